@@ -1,0 +1,1 @@
+# Libraries that packages bring; one paragraph each.

@@ -1,0 +1,20 @@
+# One test program per folder of tests/, each suite registered by its DEFINE_SUITE line.
+pkg_check_modules(CUNIT IMPORTED_TARGET cunit)
+if(NOT CUNIT_FOUND)
+    message(STATUS "CUnit not found: tests are not built")
+    return()
+endif()
+
+add_library(harness STATIC tests/harness/main.c)
+file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/*.c)
+target_sources(harness PRIVATE ${harness_sources})
+target_link_libraries(harness PUBLIC core PkgConfig::CUNIT)
+target_compile_definitions(harness PUBLIC SOURCE_DIR="${CMAKE_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
+
+foreach(dir ${TEST_DIRS})
+    file(GLOB sources CONFIGURE_DEPENDS tests/${dir}/*.c)
+    add_executable(test_${dir} ${sources} ${GEN}/tests/${dir}.gen.c)
+    add_dependencies(test_${dir} lists)
+    target_link_libraries(test_${dir} PRIVATE harness)
+    add_test(NAME ${dir} COMMAND test_${dir})
+endforeach()

@@ -1,0 +1,42 @@
+/* What a kernel is, and how the executor calls it. */
+#ifndef DPX_BACKEND_H
+#define DPX_BACKEND_H
+
+#include "graph/op.h"
+
+/* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
+ * sets `scratch` to at least that many bytes, 64-byte aligned, shared by all kernels of the device. */
+typedef struct {
+    int n_threads;          /* of the OpenMP team that `run` may use */
+    size_t scratch_bytes;
+    void *scratch;
+    void *device;           /* the backend's own (an oneDNN engine and stream ...) */
+} KernelCtx;
+
+/* The state of a kernel that needs none is NULL.  `in` and `out` have n_in and n_out entries; an absent optional one has
+ * data NULL and rank -1.  Outputs do not overlap inputs but where OpDef.inplace allows it; then they coincide exactly. */
+typedef struct {
+    const OpDef *op;
+    const char *name;
+    unsigned dtypes;                                        /* of input 0 (output 0 when there are no inputs); 0: any */
+    int rank;                                               /* candidates of one backend are tried by increasing rank */
+    bool (*supports)(const Graph *, const Node *);          /* optional: shapes and attributes are known */
+    /* Once per program: reads attributes and shapes, creates primitives, says how much scratch is needed. */
+    Status (*prepare)(void **state, KernelCtx *, const Graph *, const Node *);      /* optional */
+    Status (*run)(KernelCtx *, void *state, const Tensor *in, Tensor *out);         /* never allocates or reads attributes */
+    void (*release)(void *state);                           /* optional; gets what prepare made */
+} Kernel;
+
+/* Kernels stand in kernels/<backend>/<family>.c; the build generates each backend's list by scanning for DEFINE_KERNEL(
+ * in column 0.  `ident` begins with the backend's name: ref_softmax, cpu_conv_forward. */
+#define DEFINE_KERNEL(ident, ...) const Kernel kernel_##ident = { .name = #ident, __VA_ARGS__ }
+
+extern const Kernel *const kernels_ref[];       /* plain C, every operator, every type: the oracle and the fallback */
+extern const int kernels_ref_len;
+extern const Kernel *const kernels_cpu[];       /* the fast path */
+extern const int kernels_cpu_len;
+
+/* The first candidate by rank whose op, dtypes and `supports` fit, or NULL. */
+const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);
+
+#endif

@@ -1,0 +1,128 @@
+/* The thread's error text.  The only mutable global of the library, and thread-local. */
+#include "graph/base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 16384, TRACE_MAX = 512 };
+
+static _Thread_local char message[MESSAGE_MAX];
+static _Thread_local char trace[TRACE_MAX];
+
+/* Messages are one line: control characters of a file's names must not break a log. */
+static void one_line(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 127)
+            *s = ' ';
+}
+
+static const char *base_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
+Status fail_at(const char *file, int line, Status s, const char *fmt, ...)
+{
+    char text[MESSAGE_MAX];         /* the arguments may point into `message` */
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    one_line(text);
+    memcpy(message, text, strlen(text) + 1);
+    snprintf(trace, sizeof trace, "%s:%d", base_name(file), line);
+    return s;
+}
+
+void fail_trace(const char *file, int line)
+{
+    size_t len = strlen(trace);
+
+    if (len + 32 < sizeof trace)
+        snprintf(trace + len, sizeof trace - len, " < %s:%d", base_name(file), line);
+}
+
+const char *status_message(void)
+{
+    return message;
+}
+
+const char *status_trace(void)
+{
+    return trace;
+}
+
+void status_clear(void)
+{
+    message[0] = trace[0] = '\0';
+}
+
+const char *status_name(Status s)
+{
+    static const char *const names[] = { "ok", "out of memory", "invalid argument", "malformed model", "unsupported",
+                                         "shape mismatch", "device error", "i/o error", "internal error", "interrupted" };
+
+    return s <= 0 && s > -(int)(sizeof names / sizeof *names) ? names[-s] : "unknown status";
+}
+
+Status status_prefix(Status s, const char *fmt, ...)
+{
+    char text[MESSAGE_MAX];
+    size_t len;
+    va_list ap;
+
+    if (!s)
+        return s;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    one_line(text);
+    len = strlen(text);
+    snprintf(text + len, sizeof text - len, ": %s", message);
+    memcpy(message, text, strlen(text) + 1);
+    return s;
+}
+
+void problems_add(Problems *p, const char *fmt, ...)
+{
+    char text[1024];
+    size_t len;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    len = strlen(text);
+    p->n++;
+    if (p->len + len + 3 > p->cap) {
+        size_t cap = (p->cap + len + 64) * 2;
+        char *grown = cap <= MESSAGE_MAX * 4 ? realloc(p->text, cap) : NULL;
+
+        if (!grown)
+            return;                 /* the count still tells that there were more */
+        p->text = grown;
+        p->cap = cap;
+    }
+    p->len += (size_t)sprintf(p->text + p->len, "%s%s", p->len ? "; " : "", text);
+}
+
+Status problems_fail(Problems *p, Status s, const char *fmt, ...)
+{
+    char header[1024];
+    va_list ap;
+
+    if (!p->n)
+        return ST_OK;
+    va_start(ap, fmt);
+    vsnprintf(header, sizeof header, fmt, ap);
+    va_end(ap);
+    s = FAIL(s, "%s: %s", header, p->text ? p->text : "(no memory to list them)");
+    free(p->text);
+    *p = (Problems){ 0 };
+    return s;
+}

@@ -1,0 +1,68 @@
+/* Status codes and the one-line error message of this thread.
+ *
+ * A code is made only by FAIL, so no code exists without a message.  A message is one line that names the file, node or
+ * flag, says what was expected and what was found. */
+#ifndef DPX_BASE_STATUS_H
+#define DPX_BASE_STATUS_H
+
+#include <stddef.h>
+
+typedef enum {
+    ST_OK = 0,
+    E_NOMEM = -1,       /* an allocation failed */
+    E_INVALID = -2,     /* a wrong argument or option */
+    E_MODEL = -3,       /* a malformed model */
+    E_UNSUPPORTED = -4, /* a well-formed model that needs what is not implemented */
+    E_SHAPE = -5,       /* shapes or types that do not fit */
+    E_DEVICE = -6,      /* a device is missing or failed */
+    E_IO = -7,          /* a file could not be read or written */
+    E_INTERNAL = -8,    /* a bug of ours */
+    E_INTERRUPTED = -9  /* stopped by the caller */
+} Status;
+
+#define CHECKED __attribute__((warn_unused_result))
+
+/* Records a one-line message for this thread and returns `s`. */
+#define FAIL(s, ...) fail_at(__FILE__, __LINE__, (s), __VA_ARGS__)
+#define FAIL_NOMEM() FAIL(E_NOMEM, "out of memory")
+#define TRY(e)                              \
+    do {                                    \
+        Status s_ = (e);                    \
+        if (s_) {                           \
+            fail_trace(__FILE__, __LINE__); \
+            return s_;                      \
+        }                                   \
+    } while (0)
+#define TRY_TO(label, st, e)                \
+    do {                                    \
+        if (((st) = (e))) {                 \
+            fail_trace(__FILE__, __LINE__); \
+            goto label;                     \
+        }                                   \
+    } while (0)
+
+Status fail_at(const char *file, int line, Status s, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void fail_trace(const char *file, int line);
+
+/* The message of this thread's last failure; "" when there was none.  Valid until this thread's next failure. */
+const char *status_message(void);
+/* Where the last failure was made and through which calls it passed ("file:line < file:line ..."), for debugging. */
+const char *status_trace(void);
+const char *status_name(Status s);
+void status_clear(void);
+
+/* Puts "context: " in front of this thread's message: the file or node that a deeper layer could not know. */
+Status status_prefix(Status s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Several problems reported in one error, each named once. */
+typedef struct {
+    char *text;
+    size_t len, cap;
+    int n;
+} Problems;
+
+void problems_add(Problems *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* ST_OK when none was added; else the header followed by all of them, "; " between.  Frees the list either way. */
+Status problems_fail(Problems *p, Status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

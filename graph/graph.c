@@ -1,0 +1,646 @@
+/* Construction and change of graphs.  Everything lives in the graph's arena. */
+#include "graph/graph.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/base/arena.h"
+#include "graph/op.h"
+
+/* ---- names ---- */
+
+/* Open addressing, linear probing; names are never removed (a renamed value's old name stays taken). */
+struct NameTable {
+    struct { const char *name; uint32_t id; } *slot;
+    uint32_t n, cap;
+};
+
+static uint32_t hash_name(const char *s)
+{
+    uint32_t h = 2166136261u;           /* FNV-1a */
+
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619u;
+    return h;
+}
+
+static uint32_t names_slot(const struct NameTable *t, const char *name)
+{
+    uint32_t i = hash_name(name) & (t->cap - 1);
+
+    while (t->slot[i].name && strcmp(t->slot[i].name, name))
+        i = (i + 1) & (t->cap - 1);
+    return i;
+}
+
+static bool names_reserve(Graph *g)
+{
+    struct NameTable *t = g->names, old = *t;
+
+    if (t->n * 2 < t->cap)
+        return true;
+    t->cap = old.cap ? old.cap * 2 : 64;
+    if (!(t->slot = arena_array(g->arena, sizeof *t->slot, t->cap))) {
+        *t = old;
+        return false;
+    }
+    for (uint32_t i = 0; i < old.cap; i++)
+        if (old.slot[i].name)
+            t->slot[names_slot(t, old.slot[i].name)] = old.slot[i];
+    return true;
+}
+
+static Status graph_fail_nomem(Graph *g)
+{
+    if (!g->status)
+        g->status = FAIL_NOMEM();
+    return g->status;
+}
+
+static void names_put(Graph *g, const char *name, uint32_t id)
+{
+    uint32_t i;
+
+    if (!names_reserve(g)) {
+        graph_fail_nomem(g);
+        return;
+    }
+    i = names_slot(g->names, name);
+    if (!g->names->slot[i].name)
+        g->names->n++;
+    g->names->slot[i].name = name;
+    g->names->slot[i].id = id;
+}
+
+ValueId graph_find(const Graph *g, const char *name)
+{
+    uint32_t i;
+
+    if (!g->names->cap)
+        return NO_VALUE;
+    i = names_slot(g->names, name);
+    if (!g->names->slot[i].name || !g->names->slot[i].id || strcmp(g->value[g->names->slot[i].id]->name, name))
+        return NO_VALUE;
+    return (ValueId){ g->names->slot[i].id };
+}
+
+static bool name_taken(const Graph *g, const char *name)
+{
+    return g->names->cap && g->names->slot[names_slot(g->names, name)].name;
+}
+
+const char *graph_unique_name(Graph *g, const char *base)
+{
+    const char *name = *base ? arena_strdup(g->arena, base) : arena_strdup(g->arena, "value");
+
+    for (uint32_t i = 1; name && name_taken(g, name); i++)
+        name = arena_printf(g->arena, "%s_%u", *base ? base : "value", i);
+    if (!name)
+        graph_fail_nomem(g);
+    return name ? name : "";
+}
+
+/* ---- life ---- */
+
+Graph *graph_create(const char *name)
+{
+    Arena *a = arena_create();
+    Graph *g = a ? ARENA_NEW(a, Graph, 1) : NULL;
+
+    if (!g)
+        goto fail;
+    g->arena = a;
+    g->name = arena_strdup(a, name);
+    g->names = ARENA_NEW(a, struct NameTable, 1);
+    g->value = arena_grow(a, NULL, sizeof *g->value, 0, &g->cap_value);
+    if (!g->name || !g->names || !g->value)
+        goto fail;
+    g->n_value = 1;
+    return g;
+fail:
+    arena_free(a);
+    return NULL;
+}
+
+void graph_free(Graph *g)
+{
+    if (g)
+        arena_free(g->arena);
+}
+
+/* ---- values ---- */
+
+#define PUSH(g, array, count, cap, item)                                                                        \
+    do {                                                                                                        \
+        void *grown_ = arena_grow((g)->arena, (g)->array, sizeof *(g)->array, (size_t)(g)->count, &(g)->cap);   \
+        if (!grown_) {                                                                                          \
+            graph_fail_nomem(g);                                                                                \
+            break;                                                                                              \
+        }                                                                                                       \
+        (g)->array = grown_;                                                                                    \
+        (g)->array[(g)->count++] = (item);                                                                      \
+    } while (0)
+
+ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype, const Shape *shape)
+{
+    Value *v;
+    ValueId id = { g->n_value };
+
+    if (g->status)
+        return NO_VALUE;
+    if (!(v = ARENA_NEW(g->arena, Value, 1))) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    v->name = graph_unique_name(g, name);
+    v->kind = kind;
+    v->dtype = dtype;
+    v->shape = *shape;
+    v->replica = v->device = -1;
+    PUSH(g, value, n_value, cap_value, v);
+    if (!g->status)
+        names_put(g, v->name, id.i);
+    return g->status ? NO_VALUE : id;
+}
+
+ValueId graph_add_input(Graph *g, const char *name, DType dtype, const Shape *shape)
+{
+    ValueId v = graph_add_value(g, V_INPUT, name, dtype, shape);
+
+    if (has_value(v))
+        PUSH(g, input, n_input, cap_input, v);
+    return v;
+}
+
+ValueId graph_add_const_nocopy(Graph *g, const char *name, const Tensor *t)
+{
+    ValueId v = graph_add_value(g, V_CONST, name, t->dtype, &t->shape);
+
+    if (has_value(v))
+        value(g, v)->init = t;
+    return v;
+}
+
+ValueId graph_add_const(Graph *g, const char *name, const Tensor *t)
+{
+    const Tensor *copy = g->status ? NULL : tensor_copy(g->arena, t);
+
+    if (!copy) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    return graph_add_const_nocopy(g, name, copy);
+}
+
+ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool trainable)
+{
+    ValueId v = graph_add_const(g, name, init);
+
+    if (has_value(v)) {
+        value(g, v)->kind = V_STATE;
+        value(g, v)->trainable = trainable;
+    }
+    return v;
+}
+
+void graph_add_output(Graph *g, const char *name, ValueId v)
+{
+    Output o = { g->status ? "" : arena_strdup(g->arena, name), v };
+
+    if (!o.name)
+        graph_fail_nomem(g);
+    if (!g->status)
+        PUSH(g, output, n_output, cap_output, o);
+}
+
+void graph_add_update(Graph *g, ValueId state, ValueId next)
+{
+    Update u = { state, next };
+
+    if (!g->status)
+        PUSH(g, update, n_update, cap_update, u);
+}
+
+void graph_rename(Graph *g, ValueId v, const char *name)
+{
+    if (g->status || !has_value(v) || !strcmp(value(g, v)->name, name))
+        return;
+    value(g, v)->name = graph_unique_name(g, name);
+    names_put(g, value(g, v)->name, v.i);
+}
+
+ValueId graph_output(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_output; i++)
+        if (!strcmp(g->output[i].name, name))
+            return g->output[i].value;
+    return NO_VALUE;
+}
+
+uint32_t *graph_count_uses(const Graph *g, Arena *a)
+{
+    uint32_t *uses = ARENA_NEW(a, uint32_t, g->n_value);
+
+    if (!uses)
+        return NULL;
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++)
+            uses[n->in[i].i]++;
+    for (int i = 0; i < g->n_output; i++)
+        uses[g->output[i].value.i]++;
+    for (int i = 0; i < g->n_update; i++)
+        uses[g->update[i].next.i]++;
+    uses[0] = 0;
+    return uses;
+}
+
+const Tensor *value_const(const Graph *g, ValueId v)
+{
+    return has_value(v) && value(g, v)->kind == V_CONST ? value(g, v)->init : NULL;
+}
+
+Status value_const_ints(const Graph *g, ValueId v, int64_t *out, int max, int *n)
+{
+    const Tensor *t = value_const(g, v);
+    int64_t count;
+
+    if (!t)
+        return FAIL(E_UNSUPPORTED, "value '%s' must be a constant", has_value(v) ? value(g, v)->name : "");
+    count = tensor_numel(t);
+    if (!dtype_is_int(t->dtype) || t->shape.rank > 1 || count > max)
+        return FAIL(E_SHAPE, "value '%s' must be a vector of at most %d integers", value(g, v)->name, max);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = tensor_int(t, i);
+    *n = (int)count;
+    return ST_OK;
+}
+
+/* ---- attributes ---- */
+
+static bool attr_copy(Arena *a, Attr *to, const Attr *from)
+{
+    *to = *from;
+    to->name = arena_strdup(a, from->name);
+    if (from->type == A_STRING && from->s)
+        to->s = arena_strdup(a, from->s);
+    if (from->type == A_INTS)
+        to->ints = arena_memdup(a, from->ints, (size_t)from->n * sizeof *from->ints);
+    if (from->type == A_FLOATS)
+        to->floats = arena_memdup(a, from->floats, (size_t)from->n * sizeof *from->floats);
+    if (from->type == A_STRINGS) {
+        const char **list = ARENA_NEW(a, const char *, from->n);
+
+        for (int i = 0; list && i < from->n; i++)
+            if (!(list[i] = arena_strdup(a, from->strings[i])))
+                return false;
+        to->strings = list;
+    }
+    if (from->type == A_TENSOR && from->tensor)
+        to->tensor = tensor_copy(a, from->tensor);
+    return to->name && (from->type != A_STRING || !from->s || to->s) && (from->type != A_INTS || to->ints) &&
+           (from->type != A_FLOATS || to->floats) && (from->type != A_STRINGS || to->strings) &&
+           (from->type != A_TENSOR || !from->tensor || to->tensor);
+}
+
+const Attr *node_attr(const Node *n, const char *name)
+{
+    for (int i = 0; i < n->n_attr; i++)
+        if (!strcmp(n->attr[i].name, name))
+            return &n->attr[i];
+    return NULL;
+}
+
+static const Attr *declared(const Node *n, const char *name, AttrType type)
+{
+    const Attr *a = node_attr(n, name);
+
+    assert(a && a->type == type);
+    (void)type;
+    return a;
+}
+
+int64_t node_int(const Node *n, const char *name) { return declared(n, name, A_INT)->i; }
+double node_float(const Node *n, const char *name) { return declared(n, name, A_FLOAT)->f; }
+const char *node_string(const Node *n, const char *name) { return declared(n, name, A_STRING)->s; }
+
+const int64_t *node_ints(const Node *n, const char *name, int *count)
+{
+    const Attr *a = declared(n, name, A_INTS);
+
+    *count = a->n;
+    return a->ints;
+}
+
+void node_set_attr(Graph *g, Node *n, const Attr *a)
+{
+    Attr *old = (Attr *)node_attr(n, a->name), *grown;
+
+    if (g->status)
+        return;
+    if (!old) {
+        if (!(grown = ARENA_NEW(g->arena, Attr, n->n_attr + 1))) {
+            graph_fail_nomem(g);
+            return;
+        }
+        if (n->n_attr)
+            memcpy(grown, n->attr, (size_t)n->n_attr * sizeof *grown);
+        n->attr = grown;
+        old = &grown[n->n_attr++];
+    }
+    if (!attr_copy(g->arena, old, a))
+        graph_fail_nomem(g);
+}
+
+void node_set_int(Graph *g, Node *n, const char *name, int64_t v)
+{
+    node_set_attr(g, n, &(Attr)INT(name, v));
+}
+
+void node_set_ints(Graph *g, Node *n, const char *name, int count, const int64_t *v)
+{
+    node_set_attr(g, n, &(Attr)INTS(name, count, v));
+}
+
+void node_set_string(Graph *g, Node *n, const char *name, const char *v)
+{
+    node_set_attr(g, n, &(Attr)STRING(name, v));
+}
+
+void node_remove_attr(Node *n, const char *name)
+{
+    Attr *a = (Attr *)node_attr(n, name);
+
+    if (a)
+        *a = n->attr[--n->n_attr];
+}
+
+void node_set_input(Graph *g, Node *n, int i, ValueId v)
+{
+    if (g->status)
+        return;
+    if (i >= n->n_in) {
+        ValueId *grown = ARENA_NEW(g->arena, ValueId, i + 1);
+
+        if (!grown) {
+            graph_fail_nomem(g);
+            return;
+        }
+        if (n->n_in)
+            memcpy(grown, n->in, (size_t)n->n_in * sizeof *grown);
+        n->in = grown;
+        n->n_in = i + 1;
+    }
+    n->in[i] = v;
+}
+
+/* ---- nodes ---- */
+
+static void add_outputs(Graph *g, Node *n, int n_out, const char *const *out_names)
+{
+    Shape unknown = shape_unknown();
+
+    for (int i = 0; i < n_out && !g->status; i++) {
+        const char *given = out_names ? out_names[i] : NULL;
+        char made[96];
+
+        if (given && !*given)
+            continue;                   /* "": an absent optional output */
+        snprintf(made, sizeof made, "%s_%u%s", n->op->name, n->index, i ? (char[]){ '.', (char)('0' + i % 10), 0 } : "");
+        n->out[i] = graph_add_value(g, V_TEMP, given ? given : made, DT_NONE, &unknown);
+        if (has_value(n->out[i])) {
+            value(g, n->out[i])->producer = n;
+            value(g, n->out[i])->out_index = i;
+        }
+    }
+}
+
+Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *attrs, int n_in, const ValueId *in,
+                     int n_out, const char *const *out_names)
+{
+    Node *n;
+
+    if (g->status)
+        return NULL;
+    if (!(n = ARENA_NEW(g->arena, Node, 1)) || !(n->in = ARENA_NEW(g->arena, ValueId, n_in)) ||
+        !(n->out = ARENA_NEW(g->arena, ValueId, n_out)))
+        goto nomem;
+    n->op = op;
+    n->replica = n->device = -1;
+    n->index = g->n_node;
+    n->n_in = n_in;
+    n->n_out = n_out;
+    if (n_in)
+        memcpy(n->in, in, (size_t)n_in * sizeof *in);
+    n->name = name && *name ? arena_strdup(g->arena, name) : arena_printf(g->arena, "%s_%u", op->name, n->index);
+    if (!n->name)
+        goto nomem;
+    PUSH(g, node, n_node, cap_node, n);
+    for (const Attr *a = attrs; a && a->name; a++)
+        node_set_attr(g, n, a);
+    add_outputs(g, n, n_out, out_names);
+    return g->status ? NULL : n;
+nomem:
+    graph_fail_nomem(g);
+    return NULL;
+}
+
+void graph_replace(Graph *g, ValueId old, ValueId by)
+{
+    if (g->status || value_eq(old, by))
+        return;
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++)
+            if (value_eq(n->in[i], old))
+                n->in[i] = by;
+    for (int i = 0; i < g->n_output; i++)
+        if (value_eq(g->output[i].value, old))
+            g->output[i].value = by;
+    for (int i = 0; i < g->n_update; i++)
+        if (value_eq(g->update[i].next, old))
+            g->update[i].next = by;
+}
+
+void graph_remove(Graph *g, Node *n)
+{
+    (void)g;
+    n->op = NULL;
+}
+
+/* ---- order ---- */
+
+static Status report_cycle(const Graph *g, const uint32_t *missing)
+{
+    Problems p = { 0 };
+
+    FOR_NODES(g, n)
+        if (missing[n->index])
+            problems_add(&p, "%s", node_text(g, n));
+    return problems_fail(&p, E_MODEL, "the graph has a cycle through or before");
+}
+
+static void heap_push(uint32_t *heap, uint32_t *n, uint32_t x)
+{
+    uint32_t i = (*n)++;
+
+    for (; i && heap[(i - 1) / 2] > x; i = (i - 1) / 2)
+        heap[i] = heap[(i - 1) / 2];
+    heap[i] = x;
+}
+
+static uint32_t heap_pop(uint32_t *heap, uint32_t *n)
+{
+    uint32_t top = heap[0], x = heap[--*n], i = 0;
+
+    for (uint32_t c; (c = 2 * i + 1) < *n; i = c) {
+        if (c + 1 < *n && heap[c + 1] < heap[c])
+            c++;
+        if (heap[c] >= x)
+            break;
+        heap[i] = heap[c];
+    }
+    heap[i] = x;
+    return top;
+}
+
+/* Kahn's algorithm taking the ready node of lowest index: a sorted graph stays as it is. */
+static Status sort_into(Node **sorted, uint32_t *n_sorted, Graph *g, Arena *scratch)
+{
+    uint32_t n_edge = 0, n_ready = 0, *missing, *first, *edge, *heap;
+
+    FOR_NODES(g, n)
+        n_edge += (uint32_t)n->n_in;
+    missing = ARENA_NEW(scratch, uint32_t, g->n_node);
+    first = ARENA_NEW(scratch, uint32_t, g->n_node + 2);
+    edge = ARENA_NEW(scratch, uint32_t, n_edge);
+    heap = ARENA_NEW(scratch, uint32_t, g->n_node + 1);
+    if (!missing || !first || !edge || !heap)
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < g->n_node; i++)
+        g->node[i]->index = i;
+#define FOR_EDGES(n, p) \
+    for (int e_ = 0; e_ < (n)->n_in; e_++) \
+        for (Node *p = has_value((n)->in[e_]) ? value(g, (n)->in[e_])->producer : NULL; p && p->op; p = NULL)
+    FOR_NODES(g, n)
+        FOR_EDGES(n, p) {
+            first[p->index + 2]++;
+            missing[n->index]++;
+        }
+    for (uint32_t i = 2; i < g->n_node + 2; i++)
+        first[i] += first[i - 1];
+    FOR_NODES(g, n)
+        FOR_EDGES(n, p)
+            edge[first[p->index + 1]++] = n->index;
+    FOR_NODES(g, n)
+        if (!missing[n->index])
+            heap_push(heap, &n_ready, n->index);
+    while (n_ready) {
+        uint32_t i = heap_pop(heap, &n_ready);
+
+        sorted[(*n_sorted)++] = g->node[i];
+        for (uint32_t e = first[i]; e < first[i + 1]; e++)
+            if (!--missing[edge[e]])
+                heap_push(heap, &n_ready, edge[e]);
+    }
+    FOR_NODES(g, n)
+        if (missing[n->index])
+            return report_cycle(g, missing);
+    return ST_OK;
+#undef FOR_EDGES
+}
+
+Status graph_sort(Graph *g)
+{
+    Arena *scratch;
+    Node **sorted;
+    uint32_t n = 0;
+    Status st = g->status;
+
+    if (st)
+        return st;
+    if (!(scratch = arena_create()) || !(sorted = ARENA_NEW(scratch, Node *, g->n_node)))
+        TRY_TO(done, st, FAIL_NOMEM());
+    TRY_TO(done, st, sort_into(sorted, &n, g, scratch));
+    if (n)
+        memcpy(g->node, sorted, n * sizeof *sorted);
+    g->n_node = n;
+    for (uint32_t i = 0; i < n; i++)
+        g->node[i]->index = i;
+done:
+    arena_free(scratch);
+    return st;
+}
+
+/* ---- copying ---- */
+
+static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
+{
+    const Value *from = value(g, v);
+    ValueId id = graph_add_value(to, from->kind, from->name, from->dtype, &from->shape);
+    Value *copy;
+
+    if (!has_value(id))
+        return id;
+    assert(id.i == v.i);
+    copy = value(to, id);
+    copy->name = copy->name[0] ? copy->name : from->name;
+    copy->trainable = from->trainable;
+    copy->transient = from->transient;
+    copy->replica = from->replica;
+    copy->device = from->device;
+    copy->out_index = from->out_index;
+    if (from->init && !(copy->init = tensor_copy(to->arena, from->init)))
+        graph_fail_nomem(to);
+    if (from->dim_param) {
+        const char **names = ARENA_NEW(to->arena, const char *, MAX_RANK);
+
+        for (int i = 0; names && i < from->shape.rank; i++)
+            names[i] = from->dim_param[i] ? arena_strdup(to->arena, from->dim_param[i]) : NULL;
+        copy->dim_param = names;
+    }
+    return id;
+}
+
+static void clone_node(Graph *to, const Node *from)
+{
+    Node *n = graph_add_node(to, from->op, from->name, NULL, from->n_in, from->in, 0, NULL);
+
+    if (!n)
+        return;
+    for (int i = 0; i < from->n_attr; i++)
+        node_set_attr(to, n, &from->attr[i]);
+    n->out = arena_memdup(to->arena, from->out, (size_t)from->n_out * sizeof *from->out);
+    n->n_out = n->out ? from->n_out : 0;
+    if (!n->out)
+        graph_fail_nomem(to);
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]))
+            value(to, n->out[i])->producer = n;
+    n->replica = from->replica;
+    n->device = from->device;
+}
+
+Status graph_clone(Graph **out, const Graph *g)
+{
+    Graph *to = g->status ? NULL : graph_create(g->name);
+    Status st;
+
+    if (!to)
+        return g->status ? g->status : FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value; i++)
+        clone_value(to, g, (ValueId){ i });
+    FOR_NODES(g, n)
+        clone_node(to, n);
+    for (int i = 0; i < g->n_input; i++)
+        PUSH(to, input, n_input, cap_input, g->input[i]);
+    for (int i = 0; i < g->n_output; i++)
+        graph_add_output(to, g->output[i].name, g->output[i].value);
+    for (int i = 0; i < g->n_update; i++)
+        graph_add_update(to, g->update[i].state, g->update[i].next);
+    if ((st = to->status)) {
+        graph_free(to);
+        return st;
+    }
+    *out = to;
+    return ST_OK;
+}

@@ -1,0 +1,149 @@
+/* The IR: a dataflow graph of nodes over values, static single assignment, with state that outlives a step.
+ *
+ * Values are named by typed ids; nodes and values are allocated one by one in the graph's arena and never move, so a
+ * pointer stays valid as long as the graph.  No use lists are stored: uses are counted when needed, so no pass can leave
+ * them stale.  Nodes stand in topological order except between a pass's first change and its graph_sort. */
+#ifndef DPX_GRAPH_H
+#define DPX_GRAPH_H
+
+#include "graph/base/arena.h"
+#include "graph/base/status.h"
+#include "graph/tensor.h"
+
+typedef struct OpDef OpDef;
+typedef struct Graph Graph;
+typedef struct Node Node;
+
+typedef struct { uint32_t i; } ValueId;     /* 0: none */
+#define NO_VALUE ((ValueId){ 0 })
+
+typedef enum {
+    V_TEMP,             /* computed by a node */
+    V_INPUT,            /* given by the caller at each step */
+    V_STATE,            /* outlives the step: parameter, moment, running statistic, counter */
+    V_CONST             /* known now: `init` */
+} ValueKind;
+
+typedef struct {
+    const char *name;           /* unique in the graph; the user's name where one exists */
+    ValueKind kind;
+    DType dtype;
+    Shape shape;
+    Node *producer;             /* V_TEMP: the node; else NULL */
+    int out_index;              /* which of the producer's outputs */
+    const Tensor *init;         /* V_CONST: its value; V_STATE: its initial value */
+    bool trainable;             /* V_STATE: a parameter that the optimizer updates */
+    bool transient;             /* V_STATE: not part of a checkpoint (gradient accumulators) */
+    const char *const *dim_param;   /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
+    int replica, device;        /* of a partitioned graph; -1: none.  Set on inputs and state; temporaries follow their node */
+} Value;
+
+typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR } AttrType;
+
+typedef struct {
+    const char *name;           /* NULL ends a list */
+    AttrType type;
+    int n;                      /* elements of ints, floats, strings */
+    int64_t i;
+    double f;
+    const char *s;
+    const int64_t *ints;
+    const double *floats;
+    const char *const *strings;
+    const Tensor *tensor;
+} Attr;
+
+struct Node {
+    const OpDef *op;            /* NULL: removed */
+    const char *name;           /* the user's name, or one made from the operator's; unique not required */
+    int n_in, n_out, n_attr;
+    ValueId *in, *out;          /* NO_VALUE: an optional one that is absent */
+    Attr *attr;                 /* every declared attribute, defaults filled in (after node_normalise) */
+    int replica, device;        /* set by passes/expand.c; -1: none */
+    uint32_t index;             /* in Graph.node */
+};
+
+typedef struct { ValueId state, next; } Update;                 /* after the step: state := next */
+typedef struct { const char *name; ValueId value; } Output;     /* the name survives replacement of the value */
+
+struct Graph {
+    Arena *arena;
+    const char *name;
+    Value **value;              /* [1..n_value); [0] is NULL */
+    uint32_t n_value;
+    Node **node;
+    uint32_t n_node;
+    ValueId *input;
+    int n_input;
+    Output *output;
+    int n_output;
+    Update *update;
+    int n_update;
+    Status status;              /* sticky: the first failure of emit and the other builders */
+    size_t cap_value, cap_node, cap_input, cap_output, cap_update;
+    struct NameTable *names;
+};
+
+Graph *graph_create(const char *name);                          /* NULL when out of memory */
+void graph_free(Graph *g);                                      /* NULL is legal */
+Status graph_clone(Graph **out, const Graph *g) CHECKED;        /* deep but for constants' data, copied too */
+
+/* ---- reading ---- */
+static inline Value *value(const Graph *g, ValueId v) { return g->value[v.i]; }
+static inline bool has_value(ValueId v) { return v.i != 0; }
+static inline bool value_eq(ValueId a, ValueId b) { return a.i == b.i; }
+ValueId graph_find(const Graph *g, const char *name);           /* NO_VALUE when there is none */
+ValueId graph_output(const Graph *g, const char *name);         /* the value behind a named output, or NO_VALUE */
+/* Visits live nodes by increasing index; nodes appended during the walk are visited too. */
+#define FOR_NODES(g, n) \
+    for (uint32_t i_##n = 0; i_##n < (g)->n_node; i_##n++) \
+        for (Node *n = (g)->node[i_##n]; n && n->op; n = NULL)
+/* Uses of each value by nodes, outputs and updates; array of n_value in `a`.  NULL when out of memory. */
+uint32_t *graph_count_uses(const Graph *g, Arena *a);
+/* The value's data if it is a constant, else NULL. */
+const Tensor *value_const(const Graph *g, ValueId v);
+/* Constant int64/int32 vector (or scalar) into `out` of at most `max`; E_SHAPE when longer, E_UNSUPPORTED when not constant. */
+Status value_const_ints(const Graph *g, ValueId v, int64_t *out, int max, int *n) CHECKED;
+
+/* ---- building; failures are sticky in g->status ---- */
+ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype, const Shape *shape);
+ValueId graph_add_input(Graph *g, const char *name, DType dtype, const Shape *shape);
+ValueId graph_add_const(Graph *g, const char *name, const Tensor *t);                   /* copies the data */
+ValueId graph_add_const_nocopy(Graph *g, const char *name, const Tensor *t);            /* the data lives in the arena */
+ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool trainable);
+void graph_add_output(Graph *g, const char *name, ValueId v);
+void graph_add_update(Graph *g, ValueId state, ValueId next);
+/* Appends a node with fresh outputs of unknown type (see emit.h for inference on the go).  Attributes are copied.
+ * `out_names` may be NULL, or hold NULLs for made-up names; a name in use gets a suffix. */
+Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *attrs, int n_in, const ValueId *in,
+                     int n_out, const char *const *out_names);
+/* A name not yet used: `base`, else base_1, base_2 ...  In the arena. */
+const char *graph_unique_name(Graph *g, const char *base);
+void graph_rename(Graph *g, ValueId v, const char *name);       /* made unique */
+
+/* ---- changing ---- */
+void graph_replace(Graph *g, ValueId old, ValueId by);          /* in every node, output and update */
+void graph_remove(Graph *g, Node *n);                           /* its outputs must be unused, or replaced already */
+Status graph_sort(Graph *g) CHECKED;    /* stable topological order, drops removed nodes; E_MODEL names a cycle's nodes */
+
+/* ---- attributes ---- */
+const Attr *node_attr(const Node *n, const char *name);         /* NULL when absent */
+/* Of a declared attribute (asserted). */
+int64_t node_int(const Node *n, const char *name);
+double node_float(const Node *n, const char *name);
+const char *node_string(const Node *n, const char *name);       /* may be NULL when it has no default */
+const int64_t *node_ints(const Node *n, const char *name, int *count);
+void node_set_attr(Graph *g, Node *n, const Attr *a);           /* adds or replaces; copies */
+void node_set_int(Graph *g, Node *n, const char *name, int64_t v);
+void node_set_ints(Graph *g, Node *n, const char *name, int count, const int64_t *v);
+void node_set_string(Graph *g, Node *n, const char *name, const char *v);
+void node_remove_attr(Node *n, const char *name);
+void node_set_input(Graph *g, Node *n, int i, ValueId v);       /* grows the list as needed */
+
+#define INT(key, v) { .name = (key), .type = A_INT, .i = (v) }
+#define FLOAT(key, v) { .name = (key), .type = A_FLOAT, .f = (v) }
+#define STRING(key, v) { .name = (key), .type = A_STRING, .s = (v) }
+#define INTS(key, count, v) { .name = (key), .type = A_INTS, .n = (count), .ints = (v) }
+#define ATTRS(...) ((const Attr[]){ __VA_ARGS__, { .name = NULL } })
+
+#endif

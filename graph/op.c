@@ -1,0 +1,191 @@
+/* Look-up, normalisation and inference that every operator shares. */
+#include "graph/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int compare_domain(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+const OpDef *op_find(const char *domain, const char *name)
+{
+    if (domain && (!*domain || !strcmp(domain, "ai.onnx")))
+        domain = NULL;
+    for (int i = 0; i < op_list_len; i++)
+        if (!strcmp(op_list[i]->name, name) && !compare_domain(op_list[i]->domain, domain))
+            return op_list[i];
+    return NULL;
+}
+
+const char *node_text(const Graph *g, const Node *n)
+{
+    static _Thread_local char text[4][256];         /* several may stand in one message */
+    static _Thread_local unsigned turn;
+    char *buf = text[turn++ % 4];
+    const char *out = "";
+
+    for (int i = 0; i < n->n_out && !*out; i++)
+        if (has_value(n->out[i]))
+            out = value(g, n->out[i])->name;
+    snprintf(buf, sizeof text[0], "%s %.100s (output '%.100s')", n->op ? n->op->name : "removed", n->name, out);
+    return buf;
+}
+
+/* ---- normalisation ---- */
+
+static const AttrDecl *find_decl(const OpDef *op, const char *name)
+{
+    for (const AttrDecl *d = op->attrs; d && d->name; d++)
+        if (!strcmp(d->name, name))
+            return d;
+    return NULL;
+}
+
+static Status check_counts(const Graph *g, const Node *n)
+{
+    const OpDef *op = n->op;
+
+    if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
+        return FAIL(E_MODEL, "%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
+    if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
+        return FAIL(E_MODEL, "%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
+    for (int i = 0; i < op->in_min; i++)
+        if (!has_value(n->in[i]))
+            return FAIL(E_MODEL, "%s: required input %d is absent", node_text(g, n), i);
+    return ST_OK;
+}
+
+static Status check_attrs(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_attr; i++) {
+        const AttrDecl *d = find_decl(n->op, n->attr[i].name);
+
+        if (!d)
+            return FAIL(E_MODEL, "%s: unknown attribute '%s'", node_text(g, n), n->attr[i].name);
+        if (d->type != n->attr[i].type && !(n->attr[i].n == 0 && n->attr[i].type >= A_INTS && d->type >= A_INTS))
+            return FAIL(E_MODEL, "%s: attribute '%s' has the wrong type", node_text(g, n), d->name);
+    }
+    return ST_OK;
+}
+
+Status node_normalise(Graph *g, Node *n)
+{
+    while (n->n_in > n->op->in_min && !has_value(n->in[n->n_in - 1]))
+        n->n_in--;
+    while (n->n_out > n->op->out_min && !has_value(n->out[n->n_out - 1]))
+        n->n_out--;
+    TRY(check_counts(g, n));
+    TRY(check_attrs(g, n));
+    for (const AttrDecl *d = n->op->attrs; d && d->name; d++) {
+        if (node_attr(n, d->name))
+            continue;
+        if (d->required)
+            return FAIL(E_MODEL, "%s: attribute '%s' is required", node_text(g, n), d->name);
+        node_set_attr(g, n, &(Attr){ .name = d->name, .type = d->type, .i = d->i, .f = d->f, .s = d->s });
+    }
+    return g->status;
+}
+
+/* ---- inference ---- */
+
+static Status check_dtype(const Graph *g, const Node *n, const Value *v)
+{
+    if (n->op->dtypes && !(n->op->dtypes & DTYPE_BIT(v->dtype)))
+        return FAIL(E_SHAPE, "%s: type %s of '%s' is not supported", node_text(g, n), dtype_name(v->dtype), v->name);
+    return ST_OK;
+}
+
+Status node_infer(Graph *g, Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_value(n->in[i]) && (!shape_known(&in_value(g, n, i)->shape) || in_value(g, n, i)->dtype == DT_NONE))
+            return g->status;
+    if (n->n_in && has_value(n->in[0]))
+        TRY(check_dtype(g, n, in_value(g, n, 0)));
+    TRY(n->op->infer(g, n));
+    for (int i = 0; i < n->n_out && !g->status; i++)
+        if (has_value(n->out[i]) && shape_known(&value(g, n->out[i])->shape)) {
+            Value *v = value(g, n->out[i]);
+            Status st = shape_check(&v->shape, dtype_size(v->dtype));
+
+            if (st)
+                return status_prefix(st, "%s", node_text(g, n));
+        }
+    return g->status;
+}
+
+void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape)
+{
+    Value *v;
+
+    if (!has_out(n, i))
+        return;
+    v = value(g, n->out[i]);
+    v->dtype = dtype;
+    v->shape = *shape;
+}
+
+Status infer_like(Graph *g, Node *n, int i)
+{
+    const Value *x = in_value(g, n, i);
+
+    set_out(g, n, 0, x->dtype, &x->shape);
+    return ST_OK;
+}
+
+Status infer_same_dtype(const Graph *g, const Node *n, int from, int to)
+{
+    DType t = DT_NONE;
+
+    for (int i = from; i < to && i < n->n_in; i++) {
+        if (!has_value(n->in[i]))
+            continue;
+        if (t != DT_NONE && in_value(g, n, i)->dtype != t)
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(in_value(g, n, i)->dtype),
+                        dtype_name(t));
+        t = in_value(g, n, i)->dtype;
+    }
+    return ST_OK;
+}
+
+Status infer_broadcast(Graph *g, Node *n, DType out)
+{
+    Shape s = in_value(g, n, 0)->shape;
+
+    if (out == DT_NONE)
+        TRY(infer_same_dtype(g, n, 0, n->n_in));
+    for (int i = 1; i < n->n_in; i++)
+        TRY(shape_broadcast(&s, &s, &in_value(g, n, i)->shape, node_text(g, n)));
+    set_out(g, n, 0, out == DT_NONE ? in_value(g, n, 0)->dtype : out, &s);
+    return ST_OK;
+}
+
+Status infer_axis(Graph *g, Node *n, int rank)
+{
+    int axis;
+
+    TRY(shape_axis(&axis, node_int(n, "axis"), rank, node_text(g, n)));
+    node_set_int(g, n, "axis", axis);
+    return g->status;
+}
+
+Status import_attr_to_input(Graph *g, Node *n, const char *name, int i)
+{
+    const Attr *a = node_attr(n, name);
+    Tensor t = { .dtype = DT_INT64 };
+    const char *label;
+
+    if (!a)
+        return ST_OK;
+    if (a->type != A_INT && a->type != A_INTS)
+        return FAIL(E_MODEL, "%s: attribute '%s' must be a list of integers", node_text(g, n), name);
+    t.shape = SHAPE(a->type == A_INTS ? a->n : 1);
+    t.data = (void *)(uintptr_t)(a->type == A_INTS ? a->ints : &a->i);
+    if (!(label = arena_printf(g->arena, "%s.%s", n->name, name)))
+        return FAIL_NOMEM();
+    node_set_input(g, n, i, graph_add_const(g, label, &t));
+    node_remove_attr(n, name);
+    return g->status;
+}

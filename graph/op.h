@@ -1,0 +1,78 @@
+/* All the graph side knows of one operator.  One OpDef per operator, in graph/ops/<family>.c; the build generates the
+ * list of them (graph/ops.gen.h) by scanning for DEFINE_OP( in column 0. */
+#ifndef DPX_OP_H
+#define DPX_OP_H
+
+#include "graph/graph.h"
+
+typedef struct Grad Grad;           /* graph/grad.h */
+typedef struct Placement Placement; /* graph/place.h */
+
+/* A declared attribute and its default.  `required`: no default.  Lists default to empty, tensors to NULL. */
+typedef struct {
+    const char *name;
+    AttrType type;
+    int64_t i;
+    double f;
+    bool required;
+    const char *s;
+} AttrDecl;
+
+enum {
+    OPF_RANDOM = 1,         /* draws random numbers: never folded or merged */
+    OPF_VIEW = 2,           /* output 0 is input 0's bytes under another shape */
+    OPF_COLLECTIVE = 4,     /* inputs and outputs live on several devices */
+    OPF_DYNAMIC = 8,        /* the output's shape depends on data: only the interpreter runs it */
+    OPF_ZERO_GRAD = 16      /* piecewise constant (Floor, Sign): gradient exists and is zero */
+};
+
+struct OpDef {
+    const char *name, *domain, *doc;            /* domain NULL: ai.onnx; "dpexec": ours */
+    int since;                                  /* the one opset version the IR speaks */
+    int8_t in_min, in_max, out_min, out_max;    /* max < 0: variadic */
+    unsigned dtypes;                            /* of input 0 (of output 0 when there are no inputs); 0: any */
+    unsigned flags;
+    int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
+    uint8_t inplace[4];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
+    const AttrDecl *attrs;                      /* ends with { 0 }; NULL: none */
+    /* Optional: any older or newer opset's spelling -> ours.  Sees the node as the file spelled it.  May emit nodes. */
+    Status (*import)(Graph *, Node *, int opset);
+    /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type and
+     * shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with shape_unknown). */
+    Status (*infer)(Graph *, Node *);
+    Status (*grad)(Grad *);                     /* emits nodes; grad_none: no gradient exists; NULL: an error by name */
+    Status (*lower)(Graph *, Node *);           /* optional: rewrite into simpler operators and graph_replace the outputs */
+    Status (*place)(Placement *);               /* how B / S(axis) / P / L pass from inputs to outputs; NULL: place_all_b */
+};
+
+#define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }
+
+extern const OpDef *const op_list[];            /* generated; ordered by name */
+extern const int op_list_len;
+const OpDef *op_find(const char *domain, const char *name);     /* NULL domain: ai.onnx; NULL when unknown */
+
+/* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a missing required one, a wrong input count. */
+Status node_normalise(Graph *g, Node *n) CHECKED;
+/* node_normalise'd node: checks dtypes of input 0 and runs op->infer if all inputs are known, else leaves outputs unknown. */
+Status node_infer(Graph *g, Node *n) CHECKED;
+/* "Conv conv1 (output 'y')": how messages call a node.  In the thread's buffer: use at once, once per message. */
+const char *node_text(const Graph *g, const Node *n);
+
+/* ---- for infer functions ---- */
+void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape);    /* a no-op for an absent output */
+static inline const Value *in_value(const Graph *g, const Node *n, int i) { return value(g, n->in[i]); }
+static inline bool has_in(const Node *n, int i) { return i < n->n_in && has_value(n->in[i]); }
+static inline bool has_out(const Node *n, int i) { return i < n->n_out && has_value(n->out[i]); }
+Status infer_like(Graph *g, Node *n, int i);            /* output 0 has type and shape of input i */
+Status infer_broadcast(Graph *g, Node *n, DType out);   /* all inputs broadcast; DT_NONE: type of input 0 (all equal) */
+Status infer_same_dtype(const Graph *g, const Node *n, int from, int to);   /* inputs [from,to) that are present agree */
+/* Attribute "axis" in [-rank,rank) of input 0 becomes >= 0. */
+Status infer_axis(Graph *g, Node *n, int rank);
+
+/* ---- for import functions ---- */
+/* Attribute `name` (int, ints) becomes input `i`, a constant int64 vector; nothing when the attribute is absent. */
+Status import_attr_to_input(Graph *g, Node *n, const char *name, int i);
+
+#include "graph/ops.gen.h"
+
+#endif

@@ -1,0 +1,27 @@
+/* Cast: conversion of element types. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+static Status infer(Graph *g, Node *n)
+{
+    DType to = (DType)node_int(n, "to");
+
+    if (!dtype_size(to))
+        return FAIL(E_UNSUPPORTED, "%s: conversion to type %d (%s) is not supported", node_text(g, n), (int)to, dtype_name(to));
+    set_out(g, n, 0, to, &in_value(g, n, 0)->shape);
+    return ST_OK;
+}
+
+/* Only between floats does a gradient flow. */
+static Status grad(Grad *gr)
+{
+    DType from = grad_in_value(gr, 0)->dtype;
+
+    if (dtype_is_float(from))
+        grad_set(gr, 0, emit_cast(grad_graph(gr), grad_dout(gr, 0), from));
+    return grad_graph(gr)->status;
+}
+
+DEFINE_OP(Cast, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
+    .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { "saturate", A_INT, 1, 0, false, NULL }, { 0 } },
+    .doc = "y = (to) x", .infer = infer, .grad = grad, .place = place_elementwise);

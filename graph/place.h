@@ -1,0 +1,57 @@
+/* Placements: how a logical value is spread over replicas, and the rules by which operators pass them on.
+ *
+ * passes/place.c visits the nodes in order and calls op->place with the placements that the inputs have.  The rule may
+ * ask for other placements of its inputs (place_need: a conversion node will be inserted by passes/expand.c) and must set
+ * the placement of every output.  Conversions: P->B AllReduce, S->B AllGather, B->S each replica takes its slice,
+ * L->B replica 0's value is broadcast. */
+#ifndef DPX_PLACE_H
+#define DPX_PLACE_H
+
+#include "graph/op.h"
+
+typedef enum {
+    PL_B,       /* every replica has all of it */
+    PL_S,       /* split along `axis`, whose size is a multiple of the batch size; parts in replica order */
+    PL_P,       /* each replica holds a partial sum of it */
+    PL_L        /* each replica has its own, unrelated ones (local batch-norm statistics); shape as if there were one replica */
+} PlaceKind;
+
+typedef struct {
+    PlaceKind kind;
+    int axis;           /* PL_S only, else 0 */
+} Place;
+
+#define PLACE_B ((Place){ PL_B, 0 })
+#define PLACE_P ((Place){ PL_P, 0 })
+#define PLACE_L ((Place){ PL_L, 0 })
+#define PLACE_S(a) ((Place){ PL_S, (a) })
+
+struct Placement {
+    const Graph *g;
+    const Node *node;
+    int64_t batch;              /* the global batch size */
+    Place *in;                  /* [n_in] what the inputs have; place_need changes it to what the node wants */
+    Place *out;                 /* [n_out] */
+    const char *mixes;          /* set by place_mixes: why samples of the batch are mixed here, for the report */
+};
+
+static inline bool place_eq(Place a, Place b) { return a.kind == b.kind && a.axis == b.axis; }
+static inline Place place_in(const Placement *p, int i) { return i < p->node->n_in ? p->in[i] : PLACE_B; }
+static inline void place_need(Placement *p, int i, Place want) { if (i < p->node->n_in) p->in[i] = want; }
+static inline void place_set(Placement *p, int o, Place have) { if (o < p->node->n_out) p->out[o] = have; }
+void place_set_all(Placement *p, Place have);
+bool place_any(const Placement *p, PlaceKind kind);     /* does an input have it? */
+/* Records that this operator mixes samples of the batch: made right by a collective, and reported. */
+void place_mixes(Placement *p, const char *why);
+
+/* ---- common rules, for OpDef.place ---- */
+Status place_all_b(Placement *p);           /* everything is gathered first; reported as mixing when something was split */
+Status place_elementwise(Placement *p);     /* numpy broadcasting; P inputs are reduced first, any L makes L */
+Status place_linear(Placement *p);          /* elementwise of one data input and linear in it: S, P, L pass through */
+Status place_add(Placement *p);             /* sums: all P stays P, else elementwise */
+Status place_mul(Placement *p);             /* P * B stays P (input 0 or 1), else elementwise */
+Status place_div(Placement *p);             /* P / B stays P, else elementwise */
+Status place_all_but_axis(Placement *p);    /* attribute "axis" must not be split (it is gathered, reported); else passes */
+Status place_batch0(Placement *p);          /* S(0) of input 0 passes to every output, other inputs B: Conv, pooling ... */
+
+#endif

@@ -1,0 +1,33 @@
+/* A typed, shaped view of memory: dense, row-major.  It does not own its data. */
+#ifndef DPX_TENSOR_H
+#define DPX_TENSOR_H
+
+#include "graph/base/arena.h"
+#include "graph/dtype.h"
+#include "graph/shape.h"
+
+typedef struct {
+    DType dtype;
+    Shape shape;
+    void *data;             /* NULL for an absent optional input and for a tensor of no elements */
+} Tensor;
+
+size_t tensor_bytes(const Tensor *t);                                   /* shape and type must be known */
+int64_t tensor_numel(const Tensor *t);
+/* Zeroed data and the header in the arena; NULL when out of memory. */
+Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
+Tensor *tensor_copy(Arena *a, const Tensor *t);
+/* Element `i` of any real type; floats are truncated toward zero by the integer form. */
+int64_t tensor_int(const Tensor *t, int64_t i);
+double tensor_float(const Tensor *t, int64_t i);
+void tensor_set_int(Tensor *t, int64_t i, int64_t v);
+void tensor_set_float(Tensor *t, int64_t i, double v);
+
+/* IEEE binary16 and bfloat16, round to nearest even. */
+float half_to_float(uint16_t h);
+uint16_t half_from_float(float f);
+uint16_t half_from_double(double d);
+float bfloat_to_float(uint16_t b);
+uint16_t bfloat_from_float(float f);
+
+#endif

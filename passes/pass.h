@@ -1,0 +1,114 @@
+/* A pass: one function that changes a graph, with a stated contract.  One file per pass; the order is in pipeline.c. */
+#ifndef DPX_PASS_H
+#define DPX_PASS_H
+
+#include <stdio.h>
+
+#include "graph/graph.h"
+
+/* What is built from an imported model. */
+typedef enum {
+    BUILD_INFER,        /* forward only, outputs of the model; running statistics, no dropout */
+    BUILD_EVAL,         /* BUILD_INFER + criterion and metrics */
+    BUILD_TRAIN,        /* a whole optimizer step from one batch */
+    BUILD_ACCUMULATE,   /* one micro-batch: gradients and loss sums are added to transient state */
+    BUILD_APPLY         /* the optimizer step from the accumulated state */
+} BuildMode;
+
+typedef enum { LOSS_NONE, LOSS_CROSS_ENTROPY, LOSS_NLL, LOSS_MSE, LOSS_L1, LOSS_BCE, LOSS_BCE_LOGITS, LOSS_OUTPUT } LossKind;
+typedef enum { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
+typedef enum { SPLIT_BALANCED, SPLIT_CHUNK } SplitMode;
+
+typedef struct { const char *name; Shape shape; } InputShape;
+typedef struct { const char *name; int axis; } BatchInput;
+
+typedef struct {
+    BuildMode mode;
+
+    /* shapes and types */
+    int64_t batch;                          /* global batch size; 0: as the inputs' shapes say */
+    const InputShape *input_shape;          /* binds symbolic dimensions */
+    int n_input_shape;
+    const BatchInput *batch_input;          /* which inputs carry the batch; none: found (see passes/place.c) */
+    int n_batch_input;
+    DType dtype;                            /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
+
+    /* criterion */
+    LossKind loss;
+    const char *loss_output;                /* LOSS_OUTPUT: the graph output that is the loss */
+    const char *logits;                     /* the graph output the loss is computed from; NULL: the first */
+    const char *target;                     /* name of the target input that is created; NULL: "target" */
+    int64_t ignore_index;
+    bool has_ignore_index;
+    const Tensor *class_weights;            /* [C] float, or NULL */
+    double label_smoothing;
+    bool metric_accuracy;
+
+    /* optimizer */
+    OptimizerKind optimizer;
+    double momentum, weight_decay, beta1, beta2, eps, clip_norm;    /* clip_norm 0: none */
+    bool nesterov;
+    const char *const *freeze;              /* fnmatch patterns on parameter names */
+    int n_freeze;
+
+    /* partition */
+    int replicas;                           /* logical; 0 or 1 with one device: the graph stays as it is */
+    int devices;
+    const int *device_of_replica;           /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
+    SplitMode split;
+    bool bn_local, bn_unbiased;
+    bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
+    uint64_t seed;
+} BuildOptions;
+
+/* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Given by exec/,
+ * which passes must not include.  E_UNSUPPORTED when there is no kernel. */
+typedef Status (*Evaluator)(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out);
+
+typedef struct Report Report;   /* passes/report.h: what was found, for --report and the log */
+
+typedef struct {
+    Arena *scratch;             /* emptied after each pass */
+    const BuildOptions *opt;
+    Evaluator eval;             /* NULL: nothing is folded */
+    Report *report;             /* may be NULL */
+    int n_changed;
+} PassCtx;
+
+typedef struct {
+    const char *name, *summary;
+    unsigned modes;                             /* bits 1 << BuildMode; 0: all */
+    Status (*run)(Graph *g, PassCtx *ctx);
+} Pass;
+
+/* ---- passes/pipeline.c ---- */
+extern const Pass *const pipeline[];            /* in order */
+extern const int pipeline_len;
+
+typedef struct {
+    const char *until;          /* stop after the pass of this name; NULL: all */
+    /* Called after each pass that ran (dumps, timing); may be NULL. */
+    void (*after)(void *user, const Pass *pass, const Graph *g, double seconds, int n_changed);
+    void *user;
+} PipelineOptions;
+
+/* Runs the pipeline in place.  In debug builds the graph is verified after each pass. */
+Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, const PipelineOptions *how) CHECKED;
+
+/* ---- names that passes agree on ---- */
+/* Outputs of a training or evaluation graph. */
+#define OUT_LOSS "loss"                 /* the loss of the whole batch */
+#define OUT_LOSS_SUM "loss_sum"         /* its numerator and denominator, so that evaluations add up exactly */
+#define OUT_LOSS_WEIGHT "loss_weight"
+#define OUT_CORRECT "accuracy_correct"  /* counts, int64 */
+#define OUT_COUNTED "accuracy_counted"
+#define OUT_GRAD_NORM "grad_norm"       /* before clipping */
+#define OUT_GRAD_PREFIX "grad:"         /* grad:NAME, the gradient by parameter NAME */
+/* Inputs made by passes. */
+#define IN_LR "learning_rate"           /* 0-d, of the parameters' type */
+/* State made by passes; parameters and running statistics keep the user's names. */
+#define STATE_STEP "dpexec.step"        /* int64 0-d: optimizer steps done */
+#define STATE_DRAW "dpexec.draw"        /* int64 0-d: batches drawn for, keys random numbers */
+/* "PARAM.momentum", "PARAM.exp_avg", "PARAM.exp_avg_sq", "PARAM.grad_sum" */
+
+#endif

@@ -1,0 +1,81 @@
+/* Runs all suites of one folder, or those whose name is given; ends with "N passed, N failed". */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <CUnit/Basic.h>
+
+#include "tests/harness/test.h"
+
+void test_fail(const char *file, int line, const char *fmt, ...)
+{
+    char text[2048];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    CU_assertImplementation(CU_FALSE, (unsigned)line, text, file, "", CU_FALSE);
+}
+
+int test_ok(const char *file, int line, Status s)
+{
+    if (s)
+        test_fail(file, line, "%s: %s [%s]", status_name(s), status_message(), status_trace());
+    else
+        CU_assertImplementation(CU_TRUE, (unsigned)line, "", file, "", CU_FALSE);
+    return s == ST_OK;
+}
+
+int test_fails(const char *file, int line, Status code, const char *text, Status s)
+{
+    int good = s == code && strstr(status_message(), text);
+
+    if (!good)
+        test_fail(file, line, "expected %s with \"%s\", found %s: %s", status_name(code), text, status_name(s), status_message());
+    else
+        CU_assertImplementation(CU_TRUE, (unsigned)line, "", file, "", CU_FALSE);
+    return good;
+}
+
+int test_str(const char *file, int line, const char *expected, const char *found)
+{
+    int good = found && !strcmp(expected, found);
+
+    if (!good)
+        test_fail(file, line, "expected:\n%s\nfound:\n%s", expected, found ? found : "(null)");
+    else
+        CU_assertImplementation(CU_TRUE, (unsigned)line, "", file, "", CU_FALSE);
+    return good;
+}
+
+static int selected(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], name))
+            return 1;
+    return argc < 2;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned failed, run;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (CU_initialize_registry() != CUE_SUCCESS)
+        return 1;
+    for (int i = 0; test_suites[i]; i++) {
+        CU_pSuite suite = selected(test_suites[i]->name, argc, argv) ? CU_add_suite(test_suites[i]->name, NULL, NULL) : NULL;
+
+        for (const TestCase *c = suite ? test_suites[i]->cases : NULL; c && c->name; c++)
+            if (!CU_add_test(suite, c->name, c->run))
+                return 1;
+    }
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    run = CU_get_number_of_tests_run();
+    failed = CU_get_number_of_tests_failed();
+    CU_cleanup_registry();
+    printf("\n%u passed, %u failed\n", run - failed, failed);
+    return failed || !run;
+}
