@@ -23,7 +23,8 @@ enum {
     OPF_VIEW = 2,           /* output 0 is input 0's bytes under another shape */
     OPF_COLLECTIVE = 4,     /* inputs and outputs live on several devices */
     OPF_DYNAMIC = 8,        /* the output's shape depends on data: only the interpreter runs it */
-    OPF_ZERO_GRAD = 16      /* piecewise constant (Floor, Sign): gradient exists and is zero */
+    OPF_ZERO_GRAD = 16,     /* piecewise constant (Floor, Sign): gradient exists and is zero */
+    OPF_SHAPE_ONLY = 32     /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
 };
 
 struct OpDef {

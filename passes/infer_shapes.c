@@ -1,0 +1,122 @@
+/* infer-shapes: binds the inputs' symbolic dimensions, then finds every value's type and shape in one walk.
+ *
+ * Exporters compute shapes inside the graph (Shape, Gather, Concat, Reshape), so shapes can only be found if integer
+ * arithmetic on constants is evaluated on the way; with static input shapes all of it is.  What depends on data stays
+ * unknown and is left to the interpreter. */
+#include <string.h>
+
+#include "passes/fold.h"
+
+enum { MAX_SHAPE_ARITHMETIC = 1 << 24 };        /* bytes of one folded integer tensor (masks, position indices) */
+
+static const InputShape *given_shape(const BuildOptions *opt, const char *name)
+{
+    for (int i = 0; i < opt->n_input_shape; i++)
+        if (!strcmp(opt->input_shape[i].name, name))
+            return &opt->input_shape[i];
+    return NULL;
+}
+
+static const char *symbol(const Value *v, int axis)
+{
+    return v->dim_param ? v->dim_param[axis] : NULL;
+}
+
+/* The axis that carries the batch in this input as the options say it; -1 when they do not name it. */
+static int named_batch_axis(const BuildOptions *opt, const Value *v)
+{
+    for (int i = 0; i < opt->n_batch_input; i++)
+        if (!strcmp(opt->batch_input[i].name, v->name))
+            return opt->batch_input[i].axis;
+    return -1;
+}
+
+/* What the first batch input says of the batch dimension: a symbol's name, or the size baked in at export. */
+typedef struct { const char *symbol; int64_t size; } BatchDim;
+
+static BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        int axis = opt->n_batch_input ? named_batch_axis(opt, v) : 0;
+
+        if (axis >= 0 && axis < v->shape.rank)
+            return (BatchDim){ symbol(v, axis), v->shape.dim[axis] };
+    }
+    return (BatchDim){ NULL, -1 };
+}
+
+static Status bind_given(Value *v, const InputShape *given)
+{
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+
+    if (v->shape.rank >= 0 && v->shape.rank != given->shape.rank)
+        return FAIL(E_SHAPE, "input '%s' has shape %s, --input-shape gives %s", v->name, shape_text(&v->shape, have),
+                    shape_text(&given->shape, want));
+    for (int i = 0; i < v->shape.rank; i++)
+        if (v->shape.dim[i] >= 0 && v->shape.dim[i] != given->shape.dim[i] && i > 0)
+            return FAIL(E_SHAPE, "input '%s' has shape %s, --input-shape gives %s", v->name, shape_text(&v->shape, have),
+                        shape_text(&given->shape, want));
+    v->shape = given->shape;
+    return ST_OK;
+}
+
+static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
+{
+    int named = named_batch_axis(opt, v);
+
+    for (int i = 0; opt->batch && i < v->shape.rank; i++) {
+        bool same_symbol = batch.symbol && symbol(v, i) && !strcmp(symbol(v, i), batch.symbol);
+        bool leading = i == 0 && !opt->n_batch_input && (v->shape.dim[0] < 0 ? !symbol(v, 0) : v->shape.dim[0] == batch.size);
+
+        if (i == named || same_symbol || leading)
+            v->shape.dim[i] = opt->batch;
+    }
+}
+
+static Status bind_inputs(Graph *g, const BuildOptions *opt)
+{
+    BatchDim batch = find_batch_dim(g, opt);
+    Problems unbound = { 0 };
+
+    for (int i = 0; i < opt->n_input_shape; i++) {
+        ValueId v = graph_find(g, opt->input_shape[i].name);
+
+        if (!has_value(v) || value(g, v)->kind != V_INPUT)
+            return FAIL(E_INVALID, "--input-shape: the model has no input '%s'", opt->input_shape[i].name);
+    }
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+        const InputShape *given = given_shape(opt, v->name);
+        char text[SHAPE_TEXT];
+
+        if (given)
+            TRY(bind_given(v, given));
+        else
+            bind_batch(v, opt, batch);
+        if (!shape_known(&v->shape))
+            problems_add(&unbound, "'%s' %s", v->name, shape_text(&v->shape, text));
+    }
+    return problems_fail(&unbound, E_SHAPE, "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for");
+}
+
+static bool is_integral(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) && dtype_is_float(value(g, n->out[i])->dtype))
+            return false;
+    return true;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    TRY(bind_inputs(g, ctx->opt));
+    FOR_NODES(g, n) {
+        TRY(node_infer(g, n));
+        if (is_integral(g, n) && fold_possible(g, n))
+            TRY(fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC));
+    }
+    return graph_sort(g);
+}
+
+const Pass pass_infer_shapes = { .name = "infer-shapes", .summary = "bind symbolic dimensions, find every type and shape", .run = run };

@@ -1,0 +1,77 @@
+/* The order of the passes, with the reason for each place.  Adding a pass: its file, its declaration and its line here. */
+#include <string.h>
+#include <time.h>
+
+#include "graph/verify.h"
+#include "passes/pass.h"
+
+extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff;
+
+const Pass *const pipeline[] = {
+    &pass_infer_shapes,         /* everything below needs shapes */
+    &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
+    &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
+    &pass_autodiff,
+};
+const int pipeline_len = sizeof pipeline / sizeof *pipeline;
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static Status run_pass(Graph *g, const Pass *pass, PassCtx *ctx)
+{
+    TRY(pass->run(g, ctx));
+    TRY(g->status);
+#ifndef NDEBUG
+    {
+        Status st = graph_verify(g);
+
+        if (st)
+            return status_prefix(st, "after pass %s", pass->name);
+    }
+#endif
+    return ST_OK;
+}
+
+static bool applies(const Pass *pass, BuildMode mode)
+{
+    return !pass->modes || (pass->modes >> mode & 1);
+}
+
+static const Pass *find_pass(const char *name)
+{
+    for (int i = 0; i < pipeline_len; i++)
+        if (!strcmp(pipeline[i]->name, name))
+            return pipeline[i];
+    return NULL;
+}
+
+Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, const PipelineOptions *how)
+{
+    const Pass *last = how && how->until ? find_pass(how->until) : NULL;
+    Status st = ST_OK;
+
+    if (how && how->until && !last)
+        return FAIL(E_INVALID, "there is no pass '%s'", how->until);
+    for (int i = 0; i < pipeline_len && !st; i++) {
+        PassCtx ctx = { .opt = opt, .eval = eval, .report = report };
+        double start = now();
+
+        if (!applies(pipeline[i], opt->mode))
+            continue;
+        if (!(ctx.scratch = arena_create()))
+            return FAIL_NOMEM();
+        st = run_pass(g, pipeline[i], &ctx);
+        arena_free(ctx.scratch);
+        if (!st && how && how->after)
+            how->after(how->user, pipeline[i], g, now() - start, ctx.n_changed);
+        if (pipeline[i] == last)
+            break;
+    }
+    return st;
+}
