@@ -214,6 +214,16 @@ void graph_add_output(Graph *g, const char *name, ValueId v)
         PUSH(g, output, n_output, cap_output, o);
 }
 
+void graph_remove_output(Graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_output; i++)
+        if (!strcmp(g->output[i].name, name)) {
+            memmove(&g->output[i], &g->output[i + 1], (size_t)(g->n_output - i - 1) * sizeof *g->output);
+            g->n_output--;
+            return;
+        }
+}
+
 void graph_add_update(Graph *g, ValueId state, ValueId next)
 {
     Update u = { state, next };
@@ -586,6 +596,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
     copy->name = copy->name[0] ? copy->name : from->name;
     copy->trainable = from->trainable;
     copy->transient = from->transient;
+    copy->partial = from->partial;
     copy->replica = from->replica;
     copy->device = from->device;
     copy->out_index = from->out_index;

@@ -34,6 +34,9 @@ typedef struct {
     const Tensor *init;         /* V_CONST: its value; V_STATE: its initial value */
     bool trainable;             /* V_STATE: a parameter that the optimizer updates */
     bool transient;             /* V_STATE: not part of a checkpoint (gradient accumulators) */
+    bool partial;               /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
+                                 * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
+                                 * update of it is P, or a B that is zero */
     const char *const *dim_param;   /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
     int replica, device;        /* of a partitioned graph; -1: none.  Set on inputs and state; temporaries follow their node */
 } Value;
@@ -112,6 +115,7 @@ ValueId graph_add_const(Graph *g, const char *name, const Tensor *t);           
 ValueId graph_add_const_nocopy(Graph *g, const char *name, const Tensor *t);            /* the data lives in the arena */
 ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool trainable);
 void graph_add_output(Graph *g, const char *name, ValueId v);
+void graph_remove_output(Graph *g, const char *name);           /* nothing when there is none */
 void graph_add_update(Graph *g, ValueId state, ValueId next);
 /* Appends a node with fresh outputs of unknown type (see emit.h for inference on the go).  Attributes are copied.
  * `out_names` may be NULL, or hold NULLs for made-up names; a name in use gets a suffix. */

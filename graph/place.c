@@ -131,6 +131,20 @@ Status place_all_but_axis(Placement *p)
     return place_elementwise(p);
 }
 
+Status place_moved(Placement *p, const int to[MAX_RANK], const char *why)
+{
+    Place x = p->in[0];
+
+    for (int i = 1; i < p->node->n_in; i++)
+        p->in[i] = PLACE_B;
+    if (x.kind == PL_S && to[x.axis] < 0) {
+        place_mixes(p, why);
+        p->in[0] = x = PLACE_B;
+    }
+    place_set_all(p, x.kind == PL_S ? PLACE_S(to[x.axis]) : x);
+    return ST_OK;
+}
+
 Status place_batch0(Placement *p)
 {
     if (p->in[0].kind == PL_L) {

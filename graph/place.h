@@ -52,6 +52,9 @@ Status place_add(Placement *p);             /* sums: all P stays P, else element
 Status place_mul(Placement *p);             /* P * B stays P (input 0 or 1), else elementwise */
 Status place_div(Placement *p);             /* P / B stays P, else elementwise */
 Status place_all_but_axis(Placement *p);    /* attribute "axis" must not be split (it is gathered, reported); else passes */
+/* Data movement, linear in input 0: a split goes from axis a to axis to[a], or is gathered first (mixing, for the reason
+ * `why`) where to[a] < 0; P and L pass through; every other input must be B. */
+Status place_moved(Placement *p, const int to[MAX_RANK], const char *why);
 Status place_batch0(Placement *p);          /* S(0) of input 0 passes to every output, other inputs B: Conv, pooling ... */
 
 #endif
