@@ -1,0 +1,196 @@
+/* dpexec: trains ONNX models on data-parallel replicas.
+ *
+ *     dpx_model *model;  dpx_options *opt = dpx_options_create();  dpx_trainer *trainer;
+ *     if (dpx_model_load(&model, "model.onnx") || dpx_options_set(opt, "loss", "cross-entropy") ||
+ *         dpx_options_set(opt, "devices", "cpu*2") || dpx_trainer_create(&trainer, model, opt))
+ *         return complain(dpx_error());
+ *     while (next_batch(batch))
+ *         if (dpx_train_step(trainer, batch, 2, &result)) ...
+ *     dpx_trainer_export(trainer, "trained.onnx");
+ *
+ * Every function that can fail returns a dpx_status; the message is dpx_error(), of the calling thread.  Nothing prints,
+ * exits or keeps global state.  Different handles may be used from different threads; one handle by one thread at a time.
+ * `const` pointers are lent for the call; what a function hands out through `**out` is freed with its _free. */
+#ifndef DPEXEC_H
+#define DPEXEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DPX_API __attribute__((visibility("default")))
+#define DPX_CHECKED __attribute__((warn_unused_result))
+#else
+#define DPX_API
+#define DPX_CHECKED
+#endif
+
+#define DPX_MAX_RANK 8
+
+typedef enum {
+    DPX_OK = 0,
+    DPX_NOMEM = -1,
+    DPX_INVALID = -2,       /* a wrong argument, option or batch */
+    DPX_MODEL = -3,         /* a malformed model */
+    DPX_UNSUPPORTED = -4,   /* a model that needs what is not implemented; the message lists all of it */
+    DPX_SHAPE = -5,
+    DPX_DEVICE = -6,
+    DPX_IO = -7,
+    DPX_INTERNAL = -8,
+    DPX_INTERRUPTED = -9
+} dpx_status;
+
+/* The one-line message of this thread's last failure; valid until the next. */
+DPX_API const char *dpx_error(void);
+DPX_API const char *dpx_version(void);
+
+/* ---- tensors: dense, row-major, in host memory ---- */
+
+/* Numbered as in ONNX. */
+typedef enum {
+    DPX_FLOAT32 = 1, DPX_UINT8 = 2, DPX_INT8 = 3, DPX_UINT16 = 4, DPX_INT16 = 5, DPX_INT32 = 6, DPX_INT64 = 7,
+    DPX_BOOL = 9, DPX_FLOAT16 = 10, DPX_FLOAT64 = 11, DPX_UINT32 = 12, DPX_UINT64 = 13, DPX_BFLOAT16 = 16
+} dpx_dtype;
+
+typedef struct {
+    const char *name;               /* of the graph input, output or state it is for */
+    dpx_dtype dtype;
+    int rank;
+    int64_t dim[DPX_MAX_RANK];
+    void *data;                     /* lent; never written where a function takes `const dpx_tensor *` */
+} dpx_tensor;
+
+DPX_API size_t dpx_dtype_size(dpx_dtype dtype);         /* bytes; 0 for an unknown type */
+DPX_API const char *dpx_dtype_name(dpx_dtype dtype);    /* "float32" ... */
+/* Views a DLPack tensor (`const DLTensor *` of dlpack/dlpack.h) without a copy.  It must be dense row-major CPU memory. */
+DPX_API dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void *dl_tensor) DPX_CHECKED;
+
+/* ---- models ---- */
+
+typedef struct dpx_model dpx_model;
+
+DPX_API dpx_status dpx_model_load(dpx_model **out, const char *path) DPX_CHECKED;
+DPX_API void dpx_model_free(dpx_model *model);
+
+typedef enum { DPX_INPUT, DPX_OUTPUT, DPX_STATE } dpx_kind;
+
+typedef struct {
+    const char *name;               /* lives as long as the model or trainer it was asked of */
+    dpx_dtype dtype;
+    int rank;                       /* -1: not known */
+    int64_t dim[DPX_MAX_RANK];      /* -1: not known */
+    const char *dim_name[DPX_MAX_RANK]; /* of symbolic dimensions, else NULL */
+    int trainable;                  /* state: a parameter that the optimizer updates */
+} dpx_info;
+
+DPX_API int dpx_model_count(const dpx_model *model, dpx_kind kind);
+DPX_API dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
+
+/* ---- options: by the names that the command line uses, without the dashes ---- */
+
+typedef struct dpx_options dpx_options;
+
+DPX_API dpx_options *dpx_options_create(void);          /* the defaults; NULL when out of memory */
+DPX_API void dpx_options_free(dpx_options *options);
+/* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"); what may be repeated is added. */
+DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
+/* Weights of the classes for the cross-entropy and nll losses: a vector of floats, copied. */
+DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx_tensor *weights) DPX_CHECKED;
+
+typedef struct {
+    const char *name, *metavar;     /* metavar NULL: a flag that takes no value */
+    const char *fallback;           /* the default as text; "" when there is none */
+    const char *help;
+    int repeats;
+} dpx_option_info;
+
+DPX_API int dpx_option_count(void);
+DPX_API dpx_option_info dpx_option_at(int index);
+/* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such option. */
+DPX_API const char *dpx_options_get(const dpx_options *options, const char *name);
+
+/* ---- devices ---- */
+
+typedef struct {
+    char name[32];                  /* "cpu:0" */
+    char description[96];
+    int cores;                      /* that a team may use */
+    uint64_t memory;                /* bytes */
+} dpx_device;
+
+/* Fills at most `max` entries and returns how many devices there are. */
+DPX_API int dpx_devices(dpx_device *out, int max);
+
+/* ---- transformation ---- */
+
+typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
+
+/* The graph that training would run, after the pass `until` (NULL: all), in a format "txt", "onnx", "dot" or "json". */
+DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *options, const char *until, const char *format,
+                                 dpx_write_fn *write, void *user) DPX_CHECKED;
+
+/* ---- training ---- */
+
+typedef struct dpx_trainer dpx_trainer;
+
+typedef struct {
+    int64_t step;                   /* optimizer steps done, this one included */
+    int64_t samples;                /* of this call's batch */
+    double loss;                    /* loss_sum / loss_weight */
+    double loss_sum, loss_weight;   /* add up over batches exactly */
+    int64_t correct, counted;       /* metric accuracy; 0, 0 without it */
+    double lr;                      /* that this step used */
+    double grad_norm;               /* before clipping; NaN when it is not computed */
+    int updated;                    /* 0: a micro-batch was accumulated, the parameters did not change yet */
+} dpx_result;
+
+enum { DPX_LOG_INFO, DPX_LOG_WARNING };
+typedef void dpx_log_fn(void *user, int level, const char *line);
+typedef void dpx_progress_fn(void *user, const dpx_result *result);
+
+/* `log` receives what is found and decided (what was split, what has no gradient ...); NULL: nobody. */
+DPX_API dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log,
+                                      void *user) DPX_CHECKED;
+DPX_API void dpx_trainer_free(dpx_trainer *trainer);
+/* Called after every train step, in the calling thread; NULL: none. */
+DPX_API void dpx_trainer_on_step(dpx_trainer *trainer, dpx_progress_fn *progress, void *user);
+
+/* One batch: all inputs of the model and the target, by name, in any order.  The buffers are read in place.
+ * train_step updates the parameters (with "accumulate" K: at every K-th call).  val_step and test_step never change state
+ * and use running statistics. */
+DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+/* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none. */
+DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+
+/* Inference on the current state.  `outputs` receives one tensor per model output, in the model's order, whose memory
+ * belongs to the trainer and is valid until its next call. */
+DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
+
+/* Parameters, moments, running statistics, counters. */
+DPX_API int dpx_trainer_state_count(const dpx_trainer *t);
+DPX_API dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out) DPX_CHECKED;
+/* Copies to or from the tensor's data, whose type and shape must be the state's. */
+DPX_API dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out) DPX_CHECKED;
+DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in) DPX_CHECKED;
+DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t);
+
+/* A checkpoint: `directory`/step-N/{state.safetensors,manifest.json}, written under a temporary name, synced and renamed.
+ * `note` is kept in the manifest and handed back by resume (the caller's position in its data); may be NULL. */
+DPX_API dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note) DPX_CHECKED;
+/* Loads the newest checkpoint below `directory` that verifies.  `note`, when not NULL, receives a copy to free(). */
+DPX_API dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note) DPX_CHECKED;
+
+/* The trained model for inference: original names, running statistics, dropout off. */
+DPX_API dpx_status dpx_trainer_export(dpx_trainer *t, const char *path) DPX_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
