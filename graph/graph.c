@@ -599,6 +599,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
     copy->partial = from->partial;
     copy->replica = from->replica;
     copy->device = from->device;
+    copy->logical = from->logical ? arena_strdup(to->arena, from->logical) : NULL;
     copy->out_index = from->out_index;
     if (from->init && !(copy->init = tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);

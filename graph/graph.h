@@ -38,7 +38,8 @@ typedef struct {
                                  * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
                                  * update of it is P, or a B that is zero */
     const char *const *dim_param;   /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
-    int replica, device;        /* of a partitioned graph; -1: none.  Set on inputs and state; temporaries follow their node */
+    int replica, device;        /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
+    const char *logical;        /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
 } Value;
 
 typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR } AttrType;
@@ -103,6 +104,8 @@ ValueId graph_output(const Graph *g, const char *name);         /* the value beh
         for (Node *n = (g)->node[i_##n]; n && n->op; n = NULL)
 /* Uses of each value by nodes, outputs and updates; array of n_value in `a`.  NULL when out of memory. */
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
+/* The name the value has in the unpartitioned graph. */
+static inline const char *value_logical_name(const Value *v) { return v->logical ? v->logical : v->name; }
 /* The value's data if it is a constant, else NULL. */
 const Tensor *value_const(const Graph *g, ValueId v);
 /* Constant int64/int32 vector (or scalar) into `out` of at most `max`; E_SHAPE when longer, E_UNSUPPORTED when not constant. */

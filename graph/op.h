@@ -24,7 +24,9 @@ enum {
     OPF_COLLECTIVE = 4,     /* inputs and outputs live on several devices */
     OPF_DYNAMIC = 8,        /* the output's shape depends on data: only the interpreter runs it */
     OPF_ZERO_GRAD = 16,     /* piecewise constant (Floor, Sign): gradient exists and is zero */
-    OPF_SHAPE_ONLY = 32     /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
+    OPF_SHAPE_ONLY = 32,    /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
+    OPF_STACKS_L = 64       /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
+                             * in the partitioned one, gathered in replica order (batch-norm statistics) */
 };
 
 struct OpDef {
@@ -44,6 +46,7 @@ struct OpDef {
     Status (*grad)(Grad *);                     /* emits nodes; grad_none: no gradient exists; NULL: an error by name */
     Status (*lower)(Graph *, Node *);           /* optional: rewrite into simpler operators and graph_replace the outputs */
     Status (*place)(Placement *);               /* how B / S(axis) / P / L pass from inputs to outputs; NULL: place_all_b */
+    int64_t (*flops)(const Graph *, const Node *);  /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
 };
 
 #define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }

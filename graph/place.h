@@ -3,7 +3,7 @@
  * passes/place.c visits the nodes in order and calls op->place with the placements that the inputs have.  The rule may
  * ask for other placements of its inputs (place_need: a conversion node will be inserted by passes/expand.c) and must set
  * the placement of every output.  Conversions: P->B AllReduce, S->B AllGather, B->S each replica takes its slice,
- * L->B replica 0's value is broadcast. */
+ * P->S ReduceScatter, L->B replica 0's value is broadcast, B->L a copy, B->P replica 0 has it and the others zeros. */
 #ifndef DPX_PLACE_H
 #define DPX_PLACE_H
 
@@ -56,5 +56,11 @@ Status place_all_but_axis(Placement *p);    /* attribute "axis" must not be spli
  * `why`) where to[a] < 0; P and L pass through; every other input must be B. */
 Status place_moved(Placement *p, const int to[MAX_RANK], const char *why);
 Status place_batch0(Placement *p);          /* S(0) of input 0 passes to every output, other inputs B: Conv, pooling ... */
+Status place_reshape(Placement *p);         /* input 0's elements in the same order under output 0's shape; other inputs B */
+Status place_expand(Placement *p);          /* input 0 broadcast to output 0's shape; other inputs B */
+/* Reduction of input 0 over the axes in `mask`; `sum`: linear, so that a split axis in the mask gives P. */
+Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum);
+/* May this axis of a value of that shape be split?  (Its size is a multiple of the batch size.) */
+bool place_can_split(const Placement *p, const Shape *s, int axis);
 
 #endif
