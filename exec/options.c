@@ -1,0 +1,449 @@
+/* One row of `table` per option: its name, how its text is read and where the value goes. */
+#include "exec/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { O_FLAG, O_INT, O_REAL, O_CHOICE, O_TEXT, O_CUSTOM } Kind;
+
+typedef struct Row {
+    const char *name, *metavar, *fallback, *help;
+    Kind kind;
+    size_t at;                              /* offset in Options: int64_t, double, int (choice), bool or const char * */
+    double min, max;
+    bool above_min;                         /* the minimum itself is not allowed */
+    const char *choices;                    /* "a|b|c" in the order of the enumeration */
+    Status (*set)(Options *, const struct Row *, const char *value);
+    bool repeats;
+} Row;
+
+/* ---- readers of values ---- */
+
+static Status bad(const Row *r, const char *value, const char *expected)
+{
+    return FAIL(E_INVALID, "--%s: expected %s, found '%s'", r->name, expected, value);
+}
+
+static Status read_int(const Row *r, const char *value, int64_t *out)
+{
+    char *end, range[96];
+    long long v;
+
+    errno = 0;
+    v = strtoll(value, &end, 10);
+    snprintf(range, sizeof range, "a whole number from %.0f to %.4g", r->min, r->max);
+    if (!*value || *end || errno || (double)v < r->min || (double)v > r->max)
+        return bad(r, value, range);
+    *out = v;
+    return ST_OK;
+}
+
+static Status read_real(const Row *r, const char *value, double *out)
+{
+    char *end, range[96];
+    double v;
+
+    errno = 0;
+    v = strtod(value, &end);
+    snprintf(range, sizeof range, "a number %s %g%s%.4g", r->above_min ? "above" : "from", r->min, r->above_min ? " up to " : " to ", r->max);
+    if (!*value || *end || !isfinite(v) || v < r->min || (r->above_min && v == r->min) || v > r->max)
+        return bad(r, value, range);
+    *out = v;
+    return ST_OK;
+}
+
+static Status read_choice(const Row *r, const char *value, int *out)
+{
+    const char *c = r->choices;
+    size_t len = strlen(value);
+
+    for (int i = 0; c; i++, c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
+        if (len && !strncmp(c, value, len) && (c[len] == '|' || !c[len])) {
+            *out = i;
+            return ST_OK;
+        }
+    return bad(r, value, r->choices);
+}
+
+static Status read_flag(const Row *r, const char *value, bool *out)
+{
+    bool yes = !*value || !strcmp(value, "true") || !strcmp(value, "1");
+
+    if (!yes && strcmp(value, "false") && strcmp(value, "0"))
+        return bad(r, value, "true or false");
+    *out = yes;
+    return ST_OK;
+}
+
+static Status keep_text(Options *o, const char **to, const char *value)
+{
+    return (*to = arena_strdup(o->arena, value)) ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- options with a syntax of their own ---- */
+
+static Status set_loss(Options *o, const Row *r, const char *value)
+{
+    static const Row kinds = { .name = "loss", .choices = "none|cross-entropy|nll|mse|l1|bce|bce-logits" };
+    int kind;
+
+    if (!strncmp(value, "output:", 7) && value[7]) {
+        o->build.loss = LOSS_OUTPUT;
+        return keep_text(o, &o->build.loss_output, value + 7);
+    }
+    if (read_choice(&kinds, value, &kind))
+        return bad(r, value, "cross-entropy, nll, mse, l1, bce, bce-logits, output:NAME or none");
+    o->build.loss = (LossKind)kind;
+    return ST_OK;
+}
+
+static Status set_metric(Options *o, const Row *r, const char *value)
+{
+    if (strcmp(value, "accuracy") && strcmp(value, "none"))
+        return bad(r, value, "accuracy or none");
+    o->build.metric_accuracy = value[0] == 'a';
+    return ST_OK;
+}
+
+static Status set_ignore_index(Options *o, const Row *r, const char *value)
+{
+    TRY(read_int(r, value, &o->build.ignore_index));
+    o->build.has_ignore_index = true;
+    return ST_OK;
+}
+
+/* constant | step:EVERY[:GAMMA] | cosine[:FINAL] | linear[:FINAL] */
+static Status set_schedule(Options *o, const Row *r, const char *value)
+{
+    static const Row every = { .name = "lr-schedule step:EVERY", .min = 1, .max = 1e15 };
+    static const Row gamma = { .name = "lr-schedule step:EVERY:GAMMA", .min = 0, .above_min = true, .max = 1 };
+    static const Row final = { .name = "lr-schedule FINAL", .min = 0, .max = 1 };
+    static const Row kinds = { .name = "lr-schedule", .choices = "constant|step|cosine|linear" };
+    char word[64], *arg, *second = NULL;
+    int kind;
+
+    snprintf(word, sizeof word, "%s", value);
+    if ((arg = strchr(word, ':'))) {
+        *arg++ = '\0';
+        if ((second = strchr(arg, ':')))
+            *second++ = '\0';
+    }
+    if (read_choice(&kinds, word, &kind) || (kind == SCHEDULE_CONSTANT && arg) || (kind != SCHEDULE_STEP && second) ||
+        (kind == SCHEDULE_STEP && !arg))
+        return bad(r, value, "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL]");
+    o->schedule = (ScheduleKind)kind;
+    if (kind == SCHEDULE_STEP) {
+        TRY(read_int(&every, arg, &o->schedule_every));
+        return second ? read_real(&gamma, second, &o->schedule_gamma) : ST_OK;
+    }
+    return arg ? read_real(&final, arg, &o->schedule_final) : ST_OK;
+}
+
+static Status set_dtype(Options *o, const Row *r, const char *value)
+{
+    DType t = dtype_parse(value);
+
+    if (t != DT_FLOAT32 && t != DT_FLOAT64)
+        return bad(r, value, "float32 or float64");
+    o->build.dtype = t;
+    return ST_OK;
+}
+
+static Status add_freeze(Options *o, const Row *r, const char *value)
+{
+    const char **grown = ARENA_NEW(o->arena, const char *, o->build.n_freeze + 1);
+
+    if (!*value)
+        return bad(r, value, "a pattern of parameter names");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (o->build.n_freeze)
+        memcpy(grown, o->build.freeze, (size_t)o->build.n_freeze * sizeof *grown);
+    TRY(keep_text(o, &grown[o->build.n_freeze], value));
+    o->build.freeze = grown;
+    o->build.n_freeze++;
+    return ST_OK;
+}
+
+/* "2,3,4"; "" is a scalar. */
+static bool read_dims(const char *text, Shape *out)
+{
+    char *end;
+
+    *out = shape_scalar();
+    while (*text) {
+        long long d;
+
+        errno = 0;
+        d = strtoll(text, &end, 10);
+        if (end == text || errno || d < 0 || out->rank == MAX_RANK || (*end && *end != ','))
+            return false;
+        out->dim[out->rank++] = d;
+        text = *end ? end + 1 : end;
+        if (*end && !*text)
+            return false;
+    }
+    return true;
+}
+
+static Status add_input_shape(Options *o, const Row *r, const char *value)
+{
+    InputShape *grown = ARENA_NEW(o->arena, InputShape, o->build.n_input_shape + 1);
+    const char *eq = strrchr(value, '=');
+    Shape s;
+
+    if (!eq || eq == value || !read_dims(eq + 1, &s))
+        return bad(r, value, "NAME=DIM,DIM,...");
+    TRY(shape_check(&s, 8));
+    if (!grown)
+        return FAIL_NOMEM();
+    if (o->build.n_input_shape)
+        memcpy(grown, o->build.input_shape, (size_t)o->build.n_input_shape * sizeof *grown);
+    grown[o->build.n_input_shape] = (InputShape){ arena_printf(o->arena, "%.*s", (int)(eq - value), value), s };
+    o->build.input_shape = grown;
+    o->build.n_input_shape++;
+    return grown[o->build.n_input_shape - 1].name ? ST_OK : FAIL_NOMEM();
+}
+
+static Status add_batch_input(Options *o, const Row *r, const char *value)
+{
+    BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1), *b;
+    const Row axis = { .name = r->name, .min = 0, .max = MAX_RANK - 1 };
+    const char *colon = strrchr(value, ':');
+    int64_t a = 0;
+
+    if (!*value || colon == value)
+        return bad(r, value, "NAME[:AXIS]");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (colon && read_int(&axis, colon + 1, &a))    /* a name may hold colons */
+        colon = NULL;
+    if (o->build.n_batch_input)
+        memcpy(grown, o->build.batch_input, (size_t)o->build.n_batch_input * sizeof *grown);
+    b = &grown[o->build.n_batch_input];
+    b->axis = (int)a;
+    b->name = colon ? arena_printf(o->arena, "%.*s", (int)(colon - value), value) : arena_strdup(o->arena, value);
+    o->build.batch_input = grown;
+    o->build.n_batch_input++;
+    return b->name ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- the table ---- */
+
+#define AT(field) offsetof(Options, field)
+#define REAL_MAX 1e30
+#define COUNT_MAX 1e15
+
+static const Row table[] = {
+    { "batch-size", "N", "", "samples of one batch, over all replicas", O_INT, AT(build.batch), 1, 1e9, 0, NULL, NULL, 0 },
+    { "loss", "KIND", "none", "cross-entropy (from logits), nll, mse, l1, bce, bce-logits, or output:NAME: the model's own",
+      O_CUSTOM, 0, 0, 0, 0, NULL, set_loss, 0 },
+    { "target", "NAME", "target", "name of the target among the data's arrays", O_TEXT, AT(build.target), 0, 0, 0, NULL, NULL, 0 },
+    { "logits", "NAME", "", "the model output that the loss compares with the target; else the first", O_TEXT, AT(build.logits), 0, 0, 0,
+      NULL, NULL, 0 },
+    { "ignore-index", "N", "", "a class that counts neither in the loss nor in the metric", O_CUSTOM, 0, -1e15, COUNT_MAX, 0, NULL,
+      set_ignore_index, 0 },
+    { "label-smoothing", "X", "0", "share of the target spread evenly over all classes", O_REAL, AT(build.label_smoothing), 0, 1, 0, NULL,
+      NULL, 0 },
+    { "metric", "NAME", "none", "accuracy: the share of targets that the largest logit hits", O_CUSTOM, 0, 0, 0, 0, NULL, set_metric, 0 },
+    { "optimizer", "NAME", "sgd", "sgd, adam or adamw", O_CHOICE, AT(build.optimizer), 0, 0, 0, "sgd|adam|adamw", NULL, 0 },
+    { "lr", "X", "0.01", "learning rate", O_REAL, AT(lr), 0, REAL_MAX, 0, NULL, NULL, 0 },
+    { "momentum", "X", "0", "of sgd", O_REAL, AT(build.momentum), 0, 1, 0, NULL, NULL, 0 },
+    { "nesterov", NULL, "false", "Nesterov's momentum", O_FLAG, AT(build.nesterov), 0, 0, 0, NULL, NULL, 0 },
+    { "weight-decay", "X", "0", "L2 term in the gradient (sgd, adam) or decoupled decay (adamw)", O_REAL, AT(build.weight_decay), 0,
+      REAL_MAX, 0, NULL, NULL, 0 },
+    { "beta1", "X", "0.9", "decay of adam's first moment", O_REAL, AT(build.beta1), 0, 0.9999999999, 0, NULL, NULL, 0 },
+    { "beta2", "X", "0.999", "decay of adam's second moment", O_REAL, AT(build.beta2), 0, 0.9999999999, 0, NULL, NULL, 0 },
+    { "eps", "X", "1e-8", "added to adam's denominator", O_REAL, AT(build.eps), 0, 1, 0, NULL, NULL, 0 },
+    { "lr-schedule", "S", "constant", "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL] (a fraction of lr)", O_CUSTOM, 0, 0,
+      0, 0, NULL, set_schedule, 0 },
+    { "warmup-steps", "N", "0", "steps over which the rate rises linearly to lr", O_INT, AT(warmup_steps), 0, COUNT_MAX, 0, NULL, NULL, 0 },
+    { "total-steps", "N", "0", "where cosine and linear schedules end; the command line derives it from --epochs or --steps", O_INT,
+      AT(total_steps), 0, COUNT_MAX, 0, NULL, NULL, 0 },
+    { "accumulate", "K", "1", "batches whose gradients make one optimizer step", O_INT, AT(accumulate), 1, 1e9, 0, NULL, NULL, 0 },
+    { "clip-norm", "X", "0", "bound on the gradient's global norm; 0: none", O_REAL, AT(build.clip_norm), 0, REAL_MAX, 0, NULL, NULL, 0 },
+    { "devices", "LIST", "cpu:0", "cpu:0,cpu:1 or cpu*4 or all", O_TEXT, AT(devices), 0, 0, 0, NULL, NULL, 0 },
+    { "replicas", "R", "", "logical replicas; else one per device", O_INT, AT(build.replicas), 1, 4096, 0, NULL, NULL, 0 },
+    { "threads", "N", "", "threads of each device's team; else the cores are shared out", O_INT, AT(threads), 1, 1024, 0, NULL, NULL, 0 },
+    { "split", "MODE", "balanced", "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller", O_CHOICE,
+      AT(build.split), 0, 0, 0, "balanced|chunk", NULL, 0 },
+    { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part", O_CHOICE, AT(build.bn_local), 0,
+      0, 0, "sync|local", NULL, 0 },
+    { "bn-variance", "KIND", "population", "what the running variance averages: population (ONNX) or unbiased (PyTorch)", O_CHOICE,
+      AT(build.bn_unbiased), 0, 0, 0, "population|unbiased", NULL, 0 },
+    { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", O_CUSTOM, 0, 0, 0, 0, NULL, add_freeze, true },
+    { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", O_CUSTOM, 0, 0, 0, 0, NULL, set_dtype, 0 },
+    { "seed", "N", "0", "of everything random", O_INT, AT(build.seed), 0, 9e15, 0, NULL, NULL, 0 },
+    { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open", O_CUSTOM, 0, 0, 0, 0, NULL,
+      add_input_shape, true },
+    { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly", O_CUSTOM, 0, 0, 0, 0, NULL,
+      add_batch_input, true },
+};
+enum { N_OPTIONS = sizeof table / sizeof *table };
+
+/* ---- setting ---- */
+
+static Status set_row(Options *o, const Row *r, const char *value)
+{
+    void *to = (char *)o + r->at;
+    int64_t i;
+    int choice = 0;
+
+    switch (r->kind) {
+    case O_FLAG: return read_flag(r, value, to);
+    case O_REAL: return read_real(r, value, to);
+    case O_TEXT: return *value ? keep_text(o, to, value) : bad(r, value, r->metavar);
+    case O_CUSTOM: return r->set(o, r, value);
+    case O_INT:
+        TRY(read_int(r, value, &i));
+        if (r->at == AT(threads) || r->at == AT(build.replicas))
+            *(int *)to = (int)i;
+        else
+            *(int64_t *)to = i;
+        return ST_OK;
+    case O_CHOICE:
+        TRY(read_choice(r, value, &choice));
+        if (r->at == AT(build.bn_local) || r->at == AT(build.bn_unbiased))
+            *(bool *)to = choice;
+        else
+            *(int *)to = choice;
+        return ST_OK;
+    }
+    return FAIL(E_INTERNAL, "--%s: no reader", r->name);
+}
+
+static int find_option(const char *name)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (!strcmp(table[i].name, name))
+            return i;
+    return -1;
+}
+
+Status options_set(Options *o, const char *name, const char *value)
+{
+    int i = find_option(name);
+    const char *text;
+
+    if (i < 0)
+        return FAIL(E_INVALID, "there is no option --%s", name);
+    TRY(set_row(o, &table[i], value));
+    text = table[i].repeats && o->text[i] ? arena_printf(o->arena, "%s;%s", o->text[i], value)
+                                          : arena_strdup(o->arena, *value || table[i].kind != O_FLAG ? value : "true");
+    if (!text)
+        return FAIL_NOMEM();
+    o->text[i] = text;
+    return ST_OK;
+}
+
+Options *options_create(void)
+{
+    Arena *a = arena_create();
+    Options *o = a ? ARENA_NEW(a, Options, 1) : NULL;
+
+    if (!o || !(o->text = ARENA_NEW(a, const char *, N_OPTIONS)))
+        goto fail;
+    o->arena = a;
+    o->schedule_gamma = 0.1;
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (*table[i].fallback && strcmp(table[i].name, "devices") && set_row(o, &table[i], table[i].fallback))
+            goto fail;
+    return o;
+fail:
+    arena_free(a);
+    return NULL;
+}
+
+void options_free(Options *o)
+{
+    if (o)
+        arena_free(o->arena);
+}
+
+Status options_copy(Options **out, const Options *o)
+{
+    Options *copy = options_create();
+    Status st = copy ? ST_OK : FAIL_NOMEM();
+
+    for (int i = 0; i < N_OPTIONS && !st; i++) {
+        char *list = o->text[i] ? strdup(o->text[i]) : NULL, *rest = list;
+
+        if (list && !table[i].repeats)
+            st = options_set(copy, table[i].name, list);
+        for (char *one; list && table[i].repeats && !st && (one = strsep(&rest, ";"));)
+            st = options_set(copy, table[i].name, one);
+        free(list);
+    }
+    if (!st && o->build.class_weights)
+        st = options_set_class_weights(copy, o->build.class_weights);
+    if (st) {
+        options_free(copy);
+        return st;
+    }
+    *out = copy;
+    return ST_OK;
+}
+
+Status options_set_class_weights(Options *o, const Tensor *weights)
+{
+    if (weights->shape.rank != 1 || (weights->dtype != DT_FLOAT32 && weights->dtype != DT_FLOAT64))
+        return FAIL(E_INVALID, "class weights: expected a vector of float32 or float64, found rank %d of %s", weights->shape.rank,
+                    dtype_name(weights->dtype));
+    for (int64_t i = 0; i < tensor_numel(weights); i++)
+        if (!(tensor_float(weights, i) >= 0) || isinf(tensor_float(weights, i)))
+            return FAIL(E_INVALID, "class weights: weight %lld is %g", (long long)i, tensor_float(weights, i));
+    o->build.class_weights = tensor_copy(o->arena, weights);
+    return o->build.class_weights ? ST_OK : FAIL_NOMEM();
+}
+
+Status options_check(const Options *o)
+{
+    if (o->build.nesterov && (o->build.optimizer != OPT_SGD || o->build.momentum == 0))
+        return FAIL(E_INVALID, "--nesterov needs --optimizer sgd and --momentum above 0");
+    if ((o->schedule == SCHEDULE_COSINE || o->schedule == SCHEDULE_LINEAR) && !o->total_steps)
+        return FAIL(E_INVALID, "--lr-schedule cosine and linear need to know the number of steps");
+    if (o->total_steps && o->warmup_steps > o->total_steps)
+        return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
+                    (long long)o->total_steps);
+    return ST_OK;
+}
+
+/* ---- reading ---- */
+
+int options_count(void)
+{
+    return N_OPTIONS;
+}
+
+dpx_option_info options_at(int i)
+{
+    const Row *r = &table[i];
+
+    return (dpx_option_info){ r->name, r->kind == O_FLAG ? NULL : r->metavar, r->fallback, r->help, r->repeats };
+}
+
+const char *options_get(const Options *o, const char *name)
+{
+    int i = find_option(name);
+
+    return i < 0 ? NULL : o->text[i] ? o->text[i] : table[i].fallback;
+}
+
+double options_learning_rate(const Options *o, int64_t step)
+{
+    double done;
+    int64_t after = step - o->warmup_steps, span = o->total_steps - o->warmup_steps;
+
+    if (after < 0)
+        return o->lr * (double)(step + 1) / (double)o->warmup_steps;
+    if (o->schedule == SCHEDULE_CONSTANT)
+        return o->lr;
+    if (o->schedule == SCHEDULE_STEP)
+        return o->lr * pow(o->schedule_gamma, (double)(after / o->schedule_every));
+    done = span > 0 && after < span ? (double)after / (double)span : 1;
+    if (o->schedule == SCHEDULE_COSINE)
+        return o->lr * (o->schedule_final + (1 - o->schedule_final) * 0.5 * (1 + cos(M_PI * done)));
+    return o->lr * (1 - (1 - o->schedule_final) * done);
+}
