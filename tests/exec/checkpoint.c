@@ -1,0 +1,155 @@
+/* Checkpoints survive damage: what does not verify is passed over or refused, never half read. */
+#include "exec/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/harness/test.h"
+
+static char *temporary_folder(void)
+{
+    static char path[64];
+
+    strcpy(path, "/tmp/dpexec-test-XXXXXX");
+    return mkdtemp(path);
+}
+
+static void remove_tree(const char *path)
+{
+    char command[256];
+
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    if (system(command))
+        TEST_FAIL("cannot remove %s", path);
+}
+
+static float weights[6] = { 1, -2, 0.1f, 3e-42f, -0.0f, 7 };
+static int64_t counter = 1234567890123;
+
+static int two_tensors(NamedTensor list[2], float first)
+{
+    weights[0] = first;
+    list[0] = (NamedTensor){ "layer/w \"1\"", { DT_FLOAT32, SHAPE(2, 3), weights } };
+    list[1] = (NamedTensor){ "step", { DT_INT64, shape_scalar(), &counter } };
+    return 2;
+}
+
+static void write_file(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+
+    CU_ASSERT_FATAL(f != NULL);
+    CU_ASSERT_EQUAL(fwrite(data, 1, n, f), n);
+    fclose(f);
+}
+
+static void test_round_trip(void)
+{
+    const char *dir = temporary_folder();
+    Arena *a = arena_create();
+    Checkpoint c = { 0 };
+    NamedTensor list[2];
+
+    CHECK_OK(checkpoint_write(dir, 7, list, two_tensors(list, 5), "{\"epoch\":2}"));
+    CHECK_OK(checkpoint_write(dir, 7, list, two_tensors(list, 6), "again"));
+    CHECK_OK(checkpoint_read(a, dir, &c));
+    CU_ASSERT_EQUAL(c.step, 7);
+    CU_ASSERT_EQUAL(c.n, 2);
+    CHECK_STR("again", c.note);
+    CHECK_STR("layer/w \"1\"", c.tensor[0].name);
+    CU_ASSERT_EQUAL(memcmp(c.tensor[0].tensor.data, weights, sizeof weights), 0);
+    CU_ASSERT_EQUAL(*(int64_t *)c.tensor[1].tensor.data, counter);
+    arena_free(a);
+    remove_tree(dir);
+}
+
+static void test_newest_that_verifies(void)
+{
+    const char *dir = temporary_folder();
+    char path[128];
+    Arena *a = arena_create();
+    Checkpoint c = { 0 };
+    NamedTensor list[2];
+
+    CHECK_FAILS(E_IO, "there is no checkpoint", checkpoint_read(a, dir, &c));
+    CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 9), NULL));
+    CHECK_OK(checkpoint_write(dir, 10, list, two_tensors(list, 10), NULL));
+    snprintf(path, sizeof path, "%s/step-000000010/state.safetensors", dir);
+    CU_ASSERT_EQUAL(truncate(path, 40), 0);
+    CHECK_OK(checkpoint_read(a, dir, &c));
+    CU_ASSERT_EQUAL(c.step, 9);
+    CU_ASSERT_EQUAL(((float *)c.tensor[0].tensor.data)[0], 9);
+    snprintf(path, sizeof path, "%s/step-000000009/manifest.json", dir);
+    write_file(path, "{", 1);
+    CHECK_FAILS(E_IO, "no checkpoint verifies", checkpoint_read(a, dir, &c));
+    arena_free(a);
+    remove_tree(dir);
+}
+
+static void test_unwritable_folder(void)
+{
+    NamedTensor list[2];
+
+    CHECK_FAILS(E_IO, "/proc/nowhere", checkpoint_write("/proc/nowhere", 1, list, two_tensors(list, 1), NULL));
+}
+
+static void refuse(const char *dir, const char *text, const char *header, size_t data)
+{
+    char path[128], file[1024] = { 0 };
+    Arena *a = arena_create();
+    NamedTensor *list;
+    int n;
+
+    file[0] = (char)strlen(header);
+    memcpy(file + 8, header, strlen(header));
+    snprintf(path, sizeof path, "%s/bad", dir);
+    write_file(path, file, 8 + strlen(header) + data);
+    CHECK_FAILS(E_IO, text, safetensors_read(a, path, &list, &n));
+    arena_free(a);
+}
+
+static void test_hostile_headers(void)
+{
+    const char *dir = temporary_folder();
+
+    refuse(dir, "not a safetensors file", "", 0);
+    refuse(dir, "not a JSON object", "{]", 0);
+    refuse(dir, "overlap or leave a hole",
+           "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3);
+    refuse(dir, "overlap or leave a hole", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3);
+    refuse(dir, "the header covers", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 3);
+    refuse(dir, "do not fit", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
+    refuse(dir, "do not fit", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0]}}", 2);
+    refuse(dir, "is not a count", "{\"a\":{\"dtype\":\"U8\",\"shape\":[-2],\"data_offsets\":[0,2]}}", 2);
+    refuse(dir, "unknown type", "{\"a\":{\"dtype\":\"X\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
+    refuse(dir, "not a JSON object", "{\"a\":1,\"a\":2}", 0);
+    remove_tree(dir);
+}
+
+static void test_every_truncation(void)
+{
+    const char *dir = temporary_folder();
+    char path[128];
+    NamedTensor list[2], *back;
+    struct stat s;
+    int n;
+
+    snprintf(path, sizeof path, "%s/state", dir);
+    CHECK_OK(safetensors_write(path, list, two_tensors(list, 1)));
+    CU_ASSERT_EQUAL(stat(path, &s), 0);
+    for (off_t size = s.st_size - 1; size >= 0; size--) {
+        Arena *a = arena_create();
+
+        CU_ASSERT_EQUAL(truncate(path, size), 0);
+        CHECK_FAILS(E_IO, path, safetensors_read(a, path, &back, &n));
+        arena_free(a);
+    }
+    remove_tree(dir);
+}
+
+DEFINE_SUITE(checkpoint, { "round trip", test_round_trip }, { "the newest that verifies is read", test_newest_that_verifies },
+    { "an unwritable folder is named", test_unwritable_folder }, { "hostile headers are refused", test_hostile_headers },
+    { "every truncation is refused", test_every_truncation });
