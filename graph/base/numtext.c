@@ -1,0 +1,91 @@
+/* printf and strtod speak the locale that the host has set; these switch this thread to the C locale around the call. */
+#include "graph/base/numtext.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_MAX = 512 };      /* the longest number that is read */
+
+static void format(char buf[NUMBER_TEXT], int digits, double v)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = c ? uselocale(c) : (locale_t)0;
+
+    snprintf(buf, NUMBER_TEXT, "%.*g", digits, v);
+    if (c) {
+        uselocale(old);
+        freelocale(c);
+    }
+}
+
+static bool read(double *out64, float *out32, const char *s, size_t len)
+{
+    char text[NUMBER_MAX], *end;
+    locale_t c, old;
+
+    if (!len || len >= sizeof text || strspn(s, " \t\n\v\f\r") || memchr(s, 'x', len) || memchr(s, 'X', len))
+        return false;
+    memcpy(text, s, len);
+    text[len] = '\0';
+    c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    old = c ? uselocale(c) : (locale_t)0;
+    if (out64)
+        *out64 = strtod(text, &end);
+    else
+        *out32 = strtof(text, &end);
+    if (c) {
+        uselocale(old);
+        freelocale(c);
+    }
+    return end == text + len;
+}
+
+const char *text_float32(char buf[NUMBER_TEXT], float v)
+{
+    float back;
+
+    if (isnan(v))
+        return strcpy(buf, "nan");
+    for (int digits = 6; digits <= 9; digits++) {
+        format(buf, digits, v);
+        if (text_to_float32(&back, buf, strlen(buf)) && back == v)
+            break;
+    }
+    return buf;
+}
+
+const char *text_float64(char buf[NUMBER_TEXT], double v)
+{
+    double back;
+
+    if (isnan(v))
+        return strcpy(buf, "nan");
+    for (int digits = 15; digits <= 17; digits++) {
+        format(buf, digits, v);
+        if (text_to_float64(&back, buf, strlen(buf)) && back == v)
+            break;
+    }
+    return buf;
+}
+
+bool text_to_float64(double *out, const char *s, size_t len)
+{
+    double v;
+
+    if (!read(&v, NULL, s, len))
+        return false;
+    *out = v;
+    return true;
+}
+
+bool text_to_float32(float *out, const char *s, size_t len)
+{
+    float v;
+
+    if (!read(NULL, &v, s, len))
+        return false;
+    *out = v;
+    return true;
+}

@@ -1,0 +1,19 @@
+/* Numbers as text that reads back to the same bits, whatever the host's locale. */
+#ifndef DPX_BASE_NUMTEXT_H
+#define DPX_BASE_NUMTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { NUMBER_TEXT = 32 };
+
+/* Shortest decimal form, "inf", "-inf" or "nan"; returns `buf`. */
+const char *text_float32(char buf[NUMBER_TEXT], float v);
+const char *text_float64(char buf[NUMBER_TEXT], double v);
+
+/* All of `s` as a number in C's decimal form or inf / nan with an optional sign.  False when it is anything else. */
+bool text_to_float64(double *out, const char *s, size_t len);
+/* Rounded once from the decimal form: not by way of double. */
+bool text_to_float32(float *out, const char *s, size_t len);
+
+#endif

@@ -1,0 +1,33 @@
+/* Tokens of the text form. */
+#ifndef DPX_LEX_H
+#define DPX_LEX_H
+
+#include "graph/base/arena.h"
+#include "graph/base/status.h"
+
+typedef enum {
+    T_END,
+    T_WORD,         /* letters, digits, _ . / - beginning with a letter or _: `text` */
+    T_VALUE,        /* %name or %"name": `text` is the name */
+    T_STRING,       /* "..." with \" \\ \xNN: `text` without the quotes */
+    T_NUMBER,       /* begins with a digit or a sign */
+    T_PUNCT         /* one of ( ) { } [ ] , : = @ ? * or := or ... */
+} TokenKind;
+
+typedef struct {
+    TokenKind kind;
+    const char *text;       /* NUL-terminated, in the lexer's arena */
+    size_t len;
+    int line;
+} Token;
+
+typedef struct {
+    const char *at, *end;
+    int line;
+    Arena *arena;
+} Lexer;
+
+/* E_MODEL for a character that begins no token and for a string that does not end. */
+Status lex_next(Lexer *l, Token *out) CHECKED;
+
+#endif

@@ -1,0 +1,401 @@
+/* Statements of the text form: one function each, no recursion, for the form does not nest. */
+#include "graph/parse.h"
+
+#include <string.h>
+
+#include "graph/op.h"
+#include "graph/parser.h"
+
+enum { MAX_PORTS = 1 << 16 };
+
+/* @r0 d1, @r0, @d1 or nothing. */
+static Status place(Parser *p, int *replica, int *device)
+{
+    bool found;
+
+    TRY(parse_accept(p, "@", &found));
+    if (!found)
+        return ST_OK;
+    for (int i = 0; i < 2; i++) {
+        int64_t n;
+        char letter = p->tok.text[0];
+
+        if (p->tok.kind != T_WORD || (letter != 'r' && letter != 'd') || !parse_int_text(&n, p->tok.text + 1) || n < 0 || n > 1 << 20) {
+            if (i)
+                return ST_OK;
+            return parse_expected(p, "r0 or d0");
+        }
+        *(letter == 'r' ? replica : device) = (int)n;
+        TRY(parse_next(p));
+    }
+    return ST_OK;
+}
+
+/* ---- attributes ---- */
+
+/* Elements of one kind, told by the first; the word "floats" or "strings" stands before an empty list. */
+static Status list(Parser *p, Attr *a)
+{
+    size_t cap_i = 0, cap_f = 0, cap_s = 0;
+    int64_t *ints = NULL;
+    double *floats = NULL;
+    const char **strings = NULL;
+
+    TRY(parse_punct(p, "["));
+    while (!at_punct(p, "]")) {
+        if (a->n)
+            TRY(parse_punct(p, ","));
+        ints = arena_grow(p->g->arena, ints, sizeof *ints, (size_t)a->n, &cap_i);
+        floats = arena_grow(p->g->arena, floats, sizeof *floats, (size_t)a->n, &cap_f);
+        strings = arena_grow(p->g->arena, strings, sizeof *strings, (size_t)a->n, &cap_s);
+        if (!ints || !floats || !strings)
+            return FAIL_NOMEM();
+        if (!a->n)
+            a->type = p->tok.kind == T_STRING ? A_STRINGS
+                    : p->tok.kind == T_NUMBER && parse_int_text(&ints[0], p->tok.text) ? A_INTS : A_FLOATS;
+        if (a->type == A_STRINGS)
+            TRY(parse_string(p, &strings[a->n], "a string"));
+        else if (a->type == A_INTS)
+            TRY(parse_integer(p, &ints[a->n]));
+        else
+            TRY(parse_float64(p, &floats[a->n]));
+        a->n++;
+    }
+    a->ints = ints;
+    a->floats = floats;
+    a->strings = strings;
+    return parse_next(p);
+}
+
+static Status tensor_attr(Parser *p, Attr *a)
+{
+    DType dtype;
+    Shape s;
+    Tensor *t;
+
+    TRY(parse_type(p, &dtype, &s, NULL));
+    TRY(parse_data(p, &t, dtype, &s));
+    a->type = A_TENSOR;
+    a->tensor = t;
+    return ST_OK;
+}
+
+static Status attr_value(Parser *p, Attr *a)
+{
+    bool found;
+
+    if (p->tok.kind == T_STRING) {
+        a->type = A_STRING;
+        return parse_string(p, &a->s, "a string");
+    }
+    if (p->tok.kind == T_NUMBER && parse_int_text(&a->i, p->tok.text)) {
+        a->type = A_INT;
+        return parse_next(p);
+    }
+    if (p->tok.kind == T_NUMBER || at_word(p, "nan") || at_word(p, "inf")) {
+        a->type = A_FLOAT;
+        return parse_float64(p, &a->f);
+    }
+    if (at_punct(p, "[")) {
+        a->type = A_INTS;
+        return list(p, a);
+    }
+    TRY(parse_accept_word(p, "string", &found));
+    a->type = A_STRING;
+    if (found)
+        return ST_OK;
+    TRY(parse_accept_word(p, "tensor", &found));
+    a->type = A_TENSOR;
+    if (found)
+        return ST_OK;
+    a->type = at_word(p, "floats") ? A_FLOATS : at_word(p, "strings") ? A_STRINGS : A_NONE;
+    if (a->type != A_NONE) {
+        TRY(parse_next(p));
+        return list(p, a);
+    }
+    return tensor_attr(p, a);
+}
+
+static Status attributes(Parser *p, Node *n)
+{
+    bool found;
+
+    TRY(parse_accept(p, "{", &found));
+    if (!found)
+        return ST_OK;
+    while (!at_punct(p, "}")) {
+        Attr a = { 0 };
+
+        if (n->n_attr)
+            TRY(parse_punct(p, ","));
+        if (p->tok.kind != T_WORD && p->tok.kind != T_STRING)
+            return parse_expected(p, "the name of an attribute");
+        a.name = p->tok.text;
+        if (node_attr(n, a.name))
+            return FAIL(E_MODEL, "line %d: attribute '%s' is given twice", p->tok.line, a.name);
+        TRY(parse_next(p));
+        TRY(parse_punct(p, "="));
+        TRY(attr_value(p, &a));
+        node_set_attr(p->g, n, &a);
+        TRY(p->g->status);
+    }
+    return parse_next(p);
+}
+
+/* ---- lines ---- */
+
+static Status new_name(Parser *p, const char **out)
+{
+    if (p->tok.kind != T_VALUE)
+        return parse_expected(p, "%name");
+    if (!*p->tok.text)
+        return FAIL(E_MODEL, "line %d: an empty name", p->tok.line);
+    if (has_value(graph_find(p->g, p->tok.text)))
+        return FAIL(E_MODEL, "line %d: %%%s is defined twice", p->tok.line, p->tok.text);
+    *out = p->tok.text;
+    return parse_next(p);
+}
+
+static Status used_value(Parser *p, ValueId *out, bool may_be_absent)
+{
+    *out = NO_VALUE;
+    if (may_be_absent && at_word(p, "_"))
+        return parse_next(p);
+    if (p->tok.kind != T_VALUE)
+        return parse_expected(p, may_be_absent ? "%name or _" : "%name");
+    *out = graph_find(p->g, p->tok.text);
+    if (!has_value(*out))
+        return FAIL(E_MODEL, "line %d: %%%s is not defined before it is used", p->tok.line, p->tok.text);
+    return parse_next(p);
+}
+
+static Status keep_params(Parser *p, Value *v, const char *const *params)
+{
+    for (int i = 0; i < v->shape.rank; i++)
+        if (params[i] && !v->dim_param && !(v->dim_param = arena_memdup(p->g->arena, params, sizeof *params * MAX_RANK)))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status declaration(Parser *p, ValueKind kind)
+{
+    const char *name, *params[MAX_RANK] = { NULL };
+    bool trainable = false, transient = false, has_data;
+    Tensor *init = NULL;
+    Value v = { .replica = -1, .device = -1 };
+    ValueId id;
+
+    TRY(new_name(p, &name));
+    if (kind == V_STATE) {
+        TRY(parse_accept_word(p, "trainable", &trainable));
+        TRY(parse_accept_word(p, "transient", &transient));
+    }
+    TRY(parse_punct(p, ":"));
+    TRY(parse_type(p, &v.dtype, &v.shape, kind == V_INPUT ? params : NULL));
+    TRY(place(p, &v.replica, &v.device));
+    TRY(parse_accept(p, "=", &has_data));
+    if (has_data)
+        TRY(parse_data(p, &init, v.dtype, &v.shape));
+    if (has_data != (kind != V_INPUT))
+        return FAIL(E_MODEL, "line %d: %%%s: %s", p->tok.line, name, has_data ? "an input has no data" : "expected '=' and data");
+    id = kind == V_INPUT ? graph_add_input(p->g, name, v.dtype, &v.shape) : graph_add_const_nocopy(p->g, name, init);
+    TRY(p->g->status);
+    value(p->g, id)->kind = kind;
+    value(p->g, id)->trainable = trainable;
+    value(p->g, id)->transient = transient;
+    value(p->g, id)->replica = v.replica;
+    value(p->g, id)->device = v.device;
+    return keep_params(p, value(p->g, id), params);
+}
+
+typedef struct {
+    const char **name;          /* "" for an absent one */
+    DType *dtype;
+    Shape *shape;
+    int n;
+    bool typed;                 /* each has a type */
+} Outputs;
+
+static Status outputs(Parser *p, Outputs *o)
+{
+    size_t cap_n = 0, cap_t = 0, cap_s = 0;
+    bool more = true;
+
+    for (o->typed = true; more; o->n++) {
+        bool given;
+
+        o->name = arena_grow(p->lex.arena, o->name, sizeof *o->name, (size_t)o->n, &cap_n);
+        o->dtype = arena_grow(p->lex.arena, o->dtype, sizeof *o->dtype, (size_t)o->n, &cap_t);
+        o->shape = arena_grow(p->lex.arena, o->shape, sizeof *o->shape, (size_t)o->n, &cap_s);
+        if (!o->name || !o->dtype || !o->shape)
+            return FAIL_NOMEM();
+        o->name[o->n] = "";
+        if (at_word(p, "_")) {
+            TRY(parse_next(p));
+        } else {
+            TRY(new_name(p, &o->name[o->n]));
+            for (int i = 0; i < o->n; i++)
+                if (!strcmp(o->name[i], o->name[o->n]))
+                    return FAIL(E_MODEL, "line %d: %%%s is defined twice", p->tok.line, o->name[i]);
+            TRY(parse_accept(p, ":", &given));
+            o->typed &= given;
+            if (given)
+                TRY(parse_type(p, &o->dtype[o->n], &o->shape[o->n], NULL));
+        }
+        if (o->n > MAX_PORTS)
+            return FAIL(E_MODEL, "line %d: more than %d outputs", p->tok.line, MAX_PORTS);
+        TRY(parse_accept(p, ",", &more));
+    }
+    return ST_OK;
+}
+
+/* Name, or domain.Name. */
+static Status op_name(Parser *p, const OpDef **op)
+{
+    const char *dot;
+    char domain[64] = "";
+
+    if (p->tok.kind != T_WORD)
+        return parse_expected(p, "an operator");
+    dot = strrchr(p->tok.text, '.');
+    if (dot && (size_t)(dot - p->tok.text) < sizeof domain)
+        memcpy(domain, p->tok.text, (size_t)(dot - p->tok.text));
+    if (!(*op = op_find(domain, dot ? dot + 1 : p->tok.text)))
+        return FAIL(E_MODEL, "line %d: unknown operator '%.80s'", p->tok.line, p->tok.text);
+    return parse_next(p);
+}
+
+static Status inputs(Parser *p, ValueId **out, int *n)
+{
+    size_t cap = 0;
+
+    *out = NULL;
+    *n = 0;
+    TRY(parse_punct(p, "("));
+    while (!at_punct(p, ")")) {
+        if (*n)
+            TRY(parse_punct(p, ","));
+        if (*n > MAX_PORTS)
+            return FAIL(E_MODEL, "line %d: more than %d inputs", p->tok.line, MAX_PORTS);
+        if (!(*out = arena_grow(p->lex.arena, *out, sizeof **out, (size_t)*n, &cap)))
+            return FAIL_NOMEM();
+        TRY(used_value(p, &(*out)[(*n)++], true));
+    }
+    return parse_next(p);
+}
+
+static Status set_types(Parser *p, Node *n, const Outputs *o, int line)
+{
+    Status st = node_normalise(p->g, n);
+
+    if (!st && !o->typed)
+        st = node_infer(p->g, n);
+    if (st)
+        return status_prefix(st, "line %d", line);
+    for (int i = 0; o->typed && i < n->n_out; i++)
+        if (has_value(n->out[i]))
+            set_out(p->g, n, i, o->dtype[i], &o->shape[i]);
+    return p->g->status;
+}
+
+static Status node(Parser *p)
+{
+    Outputs o = { 0 };
+    const OpDef *op;
+    ValueId *in;
+    Node *n;
+    int n_in, line = p->tok.line;
+
+    TRY(outputs(p, &o));
+    TRY(parse_punct(p, "="));
+    TRY(op_name(p, &op));
+    TRY(inputs(p, &in, &n_in));
+    if (!(n = graph_add_node(p->g, op, NULL, NULL, n_in, in, o.n, o.name)))
+        return p->g->status;
+    TRY(attributes(p, n));
+    if (p->tok.kind == T_STRING) {
+        if (!(n->name = arena_strdup(p->g->arena, p->tok.text)))
+            return FAIL_NOMEM();
+        TRY(parse_next(p));
+    }
+    TRY(place(p, &n->replica, &n->device));
+    return set_types(p, n, &o, line);
+}
+
+static Status update(Parser *p)
+{
+    ValueId state, new_state;
+    int line = p->tok.line;
+
+    TRY(used_value(p, &state, false));
+    if (value(p->g, state)->kind != V_STATE)
+        return FAIL(E_MODEL, "line %d: expected a state before ':='", line);
+    TRY(parse_punct(p, ":="));
+    TRY(used_value(p, &new_state, false));
+    graph_add_update(p->g, state, new_state);
+    return p->g->status;
+}
+
+static Status output(Parser *p)
+{
+    const char *name;
+    ValueId v;
+
+    TRY(parse_string(p, &name, "the output's name in quotes"));
+    TRY(parse_punct(p, "="));
+    TRY(used_value(p, &v, false));
+    graph_add_output(p->g, name, v);
+    return p->g->status;
+}
+
+static Status statement(Parser *p)
+{
+    static const struct { const char *word; ValueKind kind; } kinds[] = { { "input", V_INPUT }, { "state", V_STATE }, { "const", V_CONST } };
+    bool found;
+
+    if (p->tok.kind == T_VALUE || at_word(p, "_"))
+        return node(p);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        TRY(parse_accept_word(p, kinds[i].word, &found));
+        if (found)
+            return declaration(p, kinds[i].kind);
+    }
+    TRY(parse_accept_word(p, "update", &found));
+    if (found)
+        return update(p);
+    TRY(parse_accept_word(p, "output", &found));
+    if (found)
+        return output(p);
+    return parse_expected(p, "input, state, const, update, output, %name or '}'");
+}
+
+static Status parse(Parser *p)
+{
+    const char *name;
+
+    TRY(parse_next(p));
+    if (!at_word(p, "graph"))
+        return parse_expected(p, "'graph'");
+    TRY(parse_next(p));
+    TRY(parse_string(p, &name, "the graph's name in quotes"));
+    if (!(p->g = graph_create(name)))
+        return FAIL_NOMEM();
+    TRY(parse_punct(p, "{"));
+    while (!at_punct(p, "}"))
+        TRY(statement(p));
+    TRY(parse_next(p));
+    return p->tok.kind == T_END ? ST_OK : parse_expected(p, "the end");
+}
+
+Status graph_parse(Graph **out, const char *text, size_t len)
+{
+    Parser p = { .lex = { text, text + len, 1, arena_create() } };
+    Status st = p.lex.arena ? parse(&p) : FAIL_NOMEM();
+
+    arena_free(p.lex.arena);
+    if (st)
+        graph_free(p.g);
+    else
+        *out = p.g;
+    return st;
+}

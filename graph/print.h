@@ -1,0 +1,19 @@
+/* The text form of a graph, for reading, for golden tests and for dumps; graph/parse.h reads it back.  Grammar: docs/ir.md. */
+#ifndef DPX_PRINT_H
+#define DPX_PRINT_H
+
+#include <stdio.h>
+
+#include "graph/graph.h"
+
+typedef struct {
+    int64_t max_elements;       /* a tensor of more is cut after that many ("..."), which cannot be read back; 0: never cut */
+    bool no_node_names;
+} PrintOptions;
+
+/* `opt` may be NULL.  E_IO when the stream fails. */
+Status graph_print(FILE *f, const Graph *g, const PrintOptions *opt) CHECKED;
+/* The same as a string; the caller frees it. */
+Status graph_text(char **out, const Graph *g, const PrintOptions *opt) CHECKED;
+
+#endif
