@@ -1,6 +1,8 @@
-/* printf and strtod speak the locale that the host has set; these switch this thread to the C locale around the call. */
+/* Tries few digits first; %g drops trailing zeros, so the first that reads back is the shortest (subnormals have few).
+ * printf and strtod speak the locale that the host has set; these switch this thread to the C locale around the call. */
 #include "graph/base/numtext.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +50,7 @@ const char *text_float32(char buf[NUMBER_TEXT], float v)
 
     if (isnan(v))
         return strcpy(buf, "nan");
-    for (int digits = 6; digits <= 9; digits++) {
+    for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
         format(buf, digits, v);
         if (text_to_float32(&back, buf, strlen(buf)) && back == v)
             break;
@@ -62,7 +64,7 @@ const char *text_float64(char buf[NUMBER_TEXT], double v)
 
     if (isnan(v))
         return strcpy(buf, "nan");
-    for (int digits = 15; digits <= 17; digits++) {
+    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
         format(buf, digits, v);
         if (text_to_float64(&back, buf, strlen(buf)) && back == v)
             break;
