@@ -7,3 +7,23 @@ target_link_libraries(core PUBLIC PkgConfig::JANSSON)
 # xxHash: the hashes in checkpoints.
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 target_link_libraries(core PUBLIC PkgConfig::XXHASH)
+
+# protobuf-c reads and writes ONNX files.  The format's definition comes from the onnx package, is translated at build time
+# and compiled without our warnings: it is not our code.
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+find_program(PROTOC_C protoc-c REQUIRED)
+find_file(DPX_ONNX_PROTO onnx/onnx.proto REQUIRED DOC "The definition of the ONNX format")
+get_filename_component(onnx_proto_dir ${DPX_ONNX_PROTO} DIRECTORY)
+get_filename_component(onnx_proto_name ${DPX_ONNX_PROTO} NAME_WE)
+set(onnx_proto_out ${GEN}/onnx_proto)
+file(MAKE_DIRECTORY ${onnx_proto_out})
+file(WRITE ${onnx_proto_out}/onnx_proto.h.new "/* The translated definition of the ONNX format. */\n#include \"${onnx_proto_name}.pb-c.h\"\n")
+configure_file(${onnx_proto_out}/onnx_proto.h.new ${onnx_proto_out}/onnx_proto.h COPYONLY)
+add_custom_command(OUTPUT ${onnx_proto_out}/${onnx_proto_name}.pb-c.c ${onnx_proto_out}/${onnx_proto_name}.pb-c.h
+    COMMAND ${PROTOC_C} --proto_path=${onnx_proto_dir} --c_out=${onnx_proto_out} ${DPX_ONNX_PROTO}
+    DEPENDS ${DPX_ONNX_PROTO} VERBATIM)
+add_library(onnx_proto STATIC ${onnx_proto_out}/${onnx_proto_name}.pb-c.c)
+target_compile_options(onnx_proto PRIVATE -w)
+target_include_directories(onnx_proto SYSTEM PUBLIC ${onnx_proto_out})
+target_link_libraries(onnx_proto PUBLIC PkgConfig::PROTOBUF_C)
+target_link_libraries(core PUBLIC onnx_proto)

@@ -1,0 +1,61 @@
+/* Constant nodes become constants of the graph, whichever of Constant's attributes holds the value. */
+#include "graph/onnx/internal.h"
+
+#include <string.h>
+
+#define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
+
+static Tensor *make(Arena *a, DType dtype, const Shape *shape, const void *data)
+{
+    Tensor *t = tensor_create(a, dtype, shape);
+
+    if (t && tensor_bytes(t))
+        memcpy(t->data, data, tensor_bytes(t));
+    return t;
+}
+
+static Status decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, const char *kind, const char *name)
+{
+    Arena *arena = im->g->arena;
+    Shape scalar = shape_scalar(), ints = SHAPE((int64_t)a->n_ints), floats = SHAPE((int64_t)a->n_floats);
+
+    *out = NULL;
+    if (!strcmp(kind, "value") && a->t)
+        return tensor_decode(out, &im->tensors, a->t, name);
+    if (!strcmp(kind, "sparse_value") && a->sparse_tensor)
+        return tensor_decode_sparse(out, &im->tensors, a->sparse_tensor, name);
+    if (!strcmp(kind, "value_int") && attribute_type(a) == KIND(INT))
+        *out = make(arena, DT_INT64, &scalar, &a->i);
+    else if (!strcmp(kind, "value_ints") && attribute_type(a) == KIND(INTS))
+        *out = make(arena, DT_INT64, &ints, a->ints);
+    else if (!strcmp(kind, "value_float") && attribute_type(a) == KIND(FLOAT))
+        *out = make(arena, DT_FLOAT32, &scalar, &a->f);
+    else if (!strcmp(kind, "value_floats") && attribute_type(a) == KIND(FLOATS))
+        *out = make(arena, DT_FLOAT32, &floats, a->floats);
+    else if (!strncmp(kind, "value_string", 12))
+        return FAIL(E_UNSUPPORTED, "string constants are not supported");
+    else
+        return FAIL(E_MODEL, "attribute '%s' does not hold a constant", kind);
+    return *out ? ST_OK : FAIL_NOMEM();
+}
+
+Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    const Onnx__AttributeProto *a = NULL;
+    const char *kind = "";
+    ScopeEntry *e;
+    Tensor *t;
+
+    for (size_t i = 0; i < p->n_attribute; i++) {
+        if (a)
+            return FAIL(E_MODEL, "%s: more than one value", proto_text(im, p));
+        TRY(attribute_resolve(&a, im, b, p, p->attribute[i]));
+        kind = p->attribute[i]->name;
+    }
+    if (!a || p->n_output != 1 || !*p->output[0] || p->n_input)
+        return FAIL(E_MODEL, "%s: one value, one output and no input are expected", proto_text(im, p));
+    TRY(status_prefix(decode(&t, im, a, kind, p->output[0]), "%s", proto_text(im, p)));
+    e = scope_find(&b->scope, p->output[0]);
+    e->value = graph_add_const_nocopy(im->g, body_name(im, b, p->output[0]), t);
+    return im->g->status;
+}

@@ -1,0 +1,203 @@
+/* External data: weights in files beside the model.
+ *
+ * The file's name comes from the model, so it must not lead out of the model's folder: no absolute path, no "..", no
+ * symbolic link in any part of it, no hard link to something elsewhere, regular files only.  Linux checks the path itself
+ * (openat2); where a kernel or a container does not have that call, the path is walked part by part with the same rules. */
+#include "graph/onnx/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef struct File { struct File *next; const char *location; Mapped map; } File;
+
+struct External {
+    Arena *arena;
+    const char *model_path;
+    File *files;
+};
+
+External *external_create(Arena *a, const char *model_path)
+{
+    External *e = ARENA_NEW(a, External, 1);
+
+    if (e) {
+        e->arena = a;
+        e->model_path = model_path;
+    }
+    return e;
+}
+
+void external_close(External *e)
+{
+    for (File *f = e ? e->files : NULL; f; f = f->next)
+        mapped_close(&f->map);
+}
+
+/* ---- opening ---- */
+
+enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW };
+
+/* Each part relative to the folder before it, none of them a link. */
+static int open_by_parts(int folder, const char *location)
+{
+    char part[NAME_MAX + 1];
+    int at = dup(folder), next = -1;
+
+    while (at >= 0) {
+        size_t len = strcspn(location, "/");
+        bool last = location[len] == '\0';
+
+        if (len > NAME_MAX) {
+            close(at);
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        memcpy(part, location, len);
+        part[len] = '\0';
+        next = openat(at, part, OPEN_FLAGS | (last ? 0 : O_DIRECTORY));
+        close(at);
+        if (last)
+            return next;
+        at = next;
+        location += len + 1;
+    }
+    return -1;
+}
+
+static int open_beneath(int folder, const char *location)
+{
+    struct open_how how = { .flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+    long fd = syscall(SYS_openat2, folder, location, &how, sizeof how);
+
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
+        return open_by_parts(folder, location);
+    return (int)fd;
+}
+
+/* Relative, and made of plain names only: neither openat2 nor the walk is asked to judge "." and "..". */
+static bool plain_path(const char *location)
+{
+    for (const char *p = location;; p++) {
+        size_t len = strcspn(p, "/");
+
+        if (len == 0 || (len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+        p += len;
+        if (!*p)
+            return true;
+    }
+}
+
+static Status open_folder(int *out, External *e)
+{
+    const char *slash = strrchr(e->model_path, '/');
+    const char *dir = !slash ? "." : slash == e->model_path ? "/" : NULL;
+
+    if (!dir) {
+        char *copy = arena_strdup(e->arena, e->model_path);
+
+        if (!copy)
+            return FAIL_NOMEM();
+        copy[slash - e->model_path] = '\0';
+        dir = copy;
+    }
+    if ((*out = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return FAIL(E_IO, "%s: %s", dir, strerror(errno));
+    return ST_OK;
+}
+
+static Status map_file(Mapped *out, int fd, const char *name, const char *location)
+{
+    struct stat st;
+
+    if (fd < 0)
+        return FAIL(errno == ELOOP || errno == EXDEV ? E_MODEL : E_IO, "initializer '%s': external data '%s': %s", name, location,
+                    errno == ELOOP   ? "a symbolic link is not followed"
+                    : errno == EXDEV ? "leads out of the model's folder"
+                                     : strerror(errno));
+    if (fstat(fd, &st))
+        return FAIL(E_IO, "initializer '%s': external data '%s': %s", name, location, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return FAIL(E_MODEL, "initializer '%s': external data '%s' is not a regular file", name, location);
+    if (st.st_nlink != 1)
+        return FAIL(E_MODEL, "initializer '%s': external data '%s' has %lu hard links, expected 1", name, location,
+                    (unsigned long)st.st_nlink);
+    return status_prefix(mapped_fd(out, fd, location), "initializer '%s': external data", name);
+}
+
+static Status file_get(File **out, External *e, const char *location, const char *name)
+{
+    Mapped map = { NULL, 0 };
+    int folder, fd;
+    Status st;
+    File *f;
+
+    for (f = e->files; f; f = f->next)
+        if (!strcmp(f->location, location)) {
+            *out = f;
+            return ST_OK;
+        }
+    if (!plain_path(location))
+        return FAIL(E_MODEL, "initializer '%s': external data '%s' must be a relative path without '.' and '..'", name, location);
+    if (!(f = ARENA_NEW(e->arena, File, 1)))
+        return FAIL_NOMEM();
+    TRY(open_folder(&folder, e));
+    fd = open_beneath(folder, location);
+    st = map_file(&map, fd, name, location);
+    if (fd >= 0)
+        close(fd);
+    close(folder);
+    TRY(st);
+    *f = (File){ e->files, location, map };
+    *out = e->files = f;
+    return ST_OK;
+}
+
+/* ---- what the tensor says ---- */
+
+static Status parse_size(size_t *out, const char *key, const char *text, const char *name)
+{
+    size_t v = 0;
+
+    for (const char *p = text; *p || p == text; p++) {
+        if (*p < '0' || *p > '9' || v > (SIZE_MAX - 9) / 10)
+            return FAIL(E_MODEL, "initializer '%s': external data %s '%.40s' is not a number of bytes", name, key, text);
+        v = v * 10 + (size_t)(*p - '0');
+    }
+    *out = v;
+    return ST_OK;
+}
+
+Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto *t, size_t size)
+{
+    const char *location = NULL, *name = text_or(t->name, "?");
+    size_t offset = 0, length = size;
+    File *f;
+
+    for (size_t i = 0; i < t->n_external_data; i++) {
+        const char *key = text_or(t->external_data[i]->key, ""), *text = text_or(t->external_data[i]->value, "");
+
+        if (!strcmp(key, "location"))
+            location = text;
+        else if (!strcmp(key, "offset"))
+            TRY(parse_size(&offset, key, text, name));
+        else if (!strcmp(key, "length"))
+            TRY(parse_size(&length, key, text, name));
+    }
+    if (!location)
+        return FAIL(E_MODEL, "initializer '%s': external data without a location", name);
+    if (length != size)
+        return FAIL(E_MODEL, "initializer '%s': external data of %zu bytes, expected %zu", name, length, size);
+    TRY(file_get(&f, e, location, name));
+    if (offset > f->map.size || size > f->map.size - offset)
+        return FAIL(E_MODEL, "initializer '%s': external data '%s' has %zu bytes, expected %zu at offset %zu", name, location,
+                    f->map.size, size, offset);
+    *out = f->map.data + offset;
+    return ST_OK;
+}

@@ -1,0 +1,208 @@
+/* Local functions are inlined where they are called: the rest of the engine never sees one.
+ *
+ * A function's body sees its formal inputs and nothing of the caller's.  Its attributes are bound to the call's, else to
+ * the function's defaults, else absent.  Names of inner nodes and values begin with the call's name, so that messages tell
+ * where they come from.  Recursion and absurd nesting are refused; the importer counts nodes, so that functions that call
+ * functions many times cannot grow without bound. */
+#include "graph/onnx/internal.h"
+
+#include <string.h>
+
+enum { MAX_NESTING = 64 };
+
+/* Fields that only newer definitions of the format have: read by descriptor where the definition at hand knows them, else
+ * from the unknown fields, so that an old definition still reads new files. */
+enum { TAG_NODE_OVERLOAD = 8, TAG_FUNCTION_DEFAULTS = 11, TAG_FUNCTION_OVERLOAD = 13 };
+
+/* The payload of a length-delimited unknown field: the bytes begin with the length. */
+static ProtobufCBinaryData unknown_payload(const ProtobufCMessageUnknownField *f)
+{
+    size_t i = 0;
+
+    while (i < f->len && f->data[i] & 128)
+        i++;
+    return i < f->len ? (ProtobufCBinaryData){ f->len - i - 1, f->data + i + 1 } : (ProtobufCBinaryData){ 0, NULL };
+}
+
+static const char *late_string(const ProtobufCMessage *m, const char *field, unsigned tag, Arena *a)
+{
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, field);
+
+    if (f)
+        return text_or(*(char *const *)((const char *)m + f->offset), "");
+    for (unsigned i = 0; i < m->n_unknown_fields; i++)
+        if (m->unknown_fields[i].tag == tag && m->unknown_fields[i].wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
+            ProtobufCBinaryData s = unknown_payload(&m->unknown_fields[i]);
+            char *text = arena_alloc(a, s.len + 1);
+
+            return text && s.len ? memcpy(text, s.data, s.len) : "";
+        }
+    return "";
+}
+
+/* Appends the function's default attributes that `to` does not bind yet; `to` has room. */
+static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto *fn)
+{
+    const ProtobufCMessage *m = &fn->base;
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, "attribute_proto");
+    size_t n = f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
+
+    for (size_t i = 0; i < n; i++) {
+        ProtobufCMessage *a = NULL;
+        bool bound = false;
+
+        if (f)
+            a = (*(ProtobufCMessage *const *const *)((const char *)m + f->offset))[i];
+        else if (m->unknown_fields[i].tag == TAG_FUNCTION_DEFAULTS &&
+                 m->unknown_fields[i].wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
+            ProtobufCBinaryData s = unknown_payload(&m->unknown_fields[i]);
+
+            TRY(onnx_unpack(&a, im->scratch, &onnx__attribute_proto__descriptor, s.data, s.len));
+        }
+        if (!a || !((Onnx__AttributeProto *)a)->name)
+            continue;
+        for (int k = 0; k < to->n; k++)
+            bound |= !strcmp(to->name[k], ((Onnx__AttributeProto *)a)->name);
+        if (bound)
+            continue;
+        to->name[to->n] = ((Onnx__AttributeProto *)a)->name;
+        to->attr[to->n++] = (Onnx__AttributeProto *)a;
+    }
+    return ST_OK;
+}
+
+static size_t count_defaults(const Onnx__FunctionProto *fn)
+{
+    const ProtobufCMessage *m = &fn->base;
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, "attribute_proto");
+
+    return f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
+}
+
+static Status bind(Bindings *out, Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
+{
+    size_t room = p->n_attribute + count_defaults(f);
+    Bindings to = { 0, ARENA_NEW(im->scratch, const char *, room), ARENA_NEW(im->scratch, const Onnx__AttributeProto *, room) };
+
+    if (!to.name || !to.attr)
+        return FAIL_NOMEM();
+    for (size_t i = 0; i < p->n_attribute; i++) {
+        const Onnx__AttributeProto *a;
+
+        TRY(attribute_resolve(&a, im, b, p, p->attribute[i]));
+        if (!a)
+            continue;
+        to.name[to.n] = p->attribute[i]->name;
+        to.attr[to.n++] = a;
+    }
+    TRY(add_defaults(&to, im, f));
+    *out = to;
+    return ST_OK;
+}
+
+static const char *key(Arena *a, const char *domain, const char *name, const char *overload)
+{
+    return arena_printf(a, "%s\n%s\n%s", text_or(domain, ""), text_or(name, ""), overload);
+}
+
+Status functions_index(Importer *im)
+{
+    im->functions.arena = im->scratch;
+    for (size_t i = 0; i < im->model->n_functions; i++) {
+        const Onnx__FunctionProto *f = im->model->functions[i];
+        const char *k = key(im->scratch, f->domain, f->name, late_string(&f->base, "overload", TAG_FUNCTION_OVERLOAD, im->scratch));
+        ScopeEntry *e;
+
+        if (!k)
+            return FAIL_NOMEM();
+        if (scope_find(&im->functions, k))
+            return FAIL(E_MODEL, "function '%s' is defined twice", text_or(f->name, ""));
+        if (!(e = scope_add(&im->functions, k)))
+            return FAIL_NOMEM();
+        e->node = (int64_t)i;
+    }
+    return ST_OK;
+}
+
+Status function_find(const Onnx__FunctionProto **out, const Importer *im, const Onnx__NodeProto *p)
+{
+    const ScopeEntry *e;
+    const char *k;
+
+    *out = NULL;
+    if (!im->functions.n)
+        return ST_OK;
+    k = key(im->scratch, p->domain, p->op_type, late_string(&p->base, "overload", TAG_NODE_OVERLOAD, im->scratch));
+    if (!k)
+        return FAIL_NOMEM();
+    if ((e = scope_find(&im->functions, k)))
+        *out = im->model->functions[e->node];
+    return ST_OK;
+}
+
+static Status check_call(const Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
+{
+    int depth = 0;
+
+    for (const Body *up = b; up; up = up->up, depth++)
+        if (up->function == f)
+            return FAIL(E_MODEL, "%s: function '%s' calls itself", proto_text(im, p), f->name);
+    if (depth > MAX_NESTING)
+        return FAIL(E_MODEL, "%s: functions call each other more than %d deep", proto_text(im, p), MAX_NESTING);
+    if (p->n_input > f->n_input || p->n_output > f->n_output)
+        return FAIL(E_MODEL, "%s: %zu inputs and %zu outputs, the function has %zu and %zu", proto_text(im, p), p->n_input,
+                    p->n_output, f->n_input, f->n_output);
+    return ST_OK;
+}
+
+static Status bind_inputs(Importer *im, Body *inner, const Body *b, const Onnx__NodeProto *p)
+{
+    for (size_t i = 0; i < inner->function->n_input; i++) {
+        const char *given = i < p->n_input ? p->input[i] : "";
+        ScopeEntry *e;
+
+        if (scope_find(&inner->scope, inner->function->input[i]))
+            return FAIL(E_MODEL, "function '%s': input '%s' is named twice", inner->function->name, inner->function->input[i]);
+        if (!(e = scope_add(&inner->scope, inner->function->input[i])))
+            return FAIL_NOMEM();
+        e->formal = true;
+        if (*given) {
+            const ScopeEntry *outer = scope_find(&b->scope, given);
+
+            e->value = outer->value;
+            e->problem = outer->problem;
+        }
+    }
+    (void)im;
+    return ST_OK;
+}
+
+static Status take_outputs(const Importer *im, const Body *inner, Body *b, const Onnx__NodeProto *p)
+{
+    for (size_t i = 0; i < p->n_output; i++) {
+        const ScopeEntry *from = scope_find(&inner->scope, inner->function->output[i]);
+
+        if (!*p->output[i])
+            continue;
+        if (!from || (!has_value(from->value) && !from->problem))
+            return FAIL(E_MODEL, "%s: the function does not make its output '%s'", proto_text(im, p), inner->function->output[i]);
+        scope_find(&b->scope, p->output[i])->value = from->value;
+        scope_find(&b->scope, p->output[i])->problem = from->problem;
+    }
+    return ST_OK;
+}
+
+Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
+{
+    Body inner = { .up = b, .function = f, .scope.arena = im->scratch, .n_node = f->n_node, .node = f->node,
+                   .n_opset = f->n_opset_import, .opset = f->opset_import };
+
+    TRY(check_call(im, b, p, f));
+    TRY(bind(&inner.bindings, im, b, p, f));
+    inner.prefix = arena_printf(im->scratch, "%s%s/", b->prefix, text_or(p->name, text_or(p->op_type, "function")));
+    if (!inner.prefix)
+        return FAIL_NOMEM();
+    TRY(bind_inputs(im, &inner, b, p));
+    TRY(status_prefix(import_body(im, &inner), "function '%s'", f->name));
+    return take_outputs(im, &inner, b, p);
+}

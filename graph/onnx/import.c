@@ -1,0 +1,439 @@
+/* ONNX models to graphs: one body of nodes after the other, each node in topological order.
+ *
+ * What is malformed fails at once.  What is well formed but not supported is collected, so that one error lists all of it;
+ * the nodes behind it are still read, on values of unknown type, to find what else is missing. */
+#include "graph/onnx/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NODES = 1000000 };
+static const int64_t DENSE_BYTES = (int64_t)256 << 20;
+
+const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
+{
+    const char *out = "", *text;
+
+    for (size_t i = 0; i < p->n_output && !*out; i++)
+        out = p->output[i];
+    text = arena_printf(im->scratch, "%.100s %.100s (output '%.100s')", text_or(p->op_type, "?"), text_or(p->name, "(unnamed)"), out);
+    return text ? text : "a node";
+}
+
+const char *body_name(Importer *im, const Body *b, const char *name)
+{
+    const char *text = !*b->prefix || !*name ? name : arena_printf(im->scratch, "%s%s", b->prefix, name);
+
+    return text ? text : name;
+}
+
+static bool default_domain(const char *domain)
+{
+    return !domain || !*domain || !strcmp(domain, "ai.onnx");
+}
+
+int64_t opset_of(const Body *b, const char *domain)
+{
+    for (size_t i = 0; i < b->n_opset; i++) {
+        const char *imported = b->opset[i]->domain;
+
+        if (default_domain(domain) ? default_domain(imported) : imported && !strcmp(imported, domain))
+            return b->opset[i]->version;
+    }
+    return 0;
+}
+
+/* ---- nodes ---- */
+
+/* Outputs that nothing makes: only so that later nodes can be looked at before the import fails. */
+static Status leave_unmade(Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    Shape unknown = shape_unknown();
+
+    for (size_t i = 0; i < p->n_output; i++)
+        if (*p->output[i] && !has_value(scope_find(&b->scope, p->output[i])->value))
+            scope_find(&b->scope, p->output[i])->value = graph_add_value(im->g, V_TEMP, "", DT_NONE, &unknown);
+    return im->g->status;
+}
+
+static Status gather_inputs(ValueId *in, Importer *im, const Body *b, const Onnx__NodeProto *p)
+{
+    for (size_t i = 0; i < p->n_input; i++) {
+        const ScopeEntry *e = *p->input[i] ? scope_find(&b->scope, p->input[i]) : NULL;
+
+        if (e && e->problem)
+            return FAIL(E_UNSUPPORTED, "%s: input '%s': %s", proto_text(im, p), p->input[i], e->problem);
+        in[i] = e ? e->value : NO_VALUE;
+    }
+    return ST_OK;
+}
+
+/* op->import may put other values in the place of the node's outputs: listed as outputs of the graph for that while,
+ * they are followed by graph_replace. */
+static Status absorb_opset(Importer *im, Node *n, int opset, ValueId *out)
+{
+    Graph *g = im->g;
+    int base = g->n_output, n_out = n->n_out;
+    Status st;
+
+    if (!n->op->import)
+        return ST_OK;
+    for (int i = 0; i < n_out; i++)
+        graph_add_output(g, "", n->out[i]);
+    if (g->status)
+        return g->status;
+    if (!(st = n->op->import(g, n, opset)))
+        st = g->status;
+    for (int i = 0; i < n_out; i++)
+        out[i] = g->output[base + i].value;
+    g->n_output = base;
+    return st;
+}
+
+/* "device=0 replica=1": written by export where the format has no other place. */
+void place_decode(const char *doc, int *device, int *replica)
+{
+    int d, r, end = 0;
+
+    if (doc && sscanf(doc, "device=%d replica=%d%n", &d, &r, &end) == 2 && !doc[end] && d >= -1 && r >= -1) {
+        *device = d;
+        *replica = r;
+    }
+}
+
+static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const OpDef *op, int opset)
+{
+    ValueId *in = ARENA_NEW(im->scratch, ValueId, p->n_input), *out = ARENA_NEW(im->scratch, ValueId, p->n_output);
+    const char **names = ARENA_NEW(im->scratch, const char *, p->n_output);
+    Attr *attrs;
+    Node *n;
+
+    if (!in || !out || !names)
+        return FAIL_NOMEM();
+    TRY(gather_inputs(in, im, b, p));
+    TRY(attributes_decode(&attrs, im, b, p));
+    for (size_t i = 0; i < p->n_output; i++)
+        names[i] = body_name(im, b, p->output[i]);
+    n = graph_add_node(im->g, op, body_name(im, b, text_or(p->name, "")), attrs, (int)p->n_input, in, (int)p->n_output, names);
+    if (!n)
+        return im->g->status;
+    place_decode(p->doc_string, &n->device, &n->replica);
+    for (int i = 0; i < n->n_out; i++)
+        out[i] = n->out[i];
+    TRY(absorb_opset(im, n, opset, out));
+    if (n->op)
+        TRY(node_normalise(im->g, n));
+    for (size_t i = 0; i < p->n_output; i++)
+        if (*p->output[i])
+            scope_find(&b->scope, p->output[i])->value = out[i];
+    return im->g->status;
+}
+
+/* An Identity of a constant is another name for it: weights that exporters share this way are one parameter. */
+static bool alias_constant(const Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    const ScopeEntry *e;
+
+    if (strcmp(p->op_type, "Identity") || p->n_input != 1 || p->n_output != 1 || !*p->input[0] || !*p->output[0])
+        return false;
+    e = scope_find(&b->scope, p->input[0]);
+    if (e->problem || !has_value(e->value) || value(im->g, e->value)->kind != V_CONST)
+        return false;
+    scope_find(&b->scope, p->output[0])->value = e->value;
+    return true;
+}
+
+static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    int64_t opset = opset_of(b, p->domain);
+    const OpDef *op;
+
+    if (!opset)
+        return FAIL(E_MODEL, "%s: the opset of domain '%s' is not given", proto_text(im, p), text_or(p->domain, "ai.onnx"));
+    if (default_domain(p->domain)) {
+        if (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX)
+            return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
+        if (!strcmp(p->op_type, "Constant"))
+            return import_constant(im, b, p);
+        if (alias_constant(im, b, p))
+            return ST_OK;
+    }
+    if (!(op = op_find(p->domain, p->op_type)) && p->domain && !strcmp(p->domain, "dpexec"))
+        op = op_find(NULL, p->op_type);         /* an operator of ONNX with attributes that only we know */
+    if (!op)
+        return FAIL(E_UNSUPPORTED, "%s%s%s", proto_text(im, p), default_domain(p->domain) ? "" : " of domain ",
+                    default_domain(p->domain) ? "" : p->domain);
+    return add_node(im, b, p, op, opset > 1000000 ? 1000000 : (int)opset);
+}
+
+static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    const Onnx__FunctionProto *f;
+    Status st;
+
+    if (++im->n_done > MAX_NODES)
+        return FAIL(E_MODEL, "more than %d nodes with functions inlined", MAX_NODES);
+    if (!p->op_type || !*p->op_type)
+        return FAIL(E_MODEL, "%s: a node without an operator", proto_text(im, p));
+    TRY(function_find(&f, im, p));
+    st = f ? import_call(im, b, p, f) : import_operator(im, b, p);
+    if (st != E_UNSUPPORTED)
+        return st;
+    problems_add(&im->problems, "%s", status_message());
+    if (im->g->status == E_UNSUPPORTED)
+        im->g->status = ST_OK;                  /* go on: the graph is thrown away at the end */
+    return leave_unmade(im, b, p);
+}
+
+Status import_body(Importer *im, Body *b)
+{
+    size_t *order = ARENA_NEW(im->scratch, size_t, b->n_node);
+
+    if (!order)
+        return FAIL_NOMEM();
+    TRY(body_order(im, b, order));
+    for (size_t i = 0; i < b->n_node; i++)
+        TRY(import_node(im, b, b->node[order[i]]));
+    return ST_OK;
+}
+
+/* ---- the graph's edges ---- */
+
+static Status declare(ScopeEntry **out, Body *b, const char *name, const char *what)
+{
+    if (!name || !*name)
+        return FAIL(E_MODEL, "%s without a name", what);
+    if (scope_find(&b->scope, name))
+        return FAIL(E_MODEL, "%s '%s' is defined already", what, name);
+    if (!(*out = scope_add(&b->scope, name)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status import_initializers(Importer *im, Body *b)
+{
+    const Onnx__GraphProto *gp = im->model->graph;
+    ScopeEntry *e;
+    Tensor *t;
+
+    for (size_t i = 0; i < gp->n_initializer; i++) {
+        const Onnx__TensorProto *p = gp->initializer[i];
+        ValueId v;
+
+        TRY(declare(&e, b, p->name, "initializer"));
+        if ((e->problem = tensor_type_problem(p->data_type)))
+            continue;
+        TRY(tensor_decode(&t, &im->tensors, p, p->name));
+        e->value = v = graph_add_const_nocopy(im->g, p->name, t);
+        if (has_value(v))
+            place_decode(p->doc_string, &value(im->g, v)->device, &value(im->g, v)->replica);
+    }
+    for (size_t i = 0; i < gp->n_sparse_initializer; i++) {
+        const Onnx__SparseTensorProto *p = gp->sparse_initializer[i];
+        const char *name = p->values ? p->values->name : NULL;
+
+        TRY(declare(&e, b, name, "sparse initializer"));
+        if ((e->problem = tensor_type_problem(p->values->data_type)))
+            continue;
+        TRY(tensor_decode_sparse(&t, &im->tensors, p, name));
+        e->value = graph_add_const_nocopy(im->g, name, t);
+    }
+    return im->g->status;
+}
+
+static Status decode_dims(Shape *out, const char ***params, Graph *g, const Onnx__TensorShapeProto *s, const char *name)
+{
+    Shape shape = { .rank = (int)s->n_dim };
+    int64_t known[MAX_RANK];
+
+    if (s->n_dim > MAX_RANK)
+        return FAIL(E_SHAPE, "input '%s': rank %zu, at most %d dimensions are supported", name, s->n_dim, MAX_RANK);
+    for (size_t i = 0; i < s->n_dim; i++) {
+        const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
+        bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+
+        shape.dim[i] = fixed ? d->dim_value : -1;
+        known[i] = fixed ? d->dim_value : 1;
+        if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM || !*d->dim_param)
+            continue;
+        if (!*params && !(*params = ARENA_NEW(g->arena, const char *, MAX_RANK)))
+            return FAIL_NOMEM();
+        if (!((*params)[i] = arena_strdup(g->arena, d->dim_param)))
+            return FAIL_NOMEM();
+    }
+    *out = shape;
+    shape = shape_of(shape.rank, known);
+    return status_prefix(shape_check(&shape, sizeof(double)), "input '%s'", name);
+}
+
+static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
+{
+    const Onnx__TypeProto *type = p->type;
+    const char *problem, **params = NULL;
+    Shape shape = shape_unknown();
+    ScopeEntry *e;
+    ValueId v;
+
+    if (p->name && (e = scope_find(&b->scope, p->name)) && !e->formal && (has_value(e->value) || e->problem)) {
+        e->formal = true;                       /* an initializer that is also an input: its default, a constant to us */
+        return ST_OK;
+    }
+    TRY(declare(&e, b, p->name, "input"));
+    e->formal = true;
+    if (!type || type->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
+        return FAIL(E_MODEL, "input '%s' has no type", p->name);
+    if (type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+        problem = "only tensors are supported, not sequences, maps, optional or sparse values";
+    else
+        problem = tensor_type_problem(type->tensor_type->elem_type);
+    if (problem) {
+        problems_add(&im->problems, "input '%s': %s", p->name, problem);
+        e->value = graph_add_value(im->g, V_TEMP, p->name, DT_NONE, &shape);
+        return im->g->status;
+    }
+    if (type->tensor_type->shape)
+        TRY(decode_dims(&shape, &params, im->g, type->tensor_type->shape, p->name));
+    e->value = v = graph_add_input(im->g, p->name, (DType)type->tensor_type->elem_type, &shape);
+    if (!has_value(v))
+        return im->g->status;
+    value(im->g, v)->dim_param = params;
+    place_decode(p->doc_string, &value(im->g, v)->device, &value(im->g, v)->replica);
+    return ST_OK;
+}
+
+static Status import_outputs(Importer *im, const Body *b)
+{
+    const Onnx__GraphProto *gp = im->model->graph;
+    Scope seen = { .arena = im->scratch };
+
+    if (!gp->n_output)
+        return FAIL(E_MODEL, "the graph has no outputs");
+    for (size_t i = 0; i < gp->n_output; i++) {
+        const char *name = text_or(gp->output[i]->name, "");
+        const ScopeEntry *e = scope_find(&b->scope, name);
+
+        if (!e)
+            return FAIL(E_MODEL, "output '%s' is made by no node", name);
+        if (scope_find(&seen, name))
+            return FAIL(E_MODEL, "output '%s' is listed twice", name);
+        if (!scope_add(&seen, name))
+            return FAIL_NOMEM();
+        if (e->problem)
+            problems_add(&im->problems, "output '%s': %s", name, e->problem);
+        else
+            graph_add_output(im->g, name, e->value);
+    }
+    return im->g->status;
+}
+
+/* ---- the model ---- */
+
+static Status check_model(const Onnx__ModelProto *m, int64_t opset)
+{
+    if (!m->graph)
+        return FAIL(E_MODEL, "the model has no graph");
+    if (m->has_ir_version && m->ir_version < 1)
+        return FAIL(E_MODEL, "IR version %lld", (long long)m->ir_version);
+    if (!opset)
+        return FAIL(E_MODEL, "the opset of the default domain is not given");
+    if (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX)
+        return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
+    return ST_OK;
+}
+
+static Status import_graph(Importer *im)
+{
+    const Onnx__GraphProto *gp = im->model->graph;
+    Body b = { .prefix = "", .scope.arena = im->scratch, .n_node = gp->n_node, .node = gp->node,
+               .n_opset = im->model->n_opset_import, .opset = im->model->opset_import };
+
+    TRY(functions_index(im));
+    TRY(import_initializers(im, &b));
+    for (size_t i = 0; i < gp->n_input; i++)
+        TRY(import_input(im, &b, gp->input[i]));
+    TRY(import_body(im, &b));
+    TRY(import_outputs(im, &b));
+    TRY(problems_fail(&im->problems, E_UNSUPPORTED, "not supported"));
+    TRY(model_restore_state(im, &b));
+    return graph_sort(im->g);
+}
+
+static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch)
+{
+    Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
+    int64_t opset = opset_of(&top, NULL);
+    Importer im = { .scratch = scratch, .model = m, .tensors = { NULL, ext, DENSE_BYTES } };
+    OnnxModel *remembered = NULL;
+    Status st;
+
+    TRY(check_model(m, opset));
+    if (!(im.g = graph_create(text_or(m->graph->name, "graph"))))
+        return FAIL_NOMEM();
+    im.tensors.arena = im.g->arena;
+    TRY_TO(fail, st, import_graph(&im));
+    if (model)
+        TRY_TO(fail, st, model_remember(&remembered, m, opset));
+    *out = im.g;
+    if (model)
+        *model = remembered;
+    return ST_OK;
+fail:
+    free(im.problems.text);
+    graph_free(im.g);
+    return st;
+}
+
+static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const char *path, const char *name)
+{
+    Arena *scratch = arena_create();
+    External *ext = NULL;
+    ProtobufCMessage *m;
+    Status st;
+
+    if (!scratch || (path && !(ext = external_create(scratch, path))))
+        TRY_TO(done, st, FAIL_NOMEM());
+    TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, data, size));
+    TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch));
+done:
+    external_close(ext);
+    if (scratch)
+        arena_free(scratch);
+    return status_prefix(st, "%s", name);
+}
+
+Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name)
+{
+    return import_bytes(out, model, data, size, NULL, name);
+}
+
+Status onnx_import_file(Graph **out, OnnxModel **model, const char *path)
+{
+    Mapped map;
+    Status st;
+
+    TRY(mapped_open(&map, path));
+    st = import_bytes(out, model, map.data, map.size, path, path);
+    mapped_close(&map);
+    return st;
+}
+
+Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path)
+{
+    TensorReader r = { arena, NULL, DENSE_BYTES };
+    Arena *scratch = arena_create();
+    Mapped map = { NULL, 0 };
+    ProtobufCMessage *m;
+    Status st;
+
+    if (!scratch)
+        return FAIL_NOMEM();
+    TRY_TO(done, st, mapped_open(&map, path));
+    if (!(st = onnx_unpack(&m, scratch, &onnx__tensor_proto__descriptor, map.data, map.size)))
+        st = tensor_decode(out, &r, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
+    st = status_prefix(st, "%s", path);
+done:
+    mapped_close(&map);
+    arena_free(scratch);
+    return st;
+}

@@ -1,0 +1,122 @@
+/* What the files of graph/onnx share. */
+#ifndef DPX_ONNX_INTERNAL_H
+#define DPX_ONNX_INTERNAL_H
+
+#include "graph/onnx/onnx.h"
+#include "graph/op.h"
+#include "onnx_proto.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little-endian and copied as it is");
+
+/* ---- scan.c ---- */
+/* Checks the wire format of a message without recursion, then unpacks it into `arena`. */
+Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageDescriptor *type, const uint8_t *data,
+                   size_t size) CHECKED;
+
+/* ---- file.c ---- */
+typedef struct { const uint8_t *data; size_t size; } Mapped;
+Status mapped_open(Mapped *out, const char *path) CHECKED;          /* a regular file, not empty */
+Status mapped_fd(Mapped *out, int fd, const char *path) CHECKED;    /* leaves fd open */
+void mapped_close(Mapped *m);
+
+/* ---- external.c ---- */
+/* The external data files of one model: opened at first use, mapped until closed. */
+typedef struct External External;
+External *external_create(Arena *a, const char *model_path);        /* NULL when out of memory */
+void external_close(External *e);                                   /* NULL is legal */
+/* The bytes that an EXTERNAL tensor names; exactly `size` of them. */
+Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto *t, size_t size) CHECKED;
+
+/* ---- tensor.c ---- */
+typedef struct {
+    Arena *arena;               /* of the tensors made */
+    External *external;         /* NULL: external data is refused */
+    int64_t dense_left;         /* bytes that sparse tensors may still fill */
+} TensorReader;
+/* Why tensors of this type cannot be held, or NULL. */
+const char *tensor_type_problem(int data_type);
+Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, const char *name) CHECKED;
+Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTensorProto *t, const char *name) CHECKED;
+Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name) CHECKED;
+
+/* ---- scope.c ---- */
+typedef struct {
+    const char *name;
+    ValueId value;          /* NO_VALUE: not made yet, or an optional input that the caller left out */
+    const char *problem;    /* why it cannot be used, or NULL */
+    int64_t node;           /* the node of the body that makes it; -1: none */
+    bool formal;            /* an input of a function */
+} ScopeEntry;
+/* The names of one body: what each stands for. */
+typedef struct { ScopeEntry *slot; size_t n, cap; Arena *arena; } Scope;
+ScopeEntry *scope_find(const Scope *s, const char *name);           /* NULL when unknown */
+ScopeEntry *scope_add(Scope *s, const char *name);                  /* the one that is there, or a new one; NULL: no memory */
+
+/* ---- import.c ---- */
+typedef struct Body Body;
+/* A function's attributes as one call gives them. */
+typedef struct { int n; const char **name; const Onnx__AttributeProto **attr; } Bindings;
+
+/* One list of nodes being imported: the graph's, or a function's for one call. */
+struct Body {
+    const Body *up;                         /* the caller's; NULL for the graph */
+    const Onnx__FunctionProto *function;
+    Bindings bindings;
+    const char *prefix;                     /* of names of nodes and values: "" or "call/" */
+    Scope scope;
+    size_t n_node, n_opset;
+    Onnx__NodeProto **node;
+    Onnx__OperatorSetIdProto **opset;
+};
+
+typedef struct {
+    Graph *g;
+    Arena *scratch;                         /* what lives until the end of the import */
+    const Onnx__ModelProto *model;
+    Scope functions;                        /* by domain, name and overload; `node` is the function's number */
+    TensorReader tensors;
+    Problems problems;
+    size_t n_done;                          /* nodes imported so far, those of inlined functions too */
+} Importer;
+
+Status import_body(Importer *im, Body *b) CHECKED;
+/* "Conv conv1 (output 'y')", as node_text calls it, for a node that is not in the graph yet. */
+const char *proto_text(const Importer *im, const Onnx__NodeProto *p);
+/* The name that the graph gives to a body's value or node: with the body's prefix. */
+const char *body_name(Importer *im, const Body *b, const char *name);
+static inline const char *text_or(const char *s, const char *absent) { return s && *s ? s : absent; }
+/* Reads what export writes as a node's or value's doc_string, "device=0 replica=1"; else changes nothing. */
+void place_decode(const char *doc, int *device, int *replica);
+int64_t opset_of(const Body *b, const char *domain);                /* 0 when not imported */
+
+/* ---- order.c ---- */
+/* Checks single assignment and that every input is defined; `order` gets node numbers in topological order, file order
+ * where possible. */
+Status body_order(Importer *im, Body *b, size_t *order) CHECKED;
+
+/* ---- attribute.c ---- */
+/* The attribute with references to the function's attributes followed; NULL: absent in this call. */
+Status attribute_resolve(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,
+                         const Onnx__AttributeProto *a) CHECKED;
+int attribute_type(const Onnx__AttributeProto *a);                  /* files of IR version 1 do not say it */
+/* `list` gets all attributes of the node in `scratch`, ended by a nameless one. */
+Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__NodeProto *p) CHECKED;
+
+/* ---- constant.c ---- */
+Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+
+/* ---- function.c ---- */
+Status functions_index(Importer *im) CHECKED;
+/* The local function that a node calls, or NULL. */
+Status function_find(const Onnx__FunctionProto **out, const Importer *im, const Onnx__NodeProto *p) CHECKED;
+Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f) CHECKED;
+
+/* ---- model.c ---- */
+Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset) CHECKED;
+/* Metadata of our own: state and updates of a graph that was exported half way. */
+#define PROP_PREFIX "dpexec."
+#define PROP_STATE PROP_PREFIX "state:"         /* + name: "trainable", "transient" or "plain" */
+#define PROP_UPDATE PROP_PREFIX "update:"       /* + name of a state: name of its next value */
+Status model_restore_state(Importer *im, const Body *b) CHECKED;
+
+#endif

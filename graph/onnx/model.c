@@ -1,0 +1,104 @@
+/* What of a model is not part of its graph: remembered for a later export, and our own metadata, which makes a graph that
+ * was exported half way whole again. */
+#include "graph/onnx/internal.h"
+
+#include <string.h>
+
+static bool has_prefix(const char *s, const char *prefix)
+{
+    return !strncmp(s, prefix, strlen(prefix));
+}
+
+static const char *keep(Arena *a, const char *s, bool *ok)
+{
+    const char *copy = s && *s ? arena_strdup(a, s) : NULL;
+
+    *ok &= copy || !s || !*s;
+    return copy;
+}
+
+Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
+{
+    Arena *a = arena_create();
+    OnnxModel *r = a ? ARENA_NEW(a, OnnxModel, 1) : NULL;
+    OnnxProp *props = r ? ARENA_NEW(a, OnnxProp, m->n_metadata_props) : NULL;
+    bool ok = props != NULL;
+
+    for (size_t i = 0; ok && i < m->n_metadata_props; i++) {
+        const char *key = text_or(m->metadata_props[i]->key, "");
+
+        if (has_prefix(key, PROP_PREFIX))
+            continue;
+        props[r->n_prop].key = arena_strdup(a, key);
+        props[r->n_prop].value = arena_strdup(a, text_or(m->metadata_props[i]->value, ""));
+        ok &= props[r->n_prop].key && props[r->n_prop].value;
+        r->n_prop++;
+    }
+    if (ok) {
+        r->arena = a;
+        r->ir_version = m->ir_version;
+        r->opset = opset;
+        r->prop = props;
+        r->producer_name = keep(a, m->producer_name, &ok);
+        r->doc = keep(a, m->doc_string, &ok);
+    }
+    if (!ok) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    *out = r;
+    return ST_OK;
+}
+
+void onnx_model_free(OnnxModel *m)
+{
+    if (m)
+        arena_free(m->arena);
+}
+
+static Status restore_one(Importer *im, const Body *b, const char *name, const char *how)
+{
+    const ScopeEntry *e = scope_find(&b->scope, name);
+    Value *v = e && has_value(e->value) ? value(im->g, e->value) : NULL;
+
+    if (!v || (v->kind != V_CONST && v->kind != V_STATE))
+        return FAIL(E_MODEL, "metadata: state '%s' is not an initializer", name);
+    v->kind = V_STATE;
+    v->trainable = !strcmp(how, "trainable");
+    v->transient = !strcmp(how, "transient");
+    return ST_OK;
+}
+
+static Status restore_update(Importer *im, const Body *b, const char *name, const char *next)
+{
+    const ScopeEntry *state = scope_find(&b->scope, name), *by = scope_find(&b->scope, next);
+
+    if (!state || !has_value(state->value) || value(im->g, state->value)->kind != V_STATE)
+        return FAIL(E_MODEL, "metadata: '%s' is updated but not a state", name);
+    if (!by || !has_value(by->value))
+        return FAIL(E_MODEL, "metadata: '%s', the next value of '%s', is defined nowhere", next, name);
+    for (int i = 0; i < im->g->n_update; i++)
+        if (value_eq(im->g->update[i].state, state->value))
+            return FAIL(E_MODEL, "metadata: '%s' is updated twice", name);
+    graph_add_update(im->g, state->value, by->value);
+    return im->g->status;
+}
+
+Status model_restore_state(Importer *im, const Body *b)
+{
+    const Onnx__ModelProto *m = im->model;
+
+    for (size_t i = 0; i < m->n_metadata_props; i++) {
+        const char *key = text_or(m->metadata_props[i]->key, "");
+
+        if (has_prefix(key, PROP_STATE))
+            TRY(restore_one(im, b, key + strlen(PROP_STATE), text_or(m->metadata_props[i]->value, "")));
+    }
+    for (size_t i = 0; i < m->n_metadata_props; i++) {
+        const char *key = text_or(m->metadata_props[i]->key, "");
+
+        if (has_prefix(key, PROP_UPDATE))
+            TRY(restore_update(im, b, key + strlen(PROP_UPDATE), text_or(m->metadata_props[i]->value, "")));
+    }
+    return ST_OK;
+}

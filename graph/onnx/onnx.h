@@ -1,0 +1,45 @@
+/* Reading and writing ONNX files.
+ *
+ * A file is hostile until shown otherwise: its bytes are scanned before they are unpacked (scan.c), everything it says is
+ * checked before it is used, and external data stays inside the model's folder (external.c).  docs/onnx.md tells what is
+ * read, what is refused and why. */
+#ifndef DPX_ONNX_H
+#define DPX_ONNX_H
+
+#include "graph/graph.h"
+
+/* The opsets of the default domain whose operators' `import` functions are known to be right. */
+enum { ONNX_OPSET_MIN = 7, ONNX_OPSET_MAX = 27 };
+
+typedef struct { const char *key, *value; } OnnxProp;
+
+/* What a graph does not hold but an export wants to give back. */
+typedef struct {
+    int64_t ir_version, opset;          /* of the default domain, as the file said */
+    const char *producer_name, *doc;    /* NULL when absent */
+    const OnnxProp *prop;               /* metadata_props, but for our own */
+    int n_prop;
+    Arena *arena;                       /* of all of it */
+} OnnxModel;
+
+void onnx_model_free(OnnxModel *m);     /* NULL is legal */
+
+/* A graph in the order of its nodes: initializers and Constant nodes are V_CONST, inputs have -1 for symbolic dimensions
+ * (dim_param names them), operators are spelled as the IR does and normalised, shapes are not inferred.  `model` may be
+ * NULL.  E_UNSUPPORTED lists all that is not supported.  onnx_import_memory reads no external data. */
+Status onnx_import_file(Graph **out, OnnxModel **model, const char *path) CHECKED;
+Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name) CHECKED;
+
+/* A file that holds one TensorProto, as the official test data does. */
+Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path) CHECKED;
+
+typedef struct {
+    const OnnxModel *model;             /* of the import; NULL: unknown */
+    bool plain;                         /* for inference elsewhere: no devices, no updates, none of our metadata; an operator
+                                         * that ONNX does not have is an error */
+} ExportOptions;
+
+/* Writes under a temporary name in the same folder, syncs, renames; on failure nothing is left.  `opt` may be NULL. */
+Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path) CHECKED;
+
+#endif

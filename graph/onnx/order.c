@@ -1,0 +1,102 @@
+/* The order of a body's nodes.  ONNX demands topological order; files that break it but have an order are read all the
+ * same, and a cycle is told by its nodes.  The walk has a stack of its own: a chain may be as long as the file. */
+#include "graph/onnx/internal.h"
+
+static Status declare_outputs(Importer *im, Body *b)
+{
+    for (size_t i = 0; i < b->n_node; i++)
+        for (size_t o = 0; o < b->node[i]->n_output; o++) {
+            const char *name = b->node[i]->output[o];
+            ScopeEntry *e;
+
+            if (!*name)
+                continue;
+            if (!(e = scope_find(&b->scope, name)) && !(e = scope_add(&b->scope, name)))
+                return FAIL_NOMEM();
+            else if (e->node >= 0 || has_value(e->value) || e->problem || e->formal)
+                return FAIL(E_MODEL, "%s: '%s' is defined already", proto_text(im, b->node[i]), name);
+            e->node = (int64_t)i;
+        }
+    return ST_OK;
+}
+
+static Status check_inputs(Importer *im, const Body *b, bool *sorted)
+{
+    *sorted = true;
+    for (size_t i = 0; i < b->n_node; i++)
+        for (size_t k = 0; k < b->node[i]->n_input; k++) {
+            const char *name = b->node[i]->input[k];
+            const ScopeEntry *e = *name ? scope_find(&b->scope, name) : NULL;
+
+            if (*name && !e)
+                return FAIL(E_MODEL, "%s: input '%s' is defined nowhere", proto_text(im, b->node[i]), name);
+            if (e && e->node >= (int64_t)i)
+                *sorted = false;
+        }
+    return ST_OK;
+}
+
+typedef struct { size_t node, input; } Step;
+
+static Status fail_cycle(Importer *im, const Body *b, const Step *stack, size_t depth, size_t back_to)
+{
+    Problems p = { 0 };
+    size_t from = depth;
+
+    while (from > 1 && stack[from - 1].node != back_to)
+        from--;
+    for (size_t i = from - 1; i < depth; i++)
+        problems_add(&p, "%s", proto_text(im, b->node[stack[i].node]));
+    return problems_fail(&p, E_MODEL, "the graph has a cycle through");
+}
+
+/* Depth first from each node in turn: a node follows all that it needs. */
+static Status walk(Importer *im, const Body *b, size_t *order)
+{
+    enum { NEW, OPEN, DONE };
+    char *state = arena_alloc(im->scratch, b->n_node);
+    Step *stack = ARENA_NEW(im->scratch, Step, b->n_node);
+    size_t n = 0, depth = 0;
+
+    if (!state || !stack)
+        return FAIL_NOMEM();
+    for (size_t root = 0; root < b->n_node; root++) {
+        if (state[root] == NEW)
+            stack[depth++] = (Step){ root, 0 };
+        state[root] = state[root] == NEW ? OPEN : state[root];
+        while (depth) {
+            Step *top = &stack[depth - 1];
+            const Onnx__NodeProto *p = b->node[top->node];
+
+            if (top->input == p->n_input) {
+                state[top->node] = DONE;
+                order[n++] = top->node;
+                depth--;
+            } else {
+                const char *name = p->input[top->input++];
+                int64_t next = *name ? scope_find(&b->scope, name)->node : -1;
+
+                if (next >= 0 && state[next] == OPEN)
+                    return fail_cycle(im, b, stack, depth, (size_t)next);
+                if (next >= 0 && state[next] == NEW) {
+                    state[next] = OPEN;
+                    stack[depth++] = (Step){ (size_t)next, 0 };
+                }
+            }
+        }
+    }
+    return ST_OK;
+}
+
+Status body_order(Importer *im, Body *b, size_t *order)
+{
+    bool sorted;
+
+    TRY(declare_outputs(im, b));
+    TRY(check_inputs(im, b, &sorted));
+    if (!sorted)
+        return walk(im, b, order);
+    for (size_t i = 0; i < b->n_node; i++)
+        order[i] = i;
+    return ST_OK;
+}

@@ -1,0 +1,204 @@
+/* TensorProto and SparseTensorProto to tensors.  The element count that the dimensions give must be exactly what the data
+ * holds, whichever of the fields it stands in; it is compared before anything of that size is allocated. */
+#include "graph/onnx/internal.h"
+
+#include <string.h>
+
+const char *tensor_type_problem(int type)
+{
+    if (type == DT_STRING)
+        return "string tensors are not supported";
+    if (type == DT_COMPLEX64 || type == DT_COMPLEX128)
+        return "complex tensors are not supported";
+    if (type <= 0)
+        return "the element type is not given";
+    return type < DT_COUNT ? NULL : "the element type (8 bits or less) is not supported";
+}
+
+Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name)
+{
+    Shape s;
+
+    if (n > MAX_RANK)
+        return FAIL(E_SHAPE, "tensor '%s': rank %zu, at most %d dimensions are supported", name, n, MAX_RANK);
+    s = shape_of((int)n, dim);
+    TRY(status_prefix(shape_check(&s, element_size), "tensor '%s'", name));
+    *out = s;
+    return ST_OK;
+}
+
+/* ---- the fields that data can stand in ---- */
+
+static Status check_count(const char *name, const char *field, size_t found, size_t expected)
+{
+    if (found != expected)
+        return FAIL(E_MODEL, "tensor '%s': %zu elements in %s, expected %zu", name, found, field, expected);
+    return ST_OK;
+}
+
+/* int32_data carries everything of 32 bits or less, float16 and bfloat16 as their bits. */
+static Status from_int32(void *out, DType type, const int32_t *v, size_t n, const char *name)
+{
+    size_t size = dtype_size(type);
+    bool is_signed = type == DT_INT8 || type == DT_INT16 || type == DT_INT32;
+    int bits = type == DT_BOOL ? 1 : (int)size * 8;
+    int64_t low = is_signed ? -((int64_t)1 << (bits - 1)) : 0, high = ((int64_t)1 << (bits - is_signed)) - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        if (v[i] < low || v[i] > high)
+            return FAIL(E_MODEL, "tensor '%s': element %zu is %d, out of range for %s", name, i, (int)v[i], dtype_name(type));
+        memcpy((char *)out + i * size, &v[i], size);        /* the low bytes of a little-endian integer */
+    }
+    return ST_OK;
+}
+
+static Status from_uint64(void *out, DType type, const uint64_t *v, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (type == DT_UINT32 && v[i] > UINT32_MAX)
+            return FAIL(E_MODEL, "tensor '%s': element %zu is out of range for uint32", name, i);
+        memcpy((char *)out + i * dtype_size(type), &v[i], dtype_size(type));
+    }
+    return ST_OK;
+}
+
+static size_t typed_count(const Onnx__TensorProto *t, const char **field)
+{
+    switch (t->data_type) {
+    case DT_FLOAT32: *field = "float_data"; return t->n_float_data;
+    case DT_FLOAT64: *field = "double_data"; return t->n_double_data;
+    case DT_INT64: *field = "int64_data"; return t->n_int64_data;
+    case DT_UINT32: case DT_UINT64: *field = "uint64_data"; return t->n_uint64_data;
+    default: *field = "int32_data"; return t->n_int32_data;
+    }
+}
+
+static Status from_typed(Tensor *to, const Onnx__TensorProto *t, const char *name)
+{
+    size_t n = (size_t)tensor_numel(to);
+
+    if (!n)
+        return ST_OK;
+    switch (to->dtype) {
+    case DT_FLOAT32: memcpy(to->data, t->float_data, n * 4); return ST_OK;
+    case DT_FLOAT64: memcpy(to->data, t->double_data, n * 8); return ST_OK;
+    case DT_INT64: memcpy(to->data, t->int64_data, n * 8); return ST_OK;
+    case DT_UINT32: case DT_UINT64: return from_uint64(to->data, to->dtype, t->uint64_data, n, name);
+    default: return from_int32(to->data, to->dtype, t->int32_data, n, name);
+    }
+}
+
+/* ---- dense ---- */
+
+static void from_bytes(Tensor *to, const uint8_t *bytes)
+{
+    size_t n = tensor_bytes(to);
+
+    if (n)
+        memcpy(to->data, bytes, n);
+    for (size_t i = 0; to->dtype == DT_BOOL && i < n; i++)
+        ((uint8_t *)to->data)[i] = ((uint8_t *)to->data)[i] != 0;
+}
+
+Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, const char *name)
+{
+    const char *problem = tensor_type_problem(t->data_type), *field = "raw_data";
+    const uint8_t *bytes = NULL;
+    size_t numel, size;
+    Tensor *to;
+    Shape shape;
+
+    if (problem)
+        return FAIL(E_UNSUPPORTED, "tensor '%s': %s", name, problem);
+    if (t->segment)
+        return FAIL(E_UNSUPPORTED, "tensor '%s': data in segments is not supported", name);
+    TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size((DType)t->data_type), name));
+    numel = (size_t)shape_numel(&shape);
+    size = numel * dtype_size((DType)t->data_type);
+    if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+        if (!r->external)
+            return FAIL(E_UNSUPPORTED, "tensor '%s': external data needs a model in a file", name);
+        TRY(external_bytes(&bytes, r->external, t, size));
+    } else if (t->has_raw_data && (t->raw_data.len || typed_count(t, &field) == 0)) {
+        if (t->raw_data.len != size)
+            return FAIL(E_MODEL, "tensor '%s': raw_data of %zu bytes, expected %zu", name, t->raw_data.len, size);
+        bytes = t->raw_data.data;
+    } else {
+        size_t found = typed_count(t, &field);
+
+        TRY(check_count(name, field, found, numel));
+    }
+    if (!(to = tensor_create(r->arena, (DType)t->data_type, &shape)))
+        return FAIL_NOMEM();
+    if (bytes)
+        from_bytes(to, bytes);
+    else
+        TRY(from_typed(to, t, name));
+    *out = to;
+    return ST_OK;
+}
+
+/* ---- sparse: values [n] at indices [n] into the flattened tensor, or [n, rank] ---- */
+
+static Status sparse_offset(int64_t *out, const Tensor *indices, int64_t i, const Shape *dense, const char *name)
+{
+    int64_t at = 0, width = indices->shape.rank == 2 ? indices->shape.dim[1] : 1;
+    const int64_t *index = (const int64_t *)indices->data + i * width;
+
+    for (int64_t k = 0; k < width; k++) {
+        int64_t bound = indices->shape.rank == 2 ? dense->dim[k] : shape_numel(dense);
+
+        if (index[k] < 0 || index[k] >= bound)
+            return FAIL(E_MODEL, "sparse tensor '%s': index %lld is outside 0..%lld", name, (long long)index[k],
+                        (long long)bound - 1);
+        at = indices->shape.rank == 2 ? at * bound + index[k] : index[k];
+    }
+    *out = at;
+    return ST_OK;
+}
+
+static Status check_sparse(const Tensor *values, const Tensor *indices, const Shape *dense, const char *name)
+{
+    bool linear = indices->shape.rank == 1, by_axis = indices->shape.rank == 2 && indices->shape.dim[1] == dense->rank;
+
+    if (values->shape.rank != 1 || indices->dtype != DT_INT64 || (!linear && !by_axis) ||
+        indices->shape.dim[0] != values->shape.dim[0])
+        return FAIL(E_MODEL, "sparse tensor '%s': values and indices do not fit each other", name);
+    return ST_OK;
+}
+
+static Status scatter(Tensor *to, const Tensor *values, const Tensor *indices, const char *name)
+{
+    size_t size = dtype_size(to->dtype);
+    int64_t at, last = -1;
+
+    for (int64_t i = 0; i < tensor_numel(values); i++) {
+        TRY(sparse_offset(&at, indices, i, &to->shape, name));
+        if (at <= last)
+            return FAIL(E_MODEL, "sparse tensor '%s': indices must be in ascending order, without repetition", name);
+        memcpy((char *)to->data + (size_t)at * size, (const char *)values->data + (size_t)i * size, size);
+        last = at;
+    }
+    return ST_OK;
+}
+
+Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTensorProto *t, const char *name)
+{
+    Tensor *values, *indices, *to;
+    Shape shape;
+
+    if (!t->values || !t->indices)
+        return FAIL(E_MODEL, "sparse tensor '%s': values and indices are required", name);
+    TRY(tensor_decode(&values, r, t->values, name));
+    TRY(tensor_decode(&indices, r, t->indices, name));
+    TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size(values->dtype), name));
+    TRY(check_sparse(values, indices, &shape, name));
+    if (shape_numel(&shape) * (int64_t)dtype_size(values->dtype) > r->dense_left)
+        return FAIL(E_UNSUPPORTED, "sparse tensor '%s': too large to be made dense", name);
+    r->dense_left -= shape_numel(&shape) * (int64_t)dtype_size(values->dtype);
+    if (!(to = tensor_create(r->arena, values->dtype, &shape)))
+        return FAIL_NOMEM();
+    TRY(scatter(to, values, indices, name));
+    *out = to;
+    return ST_OK;
+}
