@@ -54,6 +54,7 @@ endforeach()
 
 # Suites of tests: DEFINE_SUITE(name, ...) in tests/<folder>/*.c, one program per folder.
 if(TEST_DIRS)
+    string(REPLACE "," ";" TEST_DIRS "${TEST_DIRS}")
     foreach(dir ${TEST_DIRS})
         collect(suites DEFINE_SUITE ${SOURCE_DIR}/tests/${dir}/*.c)
         set(source "/* Generated from the DEFINE_SUITE lines of tests/${dir}. */\n#include \"tests/harness/test.h\"\n\n")
