@@ -1,47 +1,9 @@
-/* Operators that rearrange elements without computing. */
+/* Operators that rearrange or repeat elements without computing: Transpose, Expand, Tile, Pad, DepthToSpace, SpaceToDepth. */
+#include <assert.h>
+
 #include "graph/grad.h"
+#include "graph/ops/ranges.h"
 #include "graph/place.h"
-
-/* ---- Reshape ---- */
-
-static Status infer_reshape(Graph *g, Node *n)
-{
-    const Value *x = in_value(g, n, 0);
-    Shape y = { 0 }, unknown = shape_unknown();
-    int64_t known = 1, total = shape_numel(&x->shape);
-    int infer_at = -1;
-
-    set_out(g, n, 0, x->dtype, &unknown);
-    if (!value_const(g, n->in[1]))
-        return ST_OK;
-    TRY(value_const_ints(g, n->in[1], y.dim, MAX_RANK, &y.rank));
-    for (int i = 0; i < y.rank; i++) {
-        if (y.dim[i] == 0 && !node_int(n, "allowzero"))
-            y.dim[i] = i < x->shape.rank ? x->shape.dim[i] : 0;
-        if (y.dim[i] == -1 && infer_at < 0)
-            infer_at = i;
-        else
-            known *= y.dim[i];
-    }
-    if (infer_at >= 0)
-        y.dim[infer_at] = known ? total / known : 0;
-    if (shape_numel(&y) != total) {
-        char from[SHAPE_TEXT], to[SHAPE_TEXT];
-        return FAIL(E_SHAPE, "%s: shape %s cannot become %s", node_text(g, n), shape_text(&x->shape, from), shape_text(&y, to));
-    }
-    set_out(g, n, 0, x->dtype, &y);
-    return ST_OK;
-}
-
-static Status grad_reshape(Grad *gr)
-{
-    grad_set(gr, 0, emit_reshape(gr->g, grad_dout(gr, 0), &grad_in_value(gr, 0)->shape));
-    return gr->g->status;
-}
-
-DEFINE_OP(Reshape, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
-    .attrs = (const AttrDecl[]){ { "allowzero", A_INT, 0, 0, false, NULL }, { 0 } },
-    .infer = infer_reshape, .grad = grad_reshape, .doc = "x under another shape of the same size");
 
 /* ---- Expand ---- */
 
@@ -54,6 +16,7 @@ static Status infer_expand(Graph *g, Node *n)
     if (!value_const(g, n->in[1]))
         return ST_OK;
     TRY(value_const_ints(g, n->in[1], y.dim, MAX_RANK, &y.rank));
+    TRY(shape_check(&y, dtype_size(x->dtype)));
     TRY(shape_broadcast(&y, &x->shape, &y, node_text(g, n)));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
@@ -65,8 +28,18 @@ static Status grad_expand(Grad *gr)
     return gr->g->status;
 }
 
+static Status place_expand(Placement *p)
+{
+    const Shape *x = &in_value(p->g, p->node, 0)->shape, *y = &value(p->g, p->node->out[0])->shape;
+    int to[MAX_RANK], lead = y->rank - x->rank;
+
+    for (int a = 0; a < x->rank; a++)
+        to[a] = x->dim[a] == y->dim[a + lead] ? a + lead : -1;
+    return place_moved(p, to, "it stretches the batch");
+}
+
 DEFINE_OP(Expand, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .shape_in = 2,
-    .infer = infer_expand, .grad = grad_expand, .doc = "x broadcast to a shape");
+    .infer = infer_expand, .grad = grad_expand, .place = place_expand, .doc = "x broadcast to a shape");
 
 /* ---- Transpose ---- */
 
@@ -109,6 +82,298 @@ static Status grad_transpose(Grad *gr)
     return gr->g->status;
 }
 
+static Status place_transpose(Placement *p)
+{
+    int count, to[MAX_RANK];
+    const int64_t *perm = node_ints(p->node, "perm", &count);
+
+    for (int i = 0; i < count; i++)
+        to[perm[i]] = i;
+    return place_moved(p, to, "");
+}
+
 DEFINE_OP(Transpose, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "perm", A_INTS, 0, 0, false, NULL }, { 0 } },
-    .infer = infer_transpose, .grad = grad_transpose, .doc = "axes permuted");
+    .infer = infer_transpose, .grad = grad_transpose, .place = place_transpose, .doc = "axes permuted");
+
+/* ---- Tile ---- */
+
+static Status infer_tile(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Shape y = shape_unknown();
+    int64_t repeats[MAX_RANK];
+    int count;
+
+    set_out(g, n, 0, x->dtype, &y);
+    if (!value_const(g, n->in[1]))
+        return ST_OK;
+    TRY(value_const_ints(g, n->in[1], repeats, MAX_RANK, &count));
+    if (count != x->shape.rank)
+        return FAIL(E_SHAPE, "%s: %d repeats for an input of rank %d", node_text(g, n), count, x->shape.rank);
+    y.rank = count;
+    for (int i = 0; i < count; i++)
+        if (repeats[i] < 0 || __builtin_mul_overflow(x->shape.dim[i], repeats[i], &y.dim[i]))
+            return FAIL(E_SHAPE, "%s: %lld repeats of axis %d", node_text(g, n), (long long)repeats[i], i);
+    set_out(g, n, 0, x->dtype, &y);
+    return ST_OK;
+}
+
+/* The sum over the copies, one axis after another: [.., r * d, ..] -> [.., r, d, ..] -> sum over r. */
+static Status grad_tile(Grad *gr)
+{
+    Graph *g = gr->g;
+    int64_t repeats[MAX_RANK];
+    int count;
+    ValueId dx = grad_dout(gr, 0);
+
+    TRY(value_const_ints(g, gr->node->in[1], repeats, MAX_RANK, &count));
+    for (int i = 0; i < count && !g->status; i++) {
+        Shape s = value(g, dx)->shape;
+        int64_t axis = i;
+
+        if (repeats[i] == 1)
+            continue;
+        if (s.rank == MAX_RANK)
+            return FAIL(E_UNSUPPORTED, "%s: the gradient would need more than %d dimensions", node_text(g, gr->node), MAX_RANK);
+        for (int j = s.rank++; j > i; j--)
+            s.dim[j] = s.dim[j - 1];
+        s.dim[i] = repeats[i];
+        s.dim[i + 1] = grad_in_value(gr, 0)->shape.dim[i];
+        dx = emit_reduce_sum(g, emit_reshape(g, dx, &s), 1, &axis, false);
+    }
+    grad_set(gr, 0, dx);
+    return g->status;
+}
+
+static Status place_tile(Placement *p)
+{
+    int64_t repeats[MAX_RANK];
+    int count, to[MAX_RANK];
+
+    TRY(value_const_ints(p->g, p->node->in[1], repeats, MAX_RANK, &count));
+    for (int a = 0; a < count; a++)
+        to[a] = repeats[a] == 1 ? a : -1;
+    return place_moved(p, to, "it repeats the batch");
+}
+
+DEFINE_OP(Tile, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .infer = infer_tile, .grad = grad_tile, .place = place_tile, .doc = "x repeated along each axis");
+
+/* ---- Pad ---- */
+
+/* Up to opset 10 pads and value were attributes. */
+static Status import_pad(Graph *g, Node *n, int opset)
+{
+    const Attr *value = node_attr(n, "value");
+    double v = value ? value->f : 0;
+
+    if (opset >= 11)
+        return ST_OK;
+    TRY(import_attr_to_input(g, n, "pads", 1));
+    node_remove_attr(n, "value");
+    if (v != 0)
+        node_set_input(g, n, 2, emit_scalar(g, DT_FLOAT32, v));     /* kernels convert it to the type of x */
+    return g->status;
+}
+
+static const Tensor *const_or_null(const Graph *g, const Node *n, int i)
+{
+    return has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+}
+
+static Status node_pads(PadRange *r, const Graph *g, const Node *n)
+{
+    const Tensor *pads = value_const(g, n->in[1]);
+
+    if (!pads || (has_in(n, 3) && !value_const(g, n->in[3])))
+        return FAIL(E_UNSUPPORTED, "%s: pads and axes must be constant", node_text(g, n));
+    return pad_range(r, in_value(g, n, 0)->shape.rank, pads, const_or_null(g, n, 3), node_text(g, n));
+}
+
+/* One axis of Pad's output.  What is added mirrors what is left after negative pads. */
+static Status padded_dim(const Graph *g, const Node *n, PadMode mode, int axis, const PadRange *r, int64_t *out)
+{
+    int64_t d = in_value(g, n, 0)->shape.dim[axis], y;
+
+    if (__builtin_add_overflow(r->before[axis], r->after[axis], &y) || __builtin_add_overflow(y, d, &y) || y < 0)
+        return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n), (long long)r->before[axis],
+                    (long long)r->after[axis], axis, (long long)d);
+    if (mode != PAD_CONSTANT && d == 0 && y > 0)
+        return FAIL(E_SHAPE, "%s: nothing to repeat along the empty axis %d", node_text(g, n), axis);
+    *out = y;
+    return ST_OK;
+}
+
+static Status infer_pad(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Shape y = shape_unknown();
+    PadRange r;
+    PadMode mode;
+
+    TRY(pad_mode(&mode, g, n));
+    set_out(g, n, 0, x->dtype, &y);
+    if (!value_const(g, n->in[1]) || (has_in(n, 3) && !value_const(g, n->in[3])))
+        return ST_OK;
+    TRY(node_pads(&r, g, n));
+    if (has_in(n, 2) && shape_numel(&in_value(g, n, 2)->shape) != 1)
+        return FAIL(E_SHAPE, "%s: the value to pad with must be a scalar", node_text(g, n));
+    y.rank = x->shape.rank;
+    for (int i = 0; i < y.rank; i++)
+        TRY(padded_dim(g, n, mode, i, &r, &y.dim[i]));
+    set_out(g, n, 0, x->dtype, &y);
+    return ST_OK;
+}
+
+static ValueId emit_pads(Graph *g, int rank, const PadRange *r, int64_t sign)
+{
+    int64_t pads[2 * MAX_RANK];
+
+    for (int i = 0; i < rank; i++) {
+        pads[i] = sign * r->before[i];
+        pads[rank + i] = sign * r->after[i];
+    }
+    return emit_ints(g, 2 * rank, pads);
+}
+
+/* Constant mode: what was added is cut off and what was cut off is zero, which is Pad with the opposite pads.  The other
+ * modes add each copy's gradient to its source. */
+static Status grad_pad(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId dy = grad_dout(gr, 0), dx;
+    int rank = grad_in_value(gr, 0)->shape.rank;
+    PadMode mode;
+    PadRange r;
+
+    TRY(pad_mode(&mode, g, gr->node));
+    TRY(node_pads(&r, g, gr->node));
+    if (mode != PAD_CONSTANT) {
+        dx = EMIT(g, PadGrad, ATTRS(STRING("mode", node_string(gr->node, "mode"))), dy, emit_pads(g, rank, &r, 1));
+        grad_set(gr, 0, dx);
+        return g->status;
+    }
+    dx = EMIT(g, Pad, NULL, dy, emit_pads(g, rank, &r, -1));
+    grad_set(gr, 0, dx);
+    if (grad_wanted(gr, 2)) {
+        Shape scalar = shape_scalar();
+        ValueId inside = emit_sum_to_shape(g, dx, &scalar), all = emit_sum_to_shape(g, dy, &scalar);
+
+        grad_set(gr, 2, emit_reshape(g, EMIT(g, Sub, NULL, all, inside), &grad_in_value(gr, 2)->shape));
+    }
+    return g->status;
+}
+
+/* A value other than zero makes the operator affine: a partial sum is reduced first. */
+static Status place_pad(Placement *p)
+{
+    int rank = in_value(p->g, p->node, 0)->shape.rank, to[MAX_RANK];
+    const Tensor *v = const_or_null(p->g, p->node, 2);
+    PadRange r;
+
+    TRY(node_pads(&r, p->g, p->node));
+    for (int a = 0; a < rank; a++)
+        to[a] = r.before[a] || r.after[a] ? -1 : a;
+    if (p->in[0].kind == PL_P && has_in(p->node, 2) && !(v && tensor_float(v, 0) == 0))
+        p->in[0] = PLACE_B;
+    return place_moved(p, to, "it pads the batch");
+}
+
+static const AttrDecl pad_attrs[] = { { "mode", A_STRING, 0, 0, false, "constant" }, { 0 } };
+
+DEFINE_OP(Pad, .since = 19, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .attrs = pad_attrs,
+    .import = import_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
+
+static Status infer_pad_grad(Graph *g, Node *n)
+{
+    const Value *dy = in_value(g, n, 0);
+    Shape dx = dy->shape;
+    PadRange r;
+
+    TRY(node_pads(&r, g, n));
+    for (int i = 0; i < dx.rank; i++)
+        if (__builtin_sub_overflow(dx.dim[i], r.before[i] + r.after[i], &dx.dim[i]) || dx.dim[i] < 0)
+            return FAIL(E_SHAPE, "%s: the pads do not fit", node_text(g, n));
+    set_out(g, n, 0, dy->dtype, &dx);
+    return ST_OK;
+}
+
+DEFINE_OP(PadGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+    .attrs = pad_attrs, .infer = infer_pad_grad, .place = place_pad,
+    .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");
+
+/* ---- DepthToSpace, SpaceToDepth ---- */
+
+static Status infer_blocks(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    int64_t b = node_int(n, "blocksize"), square;
+    Shape y = x->shape;
+    char text[SHAPE_TEXT];
+    bool fits;
+
+    if (y.rank != 4 || b < 1 || __builtin_mul_overflow(b, b, &square))
+        return FAIL(E_SHAPE, "%s: blocks of %lld for an input of rank %d", node_text(g, n), (long long)b, y.rank);
+    if (n->op == &op_DepthToSpace) {
+        fits = y.dim[1] % square == 0 && !__builtin_mul_overflow(y.dim[2], b, &y.dim[2]) && !__builtin_mul_overflow(y.dim[3], b, &y.dim[3]);
+        y.dim[1] /= square;
+    } else {
+        fits = y.dim[2] % b == 0 && y.dim[3] % b == 0 && !__builtin_mul_overflow(y.dim[1], square, &y.dim[1]);
+        y.dim[2] /= b;
+        y.dim[3] /= b;
+    }
+    if (!fits)
+        return FAIL(E_SHAPE, "%s: shape %s does not divide into blocks of %lld", node_text(g, n), shape_text(&x->shape, text), (long long)b);
+    set_out(g, n, 0, x->dtype, &y);
+    return ST_OK;
+}
+
+static Status grad_space_to_depth(Grad *gr)
+{
+    int64_t b = node_int(gr->node, "blocksize");
+
+    grad_set(gr, 0, EMIT(gr->g, DepthToSpace, ATTRS(INT("blocksize", b)), grad_dout(gr, 0)));
+    return gr->g->status;
+}
+
+/* DCR mode is inverted by SpaceToDepth; CRD by [N,C,H,b,W,b] -> [N,C,b,b,H,W]. */
+static Status grad_depth_to_space(Grad *gr)
+{
+    Graph *g = gr->g;
+    int64_t b = node_int(gr->node, "blocksize");
+    const Shape *x = &grad_in_value(gr, 0)->shape;
+    ValueId dy = grad_dout(gr, 0);
+    Shape s;
+
+    if (node_string(gr->node, "mode")[0] == 'D') {
+        grad_set(gr, 0, EMIT(g, SpaceToDepth, ATTRS(INT("blocksize", b)), dy));
+        return g->status;
+    }
+    s = SHAPE(x->dim[0], x->dim[1] / (b * b), x->dim[2], b, x->dim[3], b);
+    dy = emit_transpose(g, emit_reshape(g, dy, &s), 6, (const int64_t[]){ 0, 1, 3, 5, 2, 4 });
+    grad_set(gr, 0, emit_reshape(g, dy, x));
+    return g->status;
+}
+
+static Status place_blocks(Placement *p)
+{
+    return place_moved(p, (const int[MAX_RANK]){ 0, -1, -1, -1, -1, -1, -1, -1 }, "it mixes channels and pixels");
+}
+
+static Status infer_depth_to_space(Graph *g, Node *n)
+{
+    const char *mode = node_string(n, "mode");
+
+    if (mode[0] != 'D' && mode[0] != 'C')
+        return FAIL(E_MODEL, "%s: mode '%s', expected DCR or CRD", node_text(g, n), mode);
+    return infer_blocks(g, n);
+}
+
+DEFINE_OP(DepthToSpace, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, 0, 0, true, NULL }, { "mode", A_STRING, 0, 0, false, "DCR" }, { 0 } },
+    .infer = infer_depth_to_space, .grad = grad_depth_to_space, .place = place_blocks, .doc = "channels become blocks of pixels");
+
+DEFINE_OP(SpaceToDepth, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_blocks, .grad = grad_space_to_depth, .place = place_blocks, .doc = "blocks of pixels become channels");

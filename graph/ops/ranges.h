@@ -1,0 +1,30 @@
+/* Slices and pads spelled out for every axis: what inference, placement and kernels share. */
+#ifndef DPX_OPS_RANGES_H
+#define DPX_OPS_RANGES_H
+
+#include "graph/op.h"
+
+/* y[i] = x[start + i * step] for i < count, along each axis. */
+typedef struct { int64_t start[MAX_RANK], step[MAX_RANK], count[MAX_RANK]; } SliceRange;
+
+/* Slice's inputs against a shape; `axes` and `steps` may be NULL.  `what` names the node in errors. */
+Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const Tensor *ends, const Tensor *axes,
+                   const Tensor *steps, const char *what) CHECKED;
+/* Is everything along this axis kept, in order?  Then it stays so for each part of a split. */
+static inline bool slice_keeps(const SliceRange *r, const Shape *x, int axis)
+{
+    return r->start[axis] == 0 && r->step[axis] == 1 && r->count[axis] == x->dim[axis];
+}
+
+/* Elements added (removed when negative) in front of and behind each axis. */
+typedef struct { int64_t before[MAX_RANK], after[MAX_RANK]; } PadRange;
+
+typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
+
+/* Pad's inputs; `axes` may be NULL. */
+Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes, const char *what) CHECKED;
+Status pad_mode(PadMode *out, const Graph *g, const Node *n) CHECKED;
+/* The element of an axis of size d that stands at position i (< 0 or >= d beyond its ends); -1: the constant. */
+int64_t pad_source(PadMode mode, int64_t i, int64_t d);
+
+#endif
