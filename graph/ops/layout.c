@@ -1,6 +1,4 @@
 /* Operators that rearrange or repeat elements without computing: Transpose, Expand, Tile, Pad, DepthToSpace, SpaceToDepth. */
-#include <assert.h>
-
 #include "graph/grad.h"
 #include "graph/ops/ranges.h"
 #include "graph/place.h"
@@ -26,16 +24,6 @@ static Status grad_expand(Grad *gr)
 {
     grad_set_unbroadcast(gr, 0, grad_dout(gr, 0));
     return gr->g->status;
-}
-
-static Status place_expand(Placement *p)
-{
-    const Shape *x = &in_value(p->g, p->node, 0)->shape, *y = &value(p->g, p->node->out[0])->shape;
-    int to[MAX_RANK], lead = y->rank - x->rank;
-
-    for (int a = 0; a < x->rank; a++)
-        to[a] = x->dim[a] == y->dim[a + lead] ? a + lead : -1;
-    return place_moved(p, to, "it stretches the batch");
 }
 
 DEFINE_OP(Expand, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .shape_in = 2,

@@ -57,32 +57,6 @@ static Status grad_reshape(Grad *gr)
     return gr->g->status;
 }
 
-/* Where the split axis `a` of x went in y: an axis with as many elements before it, whose size is a multiple of the batch.
- * Then each replica's rows are contiguous in both alike.  -1: there is none. */
-static int carry_axis(const Shape *x, int a, const Shape *y, int64_t batch)
-{
-    int64_t before = shape_count(x, 0, a), size = 1;
-    int found = -1;
-
-    for (int j = 0; j < y->rank && batch > 0; size *= y->dim[j++])
-        if (size == before && y->dim[j] % batch == 0 && (found < 0 || y->dim[j] == x->dim[a])) {
-            found = j;
-            if (j == a)
-                break;
-        }
-    return found;
-}
-
-static Status place_reshape(Placement *p)
-{
-    const Shape *x = &in_value(p->g, p->node, 0)->shape, *y = &value(p->g, p->node->out[0])->shape;
-    int to[MAX_RANK];
-
-    for (int a = 0; a < x->rank; a++)
-        to[a] = carry_axis(x, a, y, p->batch);
-    return place_moved(p, to, "it tears the batch apart");
-}
-
 DEFINE_OP(Reshape, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
     .attrs = (const AttrDecl[]){ { "allowzero", A_INT, 0, 0, false, NULL }, { 0 } }, .inplace = { 1 },
     .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape, .doc = "x under another shape of the same size");

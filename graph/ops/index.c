@@ -1,0 +1,308 @@
+/* Operators that read at indices: Gather, GatherElements, GatherND, and the scatter-adds that are their gradients. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+static Status check_indices(const Graph *g, const Node *n, int i)
+{
+    DType t = in_value(g, n, i)->dtype;
+
+    if (t != DT_INT64 && t != DT_INT32)
+        return FAIL(E_SHAPE, "%s: indices are %s, expected int32 or int64", node_text(g, n), dtype_name(t));
+    return ST_OK;
+}
+
+/* ---- Gather ---- */
+
+static Status infer_gather(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const Shape *ix = &in_value(g, n, 1)->shape;
+    Shape y = { 0 };
+    int axis;
+
+    TRY(check_indices(g, n, 1));
+    TRY(infer_axis(g, n, x->shape.rank));
+    axis = (int)node_int(n, "axis");
+    if (x->shape.rank - 1 + ix->rank > MAX_RANK)
+        return FAIL(E_SHAPE, "%s: more than %d dimensions", node_text(g, n), MAX_RANK);
+    if (x->shape.dim[axis] == 0 && shape_numel(ix) > 0)
+        return FAIL(E_SHAPE, "%s: indices into the empty axis %d", node_text(g, n), axis);
+    for (int i = 0; i < axis; i++)
+        y.dim[y.rank++] = x->shape.dim[i];
+    for (int i = 0; i < ix->rank; i++)
+        y.dim[y.rank++] = ix->dim[i];
+    for (int i = axis + 1; i < x->shape.rank; i++)
+        y.dim[y.rank++] = x->shape.dim[i];
+    set_out(g, n, 0, x->dtype, &y);
+    return g->status;
+}
+
+static Status grad_gather(Grad *gr)
+{
+    int64_t axis = node_int(gr->node, "axis");
+    const Attr *attrs = ATTRS(INT("axis", axis), INT("dim", grad_in_value(gr, 0)->shape.dim[axis]));
+
+    grad_set(gr, 0, EMIT(gr->g, GatherGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1)));
+    return gr->g->status;
+}
+
+/* A table that is whole, read at split indices, gives a split result: an embedding.  A table split along another axis is
+ * read by everybody at the same indices. */
+static Status place_gather(Placement *p)
+{
+    int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape.rank;
+    Place x = p->in[0], ix = p->in[1];
+
+    if (x.kind == PL_S && (x.axis == axis || ix.kind == PL_S)) {
+        place_mixes(p, "it picks samples of the batch");
+        p->in[0] = x = PLACE_B;
+    }
+    if (ix.kind == PL_P)
+        p->in[1] = ix = PLACE_B;
+    if (x.kind == PL_P && ix.kind != PL_B)
+        p->in[0] = x = PLACE_B;
+    if (ix.kind == PL_S)
+        place_set_all(p, PLACE_S(axis + ix.axis));
+    else if (x.kind == PL_S) {
+        p->in[1] = PLACE_B;
+        place_set_all(p, PLACE_S(x.axis < axis ? x.axis : x.axis + rank_ix - 1));
+    } else
+        place_set_all(p, ix.kind == PL_L ? PLACE_L : x);
+    return ST_OK;
+}
+
+static const AttrDecl axis_attr[] = { { "axis", A_INT, 0, 0, false, NULL }, { 0 } };
+
+DEFINE_OP(Gather, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
+    .infer = infer_gather, .grad = grad_gather, .place = place_gather, .doc = "slices of x picked by indices along axis");
+
+static Status infer_gather_grad(Graph *g, Node *n)
+{
+    const Value *dy = in_value(g, n, 0);
+    const Shape *ix = &in_value(g, n, 1)->shape;
+    int64_t axis = node_int(n, "axis"), rank = dy->shape.rank - ix->rank + 1;
+    Shape x = { 0 };
+
+    TRY(check_indices(g, n, 1));
+    if (rank < 1 || axis < 0 || axis >= rank || node_int(n, "dim") < 0)
+        return FAIL(E_SHAPE, "%s: axis %lld of rank %lld", node_text(g, n), (long long)axis, (long long)rank);
+    for (int i = 0; i < ix->rank; i++)
+        if (dy->shape.dim[axis + i] != ix->dim[i])
+            return FAIL(E_SHAPE, "%s: dy does not have the dimensions of the indices", node_text(g, n));
+    for (int i = 0; i < rank; i++)
+        x.dim[x.rank++] = i == axis ? node_int(n, "dim") : dy->shape.dim[i < axis ? i : i + ix->rank - 1];
+    set_out(g, n, 0, dy->dtype, &x);
+    return ST_OK;
+}
+
+static Status grad_gather_grad(Grad *gr)
+{
+    grad_set(gr, 0, EMIT(gr->g, Gather, ATTRS(INT("axis", node_int(gr->node, "axis"))), grad_dout(gr, 0), grad_in(gr, 1)));
+    return gr->g->status;
+}
+
+/* Split along the indices' axes, each replica adds its own rows: a partial sum of the table. */
+static Status place_gather_grad(Placement *p)
+{
+    int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape.rank;
+    Place dy = p->in[0], ix = p->in[1];
+
+    if (dy.kind == PL_L || ix.kind == PL_L) {
+        place_set_all(p, PLACE_L);
+        return ST_OK;
+    }
+    if (ix.kind == PL_S || (dy.kind == PL_S && dy.axis >= axis && dy.axis < axis + rank_ix)) {
+        int k = ix.kind == PL_S ? ix.axis : dy.axis - axis;
+
+        p->in[0] = PLACE_S(axis + k);
+        p->in[1] = PLACE_S(k);
+        place_set_all(p, PLACE_P);
+        return ST_OK;
+    }
+    p->in[1] = PLACE_B;
+    place_set_all(p, dy.kind != PL_S ? dy : dy.axis < axis ? dy : PLACE_S(dy.axis - rank_ix + 1));
+    return ST_OK;
+}
+
+DEFINE_OP(GatherGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "dim", A_INT, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_gather_grad, .grad = grad_gather_grad, .place = place_gather_grad,
+    .doc = "gradient of Gather: rows of dy added at their indices into zeros, dim of them along axis; inputs dy, indices");
+
+/* ---- GatherElements ---- */
+
+static Status infer_gather_elements(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape, *ix = &in_value(g, n, 1)->shape;
+    int64_t axis;
+
+    TRY(check_indices(g, n, 1));
+    TRY(infer_axis(g, n, x->rank));
+    axis = node_int(n, "axis");
+    for (int i = 0; i < x->rank && ix->rank == x->rank; i++)
+        if ((i != axis && ix->dim[i] > x->dim[i]) || (i == axis && x->dim[i] == 0 && shape_numel(ix) > 0))
+            return FAIL(E_SHAPE, "%s: the indices exceed the data along axis %d", node_text(g, n), i);
+    if (ix->rank != x->rank)
+        return FAIL(E_SHAPE, "%s: indices of rank %d for data of rank %d", node_text(g, n), ix->rank, x->rank);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, ix);
+    return g->status;
+}
+
+static Status grad_gather_elements(Grad *gr)
+{
+    Graph *g = gr->g;
+    const Attr *attrs = ATTRS(INT("axis", node_int(gr->node, "axis")), STRING("reduction", "add"));
+
+    grad_set(gr, 0, EMIT(g, ScatterElements, attrs, emit_zeros_like(g, grad_in(gr, 0)), grad_in(gr, 1), grad_dout(gr, 0)));
+    return g->status;
+}
+
+static Status place_gather_elements(Placement *p)
+{
+    const Shape *x = &in_value(p->g, p->node, 0)->shape, *ix = &in_value(p->g, p->node, 1)->shape;
+    int axis = (int)node_int(p->node, "axis"), a;
+
+    if (p->in[0].kind == PL_P && p->in[1].kind == PL_B) {
+        place_set_all(p, PLACE_P);
+        return ST_OK;
+    }
+    if (!place_any(p, PL_S))
+        return place_elementwise(p);
+    a = p->in[1].kind == PL_S ? p->in[1].axis : p->in[0].axis;
+    if (a == axis && p->in[0].kind != PL_S) {           /* a whole table, split indices */
+        p->in[0] = PLACE_B;
+        place_set_all(p, PLACE_S(a));
+        return ST_OK;
+    }
+    if (a == axis || x->dim[a] != ix->dim[a])
+        return place_all_b(p);
+    p->in[0] = p->in[1] = PLACE_S(a);
+    place_set_all(p, PLACE_S(a));
+    return ST_OK;
+}
+
+DEFINE_OP(GatherElements, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
+    .infer = infer_gather_elements, .grad = grad_gather_elements, .place = place_gather_elements,
+    .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
+
+/* ---- GatherND ---- */
+
+/* indices [batch.., q.., k] into x [batch.., first k dims.., rest]. */
+static Status check_nd(const Graph *g, const Node *n, const Shape *x, const Shape *ix, int64_t batch_dims)
+{
+    int64_t k = ix->rank ? ix->dim[ix->rank - 1] : 0;
+
+    if (x->rank < 1 || ix->rank < 1 || batch_dims < 0 || batch_dims >= ix->rank || k > x->rank - batch_dims || k < (batch_dims ? 1 : 0))
+        return FAIL(E_SHAPE, "%s: indices of %lld into rank %d with %lld batch dimensions", node_text(g, n), (long long)k, x->rank,
+                    (long long)batch_dims);
+    for (int i = 0; i < batch_dims; i++)
+        if (x->dim[i] != ix->dim[i])
+            return FAIL(E_SHAPE, "%s: batch dimension %d is %lld and %lld", node_text(g, n), i, (long long)x->dim[i], (long long)ix->dim[i]);
+    for (int64_t i = batch_dims; i < batch_dims + k; i++)
+        if (x->dim[i] == 0 && shape_numel(ix) > 0)
+            return FAIL(E_SHAPE, "%s: indices into the empty axis %lld", node_text(g, n), (long long)i);
+    return ST_OK;
+}
+
+static Status gathered_shape(const Graph *g, const Node *n, const Shape *x, const Shape *ix, int64_t batch_dims, Shape *y)
+{
+    int64_t k;
+
+    TRY(check_nd(g, n, x, ix, batch_dims));
+    k = ix->dim[ix->rank - 1];
+    if (ix->rank - 1 + x->rank - batch_dims - k > MAX_RANK)
+        return FAIL(E_SHAPE, "%s: more than %d dimensions", node_text(g, n), MAX_RANK);
+    y->rank = 0;
+    for (int i = 0; i < ix->rank - 1; i++)
+        y->dim[y->rank++] = ix->dim[i];
+    for (int64_t i = batch_dims + k; i < x->rank; i++)
+        y->dim[y->rank++] = x->dim[i];
+    return ST_OK;
+}
+
+static Status infer_gather_nd(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Shape y;
+
+    TRY(check_indices(g, n, 1));
+    TRY(gathered_shape(g, n, &x->shape, &in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
+    set_out(g, n, 0, x->dtype, &y);
+    return ST_OK;
+}
+
+static Status grad_gather_nd(Grad *gr)
+{
+    Graph *g = gr->g;
+    const Attr *attrs = ATTRS(INT("batch_dims", node_int(gr->node, "batch_dims")));
+
+    grad_set(gr, 0, EMIT(g, GatherNDGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape)));
+    return g->status;
+}
+
+/* Split along batch dimensions, or a whole table read at split indices. */
+static Status place_gather_nd(Placement *p)
+{
+    int64_t batch_dims = node_int(p->node, "batch_dims");
+    Place x = p->in[0], ix = p->in[1], split = x.kind == PL_S ? x : ix;
+
+    if (split.kind != PL_S) {
+        if (x.kind == PL_P && ix.kind == PL_B)
+            place_set_all(p, PLACE_P);
+        else
+            return place_elementwise(p);
+        return ST_OK;
+    }
+    if (split.axis < batch_dims) {
+        p->in[0] = p->in[1] = split;
+        place_set_all(p, split);
+        return ST_OK;
+    }
+    if (x.kind == PL_S || split.axis == in_value(p->g, p->node, 1)->shape.rank - 1)
+        return place_all_b(p);
+    p->in[0] = PLACE_B;
+    place_set_all(p, split);
+    return ST_OK;
+}
+
+static const AttrDecl batch_dims_attr[] = { { "batch_dims", A_INT, 0, 0, false, NULL }, { 0 } };
+
+DEFINE_OP(GatherND, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr,
+    .infer = infer_gather_nd, .grad = grad_gather_nd, .place = place_gather_nd, .doc = "slices of x picked by tuples of indices");
+
+static Status infer_gather_nd_grad(Graph *g, Node *n)
+{
+    const Value *dy = in_value(g, n, 0);
+    Shape x = { 0 }, y;
+
+    TRY(check_indices(g, n, 1));
+    TRY(value_const_ints(g, n->in[2], x.dim, MAX_RANK, &x.rank));
+    TRY(shape_check(&x, dtype_size(dy->dtype)));
+    TRY(gathered_shape(g, n, &x, &in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
+    if (!shape_eq(&y, &dy->shape))
+        return FAIL(E_SHAPE, "%s: dy does not have the shape of what was gathered", node_text(g, n));
+    set_out(g, n, 0, dy->dtype, &x);
+    return ST_OK;
+}
+
+static Status place_gather_nd_grad(Placement *p)
+{
+    int64_t batch_dims = node_int(p->node, "batch_dims");
+    Place dy = p->in[0], split = dy.kind == PL_S ? dy : p->in[1];
+
+    p->in[2] = PLACE_B;
+    if (split.kind == PL_S && split.axis < in_value(p->g, p->node, 1)->shape.rank - 1) {
+        p->in[0] = p->in[1] = split;
+        place_set_all(p, split.axis < batch_dims ? split : PLACE_P);
+        return ST_OK;
+    }
+    if (dy.kind == PL_P && p->in[1].kind == PL_B) {
+        place_set_all(p, PLACE_P);
+        return ST_OK;
+    }
+    return place_any(p, PL_L) ? place_elementwise(p) : place_all_b(p);
+}
+
+DEFINE_OP(GatherNDGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .shape_in = 3,
+    .dtypes = DTYPES_F32_F64, .attrs = batch_dims_attr, .infer = infer_gather_nd_grad, .place = place_gather_nd_grad,
+    .doc = "gradient of GatherND: slices of dy added at their indices into zeros; inputs dy, indices, shape");

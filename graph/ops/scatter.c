@@ -1,0 +1,155 @@
+/* Operators that write at indices: ScatterElements, ScatterND. */
+#include <string.h>
+
+#include "graph/grad.h"
+#include "graph/place.h"
+
+static Status check_scatter(const Graph *g, const Node *n)
+{
+    static const char *const known[] = { "none", "add", "mul", "max", "min" };
+    const char *reduction = node_string(n, "reduction");
+    DType t = in_value(g, n, 1)->dtype;
+
+    if (t != DT_INT64 && t != DT_INT32)
+        return FAIL(E_SHAPE, "%s: indices are %s, expected int32 or int64", node_text(g, n), dtype_name(t));
+    if (in_value(g, n, 0)->dtype != in_value(g, n, 2)->dtype)
+        return FAIL(E_SHAPE, "%s: updates are %s, expected %s", node_text(g, n), dtype_name(in_value(g, n, 2)->dtype),
+                    dtype_name(in_value(g, n, 0)->dtype));
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(reduction, known[i]))
+            return ST_OK;
+    return FAIL(E_MODEL, "%s: reduction '%s', expected none, add, mul, max or min", node_text(g, n), reduction);
+}
+
+static bool reduces(const Node *n, const char *how)
+{
+    return !strcmp(node_string(n, "reduction"), how);
+}
+
+static Status infer_scatter_elements(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape, *ix = &in_value(g, n, 1)->shape;
+    int64_t axis;
+
+    TRY(check_scatter(g, n));
+    TRY(infer_axis(g, n, x->rank));
+    axis = node_int(n, "axis");
+    if (ix->rank != x->rank || !shape_eq(ix, &in_value(g, n, 2)->shape))
+        return FAIL(E_SHAPE, "%s: indices, updates and data do not have the same rank and sizes", node_text(g, n));
+    for (int i = 0; i < x->rank; i++)
+        if ((i != axis && ix->dim[i] > x->dim[i]) || (i == axis && x->dim[i] == 0 && shape_numel(ix) > 0))
+            return FAIL(E_SHAPE, "%s: the indices exceed the data along axis %d", node_text(g, n), i);
+    return infer_like(g, n, 0);
+}
+
+/* Elements that were overwritten get no gradient; those that were written or added get it from where they went. */
+static Status grad_scatter_elements(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId dy = grad_dout(gr, 0);
+    const Attr *axis = ATTRS(INT("axis", node_int(gr->node, "axis")));
+
+    if (!reduces(gr->node, "none") && !reduces(gr->node, "add"))
+        return FAIL(E_UNSUPPORTED, "%s: no gradient for reduction '%s'", node_text(g, gr->node), node_string(gr->node, "reduction"));
+    if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
+        grad_set(gr, 0, EMIT(g, ScatterElements, axis, dy, grad_in(gr, 1), emit_zeros_like(g, grad_in(gr, 2))));
+    else
+        grad_set(gr, 0, dy);
+    if (grad_wanted(gr, 2))
+        grad_set(gr, 2, EMIT(g, GatherElements, axis, dy, grad_in(gr, 1)));
+    return g->status;
+}
+
+/* All split along an axis that the indices do not address; or an added partial sum. */
+static Status place_scatter_elements(Placement *p)
+{
+    const Shape *x = &in_value(p->g, p->node, 0)->shape, *ix = &in_value(p->g, p->node, 1)->shape;
+    int a = -1;
+
+    for (int i = 0; i < 3; i++)
+        a = p->in[i].kind == PL_S && a < 0 ? p->in[i].axis : a;
+    if (a < 0) {
+        if (p->in[0].kind == PL_P && p->in[1].kind == PL_B && p->in[2].kind == PL_P && (reduces(p->node, "none") || reduces(p->node, "add")))
+            place_set_all(p, PLACE_P);
+        else
+            return place_elementwise(p);
+        return ST_OK;
+    }
+    if (a == node_int(p->node, "axis") || x->dim[a] != ix->dim[a])
+        return place_all_b(p);
+    for (int i = 0; i < 3; i++)
+        p->in[i] = PLACE_S(a);
+    place_set_all(p, PLACE_S(a));
+    return ST_OK;
+}
+
+DEFINE_OP(ScatterElements, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "reduction", A_STRING, 0, 0, false, "none" }, { 0 } },
+    .infer = infer_scatter_elements, .grad = grad_scatter_elements, .place = place_scatter_elements,
+    .doc = "x with y[index[i][j]][j] = updates[i][j] (axis 0)");
+
+/* ---- ScatterND ---- */
+
+static Status infer_scatter_nd(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape, *ix = &in_value(g, n, 1)->shape;
+    Shape u = { 0 };
+    int64_t k = ix->rank ? ix->dim[ix->rank - 1] : -1;
+
+    TRY(check_scatter(g, n));
+    if (k < 0 || k > x->rank || x->rank < 1 || ix->rank - 1 + x->rank - k > MAX_RANK)
+        return FAIL(E_SHAPE, "%s: indices of %lld into rank %d", node_text(g, n), (long long)k, x->rank);
+    for (int i = 0; i < ix->rank - 1; i++)
+        u.dim[u.rank++] = ix->dim[i];
+    for (int64_t i = k; i < x->rank; i++)
+        u.dim[u.rank++] = x->dim[i];
+    if (!shape_eq(&u, &in_value(g, n, 2)->shape))
+        return FAIL(E_SHAPE, "%s: updates do not have the shape that data and indices ask for", node_text(g, n));
+    for (int64_t i = 0; i < k; i++)
+        if (x->dim[i] == 0 && shape_numel(ix) > 0)
+            return FAIL(E_SHAPE, "%s: indices into the empty axis %lld", node_text(g, n), (long long)i);
+    return infer_like(g, n, 0);
+}
+
+static Status grad_scatter_nd(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId dy = grad_dout(gr, 0);
+
+    if (!reduces(gr->node, "none") && !reduces(gr->node, "add"))
+        return FAIL(E_UNSUPPORTED, "%s: no gradient for reduction '%s'", node_text(g, gr->node), node_string(gr->node, "reduction"));
+    if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
+        grad_set(gr, 0, EMIT(g, ScatterND, NULL, dy, grad_in(gr, 1), emit_zeros_like(g, grad_in(gr, 2))));
+    else
+        grad_set(gr, 0, dy);
+    if (grad_wanted(gr, 2))
+        grad_set(gr, 2, EMIT(g, GatherND, NULL, dy, grad_in(gr, 1)));
+    return g->status;
+}
+
+/* The dimensions behind the indexed ones pass: of data and updates alike, counted from the right. */
+static Status place_scatter_nd(Placement *p)
+{
+    int rank = in_value(p->g, p->node, 0)->shape.rank, rank_u = in_value(p->g, p->node, 2)->shape.rank;
+    const Shape *ix = &in_value(p->g, p->node, 1)->shape;
+    int64_t k = ix->dim[ix->rank - 1], a = -1;
+
+    if (p->in[0].kind == PL_S)
+        a = p->in[0].axis;
+    else if (p->in[2].kind == PL_S)
+        a = p->in[2].axis + rank - rank_u;
+    if (a < 0 && p->in[1].kind != PL_S)
+        return place_any(p, PL_P) ? place_all_b(p) : place_elementwise(p);
+    if (p->in[1].kind == PL_S || a < k)
+        return place_all_b(p);
+    p->in[0] = PLACE_S((int)a);
+    p->in[1] = PLACE_B;
+    p->in[2] = PLACE_S((int)a + rank_u - rank);
+    place_set_all(p, p->in[0]);
+    return ST_OK;
+}
+
+DEFINE_OP(ScatterND, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
+    .attrs = (const AttrDecl[]){ { "reduction", A_STRING, 0, 0, false, "none" }, { 0 } },
+    .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,
+    .doc = "x with slices written at tuples of indices");
