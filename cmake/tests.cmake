@@ -18,3 +18,11 @@ foreach(dir ${TEST_DIRS})
     target_link_libraries(test_${dir} PRIVATE harness)
     add_test(NAME ${dir} COMMAND test_${dir})
 endforeach()
+
+# The official test data of ONNX: a package's, and any newer set that -DDPX_ONNX_TESTS=DIR names (the folder that holds node/,
+# as the onnx wheel has it in onnx/backend/test/data).
+find_path(DPX_ONNX_TESTDATA node/test_abs/model.onnx PATHS /usr/share/libonnx-testdata/data DOC "Official ONNX test data")
+set(DPX_ONNX_TESTS "" CACHE PATH "More official ONNX test data")
+if(TARGET test_conformance)
+    target_compile_definitions(test_conformance PRIVATE ONNX_TESTDATA="${DPX_ONNX_TESTDATA}" ONNX_TESTS="${DPX_ONNX_TESTS}")
+endif()

@@ -66,8 +66,9 @@ int main(int argc, char **argv)
         return 1;
     for (int i = 0; test_suites[i]; i++) {
         CU_pSuite suite = selected(test_suites[i]->name, argc, argv) ? CU_add_suite(test_suites[i]->name, NULL, NULL) : NULL;
+        const TestCase *cases = !suite ? NULL : test_suites[i]->list ? test_suites[i]->list() : test_suites[i]->cases;
 
-        for (const TestCase *c = suite ? test_suites[i]->cases : NULL; c && c->name; c++)
+        for (const TestCase *c = cases; c && c->name; c++)
             if (!CU_add_test(suite, c->name, c->run))
                 return 1;
     }

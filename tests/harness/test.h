@@ -7,11 +7,15 @@
 #include "graph/base/status.h"
 
 typedef struct { const char *name; void (*run)(void); } TestCase;
-typedef struct { const char *name; const TestCase *cases; } TestSuite;
+/* `list`, when not NULL, makes the cases at run time; it ends with a nameless one and lives as long as the program. */
+typedef struct { const char *name; const TestCase *cases; const TestCase *(*list)(void); } TestSuite;
 
 /* DEFINE_SUITE(arena, { "grows", test_grows }, { "aligns", test_aligns }) in column 0. */
 #define DEFINE_SUITE(ident, ...) \
-    const TestSuite suite_##ident = { #ident, (const TestCase[]){ __VA_ARGS__, { NULL, NULL } } }
+    const TestSuite suite_##ident = { #ident, (const TestCase[]){ __VA_ARGS__, { NULL, NULL } }, NULL }
+
+/* DEFINE_SUITE_LIST(conformance, list_tests) in column 0.  A case learns its name from CU_get_current_test()->pName. */
+#define DEFINE_SUITE_LIST(ident, make) const TestSuite suite_##ident = { #ident, NULL, (make) }
 
 extern const TestSuite *const test_suites[];    /* generated; ends with NULL */
 

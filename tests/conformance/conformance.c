@@ -1,0 +1,209 @@
+/* The official tests of ONNX, all of them.
+ *
+ * supported.txt names the operators whose tests must pass: each is one test here, which fails when an official test of it
+ * does not pass (a test belongs to all operators of its model; it must pass when all of them are listed).  Whatever is not
+ * listed may be unsupported, by a clear error, but never wrong: one more test per folder of data.  What was found is
+ * written to conformance.txt in the build folder. */
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graph/onnx/onnx.h"
+#include "tests/conformance/official.h"
+#include "tests/harness/test.h"
+
+enum { MAX_OFFICIAL = 8192, MAX_LINES = 512, MAX_FOLDERS = 32 };
+
+static Official *tests;                         /* MAX_OFFICIAL */
+static int n_test;
+static struct { char op[64]; char except[2048]; int n; } supported[MAX_LINES];
+static int n_supported;
+static char types_only[2048];                   /* patterns of tests with random values */
+static struct { char name[64]; } folders[MAX_FOLDERS];
+static int n_folder;
+
+/* ---- supported.txt ---- */
+
+static bool listed(const char *patterns, const char *test)
+{
+    char copy[2048], *save = NULL;
+    const char *base = strchr(test, '/') + 1;
+
+    snprintf(copy, sizeof copy, "%s", patterns);
+    for (char *p = strtok_r(copy, " \n", &save); p; p = strtok_r(NULL, " \n", &save))
+        if (!fnmatch(p, base, 0))
+            return true;
+    return false;
+}
+
+static void read_supported(void)
+{
+    FILE *f = fopen(SOURCE_DIR "/tests/conformance/supported.txt", "r");
+    char line[2048];
+
+    while (f && fgets(line, sizeof line, f) && n_supported < MAX_LINES) {
+        size_t len = strcspn(line, " \n");
+        const char *rest = line + len;
+
+        if (*line == '#' || !len)
+            continue;
+        if (len == 10 && !strncmp(line, "types-only", len)) {
+            snprintf(types_only, sizeof types_only, "%s", rest);
+            continue;
+        }
+        snprintf(supported[n_supported].op, sizeof supported[0].op, "%.*s", (int)len, line);
+        rest = strstr(rest, " except ");
+        snprintf(supported[n_supported++].except, sizeof supported[0].except, "%s", rest ? rest + 8 : "");
+    }
+    if (f)
+        fclose(f);
+}
+
+static int find_supported(const char *op)
+{
+    for (int i = 0; i < n_supported; i++)
+        if (!strcmp(supported[i].op, op))
+            return i;
+    return -1;
+}
+
+/* Must it pass?  Models of an opset before ours are refused. */
+static bool required(const Official *t)
+{
+    if (!t->n_op || t->n_op > OFFICIAL_OPS || (t->opset && t->opset < ONNX_OPSET_MIN))
+        return false;
+    for (int i = 0; i < t->n_op; i++) {
+        int k = find_supported(t->op[i]);
+
+        if ((k < 0 && strcmp(t->op[i], "Constant")) || (k >= 0 && listed(supported[k].except, t->name)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- finding and running ---- */
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void run_folder(const char *data, const char *folder)
+{
+    struct dirent **entry;
+    char path[256];
+    int n;
+
+    snprintf(path, sizeof path, "%s/%s", data, folder);
+    n = scandir(path, &entry, NULL, by_name);
+    for (int i = 0; i < n; i++) {
+        Official *t = &tests[n_test];
+        char model[600];
+
+        snprintf(t->name, sizeof t->name, "%.40s/%.80s", folder, entry[i]->d_name);
+        snprintf(t->path, sizeof t->path, "%s/%.200s", path, entry[i]->d_name);
+        snprintf(model, sizeof model, "%s/test_data_set_0", t->path);
+        if (entry[i]->d_name[0] != '.' && n_test < MAX_OFFICIAL && !access(model, R_OK)) {
+            official_run(t, listed(types_only, t->name));
+            n_test++;
+        }
+        free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+}
+
+static void run_data(const char *data)
+{
+    struct dirent **entry;
+    int n = *data ? scandir(data, &entry, NULL, by_name) : -1;
+
+    for (int i = 0; i < n; i++) {
+        int before = n_test;
+
+        if (entry[i]->d_name[0] != '.')
+            run_folder(data, entry[i]->d_name);
+        if (n_test > before && n_folder < MAX_FOLDERS)
+            snprintf(folders[n_folder++].name, sizeof folders[0].name, "%.60s", entry[i]->d_name);
+        free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+}
+
+/* ---- the tests ---- */
+
+static void report(const Official *t)
+{
+    TEST_FAIL("%s: %s", t->name, t->outcome == PASSED ? "passed" : t->text);
+}
+
+static void test_operator(void)
+{
+    const char *op = CU_get_current_test()->pName;
+    int n = 0;
+
+    for (int i = 0; i < n_test; i++)
+        for (int k = 0; k < tests[i].n_op && k < OFFICIAL_OPS; k++)
+            if (!strcmp(tests[i].op[k], op) && required(&tests[i])) {
+                n++;
+                if (tests[i].outcome != PASSED)
+                    report(&tests[i]);
+            }
+    if (!n)
+        TEST_FAIL("no official test of %s", op);
+}
+
+static void test_nothing_wrong(void)
+{
+    const char *folder = strrchr(CU_get_current_test()->pName, ' ') + 1;
+    size_t len = strlen(folder);
+
+    for (int i = 0; i < n_test; i++)
+        if (!strncmp(tests[i].name, folder, len) && tests[i].name[len] == '/' && tests[i].outcome == WRONG && !required(&tests[i]))
+            report(&tests[i]);
+}
+
+static void write_results(void)
+{
+    static const char *const word[] = { "passed", "WRONG", "refused", "unsupported" };
+    FILE *f = fopen(BUILD_DIR "/conformance.txt", "w");
+    int count[4] = { 0 };
+
+    for (int i = 0; i < n_test; i++) {
+        count[tests[i].outcome]++;
+        if (f)
+            fprintf(f, "%-11s %s%s %s %s\n", word[tests[i].outcome], tests[i].name, required(&tests[i]) ? " (required)" : "",
+                    tests[i].n_op == 1 ? tests[i].op[0] : "", tests[i].text);
+    }
+    if (f)
+        fclose(f);
+    printf("official ONNX tests: %d, of them %d passed, %d wrong, %d refused by another error, %d unsupported\n", n_test,
+           count[PASSED], count[WRONG], count[REFUSED], count[UNSUPPORTED]);
+}
+
+static const TestCase *list(void)
+{
+    static TestCase cases[MAX_LINES + MAX_FOLDERS + 1];
+    static char names[MAX_FOLDERS][96];
+    int n = 0;
+
+    if (!(tests = calloc(MAX_OFFICIAL, sizeof *tests)))
+        return NULL;
+    read_supported();
+    run_data(ONNX_TESTDATA);
+    run_data(ONNX_TESTS);
+    write_results();
+    for (int i = 0; i < n_supported; i++)
+        cases[n++] = (TestCase){ supported[i].op, test_operator };
+    for (int i = 0; i < n_folder; i++) {
+        snprintf(names[i], sizeof names[i], "no wrong answer in %s", folders[i].name);
+        cases[n++] = (TestCase){ names[i], test_nothing_wrong };
+    }
+    return cases;
+}
+
+DEFINE_SUITE_LIST(conformance, list);

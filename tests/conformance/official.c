@@ -1,0 +1,175 @@
+/* Runs one official test: import, shapes, lowering, interpreter, comparison with the expected outputs.
+ *
+ * The inputs become constants of the graph, because many official models take as input what in real ones is constant (axes,
+ * shapes).  Tolerances are those of ONNX's own runner: |a - b| <= 1e-7 + 1e-3 |b|; types and shapes must be equal. */
+#include "tests/conformance/official.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/interp.h"
+#include "graph/onnx/internal.h"
+#include "passes/pass.h"
+
+extern const Pass pass_infer_shapes, pass_lower;
+
+/* ---- which operators ---- */
+
+static void add_op(Official *t, const char *op)
+{
+    for (int i = 0; i < t->n_op && i < OFFICIAL_OPS; i++)
+        if (!strcmp(t->op[i], op))
+            return;
+    if (t->n_op < OFFICIAL_OPS)
+        snprintf(t->op[t->n_op], sizeof t->op[0], "%s", op);
+    if (t->n_op <= OFFICIAL_OPS)
+        t->n_op++;
+}
+
+static Status list_ops(Official *t, Arena *a, const char *path)
+{
+    ProtobufCMessage *m;
+    Mapped map;
+    Status st;
+
+    TRY(mapped_open(&map, path));
+    st = onnx_unpack(&m, a, &onnx__model_proto__descriptor, map.data, map.size);
+    if (!st && ((Onnx__ModelProto *)m)->graph) {
+        const Onnx__GraphProto *g = ((Onnx__ModelProto *)m)->graph;
+        Body top = { .n_opset = ((Onnx__ModelProto *)m)->n_opset_import, .opset = ((Onnx__ModelProto *)m)->opset_import };
+
+        t->opset = opset_of(&top, NULL);
+        for (size_t i = 0; i < g->n_node; i++)
+            add_op(t, text_or(g->node[i]->op_type, "?"));
+    }
+    mapped_close(&map);
+    return st;
+}
+
+/* ---- running ---- */
+
+static Status fix_inputs(Graph *g, const char *set)
+{
+    char path[640];
+
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+        Tensor *x;
+
+        snprintf(path, sizeof path, "%s/input_%d.pb", set, i);
+        TRY(onnx_read_tensor(&x, g->arena, path));
+        if (x->dtype != v->dtype)
+            return FAIL(E_SHAPE, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype), dtype_name(v->dtype));
+        v->kind = V_CONST;
+        v->shape = x->shape;
+        v->init = x;
+    }
+    g->n_input = 0;
+    return ST_OK;
+}
+
+static Status compute(Arena *a, Graph *g, const Tensor ***values)
+{
+    BuildOptions opt = { .mode = BUILD_INFER };
+    PassCtx ctx = { .scratch = a, .opt = &opt, .eval = interp_node };
+
+    TRY(pass_infer_shapes.run(g, &ctx));
+    TRY(pass_lower.run(g, &ctx));
+    TRY(g->status);
+    if (!(*values = ARENA_NEW(a, const Tensor *, g->n_value)))
+        return FAIL_NOMEM();
+    return interp_run(a, g, *values);
+}
+
+/* ---- comparing ---- */
+
+static bool close_enough(const Tensor *x, const Tensor *y, int64_t i)
+{
+    double a, b;
+
+    if (!dtype_is_float(x->dtype))
+        return tensor_int(x, i) == tensor_int(y, i);
+    a = tensor_float(x, i);
+    b = tensor_float(y, i);
+    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= 1e-7 + 1e-3 * fabs(b);
+}
+
+static bool compare(Official *t, int output, const Tensor *found, const Tensor *expected, bool types_only)
+{
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (found->dtype != expected->dtype || !shape_eq(&found->shape, &expected->shape)) {
+        snprintf(t->text, sizeof t->text, "output %d is %s%s, expected %s%s", output, dtype_name(found->dtype),
+                 shape_text(&found->shape, a), dtype_name(expected->dtype), shape_text(&expected->shape, b));
+        return false;
+    }
+    for (int64_t i = 0; !types_only && i < tensor_numel(found); i++)
+        if (!close_enough(found, expected, i)) {
+            snprintf(t->text, sizeof t->text, "output %d element %lld is %.9g, expected %.9g", output, (long long)i,
+                     tensor_float(found, i), tensor_float(expected, i));
+            return false;
+        }
+    return true;
+}
+
+static Status run_set(Official *t, Arena *a, Graph *g, const char *set, bool types_only)
+{
+    const Tensor **values;
+    char path[640];
+
+    TRY(fix_inputs(g, set));
+    TRY(compute(a, g, &values));
+    for (int i = 0; i < g->n_output; i++) {
+        Tensor *expected;
+
+        snprintf(path, sizeof path, "%s/output_%d.pb", set, i);
+        TRY(onnx_read_tensor(&expected, a, path));
+        if (!values[g->output[i].value.i])
+            return FAIL(E_INTERNAL, "output %d was not computed", i);
+        if (!compare(t, i, values[g->output[i].value.i], expected, types_only)) {
+            t->outcome = WRONG;
+            return ST_OK;
+        }
+    }
+    return ST_OK;
+}
+
+static Status run_sets(Official *t, Arena *a, const char *model, bool types_only)
+{
+    int done = 0;
+
+    for (;; done++) {
+        char set[600];
+        Graph *g;
+        Status st;
+
+        snprintf(set, sizeof set, "%s/test_data_set_%d", t->path, done);
+        if (access(set, R_OK) || t->outcome == WRONG)
+            break;
+        TRY(onnx_import_file(&g, NULL, model));
+        st = run_set(t, a, g, set, types_only);
+        graph_free(g);
+        TRY(st);
+    }
+    return done ? ST_OK : FAIL(E_IO, "%s has no data set", t->path);
+}
+
+void official_run(Official *t, bool types_only)
+{
+    Arena *a = arena_create();
+    char model[600];
+    Status st;
+
+    snprintf(model, sizeof model, "%s/model.onnx", t->path);
+    t->outcome = PASSED;
+    st = a ? list_ops(t, a, model) : FAIL_NOMEM();
+    if (!st)
+        st = run_sets(t, a, model, types_only);
+    if (st) {
+        t->outcome = st == E_UNSUPPORTED ? UNSUPPORTED : REFUSED;
+        snprintf(t->text, sizeof t->text, "%s", status_message());
+    }
+    arena_free(a);
+}
