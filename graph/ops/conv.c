@@ -1,0 +1,383 @@
+/* Convolution and its two gradients, a family closed under differentiation:
+ *
+ *   y  = Conv(x, w, b)             y[n,m,o] = b[m] + sum over c,k of w[m,c,k] * x[n,c, o*stride + k*dilation - pad]
+ *   dx = ConvGradInput(dy, w)      the transpose in x
+ *   dw = ConvGradWeight(x, dy)     the transpose in w
+ *
+ * ConvTranspose is ConvGradInput of its input, plus a bias.  The gradients take sizes that their inputs do not hold from the
+ * attributes `spatial` and `kernel`; the batch always comes from an input, so that replicas can share the node. */
+#include <string.h>
+
+#include "graph/grad.h"
+#include "graph/ops/window.h"
+#include "graph/place.h"
+
+enum { GROUP_LIMIT = 1 << 30 };
+
+/* ---- inference ---- */
+
+/* x [N, C, ...], w [M, C/group, kernel...], y [N, M, ...]: channels must fit the groups. */
+static Status check_channels(const Graph *g, const Node *n, int64_t c, int64_t m, int64_t per_group)
+{
+    int64_t group = node_int(n, "group");
+
+    if (group < 1 || group > GROUP_LIMIT)
+        return FAIL(E_MODEL, "%s: group is %lld", node_text(g, n), (long long)group);
+    if (m % group || c % group || c / group != per_group)
+        return FAIL(E_SHAPE, "%s: %lld channels in %lld groups do not fit weights of %lld outputs by %lld", node_text(g, n),
+                    (long long)c, (long long)group, (long long)m, (long long)per_group);
+    return ST_OK;
+}
+
+static Status check_ranks(const Graph *g, const Node *n, const Shape *a, const Shape *b)
+{
+    if (a->rank != b->rank || a->rank < 3 || a->rank > 2 + WINDOW_AXES)
+        return FAIL(E_SHAPE, "%s: inputs of rank %d and %d, expected the same of 3 to %d", node_text(g, n), a->rank, b->rank,
+                    2 + WINDOW_AXES);
+    return infer_same_dtype(g, n, 0, n->n_in);
+}
+
+static Status check_bias(const Graph *g, const Node *n, int64_t m)
+{
+    if (has_in(n, 2) && (in_value(g, n, 2)->shape.rank != 1 || in_value(g, n, 2)->shape.dim[0] != m))
+        return FAIL(E_SHAPE, "%s: bias must have shape [%lld]", node_text(g, n), (long long)m);
+    return ST_OK;
+}
+
+static Status check_kernel_shape(Graph *g, Node *n, const Shape *w)
+{
+    int count;
+    const int64_t *k = node_ints(n, "kernel_shape", &count);
+
+    for (int i = 0; i < count; i++)
+        if (count != w->rank - 2 || k[i] != w->dim[2 + i])
+            return FAIL(E_SHAPE, "%s: kernel_shape does not fit the weights", node_text(g, n));
+    if (!count)
+        node_set_ints(g, n, "kernel_shape", w->rank - 2, w->dim + 2);
+    return g->status;
+}
+
+static Status infer_conv(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape, *w = &in_value(g, n, 1)->shape;
+    Window win;
+    Shape y;
+
+    TRY(check_ranks(g, n, x, w));
+    TRY(check_channels(g, n, x->dim[1], w->dim[0], w->dim[1]));
+    TRY(check_bias(g, n, w->dim[0]));
+    TRY(check_kernel_shape(g, n, w));
+    TRY(window_infer(&win, g, n, x, w->dim + 2, false));
+    y = window_out_shape(&win, x->dim[0], w->dim[0]);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
+    return ST_OK;
+}
+
+/* The forward convolution of x by the window must yield dy's sizes. */
+static Status check_gradient_window(Graph *g, Node *n, const Shape *x, const int64_t *kernel, const Shape *dy)
+{
+    Window w;
+    Shape y;
+
+    TRY(window_infer(&w, g, n, x, kernel, false));
+    y = window_out_shape(&w, dy->dim[0], dy->dim[1]);
+    if (!shape_eq(&y, dy)) {
+        char a[SHAPE_TEXT], b[SHAPE_TEXT];
+        return FAIL(E_SHAPE, "%s: the output gradient is %s, expected %s", node_text(g, n), shape_text(dy, a), shape_text(&y, b));
+    }
+    return ST_OK;
+}
+
+static Status infer_grad_input(Graph *g, Node *n)
+{
+    const Shape *dy = &in_value(g, n, 0)->shape, *w = &in_value(g, n, 1)->shape;
+    int64_t group = node_int(n, "group"), channels;
+    Shape x = { .rank = dy->rank };
+    int count;
+    const int64_t *spatial = node_ints(n, "spatial", &count);
+
+    TRY(check_ranks(g, n, dy, w));
+    if (count != dy->rank - 2 || dy->dim[1] != w->dim[0] || group < 1 || group > GROUP_LIMIT || w->dim[1] > GROUP_LIMIT)
+        return FAIL(E_SHAPE, "%s: gradient, weights, group and spatial do not fit", node_text(g, n));
+    channels = w->dim[1] * group;
+    TRY(check_channels(g, n, channels, w->dim[0], w->dim[1]));
+    x.dim[0] = dy->dim[0];
+    x.dim[1] = channels;
+    for (int i = 0; i < count; i++) {
+        if (spatial[i] < 0)
+            return FAIL(E_MODEL, "%s: spatial[%d] is negative", node_text(g, n), i);
+        x.dim[2 + i] = spatial[i];
+    }
+    TRY(check_gradient_window(g, n, &x, w->dim + 2, dy));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &x);
+    return ST_OK;
+}
+
+static Status infer_grad_weight(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape, *dy = &in_value(g, n, 1)->shape;
+    int64_t group = node_int(n, "group");
+    Shape w = { .rank = x->rank };
+    int count;
+    const int64_t *kernel = node_ints(n, "kernel", &count);
+
+    TRY(check_ranks(g, n, x, dy));
+    if (count != x->rank - 2 || x->dim[0] != dy->dim[0] || group < 1)
+        return FAIL(E_SHAPE, "%s: input, gradient, group and kernel do not fit", node_text(g, n));
+    w.dim[0] = dy->dim[1];
+    w.dim[1] = x->dim[1] / group;
+    for (int i = 0; i < count; i++)
+        w.dim[2 + i] = kernel[i];
+    TRY(check_channels(g, n, x->dim[1], w.dim[0], w.dim[1]));
+    TRY(check_gradient_window(g, n, x, kernel, dy));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &w);
+    return ST_OK;
+}
+
+/* ---- gradients ---- */
+
+/* An operator of the family on a and b with the window of node `like`. */
+static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, Attr size, ValueId a, ValueId b)
+{
+    int n_stride, n_pad, n_dilation;
+    const int64_t *strides = node_ints(like, "strides", &n_stride), *pads = node_ints(like, "pads", &n_pad);
+    const int64_t *dilations = node_ints(like, "dilations", &n_dilation);
+    const Attr *attrs = ATTRS(INT("group", node_int(like, "group")), INTS("strides", n_stride, strides),
+                              INTS("pads", n_pad, pads), INTS("dilations", n_dilation, dilations), size);
+
+    return g->status ? NO_VALUE : emit(g, op, attrs, 2, (ValueId[]){ a, b });
+}
+
+static ValueId forward(Graph *g, const Node *like, ValueId x, ValueId w)
+{
+    const Shape *s = &value(g, w)->shape;
+
+    return emit_family(g, &op_Conv, like, (Attr)INTS("kernel_shape", s->rank - 2, s->dim + 2), x, w);
+}
+
+static ValueId grad_input(Graph *g, const Node *like, ValueId dy, ValueId w, const Shape *x)
+{
+    return emit_family(g, &op_ConvGradInput, like, (Attr)INTS("spatial", x->rank - 2, x->dim + 2), dy, w);
+}
+
+static ValueId grad_weight(Graph *g, const Node *like, ValueId x, ValueId dy, const Shape *w)
+{
+    return emit_family(g, &op_ConvGradWeight, like, (Attr)INTS("kernel", w->rank - 2, w->dim + 2), x, dy);
+}
+
+static ValueId grad_bias(Graph *g, ValueId dy)
+{
+    int64_t axes[] = { 0, 2, 3, 4 };
+
+    return g->status ? NO_VALUE : emit_reduce_sum(g, dy, value(g, dy)->shape.rank - 1, axes, false);
+}
+
+static Status grad_conv(Grad *gr)
+{
+    Graph *g = gr->g;
+    const Node *n = gr->node;
+    ValueId x = grad_in(gr, 0), w = grad_in(gr, 1), dy = grad_dout(gr, 0);
+
+    if (grad_wanted(gr, 0))
+        grad_set(gr, 0, grad_input(g, n, dy, w, &value(g, x)->shape));
+    if (grad_wanted(gr, 1))
+        grad_set(gr, 1, grad_weight(g, n, x, dy, &value(g, w)->shape));
+    if (grad_wanted(gr, 2))
+        grad_set(gr, 2, grad_bias(g, dy));
+    return g->status;
+}
+
+static Status grad_of_grad_input(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId dy = grad_in(gr, 0), w = grad_in(gr, 1), d = grad_dout(gr, 0);
+
+    if (grad_wanted(gr, 0))
+        grad_set(gr, 0, forward(g, gr->node, d, w));
+    if (grad_wanted(gr, 1))
+        grad_set(gr, 1, grad_weight(g, gr->node, d, dy, &value(g, w)->shape));
+    return g->status;
+}
+
+static Status grad_of_grad_weight(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId x = grad_in(gr, 0), dy = grad_in(gr, 1), d = grad_dout(gr, 0);
+
+    if (grad_wanted(gr, 0))
+        grad_set(gr, 0, grad_input(g, gr->node, dy, d, &value(g, x)->shape));
+    if (grad_wanted(gr, 1))
+        grad_set(gr, 1, forward(g, gr->node, x, d));
+    return g->status;
+}
+
+/* ---- ConvTranspose ---- */
+
+/* output_shape, or else SAME, fixes the output and the pads follow; otherwise the output follows from the pads. */
+static Status transpose_axis(const Graph *g, const Node *n, int64_t in, int64_t reach, int64_t stride, int64_t extra,
+                             int64_t wanted, bool upper, int64_t *pad, int64_t *pad_end, int64_t *out)
+{
+    int64_t full = stride * (in - 1) + extra + reach, total;
+
+    if (in < 1)
+        return FAIL(E_SHAPE, "%s: an empty spatial axis", node_text(g, n));
+    if (wanted < 0) {
+        *out = full - *pad - *pad_end;
+        return *out < 0 ? FAIL(E_SHAPE, "%s: the pads exceed the output", node_text(g, n)) : ST_OK;
+    }
+    total = full > wanted ? full - wanted : 0;
+    *pad = upper ? total / 2 : total - total / 2;
+    *pad_end = total - *pad;
+    *out = wanted;
+    return ST_OK;
+}
+
+static Status transpose_sizes(Graph *g, Node *n, const Shape *x, const Shape *w, int64_t *out)
+{
+    int rank = x->rank - 2, count, n_shape;
+    const char *mode = node_string(n, "auto_pad");
+    bool same = mode[0] == 'S', upper = !strcmp(mode, "SAME_UPPER");
+    const int64_t *stride = node_ints(n, "strides", &count), *dilation = node_ints(n, "dilations", &count);
+    const int64_t *extra = node_ints(n, "output_padding", &count), *shape = node_ints(n, "output_shape", &n_shape);
+    int64_t pads[2 * WINDOW_AXES] = { 0 };
+
+    if (!strcmp(mode, "NOTSET"))
+        memcpy(pads, node_ints(n, "pads", &count), 2 * (size_t)rank * sizeof *pads);
+    if (n_shape && n_shape != rank && n_shape != rank + 2)
+        return FAIL(E_SHAPE, "%s: output_shape has %d entries", node_text(g, n), n_shape);
+    for (int i = 0; i < rank; i++) {
+        int64_t wanted = n_shape ? shape[n_shape - rank + i] : -1;
+
+        if (x->dim[2 + i] > GROUP_LIMIT || w->dim[2 + i] > GROUP_LIMIT || wanted > INT32_MAX)
+            return FAIL(E_SHAPE, "%s: spatial axis %d is too large", node_text(g, n), i);
+        if (same && !n_shape)
+            wanted = x->dim[2 + i] * stride[i];
+        TRY(transpose_axis(g, n, x->dim[2 + i], (w->dim[2 + i] - 1) * dilation[i] + 1, stride[i], extra[i], wanted, upper,
+                           &pads[i], &pads[rank + i], &out[i]));
+    }
+    node_set_ints(g, n, "pads", 2 * rank, pads);
+    node_set_string(g, n, "auto_pad", "NOTSET");
+    return g->status;
+}
+
+static Status infer_transpose(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape, *w = &in_value(g, n, 1)->shape;
+    int rank = x->rank - 2, count;
+    int64_t group = node_int(n, "group"), out[WINDOW_AXES];
+    Shape y = { .rank = x->rank };
+
+    TRY(check_ranks(g, n, x, w));
+    if (group < 1 || group > GROUP_LIMIT || w->dim[1] > GROUP_LIMIT || x->dim[1] != w->dim[0])
+        return FAIL(E_SHAPE, "%s: %lld channels, %lld groups and weights do not fit", node_text(g, n), (long long)x->dim[1],
+                    (long long)group);
+    TRY(check_channels(g, n, w->dim[1] * group, w->dim[0], w->dim[1]));
+    TRY(check_bias(g, n, w->dim[1] * group));
+    TRY(check_kernel_shape(g, n, w));
+    TRY(window_list(g, n, "strides", rank, 1, 1));
+    TRY(window_list(g, n, "dilations", rank, 1, 1));
+    TRY(window_list(g, n, "pads", 2 * rank, 0, 0));
+    TRY(window_list(g, n, "output_padding", rank, 0, 0));
+    node_ints(n, "spatial", &count);
+    if (count != rank) {
+        TRY(transpose_sizes(g, n, x, w, out));
+        node_set_ints(g, n, "spatial", rank, out);
+    }
+    y.dim[0] = x->dim[0];
+    y.dim[1] = w->dim[1] * group;
+    for (int i = 0; i < rank; i++)
+        y.dim[2 + i] = node_ints(n, "spatial", &count)[i];
+    TRY(check_gradient_window(g, n, &y, w->dim + 2, x));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
+    return g->status;
+}
+
+static Status lower_transpose(Graph *g, Node *n)
+{
+    const Shape *y = &value(g, n->out[0])->shape;
+    ValueId sum = grad_input(g, n, n->in[0], n->in[1], y);
+    Shape b = { .rank = y->rank };
+
+    for (int i = 0; i < y->rank; i++)
+        b.dim[i] = i == 1 ? y->dim[1] : 1;
+    if (has_in(n, 2))
+        sum = EMIT(g, Add, NULL, sum, emit_reshape(g, n->in[2], &b));
+    if (!g->status)
+        graph_replace(g, n->out[0], sum);
+    return g->status;
+}
+
+static Status grad_transpose(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId x = grad_in(gr, 0), w = grad_in(gr, 1), dy = grad_dout(gr, 0);
+
+    if (grad_wanted(gr, 0))
+        grad_set(gr, 0, forward(g, gr->node, dy, w));
+    if (grad_wanted(gr, 1))
+        grad_set(gr, 1, grad_weight(g, gr->node, dy, x, &value(g, w)->shape));
+    if (grad_wanted(gr, 2))
+        grad_set(gr, 2, grad_bias(g, dy));
+    return g->status;
+}
+
+/* ---- placement ---- */
+
+static Status all_but(Placement *p, int data)       /* the first input is split along the batch, or nothing is */
+{
+    bool partial = !has_in(p->node, 2) && place_in(p, data).kind + place_in(p, 1 - data).kind == PL_P
+                && (place_in(p, data).kind == PL_P || place_in(p, 1 - data).kind == PL_P);
+
+    if (!partial)
+        return place_batch0(p);
+    place_set_all(p, PLACE_P);          /* bilinear: one factor a partial sum, the other whole, no bias */
+    return ST_OK;
+}
+
+static Status place_conv(Placement *p)
+{
+    return all_but(p, 0);
+}
+
+/* Both split along the batch: the sum over samples is partial. */
+static Status place_grad_weight(Placement *p)
+{
+    bool split = false;
+
+    for (int i = 0; i < 2; i++) {
+        if (place_in(p, i).kind == PL_S && place_in(p, i).axis == 0)
+            split = true;
+        else if (place_in(p, i).kind == PL_S)
+            place_mixes(p, "it is split along another axis than the batch");
+    }
+    if (!split)
+        return all_but(p, 0);
+    place_need(p, 0, PLACE_S(0));
+    place_need(p, 1, PLACE_S(0));
+    place_set_all(p, PLACE_P);
+    return ST_OK;
+}
+
+#define WINDOW_ATTRS                                                                                     \
+    { "dilations", A_INTS, 0, 0, false, NULL }, { "group", A_INT, 1, 0, false, NULL },                   \
+    { "pads", A_INTS, 0, 0, false, NULL }, { "strides", A_INTS, 0, 0, false, NULL }
+
+DEFINE_OP(Conv, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
+                                 { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 } },
+    .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv);
+
+DEFINE_OP(ConvGradInput, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input, .place = place_conv);
+
+DEFINE_OP(ConvGradWeight, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "kernel", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight, .grad = grad_of_grad_weight,
+    .place = place_grad_weight);
+
+DEFINE_OP(ConvTranspose, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
+                                 { "kernel_shape", A_INTS, 0, 0, false, NULL }, { "output_padding", A_INTS, 0, 0, false, NULL },
+                                 { "output_shape", A_INTS, 0, 0, false, NULL }, { "spatial", A_INTS, 0, 0, false, NULL }, { 0 } },
+    .doc = "transposed convolution", .infer = infer_transpose, .grad = grad_transpose, .lower = lower_transpose, .place = place_conv);

@@ -1,0 +1,45 @@
+/* The sliding window of convolutions and pooling: kernel, strides, dilations and pads over up to three spatial axes. */
+#ifndef DPX_OPS_WINDOW_H
+#define DPX_OPS_WINDOW_H
+
+#include "graph/op.h"
+
+enum { WINDOW_AXES = 3 };
+
+/* Always three axes: missing ones stand in front with size, kernel and stride 1, so that loops need no case for the rank.
+ * Output position o and kernel position k meet input position o * stride + k * dilation - pad. */
+typedef struct {
+    int rank;                               /* spatial axes of the operator, 1 to 3 */
+    int64_t in[WINDOW_AXES], out[WINDOW_AXES], kernel[WINDOW_AXES], stride[WINDOW_AXES], dilation[WINDOW_AXES];
+    int64_t pad[WINDOW_AXES], pad_end[WINDOW_AXES];
+} Window;
+
+/* Checks and normalises the window of node `n` over an input of shape `x` ([N, C, spatial...]): afterwards "strides",
+ * "dilations" and "pads" are full lists and "auto_pad", where declared, is NOTSET with its meaning in the pads.  `kernel`
+ * holds one size per spatial axis.  Sizes of the output are in w->out. */
+Status window_infer(Window *w, Graph *g, Node *n, const Shape *x, const int64_t *kernel, bool ceil_mode) CHECKED;
+/* The same of an already normalised node, whose input and output shapes are given. */
+void window_read(Window *w, const Node *n, const Shape *x, const Shape *y, const int64_t *kernel);
+/* The list attribute `name` filled up to `rank` entries by `value` when empty; each must be in [min, 2^31). */
+Status window_list(Graph *g, Node *n, const char *name, int rank, int64_t value, int64_t min) CHECKED;
+/* The shape [n, c, w->out...] or, for gradients, [n, c, w->in...]. */
+Shape window_out_shape(const Window *w, int64_t n, int64_t c);
+Shape window_in_shape(const Window *w, int64_t n, int64_t c);
+
+static inline int64_t window_numel(const int64_t size[WINDOW_AXES])
+{
+    return size[0] * size[1] * size[2];
+}
+
+/* The output positions [*lo, *hi) along `axis` for which kernel position k lies inside the input; may be empty. */
+static inline void window_range(const Window *w, int axis, int64_t k, int64_t *lo, int64_t *hi)
+{
+    int64_t shift = k * w->dilation[axis] - w->pad[axis], s = w->stride[axis];
+
+    *lo = shift >= 0 ? 0 : (-shift + s - 1) / s;
+    *hi = w->in[axis] - shift <= 0 ? 0 : (w->in[axis] - 1 - shift) / s + 1;
+    if (*hi > w->out[axis])
+        *hi = w->out[axis];
+}
+
+#endif
