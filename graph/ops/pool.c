@@ -1,0 +1,244 @@
+/* Pooling: the maximum or the average of a window, or of all positions of a channel.
+ *
+ * The gradient of the maximum goes to the first largest element of each window in row-major order (a NaN counts as larger
+ * than everything, so that it is seen): it is found again from the input, which costs one more scan of the input and saves the
+ * indices.  Gradients take the input's sizes from `spatial`, never its batch. */
+#include "graph/grad.h"
+#include "graph/ops/window.h"
+#include "graph/place.h"
+
+/* ---- inference ---- */
+
+static Status infer_window(Window *w, Graph *g, Node *n, const Shape *x)
+{
+    int count;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &count);
+
+    if (count != x->rank - 2)
+        return FAIL(E_SHAPE, "%s: kernel_shape has %d entries for an input of rank %d", node_text(g, n), count, x->rank);
+    return window_infer(w, g, n, x, kernel, node_int(n, "ceil_mode"));
+}
+
+static Status infer_pool(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Window w;
+    Shape y;
+
+    TRY(infer_window(&w, g, n, &x->shape));
+    y = window_out_shape(&w, x->shape.dim[0], x->shape.dim[1]);
+    set_out(g, n, 0, x->dtype, &y);
+    set_out(g, n, 1, DT_INT64, &y);
+    return g->status;
+}
+
+static Status check_pooled(Graph *g, Node *n, const Shape *x, const Shape *dy)
+{
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+    Window w;
+    Shape y;
+
+    TRY(infer_window(&w, g, n, x));
+    y = window_out_shape(&w, x->dim[0], x->dim[1]);
+    if (!shape_eq(&y, dy))
+        return FAIL(E_SHAPE, "%s: the output gradient is %s, expected %s", node_text(g, n), shape_text(dy, a), shape_text(&y, b));
+    return ST_OK;
+}
+
+static Status infer_max_grad(Graph *g, Node *n)
+{
+    const Shape *dy = &in_value(g, n, 0)->shape, *x = &in_value(g, n, 1)->shape;
+
+    TRY(infer_same_dtype(g, n, 0, 2));
+    TRY(check_pooled(g, n, x, dy));
+    return infer_like(g, n, 1);
+}
+
+static Status infer_average_grad(Graph *g, Node *n)
+{
+    const Shape *dy = &in_value(g, n, 0)->shape;
+    Shape x = *dy;
+    int count;
+    const int64_t *spatial = node_ints(n, "spatial", &count);
+
+    if (count != dy->rank - 2)
+        return FAIL(E_SHAPE, "%s: spatial has %d entries for a gradient of rank %d", node_text(g, n), count, dy->rank);
+    for (int i = 0; i < count; i++) {
+        if (spatial[i] < 0)
+            return FAIL(E_MODEL, "%s: spatial[%d] is negative", node_text(g, n), i);
+        x.dim[2 + i] = spatial[i];
+    }
+    TRY(check_pooled(g, n, &x, dy));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &x);
+    return g->status;
+}
+
+static Status infer_global(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Shape y = x->shape;
+
+    if (y.rank < 3)
+        return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, spatial...]", node_text(g, n), y.rank);
+    for (int i = 2; i < y.rank; i++) {
+        if (!y.dim[i])
+            return FAIL(E_SHAPE, "%s: spatial axis %d is empty", node_text(g, n), i);
+        y.dim[i] = 1;
+    }
+    set_out(g, n, 0, x->dtype, &y);
+    return ST_OK;
+}
+
+/* ---- gradients ---- */
+
+/* A pooling operator with the window of the node; `extra` ends with a nameless one. */
+static ValueId emit_pool(Grad *gr, const OpDef *op, const Attr extra[2], int n_in, const ValueId *in)
+{
+    const Node *n = gr->node;
+    int rank, n_pad;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &rank), *strides = node_ints(n, "strides", &rank);
+    const int64_t *dilations = node_ints(n, "dilations", &rank), *pads = node_ints(n, "pads", &n_pad);
+
+    return emit(gr->g, op, ATTRS(INTS("kernel_shape", rank, kernel), INTS("strides", rank, strides),
+                                 INTS("dilations", rank, dilations), INTS("pads", n_pad, pads),
+                                 INT("ceil_mode", node_int(n, "ceil_mode")), extra[0], extra[1]), n_in, in);
+}
+
+static Status grad_max(Grad *gr)
+{
+    if (has_value(grad_dout(gr, 0)))
+        grad_set(gr, 0, emit_pool(gr, &op_MaxPoolGrad, (Attr[2]){ { 0 } }, 2, (ValueId[]){ grad_dout(gr, 0), grad_in(gr, 0) }));
+    return gr->g->status;
+}
+
+static Status grad_average(Grad *gr)
+{
+    const Shape *x = &grad_in_value(gr, 0)->shape;
+    const Attr extra[] = { INT("count_include_pad", node_int(gr->node, "count_include_pad")), INTS("spatial", x->rank - 2, x->dim + 2) };
+
+    grad_set(gr, 0, emit_pool(gr, &op_AveragePoolGrad, extra, 1, (ValueId[]){ grad_dout(gr, 0) }));
+    return gr->g->status;
+}
+
+static Status grad_of_average_grad(Grad *gr)
+{
+    const Attr extra[2] = { INT("count_include_pad", node_int(gr->node, "count_include_pad")), { 0 } };
+
+    grad_set(gr, 0, emit_pool(gr, &op_AveragePool, extra, 1, (ValueId[]){ grad_dout(gr, 0) }));
+    return gr->g->status;
+}
+
+static Status grad_global_average(Grad *gr)
+{
+    const Value *x = grad_in_value(gr, 0);
+    ValueId share = emit_scalar(gr->g, x->dtype, 1.0 / (double)shape_count(&x->shape, 2, x->shape.rank));
+
+    grad_set(gr, 0, emit_expand(gr->g, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), share), &x->shape));
+    return gr->g->status;
+}
+
+/* MaxPool with one window: up to three spatial axes, as MaxPool. */
+static Status lower_global_max(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    ValueId y = EMIT(g, MaxPool, ATTRS(INTS("kernel_shape", x->rank - 2, x->dim + 2)), n->in[0]);
+
+    if (!g->status)
+        graph_replace(g, n->out[0], y);
+    return g->status;
+}
+
+static Status grad_global_max(Grad *gr)
+{
+    const Shape *x = &grad_in_value(gr, 0)->shape;
+    const Attr *attrs = ATTRS(INTS("kernel_shape", x->rank - 2, x->dim + 2));
+
+    grad_set(gr, 0, EMIT(gr->g, MaxPoolGrad, attrs, grad_dout(gr, 0), grad_in(gr, 0)));
+    return gr->g->status;
+}
+
+/* ---- placement ---- */
+
+/* Every channel of every sample alone: a split along either passes to every output, and from one input to all. */
+static Status place_channels(Placement *p)
+{
+    int lead = -1;
+
+    for (int i = 0; i < p->node->n_in; i++) {
+        if (p->in[i].kind == PL_S && p->in[i].axis < 2 && lead < 0)
+            lead = i;
+        else if (p->in[i].kind == PL_S && (lead < 0 || p->in[i].axis != p->in[lead].axis))
+            place_mixes(p, "its window runs along the split axis");
+    }
+    if (lead < 0 && place_any(p, PL_L)) {
+        for (int i = 0; i < p->node->n_in; i++)
+            p->in[i] = PLACE_L;
+        place_set_all(p, PLACE_L);
+        return ST_OK;
+    }
+    for (int i = 0; i < p->node->n_in; i++)
+        p->in[i] = lead < 0 ? PLACE_B : PLACE_S(p->in[lead].axis);
+    place_set_all(p, p->in[0]);
+    return ST_OK;
+}
+
+/* Indices count through the whole batch, so a split would change them. */
+static Status place_max(Placement *p)
+{
+    if (!has_out(p->node, 1))
+        return place_channels(p);
+    return place_all_b(p);
+}
+
+/* Averages are linear: partial sums pass. */
+static Status place_average(Placement *p)
+{
+    if (p->in[0].kind != PL_P)
+        return place_channels(p);
+    place_set_all(p, PLACE_P);
+    return ST_OK;
+}
+
+static int64_t flops(const Graph *g, const Node *n)
+{
+    int rank;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &rank);
+    const Shape *s = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    int64_t count = shape_numel(s) < shape_numel(y) ? shape_numel(s) : shape_numel(y);
+
+    for (int i = 0; i < rank; i++)
+        count *= kernel[i];
+    return count;
+}
+
+#define KERNEL_ATTRS                                                                                                     \
+    { "kernel_shape", A_INTS, 0, 0, true, NULL }, { "strides", A_INTS, 0, 0, false, NULL },                               \
+    { "pads", A_INTS, 0, 0, false, NULL }, { "dilations", A_INTS, 0, 0, false, NULL }, { "ceil_mode", A_INT, 0, 0, false, NULL }
+#define DTYPES_MAX (DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8))
+
+DEFINE_OP(MaxPool, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2, .dtypes = DTYPES_MAX,
+    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
+                                 { "storage_order", A_INT, 0, 0, false, NULL }, { 0 } },
+    .doc = "the maximum of each window", .infer = infer_pool, .grad = grad_max, .place = place_max, .flops = flops);
+
+DEFINE_OP(MaxPoolGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
+    .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .place = place_channels, .flops = flops);
+
+DEFINE_OP(AveragePool, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
+                                 { "count_include_pad", A_INT, 0, 0, false, NULL }, { 0 } },
+    .doc = "the average of each window", .infer = infer_pool, .grad = grad_average, .place = place_average, .flops = flops);
+
+DEFINE_OP(AveragePoolGrad, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "count_include_pad", A_INT, 0, 0, false, NULL },
+                                 { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .grad = grad_of_average_grad, .place = place_average,
+    .flops = flops);
+
+DEFINE_OP(GlobalAveragePool, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .doc = "the average of each channel", .infer = infer_global, .grad = grad_global_average, .place = place_average);
+
+DEFINE_OP(GlobalMaxPool, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .doc = "the maximum of each channel", .infer = infer_global, .grad = grad_global_max, .lower = lower_global_max,
+    .place = place_channels);
