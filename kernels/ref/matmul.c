@@ -1,0 +1,146 @@
+/* Matrix products as the defining sum. */
+#include "graph/ops/matmul.h"
+#include "kernels/ref/ref.h"
+
+/* Of one pair of matrices: element (i, k) of A at i * ai + k * ak, (k, j) of B at k * bk + j * bj; Y dense [m, n]. */
+typedef struct {
+    int64_t batches, m, n, k, ai, ak, bk, bj, ci, cj;
+    int64_t *offset_a, *offset_b;       /* [batches] */
+    double alpha, beta;
+    bool has_c;
+} Plan;
+
+static void release(void *state)
+{
+    Plan *p = state;
+
+    if (!p)
+        return;
+    free(p->offset_a);
+    free(p);
+}
+
+/* The offset of a broadcast operand's matrix for each batch of the product. */
+static void fill_offsets(int64_t *offset, const Shape *s, int batch, const Shape *y, int batch_y, int64_t size)
+{
+    for (int64_t i = 0, n = shape_count(y, 0, batch_y); i < n; i++) {
+        int64_t rest = i, stride = size;
+
+        offset[i] = 0;
+        for (int a = batch_y - 1; a >= 0; a--) {
+            int64_t at = rest % y->dim[a], own = a - (batch_y - batch);
+
+            rest /= y->dim[a];
+            if (own >= 0) {
+                offset[i] += s->dim[own] == 1 ? 0 : at * stride;
+                stride *= s->dim[own];
+            }
+        }
+    }
+}
+
+/* From a trailing pair of axes: the stride of one of them. */
+static int64_t stride_of(const Shape *s, int axis)
+{
+    return axis < 0 ? 0 : axis == s->rank - 1 ? 1 : s->dim[s->rank - 1];
+}
+
+static void plan_c(Plan *p, const Graph *g, const Node *n)
+{
+    const Shape *c = &in_value(g, n, 2)->shape;
+    int64_t cols = c->rank ? c->dim[c->rank - 1] : 1, rows = c->rank > 1 ? c->dim[c->rank - 2] : 1;
+
+    p->has_c = true;
+    p->beta = node_float(n, "beta");
+    p->cj = cols == 1 ? 0 : 1;
+    p->ci = rows == 1 ? 0 : cols;
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Plan *p = calloc(1, sizeof *p);
+    const Shape *y = &value(g, n->out[0])->shape;
+    MatMulRoles r;
+
+    (void)ctx;
+    if (!p)
+        return FAIL_NOMEM();
+    matmul_roles(&r, g, n);
+    p->batches = shape_count(y, 0, r.batch_y);
+    p->m = r.row < 0 ? 1 : r.a.dim[r.row];
+    p->n = r.col < 0 ? 1 : r.b.dim[r.col];
+    p->k = r.a.dim[r.k_a];
+    p->ai = stride_of(&r.a, r.row);
+    p->ak = stride_of(&r.a, r.k_a);
+    p->bk = stride_of(&r.b, r.k_b);
+    p->bj = stride_of(&r.b, r.col);
+    p->alpha = node_attr(n, "alpha") ? node_float(n, "alpha") : 1;
+    if (has_in(n, 2))
+        plan_c(p, g, n);
+    if (shape_numel(y) && !(p->offset_a = calloc(2 * (size_t)p->batches, sizeof(int64_t)))) {
+        release(p);
+        return FAIL_NOMEM();
+    }
+    if (shape_numel(y)) {
+        p->offset_b = p->offset_a + p->batches;
+        fill_offsets(p->offset_a, &r.a, r.batch_a, y, r.batch_y, p->m * p->k);
+        fill_offsets(p->offset_b, &r.b, r.batch_b, y, r.batch_y, p->k * p->n);
+    }
+    *state = p;
+    return ST_OK;
+}
+
+/* A negative factor wraps too: through int64_t for the integer types. */
+#define SCALE(T, v) ((T)0.5 != 0 ? (T)(v) : (T)(int64_t)(v))
+/* Row by row, so that the innermost loop runs along B's and Y's rows. */
+#define PRODUCT(NAME, T)                                                                        \
+    static void NAME(const Plan *p, const T *a, const T *b, T *y)                               \
+    {                                                                                           \
+        for (int64_t i = 0; i < p->m; i++, y += p->n) {                                         \
+            for (int64_t j = 0; j < p->n; j++)                                                  \
+                y[j] = 0;                                                                       \
+            for (int64_t k = 0; k < p->k; k++)                                                  \
+                for (int64_t j = 0; j < p->n; j++)                                              \
+                    y[j] += a[i * p->ai + k * p->ak] * b[k * p->bk + j * p->bj];                \
+        }                                                                                       \
+    }                                                                                           \
+    static void NAME##_all(const Plan *p, const T *a, const T *b, const T *c, T *y)             \
+    {                                                                                           \
+        if (!p->offset_a)                                                                       \
+            return;                                                                             \
+        for (int64_t i = 0; i < p->batches; i++)                                                \
+            NAME(p, a + p->offset_a[i], b + p->offset_b[i], y + i * p->m * p->n);               \
+        if (p->alpha != 1)                                                                      \
+            for (int64_t i = 0; i < p->batches * p->m * p->n; i++)                              \
+                y[i] = SCALE(T, p->alpha) * y[i];                                                      \
+        for (int64_t i = 0; p->has_c && i < p->m; i++)                                          \
+            for (int64_t j = 0; j < p->n; j++)                                                  \
+                y[i * p->n + j] += SCALE(T, p->beta) * c[i * p->ci + j * p->cj];                       \
+    }
+PRODUCT(product_f32, float)
+PRODUCT(product_f64, double)
+/* Unsigned arithmetic wraps, so it serves the signed types too. */
+PRODUCT(product_u32, uint32_t)
+PRODUCT(product_u64, uint64_t)
+
+static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Plan *p = state;
+    const void *a = in[0].data, *b = in[1].data, *c = p->has_c ? in[2].data : NULL;
+
+    (void)ctx;
+    switch (in[0].dtype) {
+    case DT_FLOAT32: product_f32_all(p, a, b, c, out[0].data); break;
+    case DT_FLOAT64: product_f64_all(p, a, b, c, out[0].data); break;
+    case DT_INT32: product_u32_all(p, a, b, c, out[0].data); break;
+    case DT_INT64: product_u64_all(p, a, b, c, out[0].data); break;
+    case DT_UINT32: product_u32_all(p, a, b, c, out[0].data); break;
+    default: product_u64_all(p, a, b, c, out[0].data); break;
+    }
+    return ST_OK;
+}
+
+#define DTYPES (DTYPES_F32_F64 | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
+DEFINE_KERNEL(ref_matmul, .op = &op_MatMul, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(ref_batch_matmul, .op = &op_BatchMatMul, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(ref_gemm, .op = &op_Gemm, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);
