@@ -1,4 +1,9 @@
-/* Arithmetic of two tensors with numpy broadcasting. */
+/* Arithmetic of tensors with numpy broadcasting.
+ *
+ * Integer arithmetic wraps.  What C leaves undefined is defined here: x / 0 = 0, x mod 0 = 0, the lowest value divided by
+ * -1 is itself; a shift by the width or more gives 0. */
+#include <string.h>
+
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -7,33 +12,274 @@ static Status infer(Graph *g, Node *n)
     return infer_broadcast(g, n, DT_NONE);
 }
 
+static ValueId scalar_like(Grad *gr, double v)
+{
+    return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v);
+}
+
+/* ---- Add Sub Mul Div ---- */
+
 static Status grad_add(Grad *gr)
 {
-    grad_set_unbroadcast(gr, 0, grad_dout(gr, 0));
-    grad_set_unbroadcast(gr, 1, grad_dout(gr, 0));
-    return grad_graph(gr)->status;
+    for (int i = 0; i < gr->node->n_in; i++)
+        grad_set_unbroadcast(gr, i, grad_dout(gr, 0));
+    return gr->g->status;
 }
 
 static Status grad_sub(Grad *gr)
 {
     grad_set_unbroadcast(gr, 0, grad_dout(gr, 0));
     if (grad_wanted(gr, 1))
-        grad_set_unbroadcast(gr, 1, EMIT(grad_graph(gr), Neg, NULL, grad_dout(gr, 0)));
-    return grad_graph(gr)->status;
+        grad_set_unbroadcast(gr, 1, EMIT(gr->g, Neg, NULL, grad_dout(gr, 0)));
+    return gr->g->status;
 }
 
 static Status grad_mul(Grad *gr)
 {
-    Graph *g = grad_graph(gr);
-
     for (int i = 0; i < 2; i++)
         if (grad_wanted(gr, i))
-            grad_set_unbroadcast(gr, i, EMIT(g, Mul, NULL, grad_dout(gr, 0), grad_in(gr, 1 - i)));
+            grad_set_unbroadcast(gr, i, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), grad_in(gr, 1 - i)));
+    return gr->g->status;
+}
+
+/* da = dy / b, db = -dy y / b */
+static Status grad_div(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId da = EMIT(g, Div, NULL, grad_dout(gr, 0), grad_in(gr, 1));
+
+    grad_set_unbroadcast(gr, 0, da);
+    if (grad_wanted(gr, 1))
+        grad_set_unbroadcast(gr, 1, EMIT(g, Neg, NULL, EMIT(g, Mul, NULL, da, grad_out(gr, 0))));
     return g->status;
 }
 
-#define BINARY .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 3 }, .infer = infer
+#define BINARY(version, types) .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+    .inplace = { 3 }, .infer = infer
 
-DEFINE_OP(Add, BINARY, .grad = grad_add, .place = place_add, .doc = "a + b");
-DEFINE_OP(Sub, BINARY, .grad = grad_sub, .place = place_add, .doc = "a - b");
-DEFINE_OP(Mul, BINARY, .grad = grad_mul, .place = place_mul, .doc = "a * b");
+DEFINE_OP(Add, BINARY(14, DTYPES_NUMERIC), .grad = grad_add, .place = place_add, .doc = "a + b");
+DEFINE_OP(Sub, BINARY(14, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
+DEFINE_OP(Mul, BINARY(14, DTYPES_NUMERIC), .grad = grad_mul, .place = place_mul, .doc = "a * b");
+DEFINE_OP(Div, BINARY(14, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
+
+/* ---- Pow ---- */
+
+static Status infer_pow(Graph *g, Node *n)
+{
+    if (!(DTYPES_NUMERIC & DTYPE_BIT(in_value(g, n, 1)->dtype)))
+        return FAIL(E_SHAPE, "%s: an exponent of type %s", node_text(g, n), dtype_name(in_value(g, n, 1)->dtype));
+    return infer_broadcast(g, n, in_value(g, n, 0)->dtype);
+}
+
+/* A constant exponent of one element that does not stretch a. */
+static bool scalar_exponent(const Graph *g, const Node *n, double *out)
+{
+    const Tensor *t = value_const(g, n->in[1]);
+
+    if (!t || tensor_numel(t) != 1 || t->shape.rank > in_value(g, n, 0)->shape.rank)
+        return false;
+    *out = tensor_float(t, 0);
+    return true;
+}
+
+/* b a^(b-1) dy: for b = 0 exactly 0, also at a = 0. */
+static ValueId grad_base(Grad *gr, ValueId a, ValueId b)
+{
+    Graph *g = gr->g;
+    DType t = value(g, a)->dtype;
+    double e;
+    ValueId power, slope, zero;
+
+    if (scalar_exponent(g, gr->node, &e)) {
+        power = EMIT(g, Pow, NULL, a, emit_scalar(g, t, e - 1));
+        return e == 0 ? emit_zeros_like(g, grad_out(gr, 0))
+                      : EMIT(g, Mul, NULL, grad_dout(gr, 0), EMIT(g, Mul, NULL, power, emit_scalar(g, t, e)));
+    }
+    power = EMIT(g, Pow, NULL, a, EMIT(g, Sub, NULL, b, emit_scalar(g, t, 1)));
+    slope = EMIT(g, Mul, NULL, b, power);
+    zero = emit_scalar(g, t, 0);
+    slope = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, b, zero), zero, slope);
+    return EMIT(g, Mul, NULL, grad_dout(gr, 0), slope);
+}
+
+/* dy y log(a), and 0 where a = 0 (the limit from b > 0); NaN where a < 0, as the function is not differentiable there. */
+static ValueId grad_exponent(Grad *gr, ValueId a)
+{
+    Graph *g = gr->g;
+    ValueId zero = scalar_like(gr, 0);
+    ValueId slope = EMIT(g, Mul, NULL, grad_out(gr, 0), EMIT(g, Log, NULL, a));
+
+    slope = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, a, zero), zero, slope);
+    return EMIT(g, Mul, NULL, grad_dout(gr, 0), slope);
+}
+
+static Status grad_pow(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId b = emit_cast(g, grad_in(gr, 1), grad_in_value(gr, 0)->dtype);
+
+    if (grad_wanted(gr, 0))
+        grad_set_unbroadcast(gr, 0, grad_base(gr, grad_in(gr, 0), b));
+    if (grad_wanted(gr, 1) && dtype_is_float(grad_in_value(gr, 1)->dtype))
+        grad_set_unbroadcast(gr, 1, emit_cast(g, grad_exponent(gr, grad_in(gr, 0)), grad_in_value(gr, 1)->dtype));
+    return g->status;
+}
+
+/* Squares and roots are what models use: an exact and much faster form of each. */
+static Status lower_pow(Graph *g, Node *n)
+{
+    ValueId a = n->in[0];
+    double e;
+
+    if (!dtype_is_float(value(g, a)->dtype) || !scalar_exponent(g, n, &e))
+        return ST_OK;
+    if (e == 2)
+        graph_replace(g, n->out[0], EMIT(g, Mul, NULL, a, a));
+    else if (e == 0.5)
+        graph_replace(g, n->out[0], EMIT(g, Sqrt, NULL, a));
+    else if (e == -1)
+        graph_replace(g, n->out[0], EMIT(g, Reciprocal, NULL, a));
+    else if (e == 3)
+        graph_replace(g, n->out[0], EMIT(g, Mul, NULL, a, EMIT(g, Mul, NULL, a, a)));
+    return g->status;
+}
+
+DEFINE_OP(Pow, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+    .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
+
+/* ---- of any number of tensors ---- */
+
+#define VARIADIC(version, types) .since = (version), .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, \
+    .dtypes = (types), .inplace = { 1 }, .infer = infer
+
+static ValueId sum_of(Graph *g, const Node *n)
+{
+    ValueId sum = n->in[0];
+
+    for (int i = 1; i < n->n_in; i++)
+        sum = EMIT(g, Add, NULL, sum, n->in[i]);
+    return sum;
+}
+
+static Status lower_sum(Graph *g, Node *n)
+{
+    graph_replace(g, n->out[0], sum_of(g, n));
+    return g->status;
+}
+
+static Status lower_mean(Graph *g, Node *n)
+{
+    ValueId count = emit_scalar(g, in_value(g, n, 0)->dtype, n->n_in);
+
+    graph_replace(g, n->out[0], n->n_in == 1 ? n->in[0] : EMIT(g, Div, NULL, sum_of(g, n), count));
+    return g->status;
+}
+
+/* dy / n for everybody */
+static Status grad_mean(Grad *gr)
+{
+    ValueId share = EMIT(gr->g, Div, NULL, grad_dout(gr, 0), scalar_like(gr, gr->node->n_in));
+
+    for (int i = 0; i < gr->node->n_in; i++)
+        grad_set_unbroadcast(gr, i, share);
+    return gr->g->status;
+}
+
+/* Whoever equals the extreme shares dy in equal parts (of two equal ones, each gets half: as in PyTorch). */
+static Status grad_extreme(Grad *gr)
+{
+    Graph *g = gr->g;
+    DType t = grad_in_value(gr, 0)->dtype;
+    ValueId count = NO_VALUE, share;
+
+    for (int i = 0; i < gr->node->n_in; i++) {
+        ValueId hit = emit_cast(g, EMIT(g, Equal, NULL, grad_in(gr, i), grad_out(gr, 0)), t);
+
+        count = has_value(count) ? EMIT(g, Add, NULL, count, hit) : hit;
+    }
+    share = EMIT(g, Div, NULL, grad_dout(gr, 0), count);
+    for (int i = 0; i < gr->node->n_in; i++)
+        if (grad_wanted(gr, i)) {
+            ValueId hit = EMIT(g, Equal, NULL, grad_in(gr, i), grad_out(gr, 0));
+
+            grad_set_unbroadcast(gr, i, EMIT(g, Where, NULL, hit, share, scalar_like(gr, 0)));
+        }
+    return g->status;
+}
+
+DEFINE_OP(Sum, VARIADIC(13, DTYPES_FLOAT), .grad = grad_add, .lower = lower_sum, .place = place_add, .doc = "sum of all inputs");
+DEFINE_OP(Mean, VARIADIC(13, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add, .doc = "mean of all inputs");
+DEFINE_OP(Max, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "largest of all inputs");
+DEFINE_OP(Min, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "smallest of all inputs");
+
+/* ---- PRelu ---- */
+
+/* dx = dy (slope below 0), dslope = dy x below 0 */
+static Status grad_prelu(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId dy = grad_dout(gr, 0), x = grad_in(gr, 0), zero = scalar_like(gr, 0);
+    ValueId negative = EMIT(g, Less, NULL, x, zero);
+
+    if (grad_wanted(gr, 0))
+        grad_set(gr, 0, EMIT(g, Where, NULL, negative, EMIT(g, Mul, NULL, dy, grad_in(gr, 1)), dy));
+    if (grad_wanted(gr, 1))
+        grad_set_unbroadcast(gr, 1, EMIT(g, Where, NULL, negative, EMIT(g, Mul, NULL, dy, x), zero));
+    return g->status;
+}
+
+static Status infer_prelu(Graph *g, Node *n)
+{
+    TRY(infer_broadcast(g, n, DT_NONE));
+    if (!shape_eq(&value(g, n->out[0])->shape, &in_value(g, n, 0)->shape))
+        return FAIL(E_SHAPE, "%s: the slope does not broadcast to the shape of the input", node_text(g, n));
+    return ST_OK;
+}
+
+DEFINE_OP(PRelu, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+    .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
+
+/* ---- of integers ---- */
+
+static Status infer_mod(Graph *g, Node *n)
+{
+    if (!node_int(n, "fmod") && dtype_is_float(in_value(g, n, 0)->dtype))
+        return FAIL(E_MODEL, "%s: fmod must be 1 for floats", node_text(g, n));
+    return infer_broadcast(g, n, DT_NONE);
+}
+
+/* fmod(a, b) = a - trunc(a / b) b: da = dy, db = -dy trunc(a / b), the truncated quotient as (a - y) / b. */
+static Status grad_mod(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId multiple, quotient;
+
+    if (!dtype_is_float(grad_in_value(gr, 0)->dtype))
+        return grad_none(gr);
+    grad_set_unbroadcast(gr, 0, grad_dout(gr, 0));
+    if (!grad_wanted(gr, 1))
+        return g->status;
+    multiple = EMIT(g, Sub, NULL, grad_out(gr, 0), grad_in(gr, 0));
+    quotient = EMIT(g, Round, NULL, EMIT(g, Div, NULL, multiple, grad_in(gr, 1)));
+    grad_set_unbroadcast(gr, 1, EMIT(g, Mul, NULL, grad_dout(gr, 0), quotient));
+    return g->status;
+}
+
+static Status infer_shift(Graph *g, Node *n)
+{
+    const char *direction = node_string(n, "direction");
+
+    if (strcmp(direction, "LEFT") && strcmp(direction, "RIGHT"))
+        return FAIL(E_MODEL, "%s: direction '%s', expected LEFT or RIGHT", node_text(g, n), direction);
+    return infer_broadcast(g, n, DT_NONE);
+}
+
+DEFINE_OP(Mod, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
+    .attrs = (const AttrDecl[]){ { "fmod", A_INT, 0, 0, false, NULL }, { 0 } }, .infer = infer_mod, .grad = grad_mod,
+    .place = place_elementwise, .doc = "remainder with the sign of b, or of a if fmod");
+DEFINE_OP(BitShift, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED, .inplace = { 3 },
+    .attrs = (const AttrDecl[]){ { "direction", A_STRING, 0, 0, true, NULL }, { 0 } }, .infer = infer_shift, .grad = grad_none,
+    .place = place_elementwise, .doc = "a shifted by b bits");
+DEFINE_OP(BitwiseAnd, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a and b");
+DEFINE_OP(BitwiseOr, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a or b");
+DEFINE_OP(BitwiseXor, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in one of a and b");

@@ -1,8 +1,18 @@
-/* Reductions along axes. */
+/* Reductions along axes.
+ *
+ * The axes are input 1 (older opsets: an attribute); none given means all, or with noop_with_empty_axes that nothing is
+ * reduced.  Sums over a split axis leave partial sums; ReduceMean is lowered to a sum and a division by the number of
+ * elements in the whole batch, so that it is exact over uneven parts. */
 #include "graph/grad.h"
 #include "graph/place.h"
 
-/* The axes as a mask; all of them when the input is absent or empty, unless noop_with_empty_axes. */
+static Status import(Graph *g, Node *n, int opset)
+{
+    (void)opset;
+    return import_attr_to_input(g, n, "axes", 1);
+}
+
+/* Bit i: axis i is reduced. */
 static Status axes_mask(const Graph *g, const Node *n, unsigned *mask)
 {
     int rank = in_value(g, n, 0)->shape.rank, count = 0, axis;
@@ -23,9 +33,12 @@ static Status axes_mask(const Graph *g, const Node *n, unsigned *mask)
 static Status infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    Shape y = { 0 };
+    Shape y = { 0 }, unknown = shape_unknown();
     unsigned mask;
 
+    set_out(g, n, 0, x->dtype, &unknown);
+    if (has_in(n, 1) && !value_const(g, n->in[1]))
+        return ST_OK;
     TRY(axes_mask(g, n, &mask));
     for (int i = 0; i < x->shape.rank; i++)
         if (!(mask >> i & 1))
@@ -36,29 +49,253 @@ static Status infer(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The shape of y with the reduced dimensions as 1. */
-static Status kept_shape(Grad *gr, Shape *kept)
+/* ---- gradients ---- */
+
+/* v, of y's shape, stretched to x's. */
+static Status spread(Grad *gr, ValueId v, ValueId *out)
 {
+    Shape kept = grad_in_value(gr, 0)->shape;
     unsigned mask;
 
     TRY(axes_mask(gr->g, gr->node, &mask));
-    *kept = grad_in_value(gr, 0)->shape;
-    for (int i = 0; i < kept->rank; i++)
+    for (int i = 0; i < kept.rank; i++)
         if (mask >> i & 1)
-            kept->dim[i] = 1;
+            kept.dim[i] = 1;
+    *out = emit_reshape(gr->g, v, &kept);
+    return gr->g->status;
+}
+
+static ValueId scalar_like(Grad *gr, double v)
+{
+    return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v);
+}
+
+/* The number of elements of x that go into one of y. */
+static Status reduced_count(const Graph *g, const Node *n, int64_t *out)
+{
+    unsigned mask;
+
+    TRY(axes_mask(g, n, &mask));
+    *out = 1;
+    for (int i = 0; i < in_value(g, n, 0)->shape.rank; i++)
+        if (mask >> i & 1)
+            *out *= in_value(g, n, 0)->shape.dim[i];
     return ST_OK;
 }
 
 static Status grad_sum(Grad *gr)
 {
-    Shape kept;
+    ValueId dy;
 
-    TRY(kept_shape(gr, &kept));
-    grad_set(gr, 0, emit_expand(gr->g, emit_reshape(gr->g, grad_dout(gr, 0), &kept), &grad_in_value(gr, 0)->shape));
+    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    grad_set(gr, 0, emit_expand(gr->g, dy, &grad_in_value(gr, 0)->shape));
     return gr->g->status;
+}
+
+static Status grad_mean(Grad *gr)
+{
+    int64_t count;
+    ValueId dy;
+
+    TRY(reduced_count(gr->g, gr->node, &count));
+    TRY(spread(gr, EMIT(gr->g, Div, NULL, grad_dout(gr, 0), scalar_like(gr, (double)count)), &dy));
+    grad_set(gr, 0, emit_expand(gr->g, dy, &grad_in_value(gr, 0)->shape));
+    return gr->g->status;
+}
+
+/* dy * factor, both broadcast to x's shape */
+static Status set_times(Grad *gr, ValueId dy, ValueId factor)
+{
+    grad_set(gr, 0, EMIT(gr->g, Mul, NULL, dy, factor));
+    return gr->g->status;
+}
+
+/* dy sign(x) */
+static Status grad_l1(Grad *gr)
+{
+    ValueId dy;
+
+    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    return set_times(gr, dy, EMIT(gr->g, Sign, NULL, grad_in(gr, 0)));
+}
+
+/* dy x / y, and 0 where y = 0 */
+static Status grad_l2(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId y = grad_out(gr, 0), zero = scalar_like(gr, 0), scale;
+
+    scale = EMIT(g, Div, NULL, grad_dout(gr, 0), y);
+    scale = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, y, zero), zero, scale);
+    TRY(spread(gr, scale, &scale));
+    return set_times(gr, scale, grad_in(gr, 0));
+}
+
+/* dy 2 x */
+static Status grad_sum_square(Grad *gr)
+{
+    ValueId dy;
+
+    TRY(spread(gr, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, 2)), &dy));
+    return set_times(gr, dy, grad_in(gr, 0));
+}
+
+/* dy exp(x - y) */
+static Status grad_log_sum_exp(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId y, dy;
+
+    TRY(spread(gr, grad_out(gr, 0), &y));
+    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    return set_times(gr, dy, EMIT(g, Exp, NULL, EMIT(g, Sub, NULL, grad_in(gr, 0), y)));
+}
+
+static ValueId sum_kept(Grad *gr, ValueId x)
+{
+    return EMIT(gr->g, ReduceSum, ATTRS(INT("keepdims", 1), INT("noop_with_empty_axes", node_int(gr->node, "noop_with_empty_axes"))),
+                x, grad_in(gr, 1));
+}
+
+/* The elements that equal the extreme share dy in equal parts, as PyTorch's amax does. */
+static Status grad_extreme(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId y, dy, hit, count;
+
+    if (!dtype_is_float(grad_in_value(gr, 0)->dtype))
+        return grad_none(gr);
+    TRY(spread(gr, grad_out(gr, 0), &y));
+    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    hit = EMIT(g, Equal, NULL, grad_in(gr, 0), y);
+    count = sum_kept(gr, emit_cast(g, hit, grad_in_value(gr, 0)->dtype));
+    grad_set(gr, 0, EMIT(g, Where, NULL, hit, EMIT(g, Div, NULL, dy, count), scalar_like(gr, 0)));
+    return g->status;
+}
+
+/* dy times the product of the other elements.  With the zeros taken out, p is the product of the rest: x's others multiply
+ * to p / x if there is no zero, to p at the only zero, and to 0 everywhere else. */
+static Status grad_prod(Grad *gr)
+{
+    Graph *g = gr->g;
+    DType t = grad_in_value(gr, 0)->dtype;
+    ValueId dy, zero, is_zero, rest, p, own, zeros, others;
+
+    if (!dtype_is_float(t))
+        return grad_none(gr);
+    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    zero = scalar_like(gr, 0);
+    is_zero = EMIT(g, Equal, NULL, grad_in(gr, 0), zero);
+    own = emit_cast(g, is_zero, t);
+    zeros = sum_kept(gr, own);
+    rest = EMIT(g, Where, NULL, is_zero, scalar_like(gr, 1), grad_in(gr, 0));
+    p = EMIT(g, ReduceProd, ATTRS(INT("keepdims", 1), INT("noop_with_empty_axes", node_int(gr->node, "noop_with_empty_axes"))),
+             rest, grad_in(gr, 1));
+    others = EMIT(g, Div, NULL, p, rest);
+    others = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, zeros, own), others, zero);
+    return set_times(gr, dy, others);
+}
+
+/* ---- lowering ---- */
+
+static ValueId emit_like(Graph *g, const Node *n, const OpDef *op, ValueId x)
+{
+    const Attr *how = ATTRS(INT("keepdims", node_int(n, "keepdims")), INT("noop_with_empty_axes", node_int(n, "noop_with_empty_axes")));
+
+    return emit(g, op, how, has_in(n, 1) ? 2 : 1, (ValueId[]){ x, has_in(n, 1) ? n->in[1] : NO_VALUE });
+}
+
+static Status lower_mean(Graph *g, Node *n)
+{
+    int64_t count;
+    ValueId sum;
+
+    if (has_in(n, 1) && !value_const(g, n->in[1]))
+        return ST_OK;
+    TRY(reduced_count(g, n, &count));
+    sum = emit_like(g, n, &op_ReduceSum, n->in[0]);
+    graph_replace(g, n->out[0], EMIT(g, Div, NULL, sum, emit_scalar(g, in_value(g, n, 0)->dtype, (double)count)));
+    return g->status;
+}
+
+static Status lower_log_sum(Graph *g, Node *n)
+{
+    graph_replace(g, n->out[0], EMIT(g, Log, NULL, emit_like(g, n, &op_ReduceSum, n->in[0])));
+    return g->status;
+}
+
+/* ---- placement ---- */
+
+/* Where a split along `axis` goes: to *out when the axis is kept, else false. */
+static bool split_survives(const Placement *p, int axis, unsigned mask, int *out)
+{
+    *out = axis;
+    if (!node_int(p->node, "keepdims"))
+        for (int i = 0; i < axis; i++)
+            *out -= (int)(mask >> i & 1);
+    return !(mask >> axis & 1);
+}
+
+static Status place_reduce(Placement *p, bool is_sum)
+{
+    bool fixed = !has_in(p->node, 1) || value_const(p->g, p->node->in[1]);
+    unsigned mask;
+    int axis;
+
+    place_need(p, 1, PLACE_B);
+    if (p->in[0].kind != PL_S) {
+        place_set_all(p, p->in[0]);
+        return ST_OK;
+    }
+    if (!fixed)
+        return place_all_b(p);
+    TRY(axes_mask(p->g, p->node, &mask));
+    if (split_survives(p, p->in[0].axis, mask, &axis)) {
+        place_set_all(p, PLACE_S(axis));
+    } else if (is_sum) {
+        place_set_all(p, PLACE_P);
+    } else {
+        place_mixes(p, "it reduces the split axis");
+        p->in[0] = PLACE_B;
+        place_set_all(p, PLACE_B);
+    }
+    return ST_OK;
+}
+
+static Status place_sum(Placement *p)
+{
+    return place_reduce(p, true);
+}
+
+/* A sum of a function of the elements: partial inputs must be whole first. */
+static Status place_sum_of(Placement *p)
+{
+    if (p->in[0].kind == PL_P)
+        p->in[0] = PLACE_B;
+    return place_reduce(p, true);
+}
+
+static Status place_other(Placement *p)
+{
+    if (p->in[0].kind == PL_P)
+        p->in[0] = PLACE_B;
+    return place_reduce(p, false);
 }
 
 static const AttrDecl attrs[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "noop_with_empty_axes", A_INT, 0, 0, false, NULL }, { 0 } };
 
-DEFINE_OP(ReduceSum, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .attrs = attrs,
-    .infer = infer, .grad = grad_sum, .doc = "sum along axes");
+#define REDUCE(version, types) .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+    .attrs = attrs, .import = import, .infer = infer
+
+DEFINE_OP(ReduceSum, REDUCE(13, DTYPES_NUMERIC), .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
+DEFINE_OP(ReduceMean, REDUCE(18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
+    .doc = "mean along axes");
+DEFINE_OP(ReduceMax, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "largest along axes");
+DEFINE_OP(ReduceMin, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "smallest along axes");
+DEFINE_OP(ReduceProd, REDUCE(18, DTYPES_NUMERIC), .grad = grad_prod, .place = place_other, .doc = "product along axes");
+DEFINE_OP(ReduceL1, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l1, .place = place_sum_of, .doc = "sum of |x| along axes");
+DEFINE_OP(ReduceL2, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l2, .place = place_other, .doc = "root of the sum of squares");
+DEFINE_OP(ReduceSumSquare, REDUCE(18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of, .doc = "sum of x^2 along axes");
+DEFINE_OP(ReduceLogSum, REDUCE(18, DTYPES_NUMERIC), .lower = lower_log_sum, .place = place_other, .doc = "log of the sum");
+DEFINE_OP(ReduceLogSumExp, REDUCE(18, DTYPES_NUMERIC), .grad = grad_log_sum_exp, .place = place_other,
+    .doc = "log of the sum of e^x");

@@ -1,0 +1,243 @@
+/* Activation functions.
+ *
+ * Relu, Sigmoid, Tanh and Gelu have gradient operators of their own: one pass over memory instead of three.  All but
+ * Gelu's read the output, which is what lets Relu be fused into the operator before it. */
+#include <string.h>
+
+#include "graph/grad.h"
+#include "graph/place.h"
+
+static Status infer(Graph *g, Node *n)
+{
+    return infer_like(g, n, 0);
+}
+
+static ValueId scalar_like(Grad *gr, double v)
+{
+    return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v);
+}
+
+/* ---- the gradient operators: dx = dy * f'(x), linear in dy ---- */
+
+static Status infer_grad_op(Graph *g, Node *n)
+{
+    if (!shape_eq(&in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape))
+        return FAIL(E_SHAPE, "%s: the inputs have different shapes", node_text(g, n));
+    TRY(infer_same_dtype(g, n, 0, 2));
+    return infer_like(g, n, 0);
+}
+
+static Status grad_relu(Grad *gr)
+{
+    grad_set(gr, 0, EMIT(gr->g, ReluGrad, NULL, grad_dout(gr, 0), grad_out(gr, 0)));
+    return gr->g->status;
+}
+
+static Status grad_sigmoid(Grad *gr)
+{
+    grad_set(gr, 0, EMIT(gr->g, SigmoidGrad, NULL, grad_dout(gr, 0), grad_out(gr, 0)));
+    return gr->g->status;
+}
+
+static Status grad_tanh(Grad *gr)
+{
+    grad_set(gr, 0, EMIT(gr->g, TanhGrad, NULL, grad_dout(gr, 0), grad_out(gr, 0)));
+    return gr->g->status;
+}
+
+static Status grad_gelu(Grad *gr)
+{
+    const Attr *how = ATTRS(STRING("approximate", node_string(gr->node, "approximate")));
+
+    grad_set(gr, 0, EMIT(gr->g, GeluGrad, how, grad_dout(gr, 0), grad_in(gr, 0)));
+    return gr->g->status;
+}
+
+static Status infer_gelu(Graph *g, Node *n)
+{
+    const char *how = node_string(n, "approximate");
+
+    if (strcmp(how, "none") && strcmp(how, "tanh"))
+        return FAIL(E_UNSUPPORTED, "%s: approximate '%s', expected 'none' or 'tanh'", node_text(g, n), how);
+    return n->n_in == 2 ? infer_grad_op(g, n) : infer_like(g, n, 0);
+}
+
+#define UNARY(version) .since = (version), .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
+    .dtypes = DTYPES_FLOAT, .infer = infer, .place = place_elementwise
+#define GRAD_OP .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 3 }, \
+    .dtypes = DTYPES_FLOAT, .place = place_mul
+
+static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, 0, 0, false, "none" }, { 0 } };
+
+DEFINE_OP(Relu, .since = 14, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 },
+    .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu, .place = place_elementwise, .doc = "max(x, 0)");
+DEFINE_OP(Sigmoid, UNARY(13), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
+DEFINE_OP(Tanh, UNARY(13), .grad = grad_tanh, .doc = "hyperbolic tangent");
+DEFINE_OP(Gelu, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
+    .attrs = gelu_attrs, .infer = infer_gelu, .grad = grad_gelu, .place = place_elementwise,
+    .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
+DEFINE_OP(ReluGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy where y > 0, else 0");
+DEFINE_OP(SigmoidGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy y (1 - y)");
+DEFINE_OP(TanhGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy (1 - y^2)");
+DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .doc = "(dy, x): dy times Gelu's derivative");
+
+/* ---- piecewise functions; their gradients select between two formulas ---- */
+
+/* What tells the sign of x: y itself when f keeps the sign, so that x can be dropped. */
+static ValueId negative(Grad *gr, bool by_output)
+{
+    return EMIT(gr->g, Less, NULL, by_output ? grad_out(gr, 0) : grad_in(gr, 0), scalar_like(gr, 0));
+}
+
+static Status set_where(Grad *gr, ValueId condition, ValueId yes, ValueId no)
+{
+    grad_set(gr, 0, EMIT(gr->g, Where, NULL, condition, yes, no));
+    return gr->g->status;
+}
+
+/* x < 0: alpha dy, else dy */
+static Status grad_leaky_relu(Grad *gr)
+{
+    double alpha = node_float(gr->node, "alpha");
+    ValueId is_negative = negative(gr, alpha > 0);
+
+    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, alpha)), grad_dout(gr, 0));
+}
+
+/* x < 0: dy (y + alpha), else dy */
+static Status grad_elu(Grad *gr)
+{
+    double alpha = node_float(gr->node, "alpha");
+    ValueId is_negative = negative(gr, alpha > 0);
+    ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), scalar_like(gr, alpha));
+
+    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
+}
+
+/* x <= 0: dy (y + gamma alpha), else gamma dy */
+static Status grad_selu(Grad *gr)
+{
+    double alpha = node_float(gr->node, "alpha"), gamma = node_float(gr->node, "gamma");
+    ValueId is_negative = negative(gr, gamma > 0 && alpha > 0);
+    ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), scalar_like(gr, alpha * gamma));
+    ValueId left = EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope);
+
+    return set_where(gr, is_negative, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, gamma)));
+}
+
+/* x < 0: dy (y / alpha + 1), else dy */
+static Status grad_celu(Grad *gr)
+{
+    double alpha = node_float(gr->node, "alpha");
+    ValueId is_negative = negative(gr, alpha > 0);
+    ValueId scaled = EMIT(gr->g, Div, NULL, grad_out(gr, 0), scalar_like(gr, alpha));
+    ValueId slope = EMIT(gr->g, Add, NULL, scaled, scalar_like(gr, 1));
+
+    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
+}
+
+static Status infer_celu(Graph *g, Node *n)
+{
+    if (node_float(n, "alpha") == 0)
+        return FAIL(E_MODEL, "%s: alpha must not be 0", node_text(g, n));
+    return infer_like(g, n, 0);
+}
+
+/* 0 < y < 1: alpha dy, else 0 */
+static Status grad_hard_sigmoid(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId above = EMIT(g, Greater, NULL, grad_out(gr, 0), scalar_like(gr, 0));
+    ValueId inside = EMIT(g, And, NULL, above, EMIT(g, Less, NULL, grad_out(gr, 0), scalar_like(gr, 1)));
+    ValueId slope = EMIT(g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
+
+    return set_where(gr, inside, slope, scalar_like(gr, 0));
+}
+
+static Status grad_thresholded_relu(Grad *gr)
+{
+    ValueId above = EMIT(gr->g, Greater, NULL, grad_in(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
+
+    return set_where(gr, above, grad_dout(gr, 0), scalar_like(gr, 0));
+}
+
+/* |x| > lambd: dy, else 0 */
+static Status grad_shrink(Grad *gr)
+{
+    ValueId size = EMIT(gr->g, Abs, NULL, grad_in(gr, 0));
+    ValueId outside = EMIT(gr->g, Greater, NULL, size, scalar_like(gr, node_float(gr->node, "lambd")));
+
+    return set_where(gr, outside, grad_dout(gr, 0), scalar_like(gr, 0));
+}
+
+/* ---- smooth ones ---- */
+
+/* dy sigmoid(x) */
+static Status grad_softplus(Grad *gr)
+{
+    grad_set(gr, 0, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), EMIT(gr->g, Sigmoid, NULL, grad_in(gr, 0))));
+    return gr->g->status;
+}
+
+/* dy (1 - |y|)^2 */
+static Status grad_softsign(Grad *gr)
+{
+    Graph *g = gr->g;
+    ValueId size = EMIT(g, Abs, NULL, grad_out(gr, 0));
+    ValueId rest = EMIT(g, Sub, NULL, scalar_like(gr, 1), size);
+
+    grad_set(gr, 0, EMIT(g, Mul, NULL, grad_dout(gr, 0), EMIT(g, Mul, NULL, rest, rest)));
+    return g->status;
+}
+
+#define ALPHA(default_value) (const AttrDecl[]){ { "alpha", A_FLOAT, 0, default_value, false, NULL }, { 0 } }
+
+DEFINE_OP(LeakyRelu, UNARY(16), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
+DEFINE_OP(ThresholdedRelu, UNARY(22), .attrs = ALPHA(1), .grad = grad_thresholded_relu, .doc = "x above alpha, else 0");
+DEFINE_OP(Elu, UNARY(22), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
+DEFINE_OP(Celu, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
+    .attrs = ALPHA(1), .infer = infer_celu, .grad = grad_celu, .place = place_elementwise,
+    .doc = "x, or alpha (e^(x / alpha) - 1) below 0");
+DEFINE_OP(Selu, UNARY(22), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e^x - 1) below 0",
+    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, 0, 1.67326319217681884765625, false, NULL },
+                                 { "gamma", A_FLOAT, 0, 1.05070102214813232421875, false, NULL }, { 0 } });
+DEFINE_OP(HardSigmoid, UNARY(22), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
+    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, 0, 0.2, false, NULL }, { "beta", A_FLOAT, 0, 0.5, false, NULL }, { 0 } });
+DEFINE_OP(Shrink, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
+    .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, 0, 0, false, NULL }, { "lambd", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
+    .infer = infer, .grad = grad_shrink, .place = place_elementwise, .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
+DEFINE_OP(Softplus, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");
+DEFINE_OP(Softsign, UNARY(22), .grad = grad_softsign, .doc = "x / (1 + |x|)");
+
+/* ---- products of x and a gate, lowered: forward and gradient at once ---- */
+
+static Status lower_hard_swish(Graph *g, Node *n)
+{
+    ValueId gate = EMIT(g, HardSigmoid, ATTRS(FLOAT("alpha", 1.0 / 6), FLOAT("beta", 0.5)), n->in[0]);
+
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, n->in[0], gate));
+    return g->status;
+}
+
+static Status lower_mish(Graph *g, Node *n)
+{
+    ValueId gate = EMIT(g, Tanh, NULL, EMIT(g, Softplus, NULL, n->in[0]));
+
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, n->in[0], gate));
+    return g->status;
+}
+
+static Status lower_swish(Graph *g, Node *n)
+{
+    double alpha = node_float(n, "alpha");
+    ValueId x = n->in[0];
+
+    if (alpha != 1)
+        x = EMIT(g, Mul, NULL, x, emit_scalar(g, in_value(g, n, 0)->dtype, alpha));
+    graph_replace(g, n->out[0], EMIT(g, Mul, NULL, n->in[0], EMIT(g, Sigmoid, NULL, x)));
+    return g->status;
+}
+
+DEFINE_OP(HardSwish, UNARY(22), .lower = lower_hard_swish, .doc = "x HardSigmoid(x; 1/6, 1/2)");
+DEFINE_OP(Mish, UNARY(22), .lower = lower_mish, .doc = "x tanh(log(1 + e^x))");
+DEFINE_OP(Swish, UNARY(24), .attrs = ALPHA(1), .lower = lower_swish, .doc = "x sigmoid(alpha x)");

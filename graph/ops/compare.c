@@ -1,0 +1,21 @@
+/* Comparisons and logic with numpy broadcasting; the result is bool, without a gradient. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+static Status infer(Graph *g, Node *n)
+{
+    TRY(infer_same_dtype(g, n, 0, 2));
+    return infer_broadcast(g, n, DT_BOOL);
+}
+
+#define COMPARE(version, types) .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+    .infer = infer, .grad = grad_none, .place = place_elementwise
+
+DEFINE_OP(Equal, COMPARE(13, DTYPES_ALL), .doc = "a == b");
+DEFINE_OP(Greater, COMPARE(13, DTYPES_NUMERIC), .doc = "a > b");
+DEFINE_OP(Less, COMPARE(13, DTYPES_NUMERIC), .doc = "a < b");
+DEFINE_OP(GreaterOrEqual, COMPARE(16, DTYPES_NUMERIC), .doc = "a >= b");
+DEFINE_OP(LessOrEqual, COMPARE(16, DTYPES_NUMERIC), .doc = "a <= b");
+DEFINE_OP(And, COMPARE(7, DTYPES_BOOL), .doc = "a and b");
+DEFINE_OP(Or, COMPARE(7, DTYPES_BOOL), .doc = "a or b");
+DEFINE_OP(Xor, COMPARE(7, DTYPES_BOOL), .doc = "a or b, not both");

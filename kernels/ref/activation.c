@@ -1,0 +1,111 @@
+/* Activation functions and the gradient operators of some, as the formulas say.  A NaN stays a NaN. */
+#include "kernels/ref/elementwise.h"
+
+typedef struct { double alpha, beta; } Params;
+
+/* The two parameters of an activation, by the names of its attributes. */
+static Status prepare_params(void **state, const Node *n, const char *alpha, const char *beta)
+{
+    Params *p = malloc(sizeof *p);
+
+    if (!p)
+        return FAIL_NOMEM();
+    *p = (Params){ node_float(n, alpha), beta ? node_float(n, beta) : 0 };
+    *state = p;
+    return ST_OK;
+}
+
+#define PREPARE(NAME, ALPHA, BETA)                                                                      \
+    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)                     \
+    {                                                                                                   \
+        (void)ctx;                                                                                      \
+        (void)g;                                                                                        \
+        return prepare_params(state, n, ALPHA, BETA);                                                   \
+    }
+PREPARE(prepare_alpha, "alpha", NULL)
+PREPARE(prepare_alpha_beta, "alpha", "beta")
+PREPARE(prepare_alpha_gamma, "alpha", "gamma")
+PREPARE(prepare_shrink, "lambd", "bias")
+
+static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    bool *is_tanh = malloc(sizeof *is_tanh);
+
+    (void)ctx;
+    (void)g;
+    if (!is_tanh)
+        return FAIL_NOMEM();
+    *is_tanh = !strcmp(node_string(n, "approximate"), "tanh");
+    *state = is_tanh;
+    return ST_OK;
+}
+
+#define ALPHA ((T)p->alpha)
+#define BETA ((T)p->beta)
+#define SIGMOID(v) (1 / (1 + exp(-(v))))
+/* log(1 + e^v) without overflow */
+#define SOFTPLUS(v) (((v) > 0 ? (v) : 0) + log1p(exp(-fabs(v))))
+#define CLAMP01(v) ((v) < 0 ? (T)0 : (v) > 1 ? (T)1 : (v))
+
+#define SQRT_HALF ((T)0.70710678118654752440)
+#define SQRT_2_OVER_PI ((T)0.79788456080286535588)
+#define SQRT_1_OVER_2PI ((T)0.39894228040143267794)
+#define CUBIC ((T)0.044715)
+#define GELU_ERF (x / 2 * (1 + erf(x * SQRT_HALF)))
+#define GELU_TANH (x / 2 * (1 + tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x))))
+
+ELEMENTWISE(relu, void, FLOAT1(x < 0 ? 0 : x) SIGNED1(x < 0 ? 0 : x))
+ELEMENTWISE(sigmoid, void, FLOAT1(SIGMOID(x)))
+ELEMENTWISE(tanh, void, FLOAT1(tanh(x)))
+ELEMENTWISE(gelu, bool, FLOAT1(*p ? GELU_TANH : GELU_ERF))
+ELEMENTWISE(leaky_relu, Params, FLOAT1(x < 0 ? ALPHA * x : x))
+ELEMENTWISE(thresholded_relu, Params, FLOAT1(x <= ALPHA ? 0 : x))
+ELEMENTWISE(elu, Params, FLOAT1(x < 0 ? ALPHA * expm1(x) : x))
+ELEMENTWISE(celu, Params, FLOAT1(x < 0 ? ALPHA * expm1(x / ALPHA) : x))
+ELEMENTWISE(selu, Params, FLOAT1(BETA * (x < 0 ? ALPHA * expm1(x) : x)))
+ELEMENTWISE(hard_sigmoid, Params, FLOAT1(CLAMP01(ALPHA * x + BETA)))
+ELEMENTWISE(hard_swish, void, FLOAT1(x * CLAMP01(x / 6 + (T)0.5)))
+ELEMENTWISE(softplus, void, FLOAT1(SOFTPLUS(x)))
+ELEMENTWISE(softsign, void, FLOAT1(x / (1 + fabs(x))))
+ELEMENTWISE(mish, void, FLOAT1(x * tanh(SOFTPLUS(x))))
+ELEMENTWISE(swish, Params, FLOAT1(x * SIGMOID(ALPHA * x)))
+#define SHRINK (x < -p->alpha ? x + p->beta : x > p->alpha ? x - p->beta : isnan((double)x) ? (double)x : 0)
+ELEMENTWISE(shrink, Params, FLOAT1(SHRINK) SIGNED1(SHRINK) UNSIGNED1(SHRINK))
+
+DEFINE_KERNEL(ref_relu, .op = &op_Relu, .dtypes = DTYPES_F32_F64 | DTYPES_SIGNED, .run = run_relu);
+DEFINE_KERNEL(ref_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPES_F32_F64, .run = run_sigmoid);
+DEFINE_KERNEL(ref_tanh, .op = &op_Tanh, .dtypes = DTYPES_F32_F64, .run = run_tanh);
+DEFINE_KERNEL(ref_gelu, .op = &op_Gelu, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu, .run = run_gelu, .release = free);
+#define WITH_PARAMS(NAME, PREPARE) .dtypes = DTYPES_F32_F64, .prepare = PREPARE, .run = run_##NAME, .release = free
+DEFINE_KERNEL(ref_leaky_relu, .op = &op_LeakyRelu, WITH_PARAMS(leaky_relu, prepare_alpha));
+DEFINE_KERNEL(ref_thresholded_relu, .op = &op_ThresholdedRelu, WITH_PARAMS(thresholded_relu, prepare_alpha));
+DEFINE_KERNEL(ref_elu, .op = &op_Elu, WITH_PARAMS(elu, prepare_alpha));
+DEFINE_KERNEL(ref_celu, .op = &op_Celu, WITH_PARAMS(celu, prepare_alpha));
+DEFINE_KERNEL(ref_selu, .op = &op_Selu, WITH_PARAMS(selu, prepare_alpha_gamma));
+DEFINE_KERNEL(ref_hard_sigmoid, .op = &op_HardSigmoid, WITH_PARAMS(hard_sigmoid, prepare_alpha_beta));
+DEFINE_KERNEL(ref_hard_swish, .op = &op_HardSwish, .dtypes = DTYPES_F32_F64, .run = run_hard_swish);
+DEFINE_KERNEL(ref_softplus, .op = &op_Softplus, .dtypes = DTYPES_F32_F64, .run = run_softplus);
+DEFINE_KERNEL(ref_softsign, .op = &op_Softsign, .dtypes = DTYPES_F32_F64, .run = run_softsign);
+DEFINE_KERNEL(ref_mish, .op = &op_Mish, .dtypes = DTYPES_F32_F64, .run = run_mish);
+DEFINE_KERNEL(ref_swish, .op = &op_Swish, WITH_PARAMS(swish, prepare_alpha));
+DEFINE_KERNEL(ref_shrink, .op = &op_Shrink, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare_shrink, .run = run_shrink,
+    .release = free);
+
+/* ---- gradients: a is dy, b is y (or x) ---- */
+
+/* Phi(x) + x phi(x) */
+#define GELU_ERF_SLOPE ((1 + erf(b * SQRT_HALF)) / 2 + b * SQRT_1_OVER_2PI * exp(-b * b / 2))
+
+/* u = sqrt(2/pi) (x + c x^3), t = tanh(u): (1 + t)/2 + x/2 (1 - t^2) du/dx */
+#define GELU_T tanh(SQRT_2_OVER_PI * (b + CUBIC * b * b * b))
+#define GELU_TANH_SLOPE ((1 + GELU_T) / 2 + b / 2 * (1 - GELU_T * GELU_T) * SQRT_2_OVER_PI * (1 + 3 * CUBIC * b * b))
+
+ELEMENTWISE(relu_grad, void, FLOAT2(b <= 0 ? 0 : a))
+ELEMENTWISE(sigmoid_grad, void, FLOAT2(a * b * (1 - b)))
+ELEMENTWISE(tanh_grad, void, FLOAT2(a * (1 - b * b)))
+ELEMENTWISE(gelu_grad, bool, FLOAT2(a * (*p ? GELU_TANH_SLOPE : GELU_ERF_SLOPE)))
+
+DEFINE_KERNEL(ref_relu_grad, .op = &op_ReluGrad, .dtypes = DTYPES_F32_F64, .run = run_relu_grad);
+DEFINE_KERNEL(ref_sigmoid_grad, .op = &op_SigmoidGrad, .dtypes = DTYPES_F32_F64, .run = run_sigmoid_grad);
+DEFINE_KERNEL(ref_tanh_grad, .op = &op_TanhGrad, .dtypes = DTYPES_F32_F64, .run = run_tanh_grad);
+DEFINE_KERNEL(ref_gelu_grad, .op = &op_GeluGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu, .run = run_gelu_grad, .release = free);

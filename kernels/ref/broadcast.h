@@ -1,0 +1,79 @@
+/* Walking tensors that broadcast to one shape: an odometer over the outer dimensions, a strided row inside.
+ *
+ * Neighbouring dimensions that every operand walks alike are merged, so equal shapes and scalars are one long row. */
+#ifndef DPX_KERNELS_REF_BROADCAST_H
+#define DPX_KERNELS_REF_BROADCAST_H
+
+#include "graph/tensor.h"
+
+enum { MAX_OPERANDS = 3 };
+
+typedef struct {
+    int n, rank;                                /* operands; outer dimensions left after merging */
+    int64_t row;                                /* elements of a row; 0: nothing to do */
+    int64_t row_stride[MAX_OPERANDS];           /* 0 or more, in elements */
+    int64_t dim[MAX_RANK], stride[MAX_OPERANDS][MAX_RANK];
+    int64_t at[MAX_RANK], offset[MAX_OPERANDS]; /* where the walk stands; offset is that of the row's first element */
+} Walk;
+
+/* Starts a walk of `n` tensors that broadcast to `out`. */
+static inline Walk walk_start(const Shape *out, int n, const Tensor *in)
+{
+    Walk w = { .n = n, .row = 1 };
+    int64_t dim[MAX_RANK], stride[MAX_OPERANDS][MAX_RANK];
+    int rank = 0;                               /* merged dimensions, innermost first */
+
+    for (int i = out->rank - 1; i >= 0; i--) {
+        bool merge = rank > 0;
+
+        if (out->dim[i] == 0)
+            return (Walk){ .n = n };
+        if (out->dim[i] == 1)
+            continue;
+        for (int k = 0; k < n; k++) {
+            int axis = i - (out->rank - in[k].shape.rank);
+
+            stride[k][rank] = axis < 0 || in[k].shape.dim[axis] == 1 ? 0 : shape_count(&in[k].shape, axis + 1, in[k].shape.rank);
+            if (rank && stride[k][rank] != stride[k][rank - 1] * dim[rank - 1])
+                merge = false;
+        }
+        dim[rank] = out->dim[i];
+        if (merge)
+            dim[rank - 1] *= dim[rank];
+        else
+            rank++;
+    }
+    if (rank) {
+        w.row = dim[0];
+        w.rank = rank - 1;
+        for (int k = 0; k < n; k++)
+            w.row_stride[k] = stride[k][0];
+    }
+    for (int i = 0; i < w.rank; i++) {
+        w.dim[i] = dim[i + 1];
+        for (int k = 0; k < n; k++)
+            w.stride[k][i] = stride[k][i + 1];
+    }
+    return w;
+}
+
+/* On to the next row; false after the last. */
+static inline bool walk_next(Walk *w)
+{
+    for (int i = 0; i < w->rank; i++) {
+        for (int k = 0; k < w->n; k++)
+            w->offset[k] += w->stride[k][i];
+        if (++w->at[i] < w->dim[i])
+            return true;
+        for (int k = 0; k < w->n; k++)
+            w->offset[k] -= w->stride[k][i] * w->dim[i];
+        w->at[i] = 0;
+    }
+    return false;
+}
+
+/* for (WALK(w, &out->shape, 2, in)) { one row } */
+#define WALK(w, out, n, in) Walk w = walk_start((out), (n), (in)), *more_##w = w.row ? &w : NULL; more_##w; \
+    more_##w = walk_next(&w) ? &w : NULL
+
+#endif
