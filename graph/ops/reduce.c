@@ -226,45 +226,19 @@ static Status lower_log_sum(Graph *g, Node *n)
 
 /* ---- placement ---- */
 
-/* Where a split along `axis` goes: to *out when the axis is kept, else false. */
-static bool split_survives(const Placement *p, int axis, unsigned mask, int *out)
+static Status place_axes(Placement *p, bool is_sum)
 {
-    *out = axis;
-    if (!node_int(p->node, "keepdims"))
-        for (int i = 0; i < axis; i++)
-            *out -= (int)(mask >> i & 1);
-    return !(mask >> axis & 1);
-}
-
-static Status place_reduce(Placement *p, bool is_sum)
-{
-    bool fixed = !has_in(p->node, 1) || value_const(p->g, p->node->in[1]);
     unsigned mask;
-    int axis;
 
-    place_need(p, 1, PLACE_B);
-    if (p->in[0].kind != PL_S) {
-        place_set_all(p, p->in[0]);
-        return ST_OK;
-    }
-    if (!fixed)
+    if (has_in(p->node, 1) && !value_const(p->g, p->node->in[1]))
         return place_all_b(p);
     TRY(axes_mask(p->g, p->node, &mask));
-    if (split_survives(p, p->in[0].axis, mask, &axis)) {
-        place_set_all(p, PLACE_S(axis));
-    } else if (is_sum) {
-        place_set_all(p, PLACE_P);
-    } else {
-        place_mixes(p, "it reduces the split axis");
-        p->in[0] = PLACE_B;
-        place_set_all(p, PLACE_B);
-    }
-    return ST_OK;
+    return place_reduce(p, mask, node_int(p->node, "keepdims") != 0, is_sum);
 }
 
 static Status place_sum(Placement *p)
 {
-    return place_reduce(p, true);
+    return place_axes(p, true);
 }
 
 /* A sum of a function of the elements: partial inputs must be whole first. */
@@ -272,14 +246,12 @@ static Status place_sum_of(Placement *p)
 {
     if (p->in[0].kind == PL_P)
         p->in[0] = PLACE_B;
-    return place_reduce(p, true);
+    return place_axes(p, true);
 }
 
 static Status place_other(Placement *p)
 {
-    if (p->in[0].kind == PL_P)
-        p->in[0] = PLACE_B;
-    return place_reduce(p, false);
+    return place_axes(p, false);
 }
 
 static const AttrDecl attrs[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "noop_with_empty_axes", A_INT, 0, 0, false, NULL }, { 0 } };
