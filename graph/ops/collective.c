@@ -1,0 +1,171 @@
+/* Operators that move data between replicas and devices.  One node each, so that the edges of the graph tell the whole
+ * truth: what goes in, what comes out, on which device ("devices", one per output, or per destination of a tensor).
+ * Made by passes/expand.c; no model contains them, and they come after the gradients. */
+#include "graph/op.h"
+#include "graph/reduce_tree.h"
+
+static Status check_parts(const Graph *g, const Node *n, const char *attr, int expected)
+{
+    int count;
+
+    node_ints(n, attr, &count);
+    if (count != expected)
+        return FAIL(E_MODEL, "%s: '%s' has %d entries, expected %d", node_text(g, n), attr, count, expected);
+    return ST_OK;
+}
+
+static Status check_same(const Graph *g, const Node *n, int from, int to)
+{
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    TRY(infer_same_dtype(g, n, from, to));
+    for (int i = from + 1; i < to; i++)
+        if (!shape_eq(&in_value(g, n, i)->shape, &in_value(g, n, from)->shape))
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
+                        shape_text(&in_value(g, n, i)->shape, a), shape_text(&in_value(g, n, from)->shape, b));
+    return ST_OK;
+}
+
+/* Outputs of `whole`'s type, split along `axis` by "counts". */
+static Status set_split_outputs(Graph *g, Node *n, const Value *whole)
+{
+    int n_counts;
+    const int64_t *counts = node_ints(n, "counts", &n_counts);
+    int64_t axis, left;
+    Shape part = whole->shape;
+
+    TRY(infer_axis(g, n, part.rank));
+    TRY(check_parts(g, n, "counts", n->n_out));
+    axis = node_int(n, "axis");
+    left = part.dim[axis];
+    for (int i = 0; i < n->n_out; i++) {
+        if (counts[i] < 0 || counts[i] > left)
+            return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->shape.dim[axis]);
+        left -= part.dim[axis] = counts[i];
+        set_out(g, n, i, whole->dtype, &part);
+    }
+    if (left)
+        return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->shape.dim[axis]);
+    return ST_OK;
+}
+
+static Status check_spans(const Graph *g, const Node *n, int parts)
+{
+    int count, *program;
+    const int64_t *spans = node_ints(n, "spans", &count);
+    Status st;
+
+    TRY(check_parts(g, n, "spans", 2 * parts));
+    if (!(program = ARENA_NEW(g->arena, int, 2 * parts)))
+        return FAIL_NOMEM();
+    st = reduce_tree_program(program, spans, parts);
+    return st ? status_prefix(st, "%s", node_text(g, n)) : ST_OK;
+}
+
+/* ---- Scatter ---- */
+
+static Status infer_scatter(Graph *g, Node *n)
+{
+    TRY(check_parts(g, n, "devices", n->n_out));
+    return set_split_outputs(g, n, in_value(g, n, 0));
+}
+
+DEFINE_OP(Scatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "counts", A_INTS, 0, 0, true, NULL },
+                                 { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_scatter, .doc = "output r is replica r's part of the input: counts[r] elements along axis");
+
+/* ---- Broadcast ---- */
+
+static Status infer_broadcast_op(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+
+    TRY(check_parts(g, n, "devices", n->n_out));
+    for (int i = 0; i < n->n_out; i++)
+        set_out(g, n, i, x->dtype, &x->shape);
+    return ST_OK;
+}
+
+DEFINE_OP(Broadcast, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
+    .attrs = (const AttrDecl[]){ { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_broadcast_op, .doc = "the input on every device");
+
+/* ---- AllReduce ---- */
+
+static Status infer_all_reduce(Graph *g, Node *n)
+{
+    int64_t tensors = node_int(n, "tensors");
+    int n_devices, parts;
+
+    node_ints(n, "devices", &n_devices);
+    if (tensors < 1 || n->n_in % tensors || n->n_out != tensors * n_devices)
+        return FAIL(E_MODEL, "%s: %d inputs and %d outputs, expected %lld tensors of equal parts on %d devices", node_text(g, n),
+                    n->n_in, n->n_out, (long long)tensors, n_devices);
+    parts = (int)(n->n_in / tensors);
+    TRY(check_spans(g, n, parts));
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    for (int t = 0; t < tensors; t++) {
+        TRY(check_same(g, n, t * parts, (t + 1) * parts));
+        for (int d = 0; d < n_devices; d++)
+            set_out(g, n, t * n_devices + d, in_value(g, n, t * parts)->dtype, &in_value(g, n, t * parts)->shape);
+    }
+    return ST_OK;
+}
+
+DEFINE_OP(AllReduce, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+    .dtypes = DTYPES_F32_F64 | DTYPES_INT, .flags = OPF_COLLECTIVE,
+    .attrs = (const AttrDecl[]){ { "spans", A_INTS, 0, 0, true, NULL }, { "tensors", A_INT, 1, 0, false, NULL },
+                                 { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_all_reduce,
+    .doc = "the sum of partial values on every device, added by the tree of graph/reduce_tree.h.  Input t*parts + i is the sum "
+           "over replicas [spans[2i], spans[2i+1]) of tensor t; output t*devices + d is tensor t on device d");
+
+/* ---- AllGather ---- */
+
+static Status infer_all_gather(Graph *g, Node *n)
+{
+    Shape whole = in_value(g, n, 0)->shape;
+    int64_t axis;
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    TRY(infer_axis(g, n, whole.rank));
+    TRY(check_parts(g, n, "devices", n->n_out));
+    axis = node_int(n, "axis");
+    for (int i = 1; i < n->n_in; i++) {
+        Shape part = in_value(g, n, i)->shape, like = part;
+
+        if (part.rank == whole.rank)
+            like.dim[axis] = whole.dim[axis];
+        if (!shape_eq(&like, &whole))
+            return FAIL(E_SHAPE, "%s: part %d is %s, expected like %s but for axis %d", node_text(g, n), i, shape_text(&part, a),
+                        shape_text(&whole, b), (int)axis);
+        whole.dim[axis] += part.dim[axis];
+    }
+    for (int i = 0; i < n->n_out; i++)
+        set_out(g, n, i, in_value(g, n, 0)->dtype, &whole);
+    return ST_OK;
+}
+
+DEFINE_OP(AllGather, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_all_gather,
+    .doc = "the replicas' parts joined along axis, on every device of the list (one device: a gather)");
+
+/* ---- ReduceScatter ---- */
+
+static Status infer_reduce_scatter(Graph *g, Node *n)
+{
+    TRY(check_spans(g, n, n->n_in));
+    TRY(check_same(g, n, 0, n->n_in));
+    TRY(check_parts(g, n, "devices", n->n_out));
+    return set_split_outputs(g, n, in_value(g, n, 0));
+}
+
+DEFINE_OP(ReduceScatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+    .dtypes = DTYPES_F32_F64 | DTYPES_INT, .flags = OPF_COLLECTIVE,
+    .attrs = (const AttrDecl[]){ { "spans", A_INTS, 0, 0, true, NULL }, { "axis", A_INT, 0, 0, false, NULL },
+                                 { "counts", A_INTS, 0, 0, true, NULL }, { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_reduce_scatter,
+    .doc = "the sum of partial values as in AllReduce, of which replica r gets counts[r] elements along axis");

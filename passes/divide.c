@@ -1,0 +1,174 @@
+/* Which inputs carry the batch, and how many samples each replica gets.
+ *
+ * An input carries the batch along the axis the user named; when none was named, along the axis that has the same symbolic
+ * dimension as axis 0 of the first input that has one there; when there is no symbolic dimension either, along axis 0 if
+ * that has the batch size.  The target, which no exporter named, follows the last rule in every case.  Only such inputs
+ * are split: a table or a mask without a batch axis goes to every device in full. */
+#include <string.h>
+
+#include "passes/place.h"
+#include "passes/report.h"
+
+static int named_axis(const BuildOptions *opt, const char *name)
+{
+    for (int i = 0; i < opt->n_batch_input; i++)
+        if (!strcmp(opt->batch_input[i].name, name))
+            return opt->batch_input[i].axis;
+    return -1;
+}
+
+static const char *batch_symbol(const Graph *g)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+
+        if (v->shape.rank > 0 && v->dim_param && v->dim_param[0])
+            return v->dim_param[0];
+    }
+    return NULL;
+}
+
+static int symbol_axis(const Value *v, const char *symbol)
+{
+    for (int i = 0; symbol && v->dim_param && i < v->shape.rank; i++)
+        if (v->dim_param[i] && !strcmp(v->dim_param[i], symbol))
+            return i;
+    return -1;
+}
+
+static int given_axis(const Value *v, const BuildOptions *opt, const char *symbol)
+{
+    return opt->n_batch_input ? named_axis(opt, v->name) : symbol_axis(v, symbol);
+}
+
+static bool is_target(const Value *v, const BuildOptions *opt)
+{
+    return !strcmp(v->name, opt->target ? opt->target : "target");
+}
+
+static Status check_named(const Graph *g, const BuildOptions *opt)
+{
+    for (int i = 0; i < opt->n_batch_input; i++) {
+        ValueId v = graph_find(g, opt->batch_input[i].name);
+        int rank, axis = opt->batch_input[i].axis;
+
+        if (!has_value(v) || value(g, v)->kind != V_INPUT)
+            return FAIL(E_INVALID, "batch input '%s': the model has no such input", opt->batch_input[i].name);
+        rank = value(g, v)->shape.rank;
+        if (axis < 0 || axis >= rank)
+            return FAIL(E_INVALID, "batch input '%s': axis %d of rank %d", opt->batch_input[i].name, axis, rank);
+    }
+    return ST_OK;
+}
+
+/* The batch size: of the first input that is known to carry it, else axis 0 of the first input that has axes. */
+static Status find_batch(int64_t *batch, bool *known, const Graph *g, const BuildOptions *opt, const char *symbol)
+{
+    char text[SHAPE_TEXT];
+
+    *known = false;
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        int axis = given_axis(v, opt, symbol);
+
+        if (axis < 0)
+            continue;
+        if (*known && v->shape.dim[axis] != *batch)
+            return FAIL(E_INVALID, "input '%s' has shape %s: its axis %d was expected to have the batch size %lld", v->name,
+                        shape_text(&v->shape, text), axis, (long long)*batch);
+        *batch = v->shape.dim[axis];
+        *known = true;
+    }
+    for (int i = 0; i < g->n_input && !*known; i++) {
+        const Value *v = value(g, g->input[i]);
+
+        if (v->shape.rank < 1 || (opt->batch && v->shape.dim[0] != opt->batch))
+            continue;
+        *batch = v->shape.dim[0];
+        *known = true;
+    }
+    return ST_OK;
+}
+
+static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const BuildOptions *opt, Report *report)
+{
+    const char *symbol = opt->n_batch_input ? NULL : batch_symbol(g);
+    bool known, by_size = !opt->n_batch_input && !symbol;
+
+    *batch = 0;
+    TRY(check_named(g, opt));
+    TRY(find_batch(batch, &known, g, opt, symbol));
+    for (uint32_t i = 0; i < g->n_value; i++)
+        batch_axis[i] = -1;
+    for (int i = 0; i < g->n_input && known; i++) {
+        const Value *v = value(g, g->input[i]);
+        int axis = given_axis(v, opt, symbol);
+
+        if (axis < 0 && (by_size || is_target(v, opt)) && v->shape.rank > 0 && v->shape.dim[0] == *batch)
+            axis = 0;
+        batch_axis[g->input[i].i] = axis;
+        if (axis >= 0)
+            TRY(report_note(report, NOTE_INPUT, v->name, "split along axis %d (%s)", axis,
+                            opt->n_batch_input ? "as told" : symbol && symbol_axis(v, symbol) >= 0 ? symbol : "it has the batch size"));
+        else
+            TRY(report_note(report, NOTE_INPUT, v->name, "given to every device in full"));
+    }
+    return ST_OK;
+}
+
+static void share(int64_t *count, int64_t *offset, int64_t n, int parts, SplitMode mode)
+{
+    int64_t chunk = (n + parts - 1) / parts, at = 0;
+
+    for (int r = 0; r < parts; r++) {
+        int64_t want = mode == SPLIT_CHUNK ? chunk : n / parts + (r < n % parts);
+
+        offset[r] = at;
+        count[r] = want < n - at ? want : n - at;
+        at += count[r];
+    }
+}
+
+static Status map_devices(Partition *p, const BuildOptions *opt, Arena *a)
+{
+    int *device_of = ARENA_NEW(a, int, p->replicas), *first = ARENA_NEW(a, int, p->devices + 1);
+
+    if (!device_of || !first)
+        return FAIL_NOMEM();
+    for (int r = 0; r < p->replicas; r++) {
+        device_of[r] = opt->device_of_replica ? opt->device_of_replica[r] : (int)((int64_t)r * p->devices / p->replicas);
+        if (device_of[r] < (r ? device_of[r - 1] : 0) || device_of[r] >= p->devices)
+            return FAIL(E_INVALID, "replica %d is on device %d: expected non-decreasing numbers below %d", r, device_of[r], p->devices);
+        first[device_of[r] + 1] = r + 1;
+    }
+    for (int d = 1; d <= p->devices; d++) {
+        if (first[d] <= first[d - 1])
+            return FAIL(E_INVALID, "device %d has no replica", d - 1);
+    }
+    p->device_of = device_of;
+    p->first_replica = first;
+    return ST_OK;
+}
+
+Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report)
+{
+    Partition p = { .devices = opt->devices > 1 ? opt->devices : 1 };
+    int *axis = ARENA_NEW(a, int, g->n_value);
+    int64_t *count, *offset;
+
+    p.replicas = opt->replicas > 0 ? opt->replicas : p.devices;
+    if (p.replicas < p.devices)
+        return FAIL(E_INVALID, "%d replicas on %d devices: every device needs one", p.replicas, p.devices);
+    count = ARENA_NEW(a, int64_t, p.replicas);
+    offset = ARENA_NEW(a, int64_t, p.replicas);
+    if (!axis || !count || !offset)
+        return FAIL_NOMEM();
+    TRY(choose_axes(axis, &p.batch, g, opt, report));
+    share(count, offset, p.batch, p.replicas, opt->split);
+    p.batch_axis = axis;
+    p.count = count;
+    p.offset = offset;
+    TRY(map_devices(&p, opt, a));
+    *out = p;
+    return report_division(report, p.replicas, p.count, p.batch);
+}

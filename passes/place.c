@@ -1,0 +1,83 @@
+/* The table of placements: a walk over the nodes in order, each passing its inputs' placements to its outputs by its
+ * operator's rule.
+ *
+ * Right because a rule is a statement about one operator: if the inputs are what it asked for (and passes/expand.c makes
+ * them so), running the operator on every replica gives outputs of the placement it states.  The rest is induction. */
+#include "passes/place.h"
+
+#include "passes/report.h"
+
+static Place start(const Graph *g, const Partition *p, uint32_t i)
+{
+    const Value *v = g->value[i];
+
+    if (v->kind == V_INPUT && p->batch_axis[i] >= 0)
+        return PLACE_S(p->batch_axis[i]);
+    return v->kind == V_STATE && v->partial ? PLACE_P : PLACE_B;
+}
+
+/* A value may be split only along an axis whose size the batch divides: anything else is an operator's error. */
+static Status check_split(const Placement *p, const char *what, int i, ValueId v, Place at)
+{
+    const Shape *s;
+    char text[SHAPE_TEXT];
+
+    if (at.kind != PL_S || !has_value(v))
+        return ST_OK;
+    s = &value(p->g, v)->shape;
+    if (!shape_known(s))
+        return FAIL(E_UNSUPPORTED, "%s: the shape of '%s' is not known before the run, so it cannot be split over replicas",
+                    node_text(p->g, p->node), value(p->g, v)->name);
+    if (!place_can_split(p, s, at.axis))
+        return FAIL(E_UNSUPPORTED, "%s: %s %d of shape %s bakes the batch size: axis %d is not a multiple of the batch of %lld",
+                    node_text(p->g, p->node), what, i, shape_text(s, text), at.axis, (long long)p->batch);
+    return ST_OK;
+}
+
+static bool convertible(Place from, Place to)
+{
+    return place_eq(from, to) || to.kind != PL_P || from.kind == PL_B;
+}
+
+static Status apply(Placement *p, const Placements *t)
+{
+    const Node *n = p->node;
+
+    for (int i = 0; i < n->n_in; i++)
+        p->in[i] = t->value[n->in[i].i];
+    TRY((n->op->place ? n->op->place : place_all_b)(p));
+    for (int i = 0; i < n->n_in; i++) {
+        TRY(check_split(p, "input", i, n->in[i], p->in[i]));
+        if (!convertible(t->value[n->in[i].i], p->in[i]))
+            return FAIL(E_INTERNAL, "%s: input %d is split and its rule wants a partial sum", node_text(p->g, n), i);
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        TRY(check_split(p, "output", i, n->out[i], p->out[i]));
+        if (has_value(n->out[i]))
+            t->value[n->out[i].i] = p->out[i];
+    }
+    return ST_OK;
+}
+
+Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
+{
+    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node) };
+
+    if (!t.value || !t.want)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value; i++)
+        t.value[i] = start(g, part, i);
+    FOR_NODES(g, n) {
+        Placement p = { .g = g, .node = n, .batch = part->batch };
+
+        p.in = t.want[n->index] = ARENA_NEW(a, Place, n->n_in);
+        p.out = ARENA_NEW(a, Place, n->n_out);
+        if (!p.in || !p.out)
+            return FAIL_NOMEM();
+        TRY(apply(&p, &t));
+        if (p.mixes)
+            TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n), p.mixes));
+    }
+    *out = t;
+    return ST_OK;
+}

@@ -1,0 +1,192 @@
+/* Collecting what was found, and the sums over the final graph. */
+#include "passes/report.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "graph/op.h"
+
+Report *report_create(void)
+{
+    Arena *a = arena_create();
+    Report *r = a ? ARENA_NEW(a, Report, 1) : NULL;
+
+    if (!r)
+        arena_free(a);
+    else
+        r->arena = a;
+    return r;
+}
+
+void report_free(Report *r)
+{
+    if (r)
+        arena_free(r->arena);
+}
+
+Status report_note(Report *r, NoteKind kind, const char *subject, const char *fmt, ...)
+{
+    char text[1024];
+    Note note = { .kind = kind }, *grown;
+    va_list ap;
+
+    if (!r)
+        return ST_OK;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    note.subject = arena_strdup(r->arena, subject);
+    note.text = arena_strdup(r->arena, text);
+    grown = arena_grow(r->arena, r->note, sizeof *r->note, (size_t)r->n_note, &r->cap_note);
+    if (!note.subject || !note.text || !grown)
+        return FAIL_NOMEM();
+    r->note = grown;
+    r->note[r->n_note++] = note;
+    return ST_OK;
+}
+
+Status report_stage(Report *r, const char *pass, const Graph *g, int changed)
+{
+    Stage stage = { .changed = changed }, *grown;
+
+    if (!r)
+        return ST_OK;
+    FOR_NODES(g, n) {
+        stage.nodes++;
+        stage.values += n->n_out;
+    }
+    stage.pass = arena_strdup(r->arena, pass);
+    grown = arena_grow(r->arena, r->stage, sizeof *r->stage, (size_t)r->n_stage, &r->cap_stage);
+    if (!stage.pass || !grown)
+        return FAIL_NOMEM();
+    r->stage = grown;
+    r->stage[r->n_stage++] = stage;
+    return ST_OK;
+}
+
+Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch)
+{
+    if (!r)
+        return ST_OK;
+    r->replicas = replicas;
+    r->batch = batch;
+    r->count = arena_memdup(r->arena, count, (size_t)replicas * sizeof *count);
+    return r->count ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- sums over the final graph ---- */
+
+static int64_t bytes_of(const Graph *g, ValueId v)
+{
+    const Value *x = value(g, v);
+
+    return shape_known(&x->shape) ? shape_numel(&x->shape) * (int64_t)dtype_size(x->dtype) : 0;
+}
+
+static int64_t flops_of(const Graph *g, const Node *n)
+{
+    int64_t numel = n->n_out && has_value(n->out[0]) ? shape_numel(&value(g, n->out[0])->shape) : 0;
+
+    if (n->op->flops)
+        return n->op->flops(g, n);
+    return n->op->flags & OPF_VIEW || numel < 0 ? 0 : numel;
+}
+
+static Status make_loads(Report *r, const Graph *g)
+{
+    int last = 0;
+
+    FOR_NODES(g, n)
+        last = n->device > last ? n->device : last;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        last = g->value[i]->kind == V_STATE && g->value[i]->device > last ? g->value[i]->device : last;
+    if (!(r->load = ARENA_NEW(r->arena, DeviceLoad, last + 1)))
+        return FAIL_NOMEM();
+    r->n_load = last + 1;
+    for (int d = 0; d <= last; d++)
+        r->load[d].device = d;
+    return ST_OK;
+}
+
+static DeviceLoad *load_of(Report *r, int device)
+{
+    return device >= 0 && device < r->n_load ? &r->load[device] : NULL;
+}
+
+/* What each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for Broadcast.  What comes
+ * from the caller (Scatter and Broadcast of graph inputs) crosses no link between devices. */
+static void count_traffic(Report *r, const Graph *g, const Node *n)
+{
+    int64_t total = 0;
+    int d = r->n_load;
+
+    for (int i = 0; i < n->n_in; i++) {
+        DeviceLoad *from = load_of(r, value(g, n->in[i])->device);
+
+        if (from && !strcmp(n->op->name, "AllGather"))
+            from->sent_bytes += bytes_of(g, n->in[i]) * (n->n_out - 1);
+        if (from && !strcmp(n->op->name, "Broadcast"))
+            from->sent_bytes += bytes_of(g, n->in[i]) * (n->n_out - 1);
+    }
+    if (strcmp(n->op->name, "AllReduce") && strcmp(n->op->name, "ReduceScatter"))
+        return;
+    for (int o = 0; o < n->n_out; o++)
+        total += bytes_of(g, n->out[o]);
+    total /= strcmp(n->op->name, "AllReduce") ? 1 : d;
+    for (int i = 0; i < d; i++)
+        r->load[i].sent_bytes += total * (d - 1) / d * (strcmp(n->op->name, "AllReduce") ? 1 : 2);
+}
+
+static Status note_parameters(Report *r, const Graph *g)
+{
+    bool *updated = ARENA_NEW(r->arena, bool, g->n_value);
+
+    if (!updated)
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_update; i++)
+        updated[g->update[i].state.i] = true;
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+        char text[SHAPE_TEXT];
+
+        if (v->kind == V_STATE && v->trainable && g->n_update && !updated[i] && v->device <= 0)
+            TRY(report_note(r, NOTE_NO_GRADIENT, value_logical_name(v), "shape %s: the loss does not depend on it", shape_text(&v->shape, text)));
+    }
+    return ST_OK;
+}
+
+Status report_graph(Report *r, const Graph *g)
+{
+    if (!r)
+        return ST_OK;
+    TRY(make_loads(r, g));
+    FOR_NODES(g, n) {
+        DeviceLoad *load = load_of(r, n->device);
+
+        if (n->op->flags & OPF_COLLECTIVE) {
+            r->collectives++;
+            count_traffic(r, g, n);
+        } else if (load) {
+            load->nodes++;
+            load->flops += flops_of(g, n);
+        }
+    }
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+        DeviceLoad *load = v->kind == V_STATE ? load_of(r, v->device < 0 ? 0 : v->device) : NULL;
+
+        if (!load)
+            continue;
+        load->state_bytes += bytes_of(g, (ValueId){ i });
+        load->parameters += v->trainable ? shape_numel(&v->shape) : 0;
+    }
+    return note_parameters(r, g);
+}
+
+void report_peak(Report *r, int device, int64_t bytes)
+{
+    DeviceLoad *load = r ? load_of(r, device) : NULL;
+
+    if (load)
+        load->peak_bytes = bytes;
+}

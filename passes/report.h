@@ -1,0 +1,71 @@
+/* What the passes found out, told to the user: --report, the log of a run, and tests read this struct. */
+#ifndef DPX_REPORT_H
+#define DPX_REPORT_H
+
+#include <stdio.h>
+
+#include "graph/graph.h"
+
+typedef enum {
+    NOTE_INPUT,         /* an input was split, or given to every device */
+    NOTE_MIXES,         /* an operator mixes samples of the batch */
+    NOTE_NO_GRADIENT,   /* a parameter that the loss does not reach */
+    NOTE_REPLICATED,    /* a large value that every device holds in full */
+    NOTE_OTHER          /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
+} NoteKind;
+
+typedef struct {
+    NoteKind kind;
+    const char *subject;        /* name of the input, node or parameter */
+    const char *text;           /* what about it */
+} Note;
+
+typedef struct {
+    const char *pass;
+    int nodes, values, changed;
+} Stage;
+
+typedef struct {
+    int device;
+    int64_t parameters;         /* elements of trainable state */
+    int64_t state_bytes;        /* all state held there */
+    int64_t flops;              /* of one step; multiply and add count as two */
+    int64_t sent_bytes;         /* of one step: what the device puts into collectives for the others (ring all-reduce) */
+    int64_t peak_bytes;         /* of the memory plan; 0 when no plan was made */
+    int nodes;
+} DeviceLoad;
+
+struct Report {
+    Arena *arena;
+    int replicas;
+    int64_t batch;
+    const int64_t *count;       /* [replicas] samples */
+    Note *note;
+    int n_note;
+    Stage *stage;
+    int n_stage;
+    DeviceLoad *load;           /* [n_load], by device */
+    int n_load;
+    int collectives;            /* nodes in the final graph */
+    size_t cap_note, cap_stage;
+};
+typedef struct Report Report;
+
+Report *report_create(void);                    /* NULL when out of memory */
+void report_free(Report *r);                    /* NULL is legal */
+
+/* All of these do nothing for a NULL report; E_NOMEM is the only failure. */
+Status report_note(Report *r, NoteKind kind, const char *subject, const char *fmt, ...) __attribute__((format(printf, 4, 5))) CHECKED;
+Status report_stage(Report *r, const char *pass, const Graph *g, int changed) CHECKED;
+/* How the batch is divided: count[r] samples for replica r. */
+Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
+/* Fills `load` and `collectives` from a final graph, and notes the parameters without a gradient and large values that are
+ * held in full by every device.  Call after the pipeline. */
+Status report_graph(Report *r, const Graph *g) CHECKED;
+/* From the memory plan. */
+void report_peak(Report *r, int device, int64_t bytes);
+
+Status report_print(const Report *r, FILE *to) CHECKED;         /* E_IO when writing failed */
+Status report_print_json(const Report *r, FILE *to) CHECKED;
+
+#endif
