@@ -123,18 +123,18 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
     for (int i = 0; i < n->n_in; i++) {
         DeviceLoad *from = load_of(r, value(g, n->in[i])->device);
 
-        if (from && !strcmp(n->op->name, "AllGather"))
+        if (from && n->op == &op_AllGather)
             from->sent_bytes += bytes_of(g, n->in[i]) * (n->n_out - 1);
-        if (from && !strcmp(n->op->name, "Broadcast"))
+        if (from && n->op == &op_Broadcast)
             from->sent_bytes += bytes_of(g, n->in[i]) * (n->n_out - 1);
     }
-    if (strcmp(n->op->name, "AllReduce") && strcmp(n->op->name, "ReduceScatter"))
+    if (n->op != &op_AllReduce && n->op != &op_ReduceScatter)
         return;
     for (int o = 0; o < n->n_out; o++)
         total += bytes_of(g, n->out[o]);
-    total /= strcmp(n->op->name, "AllReduce") ? 1 : d;
+    total /= n->op == &op_AllReduce ? d : 1;
     for (int i = 0; i < d; i++)
-        r->load[i].sent_bytes += total * (d - 1) / d * (strcmp(n->op->name, "AllReduce") ? 1 : 2);
+        r->load[i].sent_bytes += total * (d - 1) / d * (n->op == &op_AllReduce ? 2 : 1);
 }
 
 static Status note_parameters(Report *r, const Graph *g)
