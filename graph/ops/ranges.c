@@ -27,8 +27,8 @@ static void slice_axis(SliceRange *r, int axis, int64_t d, int64_t start, int64_
     end = clamp(end < 0 ? end + d : end, lo, hi);
     span = step < 0 ? start - end : end - start;
     r->start[axis] = start;
-    r->step[axis] = step;
     r->count[axis] = span > 0 ? 1 + (span - 1) / (step < 0 ? -step : step) : 0;
+    r->step[axis] = r->count[axis] > 1 ? step : 1;          /* a step that is not taken may be absurd */
 }
 
 Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const Tensor *ends, const Tensor *axes,
