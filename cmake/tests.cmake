@@ -8,7 +8,7 @@ endif()
 add_library(harness STATIC tests/harness/main.c)
 file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/*.c)
 target_sources(harness PRIVATE ${harness_sources})
-target_link_libraries(harness PUBLIC core PkgConfig::CUNIT)
+target_link_libraries(harness PUBLIC toolbox core PkgConfig::CUNIT)
 target_compile_definitions(harness PUBLIC SOURCE_DIR="${CMAKE_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
 
 foreach(dir ${TEST_DIRS})

@@ -1,0 +1,8 @@
+# The command-line tools; what they share is a library, so that tests can reach it.
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)      # .npz archives
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)          # gzipped IDX files
+
+file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c)
+list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
+add_library(toolbox STATIC ${tool_sources})
+target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB)

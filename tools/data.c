@@ -1,0 +1,308 @@
+/* Opening of data sets, and conversion of samples on their way into a batch. */
+#include "tools/data.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- mapping ---- */
+
+static Status map_descriptor(Mapping *out, int fd, const char *path)
+{
+    struct stat s;
+    void *p;
+
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode))
+        return FAIL(E_IO, "%s: not a regular file", path);
+    if (!s.st_size)
+        return FAIL(E_IO, "%s: the file is empty", path);
+    p = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED)
+        return FAIL(E_IO, "%s: cannot map: %s", path, strerror(errno));
+    *out = (Mapping){ p, (size_t)s.st_size };
+    return ST_OK;
+}
+
+Status map_file(Mapping *out, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);     /* a FIFO must not block us */
+    Status st;
+
+    if (fd < 0)
+        return FAIL(E_IO, "%s: cannot open: %s", path, strerror(errno));
+    st = map_descriptor(out, fd, path);
+    close(fd);
+    return st;
+}
+
+Status map_stream(Mapping *out, FILE *f, const char *path)
+{
+    Status st = fflush(f) ? FAIL(E_IO, "%s: cannot unpack into a temporary file: %s", path, strerror(errno))
+                          : map_descriptor(out, fileno(f), path);
+
+    fclose(f);
+    return st;
+}
+
+void unmap(Mapping *m)
+{
+    if (m->data)
+        munmap(m->data, m->size);
+    *m = (Mapping){ 0 };
+}
+
+/* ---- sets ---- */
+
+Status dataset_add(Dataset *d, const Array *a, const char *path)
+{
+    Array *grown;
+    Status st = ST_OK;
+
+    if (a->rank < 1)
+        st = FAIL(E_IO, "%s: array '%s' has no axis of samples", path, a->name);
+    else if (d->n && a->dim[0] != d->samples)
+        st = FAIL(E_IO, "%s: array '%s' has %lld samples, '%s' has %lld", path, a->name, (long long)a->dim[0], d->array[0].name,
+                  (long long)d->samples);
+    else if (*a->name && dataset_find(d, a->name))
+        st = FAIL(E_IO, "%s: two arrays are called '%s'", path, a->name);
+    else if (!(grown = realloc(d->array, ((size_t)d->n + 1) * sizeof *grown)))
+        st = FAIL_NOMEM();
+    if (st) {
+        Mapping m = a->map;
+
+        unmap(&m);
+        free(a->name);
+        return st;
+    }
+    d->array = grown;
+    d->array[d->n++] = *a;
+    d->samples = a->dim[0];
+    return ST_OK;
+}
+
+const Array *dataset_find(const Dataset *d, const char *name)
+{
+    for (int i = 0; i < d->n; i++)
+        if (!strcmp(d->array[i].name, name))
+            return &d->array[i];
+    return NULL;
+}
+
+void dataset_free(Dataset *d)
+{
+    if (!d)
+        return;
+    for (int i = 0; i < d->n; i++) {
+        unmap(&d->array[i].map);
+        free(d->array[i].name);
+    }
+    free(d->array);
+    free(d);
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t a = strlen(s), b = strlen(end);
+
+    return a > b && !strcmp(s + a - b, end);
+}
+
+/* The array is called like the file, without .npy. */
+static Status add_npy(Dataset *d, const char *path)
+{
+    Array a = { .scale = 1, .std = 1 };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    Status st;
+
+    TRY(map_file(&a.map, path));
+    st = npy_parse(&a, a.map.data, a.map.size, path);
+    if (!st && !(a.name = strndup(name, strlen(name) - 4)))
+        st = FAIL_NOMEM();
+    if (st) {
+        unmap(&a.map);
+        return st;
+    }
+    return dataset_add(d, &a, path);
+}
+
+static int is_npy(const struct dirent *e)
+{
+    return ends_with(e->d_name, ".npy");
+}
+
+static Status read_folder(Dataset *d, const char *folder)
+{
+    struct dirent **entry;
+    int n = scandir(folder, &entry, is_npy, alphasort);
+    char path[PATH_MAX];
+    Status st = ST_OK;
+
+    if (n < 0)
+        return FAIL(E_IO, "%s: cannot read: %s", folder, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        if (!st && snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name) >= (int)sizeof path)
+            st = FAIL(E_IO, "%s: the path is too long", folder);
+        if (!st)
+            st = add_npy(d, path);
+        free(entry[i]);
+    }
+    free(entry);
+    return st ? st : n ? ST_OK : FAIL(E_IO, "%s: the folder holds no .npy files", folder);
+}
+
+static Status read_source(Dataset *d, const char *source, Normalisation norm)
+{
+    struct stat s;
+
+    if (!strncmp(source, "idx:", 4))
+        return idx_read(d, source + 4, norm);
+    if (stat(source, &s))
+        return FAIL(E_IO, "%s: cannot open: %s", source, strerror(errno));
+    if (S_ISDIR(s.st_mode))
+        return read_folder(d, source);
+    if (ends_with(source, ".npz"))
+        return npz_read(d, source);
+    if (ends_with(source, ".npy"))
+        return add_npy(d, source);
+    return FAIL(E_INVALID, "%s: expected FILE.npz, FILE.npy, a folder of .npy files or idx:IMAGES,LABELS", source);
+}
+
+Status dataset_open(Dataset **out, const char *source, Normalisation norm)
+{
+    Dataset *d = calloc(1, sizeof *d);
+    Status st = d ? read_source(d, source, norm) : FAIL_NOMEM();
+
+    if (!st && !d->samples)
+        st = FAIL(E_IO, "%s: there are no samples", source);
+    if (st) {
+        dataset_free(d);
+        return st;
+    }
+    *out = d;
+    return ST_OK;
+}
+
+/* ---- samples ---- */
+
+size_t array_sample_elements(const Array *a)
+{
+    size_t n = 1;
+
+    for (int i = 1; i < a->rank; i++)
+        n *= (size_t)a->dim[i];
+    return n;
+}
+
+static bool is_float(dpx_dtype t)
+{
+    return t == DPX_FLOAT32 || t == DPX_FLOAT64 || t == DPX_FLOAT16 || t == DPX_BFLOAT16;
+}
+
+Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
+{
+    bool native = to == DPX_FLOAT32 || to == DPX_FLOAT64 || !is_float(to);
+    bool readable = a->dtype == DPX_FLOAT32 || a->dtype == DPX_FLOAT64 || !is_float(a->dtype);
+
+    if (a->dtype == to && !a->swapped)
+        return ST_OK;
+    if (!native || !readable || (is_float(a->dtype) && !is_float(to)) || (to == DPX_BOOL && a->dtype != DPX_BOOL))
+        return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to));
+    return ST_OK;
+}
+
+static void swap_bytes(unsigned char *p, size_t n, size_t size)
+{
+    for (; n; n--, p += size)
+        for (size_t i = 0; i < size / 2; i++) {
+            unsigned char t = p[i];
+
+            p[i] = p[size - 1 - i];
+            p[size - 1 - i] = t;
+        }
+}
+
+#define EACH_NATIVE(X)                                                                                               \
+    X(DPX_FLOAT32, float) X(DPX_FLOAT64, double) X(DPX_INT8, int8_t) X(DPX_INT16, int16_t) X(DPX_INT32, int32_t)     \
+    X(DPX_INT64, int64_t) X(DPX_UINT8, uint8_t) X(DPX_UINT16, uint16_t) X(DPX_UINT32, uint32_t) X(DPX_UINT64, uint64_t) \
+    X(DPX_BOOL, uint8_t)
+
+/* One element as the widest type of its kind; memcpy because a file's data need not be aligned. */
+static double element_float(const unsigned char *p, dpx_dtype t)
+{
+    switch (t) {
+#define X(D, T) case D: { T v; memcpy(&v, p, sizeof v); return (double)v; }
+    EACH_NATIVE(X)
+#undef X
+    default: return 0;
+    }
+}
+
+static int64_t element_int(const unsigned char *p, dpx_dtype t)
+{
+    switch (t) {
+#define X(D, T) case D: { T v; memcpy(&v, p, sizeof v); return (int64_t)v; }
+    EACH_NATIVE(X)
+#undef X
+    default: return 0;
+    }
+}
+
+static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)
+{
+    size_t size = dpx_dtype_size(a->dtype);
+    unsigned char e[8];
+
+    for (size_t i = 0; i < n; i++) {
+        memcpy(e, from + i * size, size);
+        if (a->swapped)
+            swap_bytes(e, 1, size);
+        switch (to) {
+        case DPX_FLOAT32: ((float *)out)[i] = (float)((element_float(e, a->dtype) * a->scale - a->mean) / a->std); break;
+        case DPX_FLOAT64: ((double *)out)[i] = (element_float(e, a->dtype) * a->scale - a->mean) / a->std; break;
+        case DPX_INT64: ((int64_t *)out)[i] = element_int(e, a->dtype); break;
+        case DPX_INT32: ((int32_t *)out)[i] = (int32_t)element_int(e, a->dtype); break;
+        case DPX_INT16: ((int16_t *)out)[i] = (int16_t)element_int(e, a->dtype); break;
+        case DPX_INT8: ((int8_t *)out)[i] = (int8_t)element_int(e, a->dtype); break;
+        case DPX_UINT8: case DPX_BOOL: ((uint8_t *)out)[i] = (uint8_t)element_int(e, a->dtype); break;
+        case DPX_UINT16: ((uint16_t *)out)[i] = (uint16_t)element_int(e, a->dtype); break;
+        case DPX_UINT32: ((uint32_t *)out)[i] = (uint32_t)element_int(e, a->dtype); break;
+        case DPX_UINT64: ((uint64_t *)out)[i] = (uint64_t)element_int(e, a->dtype); break;
+        default: break;
+        }
+    }
+}
+
+/* Images: bytes to floats through a table of the 256 values. */
+static void convert_bytes(const Array *a, const unsigned char *from, size_t n, float *out)
+{
+    float table[256];
+
+    for (int i = 0; i < 256; i++)
+        table[i] = (float)((i * a->scale - a->mean) / a->std);
+    for (size_t i = 0; i < n; i++)
+        out[i] = table[from[i]];
+}
+
+void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out)
+{
+    size_t elements = array_sample_elements(a), size = dpx_dtype_size(a->dtype), to_size = dpx_dtype_size(to);
+    bool plain = a->dtype == to && !a->swapped && (!is_float(to) || (a->scale == 1 && a->mean == 0 && a->std == 1));
+
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned char *from = a->data + (size_t)index[i] * elements * size;
+        char *to_row = (char *)out + (size_t)i * elements * to_size;
+
+        if (plain)
+            memcpy(to_row, from, elements * size);
+        else if (a->dtype == DPX_UINT8 && to == DPX_FLOAT32)
+            convert_bytes(a, from, elements, (float *)(void *)to_row);
+        else
+            convert_sample(a, from, elements, to, to_row);
+    }
+}

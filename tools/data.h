@@ -1,0 +1,61 @@
+/* Data sets: named arrays that share their first axis, the samples.  Files are mapped; compressed ones are first unpacked
+ * into an unnamed temporary file, so a set may be larger than memory. */
+#ifndef DPX_TOOLS_DATA_H
+#define DPX_TOOLS_DATA_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "graph/base/status.h"
+#include "include/dpexec.h"
+
+/* A file's bytes in memory: mapped, read only. */
+typedef struct {
+    unsigned char *data;
+    size_t size;
+} Mapping;
+
+Status map_file(Mapping *out, const char *path) CHECKED;
+/* Maps what was written to `f`, an unnamed temporary file; closes it. */
+Status map_stream(Mapping *out, FILE *f, const char *path) CHECKED;
+void unmap(Mapping *m);
+
+typedef struct {
+    char *name;                     /* "" when the format has none (idx) */
+    dpx_dtype dtype;
+    int rank;
+    int64_t dim[DPX_MAX_RANK];      /* dim[0]: samples */
+    const unsigned char *data;      /* row-major */
+    bool swapped;                   /* elements are big-endian */
+    double scale;                   /* value = (element * scale - mean) / std, when converted to a float type */
+    double mean, std;
+    Mapping map;                    /* what `data` points into; empty when another array owns it */
+} Array;
+
+typedef struct {
+    Array *array;
+    int n;
+    int64_t samples;
+} Dataset;
+
+typedef struct { double mean, std; } Normalisation;     /* of idx images */
+
+/* SRC: FILE.npz, FILE.npy, a folder of .npy files, or idx:IMAGES,LABELS (gzip or not).  Errors name the file. */
+Status dataset_open(Dataset **out, const char *source, Normalisation norm) CHECKED;
+void dataset_free(Dataset *d);
+/* The array of this name, else NULL. */
+const Array *dataset_find(const Dataset *d, const char *name);
+
+/* ---- for the formats: tools/data_*.c ---- */
+Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;       /* takes the mapping and the name */
+/* The header of a .npy file of `size` bytes; fills dtype, rank, dim, data.  `label` names the file or archive member. */
+Status npy_parse(Array *out, const unsigned char *file, size_t size, const char *label) CHECKED;
+Status npz_read(Dataset *d, const char *path) CHECKED;
+Status idx_read(Dataset *d, const char *images_comma_labels, Normalisation norm) CHECKED;
+
+size_t array_sample_elements(const Array *a);
+/* Copies samples index[0..n) into `out` as elements of type `to`.  E_INVALID for conversions that lose meaning (float -> int). */
+Status array_check_convert(const Array *a, dpx_dtype to, const char *what) CHECKED;
+void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);
+
+#endif

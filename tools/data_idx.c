@@ -1,0 +1,122 @@
+/* The IDX format of MNIST: 0, 0, a type, the rank, big-endian sizes, big-endian elements; often gzipped.
+ * The first file holds images: bytes are scaled to [0, 1], and [N, H, W] gets a channel axis.  The second holds labels. */
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "tools/data.h"
+
+static Status unpack_gzip(Mapping *out, const char *path)
+{
+    enum { CHUNK = 1 << 18 };
+    gzFile in = gzopen(path, "rb");
+    FILE *f = in ? tmpfile() : NULL;
+    char *buf = f ? malloc(CHUNK) : NULL;
+    Status st = buf ? ST_OK : FAIL(E_IO, "%s: cannot unpack into a temporary file", path);
+    int n = 0, code;
+
+    while (!st && (n = gzread(in, buf, CHUNK)) > 0)
+        if (fwrite(buf, 1, (size_t)n, f) != (size_t)n)
+            st = FAIL(E_IO, "%s: cannot unpack into a temporary file", path);
+    if (!st && n < 0)
+        st = FAIL(E_IO, "%s: damaged: %s", path, gzerror(in, &code));
+    if (!st && !gzeof(in))
+        st = FAIL(E_IO, "%s: the compressed data ends early", path);
+    free(buf);
+    if (in && gzclose(in) != Z_OK && !st)
+        st = FAIL(E_IO, "%s: the compressed data is damaged or ends early", path);
+    if (st) {
+        if (f)
+            fclose(f);
+        return st;
+    }
+    return map_stream(out, f, path);
+}
+
+static uint64_t big_endian(const unsigned char *p)
+{
+    return (uint64_t)p[0] << 24 | (uint64_t)p[1] << 16 | (uint64_t)p[2] << 8 | p[3];
+}
+
+static Status parse(Array *a, const char *path)
+{
+    static const dpx_dtype types[16] = { [8] = DPX_UINT8, [9] = DPX_INT8, [11] = DPX_INT16, [12] = DPX_INT32, [13] = DPX_FLOAT32,
+                                         [14] = DPX_FLOAT64 };
+    const unsigned char *file = a->map.data;
+    size_t size = a->map.size, header, bytes;
+
+    if (size < 8 || file[0] || file[1] || file[2] > 14 || !types[file[2]] || file[3] < 1)
+        return FAIL(E_IO, "%s: not an IDX file", path);
+    if (file[3] >= DPX_MAX_RANK)
+        return FAIL(E_IO, "%s: %d axes, at most %d are supported", path, file[3], DPX_MAX_RANK - 1);
+    a->dtype = types[file[2]];
+    a->rank = file[3];
+    header = 4 + 4 * (size_t)a->rank;
+    bytes = dpx_dtype_size(a->dtype);
+    a->swapped = bytes > 1;
+    for (int i = 0; i < a->rank && size >= header; i++) {
+        a->dim[i] = (int64_t)big_endian(file + 4 + 4 * i);
+        if (__builtin_mul_overflow(bytes, (size_t)a->dim[i], &bytes))
+            return FAIL(E_IO, "%s: the size overflows", path);
+    }
+    if (size < header || bytes != size - header)
+        return FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes, size < header ? 0 : size - header);
+    a->data = file + header;
+    return ST_OK;
+}
+
+static Status read_array(Array *a, const char *path)
+{
+    Status st;
+
+    TRY(map_file(&a->map, path));
+    if (a->map.size > 2 && a->map.data[0] == 0x1f && a->map.data[1] == 0x8b) {
+        unmap(&a->map);
+        TRY(unpack_gzip(&a->map, path));
+    }
+    st = parse(a, path);
+    if (!st && !(a->name = strdup("")))
+        st = FAIL_NOMEM();
+    if (st)
+        unmap(&a->map);
+    return st;
+}
+
+static void add_channel_axis(Array *a)
+{
+    memmove(a->dim + 2, a->dim + 1, (size_t)(a->rank - 1) * sizeof *a->dim);
+    a->dim[1] = 1;
+    a->rank++;
+}
+
+static Status read_pair(Dataset *d, const char *images, const char *labels, Normalisation norm)
+{
+    Array x = { .scale = 1, .std = 1 }, y = x;
+
+    TRY(read_array(&x, images));
+    if (x.rank == 3)
+        add_channel_axis(&x);
+    x.scale = x.dtype == DPX_UINT8 ? 1 / 255.0 : 1;
+    x.mean = norm.mean;
+    x.std = norm.std;
+    TRY(dataset_add(d, &x, images));
+    TRY(read_array(&y, labels));
+    free(y.name);
+    y.name = strdup("target");
+    return y.name ? dataset_add(d, &y, labels) : FAIL_NOMEM();
+}
+
+Status idx_read(Dataset *d, const char *pair, Normalisation norm)
+{
+    const char *comma = strchr(pair, ',');
+    char *images;
+    Status st;
+
+    if (!comma || comma == pair || !comma[1] || strchr(comma + 1, ','))
+        return FAIL(E_INVALID, "idx:%s: expected idx:IMAGES,LABELS", pair);
+    if (!(images = strndup(pair, (size_t)(comma - pair))))
+        return FAIL_NOMEM();
+    st = read_pair(d, images, comma + 1, norm);
+    free(images);
+    return st;
+}

@@ -1,0 +1,211 @@
+/* Two batches: one is lent out while the thread fills the other. */
+#include "tools/loader.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 2 };
+
+struct Loader {
+    const Dataset *data;
+    Field field[MAX_FIELDS];
+    int n;
+    LoaderOptions options;
+    int64_t *order;                 /* a permutation of the samples */
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    Batch slot[SLOTS];
+    bool full[SLOTS];
+    bool running, stop;
+    int64_t next_fill, next_take;   /* batch indices of this epoch */
+    int lent;                       /* slot in the caller's hands, or -1 */
+};
+
+/* splitmix64 (Steele, Lea, Flood 2014): one 64-bit state, every seed is good. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Uniform in [0, n): draws from the incomplete last multiple of n are rejected. */
+static uint64_t random_below(uint64_t *state, uint64_t n)
+{
+    uint64_t r;
+
+    do
+        r = next_random(state);
+    while (r < -n % n);
+    return r % n;
+}
+
+static void make_order(Loader *l, int64_t epoch)
+{
+    uint64_t state = l->options.seed * 0xd1342543de82ef95u + (uint64_t)epoch;
+
+    for (int64_t i = 0; i < l->data->samples; i++)
+        l->order[i] = i;
+    if (l->options.shuffle)
+        for (int64_t i = l->data->samples - 1; i > 0; i--) {
+            int64_t j = (int64_t)random_below(&state, (uint64_t)i + 1), t = l->order[i];
+
+            l->order[i] = l->order[j];
+            l->order[j] = t;
+        }
+}
+
+int64_t loader_batches(const Loader *l)
+{
+    int64_t n = l->data->samples, b = l->options.batch_size;
+
+    return l->options.drop_last ? n / b : (n + b - 1) / b;
+}
+
+static void fill(Loader *l, Batch *b, int64_t index)
+{
+    int64_t from = index * l->options.batch_size, left = l->data->samples - from;
+
+    b->index = index;
+    b->samples = left < l->options.batch_size ? left : l->options.batch_size;
+    for (int i = 0; i < l->n; i++) {
+        b->tensor[i].dim[0] = b->samples;
+        array_gather(l->field[i].array, l->order + from, b->samples, l->field[i].dtype, b->tensor[i].data);
+    }
+}
+
+static void *work(void *arg)
+{
+    Loader *l = arg;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop && l->next_fill < loader_batches(l)) {
+        int64_t index = l->next_fill;
+        int s = (int)(index % SLOTS);
+
+        if (l->full[s]) {
+            pthread_cond_wait(&l->changed, &l->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&l->lock);
+        fill(l, &l->slot[s], index);
+        pthread_mutex_lock(&l->lock);
+        l->full[s] = true;
+        l->next_fill++;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static void stop_thread(Loader *l)
+{
+    if (!l->running)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->thread, NULL);
+    l->running = false;
+}
+
+static Status allocate(Loader *l)
+{
+    if (!(l->order = malloc((size_t)l->data->samples * sizeof *l->order)))
+        return FAIL_NOMEM();
+    for (int s = 0; s < SLOTS; s++)
+        for (int i = 0; i < l->n; i++) {
+            const Array *a = l->field[i].array;
+            dpx_tensor *t = &l->slot[s].tensor[i];
+            size_t bytes = 0;
+
+            *t = (dpx_tensor){ .name = l->field[i].name, .dtype = l->field[i].dtype, .rank = a->rank };
+            memcpy(t->dim, a->dim, sizeof t->dim);
+            if (__builtin_mul_overflow((size_t)l->options.batch_size * dpx_dtype_size(t->dtype), array_sample_elements(a), &bytes) ||
+                !(t->data = aligned_alloc(64, (bytes + 64) / 64 * 64)))
+                return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)l->options.batch_size, t->name);
+            l->slot[s].n = l->n;
+        }
+    return ST_OK;
+}
+
+Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, LoaderOptions options)
+{
+    Loader *l = calloc(1, sizeof *l);
+    Status st;
+
+    if (!l)
+        return FAIL_NOMEM();
+    if (n > MAX_FIELDS) {
+        free(l);
+        return FAIL(E_UNSUPPORTED, "%d inputs, at most %d can be fed from files", n, MAX_FIELDS);
+    }
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    l->data = d;
+    l->n = n;
+    l->lent = -1;
+    memcpy(l->field, field, (size_t)n * sizeof *field);
+    if (options.batch_size > d->samples)
+        options.batch_size = options.drop_last ? options.batch_size : d->samples;
+    l->options = options;
+    if ((st = allocate(l))) {
+        loader_free(l);
+        return st;
+    }
+    *out = l;
+    return ST_OK;
+}
+
+void loader_free(Loader *l)
+{
+    if (!l)
+        return;
+    stop_thread(l);
+    for (int s = 0; s < SLOTS; s++)
+        for (int i = 0; i < l->n; i++)
+            free(l->slot[s].tensor[i].data);
+    free(l->order);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+Status loader_start(Loader *l, int64_t epoch, int64_t first)
+{
+    stop_thread(l);
+    make_order(l, epoch);
+    memset(l->full, 0, sizeof l->full);
+    l->stop = false;
+    l->lent = -1;
+    l->next_fill = l->next_take = first;
+    if (pthread_create(&l->thread, NULL, work, l))
+        return FAIL(E_NOMEM, "cannot start the thread that prepares batches");
+    l->running = true;
+    return ST_OK;
+}
+
+const Batch *loader_next(Loader *l)
+{
+    const Batch *b = NULL;
+
+    pthread_mutex_lock(&l->lock);
+    if (l->lent >= 0)
+        l->full[l->lent] = false;
+    l->lent = -1;
+    pthread_cond_broadcast(&l->changed);
+    if (l->next_take < loader_batches(l)) {
+        l->lent = (int)(l->next_take++ % SLOTS);
+        while (!l->full[l->lent])
+            pthread_cond_wait(&l->changed, &l->lock);
+        b = &l->slot[l->lent];
+    }
+    pthread_mutex_unlock(&l->lock);
+    return b;
+}
