@@ -27,3 +27,7 @@ target_compile_options(onnx_proto PRIVATE -w)
 target_include_directories(onnx_proto SYSTEM PUBLIC ${onnx_proto_out})
 target_link_libraries(onnx_proto PUBLIC PkgConfig::PROTOBUF_C)
 target_link_libraries(core PUBLIC onnx_proto)
+
+# DLPack: the tensor header that array libraries share (a header only).
+find_path(DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
+target_include_directories(core PRIVATE ${DLPACK_INCLUDE})

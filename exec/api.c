@@ -1,0 +1,215 @@
+/* The C API around models, tensors and options: a thin cover over the library's own types. */
+#include <dlpack/dlpack.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/api.h"
+#include "exec/interp.h"
+
+_Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 && (int)DPX_MAX_RANK == (int)MAX_RANK,
+               "the public numbers are the internal ones");
+
+const char *dpx_error(void)
+{
+    return status_message();
+}
+
+const char *dpx_version(void)
+{
+    return DPX_VERSION;
+}
+
+/* ---- tensors ---- */
+
+size_t dpx_dtype_size(dpx_dtype dtype)
+{
+    return dtype_size((DType)dtype);
+}
+
+const char *dpx_dtype_name(dpx_dtype dtype)
+{
+    return dtype_name((DType)dtype);
+}
+
+Status api_tensor(Tensor *out, const dpx_tensor *t)
+{
+    if (!dtype_size((DType)t->dtype) || t->rank < 0 || t->rank > MAX_RANK)
+        return FAIL(E_INVALID, "tensor '%s': type %d and rank %d are not valid", t->name ? t->name : "", (int)t->dtype, t->rank);
+    *out = (Tensor){ (DType)t->dtype, shape_of(t->rank, t->dim), t->data };
+    TRY(shape_check(&out->shape, dtype_size(out->dtype)));
+    if (!t->data && shape_numel(&out->shape))
+        return FAIL(E_INVALID, "tensor '%s' has no data", t->name ? t->name : "");
+    return ST_OK;
+}
+
+static DType dlpack_dtype(DLDataType t)
+{
+    static const struct { int code, bits; DType dtype; } known[] = {
+        { kDLFloat, 32, DT_FLOAT32 }, { kDLFloat, 64, DT_FLOAT64 }, { kDLFloat, 16, DT_FLOAT16 }, { kDLBfloat, 16, DT_BFLOAT16 },
+        { kDLInt, 8, DT_INT8 },       { kDLInt, 16, DT_INT16 },     { kDLInt, 32, DT_INT32 },     { kDLInt, 64, DT_INT64 },
+        { kDLUInt, 8, DT_UINT8 },     { kDLUInt, 16, DT_UINT16 },   { kDLUInt, 32, DT_UINT32 },   { kDLUInt, 64, DT_UINT64 },
+        { 6 /* kDLBool */, 8, DT_BOOL },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].code == t.code && known[i].bits == t.bits && t.lanes == 1)
+            return known[i].dtype;
+    return DT_NONE;
+}
+
+static bool is_dense(const DLTensor *t)
+{
+    int64_t expected = 1;
+
+    for (int i = t->ndim - 1; t->strides && i >= 0; i--) {
+        if (t->shape[i] != 1 && t->strides[i] != expected)
+            return false;
+        expected *= t->shape[i];
+    }
+    return true;
+}
+
+dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void *dl_tensor)
+{
+    const DLTensor *t = dl_tensor;
+    dpx_tensor made = { .name = name, .rank = t->ndim };
+
+    if (t->device.device_type != kDLCPU)
+        return (dpx_status)FAIL(E_DEVICE, "tensor '%s': DLPack device type %d, expected host memory", name, (int)t->device.device_type);
+    if (t->ndim < 0 || t->ndim > MAX_RANK)
+        return (dpx_status)FAIL(E_SHAPE, "tensor '%s': rank %d, at most %d are supported", name, t->ndim, MAX_RANK);
+    if (!(made.dtype = (dpx_dtype)dlpack_dtype(t->dtype)))
+        return (dpx_status)FAIL(E_UNSUPPORTED, "tensor '%s': DLPack type code %d of %d bits is not supported", name, t->dtype.code, t->dtype.bits);
+    if (!is_dense(t))
+        return (dpx_status)FAIL(E_SHAPE, "tensor '%s': strides are not those of a dense row-major tensor", name);
+    for (int i = 0; i < t->ndim; i++)
+        made.dim[i] = t->shape[i];
+    made.data = (char *)t->data + t->byte_offset;
+    *out = made;
+    return DPX_OK;
+}
+
+/* ---- models ---- */
+
+void dpx_model_free(dpx_model *m)
+{
+    if (!m)
+        return;
+    graph_free(m->graph);
+    graph_free(m->prepared);
+    onnx_model_free(m->onnx);
+    free(m);
+}
+
+/* State is known after prepare-training: run the pipeline that far on a copy. */
+static Status find_state(dpx_model *m)
+{
+    BuildOptions opt = { .mode = BUILD_INFER };
+
+    TRY(graph_clone(&m->prepared, m->graph));
+    return pipeline_run(m->prepared, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });
+}
+
+dpx_status dpx_model_load(dpx_model **out, const char *path)
+{
+    dpx_model *m = calloc(1, sizeof *m);
+    Status st = m ? onnx_import_file(&m->graph, &m->onnx, path) : FAIL_NOMEM();
+
+    if (!st)
+        st = find_state(m);
+    if (st) {
+        dpx_model_free(m);
+        return (dpx_status)st;
+    }
+    *out = m;
+    return DPX_OK;
+}
+
+/* The index-th value of this kind, or NO_VALUE. */
+static ValueId nth_value(const dpx_model *m, dpx_kind kind, int index, int *count)
+{
+    ValueId found = NO_VALUE;
+
+    *count = 0;
+    if (kind == DPX_INPUT || kind == DPX_OUTPUT) {
+        *count = kind == DPX_INPUT ? m->graph->n_input : m->graph->n_output;
+        if (index >= 0 && index < *count)
+            found = kind == DPX_INPUT ? m->graph->input[index] : m->graph->output[index].value;
+        return found;
+    }
+    for (uint32_t i = 1; i < m->prepared->n_value; i++)
+        if (m->prepared->value[i]->kind == V_STATE && (*count)++ == index)
+            found = (ValueId){ i };
+    return found;
+}
+
+int dpx_model_count(const dpx_model *m, dpx_kind kind)
+{
+    int count;
+
+    nth_value(m, kind, -1, &count);
+    return count;
+}
+
+void api_info(dpx_info *out, const char *name, const Value *v)
+{
+    *out = (dpx_info){ .name = name, .dtype = (dpx_dtype)v->dtype, .rank = v->shape.rank, .trainable = v->trainable };
+    for (int i = 0; i < v->shape.rank; i++) {
+        out->dim[i] = v->shape.dim[i];
+        out->dim_name[i] = v->dim_param ? v->dim_param[i] : NULL;
+    }
+}
+
+dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info *out)
+{
+    int count;
+    ValueId v = nth_value(m, kind, index, &count);
+
+    if (!has_value(v))
+        return (dpx_status)FAIL(E_INVALID, "index %d of %d", index, count);
+    if (kind == DPX_STATE)
+        api_info(out, value(m->prepared, v)->name, value(m->prepared, v));
+    else
+        api_info(out, kind == DPX_OUTPUT ? m->graph->output[index].name : value(m->graph, v)->name, value(m->graph, v));
+    return DPX_OK;
+}
+
+/* ---- options ---- */
+
+dpx_options *dpx_options_create(void)
+{
+    return (dpx_options *)options_create();
+}
+
+void dpx_options_free(dpx_options *o)
+{
+    options_free((Options *)o);
+}
+
+dpx_status dpx_options_set(dpx_options *o, const char *name, const char *text)
+{
+    return (dpx_status)options_set((Options *)o, name, text);
+}
+
+dpx_status dpx_options_set_class_weights(dpx_options *o, const dpx_tensor *weights)
+{
+    Tensor t;
+    Status st = api_tensor(&t, weights);
+
+    return (dpx_status)(st ? st : options_set_class_weights((Options *)o, &t));
+}
+
+int dpx_option_count(void)
+{
+    return options_count();
+}
+
+dpx_option_info dpx_option_at(int index)
+{
+    return options_at(index);
+}
+
+const char *dpx_options_get(const dpx_options *o, const char *name)
+{
+    return options_get((const Options *)o, name);
+}

@@ -1,0 +1,19 @@
+/* What the files of the C API share. */
+#ifndef DPX_API_H
+#define DPX_API_H
+
+#include "exec/options.h"
+#include "graph/onnx/onnx.h"
+#include "include/dpexec.h"
+
+struct dpx_model {
+    Graph *graph;           /* as imported */
+    Graph *prepared;        /* after prepare-training: tells what is state */
+    OnnxModel *onnx;
+};
+
+/* Checks a caller's tensor and views it. */
+Status api_tensor(Tensor *out, const dpx_tensor *t) CHECKED;
+void api_info(dpx_info *out, const char *name, const Value *v);
+
+#endif
