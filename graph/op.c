@@ -81,7 +81,7 @@ Status node_normalise(Graph *g, Node *n)
     for (const AttrDecl *d = n->op->attrs; d && d->name; d++) {
         if (node_attr(n, d->name))
             continue;
-        if (d->required)
+        if (d->rule == ATTR_REQUIRED)
             return FAIL(E_MODEL, "%s: attribute '%s' is required", node_text(g, n), d->name);
         node_set_attr(g, n, &(Attr){ .name = d->name, .type = d->type, .i = d->i, .f = d->f, .s = d->s });
     }

@@ -8,13 +8,17 @@
 typedef struct Grad Grad;           /* graph/grad.h */
 typedef struct Placement Placement; /* graph/place.h */
 
-/* A declared attribute and its default.  `required`: no default.  Lists default to empty, tensors to NULL. */
+/* `false` and `true` are short for the first two.  ATTR_OURS: optional, and not known to ONNX; a node where it does not have
+ * its default is exported in our own domain. */
+enum { ATTR_OPTIONAL = false, ATTR_REQUIRED = true, ATTR_OURS = 2 };
+
+/* A declared attribute and its default.  A required one has no default.  Lists default to empty, tensors to NULL. */
 typedef struct {
     const char *name;
     AttrType type;
     int64_t i;
     double f;
-    bool required;
+    uint8_t rule;               /* ATTR_ */
     const char *s;
 } AttrDecl;
 

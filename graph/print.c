@@ -233,7 +233,7 @@ static void print_attr_value(Printer *p, const Attr *a)
 
 static bool is_default(const AttrDecl *d, const Attr *a)
 {
-    if (d->required || d->type != a->type)
+    if (d->rule == ATTR_REQUIRED || d->type != a->type)
         return false;
     switch (a->type) {
     case A_INT: return a->i == d->i;
