@@ -14,7 +14,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     (void)ctx;
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ shape_count(x, 0, axis), x->dim[axis], shape_count(x, axis + 1, x->rank) };
+    *p = node_int(n, "flatten") ? (Plan){ shape_count(x, 0, axis), shape_count(x, axis, x->rank), 1 }
+                                : (Plan){ shape_count(x, 0, axis), x->dim[axis], shape_count(x, axis + 1, x->rank) };
     *state = p;
     return ST_OK;
 }

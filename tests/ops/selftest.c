@@ -22,11 +22,11 @@ static Status grad_twice(Grad *gr)
 
 static Status infer_same(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
-#define COPY_OP(...) { .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .infer = infer_same, .flags = OPF_VIEW, __VA_ARGS__ }
-static const OpDef copy_right = COPY_OP(.name = "CopyRight", .grad = grad_right);
-static const OpDef copy_twice = COPY_OP(.name = "CopyTwice", .grad = grad_twice);
+#define COPY_OP(...) { .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .infer = infer_same, __VA_ARGS__ }
+static const OpDef copy_right = COPY_OP(.name = "CopyRight", .grad = grad_right, .flags = OPF_VIEW);
+static const OpDef copy_twice = COPY_OP(.name = "CopyTwice", .grad = grad_twice, .flags = OPF_VIEW);
 static const OpDef copy_zero = COPY_OP(.name = "CopyZero", .grad = grad_right, .flags = OPF_VIEW | OPF_ZERO_GRAD);
-static const OpDef copy_missing = COPY_OP(.name = "CopyMissing", .grad = NULL);
+static const OpDef copy_missing = COPY_OP(.name = "CopyMissing", .grad = NULL, .flags = OPF_VIEW);
 
 /* ---- kernels of a copy ---- */
 
@@ -123,7 +123,7 @@ static const Case any_case = { .n_arg = 1, .of = ~0u, .by = ~0u };
 
 static void test_kernels(void)
 {
-    static const OpDef in_place = COPY_OP(.name = "CopyInPlace", .inplace = { 1 });
+    static const OpDef in_place = COPY_OP(.name = "CopyInPlace", .inplace = { 1 }, .flags = OPF_VIEW);
     static const struct { Kernel kernel; const char *message; } wrong[] = {
         { { .name = "wrong_value", .run = run_wrong_value }, "wrong_value, output 0: element 5" },
         { { .name = "overrun", .run = run_overrun }, "overrun writes outside its output 0 (guard byte 8)" },
