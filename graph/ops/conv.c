@@ -379,5 +379,5 @@ DEFINE_OP(ConvGradWeight, .domain = "dpexec", .since = 1, .in_min = 2, .in_max =
 DEFINE_OP(ConvTranspose, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
                                  { "kernel_shape", A_INTS, 0, 0, false, NULL }, { "output_padding", A_INTS, 0, 0, false, NULL },
-                                 { "output_shape", A_INTS, 0, 0, false, NULL }, { "spatial", A_INTS, 0, 0, false, NULL }, { 0 } },
+                                 { "output_shape", A_INTS, 0, 0, false, NULL }, { "spatial", A_INTS, 0, 0, ATTR_OURS, NULL }, { 0 } },
     .doc = "transposed convolution", .infer = infer_transpose, .grad = grad_transpose, .lower = lower_transpose, .place = place_conv);

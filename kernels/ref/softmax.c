@@ -14,8 +14,9 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     (void)ctx;
     if (!p)
         return FAIL_NOMEM();
-    *p = node_int(n, "flatten") ? (Plan){ shape_count(x, 0, axis), shape_count(x, axis, x->rank), 1 }
-                                : (Plan){ shape_count(x, 0, axis), x->dim[axis], shape_count(x, axis + 1, x->rank) };
+    *p = (Plan){ shape_count(x, 0, axis), x->dim[axis], shape_count(x, axis + 1, x->rank) };
+    if (node_int(n, "flatten"))
+        *p = (Plan){ p->outer, p->n * p->inner, 1 };
     *state = p;
     return ST_OK;
 }

@@ -1,0 +1,423 @@
+/* BatchNormalization: y = (x - mean) / sqrt(var + epsilon) * scale + bias, per channel (axis 1).
+ *
+ * The inference form, with given statistics, is one node.  The training form is lowered into steps whose placements make it
+ * exact over replicas (docs/semantics.md, batch-norm):
+ *
+ *   stats = BatchNormStats(x)                       one row (n, mean, M2) of this replica, in float64
+ *   mean, var, count = BatchNormMerge(stats)        all rows merged pairwise (Chan et al. 1979), population variance
+ *   y = BatchNormApply(x, mean, var, scale, bias, count)
+ *   sums = BatchNormGradStats(x, dy, mean, var)     sum of dy and of dy * (x - mean) / sqrt(var + epsilon): partial sums
+ *   dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count)
+ *   dscale, dbias = BatchNormGradParams(sums)
+ *
+ * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding alone moves
+ * the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the statistics themselves pass
+ * none on, and running statistics, which only they feed, carry none. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+/* ---- import ---- */
+
+static bool used_elsewhere(const Graph *g, ValueId v)
+{
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++)
+            if (value_eq(n->in[i], v))
+                return true;
+    for (int i = 0; i < g->n_output; i++)
+        if (value_eq(g->output[i].value, v))
+            return true;
+    return false;
+}
+
+/* Before opset 14 further outputs meant training; the fourth and fifth (saved statistics) were hints for a backward pass. */
+static Status import(Graph *g, Node *n, int opset)
+{
+    const Attr *spatial = node_attr(n, "spatial");
+
+    if (spatial && spatial->type == A_INT && !spatial->i)
+        return FAIL(E_UNSUPPORTED, "%s: spatial=0 (statistics per position) is not supported", node_text(g, n));
+    node_remove_attr(n, "spatial");
+    for (int i = 3; i < n->n_out; i++)
+        if (has_value(n->out[i]) && used_elsewhere(g, n->out[i]))
+            return FAIL(E_UNSUPPORTED, "%s: output %d (saved statistics) is used", node_text(g, n), i);
+    if (opset < 14) {
+        if (has_out(n, 1) || has_out(n, 2))
+            node_set_int(g, n, "training_mode", 1);
+        n->n_out = n->n_out > 3 ? 3 : n->n_out;
+    }
+    return g->status;
+}
+
+/* ---- inference ---- */
+
+static Status check_input(const Graph *g, const Node *n, int64_t *channels)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+
+    if (x->rank < 2)
+        return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, ...]", node_text(g, n), x->rank);
+    *channels = x->dim[1];
+    return ST_OK;
+}
+
+/* Inputs [from, to) that are present are vectors of one number per channel. */
+static Status check_vectors(const Graph *g, const Node *n, int from, int to, int64_t channels)
+{
+    char found[SHAPE_TEXT];
+
+    for (int i = from; i < to; i++) {
+        const Shape *s = has_in(n, i) ? &in_value(g, n, i)->shape : NULL;
+
+        if (s && (s->rank != 1 || s->dim[0] != channels))
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected [%lld]", node_text(g, n), i, shape_text(s, found), (long long)channels);
+    }
+    return ST_OK;
+}
+
+static Status infer_norm(Graph *g, Node *n)
+{
+    DType t = in_value(g, n, 0)->dtype;
+    int64_t channels;
+    Shape channel;
+
+    TRY(check_input(g, n, &channels));
+    TRY(infer_same_dtype(g, n, 0, 5));
+    TRY(check_vectors(g, n, 1, 5, channels));
+    if (!node_int(n, "training_mode") && (has_out(n, 1) || has_out(n, 2)))
+        return FAIL(E_MODEL, "%s: running statistics are outputs of the training mode only", node_text(g, n));
+    channel = SHAPE(channels);
+    set_out(g, n, 0, t, &in_value(g, n, 0)->shape);
+    for (int i = 1; i < 3; i++)
+        set_out(g, n, i, t, &channel);
+    return ST_OK;
+}
+
+static Status infer_stats(Graph *g, Node *n)
+{
+    int64_t channels;
+    Shape row;
+
+    TRY(check_input(g, n, &channels));
+    if (channels > INT64_MAX / 32)
+        return FAIL(E_SHAPE, "%s: too many channels", node_text(g, n));
+    row = SHAPE(1, 2 * channels + 1);
+    set_out(g, n, 0, DT_FLOAT64, &row);
+    return ST_OK;
+}
+
+static Status infer_merge(Graph *g, Node *n)
+{
+    const Shape *rows = &in_value(g, n, 0)->shape;
+    DType t = (DType)node_int(n, "dtype");
+    Shape channel, one = SHAPE(1);
+
+    if (rows->rank != 2 || rows->dim[1] % 2 != 1)
+        return FAIL(E_SHAPE, "%s: expected rows of a count, means and squares", node_text(g, n));
+    if (t != DT_FLOAT32 && t != DT_FLOAT64)
+        return FAIL(E_SHAPE, "%s: type %s is not supported", node_text(g, n), dtype_name(t));
+    channel = SHAPE(rows->dim[1] / 2);
+    set_out(g, n, 0, t, &channel);
+    set_out(g, n, 1, t, &channel);
+    set_out(g, n, 2, t, &one);
+    return ST_OK;
+}
+
+static Status check_one(const Graph *g, const Node *n, int i)
+{
+    if (has_in(n, i) && shape_numel(&in_value(g, n, i)->shape) != 1)
+        return FAIL(E_SHAPE, "%s: input %d must be one number", node_text(g, n), i);
+    return ST_OK;
+}
+
+static Status infer_apply(Graph *g, Node *n)
+{
+    int64_t channels;
+
+    TRY(check_input(g, n, &channels));
+    TRY(infer_same_dtype(g, n, 0, 6));
+    TRY(check_vectors(g, n, 1, 5, channels));
+    TRY(check_one(g, n, 5));
+    return infer_like(g, n, 0);
+}
+
+static Status check_gradient(const Graph *g, const Node *n, int64_t *channels)
+{
+    TRY(check_input(g, n, channels));
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    if (!shape_eq(&in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape))
+        return FAIL(E_SHAPE, "%s: input and output gradient differ in shape", node_text(g, n));
+    return check_vectors(g, n, 2, n->n_in < 5 ? n->n_in : 5, *channels);
+}
+
+static Status infer_grad_stats(Graph *g, Node *n)
+{
+    int64_t channels;
+    Shape sums;
+
+    TRY(check_gradient(g, n, &channels));
+    sums = SHAPE(2, channels);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &sums);
+    return ST_OK;
+}
+
+static Status check_sums(const Graph *g, const Node *n, int i, int64_t channels)
+{
+    const Shape *s = &in_value(g, n, i)->shape;
+
+    if (s->rank != 2 || s->dim[0] != 2 || (channels >= 0 && s->dim[1] != channels))
+        return FAIL(E_SHAPE, "%s: input %d must be two sums per channel", node_text(g, n), i);
+    return ST_OK;
+}
+
+static Status infer_grad_input(Graph *g, Node *n)
+{
+    int64_t channels;
+
+    TRY(check_gradient(g, n, &channels));
+    TRY(check_sums(g, n, 5, channels));
+    TRY(check_one(g, n, 6));
+    return infer_like(g, n, 0);
+}
+
+static Status infer_grad_params(Graph *g, Node *n)
+{
+    Shape channel;
+
+    TRY(check_sums(g, n, 0, -1));
+    channel = SHAPE(in_value(g, n, 0)->shape.dim[1]);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &channel);
+    set_out(g, n, 1, in_value(g, n, 0)->dtype, &channel);
+    return ST_OK;
+}
+
+/* ---- lowering of the training form ---- */
+
+/* old * momentum + new * (1 - momentum): ONNX's momentum weighs the old value. */
+static ValueId running(Graph *g, const Node *n, ValueId old, ValueId fresh)
+{
+    double momentum = node_float(n, "momentum");
+    DType t = in_value(g, n, 0)->dtype;
+    ValueId kept = EMIT(g, Mul, NULL, old, emit_scalar(g, t, momentum));
+
+    return EMIT(g, Add, NULL, kept, EMIT(g, Mul, NULL, fresh, emit_scalar(g, t, 1 - momentum)));
+}
+
+/* var * n / (n - 1). */
+static ValueId unbiased(Graph *g, DType t, ValueId var, ValueId count)
+{
+    ValueId less = EMIT(g, Sub, NULL, count, emit_scalar(g, t, 1));
+
+    return EMIT(g, Mul, NULL, var, EMIT(g, Div, NULL, count, less));
+}
+
+static Status lower(Graph *g, Node *n)
+{
+    DType t = in_value(g, n, 0)->dtype;
+    ValueId x = n->in[0], m[3], y, next[2] = { NO_VALUE };
+
+    if (!node_int(n, "training_mode"))
+        return ST_OK;
+    EMIT_MULTI(g, BatchNormMerge, ATTRS(INT("sync", node_int(n, "sync")), INT("dtype", t)), 3, m, EMIT(g, BatchNormStats, NULL, x));
+    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", node_float(n, "epsilon"))), x, m[0], m[1], n->in[1], n->in[2], m[2]);
+    if (has_out(n, 1))
+        next[0] = running(g, n, n->in[3], m[0]);
+    if (has_out(n, 2))
+        next[1] = running(g, n, n->in[4], node_int(n, "unbiased") ? unbiased(g, t, m[1], m[2]) : m[1]);
+    if (g->status)
+        return g->status;
+    graph_replace(g, n->out[0], y);
+    for (int i = 0; i < 2; i++)
+        if (has_value(next[i]))
+            graph_replace(g, n->out[1 + i], next[i]);
+    return g->status;
+}
+
+/* ---- gradients ---- */
+
+typedef struct { ValueId x, mean, var, scale; double epsilon; } Norm;
+
+static ValueId grad_stats(Graph *g, const Norm *b, ValueId dy)
+{
+    return EMIT(g, BatchNormGradStats, ATTRS(FLOAT("epsilon", b->epsilon)), b->x, dy, b->mean, b->var);
+}
+
+/* 1 / sqrt(var + epsilon). */
+static ValueId inv_std(Graph *g, const Norm *b)
+{
+    DType t = value(g, b->var)->dtype;
+
+    return EMIT(g, Div, NULL, emit_scalar(g, t, 1), EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, b->var, emit_scalar(g, t, b->epsilon))));
+}
+
+/* Statistics given from outside: dx = dy * scale / sqrt(var + epsilon), which is the operator itself with mean and bias 0. */
+static ValueId grad_fixed_input(Graph *g, const Norm *b, ValueId dy)
+{
+    ValueId zero = emit_zeros_like(g, b->mean);
+
+    return EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", b->epsilon)), dy, zero, b->var, b->scale, zero);
+}
+
+/* dmean = -scale * inv * sum(dy); dvar = -1/2 * scale * inv^2 * sum(dy * (x - mean) * inv). */
+static void grad_fixed_statistics(Grad *gr, const Norm *b, ValueId dscale, ValueId dbias, int at_mean, int at_var)
+{
+    Graph *g = gr->g;
+    ValueId inv, scaled;
+
+    if ((!grad_wanted(gr, at_mean) && !grad_wanted(gr, at_var)) || g->status)
+        return;
+    inv = inv_std(g, b);
+    scaled = EMIT(g, Mul, NULL, b->scale, inv);
+    if (grad_wanted(gr, at_mean))
+        grad_set(gr, at_mean, EMIT(g, Neg, NULL, EMIT(g, Mul, NULL, scaled, dbias)));
+    if (grad_wanted(gr, at_var)) {
+        ValueId half = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, scaled, inv), emit_scalar(g, value(g, b->var)->dtype, -0.5));
+
+        grad_set(gr, at_var, EMIT(g, Mul, NULL, half, dscale));
+    }
+}
+
+/* Inputs of the node: x, and where scale, bias, mean and var stand.  `count`: the statistics are those of x. */
+static Status grad_norm(Grad *gr, int scale, int bias, int mean, int var, ValueId count)
+{
+    Graph *g = gr->g;
+    Norm b = { grad_in(gr, 0), grad_in(gr, mean), grad_in(gr, var), grad_in(gr, scale), node_float(gr->node, "epsilon") };
+    ValueId dy = grad_dout(gr, 0), params[2] = { NO_VALUE }, sums = NO_VALUE;
+    bool fixed = !has_value(count);
+    bool need_params = grad_wanted(gr, scale) || grad_wanted(gr, bias) || (fixed && (grad_wanted(gr, mean) || grad_wanted(gr, var)));
+
+    if (need_params || (!fixed && grad_wanted(gr, 0)))
+        sums = grad_stats(g, &b, dy);
+    if (need_params)
+        EMIT_MULTI(g, BatchNormGradParams, NULL, 2, params, sums);
+    if (grad_wanted(gr, 0))
+        grad_set(gr, 0, fixed ? grad_fixed_input(g, &b, dy)
+                              : EMIT(g, BatchNormGradInput, ATTRS(FLOAT("epsilon", b.epsilon)), b.x, dy, b.mean, b.var, b.scale, sums, count));
+    grad_set(gr, scale, params[0]);
+    grad_set(gr, bias, params[1]);
+    if (fixed)
+        grad_fixed_statistics(gr, &b, params[0], params[1], mean, var);
+    return g->status;
+}
+
+static Status grad_batch_norm(Grad *gr)
+{
+    if (node_int(gr->node, "training_mode"))
+        return FAIL(E_INTERNAL, "%s: the training form must be lowered first", node_text(gr->g, gr->node));
+    return grad_norm(gr, 1, 2, 3, 4, NO_VALUE);
+}
+
+static Status grad_apply(Grad *gr)
+{
+    return grad_norm(gr, 3, 4, 1, 2, grad_in(gr, 5));
+}
+
+/* ---- placement ---- */
+
+/* Input i may be split along the batch only; a split along another axis is gathered. */
+static void only_batch(Placement *p, int i)
+{
+    if (p->in[i].kind == PL_S && p->in[i].axis != 0)
+        place_mixes(p, "it is split along another axis than the batch");
+    if (p->in[i].kind == PL_P || (p->in[i].kind == PL_S && p->in[i].axis != 0))
+        p->in[i] = PLACE_B;
+}
+
+static Status place_stats(Placement *p)
+{
+    only_batch(p, 0);
+    place_set(p, 0, p->in[0].kind == PL_S ? PLACE_L : p->in[0]);
+    return ST_OK;
+}
+
+/* Synchronised: the rows of all replicas arrive together (OPF_STACKS_L), so the result is the same everywhere. */
+static Status place_merge(Placement *p)
+{
+    if (p->in[0].kind != PL_L)
+        p->in[0] = PLACE_B;
+    place_set_all(p, p->in[0].kind == PL_L && !node_int(p->node, "sync") ? PLACE_L : PLACE_B);
+    return ST_OK;
+}
+
+/* The first `n_data` inputs go along the batch, the others are whole or each replica's own. */
+static Place place_data(Placement *p, int n_data)
+{
+    bool split = false, local = false;
+
+    for (int i = 0; i < p->node->n_in; i++) {
+        if (!has_in(p->node, i))
+            continue;
+        only_batch(p, i);
+        if (i >= n_data && p->in[i].kind == PL_S)
+            p->in[i] = PLACE_B;
+        split = split || p->in[i].kind == PL_S;
+        local = local || p->in[i].kind == PL_L;
+    }
+    for (int i = 0; i < n_data; i++)
+        p->in[i] = split ? PLACE_S(0) : local ? PLACE_L : PLACE_B;
+    return split ? PLACE_S(0) : local ? PLACE_L : PLACE_B;
+}
+
+static Status place_apply(Placement *p)
+{
+    place_set_all(p, place_data(p, 1));
+    return ST_OK;
+}
+
+static Status place_grad_input(Placement *p)
+{
+    place_set_all(p, place_data(p, 2));
+    return ST_OK;
+}
+
+/* Over synchronised statistics the sums are partial; over each replica's own they are its own. */
+static Status place_grad_stats(Placement *p)
+{
+    Place x = place_data(p, 2);
+
+    place_set(p, 0, x.kind != PL_S ? x : p->in[2].kind == PL_L || p->in[3].kind == PL_L ? PLACE_L : PLACE_P);
+    return ST_OK;
+}
+
+/* The sums are whole already where dx needed them so; each replica's own ones are the partial sums of the total. */
+static Status place_grad_params(Placement *p)
+{
+    if (p->in[0].kind == PL_S || p->in[0].kind == PL_P)
+        p->in[0] = PLACE_B;
+    place_set_all(p, p->in[0].kind == PL_L ? PLACE_P : PLACE_B);
+    return ST_OK;
+}
+
+#define EPSILON { "epsilon", A_FLOAT, 0, 1e-5, false, NULL }
+
+DEFINE_OP(BatchNormalization, .since = 15, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, 0, 0.9, false, NULL }, { "training_mode", A_INT, 0, 0, false, NULL },
+                                 { "sync", A_INT, 1, 0, ATTR_OURS, NULL }, { "unbiased", A_INT, 0, 0, ATTR_OURS, NULL }, { 0 } },
+    .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
+    .import = import, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower, .place = place_apply);
+
+DEFINE_OP(BatchNormStats, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .doc = "[1, 2C+1]: count, means, sums of squared differences from them", .infer = infer_stats, .grad = grad_none, .place = place_stats);
+
+DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3,
+    .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L,
+    .attrs = (const AttrDecl[]){ { "sync", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL }, { 0 } },
+    .doc = "mean, population variance and count from rows of statistics", .infer = infer_merge, .grad = grad_none, .place = place_merge);
+
+DEFINE_OP(BatchNormApply, .domain = "dpexec", .since = 1, .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
+    .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x", .infer = infer_apply,
+    .grad = grad_apply, .place = place_apply);
+
+DEFINE_OP(BatchNormGradStats, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
+    .doc = "[2, C]: sum(dy), sum(dy * (x - mean) / sqrt(var + epsilon)) from (x, dy, mean, var)", .infer = infer_grad_stats,
+    .place = place_grad_stats);
+
+DEFINE_OP(BatchNormGradInput, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 7, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .inplace = { 3 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
+    .doc = "gradient of training batch-norm by x, from (x, dy, mean, var, scale, sums, count)", .infer = infer_grad_input,
+    .place = place_grad_input);
+
+DEFINE_OP(BatchNormGradParams, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_FLOAT,
+    .doc = "dscale and dbias from the sums", .infer = infer_grad_params, .place = place_grad_params);

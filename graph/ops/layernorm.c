@@ -1,0 +1,286 @@
+/* LayerNormalization: y = (x - mean) * inv_std * scale + bias over the axes from `axis` on.
+ *
+ * The backward pass is one node that finds mean and inv_std again from x (a row stays in cache, so it costs little and keeps
+ * nothing alive) and yields all three gradients; those of scale and bias are partial sums when the rows are split.
+ * GroupNormalization, InstanceNormalization and RMSNormalization are written in simpler operators. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x, int axis)
+{
+    Shape rest = { .rank = x->rank - axis }, out;
+    char found[SHAPE_TEXT], wanted[SHAPE_TEXT];
+
+    for (int k = axis; k < x->rank; k++)
+        rest.dim[k - axis] = x->dim[k];
+    TRY(shape_broadcast(&out, &rest, &in_value(g, n, i)->shape, node_text(g, n)));
+    if (!shape_eq(&out, &rest))
+        return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, shape_text(&in_value(g, n, i)->shape, found),
+                    shape_text(&rest, wanted));
+    return ST_OK;
+}
+
+/* Mean and inverse deviation are kept in the type they are computed in: float32, or float64 for float64 data. */
+static Status infer(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Shape kept = x->shape;
+    int axis;
+
+    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    axis = (int)node_int(n, "axis");
+    for (int i = 1; i < n->n_in; i++)
+        if (has_in(n, i))
+            TRY(check_vector(g, n, i, &x->shape, axis));
+    for (int k = axis; k < kept.rank; k++)
+        kept.dim[k] = 1;
+    set_out(g, n, 1, x->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32, &kept);
+    set_out(g, n, 2, x->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32, &kept);
+    return infer_like(g, n, 0);
+}
+
+/* x, dy, scale -> dx, dscale, dbias. */
+static Status infer_backward(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0), *dy = in_value(g, n, 1);
+    Shape rest = { 0 };
+    int axis;
+
+    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_same_dtype(g, n, 0, 3));
+    axis = (int)node_int(n, "axis");
+    if (!shape_eq(&x->shape, &dy->shape))
+        return FAIL(E_SHAPE, "%s: input and output gradient differ in shape", node_text(g, n));
+    for (int k = axis; k < x->shape.rank; k++)
+        rest.dim[rest.rank++] = x->shape.dim[k];
+    if (!shape_eq(&in_value(g, n, 2)->shape, &rest))
+        return FAIL(E_SHAPE, "%s: scale does not have the normalised shape", node_text(g, n));
+    set_out(g, n, 0, x->dtype, &x->shape);
+    set_out(g, n, 1, x->dtype, &rest);
+    set_out(g, n, 2, x->dtype, &rest);
+    return ST_OK;
+}
+
+/* The gradient by x through the outputs Mean and InvStdDev: (dmean - dinv * inv^3 * (x - mean)) / n. */
+static ValueId through_statistics(Grad *gr, ValueId dmean, ValueId dinv)
+{
+    Graph *g = gr->g;
+    ValueId x = grad_in(gr, 0), mean = grad_out(gr, 1), inv = grad_out(gr, 2), d;
+    const Value *xv = value(g, x);
+    int axis = (int)node_int(gr->node, "axis");
+    double count = (double)shape_count(&xv->shape, axis, xv->shape.rank);
+    int64_t axes[MAX_RANK];
+    ValueId total = dmean;
+
+    for (int k = axis; k < xv->shape.rank; k++)
+        axes[k - axis] = k;
+    if (has_value(dinv)) {
+        ValueId cube = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, inv, inv), inv);
+
+        if (!has_value(mean))
+            mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, x, xv->shape.rank - axis, axes, true), emit_scalar(g, xv->dtype, 1 / count));
+        d = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, dinv, cube), EMIT(g, Sub, NULL, mean, x));
+        total = has_value(dmean) ? EMIT(g, Add, NULL, d, dmean) : d;
+    }
+    return emit_expand(g, EMIT(g, Mul, NULL, total, emit_scalar(g, xv->dtype, 1 / count)), &xv->shape);
+}
+
+static Status grad(Grad *gr)
+{
+    Graph *g = gr->g;
+    const Node *n = gr->node;
+    const Attr *attrs = ATTRS(INT("axis", node_int(n, "axis")), FLOAT("epsilon", node_float(n, "epsilon")));
+    ValueId d[3] = { NO_VALUE }, dy = grad_dout(gr, 0), through;
+    const Shape *x = &grad_in_value(gr, 0)->shape;
+    int axis = (int)node_int(n, "axis");
+    Shape rest = shape_of(x->rank - axis, x->dim + axis);
+
+    if (has_value(dy))
+        EMIT_MULTI(g, LayerNormGrad, attrs, 3, d, grad_in(gr, 0), dy, emit_expand(g, grad_in(gr, 1), &rest));
+    if (grad_wanted(gr, 0) && (has_value(grad_dout(gr, 1)) || has_value(grad_dout(gr, 2)))) {
+        through = through_statistics(gr, grad_dout(gr, 1), grad_dout(gr, 2));
+        d[0] = has_value(d[0]) ? EMIT(g, Add, NULL, d[0], through) : through;
+    }
+    grad_set(gr, 0, d[0]);
+    for (int i = 1; i < 3; i++)
+        if (has_value(d[i]))
+            grad_set_unbroadcast(gr, i, d[i]);
+    return g->status;
+}
+
+/* A scale or bias that is broadcast within the normalised axes is stretched to them, which is all the kernels know. */
+static Status lower(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    int axis = (int)node_int(n, "axis");
+    Shape rest = shape_of(x->rank - axis, x->dim + axis);
+
+    for (int i = 1; i < 3; i++)
+        if (has_in(n, i) && !shape_eq(&in_value(g, n, i)->shape, &rest)) {
+            ValueId full = emit_expand(g, n->in[i], &rest);
+
+            if (!g->status)
+                node_set_input(g, n, i, full);
+        }
+    return g->status;
+}
+
+/* ---- the relatives ---- */
+
+/* [1, C, 1, ...] of x's rank. */
+static ValueId per_channel(Graph *g, ValueId v, const Shape *x)
+{
+    Shape s = { .rank = x->rank };
+
+    for (int i = 0; i < x->rank; i++)
+        s.dim[i] = i == 1 ? x->dim[1] : 1;
+    return emit_reshape(g, v, &s);
+}
+
+/* Groups of channels of each sample normalised, then scaled: per channel, or per group as opsets 18 to 20 had it. */
+static Status normalise_groups(Graph *g, Node *n, int64_t groups)
+{
+    Shape x = in_value(g, n, 0)->shape, all = SHAPE(x.dim[1]), ones = SHAPE(shape_count(&x, 1, x.rank) / groups);
+    DType t = in_value(g, n, 0)->dtype;
+    ValueId scale = n->in[1], bias = n->in[2], y, parts;
+
+    for (int i = 0; i < 2; i++) {
+        ValueId *v = i ? &bias : &scale;
+        Shape column = SHAPE(groups, 1), full = SHAPE(groups, x.dim[1] / groups);
+
+        if (value(g, *v)->shape.dim[0] != x.dim[1])
+            *v = emit_reshape(g, emit_expand(g, emit_reshape(g, *v, &column), &full), &all);
+    }
+    parts = EMIT(g, Reshape, NULL, n->in[0], emit_ints(g, 3, (int64_t[]){ 0, groups, ones.dim[0] }));
+    y = EMIT(g, LayerNormalization, ATTRS(INT("axis", 2), FLOAT("epsilon", node_float(n, "epsilon"))), parts, emit_full(g, t, &ones, 1));
+    x.dim[0] = 0;                       /* Reshape's word for the input's own size: no batch is baked in */
+    y = EMIT(g, Reshape, NULL, y, emit_ints(g, x.rank, x.dim));
+    y = EMIT(g, Add, NULL, EMIT(g, Mul, NULL, y, per_channel(g, scale, &x)), per_channel(g, bias, &x));
+    if (!g->status)
+        graph_replace(g, n->out[0], y);
+    return g->status;
+}
+
+static Status infer_groups(Graph *g, Node *n, int64_t groups)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+
+    TRY(infer_same_dtype(g, n, 0, 3));
+    if (x->rank < 3 || x->dim[1] < 1 || groups < 1 || x->dim[1] % groups || !shape_count(x, 2, x->rank))
+        return FAIL(E_SHAPE, "%s: expected [batch, channels, ...] with channels in %lld groups", node_text(g, n), (long long)groups);
+    for (int i = 1; i < 3; i++) {
+        const Shape *s = &in_value(g, n, i)->shape;
+
+        if (s->rank != 1 || (s->dim[0] != x->dim[1] && s->dim[0] != groups))
+            return FAIL(E_SHAPE, "%s: input %d must hold one number per channel", node_text(g, n), i);
+    }
+    return infer_like(g, n, 0);
+}
+
+static Status infer_group(Graph *g, Node *n)
+{
+    return infer_groups(g, n, node_int(n, "num_groups"));
+}
+
+static Status lower_group(Graph *g, Node *n)
+{
+    return normalise_groups(g, n, node_int(n, "num_groups"));
+}
+
+static Status infer_instance(Graph *g, Node *n)
+{
+    return infer_groups(g, n, in_value(g, n, 0)->shape.rank > 1 ? in_value(g, n, 0)->shape.dim[1] : 0);
+}
+
+static Status lower_instance(Graph *g, Node *n)
+{
+    return normalise_groups(g, n, in_value(g, n, 0)->shape.dim[1]);
+}
+
+static Status infer_rms(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+
+    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_same_dtype(g, n, 0, 2));
+    TRY(check_vector(g, n, 1, &x->shape, (int)node_int(n, "axis")));
+    return infer_like(g, n, 0);
+}
+
+/* y = x / sqrt(mean(x^2) + epsilon) * scale. */
+static Status lower_rms(Graph *g, Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    int64_t axes[MAX_RANK];
+    int axis = (int)node_int(n, "axis"), count = x->shape.rank - axis;
+    double elements = (double)shape_count(&x->shape, axis, x->shape.rank);
+    ValueId squares, mean, root, y;
+
+    for (int k = 0; k < count; k++)
+        axes[k] = axis + k;
+    squares = EMIT(g, Mul, NULL, n->in[0], n->in[0]);
+    mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, squares, count, axes, true), emit_scalar(g, x->dtype, elements > 0 ? 1 / elements : 0));
+    root = EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, mean, emit_scalar(g, x->dtype, node_float(n, "epsilon"))));
+    y = EMIT(g, Mul, NULL, EMIT(g, Div, NULL, n->in[0], root), n->in[1]);
+    if (!g->status)
+        graph_replace(g, n->out[0], y);
+    return g->status;
+}
+
+/* ---- placement ---- */
+
+/* The first `n_data` inputs are split alike along an axis in front of `axis`, or nothing is. */
+static Place place_rows(Placement *p, int n_data)
+{
+    int64_t axis = node_int(p->node, "axis");
+    Place rows = PLACE_B;
+
+    for (int i = 0; i < n_data; i++) {
+        if (p->in[i].kind == PL_S && p->in[i].axis >= axis)
+            place_mixes(p, "it normalises along the split axis");
+        else if (rows.kind == PL_B && (p->in[i].kind == PL_S || p->in[i].kind == PL_L))
+            rows = p->in[i];
+    }
+    for (int i = 0; i < p->node->n_in; i++)
+        p->in[i] = i < n_data ? rows : PLACE_B;
+    return rows;
+}
+
+static Status place(Placement *p)
+{
+    place_set_all(p, place_rows(p, 1));
+    return ST_OK;
+}
+
+static Status place_backward(Placement *p)
+{
+    Place rows = place_rows(p, 2), sums = rows.kind == PL_S ? PLACE_P : rows;
+
+    place_set(p, 0, rows);
+    place_set(p, 1, sums);
+    place_set(p, 2, sums);
+    return ST_OK;
+}
+
+#define EPSILON { "epsilon", A_FLOAT, 0, 1e-5, false, NULL }
+#define NORM .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT
+
+DEFINE_OP(LayerNormalization, .since = 17, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, EPSILON, { "stash_type", A_INT, 1, 0, false, NULL }, { 0 } },
+    .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower, .place = place);
+
+DEFINE_OP(LayerNormGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3, .out_max = 3, .dtypes = DTYPES_FLOAT,
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, EPSILON, { 0 } },
+    .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale)", .infer = infer_backward, .place = place_backward);
+
+DEFINE_OP(GroupNormalization, .since = 21, .in_min = 3, .in_max = 3, NORM,
+    .attrs = (const AttrDecl[]){ EPSILON, { "num_groups", A_INT, 0, 0, true, NULL }, { "stash_type", A_INT, 1, 0, false, NULL }, { 0 } },
+    .doc = "groups of channels normalised", .infer = infer_group, .lower = lower_group);
+
+DEFINE_OP(InstanceNormalization, .since = 6, .in_min = 3, .in_max = 3, NORM, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
+    .doc = "every channel of every sample normalised", .infer = infer_instance, .lower = lower_instance);
+
+DEFINE_OP(RMSNormalization, .since = 23, .in_min = 2, .in_max = 2, NORM,
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, EPSILON, { "stash_type", A_INT, 1, 0, false, NULL }, { 0 } },
+    .doc = "x / sqrt(mean(x^2) + epsilon) * scale", .infer = infer_rms, .lower = lower_rms);

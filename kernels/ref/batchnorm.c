@@ -1,0 +1,215 @@
+/* Batch normalisation.  Sums run in double whatever the type: variance by two passes, gradients of scale and bias exactly. */
+#include <math.h>
+#include <stdio.h>
+
+#include "kernels/ref/ref.h"
+
+typedef struct {
+    int64_t n, c, inner;        /* samples, channels, positions */
+    double epsilon, momentum;
+    bool unbiased, has_mean, has_var;   /* has: running statistics are wanted */
+} Plan;
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    Plan *p = calloc(1, sizeof *p);
+
+    (void)ctx;
+    if (!p)
+        return FAIL_NOMEM();
+    *p = (Plan){ x->dim[0], x->dim[1], shape_count(x, 2, x->rank), 0, 0, false, has_out(n, 1), has_out(n, 2) };
+    if (node_attr(n, "epsilon"))
+        p->epsilon = node_float(n, "epsilon");
+    if (node_attr(n, "momentum")) {
+        p->momentum = node_float(n, "momentum");
+        p->unbiased = node_int(n, "unbiased");
+    }
+    *state = p;
+    return ST_OK;
+}
+
+/* The elements x[at] of channel c in the order of memory. */
+#define EACH(p, c, BODY)                                                        \
+    for (int64_t s_ = 0; s_ < (p)->n; s_++)                                     \
+        for (int64_t at = (s_ * (p)->c + (c)) * (p)->inner, e_ = at + (p)->inner; at < e_; at++) { \
+            BODY                                                                \
+        }
+
+#define FAMILY(S, T)                                                                                            \
+    static void moments_##S(const Plan *p, const T *x, int64_t c, double *mean, double *m2)                     \
+    {                                                                                                           \
+        double sum = 0, squares = 0, rest = 0, count = (double)(p->n * p->inner);                               \
+        EACH(p, c, sum += (double)x[at];)                                                                       \
+        *mean = count > 0 ? sum / count : 0;                                                                    \
+        EACH(p, c, double d = (double)x[at] - *mean; squares += d * d; rest += d;)                              \
+        *m2 = count > 0 ? squares - rest * rest / count : 0;                                                    \
+    }                                                                                                           \
+    static void stats_##S(const Plan *p, const T *x, double *row)                                               \
+    {                                                                                                           \
+        row[0] = (double)(p->n * p->inner);                                                                     \
+        for (int64_t c = 0; c < p->c; c++)                                                                      \
+            moments_##S(p, x, c, &row[1 + c], &row[1 + p->c + c]);                                              \
+    }                                                                                                           \
+    static void apply_##S(const Plan *p, const T *x, const T *mean, const T *var, const T *scale, const T *bias, T *y) \
+    {                                                                                                           \
+        for (int64_t c = 0; c < p->c; c++) {                                                                    \
+            T k = (T)((double)scale[c] / sqrt((double)var[c] + p->epsilon));                                    \
+            EACH(p, c, y[at] = (x[at] - mean[c]) * k + bias[c];)                                                \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void grad_stats_##S(const Plan *p, const T *x, const T *dy, const T *mean, const T *var, T *sums)    \
+    {                                                                                                           \
+        for (int64_t c = 0; c < p->c; c++) {                                                                    \
+            double inv = 1 / sqrt((double)var[c] + p->epsilon), sum = 0, dot = 0;                               \
+            EACH(p, c, sum += (double)dy[at]; dot += (double)dy[at] * ((double)x[at] - (double)mean[c]);)       \
+            sums[c] = (T)sum;                                                                                   \
+            sums[p->c + c] = (T)(dot * inv);                                                                    \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void grad_input_##S(const Plan *p, const Tensor *in, T *dx)                                          \
+    {                                                                                                           \
+        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data, *scale = in[4].data;  \
+        const T *sums = in[5].data, count = *(const T *)in[6].data;                                             \
+        for (int64_t c = 0; c < p->c; c++) {                                                                    \
+            T inv = (T)(1 / sqrt((double)var[c] + p->epsilon)), k = scale[c] * inv;                             \
+            T a = sums[c] / count, b = inv * sums[p->c + c] / count;                                            \
+            EACH(p, c, dx[at] = k * (dy[at] - a - (x[at] - mean[c]) * b);)                                      \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void train_##S(const Plan *p, const Tensor *in, Tensor *out)                                         \
+    {                                                                                                           \
+        const T *x = in[0].data, *scale = in[1].data, *bias = in[2].data;                                       \
+        double count = (double)(p->n * p->inner), m = p->momentum;                                              \
+        T *y = out[0].data, *next_mean = p->has_mean ? out[1].data : NULL, *next_var = p->has_var ? out[2].data : NULL;                                \
+        for (int64_t c = 0; c < p->c; c++) {                                                                    \
+            double mean, m2, var;                                                                               \
+            moments_##S(p, x, c, &mean, &m2);                                                                   \
+            var = count > 0 ? m2 / count : 0;                                                                   \
+            T k = (T)((double)scale[c] / sqrt(var + p->epsilon));                                               \
+            EACH(p, c, y[at] = (x[at] - (T)mean) * k + bias[c];)                                                \
+            if (next_mean)                                                                                      \
+                next_mean[c] = (T)((double)((const T *)in[3].data)[c] * m + mean * (1 - m));                    \
+            if (next_var)                                                                                       \
+                next_var[c] = (T)((double)((const T *)in[4].data)[c] * m                                        \
+                                  + (p->unbiased ? m2 / (count - 1) : var) * (1 - m));                          \
+        }                                                                                                       \
+    }
+FAMILY(f32, float)
+FAMILY(f64, double)
+
+#define RUN(NAME, F, ...)                                                               \
+    static Status NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)      \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (in[0].dtype == DT_FLOAT32)                                                  \
+            F##_f32(state, __VA_ARGS__);                                                \
+        else                                                                            \
+            F##_f64(state, __VA_ARGS__);                                                \
+        return ST_OK;                                                                   \
+    }
+RUN(run_stats, stats, in[0].data, out[0].data)
+RUN(run_norm, apply, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
+RUN(run_apply, apply, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
+RUN(run_grad_stats, grad_stats, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
+RUN(run_train, train, in, out)
+RUN(run_grad_input, grad_input, in, out[0].data)
+
+
+/* ---- merging ---- */
+
+typedef struct { int64_t channels; bool check; char name[160]; } MergePlan;
+
+static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    MergePlan *p = calloc(1, sizeof *p);
+
+    (void)ctx;
+    if (!p)
+        return FAIL_NOMEM();
+    p->channels = in_value(g, n, 0)->shape.dim[1] / 2;
+    p->check = node_int(n, "sync");
+    snprintf(p->name, sizeof p->name, "%s", node_text(g, n));
+    *state = p;
+    return ST_OK;
+}
+
+typedef struct { double n, mean, m2; } Moments;
+
+/* Chan, Golub, LeVeque 1979: moments of two sets together. */
+static Moments merge_two(Moments a, Moments b)
+{
+    Moments r = { a.n + b.n, 0, 0 };
+    double d = b.mean - a.mean;
+
+    if (a.n == 0 || b.n == 0)
+        return a.n == 0 ? b : a;
+    r.mean = a.mean + d * (b.n / r.n);
+    r.m2 = a.m2 + b.m2 + d * d * (a.n * b.n / r.n);
+    return r;
+}
+
+/* Rows [lo, hi) of channel c by a binary tree that depends on the row numbers alone: the left part is the largest power of
+ * two below the number of rows. */
+static Moments merge_rows(const double *rows, int64_t channels, int64_t c, int64_t lo, int64_t hi)
+{
+    const double *row = rows + lo * (2 * channels + 1);
+    int64_t left = 1;
+
+    if (hi - lo == 1)
+        return (Moments){ row[0], row[1 + c], row[1 + channels + c] };
+    while (2 * left < hi - lo)
+        left *= 2;
+    return merge_two(merge_rows(rows, channels, c, lo, lo + left), merge_rows(rows, channels, c, lo + left, hi));
+}
+
+static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const MergePlan *p = state;
+    const double *rows = in[0].data;
+    int64_t n_rows = in[0].shape.dim[0];
+    double count = 0;
+
+    (void)ctx;
+    for (int64_t i = 0; i < n_rows; i++)
+        count += rows[i * (2 * p->channels + 1)];
+    if (p->check && count == 1)
+        return FAIL(E_SHAPE, "%s: the whole batch has one value per channel, its variance does not exist", p->name);
+    for (int64_t c = 0; c < p->channels; c++) {
+        Moments m = n_rows ? merge_rows(rows, p->channels, c, 0, n_rows) : (Moments){ 0, 0, 0 };
+
+        tensor_set_float(&out[0], c, m.mean);
+        tensor_set_float(&out[1], c, m.n > 0 ? m.m2 / m.n : 0);
+    }
+    tensor_set_float(&out[2], 0, count);
+    return ST_OK;
+}
+
+static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    size_t half = tensor_bytes(&in[0]) / 2;
+
+    (void)ctx, (void)state;
+    if (half) {
+        memcpy(out[1].data, in[0].data, half);
+        memcpy(out[0].data, (const char *)in[0].data + half, half);
+    }
+    return ST_OK;
+}
+
+static bool infers(const Graph *g, const Node *n)
+{
+    (void)g;
+    return !node_int(n, "training_mode");
+}
+
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+
+DEFINE_KERNEL(ref_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
+DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, .rank = 1, COMMON, .run = run_train);
+DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
+DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge, .release = free);
+DEFINE_KERNEL(ref_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
+DEFINE_KERNEL(ref_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .run = run_grad_stats);
+DEFINE_KERNEL(ref_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .run = run_grad_input);
+DEFINE_KERNEL(ref_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_F32_F64, .run = run_grad_params);
