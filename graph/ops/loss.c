@@ -1,0 +1,317 @@
+/* Losses.  Each sums over its samples into a numerator and a denominator (0-d each): under a split batch both are partial
+ * sums, so that the mean of the whole batch, numerator / denominator, is exact for parts of any size.
+ *
+ * ONNX's two losses are lowered into LogSoftmax, NllSum or NllPerSample, and Div. */
+#include <string.h>
+
+#include "graph/grad.h"
+#include "graph/place.h"
+
+#define NO_INDEX INT64_MIN          /* ignore_index: nothing is ignored */
+
+/* ---- scores [N, C, d...] against class numbers [N, d...] ---- */
+
+static Status check_target(const Graph *g, const Node *n, const Shape *x, const Value *target)
+{
+    Shape t = { .rank = x->rank - 1 };
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    for (int i = 0; i < t.rank; i++)
+        t.dim[i] = x->dim[i ? i + 1 : 0];
+    if (x->rank < 2 || !shape_eq(&t, &target->shape))
+        return FAIL(E_SHAPE, "%s: target of shape %s for scores of shape %s", node_text(g, n), shape_text(&target->shape, a), shape_text(x, b));
+    if (target->dtype != DT_INT64 && target->dtype != DT_INT32)
+        return FAIL(E_SHAPE, "%s: target is %s, expected int32 or int64", node_text(g, n), dtype_name(target->dtype));
+    return ST_OK;
+}
+
+static Status check_weights(const Graph *g, const Node *n, int i, DType t, int64_t classes)
+{
+    if (!has_in(n, i))
+        return ST_OK;
+    if (in_value(g, n, i)->dtype != t || in_value(g, n, i)->shape.rank != 1 || in_value(g, n, i)->shape.dim[0] != classes)
+        return FAIL(E_SHAPE, "%s: weights must be a vector of %lld %s", node_text(g, n), (long long)classes, dtype_name(t));
+    return ST_OK;
+}
+
+static Status check_nll(const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+
+    TRY(check_target(g, n, &x->shape, in_value(g, n, 1)));
+    return check_weights(g, n, 2, x->dtype, x->shape.dim[1]);
+}
+
+static Status infer_nll_sum(Graph *g, Node *n)
+{
+    Shape scalar = shape_scalar();
+
+    TRY(check_nll(g, n));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &scalar);
+    set_out(g, n, 1, in_value(g, n, 0)->dtype, &scalar);
+    return ST_OK;
+}
+
+static Status infer_nll_per_sample(Graph *g, Node *n)
+{
+    TRY(check_nll(g, n));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &in_value(g, n, 1)->shape);
+    return ST_OK;
+}
+
+/* d numerator / d logp; the denominator does not depend on logp. */
+static Status grad_nll(Grad *gr)
+{
+    Graph *g = gr->g;
+    const Node *n = gr->node;
+    const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")), FLOAT("label_smoothing", node_float(n, "label_smoothing")));
+
+    if (grad_wanted(gr, 2))
+        return FAIL(E_UNSUPPORTED, "%s: no gradient by the class weights", node_text(g, n));
+    if (!has_value(grad_dout(gr, 0)))
+        return ST_OK;
+    grad_set(gr, 0, EMIT(g, NllGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape), grad_in(gr, 2)));
+    return g->status;
+}
+
+static int target_axis(int a) { return a ? a - 1 : 0; }
+static int scores_axis(int a) { return a ? a + 1 : 0; }
+
+/* Scores and target split alike; `*axis` of the scores, -1: not split.  Scores split along the classes are gathered. */
+static void align_target(Placement *p, int *axis)
+{
+    Place x = p->in[0];
+
+    *axis = -1;
+    if (x.kind == PL_S && x.axis == 1)
+        place_mixes(p, "the classes are split");
+    else if (x.kind == PL_S)
+        *axis = x.axis;
+    if (*axis < 0 && p->in[1].kind == PL_S)
+        *axis = scores_axis(p->in[1].axis);
+    for (int i = 2; i < p->node->n_in; i++)
+        p->in[i] = PLACE_B;
+    if (*axis < 0 && place_any(p, PL_L))
+        return;
+    p->in[0] = *axis < 0 ? PLACE_B : PLACE_S(*axis);
+    p->in[1] = *axis < 0 ? PLACE_B : PLACE_S(target_axis(*axis));
+}
+
+static Status place_counted(Placement *p)
+{
+    int axis;
+
+    align_target(p, &axis);
+    place_set_all(p, axis >= 0 ? PLACE_P : place_any(p, PL_L) ? PLACE_L : PLACE_B);
+    return ST_OK;
+}
+
+static Status place_nll_per_sample(Placement *p)
+{
+    int axis;
+
+    align_target(p, &axis);
+    place_set_all(p, axis >= 0 ? p->in[1] : place_any(p, PL_L) ? PLACE_L : PLACE_B);
+    return ST_OK;
+}
+
+static const AttrDecl nll_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, false, NULL },
+    { "label_smoothing", A_FLOAT, 0, 0, false, NULL }, { 0 } };
+
+DEFINE_OP(NllSum, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+    .attrs = nll_attrs, .infer = infer_nll_sum, .grad = grad_nll, .place = place_counted,
+    .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; inputs logp, target, w");
+
+DEFINE_OP(NllPerSample, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+    .attrs = nll_attrs, .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
+    .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
+
+/* ---- NllGrad ---- */
+
+static Status infer_nll_grad(Graph *g, Node *n)
+{
+    const Value *dy = in_value(g, n, 0), *target = in_value(g, n, 1);
+    Shape x = { 0 };
+
+    TRY(value_const_ints(g, n->in[2], x.dim, MAX_RANK, &x.rank));
+    TRY(shape_check(&x, dtype_size(dy->dtype)));
+    TRY(check_target(g, n, &x, target));
+    TRY(check_weights(g, n, 3, dy->dtype, x.dim[1]));
+    if (dy->shape.rank && !shape_eq(&dy->shape, &target->shape))
+        return FAIL(E_SHAPE, "%s: the gradient is neither a scalar nor one number a sample", node_text(g, n));
+    set_out(g, n, 0, dy->dtype, &x);
+    return ST_OK;
+}
+
+/* Linear in dy, which is one number for all or one a sample. */
+static Status place_nll_grad(Placement *p)
+{
+    bool scalar = in_value(p->g, p->node, 0)->shape.rank == 0;
+    Place dy = p->in[0], t = p->in[1];
+
+    for (int i = 2; i < p->node->n_in; i++)
+        p->in[i] = PLACE_B;
+    if (t.kind == PL_S || dy.kind == PL_S) {
+        int a = t.kind == PL_S ? t.axis : dy.axis;
+
+        if (dy.kind != PL_L)
+            p->in[0] = scalar ? PLACE_B : PLACE_S(a);
+        p->in[1] = PLACE_S(a);
+        place_set_all(p, PLACE_S(scores_axis(a)));
+        return ST_OK;
+    }
+    place_set_all(p, dy.kind == PL_P ? dy : place_any(p, PL_L) ? PLACE_L : PLACE_B);
+    return ST_OK;
+}
+
+DEFINE_OP(NllGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+    .shape_in = 3, .attrs = nll_attrs, .infer = infer_nll_grad, .place = place_nll_grad,
+    .doc = "dlogp[c] = -dy ((1-e) w[t] [c = t] + e/C w[c]), 0 where ignored; inputs dy, target, shape, w");
+
+/* ---- ONNX's losses ---- */
+
+static Status infer_onnx(Graph *g, Node *n)
+{
+    const char *reduction = node_string(n, "reduction");
+    Shape scalar = shape_scalar();
+
+    TRY(check_nll(g, n));
+    if (strcmp(reduction, "none") && strcmp(reduction, "sum") && strcmp(reduction, "mean"))
+        return FAIL(E_MODEL, "%s: reduction '%s', expected none, sum or mean", node_text(g, n), reduction);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, strcmp(reduction, "none") ? &scalar : &in_value(g, n, 1)->shape);
+    set_out(g, n, 1, in_value(g, n, 0)->dtype, &in_value(g, n, 0)->shape);
+    return ST_OK;
+}
+
+/* The denominator is known from shapes when every sample counts 1: then no collective is needed for it. */
+static Status lower_nll(Graph *g, Node *n, ValueId logp)
+{
+    const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")));
+    ValueId w = has_in(n, 2) ? n->in[2] : NO_VALUE, out[2] = { NO_VALUE, NO_VALUE };
+    const char *reduction = node_string(n, "reduction");
+
+    if (!strcmp(reduction, "none")) {
+        graph_replace(g, n->out[0], EMIT(g, NllPerSample, attrs, logp, n->in[1], w));
+        return g->status;
+    }
+    EMIT_MULTI(g, NllSum, attrs, 2, out, logp, n->in[1], w);
+    if (!has_value(w) && node_int(n, "ignore_index") == NO_INDEX)
+        out[1] = emit_scalar(g, in_value(g, n, 0)->dtype, (double)shape_numel(&in_value(g, n, 1)->shape));
+    graph_replace(g, n->out[0], strcmp(reduction, "mean") ? out[0] : EMIT(g, Div, NULL, out[0], out[1]));
+    return g->status;
+}
+
+static Status lower_negative_log_likelihood(Graph *g, Node *n)
+{
+    return lower_nll(g, n, n->in[0]);
+}
+
+static Status lower_softmax_cross_entropy(Graph *g, Node *n)
+{
+    ValueId logp = EMIT(g, LogSoftmax, ATTRS(INT("axis", 1)), n->in[0]);
+
+    TRY(lower_nll(g, n, logp));
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], logp);
+    return g->status;
+}
+
+static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, false, NULL }, { "reduction", A_STRING, 0, 0, false, "mean" }, { 0 } };
+
+DEFINE_OP(SoftmaxCrossEntropyLoss, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT,
+    .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_softmax_cross_entropy,
+    .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
+
+DEFINE_OP(NegativeLogLikelihoodLoss, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_negative_log_likelihood,
+    .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
+
+/* ---- losses of one element against one element ---- */
+
+static Status infer_element(Graph *g, Node *n, int x)
+{
+    static const char *const kinds[] = { "mse", "l1", "bce", "bce-logits" };
+    const Value *a = in_value(g, n, x), *b = in_value(g, n, x + 1);
+    char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
+
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    if (!shape_eq(&a->shape, &b->shape))
+        return FAIL(E_SHAPE, "%s: target of shape %s for values of shape %s", node_text(g, n), shape_text(&b->shape, tb), shape_text(&a->shape, ta));
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(node_string(n, "kind"), kinds[i]))
+            return ST_OK;
+    return FAIL(E_INVALID, "%s: kind '%s', expected mse, l1, bce or bce-logits", node_text(g, n), node_string(n, "kind"));
+}
+
+static Status infer_element_loss(Graph *g, Node *n)
+{
+    Shape scalar = shape_scalar();
+
+    TRY(infer_element(g, n, 0));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &scalar);
+    return ST_OK;
+}
+
+static Status infer_element_loss_grad(Graph *g, Node *n)
+{
+    TRY(infer_element(g, n, 1));
+    if (in_value(g, n, 0)->shape.rank)
+        return FAIL(E_SHAPE, "%s: the gradient of a sum is a scalar", node_text(g, n));
+    return infer_like(g, n, 1);
+}
+
+static Status grad_element_loss(Grad *gr)
+{
+    for (int by = 0; by < 2; by++)
+        if (grad_wanted(gr, by)) {
+            const Attr *attrs = ATTRS(STRING("kind", node_string(gr->node, "kind")), INT("by", by));
+
+            grad_set(gr, by, EMIT(gr->g, ElementLossGrad, attrs, grad_dout(gr, 0), grad_in(gr, 0), grad_in(gr, 1)));
+        }
+    return gr->g->status;
+}
+
+/* Inputs i and i + 1 split alike; `rest` is what comes out then. */
+static void place_pair(Placement *p, int i, bool sum)
+{
+    int split = p->in[i].kind == PL_S ? i : p->in[i + 1].kind == PL_S ? i + 1 : -1;
+    Place s = split < 0 ? PLACE_B : p->in[split];
+
+    if (split < 0 && place_any(p, PL_L)) {
+        place_set_all(p, PLACE_L);
+        return;
+    }
+    if (split >= 0 && p->in[i + 1].kind == PL_S && !place_eq(p->in[i + 1], s))
+        place_mixes(p, "its inputs are split along different axes");
+    p->in[i] = p->in[i + 1] = s;
+    place_set_all(p, split >= 0 && sum ? PLACE_P : s);
+}
+
+static Status place_element_loss(Placement *p)
+{
+    place_pair(p, 0, true);
+    return ST_OK;
+}
+
+static Status place_element_loss_grad(Placement *p)
+{
+    if (p->in[0].kind == PL_P && p->in[1].kind == PL_B && p->in[2].kind == PL_B) {
+        place_set_all(p, PLACE_P);
+        return ST_OK;
+    }
+    if (p->in[0].kind == PL_P)
+        p->in[0] = PLACE_B;
+    place_pair(p, 1, false);
+    return ST_OK;
+}
+
+DEFINE_OP(ElementLossSum, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+    .attrs = (const AttrDecl[]){ { "kind", A_STRING, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
+    .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy (bce, bce-logits); "
+           "inputs x, target");
+
+DEFINE_OP(ElementLossGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+    .attrs = (const AttrDecl[]){ { "kind", A_STRING, 0, 0, true, NULL }, { "by", A_INT, 0, 0, false, NULL }, { 0 } },
+    .infer = infer_element_loss_grad, .place = place_element_loss_grad,
+    .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");

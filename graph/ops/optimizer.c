@@ -1,0 +1,72 @@
+/* Updates of parameters: the formulas of torch.optim's SGD, Adam and AdamW, and the norm that clipping needs.
+ *
+ * Everything is whole on every replica: gradients are reduced before they come here. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+/* Inputs [from, n_in) but `scalars` look like input 0; outputs too. */
+static Status infer_like_param(Graph *g, Node *n, unsigned scalars)
+{
+    const Value *w = in_value(g, n, 0);
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    for (int i = 1; i < n->n_in; i++) {
+        const Value *v = in_value(g, n, i);
+        Shape want = scalars >> i & 1 ? shape_scalar() : w->shape;
+
+        if (v->dtype == DT_INT64 && (scalars >> i & 1) && i == 5 && v->shape.rank == 0)
+            continue;
+        if (v->dtype != w->dtype || !shape_eq(&v->shape, &want))
+            return FAIL(E_SHAPE, "%s: input %d is %s%s, expected %s%s", node_text(g, n), i, dtype_name(v->dtype), shape_text(&v->shape, a),
+                        dtype_name(w->dtype), shape_text(&want, b));
+    }
+    for (int i = 0; i < n->n_out; i++)
+        set_out(g, n, i, w->dtype, &w->shape);
+    return ST_OK;
+}
+
+static Status infer_sgd(Graph *g, Node *n)
+{
+    if (n->n_out == 2 && !has_in(n, 3))
+        return FAIL(E_SHAPE, "%s: a momentum comes out but none goes in", node_text(g, n));
+    return infer_like_param(g, n, 1u << 2);
+}
+
+static Status infer_adam(Graph *g, Node *n)
+{
+    if (in_value(g, n, 5)->dtype != DT_INT64)
+        return FAIL(E_SHAPE, "%s: the step is %s, expected int64", node_text(g, n), dtype_name(in_value(g, n, 5)->dtype));
+    return infer_like_param(g, n, 1u << 2 | 1u << 5);
+}
+
+DEFINE_OP(SgdUpdate, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 2, .dtypes = DTYPES_F32_F64,
+    .inplace = { 1, 1 << 3 },
+    .attrs = (const AttrDecl[]){ { "momentum", A_FLOAT, 0, 0, false, NULL }, { "nesterov", A_INT, 0, 0, false, NULL },
+        { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { 0 } },
+    .infer = infer_sgd, .grad = grad_none, .place = place_all_b,
+    .doc = "d = g + weight_decay w; m' = momentum m + d; w' = w - lr (nesterov ? d + momentum m' : m'); inputs w, g, lr, m");
+
+DEFINE_OP(AdamUpdate, .domain = "dpexec", .since = 1, .in_min = 6, .in_max = 6, .out_min = 3, .out_max = 3, .dtypes = DTYPES_F32_F64,
+    .inplace = { 1, 1 << 3, 1 << 4 },
+    .attrs = (const AttrDecl[]){ { "beta1", A_FLOAT, 0, 0.9, false, NULL }, { "beta2", A_FLOAT, 0, 0.999, false, NULL },
+        { "eps", A_FLOAT, 0, 1e-8, false, NULL }, { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { "decoupled", A_INT, 0, 0, false, NULL }, { 0 } },
+    .infer = infer_adam, .grad = grad_none, .place = place_all_b,
+    .doc = "m' = b1 m + (1-b1) g; v' = b2 v + (1-b2) g^2; w' = w - lr/(1-b1^t) m' / (sqrt(v')/sqrt(1-b2^t) + eps), t = step + 1; "
+           "weight decay is added to g, or with decoupled scales w by 1 - lr weight_decay first; inputs w, g, lr, m, v, step");
+
+/* ---- clipping ---- */
+
+static Status infer_norm(Graph *g, Node *n)
+{
+    Shape scalar = shape_scalar();
+
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, &scalar);
+    set_out(g, n, 1, in_value(g, n, 0)->dtype, &scalar);
+    return ST_OK;
+}
+
+DEFINE_OP(GlobalNorm, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+    .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, 0, 0, true, NULL }, { 0 } },
+    .infer = infer_norm, .grad = grad_none, .place = place_all_b,
+    .doc = "norm = the square root of the sum of squares over all inputs, in their order; scale = min(1, max_norm / (norm + 1e-6))");

@@ -1,0 +1,234 @@
+/* Losses and the accuracy count, as the formulas say; sums in double. */
+#include <math.h>
+#include <stdio.h>
+
+#include "kernels/ref/move.h"
+
+/* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
+
+typedef struct {
+    int n_in, weights;              /* weights: the input that holds them */
+    int64_t ignore;
+    double smoothing;
+    char what[200];
+} Nll;
+
+static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Nll *p = malloc(sizeof *p);
+    const Attr *smoothing = node_attr(n, "label_smoothing");
+
+    (void)ctx;
+    if (!p)
+        return FAIL_NOMEM();
+    *p = (Nll){ n->n_in, n->op == &op_NllGrad ? 3 : 2, node_int(n, "ignore_index"), smoothing ? smoothing->f : 0, "" };
+    snprintf(p->what, sizeof p->what, "%s", node_text(g, n));
+    *state = p;
+    return ST_OK;
+}
+
+/* The class of sample `i`, or -1 when it is ignored. */
+static Status label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, int64_t classes)
+{
+    int64_t t = ref_index(target, i);
+
+    *out = -1;
+    if (t == p->ignore)
+        return ST_OK;
+    if (t < 0 || t >= classes)
+        return FAIL(E_INVALID, "%s: label %lld of sample %lld is not one of %lld classes", p->what, (long long)t, (long long)i, (long long)classes);
+    *out = t;
+    return ST_OK;
+}
+
+static double weight(const Nll *p, const Tensor *in, int64_t c)
+{
+    return p->weights < p->n_in ? tensor_float(&in[p->weights], c) : 1;
+}
+
+/* -((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])) */
+static double nll(const Nll *p, const Tensor *in, int64_t at, int64_t stride, int64_t classes, int64_t t)
+{
+    double smooth = 0, loss = (1 - p->smoothing) * weight(p, in, t) * tensor_float(&in[0], at + t * stride);
+
+    if (p->smoothing == 0)
+        return -loss;
+    for (int64_t c = 0; c < classes; c++)
+        smooth += weight(p, in, c) * tensor_float(&in[0], at + c * stride);
+    return -(loss + p->smoothing / (double)classes * smooth);
+}
+
+static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    const Shape *x = &in[0].shape;
+    int64_t C = x->dim[1], inner = shape_count(x, 2, x->rank), n = tensor_numel(&in[1]), t;
+    double num = 0, den = 0;
+
+    (void)ctx;
+    for (int64_t i = 0; i < n; i++) {
+        TRY(label(&t, p, &in[1], i, C));
+        if (t < 0)
+            continue;
+        num += nll(p, in, i / inner * C * inner + i % inner, inner, C, t);
+        den += weight(p, in, t);
+    }
+    tensor_set_float(&out[0], 0, num);
+    tensor_set_float(&out[1], 0, den);
+    return ST_OK;
+}
+
+static Status run_nll_per_sample(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    const Shape *x = &in[0].shape;
+    int64_t C = x->dim[1], inner = shape_count(x, 2, x->rank), n = tensor_numel(&in[1]), t;
+
+    (void)ctx;
+    for (int64_t i = 0; i < n; i++) {
+        TRY(label(&t, p, &in[1], i, C));
+        tensor_set_float(&out[0], i, t < 0 ? 0 : nll(p, in, i / inner * C * inner + i % inner, inner, C, t));
+    }
+    return ST_OK;
+}
+
+static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    const Shape *x = &out[0].shape;
+    int64_t C = x->dim[1], inner = shape_count(x, 2, x->rank), n = tensor_numel(&in[1]), t;
+    bool scalar = in[0].shape.rank == 0;
+
+    (void)ctx;
+    for (int64_t i = 0; i < n; i++) {
+        double dy = tensor_float(&in[0], scalar ? 0 : i);
+        int64_t at = i / inner * C * inner + i % inner;
+
+        TRY(label(&t, p, &in[1], i, C));
+        for (int64_t c = 0; c < C; c++) {
+            double d = p->smoothing / (double)C * weight(p, in, c);
+
+            if (c == t)
+                d += (1 - p->smoothing) * weight(p, in, t);
+            tensor_set_float(&out[0], at + c * inner, t < 0 ? 0 : -dy * d);
+        }
+    }
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_sum, .release = free);
+DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_per_sample, .release = free);
+DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_grad, .release = free);
+
+/* ---- accuracy: of equal scores the first counts ---- */
+
+static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    const Shape *x = &in[0].shape;
+    int64_t C = x->dim[1], inner = shape_count(x, 2, x->rank), n = tensor_numel(&in[1]), correct = 0, counted = 0;
+
+    (void)ctx;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i / inner * C * inner + i % inner, best = 0, t = ref_index(&in[1], i);
+
+        for (int64_t c = 1; c < C; c++)
+            if (tensor_float(&in[0], at + c * inner) > tensor_float(&in[0], at + best * inner))
+                best = c;
+        counted += t != p->ignore;
+        correct += t != p->ignore && t == best;
+    }
+    *(int64_t *)out[0].data = correct;
+    *(int64_t *)out[1].data = counted;
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_accuracy, .release = free);
+
+/* ---- one element against one element ---- */
+
+typedef enum { MSE, L1, BCE, BCE_LOGITS } Kind;
+typedef struct { Kind kind; int by; } Element;
+
+static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    static const char *const names[] = { "mse", "l1", "bce", "bce-logits" };
+    Element *p = calloc(1, sizeof *p);
+    const Attr *by = node_attr(n, "by");
+
+    (void)ctx;
+    (void)g;
+    if (!p)
+        return FAIL_NOMEM();
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(node_string(n, "kind"), names[i]))
+            p->kind = (Kind)i;
+    p->by = by ? (int)by->i : 0;
+    *state = p;
+    return ST_OK;
+}
+
+/* The logarithm, at least -100 so that a certain miss costs a finite amount. */
+static double log_clamped(double x) { return fmax(log(x), -100); }
+static double log1p_clamped(double x) { return fmax(log1p(x), -100); }
+
+static double element_loss(Kind kind, double x, double z)
+{
+    switch (kind) {
+    case MSE: return (x - z) * (x - z);
+    case L1: return fabs(x - z);
+    case BCE: return (z - 1) * log1p_clamped(-x) - z * log_clamped(x);
+    default: return fmax(x, 0) - x * z + log1p(exp(-fabs(x)));
+    }
+}
+
+static double by_x(Kind kind, double x, double z)
+{
+    switch (kind) {
+    case MSE: return 2 * (x - z);
+    case L1: return (x > z) - (x < z);
+    case BCE: return (x - z) / fmax((1 - x) * x, 1e-12);
+    default: return 1 / (1 + exp(-x)) - z;
+    }
+}
+
+static double by_target(Kind kind, double x, double z)
+{
+    switch (kind) {
+    case MSE: return 2 * (z - x);
+    case L1: return (z > x) - (z < x);
+    case BCE: return log1p_clamped(-x) - log_clamped(x);
+    default: return -x;
+    }
+}
+
+static Status run_element_loss(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Element *p = state;
+    int64_t n = tensor_numel(&in[0]);
+    double sum = 0;
+
+    (void)ctx;
+    for (int64_t i = 0; i < n; i++)
+        sum += element_loss(p->kind, tensor_float(&in[0], i), tensor_float(&in[1], i));
+    tensor_set_float(&out[0], 0, sum);
+    return ST_OK;
+}
+
+static Status run_element_loss_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Element *p = state;
+    int64_t n = tensor_numel(&in[1]);
+    double dy = tensor_float(&in[0], 0);
+
+    (void)ctx;
+    for (int64_t i = 0; i < n; i++) {
+        double x = tensor_float(&in[1], i), z = tensor_float(&in[2], i);
+
+        tensor_set_float(&out[0], i, dy * (p->by ? by_target : by_x)(p->kind, x, z));
+    }
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element_loss, .release = free);
+DEFINE_KERNEL(ref_element_loss_grad, .op = &op_ElementLossGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element_loss_grad, .release = free);
