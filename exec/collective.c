@@ -1,0 +1,335 @@
+/* Local collectives: barrier, every device does its share directly in the others' memory, barrier.
+ *
+ * Sums are added element by element in the order of graph/reduce_tree.h, so neither the number of devices nor which of
+ * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written to
+ * all outputs by one thread, which is why outputs may lie over inputs.  Copies are shared out by destination.  What is rare
+ * (ReduceScatter) is done by the first member with the reference kernel. */
+#include "exec/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/device.h"
+#include "graph/reduce_tree.h"
+
+enum { BLOCK = 1024, SHARE_ALIGN = 64 };    /* elements */
+
+struct Collective {
+    Rendezvous *meet;
+    const Node *node;
+    const OpDef *op;
+    int n_member, n_in, n_out;
+    int *rank;                  /* [device] among the members; -1: not one */
+    int *device;                /* [n_out] that holds the output */
+    int axis, n_tensor, n_part, n_copy;
+    int *program;               /* of the sums: reduce_tree_program */
+    void **stack;               /* [member] blocks of partial sums */
+    const Kernel *kernel;       /* what the first member does alone, or NULL */
+    void *state;
+    KernelCtx ctx;
+    atomic_uint arrived, generation;
+};
+
+/* ---- meeting ---- */
+
+void rendezvous_init(Rendezvous *r, bool spin)
+{
+    atomic_init(&r->cancelled, false);
+    atomic_init(&r->sleepers, 0);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->changed, NULL);
+    r->spin = spin;
+}
+
+void rendezvous_destroy(Rendezvous *r)
+{
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+}
+
+static void wake(Rendezvous *r)
+{
+    if (!atomic_load(&r->sleepers))
+        return;
+    pthread_mutex_lock(&r->lock);
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void rendezvous_cancel(Rendezvous *r)
+{
+    atomic_store(&r->cancelled, true);
+    wake(r);
+}
+
+static bool released(const Collective *c, unsigned generation)
+{
+    return atomic_load(&c->generation) != generation || atomic_load(&c->meet->cancelled);
+}
+
+/* Waits until all members are here; false when cancelled. */
+static bool meet(Collective *c)
+{
+    Rendezvous *r = c->meet;
+    unsigned generation = atomic_load(&c->generation);
+
+    if (c->n_member == 1)
+        return true;
+    if ((int)atomic_fetch_add(&c->arrived, 1) + 1 == c->n_member) {
+        atomic_store(&c->arrived, 0);
+        atomic_fetch_add(&c->generation, 1);
+        wake(r);
+        return !atomic_load(&r->cancelled);
+    }
+    for (int i = 0; r->spin && i < SPIN_ROUNDS; i++) {
+        if (released(c, generation))
+            return !atomic_load(&r->cancelled);
+        cpu_relax();
+    }
+    pthread_mutex_lock(&r->lock);
+    atomic_fetch_add(&r->sleepers, 1);
+    while (!released(c, generation))
+        pthread_cond_wait(&r->changed, &r->lock);
+    atomic_fetch_sub(&r->sleepers, 1);
+    pthread_mutex_unlock(&r->lock);
+    return !atomic_load(&r->cancelled);
+}
+
+void collective_reset(Collective *c)
+{
+    atomic_store(&c->arrived, 0);
+}
+
+/* ---- sums ---- */
+
+/* stack[0] = the tree's sum of elements [at, at+len) of the parts. */
+#define SUM_BLOCK(fn, T)                                                                            \
+    static void fn(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len)     \
+    {                                                                                               \
+        T(*stack)[BLOCK] = blocks;                                                                  \
+        int top = 0;                                                                                \
+                                                                                                    \
+        if (c->n_part == 2) {                                                                       \
+            const T *a = (const T *)in[0].data + at, *b = (const T *)in[1].data + at;               \
+                                                                                                    \
+            for (size_t k = 0; k < len; k++)                                                        \
+                stack[0][k] = (T)(a[k] + b[k]);                                                     \
+            return;                                                                                 \
+        }                                                                                           \
+        for (int i = 0; i < 2 * c->n_part - 1; i++) {                                               \
+            if (c->program[i] != TREE_ADD) {                                                        \
+                memcpy(stack[top++], (const T *)in[c->program[i]].data + at, len * sizeof(T));      \
+                continue;                                                                           \
+            }                                                                                       \
+            top--;                                                                                  \
+            for (size_t k = 0; k < len; k++)                                                        \
+                stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);                         \
+        }                                                                                           \
+    }
+SUM_BLOCK(sum_f32, float)
+SUM_BLOCK(sum_f64, double)
+/* Two's complement: unsigned addition gives the signed sum's bits, and never overflows in C's sense. */
+SUM_BLOCK(sum_8, uint8_t)
+SUM_BLOCK(sum_16, uint16_t)
+SUM_BLOCK(sum_32, uint32_t)
+SUM_BLOCK(sum_64, uint64_t)
+
+static void sum_block(const Collective *c, void *stack, const Tensor *in, int64_t at, size_t len)
+{
+    size_t size = dtype_size(in->dtype);
+
+    if (in->dtype == DT_FLOAT32)
+        sum_f32(c, stack, in, at, len);
+    else if (in->dtype == DT_FLOAT64)
+        sum_f64(c, stack, in, at, len);
+    else
+        (size == 1 ? sum_8 : size == 2 ? sum_16 : size == 4 ? sum_32 : sum_64)(c, stack, in, at, len);
+}
+
+static int64_t share_start(int64_t n, int rank, int members)
+{
+    return rank == members ? n : n / members * rank / SHARE_ALIGN * SHARE_ALIGN;
+}
+
+/* This member's elements of one tensor, written to its copies on all devices. */
+static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor *out)
+{
+    int64_t n = tensor_numel(in), end = share_start(n, rank + 1, c->n_member);
+    size_t size = dtype_size(in->dtype);
+
+    for (int64_t at = share_start(n, rank, c->n_member); at < end; at += BLOCK) {
+        size_t len = (size_t)(end - at < BLOCK ? end - at : BLOCK);
+
+        sum_block(c, c->stack[rank], in, at, len);
+        for (int d = 0; d < c->n_copy; d++)
+            memcpy((char *)out[d].data + (size_t)at * size, c->stack[rank], len * size);
+    }
+}
+
+/* ---- copies ---- */
+
+/* Copies the rows of `part` to (gather) or from their place in `whole`, `offset` bytes into each of its rows; returns the
+ * bytes of one row of the part. */
+static size_t copy_rows(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool gather, bool skip)
+{
+    size_t size = dtype_size(whole->dtype), wide, row;
+    int64_t rows = shape_count(&whole->shape, 0, axis);
+
+    wide = (size_t)shape_count(&whole->shape, axis, whole->shape.rank) * size;
+    row = (size_t)shape_count(&part->shape, axis, part->shape.rank) * size;
+    for (int64_t i = 0; !skip && row && i < rows; i++) {
+        char *w = (char *)whole->data + (size_t)i * wide + offset, *p = (char *)part->data + (size_t)i * row;
+
+        memcpy(gather ? w : p, gather ? p : w, row);
+    }
+    return row;
+}
+
+/* The outputs of this device.  An output that is a view of the input is in place already. */
+static void copy_outputs(const Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    size_t offset = 0, part = 0;
+
+    for (int o = 0; o < c->n_out; o++) {
+        bool mine = c->device[o] == device && out[o].data;
+
+        if (c->op == &op_Scatter) {
+            bool view = mine && (char *)out[o].data == (char *)in[0].data + offset;
+
+            offset += copy_rows(&out[o], &in[0], c->axis, offset, false, !mine || view);
+        } else if (mine && c->op == &op_Broadcast) {
+            if (out[o].data != in[0].data)
+                memcpy(out[o].data, in[0].data, tensor_bytes(&in[0]));
+        } else if (mine) {
+            part = 0;
+            for (int i = 0; i < c->n_in; i++)
+                part += copy_rows(&in[i], &out[o], c->axis, part, true, false);
+        }
+    }
+}
+
+/* ---- creation ---- */
+
+static int stack_depth(const int *program, int n_part)
+{
+    int top = 0, most = 1;
+
+    for (int i = 0; i < 2 * n_part - 1; i++) {
+        top += program[i] == TREE_ADD ? -1 : 1;
+        most = top > most ? top : most;
+    }
+    return most;
+}
+
+static Status prepare_sum(Collective *c, const Graph *g)
+{
+    const Node *n = c->node;
+    int count;
+    size_t bytes;
+
+    c->n_tensor = (int)node_int(n, "tensors");
+    c->n_part = n->n_in / c->n_tensor;
+    c->n_copy = n->n_out / c->n_tensor;
+    c->program = calloc((size_t)(2 * c->n_part), sizeof *c->program);
+    c->stack = calloc((size_t)c->n_member, sizeof *c->stack);
+    if (!c->program || !c->stack)
+        return FAIL_NOMEM();
+    TRY(reduce_tree_program(c->program, node_ints(n, "spans", &count), c->n_part));
+    bytes = (size_t)stack_depth(c->program, c->n_part) * BLOCK * dtype_size(in_value(g, n, 0)->dtype);
+    for (int i = 0; i < c->n_member; i++)
+        if (!(c->stack[i] = aligned_alloc(64, bytes)))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status prepare_alone(Collective *c, const Graph *g)
+{
+    c->kernel = kernel_find(kernels_ref, kernels_ref_len, g, c->node);
+    if (!c->kernel)
+        return FAIL(E_UNSUPPORTED, "%s: no kernel", node_text(g, c->node));
+    c->ctx.n_threads = 1;
+    if (c->kernel->prepare)
+        TRY(c->kernel->prepare(&c->state, &c->ctx, g, c->node));
+    if (c->ctx.scratch_bytes && !(c->ctx.scratch = aligned_alloc(64, (c->ctx.scratch_bytes + 63) & ~(size_t)63)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status prepare(Collective *c, const Graph *g)
+{
+    const Node *n = c->node;
+    int count;
+    const int64_t *devices = node_ints(n, "devices", &count);
+
+    if (!(c->device = calloc((size_t)n->n_out, sizeof *c->device)))
+        return FAIL_NOMEM();
+    for (int o = 0; o < n->n_out; o++)
+        c->device[o] = count && devices[o % count] > 0 ? (int)devices[o % count] : 0;
+    if (n->op == &op_AllReduce)
+        return prepare_sum(c, g);
+    if (n->op == &op_Scatter || n->op == &op_AllGather)
+        c->axis = (int)node_int(n, "axis");
+    else if (n->op != &op_Broadcast)
+        return prepare_alone(c, g);
+    return ST_OK;
+}
+
+Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const bool *member, int n_device)
+{
+    Collective *c = calloc(1, sizeof *c);
+    Status st = ST_OK;
+
+    if (!c || !(c->rank = calloc((size_t)n_device, sizeof *c->rank)))
+        TRY_TO(fail, st, FAIL_NOMEM());
+    c->meet = r;
+    c->node = n;
+    c->op = n->op;
+    c->n_in = n->n_in;
+    c->n_out = n->n_out;
+    for (int d = 0; d < n_device; d++)
+        c->rank[d] = member[d] ? c->n_member++ : -1;
+    atomic_init(&c->arrived, 0);
+    atomic_init(&c->generation, 0);
+    TRY_TO(fail, st, prepare(c, g));
+    *out = c;
+    return ST_OK;
+fail:
+    collective_free(c);
+    return st;
+}
+
+void collective_free(Collective *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; c->stack && i < c->n_member; i++)
+        free(c->stack[i]);
+    if (c->kernel && c->kernel->release)
+        c->kernel->release(c->state);
+    free(c->ctx.scratch);
+    free(c->stack);
+    free(c->program);
+    free(c->device);
+    free(c->rank);
+    free(c);
+}
+
+/* ---- running ---- */
+
+Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    Status st = ST_OK;
+
+    if (!meet(c))
+        return E_INTERRUPTED;
+    if (c->kernel)
+        st = c->rank[device] == 0 ? c->kernel->run(&c->ctx, c->state, in, out) : ST_OK;
+    else if (c->op == &op_AllReduce)
+        for (int t = 0; t < c->n_tensor; t++)
+            reduce_share(c, c->rank[device], in + t * c->n_part, out + t * c->n_copy);
+    else
+        copy_outputs(c, device, in, out);
+    if (!st && !meet(c))
+        return E_INTERRUPTED;
+    return st;
+}

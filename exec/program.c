@@ -1,0 +1,322 @@
+/* Compiling: schedule, choose kernels, prepare them, plan the memory, bind the addresses.
+ *
+ * Kernels are prepared on the thread of the device that will run them, because libraries bake the team's size into their
+ * primitives, and before the memory is planned, because they say how much scratch they need: each node's scratch is part of
+ * the plan, alive for that node alone.  Tensors live in the program; when an arena moves they are bound again. */
+#include "exec/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/program_internal.h"
+#include "passes/schedule.h"
+
+/* ---- kernels ---- */
+
+static const Kernel *choose(const Graph *g, const Node *n)
+{
+    const Kernel *k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
+
+    return k ? k : kernel_find(kernels_ref, kernels_ref_len, g, n);
+}
+
+static Status choose_kernels(Program *p)
+{
+    Problems missing = { 0 };
+
+    FOR_NODES(p->graph, n) {
+        Call *c = &p->call[n->index];
+
+        c->node = n;
+        c->device = n->device < 0 ? 0 : n->device;
+        if (n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1))
+            continue;
+        if (!(c->kernel = choose(p->graph, n)))
+            problems_add(&missing, "%s", node_text(p->graph, n));
+    }
+    return problems_fail(&missing, E_UNSUPPORTED, "no kernel computes");
+}
+
+/* A DeviceJob: prepares what its device runs. */
+static Status prepare_device(Device *d, void *arg)
+{
+    DeviceProgram *part = arg;
+    Program *p = part->program;
+    KernelCtx *ctx = device_ctx(d);
+
+    for (uint32_t i = 0; i < p->graph->n_node; i++) {
+        Call *c = &p->call[i];
+        Status st;
+
+        if (!c->kernel || c->device != part->device)
+            continue;
+        ctx->scratch_bytes = 0;
+        st = c->kernel->prepare ? c->kernel->prepare(&c->state, ctx, p->graph, c->node) : ST_OK;
+        if (st) {
+            c->kernel = NULL;
+            return status_prefix(st, "%s", node_text(p->graph, c->node));
+        }
+        c->scratch_bytes = ctx->scratch_bytes;
+    }
+    return ST_OK;
+}
+
+/* Runs the job on all devices, each with its part; returns the first failure. */
+static Status on_devices(Program *p, DeviceJob *job)
+{
+    Status first = ST_OK;
+
+    for (int d = 0; d < p->opt.n_device; d++)
+        device_start(p->device[d], job, &p->part[d]);
+    for (int d = p->opt.n_device; d-- > 0;) {
+        Status st = device_wait(p->device[d]);
+
+        first = st ? st : first;
+    }
+    return first;
+}
+
+/* ---- devices ---- */
+
+static Status check_devices(const Program *p)
+{
+    const Graph *g = p->graph;
+
+    FOR_NODES(g, n) {
+        if (n->op->flags & OPF_COLLECTIVE)
+            continue;
+        for (int i = 0; i < n->n_in; i++) {
+            const Value *v = has_value(n->in[i]) ? value(g, n->in[i]) : NULL;
+            int from = v ? value_device(g, n->in[i]) : 0;
+
+            if (v && v->kind != V_INPUT && v->kind != V_CONST && from != (n->device < 0 ? 0 : n->device))
+                return FAIL(E_INTERNAL, "%s on device %d reads '%s' of device %d", node_text(g, n), n->device, v->name, from);
+        }
+    }
+    return ST_OK;
+}
+
+static bool in_device_memory(MemKind kind) { return kind == MEM_ARENA || kind == MEM_STATE; }
+
+/* The devices that take part in a collective: those whose memory it reads or writes. */
+static Status find_members(Program *p, Call *c)
+{
+    const Node *n = c->node;
+
+    if (!(c->member = ARENA_NEW(p->arena, bool, p->opt.n_device)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_in; i++)
+        if (in_device_memory(p->plan->value[n->in[i].i].kind))
+            c->member[p->plan->value[n->in[i].i].device] = true;
+    for (int o = 0; o < n->n_out; o++)
+        if (in_device_memory(p->plan->value[n->out[o].i].kind))
+            c->member[p->plan->value[n->out[o].i].device] = true;
+    for (int d = 0; d < p->opt.n_device; d++)
+        if (c->member[d])
+            return collective_create(&c->collective, &p->meet, p->graph, n, c->member, p->opt.n_device);
+    return ST_OK;
+}
+
+static Status create_collectives(Program *p)
+{
+    FOR_NODES(p->graph, n)
+        if (n->op->flags & OPF_COLLECTIVE)
+            TRY(find_members(p, &p->call[n->index]));
+    return ST_OK;
+}
+
+static Status list_calls(Program *p, DeviceProgram *part)
+{
+    if (!(part->call = ARENA_NEW(p->arena, Call *, p->graph->n_node)) ||
+        !(part->start = ARENA_NEW(p->arena, uint64_t, p->graph->n_node + 1)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < p->graph->n_node; i++) {
+        Call *c = &p->call[i];
+
+        if (c->collective ? c->member[part->device] : c->kernel && c->device == part->device)
+            part->call[part->n_call++] = c;
+    }
+    return ST_OK;
+}
+
+/* ---- addresses ---- */
+
+void *program_address(const Program *p, const MemRef *ref)
+{
+    char *base = NULL;
+
+    if (ref->kind == MEM_ARENA)
+        base = p->opt.arenas->base[ref->device];
+    else if (ref->kind == MEM_STATE)
+        base = p->state[ref->root.i];
+    else if (ref->kind == MEM_CONST)
+        base = value(p->graph, ref->root)->init->data;
+    return base ? base + ref->offset : NULL;
+}
+
+static void add_binding(Program *p, Tensor *t, const MemRef *ref)
+{
+    if (ref->kind == MEM_INPUT)
+        p->input_binding[p->n_input_binding++] = (Binding){ t, *ref };
+    else if (ref->kind != MEM_NONE)
+        p->binding[p->n_binding++] = (Binding){ t, *ref };
+}
+
+static Tensor *tensors_of(Program *p, int n, const ValueId *v)
+{
+    Tensor *t = ARENA_NEW(p->arena, Tensor, n);
+
+    for (int i = 0; t && i < n; i++) {
+        t[i].shape.rank = -1;
+        if (!has_value(v[i]))
+            continue;
+        t[i] = (Tensor){ value(p->graph, v[i])->dtype, value(p->graph, v[i])->shape, NULL };
+        add_binding(p, &t[i], &p->plan->value[v[i].i]);
+    }
+    return t;
+}
+
+static Status find_states(Program *p)
+{
+    if (!(p->state = ARENA_NEW(p->arena, void *, p->graph->n_value)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < p->graph->n_value; i++)
+        if (p->graph->value[i]->kind == V_STATE)
+            TRY(p->opt.state(p->opt.user, p->graph->value[i], &p->state[i]));
+    return ST_OK;
+}
+
+static Status create_tensors(Program *p)
+{
+    Graph *g = p->graph;
+    size_t n = (size_t)g->n_output;
+
+    FOR_NODES(g, x)
+        n += (size_t)x->n_in + (size_t)x->n_out;
+    p->binding = ARENA_NEW(p->arena, Binding, n);
+    p->input_binding = ARENA_NEW(p->arena, Binding, n);
+    p->input = ARENA_NEW(p->arena, Tensor, g->n_input);
+    p->output = ARENA_NEW(p->arena, NamedTensor, g->n_output);
+    if (!p->binding || !p->input_binding || !p->input || !p->output)
+        return FAIL_NOMEM();
+    FOR_NODES(g, x) {
+        p->call[x->index].in = tensors_of(p, x->n_in, x->in);
+        p->call[x->index].out = tensors_of(p, x->n_out, x->out);
+        if (!p->call[x->index].in || !p->call[x->index].out)
+            return FAIL_NOMEM();
+    }
+    for (int i = 0; i < g->n_output; i++) {
+        const Value *v = value(g, g->output[i].value);
+
+        p->output[i] = (NamedTensor){ g->output[i].name, { v->dtype, v->shape, NULL } };
+        add_binding(p, &p->output[i].tensor, &p->plan->output[i]);
+    }
+    return ST_OK;
+}
+
+static Status create_copies(Program *p, DeviceProgram *part)
+{
+    size_t n = (size_t)p->plan->n_copy;
+
+    part->from = ARENA_NEW(p->arena, void *, n);
+    part->to = ARENA_NEW(p->arena, void *, n);
+    part->bytes = ARENA_NEW(p->arena, size_t, n);
+    return part->from && part->to && part->bytes ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- entry ---- */
+
+static Status plan(Program *p)
+{
+    size_t *scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
+
+    if (!scratch)
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < p->graph->n_node; i++)
+        scratch[i] = p->call[i].scratch_bytes;
+    TRY(plan_memory(&p->plan, p->graph, scratch, p->arena));
+    if (p->plan->n_device > p->opt.n_device)
+        return FAIL(E_INVALID, "the graph uses %d devices, there are %d", p->plan->n_device, p->opt.n_device);
+    for (int d = 0; d < p->plan->n_device; d++)
+        TRY(arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes));
+    return ST_OK;
+}
+
+static Status compile(Program *p)
+{
+    TRY(schedule_graph(p->graph, p->arena));
+    p->call = ARENA_NEW(p->arena, Call, p->graph->n_node);
+    p->part = ARENA_NEW(p->arena, DeviceProgram, p->opt.n_device);
+    p->device = arena_memdup(p->arena, p->opt.device, (size_t)p->opt.n_device * sizeof *p->device);
+    if (!p->call || !p->part || !p->device)
+        return FAIL_NOMEM();
+    for (int d = 0; d < p->opt.n_device; d++)
+        p->part[d] = (DeviceProgram){ .program = p, .device = d };
+    FOR_NODES(p->graph, n)
+        if (n->device >= p->opt.n_device)
+            return FAIL(E_INVALID, "%s is on device %d of %d", node_text(p->graph, n), n->device, p->opt.n_device);
+    TRY(choose_kernels(p));
+    TRY(check_devices(p));
+    TRY(on_devices(p, prepare_device));
+    TRY(plan(p));
+    TRY(find_states(p));
+    TRY(create_collectives(p));
+    TRY(create_tensors(p));
+    for (int d = 0; d < p->opt.n_device; d++) {
+        TRY(list_calls(p, &p->part[d]));
+        TRY(create_copies(p, &p->part[d]));
+    }
+    return ST_OK;
+}
+
+Status program_compile(Program **out, Graph *g, const ProgramOptions *opt)
+{
+    Program *p = calloc(1, sizeof *p);
+    Status st;
+
+    if (!p || !(p->arena = arena_create())) {
+        free(p);
+        graph_free(g);
+        return FAIL_NOMEM();
+    }
+    p->graph = g;
+    p->opt = *opt;
+    rendezvous_init(&p->meet, opt->spin);
+    if ((st = compile(p))) {
+        fail_trace(__FILE__, __LINE__);
+        program_free(p);
+        return st;
+    }
+    *out = p;
+    return ST_OK;
+}
+
+void program_free(Program *p)
+{
+    if (!p)
+        return;
+    for (uint32_t i = 0; p->call && i < p->graph->n_node; i++) {
+        collective_free(p->call[i].collective);
+        if (p->call[i].kernel && p->call[i].kernel->release)
+            p->call[i].kernel->release(p->call[i].state);
+    }
+    rendezvous_destroy(&p->meet);
+    graph_free(p->graph);
+    arena_free(p->arena);
+    free(p);
+}
+
+const NamedTensor *program_outputs(const Program *p, int *n)
+{
+    *n = p->graph->n_output;
+    return p->output;
+}
+
+const Graph *program_graph(const Program *p) { return p->graph; }
+const MemoryPlan *program_plan(const Program *p) { return p->plan; }
+void program_set_trace(Program *p, Trace *t) { p->trace = t; }
+
+const char *program_kernel(const Program *p, uint32_t node)
+{
+    return p->call[node].kernel ? p->call[node].kernel->name : NULL;
+}

@@ -1,0 +1,41 @@
+/* Programs: what the executor runs.  Per device a flat list of prepared kernel calls with fixed addresses. */
+#ifndef DPX_PROGRAM_H
+#define DPX_PROGRAM_H
+
+#include "exec/memory.h"
+#include "exec/safetensors.h"
+#include "passes/plan_memory.h"
+
+typedef struct Program Program;
+typedef struct Trace Trace;     /* exec/trace.h */
+
+typedef struct {
+    Device *const *device;      /* [n_device] open devices; lent, they must outlive the program */
+    int n_device;
+    Arenas *arenas;             /* lent; grown to what the program needs */
+    /* The storage of a state of the graph; lent, fixed while the program lives. */
+    Status (*state)(void *user, const Value *v, void **data);
+    void *user;
+    bool spin;
+} ProgramOptions;
+
+/* Schedules and plans `g`, chooses and prepares a kernel for every node.  Takes the graph, also on failure.  E_UNSUPPORTED
+ * lists all nodes that have no kernel. */
+Status program_compile(Program **out, Graph *g, const ProgramOptions *opt) CHECKED;
+void program_free(Program *p);          /* NULL is legal */
+
+/* One step.  `in`: every input of the graph by name, of its type and shape, in any order; read in place.  On return the
+ * outputs are readable until the next step of any program that shares the arenas.  After a failure in the middle of a step
+ * the state that the graph updates is undefined. */
+Status program_run(Program *p, const NamedTensor *in, int n) CHECKED;
+/* The graph's outputs, in order. */
+const NamedTensor *program_outputs(const Program *p, int *n);
+
+const Graph *program_graph(const Program *p);           /* scheduled */
+const MemoryPlan *program_plan(const Program *p);
+/* The kernel that runs the node at this position of the schedule; NULL for views and collectives. */
+const char *program_kernel(const Program *p, uint32_t node);
+/* Records when every step of the following runs began and ended; NULL: no more. */
+void program_set_trace(Program *p, Trace *t);
+
+#endif

@@ -1,0 +1,55 @@
+/* Shared by program.c (compiling) and run.c (running). */
+#ifndef DPX_PROGRAM_INTERNAL_H
+#define DPX_PROGRAM_INTERNAL_H
+
+#include "exec/collective.h"
+#include "exec/program.h"
+
+/* The prepared call of one node. */
+typedef struct {
+    const Node *node;
+    const Kernel *kernel;       /* NULL: nothing to do (a view) or a collective */
+    void *state;
+    Collective *collective;
+    bool *member;               /* [n_device] of a collective */
+    int device;                 /* that prepares and, unless it is a collective, runs it */
+    Tensor *in, *out;
+    size_t scratch_bytes;
+    void *scratch;
+} Call;
+
+typedef struct { Tensor *tensor; MemRef ref; } Binding;     /* a tensor whose data lies there */
+
+typedef struct {
+    Program *program;
+    int device;
+    Call **call;                /* in order */
+    int n_call;
+    void **from, **to;          /* copies after the last node */
+    size_t *bytes;
+    int n_copy;
+    uint64_t *start;            /* [n_call] of the last step, in nanoseconds, while a trace is on */
+    Status status;
+} DeviceProgram;
+
+struct Program {
+    Graph *graph;
+    Arena *arena;
+    MemoryPlan *plan;
+    ProgramOptions opt;
+    Device **device;
+    Call *call;                 /* [n_node] */
+    DeviceProgram *part;        /* [n_device] */
+    Rendezvous meet;
+    void **state;               /* [n_value] storage of states */
+    Tensor *input;              /* [n_input] this step's */
+    NamedTensor *output;
+    Binding *binding, *input_binding;
+    int n_binding, n_input_binding;
+    unsigned bound;             /* Arenas.generation of the addresses; 0: none yet */
+    Trace *trace;
+};
+
+void *program_address(const Program *p, const MemRef *ref);     /* NULL for MEM_NONE and MEM_INPUT */
+
+#endif

@@ -1,0 +1,145 @@
+/* Running a program: one hand-over to every device's thread, then every device walks its list of calls; they meet only in
+ * collectives.  A failure on one device cancels the meetings, so that none waits for a device that will not come. */
+#include <string.h>
+
+#include "exec/program_internal.h"
+#include "exec/trace.h"
+#include "graph/op.h"
+
+static Status run_call(DeviceProgram *part, KernelCtx *ctx, Call *c)
+{
+    Status st;
+
+    if (c->collective)
+        return collective_run(c->collective, part->device, c->in, c->out);
+    ctx->scratch = c->scratch;
+    st = c->kernel->run(ctx, c->state, c->in, c->out);
+    return st ? status_prefix(st, "%s", node_text(part->program->graph, c->node)) : ST_OK;
+}
+
+static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
+{
+    Trace *trace = part->program->trace;
+
+    for (int i = 0; i < part->n_call; i++) {
+        uint64_t start = trace ? trace_now() : 0;
+        Status st = run_call(part, ctx, part->call[i]);
+
+        if (st)
+            return st;
+        if (trace)
+            trace_add(trace, part->device, part->call[i]->node, start, trace_now());
+    }
+    for (int i = 0; i < part->n_copy; i++)
+        memcpy(part->to[i], part->from[i], part->bytes[i]);
+    return ST_OK;
+}
+
+/* A DeviceJob: one step of its device. */
+static Status run_device(Device *d, void *arg)
+{
+    DeviceProgram *part = arg;
+
+    part->status = run_calls(part, device_ctx(d));
+    if (part->status && part->status != E_INTERRUPTED)
+        rendezvous_cancel(&part->program->meet);
+    return part->status;
+}
+
+/* ---- inputs ---- */
+
+static Status check_input(const Value *v, const Tensor *t)
+{
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+
+    if (t->dtype != v->dtype)
+        return FAIL(E_SHAPE, "input '%s' has type %s, expected %s", v->name, dtype_name(t->dtype), dtype_name(v->dtype));
+    if (!shape_eq(&t->shape, &v->shape))
+        return FAIL(E_SHAPE, "input '%s' has shape %s, expected %s", v->name, shape_text(&t->shape, have),
+                    shape_text(&v->shape, want));
+    if (!t->data && tensor_bytes(t))
+        return FAIL(E_INVALID, "input '%s' has no data", v->name);
+    return ST_OK;
+}
+
+static Status set_inputs(Program *p, const NamedTensor *in, int n)
+{
+    const Graph *g = p->graph;
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        const Tensor *given = NULL;
+
+        for (int k = 0; k < n && !given; k++)
+            given = !strcmp(in[k].name, v->name) ? &in[k].tensor : NULL;
+        if (!given)
+            return FAIL(E_INVALID, "input '%s' is missing", v->name);
+        TRY(check_input(v, given));
+        p->input[i] = *given;
+        p->state[g->input[i].i] = given->data;
+    }
+    for (int i = 0; i < p->n_input_binding; i++) {
+        const MemRef *ref = &p->input_binding[i].ref;
+
+        p->input_binding[i].tensor->data = (char *)p->state[ref->root.i] + ref->offset;
+    }
+    return ST_OK;
+}
+
+/* ---- addresses ---- */
+
+static void bind_copies(Program *p)
+{
+    for (int d = 0; d < p->opt.n_device; d++)
+        p->part[d].n_copy = 0;
+    for (int i = 0; i < p->plan->n_copy; i++) {
+        const MemCopy *c = &p->plan->copy[i];
+        DeviceProgram *part = &p->part[c->to.device];
+
+        part->from[part->n_copy] = c->from.kind == MEM_INPUT ? (char *)p->state[c->from.root.i] + c->from.offset
+                                                             : program_address(p, &c->from);
+        part->to[part->n_copy] = program_address(p, &c->to);
+        part->bytes[part->n_copy++] = c->to.bytes;
+    }
+}
+
+static void bind(Program *p)
+{
+    if (p->bound == p->opt.arenas->generation + 1)
+        return;
+    for (int i = 0; i < p->n_binding; i++)
+        p->binding[i].tensor->data = program_address(p, &p->binding[i].ref);
+    for (uint32_t i = 0; i < p->graph->n_node; i++) {
+        Call *c = &p->call[i];
+        char *base = p->opt.arenas->base[c->device];
+
+        c->scratch = c->scratch_bytes ? base + p->plan->scratch[i] : NULL;
+    }
+    p->bound = p->opt.arenas->generation + 1;
+}
+
+Status program_run(Program *p, const NamedTensor *in, int n)
+{
+    Status st, first = ST_OK;
+    int failed = -1;
+
+    bind(p);
+    TRY(set_inputs(p, in, n));
+    bind_copies(p);
+    atomic_store(&p->meet.cancelled, false);
+    for (uint32_t i = 0; i < p->graph->n_node; i++)
+        if (p->call[i].collective)
+            collective_reset(p->call[i].collective);
+    for (int d = 0; d < p->opt.n_device; d++)
+        device_start(p->device[d], run_device, &p->part[d]);
+    for (int d = 0; d < p->opt.n_device; d++) {
+        st = device_wait(p->device[d]);
+        if (st && (failed < 0 || first == E_INTERRUPTED)) {
+            failed = d;
+            first = st;
+        }
+    }
+    if (first && first != E_INTERRUPTED)
+        return device_wait(p->device[failed]);      /* again: its message, not that of a later one */
+    return first;
+}

@@ -1,0 +1,22 @@
+/* Offsets in one memory region for buffers that live at different times. */
+#ifndef DPX_PACK_H
+#define DPX_PACK_H
+
+#include "graph/base/arena.h"
+#include "graph/base/status.h"
+
+#include <stdint.h>
+
+enum { PACK_ALIGN = 64 };
+
+typedef struct {
+    size_t bytes;               /* rounded up to PACK_ALIGN by pack */
+    uint32_t first, last;       /* alive from first to last, both included */
+    size_t offset;              /* the answer */
+} PackItem;
+
+/* Sets every offset so that no two items that are alive at one time overlap; `total` is the region's size, `bound` the
+ * largest sum of items alive at one time, below which no packing can go. */
+Status pack(PackItem *item, uint32_t n, size_t *total, size_t *bound, Arena *scratch) CHECKED;
+
+#endif
