@@ -148,7 +148,7 @@ void *program_address(const Program *p, const MemRef *ref)
     if (ref->kind == MEM_ARENA)
         base = p->opt.arenas->base[ref->device];
     else if (ref->kind == MEM_STATE)
-        base = p->state[ref->root.i];
+        base = p->storage[ref->root.i];
     else if (ref->kind == MEM_CONST)
         base = value(p->graph, ref->root)->init->data;
     return base ? base + ref->offset : NULL;
@@ -178,11 +178,11 @@ static Tensor *tensors_of(Program *p, int n, const ValueId *v)
 
 static Status find_states(Program *p)
 {
-    if (!(p->state = ARENA_NEW(p->arena, void *, p->graph->n_value)))
+    if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < p->graph->n_value; i++)
-        if (p->graph->value[i]->kind == V_STATE)
-            TRY(p->opt.state(p->opt.user, p->graph->value[i], &p->state[i]));
+        if (p->graph->value[i]->kind == V_STATE && p->plan->occurs[i])
+            TRY(p->opt.state(p->opt.user, p->graph->value[i], &p->storage[i]));
     return ST_OK;
 }
 

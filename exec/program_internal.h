@@ -41,7 +41,7 @@ struct Program {
     Call *call;                 /* [n_node] */
     DeviceProgram *part;        /* [n_device] */
     Rendezvous meet;
-    void **state;               /* [n_value] storage of states */
+    void **storage;             /* [n_value] of states; of inputs, this step's */
     Tensor *input;              /* [n_input] this step's */
     NamedTensor *output;
     Binding *binding, *input_binding;

@@ -76,12 +76,12 @@ static Status set_inputs(Program *p, const NamedTensor *in, int n)
             return FAIL(E_INVALID, "input '%s' is missing", v->name);
         TRY(check_input(v, given));
         p->input[i] = *given;
-        p->state[g->input[i].i] = given->data;
+        p->storage[g->input[i].i] = given->data;
     }
     for (int i = 0; i < p->n_input_binding; i++) {
         const MemRef *ref = &p->input_binding[i].ref;
 
-        p->input_binding[i].tensor->data = (char *)p->state[ref->root.i] + ref->offset;
+        p->input_binding[i].tensor->data = (char *)p->storage[ref->root.i] + ref->offset;
     }
     return ST_OK;
 }
@@ -96,7 +96,7 @@ static void bind_copies(Program *p)
         const MemCopy *c = &p->plan->copy[i];
         DeviceProgram *part = &p->part[c->to.device];
 
-        part->from[part->n_copy] = c->from.kind == MEM_INPUT ? (char *)p->state[c->from.root.i] + c->from.offset
+        part->from[part->n_copy] = c->from.kind == MEM_INPUT ? (char *)p->storage[c->from.root.i] + c->from.offset
                                                              : program_address(p, &c->from);
         part->to[part->n_copy] = program_address(p, &c->to);
         part->bytes[part->n_copy++] = c->to.bytes;

@@ -76,21 +76,29 @@ static void join(Planner *p, ValueId v, uint32_t buffer, size_t at)
         p->buffer[buffer].last = p->last_use[v.i];
 }
 
+/* Also marks the states that occur in the graph. */
 static void find_last_uses(Planner *p)
 {
     const Graph *g = p->g;
 
     FOR_NODES(g, n) {
-        for (int i = 0; i < n->n_in; i++)
+        for (int i = 0; i < n->n_in; i++) {
             p->last_use[n->in[i].i] = n->index;
+            p->plan->occurs[n->in[i].i] = true;
+        }
         for (int i = 0; i < n->n_out; i++)
             p->last_use[n->out[i].i] = n->index;
     }
-    for (int i = 0; i < g->n_output; i++)
+    for (int i = 0; i < g->n_output; i++) {
         p->last_use[g->output[i].value.i] = g->n_node;
-    for (int i = 0; i < g->n_update; i++)
+        p->plan->occurs[g->output[i].value.i] = true;
+    }
+    for (int i = 0; i < g->n_update; i++) {
+        p->plan->occurs[g->update[i].state.i] = p->plan->occurs[g->update[i].next.i] = true;
         if (!value_eq(g->update[i].next, g->update[i].state))
             p->last_use[g->update[i].next.i] = g->n_node;
+    }
+    p->plan->occurs[0] = false;
 }
 
 static void add_roots(Planner *p)
@@ -102,7 +110,7 @@ static void add_roots(Planner *p)
         const Value *v = g->value[i];
         size_t bytes;
 
-        if (v->kind == V_TEMP || !shape_known(&v->shape) || !(bytes = value_bytes(g, (ValueId){ i })))
+        if (v->kind == V_TEMP || !p->plan->occurs[i] || !shape_known(&v->shape) || !(bytes = value_bytes(g, (ValueId){ i })))
             continue;
         join(p, (ValueId){ i }, add_buffer(p, kind[v->kind], (ValueId){ i }, value_device(g, (ValueId){ i }), bytes, 0, 0), 0);
     }
@@ -384,6 +392,7 @@ static Status allocate(Planner *p)
     plan->n_device = count_devices(g);
     plan->device = ARENA_NEW(p->a, MemDevice, plan->n_device);
     plan->value = ARENA_NEW(p->a, MemRef, g->n_value);
+    plan->occurs = ARENA_NEW(p->a, bool, g->n_value);
     plan->output = ARENA_NEW(p->a, MemRef, g->n_output);
     plan->scratch = ARENA_NEW(p->a, size_t, g->n_node);
     plan->copy = ARENA_NEW(p->a, MemCopy, g->n_output + 2 * g->n_update);
@@ -394,8 +403,8 @@ static Status allocate(Planner *p)
     p->last_use = ARENA_NEW(p->a, uint32_t, g->n_value);
     p->update_of = ARENA_NEW(p->a, int, g->n_value);
     p->scratch_buffer = ARENA_NEW(p->a, uint32_t, g->n_node);
-    if (!plan->device || !plan->value || !plan->output || !plan->scratch || !plan->copy || !p->buffer || !p->of || !p->at ||
-        !p->last_use || !p->update_of || !p->scratch_buffer)
+    if (!plan->device || !plan->value || !plan->occurs || !plan->output || !plan->scratch || !plan->copy || !p->buffer || !p->of ||
+        !p->at || !p->last_use || !p->update_of || !p->scratch_buffer)
         return FAIL_NOMEM();
     for (uint32_t v = 0; v < g->n_value; v++)
         p->update_of[v] = -1;

@@ -40,6 +40,7 @@ typedef struct {
     int n_device;
     MemDevice *device;
     MemRef *value;              /* [n_value] */
+    bool *occurs;               /* [n_value] an input, state or constant that the step reads or writes */
     MemRef *output;             /* [n_output]: where the graph's outputs are after the step */
     size_t *scratch;            /* [n_node] offset of the kernel's scratch in the arena of its device */
     MemCopy *copy;              /* done in this order after the last node: what could not be computed in place */

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
     Graph *g;
     uint32_t n;
+    int n_replica;
     uint32_t *first, *edge;     /* the nodes that use an output of node i: edge[first[i]..first[i+1]) */
     int *owner;                 /* [node] group or NO_GROUP */
     int *writer;                /* [value] group that computes a state's next value, or NO_GROUP */
@@ -79,6 +80,9 @@ static int key_turn(uint64_t key) { return (int)(key >> TURN_SHIFT); }        /*
 
 /* ---- what is known before the walk ---- */
 
+/* In a graph of one replica there are no turns to take. */
+static bool belongs_to_replica(const Schedule *s, const Node *n) { return s->n_replica > 1 && n->replica >= 0; }
+
 static const Node *producer(const Graph *g, ValueId v) { return has_value(v) ? value(g, v)->producer : NULL; }
 
 static Status link_consumers(Schedule *s, Arena *a)
@@ -111,7 +115,7 @@ static int common_owner(const Schedule *s, const Node *n, const int *update_of)
 {
     int strong = NO_GROUP, weak = NO_GROUP;
 
-    if (n->replica >= 0 || n->op->flags & OPF_COLLECTIVE)
+    if (belongs_to_replica(s, n) || n->op->flags & OPF_COLLECTIVE)
         return NO_GROUP;
     for (uint32_t e = s->first[n->index]; e < s->first[n->index + 1]; e++) {
         int owner = s->owner[s->edge[e]];
@@ -208,13 +212,11 @@ static void count_missing(Schedule *s)
 static Status find_turns(Schedule *s, Arena *a)
 {
     Graph *g = s->g;
-    int n_replica = 0, n_device = 1, *device, *turn, *count;
+    int n_replica = s->n_replica, n_device = 1, *device, *turn, *count;
     uint32_t *ordinal;
 
-    FOR_NODES(g, n) {
-        n_replica = n->replica >= n_replica ? n->replica + 1 : n_replica;
+    FOR_NODES(g, n)
         n_device = n->device >= n_device ? n->device + 1 : n_device;
-    }
     device = ARENA_NEW(a, int, n_replica);
     turn = ARENA_NEW(a, int, n_replica);
     ordinal = ARENA_NEW(a, uint32_t, n_replica);
@@ -233,7 +235,8 @@ static Status find_turns(Schedule *s, Arena *a)
     if (!(s->turn_left = ARENA_NEW(a, uint32_t, s->n_turn + 2)))
         return FAIL_NOMEM();
     FOR_NODES(g, n) {
-        uint64_t t = n->replica < 0 ? 0 : (uint64_t)turn[n->replica], k = n->replica < 0 ? n->index : ordinal[n->replica]++;
+        bool shared = !belongs_to_replica(s, n);
+        uint64_t t = shared ? 0 : (uint64_t)turn[n->replica], k = shared ? n->index : ordinal[n->replica]++;
 
         s->key[n->index] = t << TURN_SHIFT | k << INDEX_BITS | n->index;
         if (t && !s->lazy[n->index])
@@ -271,7 +274,7 @@ static void append(Schedule *s, Node *n)
 
     s->done[n->index] = true;
     s->order[s->n_order++] = n;
-    if (n->replica >= 0 && !s->lazy[n->index])
+    if (belongs_to_replica(s, n) && !s->lazy[n->index])
         s->turn_left[key_turn(s->key[n->index])]--;
     for (int i = 0; i < n->n_in; i++) {
         int writer = s->writer[n->in[i].i];
@@ -429,6 +432,8 @@ static Status prepare(Schedule *s, Arena *a)
     if (!s->lazy || !s->done || !s->urgent || !s->queued || !s->missing || !s->key || !s->order || !s->stack || !s->ready.key ||
         !s->hot.key || !s->groups.key)
         return FAIL_NOMEM();
+    FOR_NODES(s->g, n)
+        s->n_replica = n->replica >= s->n_replica ? n->replica + 1 : s->n_replica;
     TRY(link_consumers(s, a));
     TRY(find_groups(s, a));
     count_missing(s);

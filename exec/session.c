@@ -1,0 +1,413 @@
+/* Sessions.  Shapes are static in a program, so a batch of another size is another program; all of them share the state
+ * and one arena per device.  What has no static shape is left to the interpreter, for inference only. */
+#include "exec/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "graph/op.h"
+
+/* A compiled step: a program, or a graph for the interpreter. */
+typedef struct Compiled {
+    struct Compiled *next;
+    BuildMode mode;
+    Program *program;
+    Graph *graph;               /* interpreted; else NULL */
+    Arena *arena;               /* interpreted: the last step's values */
+    NamedTensor *output;
+} Compiled;
+
+struct Session {
+    Graph *model;
+    BuildOptions base;
+    int n_device;
+    Device *device[MAX_DEVICES];
+    bool spin;
+    Arenas arenas;
+    States *states;
+    Compiled *compiled;         /* the latest first */
+    InputShape *shape;          /* [model->n_input] given most recently; rank -1: never */
+    Trace *trace;
+};
+
+/* ---- creation ---- */
+
+static void warn(const DeviceList *list, SessionLog *log, void *user)
+{
+    char text[DEVICE_TEXT], line[DEVICE_TEXT + 64];
+
+    if (!log || !device_list_unequal(list, text))
+        return;
+    snprintf(line, sizeof line, "the slowest device sets the pace: %s", text);
+    log(user, true, line);
+}
+
+static Status open_devices(Session *s, const DeviceList *list)
+{
+    int threads = 0;
+
+    for (int i = 0; i < list->n; i++)
+        threads += list->device[i].threads;
+    s->spin = threads <= cpu_cores();
+    for (int i = 0; i < list->n; i++, s->n_device++)
+        TRY(device_open(&s->device[i], &list->device[i], s->spin));
+    s->arenas.n_device = s->n_device;
+    s->arenas.device = s->device;
+    return states_create(&s->states, s->device, s->n_device);
+}
+
+Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices, SessionLog *log,
+                      void *user)
+{
+    Session *s = calloc(1, sizeof *s);
+    Status st;
+
+    if (!s)
+        return FAIL_NOMEM();
+    s->base = *base;
+    TRY_TO(fail, st, graph_clone(&s->model, model));
+    if (!(s->shape = calloc((size_t)model->n_input + 1, sizeof *s->shape)))
+        TRY_TO(fail, st, FAIL_NOMEM());
+    for (int i = 0; i < model->n_input; i++)
+        s->shape[i] = (InputShape){ value(s->model, s->model->input[i])->name, shape_unknown() };
+    TRY_TO(fail, st, open_devices(s, devices));
+    warn(devices, log, user);
+    *out = s;
+    return ST_OK;
+fail:
+    session_free(s);
+    return st;
+}
+
+static void compiled_free(Compiled *c)
+{
+    if (!c)
+        return;
+    program_free(c->program);
+    graph_free(c->graph);
+    arena_free(c->arena);
+    free(c->output);
+    free(c);
+}
+
+void session_free(Session *s)
+{
+    if (!s)
+        return;
+    for (Compiled *c = s->compiled, *next; c; c = next) {
+        next = c->next;
+        compiled_free(c);
+    }
+    states_free(s->states);
+    arenas_close(&s->arenas);
+    for (int i = 0; i < s->n_device; i++)
+        device_close(s->device[i]);
+    graph_free(s->model);
+    free(s->shape);
+    free(s);
+}
+
+/* ---- compiling ---- */
+
+static const Tensor *find_input(const NamedTensor *in, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(in[i].name, name))
+            return &in[i].tensor;
+    return NULL;
+}
+
+static bool all_shapes_known(const Graph *g)
+{
+    FOR_NODES(g, n)
+        for (int o = 0; o < n->n_out; o++)
+            if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+                return false;
+    return true;
+}
+
+/* The shapes of this step's inputs; of those not given, what the options say, else what they were the last time (the
+ * optimizer step after accumulation has no batch). */
+static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int *n)
+{
+    InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.n_input_shape + 1, sizeof *bound);
+
+    *n = 0;
+    for (int i = 0; bound && i < s->model->n_input; i++) {
+        const Tensor *t = find_input(in, n_in, s->shape[i].name);
+
+        if (t)
+            s->shape[i].shape = t->shape;
+        if (s->shape[i].shape.rank >= 0)
+            bound[(*n)++] = s->shape[i];
+    }
+    for (int i = 0; bound && i < s->base.n_input_shape; i++) {
+        bool given = false;
+
+        for (int k = 0; k < *n; k++)
+            given |= !strcmp(bound[k].name, s->base.input_shape[i].name);
+        if (!given)
+            bound[(*n)++] = s->base.input_shape[i];
+    }
+    return bound;
+}
+
+/* The graph after all passes.  With `whole` on one device as one replica. */
+static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool whole)
+{
+    BuildOptions opt = s->base;
+    InputShape *bound = bind_shapes(s, in, n_in, &opt.n_input_shape);
+    Graph *g = NULL;
+    Status st = ST_OK;
+
+    if (!bound)
+        return FAIL_NOMEM();
+    opt.mode = mode;
+    opt.input_shape = bound;
+    opt.batch = n_in ? 0 : opt.batch;
+    opt.devices = whole ? 1 : s->n_device;
+    opt.replicas = whole ? 1 : s->base.replicas ? s->base.replicas : s->n_device;
+    opt.device_of_replica = whole ? NULL : s->base.device_of_replica;
+    TRY_TO(done, st, graph_clone(&g, s->model));
+    if ((st = pipeline_run(g, &opt, interp_node, NULL, NULL)))
+        graph_free(g);
+    else
+        *out = g;
+done:
+    free(bound);
+    return st;
+}
+
+static Status state_storage(void *user, const Value *v, void **data)
+{
+    return states_storage(user, v, data);
+}
+
+static Status compile_program(Session *s, Compiled *c, Graph *g)
+{
+    ProgramOptions opt = { s->device, s->n_device, &s->arenas, state_storage, s->states, s->spin };
+
+    TRY(program_compile(&c->program, g, &opt));
+    program_set_trace(c->program, s->trace);
+    return ST_OK;
+}
+
+static Status report_dynamic(const Graph *g)
+{
+    Problems p = { 0 };
+
+    FOR_NODES(g, n)
+        if (n->op->flags & OPF_DYNAMIC)
+            problems_add(&p, "%s", node_text(g, n));
+    if (!p.n)
+        problems_add(&p, "a shape computed from an input");
+    return problems_fail(&p, E_UNSUPPORTED, "training needs shapes that are known before the step; these depend on data");
+}
+
+static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    TRY(build(&c->graph, s, c->mode, in, n_in, true));
+    c->output = calloc((size_t)c->graph->n_output + 1, sizeof *c->output);
+    if (!c->output)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < c->graph->n_value; i++) {
+        void *data;
+
+        if (c->graph->value[i]->kind == V_STATE)
+            TRY(states_storage(s->states, c->graph->value[i], &data));
+    }
+    return ST_OK;
+}
+
+static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    Graph *g;
+    Status st;
+
+    TRY(build(&g, s, c->mode, in, n_in, false));
+    if (all_shapes_known(g))
+        return compile_program(s, c, g);
+    st = c->mode == BUILD_INFER ? ST_OK : report_dynamic(g);
+    graph_free(g);
+    return st ? st : compile_interpreted(s, c, in, n_in);
+}
+
+static Status compile(Session *s, BuildMode mode, const NamedTensor *in, int n_in, Compiled **out)
+{
+    Compiled *c = calloc(1, sizeof *c);
+    Status st;
+
+    if (!c)
+        return FAIL_NOMEM();
+    c->mode = mode;
+    if ((st = compile_into(s, c, in, n_in))) {
+        compiled_free(c);
+        return st;
+    }
+    c->next = s->compiled;
+    s->compiled = c;
+    *out = c;
+    return ST_OK;
+}
+
+/* ---- finding ---- */
+
+static const Graph *graph_of(const Compiled *c) { return c->program ? program_graph(c->program) : c->graph; }
+
+/* Do the given shapes suit?  Inputs that are not given suit when `partly`. */
+static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
+{
+    const Graph *g = graph_of(c);
+
+    if (c->mode != mode)
+        return false;
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        const Tensor *t = find_input(in, n_in, v->name);
+
+        if (t ? !shape_eq(&t->shape, &v->shape) : !partly)
+            return false;
+    }
+    return true;
+}
+
+/* The program for these inputs, moved to the front. */
+static Status obtain(Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly, Compiled **out)
+{
+    for (Compiled **at = &s->compiled; *at; at = &(*at)->next) {
+        Compiled *c = *at;
+
+        if (!suits(c, mode, in, n_in, partly))
+            continue;
+        *at = c->next;
+        c->next = s->compiled;
+        s->compiled = c;
+        *out = c;
+        return ST_OK;
+    }
+    return compile(s, mode, in, n_in, out);
+}
+
+Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    Compiled *c;
+
+    return obtain(s, mode, in, n_in, true, &c);
+}
+
+/* ---- running ---- */
+
+static Status set_values(Session *s, const Graph *g, const Tensor **values, Tensor *header, const NamedTensor *in, int n_in)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+
+        if (!(values[g->input[i].i] = find_input(in, n_in, v->name)))
+            return FAIL(E_INVALID, "input '%s' is missing", v->name);
+    }
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind != V_STATE)
+            continue;
+        header[i] = (Tensor){ v->dtype, v->shape, NULL };
+        TRY(states_storage(s->states, v, &header[i].data));
+        values[i] = &header[i];
+    }
+    return ST_OK;
+}
+
+static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    const Graph *g = c->graph;
+    const Tensor **values;
+    Tensor *header;
+
+    arena_free(c->arena);
+    if (!(c->arena = arena_create()) || !(values = ARENA_NEW(c->arena, const Tensor *, g->n_value)) ||
+        !(header = ARENA_NEW(c->arena, Tensor, g->n_value)))
+        return FAIL_NOMEM();
+    TRY(set_values(s, g, values, header, in, n_in));
+    TRY(interp_run(c->arena, g, values));
+    for (int i = 0; i < g->n_output; i++)
+        c->output[i] = (NamedTensor){ g->output[i].name, *values[g->output[i].value.i] };
+    return ST_OK;
+}
+
+Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out)
+{
+    Compiled *c;
+
+    TRY(obtain(s, mode, in, n_in, false, &c));
+    if (c->program) {
+        TRY(program_run(c->program, in, n_in));
+        *out = program_outputs(c->program, n_out);
+        return ST_OK;
+    }
+    TRY(interpret(s, c, in, n_in));
+    *out = c->output;
+    *n_out = c->graph->n_output;
+    return ST_OK;
+}
+
+/* ---- reading ---- */
+
+const Program *session_program(const Session *s, BuildMode mode)
+{
+    for (const Compiled *c = s->compiled; c; c = c->next)
+        if (c->mode == mode)
+            return c->program;
+    return NULL;
+}
+
+States *session_states(Session *s) { return s->states; }
+
+void session_set_trace(Session *s, Trace *t)
+{
+    s->trace = t;
+    for (Compiled *c = s->compiled; c; c = c->next)
+        if (c->program)
+            program_set_trace(c->program, t);
+}
+
+/* The state's present value in the type that the model gave it. */
+static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype)
+{
+    Tensor *now = tensor_create(a, st->dtype, &st->shape), *t = now;
+
+    if (!now)
+        return FAIL_NOMEM();
+    TRY(states_get(states, st->name, now));
+    if (dtype != st->dtype) {
+        if (!(t = tensor_create(a, dtype, &st->shape)))
+            return FAIL_NOMEM();
+        for (int64_t i = 0; i < tensor_numel(t); i++)
+            tensor_set_float(t, i, tensor_float(now, i));
+    }
+    *out = t;
+    return ST_OK;
+}
+
+Status session_model(Session *s, Graph **out)
+{
+    Graph *g;
+    Status st = ST_OK;
+
+    TRY(graph_clone(&g, s->model));
+    for (uint32_t i = 1; i < g->n_value && !st; i++) {
+        Value *v = g->value[i];
+        const State *state = v->init && dtype_is_float(v->dtype) ? states_find(s->states, v->name) : NULL;
+        Tensor *t;
+
+        if (!state || !shape_eq(&state->shape, &v->shape))
+            continue;
+        if (!(st = present_value(&t, g->arena, s->states, state, v->dtype)))
+            v->init = t;
+    }
+    if (st)
+        graph_free(g);
+    else
+        *out = g;
+    return st;
+}

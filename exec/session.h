@@ -1,0 +1,32 @@
+/* A session: a model on its devices, with its state, and a program for every mode and set of input shapes it has met. */
+#ifndef DPX_SESSION_H
+#define DPX_SESSION_H
+
+#include "exec/program.h"
+#include "exec/state.h"
+#include "passes/pass.h"
+
+typedef struct Session Session;
+typedef void SessionLog(void *user, bool warning, const char *line);
+
+/* `model` is the logical graph as imported, copied.  What `base` points to is lent for the life of the session; its mode,
+ * devices and input shapes are set for each program.  `log` receives warnings about the devices; may be NULL. */
+Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices, SessionLog *log,
+                      void *user) CHECKED;
+void session_free(Session *s);          /* NULL is legal */
+
+/* One step of the graph built for `mode` and the shapes of `in`, which are read in place; inputs that it does not have are
+ * passed over.  The outputs are readable until the next step.  A first step of new shapes compiles. */
+Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out) CHECKED;
+/* Compiles without running, so that errors, state and plan are there before the first step.  Only shapes are read; inputs
+ * that passes add (the target, the learning rate) may be missing. */
+Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
+const Program *session_program(const Session *s, BuildMode mode);      /* the last one of this mode; NULL: none, or interpreted */
+
+States *session_states(Session *s);
+/* The model as imported, with the present values of its parameters and statistics, for export. */
+Status session_model(Session *s, Graph **out) CHECKED;
+/* Times the following steps; NULL: no more. */
+void session_set_trace(Session *s, Trace *t);
+
+#endif

@@ -1,0 +1,195 @@
+#include "exec/state.h"
+
+#include <string.h>
+
+enum { CHUNK = 1 << 20, ALIGN = 64 };
+
+typedef struct { char *base; size_t bytes, used; } Chunk;
+
+struct States {
+    Arena *arena;
+    Device *const *device;
+    int n_device;
+    State **state;
+    size_t n, cap;
+    Chunk *chunk;
+    size_t n_chunk, cap_chunk;
+    size_t *open;               /* [n_device] the chunk being filled, from 1; 0: none */
+};
+
+Status states_create(States **out, Device *const *device, int n_device)
+{
+    Arena *a = arena_create();
+    States *s = a ? ARENA_NEW(a, States, 1) : NULL;
+
+    if (!s || !(s->open = ARENA_NEW(a, size_t, n_device))) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    s->arena = a;
+    s->device = device;
+    s->n_device = n_device;
+    *out = s;
+    return ST_OK;
+}
+
+void states_free(States *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n_chunk; i++)
+        memory_close(s->chunk[i].base, s->chunk[i].bytes);
+    arena_free(s->arena);
+}
+
+static Status allocate(States *s, int device, size_t bytes, void **data)
+{
+    Chunk *c = s->open[device] ? &s->chunk[s->open[device] - 1] : NULL, *grown;
+
+    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (!c || c->bytes - c->used < bytes) {
+        void *base;
+
+        if (!(grown = arena_grow(s->arena, s->chunk, sizeof *c, s->n_chunk, &s->cap_chunk)))
+            return FAIL_NOMEM();
+        s->chunk = grown;
+        TRY(memory_open(&base, s->device[device], bytes > CHUNK ? bytes : CHUNK));
+        s->chunk[s->n_chunk++] = (Chunk){ base, bytes > CHUNK ? bytes : CHUNK, 0 };
+        c = &s->chunk[s->n_chunk - 1];
+        if (bytes < CHUNK)
+            s->open[device] = s->n_chunk;
+    }
+    *data = c->base + c->used;
+    c->used += bytes;
+    return ST_OK;
+}
+
+static State *find(const States *s, const char *name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->state[i]->name, name))
+            return s->state[i];
+    return NULL;
+}
+
+static size_t bytes_of(const State *st)
+{
+    return tensor_bytes(&(Tensor){ st->dtype, st->shape, NULL });
+}
+
+static Status check_fits(const State *st, DType dtype, const Shape *shape)
+{
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+
+    if (st->dtype != dtype || !shape_eq(&st->shape, shape))
+        return FAIL(E_SHAPE, "state '%s' is %s%s, found %s%s", st->name, dtype_name(st->dtype), shape_text(&st->shape, want),
+                    dtype_name(dtype), shape_text(shape, have));
+    return ST_OK;
+}
+
+static Status add_state(States *s, const Value *v, State **out)
+{
+    State *st = ARENA_NEW(s->arena, State, 1), **grown;
+
+    if (!st || !(grown = arena_grow(s->arena, s->state, sizeof *grown, s->n, &s->cap)))
+        return FAIL_NOMEM();
+    s->state = grown;
+    *st = (State){ .name = arena_strdup(s->arena, value_logical_name(v)), .dtype = v->dtype, .shape = v->shape,
+                   .trainable = v->trainable, .transient = v->transient, .partial = v->partial };
+    if (!st->name)
+        return FAIL_NOMEM();
+    s->state[s->n++] = st;
+    *out = st;
+    return ST_OK;
+}
+
+static Status add_copy(States *s, State *st, const Value *v, StateCopy **out)
+{
+    StateCopy *grown = arena_grow(s->arena, st->copy, sizeof *grown, (size_t)st->n_copy, &st->cap_copy), *c;
+    size_t bytes = bytes_of(st);
+
+    if (!grown)
+        return FAIL_NOMEM();
+    st->copy = grown;
+    c = &st->copy[st->n_copy];
+    *c = (StateCopy){ v->device < 0 ? 0 : v->device, st->partial ? v->replica : -1, NULL };
+    TRY(allocate(s, c->device, bytes, &c->data));
+    if (bytes && st->n_copy && !st->partial)
+        memcpy(c->data, st->copy[0].data, bytes);
+    else if (bytes && v->init && v->init->data)
+        memcpy(c->data, v->init->data, bytes);
+    st->n_copy++;
+    *out = c;
+    return ST_OK;
+}
+
+Status states_storage(States *s, const Value *v, void **data)
+{
+    State *st = find(s, value_logical_name(v));
+    StateCopy *c = NULL;
+
+    if (!st)
+        TRY(add_state(s, v, &st));
+    TRY(check_fits(st, v->dtype, &v->shape));
+    for (int i = 0; i < st->n_copy && !c; i++)
+        if (st->copy[i].device == (v->device < 0 ? 0 : v->device) && (!st->partial || st->copy[i].replica == v->replica))
+            c = &st->copy[i];
+    if (!c)
+        TRY(add_copy(s, st, v, &c));
+    st->trainable |= v->trainable;
+    *data = c->data;
+    return ST_OK;
+}
+
+int states_count(const States *s) { return (int)s->n; }
+const State *states_at(const States *s, int i) { return s->state[i]; }
+const State *states_find(const States *s, const char *name) { return find(s, name); }
+
+static Status find_fitting(State **out, const States *s, const char *name, const Tensor *t)
+{
+    State *st = find(s, name);
+
+    if (!st)
+        return FAIL(E_INVALID, "there is no state '%s'", name);
+    TRY(check_fits(st, t->dtype, &t->shape));
+    *out = st;
+    return ST_OK;
+}
+
+Status states_get(const States *s, const char *name, const Tensor *t)
+{
+    State *st;
+
+    TRY(find_fitting(&st, s, name, t));
+    if (st->partial && st->n_copy > 1)
+        return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
+    if (bytes_of(st))
+        memcpy(t->data, st->copy[0].data, bytes_of(st));
+    return ST_OK;
+}
+
+Status states_set(States *s, const char *name, const Tensor *t)
+{
+    State *st;
+
+    TRY(find_fitting(&st, s, name, t));
+    for (int i = 0; bytes_of(st) && i < st->n_copy; i++)
+        if (i && st->partial)
+            memset(st->copy[i].data, 0, bytes_of(st));
+        else
+            memcpy(st->copy[i].data, t->data, bytes_of(st));
+    return ST_OK;
+}
+
+Status states_check_mirrors(const States *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const State *st = s->state[i];
+
+        for (int c = 1; c < st->n_copy && !st->partial && bytes_of(st); c++)
+            if (memcmp(st->copy[0].data, st->copy[c].data, bytes_of(st)))
+                return FAIL(E_INTERNAL, "state '%s' differs between %s and %s", st->name, device_name(s->device[st->copy[0].device]),
+                            device_name(s->device[st->copy[c].device]));
+    }
+    return ST_OK;
+}

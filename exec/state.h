@@ -1,0 +1,37 @@
+/* The state of a session: parameters, moments, statistics, counters, each with a copy on every device, by the names they
+ * have in the unpartitioned graph; shared by the programs of all modes and shapes. */
+#ifndef DPX_STATE_H
+#define DPX_STATE_H
+
+#include "exec/memory.h"
+
+typedef struct { int device, replica; void *data; } StateCopy;  /* replica -1: the device's; else of a partial sum */
+
+typedef struct {
+    const char *name;
+    DType dtype;
+    Shape shape;
+    bool trainable, transient;
+    bool partial;               /* the copies are partial sums of replicas, not equal copies */
+    StateCopy *copy;
+    int n_copy;
+    size_t cap_copy;
+} State;
+
+typedef struct States States;
+
+Status states_create(States **out, Device *const *device, int n_device) CHECKED;
+void states_free(States *s);    /* NULL is legal */
+/* The storage of this copy.  A new one begins with the present value on other devices, else with the value's `init`, else
+ * zero.  E_SHAPE when a state of that name has another type or shape. */
+Status states_storage(States *s, const Value *v, void **data) CHECKED;
+int states_count(const States *s);
+const State *states_at(const States *s, int i);
+const State *states_find(const States *s, const char *name);    /* NULL: none */
+/* To or from `t`, of the state's type and shape.  A partial sum is written to one copy, the others become zero. */
+Status states_get(const States *s, const char *name, const Tensor *t) CHECKED;
+Status states_set(States *s, const char *name, const Tensor *t) CHECKED;
+/* E_INTERNAL naming the first state whose copies are not equal to the bit. */
+Status states_check_mirrors(const States *s) CHECKED;
+
+#endif
