@@ -57,6 +57,20 @@ static int selected(const char *name, int argc, char **argv)
     return argc < 2;
 }
 
+static int add_suite(const TestSuite *s, int argc, char **argv)
+{
+    CU_pSuite suite;
+
+    if (!selected(s->name, argc, argv))
+        return 1;
+    if (!(suite = CU_add_suite(s->name, NULL, NULL)))
+        return 0;
+    for (const TestCase *c = s->list ? s->list() : s->cases; c && c->name; c++)
+        if (!CU_add_test(suite, c->name, c->run))
+            return 0;
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     unsigned failed, run;
@@ -65,11 +79,12 @@ int main(int argc, char **argv)
     if (CU_initialize_registry() != CUE_SUCCESS)
         return 1;
     for (int i = 0; test_suites[i]; i++) {
-        CU_pSuite suite = selected(test_suites[i]->name, argc, argv) ? CU_add_suite(test_suites[i]->name, NULL, NULL) : NULL;
-        const TestCase *cases = !suite ? NULL : test_suites[i]->list ? test_suites[i]->list() : test_suites[i]->cases;
+        const TestSuite *found = test_suites[i]->load ? test_suites[i]->load() : NULL;
 
-        for (const TestCase *c = cases; c && c->name; c++)
-            if (!CU_add_test(suite, c->name, c->run))
+        if (!test_suites[i]->load && !add_suite(test_suites[i], argc, argv))
+            return 1;
+        for (; found && found->name; found++)
+            if (!add_suite(found, argc, argv))
                 return 1;
     }
     CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -7,15 +7,21 @@
 #include "graph/base/status.h"
 
 typedef struct { const char *name; void (*run)(void); } TestCase;
-/* `list`, when not NULL, makes the cases at run time; it ends with a nameless one and lives as long as the program. */
-typedef struct { const char *name; const TestCase *cases; const TestCase *(*list)(void); } TestSuite;
+typedef struct TestSuite {
+    const char *name;
+    const TestCase *cases;
+    const TestCase *(*list)(void);              /* makes the cases at run time; a nameless one ends them */
+    const struct TestSuite *(*load)(void);      /* makes several suites at run time; a nameless one ends them */
+} TestSuite;
 
 /* DEFINE_SUITE(arena, { "grows", test_grows }, { "aligns", test_aligns }) in column 0. */
 #define DEFINE_SUITE(ident, ...) \
-    const TestSuite suite_##ident = { #ident, (const TestCase[]){ __VA_ARGS__, { NULL, NULL } }, NULL }
+    const TestSuite suite_##ident = { #ident, (const TestCase[]){ __VA_ARGS__, { NULL, NULL } }, NULL, NULL }
 
 /* DEFINE_SUITE_LIST(conformance, list_tests) in column 0.  A case learns its name from CU_get_current_test()->pName. */
-#define DEFINE_SUITE_LIST(ident, make) const TestSuite suite_##ident = { #ident, NULL, (make) }
+#define DEFINE_SUITE_LIST(ident, make) const TestSuite suite_##ident = { #ident, NULL, (make), NULL }
+/* DEFINE_SUITES_FROM(cases, load_suites) in column 0. */
+#define DEFINE_SUITES_FROM(ident, make) const TestSuite suite_##ident = { #ident, NULL, NULL, (make) }
 
 extern const TestSuite *const test_suites[];    /* generated; ends with NULL */
 

@@ -1,0 +1,345 @@
+/* Graphs to ONNX models.
+ *
+ * Constants and states become initializers under their names, symbolic dimensions of inputs get their names back, outputs
+ * their names even when a pass has put another value in their place (an Identity where one value has two names).  Unless the
+ * export is plain, what ONNX has no place for is kept as metadata: which initializers are state and what updates them,
+ * devices and replicas as doc_strings, so that importing the file gives the graph back. */
+#include "graph/onnx/export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPSET_AT_LEAST = 13 };
+
+/* ---- messages in the arena ---- */
+
+void *export_alloc(Exporter *x, size_t size, size_t n)
+{
+    void *p = x->no_memory ? NULL : arena_array(x->arena, size, n);
+
+    x->no_memory |= !p;
+    return p;
+}
+
+char *export_text(Exporter *x, const char *s)
+{
+    char *copy = x->no_memory ? NULL : arena_strdup(x->arena, s);
+
+    x->no_memory |= !copy;
+    return copy ? copy : "";
+}
+
+void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCMessage *m = export_alloc(x, size, 1);
+
+    if (m)
+        protobuf_c_message_init(type, m);
+    return m;
+}
+
+char *export_place(Exporter *x, int device, int replica)
+{
+    char *text = NULL;
+
+    if ((device >= 0 || replica >= 0) && !(text = arena_printf(x->arena, "device=%d replica=%d", device, replica)))
+        x->no_memory = true;
+    return text;
+}
+
+/* ---- names ---- */
+
+static bool is_initializer(const Exporter *x, uint32_t i)
+{
+    const Value *v = x->g->value[i];
+
+    return (v->kind == V_CONST && x->uses[i]) || (v->kind == V_STATE && (x->uses[i] || !x->opt->plain));
+}
+
+static bool take_name(Exporter *x, const char *name, uint32_t i)
+{
+    ScopeEntry *e = scope_find(&x->names, name);
+
+    if (e)
+        return e->value.i == i;
+    if (!(e = scope_add(&x->names, name))) {
+        x->no_memory = true;
+        return false;
+    }
+    e->value.i = i;
+    return true;
+}
+
+/* Inputs keep their names, outputs give theirs to the value they stand for, the rest keep theirs where they are free. */
+static Status choose_names(Exporter *x)
+{
+    const Graph *g = x->g;
+
+    for (int i = 0; i < g->n_input; i++) {
+        const char *name = value(g, g->input[i])->name;
+
+        x->name[g->input[i].i] = export_text(x, name);
+        take_name(x, x->name[g->input[i].i], g->input[i].i);
+    }
+    for (int i = 0; i < g->n_output; i++) {
+        uint32_t v = g->output[i].value.i;
+        char *name = export_text(x, g->output[i].name);
+        bool free_to_rename = !x->name[v] && (g->value[v]->kind == V_TEMP || !strcmp(g->value[v]->name, name));
+
+        if (!take_name(x, name, free_to_rename ? v : x->name[v] && !strcmp(x->name[v], name) ? v : UINT32_MAX) && !x->no_memory)
+            return FAIL(E_INVALID, "output '%s' has the name of another input or output", name);
+        if (free_to_rename)
+            x->name[v] = name;
+        if (!x->no_memory)
+            scope_find(&x->names, name)->formal = true;
+    }
+    for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++) {
+        if (x->name[i])
+            continue;
+        x->name[i] = export_text(x, g->value[i]->name);
+        for (int k = 1; !take_name(x, x->name[i], i) && !x->no_memory; k++)
+            if (!(x->name[i] = arena_printf(x->arena, "%s_%d", g->value[i]->name, k)))
+                x->no_memory = true;
+    }
+    return x->no_memory ? FAIL_NOMEM() : ST_OK;
+}
+
+/* ---- types ---- */
+
+/* The name of the input dimension that was bound to this size; NULL when none was. */
+static const char *symbol_of(const Graph *g, int64_t size, int axis)
+{
+    const char *found = NULL;
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+
+        for (int k = 0; v->dim_param && k < v->shape.rank; k++)
+            if (v->dim_param[k] && v->shape.dim[k] == size && (!found || k == axis))
+                found = v->dim_param[k];
+    }
+    return found;
+}
+
+/* A size that may stem from a symbolic dimension is not claimed to be fixed: on the axis of the batch it gets the symbol's
+ * name, elsewhere it is left open. */
+static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Value *v, int axis)
+{
+    const char *symbol = v->kind == V_INPUT ? (v->dim_param ? v->dim_param[axis] : NULL) : symbol_of(x->g, v->shape.dim[axis], axis);
+    bool open = v->shape.dim[axis] < 0 || (v->kind != V_INPUT && symbol && axis > 0);
+
+    if (symbol && !(v->kind != V_INPUT && axis > 0)) {
+        d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+        d->dim_param = export_text(x, symbol);
+    } else if (!open) {
+        d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        d->dim_value = v->shape.dim[axis];
+    }
+}
+
+static Onnx__TensorShapeProto *export_shape(Exporter *x, const Value *v)
+{
+    Onnx__TensorShapeProto *s = NEW_MESSAGE(x, Onnx__TensorShapeProto, onnx__tensor_shape_proto);
+
+    if (!s || !(s->dim = export_alloc(x, sizeof *s->dim, (size_t)v->shape.rank)))
+        return NULL;
+    for (int i = 0; i < v->shape.rank; i++) {
+        if (!(s->dim[i] = NEW_MESSAGE(x, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension)))
+            return NULL;
+        set_dim(x, s->dim[i], v, i);
+    }
+    s->n_dim = (size_t)v->shape.rank;
+    return s;
+}
+
+static Onnx__ValueInfoProto *export_info(Exporter *x, uint32_t i, const char *name)
+{
+    const Value *v = x->g->value[i];
+    Onnx__ValueInfoProto *p = NEW_MESSAGE(x, Onnx__ValueInfoProto, onnx__value_info_proto);
+
+    if (!p)
+        return NULL;
+    p->name = export_text(x, name);
+    if (!x->opt->plain && v->kind == V_INPUT)
+        p->doc_string = export_place(x, v->device, v->replica);
+    if (v->dtype == DT_NONE)
+        return p;                       /* a type that is not known yet: left out */
+    if (!(p->type = NEW_MESSAGE(x, Onnx__TypeProto, onnx__type_proto)))
+        return NULL;
+    p->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    if (!(p->type->tensor_type = NEW_MESSAGE(x, Onnx__TypeProto__Tensor, onnx__type_proto__tensor)))
+        return NULL;
+    p->type->tensor_type->has_elem_type = true;
+    p->type->tensor_type->elem_type = (int32_t)v->dtype;
+    if (v->shape.rank >= 0)
+        p->type->tensor_type->shape = export_shape(x, v);
+    return p;
+}
+
+/* ---- the graph ---- */
+
+static void add_identity(Exporter *x, Onnx__GraphProto *gp, uint32_t from, const char *to)
+{
+    Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
+    char **ends = export_alloc(x, sizeof *ends, 2);
+
+    if (!p || !ends)
+        return;
+    ends[0] = x->name[from];
+    ends[1] = export_text(x, to);
+    p->op_type = "Identity";
+    p->name = ends[1];
+    p->n_input = p->n_output = 1;
+    p->input = &ends[0];
+    p->output = &ends[1];
+    gp->node[gp->n_node++] = p;
+}
+
+static void add_nodes(Exporter *x, Onnx__GraphProto *gp)
+{
+    const Graph *g = x->g;
+
+    if (!(gp->node = export_alloc(x, sizeof *gp->node, (size_t)g->n_node + (size_t)g->n_output)))
+        return;
+    FOR_NODES(g, n)
+        gp->node[gp->n_node++] = export_node(x, n);
+    for (int i = 0; i < g->n_output && !x->no_memory; i++)
+        if (strcmp(x->name[g->output[i].value.i], g->output[i].name))
+            add_identity(x, gp, g->output[i].value.i, g->output[i].name);
+}
+
+static Status add_initializers(Exporter *x, Onnx__GraphProto *gp)
+{
+    const Graph *g = x->g;
+
+    if (!(gp->initializer = export_alloc(x, sizeof *gp->initializer, g->n_value)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++) {
+        Onnx__TensorProto *t;
+
+        if (!is_initializer(x, i))
+            continue;
+        if (!g->value[i]->init)
+            return FAIL(E_INTERNAL, "'%s' has no value", g->value[i]->name);
+        if ((t = export_tensor(x, g->value[i]->init, x->name[i])) && !x->opt->plain)
+            t->doc_string = export_place(x, g->value[i]->device, g->value[i]->replica);
+        gp->initializer[gp->n_initializer++] = t;
+    }
+    return x->no_memory ? FAIL_NOMEM() : ST_OK;
+}
+
+static void add_infos(Exporter *x, Onnx__GraphProto *gp)
+{
+    const Graph *g = x->g;
+
+    gp->input = export_alloc(x, sizeof *gp->input, (size_t)g->n_input);
+    gp->output = export_alloc(x, sizeof *gp->output, (size_t)g->n_output);
+    gp->value_info = export_alloc(x, sizeof *gp->value_info, g->n_value);
+    for (int i = 0; i < g->n_input && !x->no_memory; i++)
+        gp->input[gp->n_input++] = export_info(x, g->input[i].i, x->name[g->input[i].i]);
+    for (int i = 0; i < g->n_output && !x->no_memory; i++)
+        gp->output[gp->n_output++] = export_info(x, g->output[i].value.i, g->output[i].name);
+    for (uint32_t i = 1; i < g->n_value && !x->opt->plain && !x->no_memory; i++)
+        if (g->value[i]->kind == V_TEMP && x->uses[i] && shape_known(&g->value[i]->shape) && g->value[i]->dtype != DT_NONE &&
+            !scope_find(&x->names, x->name[i])->formal)
+            gp->value_info[gp->n_value_info++] = export_info(x, i, x->name[i]);
+}
+
+/* ---- the model ---- */
+
+static void add_prop(Exporter *x, Onnx__ModelProto *m, const char *prefix, const char *key, const char *text)
+{
+    Onnx__StringStringEntryProto *p = NEW_MESSAGE(x, Onnx__StringStringEntryProto, onnx__string_string_entry_proto);
+
+    if (!p)
+        return;
+    if (!(p->key = arena_printf(x->arena, "%s%s", prefix, key)))
+        x->no_memory = true;
+    p->value = export_text(x, text);
+    m->metadata_props[m->n_metadata_props++] = p;
+}
+
+static void add_props(Exporter *x, Onnx__ModelProto *m)
+{
+    const Graph *g = x->g;
+    const OnnxModel *old = x->opt->model;
+
+    m->metadata_props = export_alloc(x, sizeof *m->metadata_props, g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0));
+    for (int i = 0; old && i < old->n_prop && !x->no_memory; i++)
+        add_prop(x, m, "", old->prop[i].key, old->prop[i].value);
+    if (x->opt->plain)
+        return;
+    for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++)
+        if (g->value[i]->kind == V_STATE)
+            add_prop(x, m, PROP_STATE, x->name[i], g->value[i]->trainable ? "trainable" : g->value[i]->transient ? "transient" : "plain");
+    for (int i = 0; i < g->n_update && !x->no_memory; i++)
+        add_prop(x, m, PROP_UPDATE, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);
+}
+
+static int64_t ir_version(int64_t opset)
+{
+    static const struct { int8_t opset, ir; } table[] = { { 25, 13 }, { 24, 12 }, { 23, 11 }, { 21, 10 }, { 19, 9 }, { 15, 8 } };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (opset >= table[i].opset)
+            return table[i].ir;
+    return 7;
+}
+
+static Status finish_model(Exporter *x, Onnx__ModelProto *m)
+{
+    const OnnxModel *old = x->opt->model;
+
+    if (old && old->opset > x->opset)
+        x->opset = old->opset;
+    m->opset_import = export_alloc(x, sizeof *m->opset_import, x->n_domain + 1);
+    if (!m->opset_import || !(m->opset_import[0] = NEW_MESSAGE(x, Onnx__OperatorSetIdProto, onnx__operator_set_id_proto)))
+        return FAIL_NOMEM();
+    m->opset_import[0]->domain = "";
+    m->opset_import[0]->has_version = true;
+    m->opset_import[0]->version = x->opset;
+    if (x->n_domain)
+        memcpy(m->opset_import + 1, x->domain, x->n_domain * sizeof *x->domain);
+    m->n_opset_import = x->n_domain + 1;
+    m->has_ir_version = true;
+    m->ir_version = ir_version(x->opset);
+    m->producer_name = "dpexec";
+    m->doc_string = old && old->doc ? export_text(x, old->doc) : NULL;
+    add_props(x, m);
+    return x->no_memory ? FAIL_NOMEM() : ST_OK;
+}
+
+static Status build(Exporter *x, Onnx__ModelProto *m)
+{
+    const Graph *g = x->g;
+
+    TRY(g->status);
+    if (!(x->uses = graph_count_uses(g, x->arena)) || !(x->name = export_alloc(x, sizeof *x->name, g->n_value)))
+        return FAIL_NOMEM();
+    TRY(choose_names(x));
+    if (!(m->graph = NEW_MESSAGE(x, Onnx__GraphProto, onnx__graph_proto)))
+        return FAIL_NOMEM();
+    m->graph->name = export_text(x, *g->name ? g->name : "graph");
+    add_nodes(x, m->graph);
+    TRY(problems_fail(&x->problems, E_UNSUPPORTED, "ONNX does not have these operators"));
+    TRY(add_initializers(x, m->graph));
+    add_infos(x, m->graph);
+    return finish_model(x, m);
+}
+
+Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path)
+{
+    Exporter x = { .g = g, .opt = opt ? opt : &(ExportOptions){ 0 }, .arena = arena_create(), .opset = OPSET_AT_LEAST };
+    Onnx__ModelProto m = ONNX__MODEL_PROTO__INIT;
+    Status st;
+
+    if (!x.arena)
+        return FAIL_NOMEM();
+    x.names.arena = x.arena;
+    TRY_TO(done, st, build(&x, &m));
+    TRY_TO(done, st, message_write(&m.base, x.arena, path));
+done:
+    free(x.problems.text);
+    arena_free(x.arena);
+    return st;
+}

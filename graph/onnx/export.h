@@ -1,0 +1,36 @@
+/* What the files that write ONNX share. */
+#ifndef DPX_ONNX_EXPORT_H
+#define DPX_ONNX_EXPORT_H
+
+#include "graph/onnx/internal.h"
+
+typedef struct {
+    const Graph *g;
+    const ExportOptions *opt;
+    Arena *arena;               /* of the messages */
+    const uint32_t *uses;       /* of each value */
+    char **name;                /* [n_value] what the file calls each value */
+    Scope names;                /* those that are taken */
+    Problems problems;          /* of plain exports: what ONNX does not have */
+    bool no_memory;             /* sticky: the message is not complete */
+    int64_t opset;              /* of the default domain: the newest `since` so far */
+    Onnx__OperatorSetIdProto **domain;      /* the others */
+    size_t n_domain, cap_domain;
+} Exporter;
+
+/* Zeroed memory, or the sticky failure and NULL. */
+void *export_alloc(Exporter *x, size_t size, size_t n);
+char *export_text(Exporter *x, const char *s);
+/* "device=0 replica=1", or NULL when there is nothing to tell. */
+char *export_place(Exporter *x, int device, int replica);
+#define NEW_MESSAGE(x, Type, type) export_message((x), sizeof(Type), &type##__descriptor)
+void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor *type);
+
+/* ---- export_node.c ---- */
+Onnx__NodeProto *export_node(Exporter *x, const Node *n);
+Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name);
+
+/* ---- write.c ---- */
+Status message_write(const ProtobufCMessage *m, Arena *a, const char *path) CHECKED;
+
+#endif

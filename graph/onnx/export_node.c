@@ -1,0 +1,171 @@
+/* Nodes, attributes and tensors as messages.  Data is referred to, not copied: the graph outlives the messages.
+ *
+ * Attributes that have their default are left out, so that what only we know does not leak into ONNX's operators.  Where it
+ * matters (an operator of ours, an ATTR_OURS that is not the default), the node goes to our own domain; the importer finds
+ * ONNX's operators there too. */
+#include "graph/onnx/export.h"
+
+#include <string.h>
+
+#define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
+
+Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
+{
+    Onnx__TensorProto *p = NEW_MESSAGE(x, Onnx__TensorProto, onnx__tensor_proto);
+
+    if (!p)
+        return NULL;
+    p->name = name;
+    p->has_data_type = true;
+    p->data_type = (int32_t)t->dtype;
+    p->n_dims = (size_t)t->shape.rank;
+    if ((p->dims = export_alloc(x, sizeof *p->dims, p->n_dims)))
+        memcpy(p->dims, t->shape.dim, p->n_dims * sizeof *p->dims);
+    p->has_raw_data = true;
+    p->raw_data = (ProtobufCBinaryData){ tensor_bytes(t), t->data };
+    return p;
+}
+
+static bool is_default(const AttrDecl *d, const Attr *a)
+{
+    switch (a->type) {
+    case A_INT: return a->i == d->i;
+    case A_FLOAT: return a->f == d->f || (float)a->f == (float)d->f;
+    case A_STRING: return !a->s || (d->s && !strcmp(a->s, d->s));
+    case A_INTS: case A_FLOATS: case A_STRINGS: return a->n == 0;
+    default: return !a->tensor;
+    }
+}
+
+static const AttrDecl *declared(const OpDef *op, const char *name)
+{
+    for (const AttrDecl *d = op->attrs; d && d->name; d++)
+        if (!strcmp(d->name, name))
+            return d;
+    return NULL;
+}
+
+static bool left_out(const Node *n, const Attr *a)
+{
+    const AttrDecl *d = declared(n->op, a->name);
+
+    return d && d->rule != ATTR_REQUIRED && is_default(d, a);
+}
+
+static ProtobufCBinaryData bytes_of(const char *s)
+{
+    return (ProtobufCBinaryData){ s ? strlen(s) : 0, (uint8_t *)(uintptr_t)s };
+}
+
+static void set_floats(Exporter *x, Onnx__AttributeProto *p, const Attr *a)
+{
+    p->type = KIND(FLOATS);
+    p->n_floats = (size_t)a->n;
+    p->floats = export_alloc(x, sizeof *p->floats, p->n_floats);
+    for (int i = 0; p->floats && i < a->n; i++)
+        p->floats[i] = (float)a->floats[i];
+}
+
+static void set_strings(Exporter *x, Onnx__AttributeProto *p, const Attr *a)
+{
+    p->type = KIND(STRINGS);
+    p->n_strings = (size_t)a->n;
+    p->strings = export_alloc(x, sizeof *p->strings, p->n_strings);
+    for (int i = 0; p->strings && i < a->n; i++)
+        p->strings[i] = bytes_of(a->strings[i]);
+}
+
+static Onnx__AttributeProto *export_attr(Exporter *x, const Attr *a)
+{
+    Onnx__AttributeProto *p = NEW_MESSAGE(x, Onnx__AttributeProto, onnx__attribute_proto);
+
+    if (!p)
+        return NULL;
+    p->name = export_text(x, a->name);
+    p->has_type = true;
+    switch (a->type) {
+    case A_INT: p->type = KIND(INT); p->has_i = true; p->i = a->i; break;
+    case A_FLOAT: p->type = KIND(FLOAT); p->has_f = true; p->f = (float)a->f; break;
+    case A_STRING: p->type = KIND(STRING); p->has_s = true; p->s = bytes_of(a->s); break;
+    case A_INTS: p->type = KIND(INTS); p->n_ints = (size_t)a->n; p->ints = (int64_t *)(uintptr_t)a->ints; break;
+    case A_FLOATS: set_floats(x, p, a); break;
+    case A_STRINGS: set_strings(x, p, a); break;
+    default: p->type = KIND(TENSOR); p->t = export_tensor(x, a->tensor, NULL); break;
+    }
+    return p;
+}
+
+static char **names_of(Exporter *x, int n, const ValueId *v)
+{
+    char **list = export_alloc(x, sizeof *list, (size_t)n);
+
+    for (int i = 0; list && i < n; i++)
+        list[i] = has_value(v[i]) ? x->name[v[i].i] : "";
+    return list;
+}
+
+static bool has_ours(const Node *n)
+{
+    for (int i = 0; i < n->n_attr; i++) {
+        const AttrDecl *d = declared(n->op, n->attr[i].name);
+
+        if (d && d->rule == ATTR_OURS && !left_out(n, &n->attr[i]))
+            return true;
+    }
+    return false;
+}
+
+static void use_domain(Exporter *x, const char *domain, int since)
+{
+    Onnx__OperatorSetIdProto **grown;
+
+    for (size_t i = 0; i < x->n_domain; i++)
+        if (!strcmp(x->domain[i]->domain, domain)) {
+            x->domain[i]->version = x->domain[i]->version < since ? since : x->domain[i]->version;
+            return;
+        }
+    grown = arena_grow(x->arena, x->domain, sizeof *x->domain, x->n_domain, &x->cap_domain);
+    if (!grown || !(grown[x->n_domain] = NEW_MESSAGE(x, Onnx__OperatorSetIdProto, onnx__operator_set_id_proto))) {
+        x->no_memory = true;
+        return;
+    }
+    x->domain = grown;
+    x->domain[x->n_domain]->domain = export_text(x, domain);
+    x->domain[x->n_domain]->has_version = true;
+    x->domain[x->n_domain++]->version = since;
+}
+
+static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
+{
+    const char *domain = has_ours(n) ? "dpexec" : n->op->domain;
+
+    if (!domain) {
+        x->opset = x->opset < n->op->since ? n->op->since : x->opset;
+        return;
+    }
+    if (!strcmp(domain, "dpexec") && x->opt->plain)
+        problems_add(&x->problems, "%s", node_text(x->g, n));
+    p->domain = export_text(x, domain);
+    use_domain(x, domain, strcmp(domain, "dpexec") ? n->op->since : 1);
+}
+
+Onnx__NodeProto *export_node(Exporter *x, const Node *n)
+{
+    Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
+
+    if (!p || !(p->attribute = export_alloc(x, sizeof *p->attribute, (size_t)n->n_attr)))
+        return NULL;
+    p->op_type = export_text(x, n->op->name);
+    p->name = export_text(x, n->name);
+    p->n_input = (size_t)n->n_in;
+    p->input = names_of(x, n->n_in, n->in);
+    p->n_output = (size_t)n->n_out;
+    p->output = names_of(x, n->n_out, n->out);
+    set_domain(x, p, n);
+    for (int i = 0; i < n->n_attr; i++)
+        if (!left_out(n, &n->attr[i]))
+            p->attribute[p->n_attribute++] = export_attr(x, &n->attr[i]);
+    if (!x->opt->plain)
+        p->doc_string = export_place(x, n->device, n->replica);
+    return p;
+}

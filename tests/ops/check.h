@@ -1,0 +1,47 @@
+/* The checks that every case goes through.  Each returns E_INTERNAL with a message when the operator or a kernel is wrong,
+ * and counts what it compared: a case in which nothing was compared has not been tested. */
+#ifndef DPX_TESTS_OPS_CHECK_H
+#define DPX_TESTS_OPS_CHECK_H
+
+#include "exec/backend.h"
+#include "tests/ops/case.h"
+
+typedef struct {
+    const Case *c;
+    Arena *arena;
+    int compared;           /* tensors held against an independent result */
+} Check;
+
+enum { CHECK_OUTPUTS = 16 };
+
+/* One way to evaluate the case: its graph, data of its inputs, and what came out. */
+typedef struct {
+    Graph *g;
+    Tensor *in[CASE_ARGS];
+    int n_out;
+    const Tensor *out[CHECK_OUTPUTS];
+} Eval;
+
+/* Elements agree within `tol` of the largest expected one (at least of 1); integers exactly; NaN with NaN. */
+Status check_equal(const Tensor *found, const Tensor *expected, double tol, const char *what) CHECKED;
+
+/* Runs a graph of the case (lowered or not) by the interpreter: outputs in the graph's order. */
+Status eval_graph(Eval *e, Arena *a) CHECKED;
+/* The case with its reference: by the operator's own kernel, else by lowering it. */
+Status eval_reference(Eval *e, Check *k, DType f) CHECKED;
+/* In place: lower, infer, fold. */
+Status lower_graph(Graph *g) CHECKED;
+void eval_free(Eval *e);
+
+/* `e` evaluated in float32 and float64, by lowering, and against the expected values of the case. */
+Status check_reference(Check *k) CHECKED;
+/* One kernel on the data of `e`, guard bytes around every buffer, in place where OpDef allows it, with 1 and 3 threads. */
+Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol) CHECKED;
+/* All candidates for the node; those of kernels_cpu count as compared. */
+Status check_kernels(Check *k, const Eval *e) CHECKED;
+/* Gradients of a random weighting of the outputs by every float64 input against central differences. */
+Status check_gradient(Check *k, const Eval *e) CHECKED;
+/* Every way to split the inputs, by the placement rule, over 2 and 3 replicas of uneven parts. */
+Status check_case(Check *k) CHECKED;
+
+#endif

@@ -1,0 +1,208 @@
+/* A kernel on its own: every buffer stands between guard bytes, outputs begin as garbage, inputs must come back as they
+ * were, and the result must be the reference's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/ops/check.h"
+
+enum { GUARD = 128, GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xcd, MAX_PORTS = 32 };
+
+/* `bytes` usable bytes, 64-byte aligned, GUARD bytes before and behind. */
+typedef struct { unsigned char *base, *data; size_t bytes; } Guarded;
+
+static Status guarded_create(Guarded *b, Arena *a, size_t bytes)
+{
+    if (!(b->base = arena_alloc(a, bytes + 2 * GUARD + 64)))
+        return FAIL_NOMEM();
+    memset(b->base, GUARD_BYTE, bytes + 2 * GUARD + 64);
+    b->data = b->base + GUARD + (64 - (size_t)(b->base + GUARD) % 64) % 64;
+    b->bytes = bytes;
+    return ST_OK;
+}
+
+static Status guarded_check(const Guarded *b, const char *kernel, const char *what, int i)
+{
+    for (int k = 1; k <= GUARD; k++)
+        if (b->data[-k] != GUARD_BYTE || b->data[b->bytes + (size_t)k - 1] != GUARD_BYTE)
+            return FAIL(E_INTERNAL, "%s writes outside its %s %d (guard byte %d)", kernel, what, i, k);
+    return ST_OK;
+}
+
+typedef struct {
+    const Kernel *kernel;
+    const Graph *g;
+    const Node *n;
+    Arena *arena;
+    Tensor in[MAX_PORTS], out[MAX_PORTS];
+    Guarded in_mem[MAX_PORTS], out_mem[MAX_PORTS], scratch;
+    const Tensor *given[MAX_PORTS];     /* what the inputs hold */
+    int over_out, over_in;              /* output over_out stands in input over_in's memory; -1: none */
+} KernelRun;
+
+static const Tensor *input_data(const Graph *g, const Node *n, const Eval *e, int i)
+{
+    int arg;
+
+    if (!has_in(n, i))
+        return NULL;
+    if (value_const(g, n->in[i]))
+        return value_const(g, n->in[i]);
+    return sscanf(value(g, n->in[i])->name, "x%d", &arg) == 1 ? e->in[arg] : NULL;
+}
+
+static Status place_inputs(KernelRun *r, const Eval *e)
+{
+    for (int i = 0; i < r->n->n_in; i++) {
+        const Tensor *t = input_data(r->g, r->n, e, i);
+
+        r->given[i] = t;
+        r->in[i] = t ? *t : (Tensor){ .shape = shape_unknown() };
+        if (!t)
+            continue;
+        TRY(guarded_create(&r->in_mem[i], r->arena, tensor_bytes(t)));
+        if (tensor_bytes(t))
+            memcpy(r->in_mem[i].data, t->data, tensor_bytes(t));
+        r->in[i].data = r->in_mem[i].data;
+    }
+    return ST_OK;
+}
+
+static Status place_outputs(KernelRun *r)
+{
+    for (int i = 0; i < r->n->n_out; i++) {
+        const Value *v = has_value(r->n->out[i]) ? value(r->g, r->n->out[i]) : NULL;
+
+        r->out[i] = v ? (Tensor){ v->dtype, v->shape, NULL } : (Tensor){ .shape = shape_unknown() };
+        if (!v)
+            continue;
+        if (i == r->over_out) {
+            r->out[i].data = r->in[r->over_in].data;
+            continue;
+        }
+        TRY(guarded_create(&r->out_mem[i], r->arena, tensor_bytes(&r->out[i])));
+        memset(r->out_mem[i].data, GARBAGE_BYTE, r->out_mem[i].bytes);
+        r->out[i].data = r->out_mem[i].data;
+    }
+    return ST_OK;
+}
+
+static Status run_guarded(KernelRun *r, int n_threads)
+{
+    KernelCtx ctx = { .n_threads = n_threads };
+    void *state = NULL;
+    Status st = ST_OK;
+
+    if (r->kernel->prepare)
+        TRY_TO(done, st, r->kernel->prepare(&state, &ctx, r->g, r->n));
+    TRY_TO(done, st, guarded_create(&r->scratch, r->arena, ctx.scratch_bytes));
+    ctx.scratch = r->scratch.data;
+    TRY_TO(done, st, r->kernel->run(&ctx, state, r->in, r->out));
+done:
+    if (r->kernel->release && state)
+        r->kernel->release(state);
+    return st;
+}
+
+static Status check_memory(const KernelRun *r)
+{
+    const char *name = r->kernel->name;
+
+    TRY(guarded_check(&r->scratch, name, "scratch", 0));
+    for (int i = 0; i < r->n->n_in; i++) {
+        if (!r->given[i])
+            continue;
+        TRY(guarded_check(&r->in_mem[i], name, "input", i));
+        if (i != r->over_in && tensor_bytes(&r->in[i]) && memcmp(r->in[i].data, r->given[i]->data, tensor_bytes(&r->in[i])))
+            return FAIL(E_INTERNAL, "%s changes its input %d", name, i);
+    }
+    for (int i = 0; i < r->n->n_out; i++)
+        if (r->out_mem[i].base)
+            TRY(guarded_check(&r->out_mem[i], name, "output", i));
+    return ST_OK;
+}
+
+static Status check_outputs(Check *k, const KernelRun *r, const Eval *e, double tol)
+{
+    for (int i = 0, shown = 0; i < r->n->n_out; i++) {
+        char what[160];
+
+        if (!has_value(r->n->out[i]))
+            continue;
+        snprintf(what, sizeof what, "%s, output %d%s", r->kernel->name, i, i == r->over_out ? " in place" : "");
+        TRY(check_equal(&r->out[i], e->out[shown++], tol, what));
+        if (strncmp(r->kernel->name, "ref_", 4))
+            k->compared++;
+    }
+    return ST_OK;
+}
+
+static Status run_once(Check *k, const Eval *e, const Kernel *kernel, double tol, int n_threads, int over_out, int over_in)
+{
+    KernelRun *r = ARENA_NEW(k->arena, KernelRun, 1);
+
+    if (!r)
+        return FAIL_NOMEM();
+    *r = (KernelRun){ .kernel = kernel, .g = e->g, .n = e->g->node[0], .arena = k->arena, .over_out = over_out, .over_in = over_in };
+    TRY(place_inputs(r, e));
+    TRY(place_outputs(r));
+    TRY(run_guarded(r, n_threads));
+    TRY(check_memory(r));
+    return check_outputs(k, r, e, tol);
+}
+
+static bool may_overlap(const Graph *g, const Node *n, int out, int in)
+{
+    const Value *y, *x;
+
+    if (out >= 4 || !(n->op->inplace[out] >> in & 1) || !has_out(n, out) || !has_in(n, in))
+        return false;
+    y = value(g, n->out[out]);
+    x = value(g, n->in[in]);
+    return x->kind != V_CONST && y->dtype == x->dtype && shape_eq(&y->shape, &x->shape);
+}
+
+Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol)
+{
+    const Node *n = e->g->node[0];
+
+    if (n->n_in > MAX_PORTS || n->n_out > MAX_PORTS)
+        return FAIL(E_INTERNAL, "more than %d inputs or outputs", MAX_PORTS);
+    TRY(run_once(k, e, kernel, tol, 1, -1, -1));
+    TRY(run_once(k, e, kernel, tol, 3, -1, -1));
+    for (int i = 0; i < n->n_out && i < 4; i++)
+        for (int j = 0; j < n->n_in && j < 8; j++)
+            if (may_overlap(e->g, n, i, j))
+                TRY(run_once(k, e, kernel, tol, 1, i, j));
+    return ST_OK;
+}
+
+static bool fits(const Kernel *kernel, const Graph *g, const Node *n)
+{
+    return kernel_find(&kernel, 1, g, n) == kernel;
+}
+
+static bool shapes_known(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) && !shape_known(&value(g, n->out[i])->shape))
+            return false;
+    return true;
+}
+
+Status check_kernels(Check *k, const Eval *e)
+{
+    const Node *n = e->g->n_node ? e->g->node[0] : NULL;
+    double tol;
+
+    if (!n || e->g->n_node != 1 || !shapes_known(e->g, n))
+        return ST_OK;               /* lowered, or executed by the interpreter alone */
+    tol = e->n_out && e->out[0]->dtype == DT_FLOAT64 ? 1e-11 : e->n_out && !dtype_is_float(e->out[0]->dtype) ? 0 : 2e-5;
+    for (int i = 0; i < kernels_ref_len; i++)
+        if (fits(kernels_ref[i], e->g, n))
+            TRY(check_kernel(k, e, kernels_ref[i], tol));
+    for (int i = 0; i < kernels_cpu_len; i++)
+        if (fits(kernels_cpu[i], e->g, n))
+            TRY(check_kernel(k, e, kernels_cpu[i], tol));
+    return ST_OK;
+}
