@@ -12,8 +12,11 @@ FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 class Net:
-    def __init__(self, name, seed):
-        self.name, self.rng = name, np.random.default_rng(seed)
+    """`bn_bias` is the deviation of batch-norm's initial biases: not 0 where deep ReLU networks are compared in float32,
+    since the few first updates of a zero are mostly the rounding noise of activations near the kink."""
+
+    def __init__(self, name, seed, bn_bias=0.0):
+        self.name, self.rng, self.bn_bias = name, np.random.default_rng(seed), bn_bias
         self.nodes, self.inits, self.inputs, self.outputs, self.count = [], [], [], [], {}
 
     # ---- the graph ----
@@ -71,14 +74,15 @@ class Net:
         return self.op("Conv", x, *w, name=name, out=out, kernel_shape=[k, k], strides=[stride] * 2,
                        pads=[k // 2] * 4)
 
-    def bn(self, x, name, c):
-        p = [self.param(f"{name}.{what}", np.full(c, v))
-             for what, v in [("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1)]]
+    def bn(self, x, name, c, gain=1.0):
+        bias = self.bn_bias * self.rng.standard_normal(c) if self.bn_bias else np.zeros(c)
+        start = {"weight": np.full(c, gain), "bias": bias, "running_mean": np.zeros(c), "running_var": np.ones(c)}
+        p = [self.param(f"{name}.{what}", v) for what, v in start.items()]
         return self.op("BatchNormalization", x, *p, name=name, epsilon=1e-5, momentum=0.9)
 
-    def conv_bn(self, x, name, cin, cout, **kw):
-        """Convolution `conv<name>` and batch-norm `bn<name>`."""
-        return self.bn(self.conv(x, f"conv{name}", cin, cout, **kw), f"bn{name}", cout)
+    def conv_bn(self, x, name, cin, cout, gain=1.0, **kw):
+        """Convolution `conv<name>` and batch-norm `bn<name>`, whose weight starts at `gain`."""
+        return self.bn(self.conv(x, f"conv{name}", cin, cout, **kw), f"bn{name}", cout, gain)
 
     def pool(self, x):
         return self.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])

@@ -23,7 +23,7 @@ def mlp(width=64, hidden=(128, 64), classes=10):
 
 
 def fashion_cnn(widths=(16, 32, 64), classes=10):
-    net = Net("fashion_cnn", seed=2)
+    net = Net("fashion_cnn", seed=2, bn_bias=0.1)
     x, n = net.input("image", [1, 28, 28]), 1
     for i, c in enumerate(widths, 1):
         x, n = net.pool(net.relu(net.conv_bn(x, i, n, c))), c
@@ -33,14 +33,15 @@ def fashion_cnn(widths=(16, 32, 64), classes=10):
 
 
 def resnet20(widths=(16, 32, 64), blocks=3, classes=10):
-    """He et al. 2015, section 4.2; the shortcuts that change the shape are 1x1 convolutions."""
-    net = Net("resnet20", seed=3)
+    """He et al. 2015, section 4.2; the shortcuts that change the shape are 1x1 convolutions.  Residual branches start
+    small (their last batch-norm's weight): near zero, as is usual, but with a gradient from the first step."""
+    net = Net("resnet20", seed=3, bn_bias=0.1)
     x, n = net.relu(net.conv_bn(net.input("image", [3, 32, 32]), 1, 3, widths[0])), widths[0]
     for s, c in enumerate(widths, 1):
         for b in range(1, blocks + 1):
             stride = 2 if c != n else 1
             y = net.relu(net.conv_bn(x, f"{s}_{b}a", n, c, stride=stride))
-            y = net.conv_bn(y, f"{s}_{b}b", c, c)
+            y = net.conv_bn(y, f"{s}_{b}b", c, c, gain=0.2)
             shortcut = net.conv_bn(x, f"{s}_{b}s", n, c, k=1, stride=stride) if c != n else x
             x, n = net.relu(net.op("Add", y, shortcut)), c
     x = net.op("Flatten", net.op("GlobalAveragePool", x))
@@ -82,7 +83,7 @@ def transformer(vocab=256, length=64, width=128, heads=4, layers=5):
 
 def unet(widths=(12, 24, 48), classes=2):
     """Convolutions keep their bias in front of batch-norm, as many published U-Nets do: its exact gradient is zero."""
-    net = Net("unet", seed=5)
+    net = Net("unet", seed=5, bn_bias=0.1)
     x, n, skips = net.input("image", [3, 64, 64]), 3, []
 
     def double(x, name, n, c):

@@ -95,6 +95,10 @@ def encoder():
 
 
 def make(build):
-    """The module with its initial weights."""
+    """The module with its initial weights.  Biases of batch-norm start small, not zero (builder.py says why)."""
     torch.manual_seed(len(build.__name__))
-    return build()
+    net = build()
+    for m in net.modules():
+        if isinstance(m, nn.BatchNorm2d) and not m.bias.any():
+            nn.init.normal_(m.bias, 0, 0.1)
+    return net
