@@ -120,8 +120,11 @@ static Status expand_one(Expander *x, const Node *n)
             return fail_or_nomem(x);
     }
     for (int o = 0; o < n->n_out; o++)
-        if (has_value(n->out[o]))
+        if (has_value(n->out[o])) {
             TRY(record_output(x, n, copy, per_replica, o));
+            if (x->t->early[n->out[o].i] && !expand_copies(x, n->out[o], PLACE_B))
+                return fail_or_nomem(x);
+        }
     return ST_OK;
 }
 

@@ -44,7 +44,7 @@ Node *expand_emit(Expander *x, const OpDef *op, const Attr *attrs, int n_in, con
     }
     for (int i = 0; i < n_out; i++)
         names[i] = copy_name(x, v, replica ? replica[i] : -1, device[i]);
-    if (!(n = graph_add_node(x->g, op, NULL, attrs, n_in, in, n_out, names)))
+    if (!(n = graph_add_node(x->g, op, value_logical_name(value(x->g, v)), attrs, n_in, in, n_out, names)))
         return NULL;
     if (!(op->flags & OPF_COLLECTIVE)) {
         n->replica = replica ? replica[0] : -1;

@@ -2,7 +2,12 @@
  * operator's rule.
  *
  * Right because a rule is a statement about one operator: if the inputs are what it asked for (and passes/expand.c makes
- * them so), running the operator on every replica gives outputs of the placement it states.  The rest is induction. */
+ * them so), running the operator on every replica gives outputs of the placement it states.  The rest is induction.
+ *
+ * A partial sum is reduced where it is made, unless that would be too early: it stays partial on a way that leads to an
+ * addition of two partial sums (a weight used twice is reduced once) or to a state that is one.  Otherwise the scaling,
+ * clipping and the update that follow would run once per replica, and a gradient that is read in two ways would be reduced
+ * twice. */
 #include "passes/place.h"
 
 #include "passes/report.h"
@@ -44,7 +49,7 @@ static Status apply(Placement *p, const Placements *t)
     const Node *n = p->node;
 
     for (int i = 0; i < n->n_in; i++)
-        p->in[i] = t->value[n->in[i].i];
+        p->in[i] = t->early[n->in[i].i] ? PLACE_B : t->value[n->in[i].i];
     TRY((n->op->place ? n->op->place : place_all_b)(p));
     for (int i = 0; i < n->n_in; i++) {
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
@@ -59,25 +64,70 @@ static Status apply(Placement *p, const Placements *t)
     return ST_OK;
 }
 
-Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
+static Status place_nodes(Placements *t, const Graph *g, const Partition *part, Arena *a, Report *report)
 {
-    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node) };
-
-    if (!t.value || !t.want)
-        return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
-        t.value[i] = start(g, part, i);
+        t->value[i] = start(g, part, i);
     FOR_NODES(g, n) {
         Placement p = { .g = g, .node = n, .batch = part->batch };
 
-        p.in = t.want[n->index] = ARENA_NEW(a, Place, n->n_in);
+        p.in = t->want[n->index] = ARENA_NEW(a, Place, n->n_in);
         p.out = ARENA_NEW(a, Place, n->n_out);
         if (!p.in || !p.out)
             return FAIL_NOMEM();
-        TRY(apply(&p, &t));
+        TRY(apply(&p, t));
         if (p.mixes)
             TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n), p.mixes));
     }
+    return ST_OK;
+}
+
+static int partial_inputs(const Placements *t, const Node *n)
+{
+    int count = 0;
+
+    for (int i = 0; i < n->n_in; i++)
+        count += has_value(n->in[i]) && t->want[n->index][i].kind == PL_P;
+    return count;
+}
+
+/* Which partial sums are reduced where they are made.  In reverse order, so that what is known of a node's outputs says
+ * whether its inputs are on the way to an addition. */
+static Status decide_early(Placements *t, const Graph *g, Arena *a)
+{
+    bool *leads = ARENA_NEW(a, bool, g->n_value), *read_whole = ARENA_NEW(a, bool, g->n_value);
+
+    if (!leads || !read_whole)
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_update; i++)
+        leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
+    for (uint32_t k = g->n_node; k-- > 0;) {
+        const Node *n = g->node[k];
+        bool merges = n->op && partial_inputs(t, n) > 1, on_way = merges;
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            on_way |= leads[n->out[o].i];
+        for (int i = 0; n->op && i < n->n_in; i++) {
+            bool partial = t->want[n->index][i].kind == PL_P;
+
+            leads[n->in[i].i] |= partial && on_way;
+            read_whole[n->in[i].i] |= !partial;
+        }
+    }
+    for (uint32_t i = 1; i < g->n_value; i++)
+        t->early[i] = t->value[i].kind == PL_P && (read_whole[i] || !leads[i]);
+    return ST_OK;
+}
+
+Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
+{
+    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node), ARENA_NEW(a, bool, g->n_value) };
+
+    if (!t.value || !t.want || !t.early)
+        return FAIL_NOMEM();
+    TRY(place_nodes(&t, g, part, a, NULL));
+    TRY(decide_early(&t, g, a));
+    TRY(place_nodes(&t, g, part, a, report));
     *out = t;
     return ST_OK;
 }

@@ -24,6 +24,7 @@ static inline int64_t part_offset(const Partition *p, int64_t dim, int r) { retu
 typedef struct {
     Place *value;           /* by value id: where it lives as it is produced */
     Place **want;           /* by node index: [n_in] what the node needs its inputs to be */
+    bool *early;            /* by value id: a partial sum that is reduced where it is made: nodes see it as B */
 } Placements;
 
 /* Visits the nodes in order and applies their rules; g must be sorted and its shapes known.  Reports what mixes samples. */
