@@ -1,0 +1,220 @@
+/* Both graphs are run by the interpreter with the reference kernels: what is compared is the meaning of the graphs, not the
+ * speed or the skill of a backend. */
+#include "exec/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "exec/verify_batch.h"
+#include "graph/op.h"
+
+/* ---- comparing ---- */
+
+typedef struct {
+    VerifyRow *row;
+    double *diff;           /* by row: ||a - b|| */
+    int n, cap;
+} Rows;
+
+enum { KIND_GRAD, KIND_STATE, KIND_OUTPUT, N_KIND };
+
+static int kind_of(const VerifyRow *r)
+{
+    return r->is_state ? KIND_STATE : strncmp(r->name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) ? KIND_OUTPUT : KIND_GRAD;
+}
+
+/* Not a number in the same place on both sides is agreement: a loss of no samples is that. */
+static Status distance(double *diff, double *norm, const char *name, const Tensor *a, const Tensor *b)
+{
+    char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
+
+    if (!a || !b)
+        return FAIL(E_INTERNAL, "'%s' was not computed", name);
+    if (a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape))
+        return FAIL(E_INTERNAL, "'%s' is %s, partitioned %s", name, shape_text(&b->shape, tb), shape_text(&a->shape, ta));
+    *diff = *norm = 0;
+    for (int64_t i = 0; i < tensor_numel(a); i++) {
+        double x = tensor_float(a, i), y = tensor_float(b, i);
+
+        if (x == y || (isnan(x) && isnan(y)))
+            continue;
+        *diff += (x - y) * (x - y);
+    }
+    for (int64_t i = 0; i < tensor_numel(b); i++)
+        *norm += isnan(tensor_float(b, i)) ? 0 : tensor_float(b, i) * tensor_float(b, i);
+    *diff = sqrt(*diff);
+    *norm = sqrt(*norm);
+    return ST_OK;
+}
+
+static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state, const Tensor *a, const Tensor *b)
+{
+    VerifyRow *last = rows->n ? &rows->row[rows->n - 1] : NULL;
+    double diff, norm;
+
+    TRY(distance(&diff, &norm, name, a, b));
+    if (last && last->is_state == is_state && !strcmp(last->name, name)) {
+        last->copies++;
+        rows->diff[rows->n - 1] = diff <= rows->diff[rows->n - 1] ? rows->diff[rows->n - 1] : diff;
+        return ST_OK;
+    }
+    if (rows->n == rows->cap)
+        return FAIL(E_INTERNAL, "more tensors than were counted");
+    rows->row[rows->n] = (VerifyRow){ .name = arena_strdup(arena, name), .is_state = is_state, .copies = 1, .norm = norm };
+    rows->diff[rows->n] = diff;
+    return rows->row[rows->n++].name ? ST_OK : FAIL_NOMEM();
+}
+
+static int worse_first(const void *a, const void *b)
+{
+    double x = ((const VerifyRow *)a)->difference, y = ((const VerifyRow *)b)->difference;
+
+    return x != x ? y != y ? 0 : -1 : y != y ? 1 : (x < y) - (x > y);
+}
+
+/* Below this fraction of all tensors together a norm is taken for the rounding of an exact zero. */
+static const double zero_fraction = 1e-11;
+
+static void finish(Verify *out, Rows *rows)
+{
+    double total[N_KIND] = { 0 };
+
+    for (int i = 0; i < rows->n; i++)
+        total[kind_of(&rows->row[i])] += rows->row[i].norm * rows->row[i].norm;
+    for (int i = 0; i < rows->n; i++) {
+        VerifyRow *r = &rows->row[i];
+        double all = sqrt(total[kind_of(r)]), by = r->norm > zero_fraction * all ? r->norm : all;
+
+        r->difference = rows->diff[i] == 0 ? 0 : by > 0 ? rows->diff[i] / by : INFINITY;
+    }
+    qsort(rows->row, (size_t)rows->n, sizeof *rows->row, worse_first);
+    *out = (Verify){ rows->row, rows->n, rows->n ? rows->row[0].difference : 0 };
+}
+
+/* The sum of the copies of a partial state, which is what one replica's state is. */
+static Status sum_copies(Arena *arena, const Graph *many, const Tensor **values, const char *logical, Tensor **out)
+{
+    *out = NULL;
+    for (int i = 0; i < many->n_update; i++) {
+        const Tensor *t = values[many->update[i].next.i];
+
+        if (strcmp(value_logical_name(value(many, many->update[i].state)), logical) || !t)
+            continue;
+        if (!*out) {
+            if (!(*out = tensor_copy(arena, t)))
+                return FAIL_NOMEM();
+            continue;
+        }
+        for (int64_t k = 0; k < tensor_numel(t) && shape_eq(&t->shape, &(*out)->shape); k++)
+            tensor_set_float(*out, k, tensor_float(*out, k) + tensor_float(t, k));
+    }
+    return ST_OK;
+}
+
+static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn, int u)
+{
+    const Value *state = value(one, one->update[u].state);
+    const Tensor *expected = v1[one->update[u].next.i];
+    Tensor *sum;
+    int found = 0;
+
+    if (state->partial) {
+        TRY(sum_copies(arena, many, vn, value_logical_name(state), &sum));
+        return add_row(rows, arena, state->name, true, sum, expected);
+    }
+    for (int i = 0; i < many->n_update; i++) {
+        if (strcmp(value_logical_name(value(many, many->update[i].state)), value_logical_name(state)))
+            continue;
+        TRY(add_row(rows, arena, state->name, true, vn[many->update[i].next.i], expected));
+        found++;
+    }
+    return found ? ST_OK : FAIL(E_INTERNAL, "state '%s' is not updated by the partitioned graph", state->name);
+}
+
+static Status compare(Verify *out, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
+{
+    Rows rows = { .cap = one->n_output + one->n_update };
+
+    rows.row = ARENA_NEW(arena, VerifyRow, rows.cap);
+    rows.diff = ARENA_NEW(arena, double, rows.cap);
+    if (!rows.row || !rows.diff)
+        return FAIL_NOMEM();
+    for (int i = 0; i < one->n_output; i++) {
+        const char *name = one->output[i].name;
+        ValueId v = graph_output(many, name);
+
+        if (!has_value(v))
+            return FAIL(E_INTERNAL, "the partitioned graph has no output '%s'", name);
+        TRY(add_row(&rows, arena, name, false, vn[v.i], v1[one->output[i].value.i]));
+    }
+    for (int i = 0; i < one->n_update; i++)
+        TRY(compare_state(&rows, arena, one, v1, many, vn, i));
+    finish(out, &rows);
+    return ST_OK;
+}
+
+/* ---- running ---- */
+
+Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many, const BuildOptions *opt, uint64_t seed)
+{
+    const Tensor **v1 = ARENA_NEW(a, const Tensor *, one->n_value), **vn = ARENA_NEW(a, const Tensor *, many->n_value);
+
+    if (!v1 || !vn)
+        return FAIL_NOMEM();
+    TRY(verify_batch(a, one, opt, seed, v1));
+    for (int i = 0; i < one->n_input; i++) {
+        ValueId v = graph_find(many, value(one, one->input[i])->name);
+
+        if (!has_value(v))
+            return FAIL(E_INTERNAL, "the partitioned graph has no input '%s'", value(one, one->input[i])->name);
+        vn[v.i] = v1[one->input[i].i];
+    }
+    TRY(interp_run(a, one, v1));
+    TRY(interp_run(a, many, vn));
+    return compare(out, a, one, v1, many, vn);
+}
+
+static Status build(Graph **out, const Graph *imported, const BuildOptions *opt, Evaluator eval)
+{
+    Status st;
+
+    TRY(graph_clone(out, imported));
+    if ((st = pipeline_run(*out, opt, eval, NULL, NULL))) {
+        graph_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+Status verify_partition(Verify *out, Arena *a, const Graph *imported, const BuildOptions *opt, Evaluator eval, uint64_t seed)
+{
+    BuildOptions how = *opt;
+    Graph *one = NULL, *many = NULL;
+    Status st;
+
+    how.dtype = DT_FLOAT64;
+    how.keep_gradients = true;
+    TRY(build(&many, imported, &how, eval));
+    how.replicas = how.devices = 1;
+    how.device_of_replica = NULL;
+    TRY_TO(done, st, build(&one, imported, &how, eval));
+    TRY_TO(done, st, verify_graphs(out, a, one, many, opt, seed));
+done:
+    graph_free(one);
+    graph_free(many);
+    return st;
+}
+
+Status verify_print(const Verify *v, FILE *to, int most)
+{
+    int n = most > 0 && most < v->n_row ? most : v->n_row;
+
+    fprintf(to, "%-12s %-12s %-6s %s\n", "difference", "norm", "copies", "tensor");
+    for (int i = 0; i < n; i++)
+        fprintf(to, "%-12.3e %-12.5e %-6d %s%s\n", v->row[i].difference, v->row[i].norm, v->row[i].copies,
+                v->row[i].is_state ? "new state " : "", v->row[i].name);
+    fprintf(to, "largest relative difference of %d tensors: %.3e\n", v->n_row, v->worst);
+    return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
+}

@@ -1,0 +1,35 @@
+/* Checks a partitioned training graph against the unpartitioned one by running both on the same random batch. */
+#ifndef DPX_VERIFY_PARTITION_H
+#define DPX_VERIFY_PARTITION_H
+
+#include <stdio.h>
+
+#include "passes/pass.h"
+
+/* One tensor that both graphs compute: an output (the loss, "grad:NAME" ...) or a state after the step. */
+typedef struct {
+    const char *name;
+    bool is_state;
+    int copies;             /* of the partitioned graph; the worst one counts */
+    double difference;      /* ||a - b|| / ||b||; where b is zero but for rounding, relative to the norm of all tensors of its
+                             * kind (gradients; states; other outputs) together */
+    double norm;            /* ||b|| */
+} VerifyRow;
+
+typedef struct {
+    VerifyRow *row;         /* in the arena, worst first */
+    int n_row;
+    double worst;
+} Verify;
+
+/* Two graphs made from the same model; same inputs.  `seed` chooses the batch; labels and indices stay within the tables
+ * they select from, and one in five labels is `opt->ignore_index` if there is one.  Initial state as the graphs say. */
+Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many, const BuildOptions *opt, uint64_t seed) CHECKED;
+
+/* Builds both from an imported model in float64, with every gradient as an output. */
+Status verify_partition(Verify *out, Arena *a, const Graph *imported, const BuildOptions *opt, Evaluator eval, uint64_t seed) CHECKED;
+
+/* A table of the `most` worst tensors; 0: all. */
+Status verify_print(const Verify *v, FILE *to, int most) CHECKED;
+
+#endif

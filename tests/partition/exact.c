@@ -1,0 +1,244 @@
+/* The promise of docs/semantics.md: many replicas compute what one computes, for every way of dividing the batch. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "exec/verify_batch.h"
+#include "graph/op.h"
+#include "tests/harness/test.h"
+#include "tests/partition/train.h"
+
+/* Softmax cross-entropy with a weight per sample: the denominator is a sum over the batch, known only at run time. */
+#define WEIGHTED_LOSS                                                   \
+    "  %logp = LogSoftmax(%z) {axis=-1}\n"                              \
+    "  %picked = Mul(%logp, %t)\n"                                      \
+    "  %per_class = ReduceSum(%picked, %last) {keepdims=0}\n"           \
+    "  %weighted = Mul(%per_class, %weight)\n"                          \
+    "  %minus = Neg(%weighted)\n"                                       \
+    "  %num = ReduceSum(%minus) {keepdims=0}\n"                         \
+    "  %squares = Mul(%weight, %weight)\n"                              \
+    "  %den = ReduceSum(%squares) {keepdims=0}\n"                       \
+    "  %loss = Div(%num, %den)\n"                                       \
+    "  output \"loss\" = %loss\n"
+
+static const char mlp[] =
+    "graph \"mlp\" {\n"
+    "  input %x : float64[%B,6]\n"
+    "  input %t : float64[%B,4]\n"
+    "  input %weight : float64[%B]\n"
+    "  state %w1 trainable : float64[6,5] = all 0\n"
+    "  state %b1 trainable : float64[5] = all 0\n"
+    "  state %w2 trainable : float64[5,4] = all 0\n"
+    "  state %b2 trainable : float64[1,4] = all 0\n"
+    "  const %last : int64[1] = {-1}\n"
+    "  %h = MatMul(%x, %w1)\n"
+    "  %hb = Add(%h, %b1)\n"
+    "  %a = Relu(%hb)\n"
+    "  %o = MatMul(%a, %w2)\n"
+    "  %z = Add(%o, %b2)\n"
+    WEIGHTED_LOSS
+    "}\n";
+
+static void test_mlp(void) { train_check_all(mlp); }
+
+static const char conv[] =
+    "graph \"conv\" {\n"
+    "  input %x : float64[%B,2,6,6]\n"
+    "  input %t : float64[%B,3]\n"
+    "  input %weight : float64[%B]\n"
+    "  state %k trainable : float64[4,2,3,3] = all 0\n"
+    "  state %kb trainable : float64[4] = all 0\n"
+    "  state %w trainable : float64[36,3] = all 0\n"
+    "  const %last : int64[1] = {-1}\n"
+    "  const %flat : int64[2] = {%B,36}\n"
+    "  %c = Conv(%x, %k, %kb) {pads=[1,1,1,1]}\n"
+    "  %r = Relu(%c)\n"
+    "  %p = MaxPool(%r) {kernel_shape=[2,2], strides=[2,2]}\n"
+    "  %f = Reshape(%p, %flat)\n"
+    "  %z = MatMul(%f, %w)\n"
+    WEIGHTED_LOSS
+    "}\n";
+
+static void test_conv(void) { train_check_all(conv); }
+
+/* Self-attention over 3 positions with 2 heads; the table of embeddings is also the output's weight. */
+static const char attention[] =
+    "graph \"attention\" {\n"
+    "  input %ids : int64[%B,3]\n"
+    "  input %t : float64[%B,3,5]\n"
+    "  input %weight : float64[%B,3]\n"
+    "  state %table trainable : float64[5,4] = all 0\n"
+    "  state %position trainable : float64[3,4] = all 0\n"
+    "  state %q trainable : float64[4,4] = all 0\n"
+    "  state %k trainable : float64[4,4] = all 0\n"
+    "  const %last : int64[1] = {-1}\n"
+    "  const %heads : int64[4] = {%B,3,2,2}\n"
+    "  const %joined : int64[3] = {-1,3,4}\n"
+    "  const %rows : int64[2] = {-1,4}\n"
+    "  const %mask : float64[3,3] = {0,-1e9,-1e9,0,0,-1e9,0,0,0}\n"
+    "  %e = Gather(%table, %ids)\n"
+    "  %x = Add(%e, %position)\n"
+    "  %xq = MatMul(%x, %q)\n"
+    "  %xk = MatMul(%x, %k)\n"
+    "  %hq = Reshape(%xq, %heads)\n"
+    "  %hk = Reshape(%xk, %heads)\n"
+    "  %hv = Reshape(%x, %heads)\n"
+    "  %tq = Transpose(%hq) {perm=[0,2,1,3]}\n"
+    "  %tk = Transpose(%hk) {perm=[0,2,3,1]}\n"
+    "  %tv = Transpose(%hv) {perm=[0,2,1,3]}\n"
+    "  %scores = MatMul(%tq, %tk)\n"
+    "  %masked = Add(%scores, %mask)\n"
+    "  %p = Softmax(%masked) {axis=-1}\n"
+    "  %mixed = MatMul(%p, %tv)\n"
+    "  %back = Transpose(%mixed) {perm=[0,2,1,3]}\n"
+    "  %y = Reshape(%back, %joined)\n"
+    "  %yr = Reshape(%y, %rows)\n"
+    "  %out = Transpose(%table) {perm=[1,0]}\n"
+    "  %zr = MatMul(%yr, %out)\n"
+    "  const %back3 : int64[3] = {%B,3,5}\n"
+    "  %z = Reshape(%zr, %back3)\n"
+    WEIGHTED_LOSS
+    "}\n";
+
+static void test_attention(void) { train_check_all(attention); }
+
+/* Operators that mix the samples: a softmax over the batch, and every sample compared with every other. */
+static const char mixing[] =
+    "graph \"mixing\" {\n"
+    "  input %x : float64[%B,4]\n"
+    "  state %w trainable : float64[4,3] = all 0\n"
+    "  %h = MatMul(%x, %w)\n"
+    "  %over = Softmax(%h) {axis=0}\n"
+    "  %ht = Transpose(%h) {perm=[1,0]}\n"
+    "  %pairs = MatMul(%h, %ht)\n"
+    "  %s = Exp(%pairs)\n"
+    "  %a = ReduceSum(%s) {keepdims=0}\n"
+    "  %sq = Mul(%over, %over)\n"
+    "  %b = ReduceSum(%sq) {keepdims=0}\n"
+    "  %loss = Add(%a, %b)\n"
+    "  output \"loss\" = %loss\n"
+    "  output \"over\" = %over\n"
+    "  output \"h\" = %h\n"
+    "}\n";
+
+static void test_mixing(void) { train_check_all(mixing); }
+
+static int count_notes(const Report *r, NoteKind kind)
+{
+    int n = 0;
+
+    for (int i = 0; i < r->n_note; i++)
+        n += r->note[i].kind == kind;
+    return n;
+}
+
+static int count_ops(const Graph *g, const char *name)
+{
+    int count = 0;
+
+    FOR_NODES(g, n)
+        count += !strcmp(n->op->name, name);
+    return count;
+}
+
+static void test_mixing_is_reported(void)
+{
+    Graph *one = train_graph(mixing, 4), *many = NULL;
+    Report *r = report_create();
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 2, .devices = 2 }, r))) {
+        CU_ASSERT(count_notes(r, NOTE_MIXES) > 0);
+        CU_ASSERT(count_ops(many, "AllGather") > 0);
+    }
+    graph_free(one);
+    graph_free(many);
+    report_free(r);
+}
+
+/* Nothing in the graph when there is nothing to divide; one collective per bucket when there is. */
+static void test_collectives(void)
+{
+    Graph *one = train_graph(mlp, 8), *same = NULL, *local = NULL, *many = NULL;
+
+    if (one && CHECK_OK(train_divide(&same, one, &(Division){ .replicas = 1, .devices = 1 }, NULL)))
+        CU_ASSERT_EQUAL(count_ops(same, "Scatter") + count_ops(same, "Broadcast") + count_ops(same, "AllReduce"), 0);
+    if (one && CHECK_OK(train_divide(&local, one, &(Division){ .replicas = 4, .devices = 1 }, NULL)))
+        CU_ASSERT_EQUAL(count_ops(local, "Broadcast") + count_ops(local, "AllReduce") + count_ops(local, "AllGather"), 0);
+    /* the denominator comes first, alone: every gradient waits for it; then four gradients and the loss go together */
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 4, .devices = 2, .bucket = true }, NULL)))
+        CU_ASSERT_EQUAL(count_ops(many, "AllReduce"), 2);
+    graph_free(one);
+    graph_free(same);
+    graph_free(local);
+    graph_free(many);
+}
+
+/* ---- the same bits on every mapping ---- */
+
+static char *as_float32(const char *text)
+{
+    char *copy = strdup(text);
+
+    for (char *at = copy; at && (at = strstr(at, "float64")); at++)
+        memcpy(at, "float32", 7);
+    return copy;
+}
+
+/* The first copy of every state after the step, in the order of the updates. */
+static void check_same_bits(const Graph *a, const Tensor **va, const Graph *b, const Tensor **vb)
+{
+    int compared = 0;
+
+    for (int i = 0; i < a->n_update; i++) {
+        const char *name = value_logical_name(value(a, a->update[i].state));
+
+        for (int k = 0; k < b->n_update; k++) {
+            const Tensor *x = va[a->update[i].next.i], *y = vb[b->update[k].next.i];
+
+            if (strcmp(name, value_logical_name(value(b, b->update[k].state))))
+                continue;
+            compared++;
+            if (memcmp(x->data, y->data, tensor_bytes(x)))
+                TEST_FAIL("'%s' has other bits on device %d", name, value(b, b->update[k].state)->device);
+        }
+    }
+    CU_ASSERT(compared >= a->n_update);
+}
+
+static void check_mappings(const char *text64, int replicas, int64_t batch)
+{
+    static const int uneven[] = { 0, 0, 0, 0, 0, 1, 2 };
+    Division how[] = { { .replicas = replicas, .devices = 1 }, { .replicas = replicas, .devices = 2 },
+                       { .replicas = replicas, .devices = replicas }, { .replicas = 7, .devices = 3, .device_of_replica = uneven } };
+    char *text = as_float32(text64);
+    Graph *one = train_graph(text, batch), *g[4] = { NULL };
+    const Tensor **v[4] = { NULL };
+    Arena *a = arena_create();
+
+    for (int i = 0; one && i < (replicas == 7 ? 4 : 3); i++) {
+        if (!CHECK_OK(train_divide(&g[i], one, &how[i], NULL)))
+            break;
+        v[i] = ARENA_NEW(a, const Tensor *, g[i]->n_value);
+        if (!CHECK_OK(verify_batch(a, g[i], &(BuildOptions){ 0 }, 3, v[i])) || !CHECK_OK(interp_run(a, g[i], v[i])))
+            break;
+        if (i)
+            check_same_bits(g[0], v[0], g[i], v[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        graph_free(g[i]);
+    graph_free(one);
+    arena_free(a);
+    free(text);
+}
+
+static void test_bits(void)
+{
+    check_mappings(mlp, 4, 10);
+    check_mappings(mlp, 7, 16);
+    check_mappings(conv, 7, 9);
+    check_mappings(attention, 8, 13);
+}
+
+DEFINE_SUITE(exact, { "mlp", test_mlp }, { "convolution", test_conv }, { "attention with tied weights", test_attention },
+    { "operators that mix samples", test_mixing }, { "mixing is reported", test_mixing_is_reported },
+    { "collectives", test_collectives }, { "the same bits on every mapping", test_bits });
