@@ -5,13 +5,15 @@
 #include "graph/verify.h"
 #include "passes/pass.h"
 
-extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff;
+extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients;
 
 const Pass *const pipeline[] = {
     &pass_infer_shapes,         /* everything below needs shapes */
     &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
     &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
     &pass_autodiff,
+    &pass_partition,            /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
+    &pass_bucket_gradients,     /* before schedule, which decides when a bucket leaves */
 };
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 
