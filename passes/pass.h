@@ -110,5 +110,10 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define STATE_STEP "dpexec.step"        /* int64 0-d: optimizer steps done */
 #define STATE_DRAW "dpexec.draw"        /* int64 0-d: batches drawn for, keys random numbers */
 /* "PARAM.momentum", "PARAM.exp_avg", "PARAM.exp_avg_sq", "PARAM.grad_sum" */
+/* Transient sums over the micro-batches of one step, made by passes/add_optimizer.c. */
+#define STATE_LOSS_SUM "dpexec.loss_sum"
+#define STATE_LOSS_WEIGHT "dpexec.loss_weight"
+#define STATE_CORRECT "dpexec.correct"
+#define STATE_COUNTED "dpexec.counted"
 
 #endif

@@ -5,13 +5,16 @@
 #include "graph/verify.h"
 #include "passes/pass.h"
 
-extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients;
+extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
+    pass_criterion, pass_add_optimizer;
 
 const Pass *const pipeline[] = {
     &pass_infer_shapes,         /* everything below needs shapes */
     &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
     &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
+    &pass_criterion,            /* after lower: what it appends is in simple operators already */
     &pass_autodiff,
+    &pass_add_optimizer,        /* consumes the gradients */
     &pass_partition,            /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
     &pass_bucket_gradients,     /* before schedule, which decides when a bucket leaves */
 };

@@ -1,0 +1,285 @@
+/* add_optimizer: turns the gradients, outputs "grad:PARAM" of passes/autodiff.c, into updates of state.
+ *
+ * BUILD_TRAIN: clip, then one update node a parameter; the step counter goes up by one.
+ *
+ * Accumulation splits the same step over two graphs, built from one model by the same passes:
+ *   BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of numerator,
+ *   denominator and metric.  These states are transient (a checkpoint falls between steps, where they are zero) and
+ *   partial: each replica adds up its own, nothing crosses devices.
+ *   BUILD_APPLY, once a step: gradient = PARAM.grad_sum / sum of denominators, then as BUILD_TRAIN, and the sums become zero.
+ *   The passes before have built the forward and backward graph here too, which tells which parameters have a gradient;
+ *   everything they made is removed.
+ * One denominator for the whole group makes uneven micro-batches, and a last, incomplete group, exact. */
+#include <string.h>
+
+#include "graph/emit.h"
+#include "passes/pass.h"
+
+typedef struct { ValueId param, grad; } Pair;
+
+typedef struct {
+    Graph *g;
+    const BuildOptions *opt;
+    Pair *pair;                     /* parameters that have a gradient, in the order of the outputs */
+    int n;
+    ValueId lr, step;
+} Optimizer;
+
+/* ---- shared ---- */
+
+static Status collect(Optimizer *o, Arena *scratch)
+{
+    size_t skip = strlen(OUT_GRAD_PREFIX);
+
+    if (!(o->pair = ARENA_NEW(scratch, Pair, o->g->n_output)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < o->g->n_output; i++) {
+        const Output *out = &o->g->output[i];
+        ValueId param;
+
+        if (strncmp(out->name, OUT_GRAD_PREFIX, skip))
+            continue;
+        if (!has_value(param = graph_find(o->g, out->name + skip)))
+            return FAIL(E_INTERNAL, "output '%s' names no parameter", out->name);
+        o->pair[o->n++] = (Pair){ param, out->value };
+    }
+    return o->n ? ST_OK : FAIL(E_INTERNAL, "no parameter has a gradient");
+}
+
+static void drop_gradient_outputs(Graph *g)
+{
+    for (int i = g->n_output - 1; i >= 0; i--)
+        if (!strncmp(g->output[i].name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)))
+            graph_remove_output(g, g->output[i].name);
+}
+
+/* State PARAM.suffix (or just `name` when there is no suffix), zeros. */
+static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DType t, const Shape *s)
+{
+    const char *full = suffix ? arena_printf(g->arena, "%s.%s", name, suffix) : name;
+    const Tensor *zero = tensor_create(g->arena, t, s);
+    ValueId v;
+
+    if (!full || !zero) {
+        if (!g->status)
+            g->status = FAIL_NOMEM();
+        return NO_VALUE;
+    }
+    v = graph_add_const_nocopy(g, full, zero);
+    if (has_value(v))
+        value(g, v)->kind = V_STATE;
+    return v;
+}
+
+static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, ValueId like, bool partial)
+{
+    ValueId v = add_zero_state(g, name, suffix, value(g, like)->dtype, &value(g, like)->shape);
+
+    if (has_value(v)) {
+        value(g, v)->transient = true;
+        value(g, v)->partial = partial;
+    }
+    return v;
+}
+
+/* ---- the update ---- */
+
+static Status check_options(const BuildOptions *opt)
+{
+    if (opt->nesterov && !(opt->momentum > 0))
+        return FAIL(E_INVALID, "--nesterov needs --momentum above 0");
+    if (!(opt->momentum >= 0) || !(opt->weight_decay >= 0) || !(opt->clip_norm >= 0))
+        return FAIL(E_INVALID, "--momentum %g, --weight-decay %g and --clip-norm %g must not be negative", opt->momentum, opt->weight_decay, opt->clip_norm);
+    if (opt->optimizer != OPT_SGD && !(opt->beta1 >= 0 && opt->beta1 < 1 && opt->beta2 >= 0 && opt->beta2 < 1 && opt->eps >= 0))
+        return FAIL(E_INVALID, "--beta1 %g and --beta2 %g must be in 0..1 and below 1, --eps %g not negative", opt->beta1, opt->beta2, opt->eps);
+    return ST_OK;
+}
+
+static void emit_sgd(Optimizer *o, const Pair *p, ValueId lr)
+{
+    Graph *g = o->g;
+    const Value *w = value(g, p->param);
+    const Attr *attrs = ATTRS(FLOAT("momentum", o->opt->momentum), INT("nesterov", o->opt->nesterov), FLOAT("weight_decay", o->opt->weight_decay));
+    ValueId next[2], m;
+
+    if (o->opt->momentum == 0) {
+        graph_add_update(g, p->param, EMIT(g, SgdUpdate, attrs, p->param, p->grad, lr));
+        return;
+    }
+    m = add_zero_state(g, w->name, "momentum", w->dtype, &w->shape);
+    EMIT_MULTI(g, SgdUpdate, attrs, 2, next, p->param, p->grad, lr, m);
+    graph_add_update(g, p->param, next[0]);
+    graph_add_update(g, m, next[1]);
+}
+
+static void emit_adam(Optimizer *o, const Pair *p, ValueId lr)
+{
+    Graph *g = o->g;
+    const BuildOptions *opt = o->opt;
+    const Value *w = value(g, p->param);
+    const Attr *attrs = ATTRS(FLOAT("beta1", opt->beta1), FLOAT("beta2", opt->beta2), FLOAT("eps", opt->eps),
+                              FLOAT("weight_decay", opt->weight_decay), INT("decoupled", opt->optimizer == OPT_ADAMW));
+    ValueId m = add_zero_state(g, w->name, "exp_avg", w->dtype, &w->shape), v, next[3];
+
+    v = add_zero_state(g, w->name, "exp_avg_sq", w->dtype, &w->shape);
+    EMIT_MULTI(g, AdamUpdate, attrs, 3, next, p->param, p->grad, lr, m, v, o->step);
+    graph_add_update(g, p->param, next[0]);
+    graph_add_update(g, m, next[1]);
+    graph_add_update(g, v, next[2]);
+}
+
+/* Scales all gradients by min(1, clip / (norm + 1e-6)), the norm being that of all of them together. */
+static Status emit_clip(Optimizer *o, Arena *scratch)
+{
+    Graph *g = o->g;
+    ValueId *all = ARENA_NEW(scratch, ValueId, o->n), out[2];
+    DType t = value(g, o->pair[0].param)->dtype;
+
+    if (!all)
+        return FAIL_NOMEM();
+    for (int i = 0; i < o->n; i++)
+        all[i] = emit_cast(g, o->pair[i].grad, t);
+    emit_multi(g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm)), o->n, all, 2, out);
+    for (int i = 0; i < o->n && !g->status; i++)
+        o->pair[i].grad = EMIT(g, Mul, NULL, o->pair[i].grad, emit_cast(g, out[1], value(g, o->pair[i].param)->dtype));
+    graph_add_output(g, OUT_GRAD_NORM, out[0]);
+    return g->status;
+}
+
+static Status emit_updates(Optimizer *o, Arena *scratch)
+{
+    Graph *g = o->g;
+    Shape scalar = shape_scalar();
+
+    o->lr = graph_add_input(g, IN_LR, value(g, o->pair[0].param)->dtype, &scalar);
+    o->step = add_zero_state(g, STATE_STEP, NULL, DT_INT64, &scalar);
+    TRY(g->status);
+    if (strcmp(value(g, o->lr)->name, IN_LR) || strcmp(value(g, o->step)->name, STATE_STEP))
+        return FAIL(E_MODEL, "the model has a value of its own named '%s' or '%s'", IN_LR, STATE_STEP);
+    if (o->opt->clip_norm > 0)
+        TRY(emit_clip(o, scratch));
+    for (int i = 0; i < o->n && !g->status; i++) {
+        ValueId lr = emit_cast(g, o->lr, value(g, o->pair[i].param)->dtype);
+
+        (o->opt->optimizer == OPT_SGD ? emit_sgd : emit_adam)(o, &o->pair[i], lr);
+    }
+    graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, emit_scalar(g, DT_INT64, 1)));
+    return g->status;
+}
+
+/* ---- accumulation ---- */
+
+/* The sums beside the gradients: output of a batch, state over batches. */
+static const struct { const char *output, *state; } sums[] = {
+    { OUT_LOSS_SUM, STATE_LOSS_SUM }, { OUT_LOSS_WEIGHT, STATE_LOSS_WEIGHT }, { OUT_CORRECT, STATE_CORRECT }, { OUT_COUNTED, STATE_COUNTED },
+};
+enum { N_SUMS = sizeof sums / sizeof *sums };
+
+/* A denominator known from shapes is the same on every replica; all else is a partial sum. */
+static ValueId sum_state(Graph *g, int i, ValueId addend)
+{
+    return add_sum_state(g, sums[i].state, NULL, addend, value(g, addend)->kind != V_CONST);
+}
+
+static void add_to(Graph *g, ValueId state, ValueId addend)
+{
+    if (!g->status)
+        graph_add_update(g, state, EMIT(g, Add, NULL, state, addend));
+}
+
+static Status accumulate(Optimizer *o)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < o->n && !g->status; i++)
+        add_to(g, add_sum_state(g, value(g, o->pair[i].param)->name, "grad_sum", o->pair[i].grad, true), o->pair[i].grad);
+    for (int i = 0; i < N_SUMS && !g->status; i++) {
+        ValueId v = graph_output(g, sums[i].output);
+
+        if (has_value(v))
+            add_to(g, sum_state(g, i, v), v);
+        graph_remove_output(g, sums[i].output);
+    }
+    graph_remove_output(g, OUT_LOSS);
+    return g->status;
+}
+
+static void clear_graph(Graph *g)
+{
+    FOR_NODES(g, n)
+        graph_remove(g, n);
+    g->n_input = g->n_output = g->n_update = 0;
+}
+
+/* Divides the summed gradients, and has all sums zero after the step. */
+static Status divide_sums(Optimizer *o, ValueId weight)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < o->n && !g->status; i++) {
+        const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, o->pair[i].param)->name);
+        ValueId sum = add_sum_state(g, value(g, o->pair[i].param)->name, "grad_sum", o->pair[i].grad, true);
+
+        if (g->status || !name)
+            return g->status ? g->status : FAIL_NOMEM();
+        o->pair[i].grad = EMIT(g, Div, NULL, sum, emit_cast(g, weight, value(g, sum)->dtype));
+        graph_add_update(g, sum, emit_zeros_like(g, sum));
+        if (o->opt->keep_gradients)
+            graph_add_output(g, name, o->pair[i].grad);
+    }
+    return g->status;
+}
+
+/* Outputs are copies, by adding 0: the state itself is zero again when the caller reads them. */
+static Status output_sums(Optimizer *o, const ValueId *addend, ValueId *state)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < N_SUMS && !g->status; i++) {
+        if (!has_value(addend[i]))
+            continue;
+        state[i] = sum_state(g, i, addend[i]);
+        if (g->status)
+            break;
+        graph_add_output(g, sums[i].output, EMIT(g, Add, NULL, state[i], emit_scalar(g, value(g, state[i])->dtype, 0)));
+        graph_add_update(g, state[i], emit_zeros_like(g, state[i]));
+    }
+    return g->status;
+}
+
+static Status apply(Optimizer *o, Arena *scratch)
+{
+    Graph *g = o->g;
+    ValueId addend[N_SUMS], state[N_SUMS] = { NO_VALUE };
+
+    for (int i = 0; i < N_SUMS; i++)
+        addend[i] = graph_output(g, sums[i].output);
+    clear_graph(g);
+    TRY(output_sums(o, addend, state));
+    graph_add_output(g, OUT_LOSS, EMIT(g, Div, NULL, state[0], state[1]));
+    TRY(divide_sums(o, state[1]));
+    return emit_updates(o, scratch);
+}
+
+/* ---- the pass ---- */
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Optimizer o = { .g = g, .opt = ctx->opt };
+    uint32_t before = g->n_node;
+
+    TRY(check_options(ctx->opt));
+    TRY(collect(&o, ctx->scratch));
+    if (!ctx->opt->keep_gradients)
+        drop_gradient_outputs(g);
+    switch (ctx->opt->mode) {
+    case BUILD_ACCUMULATE: TRY(accumulate(&o)); break;
+    case BUILD_APPLY: TRY(apply(&o, ctx->scratch)); break;
+    default: TRY(emit_updates(&o, ctx->scratch));
+    }
+    ctx->n_changed += (int)(g->n_node - before);
+    return graph_sort(g);
+}
+
+const Pass pass_add_optimizer = { .name = "add-optimizer", .summary = "append the updates of parameters and optimizer state",
+                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY, .run = run };
