@@ -32,7 +32,7 @@ static int64_t index_range(const Graph *g, const Node *n, int i)
 
     if (i == 1 && (!strcmp(op, "Gather") || !strcmp(op, "GatherElements") || !strcmp(op, "ScatterElements")))
         return axis_dim(g, n, 0, "axis", 0);
-    if (i == 1 && n->op->grad && value(g, n->in[0])->shape.rank >= 2 && strstr(op, "Loss"))
+    if (i == 1 && in_value(g, n, 0)->shape.rank >= 2 && (!strncmp(op, "Nll", 3) || strstr(op, "LogLikelihood") || strstr(op, "CrossEntropy")))
         return axis_dim(g, n, 0, NULL, 1);
     if (i == 0 && !strcmp(op, "OneHot") && (depth = value_const(g, n->in[1])))
         return tensor_int(depth, 0);

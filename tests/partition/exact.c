@@ -61,6 +61,34 @@ static const char conv[] =
 
 static void test_conv(void) { train_check_all(conv); }
 
+/* Synchronised batch-norm: after a convolution, and with running statistics.  Statistics of one value are NaN or infinite in
+ * ONNX's terms too, so batches begin at 2 values per channel (two positions). */
+static const char batch_norm[] =
+    "graph \"bn\" {\n"
+    "  input %x : float64[%B,2,4,4]\n"
+    "  input %labels : int64[%B]\n"
+    "  state %k trainable : float64[3,2,3,3] = all 0\n"
+    "  state %kb trainable : float64[3] = all 0\n"
+    "  state %scale trainable : float64[3] = all 0\n"
+    "  state %bias trainable : float64[3] = all 0\n"
+    "  state %mean : float64[3] = {0.1,0.2,0.3}\n"
+    "  state %var : float64[3] = {1,2,3}\n"
+    "  state %w trainable : float64[12,4] = all 0\n"
+    "  const %flat : int64[2] = {%B,-1}\n"
+    "  const %classes : float64[4] = {1,0.5,2,0.25}\n"
+    "  %c = Conv(%x, %k, %kb)\n"
+    "  %n, %mean1, %var1 = BatchNormalization(%c, %scale, %bias, %mean, %var) {training_mode=1}\n"
+    "  %r = Relu(%n)\n"
+    "  %f = Reshape(%r, %flat)\n"
+    "  %z = MatMul(%f, %w)\n"
+    "  %loss = SoftmaxCrossEntropyLoss(%z, %labels, %classes) {ignore_index=1}\n"
+    "  update %mean := %mean1\n"
+    "  update %var := %var1\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+static void test_batch_norm(void) { train_check_all(batch_norm); }
+
 /* Self-attention over 3 positions with 2 heads; the table of embeddings is also the output's weight. */
 static const char attention[] =
     "graph \"attention\" {\n"
@@ -239,6 +267,7 @@ static void test_bits(void)
     check_mappings(attention, 8, 13);
 }
 
-DEFINE_SUITE(exact, { "mlp", test_mlp }, { "convolution", test_conv }, { "attention with tied weights", test_attention },
+DEFINE_SUITE(exact, { "mlp", test_mlp }, { "convolution", test_conv }, { "synchronised batch-norm", test_batch_norm },
+    { "attention with tied weights", test_attention },
     { "operators that mix samples", test_mixing }, { "mixing is reported", test_mixing_is_reported },
     { "collectives", test_collectives }, { "the same bits on every mapping", test_bits });

@@ -9,7 +9,7 @@
 #include "graph/verify.h"
 #include "tests/harness/test.h"
 
-extern const Pass pass_autodiff, pass_partition, pass_bucket_gradients;
+extern const Pass pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients;
 
 static char *with_batch(const char *text, int64_t batch)
 {
@@ -81,7 +81,7 @@ Graph *train_graph(const char *text, int64_t batch)
     }
     free(filled);
     randomise_states(g);
-    if (!CHECK_OK(run_pass(&pass_autodiff, g, &opt, NULL)) || (add_updates(g), !CHECK_OK(g->status))) {
+    if (!CHECK_OK(run_pass(&pass_lower, g, &opt, NULL)) || !CHECK_OK(run_pass(&pass_autodiff, g, &opt, NULL)) || (add_updates(g), !CHECK_OK(g->status))) {
         graph_free(g);
         return NULL;
     }
