@@ -4,6 +4,7 @@
 
 #include "graph/verify.h"
 #include "passes/pass.h"
+#include "passes/report.h"
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer;
@@ -73,6 +74,8 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
             return FAIL_NOMEM();
         st = run_pass(g, pipeline[i], &ctx);
         arena_free(ctx.scratch);
+        if (!st)
+            st = report_stage(report, pipeline[i]->name, g, ctx.n_changed);
         if (!st && how && how->after)
             how->after(how->user, pipeline[i], g, now() - start, ctx.n_changed);
         if (pipeline[i] == last)

@@ -1,0 +1,153 @@
+/* The report as text for people and as JSON for programs. */
+#include <inttypes.h>
+
+#include "passes/report.h"
+
+static const char *const headings[] = { "inputs", "operators that mix samples of the batch", "parameters without a gradient",
+                                        "values that every device holds in full", "notes" };
+static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "notes" };
+enum { N_KINDS = sizeof keys / sizeof *keys };
+
+static Status finish(FILE *to)
+{
+    return fflush(to) || ferror(to) ? FAIL(E_IO, "the report could not be written") : ST_OK;
+}
+
+/* ---- text ---- */
+
+static void print_bytes(FILE *to, int64_t n)
+{
+    if (n < 10 * 1024)
+        fprintf(to, "%" PRId64 " B", n);
+    else if (n < 10 * 1024 * 1024)
+        fprintf(to, "%.1f KiB", (double)n / 1024);
+    else
+        fprintf(to, "%.1f MiB", (double)n / (1024 * 1024));
+}
+
+static void print_notes(const Report *r, FILE *to, NoteKind kind)
+{
+    bool any = false;
+
+    for (int i = 0; i < r->n_note; i++) {
+        if (r->note[i].kind != kind)
+            continue;
+        if (!any)
+            fprintf(to, "%s\n", headings[kind]);
+        any = true;
+        fprintf(to, "  %s: %s\n", r->note[i].subject, r->note[i].text);
+    }
+}
+
+static void print_division(const Report *r, FILE *to)
+{
+    if (!r->count)
+        return;
+    fprintf(to, "batch of %" PRId64 " over %d replica%s:", r->batch, r->replicas, r->replicas == 1 ? "" : "s");
+    for (int i = 0; i < r->replicas; i++)
+        fprintf(to, " %" PRId64, r->count[i]);
+    fprintf(to, "\n");
+}
+
+static void print_loads(const Report *r, FILE *to)
+{
+    for (int i = 0; i < r->n_load; i++) {
+        const DeviceLoad *d = &r->load[i];
+
+        fprintf(to, "device %d: %d nodes, %" PRId64 " parameters, state ", d->device, d->nodes, d->parameters);
+        print_bytes(to, d->state_bytes);
+        fprintf(to, ", %.4g MFLOP a step, sends ", (double)d->flops * 1e-6);
+        print_bytes(to, d->sent_bytes);
+        fprintf(to, " a step");
+        if (d->peak_bytes) {
+            fprintf(to, ", peak ");
+            print_bytes(to, d->peak_bytes);
+        }
+        fprintf(to, "\n");
+    }
+    if (r->n_load)
+        fprintf(to, "collectives: %d\n", r->collectives);
+}
+
+Status report_print(const Report *r, FILE *to)
+{
+    print_division(r, to);
+    for (int k = 0; k < N_KINDS; k++)
+        print_notes(r, to, (NoteKind)k);
+    if (r->n_stage)
+        fprintf(to, "stages\n  %-20s %8s %8s %8s\n", "after", "nodes", "values", "changed");
+    for (int i = 0; i < r->n_stage; i++)
+        fprintf(to, "  %-20s %8d %8d %8d\n", r->stage[i].pass, r->stage[i].nodes, r->stage[i].values, r->stage[i].changed);
+    print_loads(r, to);
+    return finish(to);
+}
+
+/* ---- JSON ---- */
+
+/* Names come from models: control characters and bytes that are no UTF-8 must not break the document. */
+static void json_string(FILE *to, const char *s)
+{
+    fputc('"', to);
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+
+        if (c == '"' || c == '\\')
+            fprintf(to, "\\%c", c);
+        else if (c < 0x20 || c >= 0x7f)
+            fprintf(to, "\\u%04x", c);
+        else
+            fputc(c, to);
+    }
+    fputc('"', to);
+}
+
+static void json_notes(const Report *r, FILE *to, int kind)
+{
+    const char *separator = "";
+
+    fprintf(to, "  \"%s\": [", keys[kind]);
+    for (int i = 0; i < r->n_note; i++) {
+        if ((int)r->note[i].kind != kind)
+            continue;
+        fprintf(to, "%s\n    {\"name\": ", separator);
+        json_string(to, r->note[i].subject);
+        fprintf(to, ", \"text\": ");
+        json_string(to, r->note[i].text);
+        fprintf(to, "}");
+        separator = ",";
+    }
+    fprintf(to, "%s],\n", *separator ? "\n  " : "");
+}
+
+static void json_loads(const Report *r, FILE *to)
+{
+    fprintf(to, "  \"devices\": [");
+    for (int i = 0; i < r->n_load; i++) {
+        const DeviceLoad *d = &r->load[i];
+
+        fprintf(to, "%s\n    {\"device\": %d, \"nodes\": %d, \"parameters\": %" PRId64 ", \"state_bytes\": %" PRId64 ", \"flops\": %" PRId64
+                ", \"sent_bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64 "}", i ? "," : "", d->device, d->nodes, d->parameters,
+                d->state_bytes, d->flops, d->sent_bytes, d->peak_bytes);
+    }
+    fprintf(to, "%s],\n", r->n_load ? "\n  " : "");
+}
+
+Status report_print_json(const Report *r, FILE *to)
+{
+    fprintf(to, "{\n  \"batch\": %" PRId64 ",\n  \"replicas\": %d,\n  \"samples\": [", r->batch, r->replicas);
+    for (int i = 0; r->count && i < r->replicas; i++)
+        fprintf(to, "%s%" PRId64, i ? ", " : "", r->count[i]);
+    fprintf(to, "],\n");
+    for (int k = 0; k < N_KINDS; k++)
+        json_notes(r, to, k);
+    fprintf(to, "  \"stages\": [");
+    for (int i = 0; i < r->n_stage; i++) {
+        fprintf(to, "%s\n    {\"pass\": ", i ? "," : "");
+        json_string(to, r->stage[i].pass);
+        fprintf(to, ", \"nodes\": %d, \"values\": %d, \"changed\": %d}", r->stage[i].nodes, r->stage[i].values, r->stage[i].changed);
+    }
+    fprintf(to, "%s],\n", r->n_stage ? "\n  " : "");
+    json_loads(r, to);
+    fprintf(to, "  \"collectives\": %d\n}\n", r->collectives);
+    return finish(to);
+}
