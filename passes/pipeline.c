@@ -7,11 +7,12 @@
 #include "passes/report.h"
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
-    pass_criterion, pass_add_optimizer;
+    pass_criterion, pass_add_optimizer, pass_key_random;
 
 const Pass *const pipeline[] = {
     &pass_infer_shapes,         /* everything below needs shapes */
     &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
+    &pass_key_random,           /* before lower, which takes Dropout for the identity that it is out of training */
     &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
     &pass_autodiff,

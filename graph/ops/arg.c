@@ -1,0 +1,91 @@
+/* ArgMax, ArgMin and CumSum: along one axis. */
+#include "graph/grad.h"
+#include "graph/place.h"
+
+/* ---- ArgMax, ArgMin ---- */
+
+static Status infer_arg(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    Shape y = { 0 };
+    int64_t axis;
+
+    TRY(infer_axis(g, n, x->rank));
+    axis = node_int(n, "axis");
+    if (x->dim[axis] == 0 && shape_numel(x) == 0 && shape_count(x, 0, (int)axis) * shape_count(x, (int)axis + 1, x->rank) != 0)
+        return FAIL(E_SHAPE, "%s: axis %d has no elements to choose from", node_text(g, n), (int)axis);
+    for (int i = 0; i < x->rank; i++)
+        if (i != axis)
+            y.dim[y.rank++] = x->dim[i];
+        else if (node_int(n, "keepdims"))
+            y.dim[y.rank++] = 1;
+    set_out(g, n, 0, DT_INT64, &y);
+    return ST_OK;
+}
+
+static Status place_arg(Placement *p)
+{
+    if (p->in[0].kind == PL_P)
+        p->in[0] = PLACE_B;
+    return place_reduce(p, 1u << node_int(p->node, "axis"), node_int(p->node, "keepdims") != 0, false);
+}
+
+static const AttrDecl arg_attrs[] = { { "axis", A_INT, 0, 0, false, NULL }, { "keepdims", A_INT, 1, 0, false, NULL },
+                                      { "select_last_index", A_INT, 0, 0, false, NULL }, { 0 } };
+
+#define ARG .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .attrs = arg_attrs, \
+    .infer = infer_arg, .grad = grad_none, .place = place_arg
+
+DEFINE_OP(ArgMax, ARG, .doc = "index of the largest along axis; the first of equals, or the last");
+DEFINE_OP(ArgMin, ARG, .doc = "index of the smallest along axis; the first of equals, or the last");
+
+/* ---- CumSum ---- */
+
+static Status cumulated_axis(const Graph *g, const Node *n, int *axis)
+{
+    int64_t v[1];
+    int count;
+
+    TRY(value_const_ints(g, n->in[1], v, 1, &count));
+    if (!count)
+        return FAIL(E_SHAPE, "%s: the axis is empty", node_text(g, n));
+    return shape_axis(axis, v[0], in_value(g, n, 0)->shape.rank, node_text(g, n));
+}
+
+static Status infer_cumsum(Graph *g, Node *n)
+{
+    const Value *axis = in_value(g, n, 1);
+    int a;
+
+    if ((axis->dtype != DT_INT32 && axis->dtype != DT_INT64) || shape_numel(&axis->shape) != 1)
+        return FAIL(E_SHAPE, "%s: the axis must be one int32 or int64", node_text(g, n));
+    if (value_const(g, n->in[1]))
+        TRY(cumulated_axis(g, n, &a));
+    return infer_like(g, n, 0);
+}
+
+/* Each element goes into all later sums, so its gradient is the sum of all later gradients: the same sum backward. */
+static Status grad_cumsum(Grad *gr)
+{
+    const Attr *backward = ATTRS(INT("exclusive", node_int(gr->node, "exclusive")), INT("reverse", !node_int(gr->node, "reverse")));
+
+    grad_set(gr, 0, EMIT(gr->g, CumSum, backward, grad_dout(gr, 0), grad_in(gr, 1)));
+    return gr->g->status;
+}
+
+/* Linear: only a split along the axis itself has to be gathered. */
+static Status place_cumsum(Placement *p)
+{
+    int to[MAX_RANK], axis;
+
+    if (!value_const(p->g, p->node->in[1]))
+        return place_all_b(p);
+    TRY(cumulated_axis(p->g, p->node, &axis));
+    for (int i = 0; i < MAX_RANK; i++)
+        to[i] = i == axis ? -1 : i;
+    return place_moved(p, to, "it adds along the split axis");
+}
+
+DEFINE_OP(CumSum, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
+    .attrs = (const AttrDecl[]){ { "exclusive", A_INT, 0, 0, false, NULL }, { "reverse", A_INT, 0, 0, false, NULL }, { 0 } },
+    .infer = infer_cumsum, .grad = grad_cumsum, .place = place_cumsum, .doc = "running sums along axis");

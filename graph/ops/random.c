@@ -1,0 +1,377 @@
+/* Operators that draw random numbers.
+ *
+ * ONNX's are what models say.  Ours (domain dpexec) draw from Philox by (seed, step, node, global element): in training
+ * every drawing node becomes one (random_make_keyed), with the step from a state; elsewhere `lower` makes them with step 0,
+ * and Dropout out of training is the identity. */
+#include "graph/ops/random.h"
+
+#include <math.h>
+
+#include "graph/grad.h"
+#include "graph/place.h"
+
+/* ---- ours ---- */
+
+#define KEYED                                                                                                           \
+    { "seed", A_INT, 0, 0, false, NULL }, { "key", A_INT, 0, 0, false, NULL }, { "split_axis", A_INT, -1, 0, false, NULL }, \
+    { "split_offset", A_INT, 0, 0, false, NULL }, { "split_dim", A_INT, 0, 0, false, NULL }
+
+/* The part given by split_* must lie in the whole. */
+static Status check_split(const Graph *g, const Node *n, const Shape *s)
+{
+    int64_t axis = node_int(n, "split_axis"), offset = node_int(n, "split_offset"), dim = node_int(n, "split_dim");
+
+    if (axis < -1 || axis >= s->rank || (axis >= 0 && (offset < 0 || offset > dim - s->dim[axis])))
+        return FAIL(E_MODEL, "%s: split_axis %lld, split_offset %lld and split_dim %lld do not fit the shape", node_text(g, n),
+                    (long long)axis, (long long)offset, (long long)dim);
+    return ST_OK;
+}
+
+static Status check_draw(const Graph *g, const Node *n, int i)
+{
+    const Value *draw = in_value(g, n, i);
+
+    if (draw->dtype != DT_INT64 || draw->shape.rank != 0)
+        return FAIL(E_SHAPE, "%s: the draw counter must be an int64 scalar", node_text(g, n));
+    return ST_OK;
+}
+
+static Status check_ratio(const Graph *g, const Node *n, double ratio)
+{
+    if (!(ratio >= 0 && ratio <= 1))
+        return FAIL(E_MODEL, "%s: ratio %g, expected 0 to 1", node_text(g, n), ratio);
+    return ST_OK;
+}
+
+static Status infer_random_dropout(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+
+    TRY(check_draw(g, n, 1));
+    TRY(check_split(g, n, x));
+    TRY(check_ratio(g, n, node_float(n, "ratio")));
+    set_out(g, n, 1, DT_BOOL, x);
+    return infer_like(g, n, 0);
+}
+
+static Status grad_random_dropout(Grad *gr)
+{
+    const Attr *ratio = ATTRS(FLOAT("ratio", node_float(gr->node, "ratio")));
+
+    if (has_value(grad_dout(gr, 0)))
+        grad_set(gr, 0, EMIT(gr->g, DropoutGrad, ratio, grad_dout(gr, 0), grad_out(gr, 1)));
+    return gr->g->status;
+}
+
+DEFINE_OP(RandomDropout, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
+    .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .inplace = { 1 },
+    .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, 0, 0.5, false, NULL }, KEYED, { 0 } },
+    .infer = infer_random_dropout, .grad = grad_random_dropout, .place = place_elementwise,
+    .doc = "(x, draw): x / (1 - ratio) where the mask holds, else 0; and the mask");
+
+static Status infer_dropout_grad(Graph *g, Node *n)
+{
+    if (in_value(g, n, 1)->dtype != DT_BOOL || !shape_eq(&in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape))
+        return FAIL(E_SHAPE, "%s: the mask must be bool and of dy's shape", node_text(g, n));
+    TRY(check_ratio(g, n, node_float(n, "ratio")));
+    return infer_like(g, n, 0);
+}
+
+static Status grad_dropout_grad(Grad *gr)
+{
+    const Attr *ratio = ATTRS(FLOAT("ratio", node_float(gr->node, "ratio")));
+
+    grad_set(gr, 0, EMIT(gr->g, DropoutGrad, ratio, grad_dout(gr, 0), grad_in(gr, 1)));
+    return gr->g->status;
+}
+
+DEFINE_OP(DropoutGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
+    .infer = infer_dropout_grad, .grad = grad_dropout_grad, .place = place_mul,
+    .doc = "(dy, mask): dy / (1 - ratio) where the mask holds, else 0");
+
+static Status float_type(const Graph *g, const Node *n, DType t)
+{
+    if (!dtype_is_float(t))
+        return FAIL(E_UNSUPPORTED, "%s: dtype %s, expected a float type", node_text(g, n), dtype_name(t));
+    return ST_OK;
+}
+
+static Status infer_random(Graph *g, Node *n)
+{
+    DType t = (DType)node_int(n, "dtype");
+    Shape s;
+    int rank;
+    const int64_t *dim = node_ints(n, "shape", &rank);
+
+    TRY(check_draw(g, n, 0));
+    TRY(float_type(g, n, t));
+    if (rank > MAX_RANK)
+        return FAIL(E_SHAPE, "%s: rank %d: at most %d dimensions are supported", node_text(g, n), rank, MAX_RANK);
+    s = has_in(n, 1) ? in_value(g, n, 1)->shape : shape_of(rank, dim);
+    TRY(check_split(g, n, &s));
+    set_out(g, n, 0, t, &s);
+    return ST_OK;
+}
+
+/* Split like the tensor whose shape it takes; without one every replica draws the whole. */
+static Status place_random(Placement *p)
+{
+    if (has_in(p->node, 1) && p->in[1].kind == PL_P)
+        p->in[1] = PLACE_B;
+    p->in[0] = PLACE_B;
+    place_set_all(p, place_in(p, 1));
+    return ST_OK;
+}
+
+DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_RANDOM,
+    .attrs = (const AttrDecl[]){ { "normal", A_INT, 0, 0, false, NULL }, { "a", A_FLOAT, 0, 0, false, NULL },
+                                 { "b", A_FLOAT, 0, 1, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL },
+                                 { "shape", A_INTS, 0, 0, false, NULL }, KEYED, { 0 } },
+    .infer = infer_random, .grad = grad_none, .place = place_random,
+    .doc = "(draw, like?): uniform in [a, b), or normal with mean a and deviation b, in like's shape or `shape`");
+
+/* ---- Dropout ---- */
+
+/* Up to opset 11 the ratio was an attribute and the mode was the runtime's. */
+static Status import_dropout(Graph *g, Node *n, int opset)
+{
+    const Attr *ratio = node_attr(n, "ratio");
+
+    if (opset >= 12)
+        return ST_OK;
+    if (ratio && ratio->type != A_FLOAT)
+        return FAIL(E_MODEL, "%s: attribute 'ratio' must be a number", node_text(g, n));
+    node_set_input(g, n, 1, emit_scalar(g, DT_FLOAT32, ratio ? ratio->f : 0.5));
+    node_remove_attr(n, "ratio");
+    return g->status;
+}
+
+static Status infer_dropout(Graph *g, Node *n)
+{
+    const Value *ratio = has_in(n, 1) ? in_value(g, n, 1) : NULL, *mode = has_in(n, 2) ? in_value(g, n, 2) : NULL;
+
+    if (ratio && (!dtype_is_float(ratio->dtype) || shape_numel(&ratio->shape) != 1))
+        return FAIL(E_SHAPE, "%s: the ratio must be one float", node_text(g, n));
+    if (ratio && ratio->kind == V_CONST)
+        TRY(check_ratio(g, n, tensor_float(ratio->init, 0)));
+    if (mode && (mode->dtype != DT_BOOL || shape_numel(&mode->shape) != 1))
+        return FAIL(E_SHAPE, "%s: training_mode must be one bool", node_text(g, n));
+    set_out(g, n, 1, DT_BOOL, &in_value(g, n, 0)->shape);
+    return infer_like(g, n, 0);
+}
+
+static Status dropout_ratio(const Graph *g, const Node *n, double *out)
+{
+    const Tensor *t = has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
+
+    if (has_in(n, 1) && !t)
+        return FAIL(E_UNSUPPORTED, "%s: the ratio must be a constant", node_text(g, n));
+    *out = t ? tensor_float(t, 0) : 0.5;
+    return ST_OK;
+}
+
+static ValueId all_true(Graph *g, const Shape *s)
+{
+    return emit_full(g, DT_BOOL, s, 1);
+}
+
+/* Not in training: the identity, and a mask that keeps everything.  A mode known only at run time is left alone. */
+static Status lower_dropout(Graph *g, Node *n)
+{
+    const Tensor *mode = has_in(n, 2) ? value_const(g, n->in[2]) : NULL;
+
+    if (has_in(n, 2) && (!mode || tensor_int(mode, 0)))
+        return ST_OK;
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], all_true(g, &in_value(g, n, 0)->shape));
+    graph_replace(g, n->out[0], n->in[0]);
+    return g->status;
+}
+
+static Status place_dropout(Placement *p)
+{
+    if (p->in[0].kind == PL_S && has_in(p->node, 2))
+        return place_all_b(p);
+    return place_elementwise(p);
+}
+
+DEFINE_OP(Dropout, .since = 13, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM,
+    .attrs = (const AttrDecl[]){ { "seed", A_INT, 0, 0, false, NULL }, { 0 } },
+    .import = import_dropout, .infer = infer_dropout, .lower = lower_dropout, .place = place_dropout,
+    .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
+
+/* ---- ONNX's generators ---- */
+
+/* Which attribute gives a and b of Random. */
+typedef struct { const char *a, *b; bool normal, like; } Generator;
+
+static Generator generator(const OpDef *op)
+{
+    if (op == &op_RandomUniform || op == &op_RandomUniformLike)
+        return (Generator){ "low", "high", false, op == &op_RandomUniformLike };
+    return (Generator){ "mean", "scale", true, op == &op_RandomNormalLike };
+}
+
+static Status infer_generator(Graph *g, Node *n)
+{
+    Shape s;
+    int rank;
+    const int64_t *dim = node_ints(n, "shape", &rank);
+    DType t = (DType)node_int(n, "dtype");
+
+    TRY(float_type(g, n, t));
+    if (rank > MAX_RANK)
+        return FAIL(E_SHAPE, "%s: rank %d: at most %d dimensions are supported", node_text(g, n), rank, MAX_RANK);
+    s = shape_of(rank, dim);
+    set_out(g, n, 0, t, &s);
+    return ST_OK;
+}
+
+/* The type of the input, unless dtype says another. */
+static DType like_type(const Graph *g, const Node *n)
+{
+    return node_int(n, "dtype") ? (DType)node_int(n, "dtype") : in_value(g, n, 0)->dtype;
+}
+
+static Status infer_generator_like(Graph *g, Node *n)
+{
+    TRY(float_type(g, n, like_type(g, n)));
+    set_out(g, n, 0, like_type(g, n), &in_value(g, n, 0)->shape);
+    return ST_OK;
+}
+
+typedef struct { ValueId draw; int64_t seed, key; } Keys;
+
+static ValueId emit_generator(Graph *g, const Node *n, Keys k)
+{
+    Generator how = generator(n->op);
+    int rank = 0;
+    const int64_t *dim = how.like ? NULL : node_ints(n, "shape", &rank);
+    const Attr *attrs = ATTRS(INT("normal", how.normal), FLOAT("a", node_float(n, how.a)), FLOAT("b", node_float(n, how.b)),
+                              INT("dtype", how.like ? like_type(g, n) : node_int(n, "dtype")), INTS("shape", rank, dim),
+                              INT("seed", k.seed), INT("key", k.key));
+
+    return emit(g, &op_Random, attrs, how.like ? 2 : 1, (ValueId[]){ k.draw, how.like ? n->in[0] : NO_VALUE });
+}
+
+/* A uniform number below p. */
+static ValueId emit_bernoulli(Graph *g, const Node *n, Keys k)
+{
+    DType t = in_value(g, n, 0)->dtype;
+    const Attr *attrs = ATTRS(INT("dtype", t), INT("seed", k.seed), INT("key", k.key));
+    ValueId u = EMIT(g, Random, attrs, k.draw, n->in[0]);
+
+    return emit_cast(g, EMIT(g, Less, NULL, u, n->in[0]), like_type(g, n));
+}
+
+/* Gumbel's trick: argmax(log p - log(-log u)) is a draw from p, with one u for each batch, sample and class. */
+static ValueId emit_multinomial(Graph *g, const Node *n, Keys k)
+{
+    DType t = in_value(g, n, 0)->dtype;
+    Shape x = in_value(g, n, 0)->shape, row = SHAPE(x.dim[0], 1, x.dim[1]);
+    int64_t whole[3] = { x.dim[0], node_int(n, "sample_size"), x.dim[1] };
+    const Attr *attrs = ATTRS(INT("dtype", t), FLOAT("a", 1e-7), INTS("shape", 3, whole), INT("seed", k.seed), INT("key", k.key));
+    ValueId u = EMIT(g, Random, attrs, k.draw);
+    ValueId spread = EMIT(g, Log, NULL, EMIT(g, Neg, NULL, EMIT(g, Log, NULL, u)));
+    ValueId score = EMIT(g, Sub, NULL, emit_reshape(g, n->in[0], &row), spread);
+    ValueId choice = EMIT(g, ArgMax, ATTRS(INT("axis", 2), INT("keepdims", 0)), score);
+
+    return emit_cast(g, choice, (DType)node_int(n, "dtype"));
+}
+
+static Status infer_bernoulli(Graph *g, Node *n)
+{
+    DType t = like_type(g, n);
+
+    if (!dtype_size(t))
+        return FAIL(E_UNSUPPORTED, "%s: dtype %s is not supported", node_text(g, n), dtype_name(t));
+    set_out(g, n, 0, t, &in_value(g, n, 0)->shape);
+    return ST_OK;
+}
+
+static Status infer_multinomial(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    int64_t t = node_int(n, "dtype"), samples = node_int(n, "sample_size");
+    Shape y;
+
+    if (x->rank != 2 || x->dim[1] == 0 || samples < 1 || (t != DT_INT32 && t != DT_INT64))
+        return FAIL(E_SHAPE, "%s: expected [batch, classes], sample_size >= 1 and dtype int32 or int64", node_text(g, n));
+    y = SHAPE(x->dim[0], samples);
+    set_out(g, n, 0, (DType)t, &y);
+    return ST_OK;
+}
+
+static Keys keys_of(const Node *n, ValueId draw, uint64_t seed, int64_t key)
+{
+    double own = n->op == &op_Dropout ? (double)node_int(n, "seed") : node_float(n, "seed");
+
+    return (Keys){ draw, own == 0 || fabs(own) > 1e18 ? (int64_t)seed : (int64_t)own, key };
+}
+
+static ValueId emit_keyed(Graph *g, const Node *n, Keys k)
+{
+    return n->op == &op_Bernoulli ? emit_bernoulli(g, n, k)
+         : n->op == &op_Multinomial ? emit_multinomial(g, n, k) : emit_generator(g, n, k);
+}
+
+/* Outside training: the numbers of step 0. */
+static Status lower_generator(Graph *g, Node *n)
+{
+    Keys k = keys_of(n, emit_scalar(g, DT_INT64, 0), 0, n->index);
+
+    graph_replace(g, n->out[0], emit_keyed(g, n, k));
+    return g->status;
+}
+
+#define GENERATOR(version, types) .since = (version), .out_min = 1, .out_max = 1, .dtypes = (types), .flags = OPF_RANDOM, \
+    .grad = grad_none, .lower = lower_generator
+#define LIKE .in_min = 1, .in_max = 1
+#define SEED { "seed", A_FLOAT, 0, 0, false, NULL }
+#define UNIFORM { "low", A_FLOAT, 0, 0, false, NULL }, { "high", A_FLOAT, 0, 1, false, NULL }, SEED
+#define NORMAL { "mean", A_FLOAT, 0, 0, false, NULL }, { "scale", A_FLOAT, 0, 1, false, NULL }, SEED
+#define SHAPED { "shape", A_INTS, 0, 0, true, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL }
+#define TYPED { "dtype", A_INT, 0, 0, false, NULL }
+
+DEFINE_OP(RandomUniform, GENERATOR(22, 0), .attrs = (const AttrDecl[]){ SHAPED, UNIFORM, { 0 } }, .infer = infer_generator,
+    .doc = "uniform in [low, high)");
+DEFINE_OP(RandomNormal, GENERATOR(22, 0), .attrs = (const AttrDecl[]){ SHAPED, NORMAL, { 0 } }, .infer = infer_generator,
+    .doc = "normal with mean and scale");
+DEFINE_OP(RandomUniformLike, GENERATOR(22, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, UNIFORM, { 0 } },
+    .infer = infer_generator_like, .doc = "uniform in [low, high), in x's shape");
+DEFINE_OP(RandomNormalLike, GENERATOR(22, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, NORMAL, { 0 } },
+    .infer = infer_generator_like, .doc = "normal with mean and scale, in x's shape");
+DEFINE_OP(Bernoulli, GENERATOR(22, DTYPES_FLOAT), LIKE, .attrs = (const AttrDecl[]){ TYPED, SEED, { 0 } }, .infer = infer_bernoulli,
+    .doc = "1 with probability x, else 0");
+DEFINE_OP(Multinomial, GENERATOR(22, DTYPES_FLOAT), LIKE, .infer = infer_multinomial,
+    .attrs = (const AttrDecl[]){ { "sample_size", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_INT32, 0, false, NULL }, SEED, { 0 } },
+    .doc = "samples of the classes with log-probabilities x");
+
+/* ---- training ---- */
+
+static Status make_keyed_dropout(Graph *g, const Node *n, Keys k)
+{
+    ValueId out[2];
+    double ratio;
+
+    TRY(dropout_ratio(g, n, &ratio));
+    EMIT_MULTI(g, RandomDropout, ATTRS(FLOAT("ratio", ratio), INT("seed", k.seed), INT("key", k.key)), 2, out, n->in[0], k.draw);
+    graph_replace(g, n->out[0], out[0]);
+    if (has_out(n, 1))
+        graph_replace(g, n->out[1], out[1]);
+    return g->status;
+}
+
+Status random_make_keyed(Graph *g, Node *n, ValueId draw, uint64_t seed, int64_t key)
+{
+    Keys k;
+
+    if (!(n->op->flags & OPF_RANDOM) || n->op->domain)
+        return ST_OK;
+    k = keys_of(n, draw, seed, key);
+    if (n->op == &op_Dropout)
+        return make_keyed_dropout(g, n, k);
+    graph_replace(g, n->out[0], emit_keyed(g, n, k));
+    return g->status;
+}
