@@ -107,7 +107,7 @@ static double weight(const PackItem *x, int rule)
     default: return -(double)x->first;
     }
 }
-enum { N_RULES = 4, N_REFINE = 24 };
+enum { N_RULES = 4, MIN_REFINE = 16, MAX_REFINE = 400, REFINE_PAIRS = 1 << 24 };   /* pairs of items looked at */
 
 static int by_weight(const void *pa, const void *pb)
 {
@@ -143,6 +143,7 @@ static void raise_top(Packing *p, size_t total)
 static void search(Packing *p, size_t bound)
 {
     size_t total;
+    uint64_t refine = REFINE_PAIRS / ((uint64_t)p->n * p->n);
     int best_rule = 0;
 
     for (int rule = 0; rule < N_RULES && p->best_total > bound; rule++) {
@@ -156,7 +157,8 @@ static void search(Packing *p, size_t bound)
         return;
     order_by(p, best_rule);
     total = try_order(p);
-    for (int i = 0; i < N_REFINE && p->best_total > bound; i++) {
+    refine = refine < MIN_REFINE ? MIN_REFINE : refine > MAX_REFINE ? MAX_REFINE : refine;
+    for (uint64_t i = 0; i < refine && p->best_total > bound; i++) {
         raise_top(p, total);
         total = try_order(p);
     }

@@ -46,7 +46,7 @@ int value_device(const Graph *g, ValueId v)
     int device = x->producer ? x->producer->device : x->device, count;
     const int64_t *devices;
 
-    if (x->producer && x->producer->op->flags & OPF_COLLECTIVE) {
+    if (x->producer && x->producer->op && x->producer->op->flags & OPF_COLLECTIVE) {
         devices = node_ints(x->producer, "devices", &count);
         device = count ? (int)devices[x->out_index % count] : -1;
     }

@@ -1,0 +1,84 @@
+/* Packing: buffers that are alive together never overlap, and little more memory is used than they need. */
+#include "passes/pack.h"
+
+#include <stdlib.h>
+
+#include "tests/harness/test.h"
+
+static uint32_t next(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+static void check_disjoint(const PackItem *x, uint32_t n, size_t total)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        CU_ASSERT_FATAL(x[i].offset % PACK_ALIGN == 0 && x[i].offset + x[i].bytes <= total);
+        for (uint32_t j = i + 1; j < n; j++)
+            if (x[i].first <= x[j].last && x[j].first <= x[i].last && x[i].bytes && x[j].bytes)
+                CU_ASSERT_FATAL(x[i].offset + x[i].bytes <= x[j].offset || x[j].offset + x[j].bytes <= x[i].offset);
+    }
+}
+
+/* The sum at every instant, by definition. */
+static size_t most_alive(const PackItem *x, uint32_t n, uint32_t instants)
+{
+    size_t most = 0;
+
+    for (uint32_t t = 0; t < instants; t++) {
+        size_t sum = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+            if (x[i].first <= t && t <= x[i].last)
+                sum += (x[i].bytes + PACK_ALIGN - 1) / PACK_ALIGN * PACK_ALIGN;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+static void test_random(void)
+{
+    enum { MAX = 120, INSTANTS = 60 };
+
+    for (uint32_t seed = 1; seed <= 150; seed++) {
+        uint32_t s = seed, n = 1 + next(&s) % MAX;
+        PackItem x[MAX];
+        Arena *a = arena_create();
+        size_t total, bound, expected;
+
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t first = next(&s) % INSTANTS, length = next(&s) % (next(&s) % 4 ? 8 : INSTANTS);
+
+            x[i] = (PackItem){ .bytes = next(&s) % (next(&s) % 3 ? 2000 : 40000), .first = first,
+                               .last = first + length < INSTANTS ? first + length : INSTANTS - 1 };
+        }
+        expected = most_alive(x, n, INSTANTS);
+        CHECK_OK(pack(x, n, &total, &bound, a));
+        CU_ASSERT_EQUAL(bound, expected);
+        CU_ASSERT(total >= bound);
+        if (total > bound + bound / 8)
+            TEST_FAIL("seed %u: %zu bytes for a bound of %zu", seed, total, bound);
+        check_disjoint(x, n, total);
+        arena_free(a);
+    }
+}
+
+/* Forward and backward of a chain: activation i lives from i to 2n-i, which packs without a hole. */
+static void test_chain_is_tight(void)
+{
+    enum { N = 30 };
+    PackItem x[N];
+    Arena *a = arena_create();
+    size_t total, bound;
+
+    for (uint32_t i = 0; i < N; i++)
+        x[i] = (PackItem){ .bytes = 64 * (1 + (i * 37) % 11), .first = i, .last = 2 * N - i };
+    CHECK_OK(pack(x, N, &total, &bound, a));
+    CU_ASSERT_EQUAL(total, bound);
+    CHECK_OK(pack(x, 0, &total, &bound, a));
+    CU_ASSERT_EQUAL(total, 0);
+    arena_free(a);
+}
+
+DEFINE_SUITE(pack, { "random buffers", test_random }, { "a chain is tight", test_chain_is_tight });
