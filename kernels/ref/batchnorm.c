@@ -197,6 +197,12 @@ static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Ten
     return ST_OK;
 }
 
+static bool trains(const Graph *g, const Node *n)
+{
+    (void)g;
+    return node_int(n, "training_mode");
+}
+
 static bool infers(const Graph *g, const Node *n)
 {
     (void)g;
@@ -206,7 +212,7 @@ static bool infers(const Graph *g, const Node *n)
 #define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
 
 DEFINE_KERNEL(ref_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
-DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, .rank = 1, COMMON, .run = run_train);
+DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, COMMON, .supports = trains, .run = run_train);
 DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
 DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge, .release = free);
 DEFINE_KERNEL(ref_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);

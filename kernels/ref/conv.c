@@ -7,6 +7,7 @@
 typedef struct {
     Window win;
     int64_t batch, group, cg, mg;       /* channels of x and y per group */
+    bool bias;
 } Plan;
 
 /* Plan from the shapes in x's, w's and y's roles. */
@@ -21,6 +22,7 @@ static Status make_plan(void **state, const Node *n, const Shape *x, const Shape
     p->group = node_int(n, "group");
     p->cg = w->dim[1];
     p->mg = w->dim[0] / p->group;
+    p->bias = has_in(n, 2);
     *state = p;
     return ST_OK;
 }
@@ -108,37 +110,25 @@ static void start(DType t, Tensor *y, const Tensor *bias)
 }
 
 /* The tensors in their roles: `in` and `out` hold x, w, y in the order of the operator. */
-#define RUN(NAME, X, W, Y, OUT, BIAS, SUM)                                                  \
+#define RUN(NAME, X, W, Y, SUM)                                                             \
     static Status NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)          \
     {                                                                                       \
         (void)ctx;                                                                          \
-        start(in[0].dtype, OUT, BIAS);                                                      \
+        start(in[0].dtype, &out[0], ((const Plan *)state)->bias ? &in[2] : NULL);           \
         if (in[0].dtype == DT_FLOAT32)                                                      \
             SUM##_f32(state, X.data, W.data, Y.data);                                       \
         else                                                                                \
             SUM##_f64(state, X.data, W.data, Y.data);                                       \
         return ST_OK;                                                                       \
     }
-RUN(run_conv, in[0], in[1], out[0], &out[0], NULL, sum_y)
-RUN(run_conv_bias, in[0], in[1], out[0], &out[0], &in[2], sum_y)
-RUN(run_input, out[0], in[1], in[0], &out[0], NULL, sum_x)
-RUN(run_transpose_bias, out[0], in[1], in[0], &out[0], &in[2], sum_x)
-RUN(run_weight, in[0], out[0], in[1], &out[0], NULL, sum_w)
+RUN(run_conv, in[0], in[1], out[0], sum_y)
+RUN(run_input, out[0], in[1], in[0], sum_x)
+RUN(run_weight, in[0], out[0], in[1], sum_w)
 
-static bool has_bias(const Graph *g, const Node *n)
-{
-    (void)g;
-    return has_in(n, 2);
-}
-
-DEFINE_KERNEL(ref_conv_bias, .op = &op_Conv, .dtypes = DTYPES_F32_F64, .supports = has_bias, .prepare = prepare_conv, .run = run_conv_bias,
-    .release = free);
-DEFINE_KERNEL(ref_conv, .op = &op_Conv, .dtypes = DTYPES_F32_F64, .rank = 1, .prepare = prepare_conv, .run = run_conv, .release = free);
+DEFINE_KERNEL(ref_conv, .op = &op_Conv, .dtypes = DTYPES_F32_F64, .prepare = prepare_conv, .run = run_conv, .release = free);
 DEFINE_KERNEL(ref_conv_grad_input, .op = &op_ConvGradInput, .dtypes = DTYPES_F32_F64, .prepare = prepare_input, .run = run_input,
     .release = free);
 DEFINE_KERNEL(ref_conv_grad_weight, .op = &op_ConvGradWeight, .dtypes = DTYPES_F32_F64, .prepare = prepare_weight, .run = run_weight,
     .release = free);
-DEFINE_KERNEL(ref_conv_transpose_bias, .op = &op_ConvTranspose, .dtypes = DTYPES_F32_F64, .supports = has_bias, .prepare = prepare_input,
-    .run = run_transpose_bias, .release = free);
-DEFINE_KERNEL(ref_conv_transpose, .op = &op_ConvTranspose, .dtypes = DTYPES_F32_F64, .rank = 1, .prepare = prepare_input,
-    .run = run_input, .release = free);
+DEFINE_KERNEL(ref_conv_transpose, .op = &op_ConvTranspose, .dtypes = DTYPES_F32_F64, .prepare = prepare_input, .run = run_input,
+    .release = free);
