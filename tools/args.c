@@ -1,0 +1,176 @@
+#include "tools/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const Flag *find_flag(const Command *c, const char *name)
+{
+    for (const Flag *f = c->flags; f->name; f++)
+        if (!strcmp(f->name, name))
+            return f;
+    return NULL;
+}
+
+static bool find_option(const Command *c, const char *name, dpx_option_info *out)
+{
+    for (int i = 0; c->takes_options && i < dpx_option_count(); i++)
+        if (!strcmp((*out = dpx_option_at(i)).name, name))
+            return true;
+    return false;
+}
+
+/* The flag at argv[*i], `dashes` before its name; moves on over its value. */
+static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Problems *wrong)
+{
+    char *name = argv[*i] + dashes, *value = strchr(name, '=');
+    dpx_option_info option = { 0 };
+    const Flag *flag;
+    bool is_option, takes_value;
+
+    if (value)
+        *value++ = '\0';
+    flag = find_flag(a->command, name);
+    is_option = !flag && find_option(a->command, name, &option);
+    if ((!flag && !is_option) || (dashes == 1) != (strlen(name) == 1)) {
+        problems_add(wrong, "there is no option %.2s%s", "--" + (2 - dashes), name);
+        return;
+    }
+    takes_value = flag ? flag->metavar != NULL : option.metavar != NULL;
+    if (takes_value && !value) {
+        if (*i + 1 >= argc) {
+            problems_add(wrong, "--%s needs a value", name);
+            return;
+        }
+        value = argv[++*i];
+    }
+    if (flag && !takes_value && value)
+        problems_add(wrong, "--%s takes no value", name);
+    if (is_option && dpx_options_set(a->options, name, value ? value : ""))
+        problems_add(wrong, "%s", dpx_error());
+    a->given[a->n_given].name = name;
+    a->given[a->n_given++].value = value ? value : "";
+}
+
+Status args_parse(Args *out, const Command *c, int argc, char **argv)
+{
+    Args a = { .command = c };
+    Problems wrong = { 0 };
+    bool flags_end = false;
+    Status st;
+
+    a.positional = calloc((size_t)argc + 1, sizeof *a.positional);
+    a.given = calloc((size_t)argc + 1, sizeof *a.given);
+    a.options = c->takes_options ? dpx_options_create() : NULL;
+    *out = a;
+    if (!a.positional || !a.given || (c->takes_options && !a.options))
+        return FAIL_NOMEM();
+    for (int i = 0; i < argc; i++) {
+        if (!flags_end && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")))
+            a.help = true;
+        else if (!flags_end && !strcmp(argv[i], "--"))
+            flags_end = true;
+        else if (!flags_end && argv[i][0] == '-' && argv[i][1])
+            parse_flag(&a, argc, argv, &i, argv[i][1] == '-' ? 2 : 1, &wrong);
+        else
+            a.positional[a.n_positional++] = argv[i];
+    }
+    *out = a;
+    if (a.help) {
+        free(wrong.text);
+        return ST_OK;
+    }
+    if (a.n_positional < c->min_positional)
+        problems_add(&wrong, "expected %s %s", c->name, c->synopsis);
+    for (int i = c->max_positional; i < a.n_positional; i++)
+        problems_add(&wrong, "unexpected argument '%s'", a.positional[i]);
+    st = problems_fail(&wrong, E_INVALID, "%s", c->name);
+    return st;
+}
+
+void args_free(Args *a)
+{
+    free(a->positional);
+    free(a->given);
+    dpx_options_free(a->options);
+    *a = (Args){ 0 };
+}
+
+const char *args_nth(const Args *a, const char *name, int index)
+{
+    for (int i = 0; i < a->n_given; i++)
+        if (!strcmp(a->given[i].name, name) && index-- == 0)
+            return a->given[i].value;
+    return NULL;
+}
+
+const char *args_value(const Args *a, const char *name)
+{
+    for (int i = a->n_given; i-- > 0;)
+        if (!strcmp(a->given[i].name, name))
+            return a->given[i].value;
+    return NULL;
+}
+
+bool args_has(const Args *a, const char *name)
+{
+    return args_value(a, name) != NULL;
+}
+
+Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max)
+{
+    const char *text = args_value(a, name);
+    char *end;
+    long long v;
+
+    *out = fallback;
+    if (!text)
+        return ST_OK;
+    errno = 0;
+    v = strtoll(text, &end, 10);
+    if (!*text || *end || errno || v < min || v > max)
+        return FAIL(E_INVALID, "--%s: expected a whole number from %lld to %lld, found '%s'", name, (long long)min, (long long)max, text);
+    *out = v;
+    return ST_OK;
+}
+
+Status args_real(double *out, const Args *a, const char *name, double fallback)
+{
+    const char *text = args_value(a, name);
+    char *end;
+
+    *out = fallback;
+    if (!text)
+        return ST_OK;
+    *out = strtod(text, &end);
+    return *text && !*end && isfinite(*out) ? ST_OK : FAIL(E_INVALID, "--%s: expected a number, found '%s'", name, text);
+}
+
+/* ---- help ---- */
+
+static void print_flag(const char *name, const char *metavar, const char *help, const char *fallback)
+{
+    char left[80];
+    int n = snprintf(left, sizeof left, "  %s%s%s%s", strlen(name) > 1 ? "--" : "-", name, metavar ? " " : "", metavar ? metavar : "");
+
+    printf("%-28s%s%s%s%s%s\n", left, n >= 28 ? "\n                            " : "", help, fallback && *fallback ? " [" : "",
+           fallback ? fallback : "", fallback && *fallback ? "]" : "");
+}
+
+void args_help(const Command *c, const char *program)
+{
+    printf("usage: %s%s%s %s\n\n%s\n", program, *c->name ? " " : "", c->name, c->synopsis, c->summary);
+    if (c->flags->name)
+        printf("\n");
+    for (const Flag *f = c->flags; f->name; f++)
+        print_flag(f->name, f->metavar, f->help, NULL);
+    if (c->takes_options)
+        printf("\nThe run:\n");
+    for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
+        dpx_option_info o = dpx_option_at(i);
+
+        print_flag(o.name, o.metavar, o.help, o.metavar ? o.fallback : NULL);
+    }
+}

@@ -1,0 +1,19 @@
+/* The commands of dpexec; each returns the exit status of the process. */
+#ifndef DPX_TOOLS_COMMANDS_H
+#define DPX_TOOLS_COMMANDS_H
+
+#include "tools/args.h"
+
+extern const Command command_train, command_eval, command_run, command_devices;
+
+int run_train(const Args *a);
+int run_eval(const Args *a);
+int run_run(const Args *a);
+int run_devices(const Args *a);
+
+/* Prints "dpexec: MESSAGE" of a failed status; usage errors exit with 2, all others with 1. */
+int report_failure(Status s);
+/* Log receiver of the library: warnings always, the rest unless quiet (`user` is a Progress). */
+void report_log(void *user, int level, const char *line);
+
+#endif

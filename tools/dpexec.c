@@ -1,0 +1,73 @@
+/* dpexec: finds the command and runs it.  `dpexec model.onnx ...` trains. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/commands.h"
+#include "tools/progress.h"
+
+static const struct { const Command *command; int (*run)(const Args *); } commands[] = {
+    { &command_train, run_train }, { &command_eval, run_eval }, { &command_run, run_run }, { &command_devices, run_devices },
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+int report_failure(Status s)
+{
+    fprintf(stderr, "dpexec: %s\n", status_message());
+    return s == E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+void report_log(void *user, int level, const char *line)
+{
+    Progress *p = user;
+
+    if (level == DPX_LOG_WARNING)
+        progress_line(p, "dpexec: warning: %s", line);
+    else if (!p->quiet)
+        progress_line(p, "%s", line);
+}
+
+static int print_usage(void)
+{
+    printf("usage: dpexec [train] MODEL.onnx --data SRC --loss KIND [options]\n");
+    for (int i = 1; i < N_COMMANDS; i++)
+        printf("       dpexec %s %s\n", commands[i].command->name, commands[i].command->synopsis);
+    printf("       dpexec --version\n\nTrains ONNX models on data-parallel replicas.  'dpexec COMMAND --help' tells more:\n\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        printf("  %-10s%s\n", commands[i].command->name, commands[i].command->summary);
+    return EXIT_DONE;
+}
+
+static int dispatch(int which, int argc, char **argv)
+{
+    Args a;
+    Status st = args_parse(&a, commands[which].command, argc, argv);
+    int code;
+
+    if (st) {
+        code = report_failure(st);
+        fprintf(stderr, "try 'dpexec %s --help'\n", commands[which].command->name);
+    } else if (a.help) {
+        args_help(commands[which].command, "dpexec");
+        code = EXIT_DONE;
+    } else {
+        code = commands[which].run(&a);
+    }
+    args_free(&a);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_usage();
+        return argc < 2 ? EXIT_USAGE : EXIT_DONE;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("dpexec %s\n", dpx_version());
+        return EXIT_DONE;
+    }
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(argv[1], commands[i].command->name))
+            return dispatch(i, argc - 2, argv + 2);
+    return dispatch(0, argc - 1, argv + 1);
+}

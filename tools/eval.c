@@ -1,0 +1,66 @@
+/* dpexec eval: loss and accuracy of a model on a data set. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/commands.h"
+#include "tools/evaluate.h"
+#include "tools/progress.h"
+
+static const Flag flags[] = {
+    { "data", "SRC", "data to evaluate on: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
+    { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
+    { "std", "X", "divides idx images after that" },
+    { "class-weights", "FILE.npy", "weight of each class in the loss" },
+    { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
+    { "quiet", NULL, "print nothing but errors and the result" },
+    { NULL, NULL, NULL },
+};
+
+const Command command_eval = { "eval", "MODEL.onnx --data SRC --loss KIND [options]", "Prints the loss and the metric over a whole data set.",
+                               flags, true, 1, 1 };
+
+static Status load_checkpoint(dpx_trainer *t, const Args *a)
+{
+    char path[4096];
+    const char *from = args_value(a, "resume");
+
+    if (!from)
+        return ST_OK;
+    snprintf(path, sizeof path, "%s/checkpoints", from);
+    return (Status)dpx_trainer_resume(t, path, NULL);
+}
+
+static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress)
+{
+    Evaluation e;
+
+    if (!*dpx_options_get(a->options, "batch-size"))
+        TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
+    TRY((Status)dpx_model_load(model, a->positional[0]));
+    TRY(feed_class_weights(a));
+    TRY(feed_open(feed, a, "data", *model));
+    TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
+    TRY(load_checkpoint(*trainer, a));
+    TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
+    printf("{\"eval_loss\":%.17g", e.loss);
+    if (e.counted)
+        printf(",\"eval_accuracy\":%.17g", e.accuracy);
+    printf(",\"samples\":%lld}\n", (long long)e.samples);
+    return ST_OK;
+}
+
+int run_eval(const Args *a)
+{
+    dpx_model *model = NULL;
+    dpx_trainer *trainer = NULL;
+    Feed feed = { 0 };
+    Progress progress;
+    Status st;
+
+    progress_start(&progress, args_has(a, "quiet"));
+    st = run(a, &model, &trainer, &feed, &progress);
+    feed_close(&feed);
+    dpx_trainer_free(trainer);
+    dpx_model_free(model);
+    return st ? report_failure(st) : EXIT_DONE;
+}

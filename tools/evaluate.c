@@ -1,0 +1,31 @@
+#include "tools/evaluate.h"
+
+#include <math.h>
+
+Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size)
+{
+    double sum = 0, weight = 0;
+    int64_t correct = 0;
+    Evaluation e = { 0 };
+    Loader *l;
+    Status st;
+
+    TRY(loader_create(&l, f->data, f->field, f->n, (LoaderOptions){ .batch_size = batch_size }));
+    st = loader_start(l, 0, 0);
+    for (const Batch *b; !st && (b = loader_next(l));) {
+        dpx_result r;
+
+        if ((st = (Status)dpx_val_step(t, b->tensor, b->n, &r)))
+            break;
+        sum += r.loss_sum;
+        weight += r.loss_weight;
+        correct += r.correct;
+        e.counted += r.counted;
+        e.samples += b->samples;
+    }
+    loader_free(l);
+    e.loss = sum / weight;
+    e.accuracy = e.counted ? (double)correct / (double)e.counted : NAN;
+    *out = e;
+    return st;
+}

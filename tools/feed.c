@@ -1,0 +1,199 @@
+#include "tools/feed.h"
+
+#include <string.h>
+
+static bool needs_target(const Args *a)
+{
+    const char *loss = dpx_options_get(a->options, "loss");
+
+    return strncmp(loss, "output:", 7) && strcmp(loss, "none");
+}
+
+/* The model's input of this name; false when it has none. */
+static bool find_input(const dpx_model *m, const char *name, dpx_info *out)
+{
+    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
+        if (!dpx_model_info(m, DPX_INPUT, i, out) && !strcmp(out->name, name))
+            return true;
+    return false;
+}
+
+/* The array for an input: by name; images without a name feed the only input. */
+static const Array *array_for(const Dataset *d, const dpx_model *m, const char *name)
+{
+    const Array *a = dataset_find(d, name);
+
+    return !a && dpx_model_count(m, DPX_INPUT) == 1 ? dataset_find(d, "") : a;
+}
+
+static const char *dims_text(int rank, const int64_t *dim, char buf[160])
+{
+    int n = snprintf(buf, 160, "[");
+
+    for (int i = 0; i < rank && n < 130; i++)
+        n += dim[i] < 0 ? snprintf(buf + n, 160 - (size_t)n, "%s?", i ? "," : "")
+                        : snprintf(buf + n, 160 - (size_t)n, "%s%lld", i ? "," : "", (long long)dim[i]);
+    snprintf(buf + n, 160 - (size_t)n, "]");
+    return buf;
+}
+
+/* The sample's dimensions must be the input's, where those are known. */
+static void check_shape(const dpx_info *in, const Array *a, Problems *wrong)
+{
+    char want[160], have[160];
+    bool fits = in->rank < 0 || in->rank == a->rank;
+
+    for (int i = 1; fits && i < in->rank; i++)
+        fits = in->dim[i] < 0 || in->dim[i] == a->dim[i];
+    if (!fits)
+        problems_add(wrong, "input '%s' is %s, the data's array is %s", in->name, dims_text(in->rank, in->dim, want),
+                     dims_text(a->rank, a->dim, have));
+}
+
+static void add_field(Feed *f, const char *name, const Array *a, dpx_dtype dtype, Problems *wrong)
+{
+    if (f->n == MAX_FIELDS)
+        problems_add(wrong, "more than %d inputs", MAX_FIELDS);
+    else if (array_check_convert(a, dtype, name))
+        problems_add(wrong, "%s", dpx_error());
+    else
+        f->field[f->n++] = (Field){ name, a, dtype };
+}
+
+static dpx_dtype as_computed(const Args *a, dpx_dtype t)
+{
+    const char *dtype = dpx_options_get(a->options, "dtype");
+
+    if ((t == DPX_FLOAT32 || t == DPX_FLOAT64) && *dtype)
+        return !strcmp(dtype, "float64") ? DPX_FLOAT64 : DPX_FLOAT32;
+    return t;
+}
+
+static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
+{
+    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++) {
+        dpx_info in;
+        const Array *array;
+
+        if (dpx_model_info(m, DPX_INPUT, i, &in))
+            continue;
+        if (!(array = array_for(f->data, m, in.name))) {
+            problems_add(wrong, "no array for input '%s'", in.name);
+            continue;
+        }
+        check_shape(&in, array, wrong);
+        add_field(f, in.name, array, as_computed(a, in.dtype), wrong);
+    }
+}
+
+static bool is_fed(const Feed *f, const Array *a)
+{
+    for (int i = 0; i < f->n; i++)
+        if (f->field[i].array == a)
+            return true;
+    return false;
+}
+
+/* The array that --target names; without the flag, the only one that feeds no input. */
+static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
+{
+    const char *name = args_value(a, "target");
+    const Array *left = NULL;
+    int n = 0;
+
+    if (name || dataset_find(f->data, "target")) {
+        left = dataset_find(f->data, name ? name : "target");
+        if (!left)
+            problems_add(wrong, "no array '%s' for the target", name);
+        return left;
+    }
+    for (int i = 0; i < f->data->n; i++)
+        if (!is_fed(f, &f->data->array[i])) {
+            left = &f->data->array[i];
+            n++;
+        }
+    if (n != 1)
+        problems_add(wrong, "%d arrays could be the target: name one with --target", n);
+    return n == 1 ? left : NULL;
+}
+
+static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
+{
+    const char *loss = dpx_options_get(a->options, "loss");
+    bool classes = !strcmp(loss, "cross-entropy") || !strcmp(loss, "nll");
+    const Array *array = find_target(f, a, wrong);
+    dpx_info in;
+
+    if (!array)
+        return;
+    f->target = array->name;
+    if (find_input(m, array->name, &in))
+        return;                     /* the model takes the target itself */
+    if (dpx_options_set(a->options, "target", array->name))
+        problems_add(wrong, "%s", dpx_error());
+    dpx_dtype wanted = classes ? DPX_INT64 : as_computed(a, DPX_FLOAT32);
+    if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) && !dpx_model_info(m, DPX_INPUT, 0, &in) &&
+        in.dtype == DPX_FLOAT64)
+        wanted = DPX_FLOAT64;
+    add_field(f, array->name, array, wanted, wrong);
+}
+
+Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model)
+{
+    Feed f = { 0 };
+    Problems wrong = { 0 };
+    Normalisation norm;
+    const char *source = args_value(a, flag);
+    Status st;
+
+    TRY(args_real(&norm.mean, a, "mean", 0));
+    TRY(args_real(&norm.std, a, "std", 1));
+    if (norm.std == 0)
+        return FAIL(E_INVALID, "--std: expected a number other than 0");
+    if (!source)
+        return FAIL(E_INVALID, "--%s is missing: FILE.npz, a folder of .npy files or idx:IMAGES,LABELS", flag);
+    TRY(dataset_open(&f.data, source, norm));
+    match_inputs(&f, a, model, &wrong);
+    if (needs_target(a))
+        match_target(&f, a, model, &wrong);
+    if ((st = problems_fail(&wrong, E_INVALID, "--%s %s", flag, source))) {
+        dataset_free(f.data);
+        return st;
+    }
+    *out = f;
+    return ST_OK;
+}
+
+void feed_close(Feed *f)
+{
+    dataset_free(f->data);
+    *f = (Feed){ 0 };
+}
+
+Status feed_class_weights(const Args *a)
+{
+    const char *path = args_value(a, "class-weights");
+    Dataset *d;
+    Status st;
+
+    if (!path)
+        return ST_OK;
+    TRY(dataset_open(&d, path, (Normalisation){ 0, 1 }));
+    if (d->n != 1 || d->array[0].rank != 1 || (d->array[0].dtype != DPX_FLOAT32 && d->array[0].dtype != DPX_FLOAT64)) {
+        st = FAIL(E_INVALID, "--class-weights %s: expected one vector of float32 or float64", path);
+    } else {
+        size_t bytes = (size_t)d->samples * dpx_dtype_size(d->array[0].dtype);
+        double copy[65536 / sizeof(double)];            /* a mapped file's data need not be aligned */
+
+        if (bytes > sizeof copy) {
+            st = FAIL(E_INVALID, "--class-weights %s: %lld classes are too many", path, (long long)d->samples);
+        } else {
+            dpx_tensor t = { .name = "class weights", .dtype = d->array[0].dtype, .rank = 1, .dim = { d->samples }, .data = copy };
+
+            memcpy(copy, d->array[0].data, bytes);
+            st = (Status)dpx_options_set_class_weights(a->options, &t);
+        }
+    }
+    dataset_free(d);
+    return st ? status_prefix(st, "--class-weights %s", path) : ST_OK;
+}

@@ -1,0 +1,24 @@
+/* Which array of a data set feeds which input of the model. */
+#ifndef DPX_TOOLS_FEED_H
+#define DPX_TOOLS_FEED_H
+
+#include "tools/args.h"
+#include "tools/loader.h"
+
+typedef struct {
+    Dataset *data;
+    Field field[MAX_FIELDS];
+    int n;
+    const char *target;         /* the name of the target input, NULL when the loss needs none */
+} Feed;
+
+/* Opens the flag's data set (--data or --val; --mean and --std apply to idx images) and matches its arrays to the model's
+ * inputs by name; an idx pair's images feed the model's only input.  The array named by --target, else the one array left
+ * over, becomes the target.  E_INVALID lists every input without an array and every array that does not fit. */
+Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model) CHECKED;
+void feed_close(Feed *f);
+
+/* --class-weights FILE.npy goes into the options. */
+Status feed_class_weights(const Args *a) CHECKED;
+
+#endif

@@ -1,0 +1,68 @@
+#include "tools/npy_write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+static const char *descr(dpx_dtype t)
+{
+    switch (t) {
+    case DPX_FLOAT32: return "<f4";
+    case DPX_FLOAT64: return "<f8";
+    case DPX_FLOAT16: return "<f2";
+    case DPX_INT8: return "|i1";
+    case DPX_INT16: return "<i2";
+    case DPX_INT32: return "<i4";
+    case DPX_INT64: return "<i8";
+    case DPX_UINT8: return "|u1";
+    case DPX_UINT16: return "<u2";
+    case DPX_UINT32: return "<u4";
+    case DPX_UINT64: return "<u8";
+    case DPX_BOOL: return "|b1";
+    default: return NULL;               /* numpy has no bfloat16 */
+    }
+}
+
+/* Magic, version, length and dictionary: padded with spaces to a multiple of 64 and ended by a newline. */
+static size_t make_header(char out[512], const dpx_tensor *t)
+{
+    int n = 10 + snprintf(out + 10, 400, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr(t->dtype));
+    size_t padded;
+
+    for (int i = 0; i < t->rank; i++)
+        n += snprintf(out + n, 32, "%lld,%s", (long long)t->dim[i], i + 1 < t->rank ? " " : "");
+    n += snprintf(out + n, 32, "), }");
+    padded = ((size_t)n + 1 + 63) / 64 * 64;
+    memset(out + n, ' ', padded - (size_t)n);
+    out[padded - 1] = '\n';
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (char)((padded - 10) & 255);
+    out[9] = (char)((padded - 10) >> 8);
+    return padded;
+}
+
+Status npy_write(const char *path, const dpx_tensor *t)
+{
+    char header[512], temporary[4200];
+    size_t len, bytes = dpx_dtype_size(t->dtype);
+    bool good;
+    FILE *f;
+
+    if (!descr(t->dtype))
+        return FAIL(E_UNSUPPORTED, "%s: .npy has no type %s", path, dpx_dtype_name(t->dtype));
+    len = make_header(header, t);
+    for (int i = 0; i < t->rank; i++)
+        bytes *= (size_t)t->dim[i];
+    snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
+    f = fopen(temporary, "wbx");
+    good = f && fwrite(header, 1, len, f) == len && fwrite(t->data, 1, bytes, f) == bytes && !fflush(f);
+    if (f && fclose(f))
+        good = false;
+    if (good && !rename(temporary, path))
+        return ST_OK;
+    if (f)
+        unlink(temporary);
+    return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+}

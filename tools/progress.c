@@ -1,0 +1,68 @@
+#include "tools/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double TERMINAL_SECONDS = 0.2, PLAIN_SECONDS = 5;
+
+double seconds_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void progress_start(Progress *p, bool quiet)
+{
+    *p = (Progress){ .quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = seconds_now() };
+    p->shown = p->start;
+}
+
+static void format_time(double s, char buf[32])
+{
+    int64_t t = (int64_t)(s + 0.5);
+
+    if (t >= 3600)
+        snprintf(buf, 32, "%lld:%02lld:%02lld", (long long)(t / 3600), (long long)(t / 60 % 60), (long long)(t % 60));
+    else
+        snprintf(buf, 32, "%lld:%02lld", (long long)(t / 60), (long long)(t % 60));
+}
+
+void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int64_t total, double loss, int64_t samples)
+{
+    double now = seconds_now(), spent = now - p->start;
+    char left[32], of[32] = "";
+
+    p->samples += samples;
+    if (p->quiet || now - p->shown < (p->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS))
+        return;
+    p->shown = now;
+    format_time(done && p->samples ? spent / (double)done * (double)(total - done) : 0, left);
+    if (epochs > 0)
+        snprintf(of, sizeof of, "/%lld", (long long)epochs);
+    fprintf(stderr, "%sepoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s%s", p->terminal ? "\r" : "", (long long)epoch, of,
+            (long long)done, (long long)total, loss, (double)p->samples / spent, left, p->terminal ? "\033[K" : "\n");
+    p->open = p->terminal;
+    fflush(stderr);
+}
+
+void progress_end(Progress *p)
+{
+    if (p->open)
+        fputs("\r\033[K", stderr);
+    p->open = false;
+}
+
+void progress_line(Progress *p, const char *fmt, ...)
+{
+    va_list ap;
+
+    progress_end(p);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}

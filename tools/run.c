@@ -1,0 +1,162 @@
+/* dpexec run: one forward pass on arrays from files; dpexec devices: what there is to run on. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/commands.h"
+#include "tools/data.h"
+#include "tools/npy_write.h"
+#include "tools/progress.h"
+
+static const Flag flags[] = {
+    { "input", "NAME=FILE.npy", "array for an input of the model; once for each" },
+    { "out", "DIR", "folder for the outputs, NAME.npy each" },
+    { "quiet", NULL, "print nothing but errors" },
+    { NULL, NULL, NULL },
+};
+
+const Command command_run = { "run", "MODEL.onnx --input NAME=FILE.npy ... --out DIR [options]", "Runs a model forward and writes its outputs.",
+                              flags, true, 1, 1 };
+
+enum { MAX_ARRAYS = 64 };
+
+typedef struct {
+    dpx_model *model;
+    dpx_trainer *trainer;
+    int n;
+    char *name[MAX_ARRAYS];
+    Mapping map[MAX_ARRAYS];
+    dpx_tensor input[MAX_ARRAYS], output[MAX_ARRAYS];
+    void *converted[MAX_ARRAYS];
+    Progress progress;
+} Job;
+
+static void close_job(Job *j)
+{
+    for (int i = 0; i < j->n; i++) {
+        free(j->name[i]);
+        free(j->converted[i]);
+        unmap(&j->map[i]);
+    }
+    dpx_trainer_free(j->trainer);
+    dpx_model_free(j->model);
+}
+
+static Status find_input(const dpx_model *m, const char *name, dpx_info *out)
+{
+    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
+        if (!dpx_model_info(m, DPX_INPUT, i, out) && !strcmp(out->name, name))
+            return ST_OK;
+    return FAIL(E_INVALID, "--input %s: the model has no such input", name);
+}
+
+/* The array as the type that the input has, in memory of its own. */
+static Status convert(Job *j, const Array *a, const dpx_info *in)
+{
+    dpx_tensor *t = &j->input[j->n - 1];
+    Array rows = *a;
+    int64_t n = 1, zero = 0;
+
+    if (rows.rank) {                            /* gathered as one sample */
+        memmove(rows.dim + 1, rows.dim, sizeof *rows.dim * (size_t)(rows.rank < DPX_MAX_RANK ? rows.rank : DPX_MAX_RANK - 1));
+        for (int i = 0; i < a->rank; i++)
+            n *= a->dim[i];
+        rows.rank = 2;
+        rows.dim[1] = n;
+    } else {
+        rows.rank = 1;
+    }
+    rows.dim[0] = 1;
+    TRY(array_check_convert(a, in->dtype, in->name));
+    *t = (dpx_tensor){ .name = j->name[j->n - 1], .dtype = in->dtype, .rank = a->rank };
+    memcpy(t->dim, a->dim, sizeof t->dim);
+    if (!(t->data = j->converted[j->n - 1] = aligned_alloc(64, ((size_t)n * dpx_dtype_size(in->dtype) + 64) / 64 * 64)))
+        return FAIL_NOMEM();
+    if (n)
+        array_gather(&rows, &zero, 1, in->dtype, t->data);
+    return ST_OK;
+}
+
+static Status add_input(Job *j, const char *argument)
+{
+    const char *eq = strchr(argument, '=');
+    Array a = { .scale = 1, .std = 1 };
+    dpx_info in;
+
+    if (!eq || eq == argument || !eq[1])
+        return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, found '%s'", argument);
+    if (j->n == MAX_ARRAYS)
+        return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
+    if (!(j->name[j->n++] = strndup(argument, (size_t)(eq - argument))))
+        return FAIL_NOMEM();
+    TRY(find_input(j->model, j->name[j->n - 1], &in));
+    TRY(map_file(&j->map[j->n - 1], eq + 1));
+    TRY(npy_parse(&a, j->map[j->n - 1].data, j->map[j->n - 1].size, eq + 1));
+    return convert(j, &a, &in);
+}
+
+static Status write_outputs(Job *j, const char *folder, int n)
+{
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+        int at = snprintf(path, sizeof path, "%s/", folder);
+
+        snprintf(path + at, sizeof path - (size_t)at, "%s.npy", j->output[i].name);
+        for (char *c = path + at; *c; c++)      /* names of values may be paths */
+            if (*c == '/')
+                *c = '_';
+        TRY(npy_write(path, &j->output[i]));
+    }
+    return ST_OK;
+}
+
+static Status run(Job *j, const Args *a)
+{
+    const char *folder = args_value(a, "out");
+    int n;
+
+    if (!folder)
+        return FAIL(E_INVALID, "--out DIR is missing");
+    TRY((Status)dpx_model_load(&j->model, a->positional[0]));
+    for (int i = 0; args_nth(a, "input", i); i++)
+        TRY(add_input(j, args_nth(a, "input", i)));
+    n = dpx_model_count(j->model, DPX_OUTPUT);
+    if (n > MAX_ARRAYS)
+        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", n, MAX_ARRAYS);
+    TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
+    TRY((Status)dpx_run(j->trainer, j->input, j->n, j->output, n));
+    return write_outputs(j, folder, n);
+}
+
+int run_run(const Args *a)
+{
+    Job j = { 0 };
+    Status st;
+
+    progress_start(&j.progress, true);
+    st = run(&j, a);
+    close_job(&j);
+    return st ? report_failure(st) : EXIT_DONE;
+}
+
+/* ---- devices ---- */
+
+static const Flag no_flags[] = { { NULL, NULL, NULL } };
+
+const Command command_devices = { "devices", "", "Lists the devices of this machine.", no_flags, false, 0, 0 };
+
+int run_devices(const Args *a)
+{
+    dpx_device list[64];
+    int n = dpx_devices(list, 64);
+
+    (void)a;
+    for (int i = 0; i < n && i < 64; i++)
+        printf("%s  %s, %d core%s, %.1f GiB\n", list[i].name, list[i].description, list[i].cores, list[i].cores == 1 ? "" : "s",
+               (double)list[i].memory / (1 << 30));
+    return n ? EXIT_DONE : EXIT_FAILED;
+}

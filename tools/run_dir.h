@@ -1,0 +1,26 @@
+/* The folder of a run: args.json, metrics.jsonl, checkpoints/, model.onnx. */
+#ifndef DPX_TOOLS_RUN_DIR_H
+#define DPX_TOOLS_RUN_DIR_H
+
+#include <stdio.h>
+
+#include "tools/args.h"
+
+typedef struct {
+    char path[4000];
+    FILE *metrics;
+} RunDir;
+
+/* Makes the folder.  One that already holds a run is refused unless `resume`. */
+Status run_dir_open(RunDir *out, const char *path, bool resume) CHECKED;
+void run_dir_close(RunDir *r);
+const char *run_dir_file(const RunDir *r, const char *name, char buf[4096]);
+/* args.json: every flag given and every option's value in force. */
+Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
+/* Drops the lines of metrics.jsonl that belong to steps after `step`, so that a resumed run writes them once. */
+Status run_dir_rewind(RunDir *r, int64_t step) CHECKED;
+/* One line a step, one an evaluation; numbers read back to the same bits.  E_IO when the disk is full. */
+Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms) CHECKED;
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, double accuracy, bool has_accuracy) CHECKED;
+
+#endif

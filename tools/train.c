@@ -1,0 +1,311 @@
+/* dpexec train: epochs of steps, with evaluation, checkpoints and a run folder. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/commands.h"
+#include "tools/evaluate.h"
+#include "tools/progress.h"
+#include "tools/run_dir.h"
+
+static const Flag flags[] = {
+    { "data", "SRC", "training data: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
+    { "val", "SRC", "data to evaluate on" },
+    { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
+    { "std", "X", "divides idx images after that" },
+    { "class-weights", "FILE.npy", "weight of each class in the loss" },
+    { "epochs", "N", "passes over the data [1, unless --steps is given]" },
+    { "steps", "N", "optimizer steps, whatever the epochs" },
+    { "no-shuffle", NULL, "keep the order of the data" },
+    { "drop-last", NULL, "leave out an epoch's last, smaller batch" },
+    { "out", "DIR", "folder for args.json, metrics.jsonl, checkpoints/ and model.onnx" },
+    { "checkpoint-every", "N", "steps between checkpoints [only at the end]" },
+    { "resume", "DIR", "go on from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
+    { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
+    { "quiet", NULL, "print nothing but errors and the result" },
+    { NULL, NULL, NULL },
+};
+
+const Command command_train = { "train", "MODEL.onnx --data SRC --loss KIND [options]", "Trains a model and writes it for inference.", flags,
+                                true, 1, 1 };
+
+typedef struct {
+    const Args *args;
+    dpx_model *model;
+    dpx_trainer *trainer;
+    Feed train, val;
+    Loader *loader;
+    RunDir dir;
+    Progress progress;
+    int64_t batch_size, accumulate, epochs, steps, checkpoint_every, eval_every;
+    int64_t epoch, batch;           /* position: the next batch to take */
+    int64_t step, saved_step;
+    bool has_dir, running;          /* running: the command line and the files were right */
+    Evaluation last_eval;
+    int64_t eval_step;              /* of last_eval; -1: none yet */
+} Run;
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t caught;
+
+/* The first signal asks for a checkpoint, the second ends the process at once. */
+static void on_signal(int sig)
+{
+    if (caught)
+        _exit(128 + sig);
+    caught = sig;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction a = { .sa_handler = on_signal };
+
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+/* ---- position in the data, kept in the checkpoint's note ---- */
+
+static Status save(Run *r)
+{
+    char note[128], path[4096];
+
+    if (!r->has_dir || r->saved_step == r->step)
+        return ST_OK;
+    snprintf(note, sizeof note, "{\"epoch\":%" PRId64 ",\"batch\":%" PRId64 ",\"samples\":%" PRId64 ",\"batch_size\":%" PRId64 "}", r->epoch,
+             r->batch, r->train.data->samples, r->batch_size);
+    TRY((Status)dpx_trainer_save(r->trainer, run_dir_file(&r->dir, "checkpoints", path), note));
+    r->saved_step = r->step;
+    return ST_OK;
+}
+
+static Status read_note(Run *r, const char *note)
+{
+    json_t *j = json_loads(note, 0, NULL);
+    int64_t samples = json_integer_value(json_object_get(j, "samples")), batch = json_integer_value(json_object_get(j, "batch_size"));
+
+    r->epoch = json_integer_value(json_object_get(j, "epoch"));
+    r->batch = json_integer_value(json_object_get(j, "batch"));
+    json_decref(j);
+    if (samples != r->train.data->samples || batch != r->batch_size)
+        return FAIL(E_INVALID, "--resume: the run had %" PRId64 " samples in batches of %" PRId64 ", now there are %" PRId64 " in batches of %"
+                    PRId64, samples, batch, r->train.data->samples, r->batch_size);
+    return ST_OK;
+}
+
+static Status resume(Run *r, const char *from)
+{
+    char path[PATH_MAX], *note = NULL;
+    Status st;
+
+    snprintf(path, sizeof path, "%s/checkpoints", from);
+    TRY((Status)dpx_trainer_resume(r->trainer, path, &note));
+    st = read_note(r, note);
+    free(note);
+    TRY(st);
+    r->step = r->saved_step = dpx_trainer_step_count(r->trainer);
+    if (!r->progress.quiet)
+        progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64, r->step, r->epoch + 1);
+    return run_dir_rewind(&r->dir, r->step);
+}
+
+/* ---- preparation ---- */
+
+static Status set_default(const Args *a, const char *name, const char *text)
+{
+    return *dpx_options_get(a->options, name) ? ST_OK : (Status)dpx_options_set(a->options, name, text);
+}
+
+static Status read_counts(Run *r)
+{
+    const Args *a = r->args;
+    int64_t per_epoch, groups;
+    char text[32];
+
+    TRY(args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
+    TRY(args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
+    TRY(args_int(&r->checkpoint_every, a, "checkpoint-every", 0, 1, INT64_MAX / 2));
+    TRY(args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
+    per_epoch = loader_batches(r->loader);
+    if (!per_epoch)
+        return FAIL(E_INVALID, "--drop-last: %" PRId64 " samples do not fill one batch of %" PRId64, r->train.data->samples, r->batch_size);
+    groups = (per_epoch + r->accumulate - 1) / r->accumulate;
+    if (r->epochs && (!r->steps || r->epochs * groups < r->steps))
+        r->steps = r->epochs * groups;
+    if (!r->epochs)
+        r->epochs = (r->steps + groups - 1) / groups;
+    snprintf(text, sizeof text, "%" PRId64, r->steps);
+    return strcmp(dpx_options_get(a->options, "total-steps"), "0") ? ST_OK : (Status)dpx_options_set(a->options, "total-steps", text);
+}
+
+static Status open_data(Run *r)
+{
+    const Args *a = r->args;
+    LoaderOptions how = { .shuffle = !args_has(a, "no-shuffle"), .drop_last = args_has(a, "drop-last") };
+
+    TRY(set_default(a, "batch-size", "32"));
+    how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
+    how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
+    r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
+    TRY(feed_class_weights(a));
+    TRY(feed_open(&r->train, a, "data", r->model));
+    if (args_has(a, "val"))
+        TRY(feed_open(&r->val, a, "val", r->model));
+    TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
+    return read_counts(r);
+}
+
+static Status open_run(Run *r)
+{
+    const Args *a = r->args;
+    const char *from = args_value(a, "resume"), *out = args_value(a, "out");
+
+    if (!strcmp(dpx_options_get(a->options, "loss"), "none"))
+        return FAIL(E_INVALID, "--loss is missing: cross-entropy, nll, mse, l1, bce, bce-logits or output:NAME");
+    TRY((Status)dpx_model_load(&r->model, a->positional[0]));
+    TRY(open_data(r));
+    TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, report_log, &r->progress));
+    if (!out)
+        out = from;
+    if (out) {
+        TRY(run_dir_open(&r->dir, out, from != NULL));
+        r->has_dir = true;
+        TRY(run_dir_write_args(&r->dir, a));
+    } else if (r->checkpoint_every) {
+        return FAIL(E_INVALID, "--checkpoint-every needs --out");
+    }
+    return from ? resume(r, from) : ST_OK;
+}
+
+static void close_run(Run *r)
+{
+    progress_end(&r->progress);
+    loader_free(r->loader);
+    feed_close(&r->train);
+    feed_close(&r->val);
+    run_dir_close(&r->dir);
+    dpx_trainer_free(r->trainer);
+    dpx_model_free(r->model);
+}
+
+/* ---- the loop ---- */
+
+static Status evaluate_now(Run *r)
+{
+    Evaluation e;
+
+    if (!r->val.data || r->eval_step == r->step)
+        return ST_OK;
+    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size));
+    r->last_eval = e;
+    r->eval_step = r->step;
+    if (!r->progress.quiet && e.counted)
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, accuracy %.4f", r->step, e.loss, e.accuracy);
+    else if (!r->progress.quiet)
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
+    return run_dir_log_eval(&r->dir, r->step, e.loss, e.accuracy, e.counted > 0);
+}
+
+static Status after_update(Run *r, const dpx_result *result, double started)
+{
+    bool was_finite = isfinite(result->loss);
+
+    r->step = result->step;
+    TRY(run_dir_log_step(&r->dir, result, r->epoch + 1, (seconds_now() - started) * 1e3));
+    if (!was_finite)
+        return FAIL(E_INVALID, "the loss of step %" PRId64 " is %g: lower --lr, or give --clip-norm", r->step, result->loss);
+    progress_step(&r->progress, r->epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
+    if (r->eval_every && r->step % r->eval_every == 0)
+        TRY(evaluate_now(r));
+    if (r->checkpoint_every && r->step % r->checkpoint_every == 0)
+        TRY(save(r));
+    return ST_OK;
+}
+
+/* The rest of the present epoch.  Stops between two steps when a signal came or the last step is done. */
+static Status run_epoch(Run *r)
+{
+    double started = seconds_now();
+    dpx_result result = { 0 };
+
+    TRY(loader_start(r->loader, r->epoch, r->batch));
+    for (const Batch *b; r->step < r->steps && !caught && (b = loader_next(r->loader));) {
+        bool last = b->index + 1 == loader_batches(r->loader);
+
+        TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, &result));
+        while (!result.updated && !last && (b = loader_next(r->loader))) {      /* the rest of the group */
+            TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, &result));
+            last = b->index + 1 == loader_batches(r->loader);
+        }
+        if (!result.updated)
+            TRY((Status)dpx_train_flush(r->trainer, &result));
+        r->batch = b->index + 1;
+        TRY(after_update(r, &result, started));
+        started = seconds_now();
+    }
+    if (r->batch == loader_batches(r->loader)) {
+        r->epoch++;
+        r->batch = 0;
+        if (!r->eval_every)
+            TRY(evaluate_now(r));
+    }
+    return ST_OK;
+}
+
+static Status finish(Run *r)
+{
+    char path[4096];
+
+    TRY(evaluate_now(r));
+    TRY(save(r));
+    if (r->has_dir)
+        TRY((Status)dpx_trainer_export(r->trainer, run_dir_file(&r->dir, "model.onnx", path)));
+    progress_end(&r->progress);
+    printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
+    if (r->eval_step >= 0)
+        printf(": eval loss %.6g", r->last_eval.loss);
+    if (r->eval_step >= 0 && r->last_eval.counted)
+        printf(", test accuracy %.4f", r->last_eval.accuracy);
+    printf("\n");
+    if (r->has_dir)
+        printf("model: %s\n", path);
+    return fflush(stdout) ? FAIL(E_IO, "cannot write the result: %s", strerror(errno)) : ST_OK;
+}
+
+static Status train(Run *r)
+{
+    TRY(open_run(r));
+    r->running = true;
+    while (r->step < r->steps && !caught)
+        TRY(run_epoch(r));
+    if (!caught)
+        return finish(r);
+    TRY(save(r));
+    progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step, r->has_dir ? "; --resume goes on from here" : "");
+    return ST_OK;
+}
+
+int run_train(const Args *a)
+{
+    Run r = { .args = a, .eval_step = -1, .saved_step = -1 };
+    int code = EXIT_DONE;
+    Status st;
+
+    progress_start(&r.progress, args_has(a, "quiet"));
+    catch_signals();
+    st = train(&r);
+    progress_end(&r.progress);
+    if (st)
+        code = report_failure(st);
+    close_run(&r);
+    if (st)
+        return r.running ? EXIT_FAILED : code;
+    return caught ? 128 + caught : EXIT_DONE;
+}
