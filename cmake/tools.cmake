@@ -6,3 +6,6 @@ file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources})
 target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB)
+
+add_executable(dpexec tools/dpexec.c)
+target_link_libraries(dpexec PRIVATE toolbox)

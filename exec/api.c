@@ -91,14 +91,27 @@ dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void 
 
 /* ---- models ---- */
 
-void dpx_model_free(dpx_model *m)
+const dpx_model *model_keep(const dpx_model *m)
 {
-    if (!m)
+    ((dpx_model *)(uintptr_t)m)->users++;       /* the count alone is not const: the model may be shared by threads */
+    return m;
+}
+
+void model_release(const dpx_model *shared)
+{
+    dpx_model *m = (dpx_model *)(uintptr_t)shared;
+
+    if (!m || --m->users > 0)
         return;
     graph_free(m->graph);
     graph_free(m->prepared);
     onnx_model_free(m->onnx);
     free(m);
+}
+
+void dpx_model_free(dpx_model *m)
+{
+    model_release(m);
 }
 
 /* State is known after prepare-training: run the pipeline that far on a copy. */
@@ -115,6 +128,8 @@ dpx_status dpx_model_load(dpx_model **out, const char *path)
     dpx_model *m = calloc(1, sizeof *m);
     Status st = m ? onnx_import_file(&m->graph, &m->onnx, path) : FAIL_NOMEM();
 
+    if (m)
+        m->users = 1;
     if (!st)
         st = find_state(m);
     if (st) {

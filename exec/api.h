@@ -10,7 +10,11 @@ struct dpx_model {
     Graph *graph;           /* as imported */
     Graph *prepared;        /* after prepare-training: tells what is state */
     OnnxModel *onnx;
+    _Atomic int users;      /* handles and trainers that hold it */
 };
+
+const dpx_model *model_keep(const dpx_model *m);
+void model_release(const dpx_model *m);
 
 /* Checks a caller's tensor and views it. */
 Status api_tensor(Tensor *out, const dpx_tensor *t) CHECKED;

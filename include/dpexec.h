@@ -74,7 +74,7 @@ DPX_API dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, con
 typedef struct dpx_model dpx_model;
 
 DPX_API dpx_status dpx_model_load(dpx_model **out, const char *path) DPX_CHECKED;
-DPX_API void dpx_model_free(dpx_model *model);
+DPX_API void dpx_model_free(dpx_model *model);         /* trainers made from it may live on */
 
 typedef enum { DPX_INPUT, DPX_OUTPUT, DPX_STATE } dpx_kind;
 
@@ -139,7 +139,7 @@ typedef struct dpx_trainer dpx_trainer;
 
 typedef struct {
     int64_t step;                   /* optimizer steps done, this one included */
-    int64_t samples;                /* of this call's batch */
+    int64_t samples;                /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
     double loss;                    /* loss_sum / loss_weight */
     double loss_sum, loss_weight;   /* add up over batches exactly */
     int64_t correct, counted;       /* metric accuracy; 0, 0 without it */
