@@ -134,10 +134,25 @@ static bool all_present(const Placement *p, PlaceKind kind)
     return p->node->n_in > 0;
 }
 
+/* A sum kept from step to step (state that is partial) takes a whole addend as replica 0's part: nothing is reduced for it. */
+static bool adds_to_partial_state(const Placement *p)
+{
+    bool any = false;
+
+    for (int i = 0; i < p->node->n_in; i++) {
+        if (!has_value(p->node->in[i]) || (p->in[i].kind != PL_P && p->in[i].kind != PL_B))
+            return false;
+        any |= in_value(p->g, p->node, i)->partial && p->in[i].kind == PL_P;
+    }
+    return any;
+}
+
 Status place_add(Placement *p)
 {
-    if (!all_present(p, PL_P))
+    if (!all_present(p, PL_P) && !adds_to_partial_state(p))
         return place_elementwise(p);
+    for (int i = 0; i < p->node->n_in; i++)
+        p->in[i] = PLACE_P;
     place_set_all(p, PLACE_P);
     return ST_OK;
 }
