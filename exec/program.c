@@ -1,4 +1,4 @@
-/* Compiling: schedule, choose kernels, prepare them, plan the memory, bind the addresses.
+/* Compiling: choose kernels, prepare them, plan the memory, bind the addresses.
  *
  * Kernels are prepared on the thread of the device that will run them, because libraries bake the team's size into their
  * primitives, and before the memory is planned, because they say how much scratch they need: each node's scratch is part of
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "exec/program_internal.h"
-#include "passes/schedule.h"
 
 /* ---- kernels ---- */
 
@@ -244,7 +243,6 @@ static Status plan(Program *p)
 
 static Status compile(Program *p)
 {
-    TRY(schedule_graph(p->graph, p->arena));
     p->call = ARENA_NEW(p->arena, Call, p->graph->n_node);
     p->part = ARENA_NEW(p->arena, DeviceProgram, p->opt.n_device);
     p->device = arena_memdup(p->arena, p->opt.device, (size_t)p->opt.n_device * sizeof *p->device);

@@ -19,8 +19,8 @@ typedef struct {
     bool spin;
 } ProgramOptions;
 
-/* Schedules and plans `g`, chooses and prepares a kernel for every node.  Takes the graph, also on failure.  E_UNSUPPORTED
- * lists all nodes that have no kernel. */
+/* Chooses and prepares a kernel for every node of `g`, whose nodes are in order of execution (passes/schedule.h), and plans
+ * its memory.  Takes the graph, also on failure.  E_UNSUPPORTED lists all nodes that have no kernel. */
 Status program_compile(Program **out, Graph *g, const ProgramOptions *opt) CHECKED;
 void program_free(Program *p);          /* NULL is legal */
 

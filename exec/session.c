@@ -129,7 +129,7 @@ static bool all_shapes_known(const Graph *g)
 
 /* The shapes of this step's inputs; of those not given, what the options say, else what they were the last time (the
  * optimizer step after accumulation has no batch). */
-static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int *n)
+static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int *n, bool *batch_known)
 {
     InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.n_input_shape + 1, sizeof *bound);
 
@@ -142,6 +142,7 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
         if (s->shape[i].shape.rank >= 0)
             bound[(*n)++] = s->shape[i];
     }
+    *batch_known = *n > 0;
     for (int i = 0; bound && i < s->base.n_input_shape; i++) {
         bool given = false;
 
@@ -157,7 +158,8 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
 static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool whole)
 {
     BuildOptions opt = s->base;
-    InputShape *bound = bind_shapes(s, in, n_in, &opt.n_input_shape);
+    bool batch_known;
+    InputShape *bound = bind_shapes(s, in, n_in, &opt.n_input_shape, &batch_known);
     Graph *g = NULL;
     Status st = ST_OK;
 
@@ -165,7 +167,7 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
         return FAIL_NOMEM();
     opt.mode = mode;
     opt.input_shape = bound;
-    opt.batch = n_in ? 0 : opt.batch;
+    opt.batch = batch_known ? 0 : opt.batch;
     opt.devices = whole ? 1 : s->n_device;
     opt.replicas = whole ? 1 : s->base.replicas ? s->base.replicas : s->n_device;
     opt.device_of_replica = whole ? NULL : s->base.device_of_replica;

@@ -7,7 +7,7 @@
 #include "passes/report.h"
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
-    pass_criterion, pass_add_optimizer, pass_key_random;
+    pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule;
 
 const Pass *const pipeline[] = {
     &pass_infer_shapes,         /* everything below needs shapes */
@@ -19,6 +19,7 @@ const Pass *const pipeline[] = {
     &pass_add_optimizer,        /* consumes the gradients */
     &pass_partition,            /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
     &pass_bucket_gradients,     /* before schedule, which decides when a bucket leaves */
+    &pass_schedule,             /* the order of execution: nothing may be added behind it */
 };
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 

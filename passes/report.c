@@ -1,6 +1,8 @@
 /* Collecting what was found, and the sums over the final graph. */
 #include "passes/report.h"
 
+#include "passes/plan_memory.h"
+
 #include <stdarg.h>
 #include <string.h>
 
@@ -155,6 +157,21 @@ static Status note_parameters(Report *r, const Graph *g)
     return ST_OK;
 }
 
+/* What the step's values need at once on each device, kernels' scratch aside; nothing when shapes depend on data. */
+static Status find_peaks(Report *r, const Graph *g)
+{
+    MemoryPlan *plan;
+
+    FOR_NODES(g, n)
+        for (int o = 0; o < n->n_out; o++)
+            if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+                return ST_OK;
+    TRY(plan_memory(&plan, g, NULL, r->arena));
+    for (int d = 0; d < plan->n_device && d < r->n_load; d++)
+        r->load[d].peak_bytes = (int64_t)plan->device[d].arena_bytes;
+    return ST_OK;
+}
+
 Status report_graph(Report *r, const Graph *g)
 {
     if (!r)
@@ -180,13 +197,6 @@ Status report_graph(Report *r, const Graph *g)
         load->state_bytes += bytes_of(g, (ValueId){ i });
         load->parameters += v->trainable ? shape_numel(&v->shape) : 0;
     }
+    TRY(find_peaks(r, g));
     return note_parameters(r, g);
-}
-
-void report_peak(Report *r, int device, int64_t bytes)
-{
-    DeviceLoad *load = r ? load_of(r, device) : NULL;
-
-    if (load)
-        load->peak_bytes = bytes;
 }

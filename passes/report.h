@@ -31,7 +31,7 @@ typedef struct {
     int64_t state_bytes;        /* all state held there */
     int64_t flops;              /* of one step; multiply and add count as two */
     int64_t sent_bytes;         /* of one step: what the device puts into collectives for the others (ring all-reduce) */
-    int64_t peak_bytes;         /* of the memory plan; 0 when no plan was made */
+    int64_t peak_bytes;         /* of the memory plan, kernels' scratch aside; 0 when shapes depend on data */
     int nodes;
 } DeviceLoad;
 
@@ -62,8 +62,6 @@ Status report_division(Report *r, int replicas, const int64_t *count, int64_t ba
 /* Fills `load` and `collectives` from a final graph, and notes the parameters without a gradient and large values that are
  * held in full by every device.  Call after the pipeline. */
 Status report_graph(Report *r, const Graph *g) CHECKED;
-/* From the memory plan. */
-void report_peak(Report *r, int device, int64_t bytes);
 
 Status report_print(const Report *r, FILE *to) CHECKED;         /* E_IO when writing failed */
 Status report_print_json(const Report *r, FILE *to) CHECKED;

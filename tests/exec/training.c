@@ -4,7 +4,7 @@
 
 #include "graph/emit.h"
 #include "passes/autodiff.h"
-#include "passes/pass.h"
+#include "passes/schedule.h"
 #include "tests/harness/test.h"
 
 extern const Pass pass_partition;
@@ -61,6 +61,7 @@ Graph *training_mlp(int batch, int replicas, int devices)
     CHECK_OK(g->status);
     CHECK_OK(graph_sort(g));
     CHECK_OK(pass_partition.run(g, &ctx));
+    CHECK_OK(schedule_graph(g, ctx.scratch));
     arena_free(ctx.scratch);
     return g;
 }
