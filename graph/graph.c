@@ -12,7 +12,7 @@
 
 /* Open addressing, linear probing; names are never removed (a renamed value's old name stays taken). */
 struct NameTable {
-    struct { const char *name; uint32_t id; } *slot;
+    struct { const char *name; uint32_t id, next_suffix; } *slot;
     uint32_t n, cap;
 };
 
@@ -90,12 +90,18 @@ static bool name_taken(const Graph *g, const char *name)
     return g->names->cap && g->names->slot[names_slot(g->names, name)].name;
 }
 
+/* The table remembers where the search for a free suffix ended: a name given a million times is not a million searches. */
 const char *graph_unique_name(Graph *g, const char *base)
 {
-    const char *name = *base ? arena_strdup(g->arena, base) : arena_strdup(g->arena, "value");
+    const char *name = arena_strdup(g->arena, *base ? base : "value");
+    uint32_t *suffix;
 
-    for (uint32_t i = 1; name && name_taken(g, name); i++)
-        name = arena_printf(g->arena, "%s_%u", *base ? base : "value", i);
+    if (name && name_taken(g, name)) {
+        suffix = &g->names->slot[names_slot(g->names, name)].next_suffix;
+        do
+            name = arena_printf(g->arena, "%s_%u", *base ? base : "value", ++*suffix);
+        while (name && name_taken(g, name));
+    }
     if (!name)
         graph_fail_nomem(g);
     return name ? name : "";

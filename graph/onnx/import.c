@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 1000000 };
+enum { MAX_NODES = 300000 };
 static const int64_t DENSE_BYTES = (int64_t)256 << 20;
 
 const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
