@@ -8,7 +8,7 @@
 #include <math.h>
 #include <tgmath.h>
 
-#include "kernels/ref/broadcast.h"
+#include "kernels/broadcast.h"
 #include "kernels/ref/ref.h"
 
 #define PASTE_FLOAT(X, ...) X(DT_FLOAT32, float, __VA_ARGS__) X(DT_FLOAT64, double, __VA_ARGS__)

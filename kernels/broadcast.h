@@ -1,8 +1,8 @@
 /* Walking tensors that broadcast to one shape: an odometer over the outer dimensions, a strided row inside.
  *
  * Neighbouring dimensions that every operand walks alike are merged, so equal shapes and scalars are one long row. */
-#ifndef DPX_KERNELS_REF_BROADCAST_H
-#define DPX_KERNELS_REF_BROADCAST_H
+#ifndef DPX_KERNELS_BROADCAST_H
+#define DPX_KERNELS_BROADCAST_H
 
 #include "graph/tensor.h"
 
