@@ -29,8 +29,9 @@ enum {
     OPF_DYNAMIC = 8,        /* the output's shape depends on data: only the interpreter runs it */
     OPF_ZERO_GRAD = 16,     /* piecewise constant (Floor, Sign): gradient exists and is zero */
     OPF_SHAPE_ONLY = 32,    /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
-    OPF_STACKS_L = 64       /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
+    OPF_STACKS_L = 64,      /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
                              * in the partitioned one, gathered in replica order (batch-norm statistics) */
+    OPF_PARAM_MAYBE = 128   /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
 };
 
 struct OpDef {
@@ -41,6 +42,7 @@ struct OpDef {
     unsigned flags;
     int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[4];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
+    uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
     const AttrDecl *attrs;                      /* ends with { 0 }; NULL: none */
     /* Optional: any older or newer opset's spelling -> ours.  Sees the node as the file spelled it.  May emit nodes. */
     Status (*import)(Graph *, Node *, int opset);

@@ -7,16 +7,22 @@
 #include "passes/report.h"
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
-    pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule;
+    pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce;
 
 const Pass *const pipeline[] = {
+    &pass_convert_dtype,        /* before any type is inferred */
     &pass_infer_shapes,         /* everything below needs shapes */
+    &pass_prepare_training,     /* parameters must be state before constants are folded */
     &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
     &pass_key_random,           /* before lower, which takes Dropout for the identity that it is out of training */
     &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
+    &pass_cse,                  /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
+    &pass_dce,                  /* no gradient for what nothing needs */
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
     &pass_autodiff,
     &pass_add_optimizer,        /* consumes the gradients */
+    &pass_cse,                  /* gradients share sums and transposes */
+    &pass_dce,
     &pass_partition,            /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
     &pass_bucket_gradients,     /* before schedule, which decides when a bucket leaves */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */

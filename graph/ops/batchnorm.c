@@ -390,7 +390,7 @@ static Status place_grad_params(Placement *p)
 
 #define EPSILON { "epsilon", A_FLOAT, 0, 1e-5, false, NULL }
 
-DEFINE_OP(BatchNormalization, .since = 15, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(BatchNormalization, .param_in = 6, .since = 15, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, 0, 0.9, false, NULL }, { "training_mode", A_INT, 0, 0, false, NULL },
                                  { "sync", A_INT, 1, 0, ATTR_OURS, NULL }, { "unbiased", A_INT, 0, 0, ATTR_OURS, NULL }, { 0 } },
     .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",

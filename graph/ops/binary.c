@@ -57,9 +57,9 @@ static Status grad_div(Grad *gr)
 #define BINARY(version, types) .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
     .inplace = { 3 }, .infer = infer
 
-DEFINE_OP(Add, BINARY(14, DTYPES_NUMERIC), .grad = grad_add, .place = place_add, .doc = "a + b");
+DEFINE_OP(Add, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add, .place = place_add, .doc = "a + b");
 DEFINE_OP(Sub, BINARY(14, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
-DEFINE_OP(Mul, BINARY(14, DTYPES_NUMERIC), .grad = grad_mul, .place = place_mul, .doc = "a * b");
+DEFINE_OP(Mul, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_mul, .place = place_mul, .doc = "a * b");
 DEFINE_OP(Div, BINARY(14, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
 
 /* ---- Pow ---- */
@@ -236,7 +236,7 @@ static Status infer_prelu(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PRelu, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+DEFINE_OP(PRelu, .param_in = 2, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
 
 /* ---- of integers ---- */

@@ -73,7 +73,7 @@ static Status place_gather(Placement *p)
 
 static const AttrDecl axis_attr[] = { { "axis", A_INT, 0, 0, false, NULL }, { 0 } };
 
-DEFINE_OP(Gather, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
+DEFINE_OP(Gather, .param_in = 1, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
     .infer = infer_gather, .grad = grad_gather, .place = place_gather, .doc = "slices of x picked by indices along axis");
 
 static Status infer_gather_grad(Graph *g, Node *n)

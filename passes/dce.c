@@ -1,0 +1,48 @@
+/* dce: removes nodes that nothing reads and constants that nothing uses.
+ *
+ * Legal because nodes have no effects: a step's results are its outputs and its updates, and what reaches neither does not
+ * matter.  Inputs and states stay: they are the interface of the graph and the contents of a checkpoint.  Ids stay too; a
+ * constant that is gone is a temporary that nothing computes. */
+#include "passes/pass.h"
+
+static void use(uint32_t *n_use, const Node *n, uint32_t by)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_value(n->in[i]))
+            n_use[n->in[i].i] += by;
+}
+
+static bool is_dead(const Node *n, const uint32_t *n_use)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) && n_use[n->out[i].i])
+            return false;
+    return true;
+}
+
+/* Backwards, so that what only dead nodes read dies in the same walk. */
+static Status run(Graph *g, PassCtx *ctx)
+{
+    uint32_t *n_use = graph_count_uses(g, ctx->scratch);
+
+    if (!n_use)
+        return FAIL_NOMEM();
+    for (uint32_t i = g->n_node; i-- > 0;) {
+        Node *n = g->node[i];
+
+        if (!n->op || !is_dead(n, n_use))
+            continue;
+        use(n_use, n, (uint32_t)-1);
+        graph_remove(g, n);
+        ctx->n_changed++;
+    }
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_CONST && !n_use[i]) {
+            g->value[i]->kind = V_TEMP;
+            g->value[i]->init = NULL;
+            g->value[i]->producer = NULL;
+        }
+    return graph_sort(g);
+}
+
+const Pass pass_dce = { .name = "dce", .summary = "remove what no output and no update needs", .run = run };

@@ -1,0 +1,120 @@
+/* The pipeline on every model of models/: which parameters are found, and that the training graph is sound. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "graph/onnx/onnx.h"
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "graph/verify.h"
+#include "passes/pass.h"
+#include "passes/report.h"
+#include "tests/harness/test.h"
+
+/* Counted in Python from the files: float initializers, running statistics apart (these models have no others). */
+static const struct { const char *name; int64_t n_param; int n_tensor, n_statistic; } models[] = {
+    { "exported_encoder", 107850, 37, 0 },   { "exported_folded", 38506, 14, 0 },  { "exported_mobilenet", 17546, 44, 28 },
+    { "exported_resnet", 78042, 29, 18 },    { "fashion_cnn", 29178, 11, 6 },      { "mlp", 17226, 6, 0 },
+    { "resnet20", 272474, 65, 42 },          { "transformer", 1032576, 74, 0 },    { "unet", 67166, 42, 20 },
+};
+
+static Graph *load(const char *name)
+{
+    Graph *g = NULL;
+    char path[512];
+
+    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
+    return CHECK_OK(onnx_import_file(&g, NULL, path)) ? g : NULL;
+}
+
+static Status build(Graph *g, BuildMode mode, Report *report, const char *until)
+{
+    BuildOptions opt = { .mode = mode, .batch = 6, .loss = mode >= BUILD_EVAL ? LOSS_CROSS_ENTROPY : LOSS_NONE, .replicas = 1,
+                         .devices = 1, .dtype = DT_FLOAT64 };
+
+    return pipeline_run(g, &opt, interp_node, report, &(PipelineOptions){ .until = until });
+}
+
+static void check_states(const char *name, const Graph *g, int64_t n_param, int n_tensor, int n_statistic)
+{
+    int64_t params = 0;
+    int tensors = 0, statistics = 0;
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind != V_STATE || !strncmp(v->name, "dpexec.", 7))
+            continue;
+        tensors += v->trainable;
+        params += v->trainable ? shape_numel(&v->shape) : 0;
+        statistics += !v->trainable;
+    }
+    if (params != n_param || tensors != n_tensor || statistics != n_statistic)
+        TEST_FAIL("%s: %lld parameters in %d tensors and %d statistics, expected %lld in %d and %d", name, (long long)params, tensors,
+                  statistics, (long long)n_param, n_tensor, n_statistic);
+}
+
+static void test_parameters(void)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int mode = BUILD_INFER; mode <= BUILD_ACCUMULATE; mode++) {
+            Graph *g = load(models[i].name);
+
+            if (g && CHECK_OK(build(g, (BuildMode)mode, NULL, "prepare-training")))
+                check_states(models[i].name, g, models[i].n_param, models[i].n_tensor, models[i].n_statistic);
+            graph_free(g);
+        }
+}
+
+/* The whole pipeline in every mode; the verifier runs after each pass in debug builds, here in all of them. */
+static void test_pipeline(void)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int mode = BUILD_INFER; mode <= BUILD_APPLY; mode++) {
+            Graph *g = load(models[i].name);
+
+            if (g && !CHECK_OK(build(g, (BuildMode)mode, NULL, NULL)))
+                TEST_FAIL("%s in mode %d", models[i].name, mode);
+            if (g)
+                CHECK_OK(graph_verify(g));
+            graph_free(g);
+        }
+}
+
+/* parse(print(g)) == g: the texts are equal, and the text says all there is. */
+static void test_text(void)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        Graph *g = load(models[i].name), *back = NULL;
+        char *text = NULL, *again = NULL;
+
+        if (g && CHECK_OK(build(g, BUILD_TRAIN, NULL, NULL)) && CHECK_OK(graph_text(&text, g, NULL)) &&
+            CHECK_OK(graph_parse(&back, text, strlen(text))) && CHECK_OK(graph_text(&again, back, NULL))) {
+            CHECK_OK(graph_verify(back));
+            CU_ASSERT_EQUAL(g->n_node, back->n_node);
+            if (strcmp(text, again))
+                TEST_FAIL("%s does not read back to the same text", models[i].name);
+        }
+        free(text);
+        free(again);
+        graph_free(back);
+        graph_free(g);
+    }
+}
+
+static void test_folded_is_noted(void)
+{
+    Graph *g = load("exported_folded");
+    Report *r = report_create();
+    bool noted = false;
+
+    CHECK_OK(build(g, BUILD_TRAIN, r, "prepare-training"));
+    for (int i = 0; i < r->n_note; i++)
+        noted |= r->note[i].kind == NOTE_OTHER && strstr(r->note[i].text, "the exporter folded it");
+    CU_ASSERT(noted);
+    report_free(r);
+    graph_free(g);
+}
+
+DEFINE_SUITE(models, { "the pipeline runs in every mode", test_pipeline }, { "text reads back", test_text },
+    { "folded batch-norm is noted", test_folded_is_noted }, { "parameters are found", test_parameters });
