@@ -204,10 +204,13 @@ static Status accumulate(Optimizer *o)
     return g->status;
 }
 
+/* What is left are constants and states; values that nodes and inputs had are nobody's. */
 static void clear_graph(Graph *g)
 {
     FOR_NODES(g, n)
         graph_remove(g, n);
+    for (int i = 0; i < g->n_input; i++)
+        value(g, g->input[i])->kind = V_TEMP;
     g->n_input = g->n_output = g->n_update = 0;
 }
 

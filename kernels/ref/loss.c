@@ -187,7 +187,7 @@ static double by_x(Kind kind, double x, double z)
     switch (kind) {
     case MSE: return 2 * (x - z);
     case L1: return (x > z) - (x < z);
-    case BCE: return (x - z) / fmax((1 - x) * x, 1e-12);
+    case BCE: return (x - z) / fmax((1 - x) * x, 1e-12f);      /* rounded to float32, as PyTorch has it */
     default: return 1 / (1 + exp(-x)) - z;
     }
 }

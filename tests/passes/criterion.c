@@ -1,0 +1,163 @@
+/* The criterion against PyTorch: values, sums and the gradient by the scores. */
+#include "graph/op.h"
+#include "tests/harness/test.h"
+#include "tests/passes/step.h"
+#include "tests/passes/torch_values.h"
+
+extern const Pass pass_criterion, pass_autodiff;
+
+/* A model that is its scores: a trainable state, copied to the output. */
+static Graph *scores_graph(const Shape *s, const double *v)
+{
+    Graph *g = graph_create("scores");
+    Tensor *t = tensor_create(g->arena, DT_FLOAT64, s);
+    ValueId x;
+    Node *n;
+
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        tensor_set_float(t, i, v[i]);
+    x = graph_add_state(g, "scores", t, true);
+    n = graph_add_node(g, &op_Identity, "y", NULL, 1, &x, 1, NULL);
+    CHECK_OK(node_normalise(g, n));
+    CHECK_OK(node_infer(g, n));
+    graph_add_output(g, "y", n->out[0]);
+    return g;
+}
+
+static void run_loss(Step *s, const Shape *shape, const double *x, const BuildOptions *opt, const Shape *target_shape,
+                     const long long *ints, const double *floats)
+{
+    Graph *g = scores_graph(shape, x);
+
+    CHECK_OK(step_pass(g, &pass_criterion, opt));
+    if (opt->mode != BUILD_EVAL)
+        CHECK_OK(step_pass(g, &pass_autodiff, opt));
+    if (CHECK_OK(step_open(s, g))) {
+        step_give(s, "target", ints ? step_ints(s, target_shape, ints) : step_floats(s, target_shape, floats));
+        CHECK_OK(step_run(s));
+    }
+}
+
+static void test_class_losses(void)
+{
+    Shape shape = SHAPE(4, 3, 2), target = SHAPE(4, 2), classes = SHAPE(3);
+    Tensor weights = { DT_FLOAT64, classes, (void *)(uintptr_t)class_weights };
+
+    for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++) {
+        const ClassLoss *c = &class_losses[i];
+        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = (LossKind)c->loss, .has_ignore_index = c->ignore >= 0, .ignore_index = c->ignore,
+                             .class_weights = c->weights ? &weights : NULL, .label_smoothing = c->smoothing };
+        double weight = c->sum / c->mean;
+        Step s;
+
+        run_loss(&s, &shape, scores, &opt, &target, labels, NULL);
+        step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
+        step_check(c->name, step_output(&s, OUT_LOSS_SUM), &c->sum, 1);
+        step_check(c->name, step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
+        step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), c->grad, 24);
+        CU_ASSERT_FALSE(has_value(graph_output(s.g, "y")));
+        step_close(&s);
+    }
+}
+
+static void test_element_losses(void)
+{
+    Shape shape = SHAPE(3, 2);
+
+    for (size_t i = 0; i < sizeof element_losses / sizeof *element_losses; i++) {
+        const ElementLoss *c = &element_losses[i];
+        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = (LossKind)c->loss };
+        double weight = 6;
+        Step s;
+
+        run_loss(&s, &shape, element_x, &opt, &shape, NULL, element_z);
+        step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
+        step_check(c->name, step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
+        step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), c->grad, 6);
+        step_close(&s);
+    }
+}
+
+/* Scores by hand: the first two samples are right, the third is ignored, the fourth wrong. */
+static void test_accuracy(void)
+{
+    Shape shape = SHAPE(4, 2), target = SHAPE(4);
+    const double x[] = { 2, 1, 1, 1, 0, 5, 3, 4 }, correct = 2, counted = 3;
+    const long long t[] = { 0, 0, 9, 0 };
+    BuildOptions opt = { .mode = BUILD_EVAL, .loss = LOSS_CROSS_ENTROPY, .metric_accuracy = true, .has_ignore_index = true, .ignore_index = 9 };
+    Step s;
+
+    run_loss(&s, &shape, x, &opt, &target, t, NULL);
+    step_check("correct", step_output(&s, OUT_CORRECT), &correct, 1);
+    step_check("counted", step_output(&s, OUT_COUNTED), &counted, 1);
+    step_check("scores stay in evaluation", step_output(&s, "y"), x, 8);
+    step_close(&s);
+}
+
+/* An output that is the loss: [4, 2] values, whose mean counts for the batch of 4. */
+static void test_output_is_the_loss(void)
+{
+    Shape shape = SHAPE(4, 2);
+    const double x[] = { 1, 2, 3, 4, 5, 6, 7, 9 }, mean = 37.0 / 8, sum = 37.0 / 2, weight = 4, grad[] = { .125, .125, .125, .125, .125, .125, .125, .125 };
+    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "y", .batch = 4 };
+    Graph *g = scores_graph(&shape, x);
+    Step s;
+
+    CHECK_OK(step_pass(g, &pass_criterion, &opt));
+    CHECK_OK(step_pass(g, &pass_autodiff, &opt));
+    CHECK_OK(step_open(&s, g));
+    CHECK_OK(step_run(&s));
+    step_check("loss", step_output(&s, OUT_LOSS), &mean, 1);
+    step_check("sum", step_output(&s, OUT_LOSS_SUM), &sum, 1);
+    step_check("weight", step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
+    step_check("gradient", step_output(&s, OUT_GRAD_PREFIX "scores"), grad, 8);
+    step_close(&s);
+}
+
+static void refused(const char *text, Status code, const Shape *shape, BuildOptions opt)
+{
+    static const double zeros[64];
+    Graph *g = scores_graph(shape, zeros);
+
+    opt.mode = BUILD_TRAIN;
+    CHECK_FAILS(code, text, step_pass(g, &pass_criterion, &opt));
+    graph_free(g);
+}
+
+static void test_wrong_options(void)
+{
+    Shape matrix = SHAPE(4, 3), vector = SHAPE(4), two = SHAPE(2);
+    const double w[] = { 1, 2 };
+    Tensor weights = { DT_FLOAT64, two, (void *)(uintptr_t)w };
+
+    refused("--loss", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NONE });
+    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .logits = "z" });
+    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "z" });
+    refused("[N, classes, ...]", E_SHAPE, &vector, (BuildOptions){ .loss = LOSS_CROSS_ENTROPY });
+    refused("3 classes", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_weights = &weights });
+    refused("--label-smoothing", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .label_smoothing = 0.1 });
+    refused("--label-smoothing 1.5", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .label_smoothing = 1.5 });
+    refused("--metric accuracy", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .metric_accuracy = true });
+    refused("--ignore-index", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_BCE, .has_ignore_index = true });
+    refused("--target", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .target = "scores" });
+}
+
+static void test_label_out_of_range(void)
+{
+    Shape shape = SHAPE(2, 3), target = SHAPE(2);
+    const double x[6] = { 0 };
+    const long long t[] = { 1, 3 };
+    BuildOptions opt = { .mode = BUILD_EVAL, .loss = LOSS_CROSS_ENTROPY };
+    Graph *g = scores_graph(&shape, x);
+    Step s;
+
+    CHECK_OK(step_pass(g, &pass_criterion, &opt));
+    CHECK_OK(step_open(&s, g));
+    step_give(&s, "target", step_ints(&s, &target, t));
+    CHECK_FAILS(E_INVALID, "label 3 of sample 1", step_run(&s));
+    step_close(&s);
+}
+
+DEFINE_SUITE(criterion, { "class losses are torch's", test_class_losses }, { "element losses are torch's", test_element_losses },
+    { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss }, { "wrong options", test_wrong_options },
+    { "a label out of range", test_label_out_of_range });
