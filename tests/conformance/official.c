@@ -6,11 +6,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "exec/interp.h"
 #include "graph/onnx/internal.h"
+#include "graph/print.h"
 #include "passes/pass.h"
 
 extern const Pass pass_infer_shapes, pass_lower;
@@ -182,4 +184,73 @@ void official_run(Official *t, bool types_only)
         snprintf(t->text, sizeof t->text, "%s", status_message());
     }
     arena_free(a);
+}
+
+/* ---- round trip ---- */
+
+/* Constants that nothing reads are not exported: they are not compared either. */
+static Status hide_unused(Graph *g)
+{
+    const uint32_t *uses = graph_count_uses(g, g->arena);
+
+    if (!uses)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_CONST && !uses[i])
+            g->value[i]->kind = V_TEMP;
+    return ST_OK;
+}
+
+static Status text_of(char **out, const char *path)
+{
+    Graph *g;
+    Status st;
+
+    TRY(onnx_import_file(&g, NULL, path));
+    if (!(st = hide_unused(g)))
+        st = graph_text(out, g, NULL);
+    graph_free(g);
+    return st;
+}
+
+static Status again(char **out, const char *path, const char *copy)
+{
+    Graph *g;
+    Status st;
+
+    TRY(onnx_import_file(&g, NULL, path));
+    st = onnx_export_file(g, NULL, copy);
+    graph_free(g);
+    TRY(st);
+    return text_of(out, copy);
+}
+
+static void tell_difference(Official *t, const char *first, const char *second)
+{
+    size_t i = 0, line = 0;
+
+    for (; first[i] && first[i] == second[i]; i++)
+        line = first[i] == '\n' ? i + 1 : line;
+    snprintf(t->text, sizeof t->text, "round trip gave \"%.*s\", expected \"%.*s\"", (int)(strcspn(second + line, "\n") % 200),
+             second + line, (int)(strcspn(first + line, "\n") % 200), first + line);
+}
+
+bool official_round_trip(Official *t)
+{
+    static const char copy[] = BUILD_DIR "/round_trip.onnx";
+    char model[600], *first = NULL, *second = NULL;
+    bool good = true;
+
+    snprintf(model, sizeof model, "%s/model.onnx", t->path);
+    if (text_of(&first, model) == ST_OK) {
+        good = again(&second, model, copy) == ST_OK;
+        if (!good)
+            snprintf(t->text, sizeof t->text, "round trip: %s", status_message());
+        else if (!(good = !strcmp(first, second)))
+            tell_difference(t, first, second);
+    }
+    free(first);
+    free(second);
+    unlink(copy);
+    return good;
 }

@@ -26,4 +26,7 @@ typedef struct {
 /* Fills in op, outcome and text.  `types_only`: values are random, only types and shapes are compared. */
 void official_run(Official *t, bool types_only);
 
+/* import(export(import(model))) gives the same graph; true also when the model is not imported.  Else t->text tells why. */
+bool official_round_trip(Official *t);
+
 #endif
