@@ -1,0 +1,31 @@
+# The shared library libdpexec and all that `cmake --install` puts in place: the header, a pkg-config file, a CMake package
+# (find_package(dpexec), dpexec::dpexec) and the tools.  Only what include/dpexec.h declares is visible in the library.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+add_library(libdpexec SHARED $<TARGET_OBJECTS:core>)
+set_target_properties(libdpexec PROPERTIES OUTPUT_NAME dpexec EXPORT_NAME dpexec VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
+target_link_libraries(libdpexec PRIVATE $<TARGET_PROPERTY:core,LINK_LIBRARIES>)
+target_include_directories(libdpexec INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+if(NOT DPX_SANITIZE)
+    target_link_options(libdpexec PRIVATE -Wl,--no-undefined)   # sanitizers leave their own symbols to the executable
+endif()
+
+install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS dpexec RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES include/dpexec.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# The prefix may be given as late as `cmake --install --prefix`: the file is written then.
+install(CODE "
+    set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
+    set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
+    set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
+    set(PROJECT_VERSION \"${PROJECT_VERSION}\")
+    configure_file(\"${CMAKE_SOURCE_DIR}/cmake/dpexec.pc.in\" \"${CMAKE_BINARY_DIR}/dpexec.pc\" @ONLY)")
+install(FILES ${CMAKE_BINARY_DIR}/dpexec.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dpexec)
+install(EXPORT dpexec NAMESPACE dpexec:: FILE dpexecConfig.cmake DESTINATION ${cmake_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake DESTINATION ${cmake_dir})
