@@ -9,3 +9,6 @@ target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB)
 
 add_executable(dpexec tools/dpexec.c)
 target_link_libraries(dpexec PRIVATE toolbox)
+
+add_executable(graph-transform tools/graph_transform.c)
+target_link_libraries(graph-transform PRIVATE toolbox)

@@ -1,0 +1,116 @@
+#include "exec/transform.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/device.h"
+#include "exec/interp.h"
+#include "graph/dot.h"
+#include "graph/json.h"
+#include "graph/print.h"
+#include "passes/plan_memory.h"
+
+Status transform_devices(int *out, const Options *o)
+{
+    DeviceList list;
+
+    TRY(device_list_parse(&list, o->devices, o->threads));
+    *out = list.n;
+    return ST_OK;
+}
+
+static Status plan(const Graph *g, Report *report)
+{
+    Arena *a = arena_create();
+    MemoryPlan *p;
+    Status st = a ? plan_memory(&p, g, NULL, a) : FAIL_NOMEM();
+
+    for (int d = 0; !st && d < p->n_device; d++)
+        report_peak(report, d, (int64_t)(p->device[d].arena_bytes + p->device[d].state_bytes));
+    arena_free(a);
+    return st;
+}
+
+Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report)
+{
+    PipelineOptions how = { .until = until && strcmp(until, STAGE_PLAN) ? until : NULL };
+    BuildOptions build = o->build;
+    Graph *g;
+    Status st;
+
+    TRY(options_check(o));
+    TRY(transform_devices(&build.devices, o));
+    build.mode = build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
+    if (!build.replicas)
+        build.replicas = build.devices;
+    TRY(graph_clone(&g, model));
+    TRY_TO(fail, st, pipeline_run(g, &build, interp_node, report, &how));
+    if (report && !how.until) {
+        TRY_TO(fail, st, report_graph(report, g));
+        TRY_TO(fail, st, plan(g, report));
+    }
+    *out = g;
+    return ST_OK;
+fail:
+    graph_free(g);
+    return st;
+}
+
+/* ---- formats ---- */
+
+static const char *const formats[] = { "txt", "dot", "json", "onnx" };
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+const char *transform_format(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    for (int i = 0; dot && i < N_FORMATS; i++)
+        if (!strcmp(dot + 1, formats[i]))
+            return formats[i];
+    return NULL;
+}
+
+Status transform_check_format(const char *format)
+{
+    for (int i = 0; i < N_FORMATS; i++)
+        if (!strcmp(format, formats[i]))
+            return ST_OK;
+    return FAIL(E_INVALID, "format '%s': expected txt, dot, json or onnx", format);
+}
+
+Status transform_print(FILE *to, const Graph *g, const char *format)
+{
+    TRY(transform_check_format(format));
+    if (!strcmp(format, "dot"))
+        return graph_dot(to, g);
+    if (!strcmp(format, "json"))
+        return graph_json(to, g);
+    if (!strcmp(format, "txt"))
+        return graph_print(to, g, &(PrintOptions){ .max_elements = 16 });
+    return FAIL(E_INVALID, "an ONNX graph is written to a file: give -o FILE.onnx");
+}
+
+Status transform_write(const Graph *g, const OnnxModel *onnx, const char *format, const char *path)
+{
+    char temporary[4096];
+    FILE *f;
+    Status st;
+
+    if (!strcmp(format, "onnx"))
+        return onnx_export_file(g, &(ExportOptions){ .model = onnx }, path);
+    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
+        return FAIL(E_IO, "%.60s...: the path is too long", path);
+    if (!(f = fopen(temporary, "wx")))
+        return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+    st = transform_print(f, g, format);
+    if (fclose(f) && !st)
+        st = FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (!st && rename(temporary, path))
+        st = FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (st)
+        unlink(temporary);
+    return st;
+}

@@ -1,0 +1,28 @@
+/* What graph-transform and dpx_transform share: the graph that a run would execute, at any stage, in any format. */
+#ifndef DPX_TRANSFORM_H
+#define DPX_TRANSFORM_H
+
+#include <stdio.h>
+
+#include "exec/options.h"
+#include "graph/onnx/onnx.h"
+#include "passes/report.h"
+
+/* The name of the last stage: planning does not change the graph, but it can be asked for by name. */
+#define STAGE_PLAN "plan-memory"
+
+/* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss, else for
+ * inference.  `report` may be NULL; a whole run fills its loads and peaks. */
+Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report) CHECKED;
+/* The number of devices that the options name. */
+Status transform_devices(int *out, const Options *o) CHECKED;
+
+/* "txt", "dot", "json" or "onnx"; NULL: unknown ending. */
+const char *transform_format(const char *path);
+Status transform_check_format(const char *format) CHECKED;
+/* Writes a text format to a stream. */
+Status transform_print(FILE *to, const Graph *g, const char *format) CHECKED;
+/* Writes any format to a file, under a temporary name first. */
+Status transform_write(const Graph *g, const OnnxModel *onnx, const char *format, const char *path) CHECKED;
+
+#endif

@@ -1,0 +1,120 @@
+/* graph-transform: shows what a training run would execute, stage by stage, and checks it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "exec/transform.h"
+#include "exec/verify.h"
+#include "tools/args.h"
+#include "tools/feed.h"
+
+static const Flag flags[] = {
+    { "until", "PASS", "stop after this pass [all of them]" },
+    { "o", "FILE", "write the graph to FILE.txt, .onnx, .dot or .json [text to standard output]" },
+    { "report", NULL, "print what was split and found, node counts of each stage, load of each device" },
+    { "json", NULL, "the report as JSON" },
+    { "verify", NULL, "run the partitioned and the unpartitioned graph on a random batch in float64 and compare" },
+    { "class-weights", "FILE.npy", "weight of each class in the loss" },
+    { "list-passes", NULL, "list the passes in order" },
+    { NULL, NULL, NULL },
+};
+
+static const Command command = { "", "MODEL.onnx [options]",
+                                 "Shows the graph of a training run (with --loss) or of inference at any stage.", flags, true, 0, 1 };
+
+/* Largest relative difference that float64 rounding may explain. */
+static const double VERIFY_LIMIT = 1e-12;
+enum { VERIFY_ROWS = 12 };
+
+static int list_passes(void)
+{
+    for (int i = 0; i < pipeline_len; i++)
+        printf("%-20s%s\n", pipeline[i]->name, pipeline[i]->summary);
+    printf("%-20s%s\n", STAGE_PLAN, "give every value its place in memory");
+    return EXIT_DONE;
+}
+
+static Status verify(const Graph *model, const Options *o)
+{
+    Arena *a = arena_create();
+    BuildOptions build = o->build;
+    Verify v = { 0 };
+    Status st = a ? transform_devices(&build.devices, o) : FAIL_NOMEM();
+
+    if (!build.replicas)
+        build.replicas = build.devices;
+    if (!st)
+        st = verify_partition(&v, a, model, &build, interp_node, build.seed);
+    if (!st)
+        st = verify_print(&v, stdout, VERIFY_ROWS);
+    if (!st && !(v.worst <= VERIFY_LIMIT))
+        st = FAIL(E_INTERNAL, "the partitioned graph differs from the unpartitioned one by %.3g, at most %.0e is rounding", v.worst,
+                  VERIFY_LIMIT);
+    arena_free(a);
+    return st;
+}
+
+static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, const Options *o)
+{
+    const char *path = args_value(a, "o"), *format = path ? transform_format(path) : "txt";
+    bool wants_report = args_has(a, "report") || args_has(a, "json");
+    Report *report = report_create();
+    Graph *g = NULL;
+    Status st = report ? ST_OK : FAIL_NOMEM();
+
+    if (!st && !format)
+        st = FAIL(E_INVALID, "-o %s: expected a name that ends in .txt, .onnx, .dot or .json", path);
+    if (!st)
+        st = transform_run(&g, model, o, args_value(a, "until"), report);
+    if (!st && path)
+        st = transform_write(g, onnx, format, path);
+    else if (!st && !wants_report)
+        st = transform_print(stdout, g, format);
+    if (!st && wants_report)
+        st = args_has(a, "json") ? report_print_json(report, stdout) : report_print(report, stdout);
+    graph_free(g);
+    report_free(report);
+    return st;
+}
+
+static Status run(const Args *a)
+{
+    const Options *o = (const Options *)a->options;
+    OnnxModel *onnx = NULL;
+    Graph *model = NULL;
+    Status st;
+
+    if (!a->n_positional)
+        return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
+    TRY(feed_class_weights(a));
+    TRY(onnx_import_file(&model, &onnx, a->positional[0]));
+    st = args_has(a, "verify") ? verify(model, o) : show(model, onnx, a, o);
+    graph_free(model);
+    onnx_model_free(onnx);
+    return st;
+}
+
+static int finish(Status st)
+{
+    if (!st && fflush(stdout))
+        st = FAIL(E_IO, "cannot write to standard output");
+    if (st)
+        fprintf(stderr, "graph-transform: %s\n", status_message());
+    return !st ? EXIT_DONE : st == E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    Args a;
+    Status st = args_parse(&a, &command, argc - 1, argv + 1);
+    int code = EXIT_DONE;
+
+    if (!st && a.help)
+        args_help(&command, "graph-transform");
+    else if (!st && args_has(&a, "list-passes"))
+        code = list_passes();
+    else
+        code = finish(st ? st : run(&a));
+    args_free(&a);
+    return code;
+}
