@@ -10,7 +10,6 @@
 #include "graph/dot.h"
 #include "graph/json.h"
 #include "graph/print.h"
-#include "passes/plan_memory.h"
 
 Status transform_devices(int *out, const Options *o)
 {
@@ -19,18 +18,6 @@ Status transform_devices(int *out, const Options *o)
     TRY(device_list_parse(&list, o->devices, o->threads));
     *out = list.n;
     return ST_OK;
-}
-
-static Status plan(const Graph *g, Report *report)
-{
-    Arena *a = arena_create();
-    MemoryPlan *p;
-    Status st = a ? plan_memory(&p, g, NULL, a) : FAIL_NOMEM();
-
-    for (int d = 0; !st && d < p->n_device; d++)
-        report_peak(report, d, (int64_t)(p->device[d].arena_bytes + p->device[d].state_bytes));
-    arena_free(a);
-    return st;
 }
 
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report)
@@ -47,10 +34,8 @@ Status transform_run(Graph **out, const Graph *model, const Options *o, const ch
         build.replicas = build.devices;
     TRY(graph_clone(&g, model));
     TRY_TO(fail, st, pipeline_run(g, &build, interp_node, report, &how));
-    if (report && !how.until) {
+    if (report && !how.until)
         TRY_TO(fail, st, report_graph(report, g));
-        TRY_TO(fail, st, plan(g, report));
-    }
     *out = g;
     return ST_OK;
 fail:
