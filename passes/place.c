@@ -39,11 +39,6 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
     return ST_OK;
 }
 
-static bool convertible(Place from, Place to)
-{
-    return place_eq(from, to) || to.kind != PL_P || from.kind == PL_B;
-}
-
 static Status apply(Placement *p, const Placements *t)
 {
     const Node *n = p->node;
@@ -51,11 +46,8 @@ static Status apply(Placement *p, const Placements *t)
     for (int i = 0; i < n->n_in; i++)
         p->in[i] = t->early[n->in[i].i] ? PLACE_B : t->value[n->in[i].i];
     TRY((n->op->place ? n->op->place : place_all_b)(p));
-    for (int i = 0; i < n->n_in; i++) {
+    for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
-        if (!convertible(t->value[n->in[i].i], p->in[i]))
-            return FAIL(E_INTERNAL, "%s: input %d is split and its rule wants a partial sum", node_text(p->g, n), i);
-    }
     for (int i = 0; i < n->n_out; i++) {
         TRY(check_split(p, "output", i, n->out[i], p->out[i]));
         if (has_value(n->out[i]))

@@ -41,7 +41,9 @@ Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol) C
 Status check_kernels(Check *k, const Eval *e) CHECKED;
 /* Gradients of a random weighting of the outputs by every float64 input against central differences. */
 Status check_gradient(Check *k, const Eval *e) CHECKED;
-/* Every way to split the inputs, by the placement rule, over 2 and 3 replicas of uneven parts. */
+/* Every way to split one or two inputs, by the placement rules, over 2 and 3 replicas of uneven parts, against e->out. */
+Status check_split(const Check *k, const Eval *e) CHECKED;
+/* All of the above. */
 Status check_case(Check *k) CHECKED;
 
 #endif

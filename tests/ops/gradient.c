@@ -97,8 +97,8 @@ static Status differentiate(Graph **out, const Graph *forward, ValueId loss, int
     return ST_OK;
 }
 
-/* Gradients of the inputs `arg[0..n)` into `grad` (NULL: zero), in `arena`. */
-static Status run_gradient(Arena *arena, const Eval *forward, ValueId loss, int n, const int *arg, const Tensor **grad)
+/* Gradients of the inputs `arg[0..n)` into `grad` (NULL: zero).  `split`: the placement rules are checked too. */
+static Status run_gradient(Check *k, const Eval *forward, ValueId loss, int n, const int *arg, const Tensor **grad, bool split)
 {
     ValueId wrt[CASE_ARGS], grads[CASE_ARGS];
     Eval e = *forward;
@@ -112,7 +112,9 @@ static Status run_gradient(Arena *arena, const Eval *forward, ValueId loss, int 
         wrt[i] = graph_find(forward->g, name);
     }
     TRY(differentiate(&e.g, forward->g, loss, n, wrt, grads));
-    st = eval_graph(&e, arena);
+    st = eval_graph(&e, k->arena);
+    if (!st && split)
+        st = check_split(k, &e);
     for (int i = 0; i < n && !st; i++)
         grad[i] = has_value(grads[i]) && at < e.n_out ? e.out[at++] : NULL;
     graph_free(e.g);
@@ -143,7 +145,7 @@ static Status check_alone(Check *k, const Eval *e, ValueId loss, int arg, const 
 {
     const Tensor *alone = NULL;
 
-    TRY(run_gradient(k->arena, e, loss, 1, &arg, &alone));
+    TRY(run_gradient(k, e, loss, 1, &arg, &alone, false));
     if (!alone != !together)
         return FAIL(E_INTERNAL, "gradient by input %d exists only %s", arg, alone ? "alone" : "together with others");
     return alone ? check_equal(alone, together, 1e-12, "gradient alone against together") : ST_OK;
@@ -169,7 +171,7 @@ static Status check_lowered(Check *k, Eval *e)
     TRY(add_loss(e->g, k->c, &loss));
     if (!has_value(loss) || !n)
         return ST_OK;
-    TRY(run_gradient(k->arena, e, loss, n, arg, grad));
+    TRY(run_gradient(k, e, loss, n, arg, grad, true));
     for (int i = 0; i < n; i++) {
         if (grad[i] && !shape_eq(&grad[i]->shape, &e->in[arg[i]]->shape))
             return FAIL(E_INTERNAL, "gradient by input %d has another shape than the input", arg[i]);

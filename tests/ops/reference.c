@@ -131,7 +131,7 @@ static Status check_lowering(Check *k, const Eval *e, DType f)
     Status st = ST_OK;
 
     if (k->c->nolower || !e->g->node || !e->g->n_node || !e->g->node[0]->op->lower || !has_kernel(e->g))
-        return ST_OK;
+        return f == DT_FLOAT64 ? check_split(k, e) : ST_OK;
     TRY_TO(done, st, eval_lowered(&low, k, f));
     if (low.g->n_node == 1 && low.g->node[0]->op == e->g->node[0]->op)
         goto done;                                      /* it declined */
@@ -139,6 +139,8 @@ static Status check_lowering(Check *k, const Eval *e, DType f)
         TRY_TO(done, st, check_equal(low.out[i], e->out[i], tolerance(e->out[i]->dtype), "lowered form"));
         k->compared++;
     }
+    if (f == DT_FLOAT64)
+        TRY_TO(done, st, check_split(k, &low));         /* partition sees the lowered form */
 done:
     eval_free(&low);
     return st;
