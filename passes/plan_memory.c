@@ -150,7 +150,8 @@ static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, si
     return true;
 }
 
-/* The buffer that output o takes over, or 0.  The storage of the state it is the next value of comes first. */
+/* The buffer that output o takes over, or 0.  The storage of the state it is the next value of comes first; no other value
+ * goes there, because the next value could not follow. */
 static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes)
 {
     int u = p->update_of[n->out[o].i];
@@ -161,7 +162,7 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
     for (int j = 0; j < n->n_in; j++) {
         uint32_t b = has_value(n->in[j]) && allows(n, o, j) ? p->of[n->in[j].i] : 0;
 
-        if (may_overwrite(p, n, o, b, bytes))
+        if (p->buffer[b].kind == MEM_ARENA && may_overwrite(p, n, o, b, bytes))
             return b;
     }
     return 0;

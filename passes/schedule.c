@@ -8,9 +8,9 @@
  * - What belongs to a device rather than a replica (collectives, partial sums, the optimizer) runs as soon as it can: it
  *   ends the life of gradients.
  * - What is computed from state, constants and scalars alone runs right before its first use, not at the start of the step.
- * - All that is computed for the update of one state alone is a group, run at once when its other inputs are there (no
- *   gradient waits for the last one) and when every other reader of that state has run, so that the update may happen in
- *   place. */
+ * - What is computed from one state, and from other things, for the update of that state alone is a group, run at once
+ *   when its other inputs are there (no gradient waits for the last one) and when every other reader of that state has run,
+ *   so that the update may happen in place. */
 #include "passes/schedule.h"
 
 #include <string.h>
@@ -109,7 +109,7 @@ static Status link_consumers(Schedule *s, Arena *a)
     return ST_OK;
 }
 
-/* The group of node n, given those of its consumers: theirs if they agree.  A use by an update alone counts only where no
+/* The group that node n may be in, given those of its consumers: theirs if they agree.  A use by an update alone counts only where no
  * node uses the output; several such updates (an optimizer step in one node) go by the first. */
 static int common_owner(const Schedule *s, const Node *n, const int *update_of)
 {
@@ -135,6 +135,50 @@ static int common_owner(const Schedule *s, const Node *n, const int *update_of)
     return strong != NO_GROUP ? strong : weak;
 }
 
+/* Does node n read a state that its group updates, or what its group computes? */
+static bool touches_state(const Schedule *s, const Node *n)
+{
+    int own = s->owner[n->index];
+
+    for (int i = 0; i < n->n_in; i++) {
+        const Node *p = producer(s->g, n->in[i]);
+
+        if (s->writer[n->in[i].i] == own || (p && s->owner[p->index] == own))
+            return true;
+    }
+    return false;
+}
+
+static bool used_outside(const Schedule *s, const Node *n)
+{
+    for (uint32_t e = s->first[n->index]; e < s->first[n->index + 1]; e++)
+        if (s->owner[s->edge[e]] != s->owner[n->index])
+            return true;
+    return false;
+}
+
+/* A gradient is computed for the update alone, yet belongs to the backward pass: of the nodes that only a group uses, those
+ * stay in it that begin at its states. */
+static void trim_groups(Schedule *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->owner[i] != NO_GROUP && !touches_state(s, s->g->node[i]))
+            s->owner[i] = NO_GROUP;
+    for (uint32_t i = s->n; i-- > 0;)
+        if (s->owner[i] != NO_GROUP && used_outside(s, s->g->node[i]))
+            s->owner[i] = NO_GROUP;
+}
+
+/* Which group computes the next value of each state. */
+static void find_writers(Schedule *s)
+{
+    for (int u = 0; u < s->g->n_update; u++) {
+        const Node *p = producer(s->g, s->g->update[u].next);
+
+        s->writer[s->g->update[u].state.i] = p ? s->owner[p->index] : NO_GROUP;
+    }
+}
+
 static Status find_groups(Schedule *s, Arena *a)
 {
     Graph *g = s->g;
@@ -151,16 +195,15 @@ static Status find_groups(Schedule *s, Arena *a)
         update_of[g->update[u].next.i] = u;
     for (int i = 0; i < g->n_output; i++)
         update_of[g->output[i].value.i] = -2;
-    for (uint32_t i = s->n; i-- > 0;) {
-        int owner = s->owner[i] = common_owner(s, g->node[i], update_of);
-
-        if (owner != NO_GROUP)
-            s->group[owner].n_node++;
-    }
+    for (uint32_t i = s->n; i-- > 0;)
+        s->owner[i] = common_owner(s, g->node[i], update_of);
+    find_writers(s);
+    trim_groups(s);
+    find_writers(s);
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->owner[i] != NO_GROUP)
+            s->group[s->owner[i]].n_node++;
     for (int u = 0; u < g->n_update; u++) {
-        const Node *p = producer(g, g->update[u].next);
-
-        s->writer[g->update[u].state.i] = p ? s->owner[p->index] : NO_GROUP;
         if (!(s->group[u].node = ARENA_NEW(a, Node *, s->group[u].n_node)))
             return FAIL_NOMEM();
         s->group[u].n_node = 0;
