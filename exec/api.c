@@ -116,13 +116,38 @@ void dpx_model_free(dpx_model *m)
     model_release(m);
 }
 
-/* State is known after prepare-training: run the pipeline that far on a copy. */
-static Status find_state(dpx_model *m)
+static void bind_open_dims(Graph *g, int64_t size)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        Shape *s = &value(g, g->input[i])->shape;
+
+        for (int k = 0; k < s->rank; k++)
+            if (s->dim[k] < 0)
+                s->dim[k] = size;
+    }
+}
+
+static Status prepare_copy(dpx_model *m, int64_t size)
 {
     BuildOptions opt = { .mode = BUILD_INFER };
 
+    graph_free(m->prepared);
+    m->prepared = NULL;
     TRY(graph_clone(&m->prepared, m->graph));
+    bind_open_dims(m->prepared, size);
     return pipeline_run(m->prepared, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });
+}
+
+/* State is known after prepare-training: run the pipeline that far on a copy.  What is state does not depend on the sizes that
+ * the model leaves open, but shapes must be consistent: 1 and 64 fit nearly all.  Where neither does, the model's states are
+ * not listed; a trainer, which is told the sizes, knows them. */
+static Status find_state(dpx_model *m)
+{
+    if (!prepare_copy(m, 1) || !prepare_copy(m, 64))
+        return ST_OK;
+    graph_free(m->prepared);
+    m->prepared = NULL;
+    return graph_clone(&m->prepared, m->graph);
 }
 
 dpx_status dpx_model_load(dpx_model **out, const char *path)
