@@ -1,0 +1,8 @@
+# The fast kernels: optimised in every build type, for the machine at hand unless a package is built (-DDPX_NATIVE=OFF).
+# Nothing reads errno or floating-point exceptions; results are not otherwise relaxed.
+file(GLOB cpu_kernels CONFIGURE_DEPENDS kernels/cpu/*.c)
+set(cpu_options -O3 -fno-math-errno -fno-trapping-math)
+if(DPX_NATIVE)
+    list(APPEND cpu_options -march=native)
+endif()
+set_source_files_properties(${cpu_kernels} PROPERTIES COMPILE_OPTIONS "${cpu_options}")

@@ -1,0 +1,139 @@
+/* Functions of two and three elements with broadcasting, vectorised by the compiler. */
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/vmath.h"
+
+/* One loop for each pattern of a row: both operands advance, or one of them stands still. */
+#define LOOP2(NAME, T, R, A, B, EXPR)                                                                               \
+    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param)      \
+    {                                                                                                               \
+        R *y = yv;                                                                                                  \
+        const T *as = av, *bs = bv;                                                                                 \
+        (void)cv;                                                                                                   \
+        (void)param;                                                                                                \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                         \
+        {                                                                                                           \
+            const T a = as[A], b = bs[B];                                                                           \
+            y[i] = (EXPR);                                                                                          \
+        }                                                                                                           \
+    }
+#define ROW2(NAME, T, R, EXPR)                                                                                      \
+    LOOP2(NAME##_vv, T, R, i, i, EXPR) LOOP2(NAME##_sv, T, R, 0, i, EXPR) LOOP2(NAME##_vs, T, R, i, 0, EXPR)        \
+    static const RowFn NAME[] = { NAME##_vv, NAME##_sv, NAME##_vs, NAME##_vv };
+
+#define PREPARE(NAME, TABLE)                                                                                        \
+    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)                                 \
+    {                                                                                                               \
+        const DType t = in_value(g, n, 0)->dtype;                                                                   \
+        Elementwise *e;                                                                                             \
+        (void)ctx;                                                                                                  \
+        (void)t;                                                                                                    \
+        TRY(elementwise_prepare(&e, g, n, 2, TABLE));                                                               \
+        *state = e;                                                                                                 \
+        return ST_OK;                                                                                               \
+    }
+#define ARITHMETIC(NAME, EXPR)                                                                                      \
+    ROW2(NAME##_f32, float, float, EXPR) ROW2(NAME##_f64, double, double, EXPR)                                     \
+    PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : NAME##_f64)
+#define COMPARISON(NAME, EXPR)                                                                                      \
+    ROW2(NAME##_f32, float, uint8_t, EXPR) ROW2(NAME##_f64, double, uint8_t, EXPR) ROW2(NAME##_i64, int64_t, uint8_t, EXPR) \
+    PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : t == DT_FLOAT64 ? NAME##_f64 : NAME##_i64)
+#define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free
+
+ARITHMETIC(add, a + b)
+ARITHMETIC(sub, a - b)
+ARITHMETIC(mul, a * b)
+ARITHMETIC(div, a / b)
+ARITHMETIC(max, a > b || a != a ? a : b)
+ARITHMETIC(min, a < b || a != a ? a : b)
+
+static bool supports_two(const Graph *g, const Node *n)
+{
+    (void)g;
+    return n->n_in == 2;
+}
+
+DEFINE_KERNEL(cpu_add, .op = &op_Add, .dtypes = DTYPES_F32_F64, KERNEL(add));
+DEFINE_KERNEL(cpu_sub, .op = &op_Sub, .dtypes = DTYPES_F32_F64, KERNEL(sub));
+DEFINE_KERNEL(cpu_mul, .op = &op_Mul, .dtypes = DTYPES_F32_F64, KERNEL(mul));
+DEFINE_KERNEL(cpu_div, .op = &op_Div, .dtypes = DTYPES_F32_F64, KERNEL(div));
+DEFINE_KERNEL(cpu_max, .op = &op_Max, .dtypes = DTYPES_F32_F64, .supports = supports_two, KERNEL(max));
+DEFINE_KERNEL(cpu_min, .op = &op_Min, .dtypes = DTYPES_F32_F64, .supports = supports_two, KERNEL(min));
+
+COMPARISON(equal, a == b)
+COMPARISON(greater, a > b)
+COMPARISON(less, a < b)
+COMPARISON(greater_or_equal, a >= b)
+COMPARISON(less_or_equal, a <= b)
+
+#define COMPARED (DTYPES_F32_F64 | DTYPE_BIT(DT_INT64))
+
+DEFINE_KERNEL(cpu_equal, .op = &op_Equal, .dtypes = COMPARED, KERNEL(equal));
+DEFINE_KERNEL(cpu_greater, .op = &op_Greater, .dtypes = COMPARED, KERNEL(greater));
+DEFINE_KERNEL(cpu_less, .op = &op_Less, .dtypes = COMPARED, KERNEL(less));
+DEFINE_KERNEL(cpu_greater_or_equal, .op = &op_GreaterOrEqual, .dtypes = COMPARED, KERNEL(greater_or_equal));
+DEFINE_KERNEL(cpu_less_or_equal, .op = &op_LessOrEqual, .dtypes = COMPARED, KERNEL(less_or_equal));
+
+/* ---- gradients of activations: a is dy, b is y (of Gelu: x) ---- */
+
+ARITHMETIC(relu_grad, b <= 0 ? 0 : a)
+ARITHMETIC(sigmoid_grad, a * b * (1 - b))
+ARITHMETIC(tanh_grad, a * (1 - b * b))
+
+/* Phi(x) + x phi(x) */
+static inline float gelu_erf_slope(float x)
+{
+    return 0.5f * (1.0f + verff(x * 0.70710678118654752440f)) + x * 0.39894228040143267794f * vexpf(-0.5f * x * x);
+}
+
+/* (1 + t)/2 + x/2 (1 - t^2) du/dx with u = sqrt(2/pi) (x + c x^3), t = tanh u */
+static inline float gelu_tanh_slope(float x)
+{
+    const float k = 0.79788456080286535588f, c = 0.044715f, x2 = x * x, t = vtanhf(k * (x + c * x * x2));
+
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * k * (1.0f + 3.0f * c * x2);
+}
+
+ROW2(gelu_grad_erf, float, float, a * gelu_erf_slope(b))
+ROW2(gelu_grad_tanh, float, float, a * gelu_tanh_slope(b))
+PREPARE(prepare_gelu_grad, strcmp(node_string(n, "approximate"), "tanh") ? gelu_grad_erf : gelu_grad_tanh)
+
+DEFINE_KERNEL(cpu_relu_grad, .op = &op_ReluGrad, .dtypes = DTYPES_F32_F64, KERNEL(relu_grad));
+DEFINE_KERNEL(cpu_sigmoid_grad, .op = &op_SigmoidGrad, .dtypes = DTYPES_F32_F64, KERNEL(sigmoid_grad));
+DEFINE_KERNEL(cpu_tanh_grad, .op = &op_TanhGrad, .dtypes = DTYPES_F32_F64, KERNEL(tanh_grad));
+DEFINE_KERNEL(cpu_gelu_grad, .op = &op_GeluGrad, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(gelu_grad));
+
+/* ---- Where: by the size of the element ---- */
+
+#define LOOP3(NAME, T, C, A, B)                                                                                     \
+    static void NAME(void *yv, const void *cv, const void *av, const void *bv, int64_t n, const double *param)      \
+    {                                                                                                               \
+        T *y = yv;                                                                                                  \
+        const uint8_t *cs = cv;                                                                                     \
+        const T *as = av, *bs = bv;                                                                                 \
+        (void)param;                                                                                                \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = cs[C] ? as[A] : bs[B];                           \
+    }
+/* By pattern: bit 0 the condition stands still, bit 1 X, bit 2 Y. */
+#define ROW3(NAME, T)                                                                                               \
+    LOOP3(NAME##_0, T, i, i, i) LOOP3(NAME##_1, T, 0, i, i) LOOP3(NAME##_2, T, i, 0, i) LOOP3(NAME##_3, T, 0, 0, i) \
+    LOOP3(NAME##_4, T, i, i, 0) LOOP3(NAME##_5, T, 0, i, 0) LOOP3(NAME##_6, T, i, 0, 0)                             \
+    static const RowFn NAME[] = { NAME##_0, NAME##_1, NAME##_2, NAME##_3, NAME##_4, NAME##_5, NAME##_6, NAME##_0 };
+ROW3(where_32, uint32_t)
+ROW3(where_64, uint64_t)
+
+static bool supports_where(const Graph *g, const Node *n)
+{
+    return dtype_size(in_value(g, n, 1)->dtype) >= 4;
+}
+
+static Status prepare_where(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Elementwise *e;
+
+    (void)ctx;
+    TRY(elementwise_prepare(&e, g, n, 3, dtype_size(in_value(g, n, 1)->dtype) == 4 ? where_32 : where_64));
+    *state = e;
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_where, .op = &op_Where, .dtypes = DTYPES_BOOL, .supports = supports_where, KERNEL(where));

@@ -1,0 +1,179 @@
+/* Functions of one element, vectorised by the compiler. */
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/vmath.h"
+
+#define ROW1(NAME, T, EXPR)                                                                                         \
+    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param)      \
+    {                                                                                                               \
+        T *y = yv;                                                                                                  \
+        const T *a = av;                                                                                            \
+        (void)bv;                                                                                                   \
+        (void)cv;                                                                                                   \
+        (void)param;                                                                                                \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                         \
+        {                                                                                                           \
+            const T x = a[i];                                                                                       \
+            y[i] = (EXPR);                                                                                          \
+        }                                                                                                           \
+    }
+
+/* prepare for float32 and float64, or for float32 alone.  One operand that the output has the shape of never stands still. */
+#define PREPARE(NAME, F32, F64)                                                                                     \
+    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)                                 \
+    {                                                                                                               \
+        const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? F32 : F64;                                        \
+        Elementwise *e;                                                                                             \
+        (void)ctx;                                                                                                  \
+        TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));                                           \
+        *state = e;                                                                                                 \
+        return ST_OK;                                                                                               \
+    }
+#define BOTH(NAME, EXPR_F, EXPR_D) \
+    ROW1(NAME##_f32, float, EXPR_F) ROW1(NAME##_f64, double, EXPR_D) PREPARE(prepare_##NAME, NAME##_f32, NAME##_f64)
+#define SINGLE(NAME, EXPR) ROW1(NAME##_f32, float, EXPR) PREPARE(prepare_##NAME, NAME##_f32, NAME##_f32)
+
+BOTH(neg, -x, -x)
+BOTH(abs, fabsf(x), fabs(x))
+BOTH(reciprocal, 1 / x, 1 / x)
+BOTH(sqrt, sqrtf(x), sqrt(x))
+BOTH(relu, x < 0 ? 0 : x, x < 0 ? 0 : x)
+SINGLE(exp, vexpf(x))
+SINGLE(log, vlogf(x))
+SINGLE(erf, verff(x))
+SINGLE(tanh, vtanhf(x))
+SINGLE(sigmoid, vsigmoidf(x))
+
+#define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free
+
+DEFINE_KERNEL(cpu_neg, .op = &op_Neg, .dtypes = DTYPES_F32_F64, KERNEL(neg));
+DEFINE_KERNEL(cpu_abs, .op = &op_Abs, .dtypes = DTYPES_F32_F64, KERNEL(abs));
+DEFINE_KERNEL(cpu_reciprocal, .op = &op_Reciprocal, .dtypes = DTYPES_F32_F64, KERNEL(reciprocal));
+DEFINE_KERNEL(cpu_sqrt, .op = &op_Sqrt, .dtypes = DTYPES_F32_F64, KERNEL(sqrt));
+DEFINE_KERNEL(cpu_relu, .op = &op_Relu, .dtypes = DTYPES_F32_F64, KERNEL(relu));
+DEFINE_KERNEL(cpu_exp, .op = &op_Exp, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(exp));
+DEFINE_KERNEL(cpu_log, .op = &op_Log, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(log));
+DEFINE_KERNEL(cpu_erf, .op = &op_Erf, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(erf));
+DEFINE_KERNEL(cpu_tanh, .op = &op_Tanh, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(tanh));
+DEFINE_KERNEL(cpu_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(sigmoid));
+
+/* ---- Gelu: by erf or by tanh ---- */
+
+#define GELU_U(x) (0.79788456080286535588f * ((x) + 0.044715f * (x) * (x) * (x)))
+
+ROW1(gelu_erf, float, 0.5f * x * (1.0f + verff(x * 0.70710678118654752440f)))
+ROW1(gelu_tanh, float, 0.5f * x * (1.0f + vtanhf(GELU_U(x))))
+
+static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const RowFn fn = strcmp(node_string(n, "approximate"), "tanh") ? gelu_erf : gelu_tanh;
+    Elementwise *e;
+
+    (void)ctx;
+    TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));
+    *state = e;
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_gelu, .op = &op_Gelu, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(gelu));
+
+/* ---- Clip: both bounds are numbers; an absent one is an infinity ---- */
+
+typedef struct { int64_t total; bool has_min, has_max; } Clip;
+
+static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Clip *c = malloc(sizeof *c);
+
+    (void)ctx;
+    if (!c)
+        return FAIL_NOMEM();
+    *c = (Clip){ shape_numel(&value(g, n->out[0])->shape), has_in(n, 1), has_in(n, 2) };
+    *state = c;
+    return ST_OK;
+}
+
+#define CLIP(T)                                                                                         \
+    do {                                                                                                \
+        const T *x = in[0].data, lo = c->has_min ? *(const T *)in[1].data : -(T)INFINITY;               \
+        const T hi = c->has_max ? *(const T *)in[2].data : (T)INFINITY;                                 \
+        T *y = out->data;                                                                               \
+        _Pragma("omp parallel for simd num_threads(threads) schedule(static)")                          \
+        for (int64_t i = 0; i < c->total; i++) {                                                        \
+            const T v = x[i] < lo ? lo : x[i];                                                          \
+            y[i] = v > hi ? hi : v;                                                                     \
+        }                                                                                               \
+    } while (0)
+
+static Status run_clip(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Clip *c = state;
+    const int threads = c->total < PARALLEL_ELEMENTS ? 1 : ctx->n_threads;
+
+    if (in[0].dtype == DT_FLOAT32)
+        CLIP(float);
+    else
+        CLIP(double);
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = prepare_clip, .run = run_clip, .release = free);
+
+/* ---- Cast, where nothing has to be saturated: to a float, from floats and the integers that graphs compute with ---- */
+
+#define CAST(FROM, TO)                                                                                              \
+    static void cast_##FROM##_##TO(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
+    {                                                                                                               \
+        TO *y = yv;                                                                                                 \
+        const FROM *a = av;                                                                                         \
+        (void)bv;                                                                                                   \
+        (void)cv;                                                                                                   \
+        (void)param;                                                                                                \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = (TO)a[i];                                        \
+    }
+CAST(float, float)
+CAST(float, double)
+CAST(double, float)
+CAST(double, double)
+CAST(int32_t, float)
+CAST(int32_t, double)
+CAST(int64_t, float)
+CAST(int64_t, double)
+CAST(uint8_t, float)
+CAST(uint8_t, double)
+
+/* [to float64] */
+static const RowFn *cast_row(DType from)
+{
+    static const RowFn f32[] = { cast_float_float, cast_float_double }, f64[] = { cast_double_float, cast_double_double };
+    static const RowFn i32[] = { cast_int32_t_float, cast_int32_t_double }, i64[] = { cast_int64_t_float, cast_int64_t_double };
+    static const RowFn u8[] = { cast_uint8_t_float, cast_uint8_t_double };
+
+    switch (from) {
+    case DT_FLOAT32: return f32;
+    case DT_FLOAT64: return f64;
+    case DT_INT32: return i32;
+    case DT_INT64: return i64;
+    default: return u8;
+    }
+}
+
+static bool supports_cast(const Graph *g, const Node *n)
+{
+    (void)g;
+    return node_int(n, "to") == DT_FLOAT32 || node_int(n, "to") == DT_FLOAT64;
+}
+
+static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const RowFn fn = cast_row(in_value(g, n, 0)->dtype)[node_int(n, "to") == DT_FLOAT64];
+    Elementwise *e;
+
+    (void)ctx;
+    TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));
+    *state = e;
+    return ST_OK;
+}
+
+#define CASTABLE (DTYPES_F32_F64 | DTYPES_BOOL | DTYPE_BIT(DT_UINT8) | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
+
+DEFINE_KERNEL(cpu_cast, .op = &op_Cast, .dtypes = CASTABLE, .supports = supports_cast, KERNEL(cast));

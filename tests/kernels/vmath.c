@@ -1,0 +1,52 @@
+/* The vector functions over every exponent, both signs and a spread of mantissas, against double. */
+#include "kernels/cpu/vmath.h"
+
+#include "tests/harness/test.h"
+
+/* Distance in units of the last place of the float nearest to `exact`; of the smallest subnormal at least. */
+static double ulps(float found, double exact)
+{
+    float nearest = (float)exact, next;
+
+    if (isnan(exact) || isnan(found))
+        return isnan(exact) && isnan(found) ? 0 : INFINITY;
+    if (isinf(nearest) || isinf(found))
+        return nearest == found ? 0 : INFINITY;
+    next = nextafterf(fabsf(nearest), INFINITY);
+    return isinf(next) ? 0 : fabs(found - exact) / ((double)next - fabsf(nearest));
+}
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+static void sweep(const char *name, float (*f)(float), double (*exact)(double), double limit)
+{
+    double worst = 0;
+    float at = 0;
+
+    for (uint64_t u = 0; u < (uint64_t)1 << 32; u += 10007) {
+        float x = bits_to_float((uint32_t)u);
+        double e = ulps(f(x), exact(x));
+
+        if (e > worst) {
+            worst = e;
+            at = x;
+        }
+    }
+    if (worst > limit)
+        TEST_FAIL("%s(%.9g) is %.9g, expected %.9g: %g ulp, at most %g", name, at, f(at), exact(at), worst, limit);
+    for (int i = 0; i < 5; i++) {
+        float x = (float[]){ 0.0f, -0.0f, INFINITY, -INFINITY, NAN }[i];
+
+        if (ulps(f(x), exact(x)) > 1)
+            TEST_FAIL("%s(%g) is %g, expected %g", name, x, f(x), exact(x));
+    }
+}
+
+static void test_exp(void) { sweep("exp", vexpf, exp, 1.5); }
+static void test_log(void) { sweep("log", vlogf, log, 1.5); }
+static void test_tanh(void) { sweep("tanh", vtanhf, tanh, 2); }
+static void test_sigmoid(void) { sweep("sigmoid", vsigmoidf, sigmoid, 3); }
+static void test_erf(void) { sweep("erf", verff, erf, 2); }
+
+DEFINE_SUITE(vmath, { "exp", test_exp }, { "log", test_log }, { "tanh", test_tanh }, { "sigmoid", test_sigmoid },
+    { "erf", test_erf });
