@@ -31,3 +31,10 @@ target_link_libraries(core PUBLIC onnx_proto)
 # DLPack: the tensor header that array libraries share (a header only).
 find_path(DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
 target_include_directories(core PRIVATE ${DLPACK_INCLUDE})
+
+# oneDNN: convolutions and matrix products of the CPU backend, 2.x or 3.x (kernels/cpu/onednn.c).
+# Found by hand: Debian's package file asks for the development files of OpenCL, which we do not use.
+find_path(DNNL_INCLUDE dnnl.h REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+target_include_directories(core SYSTEM PRIVATE ${DNNL_INCLUDE})
+target_link_libraries(core PUBLIC ${DNNL_LIBRARY})

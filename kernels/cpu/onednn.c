@@ -1,0 +1,416 @@
+/* oneDNN, both of its C APIs: up to 2.x with operation descriptors and memory descriptors held by value, from 3.0 on without the
+ * former and with opaque ones.  What differs stands in the first section; the rest is the same for both. */
+#include "kernels/cpu/onednn.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include <dnnl.h>
+
+enum { MAX_ARGS = 4, ALIGN = 64 };
+
+/* ---- what differs between the versions ---- */
+
+typedef struct {
+    dnnl_dims_t strides, dilates, pad, pad_end;
+} Geometry;
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t Md;
+typedef const_dnnl_memory_desc_t ConstMd;
+
+static ConstMd md_const(const Md *md) { return *md; }
+
+static void md_free(Md *md)
+{
+    if (*md)
+        dnnl_memory_desc_destroy(*md);
+    *md = NULL;
+}
+
+static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
+{
+    return strides ? dnnl_memory_desc_create_with_strides(out, n, dims, dnnl_f32, strides)
+                   : dnnl_memory_desc_create_with_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
+}
+
+static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y, const Geometry *g,
+                             const_dnnl_primitive_attr_t attr, dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+{
+    switch (what) {
+    case ONEDNN_CONV_FORWARD:
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, dnnl_convolution_direct, x, w, b, y,
+                                                              g->strides, g->dilates, g->pad, g->pad_end, attr);
+    case ONEDNN_CONV_INPUT:
+        return dnnl_convolution_backward_data_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, y, g->strides,
+                                                                    g->dilates, g->pad, g->pad_end, hint, attr);
+    default:
+        return dnnl_convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, NULL, y, g->strides,
+                                                                       g->dilates, g->pad, g->pad_end, hint, attr);
+    }
+}
+
+static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what) { return dnnl_primitive_desc_query_md(pd, what, 0); }
+#else
+typedef dnnl_memory_desc_t Md;
+typedef const dnnl_memory_desc_t *ConstMd;
+
+static ConstMd md_const(const Md *md) { return md; }
+static void md_free(Md *md) { (void)md; }
+
+static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
+{
+    return strides ? dnnl_memory_desc_init_by_strides(out, n, dims, dnnl_f32, strides)
+                   : dnnl_memory_desc_init_by_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
+}
+
+static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y, const Geometry *g,
+                             const_dnnl_primitive_attr_t attr, dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+{
+    dnnl_convolution_desc_t d;
+    dnnl_status_t st;
+
+    switch (what) {
+    case ONEDNN_CONV_FORWARD:
+        st = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, x, w, b, y, g->strides,
+                                                        g->dilates, g->pad, g->pad_end);
+        break;
+    case ONEDNN_CONV_INPUT:
+        st = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, x, w, y, g->strides, g->dilates, g->pad,
+                                                              g->pad_end);
+        break;
+    default:
+        st = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, x, w, NULL, y, g->strides, g->dilates,
+                                                                 g->pad, g->pad_end);
+    }
+    return st != dnnl_success ? st : dnnl_primitive_desc_create(out, &d, attr, engine, hint);
+}
+
+static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what) { return dnnl_primitive_desc_query_md(pd, what, 0); }
+#endif
+
+/* ---- the object ---- */
+
+typedef struct {
+    int id;                     /* DNNL_ARG_ */
+    bool output;
+    Md plain;
+    dnnl_memory_t user, own;    /* own: the primitive's layout; equal to user when that is plain */
+    dnnl_primitive_t reorder;   /* NULL when nothing is converted */
+    size_t offset;              /* of own in the scratch */
+} Arg;
+
+struct Onednn {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t scratchpad;
+    size_t scratchpad_offset;
+    int n_arg;
+    Arg arg[MAX_ARGS];
+};
+
+#define TRY_DNNL(e)                                                                 \
+    do {                                                                            \
+        dnnl_status_t d_ = (e);                                                     \
+        if (d_ != dnnl_success)                                                     \
+            return FAIL(code_of(d_), "oneDNN: %s (status %d)", #e, (int)d_);        \
+    } while (0)
+
+static Status code_of(dnnl_status_t st)
+{
+    return st == dnnl_out_of_memory ? E_NOMEM : st == dnnl_unimplemented ? E_UNSUPPORTED : E_INTERNAL;
+}
+
+void onednn_free(Onednn *d)
+{
+    if (!d)
+        return;
+    for (int i = 0; i < d->n_arg; i++) {
+        Arg *a = &d->arg[i];
+
+        dnnl_primitive_destroy(a->reorder);
+        if (a->own != a->user)
+            dnnl_memory_destroy(a->own);
+        dnnl_memory_destroy(a->user);
+        md_free(&a->plain);
+    }
+    dnnl_memory_destroy(d->scratchpad);
+    dnnl_primitive_destroy(d->primitive);
+    dnnl_stream_destroy(d->stream);
+    dnnl_engine_destroy(d->engine);
+    free(d);
+}
+
+static Status onednn_create(Onednn **out)
+{
+    Onednn *d = calloc(1, sizeof *d);
+
+    if (!d)
+        return FAIL_NOMEM();
+    *out = d;
+    TRY_DNNL(dnnl_engine_create(&d->engine, dnnl_cpu, 0));
+    TRY_DNNL(dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags));
+    return ST_OK;
+}
+
+/* Room for `bytes` in the scratch, of which `used` are taken. */
+static size_t reserve(size_t *used, size_t bytes)
+{
+    size_t at = *used;
+
+    *used = (at + bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return at;
+}
+
+static Status make_reorder(Onednn *d, Arg *a, ConstMd own)
+{
+    ConstMd from = a->output ? own : md_const(&a->plain), to = a->output ? md_const(&a->plain) : own;
+    dnnl_primitive_desc_t pd;
+    dnnl_status_t st;
+
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, d->engine, to, d->engine, NULL));
+    st = dnnl_primitive_create(&a->reorder, pd);
+    dnnl_primitive_desc_destroy(pd);
+    TRY_DNNL(st);
+    return ST_OK;
+}
+
+/* The argument's memories; a conversion where the primitive chose another layout than the plain one. */
+static Status add_arg(Onednn *d, Arg *a, ConstMd own, size_t *used)
+{
+    TRY_DNNL(dnnl_memory_create(&a->user, md_const(&a->plain), d->engine, DNNL_MEMORY_NONE));
+    a->own = a->user;
+    if (dnnl_memory_desc_equal(own, md_const(&a->plain)))
+        return ST_OK;
+    a->own = NULL;
+    TRY_DNNL(dnnl_memory_create(&a->own, own, d->engine, DNNL_MEMORY_NONE));
+    a->offset = reserve(used, dnnl_memory_desc_get_size(own));
+    return make_reorder(d, a, own);
+}
+
+static Status run_reorder(Onednn *d, const Arg *a)
+{
+    dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, a->output ? a->own : a->user }, { DNNL_ARG_TO, a->output ? a->user : a->own } };
+
+    TRY_DNNL(dnnl_primitive_execute(a->reorder, d->stream, 2, args));
+    return ST_OK;
+}
+
+/* data[i] belongs to arg[i]. */
+static Status execute(Onednn *d, KernelCtx *ctx, void *const *data)
+{
+    dnnl_exec_arg_t args[MAX_ARGS + 1];
+    char *scratch = ctx->scratch;
+
+    for (int i = 0; i < d->n_arg; i++) {
+        Arg *a = &d->arg[i];
+
+        TRY_DNNL(dnnl_memory_set_data_handle(a->user, data[i]));
+        if (a->reorder)
+            TRY_DNNL(dnnl_memory_set_data_handle(a->own, scratch + a->offset));
+        if (a->reorder && !a->output)
+            TRY(run_reorder(d, a));
+        args[i] = (dnnl_exec_arg_t){ a->id, a->own };
+    }
+    TRY_DNNL(dnnl_memory_set_data_handle(d->scratchpad, scratch + d->scratchpad_offset));
+    args[d->n_arg] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, d->scratchpad };
+    TRY_DNNL(dnnl_primitive_execute(d->primitive, d->stream, d->n_arg + 1, args));
+    for (int i = 0; i < d->n_arg; i++)
+        if (d->arg[i].reorder && d->arg[i].output)
+            TRY(run_reorder(d, &d->arg[i]));
+    TRY_DNNL(dnnl_stream_wait(d->stream));
+    return ST_OK;
+}
+
+/* ---- convolution ---- */
+
+static void dense_strides(int n, const dnnl_dims_t dims, dnnl_dims_t strides)
+{
+    for (int i = n - 1; i >= 0; i--)
+        strides[i] = i == n - 1 ? 1 : strides[i + 1] * dims[i + 1];
+}
+
+/* The dimensions of an argument; `sizes`: spatial ones, of which the last `rank` count. */
+static int conv_dims(dnnl_dims_t dims, int64_t group, int64_t a, int64_t b, const int64_t *sizes, int rank)
+{
+    int n = 0;
+
+    if (group > 1)
+        dims[n++] = group;
+    dims[n++] = a;
+    dims[n++] = b;
+    for (int i = WINDOW_AXES - rank; i < WINDOW_AXES; i++)
+        dims[n++] = sizes[i];
+    return n;
+}
+
+typedef struct {
+    int n;
+    dnnl_dims_t dims, strides;
+} Dense;
+
+static void conv_shapes(Dense t[MAX_ARGS], const OnednnConvShape *s)
+{
+    int rank = s->win.rank;
+
+    t[0].n = conv_dims(t[0].dims, 1, s->batch, s->in_channels, s->win.in, rank);
+    t[1].n = conv_dims(t[1].dims, s->group, s->out_channels / s->group, s->in_channels / s->group, s->win.kernel, rank);
+    t[2].n = 1;
+    t[2].dims[0] = s->out_channels;
+    t[3].n = conv_dims(t[3].dims, 1, s->batch, s->out_channels, s->win.out, rank);
+    for (int i = 0; i < MAX_ARGS; i++)
+        dense_strides(t[i].n, t[i].dims, t[i].strides);
+}
+
+/* oneDNN wants the end padding that makes its own formula yield the output's size: rows beyond it are not read by anyone. */
+static Geometry conv_geometry(const Window *w)
+{
+    Geometry g;
+
+    for (int i = WINDOW_AXES - w->rank, j = 0; j < w->rank; i++, j++) {
+        g.strides[j] = w->stride[i];
+        g.dilates[j] = w->dilation[i] - 1;
+        g.pad[j] = w->pad[i];
+        g.pad_end[j] = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->in[i] - w->pad[i];
+    }
+    return g;
+}
+
+static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const Md *md, bool bias, const Geometry *g)
+{
+    ConstMd b = bias ? md_const(&md[2]) : NULL;
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t st;
+
+    TRY_DNNL(dnnl_primitive_attr_create(&attr));
+    st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (st == dnnl_success && what != ONEDNN_CONV_FORWARD)
+        st = conv_pd(&hint, ONEDNN_CONV_FORWARD, md_const(&md[0]), md_const(&md[1]), NULL, md_const(&md[3]), g, attr, d->engine, NULL);
+    if (st == dnnl_success)
+        st = conv_pd(out, what, md_const(&md[0]), md_const(&md[1]), b, md_const(&md[3]), g, attr, d->engine, hint);
+    dnnl_primitive_desc_destroy(hint);
+    dnnl_primitive_attr_destroy(attr);
+    TRY_DNNL(st);
+    return ST_OK;
+}
+
+/* Arguments and primitive from a chosen description. */
+static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primitive_desc_t pd, const Dense *t, bool bias)
+{
+    static const dnnl_query_t query[3][MAX_ARGS] = {
+        { dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_exec_arg_md, dnnl_query_dst_md },
+        { dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_exec_arg_md, dnnl_query_diff_dst_md },
+        { dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_exec_arg_md, dnnl_query_diff_dst_md } };
+    static const int id[3][MAX_ARGS] = {
+        { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST },
+        { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST },
+        { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST } };
+    static const int result[3] = { 3, 0, 1 };
+    size_t used = 0;
+    ConstMd pad = pd_md(pd, dnnl_query_scratchpad_md);
+
+    for (int i = 0; i < MAX_ARGS; i++) {
+        Arg *a = &d->arg[d->n_arg];
+
+        if (i == 2 && !bias)
+            continue;
+        a->id = id[what][i];
+        a->output = i == result[what];
+        TRY_DNNL(md_create(&a->plain, t[i].n, t[i].dims, t[i].strides));
+        d->n_arg++;
+        TRY(add_arg(d, a, i == 2 ? md_const(&a->plain) : pd_md(pd, query[what][i]), &used));
+    }
+    TRY_DNNL(dnnl_primitive_create(&d->primitive, pd));
+    d->scratchpad_offset = reserve(&used, dnnl_memory_desc_get_size(pad));
+    TRY_DNNL(dnnl_memory_create(&d->scratchpad, pad, d->engine, DNNL_MEMORY_NONE));
+    if (used > ctx->scratch_bytes)
+        ctx->scratch_bytes = used;
+    return ST_OK;
+}
+
+static Status conv_build(Onednn *d, KernelCtx *ctx, OnednnConv what, const OnednnConvShape *s)
+{
+    Geometry g = conv_geometry(&s->win);
+    dnnl_primitive_desc_t pd = NULL;
+    Md md[MAX_ARGS] = { 0 };
+    Dense t[MAX_ARGS];
+    Status st = ST_OK;
+
+    conv_shapes(t, s);
+    for (int i = 0; i < MAX_ARGS && !st; i++)
+        if (md_create(&md[i], t[i].n, t[i].dims, i == 2 ? t[i].strides : NULL) != dnnl_success)
+            st = FAIL(E_UNSUPPORTED, "oneDNN: a tensor description of %d dimensions", t[i].n);
+    if (!st)
+        st = conv_choose(&pd, d, what, md, s->bias, &g);
+    if (!st)
+        st = conv_finish(d, ctx, what, pd, t, s->bias);
+    dnnl_primitive_desc_destroy(pd);
+    for (int i = 0; i < MAX_ARGS; i++)
+        md_free(&md[i]);
+    return st;
+}
+
+/* Between the two calls the team has the size that primitives are made for and run by. */
+static int enter_team(const KernelCtx *ctx)
+{
+    int before = omp_get_max_threads();
+
+    if (before != ctx->n_threads)
+        omp_set_num_threads(ctx->n_threads);
+    return before;
+}
+
+static void leave_team(const KernelCtx *ctx, int before)
+{
+    if (before != ctx->n_threads)
+        omp_set_num_threads(before);
+}
+
+Status onednn_conv(Onednn **out, KernelCtx *ctx, OnednnConv what, const OnednnConvShape *s)
+{
+    Onednn *d = NULL;
+    int team = enter_team(ctx);
+    Status st = onednn_create(&d);
+
+    if (!st)
+        st = conv_build(d, ctx, what, s);
+    leave_team(ctx, team);
+    if (st)
+        onednn_free(d);
+    else
+        *out = d;
+    return st;
+}
+
+Status onednn_conv_run(Onednn *d, KernelCtx *ctx, void *x, void *w, void *b, void *y)
+{
+    void *with[MAX_ARGS] = { x, w, b, y }, *without[] = { x, w, y };
+    void *const *data = b ? with : without;
+    int team = enter_team(ctx);
+    Status st = execute(d, ctx, data);
+
+    leave_team(ctx, team);
+    return st;
+}
+
+/* ---- matrix product ---- */
+
+Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    int team = enter_team(ctx);
+    dnnl_status_t st = dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+
+    leave_team(ctx, team);
+    TRY_DNNL(st);
+    return ST_OK;
+}
+
+const char *onednn_version(void)
+{
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+    return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
+}
