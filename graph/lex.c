@@ -97,11 +97,11 @@ static size_t number_length(const Lexer *l)
     return (size_t)(p - l->at);
 }
 
-static size_t name_length(const char *from, const char *end)
+static size_t name_length(const char *from, const char *end, char also)
 {
     const char *p = from;
 
-    while (p < end && is_name(*p))
+    while (p < end && (is_name(*p) || *p == also))
         p++;
     return (size_t)(p - from);
 }
@@ -138,13 +138,13 @@ Status lex_next(Lexer *l, Token *out)
             l->at++;
             return lex_string(l, out, T_VALUE);
         }
-        if (!(n = name_length(l->at, l->end)))
+        if (!(n = name_length(l->at, l->end, '@')))
             return FAIL(E_MODEL, "line %d: expected a name after %%", l->line);
         l->at += n;
         return make(l, out, T_VALUE, from + 1, n);
     }
     if (is_letter(*from)) {
-        n = name_length(from, l->end);
+        n = name_length(from, l->end, '.');
         l->at += n;
         return make(l, out, T_WORD, from, n);
     }

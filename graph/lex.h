@@ -8,7 +8,7 @@
 typedef enum {
     T_END,
     T_WORD,         /* letters, digits, _ . / - beginning with a letter or _: `text` */
-    T_VALUE,        /* %name or %"name": `text` is the name */
+    T_VALUE,        /* %name (@ may stand in it too) or %"name": `text` is the name */
     T_STRING,       /* "..." with \" \\ \xNN: `text` without the quotes */
     T_NUMBER,       /* begins with a digit or a sign */
     T_PUNCT         /* one of ( ) { } [ ] , : = @ ? * or := or ... */

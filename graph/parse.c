@@ -5,16 +5,21 @@
 
 #include "graph/op.h"
 #include "graph/parser.h"
+#include "graph/print.h"
 
 enum { MAX_PORTS = 1 << 16 };
 
-/* @r0 d1, @r0, @d1 or nothing. */
+/* @r0 d1, @r0, @d1, @none or nothing. */
 static Status place(Parser *p, int *replica, int *device)
 {
     bool found;
 
     TRY(parse_accept(p, "@", &found));
     if (!found)
+        return ST_OK;
+    *replica = *device = -1;
+    TRY(parse_accept_word(p, "none", &found));
+    if (found)
         return ST_OK;
     for (int i = 0; i < 2; i++) {
         int64_t n;
@@ -177,21 +182,45 @@ static Status keep_params(Parser *p, Value *v, const char *const *params)
     return ST_OK;
 }
 
+/* of "name", of none, or nothing: what the value's own name says. */
+static Status logical(Parser *p, const char **out, const char *own)
+{
+    const char *name;
+    char *copy;
+    bool given, none;
+
+    if (!(copy = arena_alloc(p->g->arena, strlen(own) + 1)))
+        return FAIL_NOMEM();
+    *out = text_default_logical(copy, own);
+    TRY(parse_accept_word(p, "of", &given));
+    if (!given)
+        return ST_OK;
+    *out = NULL;
+    TRY(parse_accept_word(p, "none", &none));
+    if (none)
+        return ST_OK;
+    TRY(parse_string(p, &name, "a name in quotes"));
+    *out = arena_strdup(p->g->arena, name);
+    return *out ? ST_OK : FAIL_NOMEM();
+}
+
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name, *params[MAX_RANK] = { NULL };
-    bool trainable = false, transient = false, has_data;
+    bool has_data;
     Tensor *init = NULL;
     Value v = { .replica = -1, .device = -1 };
     ValueId id;
 
     TRY(new_name(p, &name));
     if (kind == V_STATE) {
-        TRY(parse_accept_word(p, "trainable", &trainable));
-        TRY(parse_accept_word(p, "transient", &transient));
+        TRY(parse_accept_word(p, "trainable", &v.trainable));
+        TRY(parse_accept_word(p, "transient", &v.transient));
+        TRY(parse_accept_word(p, "partial", &v.partial));
     }
     TRY(parse_punct(p, ":"));
     TRY(parse_type(p, &v.dtype, &v.shape, kind == V_INPUT ? params : NULL));
+    TRY(logical(p, &v.logical, name));
     TRY(place(p, &v.replica, &v.device));
     TRY(parse_accept(p, "=", &has_data));
     if (has_data)
@@ -201,8 +230,10 @@ static Status declaration(Parser *p, ValueKind kind)
     id = kind == V_INPUT ? graph_add_input(p->g, name, v.dtype, &v.shape) : graph_add_const_nocopy(p->g, name, init);
     TRY(p->g->status);
     value(p->g, id)->kind = kind;
-    value(p->g, id)->trainable = trainable;
-    value(p->g, id)->transient = transient;
+    value(p->g, id)->trainable = v.trainable;
+    value(p->g, id)->transient = v.transient;
+    value(p->g, id)->partial = v.partial;
+    value(p->g, id)->logical = v.logical;
     value(p->g, id)->replica = v.replica;
     value(p->g, id)->device = v.device;
     return keep_params(p, value(p->g, id), params);
@@ -210,26 +241,35 @@ static Status declaration(Parser *p, ValueKind kind)
 
 typedef struct {
     const char **name;          /* "" for an absent one */
-    DType *dtype;
-    Shape *shape;
+    Value *value;               /* what the text says of it; device -2: as the node */
     int n;
     bool typed;                 /* each has a type */
 } Outputs;
 
+static Status output_type(Parser *p, Value *v, const char *name, bool *typed)
+{
+    bool given;
+
+    TRY(parse_accept(p, ":", &given));
+    if (given)
+        TRY(parse_type(p, &v->dtype, &v->shape, NULL));
+    *typed &= given;
+    TRY(logical(p, &v->logical, name));
+    return place(p, &v->replica, &v->device);
+}
+
 static Status outputs(Parser *p, Outputs *o)
 {
-    size_t cap_n = 0, cap_t = 0, cap_s = 0;
+    size_t cap_n = 0, cap_v = 0;
     bool more = true;
 
     for (o->typed = true; more; o->n++) {
-        bool given;
-
         o->name = arena_grow(p->lex.arena, o->name, sizeof *o->name, (size_t)o->n, &cap_n);
-        o->dtype = arena_grow(p->lex.arena, o->dtype, sizeof *o->dtype, (size_t)o->n, &cap_t);
-        o->shape = arena_grow(p->lex.arena, o->shape, sizeof *o->shape, (size_t)o->n, &cap_s);
-        if (!o->name || !o->dtype || !o->shape)
+        o->value = arena_grow(p->lex.arena, o->value, sizeof *o->value, (size_t)o->n, &cap_v);
+        if (!o->name || !o->value)
             return FAIL_NOMEM();
         o->name[o->n] = "";
+        o->value[o->n] = (Value){ .replica = -2, .device = -2 };
         if (at_word(p, "_")) {
             TRY(parse_next(p));
         } else {
@@ -237,10 +277,7 @@ static Status outputs(Parser *p, Outputs *o)
             for (int i = 0; i < o->n; i++)
                 if (!strcmp(o->name[i], o->name[o->n]))
                     return FAIL(E_MODEL, "line %d: %%%s is defined twice", p->tok.line, o->name[i]);
-            TRY(parse_accept(p, ":", &given));
-            o->typed &= given;
-            if (given)
-                TRY(parse_type(p, &o->dtype[o->n], &o->shape[o->n], NULL));
+            TRY(output_type(p, &o->value[o->n], o->name[o->n], &o->typed));
         }
         if (o->n > MAX_PORTS)
             return FAIL(E_MODEL, "line %d: more than %d outputs", p->tok.line, MAX_PORTS);
@@ -284,6 +321,20 @@ static Status inputs(Parser *p, ValueId **out, int *n)
     return parse_next(p);
 }
 
+static void copy_marks(Graph *g, Node *n, const Outputs *o)
+{
+    for (int i = 0; i < n->n_out && i < o->n; i++) {
+        const Value *said = &o->value[i];
+        Value *v = has_value(n->out[i]) ? value(g, n->out[i]) : NULL;
+
+        if (!v)
+            continue;
+        v->replica = said->device == -2 ? n->replica : said->replica;
+        v->device = said->device == -2 ? n->device : said->device;
+        v->logical = said->logical;
+    }
+}
+
 static Status set_types(Parser *p, Node *n, const Outputs *o, int line)
 {
     Status st = node_normalise(p->g, n);
@@ -294,7 +345,7 @@ static Status set_types(Parser *p, Node *n, const Outputs *o, int line)
         return status_prefix(st, "line %d", line);
     for (int i = 0; o->typed && i < n->n_out; i++)
         if (has_value(n->out[i]))
-            set_out(p->g, n, i, o->dtype[i], &o->shape[i]);
+            set_out(p->g, n, i, o->value[i].dtype, &o->value[i].shape);
     return p->g->status;
 }
 
@@ -313,12 +364,16 @@ static Status node(Parser *p)
     if (!(n = graph_add_node(p->g, op, NULL, NULL, n_in, in, o.n, o.name)))
         return p->g->status;
     TRY(attributes(p, n));
+    n->name = NULL;
     if (p->tok.kind == T_STRING) {
         if (!(n->name = arena_strdup(p->g->arena, p->tok.text)))
             return FAIL_NOMEM();
         TRY(parse_next(p));
     }
     TRY(place(p, &n->replica, &n->device));
+    copy_marks(p->g, n, &o);
+    if (!n->name)
+        n->name = text_default_node_name(p->g, n);
     return set_types(p, n, &o, line);
 }
 

@@ -39,29 +39,27 @@ static void print_quoted(FILE *f, const char *s)
     putc('"', f);
 }
 
-static bool is_bare(const char *s)
+static bool is_bare(const char *s, const char *also)
 {
     if (!*s)
         return false;
     for (; *s; s++)
-        if (!isalnum((unsigned char)*s) && !strchr("_./-", *s))
+        if (!isalnum((unsigned char)*s) && !strchr(also, *s))
             return false;
     return true;
 }
 
-static void print_name(FILE *f, const char *s)
-{
-    is_bare(s) ? (void)fputs(s, f) : print_quoted(f, s);
-}
-
 static void print_value(Printer *p, ValueId v)
 {
+    const char *name;
+
     if (!has_value(v)) {
         putc('_', p->f);
         return;
     }
     putc('%', p->f);
-    print_name(p->f, value(p->g, v)->name);
+    name = value(p->g, v)->name;
+    is_bare(name, "_./-@") ? (void)fputs(name, p->f) : print_quoted(p->f, name);
 }
 
 /* ---- types ---- */
@@ -95,6 +93,43 @@ static void print_place(Printer *p, int replica, int device)
         fprintf(p->f, " @r%d", replica);
     if (device >= 0)
         fprintf(p->f, replica >= 0 ? " d%d" : " @d%d", device);
+}
+
+const char *text_default_logical(char *out, const char *name)
+{
+    const char *at = strrchr(name, '@');
+
+    if (!at || at == name || (at[1] != 'r' && at[1] != 'd') || !at[2] || strspn(at + 2, "0123456789") != strlen(at + 2))
+        return NULL;
+    memcpy(out, name, (size_t)(at - name));
+    out[at - name] = '\0';
+    return out;
+}
+
+const char *text_default_node_name(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]))
+            return value_logical_name(value(g, n->out[i]));
+    return n->op->name;
+}
+
+static Status print_logical(Printer *p, const Value *v)
+{
+    char *prefix = malloc(strlen(v->name) + 1);
+    const char *expected;
+
+    if (!prefix)
+        return FAIL_NOMEM();
+    expected = text_default_logical(prefix, v->name);
+    if (!v->logical && expected)
+        fputs(" of none", p->f);
+    if (v->logical && (!expected || strcmp(v->logical, expected))) {
+        fputs(" of ", p->f);
+        print_quoted(p->f, v->logical);
+    }
+    free(prefix);
+    return ST_OK;
 }
 
 /* ---- data ---- */
@@ -247,7 +282,7 @@ static bool is_default(const AttrDecl *d, const Attr *a)
 static void print_attr(Printer *p, const Attr *a, int *n)
 {
     fputs((*n)++ ? ", " : " {", p->f);
-    print_name(p->f, a->name);
+    is_bare(a->name, "_") && !isdigit((unsigned char)a->name[0]) ? (void)fputs(a->name, p->f) : print_quoted(p->f, a->name);
     putc('=', p->f);
     print_attr_value(p, a);
 }
@@ -280,44 +315,57 @@ static void print_attrs(Printer *p, const Node *n)
 
 /* ---- lines ---- */
 
-static void print_declaration(Printer *p, const char *word, ValueId id)
+static Status print_declaration(Printer *p, const char *word, ValueId id)
 {
     const Value *v = value(p->g, id);
 
     fprintf(p->f, "  %s ", word);
     print_value(p, id);
     if (v->kind == V_STATE)
-        fprintf(p->f, "%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "");
+        fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "", v->partial ? " partial" : "");
     fputs(" : ", p->f);
     print_type(p, v->dtype, &v->shape, v->dim_param);
+    TRY(print_logical(p, v));
     print_place(p, v->replica, v->device);
     if (v->init) {
         fputs(" = ", p->f);
         print_data(p, v->init);
     }
     putc('\n', p->f);
+    return ST_OK;
 }
 
-static void print_outputs(Printer *p, const Node *n)
+/* Where it lives is said only when that is not where the node runs. */
+static Status print_output(Printer *p, const Node *n, const Value *v)
+{
+    fputs(" : ", p->f);
+    print_type(p, v->dtype, &v->shape, NULL);
+    TRY(print_logical(p, v));
+    if (v->replica == n->replica && v->device == n->device)
+        return ST_OK;
+    if (v->replica < 0 && v->device < 0)
+        fputs(" @none", p->f);
+    print_place(p, v->replica, v->device);
+    return ST_OK;
+}
+
+static Status print_outputs(Printer *p, const Node *n)
 {
     fputs("  ", p->f);
     for (int i = 0; i < n->n_out; i++) {
         if (i)
             fputs(", ", p->f);
         print_value(p, n->out[i]);
-        if (has_value(n->out[i])) {
-            fputs(" : ", p->f);
-            print_type(p, value(p->g, n->out[i])->dtype, &value(p->g, n->out[i])->shape, NULL);
-        }
+        if (has_value(n->out[i]))
+            TRY(print_output(p, n, value(p->g, n->out[i])));
     }
     fputs(n->n_out ? " = " : "_ = ", p->f);
+    return ST_OK;
 }
 
-static void print_node(Printer *p, const Node *n, uint32_t ordinal)
+static Status print_node(Printer *p, const Node *n)
 {
-    char made[128];
-
-    print_outputs(p, n);
+    TRY(print_outputs(p, n));
     if (n->op->domain)
         fprintf(p->f, "%s.", n->op->domain);
     fprintf(p->f, "%s(", n->op->name);
@@ -328,30 +376,29 @@ static void print_node(Printer *p, const Node *n, uint32_t ordinal)
     }
     putc(')', p->f);
     print_attrs(p, n);
-    snprintf(made, sizeof made, "%s_%" PRIu32, n->op->name, ordinal);
-    if (!p->opt.no_node_names && strcmp(made, n->name)) {
+    if (!p->opt.no_node_names && strcmp(text_default_node_name(p->g, n), n->name)) {
         putc(' ', p->f);
         print_quoted(p->f, n->name);
     }
     print_place(p, n->replica, n->device);
     putc('\n', p->f);
+    return ST_OK;
 }
 
 Status graph_print(FILE *f, const Graph *g, const PrintOptions *opt)
 {
     Printer p = { f, g, opt ? *opt : (PrintOptions){ 0 } };
-    uint32_t ordinal = 0;
 
     fputs("graph ", f);
     print_quoted(f, g->name);
     fputs(" {\n", f);
     for (int i = 0; i < g->n_input; i++)
-        print_declaration(&p, "input", g->input[i]);
+        TRY(print_declaration(&p, "input", g->input[i]));
     for (uint32_t i = 1; i < g->n_value; i++)
         if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_CONST)
-            print_declaration(&p, g->value[i]->kind == V_STATE ? "state" : "const", (ValueId){ i });
+            TRY(print_declaration(&p, g->value[i]->kind == V_STATE ? "state" : "const", (ValueId){ i }));
     FOR_NODES(g, n)
-        print_node(&p, n, ordinal++);
+        TRY(print_node(&p, n));
     for (int i = 0; i < g->n_update; i++) {
         fputs("  update ", f);
         print_value(&p, g->update[i].state);

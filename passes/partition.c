@@ -33,8 +33,10 @@ static void mark_single(Graph *g)
     FOR_NODES(g, n)
         n->replica = n->device = 0;
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_TEMP)
+        if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_TEMP) {
             g->value[i]->device = 0;
+            g->value[i]->replica = g->value[i]->kind == V_TEMP ? 0 : -1;
+        }
 }
 
 static Status run(Graph *g, PassCtx *ctx)

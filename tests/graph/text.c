@@ -45,11 +45,14 @@ static void test_every_statement(void)
                 "  input %e : float64[2,0]\n"
                 "  state %w trainable : float32[2,3] @d1 = {0.1, -0, 1e-45, 3.4028235e+38, inf, -inf}\n"
                 "  state %s transient : float64[] = {0.1}\n"
+                "  state %w@d1 trainable partial : float32[2] @r2 d1 = {1, 2}\n"
                 "  const %c : int64[2] = {1, -9223372036854775808}\n"
+                "  const %v : float32[3] of \"other\" = {1, 2, 3}\n"
                 "  const %z : float32[100] = all 0.5\n"
                 "  const %none : float32[0,4] = {}\n"
                 "  %y : float32[2,3] = Softmax(%w) {axis=1} \"a node\" @r0 d1\n"
                 "  %y2 : float64[2,0] = Exp(%e) @d3\n"
+                "  %y3@d0 : float32[2,3] @r3 d4, _, %y4@d5 : float32[2,1] of none @none = LayerNormalization(%w, %v) {axis=1} @r0 d1\n"
                 "  update %s := %s\n"
                 "  output \"odd out\" = %y\n"
                 "  output \"y\" = %y2\n"
@@ -181,7 +184,7 @@ static const struct { const char *text, *message; } hostile[] = {
     { G "%y = Exp(%x %x) }", "line 3: expected ',', found 'x'" },
     { G "%y = Exp() }", "0 inputs, expected 1" },
     { G "%y = Exp(_) }", "required input 0 is absent" },
-    { G "%y = Exp(%x) {axis=1} }", "line 3: Exp Exp_0 (output 'y'): unknown attribute 'axis'" },
+    { G "%y = Exp(%x) {axis=1} }", "line 3: Exp y (output 'y'): unknown attribute 'axis'" },
     { G "%y = Softmax(%x) {axis=0, axis=0} }", "line 3: attribute 'axis' is given twice" },
     { G "%y = Softmax(%x) {axis=1.5} }", "attribute 'axis' has the wrong type" },
     { G "%y = Softmax(%x) {axis=99999999999999999999} }", "attribute 'axis' has the wrong type" },
