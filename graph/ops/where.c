@@ -113,5 +113,13 @@ static Status grad_clip(Grad *gr)
     return g->status;
 }
 
+/* A bound is one number, also where it is written as a vector of one. */
+static Status place_clip(Placement *p)
+{
+    place_need(p, 1, PLACE_B);
+    place_need(p, 2, PLACE_B);
+    return place_elementwise(p);
+}
+
 DEFINE_OP(Clip, .since = 13, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
-    .import = import_clip, .infer = infer_clip, .grad = grad_clip, .place = place_elementwise, .doc = "min(max(x, min), max)");
+    .import = import_clip, .infer = infer_clip, .grad = grad_clip, .place = place_clip, .doc = "min(max(x, min), max)");
