@@ -2,18 +2,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "kernels/ref/move.h"
+#include "kernels/ref/nll.h"
 
 /* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
 
-typedef struct {
-    int n_in, weights;              /* weights: the input that holds them */
-    int64_t ignore;
-    double smoothing;
-    char what[200];
-} Nll;
-
-static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+Status nll_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Nll *p = malloc(sizeof *p);
     const Attr *smoothing = node_attr(n, "label_smoothing");
@@ -27,8 +20,7 @@ static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const No
     return ST_OK;
 }
 
-/* The class of sample `i`, or -1 when it is ignored. */
-static Status label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, int64_t classes)
+Status nll_label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, int64_t classes)
 {
     int64_t t = ref_index(target, i);
 
@@ -67,7 +59,7 @@ static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
     (void)ctx;
     for (int64_t i = 0; i < n; i++) {
-        TRY(label(&t, p, &in[1], i, C));
+        TRY(nll_label(&t, p, &in[1], i, C));
         if (t < 0)
             continue;
         num += nll(p, in, i / inner * C * inner + i % inner, inner, C, t);
@@ -86,7 +78,7 @@ static Status run_nll_per_sample(KernelCtx *ctx, void *state, const Tensor *in, 
 
     (void)ctx;
     for (int64_t i = 0; i < n; i++) {
-        TRY(label(&t, p, &in[1], i, C));
+        TRY(nll_label(&t, p, &in[1], i, C));
         tensor_set_float(&out[0], i, t < 0 ? 0 : nll(p, in, i / inner * C * inner + i % inner, inner, C, t));
     }
     return ST_OK;
@@ -104,7 +96,7 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
         double dy = tensor_float(&in[0], scalar ? 0 : i);
         int64_t at = i / inner * C * inner + i % inner;
 
-        TRY(label(&t, p, &in[1], i, C));
+        TRY(nll_label(&t, p, &in[1], i, C));
         for (int64_t c = 0; c < C; c++) {
             double d = p->smoothing / (double)C * weight(p, in, c);
 
@@ -116,9 +108,9 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_sum, .release = free);
-DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_per_sample, .release = free);
-DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_grad, .release = free);
+DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_sum, .release = free);
+DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_per_sample, .release = free);
+DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_grad, .release = free);
 
 /* ---- accuracy: of equal scores the first counts ---- */
 
@@ -143,7 +135,7 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_accuracy, .release = free);
+DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_accuracy, .release = free);
 
 /* ---- one element against one element ---- */
 

@@ -1,0 +1,147 @@
+/* Losses over class numbers and single elements: typed loops, labels checked before the team starts, partial sums of the
+ * team in double and added in its order. */
+#include <math.h>
+
+#include "kernels/cpu/team.h"
+#include "kernels/ref/nll.h"
+
+/* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
+
+static Status check_labels(const Nll *p, const Tensor *target, int64_t classes)
+{
+    int64_t n = tensor_numel(target), t;
+
+    for (int64_t i = 0; i < n; i++)
+        TRY(nll_label(&t, p, target, i, classes));
+    return ST_OK;
+}
+
+typedef struct { int64_t n, C, inner; } Extent;
+
+static Extent extent(const Shape *x, const Tensor *target)
+{
+    return (Extent){ tensor_numel(target), x->dim[1], shape_count(x, 2, x->rank) };
+}
+
+#define NLL_SUM(NAME, T)                                                                                            \
+    static void NAME(const Nll *p, const Extent *e, const Tensor *in, int64_t from, int64_t to, double *sum)        \
+    {                                                                                                               \
+        const T *x = in[0].data, *w = p->weights < p->n_in ? in[p->weights].data : NULL;                            \
+        const double eps = p->smoothing, share = eps / (double)e->C;                                                \
+        double num = 0, den = 0;                                                                                    \
+        for (int64_t i = from; i < to; i++) {                                                                       \
+            const int64_t t = ref_index(&in[1], i);                                                                 \
+            const T *row = x + (i / e->inner * e->C * e->inner + i % e->inner);                                     \
+            double smooth = 0;                                                                                      \
+            if (t == p->ignore)                                                                                     \
+                continue;                                                                                           \
+            for (int64_t c = 0; eps != 0 && c < e->C; c++)                                                          \
+                smooth += (w ? (double)w[c] : 1) * (double)row[c * e->inner];                                       \
+            num -= (1 - eps) * (w ? (double)w[t] : 1) * (double)row[t * e->inner] + share * smooth;                 \
+            den += w ? (double)w[t] : 1;                                                                            \
+        }                                                                                                           \
+        sum[0] = num;                                                                                               \
+        sum[1] = den;                                                                                               \
+    }
+NLL_SUM(nll_sum_f32, float)
+NLL_SUM(nll_sum_f64, double)
+
+static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    Extent e = extent(&in[0].shape, &in[1]);
+    int team = team_size(ctx->n_threads, p->smoothing != 0 ? e.n * e.C : e.n);
+    double sum[TEAM_MAX][2], num = 0, den = 0;
+
+    TRY(check_labels(p, &in[1], e.C));
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int t = 0; t < team; t++)
+        (in[0].dtype == DT_FLOAT32 ? nll_sum_f32 : nll_sum_f64)(p, &e, in, team_begin(e.n, t, team), team_begin(e.n, t + 1, team), sum[t]);
+    for (int t = 0; t < team; t++) {
+        num += sum[t][0];
+        den += sum[t][1];
+    }
+    tensor_set_float(&out[0], 0, num);
+    tensor_set_float(&out[1], 0, den);
+    return ST_OK;
+}
+
+/* One outer sample: every class gets its share of the smoothing, the label the rest. */
+#define NLL_GRAD(NAME, T)                                                                                           \
+    static void NAME(const Nll *p, const Extent *e, const Tensor *in, int64_t o, T *dx)                             \
+    {                                                                                                               \
+        const T *dy = in[0].data, *w = p->weights < p->n_in ? in[p->weights].data : NULL;                           \
+        const bool scalar = in[0].shape.rank == 0;                                                                  \
+        const double eps = p->smoothing, share = eps / (double)e->C;                                                \
+        if (eps == 0)                                                                                               \
+            memset(dx, 0, (size_t)(e->C * e->inner) * sizeof *dx);                                                  \
+        for (int64_t c = 0; eps != 0 && c < e->C; c++)                                                              \
+            for (int64_t i = 0; i < e->inner; i++) {                                                                \
+                const int64_t s = o * e->inner + i;                                                                 \
+                const double d = (double)dy[scalar ? 0 : s] * share * (w ? (double)w[c] : 1);                       \
+                dx[c * e->inner + i] = ref_index(&in[1], s) == p->ignore ? 0 : (T)-d;                               \
+            }                                                                                                       \
+        for (int64_t i = 0; i < e->inner; i++) {                                                                    \
+            const int64_t s = o * e->inner + i, t = ref_index(&in[1], s);                                           \
+            if (t != p->ignore)                                                                                     \
+                dx[t * e->inner + i] -= (T)((double)dy[scalar ? 0 : s] * (1 - eps) * (w ? (double)w[t] : 1));       \
+        }                                                                                                           \
+    }
+NLL_GRAD(nll_grad_f32, float)
+NLL_GRAD(nll_grad_f64, double)
+
+static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    Extent e = extent(&out[0].shape, &in[1]);
+    int64_t outer = e.inner ? e.n / e.inner : 0, step = e.C * e.inner;
+    int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
+
+    TRY(check_labels(p, &in[1], e.C));
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int64_t o = 0; o < outer; o++)
+        if (in[0].dtype == DT_FLOAT32)
+            nll_grad_f32(p, &e, in, o, (float *)out[0].data + o * step);
+        else
+            nll_grad_f64(p, &e, in, o, (double *)out[0].data + o * step);
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare, .run = run_nll_sum, .release = free);
+DEFINE_KERNEL(cpu_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare, .run = run_nll_grad, .release = free);
+
+/* ---- accuracy ---- */
+
+#define BEST(NAME, T)                                                                       \
+    static int64_t NAME(const T *row, int64_t C, int64_t inner)                             \
+    {                                                                                       \
+        int64_t best = 0;                                                                   \
+        for (int64_t c = 1; c < C; c++)                                                     \
+            best = row[c * inner] > row[best * inner] ? c : best;                           \
+        return best;                                                                        \
+    }
+BEST(best_f32, float)
+BEST(best_f64, double)
+
+static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Nll *p = state;
+    Extent e = extent(&in[0].shape, &in[1]);
+    int team = team_size(ctx->n_threads, tensor_numel(&in[0]));
+    int64_t correct = 0, counted = 0;
+
+#pragma omp parallel for num_threads(team) schedule(static) reduction(+ : correct, counted)
+    for (int64_t i = 0; i < e.n; i++) {
+        int64_t at = i / e.inner * e.C * e.inner + i % e.inner, t = ref_index(&in[1], i), best;
+
+        best = in[0].dtype == DT_FLOAT32 ? best_f32((const float *)in[0].data + at, e.C, e.inner)
+                                         : best_f64((const double *)in[0].data + at, e.C, e.inner);
+        counted += t != p->ignore;
+        correct += t != p->ignore && t == best;
+    }
+    *(int64_t *)out[0].data = correct;
+    *(int64_t *)out[1].data = counted;
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare, .run = run_accuracy, .release = free);
