@@ -121,47 +121,57 @@ static const char *symbol_of(const Graph *g, int64_t size, int axis)
     return found;
 }
 
+typedef struct {
+    DType dtype;
+    const Shape *shape;
+    const char *const *dim_param;
+    bool computed;                      /* its sizes follow from the inputs' */
+} Declared;
+
 /* A size that may stem from a symbolic dimension is not claimed to be fixed: on the axis of the batch it gets the symbol's
  * name, elsewhere it is left open. */
-static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Value *v, int axis)
+static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Declared *v, int axis)
 {
-    const char *symbol = v->kind == V_INPUT ? (v->dim_param ? v->dim_param[axis] : NULL) : symbol_of(x->g, v->shape.dim[axis], axis);
-    bool open = v->shape.dim[axis] < 0 || (v->kind != V_INPUT && symbol && axis > 0);
+    int64_t size = v->shape->dim[axis];
+    const char *symbol = v->dim_param ? v->dim_param[axis] : NULL;
+    bool open = size < 0;
 
-    if (symbol && !(v->kind != V_INPUT && axis > 0)) {
+    if (!symbol && v->computed) {
+        symbol = symbol_of(x->g, size, axis);
+        open |= symbol != NULL;
+        symbol = axis ? NULL : symbol;
+    }
+    if (symbol) {
         d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
         d->dim_param = export_text(x, symbol);
     } else if (!open) {
         d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        d->dim_value = v->shape.dim[axis];
+        d->dim_value = size;
     }
 }
 
-static Onnx__TensorShapeProto *export_shape(Exporter *x, const Value *v)
+static Onnx__TensorShapeProto *export_shape(Exporter *x, const Declared *v)
 {
     Onnx__TensorShapeProto *s = NEW_MESSAGE(x, Onnx__TensorShapeProto, onnx__tensor_shape_proto);
 
-    if (!s || !(s->dim = export_alloc(x, sizeof *s->dim, (size_t)v->shape.rank)))
+    if (!s || !(s->dim = export_alloc(x, sizeof *s->dim, (size_t)v->shape->rank)))
         return NULL;
-    for (int i = 0; i < v->shape.rank; i++) {
+    for (int i = 0; i < v->shape->rank; i++) {
         if (!(s->dim[i] = NEW_MESSAGE(x, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension)))
             return NULL;
         set_dim(x, s->dim[i], v, i);
     }
-    s->n_dim = (size_t)v->shape.rank;
+    s->n_dim = (size_t)v->shape->rank;
     return s;
 }
 
-static Onnx__ValueInfoProto *export_info(Exporter *x, uint32_t i, const char *name)
+static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const char *name)
 {
-    const Value *v = x->g->value[i];
     Onnx__ValueInfoProto *p = NEW_MESSAGE(x, Onnx__ValueInfoProto, onnx__value_info_proto);
 
     if (!p)
         return NULL;
     p->name = export_text(x, name);
-    if (!x->opt->plain && v->kind == V_INPUT)
-        p->doc_string = export_place(x, v->device, v->replica);
     if (v->dtype == DT_NONE)
         return p;                       /* a type that is not known yet: left out */
     if (!(p->type = NEW_MESSAGE(x, Onnx__TypeProto, onnx__type_proto)))
@@ -171,9 +181,39 @@ static Onnx__ValueInfoProto *export_info(Exporter *x, uint32_t i, const char *na
         return NULL;
     p->type->tensor_type->has_elem_type = true;
     p->type->tensor_type->elem_type = (int32_t)v->dtype;
-    if (v->shape.rank >= 0)
+    if (v->shape->rank >= 0)
         p->type->tensor_type->shape = export_shape(x, v);
     return p;
+}
+
+static Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
+{
+    const Value *v = x->g->value[i];
+    Onnx__ValueInfoProto *p = export_info(x, &(Declared){ v->dtype, &v->shape, v->dim_param, v->kind != V_INPUT }, x->name[i]);
+
+    if (p && !x->opt->plain && v->kind == V_INPUT)
+        p->doc_string = export_place(x, v->device, v->replica);
+    return p;
+}
+
+/* As inferred; what is not known, and the names of dimensions, as the model said. */
+static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
+{
+    const Value *v = value(x->g, o->value);
+    Declared d = { v->dtype, &v->shape, v->dim_param, true };
+
+    for (int i = 0; x->opt->model && i < x->opt->model->n_output; i++) {
+        const OnnxOutput *said = &x->opt->model->output[i];
+
+        if (strcmp(said->name, o->name) || (d.dtype != DT_NONE && d.dtype != said->dtype))
+            continue;
+        d.dtype = said->dtype;
+        if (d.shape->rank < 0)
+            d.shape = &said->shape;
+        if (d.shape->rank == said->shape.rank && !d.dim_param)
+            d.dim_param = said->dim_param;
+    }
+    return export_info(x, &d, o->name);
 }
 
 /* ---- the graph ---- */
@@ -236,13 +276,13 @@ static void add_infos(Exporter *x, Onnx__GraphProto *gp)
     gp->output = export_alloc(x, sizeof *gp->output, (size_t)g->n_output);
     gp->value_info = export_alloc(x, sizeof *gp->value_info, g->n_value);
     for (int i = 0; i < g->n_input && !x->no_memory; i++)
-        gp->input[gp->n_input++] = export_info(x, g->input[i].i, x->name[g->input[i].i]);
+        gp->input[gp->n_input++] = export_value(x, g->input[i].i);
     for (int i = 0; i < g->n_output && !x->no_memory; i++)
-        gp->output[gp->n_output++] = export_info(x, g->output[i].value.i, g->output[i].name);
+        gp->output[gp->n_output++] = export_output(x, &g->output[i]);
     for (uint32_t i = 1; i < g->n_value && !x->opt->plain && !x->no_memory; i++)
         if (g->value[i]->kind == V_TEMP && x->uses[i] && shape_known(&g->value[i]->shape) && g->value[i]->dtype != DT_NONE &&
             !scope_find(&x->names, x->name[i])->formal)
-            gp->value_info[gp->n_value_info++] = export_info(x, i, x->name[i]);
+            gp->value_info[gp->n_value_info++] = export_value(x, i);
 }
 
 /* ---- the model ---- */

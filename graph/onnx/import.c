@@ -242,31 +242,6 @@ static Status import_initializers(Importer *im, Body *b)
     return im->g->status;
 }
 
-static Status decode_dims(Shape *out, const char ***params, Graph *g, const Onnx__TensorShapeProto *s, const char *name)
-{
-    Shape shape = { .rank = (int)s->n_dim };
-    int64_t known[MAX_RANK];
-
-    if (s->n_dim > MAX_RANK)
-        return FAIL(E_SHAPE, "input '%s': rank %zu, at most %d dimensions are supported", name, s->n_dim, MAX_RANK);
-    for (size_t i = 0; i < s->n_dim; i++) {
-        const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
-        bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-
-        shape.dim[i] = fixed ? d->dim_value : -1;
-        known[i] = fixed ? d->dim_value : 1;
-        if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM || !*d->dim_param)
-            continue;
-        if (!*params && !(*params = ARENA_NEW(g->arena, const char *, MAX_RANK)))
-            return FAIL_NOMEM();
-        if (!((*params)[i] = arena_strdup(g->arena, d->dim_param)))
-            return FAIL_NOMEM();
-    }
-    *out = shape;
-    shape = shape_of(shape.rank, known);
-    return status_prefix(shape_check(&shape, sizeof(double)), "input '%s'", name);
-}
-
 static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto *type = p->type;
@@ -293,7 +268,7 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
         return im->g->status;
     }
     if (type->tensor_type->shape)
-        TRY(decode_dims(&shape, &params, im->g, type->tensor_type->shape, p->name));
+        TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, type->tensor_type->shape, p->name), "input"));
     e->value = v = graph_add_input(im->g, p->name, (DType)type->tensor_type->elem_type, &shape);
     if (!has_value(v))
         return im->g->status;

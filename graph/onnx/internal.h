@@ -37,6 +37,8 @@ typedef struct {
 const char *tensor_type_problem(int data_type);
 Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, const char *name) CHECKED;
 Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTensorProto *t, const char *name) CHECKED;
+/* The shape of an input or output; unknown dimensions are -1, those with a name get it in `params` (else left alone). */
+Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx__TensorShapeProto *s, const char *name) CHECKED;
 Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name) CHECKED;
 
 /* ---- scope.c ---- */

@@ -17,6 +17,35 @@ static const char *keep(Arena *a, const char *s, bool *ok)
     return copy;
 }
 
+/* A declared shape that makes no sense is forgotten. */
+static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
+{
+    OnnxOutput *list = ARENA_NEW(a, OnnxOutput, g->n_output);
+    bool ok = list != NULL;
+
+    for (size_t i = 0; ok && i < g->n_output; i++) {
+        const Onnx__TypeProto *t = g->output[i]->type;
+        const char **params = NULL;
+        Status st = ST_OK;
+
+        list[i].name = arena_strdup(a, text_or(g->output[i]->name, ""));
+        list[i].shape = shape_unknown();
+        ok = list[i].name != NULL;
+        if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || tensor_type_problem(t->tensor_type->elem_type))
+            continue;
+        list[i].dtype = (DType)t->tensor_type->elem_type;
+        if (t->tensor_type->shape)
+            st = type_shape_decode(&list[i].shape, &params, a, t->tensor_type->shape, list[i].name);
+        if (st)
+            list[i].shape = shape_unknown();
+        list[i].dim_param = st ? NULL : params;
+        ok &= st != E_NOMEM;
+    }
+    r->output = list;
+    r->n_output = (int)g->n_output;
+    return ok;
+}
+
 Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
 {
     Arena *a = arena_create();
@@ -41,6 +70,7 @@ Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
         r->prop = props;
         r->producer_name = keep(a, m->producer_name, &ok);
         r->doc = keep(a, m->doc_string, &ok);
+        ok &= remember_outputs(r, a, m->graph);
     }
     if (!ok) {
         arena_free(a);

@@ -13,12 +13,22 @@ enum { ONNX_OPSET_MIN = 7, ONNX_OPSET_MAX = 27 };
 
 typedef struct { const char *key, *value; } OnnxProp;
 
+/* What a model declares of an output: not believed, but given back where nothing better is known. */
+typedef struct {
+    const char *name;
+    DType dtype;
+    Shape shape;
+    const char *const *dim_param;       /* as in Value */
+} OnnxOutput;
+
 /* What a graph does not hold but an export wants to give back. */
 typedef struct {
     int64_t ir_version, opset;          /* of the default domain, as the file said */
     const char *producer_name, *doc;    /* NULL when absent */
     const OnnxProp *prop;               /* metadata_props, but for our own */
     int n_prop;
+    const OnnxOutput *output;
+    int n_output;
     Arena *arena;                       /* of all of it */
 } OnnxModel;
 

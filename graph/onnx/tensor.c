@@ -27,6 +27,31 @@ Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size
     return ST_OK;
 }
 
+Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx__TensorShapeProto *s, const char *name)
+{
+    Shape shape = { .rank = (int)s->n_dim };
+    int64_t known[MAX_RANK];
+
+    if (s->n_dim > MAX_RANK)
+        return FAIL(E_SHAPE, "'%s': rank %zu, at most %d dimensions are supported", name, s->n_dim, MAX_RANK);
+    for (size_t i = 0; i < s->n_dim; i++) {
+        const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
+        bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+
+        shape.dim[i] = fixed ? d->dim_value : -1;
+        known[i] = fixed ? d->dim_value : 1;
+        if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM || !*d->dim_param)
+            continue;
+        if (!*params && !(*params = ARENA_NEW(a, const char *, MAX_RANK)))
+            return FAIL_NOMEM();
+        if (!((*params)[i] = arena_strdup(a, d->dim_param)))
+            return FAIL_NOMEM();
+    }
+    *out = shape;
+    shape = shape_of(shape.rank, known);
+    return status_prefix(shape_check(&shape, sizeof(double)), "'%s'", name);
+}
+
 /* ---- the fields that data can stand in ---- */
 
 static Status check_count(const char *name, const char *field, size_t found, size_t expected)
