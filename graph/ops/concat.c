@@ -80,9 +80,14 @@ DEFINE_OP(Concat, .since = 13, .in_min = 1, .in_max = -1, .out_min = 1, .out_max
 
 /* ---- Split ---- */
 
+/* Sizes were an attribute up to opset 12; up to 17 their absence meant equal parts, which now is said by num_outputs. */
 static Status import_split(Graph *g, Node *n, int opset)
 {
-    return opset < 13 ? import_attr_to_input(g, n, "split", 1) : ST_OK;
+    if (opset < 13)
+        TRY(import_attr_to_input(g, n, "split", 1));
+    if (opset < 18 && !has_in(n, 1) && has_out(n, n->n_out - 1))
+        node_set_int(g, n, "num_outputs", n->n_out);
+    return g->status;
 }
 
 /* Sizes given, or equal ones of which the last may be smaller when num_outputs says so (opset 18). */
