@@ -157,13 +157,42 @@ static Status compare(Verify *out, Arena *arena, const Graph *one, const Tensor 
 
 /* ---- running ---- */
 
-Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many, const BuildOptions *opt, uint64_t seed)
+/* Does the state belong to a parameter, as "PARAM.momentum" does? */
+static bool is_moment(const Graph *g, const Value *v)
 {
-    const Tensor **v1 = ARENA_NEW(a, const Tensor *, one->n_value), **vn = ARENA_NEW(a, const Tensor *, many->n_value);
+    const char *dot = strrchr(v->name, '.');
 
-    if (!v1 || !vn)
+    if (v->kind != V_STATE || v->trainable || v->partial || !dtype_is_float(v->dtype) || !dot)
+        return false;
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *w = g->value[i];
+
+        if (w->kind == V_STATE && w->trainable && strlen(w->name) == (size_t)(dot - v->name) && !strncmp(w->name, v->name, strlen(w->name)))
+            return true;
+    }
+    return false;
+}
+
+static Status give_moment(Arena *a, const Value *v, const Tensor **v1, const Graph *many, const Tensor **vn)
+{
+    Tensor *t = tensor_create(a, v->dtype, &v->shape);
+    uint64_t seed = 1;
+
+    if (!t)
         return FAIL_NOMEM();
-    TRY(verify_batch(a, one, opt, seed, v1));
+    for (int64_t i = 0; i < tensor_numel(t); i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        tensor_set_float(t, i, 1e-3 * (1 + (double)(seed >> 40) * 0x1p-24));
+    }
+    *v1 = t;
+    for (uint32_t i = 1; i < many->n_value; i++)
+        if (many->value[i]->kind == V_STATE && !strcmp(value_logical_name(many->value[i]), v->name))
+            vn[i] = t;
+    return ST_OK;
+}
+
+static Status give_inputs(Arena *a, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
+{
     for (int i = 0; i < one->n_input; i++) {
         ValueId v = graph_find(many, value(one, one->input[i])->name);
 
@@ -171,6 +200,20 @@ Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many,
             return FAIL(E_INTERNAL, "the partitioned graph has no input '%s'", value(one, one->input[i])->name);
         vn[v.i] = v1[one->input[i].i];
     }
+    for (uint32_t i = 1; i < one->n_value; i++)
+        if (is_moment(one, one->value[i]))
+            TRY(give_moment(a, one->value[i], &v1[i], many, vn));
+    return ST_OK;
+}
+
+Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many, const BuildOptions *opt, uint64_t seed)
+{
+    const Tensor **v1 = ARENA_NEW(a, const Tensor *, one->n_value), **vn = ARENA_NEW(a, const Tensor *, many->n_value);
+
+    if (!v1 || !vn)
+        return FAIL_NOMEM();
+    TRY(verify_batch(a, one, opt, seed, v1));
+    TRY(give_inputs(a, one, v1, many, vn));
     TRY(interp_run(a, one, v1));
     TRY(interp_run(a, many, vn));
     return compare(out, a, one, v1, many, vn);

@@ -23,7 +23,9 @@ typedef struct {
 } Verify;
 
 /* Two graphs made from the same model; same inputs.  `seed` chooses the batch; labels and indices stay within the tables
- * they select from, and one in five labels is `opt->ignore_index` if there is one.  Initial state as the graphs say. */
+ * they select from, and one in five labels is `opt->ignore_index` if there is one.  Parameters as the graphs say; moments of
+ * the optimizer ("PARAM.exp_avg") are small random numbers, as in the midst of a training: at zero Adam divides a gradient by
+ * its own size, and the rounding of one that should be zero would become a step of full length. */
 Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many, const BuildOptions *opt, uint64_t seed) CHECKED;
 
 /* Builds both from an imported model in float64, with every gradient as an output. */

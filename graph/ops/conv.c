@@ -358,6 +358,16 @@ static Status place_grad_weight(Placement *p)
     return ST_OK;
 }
 
+/* One multiply-add for each weight of an output channel and each element of the output: in all three directions. */
+static int64_t flops(const Graph *g, const Node *n)
+{
+    bool by_weight = n->op == &op_ConvGradWeight, by_input = n->op == &op_ConvGradInput;
+    const Shape *w = by_weight ? &value(g, n->out[0])->shape : &in_value(g, n, 1)->shape;
+    const Shape *y = by_weight ? &in_value(g, n, 1)->shape : by_input ? &in_value(g, n, 0)->shape : &value(g, n->out[0])->shape;
+
+    return shape_known(w) && shape_known(y) ? 2 * shape_numel(y) * shape_count(w, 1, w->rank) : 0;
+}
+
 #define WINDOW_ATTRS                                                                                     \
     { "dilations", A_INTS, 0, 0, false, NULL }, { "group", A_INT, 1, 0, false, NULL },                   \
     { "pads", A_INTS, 0, 0, false, NULL }, { "strides", A_INTS, 0, 0, false, NULL }
@@ -365,16 +375,16 @@ static Status place_grad_weight(Placement *p)
 DEFINE_OP(Conv, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
                                  { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 } },
-    .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv);
+    .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
 
 DEFINE_OP(ConvGradInput, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
-    .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input, .place = place_conv);
+    .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input, .place = place_conv, .flops = flops);
 
 DEFINE_OP(ConvGradWeight, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "kernel", A_INTS, 0, 0, true, NULL }, { 0 } },
     .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight, .grad = grad_of_grad_weight,
-    .place = place_grad_weight);
+    .place = place_grad_weight, .flops = flops);
 
 DEFINE_OP(ConvTranspose, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
