@@ -10,6 +10,7 @@
 
 #include "graph/grad.h"
 #include "passes/pass.h"
+#include "passes/report.h"
 
 typedef struct {
     Graph *g;
@@ -141,8 +142,10 @@ static Status run(Graph *g, PassCtx *ctx)
 
         if (!name)
             return FAIL_NOMEM();
-        if (!has_value(grads[i]))
-            continue;                               /* the report names it: passes/report.c */
+        if (!has_value(grads[i])) {
+            TRY(report_unreached(ctx->report, g, wrt[i]));
+            continue;
+        }
         graph_add_output(g, name, grads[i]);
         n_found++;
     }

@@ -139,22 +139,14 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
         r->load[i].sent_bytes += total * (d - 1) / d * (n->op == &op_AllReduce ? 2 : 1);
 }
 
-static Status note_parameters(Report *r, const Graph *g)
+/* The batch's own data, put together again on every device: what splitting it was to avoid. */
+static Status note_gathered(Report *r, const Graph *g, const Node *n)
 {
-    bool *updated = ARENA_NEW(r->arena, bool, g->n_value);
+    const Value *v = n->op == &op_AllGather && n->n_out > 1 ? value(g, n->out[0]) : NULL;
+    char shape[SHAPE_TEXT];
 
-    if (!updated)
-        return FAIL_NOMEM();
-    for (int i = 0; i < g->n_update; i++)
-        updated[g->update[i].state.i] = true;
-    for (uint32_t i = 1; i < g->n_value; i++) {
-        const Value *v = g->value[i];
-        char text[SHAPE_TEXT];
-
-        if (v->kind == V_STATE && v->trainable && g->n_update && !updated[i] && v->device <= 0)
-            TRY(report_note(r, NOTE_NO_GRADIENT, value_logical_name(v), "shape %s: the loss does not depend on it", shape_text(&v->shape, text)));
-    }
-    return ST_OK;
+    return !v ? ST_OK : report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes", shape_text(&v->shape, shape),
+                                    (long long)bytes_of(g, n->out[0]));
 }
 
 /* What the step's values need at once on each device, kernels' scratch aside; nothing when shapes depend on data. */
@@ -183,6 +175,7 @@ Status report_graph(Report *r, const Graph *g)
         if (n->op->flags & OPF_COLLECTIVE) {
             r->collectives++;
             count_traffic(r, g, n);
+            TRY(note_gathered(r, g, n));
         } else if (load) {
             load->nodes++;
             load->flops += flops_of(g, n);
@@ -197,6 +190,5 @@ Status report_graph(Report *r, const Graph *g)
         load->state_bytes += bytes_of(g, (ValueId){ i });
         load->parameters += v->trainable ? shape_numel(&v->shape) : 0;
     }
-    TRY(find_peaks(r, g));
-    return note_parameters(r, g);
+    return find_peaks(r, g);
 }

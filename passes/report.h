@@ -59,8 +59,10 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
 Status report_stage(Report *r, const char *pass, const Graph *g, int changed) CHECKED;
 /* How the batch is divided: count[r] samples for replica r. */
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
-/* Fills `load` and `collectives` from a final graph, and notes the parameters without a gradient and large values that are
- * held in full by every device.  Call after the pipeline. */
+/* Notes that a parameter gets no gradient, and where the way from it to the loss ends. */
+Status report_unreached(Report *r, const Graph *g, ValueId param) CHECKED;
+/* Fills `load` and `collectives` from a final graph, and notes the computed values that every device holds in full.  Call
+ * after the pipeline. */
 Status report_graph(Report *r, const Graph *g) CHECKED;
 
 Status report_print(const Report *r, FILE *to) CHECKED;         /* E_IO when writing failed */
