@@ -1,117 +1,141 @@
+/* One box per node, one ellipse per input, state and output; constants are left out but for their number, which a node's
+ * label tells.  A node's colour is its device's, so that a partitioned graph shows its halves. */
 #include "graph/dot.h"
+
+#include <string.h>
 
 #include "graph/op.h"
 
-/* A name inside double quotes. */
-static void put_quoted(FILE *f, const char *s)
+enum { LABEL_MAX = 60 };        /* of a user's name: longer ones are cut */
+
+static const char *const colours[] = { "#dce9f7", "#fbe3d0", "#dff0d8", "#f3dff0", "#fff5cc", "#d9f0f0", "#f0dada", "#e6e6e6" };
+
+/* Inside double quotes; "\l" and "\n" of labels are written by the caller. */
+static void print_escaped(FILE *f, const char *s, size_t max)
 {
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            fprintf(f, "\\%c", *s);
-        else
-            fputc((unsigned char)*s < ' ' ? ' ' : *s, f);
+    size_t n = 0;
+
+    for (; *s && n < max; s++, n++) {
+        unsigned char c = (unsigned char)*s;
+
+        if (c == '"' || c == '\\')
+            putc('\\', f);
+        putc(c < ' ' || c == 127 ? '?' : c, f);
+    }
+    if (*s)
+        fputs("...", f);
 }
 
-static const char *kind_style(ValueKind k)
+static const char *colour(int device)
 {
-    return k == V_INPUT ? "shape=ellipse,fillcolor=lightblue" : k == V_STATE ? "shape=box3d,fillcolor=khaki"
-                                                                             : "shape=plaintext,fillcolor=white";
+    return device < 0 ? "#ffffff" : colours[(size_t)device % (sizeof colours / sizeof *colours)];
 }
 
-static void put_value_label(FILE *f, const Value *v)
+static void print_type(FILE *f, const Value *v)
 {
-    char shape[SHAPE_TEXT];
+    char text[SHAPE_TEXT];
 
-    put_quoted(f, v->name);
-    fprintf(f, "\\n%s%s", dtype_name(v->dtype), shape_text(&v->shape, shape));
+    fprintf(f, "%s%s", dtype_name(v->dtype), shape_text(&v->shape, text));
 }
 
-/* Inputs, state and constants that a node reads. */
-static void put_leaves(FILE *f, const Graph *g)
+static void print_place(FILE *f, int replica, int device)
 {
-    for (uint32_t i = 1; i < g->n_value; i++) {
-        const Value *v = g->value[i];
+    if (replica >= 0)
+        fprintf(f, " r%d", replica);
+    if (device >= 0)
+        fprintf(f, " d%d", device);
+}
 
-        if (v->kind == V_TEMP)
+static void print_source(FILE *f, const Graph *g, uint32_t id, const char *shape)
+{
+    const Value *v = g->value[id];
+
+    fprintf(f, "  v%u [shape=%s, style=filled, fillcolor=\"%s\", label=\"", id, shape, colour(v->device));
+    print_escaped(f, v->name, LABEL_MAX);
+    fputs("\\n", f);
+    print_type(f, v);
+    print_place(f, v->replica, v->device);
+    fputs("\"];\n", f);
+}
+
+static int count_constants(const Graph *g, const Node *n)
+{
+    int count = 0;
+
+    for (int i = 0; i < n->n_in; i++)
+        count += value_const(g, n->in[i]) != NULL;
+    return count;
+}
+
+static void print_node(FILE *f, const Graph *g, const Node *n)
+{
+    int constants = count_constants(g, n);
+
+    fprintf(f, "  n%u [shape=box, style=\"filled,rounded\", fillcolor=\"%s\", label=\"%s\\n", n->index, colour(n->device), n->op->name);
+    print_escaped(f, n->name, LABEL_MAX);
+    if (constants)
+        fprintf(f, "\\n%d constant%s", constants, constants == 1 ? "" : "s");
+    print_place(f, n->replica, n->device);
+    fputs("\"];\n", f);
+}
+
+static void print_origin(FILE *f, const Graph *g, ValueId v)
+{
+    const Value *from = value(g, v);
+
+    fprintf(f, from->producer ? "  n%u" : "  v%u", from->producer ? from->producer->index : v.i);
+}
+
+static void print_edge_label(FILE *f, const Value *v)
+{
+    fputs(" [label=\"", f);
+    print_type(f, v);
+    fputs("\"];\n", f);
+}
+
+static void print_edges(FILE *f, const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (!has_value(n->in[i]) || value_const(g, n->in[i]))
             continue;
-        fprintf(f, "  v%u [style=filled,%s,label=\"", i, kind_style(v->kind));
-        put_value_label(f, v);
-        fprintf(f, "\"];\n");
+        print_origin(f, g, n->in[i]);
+        fprintf(f, " -> n%u", n->index);
+        print_edge_label(f, value(g, n->in[i]));
     }
 }
 
-static void put_node(FILE *f, const Node *n)
-{
-    fprintf(f, "    n%u [shape=box,style=\"rounded,filled\",fillcolor=%s,label=\"%s\\n", n->index,
-            n->op->flags & OPF_COLLECTIVE ? "salmon" : "white", n->op->name);
-    put_quoted(f, n->name);
-    if (n->replica >= 0)
-        fprintf(f, "\\nreplica %d", n->replica);
-    fprintf(f, "\"];\n");
-}
-
-/* One cluster per device; -1 holds what belongs to none. */
-static void put_device(FILE *f, const Graph *g, int device)
-{
-    if (device >= 0)
-        fprintf(f, "  subgraph cluster_%d {\n    label=\"device %d\";\n", device, device);
-    FOR_NODES(g, n)
-        if (n->device == device)
-            put_node(f, n);
-    if (device >= 0)
-        fprintf(f, "  }\n");
-}
-
-static void put_edges(FILE *f, const Graph *g)
-{
-    char shape[SHAPE_TEXT];
-
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++) {
-            const Value *v = has_value(n->in[i]) ? value(g, n->in[i]) : NULL;
-
-            if (v && v->producer)
-                fprintf(f, "  n%u -> n%u [label=\"%s\"];\n", v->producer->index, n->index, shape_text(&v->shape, shape));
-            else if (v)
-                fprintf(f, "  v%u -> n%u;\n", n->in[i].i, n->index);
-        }
-}
-
-static void put_results(FILE *f, const Graph *g)
+static void print_ends(FILE *f, const Graph *g)
 {
     for (int i = 0; i < g->n_output; i++) {
-        const Value *v = value(g, g->output[i].value);
-
-        fprintf(f, "  o%d [shape=ellipse,style=filled,fillcolor=lightgreen,label=\"", i);
-        put_quoted(f, g->output[i].name);
-        if (v->producer)
-            fprintf(f, "\"];\n  n%u -> o%d;\n", v->producer->index, i);
-        else
-            fprintf(f, "\"];\n  v%u -> o%d;\n", g->output[i].value.i, i);
+        fprintf(f, "  o%d [shape=ellipse, peripheries=2, label=\"", i);
+        print_escaped(f, g->output[i].name, LABEL_MAX);
+        fputs("\"];\n", f);
+        print_origin(f, g, g->output[i].value);
+        fprintf(f, " -> o%d", i);
+        print_edge_label(f, value(g, g->output[i].value));
     }
     for (int i = 0; i < g->n_update; i++) {
-        const Value *next = value(g, g->update[i].next);
-
-        if (next->producer)
-            fprintf(f, "  n%u -> v%u [style=dashed,constraint=false];\n", next->producer->index, g->update[i].state.i);
+        print_origin(f, g, g->update[i].next);
+        fprintf(f, " -> v%u [style=dashed, constraint=false, label=\"update\"];\n", g->update[i].state.i);
     }
 }
 
 Status graph_dot(FILE *f, const Graph *g)
 {
-    int last = -1;
-
+    fputs("digraph \"", f);
+    print_escaped(f, g->name, LABEL_MAX);
+    fputs("\" {\n  rankdir=TB;\n  node [fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", fontsize=8];\n", f);
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_INPUT || g->value[i]->kind == V_STATE)
+            print_source(f, g, i, g->value[i]->kind == V_INPUT ? "ellipse" : "cylinder");
+    for (int i = 0; i < g->n_output; i++)
+        if (value_const(g, g->output[i].value))
+            print_source(f, g, g->output[i].value.i, "note");
     FOR_NODES(g, n)
-        if (n->device > last)
-            last = n->device;
-    fprintf(f, "digraph \"");
-    put_quoted(f, g->name);
-    fprintf(f, "\" {\n  rankdir=TB;\n  node [fontname=\"sans-serif\",fontsize=10];\n  edge [fontsize=8];\n");
-    put_leaves(f, g);
-    for (int d = -1; d <= last; d++)
-        put_device(f, g, d);
-    put_edges(f, g);
-    put_results(f, g);
-    fprintf(f, "}\n");
-    return ferror(f) ? FAIL(E_IO, "cannot write the graph") : ST_OK;
+        print_node(f, g, n);
+    FOR_NODES(g, n)
+        print_edges(f, g, n);
+    print_ends(f, g);
+    fputs("}\n", f);
+    return ferror(f) ? FAIL(E_IO, "writing the picture of graph '%s' failed", g->name) : ST_OK;
 }

@@ -1,4 +1,4 @@
-/* A graph as Graphviz input: nodes clustered by device, edges labelled with types and shapes. */
+/* A picture of the graph for Graphviz: nodes by device and replica, values as edges. */
 #ifndef DPX_DOT_H
 #define DPX_DOT_H
 

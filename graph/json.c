@@ -1,96 +1,247 @@
+/* Written as it goes: a graph is a tree of known form, so no document is built in memory. */
 #include "graph/json.h"
 
-#include <jansson.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
 
+#include "graph/base/numtext.h"
 #include "graph/op.h"
 
-/* A name as a JSON string; what is not UTF-8 (a hostile file) becomes its id. */
-static json_t *name_of(const Graph *g, ValueId v)
-{
-    json_t *s;
+/* ---- values of JSON ---- */
 
-    if (!has_value(v))
-        return json_null();
-    s = json_string(value(g, v)->name);
-    return s ? s : json_sprintf("value %u", v.i);
+/* Bytes of the UTF-8 sequence at `s`, 0 when it is none (overlong forms, surrogates and beyond U+10FFFF are none). */
+static int utf8_length(const unsigned char *s)
+{
+    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
 }
 
-static json_t *text(const char *s)
+void json_write_string(FILE *f, const char *text)
 {
-    json_t *j = s ? json_string(s) : json_null();
+    const unsigned char *s = (const unsigned char *)text;
 
-    return j ? j : json_string("");
+    putc('"', f);
+    while (*s) {
+        int n = utf8_length(s);
+
+        if (!n)
+            fputs("\\ufffd", f);
+        else if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if (*s < ' ' || *s == 127)
+            fprintf(f, "\\u%04x", *s);
+        else
+            fwrite(s, 1, (size_t)n, f);
+        s += n ? n : 1;
+    }
+    putc('"', f);
 }
 
-static json_t *names(const Graph *g, const ValueId *list, int n)
+void json_write_float(FILE *f, double v)
 {
-    json_t *a = json_array();
+    char text[NUMBER_TEXT];
 
-    for (int i = 0; i < n; i++)
-        json_array_append_new(a, name_of(g, list[i]));
-    return a;
+    fprintf(f, isfinite(v) ? "%s" : "\"%s\"", text_float64(text, v));
 }
 
-static json_t *describe_value(const Graph *g, ValueId id)
+static void print_key(FILE *f, bool *first, const char *key)
 {
-    static const char *const kinds[] = { "temp", "input", "state", "const" };
-    const Value *v = value(g, id);
-    json_t *shape = v->shape.rank < 0 ? json_null() : json_array();
-
-    for (int i = 0; i < v->shape.rank; i++)
-        json_array_append_new(shape, v->shape.dim[i] < 0 ? json_null() : json_integer(v->shape.dim[i]));
-    return json_pack("{s:o, s:s, s:s, s:o, s:b, s:i, s:i}", "name", name_of(g, id), "kind", kinds[v->kind], "dtype", dtype_name(v->dtype),
-                     "shape", shape, "trainable", v->trainable, "replica", v->replica, "device", v->device);
+    fputs(*first ? "" : ", ", f);
+    *first = false;
+    json_write_string(f, key);
+    fputs(": ", f);
 }
 
-static json_t *describe_attr(const Attr *a)
-{
-    json_t *list = json_array();
+/* ---- pieces of a graph ---- */
 
-    for (int i = 0; i < a->n; i++)
-        json_array_append_new(list, a->type == A_INTS ? json_integer(a->ints[i]) : a->type == A_FLOATS ? json_real(a->floats[i])
-                                                                                                       : text(a->strings[i]));
-    if (a->type == A_INTS || a->type == A_FLOATS || a->type == A_STRINGS)
-        return list;
-    json_decref(list);
-    return a->type == A_INT ? json_integer(a->i) : a->type == A_FLOAT ? json_real(a->f) : a->type == A_STRING ? text(a->s) : json_null();
+static void print_shape(FILE *f, const Value *v)
+{
+    if (v->shape.rank < 0) {
+        fputs("null", f);
+        return;
+    }
+    putc('[', f);
+    for (int i = 0; i < v->shape.rank; i++) {
+        fputs(i ? ", " : "", f);
+        if (v->shape.dim[i] >= 0)
+            fprintf(f, "%" PRId64, v->shape.dim[i]);
+        else if (v->dim_param && v->dim_param[i])
+            json_write_string(f, v->dim_param[i]);
+        else
+            fputs("null", f);
+    }
+    putc(']', f);
 }
 
-static json_t *describe_node(const Graph *g, const Node *n)
+static void print_places(FILE *f, bool *first, int replica, int device)
 {
-    json_t *attrs = json_object();
-
-    for (int i = 0; i < n->n_attr; i++)
-        json_object_set_new(attrs, n->attr[i].name, describe_attr(&n->attr[i]));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:i}", "op", n->op->name, "domain", n->op->domain ? n->op->domain : "", "name",
-                     text(n->name), "inputs", names(g, n->in, n->n_in), "outputs", names(g, n->out, n->n_out), "attributes", attrs,
-                     "replica", n->replica, "device", n->device);
+    if (replica >= 0) {
+        print_key(f, first, "replica");
+        fprintf(f, "%d", replica);
+    }
+    if (device >= 0) {
+        print_key(f, first, "device");
+        fprintf(f, "%d", device);
+    }
 }
 
-static json_t *describe_graph(const Graph *g)
+static bool is_shown(const Value *v)
 {
-    json_t *values = json_array(), *nodes = json_array(), *outputs = json_array(), *updates = json_array();
+    return v->kind != V_TEMP || (v->producer && v->producer->op);
+}
 
-    for (uint32_t i = 1; i < g->n_value; i++)
-        json_array_append_new(values, describe_value(g, (ValueId){ i }));
-    FOR_NODES(g, n)
-        json_array_append_new(nodes, describe_node(g, n));
-    for (int i = 0; i < g->n_output; i++)
-        json_array_append_new(outputs, json_pack("{s:o, s:o}", "name", text(g->output[i].name), "value", name_of(g, g->output[i].value)));
-    for (int i = 0; i < g->n_update; i++)
-        json_array_append_new(updates, json_pack("{s:o, s:o}", "state", name_of(g, g->update[i].state), "next",
-                                                 name_of(g, g->update[i].next)));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "name", text(g->name), "values", values, "nodes", nodes, "outputs", outputs, "updates",
-                     updates);
+static void print_value(FILE *f, const Value *v)
+{
+    static const char *const kinds[] = { "temporary", "input", "state", "constant" };
+    bool first = true;
+
+    fputs("    {", f);
+    print_key(f, &first, "name");
+    json_write_string(f, v->name);
+    print_key(f, &first, "kind");
+    json_write_string(f, kinds[v->kind]);
+    print_key(f, &first, "dtype");
+    json_write_string(f, dtype_name(v->dtype));
+    print_key(f, &first, "shape");
+    print_shape(f, v);
+    if (v->kind == V_STATE) {
+        print_key(f, &first, "trainable");
+        fputs(v->trainable ? "true" : "false", f);
+    }
+    if (v->logical) {
+        print_key(f, &first, "copy_of");
+        json_write_string(f, v->logical);
+    }
+    print_places(f, &first, v->replica, v->device);
+    putc('}', f);
+}
+
+static void print_names(FILE *f, const Graph *g, const ValueId *list, int n)
+{
+    putc('[', f);
+    for (int i = 0; i < n; i++) {
+        fputs(i ? ", " : "", f);
+        has_value(list[i]) ? json_write_string(f, value(g, list[i])->name) : (void)fputs("null", f);
+    }
+    putc(']', f);
+}
+
+static void print_element(FILE *f, const Attr *a, int i)
+{
+    fputs(i ? ", " : "", f);
+    if (a->type == A_INTS)
+        fprintf(f, "%" PRId64, a->ints[i]);
+    else if (a->type == A_FLOATS)
+        json_write_float(f, a->floats[i]);
+    else
+        json_write_string(f, a->strings[i]);
+}
+
+static void print_attr(FILE *f, const Attr *a)
+{
+    char text[SHAPE_TEXT];
+
+    switch (a->type) {
+    case A_INT: fprintf(f, "%" PRId64, a->i); break;
+    case A_FLOAT: json_write_float(f, a->f); break;
+    case A_STRING: a->s ? json_write_string(f, a->s) : (void)fputs("null", f); break;
+    case A_INTS:
+    case A_FLOATS:
+    case A_STRINGS:
+        putc('[', f);
+        for (int i = 0; i < a->n; i++)
+            print_element(f, a, i);
+        putc(']', f);
+        break;
+    case A_TENSOR:
+        a->tensor ? (void)fprintf(f, "\"tensor %s%s\"", dtype_name(a->tensor->dtype), shape_text(&a->tensor->shape, text))
+                  : (void)fputs("null", f);
+        break;
+    case A_NONE: fputs("null", f); break;
+    }
+}
+
+static void print_node(FILE *f, const Graph *g, const Node *n)
+{
+    bool first = true, first_attr = true;
+
+    fputs("    {", f);
+    print_key(f, &first, "op");
+    json_write_string(f, n->op->name);
+    if (n->op->domain) {
+        print_key(f, &first, "domain");
+        json_write_string(f, n->op->domain);
+    }
+    print_key(f, &first, "name");
+    json_write_string(f, n->name);
+    print_key(f, &first, "inputs");
+    print_names(f, g, n->in, n->n_in);
+    print_key(f, &first, "outputs");
+    print_names(f, g, n->out, n->n_out);
+    print_key(f, &first, "attributes");
+    putc('{', f);
+    for (int i = 0; i < n->n_attr; i++) {
+        print_key(f, &first_attr, n->attr[i].name);
+        print_attr(f, &n->attr[i]);
+    }
+    putc('}', f);
+    print_places(f, &first, n->replica, n->device);
+    putc('}', f);
+}
+
+static void print_interface(FILE *f, const Graph *g)
+{
+    fputs("  \"inputs\": ", f);
+    print_names(f, g, g->input, g->n_input);
+    fputs(",\n  \"outputs\": [", f);
+    for (int i = 0; i < g->n_output; i++) {
+        fputs(i ? ", {\"name\": " : "{\"name\": ", f);
+        json_write_string(f, g->output[i].name);
+        fputs(", \"value\": ", f);
+        json_write_string(f, value(g, g->output[i].value)->name);
+        putc('}', f);
+    }
+    fputs("],\n  \"updates\": [", f);
+    for (int i = 0; i < g->n_update; i++) {
+        fputs(i ? ", {\"state\": " : "{\"state\": ", f);
+        json_write_string(f, value(g, g->update[i].state)->name);
+        fputs(", \"next\": ", f);
+        json_write_string(f, value(g, g->update[i].next)->name);
+        putc('}', f);
+    }
+    fputs("]\n", f);
 }
 
 Status graph_json(FILE *f, const Graph *g)
 {
-    json_t *root = describe_graph(g);
-    int failed = !root || json_dumpf(root, f, JSON_INDENT(1));
+    bool first = true;
 
-    json_decref(root);
-    if (!root)
-        return FAIL_NOMEM();
-    return failed || fputc('\n', f) == EOF ? FAIL(E_IO, "cannot write the graph") : ST_OK;
+    fputs("{\n  \"name\": ", f);
+    json_write_string(f, g->name);
+    fputs(",\n  \"values\": [\n", f);
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        if (!is_shown(g->value[i]))
+            continue;
+        fputs(first ? "" : ",\n", f);
+        first = false;
+        print_value(f, g->value[i]);
+    }
+    fputs("\n  ],\n  \"nodes\": [\n", f);
+    first = true;
+    FOR_NODES(g, n) {
+        fputs(first ? "" : ",\n", f);
+        first = false;
+        print_node(f, g, n);
+    }
+    fputs("\n  ],\n", f);
+    print_interface(f, g);
+    fputs("}\n", f);
+    return ferror(f) ? FAIL(E_IO, "writing graph '%s' as JSON failed", g->name) : ST_OK;
 }
