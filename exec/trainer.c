@@ -218,30 +218,24 @@ static void keep_shapes(dpx_trainer *t, const Feed *f)
     }
 }
 
+/* Loss and metric are summed with the gradients, in state: a micro-batch tells only its size. */
 static void add_to_group(dpx_trainer *t, const dpx_result *r)
 {
     if (!t->pending++)
         t->group = (dpx_result){ 0 };
     t->group.samples += r->samples;
-    t->group.loss_sum += r->loss_sum;
-    t->group.loss_weight += r->loss_weight;
-    t->group.correct += r->correct;
-    t->group.counted += r->counted;
 }
 
 static Status apply_group(dpx_trainer *t, dpx_result *r)
 {
     double lr = options_learning_rate(t->options, t->step);
-    dpx_result applied;
     Feed f;
 
     f.n = t->n_shape;
     memcpy(f.tensor, t->shape, sizeof *f.tensor * (size_t)t->n_shape);
     add_learning_rate(t, &f, lr);
-    TRY(run_step(t, BUILD_APPLY, &f, &applied));
     *r = t->group;
-    r->loss = r->loss_sum / r->loss_weight;
-    r->grad_norm = applied.grad_norm;
+    TRY(run_step(t, BUILD_APPLY, &f, r));
     t->pending = 0;
     finish_step(t, r, lr);
     return ST_OK;

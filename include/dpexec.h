@@ -145,7 +145,7 @@ typedef struct {
     int64_t correct, counted;       /* metric accuracy; 0, 0 without it */
     double lr;                      /* that this step used */
     double grad_norm;               /* before clipping; NaN when it is not computed */
-    int updated;                    /* 0: a micro-batch was accumulated, the parameters did not change yet */
+    int updated;                    /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
 } dpx_result;
 
 enum { DPX_LOG_INFO, DPX_LOG_WARNING };
