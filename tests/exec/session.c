@@ -1,0 +1,288 @@
+/* Sessions: programs per mode and shape over one state, the same bits on any devices, clear refusals. */
+#include "exec/session.h"
+
+#include <string.h>
+
+#include "exec/interp.h"
+#include "exec/verify_batch.h"
+#include "graph/emit.h"
+#include "graph/onnx/onnx.h"
+#include "tests/harness/test.h"
+
+static const BuildOptions training = { .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true, .replicas = 4, .seed = 7 };
+
+static Status open_model(Session **s, const char *name, const BuildOptions *opt, const char *devices)
+{
+    char path[256];
+    DeviceList list;
+    Graph *g;
+    Status st;
+
+    snprintf(path, sizeof path, "%s/models/%s.onnx", SOURCE_DIR, name);
+    TRY(onnx_import_file(&g, NULL, path));
+    st = device_list_parse(&list, devices, 1);
+    if (!st)
+        st = session_create(s, g, opt, &list, NULL, NULL);
+    graph_free(g);
+    return st;
+}
+
+/* A batch of the mlp or the fashion_cnn: input, target, learning rate. */
+static NamedTensor *batch_of(Arena *a, const char *name, int n, int k)
+{
+    bool mlp = !strcmp(name, "mlp");
+    Shape sx = mlp ? SHAPE(n, 64) : SHAPE(n, 1, 28, 28), st = SHAPE(n), scalar = shape_scalar();
+    NamedTensor *in = ARENA_NEW(a, NamedTensor, 3);
+    uint32_t seed = 77u + (uint32_t)k;
+
+    in[0] = (NamedTensor){ mlp ? "x" : "image", *tensor_create(a, DT_FLOAT32, &sx) };
+    in[1] = (NamedTensor){ "target", *tensor_create(a, DT_INT64, &st) };
+    in[2] = (NamedTensor){ IN_LR, *tensor_create(a, DT_FLOAT32, &scalar) };
+    for (int64_t i = 0; i < tensor_numel(&in[0].tensor); i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ((float *)in[0].tensor.data)[i] = (float)(seed >> 8) / (float)(1 << 24);
+    }
+    for (int i = 0; i < n; i++)
+        ((int64_t *)in[1].tensor.data)[i] = (i * 7 + k) % 10;
+    *(float *)in[2].tensor.data = 0.05f;
+    return in;
+}
+
+static const Tensor *find(const NamedTensor *out, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(out[i].name, name))
+            return &out[i].tensor;
+    TEST_FAIL("there is no output '%s'", name);
+    return NULL;
+}
+
+static float loss_of(Session *s, BuildMode mode, const NamedTensor *in)
+{
+    const NamedTensor *out;
+    const Tensor *loss = NULL;
+    int n;
+
+    if (CHECK_OK(session_step(s, mode, in, 3, &out, &n)))
+        loss = find(out, n, OUT_LOSS);
+    return loss ? *(float *)loss->data : 0;
+}
+
+/* ---- same bits ---- */
+
+/* All state after three steps of 7, 7 and 3 samples, one after another. */
+static char *trained(Arena *a, const char *name, const char *devices, size_t *bytes)
+{
+    Session *s = NULL;
+    char *all = ARENA_NEW(a, char, 1 << 22);
+
+    *bytes = 0;
+    if (CHECK_OK(open_model(&s, name, &training, devices))) {
+        for (int k = 0; k < 3; k++)
+            loss_of(s, BUILD_TRAIN, batch_of(a, name, k < 2 ? 7 : 3, k));
+        CHECK_OK(states_check_mirrors(session_states(s)));
+        for (int i = 0; i < states_count(session_states(s)); i++) {
+            const State *st = states_at(session_states(s), i);
+            Tensor t = { st->dtype, st->shape, all + *bytes };
+
+            CU_ASSERT_FATAL(*bytes + tensor_bytes(&t) <= 1 << 22);
+            CHECK_OK(states_get(session_states(s), st->name, &t));
+            *bytes += tensor_bytes(&t);
+        }
+    }
+    session_free(s);
+    return all;
+}
+
+static void test_same_bits(void)
+{
+    static const char *const names[] = { "mlp", "fashion_cnn" };
+
+    for (int i = 0; i < 2; i++) {
+        Arena *a = arena_create();
+        size_t n1, n2, n4;
+        char *one = trained(a, names[i], "cpu", &n1), *two = trained(a, names[i], "cpu*2", &n2), *four = trained(a, names[i], "cpu*4", &n4);
+
+        CU_ASSERT(n1 > 100000 && n1 == n2 && n1 == n4);
+        CU_ASSERT_FALSE(memcmp(one, two, n1));
+        CU_ASSERT_FALSE(memcmp(one, four, n1));
+        arena_free(a);
+    }
+}
+
+/* ---- programs and state ---- */
+
+static void test_programs_share_state(void)
+{
+    Arena *a = arena_create();
+    Session *s = NULL;
+    NamedTensor *large = batch_of(a, "mlp", 10, 0), *small = batch_of(a, "mlp", 3, 1);
+    const Program *first;
+    float before, after;
+
+    if (CHECK_OK(open_model(&s, "mlp", &training, "cpu*2"))) {
+        before = loss_of(s, BUILD_EVAL, large);
+        loss_of(s, BUILD_TRAIN, large);
+        first = session_program(s, BUILD_TRAIN);
+        loss_of(s, BUILD_TRAIN, small);
+        CU_ASSERT_PTR_NOT_EQUAL(session_program(s, BUILD_TRAIN), first);
+        for (int k = 0; k < 20; k++)
+            loss_of(s, BUILD_TRAIN, large);
+        CU_ASSERT_PTR_EQUAL(session_program(s, BUILD_TRAIN), first);
+        after = loss_of(s, BUILD_EVAL, large);
+        CU_ASSERT(after < 0.9f * before);
+        CU_ASSERT_EQUAL(loss_of(s, BUILD_EVAL, large), after);
+    }
+    session_free(s);
+    arena_free(a);
+}
+
+static void test_state_is_set_and_read(void)
+{
+    Arena *a = arena_create();
+    Session *s = NULL;
+    NamedTensor *in = batch_of(a, "mlp", 8, 0);
+    float first, second;
+
+    if (CHECK_OK(open_model(&s, "mlp", &training, "cpu*2")) && CHECK_OK(session_prepare(s, BUILD_TRAIN, in, 2))) {
+        States *states = session_states(s);
+        int n = states_count(states);
+        Tensor **saved = ARENA_NEW(a, Tensor *, n), wrong;
+
+        for (int i = 0; i < n; i++) {
+            saved[i] = tensor_create(a, states_at(states, i)->dtype, &states_at(states, i)->shape);
+            CHECK_OK(states_get(states, states_at(states, i)->name, saved[i]));
+        }
+        first = loss_of(s, BUILD_TRAIN, in);
+        CU_ASSERT(loss_of(s, BUILD_TRAIN, in) != first);
+        for (int i = 0; i < n; i++)
+            CHECK_OK(states_set(states, states_at(states, i)->name, saved[i]));
+        second = loss_of(s, BUILD_TRAIN, in);
+        CU_ASSERT_EQUAL(first, second);
+        CHECK_OK(states_check_mirrors(states));
+        wrong = *saved[0];
+        wrong.dtype = DT_INT32;
+        CHECK_FAILS(E_SHAPE, states_at(states, 0)->name, states_set(states, states_at(states, 0)->name, &wrong));
+        CHECK_FAILS(E_INVALID, "no state 'nobody'", states_get(states, "nobody", saved[0]));
+    }
+    session_free(s);
+    arena_free(a);
+}
+
+/* The model with its present values, run elsewhere, gives what the session gives. */
+static void test_model_of_now(void)
+{
+    Arena *a = arena_create();
+    Session *s = NULL;
+    NamedTensor *in = batch_of(a, "fashion_cnn", 4, 0);
+    BuildOptions infer = { .mode = BUILD_INFER, .batch = 4 };
+    const NamedTensor *out;
+    Graph *g = NULL;
+    int n;
+
+    if (CHECK_OK(open_model(&s, "fashion_cnn", &training, "cpu*2"))) {
+        for (int k = 0; k < 3; k++)
+            loss_of(s, BUILD_TRAIN, in);
+        CHECK_OK(session_model(s, &g));
+        CHECK_OK(pipeline_run(g, &infer, interp_node, NULL, NULL));
+        if (CHECK_OK(session_step(s, BUILD_INFER, in, 1, &out, &n))) {
+            const Tensor **values = ARENA_NEW(a, const Tensor *, g->n_value), *y;
+
+            values[g->input[0].i] = &in[0].tensor;
+            CHECK_OK(interp_run(a, g, values));
+            y = values[g->output[0].value.i];
+            CU_ASSERT_EQUAL(n, 1);
+            CU_ASSERT(shape_eq(&y->shape, &out[0].tensor.shape));
+            for (int64_t i = 0; i < tensor_numel(y); i++)
+                CU_ASSERT_DOUBLE_EQUAL(tensor_float(y, i), tensor_float(&out[0].tensor, i), 1e-4);
+        }
+    }
+    graph_free(g);
+    session_free(s);
+    arena_free(a);
+}
+
+/* ---- refusals ---- */
+
+static void test_wrong_inputs(void)
+{
+    Arena *a = arena_create();
+    Session *s = NULL;
+    NamedTensor *in = batch_of(a, "mlp", 8, 0), other[3];
+    const NamedTensor *out;
+    Shape flat = SHAPE(8, 63);
+    int n;
+
+    if (CHECK_OK(open_model(&s, "mlp", &training, "cpu*2"))) {
+        CHECK_FAILS(E_INVALID, "'learning_rate' is missing", session_step(s, BUILD_TRAIN, in, 2, &out, &n));
+        memcpy(other, in, sizeof other);
+        other[0].tensor.shape = flat;
+        CHECK_FAILS(E_SHAPE, "'x'", session_step(s, BUILD_TRAIN, other, 3, &out, &n));
+        memcpy(other, in, sizeof other);
+        other[0].tensor.dtype = DT_FLOAT64;
+        CHECK_FAILS(E_SHAPE, "input 'x' has type float64", session_step(s, BUILD_TRAIN, other, 3, &out, &n));
+        memcpy(other, in, sizeof other);
+        other[1].tensor.shape = SHAPE(7);
+        CHECK_FAILS(E_SHAPE, "'target'", session_step(s, BUILD_TRAIN, other, 3, &out, &n));
+        CHECK_OK(session_step(s, BUILD_TRAIN, in, 3, &out, &n));
+    }
+    session_free(s);
+    arena_free(a);
+}
+
+/* x -> positions of what is not zero: only the interpreter can run it, and only for inference. */
+static void test_shapes_that_depend_on_data(void)
+{
+    Graph *g = graph_create("g");
+    Shape s = SHAPE(4);
+    BuildOptions opt = { .replicas = 1 };
+    float x[4] = { 0, 5, 0, 7 };
+    NamedTensor in = { "x", { DT_FLOAT32, s, x } };
+    const NamedTensor *out;
+    Session *session = NULL;
+    DeviceList list;
+    int n;
+
+    graph_add_output(g, "y", EMIT(g, NonZero, NULL, graph_add_input(g, "x", DT_FLOAT32, &s)));
+    CHECK_OK(g->status);
+    CHECK_OK(device_list_parse(&list, "cpu", 1));
+    if (CHECK_OK(session_create(&session, g, &opt, &list, NULL, NULL))) {
+        for (int turn = 0; turn < 2; turn++) {
+            x[0] = (float)turn;
+            if (CHECK_OK(session_step(session, BUILD_INFER, &in, 1, &out, &n))) {
+                CU_ASSERT(out[0].tensor.shape.rank == 2 && out[0].tensor.shape.dim[1] == 2 + turn);
+                CU_ASSERT_EQUAL(((int64_t *)out[0].tensor.data)[turn], 1);
+            }
+        }
+        CU_ASSERT_PTR_NULL(session_program(session, BUILD_INFER));
+    }
+    session_free(session);
+    graph_free(g);
+}
+
+/* No kernel adds float16: both nodes are named. */
+static void test_missing_kernels_are_listed(void)
+{
+    Graph *g = graph_create("g");
+    Shape s = SHAPE(4);
+    BuildOptions opt = { .replicas = 1 };
+    NamedTensor in = { "x", { DT_FLOAT16, s, NULL } };
+    Session *session = NULL;
+    DeviceList list;
+    ValueId x = graph_add_input(g, "x", DT_FLOAT16, &s);
+
+    graph_add_output(g, "y", EMIT(g, Softmax, NULL, EMIT(g, Exp, NULL, x)));
+    CHECK_OK(g->status);
+    CHECK_OK(device_list_parse(&list, "cpu", 1));
+    if (CHECK_OK(session_create(&session, g, &opt, &list, NULL, NULL))) {
+        CHECK_FAILS(E_UNSUPPORTED, "Exp", session_prepare(session, BUILD_INFER, &in, 1));
+        CU_ASSERT_PTR_NOT_NULL(strstr(status_message(), "Softmax"));
+    }
+    session_free(session);
+    graph_free(g);
+}
+
+DEFINE_SUITE(session, { "four replicas give the same bits on 1, 2 and 4 devices", test_same_bits },
+    { "programs share state", test_programs_share_state }, { "state is set and read", test_state_is_set_and_read },
+    { "the model with its present values", test_model_of_now }, { "wrong inputs", test_wrong_inputs },
+    { "shapes that depend on data", test_shapes_that_depend_on_data }, { "missing kernels are listed", test_missing_kernels_are_listed });
