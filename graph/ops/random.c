@@ -193,6 +193,8 @@ static Status place_dropout(Placement *p)
 {
     if (p->in[0].kind == PL_S && has_in(p->node, 2))
         return place_all_b(p);
+    place_need(p, 1, PLACE_B);
+    place_need(p, 2, PLACE_B);
     return place_elementwise(p);
 }
 
