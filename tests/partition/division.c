@@ -1,0 +1,175 @@
+/* How the batch is divided, what is split, what is refused, and what the graph looks like. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/op.h"
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "graph/reduce_tree.h"
+#include "passes/place.h"
+#include "tests/harness/test.h"
+#include "tests/partition/train.h"
+
+static Graph *parse(const char *text)
+{
+    Graph *g = NULL;
+
+    return CHECK_OK(graph_parse(&g, text, strlen(text))) ? g : NULL;
+}
+
+/* ---- sizes ---- */
+
+static void check_sizes(int64_t batch, int replicas, SplitMode mode, const int64_t *expected)
+{
+    char text[200];
+    Arena *a = arena_create();
+    Graph *g;
+    Partition p;
+    int64_t at = 0;
+
+    snprintf(text, sizeof text, "graph \"g\" {\n  input %%x : float32[%lld,2]\n}\n", (long long)batch);
+    g = parse(text);
+    if (g && CHECK_OK(partition_decide(&p, g, &(BuildOptions){ .replicas = replicas, .split = mode }, a, NULL)))
+        for (int r = 0; r < replicas; r++) {
+            CU_ASSERT_EQUAL(p.count[r], expected[r]);
+            CU_ASSERT_EQUAL(p.offset[r], at);
+            at += p.count[r];
+        }
+    graph_free(g);
+    arena_free(a);
+}
+
+static void test_sizes(void)
+{
+    check_sizes(10, 4, SPLIT_BALANCED, (const int64_t[]){ 3, 3, 2, 2 });
+    check_sizes(5, 4, SPLIT_CHUNK, (const int64_t[]){ 2, 2, 1, 0 });
+    check_sizes(3, 4, SPLIT_CHUNK, (const int64_t[]){ 1, 1, 1, 0 });
+    check_sizes(2, 3, SPLIT_BALANCED, (const int64_t[]){ 1, 1, 0 });
+    check_sizes(10, 4, SPLIT_CHUNK, (const int64_t[]){ 3, 3, 3, 1 });
+    check_sizes(0, 2, SPLIT_BALANCED, (const int64_t[]){ 0, 0 });
+}
+
+/* ---- which inputs ---- */
+
+static int axis_of(const char *text, const BuildOptions *opt, const char *input)
+{
+    Arena *a = arena_create();
+    Graph *g = parse(text);
+    Partition p;
+    int axis = -2;
+
+    if (g && CHECK_OK(partition_decide(&p, g, opt, a, NULL)))
+        axis = p.batch_axis[graph_find(g, input).i];
+    graph_free(g);
+    arena_free(a);
+    return axis;
+}
+
+static const char named[] = "graph \"g\" {\n"
+                            "  input %mask : float32[4,4]\n"
+                            "  input %x : float32[\"N\"=4,3]\n"
+                            "  input %y : float32[3,\"N\"=4]\n"
+                            "  input %table : float32[4,7]\n"
+                            "  input %target : int64[4]\n"
+                            "}\n";
+static const char unnamed[] = "graph \"g\" {\n"
+                              "  input %x : float32[4,3]\n"
+                              "  input %y : float32[3,4]\n"
+                              "  input %scalar : float32[]\n"
+                              "  input %z : float32[4]\n"
+                              "}\n";
+
+static void test_inputs(void)
+{
+    static const BatchInput told[] = { { "y", 1 } };
+    BuildOptions by_symbol = { .replicas = 2 }, by_name = { .replicas = 2, .batch_input = told, .n_batch_input = 1 };
+
+    CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "x"), 0);
+    CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "y"), 1);
+    CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "mask"), -1);
+    CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "table"), -1);
+    CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "target"), 0);
+    CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "x"), 0);
+    CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "y"), -1);
+    CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "scalar"), -1);
+    CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "z"), 0);
+    CU_ASSERT_EQUAL(axis_of(unnamed, &by_name, "x"), -1);
+    CU_ASSERT_EQUAL(axis_of(unnamed, &by_name, "y"), 1);
+}
+
+static void test_wrong_options(void)
+{
+    static const BatchInput missing[] = { { "nothing", 0 } }, deep[] = { { "x", 2 } }, both[] = { { "x", 0 }, { "y", 0 } };
+    static const int backwards[] = { 1, 0 };
+    Arena *a = arena_create();
+    Graph *g = parse(unnamed);
+    Partition p;
+
+    CHECK_FAILS(E_INVALID, "'nothing'", partition_decide(&p, g, &(BuildOptions){ .batch_input = missing, .n_batch_input = 1 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "axis 2 of rank 2", partition_decide(&p, g, &(BuildOptions){ .batch_input = deep, .n_batch_input = 1 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "batch size 4", partition_decide(&p, g, &(BuildOptions){ .batch_input = both, .n_batch_input = 2 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "every device needs one", partition_decide(&p, g, &(BuildOptions){ .replicas = 1, .devices = 2 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "replica 1 is on device 0",
+                partition_decide(&p, g, &(BuildOptions){ .replicas = 2, .devices = 2, .device_of_replica = backwards }, a, NULL));
+    graph_free(g);
+    arena_free(a);
+}
+
+/* ---- the tree ---- */
+
+static void test_tree(void)
+{
+    int program[16];
+    static const int expected5[] = { 0, 1, TREE_ADD, 2, 3, TREE_ADD, TREE_ADD, 4, TREE_ADD };
+
+    CHECK_OK(reduce_tree_program(program, (const int64_t[]){ 0, 1, 1, 2, 2, 3, 3, 4, 4, 5 }, 5));
+    CU_ASSERT(!memcmp(program, expected5, sizeof expected5));
+    CHECK_OK(reduce_tree_program(program, (const int64_t[]){ 0, 4, 4, 5 }, 2));
+    CU_ASSERT_EQUAL(program[2], TREE_ADD);
+    CHECK_FAILS(E_INVALID, "expected to begin at 1", reduce_tree_program(program, (const int64_t[]){ 0, 1, 2, 3 }, 2));
+    CHECK_FAILS(E_INVALID, "no part", reduce_tree_program(program, (const int64_t[]){ 0, 3, 3, 4 }, 2));
+    CHECK_FAILS(E_INVALID, "at least one", reduce_tree_program(program, NULL, 0));
+}
+
+/* ---- the text ---- */
+
+static void test_text(void)
+{
+    static const char text[] = "graph \"g\" {\n"
+                               "  input %x : float32[3,2]\n"
+                               "  state %w trainable : float32[2] = {1, 2}\n"
+                               "  %y : float32[3,2] = Mul(%x, %w)\n"
+                               "  %loss : float32[] = ReduceSum(%y) {keepdims=0}\n"
+                               "  output \"loss\" = %loss\n"
+                               "}\n";
+    static const char expected[] =
+        "graph \"g\" {\n"
+        "  input %x : float32[3,2]\n"
+        "  state %w@d0 trainable : float32[2] @d0 = {1, 2}\n"
+        "  state %w@d1 trainable : float32[2] @d1 = {1, 2}\n"
+        "  %x@r0 : float32[1,2] @r0 d0, %x@r1 : float32[1,2] @r1 d0, %x@r2 : float32[1,2] @r2 d1 = dpexec.Scatter(%x) "
+        "{counts=[1,1,1], devices=[0,0,1]}\n"
+        "  %y@r0 : float32[1,2] = Mul(%x@r0, %w@d0) @r0 d0\n"
+        "  %y@r1 : float32[1,2] = Mul(%x@r1, %w@d0) @r1 d0\n"
+        "  %y@r2 : float32[1,2] = Mul(%x@r2, %w@d1) @r2 d1\n"
+        "  %loss@r0 : float32[] = ReduceSum(%y@r0) {keepdims=0} @r0 d0\n"
+        "  %loss@r1 : float32[] = ReduceSum(%y@r1) {keepdims=0} @r1 d0\n"
+        "  %loss@r2 : float32[] = ReduceSum(%y@r2) {keepdims=0} @r2 d1\n"
+        "  %loss@d0 : float32[] = Add(%loss@r0, %loss@r1) @d0\n"
+        "  %loss@d0_1 : float32[] of \"loss\" @d0, %loss@d1 : float32[] @d1 = dpexec.AllReduce(%loss@d0, %loss@r2) "
+        "{spans=[0,2,2,3], devices=[0,1]}\n"
+        "  output \"loss\" = %loss@d0_1\n"
+        "}\n";
+    Graph *g = parse(text), *many = NULL;
+    char *found = NULL;
+
+    if (g && CHECK_OK(train_divide(&many, g, &(Division){ .replicas = 3, .devices = 2 }, NULL)) &&
+        CHECK_OK(graph_text(&found, many, &(PrintOptions){ .no_node_names = true })))
+        CHECK_STR(expected, found);
+    free(found);
+    graph_free(g);
+    graph_free(many);
+}
+
+DEFINE_SUITE(division, { "sizes of the parts", test_sizes }, { "which inputs are split", test_inputs },
+    { "wrong options", test_wrong_options }, { "the tree of sums", test_tree }, { "text", test_text });
