@@ -41,6 +41,7 @@ static Status verify(const Graph *model, const Options *o)
     Verify v = { 0 };
     Status st = a ? transform_devices(&build.devices, o) : FAIL_NOMEM();
 
+    build.mode = build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
     if (!build.replicas)
         build.replicas = build.devices;
     if (!st)
