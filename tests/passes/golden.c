@@ -1,0 +1,274 @@
+/* tests/passes/golden/PASS/NAME.txt: a graph before and after a pass, in the text form.
+ *
+ *   # what it shows
+ *   --- options            optional: mode=train batch=4 dtype=float64 freeze=conv* loss=cross-entropy replicas=2 devices=2
+ *   --- before
+ *   graph "g" { ... }      types of outputs may be left out: they are inferred
+ *   --- after              or: --- error TEXT
+ *   graph "g" { ... }
+ *
+ * The result is verified.  Passes that must change nothing when they run again are run again.  GOLDEN_WRITE=1 in the
+ * environment writes the result into the file: read the difference before believing it. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "graph/parse.h"
+#include "graph/print.h"
+#include "graph/verify.h"
+#include "passes/pass.h"
+#include "tests/harness/test.h"
+
+#define DIRECTORY SOURCE_DIR "/tests/passes/golden"
+
+static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower", "cse", "dce" };
+
+/* ---- the file ---- */
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t cap = 0;
+
+    if (!f)
+        return NULL;
+    if (getdelim(&text, &cap, '\0', f) < 0) {
+        free(text);
+        text = NULL;
+    }
+    fclose(f);
+    return text;
+}
+
+/* The text behind the line "--- word", up to the next "---" or the end; NULL when there is none.  The caller frees it. */
+static char *section(const char *text, const char *word)
+{
+    char mark[32];
+    const char *from, *to;
+
+    snprintf(mark, sizeof mark, "--- %s", word);
+    if (!(from = strstr(text, mark)))
+        return NULL;
+    from += strlen(mark);
+    to = strstr(from, "\n---");
+    return strndup(from, to ? (size_t)(to + 1 - from) : strlen(from));
+}
+
+/* ---- options ---- */
+
+typedef struct {
+    BuildOptions build;
+    const char *freeze[4];
+} Options;
+
+static int choice(const char *const *names, const char *value)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], value))
+            return i;
+    return -1;
+}
+
+static bool set_option(Options *o, char *word)
+{
+    static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
+    static const char *const losses[] = { "none", "cross-entropy", "nll", "mse", "l1", "bce", "bce-logits", "output", NULL };
+    static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
+    char *value = strchr(word, '=');
+
+    if (!value)
+        return false;
+    *value++ = '\0';
+    if (!strcmp(word, "mode"))
+        return (o->build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
+    if (!strcmp(word, "loss"))
+        return (o->build.loss = (LossKind)choice(losses, value), choice(losses, value) >= 0);
+    if (!strcmp(word, "optimizer"))
+        return (o->build.optimizer = (OptimizerKind)choice(optimizers, value), choice(optimizers, value) >= 0);
+    if (!strcmp(word, "batch"))
+        return (o->build.batch = atoi(value)) > 0;
+    if (!strcmp(word, "replicas"))
+        return (o->build.replicas = atoi(value)) > 0;
+    if (!strcmp(word, "devices"))
+        return (o->build.devices = atoi(value)) > 0;
+    if (!strcmp(word, "dtype"))
+        return (o->build.dtype = dtype_parse(value)) != DT_NONE;
+    if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {
+        o->freeze[o->build.n_freeze++] = value;
+        return true;
+    }
+    return false;
+}
+
+static void read_options(Options *o, char *text)
+{
+    *o = (Options){ .build = { .replicas = 1, .devices = 1 } };
+    for (char *word = text ? strtok(text, " \n") : NULL; word; word = strtok(NULL, " \n"))
+        if (!set_option(o, word))
+            TEST_FAIL("unknown option '%s'", word);
+    o->build.freeze = o->freeze;
+}
+
+/* ---- running ---- */
+
+static const Pass *find_pass(const char *name)
+{
+    for (int i = 0; i < pipeline_len; i++)
+        if (!strcmp(pipeline[i]->name, name))
+            return pipeline[i];
+    return NULL;
+}
+
+static Status run_pass(Graph *g, const Pass *pass, const BuildOptions *opt)
+{
+    PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = interp_node };
+    Status st = ctx.scratch ? pass->run(g, &ctx) : FAIL_NOMEM();
+
+    arena_free(ctx.scratch);
+    TRY(st);
+    return graph_verify(g);
+}
+
+static char *canonical(const Graph *g)
+{
+    char *text = NULL;
+
+    CHECK_OK(graph_text(&text, g, &(PrintOptions){ .no_node_names = true }));
+    return text;
+}
+
+static char *canonical_text(const char *text)
+{
+    Graph *g = NULL;
+    char *out = CHECK_OK(graph_parse(&g, text, strlen(text))) ? canonical(g) : NULL;
+
+    graph_free(g);
+    return out;
+}
+
+static void write_result(const char *path, const char *file, const char *result)
+{
+    const char *after = strstr(file, "--- after");
+    FILE *f = fopen(path, "w");
+
+    if (!f)
+        return;
+    fprintf(f, "%.*s--- after\n%s", (int)(after ? after - file : (long)strlen(file)), file, result);
+    fclose(f);
+}
+
+static bool must_be_idempotent(const Pass *pass)
+{
+    for (size_t i = 0; i < sizeof idempotent / sizeof *idempotent; i++)
+        if (!strcmp(idempotent[i], pass->name))
+            return true;
+    return false;
+}
+
+static void check_again(Graph *g, const Pass *pass, const BuildOptions *opt, const char *once)
+{
+    char *twice;
+
+    if (!must_be_idempotent(pass) || !CHECK_OK(run_pass(g, pass, opt)))
+        return;
+    twice = canonical(g);
+    if (twice && strcmp(once, twice))
+        TEST_FAIL("%s run again changes\n%s\ninto\n%s", pass->name, once, twice);
+    free(twice);
+}
+
+static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, const char *path, const char *file)
+{
+    char *after = section(file, "after\n"), *error = section(file, "error "), *found, *expected;
+
+    if (error) {
+        Status st = run_pass(g, pass, opt);
+
+        error[strcspn(error, "\n")] = '\0';
+        if (!st || !strstr(status_message(), error))
+            TEST_FAIL("expected an error with \"%s\", found \"%s\"", error, st ? status_message() : "success");
+    } else if (CHECK_OK(run_pass(g, pass, opt)) && (found = canonical(g))) {
+        if (getenv("GOLDEN_WRITE"))
+            write_result(path, file, found);
+        expected = after ? canonical_text(after) : NULL;
+        CHECK_STR(expected ? expected : "", found);
+        check_again(g, pass, opt, found);
+        free(expected);
+        free(found);
+    }
+    free(after);
+    free(error);
+}
+
+/* The test's name is PASS/NAME. */
+static void run_golden(void)
+{
+    const char *name = CU_get_current_test()->pName;
+    char path[1024], pass_name[64] = "", *file, *before, *options;
+    const Pass *pass;
+    Graph *g = NULL;
+    Options o;
+
+    snprintf(path, sizeof path, DIRECTORY "/%s.txt", name);
+    memcpy(pass_name, name, strcspn(name, "/") < sizeof pass_name ? strcspn(name, "/") : 0);
+    file = read_file(path);
+    before = file ? section(file, "before\n") : NULL;
+    options = file ? section(file, "options\n") : NULL;
+    pass = find_pass(pass_name);
+    read_options(&o, options);
+    if (!before || !pass)
+        TEST_FAIL("%s: %s", path, pass ? "no section 'before'" : "the folder is not called like a pass");
+    else if (CHECK_OK(graph_parse(&g, before, strlen(before))))
+        check_graph(g, pass, &o.build, path, file);
+    graph_free(g);
+    free(file);
+    free(before);
+    free(options);
+}
+
+/* ---- finding ---- */
+
+static int is_shown(const struct dirent *d) { return d->d_name[0] != '.'; }
+
+static TestCase *add_folder(TestCase *cases, size_t *n, const char *folder)
+{
+    struct dirent **entry = NULL;
+    char path[1024];
+    int count;
+
+    snprintf(path, sizeof path, DIRECTORY "/%s", folder);
+    count = scandir(path, &entry, is_shown, alphasort);
+    for (int i = 0; i < count; i++) {
+        size_t len = strlen(entry[i]->d_name);
+        char *name;
+        TestCase *grown = realloc(cases, (*n + 2) * sizeof *cases);
+
+        if (grown && len > 4 && asprintf(&name, "%s/%.*s", folder, (int)len - 4, entry[i]->d_name) > 0) {
+            grown[(*n)++] = (TestCase){ name, run_golden };
+            grown[*n] = (TestCase){ NULL, NULL };
+        }
+        cases = grown ? grown : cases;
+        free(entry[i]);
+    }
+    free(entry);
+    return cases;
+}
+
+static const TestCase *list(void)
+{
+    struct dirent **entry = NULL;
+    int count = scandir(DIRECTORY, &entry, is_shown, alphasort);
+    TestCase *cases = calloc(1, sizeof *cases);
+    size_t n = 0;
+
+    for (int i = 0; i < count && cases; i++) {
+        cases = add_folder(cases, &n, entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    return cases;
+}
+
+DEFINE_SUITE_LIST(golden, list);
