@@ -1,0 +1,176 @@
+/* Status, arena, shapes and element types. */
+#include <stdint.h>
+#include <string.h>
+
+#include "graph/base/arena.h"
+#include "graph/base/numtext.h"
+#include "graph/dtype.h"
+#include "graph/shape.h"
+#include "tests/harness/test.h"
+
+/* ---- status ---- */
+
+static Status inner(void) { return FAIL(E_SHAPE, "node '%s':\nexpected %d", "a\x01" "b", 3); }
+static Status outer(void) { TRY(inner()); return ST_OK; }
+
+static void test_messages(void)
+{
+    status_clear();
+    CHECK_STR("", status_message());
+    CU_ASSERT_EQUAL(outer(), E_SHAPE);
+    CHECK_STR("node 'a b': expected 3", status_message());                      /* one line, no control characters */
+    CU_ASSERT_PTR_NOT_NULL(strstr(status_trace(), "base.c:"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(status_trace(), " < base.c:"));
+    CU_ASSERT_EQUAL(status_prefix(E_SHAPE, "file %s", "m.onnx"), E_SHAPE);
+    CHECK_STR("file m.onnx: node 'a b': expected 3", status_message());
+    CU_ASSERT_EQUAL(FAIL(E_MODEL, "again: %s", status_message()), E_MODEL);     /* the old message may be an argument */
+    CHECK_STR("again: file m.onnx: node 'a b': expected 3", status_message());
+    CU_ASSERT_EQUAL(status_prefix(ST_OK, "no"), ST_OK);
+    CHECK_STR("unknown status", status_name((Status)7));
+    CHECK_STR("unknown status", status_name((Status)-99));
+}
+
+static void test_problems(void)
+{
+    Problems p = { 0 };
+
+    CHECK_OK(problems_fail(&p, E_UNSUPPORTED, "none"));
+    problems_add(&p, "first %d", 1);
+    problems_add(&p, "second");
+    CHECK_FAILS(E_UNSUPPORTED, "2 things: first 1; second", problems_fail(&p, E_UNSUPPORTED, "%d things", p.n));
+    CU_ASSERT_EQUAL(p.n, 0);
+    for (int i = 0; i < 100000; i++)
+        problems_add(&p, "a problem of some length, number %d", i);
+    CU_ASSERT_EQUAL(p.n, 100000);
+    CHECK_FAILS(E_UNSUPPORTED, "number 0; ", problems_fail(&p, E_UNSUPPORTED, "many"));
+}
+
+/* ---- arena ---- */
+
+static void test_arena(void)
+{
+    Arena *a = arena_create();
+    char *all[300];
+    size_t cap = 0, n = 0;
+    int *list = NULL;
+
+    for (size_t i = 0; i < 300; i++) {
+        size_t size = i * i;
+
+        all[i] = arena_alloc(a, size);
+        CU_ASSERT_EQUAL((uintptr_t)all[i] % (size >= 256 ? 64 : 16), 0);
+        for (size_t k = 0; k < size; k++)
+            if (all[i][k])
+                CU_FAIL_FATAL("not zeroed");
+        memset(all[i], (int)i, size);
+    }
+    for (size_t i = 0; i < 300; i++)                /* nobody wrote into a neighbour, nothing moved */
+        for (size_t k = 0; k < i * i; k++)
+            if (all[i][k] != (char)i)
+                CU_FAIL_FATAL("overlap");
+    CU_ASSERT_PTR_NULL(arena_array(a, 16, SIZE_MAX / 8));
+    CU_ASSERT_PTR_NULL(arena_alloc(a, SIZE_MAX - 100));
+    CHECK_STR("x=7", arena_printf(a, "x=%d", 7));
+    for (n = 0; n < 1000; n++) {
+        list = arena_grow(a, list, sizeof *list, n, &cap);
+        list[n] = (int)n;
+    }
+    for (n = 0; n < 1000; n++)
+        CU_ASSERT(list[n] == (int)n);
+    arena_free(a);
+    arena_free(NULL);
+}
+
+/* ---- shapes ---- */
+
+static void check_broadcast(Shape a, Shape b, const char *expected)
+{
+    char text[SHAPE_TEXT];
+    Shape out, back;
+
+    CHECK_OK(shape_broadcast(&out, &a, &b, "t"));
+    CHECK_STR(expected, shape_text(&out, text));
+    CHECK_OK(shape_broadcast(&back, &b, &a, "t"));
+    CU_ASSERT(shape_eq(&out, &back));
+}
+
+static void test_broadcast(void)
+{
+    Shape a = SHAPE(2, 3), b = SHAPE(2, 4), z = SHAPE(0, 3), out;
+
+    check_broadcast(SHAPE(2, 3), shape_scalar(), "[2,3]");
+    check_broadcast(SHAPE(2, 1, 4), SHAPE(3, 1), "[2,3,4]");
+    check_broadcast(SHAPE(1), SHAPE(0), "[0]");
+    check_broadcast(SHAPE(5, 1), SHAPE(1, 0), "[5,0]");
+    CHECK_FAILS(E_SHAPE, "n: shapes [2,3] and [2,4] do not broadcast", shape_broadcast(&out, &a, &b, "n"));
+    CHECK_FAILS(E_SHAPE, "do not broadcast", shape_broadcast(&out, &a, &z, "n"));
+}
+
+static void test_shape_limits(void)
+{
+    Shape big = SHAPE(INT64_MAX / 4, 4), zero = SHAPE(0, INT64_MAX, 2), negative = SHAPE(3, -1), unknown = shape_unknown();
+    Shape widest = SHAPE(INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX);
+    char text[SHAPE_TEXT];
+    int axis;
+
+    CHECK_FAILS(E_SHAPE, "overflows", shape_check(&big, 8));
+    CHECK_FAILS(E_SHAPE, "overflows", shape_check(&zero, 1));
+    CHECK_FAILS(E_SHAPE, "dimension 1 is -1", shape_check(&negative, 4));
+    CU_ASSERT_EQUAL(shape_numel(&negative), -1);
+    CU_ASSERT_EQUAL(shape_numel(&unknown), -1);
+    CU_ASSERT(strlen(shape_text(&widest, text)) < SHAPE_TEXT);
+    CHECK_STR("[3,?]", shape_text(&negative, text));
+    CHECK_STR("?", shape_text(&unknown, text));
+    CHECK_OK(shape_axis(&axis, -3, 3, "n"));
+    CU_ASSERT_EQUAL(axis, 0);
+    CHECK_FAILS(E_SHAPE, "n: axis 3 of rank 3", shape_axis(&axis, 3, 3, "n"));
+    CHECK_FAILS(E_SHAPE, "axis -4", shape_axis(&axis, -4, 3, "n"));
+    CHECK_FAILS(E_SHAPE, "axis", shape_axis(&axis, INT64_MIN, 0, "n"));
+}
+
+static void test_strides(void)
+{
+    Shape s = SHAPE(2, 3, 4), e = SHAPE(2, 0, 4);
+    int64_t stride[MAX_RANK];
+
+    shape_strides(&s, stride);
+    CU_ASSERT(stride[0] == 12 && stride[1] == 4 && stride[2] == 1);
+    CU_ASSERT_EQUAL(shape_count(&s, 1, 3), 12);
+    CU_ASSERT_EQUAL(shape_count(&s, 3, 3), 1);
+    CU_ASSERT_EQUAL(shape_numel(&e), 0);
+}
+
+static void test_dtypes(void)
+{
+    for (int t = 1; t < DT_COUNT; t++)
+        CU_ASSERT_EQUAL(dtype_parse(dtype_name((DType)t)), (DType)t);
+    CU_ASSERT_EQUAL(dtype_parse("float"), DT_NONE);
+    CHECK_STR("unknown", dtype_name((DType)-1));
+    CHECK_STR("unknown", dtype_name((DType)1000));
+    CU_ASSERT_EQUAL(dtype_size((DType)1000), 0);
+    CU_ASSERT(!dtype_is_float((DType)1000) && !dtype_is_int((DType)-5));
+    CU_ASSERT(dtype_is_float(DT_BFLOAT16) && dtype_is_int(DT_UINT64) && !dtype_is_signed(DT_UINT8) && !dtype_is_int(DT_BOOL));
+}
+
+/* ---- numbers as text ---- */
+
+static void test_numbers(void)
+{
+    char text[NUMBER_TEXT];
+    double d;
+    float f;
+
+    CHECK_STR("0.1", text_float32(text, 0.1f));
+    CHECK_STR("0.1", text_float64(text, 0.1));
+    CHECK_STR("0.10000000149011612", text_float64(text, 0.1f));
+    CHECK_STR("1e-45", text_float32(text, 1e-45f));
+    CU_ASSERT(text_to_float32(&f, "16777217", 8) && f == 16777216.0f);
+    CU_ASSERT(text_to_float32(&f, "1.00000017881393432617187499", 28) && f == 0x1.000002p0f);  /* by way of double: 0x1.000004p0 */
+    CU_ASSERT(text_to_float64(&d, "1e3", 3) && d == 1000);
+    CU_ASSERT(!text_to_float64(&d, "1e3x", 4) && !text_to_float64(&d, "", 0) && !text_to_float64(&d, " 1", 2));
+    CU_ASSERT(!text_to_float64(&d, "0x10", 4) && !text_to_float64(&d, "1,5", 3));
+}
+
+DEFINE_SUITE(base, { "messages are one line with context", test_messages }, { "problems are listed", test_problems },
+    { "arena", test_arena }, { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits },
+    { "strides", test_strides }, { "element types", test_dtypes }, { "numbers read back", test_numbers });
