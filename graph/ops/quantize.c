@@ -1,0 +1,416 @@
+/* Quantised operators, forward only: lowered to the arithmetic that defines them.
+ *
+ * real = (quantised - zero_point) * scale.  Products of 8-bit integers are added exactly: in int32 for matrices, in float64
+ * for convolutions (sums stay far below 2^53).  Scales and zero points are per tensor, per element of an axis, or per
+ * block of an axis. */
+#include "graph/grad.h"
+#include "graph/ops/window.h"
+
+/* ---- parameters ---- */
+
+/* Along which axis a parameter varies; `block` elements of it share one value (0: none do). */
+typedef struct { int axis; int64_t block; } Along;
+
+static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, Along along)
+{
+    const Shape *s = &in_value(g, n, i)->shape;
+    bool fits = shape_numel(s) == 1 && s->rank <= 1;
+
+    if (!fits && s->rank == 1 && along.axis >= 0)
+        fits = s->dim[0] == x->dim[along.axis];
+    if (!fits && along.block > 0 && along.axis >= 0 && s->rank == x->rank && x->rank < MAX_RANK) {
+        fits = along.block <= INT64_MAX / (s->dim[along.axis] + 1) && s->dim[along.axis] * along.block == x->dim[along.axis];
+        for (int k = 0; k < s->rank; k++)
+            fits &= k == along.axis || s->dim[k] == x->dim[k];
+    }
+    if (!fits)
+        return FAIL(E_SHAPE, "%s: input %d must be one value, one for each element of the axis, or one for each whole block",
+                    node_text(g, n), i);
+    return ST_OK;
+}
+
+/* v in type `to`, in a shape that broadcasts to x's. */
+static ValueId param(Graph *g, ValueId v, DType to, const Shape *x, Along along)
+{
+    Shape s = g->status ? shape_scalar() : value(g, v)->shape, wide = { 0 }, flat = { .rank = x->rank };
+
+    v = emit_cast(g, v, to);
+    if (shape_numel(&s) == 1)
+        return emit_reshape(g, v, &wide);
+    if (s.rank == 1) {
+        for (int k = 0; k < x->rank; k++)
+            flat.dim[k] = k == along.axis ? s.dim[0] : 1;
+        return emit_reshape(g, v, &flat);
+    }
+    for (int k = 0; k < x->rank; k++) {                 /* each block's value is repeated along a new axis behind its own */
+        wide.dim[wide.rank++] = s.dim[k];
+        if (k == along.axis)
+            wide.dim[wide.rank++] = 1;
+    }
+    v = emit_reshape(g, v, &wide);
+    wide.dim[along.axis + 1] = along.block;
+    return emit_reshape(g, emit_expand(g, v, &wide), x);
+}
+
+/* x - zero_point in type `to`. */
+static ValueId centred(Graph *g, ValueId x, ValueId zero, DType to, Along along)
+{
+    Shape s = value(g, x)->shape;
+
+    x = emit_cast(g, x, to);
+    return has_value(zero) ? EMIT(g, Sub, NULL, x, param(g, zero, to, &s, along)) : x;
+}
+
+/* Rounds half to even, moves by the zero point, and saturates in the conversion. */
+static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType to, Along along)
+{
+    ValueId q = EMIT(g, Round, NULL, real_over_scale);
+
+    if (has_value(zero) && !g->status) {
+        Shape s = value(g, q)->shape;
+
+        q = EMIT(g, Add, NULL, q, param(g, zero, value(g, q)->dtype, &s, along));
+    }
+    return emit_cast(g, q, to);
+}
+
+static ValueId optional(const Node *n, int i)
+{
+    return has_in(n, i) ? n->in[i] : NO_VALUE;
+}
+
+static Status check_same_type(const Graph *g, const Node *n, int i, DType t)
+{
+    if (has_in(n, i) && in_value(g, n, i)->dtype != t)
+        return FAIL(E_SHAPE, "%s: zero point (input %d) is %s, expected %s", node_text(g, n), i,
+                    dtype_name(in_value(g, n, i)->dtype), dtype_name(t));
+    return ST_OK;
+}
+
+static Status check_float(const Graph *g, const Node *n, int i)
+{
+    if (!dtype_is_float(in_value(g, n, i)->dtype))
+        return FAIL(E_SHAPE, "%s: scale (input %d) is %s, expected a float type", node_text(g, n), i,
+                    dtype_name(in_value(g, n, i)->dtype));
+    return ST_OK;
+}
+
+/* ---- QuantizeLinear, DequantizeLinear ---- */
+
+/* The axis matters only where a parameter is not one value. */
+static Status along_of(const Graph *g, const Node *n, Along *out)
+{
+    const Shape *x = &in_value(g, n, 0)->shape, *s = &in_value(g, n, 1)->shape;
+
+    *out = (Along){ -1, node_int(n, "block_size") };
+    if (shape_numel(s) == 1 && s->rank <= 1)
+        return ST_OK;
+    return shape_axis(&out->axis, node_int(n, "axis"), x->rank, node_text(g, n));
+}
+
+static Status infer_linear(Graph *g, Node *n, DType out, bool zero_is_input)
+{
+    const Value *x = in_value(g, n, 0);
+    Along along;
+
+    TRY(along_of(g, n, &along));
+    TRY(check_float(g, n, 1));
+    TRY(check_param(g, n, 1, &x->shape, along));
+    if (has_in(n, 2)) {
+        TRY(check_same_type(g, n, 2, zero_is_input ? x->dtype : out));
+        TRY(check_param(g, n, 2, &x->shape, along));
+    }
+    if (!dtype_size(out))
+        return FAIL(E_UNSUPPORTED, "%s: type %d (%s) is not supported", node_text(g, n), (int)out, dtype_name(out));
+    set_out(g, n, 0, out, &x->shape);
+    return ST_OK;
+}
+
+static DType quantized_type(const Graph *g, const Node *n)
+{
+    return has_in(n, 2) ? in_value(g, n, 2)->dtype : node_int(n, "output_dtype") ? (DType)node_int(n, "output_dtype") : DT_UINT8;
+}
+
+static Status infer_quantize(Graph *g, Node *n)
+{
+    DType t = quantized_type(g, n);
+
+    if (dtype_size(t) && !dtype_is_int(t))
+        return FAIL(E_UNSUPPORTED, "%s: quantisation to %s is not supported", node_text(g, n), dtype_name(t));
+    return infer_linear(g, n, t, false);
+}
+
+/* 16-bit floats are computed in float32. */
+static DType working_type(DType t)
+{
+    return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
+}
+
+static Status lower_quantize(Graph *g, Node *n)
+{
+    Shape x = in_value(g, n, 0)->shape;
+    DType t = working_type(in_value(g, n, 0)->dtype);
+    ValueId scale, ratio;
+    Along along;
+
+    TRY(along_of(g, n, &along));
+    scale = param(g, n->in[1], t, &x, along);
+    ratio = EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), scale);
+    graph_replace(g, n->out[0], quantised(g, ratio, optional(n, 2), quantized_type(g, n), along));
+    return g->status;
+}
+
+static DType dequantized_type(const Graph *g, const Node *n)
+{
+    return node_int(n, "output_dtype") ? (DType)node_int(n, "output_dtype") : in_value(g, n, 1)->dtype;
+}
+
+static Status infer_dequantize(Graph *g, Node *n)
+{
+    return infer_linear(g, n, dequantized_type(g, n), true);
+}
+
+static Status lower_dequantize(Graph *g, Node *n)
+{
+    Shape x = in_value(g, n, 0)->shape;
+    DType t = working_type(in_value(g, n, 1)->dtype);
+    ValueId real, scale;
+    Along along;
+
+    TRY(along_of(g, n, &along));
+    real = centred(g, n->in[0], optional(n, 2), t, along);
+    scale = param(g, n->in[1], t, &x, along);
+    graph_replace(g, n->out[0], emit_cast(g, EMIT(g, Mul, NULL, real, scale), dequantized_type(g, n)));
+    return g->status;
+}
+
+#define LINEAR .since = 21, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
+#define LINEAR_ATTRS { "axis", A_INT, 1, 0, false, NULL }, { "block_size", A_INT, 0, 0, false, NULL }, \
+    { "output_dtype", A_INT, 0, 0, false, NULL }
+
+DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), .infer = infer_quantize, .lower = lower_quantize,
+    .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { "saturate", A_INT, 1, 0, false, NULL }, { "precision", A_INT, 0, 0, false, NULL }, { 0 } },
+    .doc = "round(x / scale) + zero_point, saturated");
+DEFINE_OP(DequantizeLinear, LINEAR, .dtypes = DTYPES_INT, .infer = infer_dequantize, .lower = lower_dequantize,
+    .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } }, .doc = "(x - zero_point) * scale");
+
+/* ---- DynamicQuantizeLinear ---- */
+
+static Status infer_dynamic(Graph *g, Node *n)
+{
+    Shape scalar = shape_scalar();
+
+    if (shape_numel(&in_value(g, n, 0)->shape) == 0)
+        return FAIL(E_SHAPE, "%s: the input has no elements", node_text(g, n));
+    set_out(g, n, 0, DT_UINT8, &in_value(g, n, 0)->shape);
+    set_out(g, n, 1, DT_FLOAT32, &scalar);
+    set_out(g, n, 2, DT_UINT8, &scalar);
+    return ST_OK;
+}
+
+/* The range is widened to contain 0 and divided into 255 steps. */
+static Status lower_dynamic(Graph *g, Node *n)
+{
+    const Attr *all = ATTRS(INT("keepdims", 0));
+    ValueId x = n->in[0], none = emit_scalar(g, DT_FLOAT32, 0), steps = emit_scalar(g, DT_FLOAT32, 255);
+    ValueId low = EMIT(g, Min, NULL, EMIT(g, ReduceMin, all, x), none);
+    ValueId high = EMIT(g, Max, NULL, EMIT(g, ReduceMax, all, x), none);
+    ValueId scale = EMIT(g, Div, NULL, EMIT(g, Sub, NULL, high, low), steps);
+    ValueId zero = EMIT(g, Sub, NULL, none, EMIT(g, Div, NULL, low, scale));
+
+    zero = emit_cast(g, EMIT(g, Round, NULL, EMIT(g, Clip, NULL, zero, none, steps)), DT_UINT8);
+    graph_replace(g, n->out[0], quantised(g, EMIT(g, Div, NULL, x, scale), zero, DT_UINT8, (Along){ -1, 0 }));
+    graph_replace(g, n->out[1], scale);
+    graph_replace(g, n->out[2], zero);
+    return g->status;
+}
+
+DEFINE_OP(DynamicQuantizeLinear, .since = 11, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3, .dtypes = DTYPE_BIT(DT_FLOAT32),
+    .infer = infer_dynamic, .grad = grad_none, .lower = lower_dynamic, .doc = "x in 8 bits, with the scale and zero point of its range");
+
+/* ---- matrix products ---- */
+
+#define DTYPES_8BIT (DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8))
+
+static Status check_8bit(const Graph *g, const Node *n, int i)
+{
+    if (!(DTYPES_8BIT & DTYPE_BIT(in_value(g, n, i)->dtype)))
+        return FAIL(E_SHAPE, "%s: input %d is %s, expected int8 or uint8", node_text(g, n), i, dtype_name(in_value(g, n, i)->dtype));
+    return ST_OK;
+}
+
+/* Parameters of A vary along its rows, those of B along its columns. */
+static Along rows(const Graph *g, ValueId a) { return (Along){ value(g, a)->shape.rank - 2, 0 }; }
+static Along columns(const Graph *g, ValueId b) { return (Along){ value(g, b)->shape.rank - 1, 0 }; }
+
+static Status infer_matmul(Graph *g, Node *n, int b, int zero_a, int zero_b, DType out)
+{
+    const Shape *sa = &in_value(g, n, 0)->shape, *sb = &in_value(g, n, b)->shape;
+    Shape ba, bb, y;
+
+    TRY(check_8bit(g, n, b));
+    if (sa->rank < 2 || sb->rank < 2 || sa->dim[sa->rank - 1] != sb->dim[sb->rank - 2])
+        return FAIL(E_SHAPE, "%s: the inputs are not matrices that multiply", node_text(g, n));
+    ba = shape_of(sa->rank - 2, sa->dim);
+    bb = shape_of(sb->rank - 2, sb->dim);
+    TRY(shape_broadcast(&y, &ba, &bb, node_text(g, n)));
+    y.dim[y.rank++] = sa->dim[sa->rank - 2];
+    y.dim[y.rank++] = sb->dim[sb->rank - 1];
+    TRY(check_same_type(g, n, zero_a, in_value(g, n, 0)->dtype));
+    TRY(check_same_type(g, n, zero_b, in_value(g, n, b)->dtype));
+    if (has_in(n, zero_a))
+        TRY(check_param(g, n, zero_a, sa, rows(g, n->in[0])));
+    if (has_in(n, zero_b))
+        TRY(check_param(g, n, zero_b, sb, columns(g, n->in[b])));
+    set_out(g, n, 0, out, &y);
+    return ST_OK;
+}
+
+static Status infer_matmul_integer(Graph *g, Node *n)
+{
+    return infer_matmul(g, n, 1, 2, 3, DT_INT32);
+}
+
+static ValueId integer_product(Graph *g, const Node *n, int b, int zero_a, int zero_b)
+{
+    ValueId left = centred(g, n->in[0], optional(n, zero_a), DT_INT32, rows(g, n->in[0]));
+    ValueId right = centred(g, n->in[b], optional(n, zero_b), DT_INT32, columns(g, n->in[b]));
+
+    return EMIT(g, MatMul, NULL, left, right);
+}
+
+static Status lower_matmul_integer(Graph *g, Node *n)
+{
+    graph_replace(g, n->out[0], integer_product(g, n, 1, 2, 3));
+    return g->status;
+}
+
+DEFINE_OP(MatMulInteger, .since = 10, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
+    .infer = infer_matmul_integer, .grad = grad_none, .lower = lower_matmul_integer, .doc = "(A - a_zero) (B - b_zero) in int32");
+
+/* Inputs: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero. */
+static Status infer_qlinear_matmul(Graph *g, Node *n)
+{
+    Shape y;
+
+    TRY(check_8bit(g, n, 7));
+    TRY(infer_matmul(g, n, 3, 2, 5, in_value(g, n, 7)->dtype));
+    y = value(g, n->out[0])->shape;
+    for (int i = 1; i < 7; i += i == 4 ? 2 : 3)
+        TRY(check_float(g, n, i));
+    TRY(check_param(g, n, 1, &in_value(g, n, 0)->shape, rows(g, n->in[0])));
+    TRY(check_param(g, n, 4, &in_value(g, n, 3)->shape, columns(g, n->in[3])));
+    TRY(check_param(g, n, 6, &y, rows(g, n->out[0])));
+    return check_param(g, n, 7, &y, rows(g, n->out[0]));
+}
+
+static Status lower_qlinear_matmul(Graph *g, Node *n)
+{
+    Shape y = value(g, n->out[0])->shape;
+    Along row = rows(g, n->out[0]), column = columns(g, n->out[0]);
+    ValueId sum = emit_cast(g, integer_product(g, n, 3, 2, 5), DT_FLOAT64);
+    ValueId scale_a = param(g, n->in[1], DT_FLOAT64, &y, row), scale_b = param(g, n->in[4], DT_FLOAT64, &y, column);
+    ValueId scale_y = param(g, n->in[6], DT_FLOAT64, &y, row);
+    ValueId real = EMIT(g, Mul, NULL, sum, EMIT(g, Mul, NULL, scale_a, scale_b));
+
+    real = EMIT(g, Div, NULL, real, scale_y);
+    graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, row));
+    return g->status;
+}
+
+DEFINE_OP(QLinearMatMul, .since = 21, .in_min = 8, .in_max = 8, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
+    .infer = infer_qlinear_matmul, .grad = grad_none, .lower = lower_qlinear_matmul, .doc = "quantised product of quantised matrices");
+
+/* ---- convolutions ---- */
+
+static const AttrDecl conv_attrs[] = {
+    { "group", A_INT, 1, 0, false, NULL }, { "strides", A_INTS, 0, 0, false, NULL }, { "pads", A_INTS, 0, 0, false, NULL },
+    { "dilations", A_INTS, 0, 0, false, NULL }, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
+    { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 }
+};
+
+static Status infer_conv(Graph *g, Node *n, int w, int zero_x, int zero_w, DType out)
+{
+    const Shape *xs = &in_value(g, n, 0)->shape, *ws = &in_value(g, n, w)->shape;
+    int64_t group = node_int(n, "group");
+    Window win;
+    Shape y;
+
+    TRY(check_8bit(g, n, w));
+    if (xs->rank != ws->rank || xs->rank < 3 || xs->rank > 2 + WINDOW_AXES)
+        return FAIL(E_SHAPE, "%s: inputs of rank %d and %d, expected the same of 3 to %d", node_text(g, n), xs->rank, ws->rank, 2 + WINDOW_AXES);
+    if (group < 1 || xs->dim[1] % group || ws->dim[0] % group || xs->dim[1] / group != ws->dim[1])
+        return FAIL(E_SHAPE, "%s: the channels do not fit %lld groups", node_text(g, n), (long long)group);
+    TRY(window_infer(&win, g, n, xs, ws->dim + 2, false));
+    TRY(check_same_type(g, n, zero_x, in_value(g, n, 0)->dtype));
+    TRY(check_same_type(g, n, zero_w, in_value(g, n, w)->dtype));
+    if (has_in(n, zero_x))
+        TRY(check_param(g, n, zero_x, xs, (Along){ -1, 0 }));
+    if (has_in(n, zero_w))
+        TRY(check_param(g, n, zero_w, ws, (Along){ 0, 0 }));
+    y = window_out_shape(&win, xs->dim[0], ws->dim[0]);
+    set_out(g, n, 0, out, &y);
+    return ST_OK;
+}
+
+/* The exact sum in float64; `bias`: float64 or absent. */
+static ValueId integer_conv(Graph *g, const Node *n, int w, int zero_x, int zero_w, ValueId bias)
+{
+    Attr attrs[sizeof conv_attrs / sizeof *conv_attrs] = { { 0 } };
+    ValueId x = centred(g, n->in[0], optional(n, zero_x), DT_FLOAT64, (Along){ -1, 0 });
+    ValueId k = centred(g, n->in[w], optional(n, zero_w), DT_FLOAT64, (Along){ 0, 0 });
+
+    for (int i = 0; conv_attrs[i].name; i++)
+        attrs[i] = *node_attr(n, conv_attrs[i].name);
+    return has_value(bias) ? EMIT(g, Conv, attrs, x, k, bias) : EMIT(g, Conv, attrs, x, k);
+}
+
+static Status infer_conv_integer(Graph *g, Node *n)
+{
+    return infer_conv(g, n, 1, 2, 3, DT_INT32);
+}
+
+static Status lower_conv_integer(Graph *g, Node *n)
+{
+    graph_replace(g, n->out[0], emit_cast(g, integer_conv(g, n, 1, 2, 3, NO_VALUE), DT_INT32));
+    return g->status;
+}
+
+DEFINE_OP(ConvInteger, .since = 10, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT, .attrs = conv_attrs,
+    .infer = infer_conv_integer, .grad = grad_none, .lower = lower_conv_integer, .doc = "convolution of (x - x_zero) by (w - w_zero) in int32");
+
+/* Inputs: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias in units of x_scale * w_scale. */
+static Status infer_qlinear_conv(Graph *g, Node *n)
+{
+    const Shape one = shape_scalar();
+
+    TRY(check_8bit(g, n, 7));
+    TRY(infer_conv(g, n, 3, 2, 5, in_value(g, n, 7)->dtype));
+    for (int i = 1; i < 7; i += i == 4 ? 2 : 3)
+        TRY(check_float(g, n, i));
+    TRY(check_param(g, n, 1, &one, (Along){ -1, 0 }));
+    TRY(check_param(g, n, 4, &in_value(g, n, 3)->shape, (Along){ 0, 0 }));
+    TRY(check_param(g, n, 6, &one, (Along){ -1, 0 }));
+    TRY(check_param(g, n, 7, &one, (Along){ -1, 0 }));
+    if (has_in(n, 8) && in_value(g, n, 8)->dtype != DT_INT32)
+        return FAIL(E_SHAPE, "%s: the bias is %s, expected int32", node_text(g, n), dtype_name(in_value(g, n, 8)->dtype));
+    return ST_OK;
+}
+
+static Status lower_qlinear_conv(Graph *g, Node *n)
+{
+    Shape y = value(g, n->out[0])->shape;
+    Along channel = { 1, 0 };
+    ValueId bias = has_in(n, 8) ? emit_cast(g, n->in[8], DT_FLOAT64) : NO_VALUE;
+    ValueId sum = integer_conv(g, n, 3, 2, 5, bias);
+    ValueId scale_x = param(g, n->in[1], DT_FLOAT64, &y, channel), scale_w = param(g, n->in[4], DT_FLOAT64, &y, channel);
+    ValueId scale_y = param(g, n->in[6], DT_FLOAT64, &y, channel);
+    ValueId real = EMIT(g, Mul, NULL, sum, EMIT(g, Mul, NULL, scale_x, scale_w));
+
+    real = EMIT(g, Div, NULL, real, scale_y);
+    graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, channel));
+    return g->status;
+}
+
+DEFINE_OP(QLinearConv, .since = 10, .in_min = 8, .in_max = 9, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT, .attrs = conv_attrs,
+    .infer = infer_qlinear_conv, .grad = grad_none, .lower = lower_qlinear_conv, .doc = "quantised convolution");
