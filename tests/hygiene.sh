@@ -1,0 +1,48 @@
+#!/bin/sh
+# What review would catch, checked by a machine: hygiene.sh [BUILD_DIR]
+#   - library folders neither print nor end the process, and have no assert(0) (graph, passes, exec, kernels);
+#   - no file of the sources is longer than 600 lines, no TODO stands in them;
+#   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
+#   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
+cd "$(dirname "$0")/.." || exit 1
+build=$1
+passed=0
+failed=0
+
+# check WHAT OFFENDERS: fails when there are any.
+check() {
+    if [ -n "$2" ]; then
+        printf '%s\n    FAILED: %s\n' "$2" "$1"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+library=$(find graph passes exec kernels -name '*.[ch]' | sort)
+sources=$(find graph passes exec kernels tools include tests models bench cmake -type f \
+    \( -name '*.[ch]' -o -name '*.cu' -o -name '*.py' -o -name '*.sh' -o -name '*.cmake' \) 2>/dev/null | sort)
+
+check 'a library does not talk over its host' \
+    "$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror)\(|fprintf\(std(err|out)' $library)"
+check 'a library does not end its host' "$(grep -nE '(^|[^a-zA-Z0-9_])(_?exit|_Exit|abort|quick_exit)\(' $library)"
+check 'what cannot happen is an error or an assertion of a condition' "$(grep -nE 'assert\((0|false|!"|NULL)' $library)"
+check 'a file of more than 600 lines has a seam' "$(wc -l $sources | awk '$1 > 600 && $2 != "total"')"
+check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
+check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library)"
+
+if [ -f include/dpexec.h ]; then
+    header='-fsyntax-only -Wall -Wextra -pedantic -Werror'
+    check 'dpexec.h compiles alone' "$(echo '#include "include/dpexec.h"' | ${CC:-cc} -std=c11 $header -I. -x c - 2>&1)"
+    if command -v "${CXX:-c++}" >/dev/null; then
+        check 'dpexec.h compiles alone as C++' "$(echo '#include "include/dpexec.h"' | ${CXX:-c++} -std=c++11 $header -I. -x c++ - 2>&1)"
+    fi
+fi
+
+# Constants with addresses in them are in .data.rel.ro, thread-local variables in .tbss and .tdata.
+if [ -n "$build" ] && [ -f "$build/libcore.a" ] && ! grep -q '^DPX_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
+    check 'two sessions share no variable' "$(objdump -t "$build/libcore.a" | grep -E ' O \.(data|bss)(\.[a-z_0-9]+)?[[:space:]]' | grep -v '\.data\.rel\.ro')"
+fi
+
+printf '\nhygiene: %d passed, %d failed\n' $passed $failed
+[ $failed = 0 ]

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Includes flow one way: graph/base -> graph -> passes; graph + exec/backend.h -> kernels; all of these -> exec -> tools.
+# Fails with every line that breaks the rule.
+cd "$(dirname "$0")/.." || exit 1
+
+# forbid WHERE PATTERN WHY: no file under WHERE includes a path that matches PATTERN (extended, within the quotes).
+bad=0
+forbid() {
+    found=$(grep -rnE --include='*.[ch]' "^#include \"($2)" $1 | grep -vE "${4:-^$}")
+    if [ -n "$found" ]; then
+        printf '%s\n' "$found" | sed "s|\$|    ($3)|"
+        bad=1
+    fi
+}
+
+forbid graph/base   '(graph/[a-z0-9_]+\.h|graph/ops|graph/onnx|passes|kernels|exec|tools|tests)' 'graph/base knows nothing above it'
+forbid graph        '(passes|kernels|exec|tools|tests)/'    'graph knows nothing above it'
+forbid passes       '(kernels|exec|tools|tests)/'           'passes know the graph alone'
+forbid kernels      '(passes|tools|tests)/'                 'kernels know the graph and exec/backend.h'
+forbid kernels      'exec/'                                 'kernels know the graph and exec/backend.h' '"exec/backend\.h"'
+forbid exec         '(tools|tests)/'                        'exec knows no tool'
+forbid include      '.*'                                    'the public header stands alone'
+forbid tools        '(kernels|tests)/'                      'tools use include/dpexec.h; graph-transform also passes/'
+
+[ $bad = 0 ] && echo "layering: 1 passed, 0 failed"
+exit $bad
