@@ -26,3 +26,7 @@ set(DPX_ONNX_TESTS "" CACHE PATH "More official ONNX test data")
 if(TARGET test_conformance)
     target_compile_definitions(test_conformance PRIVATE ONNX_TESTDATA="${DPX_ONNX_TESTDATA}" ONNX_TESTS="${DPX_ONNX_TESTS}")
 endif()
+
+# What is checked of the text of the sources.
+add_test(NAME layering COMMAND sh ${CMAKE_SOURCE_DIR}/tests/layering.sh)
+add_test(NAME hygiene COMMAND sh ${CMAKE_SOURCE_DIR}/tests/hygiene.sh ${CMAKE_BINARY_DIR})
