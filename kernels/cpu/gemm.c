@@ -2,6 +2,8 @@
  * which keeps MR x NR sums in registers, reads them.  Copying absorbs the transposes and pads the edges with zeros. */
 #include "kernels/cpu/gemm.h"
 
+#include <string.h>
+
 enum { MR = 4, NR = 8, MC = DGEMM_MC, KC = DGEMM_KC, NC = DGEMM_NC };
 
 static int64_t min(int64_t a, int64_t b)
@@ -18,17 +20,19 @@ static void pack(double *out, const double *x, int64_t si, int64_t sk, int64_t r
                 *out++ = i + r < rows ? x[(i + r) * si + k * sk] : 0;
 }
 
+typedef double V4 __attribute__((vector_size(32)));
+
 static void strip(const double *a, const double *b, int64_t depth, double sum[MR][NR])
 {
-    double s[MR][NR] = { { 0 } };
+    const V4 *v = (const V4 *)b;                /* packed: aligned */
+    V4 s[MR][2] = { { { 0 } } };
 
-    for (int64_t k = 0; k < depth; k++, a += MR, b += NR)
-        for (int i = 0; i < MR; i++)
-            for (int j = 0; j < NR; j++)
-                s[i][j] += a[i] * b[j];
-    for (int i = 0; i < MR; i++)
-        for (int j = 0; j < NR; j++)
-            sum[i][j] = s[i][j];
+    for (int64_t k = 0; k < depth; k++, a += MR, v += 2)
+        for (int i = 0; i < MR; i++) {
+            s[i][0] += a[i] * v[0];
+            s[i][1] += a[i] * v[1];
+        }
+    memcpy(sum, s, sizeof s);
 }
 
 static void block(const double *a, const double *b, int64_t m, int64_t n, int64_t depth, double alpha, double *c, int64_t ldc)

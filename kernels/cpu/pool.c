@@ -1,0 +1,248 @@
+/* Pooling, plane by plane: for each kernel position, rows of input and output are paired, so that the inner loops run along
+ * memory.  Planes are divided among the team. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/backend.h"
+#include "graph/ops/window.h"
+#include "kernels/cpu/team.h"
+
+typedef struct {
+    Window win;
+    int64_t planes, in_size, out_size;
+    int team;
+    double *share;              /* [out_size] 1 / elements that an average covers; NULL for maxima */
+} Plan;
+
+static void release(void *state)
+{
+    Plan *p = state;
+
+    if (p)
+        free(p->share);
+    free(p);
+}
+
+/* ---- shares of an average ---- */
+
+/* Positions of the window at output o along one axis that count: inside the input, or its explicit padding as well. */
+static int64_t counted(const Window *w, int axis, int64_t o, bool include_pad)
+{
+    int64_t start = o * w->stride[axis] - w->pad[axis], end = w->in[axis] + (include_pad ? w->pad_end[axis] : 0), count = 0;
+
+    for (int64_t k = 0, at = start; k < w->kernel[axis]; k++, at += w->dilation[axis])
+        count += at < end && (include_pad || at >= 0);
+    return count;
+}
+
+static Status make_shares(Plan *p, bool include_pad)
+{
+    const Window *w = &p->win;
+    double *share = malloc((size_t)p->out_size * sizeof *share + 1);
+
+    if (!share)
+        return FAIL_NOMEM();
+    p->share = share;
+    for (int64_t i = 0; i < w->out[0]; i++)
+        for (int64_t j = 0; j < w->out[1]; j++) {
+            int64_t outer = counted(w, 0, i, include_pad) * counted(w, 1, j, include_pad);
+
+            for (int64_t k = 0; k < w->out[2]; k++) {
+                int64_t count = outer * counted(w, 2, k, include_pad);
+
+                *share++ = count ? 1 / (double)count : 0;
+            }
+        }
+    return ST_OK;
+}
+
+/* ---- preparation ---- */
+
+static Status make_plan(void **state, KernelCtx *ctx, const Node *n, const Shape *x, const Shape *y)
+{
+    Plan *p = calloc(1, sizeof *p);
+    int count;
+    Status st = ST_OK;
+
+    if (!p)
+        return FAIL_NOMEM();
+    window_read(&p->win, n, x, y, node_ints(n, "kernel_shape", &count));
+    p->planes = x->dim[0] * x->dim[1];
+    p->in_size = window_numel(p->win.in);
+    p->out_size = window_numel(p->win.out);
+    p->team = team_size(ctx->n_threads, shape_numel(x));
+    if (node_attr(n, "count_include_pad"))
+        st = make_shares(p, node_int(n, "count_include_pad"));
+    if (st)
+        release(p);
+    else
+        *state = p;
+    return st;
+}
+
+static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    return make_plan(state, ctx, n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+}
+
+static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    return make_plan(state, ctx, n, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
+}
+
+/* MaxPoolGrad keeps the largest element and its place for every output of a plane. */
+static size_t plane_scratch(const Plan *p)
+{
+    return ((size_t)p->out_size * (sizeof(double) + sizeof(int64_t)) + 63) / 64 * 64;
+}
+
+static Status prepare_max_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    size_t bytes;
+
+    TRY(prepare_backward(state, ctx, g, n));
+    bytes = plane_scratch(*state) * (size_t)((Plan *)*state)->team;
+    if (bytes > ctx->scratch_bytes)
+        ctx->scratch_bytes = bytes;
+    return ST_OK;
+}
+
+/* ---- the loops ---- */
+
+/* For each kernel position and output row: BODY sees the offsets xo, yo of `count` pairs, x's with stride s. */
+#define TAPS(w, BODY)                                                                                           \
+    {                                                                                                           \
+        int64_t lo[3], hi[3], k[3], s = (w)->stride[2];                                                         \
+        for (k[0] = 0; k[0] < (w)->kernel[0]; k[0]++)                                                           \
+            for (k[1] = 0; k[1] < (w)->kernel[1]; k[1]++)                                                       \
+                for (k[2] = 0; k[2] < (w)->kernel[2]; k[2]++) {                                                 \
+                    for (int a = 0; a < 3; a++)                                                                 \
+                        window_range(w, a, k[a], &lo[a], &hi[a]);                                               \
+                    for (int64_t i = lo[0]; i < hi[0]; i++)                                                     \
+                        for (int64_t j = lo[1]; j < hi[1]; j++) {                                               \
+                            int64_t xi = i * (w)->stride[0] + k[0] * (w)->dilation[0] - (w)->pad[0];            \
+                            int64_t xj = j * (w)->stride[1] + k[1] * (w)->dilation[1] - (w)->pad[1];            \
+                            int64_t xl = lo[2] * s + k[2] * (w)->dilation[2] - (w)->pad[2];                     \
+                            int64_t xo = (xi * (w)->in[1] + xj) * (w)->in[2] + xl;                              \
+                            int64_t yo = (i * (w)->out[1] + j) * (w)->out[2] + lo[2], count = hi[2] - lo[2];    \
+                            BODY                                                                                \
+                        }                                                                                       \
+                }                                                                                               \
+    }
+#define EACH_PLANE(p) _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->planes; c++)
+
+#define FAMILY(S, T, INDEX)                                                                                     \
+    static void max_row_##S(const T *x, int64_t s, T *y, int64_t count)                                         \
+    {                                                                                                           \
+        for (int64_t t = 0; t < count; t++)                                                                     \
+            y[t] = x[t * s] > y[t] || x[t * s] != x[t * s] ? x[t * s] : y[t];                                   \
+    }                                                                                                           \
+    static void max_##S(const Plan *p, const T *x_all, T *y_all)                                                \
+    {                                                                                                           \
+        EACH_PLANE(p) {                                                                                         \
+            const T *x = x_all + c * p->in_size;                                                                \
+            T *y = y_all + c * p->out_size;                                                                     \
+            for (int64_t i = 0; i < p->out_size; i++)                                                           \
+                y[i] = -(T)INFINITY;                                                                            \
+            TAPS(&p->win, s == 1 ? max_row_##S(x + xo, 1, y + yo, count) : s == 2                               \
+                               ? max_row_##S(x + xo, 2, y + yo, count) : max_row_##S(x + xo, s, y + yo, count);) \
+        }                                                                                                       \
+    }                                                                                                           \
+    /* The first largest element wins, a NaN above all: as in the reference. */                                 \
+    static void first_row_##S(const T *x, int64_t at, int64_t s, T *best, INDEX *place, int64_t count)          \
+    {                                                                                                           \
+        for (int64_t t = 0; t < count; t++) {                                                                   \
+            T v = x[at + t * s], b = best[t];                                                                   \
+            int take = (v > b) | (place[t] < 0) | ((v != v) & (b == b));                                        \
+            best[t] = take ? v : b;                                                                             \
+            place[t] = take ? (INDEX)(at + t * s) : place[t];                                                   \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void max_grad_##S(const Plan *p, char *scratch, const T *dy_all, const T *x_all, T *dx_all)          \
+    {                                                                                                           \
+        _Pragma("omp parallel for num_threads(p->team) schedule(static, 1)") for (int team = 0; team < p->team; team++) { \
+            INDEX *place = (INDEX *)(void *)(scratch + (size_t)team * plane_scratch(p));                        \
+            T *best = (T *)(void *)(place + p->out_size);                                                       \
+            for (int64_t c = team_begin(p->planes, team, p->team); c < team_begin(p->planes, team + 1, p->team); c++) { \
+                const T *x = x_all + c * p->in_size, *dy = dy_all + c * p->out_size;                            \
+                T *dx = dx_all + c * p->in_size;                                                                \
+                memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                 \
+                for (int64_t i = 0; i < p->out_size; i++)                                                       \
+                    place[i] = -1, best[i] = -(T)INFINITY;                                                      \
+                TAPS(&p->win, first_row_##S(x, xo, s, best + yo, place + yo, count);)                           \
+                for (int64_t i = 0; i < p->out_size; i++)                                                       \
+                    if (place[i] >= 0)                                                                          \
+                        dx[place[i]] += dy[i];                                                                  \
+            }                                                                                                   \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void average_##S(const Plan *p, const T *x_all, T *y_all)                                            \
+    {                                                                                                           \
+        EACH_PLANE(p) {                                                                                         \
+            const T *x = x_all + c * p->in_size;                                                                \
+            T *y = y_all + c * p->out_size;                                                                     \
+            memset(y, 0, (size_t)p->out_size * sizeof *y);                                                      \
+            TAPS(&p->win, for (int64_t t = 0; t < count; t++) y[yo + t] += x[xo + t * s];)                      \
+            for (int64_t i = 0; i < p->out_size; i++)                                                           \
+                y[i] *= (T)p->share[i];                                                                         \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void average_grad_##S(const Plan *p, const T *dy_all, T *dx_all)                                     \
+    {                                                                                                           \
+        EACH_PLANE(p) {                                                                                         \
+            const T *dy = dy_all + c * p->out_size;                                                             \
+            T *dx = dx_all + c * p->in_size;                                                                    \
+            memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                     \
+            TAPS(&p->win, for (int64_t t = 0; t < count; t++) dx[xo + t * s] += dy[yo + t] * (T)p->share[yo + t];) \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void global_##S(int team, int64_t planes, int64_t size, const T *x, T *y)                            \
+    {                                                                                                           \
+        _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t c = 0; c < planes; c++) {   \
+            T sum = 0;                                                                                          \
+            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = c * size; i < (c + 1) * size; i++) sum += x[i]; \
+            y[c] = sum / (T)size;                                                                               \
+        }                                                                                                       \
+    }
+FAMILY(f32, float, int32_t)
+FAMILY(f64, double, int64_t)
+
+#define RUN(NAME, F, ...)                                                               \
+    static Status NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)      \
+    {                                                                                   \
+        (void)ctx, (void)state;                                                         \
+        if (in[0].dtype == DT_FLOAT32)                                                  \
+            F##_f32(__VA_ARGS__);                                                       \
+        else                                                                            \
+            F##_f64(__VA_ARGS__);                                                       \
+        return ST_OK;                                                                   \
+    }
+#define GLOBAL(t) team_size(ctx->n_threads, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), shape_count(&(t).shape, 2, (t).shape.rank)
+RUN(run_max, max, state, in[0].data, out[0].data)
+RUN(run_max_grad, max_grad, state, ctx->scratch, in[0].data, in[1].data, out[0].data)
+RUN(run_average, average, state, in[0].data, out[0].data)
+RUN(run_average_grad, average_grad, state, in[0].data, out[0].data)
+RUN(run_global, global, GLOBAL(in[0]), in[0].data, out[0].data)
+
+static bool values_only(const Graph *g, const Node *n)
+{
+    return !has_out(n, 1) && shape_numel(&in_value(g, n, 0)->shape) > 0;
+}
+
+/* Places within a plane fit into 31 bits, and there is something to do. */
+static bool small_planes(const Graph *g, const Node *n)
+{
+    const Shape *x = &value(g, n->out[0])->shape;
+
+    return shape_numel(x) > 0 && shape_count(x, 2, x->rank) < INT32_MAX;
+}
+
+#define COMMON .dtypes = DTYPES_F32_F64, .release = release
+
+DEFINE_KERNEL(cpu_max_pool, .op = &op_MaxPool, COMMON, .supports = values_only, .prepare = prepare_forward, .run = run_max);
+DEFINE_KERNEL(cpu_max_pool_grad, .op = &op_MaxPoolGrad, COMMON, .supports = small_planes, .prepare = prepare_max_grad, .run = run_max_grad);
+DEFINE_KERNEL(cpu_average_pool, .op = &op_AveragePool, COMMON, .supports = values_only, .prepare = prepare_forward, .run = run_average);
+DEFINE_KERNEL(cpu_average_pool_grad, .op = &op_AveragePoolGrad, COMMON, .supports = small_planes, .prepare = prepare_backward,
+    .run = run_average_grad);
+DEFINE_KERNEL(cpu_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_F32_F64, .run = run_global);

@@ -1,0 +1,103 @@
+/* Softmax and LogSoftmax in float32 along the last axis, or along all from `axis` on: rows of consecutive elements. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "exec/backend.h"
+#include "kernels/cpu/team.h"
+#include "kernels/cpu/vmath.h"
+
+typedef struct { int64_t rows, n; int team; } Plan;
+
+static int64_t row_length(const Graph *g, const Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+
+    return shape_count(x, (int)node_int(n, "axis"), x->rank);
+}
+
+static bool rows_of_memory(const Graph *g, const Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    int axis = (int)node_int(n, "axis");
+
+    return row_length(g, n) > 0 && (node_int(n, "flatten") || x->dim[axis] == row_length(g, n));
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    Plan *p = malloc(sizeof *p);
+
+    if (!p)
+        return FAIL_NOMEM();
+    *p = (Plan){ shape_count(x, 0, (int)node_int(n, "axis")), row_length(g, n), team_size(ctx->n_threads, shape_numel(x)) };
+    *state = p;
+    return ST_OK;
+}
+
+static float largest(const float *x, int64_t n)
+{
+    float max = x[0];
+
+#pragma omp simd reduction(max : max)
+    for (int64_t i = 0; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    return max;
+}
+
+static void softmax(const float *x, float *y, int64_t n)
+{
+    float max = largest(x, n), sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = vexpf(x[i] - max);
+        sum += y[i];
+    }
+    sum = 1 / sum;
+    for (int64_t i = 0; i < n; i++)
+        y[i] *= sum;
+}
+
+static void log_softmax(const float *x, float *y, int64_t n)
+{
+    float max = largest(x, n), sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += vexpf(x[i] - max);
+    sum = logf(sum);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] - max - sum;
+}
+
+static Status run_softmax(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Plan *p = state;
+    const float *x = in[0].data;
+    float *y = out[0].data;
+
+    (void)ctx;
+#pragma omp parallel for num_threads(p->team) schedule(static)
+    for (int64_t r = 0; r < p->rows; r++)
+        softmax(x + r * p->n, y + r * p->n, p->n);
+    return ST_OK;
+}
+
+static Status run_log_softmax(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Plan *p = state;
+    const float *x = in[0].data;
+    float *y = out[0].data;
+
+    (void)ctx;
+#pragma omp parallel for num_threads(p->team) schedule(static)
+    for (int64_t r = 0; r < p->rows; r++)
+        log_softmax(x + r * p->n, y + r * p->n, p->n);
+    return ST_OK;
+}
+
+#define ROWS .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = rows_of_memory, .prepare = prepare, .release = free
+
+DEFINE_KERNEL(cpu_softmax, .op = &op_Softmax, ROWS, .run = run_softmax);
+DEFINE_KERNEL(cpu_log_softmax, .op = &op_LogSoftmax, ROWS, .run = run_log_softmax);
