@@ -206,7 +206,7 @@ static Status logical(Parser *p, const char **out, const char *own)
 
 static Status declaration(Parser *p, ValueKind kind)
 {
-    const char *name, *params[MAX_RANK] = { NULL };
+    const char *name = NULL, *params[MAX_RANK] = { NULL };
     bool has_data;
     Tensor *init = NULL;
     Value v = { .replica = -1, .device = -1 };
@@ -352,7 +352,7 @@ static Status set_types(Parser *p, Node *n, const Outputs *o, int line)
 static Status node(Parser *p)
 {
     Outputs o = { 0 };
-    const OpDef *op;
+    const OpDef *op = NULL;
     ValueId *in;
     Node *n;
     int n_in, line = p->tok.line;

@@ -22,8 +22,8 @@ typedef enum {
 
 #define CHECKED __attribute__((warn_unused_result))
 
-/* Records a one-line message for this thread and returns `s`. */
-#define FAIL(s, ...) fail_at(__FILE__, __LINE__, (s), __VA_ARGS__)
+/* Records a one-line message for this thread and is `s`, which the compiler sees: it knows that what follows a TRY ran on success. */
+#define FAIL(s, ...) ((void)fail_at(__FILE__, __LINE__, (s), __VA_ARGS__), (s))
 #define FAIL_NOMEM() FAIL(E_NOMEM, "out of memory")
 #define TRY(e)                              \
     do {                                    \
