@@ -139,14 +139,26 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
         r->load[i].sent_bytes += total * (d - 1) / d * (n->op == &op_AllReduce ? 2 : 1);
 }
 
-/* The batch's own data, put together again on every device: what splitting it was to avoid. */
-static Status note_gathered(Report *r, const Graph *g, const Node *n)
+/* The batch's own data, put together again on every device: what splitting it was to avoid.  Rows of statistics, which
+ * their reader wants stacked, are meant to be. */
+static Status note_gathered(Report *r, const Graph *g)
 {
-    const Value *v = n->op == &op_AllGather && n->n_out > 1 ? value(g, n->out[0]) : NULL;
+    bool *meant = ARENA_NEW(r->arena, bool, g->n_value);
     char shape[SHAPE_TEXT];
 
-    return !v ? ST_OK : report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes", shape_text(&v->shape, shape),
-                                    (long long)bytes_of(g, n->out[0]));
+    if (!meant)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++)
+            meant[n->in[i].i] |= (n->op->flags & OPF_STACKS_L) != 0;
+    FOR_NODES(g, n) {
+        const Value *v = n->op == &op_AllGather && n->n_out > 1 ? value(g, n->out[0]) : NULL;
+
+        if (v && !meant[n->out[0].i])
+            TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes", shape_text(&v->shape, shape),
+                            (long long)bytes_of(g, n->out[0])));
+    }
+    return ST_OK;
 }
 
 /* What the step's values need at once on each device, kernels' scratch aside; nothing when shapes depend on data. */
@@ -175,7 +187,6 @@ Status report_graph(Report *r, const Graph *g)
         if (n->op->flags & OPF_COLLECTIVE) {
             r->collectives++;
             count_traffic(r, g, n);
-            TRY(note_gathered(r, g, n));
         } else if (load) {
             load->nodes++;
             load->flops += flops_of(g, n);
@@ -190,5 +201,6 @@ Status report_graph(Report *r, const Graph *g)
         load->state_bytes += bytes_of(g, (ValueId){ i });
         load->parameters += v->trainable ? shape_numel(&v->shape) : 0;
     }
+    TRY(note_gathered(r, g));
     return find_peaks(r, g);
 }

@@ -184,6 +184,36 @@ static void check_accumulated(const char *model)
 
 static void test_accumulated(void) { check_accumulated("mlp"); }
 
+static int count_op(const Graph *g, const OpDef *op)
+{
+    int count = 0;
+
+    FOR_NODES(g, n)
+        count += n->op == op;
+    return count;
+}
+
+/* No gradient is reduced before the last micro-batch; synchronised batch-norm needs its two collectives a layer. */
+static void test_nothing_is_reduced(void)
+{
+    BuildOptions opt = base;
+    Graph *mlp, *cnn;
+
+    opt.mode = BUILD_ACCUMULATE;
+    opt.batch = 5;
+    opt.replicas = 4;
+    opt.devices = 2;
+    mlp = build("mlp", opt);
+    cnn = build("fashion_cnn", opt);
+    if (mlp && cnn) {
+        CU_ASSERT_EQUAL(count_op(mlp, &op_AllReduce) + count_op(mlp, &op_AllGather) + count_op(mlp, &op_ReduceScatter), 0);
+        CU_ASSERT_EQUAL(count_op(cnn, &op_AllGather), count_op(cnn, &op_BatchNormMerge) / opt.devices);
+        CU_ASSERT_EQUAL(count_op(cnn, &op_AllReduce), count_op(cnn, &op_BatchNormMerge) / opt.devices);
+    }
+    graph_free(mlp);
+    graph_free(cnn);
+}
+
 /* ---- local batch-norm ---- */
 
 static const char local_norm[] =
@@ -281,4 +311,5 @@ static void test_dropout(void)
 }
 
 DEFINE_SUITE(modes, { "evaluation", test_evaluation }, { "inference", test_inference }, { "micro-batches", test_micro_batches },
-    { "a step in micro-batches", test_accumulated }, { "local batch-norm", test_local_batch_norm }, { "dropout", test_dropout });
+    { "a step in micro-batches", test_accumulated }, { "micro-batches reduce nothing", test_nothing_is_reduced },
+    { "local batch-norm", test_local_batch_norm }, { "dropout", test_dropout });
