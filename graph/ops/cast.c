@@ -2,6 +2,15 @@
 #include "graph/grad.h"
 #include "graph/place.h"
 
+/* How to round into 8 bits says nothing about the types held here. */
+static Status import(Graph *g, Node *n, int opset)
+{
+    (void)opset;
+    node_remove_attr(n, "saturate");
+    node_remove_attr(n, "round_mode");
+    return g->status;
+}
+
 static Status infer(Graph *g, Node *n)
 {
     DType to = (DType)node_int(n, "to");
@@ -23,5 +32,5 @@ static Status grad(Grad *gr)
 }
 
 DEFINE_OP(Cast, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
-    .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { "saturate", A_INT, 1, 0, false, NULL }, { 0 } },
-    .doc = "y = (to) x", .infer = infer, .grad = grad, .place = place_elementwise);
+    .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { 0 } },
+    .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place_elementwise);

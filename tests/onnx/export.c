@@ -1,0 +1,270 @@
+/* What is written, read back as a message and as a graph. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graph/print.h"
+#include "tests/onnx/build.h"
+
+static const char *out_path(void)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s/out.onnx", test_folder("export"));
+    return path;
+}
+
+/* The file as a message, in `a`; NULL when it cannot be read. */
+static const Onnx__ModelProto *read_back(Arena *a, const char *path)
+{
+    ProtobufCMessage *m = NULL;
+    Mapped map;
+
+    if (!CHECK_OK(mapped_open(&map, path)))
+        return NULL;
+    CHECK_OK(onnx_unpack(&m, a, &onnx__model_proto__descriptor, map.data, map.size));
+    mapped_close(&map);
+    return (const Onnx__ModelProto *)m;
+}
+
+static void check_same_text(const Graph *g, const char *path)
+{
+    char *before = NULL, *after = NULL;
+    Graph *copy = NULL;
+
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path)) && CHECK_OK(graph_text(&before, g, NULL)) &&
+        CHECK_OK(graph_text(&after, copy, NULL)))
+        CHECK_STR(before, after);
+    free(before);
+    free(after);
+    graph_free(copy);
+}
+
+/* relu(x) on device 1 as replica 3; w := w + relu(x). */
+static Graph *training_graph(void)
+{
+    Graph *g = graph_create("step");
+    Shape s = SHAPE(2);
+    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s), w;
+    Tensor init = { DT_FLOAT32, s, (float[]){ 1, 2 } };
+    Node *relu = graph_add_node(g, &op_Relu, "relu", NULL, 1, &x, 1, (const char *[]){ "y" }), *add;
+
+    w = graph_add_state(g, "w", &init, true);
+    value(g, w)->device = 1;
+    relu->device = 1;
+    relu->replica = 3;
+    add = graph_add_node(g, &op_Add, "add", NULL, 2, (ValueId[]){ w, relu->out[0] }, 1, (const char *[]){ "next" });
+    graph_add_update(g, w, add->out[0]);
+    graph_add_output(g, "y", relu->out[0]);
+    CHECK_OK(node_normalise(g, relu));
+    CHECK_OK(node_normalise(g, add));
+    return g;
+}
+
+static void test_nothing_is_lost(void)
+{
+    Graph *g = training_graph(), *copy = NULL;
+    const char *path = out_path();
+
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    check_same_text(g, path);
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+        const Value *w = value(copy, graph_find(copy, "w"));
+
+        CU_ASSERT(w->kind == V_STATE && w->trainable && w->device == 1);
+        CU_ASSERT_EQUAL(copy->n_update, 1);
+        CU_ASSERT(copy->node[0]->device == 1 && copy->node[0]->replica == 3);
+        CU_ASSERT(copy->node[1]->device == -1 && copy->node[1]->replica == -1);
+    }
+    graph_free(copy);
+    graph_free(g);
+}
+
+static void test_plain(void)
+{
+    Graph *g = training_graph();
+    const char *path = out_path();
+    Arena *a = arena_create();
+    const Onnx__ModelProto *m;
+
+    CHECK_OK(onnx_export_file(g, &(ExportOptions){ .plain = true }, path));
+    if ((m = read_back(a, path))) {
+        CU_ASSERT_EQUAL(m->n_metadata_props, 0);
+        CU_ASSERT_EQUAL(m->n_opset_import, 1);
+        CU_ASSERT_EQUAL(m->graph->n_value_info, 0);
+        for (size_t i = 0; i < m->graph->n_node; i++)
+            CU_ASSERT_PTR_NULL(m->graph->node[i]->doc_string);
+    }
+    arena_free(a);
+    graph_free(g);
+}
+
+/* Softmax's `flatten` is ours: absent from ONNX's Softmax, and in our own domain where it matters. */
+static void test_our_attributes(void)
+{
+    Graph *g = graph_create("g");
+    Shape s = SHAPE(2, 3, 4);
+    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s);
+    Node *plain = graph_add_node(g, &op_Softmax, "a", ATTRS(INT("axis", 1)), 1, &x, 1, NULL);
+    Node *ours = graph_add_node(g, &op_Softmax, "b", ATTRS(INT("axis", 1), INT("flatten", 1)), 1, plain->out, 1, NULL);
+    const char *path = out_path();
+    Arena *a = arena_create();
+    const Onnx__ModelProto *m;
+
+    CHECK_OK(node_normalise(g, plain));
+    CHECK_OK(node_normalise(g, ours));
+    graph_add_output(g, "y", ours->out[0]);
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    if ((m = read_back(a, path))) {
+        CU_ASSERT_EQUAL(m->graph->node[0]->n_attribute, 1);
+        CU_ASSERT_PTR_NULL(m->graph->node[0]->domain);
+        CU_ASSERT_EQUAL(m->graph->node[1]->n_attribute, 2);
+        CHECK_STR("dpexec", m->graph->node[1]->domain);
+        CHECK_STR("y", m->graph->node[1]->output[0]);
+        CU_ASSERT_EQUAL(m->n_opset_import, 2);
+    }
+    unlink(path);
+    CHECK_FAILS(E_UNSUPPORTED, "Softmax b", onnx_export_file(g, &(ExportOptions){ .plain = true }, path));
+    CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0);
+    arena_free(a);
+    graph_free(g);
+}
+
+/* One value under two output names, an input and a constant as outputs, an output name that another value has. */
+static void test_output_names(void)
+{
+    Graph *g = graph_create("g"), *copy = NULL;
+    Shape s = SHAPE(2);
+    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s);
+    Tensor t = { DT_FLOAT32, s, (float[]){ 1, 2 } };
+    ValueId c = graph_add_const(g, "c", &t);
+    Node *first = graph_add_node(g, &op_Relu, "first", NULL, 1, &x, 1, (const char *[]){ "taken" });
+    Node *last = graph_add_node(g, &op_Abs, "last", NULL, 1, first->out, 1, (const char *[]){ "inner" });
+    const char *path = out_path();
+
+    graph_add_output(g, "taken", last->out[0]);
+    graph_add_output(g, "twice", last->out[0]);
+    graph_add_output(g, "given", x);
+    graph_add_output(g, "fixed", c);
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+        CU_ASSERT_EQUAL(copy->n_output, 4);
+        CHECK_STR("taken", copy->output[0].name);
+        CHECK_STR("last", value(copy, copy->output[0].value)->producer->name);
+        CHECK_STR("first", value(copy, value(copy, copy->output[0].value)->producer->in[0])->producer->name);
+        CU_ASSERT(value_eq(value(copy, copy->output[1].value)->producer->in[0], copy->output[0].value));
+        CU_ASSERT(value_eq(value(copy, copy->output[2].value)->producer->in[0], copy->input[0]));
+        CU_ASSERT_PTR_NOT_NULL(value_const(copy, copy->output[3].value));
+        graph_free(copy);
+    }
+    graph_free(g);
+}
+
+/* What the model said and the graph does not hold: metadata, documentation, symbolic dimensions, types of outputs. */
+static void test_model_is_given_back(void)
+{
+    Built b = built_create(17);
+    Arena *a = arena_create();
+    Onnx__StringStringEntryProto prop = ONNX__STRING_STRING_ENTRY_PROTO__INIT, *props[] = { &prop };
+    const char *folder = test_folder("model"), *out;
+    const Onnx__ModelProto *m;
+    OnnxModel *model = NULL;
+    Graph *g = NULL;
+    char path[512];
+
+    prop.key = "author";
+    prop.value = "somebody";
+    b.model->metadata_props = props;
+    b.model->n_metadata_props = 1;
+    b.model->doc_string = "what it is";
+    built_input(&b, "y", DT_FLOAT32, "N,3");
+    b.graph->output = b.graph->input;
+    b.graph->n_output = 1;
+    b.graph->input = NULL;
+    b.graph->n_input = 0;
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    built_node(&b, "Relu", "x", "y");
+    built_write(&b, folder);
+    built_free(&b);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    out = out_path();
+    if (CHECK_OK(onnx_import_file(&g, &model, path))) {
+        value(g, g->input[0])->shape.dim[0] = 8;        /* bound, as infer_shapes does */
+        CHECK_OK(onnx_export_file(g, &(ExportOptions){ .model = model, .plain = true }, out));
+        if ((m = read_back(a, out))) {
+            const Onnx__TensorShapeProto *x = m->graph->input[0]->type->tensor_type->shape;
+            const Onnx__TensorShapeProto *y = m->graph->output[0]->type->tensor_type->shape;
+
+            CHECK_STR("author", m->metadata_props[0]->key);
+            CHECK_STR("somebody", m->metadata_props[0]->value);
+            CHECK_STR("what it is", m->doc_string);
+            CU_ASSERT_EQUAL(m->opset_import[0]->version, 17);
+            CHECK_STR("N", x->dim[0]->dim_param);
+            CU_ASSERT_EQUAL(x->dim[1]->dim_value, 3);
+            CHECK_STR("N", y->dim[0]->dim_param);
+            CU_ASSERT_EQUAL(m->graph->output[0]->type->tensor_type->elem_type, DT_FLOAT32);
+        }
+    }
+    onnx_model_free(model);
+    graph_free(g);
+    arena_free(a);
+}
+
+static int count_files(const char *folder)
+{
+    struct dirent *e;
+    DIR *d = opendir(folder);
+    int n = 0;
+
+    while (d && (e = readdir(d)))
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void test_failure_leaves_nothing(void)
+{
+    Graph *g = training_graph();
+    const char *folder = test_folder("failure");
+    char path[512];
+
+    CHECK_FAILS(E_IO, "/dev/null/m.onnx", onnx_export_file(g, NULL, "/dev/null/m.onnx"));
+    snprintf(path, sizeof path, "%s/none/m.onnx", folder);
+    CHECK_FAILS(E_IO, "No such file", onnx_export_file(g, NULL, path));
+    CHECK_FAILS(E_IO, folder, onnx_export_file(g, NULL, folder));       /* the name is a folder's: rename fails */
+    CU_ASSERT_EQUAL(count_files(folder), 0);
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    CU_ASSERT_EQUAL(count_files(folder), 1);
+    graph_free(g);
+}
+
+/* Our metadata in a foreign or damaged file. */
+static void test_wrong_metadata(void)
+{
+    static const struct { const char *key, *value, *text; } wrong[] = {
+        { "dpexec.state:nothing", "plain", "state 'nothing' is not an initializer" },
+        { "dpexec.state:x", "plain", "state 'x' is not an initializer" },
+        { "dpexec.update:y", "y", "'y' is updated but not a state" },
+    };
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Built b = built_relu();
+        Onnx__StringStringEntryProto prop = ONNX__STRING_STRING_ENTRY_PROTO__INIT, *props[] = { &prop };
+
+        prop.key = (char *)(uintptr_t)wrong[i].key;
+        prop.value = (char *)(uintptr_t)wrong[i].value;
+        b.model->metadata_props = props;
+        b.model->n_metadata_props = 1;
+        REFUSED(&b, E_MODEL, wrong[i].text);
+    }
+}
+
+DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "plain", test_plain },
+    { "our attributes", test_our_attributes }, { "names of outputs", test_output_names },
+    { "the model is given back", test_model_is_given_back }, { "failure leaves nothing", test_failure_leaves_nothing },
+    { "wrong metadata", test_wrong_metadata });
