@@ -60,7 +60,7 @@ static int open_by_parts(int folder, const char *location)
         }
         memcpy(part, location, len);
         part[len] = '\0';
-        next = openat(at, part, OPEN_FLAGS | (last ? 0 : O_DIRECTORY));
+        next = openat(at, part, OPEN_FLAGS);    /* a link gives ELOOP, what is no folder ENOTDIR in the next turn */
         close(at);
         if (last)
             return next;
