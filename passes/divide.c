@@ -1,8 +1,8 @@
 /* Which inputs carry the batch, and how many samples each replica gets.
  *
  * An input carries the batch along the axis the user named; when none was named, along the axis that has the same symbolic
- * dimension as axis 0 of the first input that has one there; when there is no symbolic dimension either, along axis 0 if
- * that has the batch size.  The target, which no exporter named, follows the last rule in every case.  Only such inputs
+ * dimension as axis 0 of the first input that has one there (else, as a dimension that is called a batch); when there is
+ * none such either, along axis 0 if that has the batch size.  The target, which no exporter named, follows the last rule in every case.  Only such inputs
  * are split: a table or a mask without a batch axis goes to every device in full. */
 #include <string.h>
 
@@ -24,6 +24,13 @@ static const char *batch_symbol(const Graph *g)
 
         if (v->shape.rank > 0 && v->dim_param && v->dim_param[0])
             return v->dim_param[0];
+    }
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+
+        for (int a = 1; v->dim_param && a < v->shape.rank; a++)
+            if (v->dim_param[a] && (strcasestr(v->dim_param[a], "batch") || !strcmp(v->dim_param[a], "N")))
+                return v->dim_param[a];
     }
     return NULL;
 }

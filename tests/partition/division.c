@@ -79,6 +79,11 @@ static const char unnamed[] = "graph \"g\" {\n"
                               "  input %z : float32[4]\n"
                               "}\n";
 
+static const char second[] = "graph \"g\" {\n"
+                             "  input %x : float32[4,\"batch_size\"=4]\n"
+                             "  input %y : float32[4,\"other\"=4]\n"
+                             "}\n";
+
 static void test_inputs(void)
 {
     static const BatchInput told[] = { { "y", 1 } };
@@ -89,6 +94,8 @@ static void test_inputs(void)
     CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "mask"), -1);
     CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "table"), -1);
     CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "target"), 0);
+    CU_ASSERT_EQUAL(axis_of(second, &by_symbol, "x"), 1);
+    CU_ASSERT_EQUAL(axis_of(second, &by_symbol, "y"), -1);
     CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "x"), 0);
     CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "y"), -1);
     CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "scalar"), -1);

@@ -130,6 +130,32 @@ static const char attention[] =
 
 static void test_attention(void) { train_check_all(attention); }
 
+/* The batch on axis 1, and a loss that the model computes itself as a mean over all of it. */
+static const char second_axis[] =
+    "graph \"second\" {\n"
+    "  input %x : float64[3,\"N\"=%B,4]\n"
+    "  input %mask : float64[\"N\"=%B,3]\n"
+    "  input %h : float64[\"N\"=%B,5]\n"
+    "  state %w trainable : float64[4,5] = all 0\n"
+    "  state %u trainable : float64[3,1,5] = all 0\n"
+    "  const %rows : int64[2] = {-1,15}\n"
+    "  const %ones : int64[1] = {1}\n"
+    "  const %two : int64[1] = {2}\n"
+    "  %y = MatMul(%x, %w)\n"
+    "  %yu = Add(%y, %u)\n"
+    "  %yh = Mul(%yu, %h)\n"
+    "  %first = Transpose(%yh) {perm=[1,0,2]}\n"
+    "  %m3 = Unsqueeze(%mask, %two)\n"
+    "  %masked = Mul(%first, %m3)\n"
+    "  %flat = Reshape(%masked, %rows)\n"
+    "  %sq = Mul(%flat, %flat)\n"
+    "  %each = ReduceMean(%sq, %ones) {keepdims=0}\n"
+    "  %loss = ReduceMean(%each) {keepdims=0}\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+static void test_second_axis(void) { train_check_all(second_axis); }
+
 /* Operators that mix the samples: a softmax over the batch, and every sample compared with every other. */
 static const char mixing[] =
     "graph \"mixing\" {\n"
@@ -167,6 +193,35 @@ static int count_ops(const Graph *g, const char *name)
     FOR_NODES(g, n)
         count += !strcmp(n->op->name, name);
     return count;
+}
+
+static const char own_mean[] =
+    "graph \"mean\" {\n"
+    "  input %x : float64[%B,4]\n"
+    "  state %w trainable : float64[4,5] = all 0\n"
+    "  const %ones : int64[1] = {1}\n"
+    "  %y = MatMul(%x, %w)\n"
+    "  %sq = Mul(%y, %y)\n"
+    "  %each = ReduceMean(%sq, %ones) {keepdims=0}\n"
+    "  %loss = ReduceMean(%each) {keepdims=0}\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+/* A model's own mean over the batch is a partial sum, not a reason to gather. */
+static void test_own_loss_is_not_gathered(void)
+{
+    Graph *one = train_graph(own_mean, 8), *many = NULL;
+    Report *r = report_create();
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 4, .devices = 2 }, r))) {
+        CU_ASSERT_EQUAL(count_notes(r, NOTE_MIXES), 0);
+        CU_ASSERT_EQUAL(count_ops(many, "AllGather"), 0);
+        CU_ASSERT_EQUAL(count_ops(many, "AllReduce"), 2);       /* the gradient, the loss; none for the denominator */
+    }
+    train_check_all(own_mean);
+    graph_free(one);
+    graph_free(many);
+    report_free(r);
 }
 
 static void test_mixing_is_reported(void)
@@ -269,5 +324,6 @@ static void test_bits(void)
 
 DEFINE_SUITE(exact, { "mlp", test_mlp }, { "convolution", test_conv }, { "synchronised batch-norm", test_batch_norm },
     { "attention with tied weights", test_attention },
+    { "batch on the second axis", test_second_axis }, { "a mean over the batch", test_own_loss_is_not_gathered },
     { "operators that mix samples", test_mixing }, { "mixing is reported", test_mixing_is_reported },
     { "collectives", test_collectives }, { "the same bits on every mapping", test_bits });
