@@ -184,11 +184,9 @@ static Status padded_dim(const Graph *g, const Node *n, PadMode mode, int axis, 
 {
     int64_t d = in_value(g, n, 0)->shape.dim[axis], y;
 
-    if (__builtin_add_overflow(r->before[axis], r->after[axis], &y) || __builtin_add_overflow(y, d, &y) || y < 0)
+    if (__builtin_add_overflow(r->before[axis] + r->after[axis], d, &y) || !pad_fits(mode, r, axis, d, y))
         return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n), (long long)r->before[axis],
                     (long long)r->after[axis], axis, (long long)d);
-    if (mode != PAD_CONSTANT && d == 0 && y > 0)
-        return FAIL(E_SHAPE, "%s: nothing to repeat along the empty axis %d", node_text(g, n), axis);
     *out = y;
     return ST_OK;
 }
@@ -278,11 +276,14 @@ static Status infer_pad_grad(Graph *g, Node *n)
     const Value *dy = in_value(g, n, 0);
     Shape dx = dy->shape;
     PadRange r;
+    PadMode mode;
 
+    TRY(pad_mode(&mode, g, n));
     TRY(node_pads(&r, g, n));
     for (int i = 0; i < dx.rank; i++)
-        if (__builtin_sub_overflow(dx.dim[i], r.before[i] + r.after[i], &dx.dim[i]) || dx.dim[i] < 0)
-            return FAIL(E_SHAPE, "%s: the pads do not fit", node_text(g, n));
+        if (__builtin_sub_overflow(dx.dim[i], r.before[i] + r.after[i], &dx.dim[i]) || dx.dim[i] < 0 ||
+            !pad_fits(mode, &r, i, dx.dim[i], dy->shape.dim[i]))
+            return FAIL(E_SHAPE, "%s: the pads of axis %d do not fit", node_text(g, n), i);
     set_out(g, n, 0, dy->dtype, &dx);
     return ST_OK;
 }

@@ -1,3 +1,4 @@
+/* Checked once, here: what these return can be used without overflow. */
 #include "graph/ops/ranges.h"
 
 #include <string.h>
@@ -59,6 +60,12 @@ Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const 
     return ST_OK;
 }
 
+/* Sums of a dimension and two pads cannot overflow. */
+static bool too_far(int64_t pad)
+{
+    return pad < -(INT64_C(1) << 60) || pad > INT64_C(1) << 60;
+}
+
 Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes, const char *what)
 {
     int64_t n = rank;
@@ -79,8 +86,17 @@ Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes
         seen |= 1u << axis;
         out->before[axis] = tensor_int(pads, i);
         out->after[axis] = tensor_int(pads, n + i);
+        if (too_far(out->before[axis]) || too_far(out->after[axis]))
+            return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d", what, (long long)out->before[axis], (long long)out->after[axis], axis);
     }
     return ST_OK;
+}
+
+bool pad_fits(PadMode mode, const PadRange *r, int axis, int64_t d, int64_t y)
+{
+    int64_t cut = (r->before[axis] < 0 ? -r->before[axis] : 0) + (r->after[axis] < 0 ? -r->after[axis] : 0);
+
+    return y >= 0 && (mode == PAD_CONSTANT || y == 0 || d - cut >= 1);
 }
 
 Status pad_mode(PadMode *out, const Graph *g, const Node *n)

@@ -24,6 +24,8 @@ typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
 /* Pad's inputs; `axes` may be NULL. */
 Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes, const char *what) CHECKED;
 Status pad_mode(PadMode *out, const Graph *g, const Node *n) CHECKED;
+/* Can an axis of d elements become y?  What repeats elements needs one that is not cut off. */
+bool pad_fits(PadMode mode, const PadRange *r, int axis, int64_t d, int64_t y);
 /* The element of an axis of size d that stands at position i (< 0 or >= d beyond its ends); -1: the constant. */
 int64_t pad_source(PadMode mode, int64_t i, int64_t d);
 

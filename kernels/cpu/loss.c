@@ -98,6 +98,8 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
 
     TRY(check_labels(p, &in[1], e.C));
+    if (!tensor_numel(&out[0]))
+        return ST_OK;
 #pragma omp parallel for num_threads(team) schedule(static)
     for (int64_t o = 0; o < outer; o++)
         if (in[0].dtype == DT_FLOAT32)

@@ -1,0 +1,52 @@
+/* Operators refuse impossible shapes, axes and numbers by name, without computing with them. */
+#include <string.h>
+
+#include "graph/parse.h"
+#include "tests/harness/test.h"
+
+static const struct { const char *node, *text; } bad[] = {
+    { "Pad(%x, %p) {mode=\"wrap\"}", "pads" },
+    { "Pad(%x, %p) {mode=\"reflect\"}", "pads" },
+    { "Pad(%x, %far)", "pads" },
+    { "Pad(%x, %p) {mode=\"odd\"}", "mode 'odd'" },
+    { "Reshape(%x, %two)", "cannot become" },
+    { "Reshape(%x, %minus)", "-1" },
+    { "Reshape(%x, %far)", "" },
+    { "Expand(%x, %far)", "" },
+    { "Tile(%x, %far)", "repeats" },
+    { "Transpose(%x) {perm=[0,0]}", "permutation" },
+    { "Concat(%x, %p) {axis=0}", "" },
+    { "Concat(%x) {axis=2}", "axis 2" },
+    { "Split(%x, %two) {axis=1}", "at most 1" },
+    { "Slice(%x, %two, %two, %two)", "axis" },
+    { "Squeeze(%x, %zero)", "is not 1" },
+    { "Unsqueeze(%x, %minus)", "twice" },
+    { "Gather(%x, %x)", "indices" },
+    { "Gather(%x, %two) {axis=-3}", "axis -3" },
+    { "DepthToSpace(%x) {blocksize=2}", "rank 2" },
+    { "TopK(%x, %zero) {axis=5}", "axis 5" },
+    { "ConstantOfShape(%far)", "" },
+    { "dpexec.NllSum(%x, %two)", "target" },
+    { "dpexec.SgdUpdate(%x, %x, %x)", "input 2" },
+};
+
+static void test_refused(void)
+{
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        bool two = strstr(bad[i].node, "TopK") || strstr(bad[i].node, "NllSum");
+        char text[1024];
+        Graph *g = NULL;
+        Status st;
+
+        snprintf(text, sizeof text,
+                 "graph \"g\" {\n  input %%x : float32[3,2]\n  const %%p : int64[4] = {-3,0,4,0}\n  const %%zero : int64[1] = {0}\n"
+                 "  const %%far : int64[2] = {-9223372036854775807,9223372036854775807}\n  const %%two : int64[2] = {3,3}\n"
+                 "  const %%minus : int64[2] = {-1,-1}\n  %%y%s = %s\n  output \"y\" = %%y\n}\n", two ? ", %z" : "", bad[i].node);
+        st = graph_parse(&g, text, strlen(text));
+        if (!st || st == E_INTERNAL || !strstr(status_message(), bad[i].text))
+            TEST_FAIL("%s: %s", bad[i].node, st ? status_message() : "accepted");
+        graph_free(g);
+    }
+}
+
+DEFINE_SUITE(bad_shapes, { "impossible shapes are refused", test_refused });
