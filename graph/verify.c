@@ -46,8 +46,8 @@ static Status check_value(Check *c, uint32_t i)
         TRY(status_prefix(shape_check(&v->shape, dtype_size(v->dtype)), "'%s'", v->name));
     if (v->kind != V_TEMP && v->producer)
         return BROKEN("'%s' is no temporary, but has a producer", v->name);
-    if (v->kind != V_STATE && (v->trainable || v->transient))
-        return BROKEN("'%s' is no state, but marked trainable or transient", v->name);
+    if (v->kind != V_STATE && (v->trainable || v->transient || v->partial))
+        return BROKEN("'%s' is no state, but marked trainable, transient or partial", v->name);
     if (v->kind == V_CONST || v->kind == V_STATE)
         TRY(check_init(v));
     c->defined[i] = v->kind == V_CONST || v->kind == V_STATE;
