@@ -7,6 +7,7 @@
 
 #include "exec/interp.h"
 #include "graph/op.h"
+#include "passes/report.h"
 
 /* A compiled step: a program, or a graph for the interpreter. */
 typedef struct Compiled {
@@ -29,18 +30,21 @@ struct Session {
     Compiled *compiled;         /* the latest first */
     InputShape *shape;          /* [model->n_input] given most recently; rank -1: never */
     Trace *trace;
+    SessionLog *log;            /* may be NULL */
+    void *log_user;
+    bool told;                  /* what the passes found, once */
 };
 
 /* ---- creation ---- */
 
-static void warn(const DeviceList *list, SessionLog *log, void *user)
+static void warn(const Session *s, const DeviceList *list)
 {
     char text[DEVICE_TEXT], line[DEVICE_TEXT + 64];
 
-    if (!log || !device_list_unequal(list, text))
+    if (!s->log || !device_list_unequal(list, text))
         return;
     snprintf(line, sizeof line, "the slowest device sets the pace: %s", text);
-    log(user, true, line);
+    s->log(s->log_user, true, line);
 }
 
 static Status open_devices(Session *s, const DeviceList *list)
@@ -66,13 +70,15 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
     if (!s)
         return FAIL_NOMEM();
     s->base = *base;
+    s->log = log;
+    s->log_user = user;
     TRY_TO(fail, st, graph_clone(&s->model, model));
     if (!(s->shape = calloc((size_t)model->n_input + 1, sizeof *s->shape)))
         TRY_TO(fail, st, FAIL_NOMEM());
     for (int i = 0; i < model->n_input; i++)
         s->shape[i] = (InputShape){ value(s->model, s->model->input[i])->name, shape_unknown() };
     TRY_TO(fail, st, open_devices(s, devices));
-    warn(devices, log, user);
+    warn(s, devices);
     *out = s;
     return ST_OK;
 fail:
@@ -154,6 +160,30 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
     return bound;
 }
 
+/* What the passes found when they first built a step; later ones find the same. */
+static void tell(Session *s, const Report *r)
+{
+    for (int i = 0; i < r->n_note; i++) {
+        bool warning = r->note[i].kind == NOTE_NO_GRADIENT || r->note[i].kind == NOTE_MIXES;
+        char line[512];
+
+        snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
+        s->log(s->log_user, warning, line);
+    }
+    s->told = true;
+}
+
+static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
+{
+    Report *r = s->log && !s->told ? report_create() : NULL;
+    Status st = pipeline_run(g, opt, interp_node, r, NULL);
+
+    if (!st && r && !(st = report_graph(r, g)))
+        tell(s, r);
+    report_free(r);
+    return st;
+}
+
 /* The graph after all passes.  With `whole` on one device as one replica. */
 static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool whole)
 {
@@ -172,7 +202,7 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
     opt.replicas = whole ? 1 : s->base.replicas ? s->base.replicas : s->n_device;
     opt.device_of_replica = whole ? NULL : s->base.device_of_replica;
     TRY_TO(done, st, graph_clone(&g, s->model));
-    if ((st = pipeline_run(g, &opt, interp_node, NULL, NULL)))
+    if ((st = run_passes(s, g, &opt)))
         graph_free(g);
     else
         *out = g;

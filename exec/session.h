@@ -10,7 +10,8 @@ typedef struct Session Session;
 typedef void SessionLog(void *user, bool warning, const char *line);
 
 /* `model` is the logical graph as imported, copied.  What `base` points to is lent for the life of the session; its mode,
- * devices and input shapes are set for each program.  `log` receives warnings about the devices; may be NULL. */
+ * devices and input shapes are set for each program.  `log` receives what the passes found, and warnings
+ * about the devices; may be NULL. */
 Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices, SessionLog *log,
                       void *user) CHECKED;
 void session_free(Session *s);          /* NULL is legal */

@@ -16,8 +16,7 @@
 #include <string.h>
 
 #include "graph/op.h"
-
-enum { NO_GROUP = -1 };
+#include "passes/schedule_groups.h"
 
 typedef struct { uint64_t *key; uint32_t n; } Heap;
 
@@ -80,10 +79,7 @@ static int key_turn(uint64_t key) { return (int)(key >> TURN_SHIFT); }        /*
 
 /* ---- what is known before the walk ---- */
 
-/* In a graph of one replica there are no turns to take. */
-static bool belongs_to_replica(const Schedule *s, const Node *n) { return s->n_replica > 1 && n->replica >= 0; }
-
-static const Node *producer(const Graph *g, ValueId v) { return has_value(v) ? value(g, v)->producer : NULL; }
+static bool belongs_to_replica(const Schedule *s, const Node *n) { return schedule_in_replica(s->n_replica, n); }
 
 static Status link_consumers(Schedule *s, Arena *a)
 {
@@ -98,117 +94,32 @@ static Status link_consumers(Schedule *s, Arena *a)
         return FAIL_NOMEM();
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
-            if (producer(g, n->in[i]))
-                s->first[producer(g, n->in[i])->index + 2]++;
+            if (schedule_producer(g, n->in[i]))
+                s->first[schedule_producer(g, n->in[i])->index + 2]++;
     for (uint32_t i = 2; i < s->n + 2; i++)
         s->first[i] += s->first[i - 1];
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
-            if (producer(g, n->in[i]))
-                s->edge[s->first[producer(g, n->in[i])->index + 1]++] = n->index;
+            if (schedule_producer(g, n->in[i]))
+                s->edge[s->first[schedule_producer(g, n->in[i])->index + 1]++] = n->index;
     return ST_OK;
 }
 
-/* The group that node n may be in, given those of its consumers: theirs if they agree.  A use by an update alone counts only where no
- * node uses the output; several such updates (an optimizer step in one node) go by the first. */
-static int common_owner(const Schedule *s, const Node *n, const int *update_of)
+/* Lists the nodes of each group. */
+static Status create_groups(Schedule *s, Arena *a)
 {
-    int strong = NO_GROUP, weak = NO_GROUP;
-
-    if (belongs_to_replica(s, n) || n->op->flags & OPF_COLLECTIVE)
-        return NO_GROUP;
-    for (uint32_t e = s->first[n->index]; e < s->first[n->index + 1]; e++) {
-        int owner = s->owner[s->edge[e]];
-
-        if (owner == NO_GROUP || (strong != NO_GROUP && owner != strong))
-            return NO_GROUP;
-        strong = owner;
-    }
-    for (int i = 0; i < n->n_out; i++) {
-        int u = update_of[n->out[i].i];
-
-        if (u == -2)
-            return NO_GROUP;
-        if (u >= 0 && (weak == NO_GROUP || u < weak))
-            weak = u;
-    }
-    return strong != NO_GROUP ? strong : weak;
-}
-
-/* Does node n read a state that its group updates, or what its group computes? */
-static bool touches_state(const Schedule *s, const Node *n)
-{
-    int own = s->owner[n->index];
-
-    for (int i = 0; i < n->n_in; i++) {
-        const Node *p = producer(s->g, n->in[i]);
-
-        if (s->writer[n->in[i].i] == own || (p && s->owner[p->index] == own))
-            return true;
-    }
-    return false;
-}
-
-static bool used_outside(const Schedule *s, const Node *n)
-{
-    for (uint32_t e = s->first[n->index]; e < s->first[n->index + 1]; e++)
-        if (s->owner[s->edge[e]] != s->owner[n->index])
-            return true;
-    return false;
-}
-
-/* A gradient is computed for the update alone, yet belongs to the backward pass: of the nodes that only a group uses, those
- * stay in it that begin at its states. */
-static void trim_groups(Schedule *s)
-{
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->owner[i] != NO_GROUP && !touches_state(s, s->g->node[i]))
-            s->owner[i] = NO_GROUP;
-    for (uint32_t i = s->n; i-- > 0;)
-        if (s->owner[i] != NO_GROUP && used_outside(s, s->g->node[i]))
-            s->owner[i] = NO_GROUP;
-}
-
-/* Which group computes the next value of each state. */
-static void find_writers(Schedule *s)
-{
-    for (int u = 0; u < s->g->n_update; u++) {
-        const Node *p = producer(s->g, s->g->update[u].next);
-
-        s->writer[s->g->update[u].state.i] = p ? s->owner[p->index] : NO_GROUP;
-    }
-}
-
-static Status find_groups(Schedule *s, Arena *a)
-{
-    Graph *g = s->g;
-    int *update_of = ARENA_NEW(a, int, g->n_value);     /* -1: no update; -2: an output of the graph */
-
-    s->owner = ARENA_NEW(a, int, s->n);
-    s->writer = ARENA_NEW(a, int, g->n_value);
-    s->group = ARENA_NEW(a, Group, g->n_update);
-    if (!update_of || !s->owner || !s->writer || !s->group)
+    TRY(schedule_groups(&s->owner, &s->writer, s->g, s->first, s->edge, a));
+    if (!(s->group = ARENA_NEW(a, Group, s->g->n_update)))
         return FAIL_NOMEM();
-    for (uint32_t v = 0; v < g->n_value; v++)
-        update_of[v] = s->writer[v] = -1;
-    for (int u = g->n_update - 1; u >= 0; u--)
-        update_of[g->update[u].next.i] = u;
-    for (int i = 0; i < g->n_output; i++)
-        update_of[g->output[i].value.i] = -2;
-    for (uint32_t i = s->n; i-- > 0;)
-        s->owner[i] = common_owner(s, g->node[i], update_of);
-    find_writers(s);
-    trim_groups(s);
-    find_writers(s);
     for (uint32_t i = 0; i < s->n; i++)
         if (s->owner[i] != NO_GROUP)
             s->group[s->owner[i]].n_node++;
-    for (int u = 0; u < g->n_update; u++) {
+    for (int u = 0; u < s->g->n_update; u++) {
         if (!(s->group[u].node = ARENA_NEW(a, Node *, s->group[u].n_node)))
             return FAIL_NOMEM();
         s->group[u].n_node = 0;
     }
-    FOR_NODES(g, n)
+    FOR_NODES(s->g, n)
         if (s->owner[n->index] != NO_GROUP)
             s->group[s->owner[n->index]].node[s->group[s->owner[n->index]].n_node++] = n;
     return ST_OK;
@@ -240,7 +151,7 @@ static void count_missing(Schedule *s)
         int owner = s->owner[n->index];
 
         for (int i = 0; i < n->n_in; i++) {
-            const Node *p = producer(g, n->in[i]);
+            const Node *p = schedule_producer(g, n->in[i]);
             int writer = s->writer[n->in[i].i];
 
             if (p && !s->lazy[p->index] && (owner == NO_GROUP || s->owner[p->index] != owner))
@@ -349,7 +260,7 @@ static void run_node(Schedule *s, Node *n)
         const Node *need = NULL;
 
         for (int i = 0; i < top->n_in && !need; i++) {
-            const Node *p = producer(s->g, top->in[i]);
+            const Node *p = schedule_producer(s->g, top->in[i]);
 
             need = p && s->lazy[p->index] && !s->done[p->index] ? p : NULL;
         }
@@ -388,7 +299,7 @@ static void mark_urgent(Schedule *s)
 
         node_ready(s, i);
         for (int k = 0; k < s->g->node[i]->n_in; k++) {
-            const Node *p = producer(s->g, s->g->node[i]->in[k]);
+            const Node *p = schedule_producer(s->g, s->g->node[i]->in[k]);
 
             if (!p || s->done[p->index] || s->lazy[p->index] || s->urgent[p->index])
                 continue;
@@ -475,10 +386,9 @@ static Status prepare(Schedule *s, Arena *a)
     if (!s->lazy || !s->done || !s->urgent || !s->queued || !s->missing || !s->key || !s->order || !s->stack || !s->ready.key ||
         !s->hot.key || !s->groups.key)
         return FAIL_NOMEM();
-    FOR_NODES(s->g, n)
-        s->n_replica = n->replica >= s->n_replica ? n->replica + 1 : s->n_replica;
+    s->n_replica = schedule_replicas(s->g);
     TRY(link_consumers(s, a));
-    TRY(find_groups(s, a));
+    TRY(create_groups(s, a));
     count_missing(s);
     return find_turns(s, a);
 }

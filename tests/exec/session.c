@@ -282,7 +282,52 @@ static void test_missing_kernels_are_listed(void)
     graph_free(g);
 }
 
+/* ---- the log ---- */
+
+static void keep_line(void *user, bool warning, const char *line)
+{
+    char *text = user;
+
+    strcat(text, warning ? "! " : "- ");
+    strncat(text, line, 100);
+    strcat(text, "\n");
+}
+
+/* `w` is never read by the loss: that is said by name, and only once. */
+static void test_log(void)
+{
+    Graph *g = graph_create("g");
+    Shape s = SHAPE(6, 3);
+    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = 2 };
+    DeviceList list = { 2, { { 0, 4, 100 }, { 1, 1, 100 } } };
+    Tensor *t = tensor_create(g->arena, DT_FLOAT32, &s);
+    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s), w = graph_add_const(g, "w", t), v = graph_add_const(g, "v", t);
+    NamedTensor in = { "x", { DT_FLOAT32, s, NULL } };
+    char text[4096] = "", *first;
+    Session *session = NULL;
+    int64_t swap[] = { 1, 0 };
+    Shape scalar = shape_scalar();
+
+    v = EMIT(g, MatMul, NULL, x, emit_transpose(g, v, 2, swap));
+    v = EMIT(g, ReduceSum, NULL, EMIT(g, Mul, NULL, v, v));
+    graph_add_output(g, "loss", emit_reshape(g, v, &scalar));
+    graph_add_output(g, "other", EMIT(g, Mul, NULL, w, w));
+    CHECK_OK(g->status);
+    if (CHECK_OK(session_create(&session, g, &opt, &list, keep_line, text))) {
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "! the slowest device sets the pace: cpu:0 (4 threads"));
+        CHECK_OK(session_prepare(session, BUILD_TRAIN, &in, 1));
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "- x: split along axis 0"));
+        first = strstr(text, "! w: ");
+        CU_ASSERT_PTR_NOT_NULL(first);
+        CHECK_OK(session_prepare(session, BUILD_INFER, &in, 1));
+        CU_ASSERT(!first || !strstr(first + 1, "! w: "));
+    }
+    session_free(session);
+    graph_free(g);
+}
+
 DEFINE_SUITE(session, { "four replicas give the same bits on 1, 2 and 4 devices", test_same_bits },
     { "programs share state", test_programs_share_state }, { "state is set and read", test_state_is_set_and_read },
     { "the model with its present values", test_model_of_now }, { "wrong inputs", test_wrong_inputs },
-    { "shapes that depend on data", test_shapes_that_depend_on_data }, { "missing kernels are listed", test_missing_kernels_are_listed });
+    { "shapes that depend on data", test_shapes_that_depend_on_data }, { "missing kernels are listed", test_missing_kernels_are_listed },
+    { "what is found is told once", test_log });
