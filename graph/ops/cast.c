@@ -13,11 +13,13 @@ static Status import(Graph *g, Node *n, int opset)
 
 static Status infer(Graph *g, Node *n)
 {
-    DType to = (DType)node_int(n, "to");
+    int64_t to = node_int(n, "to");
+    bool known = to > DT_NONE && to < DT_COUNT;
 
-    if (!dtype_size(to))
-        return FAIL(E_UNSUPPORTED, "%s: conversion to type %d (%s) is not supported", node_text(g, n), (int)to, dtype_name(to));
-    set_out(g, n, 0, to, &in_value(g, n, 0)->shape);
+    if (!known || !dtype_size((DType)to))
+        return FAIL(E_UNSUPPORTED, "%s: conversion to type %lld (%s) is not supported", node_text(g, n), (long long)to,
+                    dtype_name(known ? (DType)to : DT_COUNT));
+    set_out(g, n, 0, (DType)to, &in_value(g, n, 0)->shape);
     return ST_OK;
 }
 

@@ -79,6 +79,15 @@ static ValueId optional(const Node *n, int i)
     return has_in(n, i) ? n->in[i] : NO_VALUE;
 }
 
+/* What is not known before the run is not lowered, and then refused by name. */
+static bool inputs_known(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_in(n, i) && !shape_known(&in_value(g, n, i)->shape))
+            return false;
+    return true;
+}
+
 static Status check_same_type(const Graph *g, const Node *n, int i, DType t)
 {
     if (has_in(n, i) && in_value(g, n, i)->dtype != t)
@@ -153,6 +162,8 @@ static Status lower_quantize(Graph *g, Node *n)
     ValueId scale, ratio;
     Along along;
 
+    if (!inputs_known(g, n))
+        return ST_OK;
     TRY(along_of(g, n, &along));
     scale = param(g, n->in[1], t, &x, along);
     ratio = EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), scale);
@@ -177,6 +188,8 @@ static Status lower_dequantize(Graph *g, Node *n)
     ValueId real, scale;
     Along along;
 
+    if (!inputs_known(g, n))
+        return ST_OK;
     TRY(along_of(g, n, &along));
     real = centred(g, n->in[0], optional(n, 2), t, along);
     scale = param(g, n->in[1], t, &x, along);
@@ -209,7 +222,7 @@ static Status infer_dynamic(Graph *g, Node *n)
 }
 
 /* The range is widened to contain 0 and divided into 255 steps. */
-static Status lower_dynamic(Graph *g, Node *n)
+static Status rewrite_dynamic(Graph *g, Node *n)
 {
     const Attr *all = ATTRS(INT("keepdims", 0));
     ValueId x = n->in[0], none = emit_scalar(g, DT_FLOAT32, 0), steps = emit_scalar(g, DT_FLOAT32, 255);
@@ -223,6 +236,11 @@ static Status lower_dynamic(Graph *g, Node *n)
     graph_replace(g, n->out[1], scale);
     graph_replace(g, n->out[2], zero);
     return g->status;
+}
+
+static Status lower_dynamic(Graph *g, Node *n)
+{
+    return inputs_known(g, n) ? rewrite_dynamic(g, n) : ST_OK;
 }
 
 DEFINE_OP(DynamicQuantizeLinear, .since = 11, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3, .dtypes = DTYPE_BIT(DT_FLOAT32),
@@ -281,7 +299,8 @@ static ValueId integer_product(Graph *g, const Node *n, int b, int zero_a, int z
 
 static Status lower_matmul_integer(Graph *g, Node *n)
 {
-    graph_replace(g, n->out[0], integer_product(g, n, 1, 2, 3));
+    if (inputs_known(g, n))
+        graph_replace(g, n->out[0], integer_product(g, n, 1, 2, 3));
     return g->status;
 }
 
@@ -304,7 +323,7 @@ static Status infer_qlinear_matmul(Graph *g, Node *n)
     return check_param(g, n, 7, &y, rows(g, n->out[0]));
 }
 
-static Status lower_qlinear_matmul(Graph *g, Node *n)
+static Status rewrite_qlinear_matmul(Graph *g, Node *n)
 {
     Shape y = value(g, n->out[0])->shape;
     Along row = rows(g, n->out[0]), column = columns(g, n->out[0]);
@@ -316,6 +335,11 @@ static Status lower_qlinear_matmul(Graph *g, Node *n)
     real = EMIT(g, Div, NULL, real, scale_y);
     graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, row));
     return g->status;
+}
+
+static Status lower_qlinear_matmul(Graph *g, Node *n)
+{
+    return inputs_known(g, n) ? rewrite_qlinear_matmul(g, n) : ST_OK;
 }
 
 DEFINE_OP(QLinearMatMul, .since = 21, .in_min = 8, .in_max = 8, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
@@ -372,7 +396,8 @@ static Status infer_conv_integer(Graph *g, Node *n)
 
 static Status lower_conv_integer(Graph *g, Node *n)
 {
-    graph_replace(g, n->out[0], emit_cast(g, integer_conv(g, n, 1, 2, 3, NO_VALUE), DT_INT32));
+    if (inputs_known(g, n))
+        graph_replace(g, n->out[0], emit_cast(g, integer_conv(g, n, 1, 2, 3, NO_VALUE), DT_INT32));
     return g->status;
 }
 
@@ -397,7 +422,7 @@ static Status infer_qlinear_conv(Graph *g, Node *n)
     return ST_OK;
 }
 
-static Status lower_qlinear_conv(Graph *g, Node *n)
+static Status rewrite_qlinear_conv(Graph *g, Node *n)
 {
     Shape y = value(g, n->out[0])->shape;
     Along channel = { 1, 0 };
@@ -410,6 +435,11 @@ static Status lower_qlinear_conv(Graph *g, Node *n)
     real = EMIT(g, Div, NULL, real, scale_y);
     graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, channel));
     return g->status;
+}
+
+static Status lower_qlinear_conv(Graph *g, Node *n)
+{
+    return inputs_known(g, n) ? rewrite_qlinear_conv(g, n) : ST_OK;
 }
 
 DEFINE_OP(QLinearConv, .since = 10, .in_min = 8, .in_max = 9, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT, .attrs = conv_attrs,

@@ -183,6 +183,8 @@ static Status lower_dropout(Graph *g, Node *n)
 
     if (has_in(n, 2) && (!mode || tensor_int(mode, 0)))
         return ST_OK;
+    if (has_out(n, 1) && !shape_known(&in_value(g, n, 0)->shape))
+        return ST_OK;
     if (has_out(n, 1))
         graph_replace(g, n->out[1], all_true(g, &in_value(g, n, 0)->shape));
     graph_replace(g, n->out[0], n->in[0]);
@@ -321,8 +323,11 @@ static ValueId emit_keyed(Graph *g, const Node *n, Keys k)
 /* Outside training: the numbers of step 0. */
 static Status lower_generator(Graph *g, Node *n)
 {
-    Keys k = keys_of(n, emit_scalar(g, DT_INT64, 0), 0, n->index);
+    Keys k;
 
+    if (n->n_in && !shape_known(&in_value(g, n, 0)->shape))
+        return ST_OK;
+    k = keys_of(n, emit_scalar(g, DT_INT64, 0), 0, n->index);
     graph_replace(g, n->out[0], emit_keyed(g, n, k));
     return g->status;
 }

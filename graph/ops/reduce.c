@@ -210,7 +210,7 @@ static Status lower_mean(Graph *g, Node *n)
     int64_t count;
     ValueId sum;
 
-    if (has_in(n, 1) && !value_const(g, n->in[1]))
+    if (!shape_known(&in_value(g, n, 0)->shape) || (has_in(n, 1) && !value_const(g, n->in[1])))
         return ST_OK;
     TRY(reduced_count(g, n, &count));
     sum = emit_like(g, n, &op_ReduceSum, n->in[0]);
