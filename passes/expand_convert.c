@@ -275,7 +275,8 @@ static ValueId repeated_part(Expander *x, ValueId v, int axis, int r)
         x->g->status = x->g->status ? x->g->status : FAIL_NOMEM();
         return NO_VALUE;
     }
-    memcpy(attrs, n->attr, (size_t)n->n_attr * sizeof *attrs);
+    if (n->n_attr)
+        memcpy(attrs, n->attr, (size_t)n->n_attr * sizeof *attrs);
     if (data)
         in[0] = data[d];
     in[at] = emit_shape_const(x->g, &s);

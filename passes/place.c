@@ -5,7 +5,8 @@
  * them so), running the operator on every replica gives outputs of the placement it states.  The rest is induction.
  *
  * A partial sum is reduced where it is made, unless that would be too early: it stays partial on a way that leads to an
- * addition of two partial sums (a weight used twice is reduced once) or to a state that is one.  Otherwise the scaling,
+ * addition of two partial sums (a weight used twice is reduced once), to a state that is one, or to a reader that needs
+ * only parts of it (then a ReduceScatter does).  Otherwise the scaling,
  * clipping and the update that follow would run once per replica, and a gradient that is read in two ways would be reduced
  * twice. */
 #include "passes/place.h"
@@ -100,10 +101,10 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
         for (int o = 0; n->op && o < n->n_out; o++)
             on_way |= leads[n->out[o].i];
         for (int i = 0; n->op && i < n->n_in; i++) {
-            bool partial = t->want[n->index][i].kind == PL_P;
+            PlaceKind want = t->want[n->index][i].kind;
 
-            leads[n->in[i].i] |= partial && on_way;
-            read_whole[n->in[i].i] |= !partial;
+            leads[n->in[i].i] |= want == PL_S || (want == PL_P && on_way);
+            read_whole[n->in[i].i] |= want == PL_B || want == PL_L;
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++)

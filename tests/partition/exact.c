@@ -232,6 +232,7 @@ static void test_mixing_is_reported(void)
     if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 2, .devices = 2 }, r))) {
         CU_ASSERT(count_notes(r, NOTE_MIXES) > 0);
         CU_ASSERT(count_ops(many, "AllGather") > 0);
+        CU_ASSERT(count_ops(many, "ReduceScatter") > 0);        /* gradients of what was gathered go back to their replicas */
     }
     graph_free(one);
     graph_free(many);
