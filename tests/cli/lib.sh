@@ -1,0 +1,69 @@
+# Shared by the tests of the command line.  A test sources it, says `check NAME COMMAND...` or the helpers below, and ends with
+# `finish`, which prints "N passed, N failed".  Usage of each test: tests/cli/NAME.sh [BUILD_DIR]
+#
+# DIR is an empty folder for the test's files, removed at the end; $dpexec and $graph_transform are the programs under test.
+set -u
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$(cd "${1:-$root/build}" && pwd)
+cd "$root" || exit 1
+dpexec=$build/dpexec
+graph_transform=$build/graph-transform
+export OMP_NUM_THREADS=1 ASAN_OPTIONS=${ASAN_OPTIONS:-exitcode=99} UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:exitcode=99}
+DIR=$(mktemp -d)
+trap 'rm -rf "$DIR"' EXIT
+n_passed=0
+n_failed=0
+
+pass() { n_passed=$((n_passed + 1)); }
+fail() { n_failed=$((n_failed + 1)); echo "FAILED: $*"; }
+
+# check NAME COMMAND...: passes when the command succeeds.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$DIR/check.log" 2>&1; then pass; else fail "$name: $*"; tail -5 "$DIR/check.log"; fi
+}
+
+# refused STATUS TEXT COMMAND...: the command must exit with STATUS and say TEXT in at most a few short lines, none from a
+# sanitizer.
+refused() {
+    local status=$1 text=$2 found
+    shift 2
+    timeout 60 "$@" >"$DIR/refused.out" 2>"$DIR/refused.err"
+    found=$?
+    if [ "$found" != "$status" ]; then
+        fail "exit $found, expected $status: $*"
+        head -3 "$DIR/refused.err"
+    elif ! grep -qF -- "$text" "$DIR/refused.err"; then
+        fail "expected '$text': $*"
+        head -3 "$DIR/refused.err"
+    elif [ "$(grep -c '' "$DIR/refused.err")" -gt 12 ]; then
+        fail "$(grep -c '' "$DIR/refused.err") lines of error: $*"
+    else
+        pass
+    fi
+}
+
+# says TEXT COMMAND...: succeeds and prints TEXT.
+says() {
+    local text=$1
+    shift
+    if "$@" >"$DIR/says.log" 2>&1 && grep -qF -- "$text" "$DIR/says.log"; then
+        pass
+    else
+        fail "expected '$text': $*"
+        head -5 "$DIR/says.log"
+    fi
+}
+
+# metrics.jsonl without the times, which differ between runs.
+untimed() { sed -E 's/,"ms":[0-9.]+//' "$1/metrics.jsonl"; }
+
+# same_run A B: the models are the same bytes and the metrics the same but for the times.
+same_run() { cmp "$1/model.onnx" "$2/model.onnx" && diff <(untimed "$1") <(untimed "$2"); }
+
+finish() {
+    echo "$n_passed passed, $n_failed failed"
+    [ "$n_failed" = 0 ] && [ "$n_passed" -gt 0 ]
+    exit
+}
