@@ -4,27 +4,27 @@
 #   tests/cli/oracle.sh [BUILD_DIR [CASE...]]     DTYPE=float64 for the other precision
 . "$(dirname "$0")/lib.sh"
 shift
-compare=tests/oracle/compare.py
+compare="${PYTHON:-/usr/bin/python3} tests/oracle/compare.py"     # the python that Debian's packages are for
 heavy='resnet20|transformer|unet|exported_'     # in float64 they run on the reference kernels
 
 run_case() {
     local name=$1 dtype=$2 out=$DIR/$1-$2
     local -a args
-    mapfile -t args < <("$compare" --args "$name")
+    mapfile -t args < <($compare --args "$name")
     if ! "$dpexec" "${args[@]}" --dtype "$dtype" --threads 1 --quiet --out "$out" >"$DIR/log" 2>&1; then
         fail "$name $dtype: dpexec: $(tail -1 "$DIR/log")"
         return
     fi
-    mapfile -t args < <("$compare" --eval-args "$name")
+    mapfile -t args < <($compare --eval-args "$name")
     [ ${#args[@]} = 0 ] ||
         "$dpexec" eval "$out/model.onnx" "${args[@]}" --threads 1 --quiet >"$out/eval.json" 2>"$DIR/log" ||
         fail "$name $dtype: dpexec eval: $(tail -1 "$DIR/log")"
-    if "$compare" "$name" "$out" "$dtype" >"$DIR/log" 2>&1; then pass; else fail "$name $dtype"; cat "$DIR/log"; fi
+    if $compare "$name" "$out" "$dtype" >"$DIR/log" 2>&1; then pass; else fail "$name $dtype"; cat "$DIR/log"; fi
     rm -rf "$out"
 }
 
 if [ $# = 0 ]; then
-    mapfile -t cases < <("$compare" --list)
+    mapfile -t cases < <($compare --list)
 else
     cases=("$@")
 fi
