@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHOLE = 4096    # see README.md: larger tensors may be stored as every sample-th element
 TRAINING_ONLY = ["--optimizer", "--lr", "--lr-schedule", "--momentum", "--weight-decay", "--beta1", "--beta2", "--eps", "--steps",
-                 "--warmup-steps", "--accumulate", "--clip-norm", "--label-smoothing", "--nesterov", "--no-shuffle"]
+                 "--warmup-steps", "--accumulate", "--clip-norm", "--nesterov", "--no-shuffle"]
 FLAGS = ["--nesterov", "--no-shuffle"]
 
 

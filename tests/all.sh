@@ -1,0 +1,8 @@
+#!/bin/bash
+# From a bare Debian machine, as root: installs the packages, builds, and runs all tests.
+set -eu
+cd "$(dirname "$0")/.."
+tools/install_packages.sh build test
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
+cmake --build build
+tests/run.sh build

@@ -1,0 +1,143 @@
+#!/bin/bash
+# Damaged and unfitting data: each is one clear message, exit 1 or 2, and no run.
+. "$(dirname "$0")/lib.sh"
+digits=tests/oracle/data/digits.npz
+
+# bad TEXT SRC [FLAG...]: training on SRC fails, saying TEXT.
+bad() {
+    local text=$1 src=$2 status
+    shift 2
+    timeout 60 "$dpexec" models/mlp.onnx --data "$src" --loss cross-entropy --batch-size 10 --steps 2 --threads 1 --out "$DIR/out" "$@" \
+        >"$DIR/bad.out" 2>"$DIR/bad.err"
+    status=$?
+    if [ $status != 1 ] && [ $status != 2 ]; then
+        fail "exit $status, expected 1 or 2: $src"
+        head -3 "$DIR/bad.err"
+    elif ! grep -qF -- "$text" "$DIR/bad.err" || [ "$(grep -c '' "$DIR/bad.err")" -gt 6 ]; then
+        fail "expected '$text' in a line: $src"
+        head -3 "$DIR/bad.err"
+    elif [ -e "$DIR/out/model.onnx" ]; then
+        fail "a model was written: $src"
+    else
+        pass
+    fi
+    rm -rf "$DIR/out"
+}
+
+# npy FILE DTYPE SHAPE BYTES_FILE: a .npy file with a header of version 1.
+npy() {
+    local header="{'descr': '$2', 'fortran_order': ${5:-False}, 'shape': $3, }" len
+    len=$(((${#header} + 1 + 10 + 63) / 64 * 64 - 10))
+    {
+        printf '\x93NUMPY\x01\x00'
+        printf "\\x$(printf %02x $((len % 256)))\\x$(printf %02x $((len / 256)))"
+        printf "%-$((len - 1))s\n" "$header"
+        cat "$4"
+    } >"$1"
+}
+
+# folder NAME: a folder with a good x.npy (4 samples) and target.npy.
+folder() {
+    mkdir -p "$DIR/$1"
+    head -c 1024 /dev/zero >"$DIR/x.raw"
+    printf '\x00\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0' >"$DIR/t.raw"
+    npy "$DIR/$1/x.npy" '<f4' '(4, 64)' "$DIR/x.raw"
+    npy "$DIR/$1/target.npy" '<i8' '(4,)' "$DIR/t.raw"
+}
+
+folder good
+check "a good folder" "$dpexec" models/mlp.onnx --data "$DIR/good" --loss cross-entropy --batch-size 3 --steps 2 --threads 1
+
+# .npz: cut at many places, bytes changed, not an archive.
+size=$(stat -c %s "$digits")
+for n in 0 1 10 100 1000 $((size / 2)) $((size - 100)) $((size - 1)); do
+    head -c "$n" "$digits" >"$DIR/cut.npz"
+    bad "cut.npz" "$DIR/cut.npz"
+done
+head -c 5000 /dev/urandom >"$DIR/random.npz"
+bad "random.npz" "$DIR/random.npz"
+cp "$digits" "$DIR/magic.npz"
+sed -i 's/\x93NUMPY/\x93NUMPX/g' "$DIR/magic.npz"
+bad "magic.npz" "$DIR/magic.npz"
+
+# .npy: magic, version, header, type, shape, size.
+damage() {      # damage NAME TEXT: what stdin makes of x.npy
+    folder "$1"
+    cat >"$DIR/$1/x.npy"
+    bad "$2" "$DIR/$1"
+}
+good=$DIR/good/x.npy
+: | damage empty x.npy
+head -c 5 "$good" | damage five x.npy
+head -c 60 "$good" | damage header x.npy
+head -c 1000 "$good" | damage short x.npy
+{ cat "$good"; echo more; } | damage long x.npy
+sed '1s/NUMPY/NUMPx/' "$good" | damage magic x.npy
+{ printf '\x93NUMPY\x09\x00'; tail -c +9 "$good"; } | damage version x.npy
+{ printf '\x93NUMPY\x01\x00\xff\xff'; tail -c +11 "$good"; } | damage header_size x.npy
+sed "s/'descr'/'dscrp'/" "$good" | damage descr x.npy
+sed "s/<f4/|O8/" "$good" | damage object x.npy
+sed "s/<f4/<c8/" "$good" | damage complex x.npy
+sed "s/(4, 64)/(4, -6)/" "$good" | damage negative x.npy
+sed "s/(4, 64)/(4, 65)/" "$good" | damage shape x.npy
+sed "s/(4, 64)/(99999999, 64)/; s/ \{6\}$//" "$good" | damage huge x.npy
+sed "s/(4, 64), }         /(9223372036854775807, 9223372036854775807), }/" "$good" | damage overflow x.npy
+sed "s/(4, 64)/4, 64  /" "$good" | damage tuple x.npy
+
+# Arrays that do not fit each other or the model.
+folder counts; npy "$DIR/counts/target.npy" '<i8' '(3,)' <(head -c 24 "$DIR/t.raw")
+bad "samples" "$DIR/counts"
+folder width; npy "$DIR/width/x.npy" '<f4' '(4, 60)' <(head -c 960 "$DIR/x.raw")
+bad "x" "$DIR/width"
+folder nox; rm "$DIR/nox/x.npy"
+bad "x" "$DIR/nox"
+folder notarget; rm "$DIR/notarget/target.npy"
+bad "target" "$DIR/notarget"
+folder two; cp "$DIR/two/target.npy" "$DIR/two/other.npy"; mv "$DIR/two/target.npy" "$DIR/two/labels.npy"
+bad "target" "$DIR/two"
+folder floats; npy "$DIR/floats/target.npy" '<f4' '(4,)' <(head -c 16 "$DIR/x.raw")
+bad "target" "$DIR/floats"
+mkdir "$DIR/nothing"
+bad "nothing" "$DIR/nothing"
+: >"$DIR/t0.raw"
+folder zero; npy "$DIR/zero/x.npy" '<f4' '(0, 64)' "$DIR/t0.raw"; npy "$DIR/zero/target.npy" '<i8' '(0,)' "$DIR/t0.raw"
+bad "" "$DIR/zero"
+
+# Labels out of range: above, below, and ignored ones beside.
+for label in '\x0a\0\0\0\0\0\0\0' '\xff\xff\xff\xff\xff\xff\xff\xff' '\xff\xff\xff\xff\xff\xff\xff\x7f'; do
+    folder labels
+    npy "$DIR/labels/target.npy" '<i8' '(4,)' <(head -c 24 "$DIR/t.raw"; printf "$label")
+    bad "label" "$DIR/labels"
+done
+
+# IDX: magic, type, counts, sizes, gzip.
+idx() { printf "\\x00\\x00\\x08\\x$1$2"; head -c "$3" /dev/zero; }
+images='\0\0\0\x04\0\0\0\x1c\0\0\0\x1c'
+idx 03 "$images" 3136 >"$DIR/im"
+idx 01 '\0\0\0\x04' 4 >"$DIR/la"
+bad_idx() { bad "$1" "idx:$2,$3"; }
+good_idx=("$dpexec" models/fashion_cnn.onnx --loss cross-entropy --batch-size 2 --steps 1 --threads 1)
+check "good idx" "${good_idx[@]}" --data "idx:$DIR/im,$DIR/la"
+gzip -k "$DIR/im" "$DIR/la"
+check "good gzipped idx" "${good_idx[@]}" --data "idx:$DIR/im.gz,$DIR/la.gz"
+bad "idx:" "idx:"
+bad "idx:" "idx:$DIR/im"
+bad_idx "none" "$DIR/none" "$DIR/la"
+bad_idx "im" "$DIR/la" "$DIR/im"
+idx 01 '\0\0\0\x05' 5 >"$DIR/la5";             bad_idx "5" "$DIR/im" "$DIR/la5"
+idx 01 '\0\0\0\x04' 3 >"$DIR/la3";             bad_idx "la3" "$DIR/im" "$DIR/la3"
+idx 01 '\0\0\0\x04' 9 >"$DIR/la9";             bad_idx "la9" "$DIR/im" "$DIR/la9"
+idx 03 "$images" 3000 >"$DIR/imshort";         bad_idx "imshort" "$DIR/imshort" "$DIR/la"
+idx 03 '\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff' 9 >"$DIR/imhuge"; bad_idx "imhuge" "$DIR/imhuge" "$DIR/la"
+idx 09 "$images" 3136 >"$DIR/imrank";          bad_idx "imrank" "$DIR/imrank" "$DIR/la"
+{ printf '\x01'; tail -c +2 "$DIR/im"; } >"$DIR/immagic";   bad_idx "immagic" "$DIR/immagic" "$DIR/la"
+{ printf '\0\0\x07'; tail -c +4 "$DIR/im"; } >"$DIR/imtype"; bad_idx "imtype" "$DIR/imtype" "$DIR/la"
+head -c 3 "$DIR/im" >"$DIR/im3";               bad_idx "im3" "$DIR/im3" "$DIR/la"
+head -c 30 "$DIR/im.gz" >"$DIR/imcut.gz";      bad_idx "imcut.gz" "$DIR/imcut.gz" "$DIR/la"
+{ head -c 20 "$DIR/im.gz"; head -c 30 /dev/urandom; } >"$DIR/imbad.gz"; bad_idx "imbad.gz" "$DIR/imbad.gz" "$DIR/la"
+
+# Class weights: of the wrong length, missing.
+npy "$DIR/w3.npy" '<f4' '(3,)' <(head -c 12 /dev/zero)
+bad "class" "$digits" --class-weights "$DIR/w3.npy"
+bad "none.npy" "$digits" --class-weights "$DIR/none.npy"
+finish

@@ -1,0 +1,108 @@
+#!/bin/bash
+# Command lines: help, version, devices, unknown flags and impossible values (exit 2), missing and unwritable files (exit 1).
+. "$(dirname "$0")/lib.sh"
+digits=tests/oracle/data/digits.npz
+train=("$dpexec" models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 10 --steps 2 --threads 1)
+
+for command in train eval run devices; do
+    says "usage: dpexec $command" "$dpexec" $command --help
+done
+says "usage: dpexec [train] MODEL.onnx" "$dpexec" --help
+says "--lr-schedule" "$dpexec" train --help
+says "dpexec 0." "$dpexec" --version
+says "cpu:0" "$dpexec" devices
+check "no arguments" test "$("$dpexec" >/dev/null 2>&1; echo $?)" = 2
+
+refused 2 "there is no option --bogus" "${train[@]}" --bogus
+refused 2 "there is no option -q" "${train[@]}" -q
+refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
+refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
+refused 2 "unexpected argument 'second.onnx'" "${train[@]}" second.onnx
+refused 2 "expected train MODEL.onnx" "$dpexec" train --data "$digits"
+refused 2 "--loss is missing" "$dpexec" models/mlp.onnx --data "$digits"
+refused 2 "--out DIR is missing" "$dpexec" run models/mlp.onnx
+refused 2 "unexpected argument" "$dpexec" devices now
+
+while read -r flag value; do
+    refused 2 "--$flag" "${train[@]}" "--$flag" "$value"
+done <<'VALUES'
+batch-size 0
+batch-size -3
+batch-size 10x
+batch-size 99999999999999999999
+steps 0
+steps 1e3
+epochs -1
+lr nan
+lr inf
+lr -0.1
+lr fast
+momentum 1.5
+weight-decay -1
+beta1 1
+beta2 1.5
+eps -1
+label-smoothing 2
+clip-norm -1
+accumulate 0
+replicas 0
+replicas 5000
+threads 0
+threads x
+seed -1
+optimizer sgdd
+loss hinge
+loss output:
+metric f1
+lr-schedule step
+lr-schedule step:0
+lr-schedule cosine:2
+lr-schedule linear:0.1:0.2
+split even
+bn global
+bn-variance sample
+dtype float16
+dtype int64
+devices cpu:x
+devices cpu*0
+devices tpu:0
+devices ,
+input-shape x
+input-shape x=2,-3
+input-shape x=9999999999,9999999999,9999999999
+input-shape nothing=2,3
+batch-input :1
+freeze nothing*
+ignore-index x
+checkpoint-every 0
+eval-every 0
+VALUES
+
+refused 2 "optimizer" "${train[@]}" --optimizer sgdd --lr fast         # all that is wrong, in one message
+check "both are named" grep -q "lr" "$DIR/refused.err"
+refused 2 "--checkpoint-every needs --out" "${train[@]}" --checkpoint-every 1
+
+refused 1 "none.onnx" "$dpexec" none.onnx --data "$digits" --loss cross-entropy
+refused 1 "none.npz" "$dpexec" models/mlp.onnx --data none.npz --loss cross-entropy
+refused 1 "models" "$dpexec" models --data "$digits" --loss cross-entropy
+refused 1 "README.md" "$dpexec" README.md --data "$digits" --loss cross-entropy
+refused 1 "none.npy" "$dpexec" run models/mlp.onnx --input x=none.npy --out "$DIR/o"
+refused 2 "no such input" "$dpexec" run models/mlp.onnx --input y=none.npy --out "$DIR/o"
+refused 1 "none" "${train[@]}" --resume "$DIR/none"
+
+# Output folders that cannot be written: below a file, on a full disk (a limit on the size of files stands in for it).
+touch "$DIR/file"
+refused 1 "cannot" "${train[@]}" --out "$DIR/file"
+refused 1 "cannot" "${train[@]}" --out "$DIR/file/below"
+refused 1 "cannot" "${train[@]}" --out "$DIR/none/below"
+refused 1 "" bash -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' - "${train[@]}" --out "$DIR/full"
+check "a full disk leaves no model" test ! -e "$DIR/full/model.onnx"
+check "a full disk leaves no checkpoint" test -z "$(ls -A "$DIR/full/checkpoints" 2>/dev/null)"
+check "a full disk leaves no other half files" test -z "$(find "$DIR/full" -name '*tmp*')"
+
+# A folder that holds a run is not overwritten.
+check "train" "${train[@]}" --out "$DIR/run"
+cp -r "$DIR/run" "$DIR/copy"
+refused 1 "already holds a run" "${train[@]}" --out "$DIR/run"
+check "the run is untouched" diff -r "$DIR/run" "$DIR/copy"
+finish

@@ -1,0 +1,53 @@
+#!/bin/bash
+# Runs the test programs of a build and the tests of the command line, and adds up what they count.
+#   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script of tests/cli (oracle, bad_data ...)
+# Ends with "N passed, N failed"; a program that ends without such a line counts as one failure.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "${1:-$root/build}" && pwd) || exit 2
+shift
+cd "$root" || exit 2
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0
+failed=0
+
+wanted() {
+    local name=$1
+    shift
+    [ $# = 0 ] && return
+    for w in "$@"; do [ "$w" = "$name" ] && return; done
+    false
+}
+
+run() {
+    local name=$1 counts status start=$SECONDS
+    shift
+    "$@" >"$log" 2>&1
+    status=$?
+    counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1)
+    [ -n "$counts" ] || counts="0 passed, 1 failed"
+    local p=${counts%% *} f=${counts#*, }
+    f=${f%% *}
+    [ "$status" = 0 ] || [ "$f" != 0 ] || f=1
+    passed=$((passed + p))
+    failed=$((failed + f))
+    printf '%-16s%s (%d s)\n' "$name" "$p passed, $f failed" $((SECONDS - start))
+    if [ "$f" != 0 ]; then
+        grep -nE 'FAILED|ERROR|expected|SUMMARY|^ +[0-9]+\. ' "$log" | head -40
+        echo "exit status $status; the last lines:"
+        tail -15 "$log"
+    fi
+}
+
+for program in "$build"/test_*; do
+    name=${program##*/test_}
+    if [ -x "$program" ] && wanted "$name" "$@"; then run "$name" "$program"; fi
+done
+for script in tests/cli/*.sh; do
+    name=$(basename "$script" .sh)
+    if [ "$name" != lib ] && wanted "$name" "$@"; then run "$name" "$script" "$build"; fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,32 @@
+#!/bin/bash
+# Installs the Debian packages of the groups named on the command line (build test ci; default build), as root.  The only list of
+# what dpexec needs: README, tests/all.sh and .ci/run use it.
+set -eu
+
+build="gcc libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
+    libonnx-dev             onnx.proto, the definition of the format
+    libprotobuf-c-dev       reads and writes it
+    libdnnl-dev libopenblas-dev
+    libjansson-dev libxxhash-dev libzip-dev zlib1g-dev libdlpack-dev
+    dataset-fashion-mnist"
+test="libcunit1-dev libonnx-testdata
+    python3-numpy python3-onnx          compare with the PyTorch oracle"
+ci="clang libclang-rt-dev libomp-dev"
+
+# The words of a list up to each line's remark, which two spaces or more set off.
+packages_of() { sed -E 's/^ +//; s/ {2,}.*//' <<<"$1"; }
+
+wanted=()
+for group in "${@:-build}"; do
+    case $group in build | test | ci) ;; *) echo "usage: $0 [build] [test] [ci]" >&2; exit 2 ;; esac
+    mapfile -t -O ${#wanted[@]} wanted < <(packages_of "${!group}" | tr ' ' '\n')
+done
+missing=()
+for p in "${wanted[@]}"; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+done
+if [ ${#missing[@]} != 0 ]; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    apt-get install -y -q --no-install-recommends "${missing[@]}"
+fi
