@@ -194,9 +194,8 @@ static Status add_input_shape(Options *o, const Row *r, const char *value)
     const char *eq = strrchr(value, '=');
     Shape s;
 
-    if (!eq || eq == value || !read_dims(eq + 1, &s))
-        return bad(r, value, "NAME=DIM,DIM,...");
-    TRY(shape_check(&s, 8));
+    if (!eq || eq == value || !read_dims(eq + 1, &s) || shape_check(&s, 8))
+        return bad(r, value, "NAME=DIM,DIM,... of a size that fits into memory");
     if (!grown)
         return FAIL_NOMEM();
     if (o->build.n_input_shape)

@@ -24,7 +24,7 @@ refused 2 "--out DIR is missing" "$dpexec" run models/mlp.onnx
 refused 2 "unexpected argument" "$dpexec" devices now
 
 while read -r flag value; do
-    refused 2 "--$flag" "${train[@]}" "--$flag" "$value"
+    refused 2 "$flag" "${train[@]}" "--$flag" "$value"
 done <<'VALUES'
 batch-size 0
 batch-size -3

@@ -89,7 +89,7 @@ def make_optimizer(o, params):
 def clip(params, limit):
     norm = torch.sqrt(sum((p.grad ** 2).sum() for p in params))
     for p in params:
-        p.grad *= min(1.0, limit / norm.item())
+        p.grad *= min(1.0, limit / (norm.item() + 1e-6))     # as torch.nn.utils.clip_grad_norm_
 
 
 def groups(n, batch, accumulate):

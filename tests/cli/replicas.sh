@@ -1,0 +1,59 @@
+#!/bin/bash
+# What does not change with the mapping: the model's bytes for a fixed number of replicas on any number of devices, and the first
+# 20 losses, to 1e-5, for any number of replicas.
+. "$(dirname "$0")/lib.sh"
+data=tests/oracle/data
+fashion=(models/fashion_cnn.onnx --data "$data/fashion.npz" --loss cross-entropy --batch-size 10 --steps 8 --lr 0.01 --momentum 0.9 --quiet)
+
+run() {     # run OUT ARGS...
+    local out=$1
+    shift
+    check "$*" "$dpexec" "$@" --out "$out"
+}
+
+# bytes THREADS DEVICES...: four replicas on each number of devices.
+bytes() {
+    local threads=$1 first=$2
+    shift
+    for n in "$@"; do run "$DIR/t$threads-d$n" "${fashion[@]}" --replicas 4 --threads "$threads" --devices "cpu*$n"; done
+    for n in "${@:2}"; do
+        check "the bytes of $first and $n devices, $threads threads" same_run "$DIR/t$threads-d$first" "$DIR/t$threads-d$n"
+    done
+}
+bytes 1 1 2 4
+bytes 2 1 2
+run "$DIR/adamw-1" "${fashion[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --replicas 3 --threads 1 --devices cpu
+run "$DIR/adamw-3" "${fashion[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --replicas 3 --threads 1 --devices 'cpu*3'
+check "the bytes of adamw with clipping and accumulation" same_run "$DIR/adamw-1" "$DIR/adamw-3"
+
+losses() { sed -nE 's/.*"loss":([^,}]+).*/\1/p' "$1/metrics.jsonl"; }
+
+# close A B: 20 losses, each within 1e-5 relative.
+close() {
+    paste <(losses "$1") <(losses "$2") |
+        awk '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || $1 == "null" || d > 1e-5 * ($1 < 0 ? -$1 : $1)) { print NR, $1, $2; bad = 1 } }
+             END { exit bad || NR != 20 }'
+}
+
+# agree NAME ARGS...: R in 2, 3, 4, 7 against R = 1; 7 replicas are more than some batches have samples.
+agree() {
+    local name=$1
+    shift
+    run "$DIR/$name-1" "$@" --steps 20 --threads 1 --quiet --replicas 1
+    for r in 2 3 4 7; do
+        run "$DIR/$name-$r" "$@" --steps 20 --threads 1 --quiet --replicas $r --devices "cpu*$((r > 2 ? 2 : r))"
+        check "$name: $r replicas as 1" close "$DIR/$name-1" "$DIR/$name-$r"
+        rm -rf "${DIR:?}/$name-$r"
+    done
+}
+sgd=(--optimizer sgd --momentum 0.9)
+agree mlp models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --lr 0.01 "${sgd[@]}" --no-shuffle
+agree ignore models/mlp.onnx --data $data/digits_ignored.npz --loss cross-entropy --ignore-index -1 --class-weights $data/class_weights_10.npy \
+    --batch-size 5 --lr 0.01 "${sgd[@]}" --no-shuffle
+agree chunk models/mlp.onnx --data $data/digits.npz --loss cross-entropy --split chunk --batch-size 10 --lr 0.01 --no-shuffle
+agree fashion_cnn models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --lr 0.005 "${sgd[@]}" --no-shuffle
+for name in resnet20-sgd transformer-sgd unet-class-weights transformer-ignore-smoothing; do
+    mapfile -t args < <("${PYTHON:-/usr/bin/python3}" tests/oracle/compare.py --args $name)
+    agree $name "${args[@]}"
+done
+finish

@@ -1,0 +1,67 @@
+#!/bin/bash
+# A run that is stopped, by SIGTERM, SIGINT or kill -9, and resumed writes the same bytes as one that was not.
+. "$(dirname "$0")/lib.sh"
+digits=tests/oracle/data/digits.npz
+fashion=tests/oracle/data/fashion.npz
+
+# What every run of a model shares: shuffled epochs, momentum, batch-norm statistics, an incomplete last batch.
+mlp=(models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 4 --optimizer adam --lr-schedule cosine --seed 3 --threads 1 --quiet)
+cnn=(models/fashion_cnn.onnx --data "$fashion" --loss cross-entropy --batch-size 9 --momentum 0.9 --devices 'cpu*2' --threads 1
+     --checkpoint-every 3 --val "$fashion" --metric accuracy --eval-every 5 --quiet)
+
+# stop SIGNAL OUT STEPS: ends process $pid once OUT/metrics.jsonl has STEPS lines.
+stop() {
+    for _ in $(seq 2000); do
+        [ "$(grep -c '' "$2/metrics.jsonl" 2>/dev/null || true)" -ge "$3" ] 2>/dev/null && break
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.005
+    done
+    kill "-$1" "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+}
+
+# interrupted SIGNAL STATUS ARGS...: run, stop, resume until it ends; compare with the folder `whole`.
+interrupted() {
+    local signal=$1 expected=$2 out=$DIR/$1 status
+    shift 2
+    "$dpexec" "$@" --out "$out" >"$DIR/log" 2>&1 &
+    pid=$!
+    stop "$signal" "$out" 12
+    status=$?
+    if [ "$status" = 0 ]; then
+        fail "$signal: the run was over before it was stopped"
+        return
+    fi
+    check "$signal: exit $status, expected $expected" test "$status" = "$expected"
+    check "$signal: no model yet" test ! -e "$out/model.onnx"
+    check "$signal: resume" "$dpexec" "$@" --resume "$out"
+    check "$signal: the same run" same_run "$out" "$DIR/whole"
+    rm -rf "$out"
+}
+
+steps=(--steps 4000 --checkpoint-every 7)
+check "a whole run" "$dpexec" "${mlp[@]}" "${steps[@]}" --out "$DIR/whole"
+check "repeats" "$dpexec" "${mlp[@]}" "${steps[@]}" --out "$DIR/again"
+check "the same run again" same_run "$DIR/whole" "$DIR/again"
+interrupted TERM 143 "${mlp[@]}" "${steps[@]}"
+interrupted INT 130 "${mlp[@]}" "${steps[@]}"
+interrupted KILL 137 "${mlp[@]}" "${steps[@]}"
+rm -rf "$DIR/whole"
+
+check "a whole run with batch-norm on two devices" "$dpexec" "${cnn[@]}" --steps 60 --out "$DIR/whole"
+interrupted TERM 143 "${cnn[@]}" --steps 60
+interrupted KILL 137 "${cnn[@]}" --steps 60
+
+# A damaged newest checkpoint is passed over for the one before it.
+cp -r "$DIR/whole" "$DIR/damaged"
+rm "$DIR/damaged/model.onnx"
+newest=$(find "$DIR/damaged/checkpoints" -name 'step-*' | sort | tail -1)
+printf 'x' | dd of="$newest/state.safetensors" bs=1 seek=2000 conv=notrunc 2>/dev/null
+check "resume from the one before" "$dpexec" "${cnn[@]}" --steps 60 --resume "$DIR/damaged"
+check "the same run" same_run "$DIR/damaged" "$DIR/whole"
+
+# All are damaged: an error that names them, and the folder stays as it is.
+for f in "$DIR"/damaged/checkpoints/*/manifest.json; do echo '{}' >"$f"; done
+refused 1 "no checkpoint verifies" "$dpexec" "${cnn[@]}" --steps 60 --resume "$DIR/damaged"
+refused 1 "of another run" "$dpexec" "${mlp[@]}" --steps 60 --resume "$DIR/whole" --out "$DIR/other"
+finish
