@@ -1,0 +1,115 @@
+/* What the user is told. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/parse.h"
+#include "tests/harness/test.h"
+#include "tests/partition/train.h"
+
+extern const Pass pass_autodiff;
+
+static const char unreached[] = "graph \"g\" {\n"
+                                "  input %x : float32[4,2]\n"
+                                "  state %w trainable : float32[2] = {1, 2}\n"
+                                "  state %rounded trainable : float32[2] = {1, 2}\n"
+                                "  state %unused trainable : float32[3] = {1, 2, 3}\n"
+                                "  %f = Floor(%rounded) \"the floor\"\n"
+                                "  %y = Mul(%x, %w)\n"
+                                "  %z = Add(%y, %f)\n"
+                                "  %loss = ReduceSum(%z) {keepdims=0}\n"
+                                "  output \"loss\" = %loss\n"
+                                "}\n";
+
+static const char *note_of(const Report *r, NoteKind kind, const char *subject)
+{
+    for (int i = 0; i < r->n_note; i++)
+        if (r->note[i].kind == kind && !strcmp(r->note[i].subject, subject))
+            return r->note[i].text;
+    return "";
+}
+
+static void test_unreached_parameters(void)
+{
+    Graph *g = NULL;
+    Report *r = report_create();
+    PassCtx ctx = { .scratch = arena_create(), .opt = &(BuildOptions){ .mode = BUILD_TRAIN }, .report = r };
+
+    if (CHECK_OK(graph_parse(&g, unreached, strlen(unreached))) && CHECK_OK(pass_autodiff.run(g, &ctx))) {
+        CHECK_STR("", note_of(r, NOTE_NO_GRADIENT, "w"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(note_of(r, NOTE_NO_GRADIENT, "rounded"), "shape [2]: the way to the loss ends at Floor the floor"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(note_of(r, NOTE_NO_GRADIENT, "unused"), "shape [3]: nothing that the loss is computed from reads it"));
+    }
+    graph_free(g);
+    report_free(r);
+    arena_free(ctx.scratch);
+}
+
+/* y = x w over 6 samples of 3 values, 4 replicas on 2 devices. */
+static const char linear[] = "graph \"g\" {\n"
+                             "  input %x : float32[%B,3]\n"
+                             "  state %w trainable : float32[3,1] = all 0\n"
+                             "  %y = MatMul(%x, %w)\n"
+                             "  %loss = ReduceSum(%y) {keepdims=0}\n"
+                             "  output \"loss\" = %loss\n"
+                             "}\n";
+
+static void test_loads(void)
+{
+    Graph *one = train_graph(linear, 6), *many = NULL;
+    Report *r = report_create();
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 4, .devices = 2, .bucket = true }, r)) &&
+        CHECK_OK(report_graph(r, many))) {
+        CU_ASSERT_EQUAL(r->replicas, 4);
+        CU_ASSERT_EQUAL(r->count[0] + r->count[1] + r->count[2] + r->count[3], 6);
+        CU_ASSERT_EQUAL(r->n_load, 2);
+        for (int d = 0; d < 2 && d < r->n_load; d++) {
+            CU_ASSERT_EQUAL(r->load[d].parameters, 3);
+            CU_ASSERT_EQUAL(r->load[d].state_bytes, 12);
+            CU_ASSERT_EQUAL(r->load[d].sent_bytes, 16);     /* gradient and loss, 4 floats: half of them there, half back */
+        }
+    }
+    graph_free(one);
+    graph_free(many);
+    report_free(r);
+}
+
+static void test_json(void)
+{
+    Report *r = report_create();
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+    json_t *doc, *notes;
+
+    CHECK_OK(report_note(r, NOTE_MIXES, "a \"node\"\n\x01\xff", "why \\ not"));
+    CHECK_OK(report_note(r, NOTE_OTHER, "b", "%d", 1));
+    CHECK_OK(report_print_json(r, f));
+    fclose(f);
+    doc = json_loadb(text, len, 0, NULL);
+    notes = json_object_get(doc, "mixes");
+    CU_ASSERT_EQUAL(json_array_size(notes), 1);
+    CHECK_STR("why \\ not", json_string_value(json_object_get(json_array_get(notes, 0), "text")));
+    CU_ASSERT_EQUAL(json_array_size(json_object_get(doc, "notes")), 1);
+    json_decref(doc);
+    free(text);
+    report_free(r);
+}
+
+/* A full disk is an error, not a short report. */
+static void test_write_failure(void)
+{
+    Report *r = report_create();
+    FILE *full = fopen("/dev/full", "w");
+
+    CHECK_OK(report_note(r, NOTE_OTHER, "a", "b"));
+    if (full) {
+        CHECK_FAILS(E_IO, "could not be written", report_print(r, full));
+        fclose(full);
+    }
+    report_free(r);
+}
+
+DEFINE_SUITE(report, { "parameters without a gradient", test_unreached_parameters }, { "loads", test_loads }, { "JSON", test_json },
+    { "write failure", test_write_failure });
