@@ -1,6 +1,7 @@
 /* The report as text for people and as JSON for programs. */
 #include <inttypes.h>
 
+#include "graph/json.h"
 #include "passes/report.h"
 
 static const char *const headings[] = { "inputs", "operators that mix samples of the batch", "parameters without a gradient",
@@ -84,23 +85,6 @@ Status report_print(const Report *r, FILE *to)
 
 /* ---- JSON ---- */
 
-/* Names come from models: control characters and bytes that are no UTF-8 must not break the document. */
-static void json_string(FILE *to, const char *s)
-{
-    fputc('"', to);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-
-        if (c == '"' || c == '\\')
-            fprintf(to, "\\%c", c);
-        else if (c < 0x20 || c >= 0x7f)
-            fprintf(to, "\\u%04x", c);
-        else
-            fputc(c, to);
-    }
-    fputc('"', to);
-}
-
 static void json_notes(const Report *r, FILE *to, int kind)
 {
     const char *separator = "";
@@ -110,9 +94,9 @@ static void json_notes(const Report *r, FILE *to, int kind)
         if ((int)r->note[i].kind != kind)
             continue;
         fprintf(to, "%s\n    {\"name\": ", separator);
-        json_string(to, r->note[i].subject);
+        json_write_string(to, r->note[i].subject);
         fprintf(to, ", \"text\": ");
-        json_string(to, r->note[i].text);
+        json_write_string(to, r->note[i].text);
         fprintf(to, "}");
         separator = ",";
     }
@@ -143,7 +127,7 @@ Status report_print_json(const Report *r, FILE *to)
     fprintf(to, "  \"stages\": [");
     for (int i = 0; i < r->n_stage; i++) {
         fprintf(to, "%s\n    {\"pass\": ", i ? "," : "");
-        json_string(to, r->stage[i].pass);
+        json_write_string(to, r->stage[i].pass);
         fprintf(to, ", \"nodes\": %d, \"values\": %d, \"changed\": %d}", r->stage[i].nodes, r->stage[i].values, r->stage[i].changed);
     }
     fprintf(to, "%s],\n", r->n_stage ? "\n  " : "");
