@@ -30,6 +30,16 @@ void matmul_roles(MatMulRoles *r, const Graph *g, const Node *n)
     r->batch_y = r->batch_a > r->batch_b ? r->batch_a : r->batch_b;
 }
 
+/* Integers are scaled by integers. */
+static Status check_factor(const Graph *g, const Node *n, const char *name)
+{
+    double v = node_attr(n, name) ? node_float(n, name) : 1;
+
+    if (!dtype_is_float(in_value(g, n, 0)->dtype) && !(v >= INT32_MIN && v <= INT32_MAX && v == (double)(int32_t)v))
+        return FAIL(E_UNSUPPORTED, "%s: %s is %g for %s data", node_text(g, n), name, v, dtype_name(in_value(g, n, 0)->dtype));
+    return ST_OK;
+}
+
 static Status infer_product(Graph *g, Node *n)
 {
     MatMulRoles r;
@@ -37,6 +47,8 @@ static Status infer_product(Graph *g, Node *n)
     char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
 
     TRY(infer_same_dtype(g, n, 0, n->n_in));
+    TRY(check_factor(g, n, "alpha"));
+    TRY(check_factor(g, n, "beta"));
     matmul_roles(&r, g, n);
     if (r.a.rank < 1 || r.b.rank < 1 || r.a.dim[r.k_a] != r.b.dim[r.k_b])
         return FAIL(E_SHAPE, "%s: shapes %s and %s do not multiply", node_text(g, n), shape_text(&r.a, ta), shape_text(&r.b, tb));
