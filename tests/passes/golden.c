@@ -260,9 +260,10 @@ static const TestCase *list(void)
 {
     struct dirent **entry = NULL;
     int count = scandir(DIRECTORY, &entry, is_shown, alphasort);
-    TestCase *cases = calloc(1, sizeof *cases);
+    static TestCase *cases;         /* lives as long as the program */
     size_t n = 0;
 
+    cases = calloc(1, sizeof *cases);
     for (int i = 0; i < count && cases; i++) {
         cases = add_folder(cases, &n, entry[i]->d_name);
         free(entry[i]);
