@@ -39,6 +39,14 @@ static void mark_single(Graph *g)
         }
 }
 
+static bool carries_batch(const Graph *g, const Partition *p)
+{
+    for (int i = 0; i < g->n_input; i++)
+        if (p->batch_axis[g->input[i].i] >= 0)
+            return true;
+    return false;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     Partition p;
@@ -49,6 +57,8 @@ static Status run(Graph *g, PassCtx *ctx)
         mark_single(g);
         return ST_OK;
     }
+    if (!carries_batch(g, &p) && ctx->opt->mode != BUILD_APPLY)
+        TRY(report_note(ctx->report, NOTE_OTHER, g->name, "no input carries the batch: every device computes all of it"));
     TRY(sweep(g, ctx->scratch));
     TRY(place_graph(&t, g, &p, ctx->scratch, ctx->report));
     TRY(expand_graph(g, &p, &t, ctx->scratch));

@@ -45,6 +45,25 @@ static void test_unreached_parameters(void)
     arena_free(ctx.scratch);
 }
 
+static void test_nothing_to_split(void)
+{
+    static const char text[] = "graph \"g\" {\n"
+                               "  input %x : float32[]\n"
+                               "  state %w trainable : float32[] = {1}\n"
+                               "  %loss = Mul(%x, %w)\n"
+                               "  output \"loss\" = %loss\n"
+                               "}\n";
+    Graph *one = train_graph(text, 1), *many = NULL;
+    Report *r = report_create();
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 2, .devices = 2 }, r)))
+        CHECK_STR("no input carries the batch: every device computes all of it", note_of(r, NOTE_OTHER, "g"));
+    train_check(text, 1, &(Division){ .replicas = 2, .devices = 2 }, 1e-6);
+    graph_free(one);
+    graph_free(many);
+    report_free(r);
+}
+
 /* y = x w over 6 samples of 3 values, 4 replicas on 2 devices. */
 static const char linear[] = "graph \"g\" {\n"
                              "  input %x : float32[%B,3]\n"
@@ -111,5 +130,6 @@ static void test_write_failure(void)
     report_free(r);
 }
 
-DEFINE_SUITE(report, { "parameters without a gradient", test_unreached_parameters }, { "loads", test_loads }, { "JSON", test_json },
+DEFINE_SUITE(report, { "parameters without a gradient", test_unreached_parameters }, { "nothing to split", test_nothing_to_split },
+    { "loads", test_loads }, { "JSON", test_json },
     { "write failure", test_write_failure });
