@@ -18,6 +18,14 @@ static const struct { DType dtype; const char *name; } types[] = {
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
+const Tensor *named_find(const NamedTensor *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i].name, name))
+            return &list[i].tensor;
+    return NULL;
+}
+
 static const char *type_name(DType t)
 {
     for (int i = 0; i < N_TYPES; i++)

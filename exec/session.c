@@ -116,14 +116,6 @@ void session_free(Session *s)
 
 /* ---- compiling ---- */
 
-static const Tensor *find_input(const NamedTensor *in, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (!strcmp(in[i].name, name))
-            return &in[i].tensor;
-    return NULL;
-}
-
 static bool all_shapes_known(const Graph *g)
 {
     FOR_NODES(g, n)
@@ -141,7 +133,7 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
 
     *n = 0;
     for (int i = 0; bound && i < s->model->n_input; i++) {
-        const Tensor *t = find_input(in, n_in, s->shape[i].name);
+        const Tensor *t = named_find(in, n_in, s->shape[i].name);
 
         if (t)
             s->shape[i].shape = t->shape;
@@ -296,7 +288,7 @@ static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int 
         return false;
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        const Tensor *t = find_input(in, n_in, v->name);
+        const Tensor *t = named_find(in, n_in, v->name);
 
         if (t ? !shape_eq(&t->shape, &v->shape) : !partly)
             return false;
@@ -335,7 +327,7 @@ static Status set_values(Session *s, const Graph *g, const Tensor **values, Tens
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
 
-        if (!(values[g->input[i].i] = find_input(in, n_in, v->name)))
+        if (!(values[g->input[i].i] = named_find(in, n_in, v->name)))
             return FAIL(E_INVALID, "input '%s' is missing", v->name);
     }
     for (uint32_t i = 1; i < g->n_value; i++) {

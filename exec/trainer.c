@@ -7,27 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/api.h"
-#include "exec/checkpoint.h"
-#include "exec/session.h"
-
-enum { MAX_BATCH_TENSORS = 256 };
-
-struct dpx_trainer {
-    const dpx_model *model;
-    Options *options;
-    Session *session;
-    DType dtype;                        /* of parameters and of the learning rate */
-    int64_t step;                       /* optimizer steps done */
-    int64_t pending;                    /* micro-batches in the present group */
-    dpx_result group;                   /* sums over the group */
-    NamedTensor shape[MAX_BATCH_TENSORS];   /* of the first micro-batch: what BUILD_APPLY is compiled for */
-    int n_shape;
-    dpx_log_fn *log;
-    void *log_user;
-    dpx_progress_fn *progress;
-    void *progress_user;
-};
+#include "exec/trainer.h"
 
 /* ---- life ---- */
 
@@ -62,8 +42,7 @@ static DType run_dtype(const dpx_trainer *t)
     return DT_FLOAT32;
 }
 
-/* Compiles what the run will need, if all shapes are known before the first batch, so that errors come early. */
-static Status prepare(dpx_trainer *t)
+Status trainer_prepare(dpx_trainer *t)
 {
     const BuildOptions *b = &t->options->build;
 
@@ -86,7 +65,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(device_list_parse(&devices, t->options->devices, t->options->threads));
     t->dtype = run_dtype(t);
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
-    return prepare(t);
+    return trainer_prepare(t);
 }
 
 dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log, void *user)
@@ -149,24 +128,16 @@ static void add_learning_rate(const dpx_trainer *t, Feed *f, double lr)
     f->tensor[f->n++].tensor = (Tensor){ t->dtype, shape_scalar(), &f->lr };
 }
 
-static const Tensor *find_output(const NamedTensor *out, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (!strcmp(out[i].name, name))
-            return &out[i].tensor;
-    return NULL;
-}
-
 static double real_output(const NamedTensor *out, int n, const char *name, double fallback)
 {
-    const Tensor *t = find_output(out, n, name);
+    const Tensor *t = named_find(out, n, name);
 
     return t ? tensor_float(t, 0) : fallback;
 }
 
 static int64_t count_output(const NamedTensor *out, int n, const char *name)
 {
-    const Tensor *t = find_output(out, n, name);
+    const Tensor *t = named_find(out, n, name);
 
     return t ? tensor_int(t, 0) : 0;
 }
@@ -211,7 +182,7 @@ static void keep_shapes(dpx_trainer *t, const Feed *f)
     t->n_shape = 0;
     for (int i = 0; i < t->model->graph->n_input; i++) {
         const char *name = value(t->model->graph, t->model->graph->input[i])->name;
-        const Tensor *given = find_output(f->tensor, f->n, name);
+        const Tensor *given = named_find(f->tensor, f->n, name);
 
         if (given && t->n_shape < MAX_BATCH_TENSORS - 1)
             t->shape[t->n_shape++] = (NamedTensor){ name, { given->dtype, given->shape, NULL } };
@@ -341,7 +312,7 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
     TRY(read_batch(&f, inputs, n));
     TRY(session_step(t->session, BUILD_INFER, f.tensor, f.n, &out, &n_out));
     for (int i = 0; i < g->n_output; i++) {
-        const Tensor *y = find_output(out, n_out, g->output[i].name);
+        const Tensor *y = named_find(out, n_out, g->output[i].name);
 
         if (!y)
             return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
@@ -354,183 +325,4 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
 dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs)
 {
     return (dpx_status)infer(t, inputs, n, outputs, n_outputs);
-}
-
-/* ---- state ---- */
-
-int dpx_trainer_state_count(const dpx_trainer *t)
-{
-    return states_count(session_states(t->session));
-}
-
-int64_t dpx_trainer_step_count(const dpx_trainer *t)
-{
-    return t->step;
-}
-
-dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out)
-{
-    const State *s;
-
-    if (index < 0 || index >= dpx_trainer_state_count(t))
-        return (dpx_status)FAIL(E_INVALID, "state %d of %d", index, dpx_trainer_state_count(t));
-    s = states_at(session_states(t->session), index);
-    *out = (dpx_info){ .name = s->name, .dtype = (dpx_dtype)s->dtype, .rank = s->shape.rank, .trainable = s->trainable };
-    memcpy(out->dim, s->shape.dim, sizeof out->dim);
-    return DPX_OK;
-}
-
-static Status match_state(Tensor *view, const dpx_trainer *t, const char *name, const dpx_tensor *given)
-{
-    const State *s = states_find(session_states(t->session), name);
-    char want[SHAPE_TEXT], have[SHAPE_TEXT];
-
-    if (!s)
-        return FAIL(E_INVALID, "there is no state '%s'", name);
-    TRY(api_tensor(view, given));
-    if (view->dtype != s->dtype || !shape_eq(&view->shape, &s->shape))
-        return FAIL(E_SHAPE, "state '%s' is %s%s, given %s%s", name, dtype_name(s->dtype), shape_text(&s->shape, want),
-                    dtype_name(view->dtype), shape_text(&view->shape, have));
-    return ST_OK;
-}
-
-dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out)
-{
-    Tensor view;
-    Status st = match_state(&view, t, name, out);
-
-    return (dpx_status)(st ? st : states_get(session_states(t->session), name, &view));
-}
-
-dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in)
-{
-    Tensor view;
-    Status st = match_state(&view, t, name, in);
-
-    return (dpx_status)(st ? st : states_set(session_states(t->session), name, &view));
-}
-
-/* ---- checkpoints and export ---- */
-
-static bool is_kept(const State *s)
-{
-    return !s->transient;
-}
-
-static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, int *n)
-{
-    const States *states = session_states(t->session);
-
-    *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states))))
-        return FAIL_NOMEM();
-    for (int i = 0; i < states_count(states); i++) {
-        const State *s = states_at(states, i);
-        Tensor *copy = is_kept(s) ? tensor_create(a, s->dtype, &s->shape) : NULL;
-
-        if (!is_kept(s))
-            continue;
-        if (!copy)
-            return FAIL_NOMEM();
-        TRY(states_get(states, s->name, copy));
-        (*list)[(*n)++] = (NamedTensor){ s->name, *copy };
-    }
-    return ST_OK;
-}
-
-dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note)
-{
-    Arena *a = arena_create();
-    NamedTensor *list;
-    int n;
-    Status st = a ? ST_OK : FAIL_NOMEM();
-
-    if (!st && t->pending)
-        st = FAIL(E_INVALID, "a checkpoint in the middle of an accumulated group: call dpx_train_flush first");
-    if (!st)
-        st = collect_state(a, t, &list, &n);
-    if (!st)
-        st = checkpoint_write(directory, t->step, list, n, note);
-    arena_free(a);
-    return (dpx_status)st;
-}
-
-/* Every state of the run must be in the checkpoint, with its type and shape; all that is wrong is listed before anything is
- * changed. */
-static Status check_states(const States *states, const Checkpoint *c, const char *directory)
-{
-    Problems wrong = { 0 };
-    char want[SHAPE_TEXT], have[SHAPE_TEXT];
-
-    for (int i = 0; i < states_count(states); i++) {
-        const State *s = states_at(states, i);
-        const Tensor *t = find_output(c->tensor, c->n, s->name);
-
-        if (!is_kept(s))
-            continue;
-        if (!t)
-            problems_add(&wrong, "no '%s'", s->name);
-        else if (t->dtype != s->dtype || !shape_eq(&t->shape, &s->shape))
-            problems_add(&wrong, "'%s' is %s%s, expected %s%s", s->name, dtype_name(t->dtype), shape_text(&t->shape, have),
-                         dtype_name(s->dtype), shape_text(&s->shape, want));
-    }
-    return problems_fail(&wrong, E_IO, "%s: the checkpoint is of another run", directory);
-}
-
-/* State exists once something is compiled; without a batch size that is one forward pass of a single sample. */
-static Status ensure_state(dpx_trainer *t)
-{
-    static const char *const sample = "batch-size";
-    BuildOptions *b = &t->options->build;
-    Status st;
-
-    if (states_count(session_states(t->session)) || b->batch)
-        return ST_OK;
-    TRY(options_set(t->options, sample, "1"));
-    st = prepare(t);
-    b->batch = 0;
-    return st;
-}
-
-static Status restore(dpx_trainer *t, Arena *a, const char *directory, char **note)
-{
-    States *states = session_states(t->session);
-    const Tensor *step;
-    Checkpoint c;
-
-    TRY(checkpoint_read(a, directory, &c));
-    TRY(check_states(states, &c, directory));
-    for (int i = 0; i < c.n; i++)
-        if (states_find(states, c.tensor[i].name))
-            TRY(states_set(states, c.tensor[i].name, &c.tensor[i].tensor));
-    step = find_output(c.tensor, c.n, STATE_STEP);
-    t->step = step ? tensor_int(step, 0) : c.step;
-    t->pending = 0;
-    if (note && !(*note = strdup(c.note)))
-        return FAIL_NOMEM();
-    return ST_OK;
-}
-
-dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note)
-{
-    Arena *a = arena_create();
-    Status st = a ? ensure_state(t) : FAIL_NOMEM();
-
-    if (!st)
-        st = restore(t, a, directory, note);
-    arena_free(a);
-    return (dpx_status)st;
-}
-
-dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
-{
-    ExportOptions how = { .model = t->model->onnx, .plain = true };
-    Graph *g;
-    Status st = session_model(t->session, &g);
-
-    if (st)
-        return (dpx_status)st;
-    st = onnx_export_file(g, &how, path);
-    graph_free(g);
-    return (dpx_status)st;
 }

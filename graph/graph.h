@@ -112,6 +112,7 @@ const Tensor *value_const(const Graph *g, ValueId v);
 Status value_const_ints(const Graph *g, ValueId v, int64_t *out, int max, int *n) CHECKED;
 
 /* ---- building; failures are sticky in g->status ---- */
+Status graph_fail_nomem(Graph *g);                              /* records that memory ran out, unless something failed before */
 ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype, const Shape *shape);
 ValueId graph_add_input(Graph *g, const char *name, DType dtype, const Shape *shape);
 ValueId graph_add_const(Graph *g, const char *name, const Tensor *t);                   /* copies the data */

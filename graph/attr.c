@@ -1,0 +1,121 @@
+/* Attributes and inputs of nodes: reading, and changing with copies in the graph's arena. */
+#include <assert.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+static bool attr_copy(Arena *a, Attr *to, const Attr *from)
+{
+    *to = *from;
+    to->name = arena_strdup(a, from->name);
+    if (from->type == A_STRING && from->s)
+        to->s = arena_strdup(a, from->s);
+    if (from->type == A_INTS)
+        to->ints = arena_memdup(a, from->ints, (size_t)from->n * sizeof *from->ints);
+    if (from->type == A_FLOATS)
+        to->floats = arena_memdup(a, from->floats, (size_t)from->n * sizeof *from->floats);
+    if (from->type == A_STRINGS) {
+        const char **list = ARENA_NEW(a, const char *, from->n);
+
+        for (int i = 0; list && i < from->n; i++)
+            if (!(list[i] = arena_strdup(a, from->strings[i])))
+                return false;
+        to->strings = list;
+    }
+    if (from->type == A_TENSOR && from->tensor)
+        to->tensor = tensor_copy(a, from->tensor);
+    return to->name && (from->type != A_STRING || !from->s || to->s) && (from->type != A_INTS || to->ints) &&
+           (from->type != A_FLOATS || to->floats) && (from->type != A_STRINGS || to->strings) &&
+           (from->type != A_TENSOR || !from->tensor || to->tensor);
+}
+
+const Attr *node_attr(const Node *n, const char *name)
+{
+    for (int i = 0; i < n->n_attr; i++)
+        if (!strcmp(n->attr[i].name, name))
+            return &n->attr[i];
+    return NULL;
+}
+
+static const Attr *declared(const Node *n, const char *name, AttrType type)
+{
+    const Attr *a = node_attr(n, name);
+
+    assert(a && a->type == type);
+    (void)type;
+    return a;
+}
+
+int64_t node_int(const Node *n, const char *name) { return declared(n, name, A_INT)->i; }
+double node_float(const Node *n, const char *name) { return declared(n, name, A_FLOAT)->f; }
+const char *node_string(const Node *n, const char *name) { return declared(n, name, A_STRING)->s; }
+
+const int64_t *node_ints(const Node *n, const char *name, int *count)
+{
+    const Attr *a = declared(n, name, A_INTS);
+
+    *count = a->n;
+    return a->ints;
+}
+
+void node_set_attr(Graph *g, Node *n, const Attr *a)
+{
+    Attr *old = (Attr *)node_attr(n, a->name), *grown;
+
+    if (g->status)
+        return;
+    if (!old) {
+        if (!(grown = ARENA_NEW(g->arena, Attr, n->n_attr + 1))) {
+            graph_fail_nomem(g);
+            return;
+        }
+        if (n->n_attr)
+            memcpy(grown, n->attr, (size_t)n->n_attr * sizeof *grown);
+        n->attr = grown;
+        old = &grown[n->n_attr++];
+    }
+    if (!attr_copy(g->arena, old, a))
+        graph_fail_nomem(g);
+}
+
+void node_set_int(Graph *g, Node *n, const char *name, int64_t v)
+{
+    node_set_attr(g, n, &(Attr)INT(name, v));
+}
+
+void node_set_ints(Graph *g, Node *n, const char *name, int count, const int64_t *v)
+{
+    node_set_attr(g, n, &(Attr)INTS(name, count, v));
+}
+
+void node_set_string(Graph *g, Node *n, const char *name, const char *v)
+{
+    node_set_attr(g, n, &(Attr)STRING(name, v));
+}
+
+void node_remove_attr(Node *n, const char *name)
+{
+    Attr *a = (Attr *)node_attr(n, name);
+
+    if (a)
+        *a = n->attr[--n->n_attr];
+}
+
+void node_set_input(Graph *g, Node *n, int i, ValueId v)
+{
+    if (g->status)
+        return;
+    if (i >= n->n_in) {
+        ValueId *grown = ARENA_NEW(g->arena, ValueId, i + 1);
+
+        if (!grown) {
+            graph_fail_nomem(g);
+            return;
+        }
+        if (n->n_in)
+            memcpy(grown, n->in, (size_t)n->n_in * sizeof *grown);
+        n->in = grown;
+        n->n_in = i + 1;
+    }
+    n->in[i] = v;
+}
