@@ -60,19 +60,15 @@ static Status prepare_device(Device *d, void *arg)
     return ST_OK;
 }
 
-/* Runs the job on all devices, each with its part; returns the first failure. */
-static Status on_devices(Program *p, DeviceJob *job)
+/* One device after another: libraries initialise themselves when they are first used, and what one device has compiled the
+ * next finds in their caches. */
+static Status prepare_kernels(Program *p)
 {
-    Status first = ST_OK;
-
-    for (int d = 0; d < p->opt.n_device; d++)
-        device_start(p->device[d], job, &p->part[d]);
-    for (int d = p->opt.n_device; d-- > 0;) {
-        Status st = device_wait(p->device[d]);
-
-        first = st ? st : first;
+    for (int d = 0; d < p->opt.n_device; d++) {
+        device_start(p->device[d], prepare_device, &p->part[d]);
+        TRY(device_wait(p->device[d]));
     }
-    return first;
+    return ST_OK;
 }
 
 /* ---- devices ---- */
@@ -255,7 +251,7 @@ static Status compile(Program *p)
             return FAIL(E_INVALID, "%s is on device %d of %d", node_text(p->graph, n), n->device, p->opt.n_device);
     TRY(choose_kernels(p));
     TRY(check_devices(p));
-    TRY(on_devices(p, prepare_device));
+    TRY(prepare_kernels(p));
     TRY(plan(p));
     TRY(find_states(p));
     TRY(create_collectives(p));
