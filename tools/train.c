@@ -172,6 +172,8 @@ static Status open_run(Run *r)
     TRY((Status)dpx_model_load(&r->model, a->positional[0]));
     TRY(open_data(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, report_log, &r->progress));
+    if (from && access(from, F_OK))
+        return FAIL(E_IO, "--resume %s: %s", from, strerror(errno));
     if (!out)
         out = from;
     if (out) {

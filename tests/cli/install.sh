@@ -1,0 +1,39 @@
+#!/bin/bash
+# Installs into an empty prefix, and builds and runs docs/example against it, by pkg-config and by find_package.
+. "$(dirname "$0")/lib.sh"
+prefix=$DIR/prefix
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+sanitize=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
+flags=(-std=c11 -Wall -Wextra -Werror ${sanitize:+-fsanitize=$sanitize})
+
+check "cmake --install" cmake --install "$build" --prefix "$prefix"
+lib=$(dirname "$(find "$prefix" -name libdpexec.so)")
+check "libdpexec.so" test -e "$lib/libdpexec.so"
+check "soname" bash -c "objdump -p '$lib/libdpexec.so' | grep -q 'SONAME *libdpexec.so.0'"
+
+# Exactly what the header declares is exported, and nothing else.
+grep -oE 'DPX_API [a-z_0-9 *]+ \**dpx_[a-z_]+\(' include/dpexec.h | grep -oE 'dpx_[a-z_]+\(' | tr -d '(' | sort -u >"$DIR/declared"
+nm -D --defined-only "$lib/libdpexec.so" | awk '{ print $3 }' | grep -v '^__\(asan\|ubsan\|tsan\|odr\)' | sort -u >"$DIR/exported"
+check "exports what the header declares" diff "$DIR/declared" "$DIR/exported"
+check "the header is C++ as well" bash -c "! command -v c++ >/dev/null || echo '#include <dpexec.h>' | c++ -x c++ -fsyntax-only -I '$prefix/include' -"
+check "the installed dpexec" "$prefix/bin/dpexec" --version
+check "the installed graph-transform" "$prefix/bin/graph-transform" --help
+
+{
+    printf "\x93NUMPY\x01\x00\x76\x00%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 64), }"
+    head -c 256 /dev/zero
+} >"$DIR/x.npy"
+
+export PKG_CONFIG_PATH=$lib/pkgconfig
+mkdir "$DIR/by_pkg_config"
+check "compile with pkg-config" bash -c "$cc ${flags[*]} docs/example/train.c \$(pkg-config --cflags --libs dpexec) -o '$DIR/by_pkg_config/train'"
+says "right answers: 50 of 50" env LD_LIBRARY_PATH="$lib" "$DIR/by_pkg_config/train" models/mlp.onnx "$DIR/by_pkg_config"
+
+check "configure with find_package" cmake -S docs/example -B "$DIR/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_C_FLAGS="${sanitize:+-fsanitize=$sanitize}"
+check "compile with find_package" cmake --build "$DIR/by_cmake"
+says "resumed at step 20" "$DIR/by_cmake/train" models/mlp.onnx "$DIR/by_cmake"
+says "state fc1.weight" "$DIR/by_cmake/train" models/mlp.onnx "$DIR/by_cmake"
+check "run the trained model" "$dpexec" run "$DIR/by_cmake/trained.onnx" --input "x=$DIR/x.npy" --out "$DIR/out"
+check "its output" test -s "$DIR/out/logits.npy"
+finish
