@@ -30,3 +30,11 @@ endif()
 # What is checked of the text of the sources.
 add_test(NAME layering COMMAND sh ${CMAKE_SOURCE_DIR}/tests/layering.sh)
 add_test(NAME hygiene COMMAND sh ${CMAKE_SOURCE_DIR}/tests/hygiene.sh ${CMAKE_BINARY_DIR})
+
+# The tests of the command line: shell scripts that get the build folder.
+file(GLOB cli_tests CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/tests/cli tests/cli/*.sh)
+list(REMOVE_ITEM cli_tests lib.sh)
+foreach(script ${cli_tests})
+    get_filename_component(name ${script} NAME_WE)
+    add_test(NAME cli_${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/${script} ${CMAKE_BINARY_DIR})
+endforeach()

@@ -1,0 +1,29 @@
+/* What the suites of tests/api share: models/mlp.onnx on a small batch. */
+#ifndef DPX_TESTS_API_H
+#define DPX_TESTS_API_H
+
+#include "include/dpexec.h"
+#include "tests/harness/test.h"
+
+enum { SAMPLES = 6, PIXELS = 64, CLASSES = 10 };
+
+typedef struct {
+    float x[SAMPLES][PIXELS];
+    int64_t label[SAMPLES];
+    dpx_tensor tensor[2];           /* x, target */
+} Batch;
+
+#define MLP SOURCE_DIR "/models/mlp.onnx"
+
+/* Checks DPX_OK, and prints the message when it is not. */
+#define CHECK_DPX(e) CHECK_OK((Status)(e))
+#define CHECK_DPX_FAILS(code, text, e) CHECK_FAILS((Status)(code), (text), (Status)(e))
+
+void make_batch(Batch *b, unsigned seed);
+/* A trainer of models/mlp.onnx with the given "name=value" options (NULL ends them); NULL and a failed check if it cannot be made. */
+dpx_trainer *make_trainer(const char *const *settings);
+/* A new, empty folder below the system's temporary one; `buf` holds its path.  remove_folder deletes it with all it holds. */
+void make_folder(char buf[256]);
+void remove_folder(const char *path);
+
+#endif

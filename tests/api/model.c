@@ -1,0 +1,151 @@
+/* The parts of dpexec.h that need no trainer: models, tensors, DLPack, options, devices, transformation. */
+#include <dlpack/dlpack.h>
+#include <string.h>
+
+#include "tests/api/api.h"
+
+static void test_model(void)
+{
+    dpx_model *m = NULL;
+    dpx_info info;
+
+    if (!CHECK_DPX(dpx_model_load(&m, MLP)))
+        return;
+    CU_ASSERT_EQUAL(dpx_model_count(m, DPX_INPUT), 1);
+    CU_ASSERT_EQUAL(dpx_model_count(m, DPX_OUTPUT), 1);
+    CU_ASSERT_EQUAL(dpx_model_count(m, DPX_STATE), 6);
+    CHECK_DPX(dpx_model_info(m, DPX_INPUT, 0, &info));
+    CHECK_STR("x", info.name);
+    CU_ASSERT(info.dtype == DPX_FLOAT32 && info.rank == 2 && info.dim[0] == -1 && info.dim[1] == 64);
+    CU_ASSERT(info.dim_name[0] && !info.dim_name[1]);
+    CHECK_DPX(dpx_model_info(m, DPX_OUTPUT, 0, &info));
+    CHECK_STR("logits", info.name);
+    for (int i = 0; i < 6; i++) {
+        CHECK_DPX(dpx_model_info(m, DPX_STATE, i, &info));
+        CU_ASSERT(info.trainable && (strstr(info.name, ".weight") || strstr(info.name, ".bias")));
+    }
+    CHECK_DPX_FAILS(DPX_INVALID, "6", dpx_model_info(m, DPX_STATE, 6, &info));
+    CHECK_DPX_FAILS(DPX_INVALID, "-1", dpx_model_info(m, DPX_INPUT, -1, &info));
+    dpx_model_free(m);
+}
+
+static void test_bad_model(void)
+{
+    dpx_model *m = NULL;
+
+    CHECK_DPX_FAILS(DPX_IO, "none.onnx", dpx_model_load(&m, "none.onnx"));
+    CU_ASSERT(dpx_model_load(&m, SOURCE_DIR "/CMakeLists.txt") != DPX_OK && strstr(dpx_error(), "CMakeLists.txt"));
+    CU_ASSERT(dpx_model_load(&m, SOURCE_DIR) != DPX_OK && !m);
+    dpx_model_free(NULL);
+}
+
+static void test_dtypes(void)
+{
+    CU_ASSERT_EQUAL(dpx_dtype_size(DPX_FLOAT32), 4);
+    CU_ASSERT_EQUAL(dpx_dtype_size(DPX_INT64), 8);
+    CU_ASSERT_EQUAL(dpx_dtype_size(DPX_BFLOAT16), 2);
+    CU_ASSERT_EQUAL(dpx_dtype_size((dpx_dtype)99), 0);
+    CHECK_STR("float64", dpx_dtype_name(DPX_FLOAT64));
+    CU_ASSERT(strchr(dpx_version(), '.') != NULL);
+}
+
+static void test_dlpack(void)
+{
+    float data[24];
+    int64_t shape[3] = { 2, 3, 4 }, dense[3] = { 12, 4, 1 }, transposed[3] = { 1, 2, 6 };
+    DLTensor t = { .data = data, .device = { kDLCPU, 0 }, .ndim = 3, .dtype = { kDLFloat, 32, 1 }, .shape = shape };
+    dpx_tensor v;
+
+    CHECK_DPX(dpx_tensor_from_dlpack(&v, "x", &t));
+    CU_ASSERT(v.data == data && v.rank == 3 && v.dim[2] == 4 && v.dtype == DPX_FLOAT32 && !strcmp(v.name, "x"));
+    t.strides = dense;
+    t.byte_offset = 8;
+    CHECK_DPX(dpx_tensor_from_dlpack(&v, "x", &t));
+    CU_ASSERT(v.data == data + 2);
+    t.strides = transposed;
+    CHECK_DPX_FAILS(DPX_SHAPE, "dense", dpx_tensor_from_dlpack(&v, "x", &t));
+    t.strides = NULL;
+    t.dtype.lanes = 4;
+    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "x", dpx_tensor_from_dlpack(&v, "x", &t));
+    t.dtype = (DLDataType){ kDLComplex, 64, 1 };
+    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "x", dpx_tensor_from_dlpack(&v, "x", &t));
+    t.dtype = (DLDataType){ kDLFloat, 32, 1 };
+    t.ndim = 9;
+    CHECK_DPX_FAILS(DPX_SHAPE, "rank", dpx_tensor_from_dlpack(&v, "x", &t));
+    t.ndim = 3;
+    t.device.device_type = kDLCUDA;
+    CHECK_DPX_FAILS(DPX_DEVICE, "host", dpx_tensor_from_dlpack(&v, "x", &t));
+}
+
+static void test_options(void)
+{
+    dpx_options *o = dpx_options_create();
+    float weights[3] = { 1, 2, 3 };
+    dpx_tensor w = { .name = "w", .dtype = DPX_FLOAT32, .rank = 1, .dim = { 3 }, .data = weights };
+
+    CHECK_DPX(dpx_options_set(o, "lr", "0.25"));
+    CHECK_STR("0.25", dpx_options_get(o, "lr"));
+    CHECK_DPX(dpx_options_set(o, "nesterov", "true"));
+    CHECK_DPX(dpx_options_set(o, "freeze", "a*"));
+    CHECK_DPX(dpx_options_set(o, "freeze", "b*"));
+    CHECK_STR("a*;b*", dpx_options_get(o, "freeze"));
+    CHECK_STR("", dpx_options_get(o, "replicas"));
+    CU_ASSERT_PTR_NULL(dpx_options_get(o, "bogus"));
+    CHECK_DPX_FAILS(DPX_INVALID, "--lr", dpx_options_set(o, "lr", "-1"));
+    CHECK_STR("0.25", dpx_options_get(o, "lr"));
+    CHECK_DPX_FAILS(DPX_INVALID, "bogus", dpx_options_set(o, "bogus", "1"));
+    CHECK_DPX(dpx_options_set_class_weights(o, &w));
+    w.rank = 2;
+    w.dim[1] = 1;
+    CU_ASSERT(dpx_options_set_class_weights(o, &w) != DPX_OK);
+    for (int i = 0; i < dpx_option_count(); i++)
+        CU_ASSERT(*dpx_option_at(i).name && *dpx_option_at(i).help && dpx_options_get(o, dpx_option_at(i).name));
+    dpx_options_free(o);
+    dpx_options_free(NULL);
+}
+
+static void test_devices(void)
+{
+    dpx_device d;
+
+    CU_ASSERT(dpx_devices(NULL, 0) >= 1);
+    CU_ASSERT(dpx_devices(&d, 1) >= 1);
+    CHECK_STR("cpu:0", d.name);
+    CU_ASSERT(d.cores >= 1 && d.memory > 1 << 20);
+}
+
+typedef struct { char text[200000]; size_t n; } Text;
+
+static void add_text(void *user, const char *text, size_t bytes)
+{
+    Text *t = user;
+
+    if (t->n + bytes < sizeof t->text)
+        memcpy(t->text + t->n, text, bytes);
+    t->n += bytes;
+}
+
+static void test_transform(void)
+{
+    static Text text;
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = NULL;
+
+    CHECK_DPX(dpx_model_load(&m, MLP));
+    CHECK_DPX(dpx_options_set(o, "batch-size", "8"));
+    CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
+    CHECK_DPX(dpx_options_set(o, "replicas", "2"));
+    CHECK_DPX(dpx_options_set(o, "devices", "cpu*2"));
+    CHECK_DPX(dpx_transform(m, o, NULL, "txt", add_text, &text));
+    CU_ASSERT(text.n < sizeof text.text && strstr(text.text, "AllReduce"));
+    memset(&text, 0, sizeof text);
+    CHECK_DPX(dpx_transform(m, o, "autodiff", "txt", add_text, &text));
+    CU_ASSERT(text.n && strstr(text.text, "Gemm") && !strstr(text.text, "AllReduce"));
+    CHECK_DPX_FAILS(DPX_INVALID, "no-such-pass", dpx_transform(m, o, "no-such-pass", "txt", add_text, &text));
+    CHECK_DPX_FAILS(DPX_INVALID, "pdf", dpx_transform(m, o, NULL, "pdf", add_text, &text));
+    dpx_options_free(o);
+    dpx_model_free(m);
+}
+
+DEFINE_SUITE(model, { "load and inspect", test_model }, { "bad files", test_bad_model }, { "types", test_dtypes }, { "DLPack", test_dlpack },
+             { "options", test_options }, { "devices", test_devices }, { "transform", test_transform });

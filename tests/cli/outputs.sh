@@ -1,0 +1,74 @@
+#!/bin/bash
+# What the commands write: the folder of a run, metrics that are JSON and agree with eval, the outputs of run.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+digits=tests/oracle/data/digits.npz
+out=$DIR/run
+
+check "train" "$dpexec" models/mlp.onnx --data $digits --val $digits --loss cross-entropy --metric accuracy --batch-size 10 --epochs 3 \
+    --clip-norm 1 --checkpoint-every 4 --threads 1 --out "$out"
+check "args.json" "$python" -m json.tool "$out/args.json"
+check "a checkpoint's manifest" "$python" -m json.tool "$(find "$out/checkpoints" -name manifest.json | head -1)"
+check "metrics are JSON, in order, and agree with each other" "$python" - "$out/metrics.jsonl" <<'PY'
+import json, math, sys
+lines = [json.loads(line, parse_constant=lambda c: sys.exit(c)) for line in open(sys.argv[1])]
+steps = [m for m in lines if "loss" in m]
+evals = [m for m in lines if "eval_loss" in m]
+assert [m["step"] for m in steps] == list(range(1, 16)), steps          # 43 samples: five batches an epoch
+assert [m["epoch"] for m in steps] == [1] * 5 + [2] * 5 + [3] * 5
+assert sum(m["samples"] for m in steps[:5]) == 43
+assert all(m["lr"] == 0.01 and m["ms"] >= 0 and m["grad_norm"] > 0 for m in steps)
+assert [m["step"] for m in evals] == [5, 10, 15] and all(0 <= m["eval_accuracy"] <= 1 for m in evals)
+PY
+
+says '"samples":43' "$dpexec" eval "$out/model.onnx" --data $digits --loss cross-entropy --metric accuracy --batch-size 7 --threads 1 --quiet
+cp "$DIR/says.log" "$DIR/eval.json"
+check "eval of the model is the last evaluation of its training" "$python" - "$out/metrics.jsonl" "$DIR/eval.json" <<'PY'
+import json, sys
+last = [json.loads(line) for line in open(sys.argv[1])][-1]
+found = json.load(open(sys.argv[2]))
+assert abs(found["eval_loss"] - last["eval_loss"]) < 1e-6 * last["eval_loss"], (found, last)
+assert found["eval_accuracy"] == last["eval_accuracy"]
+PY
+says '"eval_accuracy"' "$dpexec" eval models/mlp.onnx --resume "$out" --data $digits --loss cross-entropy --metric accuracy --threads 1 --quiet
+
+# run, against numpy.
+check "input" "$python" -c "import numpy as np; np.save('$DIR/x.npy', np.load('$digits')['x'][:5])"
+check "run" "$dpexec" run "$out/model.onnx" --input "x=$DIR/x.npy" --out "$DIR/outputs" --threads 1
+check "outputs of run" "$python" - "$out/model.onnx" "$DIR" <<'PY'
+import sys
+import numpy as np, onnx
+from onnx import numpy_helper
+w = {t.name: numpy_helper.to_array(t) for t in onnx.load(sys.argv[1]).graph.initializer}
+h = np.load(sys.argv[2] + "/x.npy")
+for i in (1, 2, 3):
+    k, b = w[f"fc{i}.weight"], w[f"fc{i}.bias"]
+    h = h @ (k if k.shape[0] == h.shape[1] and k.shape[1] == b.size and not (k.shape[0] == k.shape[1]) else k.T) + b
+    h = np.maximum(h, 0) if i < 3 else h
+y = np.load(sys.argv[2] + "/outputs/logits.npy")
+assert y.dtype == np.float32 and np.allclose(y, h, atol=1e-4), abs(y - h).max()
+PY
+check "the exported model is valid ONNX" "$python" -c "import onnx; onnx.checker.check_model(onnx.load('$out/model.onnx'), full_check=True)"
+check "names and opset are kept" "$python" - "$out/model.onnx" <<'PY'
+import sys, onnx
+a, b = onnx.load("models/mlp.onnx"), onnx.load(sys.argv[1])
+assert [i.name for i in a.graph.input] == [i.name for i in b.graph.input]
+assert [o.name for o in a.graph.output] == [o.name for o in b.graph.output]
+assert {t.name for t in a.graph.initializer} <= {t.name for t in b.graph.initializer}
+PY
+
+# graph-transform writes every format, and exports open.
+transform=("$graph_transform" models/fashion_cnn.onnx --batch-size 8 --loss cross-entropy --optimizer adam --devices 'cpu*2')
+for format in txt onnx dot json; do
+    check "graph.$format" "${transform[@]}" -o "$DIR/graph.$format"
+    check "graph.$format is written" test -s "$DIR/graph.$format"
+done
+check "graph.json is JSON" "$python" -m json.tool "$DIR/graph.json"
+check "graph.onnx opens" "$python" -c "import onnx; m = onnx.load('$DIR/graph.onnx'); assert len(m.graph.node) > 50"
+says "partition" "$graph_transform" --list-passes
+check "verify" "${transform[@]}" --verify
+refused 2 "bogus" "${transform[@]}" --bogus
+refused 2 "no-such" "${transform[@]}" --until no-such
+check "an unknown format is refused" bash -c "! $graph_transform models/mlp.onnx --batch-size 2 -o $DIR/graph.pdf"
+check "and nothing is written" test ! -e "$DIR/graph.pdf"
+finish
