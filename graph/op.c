@@ -57,14 +57,23 @@ static Status check_counts(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status check_attrs(const Graph *g, const Node *n)
+static bool is_list(AttrType t)
+{
+    return t == A_INTS || t == A_FLOATS || t == A_STRINGS;
+}
+
+/* An empty list says nothing of its type: it takes the declared one. */
+static Status check_attrs(const Graph *g, Node *n)
 {
     for (int i = 0; i < n->n_attr; i++) {
         const AttrDecl *d = find_decl(n->op, n->attr[i].name);
+        Attr *a = &n->attr[i];
 
         if (!d)
-            return FAIL(E_MODEL, "%s: unknown attribute '%s'", node_text(g, n), n->attr[i].name);
-        if (d->type != n->attr[i].type && !(n->attr[i].n == 0 && n->attr[i].type >= A_INTS && d->type >= A_INTS))
+            return FAIL(E_MODEL, "%s: unknown attribute '%s'", node_text(g, n), a->name);
+        if (d->type != a->type && is_list(d->type) && is_list(a->type) && a->n == 0)
+            *a = (Attr){ .name = a->name, .type = d->type };
+        if (d->type != a->type)
             return FAIL(E_MODEL, "%s: attribute '%s' has the wrong type", node_text(g, n), d->name);
     }
     return ST_OK;

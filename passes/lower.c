@@ -14,6 +14,15 @@ static bool unused(const Graph *g, const Node *n, const uint32_t *uses)
     return true;
 }
 
+/* Shapes that depend on data stay unknown until the interpreter runs; what needs lowering then has no kernel, and says so. */
+static bool inputs_known(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_value(n->in[i]) && !shape_known(&value(g, n->in[i])->shape))
+            return false;
+    return true;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     const uint32_t *uses;
@@ -21,7 +30,7 @@ static Status run(Graph *g, PassCtx *ctx)
 
     FOR_NODES(g, n) {
         before = g->n_node;
-        if (!n->op->lower)
+        if (!n->op->lower || !inputs_known(g, n))
             continue;
         TRY(n->op->lower(g, n));
         TRY(g->status);

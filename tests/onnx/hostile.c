@@ -415,6 +415,26 @@ static void test_all_listed(void)
     REFUSED(&b, E_UNSUPPORTED, "input 's': string tensors are not supported; NoSuchOp one (output 'p'); If two (output 'r')");
 }
 
+/* An empty list of the wrong type is harmless, and must not reach the operator as what it is not. */
+static void test_attribute_types(void)
+{
+    Built b = built_relu(), c = built_relu();
+    Onnx__NodeProto *n = built_node(&b, "Transpose", "x", "t");
+    Graph *g = NULL;
+    int count = -1;
+
+    node_add_attr(b.arena, n, attr_make(b.arena, "perm", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS));
+    if (CHECK_OK(built_import(&g, &b))) {
+        node_ints(g->node[1], "perm", &count);
+        CU_ASSERT_EQUAL(count, 0);
+        graph_free(g);
+    }
+    built_free(&b);
+    n = built_node(&c, "Transpose", "x", "t");
+    node_attr_int(c.arena, n, "perm", 0);
+    REFUSED(&c, E_MODEL, "attribute 'perm' has the wrong type");
+}
+
 static void test_string_initializer(void)
 {
     Built used = built_relu(), unused = built_relu();
@@ -437,4 +457,5 @@ DEFINE_SUITE(hostile, { "cut at every byte", test_truncated }, { "random bytes",
     { "opsets", test_opsets }, { "dimensions of inputs", test_input_dims }, { "sizes of initializers", test_initializers },
     { "typed data", test_typed_data }, { "recursive functions", test_recursion }, { "functions that double", test_doubling },
     { "deep functions", test_deep_functions }, { "wrong functions", test_bad_functions },
-    { "all that is unsupported is listed", test_all_listed }, { "string initializers", test_string_initializer });
+    { "all that is unsupported is listed", test_all_listed }, { "string initializers", test_string_initializer },
+    { "attributes of the wrong type", test_attribute_types });

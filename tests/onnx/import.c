@@ -75,7 +75,7 @@ static void test_initializer_types(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Tensor *t = output_const(g, (int)i + 1);
 
-        CU_ASSERT_EQUAL_FATAL(t->dtype, cases[i].type);
+        CU_ASSERT_EQUAL_FATAL((int)t->dtype, cases[i].type);
         CU_ASSERT_EQUAL(tensor_float(t, 0), cases[i].want[0]);
         CU_ASSERT_EQUAL(tensor_float(t, 1), cases[i].want[1]);
     }
