@@ -203,11 +203,12 @@ static ValueId running(Graph *g, const Node *n, ValueId old, ValueId fresh)
     return EMIT(g, Add, NULL, kept, EMIT(g, Mul, NULL, fresh, emit_scalar(g, t, 1 - momentum)));
 }
 
-/* var * n / (n - 1). */
+/* var * n / (n - 1); by at least 1, for a replica of its own statistics may have a single sample, whose variance is 0. */
 static ValueId unbiased(Graph *g, DType t, ValueId var, ValueId count)
 {
-    ValueId less = EMIT(g, Sub, NULL, count, emit_scalar(g, t, 1));
+    ValueId one = emit_scalar(g, t, 1), less = EMIT(g, Sub, NULL, count, one);
 
+    less = EMIT(g, Max, NULL, less, one);
     return EMIT(g, Mul, NULL, var, EMIT(g, Div, NULL, count, less));
 }
 
