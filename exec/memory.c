@@ -1,3 +1,4 @@
+/* Pages from the system, touched first by the thread that will use them: that thread's node of the machine holds them then. */
 #include "exec/memory.h"
 
 #include <string.h>

@@ -122,8 +122,7 @@ static Status create_collectives(Program *p)
 
 static Status list_calls(Program *p, DeviceProgram *part)
 {
-    if (!(part->call = ARENA_NEW(p->arena, Call *, p->graph->n_node)) ||
-        !(part->start = ARENA_NEW(p->arena, uint64_t, p->graph->n_node + 1)))
+    if (!(part->call = ARENA_NEW(p->arena, Call *, p->graph->n_node)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < p->graph->n_node; i++) {
         Call *c = &p->call[i];

@@ -28,7 +28,6 @@ typedef struct {
     void **from, **to;          /* copies after the last node */
     size_t *bytes;
     int n_copy;
-    uint64_t *start;            /* [n_call] of the last step, in nanoseconds, while a trace is on */
     Status status;
 } DeviceProgram;
 

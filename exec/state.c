@@ -1,3 +1,4 @@
+/* State by logical name, its copies in chunks of each device's memory.  Addresses never move, so programs keep them. */
 #include "exec/state.h"
 
 #include <string.h>

@@ -10,8 +10,8 @@ typedef struct {
     int *owner, *writer;
 } Groups;
 
-/* The group that node n may be in, given those of its consumers: theirs if they agree.  A use by an update alone counts only where no
- * node uses the output; several such updates (an optimizer step in one node) go by the first. */
+/* The group that node n may be in, given those of its consumers: theirs if they agree.  A use by an update
+ * alone counts only where no node uses the output; several such updates (an optimizer step in one node) go by the first. */
 static int common_owner(const Groups *s, const Node *n, const int *update_of)
 {
     int strong = NO_GROUP, weak = NO_GROUP;
