@@ -15,6 +15,8 @@
 #define ATOL 1e-5
 #define RTOL 1e-3
 
+enum { MAX_ELEMENTS = 400 };    /* of a larger input (cases for the fast kernels' tiles) only that many are varied, evenly spread */
+
 static ValueId random_weights(Graph *g, const Shape *s, uint64_t seed)
 {
     Tensor *t = tensor_create(g->arena, DT_FLOAT64, s);
@@ -124,8 +126,9 @@ static Status run_gradient(Check *k, const Eval *forward, ValueId loss, int n, c
 static Status check_differences(Eval *e, int arg, const Tensor *grad)
 {
     Tensor *x = e->in[arg];
+    int64_t step = tensor_numel(x) > MAX_ELEMENTS ? tensor_numel(x) / MAX_ELEMENTS | 1 : 1;
 
-    for (int64_t i = 0; i < tensor_numel(x); i++) {
+    for (int64_t i = 0; i < tensor_numel(x); i += step) {
         double at = tensor_float(x, i), up = 0, down = 0, slope, g = grad ? tensor_float(grad, i) : 0;
 
         tensor_set_float(x, i, at + EPS);
