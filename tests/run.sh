@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs the test programs of a build and the tests of the command line, and adds up what they count.
-#   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script of tests/cli (oracle, bad_data ...)
+#   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script (oracle, bad_data, hygiene ...)
 # Ends with "N passed, N failed"; a program that ends without such a line counts as one failure.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,7 +26,7 @@ run() {
     shift
     "$@" >"$log" 2>&1
     status=$?
-    counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1)
+    counts=$(grep -oE '[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1)
     [ -n "$counts" ] || counts="0 passed, 1 failed"
     local p=${counts%% *} f=${counts#*, }
     f=${f%% *}
@@ -45,7 +45,7 @@ for program in "$build"/test_*; do
     name=${program##*/test_}
     if [ -x "$program" ] && wanted "$name" "$@"; then run "$name" "$program"; fi
 done
-for script in tests/cli/*.sh; do
+for script in tests/layering.sh tests/hygiene.sh tests/cli/*.sh; do
     name=$(basename "$script" .sh)
     if [ "$name" != lib ] && wanted "$name" "$@"; then run "$name" "$script" "$build"; fi
 done
