@@ -27,7 +27,7 @@ static void note(const void *caller)
 }
 
 #define NOTE() note(__builtin_return_address(0))
-#define EXPORTED __attribute__((visibility("default")))
+#define EXPORTED __attribute__((visibility("default"), noinline))     /* inlined, the caller would be another */
 EXPORTED void *malloc(size_t n) { NOTE(); return __libc_malloc(n); }
 EXPORTED void *calloc(size_t n, size_t size) { NOTE(); return __libc_calloc(n, size); }
 EXPORTED void *realloc(void *p, size_t n) { NOTE(); return __libc_realloc(p, n); }
