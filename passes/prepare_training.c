@@ -272,7 +272,8 @@ static bool make_statistic(Prepare *p, ValueId v)
 static Status prepare_batchnorm(Prepare *p, Node *n)
 {
     const Value *scale = in_value(p->g, n, 1), *mean = in_value(p->g, n, 3);
-    bool freeze = frozen(p, n->name) | frozen(p, scale->name) | frozen(p, mean->name);
+    int named = frozen(p, n->name) + frozen(p, scale->name) + frozen(p, mean->name);   /* all are asked: each marks what matched */
+    bool freeze = named > 0;
 
     if (freeze || !make_statistic(p, n->in[3]) || !make_statistic(p, n->in[4]))
         return freeze_batchnorm(p, n);

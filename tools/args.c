@@ -35,7 +35,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     flag = find_flag(a->command, name);
     is_option = !flag && find_option(a->command, name, &option);
     if ((!flag && !is_option) || (dashes == 1) != (strlen(name) == 1)) {
-        problems_add(wrong, "there is no option %.2s%s", "--" + (2 - dashes), name);
+        problems_add(wrong, "there is no option %s%s", dashes == 1 ? "-" : "--", name);
         return;
     }
     takes_value = flag ? flag->metavar != NULL : option.metavar != NULL;
