@@ -1,3 +1,5 @@
+/* The random batch of a check.  Index ranges are found by walking the graph backwards from the operators that select; whatever
+ * passes integers on (casts, reshapes) passes the range on too. */
 #include "exec/verify_batch.h"
 
 #include <string.h>
@@ -14,29 +16,12 @@ static uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static int64_t axis_dim(const Graph *g, const Node *n, int input, const char *axis, int64_t otherwise)
-{
-    const Shape *s = &in_value(g, n, input)->shape;
-    const Attr *a = axis ? node_attr(n, axis) : NULL;
-    int64_t at = a ? a->i : otherwise;
-
-    at += at < 0 ? s->rank : 0;
-    return at < 0 || at >= s->rank ? INT64_MAX : s->dim[at];
-}
-
 /* How many entries input i of n selects from; INT64_MAX when it is no index. */
 static int64_t index_range(const Graph *g, const Node *n, int i)
 {
-    const char *op = n->op->name;
-    const Tensor *depth;
+    int64_t range = n->op->index_range ? n->op->index_range(g, n, i) : -1;
 
-    if (i == 1 && (!strcmp(op, "Gather") || !strcmp(op, "GatherElements") || !strcmp(op, "ScatterElements")))
-        return axis_dim(g, n, 0, "axis", 0);
-    if (i == 1 && in_value(g, n, 0)->shape.rank >= 2 && (!strncmp(op, "Nll", 3) || strstr(op, "LogLikelihood") || strstr(op, "CrossEntropy")))
-        return axis_dim(g, n, 0, NULL, 1);
-    if (i == 0 && !strcmp(op, "OneHot") && (depth = value_const(g, n->in[1])))
-        return tensor_int(depth, 0);
-    return INT64_MAX;
+    return range < 0 ? INT64_MAX : range;
 }
 
 /* By value id: the entries of the smallest table that the value selects from, directly or through other integers. */

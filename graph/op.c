@@ -180,6 +180,14 @@ Status infer_axis(Graph *g, Node *n, int rank)
     return g->status;
 }
 
+int64_t index_range_axis(const Graph *g, const Node *n, int i)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    int64_t axis = node_int(n, "axis");
+
+    return i == 1 && axis >= 0 && axis < x->rank ? x->dim[axis] : -1;
+}
+
 Status import_attr_to_input(Graph *g, Node *n, const char *name, int i)
 {
     const Attr *a = node_attr(n, name);

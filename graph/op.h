@@ -53,6 +53,8 @@ struct OpDef {
     Status (*lower)(Graph *, Node *);           /* optional: rewrite into simpler operators and graph_replace the outputs */
     Status (*place)(Placement *);               /* how B / S(axis) / P / L pass from inputs to outputs; NULL: place_all_b */
     int64_t (*flops)(const Graph *, const Node *);  /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
+    /* Optional: input i selects among so many entries of something; -1: it is no index. */
+    int64_t (*index_range)(const Graph *, const Node *, int i);
 };
 
 #define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }
@@ -78,6 +80,9 @@ Status infer_broadcast(Graph *g, Node *n, DType out);   /* all inputs broadcast;
 Status infer_same_dtype(const Graph *g, const Node *n, int from, int to);   /* inputs [from,to) that are present agree */
 /* Attribute "axis" in [-rank,rank) of input 0 becomes >= 0. */
 Status infer_axis(Graph *g, Node *n, int rank);
+
+/* ---- for index_range ---- */
+int64_t index_range_axis(const Graph *g, const Node *n, int i);     /* input 1 selects along attribute "axis" of input 0 */
 
 /* ---- for import functions ---- */
 /* Attribute `name` (int, ints) becomes input `i`, a constant int64 vector; nothing when the attribute is absent. */

@@ -74,7 +74,8 @@ static Status place_gather(Placement *p)
 static const AttrDecl axis_attr[] = { { "axis", A_INT, 0, 0, false, NULL }, { 0 } };
 
 DEFINE_OP(Gather, .param_in = 1, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
-    .infer = infer_gather, .grad = grad_gather, .place = place_gather, .doc = "slices of x picked by indices along axis");
+    .infer = infer_gather, .grad = grad_gather, .place = place_gather, .index_range = index_range_axis,
+    .doc = "slices of x picked by indices along axis");
 
 static Status infer_gather_grad(Graph *g, Node *n)
 {
@@ -183,7 +184,7 @@ static Status place_gather_elements(Placement *p)
 
 DEFINE_OP(GatherElements, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
     .infer = infer_gather_elements, .grad = grad_gather_elements, .place = place_gather_elements,
-    .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
+    .index_range = index_range_axis, .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
 
 /* ---- GatherND ---- */
 

@@ -118,13 +118,21 @@ static Status place_nll_per_sample(Placement *p)
 static const AttrDecl nll_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, false, NULL },
     { "label_smoothing", A_FLOAT, 0, 0, false, NULL }, { 0 } };
 
+/* Targets are class numbers along axis 1. */
+static int64_t index_range_target(const Graph *g, const Node *n, int i)
+{
+    const Shape *scores = &in_value(g, n, 0)->shape;
+
+    return i == 1 && scores->rank >= 2 ? scores->dim[1] : -1;
+}
+
 DEFINE_OP(NllSum, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_sum, .grad = grad_nll, .place = place_counted,
-    .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; inputs logp, target, w");
+    .index_range = index_range_target, .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; inputs logp, target, w");
 
 DEFINE_OP(NllPerSample, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
-    .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
+    .index_range = index_range_target, .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
 
 /* ---- NllGrad ---- */
 
@@ -220,11 +228,11 @@ static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, fal
 
 DEFINE_OP(SoftmaxCrossEntropyLoss, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_softmax_cross_entropy,
-    .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
+    .index_range = index_range_target, .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
 
 DEFINE_OP(NegativeLogLikelihoodLoss, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_negative_log_likelihood,
-    .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
+    .index_range = index_range_target, .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
 
 /* ---- losses of one element against one element ---- */
 

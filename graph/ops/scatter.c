@@ -86,7 +86,7 @@ static Status place_scatter_elements(Placement *p)
 DEFINE_OP(ScatterElements, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
     .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "reduction", A_STRING, 0, 0, false, "none" }, { 0 } },
     .infer = infer_scatter_elements, .grad = grad_scatter_elements, .place = place_scatter_elements,
-    .doc = "x with y[index[i][j]][j] = updates[i][j] (axis 0)");
+    .index_range = index_range_axis, .doc = "x with y[index[i][j]][j] = updates[i][j] (axis 0)");
 
 /* ---- ScatterND ---- */
 

@@ -40,9 +40,17 @@ static Status place_one_hot(Placement *p)
     return place_moved(p, to, "");
 }
 
+static int64_t index_range_one_hot(const Graph *g, const Node *n, int i)
+{
+    const Tensor *depth = value_const(g, n->in[1]);
+
+    return i == 0 && depth ? tensor_int(depth, 0) : -1;
+}
+
 DEFINE_OP(OneHot, .since = 11, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, { 0 } },
-    .infer = infer_one_hot, .grad = grad_none, .place = place_one_hot, .doc = "a new axis with one value on, the others off");
+    .infer = infer_one_hot, .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot,
+    .doc = "a new axis with one value on, the others off");
 
 /* ---- NonZero ---- */
 
