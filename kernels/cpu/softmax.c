@@ -1,4 +1,4 @@
-/* Softmax and LogSoftmax in float32 along the last axis, or along all from `axis` on: rows of consecutive elements. */
+/* Softmax and LogSoftmax in float32 where the elements of a sum are consecutive: rows of memory. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,29 +8,24 @@
 
 typedef struct { int64_t rows, n; int team; } Plan;
 
-static int64_t row_length(const Graph *g, const Node *n)
-{
-    const Shape *x = &in_value(g, n, 0)->shape;
-
-    return shape_count(x, (int)node_int(n, "axis"), x->rank);
-}
-
+/* The axis is the last one, or only ones follow. */
 static bool rows_of_memory(const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
 
-    return row_length(g, n) > 0 && (node_int(n, "flatten") || x->dim[axis] == row_length(g, n));
+    return !node_int(n, "flatten") && x->dim[axis] > 0 && shape_count(x, axis + 1, x->rank) == 1;
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape;
+    int axis = (int)node_int(n, "axis");
     Plan *p = malloc(sizeof *p);
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ shape_count(x, 0, (int)node_int(n, "axis")), row_length(g, n), team_size(ctx->n_threads, shape_numel(x)) };
+    *p = (Plan){ shape_count(x, 0, axis), x->dim[axis], team_size(ctx->n_threads, shape_numel(x)) };
     *state = p;
     return ST_OK;
 }

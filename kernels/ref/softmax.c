@@ -15,10 +15,15 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!p)
         return FAIL_NOMEM();
     *p = (Plan){ shape_count(x, 0, axis), x->dim[axis], shape_count(x, axis + 1, x->rank) };
-    if (node_int(n, "flatten"))
-        *p = (Plan){ p->outer, p->n * p->inner, 1 };
     *state = p;
     return ST_OK;
+}
+
+/* The older meaning is lowered. */
+static bool along_axis(const Graph *g, const Node *n)
+{
+    (void)g;
+    return !node_int(n, "flatten");
 }
 
 #define SOFTMAX(NAME, T, EXP, LOG, RESULT)                                                      \
@@ -65,5 +70,7 @@ static Status run_log_softmax(KernelCtx *ctx, void *state, const Tensor *in, Ten
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_softmax, .op = &op_Softmax, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_softmax, .release = free);
-DEFINE_KERNEL(ref_log_softmax, .op = &op_LogSoftmax, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_log_softmax, .release = free);
+#define COMMON .dtypes = DTYPES_F32_F64, .supports = along_axis, .prepare = prepare, .release = free
+
+DEFINE_KERNEL(ref_softmax, .op = &op_Softmax, COMMON, .run = run_softmax);
+DEFINE_KERNEL(ref_log_softmax, .op = &op_LogSoftmax, COMMON, .run = run_log_softmax);
