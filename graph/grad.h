@@ -13,7 +13,6 @@ struct Grad {
 };
 
 static inline Graph *grad_graph(Grad *gr) { return gr->g; }
-static inline const Node *grad_node(Grad *gr) { return gr->node; }
 static inline ValueId grad_in(Grad *gr, int i) { return i < gr->node->n_in ? gr->node->in[i] : NO_VALUE; }
 static inline ValueId grad_out(Grad *gr, int i) { return i < gr->node->n_out ? gr->node->out[i] : NO_VALUE; }
 static inline const Value *grad_in_value(Grad *gr, int i) { return value(gr->g, gr->node->in[i]); }

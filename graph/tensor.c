@@ -67,11 +67,6 @@ uint16_t half_from_double(double d)
                           : (uint16_t)(sign | ((unsigned)(e + 14) << 10) | ((unsigned)steps - 1024));
 }
 
-uint16_t half_from_float(float f)
-{
-    return half_from_double(f);
-}
-
 float bfloat_to_float(uint16_t b)
 {
     uint32_t u = (uint32_t)b << 16;

@@ -25,7 +25,6 @@ void tensor_set_float(Tensor *t, int64_t i, double v);
 
 /* IEEE binary16 and bfloat16, round to nearest even. */
 float half_to_float(uint16_t h);
-uint16_t half_from_float(float f);
 uint16_t half_from_double(double d);
 float bfloat_to_float(uint16_t b);
 uint16_t bfloat_from_float(float f);

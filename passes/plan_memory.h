@@ -2,8 +2,6 @@
 #ifndef DPX_PLAN_MEMORY_H
 #define DPX_PLAN_MEMORY_H
 
-#include <stdio.h>
-
 #include "graph/graph.h"
 
 typedef enum {
@@ -52,9 +50,6 @@ typedef struct {
 /* The graph's nodes are in order of execution (passes/schedule.h), all shapes known.  `scratch`: [n_node] bytes that the
  * node's kernel needs while it runs; may be NULL.  The plan lives in `arena`. */
 Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Arena *arena) CHECKED;
-
-/* A table of the totals and of the `n_largest` buffers that are alive at the peak. */
-void plan_memory_print(FILE *to, const Graph *g, const MemoryPlan *plan, int n_largest);
 
 /* The device that holds a value; 0 where nothing says otherwise. */
 int value_device(const Graph *g, ValueId v);

@@ -140,21 +140,11 @@ void window_read(Window *w, const Node *n, const Shape *x, const Shape *y, const
         w->out[WINDOW_AXES - w->rank + j] = y->dim[2 + j];
 }
 
-static Shape with_sizes(const Window *w, int64_t n, int64_t c, const int64_t *size)
+Shape window_out_shape(const Window *w, int64_t n, int64_t c)
 {
     Shape s = { .rank = 2 + w->rank, .dim = { n, c } };
 
     for (int j = 0; j < w->rank; j++)
-        s.dim[2 + j] = size[WINDOW_AXES - w->rank + j];
+        s.dim[2 + j] = w->out[WINDOW_AXES - w->rank + j];
     return s;
-}
-
-Shape window_out_shape(const Window *w, int64_t n, int64_t c)
-{
-    return with_sizes(w, n, c, w->out);
-}
-
-Shape window_in_shape(const Window *w, int64_t n, int64_t c)
-{
-    return with_sizes(w, n, c, w->in);
 }

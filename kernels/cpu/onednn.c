@@ -407,10 +407,3 @@ Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64
     TRY_DNNL(st);
     return ST_OK;
 }
-
-const char *onednn_version(void)
-{
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-    return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
-}

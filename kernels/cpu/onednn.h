@@ -30,6 +30,4 @@ void onednn_free(Onednn *d);            /* NULL is legal */
 Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                     int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) CHECKED;
 
-const char *onednn_version(void);       /* "oneDNN 2.6.3" */
-
 #endif
