@@ -3,58 +3,18 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-/* ---- mapping ---- */
-
-static Status map_descriptor(Mapping *out, int fd, const char *path)
-{
-    struct stat s;
-    void *p;
-
-    if (fstat(fd, &s) || !S_ISREG(s.st_mode))
-        return FAIL(E_IO, "%s: not a regular file", path);
-    if (!s.st_size)
-        return FAIL(E_IO, "%s: the file is empty", path);
-    p = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED)
-        return FAIL(E_IO, "%s: cannot map: %s", path, strerror(errno));
-    *out = (Mapping){ p, (size_t)s.st_size };
-    return ST_OK;
-}
-
-Status map_file(Mapping *out, const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);     /* a FIFO must not block us */
-    Status st;
-
-    if (fd < 0)
-        return FAIL(E_IO, "%s: cannot open: %s", path, strerror(errno));
-    st = map_descriptor(out, fd, path);
-    close(fd);
-    return st;
-}
-
-Status map_stream(Mapping *out, FILE *f, const char *path)
+Status map_stream(Mapped *out, FILE *f, const char *path)
 {
     Status st = fflush(f) ? FAIL(E_IO, "%s: cannot unpack into a temporary file: %s", path, strerror(errno))
-                          : map_descriptor(out, fileno(f), path);
+                          : mapped_fd(out, fileno(f), path);
 
     fclose(f);
     return st;
-}
-
-void unmap(Mapping *m)
-{
-    if (m->data)
-        munmap(m->data, m->size);
-    *m = (Mapping){ 0 };
 }
 
 /* ---- sets ---- */
@@ -74,9 +34,9 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
     else if (!(grown = realloc(d->array, ((size_t)d->n + 1) * sizeof *grown)))
         st = FAIL_NOMEM();
     if (st) {
-        Mapping m = a->map;
+        Mapped m = a->map;
 
-        unmap(&m);
+        mapped_close(&m);
         free(a->name);
         return st;
     }
@@ -99,7 +59,7 @@ void dataset_free(Dataset *d)
     if (!d)
         return;
     for (int i = 0; i < d->n; i++) {
-        unmap(&d->array[i].map);
+        mapped_close(&d->array[i].map);
         free(d->array[i].name);
     }
     free(d->array);
@@ -120,12 +80,12 @@ static Status add_npy(Dataset *d, const char *path)
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     Status st;
 
-    TRY(map_file(&a.map, path));
+    TRY(mapped_open(&a.map, path));
     st = npy_parse(&a, a.map.data, a.map.size, path);
     if (!st && !(a.name = strndup(name, strlen(name) - 4)))
         st = FAIL_NOMEM();
     if (st) {
-        unmap(&a.map);
+        mapped_close(&a.map);
         return st;
     }
     return dataset_add(d, &a, path);

@@ -6,19 +6,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "graph/base/status.h"
+#include "graph/base/mapped.h"
 #include "include/dpexec.h"
 
-/* A file's bytes in memory: mapped, read only. */
-typedef struct {
-    unsigned char *data;
-    size_t size;
-} Mapping;
-
-Status map_file(Mapping *out, const char *path) CHECKED;
 /* Maps what was written to `f`, an unnamed temporary file; closes it. */
-Status map_stream(Mapping *out, FILE *f, const char *path) CHECKED;
-void unmap(Mapping *m);
+Status map_stream(Mapped *out, FILE *f, const char *path) CHECKED;
 
 typedef struct {
     char *name;                     /* "" when the format has none (idx) */
@@ -29,7 +21,7 @@ typedef struct {
     bool swapped;                   /* elements are big-endian */
     double scale;                   /* value = (element * scale - mean) / std, when converted to a float type */
     double mean, std;
-    Mapping map;                    /* what `data` points into; empty when another array owns it */
+    Mapped map;                     /* what `data` points into; empty when another array owns it */
 } Array;
 
 typedef struct {

@@ -6,7 +6,7 @@
 
 #include "tools/data.h"
 
-static Status unpack_gzip(Mapping *out, const char *path)
+static Status unpack_gzip(Mapped *out, const char *path)
 {
     enum { CHUNK = 1 << 18 };
     gzFile in = gzopen(path, "rb");
@@ -69,16 +69,16 @@ static Status read_array(Array *a, const char *path)
 {
     Status st;
 
-    TRY(map_file(&a->map, path));
+    TRY(mapped_open(&a->map, path));
     if (a->map.size > 2 && a->map.data[0] == 0x1f && a->map.data[1] == 0x8b) {
-        unmap(&a->map);
+        mapped_close(&a->map);
         TRY(unpack_gzip(&a->map, path));
     }
     st = parse(a, path);
     if (!st && !(a->name = strdup("")))
         st = FAIL_NOMEM();
     if (st)
-        unmap(&a->map);
+        mapped_close(&a->map);
     return st;
 }
 

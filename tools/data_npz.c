@@ -21,7 +21,7 @@ static Status copy_member(FILE *to, zip_file_t *from, const char *label)
     return st;
 }
 
-static Status unpack_member(Mapping *out, zip_t *archive, zip_uint64_t i, const char *label)
+static Status unpack_member(Mapped *out, zip_t *archive, zip_uint64_t i, const char *label)
 {
     zip_file_t *member = zip_fopen_index(archive, i, 0);
     FILE *f = member ? tmpfile() : NULL;
@@ -58,7 +58,7 @@ static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char 
     if (!st && !(a.name = strndup(name, len - 4)))
         st = FAIL_NOMEM();
     if (st) {
-        unmap(&a.map);
+        mapped_close(&a.map);
         return st;
     }
     return dataset_add(d, &a, path);

@@ -27,7 +27,7 @@ typedef struct {
     dpx_trainer *trainer;
     int n;
     char *name[MAX_ARRAYS];
-    Mapping map[MAX_ARRAYS];
+    Mapped map[MAX_ARRAYS];
     dpx_tensor input[MAX_ARRAYS], output[MAX_ARRAYS];
     void *converted[MAX_ARRAYS];
     Progress progress;
@@ -38,7 +38,7 @@ static void close_job(Job *j)
     for (int i = 0; i < j->n; i++) {
         free(j->name[i]);
         free(j->converted[i]);
-        unmap(&j->map[i]);
+        mapped_close(&j->map[i]);
     }
     dpx_trainer_free(j->trainer);
     dpx_model_free(j->model);
@@ -92,7 +92,7 @@ static Status add_input(Job *j, const char *argument)
     if (!(j->name[j->n++] = strndup(argument, (size_t)(eq - argument))))
         return FAIL_NOMEM();
     TRY(find_input(j->model, j->name[j->n - 1], &in));
-    TRY(map_file(&j->map[j->n - 1], eq + 1));
+    TRY(mapped_open(&j->map[j->n - 1], eq + 1));
     TRY(npy_parse(&a, j->map[j->n - 1].data, j->map[j->n - 1].size, eq + 1));
     return convert(j, &a, &in);
 }

@@ -2,6 +2,7 @@
 #ifndef DPX_ONNX_INTERNAL_H
 #define DPX_ONNX_INTERNAL_H
 
+#include "graph/base/mapped.h"
 #include "graph/onnx/onnx.h"
 #include "graph/op.h"
 #include "onnx_proto.h"
@@ -12,12 +13,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little-en
 /* Checks the wire format of a message without recursion, then unpacks it into `arena`. */
 Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageDescriptor *type, const uint8_t *data,
                    size_t size) CHECKED;
-
-/* ---- file.c ---- */
-typedef struct { const uint8_t *data; size_t size; } Mapped;
-Status mapped_open(Mapped *out, const char *path) CHECKED;          /* a regular file, not empty */
-Status mapped_fd(Mapped *out, int fd, const char *path) CHECKED;    /* leaves fd open */
-void mapped_close(Mapped *m);
 
 /* ---- external.c ---- */
 /* The external data files of one model: opened at first use, mapped until closed. */

@@ -141,7 +141,7 @@ static void test_model_files(void)
     CHECK_FAILS(E_IO, "not a regular file", onnx_import_file(&g, NULL, path));
     snprintf(path, sizeof path, "%s/empty.onnx", folder);
     close(open(path, O_CREAT | O_WRONLY, 0666));
-    CHECK_FAILS(E_MODEL, "empty.onnx: the file is empty", onnx_import_file(&g, NULL, path));
+    CHECK_FAILS(E_IO, "empty.onnx: the file is empty", onnx_import_file(&g, NULL, path));
 }
 
 DEFINE_SUITE(external, { "is read", test_read }, { "paths that lead elsewhere", test_paths }, { "sizes", test_sizes },

@@ -1,7 +1,7 @@
 /* Files mapped for reading.  A FIFO or a device is refused without waiting for it; the pages are private, so what another
  * process appends is not seen.  (A process that truncates the file while it is read can still kill us: mappings have no
  * defence against that.) */
-#include "graph/onnx/internal.h"
+#include "graph/base/mapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ Status mapped_fd(Mapped *out, int fd, const char *path)
     if (!S_ISREG(st.st_mode))
         return FAIL(E_IO, "%s: not a regular file", path);
     if (st.st_size == 0)
-        return FAIL(E_MODEL, "%s: the file is empty", path);
+        return FAIL(E_IO, "%s: the file is empty", path);
     if ((p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
         return FAIL(E_IO, "%s: cannot be mapped: %s", path, strerror(errno));
     *out = (Mapped){ p, (size_t)st.st_size };
