@@ -20,7 +20,8 @@ forbid kernels      '(passes|tools|tests)/'                 'kernels know the gr
 forbid kernels      'exec/'                                 'kernels know the graph and exec/backend.h' '"exec/backend\.h"'
 forbid exec         '(tools|tests)/'                        'exec knows no tool'
 forbid include      '.*'                                    'the public header stands alone'
-forbid tools        '(kernels|tests)/'                      'tools use include/dpexec.h; graph-transform also passes/'
+forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
+    '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
 
 [ $bad = 0 ] && echo "layering: 1 passed, 0 failed"
 exit $bad
