@@ -3,6 +3,8 @@
  * The axes are input 1 (older opsets: an attribute); none given means all, or with noop_with_empty_axes that nothing is
  * reduced.  Sums over a split axis leave partial sums; ReduceMean is lowered to a sum and a division by the number of
  * elements in the whole batch, so that it is exact over uneven parts. */
+#include "graph/ops/reduce.h"
+
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -12,21 +14,21 @@ static Status import(Graph *g, Node *n, int opset)
     return import_attr_to_input(g, n, "axes", 1);
 }
 
-/* Bit i: axis i is reduced. */
-static Status axes_mask(const Graph *g, const Node *n, unsigned *mask)
+Status reduce_axes(unsigned *out, const Graph *g, const Node *n)
 {
     int rank = in_value(g, n, 0)->shape.rank, count = 0, axis;
     int64_t axes[MAX_RANK];
+    unsigned mask = 0;
 
-    *mask = 0;
     if (has_in(n, 1))
         TRY(value_const_ints(g, n->in[1], axes, MAX_RANK, &count));
     for (int i = 0; i < count; i++) {
         TRY(shape_axis(&axis, axes[i], rank, node_text(g, n)));
-        *mask |= 1u << axis;
+        mask |= 1u << axis;
     }
     if (!count && !node_int(n, "noop_with_empty_axes"))
-        *mask = (1u << rank) - 1;
+        mask = (1u << rank) - 1;
+    *out = mask;
     return ST_OK;
 }
 
@@ -39,7 +41,7 @@ static Status infer(Graph *g, Node *n)
     set_out(g, n, 0, x->dtype, &unknown);
     if (has_in(n, 1) && !value_const(g, n->in[1]))
         return ST_OK;
-    TRY(axes_mask(g, n, &mask));
+    TRY(reduce_axes(&mask, g, n));
     for (int i = 0; i < x->shape.rank; i++)
         if (!(mask >> i & 1))
             y.dim[y.rank++] = x->shape.dim[i];
@@ -57,7 +59,7 @@ static Status spread(Grad *gr, ValueId v, ValueId *out)
     Shape kept = grad_in_value(gr, 0)->shape;
     unsigned mask;
 
-    TRY(axes_mask(gr->g, gr->node, &mask));
+    TRY(reduce_axes(&mask, gr->g, gr->node));
     for (int i = 0; i < kept.rank; i++)
         if (mask >> i & 1)
             kept.dim[i] = 1;
@@ -75,7 +77,7 @@ static Status reduced_count(const Graph *g, const Node *n, int64_t *out)
 {
     unsigned mask;
 
-    TRY(axes_mask(g, n, &mask));
+    TRY(reduce_axes(&mask, g, n));
     *out = 1;
     for (int i = 0; i < in_value(g, n, 0)->shape.rank; i++)
         if (mask >> i & 1)
@@ -232,7 +234,7 @@ static Status place_axes(Placement *p, bool is_sum)
 
     if (has_in(p->node, 1) && !value_const(p->g, p->node->in[1]))
         return place_all_b(p);
-    TRY(axes_mask(p->g, p->node, &mask));
+    TRY(reduce_axes(&mask, p->g, p->node));
     return place_reduce(p, mask, node_int(p->node, "keepdims") != 0, is_sum);
 }
 

@@ -5,25 +5,11 @@
 
 #include "exec/backend.h"
 #include "kernels/cpu/team.h"
+#include "kernels/ref/optimizer.h"
 
 /* ---- SGD ---- */
 
-typedef struct { double momentum, decay; bool nesterov, has_buffer; } Sgd;
-
-static Status prepare_sgd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    Sgd *p = malloc(sizeof *p);
-
-    (void)ctx;
-    (void)g;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Sgd){ node_float(n, "momentum"), node_float(n, "weight_decay"), node_int(n, "nesterov") != 0, has_in(n, 3) };
-    *state = p;
-    return ST_OK;
-}
-
-/* `along`: 1 with nesterov, when the step is d + momentum m, else 0. */
+/* With nesterov the step is d + momentum b, else b. */
 #define SGD(NAME, T)                                                                                            \
     static void NAME(int team, const Sgd *p, int64_t n, const Tensor *in, Tensor *out)                          \
     {                                                                                                           \
@@ -55,24 +41,9 @@ static Status run_sgd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = prepare_sgd, .run = run_sgd, .release = free);
+DEFINE_KERNEL(cpu_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = sgd_prepare, .run = run_sgd, .release = free);
 
 /* ---- Adam, AdamW ---- */
-
-typedef struct { double beta1, beta2, eps, decay; bool decoupled; } Adam;
-
-static Status prepare_adam(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    Adam *p = malloc(sizeof *p);
-
-    (void)ctx;
-    (void)g;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Adam){ node_float(n, "beta1"), node_float(n, "beta2"), node_float(n, "eps"), node_float(n, "weight_decay"), node_int(n, "decoupled") != 0 };
-    *state = p;
-    return ST_OK;
-}
 
 #define ADAM(NAME, T, SQRT)                                                                                     \
     static void NAME(int team, const Adam *p, int64_t n, const Tensor *in, Tensor *out)                         \
@@ -102,7 +73,7 @@ static Status run_adam(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = prepare_adam, .run = run_adam, .release = free);
+DEFINE_KERNEL(cpu_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = adam_prepare, .run = run_adam, .release = free);
 
 /* ---- norm: sums of blocks in double, added in order, so that the team's size does not change a bit ---- */
 

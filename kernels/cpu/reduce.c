@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "exec/backend.h"
+#include "graph/ops/reduce.h"
 
 enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256 };
 
@@ -88,23 +89,6 @@ static int64_t offset_of(const Axes *a, int64_t index)
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static Status axes_mask(const Graph *g, const Node *n, unsigned *mask)
-{
-    int rank = in_value(g, n, 0)->shape.rank, count = 0, axis;
-    int64_t axes[MAX_RANK];
-
-    *mask = 0;
-    if (has_in(n, 1))
-        TRY(value_const_ints(g, n->in[1], axes, MAX_RANK, &count));
-    for (int i = 0; i < count; i++) {
-        TRY(shape_axis(&axis, axes[i], rank, node_text(g, n)));
-        *mask |= 1u << axis;
-    }
-    if (!count && !node_int(n, "noop_with_empty_axes"))
-        *mask = (1u << rank) - 1;
-    return ST_OK;
-}
-
 /* Scratch: one double for each output element and part, when there are several parts. */
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -112,7 +96,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     unsigned mask;
     Plan *p;
 
-    TRY(axes_mask(g, n, &mask));
+    TRY(reduce_axes(&mask, g, n));
     if (!(p = malloc(sizeof *p)))
         return FAIL_NOMEM();
     *p = make_plan(&in_value(g, n, 0)->shape, mask);

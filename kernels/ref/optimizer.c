@@ -1,13 +1,12 @@
 /* Parameter updates, in double for both types: what a float32 kernel is measured against. */
 #include <math.h>
 
+#include "kernels/ref/optimizer.h"
 #include "kernels/ref/ref.h"
 
 /* ---- SGD ---- */
 
-typedef struct { double momentum, decay; bool nesterov, has_buffer; } Sgd;
-
-static Status prepare_sgd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+Status sgd_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Sgd *p = malloc(sizeof *p);
 
@@ -40,13 +39,11 @@ static Status run_sgd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_sgd, .run = run_sgd, .release = free);
+DEFINE_KERNEL(ref_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .prepare = sgd_prepare, .run = run_sgd, .release = free);
 
 /* ---- Adam, AdamW ---- */
 
-typedef struct { double beta1, beta2, eps, decay; bool decoupled; } Adam;
-
-static Status prepare_adam(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+Status adam_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Adam *p = malloc(sizeof *p);
 
@@ -83,7 +80,7 @@ static Status run_adam(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_adam, .run = run_adam, .release = free);
+DEFINE_KERNEL(ref_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .prepare = adam_prepare, .run = run_adam, .release = free);
 
 /* ---- norm ---- */
 

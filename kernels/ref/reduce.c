@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "graph/ops/reduce.h"
 #include "kernels/ref/ref.h"
 
 /* The output's dimensions are walked outside, the reduced ones inside. */
@@ -12,23 +13,6 @@ typedef struct {
     int64_t outputs, count;
 } Plan;
 
-static Status reduced_axes(const Graph *g, const Node *n, unsigned *mask)
-{
-    int rank = in_value(g, n, 0)->shape.rank, count = 0, axis;
-    int64_t axes[MAX_RANK];
-
-    *mask = 0;
-    if (has_in(n, 1))
-        TRY(value_const_ints(g, n->in[1], axes, MAX_RANK, &count));
-    for (int i = 0; i < count; i++) {
-        TRY(shape_axis(&axis, axes[i], rank, node_text(g, n)));
-        *mask |= 1u << axis;
-    }
-    if (!count && !node_int(n, "noop_with_empty_axes"))
-        *mask = (1u << rank) - 1;
-    return ST_OK;
-}
-
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape;
@@ -37,7 +21,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     Plan *p;
 
     (void)ctx;
-    TRY(reduced_axes(g, n, &mask));
+    TRY(reduce_axes(&mask, g, n));
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
     shape_strides(x, stride);
