@@ -6,7 +6,7 @@ set -eu
 build="gcc libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
     libonnx-dev             onnx.proto, the definition of the format
     libprotobuf-c-dev       reads and writes it
-    libdnnl-dev libopenblas-dev
+    libdnnl-dev
     libjansson-dev libxxhash-dev libzip-dev zlib1g-dev libdlpack-dev
     dataset-fashion-mnist"
 test="libcunit1-dev libonnx-testdata
