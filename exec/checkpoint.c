@@ -203,7 +203,7 @@ static int newest_first(const struct dirent **a, const struct dirent **b)
     return (step_of(*a) < step_of(*b)) - (step_of(*a) > step_of(*b));
 }
 
-Status checkpoint_read(Arena *arena, const char *directory, Checkpoint *out)
+Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
 {
     struct dirent **entry;
     Problems damaged = { 0 };

@@ -16,6 +16,6 @@ typedef struct {
 Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, const char *note) CHECKED;
 /* The newest checkpoint below `directory` whose hash and contents verify.  Damaged ones are passed over; E_IO when none is left,
  * naming what is wrong with each. */
-Status checkpoint_read(Arena *arena, const char *directory, Checkpoint *out) CHECKED;
+Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory) CHECKED;
 
 #endif

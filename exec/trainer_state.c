@@ -145,7 +145,7 @@ static Status restore(dpx_trainer *t, Arena *a, const char *directory, char **no
     const Tensor *step;
     Checkpoint c;
 
-    TRY(checkpoint_read(a, directory, &c));
+    TRY(checkpoint_read(&c, a, directory));
     TRY(check_states(states, &c, directory));
     for (int i = 0; i < c.n; i++)
         if (states_find(states, c.tensor[i].name))

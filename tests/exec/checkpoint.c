@@ -55,7 +55,7 @@ static void test_round_trip(void)
 
     CHECK_OK(checkpoint_write(dir, 7, list, two_tensors(list, 5), "{\"epoch\":2}"));
     CHECK_OK(checkpoint_write(dir, 7, list, two_tensors(list, 6), "again"));
-    CHECK_OK(checkpoint_read(a, dir, &c));
+    CHECK_OK(checkpoint_read(&c, a, dir));
     CU_ASSERT_EQUAL(c.step, 7);
     CU_ASSERT_EQUAL(c.n, 2);
     CHECK_STR("again", c.note);
@@ -74,17 +74,17 @@ static void test_newest_that_verifies(void)
     Checkpoint c = { 0 };
     NamedTensor list[2];
 
-    CHECK_FAILS(E_IO, "there is no checkpoint", checkpoint_read(a, dir, &c));
+    CHECK_FAILS(E_IO, "there is no checkpoint", checkpoint_read(&c, a, dir));
     CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 9), NULL));
     CHECK_OK(checkpoint_write(dir, 10, list, two_tensors(list, 10), NULL));
     snprintf(path, sizeof path, "%s/step-000000010/state.safetensors", dir);
     CU_ASSERT_EQUAL(truncate(path, 40), 0);
-    CHECK_OK(checkpoint_read(a, dir, &c));
+    CHECK_OK(checkpoint_read(&c, a, dir));
     CU_ASSERT_EQUAL(c.step, 9);
     CU_ASSERT_EQUAL(((float *)c.tensor[0].tensor.data)[0], 9);
     snprintf(path, sizeof path, "%s/step-000000009/manifest.json", dir);
     write_file(path, "{", 1);
-    CHECK_FAILS(E_IO, "no checkpoint verifies", checkpoint_read(a, dir, &c));
+    CHECK_FAILS(E_IO, "no checkpoint verifies", checkpoint_read(&c, a, dir));
     arena_free(a);
     remove_tree(dir);
 }
