@@ -1,3 +1,4 @@
+/* Chooses kernels: of those that fit, the one of least rank; the reference comes last and fits whatever the operator allows. */
 #include "exec/backend.h"
 
 static bool fits(const Kernel *k, const Graph *g, const Node *n)

@@ -1,3 +1,4 @@
+/* A stage of the pipeline as a graph, and the formats that a graph is written in.  A file appears whole or not at all. */
 #include "exec/transform.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Facts about element types: one table, and sets as bits (graph/dtype.h). */
 #include "graph/dtype.h"
 
 #include <string.h>

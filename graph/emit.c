@@ -1,3 +1,5 @@
+/* Emits are inferred at once, so a helper may leave out what changes nothing: a reshape to the same shape, a cast to the same type,
+ * a sum over no axes.  Gradients then need no special cases, and graphs no nodes without effect. */
 #include "graph/emit.h"
 
 #include <assert.h>

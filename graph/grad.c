@@ -1,3 +1,4 @@
+/* Answers of gradient functions: what nobody wants is dropped here, so a gradient need not ask unless the work is worth it. */
 #include "graph/grad.h"
 
 ValueId grad_dout_or_zeros(Grad *gr, int i)

@@ -1,3 +1,4 @@
+/* The tree as a walk: a part that spans a subtree is pushed whole, every other subtree is the sum of its two halves. */
 #include "graph/reduce_tree.h"
 
 int64_t reduce_tree_mid(int64_t lo, int64_t hi)

@@ -1,3 +1,4 @@
+/* Shapes.  shape_check bounds the number of bytes once, when a shape enters the graph; later products cannot overflow. */
 #include "graph/shape.h"
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* Tensors, and single elements of any type as int64 or double.  The 16-bit types are rounded once, to nearest even: by way of
+ * float32 a double would be rounded twice. */
 #include "graph/tensor.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* A node is evaluated when all that it reads is known.  Random operators are not: each step draws anew.  Collectives are not:
+ * their outputs lie on devices. */
 #include "passes/fold.h"
 
 bool fold_possible(const Graph *g, const Node *n)

@@ -2,6 +2,7 @@
 # What review would catch, checked by a machine: hygiene.sh [BUILD_DIR]
 #   - library folders neither print nor end the process, and have no assert(0) (graph, passes, exec, kernels);
 #   - no file of the sources is longer than 600 lines, no TODO stands in them;
+#   - every file of the library and the tools begins with what it does;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
 cd "$(dirname "$0")/.." || exit 1
@@ -29,6 +30,7 @@ check 'a library does not end its host' "$(grep -nE '(^|[^a-zA-Z0-9_])(_?exit|_E
 check 'what cannot happen is an error or an assertion of a condition' "$(grep -nE 'assert\((0|false|!"|NULL)' $library)"
 check 'a file of more than 600 lines has a seam' "$(wc -l $sources | awk '$1 > 600 && $2 != "total"')"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
+check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library)"
 
 if [ -f include/dpexec.h ]; then

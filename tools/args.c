@@ -1,3 +1,4 @@
+/* Reads a command line whole before judging it, so that one run names everything that is wrong with it. */
 #include "tools/args.h"
 
 #include <errno.h>
@@ -59,7 +60,6 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
     Args a = { .command = c };
     Problems wrong = { 0 };
     bool flags_end = false;
-    Status st;
 
     a.positional = calloc((size_t)argc + 1, sizeof *a.positional);
     a.given = calloc((size_t)argc + 1, sizeof *a.given);
@@ -86,8 +86,7 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
         problems_add(&wrong, "expected %s %s", c->name, c->synopsis);
     for (int i = c->max_positional; i < a.n_positional; i++)
         problems_add(&wrong, "unexpected argument '%s'", a.positional[i]);
-    st = problems_fail(&wrong, E_INVALID, "%s", c->name);
-    return st;
+    return problems_fail(&wrong, E_INVALID, "%s", c->name);
 }
 
 void args_free(Args *a)

@@ -1,3 +1,4 @@
+/* Sums over the batches of a set, divided once at the end: a smaller last batch weighs what it is worth. */
 #include "tools/evaluate.h"
 
 #include <math.h>
@@ -26,6 +27,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
     loader_free(l);
     e.loss = sum / weight;
     e.accuracy = e.counted ? (double)correct / (double)e.counted : NAN;
-    *out = e;
+    if (!st)
+        *out = e;
     return st;
 }

@@ -1,3 +1,4 @@
+/* Matches arrays to inputs by name, and without names where only one answer is possible.  All mismatches are told at once. */
 #include "tools/feed.h"
 
 #include <string.h>

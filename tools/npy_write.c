@@ -1,3 +1,4 @@
+/* The .npy format, version 1: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. */
 #include "tools/npy_write.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Results as .npy files. */
 #ifndef DPX_TOOLS_NPY_WRITE_H
 #define DPX_TOOLS_NPY_WRITE_H
 

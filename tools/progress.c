@@ -1,3 +1,4 @@
+/* The moving line is redrawn a few times a second; work between two redraws costs one look at the clock. */
 #include "tools/progress.h"
 
 #include <stdarg.h>

@@ -1,3 +1,5 @@
+/* metrics.jsonl is appended line by line; on resume what follows the checkpoint is cut off, so that its steps stand there once.
+ * Other files appear whole or not at all. */
 #include "tools/run_dir.h"
 
 #include <errno.h>

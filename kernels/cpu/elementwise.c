@@ -1,3 +1,4 @@
+/* The walk over rows, divided among the team: a thread seeks its first row and runs on to the end of its share. */
 #include "kernels/cpu/elementwise.h"
 
 #include <string.h>

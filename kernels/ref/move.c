@@ -1,3 +1,5 @@
+/* Moves of elements by strides.  Dimensions that step alike are merged first, so a copy that is contiguous is one memcpy whatever
+ * the shapes. */
 #include "kernels/ref/move.h"
 
 #include <stdio.h>
