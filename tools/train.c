@@ -65,39 +65,59 @@ static void on_signal(int sig)
 
 static void catch_signals(void)
 {
-    struct sigaction a = { .sa_handler = on_signal };
+    struct sigaction a = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN };
 
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL);      /* a file over the limit is an error of write(), told like a full disk */
 }
 
 /* ---- position in the data, kept in the checkpoint's note ---- */
 
+/* What decides which samples each step sees: a checkpoint's position means nothing in another order. */
+static const char *data_order(char out[128], const Run *r)
+{
+    snprintf(out, 128, "seed %s, accumulate %" PRId64 "%s%s", dpx_options_get(r->args->options, "seed"), r->accumulate,
+             args_has(r->args, "no-shuffle") ? ", no-shuffle" : "", args_has(r->args, "drop-last") ? ", drop-last" : "");
+    return out;
+}
+
 static Status save(Run *r)
 {
-    char note[128], path[4096];
+    char note[320], order[128], path[4096];
 
     if (!r->has_dir || r->saved_step == r->step)
         return ST_OK;
-    snprintf(note, sizeof note, "{\"epoch\":%" PRId64 ",\"batch\":%" PRId64 ",\"samples\":%" PRId64 ",\"batch_size\":%" PRId64 "}", r->epoch,
-             r->batch, r->train.data->samples, r->batch_size);
+    snprintf(note, sizeof note, "{\"epoch\":%" PRId64 ",\"batch\":%" PRId64 ",\"samples\":%" PRId64 ",\"batch_size\":%" PRId64 ",\"order\":\"%s\"}",
+             r->epoch, r->batch, r->train.data->samples, r->batch_size, data_order(order, r));
     TRY((Status)dpx_trainer_save(r->trainer, run_dir_file(&r->dir, "checkpoints", path), note));
     r->saved_step = r->step;
+    return ST_OK;
+}
+
+static Status check_note(const Run *r, const json_t *j)
+{
+    int64_t samples = json_integer_value(json_object_get(j, "samples")), batch = json_integer_value(json_object_get(j, "batch_size"));
+    const char *had = json_string_value(json_object_get(j, "order"));
+    char order[128];
+
+    if (samples != r->train.data->samples || batch != r->batch_size)
+        return FAIL(E_INVALID, "--resume: the run had %" PRId64 " samples in batches of %" PRId64 ", now there are %" PRId64 " in batches of %"
+                    PRId64, samples, batch, r->train.data->samples, r->batch_size);
+    if (!had || strcmp(had, data_order(order, r)))
+        return FAIL(E_INVALID, "--resume: the run took its samples with %s, now with %s", had ? had : "an unknown order", data_order(order, r));
     return ST_OK;
 }
 
 static Status read_note(Run *r, const char *note)
 {
     json_t *j = json_loads(note, 0, NULL);
-    int64_t samples = json_integer_value(json_object_get(j, "samples")), batch = json_integer_value(json_object_get(j, "batch_size"));
+    Status st = check_note(r, j);
 
     r->epoch = json_integer_value(json_object_get(j, "epoch"));
     r->batch = json_integer_value(json_object_get(j, "batch"));
     json_decref(j);
-    if (samples != r->train.data->samples || batch != r->batch_size)
-        return FAIL(E_INVALID, "--resume: the run had %" PRId64 " samples in batches of %" PRId64 ", now there are %" PRId64 " in batches of %"
-                    PRId64, samples, batch, r->train.data->samples, r->batch_size);
-    return ST_OK;
+    return st;
 }
 
 static Status resume(Run *r, const char *from)
@@ -179,11 +199,12 @@ static Status open_run(Run *r)
     if (out) {
         TRY(run_dir_open(&r->dir, out, from != NULL));
         r->has_dir = true;
-        TRY(run_dir_write_args(&r->dir, a));
     } else if (r->checkpoint_every) {
         return FAIL(E_INVALID, "--checkpoint-every needs --out");
     }
-    return from ? resume(r, from) : ST_OK;
+    if (from)
+        TRY(resume(r, from));
+    return r->has_dir ? run_dir_write_args(&r->dir, a) : ST_OK;      /* a refused --resume leaves the old run's as they are */
 }
 
 static void close_run(Run *r)
@@ -222,7 +243,8 @@ static Status after_update(Run *r, const dpx_result *result, double started)
     r->step = result->step;
     TRY(run_dir_log_step(&r->dir, result, r->epoch + 1, (seconds_now() - started) * 1e3));
     if (!was_finite)
-        return FAIL(E_INVALID, "the loss of step %" PRId64 " is %g: lower --lr, or give --clip-norm", r->step, result->loss);
+        return FAIL(E_INVALID, "the loss of step %" PRId64 " is %g: look for bad numbers in the data or a batch without a label that counts, "
+                    "lower --lr, or give --clip-norm", r->step, result->loss);
     progress_step(&r->progress, r->epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(evaluate_now(r));

@@ -64,4 +64,12 @@ check "the same run" same_run "$DIR/damaged" "$DIR/whole"
 for f in "$DIR"/damaged/checkpoints/*/manifest.json; do echo '{}' >"$f"; done
 refused 1 "no checkpoint verifies" "$dpexec" "${cnn[@]}" --steps 60 --resume "$DIR/damaged"
 refused 1 "of another run" "$dpexec" "${mlp[@]}" --steps 60 --resume "$DIR/whole" --out "$DIR/other"
+
+# Another order of the data: refused, and the run's args.json stays.
+cp "$DIR/whole/args.json" "$DIR/args"
+for other in "--seed 7" "--no-shuffle" "--accumulate 2" "--drop-last"; do
+    # shellcheck disable=SC2086
+    refused 2 "took its samples with" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
+done
+check "args.json of a refused resume" cmp "$DIR/whole/args.json" "$DIR/args"
 finish
