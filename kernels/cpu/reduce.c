@@ -1,4 +1,5 @@
-/* Reductions, vectorised: rows when the innermost axis is reduced, columns when it is kept.
+/* Reductions, vectorised: rows when the innermost axis is reduced, columns when it is kept, or when it is reduced but too
+ * short to be worth a vector (the 2 x 2 squares of an upsampling's gradient): columns whose elements are `step` apart.
  *
  * Floats are added in blocks of BLOCK by vector code and the blocks in double, so the error does not grow with the number
  * of elements.  Work is cut into tasks of a size that does not depend on the threads, and the tasks of one output are
@@ -9,17 +10,18 @@
 #include "exec/backend.h"
 #include "graph/ops/reduce.h"
 
-enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256 };
+enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256, SHORT = 8 };
 
 typedef struct { int n; int64_t dim[MAX_RANK], stride[MAX_RANK]; } Axes;
 
 /* Task (o, c) reduces part c of what goes into output row o.
  *   rows:    an output is one element; the reduced positions are pieces of rows, SEGMENT elements or less
- *   columns: an output is a tile of up to TILE elements that lie side by side; a position adds one such tile */
+ *   columns: an output is a tile of up to TILE elements that lie `step` apart in x; a position adds one such tile */
 typedef struct {
     Axes kept, reduced;             /* the outer axes, innermost first; not the innermost run */
     bool rows;
     int64_t run;                    /* length of the innermost run: reduced when rows, else kept */
+    int64_t step;                   /* between the elements of a column's run */
     int64_t pieces;                 /* segments of a row, or tiles of a run */
     int64_t outputs, positions;     /* tasks are outputs x parts; positions are per output */
     int64_t per_part, parts;
@@ -57,12 +59,13 @@ static Plan make_plan(const Shape *x, unsigned mask)
     int64_t dim[MAX_RANK] = { 1 }, stride = 1, kept = 1, outer = 1;
     bool reduced[MAX_RANK] = { true };
     int n = merge_axes(x, mask, dim, reduced);
-    Plan p = { .rows = reduced[0], .run = dim[0], .count = 1 };
+    int run = n > 1 && reduced[0] && dim[0] <= SHORT ? 1 : 0;      /* the axis along which the inner loops run */
+    Plan p = { .rows = reduced[run], .run = dim[run], .step = run ? dim[0] : 1, .count = 1 };
 
     for (int i = 0; i < n; stride *= dim[i++]) {
         if (reduced[i])
             p.count *= dim[i];
-        if (i == 0)
+        if (i == run)
             continue;
         push_axis(reduced[i] ? &p.reduced : &p.kept, dim[i], stride);
         *(reduced[i] ? &outer : &kept) *= dim[i];
@@ -112,7 +115,7 @@ typedef struct {
     size_t size;
     double first;
     double (*row)(const void *x, int64_t n);
-    void (*column)(double *acc, const void *x, int64_t n);
+    void (*column)(double *acc, const void *x, int64_t n, int64_t step);
     double (*join)(double a, double b);
     void (*store)(void *y, int64_t at, const double *v, int64_t n);
 } Reduction;
@@ -133,12 +136,12 @@ static void row_task(const Plan *p, const Reduction *r, const char *x, int64_t o
 static void column_task(const Plan *p, const Reduction *r, const char *x, int64_t o, int64_t part, double *out)
 {
     int64_t piece = o % p->pieces * TILE, n = at_most(TILE, p->run - piece);
-    int64_t base = offset_of(&p->kept, o / p->pieces) + piece, to = at_most((part + 1) * p->per_part, p->positions);
+    int64_t base = offset_of(&p->kept, o / p->pieces) + piece * p->step, to = at_most((part + 1) * p->per_part, p->positions);
 
     for (int64_t i = 0; i < n; i++)
         out[i] = r->first;
     for (int64_t q = part * p->per_part; q < to; q++)
-        r->column(out, x + (size_t)(base + offset_of(&p->reduced, q)) * r->size, n);
+        r->column(out, x + (size_t)(base + offset_of(&p->reduced, q)) * r->size, n, p->step);
 }
 
 /* Where output row o begins, and how long it is. */
@@ -197,6 +200,21 @@ static double add(double a, double b) { return a + b; }
 static double larger(double a, double b) { return b > a || b != b ? b : a; }
 static double smaller(double a, double b) { return b < a || b != b ? b : a; }
 
+/* Takes x = xs[i * step] into acc[i]; the usual steps are loops of their own, which the compiler can vectorise. */
+#define COLUMN_BY(STEP, TAKE)                                                               \
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                     \
+    {                                                                                       \
+        const double x = (double)xs[i * (STEP)];                                            \
+        TAKE;                                                                               \
+    }
+#define COLUMN(TAKE)                                                                        \
+    if (step == 1)                                                                          \
+        COLUMN_BY(1, TAKE)                                                                  \
+    else if (step == 2)                                                                     \
+        COLUMN_BY(2, TAKE)                                                                  \
+    else                                                                                    \
+        COLUMN_BY(step, TAKE)
+
 /* TERM(x) summed in blocks by vectors, the blocks in double. */
 #define SUM(NAME, T, TERM)                                                                  \
     static double NAME##_row(const void *xv, int64_t n)                                     \
@@ -215,14 +233,10 @@ static double smaller(double a, double b) { return b < a || b != b ? b : a; }
         }                                                                                   \
         return total;                                                                       \
     }                                                                                       \
-    static void NAME##_column(double *acc, const void *xv, int64_t n)                       \
+    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step)         \
     {                                                                                       \
         const T *xs = xv;                                                                   \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                 \
-        {                                                                                   \
-            const double x = (double)xs[i];                                                 \
-            acc[i] += TERM;                                                                 \
-        }                                                                                   \
+        COLUMN(acc[i] += TERM)                                                              \
     }
 /* The extreme, and NaN if there is one. */
 #define EXTREME(NAME, T, OP, FIRST)                                                         \
@@ -234,14 +248,10 @@ static double smaller(double a, double b) { return b < a || b != b ? b : a; }
             best = xs[i] OP best || xs[i] != xs[i] ? xs[i] : best;                          \
         return (double)best;                                                                \
     }                                                                                       \
-    static void NAME##_column(double *acc, const void *xv, int64_t n)                       \
+    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step)         \
     {                                                                                       \
         const T *xs = xv;                                                                   \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                 \
-        {                                                                                   \
-            const double x = (double)xs[i];                                                 \
-            acc[i] = x OP acc[i] || x != x ? x : acc[i];                                    \
-        }                                                                                   \
+        COLUMN(acc[i] = x OP acc[i] || x != x ? x : acc[i])                                 \
     }
 #define STORE(NAME, T)                                                                      \
     static void NAME(void *y, int64_t at, const double *v, int64_t n)                       \
