@@ -26,6 +26,6 @@ void grad_set(Grad *gr, int i, ValueId dx);
 void grad_set_unbroadcast(Grad *gr, int i, ValueId dx);
 
 /* For operators without a gradient (integers, comparisons, ArgMax): the walk stops here. */
-Status grad_none(Grad *gr);
+Status grad_none(Grad *gr) CHECKED;
 
 #endif

@@ -75,18 +75,18 @@ void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape);    /* a
 static inline const Value *in_value(const Graph *g, const Node *n, int i) { return value(g, n->in[i]); }
 static inline bool has_in(const Node *n, int i) { return i < n->n_in && has_value(n->in[i]); }
 static inline bool has_out(const Node *n, int i) { return i < n->n_out && has_value(n->out[i]); }
-Status infer_like(Graph *g, Node *n, int i);            /* output 0 has type and shape of input i */
-Status infer_broadcast(Graph *g, Node *n, DType out);   /* all inputs broadcast; DT_NONE: type of input 0 (all equal) */
-Status infer_same_dtype(const Graph *g, const Node *n, int from, int to);   /* inputs [from,to) that are present agree */
+Status infer_like(Graph *g, Node *n, int i) CHECKED;            /* output 0 has type and shape of input i */
+Status infer_broadcast(Graph *g, Node *n, DType out) CHECKED;   /* all inputs broadcast; DT_NONE: type of input 0 (all equal) */
+Status infer_same_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;   /* inputs [from,to) that are present agree */
 /* Attribute "axis" in [-rank,rank) of input 0 becomes >= 0. */
-Status infer_axis(Graph *g, Node *n, int rank);
+Status infer_axis(Graph *g, Node *n, int rank) CHECKED;
 
 /* ---- for index_range ---- */
 int64_t index_range_axis(const Graph *g, const Node *n, int i);     /* input 1 selects along attribute "axis" of input 0 */
 
 /* ---- for import functions ---- */
 /* Attribute `name` (int, ints) becomes input `i`, a constant int64 vector; nothing when the attribute is absent. */
-Status import_attr_to_input(Graph *g, Node *n, const char *name, int i);
+Status import_attr_to_input(Graph *g, Node *n, const char *name, int i) CHECKED;
 
 #include "graph/ops.gen.h"
 

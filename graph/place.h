@@ -45,21 +45,21 @@ bool place_any(const Placement *p, PlaceKind kind);     /* does an input have it
 void place_mixes(Placement *p, const char *why);
 
 /* ---- common rules, for OpDef.place ---- */
-Status place_all_b(Placement *p);           /* everything is gathered first; reported as mixing when something was split */
-Status place_elementwise(Placement *p);     /* numpy broadcasting; P inputs are reduced first, any L makes L */
-Status place_linear(Placement *p);          /* elementwise of one data input and linear in it: S, P, L pass through */
-Status place_add(Placement *p);             /* sums: all P stays P, else elementwise */
-Status place_mul(Placement *p);             /* P * B stays P (input 0 or 1), else elementwise */
-Status place_div(Placement *p);             /* P / B stays P, else elementwise */
-Status place_all_but_axis(Placement *p);    /* attribute "axis" must not be split (it is gathered, reported); else passes */
+Status place_all_b(Placement *p) CHECKED;           /* everything is gathered first; reported as mixing when something was split */
+Status place_elementwise(Placement *p) CHECKED;     /* numpy broadcasting; P inputs are reduced first, any L makes L */
+Status place_linear(Placement *p) CHECKED;          /* elementwise of one data input and linear in it: S, P, L pass through */
+Status place_add(Placement *p) CHECKED;             /* sums: all P stays P, else elementwise */
+Status place_mul(Placement *p) CHECKED;             /* P * B stays P (input 0 or 1), else elementwise */
+Status place_div(Placement *p) CHECKED;             /* P / B stays P, else elementwise */
+Status place_all_but_axis(Placement *p) CHECKED;    /* attribute "axis" must not be split (it is gathered, reported); else passes */
 /* Data movement, linear in input 0: a split goes from axis a to axis to[a], or is gathered first (mixing, for the reason
  * `why`) where to[a] < 0; P and L pass through; every other input must be B. */
-Status place_moved(Placement *p, const int to[MAX_RANK], const char *why);
-Status place_batch0(Placement *p);          /* S(0) of input 0 passes to every output, other inputs B: Conv, pooling ... */
-Status place_reshape(Placement *p);         /* input 0's elements in the same order under output 0's shape; other inputs B */
-Status place_expand(Placement *p);          /* input 0 broadcast to output 0's shape; other inputs B */
+Status place_moved(Placement *p, const int to[MAX_RANK], const char *why) CHECKED;
+Status place_batch0(Placement *p) CHECKED;          /* S(0) of input 0 passes to every output, other inputs B: Conv, pooling ... */
+Status place_reshape(Placement *p) CHECKED;         /* input 0's elements in the same order under output 0's shape; other inputs B */
+Status place_expand(Placement *p) CHECKED;          /* input 0 broadcast to output 0's shape; other inputs B */
 /* Reduction of input 0 over the axes in `mask`; `sum`: linear, so that a split axis in the mask gives P. */
-Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum);
+Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum) CHECKED;
 /* May this axis of a value of that shape be split?  (Its size is a multiple of the batch size.) */
 bool place_can_split(const Placement *p, const Shape *s, int axis);
 

@@ -323,18 +323,25 @@ static Status infer_qlinear_matmul(Graph *g, Node *n)
     return check_param(g, n, 7, &y, rows(g, n->out[0]));
 }
 
-static Status rewrite_qlinear_matmul(Graph *g, Node *n)
+/* Output = quantised(sum * scale_x * scale_w / scale_y), of operators with inputs x, scale, zero, w, scale, zero, scale_y, zero_y.
+ * `along`: the axis of x's and y's scales, `along_w`: of w's. */
+static Status rescale(Graph *g, Node *n, ValueId sum, Along along, Along along_w)
 {
     Shape y = value(g, n->out[0])->shape;
-    Along row = rows(g, n->out[0]), column = columns(g, n->out[0]);
-    ValueId sum = emit_cast(g, integer_product(g, n, 3, 2, 5), DT_FLOAT64);
-    ValueId scale_a = param(g, n->in[1], DT_FLOAT64, &y, row), scale_b = param(g, n->in[4], DT_FLOAT64, &y, column);
-    ValueId scale_y = param(g, n->in[6], DT_FLOAT64, &y, row);
-    ValueId real = EMIT(g, Mul, NULL, sum, EMIT(g, Mul, NULL, scale_a, scale_b));
+    ValueId scale_x = param(g, n->in[1], DT_FLOAT64, &y, along), scale_w = param(g, n->in[4], DT_FLOAT64, &y, along_w);
+    ValueId scale_y = param(g, n->in[6], DT_FLOAT64, &y, along);
+    ValueId real = EMIT(g, Mul, NULL, sum, EMIT(g, Mul, NULL, scale_x, scale_w));
 
     real = EMIT(g, Div, NULL, real, scale_y);
-    graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, row));
+    graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, along));
     return g->status;
+}
+
+static Status rewrite_qlinear_matmul(Graph *g, Node *n)
+{
+    ValueId sum = emit_cast(g, integer_product(g, n, 3, 2, 5), DT_FLOAT64);
+
+    return rescale(g, n, sum, rows(g, n->out[0]), columns(g, n->out[0]));
 }
 
 static Status lower_qlinear_matmul(Graph *g, Node *n)
@@ -424,17 +431,10 @@ static Status infer_qlinear_conv(Graph *g, Node *n)
 
 static Status rewrite_qlinear_conv(Graph *g, Node *n)
 {
-    Shape y = value(g, n->out[0])->shape;
     Along channel = { 1, 0 };
     ValueId bias = has_in(n, 8) ? emit_cast(g, n->in[8], DT_FLOAT64) : NO_VALUE;
-    ValueId sum = integer_conv(g, n, 3, 2, 5, bias);
-    ValueId scale_x = param(g, n->in[1], DT_FLOAT64, &y, channel), scale_w = param(g, n->in[4], DT_FLOAT64, &y, channel);
-    ValueId scale_y = param(g, n->in[6], DT_FLOAT64, &y, channel);
-    ValueId real = EMIT(g, Mul, NULL, sum, EMIT(g, Mul, NULL, scale_x, scale_w));
 
-    real = EMIT(g, Div, NULL, real, scale_y);
-    graph_replace(g, n->out[0], quantised(g, real, n->in[7], value(g, n->out[0])->dtype, channel));
-    return g->status;
+    return rescale(g, n, integer_conv(g, n, 3, 2, 5, bias), channel, channel);
 }
 
 static Status lower_qlinear_conv(Graph *g, Node *n)

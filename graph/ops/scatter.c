@@ -43,21 +43,25 @@ static Status infer_scatter_elements(Graph *g, Node *n)
 }
 
 /* Elements that were overwritten get no gradient; those that were written or added get it from where they went. */
-static Status grad_scatter_elements(Grad *gr)
+static Status grad_scatter(Grad *gr, const OpDef *gather, const Attr *attrs)
 {
     Graph *g = gr->g;
-    ValueId dy = grad_dout(gr, 0);
-    const Attr *axis = ATTRS(INT("axis", node_int(gr->node, "axis")));
+    ValueId dy = grad_dout(gr, 0), ix = grad_in(gr, 1);
 
     if (!reduces(gr->node, "none") && !reduces(gr->node, "add"))
         return FAIL(E_UNSUPPORTED, "%s: no gradient for reduction '%s'", node_text(g, gr->node), node_string(gr->node, "reduction"));
     if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
-        grad_set(gr, 0, EMIT(g, ScatterElements, axis, dy, grad_in(gr, 1), emit_zeros_like(g, grad_in(gr, 2))));
+        grad_set(gr, 0, emit(g, gr->node->op, attrs, 3, (const ValueId[]){ dy, ix, emit_zeros_like(g, grad_in(gr, 2)) }));
     else
         grad_set(gr, 0, dy);
     if (grad_wanted(gr, 2))
-        grad_set(gr, 2, EMIT(g, GatherElements, axis, dy, grad_in(gr, 1)));
+        grad_set(gr, 2, emit(g, gather, attrs, 2, (const ValueId[]){ dy, ix }));
     return g->status;
+}
+
+static Status grad_scatter_elements(Grad *gr)
+{
+    return grad_scatter(gr, &op_GatherElements, ATTRS(INT("axis", node_int(gr->node, "axis"))));
 }
 
 /* All split along an axis that the indices do not address; or an added partial sum. */
@@ -113,18 +117,7 @@ static Status infer_scatter_nd(Graph *g, Node *n)
 
 static Status grad_scatter_nd(Grad *gr)
 {
-    Graph *g = gr->g;
-    ValueId dy = grad_dout(gr, 0);
-
-    if (!reduces(gr->node, "none") && !reduces(gr->node, "add"))
-        return FAIL(E_UNSUPPORTED, "%s: no gradient for reduction '%s'", node_text(g, gr->node), node_string(gr->node, "reduction"));
-    if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
-        grad_set(gr, 0, EMIT(g, ScatterND, NULL, dy, grad_in(gr, 1), emit_zeros_like(g, grad_in(gr, 2))));
-    else
-        grad_set(gr, 0, dy);
-    if (grad_wanted(gr, 2))
-        grad_set(gr, 2, EMIT(g, GatherND, NULL, dy, grad_in(gr, 1)));
-    return g->status;
+    return grad_scatter(gr, &op_GatherND, NULL);
 }
 
 /* The dimensions behind the indexed ones pass: of data and updates alike, counted from the right. */

@@ -24,8 +24,8 @@ typedef struct {
 
 /* The walk over the inputs of `n` (those of rank >= 0 up to `operands`), the sizes, and the row function for its pattern:
  * table[pattern], of 1 << operands entries. */
-Status elementwise_prepare(Elementwise **out, const Graph *g, const Node *n, int operands, const RowFn *table);
-Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out);
+Status elementwise_prepare(Elementwise **out, const Graph *g, const Node *n, int operands, const RowFn *table) CHECKED;
+Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) CHECKED;
 
 /* Below this many elements a team costs more than it saves. */
 enum { PARALLEL_ELEMENTS = 1 << 15 };

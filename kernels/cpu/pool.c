@@ -7,6 +7,7 @@
 #include "exec/backend.h"
 #include "graph/ops/window.h"
 #include "kernels/cpu/team.h"
+#include "kernels/run_float.h"
 
 typedef struct {
     Window win;
@@ -208,22 +209,12 @@ static Status prepare_max_grad(void **state, KernelCtx *ctx, const Graph *g, con
 FAMILY(f32, float, int32_t)
 FAMILY(f64, double, int64_t)
 
-#define RUN(NAME, F, ...)                                                               \
-    static Status NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)      \
-    {                                                                                   \
-        (void)ctx, (void)state;                                                         \
-        if (in[0].dtype == DT_FLOAT32)                                                  \
-            F##_f32(__VA_ARGS__);                                                       \
-        else                                                                            \
-            F##_f64(__VA_ARGS__);                                                       \
-        return ST_OK;                                                                   \
-    }
 #define GLOBAL(t) team_size(ctx->n_threads, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), shape_count(&(t).shape, 2, (t).shape.rank)
-RUN(run_max, max, state, in[0].data, out[0].data)
-RUN(run_max_grad, max_grad, state, ctx->scratch, in[0].data, in[1].data, out[0].data)
-RUN(run_average, average, state, in[0].data, out[0].data)
-RUN(run_average_grad, average_grad, state, in[0].data, out[0].data)
-RUN(run_global, global, GLOBAL(in[0]), in[0].data, out[0].data)
+RUN_FLOAT(run_max, max, state, in[0].data, out[0].data)
+RUN_FLOAT(run_max_grad, max_grad, state, ctx->scratch, in[0].data, in[1].data, out[0].data)
+RUN_FLOAT(run_average, average, state, in[0].data, out[0].data)
+RUN_FLOAT(run_average_grad, average_grad, state, in[0].data, out[0].data)
+RUN_FLOAT(run_global, global, GLOBAL(in[0]), in[0].data, out[0].data)
 
 static bool values_only(const Graph *g, const Node *n)
 {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "kernels/ref/ref.h"
+#include "kernels/run_float.h"
 
 typedef struct {
     int64_t n, c, inner;        /* samples, channels, positions */
@@ -98,23 +99,12 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 FAMILY(f32, float)
 FAMILY(f64, double)
 
-#define RUN(NAME, F, ...)                                                               \
-    static Status NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)      \
-    {                                                                                   \
-        (void)ctx;                                                                      \
-        if (in[0].dtype == DT_FLOAT32)                                                  \
-            F##_f32(state, __VA_ARGS__);                                                \
-        else                                                                            \
-            F##_f64(state, __VA_ARGS__);                                                \
-        return ST_OK;                                                                   \
-    }
-RUN(run_stats, stats, in[0].data, out[0].data)
-RUN(run_norm, apply, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
-RUN(run_apply, apply, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
-RUN(run_grad_stats, grad_stats, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
-RUN(run_train, train, in, out)
-RUN(run_grad_input, grad_input, in, out[0].data)
-
+RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
+RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
+RUN_FLOAT(run_apply, apply, state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
+RUN_FLOAT(run_grad_stats, grad_stats, state, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
+RUN_FLOAT(run_train, train, state, in, out)
+RUN_FLOAT(run_grad_input, grad_input, state, in, out[0].data)
 
 /* ---- merging ---- */
 

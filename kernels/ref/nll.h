@@ -11,7 +11,7 @@ typedef struct {
     char what[200];
 } Nll;
 
-Status nll_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n);
+Status nll_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
 /* The class of sample `i`, or -1 when it is ignored; E_INVALID names the node and a label that is no class. */
 Status nll_label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, int64_t classes) CHECKED;
 

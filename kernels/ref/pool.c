@@ -3,6 +3,7 @@
 
 #include "graph/ops/window.h"
 #include "kernels/ref/ref.h"
+#include "kernels/run_float.h"
 
 typedef struct {
     Window win;
@@ -219,16 +220,6 @@ static Status run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-#define RUN_FLOAT(NAME, F, ...)                                                         \
-    static Status NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)      \
-    {                                                                                   \
-        (void)ctx, (void)state;                                                         \
-        if (in[0].dtype == DT_FLOAT32)                                                  \
-            F##_f32(__VA_ARGS__);                                                       \
-        else                                                                            \
-            F##_f64(__VA_ARGS__);                                                       \
-        return ST_OK;                                                                   \
-    }
 #define PLANES_OF(x) shape_count(&(x).shape, 0, 2), shape_count(&(x).shape, 2, (x).shape.rank)
 RUN_FLOAT(run_max_grad, max_grad, state, in[0].data, in[1].data, out[0].data)
 RUN_FLOAT(run_average, average, state, in[0].data, out[0].data)
