@@ -1,6 +1,6 @@
 /* Checks a partitioned training graph against the unpartitioned one by running both on the same random batch. */
-#ifndef DPX_VERIFY_PARTITION_H
-#define DPX_VERIFY_PARTITION_H
+#ifndef DPX_EXEC_VERIFY_H
+#define DPX_EXEC_VERIFY_H
 
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
  *   Add(i64[2] = 1,2, i64[2] = 3,4) => 4,6                expected elements of output 0
  *
  * Types: f f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b.  Without a range floats are in -2..2, integers in -9..9 or
- * 0..9.  What a check cannot be asked for stands behind a bar: "| nograd", "| nosplit", "| nolower", "| of=0,2" (outputs
+ * 0..9.  What a check cannot be asked for stands behind a bar: "| nograd", "| nosplit", "| of=0,2" (outputs
  * that enter the gradient's loss), "| by=0,1" (inputs whose gradient is checked), "| tol=1e-3" (float32 against float64). */
 #ifndef DPX_TESTS_OPS_CASE_H
 #define DPX_TESTS_OPS_CASE_H
@@ -35,7 +35,7 @@ typedef struct {
     char attrs[CASE_TEXT];      /* with the braces, or "" */
     int n_expected;
     double expected[CASE_VALUES];
-    bool nograd, nosplit, nolower;
+    bool nograd, nosplit;
     unsigned of, by;            /* bits */
     double tol;
 } Case;

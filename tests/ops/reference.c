@@ -130,7 +130,7 @@ static Status check_lowering(Check *k, const Eval *e, DType f)
     Eval low = { 0 };
     Status st = ST_OK;
 
-    if (k->c->nolower || !e->g->node || !e->g->n_node || !e->g->node[0]->op->lower || !has_kernel(e->g))
+    if (!e->g->node || !e->g->n_node || !e->g->node[0]->op->lower || !has_kernel(e->g))
         return f == DT_FLOAT64 ? check_split(k, e) : ST_OK;
     TRY_TO(done, st, eval_lowered(&low, k, f));
     if (low.g->n_node == 1 && low.g->node[0]->op == e->g->node[0]->op)
