@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/trace.h"
 #include "exec/trainer.h"
 
 /* ---- life ---- */
@@ -16,6 +17,7 @@ void dpx_trainer_free(dpx_trainer *t)
     if (!t)
         return;
     session_free(t->session);
+    trace_free(t->trace);
     options_free(t->options);
     model_release(t->model);
     free(t);

@@ -17,6 +17,7 @@ struct dpx_trainer {
     dpx_result group;                   /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS];   /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
+    Trace *trace;                       /* NULL: nothing is timed */
     dpx_log_fn *log;
     void *log_user;
     dpx_progress_fn *progress;

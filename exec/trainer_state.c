@@ -1,8 +1,11 @@
-/* The trainer's state: reading and writing it, checkpoints, export. */
+/* What leaves and enters a trainer besides batches: state, checkpoints, timings, the trained model. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/checkpoint.h"
+#include "exec/trace.h"
 #include "exec/trainer.h"
 
 int dpx_trainer_state_count(const dpx_trainer *t)
@@ -168,6 +171,38 @@ dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note
     arena_free(a);
     return (dpx_status)st;
 }
+
+/* ---- timing ---- */
+
+dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)
+{
+    Trace *fresh = NULL;
+    Status st = events ? trace_create(&fresh, events) : ST_OK;
+
+    if (st)
+        return (dpx_status)st;
+    session_set_trace(t->session, fresh);
+    trace_free(t->trace);
+    t->trace = fresh;
+    return DPX_OK;
+}
+
+dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
+{
+    FILE *f = t->trace ? fopen(path, "w") : NULL;
+    Status st;
+
+    if (!t->trace)
+        return (dpx_status)FAIL(E_INVALID, "nothing was timed: call dpx_trainer_trace first");
+    if (!f)
+        return (dpx_status)FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+    st = trace_write(t->trace, f);
+    if (fclose(f) && !st)
+        st = FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+    return (dpx_status)st;
+}
+
+/* ---- export ---- */
 
 dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
 {

@@ -26,7 +26,7 @@ static int kind_of(const VerifyRow *r)
 }
 
 /* Not a number in the same place on both sides is agreement: a loss of no samples is that. */
-static Status distance(double *diff, double *norm, const char *name, const Tensor *a, const Tensor *b)
+static Status distance(double *diff, double *norm, bool *not_a_number, const char *name, const Tensor *a, const Tensor *b)
 {
     char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
 
@@ -35,9 +35,11 @@ static Status distance(double *diff, double *norm, const char *name, const Tenso
     if (a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape))
         return FAIL(E_INTERNAL, "'%s' is %s, partitioned %s", name, shape_text(&b->shape, tb), shape_text(&a->shape, ta));
     *diff = *norm = 0;
+    *not_a_number = false;
     for (int64_t i = 0; i < tensor_numel(a); i++) {
         double x = tensor_float(a, i), y = tensor_float(b, i);
 
+        *not_a_number |= isnan(x) && isnan(y);
         if (x == y || (isnan(x) && isnan(y)))
             continue;
         *diff += (x - y) * (x - y);
@@ -53,8 +55,9 @@ static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state,
 {
     VerifyRow *last = rows->n ? &rows->row[rows->n - 1] : NULL;
     double diff, norm;
+    bool not_a_number;
 
-    TRY(distance(&diff, &norm, name, a, b));
+    TRY(distance(&diff, &norm, &not_a_number, name, a, b));
     if (last && last->is_state == is_state && !strcmp(last->name, name)) {
         last->copies++;
         rows->diff[rows->n - 1] = diff <= rows->diff[rows->n - 1] ? rows->diff[rows->n - 1] : diff;
@@ -62,7 +65,8 @@ static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state,
     }
     if (rows->n == rows->cap)
         return FAIL(E_INTERNAL, "more tensors than were counted");
-    rows->row[rows->n] = (VerifyRow){ .name = arena_strdup(arena, name), .is_state = is_state, .copies = 1, .norm = norm };
+    rows->row[rows->n] = (VerifyRow){ .name = arena_strdup(arena, name), .is_state = is_state, .copies = 1, .norm = norm,
+                                      .not_a_number = not_a_number };
     rows->diff[rows->n] = diff;
     return rows->row[rows->n++].name ? ST_OK : FAIL_NOMEM();
 }
@@ -85,8 +89,10 @@ static void finish(Verify *out, Rows *rows)
         total[kind_of(&rows->row[i])] += rows->row[i].norm * rows->row[i].norm;
     for (int i = 0; i < rows->n; i++) {
         VerifyRow *r = &rows->row[i];
-        double all = sqrt(total[kind_of(r)]), by = r->norm > zero_fraction * all ? r->norm : all;
+        double all = sqrt(total[kind_of(r)]), by;
 
+        r->zero = r->norm <= zero_fraction * all;
+        by = r->zero ? all : r->norm;
         r->difference = rows->diff[i] == 0 ? 0 : by > 0 ? rows->diff[i] / by : INFINITY;
     }
     qsort(rows->row, (size_t)rows->n, sizeof *rows->row, worse_first);
@@ -256,8 +262,9 @@ Status verify_print(const Verify *v, FILE *to, int most)
 
     fprintf(to, "%-12s %-12s %-6s %s\n", "difference", "norm", "copies", "tensor");
     for (int i = 0; i < n; i++)
-        fprintf(to, "%-12.3e %-12.5e %-6d %s%s\n", v->row[i].difference, v->row[i].norm, v->row[i].copies,
-                v->row[i].is_state ? "new state " : "", v->row[i].name);
+        fprintf(to, "%-12.3e %-12.5e %-6d %s%s%s%s\n", v->row[i].difference, v->row[i].norm, v->row[i].copies,
+                v->row[i].is_state ? "new state " : "", v->row[i].name, v->row[i].zero ? "  (zero but for rounding)" : "",
+                v->row[i].not_a_number ? "  (NaN in both)" : "");
     fprintf(to, "largest relative difference of %d tensors: %.3e\n", v->n_row, v->worst);
     return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
 }

@@ -14,6 +14,8 @@ typedef struct {
     double difference;      /* ||a - b|| / ||b||; where b is zero but for rounding, relative to the norm of all tensors of its
                              * kind (gradients; states; other outputs) together */
     double norm;            /* ||b|| */
+    bool zero;              /* b is zero but for rounding */
+    bool not_a_number;      /* both hold NaN in the same places, which proves little */
 } VerifyRow;
 
 typedef struct {

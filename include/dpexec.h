@@ -159,6 +159,11 @@ DPX_API void dpx_trainer_free(dpx_trainer *trainer);
 /* Called after every train step, in the calling thread; NULL: none. */
 DPX_API void dpx_trainer_on_step(dpx_trainer *trainer, dpx_progress_fn *progress, void *user);
 
+/* Times every node of the steps that follow, the first `events` of them; 0: no more.  Replaces what was timed before. */
+DPX_API dpx_status dpx_trainer_trace(dpx_trainer *trainer, uint32_t events) DPX_CHECKED;
+/* Writes what was timed in Chrome's trace format (chrome://tracing, Perfetto): a row per device. */
+DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const char *path) DPX_CHECKED;
+
 /* One batch: all inputs of the model and the target, by name, in any order.  The buffers are read in place.
  * train_step updates the parameters (with "accumulate" K: at every K-th call).  val_step and test_step never change state
  * and use running statistics. */

@@ -51,6 +51,9 @@ static Status verify(const Graph *model, const Options *o)
     if (!st && !(v.worst <= VERIFY_LIMIT))
         st = FAIL(E_INTERNAL, "the partitioned graph differs from the unpartitioned one by %.3g, at most %.0e is rounding", v.worst,
                   VERIFY_LIMIT);
+    for (int i = 0; !st && i < v.n_row; i++)
+        if (v.row[i].not_a_number)
+            st = FAIL(E_INTERNAL, "'%s' holds NaN in both graphs, which proves nothing: choose another --seed", v.row[i].name);
     arena_free(a);
     return st;
 }

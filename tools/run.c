@@ -158,5 +158,5 @@ int run_devices(const Args *a)
     for (int i = 0; i < n && i < 64; i++)
         printf("%s  %s, %d core%s, %.1f GiB\n", list[i].name, list[i].description, list[i].cores, list[i].cores == 1 ? "" : "s",
                (double)list[i].memory / (1 << 30));
-    return n ? EXIT_DONE : EXIT_FAILED;
+    return n && !fflush(stdout) ? EXIT_DONE : EXIT_FAILED;
 }

@@ -14,6 +14,8 @@
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 
+enum { TRACE_EVENTS = 1 << 18 };        /* 8 MiB; later ones are dropped */
+
 static const Flag flags[] = {
     { "data", "SRC", "training data: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
     { "val", "SRC", "data to evaluate on" },
@@ -28,6 +30,7 @@ static const Flag flags[] = {
     { "checkpoint-every", "N", "steps between checkpoints [only at the end]" },
     { "resume", "DIR", "go on from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
+    { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "quiet", NULL, "print nothing but errors and the result" },
     { NULL, NULL, NULL },
 };
@@ -192,6 +195,8 @@ static Status open_run(Run *r)
     TRY((Status)dpx_model_load(&r->model, a->positional[0]));
     TRY(open_data(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, report_log, &r->progress));
+    if (args_has(a, "trace"))
+        TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
     if (from && access(from, F_OK))
         return FAIL(E_IO, "--resume %s: %s", from, strerror(errno));
     if (!out)
@@ -289,6 +294,8 @@ static Status finish(Run *r)
 
     TRY(evaluate_now(r));
     TRY(save(r));
+    if (args_has(r->args, "trace"))
+        TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     if (r->has_dir)
         TRY((Status)dpx_trainer_export(r->trainer, run_dir_file(&r->dir, "model.onnx", path)));
     progress_end(&r->progress);

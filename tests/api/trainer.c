@@ -369,7 +369,36 @@ static void test_threads(void)
     }
 }
 
+static void test_trace(void)
+{
+    dpx_trainer *t = make_trainer(sgd);
+    dpx_result r;
+    char folder[256], path[300], text[1 << 14] = "";
+    FILE *f;
+    Batch b;
+
+    if (!t)
+        return;
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/trace.json", folder);
+    CHECK_DPX_FAILS(DPX_INVALID, "nothing was timed", dpx_trainer_write_trace(t, path));
+    CHECK_DPX(dpx_trainer_trace(t, 1000));
+    make_batch(&b, 4);
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+    CHECK_DPX_FAILS(DPX_IO, "/proc/nowhere", dpx_trainer_write_trace(t, "/proc/nowhere"));
+    CHECK_DPX(dpx_trainer_write_trace(t, path));
+    if ((f = fopen(path, "r"))) {
+        CU_ASSERT(fread(text, 1, sizeof text - 1, f) > 0);
+        fclose(f);
+    }
+    CU_ASSERT(strstr(text, "traceEvents") && strstr(text, "\"Gemm\"") && strstr(text, "\"SgdUpdate\""));
+    CHECK_DPX(dpx_trainer_trace(t, 0));
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+    dpx_trainer_free(t);
+    remove_folder(folder);
+}
+
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state }, { "run gives the loss's logits", test_run_and_loss },
              { "bad batches", test_bad_batches }, { "no loss", test_no_loss }, { "set and get state", test_set_state },
              { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint }, { "callbacks", test_callbacks },
-             { "two threads", test_threads });
+             { "two threads", test_threads }, { "timing", test_trace });

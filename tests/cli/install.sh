@@ -29,7 +29,7 @@ mkdir "$DIR/by_pkg_config"
 check "compile with pkg-config" bash -c "$cc ${flags[*]} docs/example/train.c \$(pkg-config --cflags --libs dpexec) -o '$DIR/by_pkg_config/train'"
 says "right answers: 50 of 50" env LD_LIBRARY_PATH="$lib" "$DIR/by_pkg_config/train" models/mlp.onnx "$DIR/by_pkg_config"
 
-check "configure with find_package" cmake -S docs/example -B "$DIR/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+check "configure with find_package" cmake -G Ninja -S docs/example -B "$DIR/by_cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_C_FLAGS="${sanitize:+-fsanitize=$sanitize}"
 check "compile with find_package" cmake --build "$DIR/by_cmake"
 says "resumed at step 20" "$DIR/by_cmake/train" models/mlp.onnx "$DIR/by_cmake"
