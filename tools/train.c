@@ -77,39 +77,64 @@ static void catch_signals(void)
 
 /* ---- position in the data, kept in the checkpoint's note ---- */
 
-/* What decides which samples each step sees: a checkpoint's position means nothing in another order. */
-static const char *data_order(char out[128], const Run *r)
+/* What a run cannot change on its way: the order of the samples, to which its position refers, and which states there are. */
+static const char *const fixed_options[] = { "seed", "accumulate", "optimizer", "freeze" }, *const fixed_flags[] = { "no-shuffle", "drop-last" };
+enum { N_FIXED_OPTIONS = sizeof fixed_options / sizeof *fixed_options, N_FIXED_FLAGS = sizeof fixed_flags / sizeof *fixed_flags };
+
+static json_t *describe_fixed(const Run *r)
 {
-    snprintf(out, 128, "seed %s, accumulate %" PRId64 "%s%s", dpx_options_get(r->args->options, "seed"), r->accumulate,
-             args_has(r->args, "no-shuffle") ? ", no-shuffle" : "", args_has(r->args, "drop-last") ? ", drop-last" : "");
-    return out;
+    json_t *j = json_object();
+
+    for (int i = 0; i < N_FIXED_OPTIONS; i++)
+        json_object_set_new(j, fixed_options[i], json_string(dpx_options_get(r->args->options, fixed_options[i])));
+    for (int i = 0; i < N_FIXED_FLAGS; i++)
+        json_object_set_new(j, fixed_flags[i], json_string(args_has(r->args, fixed_flags[i]) ? "given" : ""));
+    return j;
 }
 
 static Status save(Run *r)
 {
-    char note[320], order[128], path[4096];
+    char *note, path[4096];
+    json_t *j;
+    Status st;
 
     if (!r->has_dir || r->saved_step == r->step)
         return ST_OK;
-    snprintf(note, sizeof note, "{\"epoch\":%" PRId64 ",\"batch\":%" PRId64 ",\"samples\":%" PRId64 ",\"batch_size\":%" PRId64 ",\"order\":\"%s\"}",
-             r->epoch, r->batch, r->train.data->samples, r->batch_size, data_order(order, r));
-    TRY((Status)dpx_trainer_save(r->trainer, run_dir_file(&r->dir, "checkpoints", path), note));
-    r->saved_step = r->step;
-    return ST_OK;
+    j = json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)r->epoch, "batch", (json_int_t)r->batch, "samples",
+                  (json_int_t)r->train.data->samples, "batch_size", (json_int_t)r->batch_size, "run", describe_fixed(r));
+    note = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_decref(j);
+    st = note ? (Status)dpx_trainer_save(r->trainer, run_dir_file(&r->dir, "checkpoints", path), note) : FAIL_NOMEM();
+    free(note);
+    if (!st)
+        r->saved_step = r->step;
+    return st;
+}
+
+static Status check_fixed(const Run *r, const json_t *had)
+{
+    json_t *now = describe_fixed(r), *value;
+    Problems differ = { 0 };
+    const char *name;
+
+    json_object_foreach(now, name, value) {
+        const char *before = json_string_value(json_object_get(had, name)), *after = json_string_value(value);
+
+        if (!before || strcmp(before, after))
+            problems_add(&differ, "--%s was '%s', is '%s'", name, before ? before : "unknown", after);
+    }
+    json_decref(now);
+    return problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
 }
 
 static Status check_note(const Run *r, const json_t *j)
 {
     int64_t samples = json_integer_value(json_object_get(j, "samples")), batch = json_integer_value(json_object_get(j, "batch_size"));
-    const char *had = json_string_value(json_object_get(j, "order"));
-    char order[128];
 
     if (samples != r->train.data->samples || batch != r->batch_size)
         return FAIL(E_INVALID, "--resume: the run had %" PRId64 " samples in batches of %" PRId64 ", now there are %" PRId64 " in batches of %"
                     PRId64, samples, batch, r->train.data->samples, r->batch_size);
-    if (!had || strcmp(had, data_order(order, r)))
-        return FAIL(E_INVALID, "--resume: the run took its samples with %s, now with %s", had ? had : "an unknown order", data_order(order, r));
-    return ST_OK;
+    return check_fixed(r, json_object_get(j, "run"));
 }
 
 static Status read_note(Run *r, const char *note)

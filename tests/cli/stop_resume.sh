@@ -65,11 +65,12 @@ for f in "$DIR"/damaged/checkpoints/*/manifest.json; do echo '{}' >"$f"; done
 refused 1 "no checkpoint verifies" "$dpexec" "${cnn[@]}" --steps 60 --resume "$DIR/damaged"
 refused 1 "of another run" "$dpexec" "${mlp[@]}" --steps 60 --resume "$DIR/whole" --out "$DIR/other"
 
-# Another order of the data: refused, and the run's args.json stays.
+# Another order of the data, another optimizer, other parameters: refused, and the run's args.json stays.
 cp "$DIR/whole/args.json" "$DIR/args"
-for other in "--seed 7" "--no-shuffle" "--accumulate 2" "--drop-last"; do
+for other in "--seed 7" "--no-shuffle" "--accumulate 2" "--drop-last" "--freeze conv*"; do
     # shellcheck disable=SC2086
-    refused 2 "took its samples with" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
+    refused 2 "a run goes on as it began: ${other%% *} was" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
 done
+refused 1 "no 'conv1.weight.exp_avg'" "$dpexec" "${cnn[@]}" --optimizer adam --steps 90 --resume "$DIR/whole"
 check "args.json of a refused resume" cmp "$DIR/whole/args.json" "$DIR/args"
 finish
