@@ -52,6 +52,7 @@ agree ignore models/mlp.onnx --data $data/digits_ignored.npz --loss cross-entrop
     --batch-size 5 --lr 0.01 "${sgd[@]}" --no-shuffle
 agree chunk models/mlp.onnx --data $data/digits.npz --loss cross-entropy --split chunk --batch-size 10 --lr 0.01 --no-shuffle
 agree fashion_cnn models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 16 --lr 0.005 "${sgd[@]}" --no-shuffle
+agree fashion_cnn_10 models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --lr 0.01 "${sgd[@]}" --no-shuffle
 for name in resnet20-sgd transformer-sgd unet-class-weights transformer-ignore-smoothing; do
     mapfile -t args < <("${PYTHON:-/usr/bin/python3}" tests/oracle/compare.py --args $name)
     agree $name "${args[@]}"
