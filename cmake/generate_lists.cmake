@@ -37,7 +37,7 @@ string(APPEND source "};\nconst int op_list_len = sizeof op_list / sizeof *op_li
 write_changed(${OUT_DIR}/graph/ops.gen.h "${header}")
 write_changed(${OUT_DIR}/graph/ops.gen.c "${source}")
 
-foreach(backend ref cpu)
+foreach(backend ref cpu cuda)
     collect(kernels DEFINE_KERNEL ${SOURCE_DIR}/kernels/${backend}/*.c)
     set(source "/* Generated from the DEFINE_KERNEL lines of kernels/${backend}. */\n#include \"exec/backend.h\"\n\n")
     foreach(kernel ${kernels})

@@ -2,15 +2,19 @@
 #ifndef DPX_BACKEND_H
 #define DPX_BACKEND_H
 
+#include "exec/runtime.h"
 #include "graph/op.h"
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
- * sets `scratch` to at least that many bytes, 64-byte aligned, shared by all kernels of the device. */
+ * sets `scratch` to at least that many bytes, 64-byte aligned (256 on an accelerator), shared by all kernels of the device.
+ * On an accelerator tensors and scratch lie in its memory, and `run` gives its work to `stream` and returns. */
 typedef struct {
     int n_threads;          /* of the OpenMP team that `run` may use */
     size_t scratch_bytes;
     void *scratch;
-    void *device;           /* the backend's own (an oneDNN engine and stream ...) */
+    const Runtime *runtime; /* NULL: a CPU device */
+    GpuDevice *gpu;
+    GpuStream *stream;      /* of the node that runs; NULL while preparing */
 } KernelCtx;
 
 /* The state of a kernel that needs none is NULL.  `in` and `out` have n_in and n_out entries; an absent optional one has
@@ -35,6 +39,8 @@ extern const Kernel *const kernels_ref[];       /* plain C, every operator, ever
 extern const int kernels_ref_len;
 extern const Kernel *const kernels_cpu[];       /* the fast path */
 extern const int kernels_cpu_len;
+extern const Kernel *const kernels_cuda[];      /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
+extern const int kernels_cuda_len;
 
 /* The first candidate by rank whose op, dtypes and `supports` fit, or NULL. */
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);

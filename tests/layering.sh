@@ -17,7 +17,7 @@ forbid graph/base   '(graph/[a-z0-9_]+\.h|graph/ops|graph/onnx|passes|kernels|ex
 forbid graph        '(passes|kernels|exec|tools|tests)/'    'graph knows nothing above it'
 forbid passes       '(kernels|exec|tools|tests)/'           'passes know the graph alone'
 forbid kernels      '(passes|tools|tests)/'                 'kernels know the graph and exec/backend.h'
-forbid kernels      'exec/'                                 'kernels know the graph and exec/backend.h' '"exec/backend\.h"'
+forbid kernels      'exec/'                                 'kernels know the graph and exec/backend.h' '"exec/(backend|runtime)\.h"'
 forbid exec         '(tools|tests)/'                        'exec knows no tool'
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \

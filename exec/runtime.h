@@ -1,0 +1,115 @@
+/* What the executor needs of an accelerator: memory, streams, events, captured steps, collectives.
+ *
+ * A table of functions over plain types, so that a plug-in gives it without linking to the engine: libdpexec_cuda.so on
+ * CUDA, and a simulation on the CPU for the tests.  A function that fails leaves a one-line message for message(), of the
+ * calling thread; accelerator_fail() turns it into ours.
+ *
+ * Work given to a stream runs in order, asynchronously; addresses and parameters are read when it is given, what they point
+ * to when it runs.  Between streams nothing is ordered but by events.  Any thread may call, one at a time per object. */
+#ifndef DPX_RUNTIME_H
+#define DPX_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "graph/base/status.h"
+#include "graph/dtype.h"
+
+typedef struct GpuDevice GpuDevice;
+typedef struct GpuStream GpuStream;
+typedef struct GpuEvent GpuEvent;
+typedef struct GpuGraph GpuGraph;       /* a captured step, ready to be launched again and again */
+typedef struct GpuComm GpuComm;         /* this device's membership of a group of devices */
+
+enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 1 };
+
+/* What is known of a device: read from the driver, or from a description (docs/devices.md) when the device is not there. */
+typedef struct {
+    char name[GPU_NAME];
+    char bus_id[32];                    /* "" when described */
+    int capability;                     /* 90: compute capability 9.0 */
+    int multiprocessors, warp_size, max_threads_per_block, max_threads_per_multiprocessor;
+    int64_t memory, l2;                 /* bytes */
+    int64_t shared_per_block, shared_per_multiprocessor;    /* bytes; the most a block can opt in to */
+    int driver;                         /* 13000: CUDA 13.0; 0 when described */
+} GpuInfo;
+
+typedef struct {
+    const GpuInfo *described;           /* not NULL: plan for this device, which need not be there; nothing can run */
+    const char *description;            /* the JSON text it was read from */
+    bool tf32;                          /* float32 convolutions and products may round their inputs to TF32 */
+    bool tune;                          /* measure algorithms instead of asking heuristics */
+    const char *cache_dir;              /* of compiled kernels and plans; NULL: none */
+} GpuOptions;
+
+typedef struct { unsigned char byte[GPU_COMM_ID]; } GpuCommId;
+
+typedef struct Runtime {
+    int abi;                            /* RUNTIME_ABI */
+    const char *name;                   /* "cuda" */
+    bool simulated;                     /* no accelerator: the tests' stand-in */
+    const char *(*message)(void);       /* of this thread's last failure */
+
+    /* ---- devices ---- */
+    Status (*count)(int *out);          /* E_DEVICE when there is no driver */
+    Status (*info)(GpuInfo *out, int index);
+    Status (*open)(GpuDevice **out, int index, const GpuOptions *opt);
+    void (*close)(GpuDevice *d);        /* NULL is legal; nothing may be running */
+    Status (*free_memory)(GpuDevice *d, int64_t *out);      /* bytes that could be allocated now */
+
+    /* ---- memory; 256-byte aligned, zeroed ---- */
+    Status (*alloc)(GpuDevice *d, void **out, size_t bytes);
+    void (*free)(GpuDevice *d, void *p);
+    Status (*host_alloc)(GpuDevice *d, void **out, size_t bytes);   /* of the host, pinned, readable by kernels */
+    void (*host_free)(GpuDevice *d, void *p);
+
+    /* ---- streams and events ---- */
+    Status (*stream_create)(GpuDevice *d, GpuStream **out, bool urgent);
+    void (*stream_free)(GpuStream *s);
+    Status (*stream_wait)(GpuStream *s);                            /* the host waits until all of it has run */
+    Status (*event_create)(GpuDevice *d, GpuEvent **out, bool timed);
+    void (*event_free)(GpuEvent *e);
+    Status (*event_record)(GpuEvent *e, GpuStream *s);
+    Status (*event_await)(GpuEvent *e, GpuStream *s);               /* the stream waits for the latest record */
+    Status (*event_wait)(GpuEvent *e);                              /* the host waits for the latest record */
+    Status (*event_elapsed)(GpuEvent *from, GpuEvent *to, double *seconds);     /* both timed and past */
+
+    /* ---- work ---- */
+    Status (*zero)(GpuStream *s, void *p, size_t bytes);
+    Status (*copy)(GpuStream *s, void *to, const void *from, size_t bytes);     /* host or device, either way */
+    /* `rows` of `width` bytes, the next row `pitch` bytes on. */
+    Status (*copy_rows)(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
+    /* Calls back on a host thread when the stream gets there; the callback must not use the runtime. */
+    Status (*host_call)(GpuStream *s, void (*fn)(void *), void *arg);
+
+    /* ---- captured steps ---- */
+    /* Until capture_end, what is given to `s`, and to streams that await events recorded after it began, is recorded
+     * instead of run; all of them must have joined `s` again by events. */
+    Status (*capture_begin)(GpuStream *s);
+    Status (*capture_end)(GpuStream *s, GpuGraph **out);            /* also ends it when it failed */
+    Status (*graph_launch)(GpuGraph *g, GpuStream *s);
+    void (*graph_free)(GpuGraph *g);
+
+    /* ---- collectives between devices; each member calls with the same sizes, in the same order ---- */
+    Status (*comm_id)(GpuCommId *out);
+    /* All members of all processes call it at about the same time; E_DEVICE when they do not within `timeout` seconds. */
+    Status (*comm_create)(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout);
+    void (*comm_free)(GpuComm *c);
+    void (*comm_abort)(GpuComm *c);                                 /* frees it too; work under way ends undefined */
+    Status (*comm_poll)(GpuComm *c);                                /* E_DEVICE when a member or a link has failed */
+    /* Memory that collectives reach without copying: for `comm_register`ed buckets. */
+    Status (*comm_alloc)(GpuDevice *d, void **out, size_t bytes);
+    void (*comm_release)(GpuDevice *d, void *p);
+    Status (*comm_register)(GpuComm *c, void *p, size_t bytes);
+    /* n elements; send may be recv.  All_gather: recv holds n_rank * n; reduce_scatter: send does. */
+    Status (*all_reduce_sum)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
+    Status (*reduce_scatter_sum)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
+    Status (*all_gather)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
+    Status (*broadcast)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
+    /* Collectives of several members that one thread drives are given between these. */
+    Status (*group_begin)(void);
+    Status (*group_end)(void);
+} Runtime;
+
+#endif

@@ -1,0 +1,89 @@
+/* What the CUDA kernels need of the plug-in libdpexec_cuda.so: own and generated kernels, and the libraries' convolutions,
+ * matrix products and attention as prepared plans.
+ *
+ * The graph side of a kernel (kernels/cuda/<family>.c: which nodes it fits, its attributes, its launch) is part of the engine
+ * and knows no CUDA header; the plug-in (kernels/cuda/plugin) knows no graph.  Between them is this table of functions over
+ * plain types, which a simulation on the CPU gives too (tests/sim), so that all but the plug-in itself runs in tests without
+ * a GPU, on the very kernels of kernels/cuda/device. */
+#ifndef DPX_CUDA_DRIVER_H
+#define DPX_CUDA_DRIVER_H
+
+#include "exec/runtime.h"
+
+typedef struct GpuModule GpuModule;     /* compiled at run time */
+typedef struct GpuKernel GpuKernel;     /* belongs to the device or to its module */
+typedef struct GpuPlan GpuPlan;         /* a library's prepared call */
+
+enum { GPU_DIMS = 4, GPU_SPATIAL = 3 };
+
+/* C = alpha * op(A) op(B) + beta * C0, then the epilogue; all row-major, `batch` times with these strides (elements; 0: the
+ * same matrix for all).  Computed in float32 (float64 for DT_FLOAT64). */
+typedef enum { GEMM_NONE, GEMM_BIAS, GEMM_RELU, GEMM_BIAS_RELU, GEMM_GELU_TANH, GEMM_BIAS_GELU_TANH } GemmEpilogue;
+typedef struct {
+    DType dtype;                        /* of A, B */
+    DType dtype_c;                      /* of C and C0 */
+    int64_t m, n, k, batch;             /* C is [m, n] */
+    bool trans_a, trans_b;              /* A is stored [k, m], B [n, k] */
+    int64_t lda, ldb, ldc;              /* elements from row to row as stored */
+    int64_t stride_a, stride_b, stride_c;
+    double alpha, beta;
+    GemmEpilogue epilogue;              /* bias: [n], of dtype_c */
+} GpuGemm;
+enum { GEMM_A, GEMM_B, GEMM_C0, GEMM_BIAS_IN, GEMM_C, GEMM_BUFFERS };   /* indices of GpuPlan buffers; NULL where absent */
+
+/* X [N, C, spatial], W [K, C / group, kernel], Y [N, K, out], in this order of dimensions, stored as `channels_last` says:
+ * false: as listed; true: X [N, spatial, C], W [K, kernel, C / group], Y [N, out, K].  Accumulates in float32 (float64). */
+typedef enum { CONV_FORWARD, CONV_GRAD_INPUT, CONV_GRAD_WEIGHT } ConvKind;
+typedef struct {
+    ConvKind kind;
+    DType dtype;                        /* of X, W, Y and their gradients */
+    bool channels_last;
+    int n_spatial;                      /* 1, 2 or 3 */
+    int64_t n, c, k, group;
+    int64_t in[GPU_SPATIAL], kernel[GPU_SPATIAL], out[GPU_SPATIAL];
+    int64_t stride[GPU_SPATIAL], dilation[GPU_SPATIAL], pad_before[GPU_SPATIAL], pad_after[GPU_SPATIAL];
+    bool bias, relu;                    /* forward: Y = relu(conv + bias[K]), bias of `dtype` */
+} GpuConv;
+/* Forward reads X, W, BIAS, writes Y; grad-input reads W, Y (dY), writes X (dX); grad-weight reads X, Y (dY), writes W (dW). */
+enum { CONV_X, CONV_W, CONV_BIAS, CONV_Y, CONV_BUFFERS };
+
+/* O = softmax(scale * Q K^T + mask) V per batch and head; Q, O [B, H, Tq, D], K [B, H, Tk, D], V [B, H, Tk, D] dense.
+ * The forward writes the log-sum-exp of each row, [B, H, Tq] float32, which the backward reads. */
+typedef struct {
+    DType dtype;
+    int64_t b, h, tq, tk, d;
+    double scale;
+    bool causal;                        /* column j is seen from row i only when j <= i */
+    bool backward;
+} GpuAttention;
+enum { ATT_Q, ATT_K, ATT_V, ATT_O, ATT_STATS, ATT_DO, ATT_DQ, ATT_DK, ATT_DV, ATT_BUFFERS };
+
+typedef struct CudaDriver {
+    Runtime runtime;                    /* first: a Runtime of name "cuda" is a CudaDriver */
+
+    /* ---- kernels ---- */
+    /* One of kernels/cuda/device, by the name in its KERNEL line. */
+    Status (*kernel)(GpuDevice *d, const char *name, GpuKernel **out);
+    /* Compiles CUDA C++ for the device; E_INTERNAL with the compiler's first error.  The headers of kernels/cuda/device can be
+     * included.  What was compiled before is taken from the cache. */
+    Status (*compile)(GpuDevice *d, const char *source, const char *name, GpuModule **out);
+    Status (*module_kernel)(GpuModule *m, const char *name, GpuKernel **out);
+    void (*module_free)(GpuModule *m);
+    /* More dynamic shared memory than 48 KiB must be asked for before the first launch. */
+    Status (*kernel_shared)(GpuKernel *k, size_t bytes);
+    /* `args`: a pointer to each parameter's value. */
+    Status (*launch)(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args);
+
+    /* ---- libraries; `workspace`: bytes of device memory that plan_run needs ---- */
+    Status (*gemm)(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *workspace);
+    Status (*conv)(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *workspace);
+    Status (*attention)(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, size_t *workspace);
+    Status (*plan_run)(GpuStream *s, GpuPlan *p, void *const *buffers, void *workspace);
+    void (*plan_free)(GpuPlan *p);
+} CudaDriver;
+
+/* The one symbol that a plug-in exports. */
+#define CUDA_DRIVER_SYMBOL "dpexec_cuda_driver"
+typedef const CudaDriver *CudaDriverEntry(void);
+
+#endif
