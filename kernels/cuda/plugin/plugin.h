@@ -1,0 +1,135 @@
+/* What the files of libdpexec_cuda.so share: its objects, how a library's error becomes a message, and the cache on disk.
+ *
+ * The plug-in knows no graph and no engine: it compiles its own copy of graph/base/status.c, so a failure is FAIL and TRY
+ * here too, and the engine reads the text through Runtime.message. */
+#ifndef DPX_CUDA_PLUGIN_H
+#define DPX_CUDA_PLUGIN_H
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <nccl.h>
+#include <nvrtc.h>
+
+#include "kernels/cuda/driver.h"
+
+typedef struct CudnnState CudnnState;   /* cudnn.c: its handle, or what stands for a described device */
+
+struct GpuDevice {
+    int index;                  /* of the CUDA runtime; -1 when described: such a device plans and compiles, but runs nothing */
+    char label[24];             /* "cuda:0", "described GPU": begins messages */
+    GpuInfo info;
+    bool tf32, tune;
+    char *cache_dir;            /* owned; NULL: no cache */
+    char *description;          /* owned; NULL unless described */
+    cudaLibrary_t *library;     /* the images of kernels/cuda/device, loaded; NULL when described */
+    cublasLtHandle_t lt;        /* made when the first product is planned */
+    CudnnState *cudnn;          /* made when the first convolution or attention is planned */
+};
+
+struct GpuStream {
+    GpuDevice *device;
+    cudaStream_t stream;
+};
+
+/* A library's prepared call: the first member of gemm.c's, cudnn.c's own. */
+typedef struct {
+    /* `buffers` are device pointers by the indices of driver.h; neither allocates nor synchronises. */
+    Status (*run)(GpuPlan *p, GpuStream *s, void *const *buffers, void *workspace);
+    void (*free)(GpuPlan *p);
+} GpuPlanClass;
+struct GpuPlan {
+    const GpuPlanClass *is;
+    GpuDevice *device;
+};
+
+/* ---- failures: a library's code as a Status, with the call and the library's own words ---- */
+#define TRY_CUDART(device, call) TRY(cudart_check((device), #call, (call)))
+#define TRY_CUBLAS(device, call) TRY(cublas_check((device), #call, (call)))
+#define TRY_CUDNN(device, call) TRY(cudnn_check((device), #call, (call)))
+
+/* E_NOMEM when the device's memory is short, else E_DEVICE.  `call`: the text of the call, of which the name is shown.
+ * `device` may be NULL. */
+Status cudart_check(const GpuDevice *device, const char *call, cudaError_t e) CHECKED;
+Status cublas_check(const GpuDevice *device, const char *call, cublasStatus_t e) CHECKED;
+/* E_UNSUPPORTED for what cuDNN does not support. */
+Status cudnn_check(const GpuDevice *device, const char *call, cudnnStatus_t e) CHECKED;
+Status nvrtc_check(const char *call, nvrtcResult e) CHECKED;
+
+/* ---- devices ---- */
+/* Makes `d` the current device of this thread; E_DEVICE for a described one. */
+Status device_use(const GpuDevice *d) CHECKED;
+/* The handle of cublasLt, made at the first call. */
+Status device_cublaslt(GpuDevice *d, cublasLtHandle_t *out) CHECKED;
+/* cudnn.c: ends what it keeps in d->cudnn, which may be NULL. */
+void cudnn_close(GpuDevice *d);
+
+/* ---- the cache on disk: entries of opt.cache_dir, found by a key of any length ----
+ * An entry is written under another name first and then renamed, so a reader sees all of it or none, and processes may write
+ * at once.  One that is damaged, or of another key, counts as absent.  What cannot be written is not cached: no error. */
+/* *out NULL and *n 0 when there is none; else malloc'ed. */
+Status cache_read(const GpuDevice *d, const char *kind, const void *key, size_t n_key, void **out, size_t *n) CHECKED;
+void cache_write(const GpuDevice *d, const char *kind, const void *key, size_t n_key, const void *data, size_t n);
+
+/* ---- the table's functions, one file each ---- */
+Status device_count(int *out);
+Status device_info(GpuInfo *out, int index);
+Status device_open(GpuDevice **out, int index, const GpuOptions *opt);
+void device_close(GpuDevice *d);
+Status device_free_memory(GpuDevice *d, int64_t *out);
+
+Status memory_alloc(GpuDevice *d, void **out, size_t bytes);
+void memory_free(GpuDevice *d, void *p);
+Status memory_host_alloc(GpuDevice *d, void **out, size_t bytes);
+void memory_host_free(GpuDevice *d, void *p);
+Status memory_zero(GpuStream *s, void *p, size_t bytes);
+Status memory_copy(GpuStream *s, void *to, const void *from, size_t bytes);
+Status memory_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
+
+Status stream_create(GpuDevice *d, GpuStream **out, bool urgent);
+void stream_free(GpuStream *s);
+Status stream_wait(GpuStream *s);
+Status stream_host_call(GpuStream *s, void (*fn)(void *), void *arg);
+Status event_create(GpuDevice *d, GpuEvent **out, bool timed);
+void event_free(GpuEvent *e);
+Status event_record(GpuEvent *e, GpuStream *s);
+Status event_await(GpuEvent *e, GpuStream *s);
+Status event_wait(GpuEvent *e);
+Status event_elapsed(GpuEvent *from, GpuEvent *to, double *seconds);
+Status capture_begin(GpuStream *s);
+Status capture_end(GpuStream *s, GpuGraph **out);
+Status captured_launch(GpuGraph *g, GpuStream *s);
+void captured_free(GpuGraph *g);
+
+Status comm_id(GpuCommId *out);
+Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout);
+void comm_free(GpuComm *c);
+void comm_abort(GpuComm *c);
+Status comm_poll(GpuComm *c);
+Status comm_alloc(GpuDevice *d, void **out, size_t bytes);
+void comm_release(GpuDevice *d, void *p);
+Status comm_register(GpuComm *c, void *p, size_t bytes);
+Status comm_all_reduce_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
+Status comm_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
+Status comm_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
+Status comm_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
+Status comm_group_begin(void);
+Status comm_group_end(void);
+
+/* Loads the images of kernels/cuda/device into d->library. */
+Status kernels_load(GpuDevice *d) CHECKED;
+void kernels_unload(GpuDevice *d);
+Status kernel_find(GpuDevice *d, const char *name, GpuKernel **out);
+Status kernel_shared(GpuKernel *k, size_t bytes);
+Status kernel_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args);
+Status module_compile(GpuDevice *d, const char *source, const char *name, GpuModule **out);
+Status module_kernel(GpuModule *m, const char *name, GpuKernel **out);
+void module_free(GpuModule *m);
+
+Status gemm_plan(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *workspace);
+Status conv_plan(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *workspace);
+Status attention_plan(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, size_t *workspace);
+Status plan_run(GpuStream *s, GpuPlan *p, void *const *buffers, void *workspace);
+void plan_free(GpuPlan *p);
+
+#endif
