@@ -73,6 +73,7 @@ typedef struct Runtime {
     Status (*event_record)(GpuEvent *e, GpuStream *s);
     Status (*event_await)(GpuEvent *e, GpuStream *s);               /* the stream waits for the latest record */
     Status (*event_wait)(GpuEvent *e);                              /* the host waits for the latest record */
+    Status (*event_query)(GpuEvent *e, bool *done);                 /* has the latest record happened?  Does not wait */
     Status (*event_elapsed)(GpuEvent *from, GpuEvent *to, double *seconds);     /* both timed and past */
 
     /* ---- work ---- */
