@@ -1,9 +1,10 @@
-/* The thread of a CPU device.
+/* The thread of a device.
  *
  * OpenMP keeps one team per thread that opens parallel regions, so a thread per device gives every device a team of its
  * own, of the size set once when the thread starts.  Work is handed over by a counter: the caller raises `posted`, the
  * thread runs the job and raises `finished` to it.  Whoever waits spins a while, because steps follow each other closely,
- * and then sleeps on the condition variable; the one who raises a counter takes the lock only to wake a sleeper. */
+ * and then sleeps on the condition variable; the one who raises a counter takes the lock only to wake a sleeper.
+ * A GPU is opened and closed on the thread that will drive it. */
 #include "exec/device.h"
 
 #include <omp.h>
@@ -12,11 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "exec/accelerator.h"
+
 enum { MESSAGE_BYTES = 2048 };
 
 struct Device {
     char name[16];
     KernelCtx ctx;
+    Accelerator accelerator;    /* of a CUDA device */
     bool spin;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -71,22 +75,57 @@ static void *serve(void *arg)
     }
 }
 
+/* DeviceJobs. */
+static Status open_accelerator(Device *d, void *arg)
+{
+    TRY(accelerator_open(&d->accelerator, arg));
+    d->ctx.runtime = d->accelerator.runtime;
+    d->ctx.gpu = d->accelerator.gpu;
+    return ST_OK;
+}
+
+static Status close_accelerator(Device *d, void *arg)
+{
+    (void)arg;
+    accelerator_close(&d->accelerator);
+    return ST_OK;
+}
+
+static Status start_thread(Device *d)
+{
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->changed, NULL);
+    if (!pthread_create(&d->thread, NULL, serve, d))
+        return ST_OK;
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->lock);
+    return FAIL(E_DEVICE, "%s: a thread cannot be started", d->name);
+}
+
+static Status run_job(Device *d, DeviceJob *job, void *arg)
+{
+    device_start(d, job, arg);
+    return device_wait(d);
+}
+
 Status device_open(Device **out, const DeviceSpec *spec, bool spin)
 {
     Device *d = calloc(1, sizeof *d);
+    DeviceSpec own = *spec;
+    Status st;
 
     if (!d)
         return FAIL_NOMEM();
-    snprintf(d->name, sizeof d->name, "cpu:%d", spec->index);
+    snprintf(d->name, sizeof d->name, "%s:%d", spec->cuda ? "cuda" : "cpu", spec->index);
     d->ctx.n_threads = spec->threads;
     d->spin = spin;
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->changed, NULL);
-    if (pthread_create(&d->thread, NULL, serve, d)) {
-        pthread_cond_destroy(&d->changed);
-        pthread_mutex_destroy(&d->lock);
+    if ((st = start_thread(d))) {
         free(d);
-        return FAIL(E_DEVICE, "cpu:%d: a thread cannot be started", spec->index);
+        return st;
+    }
+    if (spec->cuda && (st = run_job(d, open_accelerator, &own))) {
+        device_close(d);
+        return st;
     }
     *out = d;
     return ST_OK;
@@ -96,6 +135,8 @@ void device_close(Device *d)
 {
     if (!d)
         return;
+    if (d->accelerator.runtime)
+        (void)!run_job(d, close_accelerator, NULL);
     device_start(d, NULL, NULL);
     pthread_join(d->thread, NULL);
     pthread_cond_destroy(&d->changed);
@@ -118,3 +159,15 @@ Status device_wait(Device *d)
 
 KernelCtx *device_ctx(Device *d) { return &d->ctx; }
 const char *device_name(const Device *d) { return d->name; }
+
+/* ---- accelerators ---- */
+
+const Runtime *device_runtime(const Device *d) { return d->accelerator.runtime; }
+GpuDevice *device_gpu(const Device *d) { return d->accelerator.gpu; }
+const GpuInfo *device_info(const Device *d) { return d->accelerator.runtime ? &d->accelerator.info : NULL; }
+GpuStream *device_stream(const Device *d) { return d->accelerator.stream; }
+
+Status device_check(const Device *d, Status st)
+{
+    return st ? FAIL(st, "%s: %s", d->name, d->accelerator.runtime->message()) : ST_OK;
+}

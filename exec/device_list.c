@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/describe.h"
 #include "exec/device.h"
+#include "exec/plugin.h"
 
 int cpu_cores(void)
 {
@@ -24,14 +26,20 @@ uint64_t cpu_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 }
 
-static Status add(DeviceList *list, int index)
+static const char *kind(bool cuda) { return cuda ? "cuda" : "cpu"; }
+
+static Status add(DeviceList *list, bool cuda, int index)
 {
-    for (int i = 0; i < list->n; i++)
+    for (int i = 0; i < list->n; i++) {
+        if (list->device[i].cuda != cuda)
+            return FAIL(E_INVALID, "devices: %s:%d and %s:%d: CPU and CUDA devices do not work together", kind(!cuda),
+                        list->device[i].index, kind(cuda), index);
         if (list->device[i].index == index)
-            return FAIL(E_INVALID, "devices: cpu:%d is named twice", index);
+            return FAIL(E_INVALID, "devices: %s:%d is named twice", kind(cuda), index);
+    }
     if (list->n == MAX_DEVICES)
         return FAIL(E_INVALID, "devices: more than %d", MAX_DEVICES);
-    list->device[list->n++] = (DeviceSpec){ .index = index, .memory = cpu_memory() };
+    list->device[list->n++] = (DeviceSpec){ .cuda = cuda, .index = index, .memory = cuda ? 0 : cpu_memory() };
     return ST_OK;
 }
 
@@ -48,22 +56,73 @@ static int number(const char *s, size_t len)
     return len ? v : -1;
 }
 
+/* Every GPU, if any can be used; why none can is no error here: `dpexec devices` says it. */
+static Status add_all(DeviceList *list)
+{
+    const Runtime *r;
+    int n = 0;
+
+    if (plugin_cuda(&r) || r->count(&n) || !n)
+        return add(list, false, 0);
+    for (int i = 0; i < n; i++)
+        TRY(add(list, true, i));
+    return ST_OK;
+}
+
+/* "@FILE" after the devices it describes: those from `first` on. */
+static Status set_described(DeviceList *list, int first, const char *file, size_t len)
+{
+    GpuInfo info;
+
+    if (!len || len >= DEVICE_PATH)
+        return FAIL(E_INVALID, "devices: '@%.*s': expected the name of a file of at most %d bytes", (int)(len > 64 ? 64 : len), file,
+                    DEVICE_PATH - 1);
+    for (int i = first; i < list->n; i++) {
+        DeviceSpec *d = &list->device[i];
+
+        if (!d->cuda)
+            return FAIL(E_INVALID, "devices: cpu:%d@%.*s: only a CUDA device can be described", d->index, (int)len, file);
+        snprintf(d->described, sizeof d->described, "%.*s", (int)len, file);
+        TRY(describe_read(&info, NULL, d->described));
+        d->memory = (uint64_t)info.memory;
+    }
+    return ST_OK;
+}
+
+static bool begins(const char *s, size_t len, const char *with)
+{
+    return len >= strlen(with) && !strncmp(s, with, strlen(with));
+}
+
 static Status add_word(DeviceList *list, const char *s, size_t len)
 {
+    bool cuda = begins(s, len, "cuda");
+    size_t at = cuda ? 4 : 3;
     int n;
 
-    if ((len >= 4 && !strncmp(s, "cuda", 4)) || number(s, len) >= 0)
-        return FAIL(E_DEVICE, "devices: '%.*s': the CUDA backend is not part of this build", (int)len, s);
-    if ((len == 3 && !strncmp(s, "cpu", 3)) || (len == 3 && !strncmp(s, "all", 3)))
-        return add(list, 0);
-    if (len > 4 && !strncmp(s, "cpu:", 4) && (n = number(s + 4, len - 4)) >= 0)
-        return add(list, n);
-    if (len > 4 && !strncmp(s, "cpu*", 4) && (n = number(s + 4, len - 4)) > 0) {
+    if (len == 3 && begins(s, len, "all"))
+        return add_all(list);
+    if ((n = number(s, len)) >= 0)
+        return add(list, true, n);
+    if ((cuda || begins(s, len, "cpu")) && len == at)
+        return add(list, cuda, 0);
+    if ((cuda || begins(s, len, "cpu")) && s[at] == ':' && (n = number(s + at + 1, len - at - 1)) >= 0)
+        return add(list, cuda, n);
+    if ((cuda || begins(s, len, "cpu")) && s[at] == '*' && (n = number(s + at + 1, len - at - 1)) > 0) {
         for (int i = 0; i < n; i++)
-            TRY(add(list, i));
+            TRY(add(list, cuda, i));
         return ST_OK;
     }
-    return FAIL(E_INVALID, "devices: '%.*s': expected cpu, cpu:N, cpu*N, cuda:N or all", (int)(len > 64 ? 64 : len), s);
+    return FAIL(E_INVALID, "devices: '%.*s': expected cpu, cpu:N, cpu*N, cuda, cuda:N, cuda*N, N or all", (int)(len > 64 ? 64 : len), s);
+}
+
+static Status add_described(DeviceList *list, const char *s, size_t len)
+{
+    const char *at = memchr(s, '@', len);
+    int first = list->n;
+
+    TRY(add_word(list, s, at ? (size_t)(at - s) : len));
+    return at ? set_described(list, first, at + 1, len - (size_t)(at + 1 - s)) : ST_OK;
 }
 
 Status device_list_parse(DeviceList *out, const char *text, int threads)
@@ -77,7 +136,7 @@ Status device_list_parse(DeviceList *out, const char *text, int threads)
         text = "cpu";
     for (const char *s = text, *end; s; s = *end ? end + 1 : NULL) {
         end = s + strcspn(s, ",");
-        TRY(add_word(&list, s, (size_t)(end - s)));
+        TRY(add_described(&list, s, (size_t)(end - s)));
     }
     share = cpu_cores() / list.n;
     for (int i = 0; i < list.n; i++)
@@ -99,8 +158,8 @@ bool device_list_unequal(const DeviceList *list, char text[DEVICE_TEXT])
 
             if (!unequal((uint64_t)a->threads, (uint64_t)b->threads) && !unequal(a->memory, b->memory))
                 continue;
-            snprintf(text, DEVICE_TEXT, "cpu:%d (%d threads, %llu MiB) and cpu:%d (%d threads, %llu MiB) are unequal", a->index,
-                     a->threads, (unsigned long long)(a->memory >> 20), b->index, b->threads,
+            snprintf(text, DEVICE_TEXT, "%s:%d (%d threads, %llu MiB) and %s:%d (%d threads, %llu MiB) are unequal",
+                     kind(a->cuda), a->index, a->threads, (unsigned long long)(a->memory >> 20), kind(b->cuda), b->index, b->threads,
                      (unsigned long long)(b->memory >> 20));
             return true;
         }

@@ -2,7 +2,7 @@
  *
  * A table of functions over plain types, so that a plug-in gives it without linking to the engine: libdpexec_cuda.so on
  * CUDA, and a simulation on the CPU for the tests.  A function that fails leaves a one-line message for message(), of the
- * calling thread; accelerator_fail() turns it into ours.
+ * calling thread; runtime_check() (exec/plugin.h) turns it into ours.
  *
  * Work given to a stream runs in order, asynchronously; addresses and parameters are read when it is given, what they point
  * to when it runs.  Between streams nothing is ordered but by events.  Any thread may call, one at a time per object. */
@@ -112,5 +112,9 @@ typedef struct Runtime {
     Status (*group_begin)(void);
     Status (*group_end)(void);
 } Runtime;
+
+/* The one symbol that a plug-in for CUDA exports; a CudaDriver (kernels/cuda/driver.h) begins with its Runtime. */
+#define CUDA_DRIVER_SYMBOL "dpexec_cuda_driver"
+typedef const struct CudaDriver *CudaDriverEntry(void);
 
 #endif

@@ -322,7 +322,24 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 
 /* ---- running ---- */
 
-static Status set_values(Session *s, const Graph *g, const Tensor **values, Tensor *header, const NamedTensor *in, int n_in)
+/* Where the interpreter reads a state: in place on the CPU, else a copy in `a`. */
+static Status state_view(Session *s, Arena *a, const Value *v, void **data)
+{
+    Device *d = s->device[v->device < 0 ? 0 : v->device];
+    size_t bytes = tensor_bytes(&(Tensor){ v->dtype, v->shape, NULL });
+    void *storage;
+
+    TRY(states_storage(s->states, v, &storage));
+    *data = storage;
+    if (!device_runtime(d))
+        return ST_OK;
+    if (!(*data = arena_alloc(a, bytes)))
+        return FAIL_NOMEM();
+    return memory_read(d, *data, storage, bytes);
+}
+
+static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **values, Tensor *header, const NamedTensor *in,
+                         int n_in)
 {
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
@@ -336,7 +353,7 @@ static Status set_values(Session *s, const Graph *g, const Tensor **values, Tens
         if (v->kind != V_STATE)
             continue;
         header[i] = (Tensor){ v->dtype, v->shape, NULL };
-        TRY(states_storage(s->states, v, &header[i].data));
+        TRY(state_view(s, a, v, &header[i].data));
         values[i] = &header[i];
     }
     return ST_OK;
@@ -352,7 +369,7 @@ static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in
     if (!(c->arena = arena_create()) || !(values = ARENA_NEW(c->arena, const Tensor *, g->n_value)) ||
         !(header = ARENA_NEW(c->arena, Tensor, g->n_value)))
         return FAIL_NOMEM();
-    TRY(set_values(s, g, values, header, in, n_in));
+    TRY(set_values(s, c->arena, g, values, header, in, n_in));
     TRY(interp_run(c->arena, g, values));
     for (int i = 0; i < g->n_output; i++)
         c->output[i] = (NamedTensor){ g->output[i].name, *values[g->output[i].value.i] };

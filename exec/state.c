@@ -1,11 +1,12 @@
 /* State by logical name, its copies in chunks of each device's memory.  Addresses never move, so programs keep them. */
 #include "exec/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20, ALIGN = 64 };
+enum { CHUNK = 1 << 20, ALIGN = 64, GPU_ALIGN = 256 };
 
-typedef struct { char *base; size_t bytes, used; } Chunk;
+typedef struct { Device *device; char *base; size_t bytes, used; } Chunk;
 
 struct States {
     Arena *arena;
@@ -39,15 +40,16 @@ void states_free(States *s)
     if (!s)
         return;
     for (size_t i = 0; i < s->n_chunk; i++)
-        memory_close(s->chunk[i].base, s->chunk[i].bytes);
+        memory_close(s->chunk[i].device, s->chunk[i].base, s->chunk[i].bytes);
     arena_free(s->arena);
 }
 
 static Status allocate(States *s, int device, size_t bytes, void **data)
 {
     Chunk *c = s->open[device] ? &s->chunk[s->open[device] - 1] : NULL, *grown;
+    size_t align = device_runtime(s->device[device]) ? GPU_ALIGN : ALIGN;
 
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    bytes = (bytes + align - 1) & ~(align - 1);
     if (!c || c->bytes - c->used < bytes) {
         void *base;
 
@@ -55,7 +57,7 @@ static Status allocate(States *s, int device, size_t bytes, void **data)
             return FAIL_NOMEM();
         s->chunk = grown;
         TRY(memory_open(&base, s->device[device], bytes > CHUNK ? bytes : CHUNK));
-        s->chunk[s->n_chunk++] = (Chunk){ base, bytes > CHUNK ? bytes : CHUNK, 0 };
+        s->chunk[s->n_chunk++] = (Chunk){ s->device[device], base, bytes > CHUNK ? bytes : CHUNK, 0 };
         c = &s->chunk[s->n_chunk - 1];
         if (bytes < CHUNK)
             s->open[device] = s->n_chunk;
@@ -116,9 +118,9 @@ static Status add_copy(States *s, State *st, const Value *v, StateCopy **out)
     *c = (StateCopy){ v->device < 0 ? 0 : v->device, st->partial ? v->replica : -1, NULL };
     TRY(allocate(s, c->device, bytes, &c->data));
     if (bytes && st->n_copy && !st->partial)
-        memcpy(c->data, st->copy[0].data, bytes);
+        TRY(memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes));
     else if (bytes && v->init && v->init->data)
-        memcpy(c->data, v->init->data, bytes);
+        TRY(memory_write(s->device[c->device], c->data, v->init->data, bytes));
     st->n_copy++;
     *out = c;
     return ST_OK;
@@ -164,9 +166,7 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     TRY(find_fitting(&st, s, name, t));
     if (st->partial && st->n_copy > 1)
         return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
-    if (bytes_of(st))
-        memcpy(t->data, st->copy[0].data, bytes_of(st));
-    return ST_OK;
+    return memory_read(s->device[st->copy[0].device], t->data, st->copy[0].data, bytes_of(st));
 }
 
 Status states_set(States *s, const char *name, const Tensor *t)
@@ -174,23 +174,60 @@ Status states_set(States *s, const char *name, const Tensor *t)
     State *st;
 
     TRY(find_fitting(&st, s, name, t));
-    for (int i = 0; bytes_of(st) && i < st->n_copy; i++)
-        if (i && st->partial)
-            memset(st->copy[i].data, 0, bytes_of(st));
-        else
-            memcpy(st->copy[i].data, t->data, bytes_of(st));
+    for (int i = 0; i < st->n_copy; i++) {
+        Device *d = s->device[st->copy[i].device];
+
+        TRY(i && st->partial ? memory_zero(d, st->copy[i].data, bytes_of(st)) : memory_write(d, st->copy[i].data, t->data, bytes_of(st)));
+    }
     return ST_OK;
+}
+
+/* The copy as the host can read it: in place, or read into `buffer`. */
+static Status host_view(const void **out, const States *s, const State *st, int copy, void *buffer)
+{
+    Device *d = s->device[st->copy[copy].device];
+
+    if (device_runtime(d))
+        TRY(memory_read(d, buffer, st->copy[copy].data, bytes_of(st)));
+    *out = device_runtime(d) ? buffer : st->copy[copy].data;
+    return ST_OK;
+}
+
+static Status check_copies(const States *s, const State *st, char *buffer)
+{
+    const void *first, *other;
+
+    TRY(host_view(&first, s, st, 0, buffer));
+    for (int c = 1; c < st->n_copy; c++) {
+        TRY(host_view(&other, s, st, c, buffer + bytes_of(st)));
+        if (memcmp(first, other, bytes_of(st)))
+            return FAIL(E_INTERNAL, "state '%s' differs between %s and %s", st->name, device_name(s->device[st->copy[0].device]),
+                        device_name(s->device[st->copy[c].device]));
+    }
+    return ST_OK;
+}
+
+static bool on_accelerator(const States *s)
+{
+    for (int d = 0; d < s->n_device; d++)
+        if (device_runtime(s->device[d]))
+            return true;
+    return false;
 }
 
 Status states_check_mirrors(const States *s)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        const State *st = s->state[i];
+    size_t most = 0;
+    char *buffer;
+    Status st = ST_OK;
 
-        for (int c = 1; c < st->n_copy && !st->partial && bytes_of(st); c++)
-            if (memcmp(st->copy[0].data, st->copy[c].data, bytes_of(st)))
-                return FAIL(E_INTERNAL, "state '%s' differs between %s and %s", st->name, device_name(s->device[st->copy[0].device]),
-                            device_name(s->device[st->copy[c].device]));
-    }
-    return ST_OK;
+    for (size_t i = 0; i < s->n && on_accelerator(s); i++)
+        most = bytes_of(s->state[i]) > most ? bytes_of(s->state[i]) : most;
+    if (!(buffer = malloc(2 * most + 1)))
+        return FAIL_NOMEM();
+    for (size_t i = 0; i < s->n && !st; i++)
+        if (!s->state[i]->partial && bytes_of(s->state[i]))
+            st = check_copies(s, s->state[i], buffer);
+    free(buffer);
+    return st;
 }

@@ -82,8 +82,4 @@ typedef struct CudaDriver {
     void (*plan_free)(GpuPlan *p);
 } CudaDriver;
 
-/* The one symbol that a plug-in exports. */
-#define CUDA_DRIVER_SYMBOL "dpexec_cuda_driver"
-typedef const CudaDriver *CudaDriverEntry(void);
-
 #endif

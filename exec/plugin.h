@@ -1,0 +1,20 @@
+/* The plug-in that brings CUDA: found and loaded when a CUDA device is asked for, and not before. */
+#ifndef DPX_PLUGIN_H
+#define DPX_PLUGIN_H
+
+#include "exec/runtime.h"
+
+/* The runtime of libdpexec_cuda.so, loaded by the first call of the process and never unloaded.  Looked for in, first found
+ * first taken: the file that $DPEXEC_CUDA_PLUGIN names (then nowhere else), the folder $DPEXEC_PLUGIN_DIR, the folder of this
+ * library or program, the library folder of the same installation.  E_DEVICE says where it was looked for, or why what was found
+ * cannot be loaded (a library that it needs is missing, another version). */
+Status plugin_cuda(const Runtime **out) CHECKED;
+
+/* A runtime's failure as ours, with its message; `st` when that is ST_OK. */
+Status runtime_check(const Runtime *r, Status st) CHECKED;
+
+/* "cuda:0 (NVIDIA H100), cuda:1 (...)" of what the runtime sees, for messages; "none". */
+enum { PRESENT_TEXT = 512 };
+void plugin_present(const Runtime *r, char text[PRESENT_TEXT]);
+
+#endif
