@@ -1,11 +1,9 @@
 /* The C API around models, tensors and options: a thin cover over the library's own types. */
 #include <dlpack/dlpack.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/api.h"
-#include "exec/device.h"
 #include "exec/interp.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 && (int)DPX_MAX_RANK == (int)MAX_RANK,
@@ -254,33 +252,4 @@ dpx_option_info dpx_option_at(int index)
 const char *dpx_options_get(const dpx_options *o, const char *name)
 {
     return options_get((const Options *)o, name);
-}
-
-/* ---- devices ---- */
-
-static void describe_cpu(char *text, size_t n)
-{
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char line[256], *colon;
-
-    snprintf(text, n, "CPU");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "model name", 10) && (colon = strchr(line, ':'))) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(text, n, "%s", colon + 2);
-            break;
-        }
-    if (f)
-        fclose(f);
-}
-
-/* A CPU device is a team of threads: as many as are asked for can be made of the machine's cores. */
-int dpx_devices(dpx_device *out, int max)
-{
-    if (max > 0) {
-        out[0] = (dpx_device){ .cores = cpu_cores(), .memory = cpu_memory() };
-        snprintf(out[0].name, sizeof out[0].name, "cpu:0");
-        describe_cpu(out[0].description, sizeof out[0].description);
-    }
-    return 1;
 }

@@ -116,14 +116,17 @@ DPX_API const char *dpx_options_get(const dpx_options *options, const char *name
 /* ---- devices ---- */
 
 typedef struct {
-    char name[32];                  /* "cpu:0" */
+    char name[32];                  /* "cpu:0", "cuda:0" */
     char description[96];
-    int cores;                      /* that a team may use */
+    int cores;                      /* that a team may use; a GPU's multiprocessors */
     uint64_t memory;                /* bytes */
+    int capability;                 /* of a GPU: 90 is compute capability 9.0; else 0 */
+    int driver;                     /* of a GPU: 13000 is a driver for CUDA 13.0; else 0 */
 } dpx_device;
 
-/* Fills at most `max` entries and returns how many devices there are. */
-DPX_API int dpx_devices(dpx_device *out, int max);
+/* Fills at most `max` entries, the CPU first, and sets `n` to how many devices there are.  When no GPU can be used that is not
+ * DPX_OK and dpx_error() says why (no plug-in, no driver, none there); the CPU is listed all the same. */
+DPX_API dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 
 /* ---- transformation ---- */
 

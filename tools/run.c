@@ -147,16 +147,29 @@ int run_run(const Args *a)
 
 static const Flag no_flags[] = { { NULL, NULL, NULL } };
 
-const Command command_devices = { "devices", "", "Lists the devices of this machine.", no_flags, false, 0, 0 };
+const Command command_devices = { "devices", "", "Lists the CPU and the GPUs of this machine.", no_flags, false, 0, 0 };
+
+static void print_device(const dpx_device *d)
+{
+    const char *unit = d->capability ? "multiprocessor" : "core";
+
+    printf("%s  %s, %d %s%s, %.1f GiB", d->name, d->description, d->cores, unit, d->cores == 1 ? "" : "s", (double)d->memory / (1 << 30));
+    if (d->capability)
+        printf(", compute capability %d.%d, driver for CUDA %d.%d", d->capability / 10, d->capability % 10, d->driver / 1000,
+               d->driver % 1000 / 10);
+    putchar('\n');
+}
 
 int run_devices(const Args *a)
 {
     dpx_device list[64];
-    int n = dpx_devices(list, 64);
+    int n;
+    dpx_status no_gpu = dpx_devices(list, 64, &n);
 
     (void)a;
     for (int i = 0; i < n && i < 64; i++)
-        printf("%s  %s, %d core%s, %.1f GiB\n", list[i].name, list[i].description, list[i].cores, list[i].cores == 1 ? "" : "s",
-               (double)list[i].memory / (1 << 30));
-    return n && !fflush(stdout) ? EXIT_DONE : EXIT_FAILED;
+        print_device(&list[i]);
+    if (no_gpu)
+        printf("no GPU: %s\n", dpx_error());
+    return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
 }

@@ -1,5 +1,6 @@
 /* The parts of dpexec.h that need no trainer: models, tensors, DLPack, options, devices, transformation. */
 #include <dlpack/dlpack.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/api/api.h"
@@ -107,11 +108,16 @@ static void test_options(void)
 static void test_devices(void)
 {
     dpx_device d;
+    int n = 0;
 
-    CU_ASSERT(dpx_devices(NULL, 0) >= 1);
-    CU_ASSERT(dpx_devices(&d, 1) >= 1);
+    setenv("DPEXEC_CUDA_PLUGIN", "/no/such/plugin.so", 1);
+    CHECK_FAILS(E_DEVICE, "/no/such/plugin.so cannot be loaded", (Status)dpx_devices(NULL, 0, &n));
+    CU_ASSERT_EQUAL(n, 1);
+    CHECK_FAILS(E_DEVICE, "/no/such/plugin.so cannot be loaded", (Status)dpx_devices(&d, 1, &n));
+    unsetenv("DPEXEC_CUDA_PLUGIN");
+    CU_ASSERT_EQUAL(n, 1);
     CHECK_STR("cpu:0", d.name);
-    CU_ASSERT(d.cores >= 1 && d.memory > 1 << 20);
+    CU_ASSERT(d.cores >= 1 && d.memory > 1 << 20 && !d.capability && !d.driver);
 }
 
 typedef struct { char text[200000]; size_t n; } Text;
