@@ -28,8 +28,10 @@ typedef struct {
     int64_t stride_a, stride_b, stride_c;
     double alpha, beta;
     GemmEpilogue epilogue;              /* bias: [n], of dtype_c */
+    int align;                          /* bytes that every buffer's address is a multiple of: 1 to 256, a power of two */
 } GpuGemm;
-enum { GEMM_A, GEMM_B, GEMM_C0, GEMM_BIAS_IN, GEMM_C, GEMM_BUFFERS };   /* indices of GpuPlan buffers; NULL where absent */
+/* Indices of GpuPlan buffers; NULL where absent.  C0 may be C: the product is then added to it. */
+enum { GEMM_A, GEMM_B, GEMM_C0, GEMM_BIAS_IN, GEMM_C, GEMM_BUFFERS };
 
 /* X [N, C, spatial], W [K, C / group, kernel], Y [N, K, out], in this order of dimensions, stored as `channels_last` says:
  * false: as listed; true: X [N, spatial, C], W [K, kernel, C / group], Y [N, out, K].  Accumulates in float32 (float64). */
