@@ -57,6 +57,9 @@ typedef struct {
     const int *device_of_replica;           /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
     bool bn_local, bn_unbiased;
+    /* Accelerators: does the device compute this node?  What it does not is put on the host's side.  NULL: all devices compute
+     * everything. */
+    bool (*computes)(const Graph *g, const Node *n);
     bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
 } BuildOptions;

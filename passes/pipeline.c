@@ -7,7 +7,8 @@
 #include "passes/report.h"
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
-    pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce;
+    pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
+    pass_place_host;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -25,6 +26,7 @@ const Pass *const pipeline[] = {
     &pass_dce,
     &pass_partition,            /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
     &pass_bucket_gradients,     /* before schedule, which decides when a bucket leaves */
+    &pass_place_host,           /* once every node has its device; before schedule, which orders the copies too */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */
 };
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;

@@ -11,6 +11,7 @@ typedef enum {
     NOTE_MIXES,         /* an operator mixes samples of the batch */
     NOTE_NO_GRADIENT,   /* a parameter that the loss does not reach */
     NOTE_REPLICATED,    /* a large value that every device holds in full */
+    NOTE_HOST,          /* an operator without a kernel for the accelerator */
     NOTE_OTHER          /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
 } NoteKind;
 

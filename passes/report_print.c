@@ -5,8 +5,9 @@
 #include "passes/report.h"
 
 static const char *const headings[] = { "inputs", "operators that mix samples of the batch", "parameters without a gradient",
-                                        "values that every device holds in full", "notes" };
-static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "notes" };
+                                        "values that every device holds in full",
+                                        "operators that the host computes", "notes" };
+static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "host", "notes" };
 enum { N_KINDS = sizeof keys / sizeof *keys };
 
 static Status finish(FILE *to)

@@ -177,9 +177,11 @@ static Status find_turns(Schedule *s, Arena *a)
     count = ARENA_NEW(a, int, n_device);
     if (!device || !turn || !ordinal || !count)
         return FAIL_NOMEM();
+    for (int r = 0; r < n_replica; r++)
+        device[r] = n_device - 1;
     FOR_NODES(g, n)
-        if (n->replica >= 0)
-            device[n->replica] = n->device < 0 ? 0 : n->device;
+        if (n->replica >= 0 && device[n->replica] > (n->device < 0 ? 0 : n->device))
+            device[n->replica] = n->device < 0 ? 0 : n->device;     /* not the host's side, of a higher number */
     for (int r = 0; r < n_replica; r++) {
         turn[r] = ++count[device[r]];
         s->n_turn = count[device[r]] > s->n_turn ? count[device[r]] : s->n_turn;

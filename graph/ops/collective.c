@@ -91,6 +91,14 @@ DEFINE_OP(Broadcast, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .
     .attrs = (const AttrDecl[]){ { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
     .infer = infer_broadcast_op, .doc = "the input on every device");
 
+/* ---- Copy ---- */
+
+static Status infer_copy(Graph *g, Node *n) { return infer_like(g, n, 0); }
+
+DEFINE_OP(Copy, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .infer = infer_copy,
+    .doc = "the input in the memory of the node's device; the input lies on the host's side of that device, or the other way "
+           "round (passes/place_host.c)");
+
 /* ---- AllReduce ---- */
 
 static Status infer_all_reduce(Graph *g, Node *n)

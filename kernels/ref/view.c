@@ -1,4 +1,4 @@
-/* Operators that only change the shape: the bytes are copied, unless they are there already. */
+/* Operators that change the shape or the place alone: the bytes are copied, unless they are there already. */
 #include "kernels/ref/ref.h"
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -14,4 +14,5 @@ DEFINE_KERNEL(ref_reshape, .op = &op_Reshape, .run = run);
 DEFINE_KERNEL(ref_flatten, .op = &op_Flatten, .run = run);
 DEFINE_KERNEL(ref_squeeze, .op = &op_Squeeze, .run = run);
 DEFINE_KERNEL(ref_unsqueeze, .op = &op_Unsqueeze, .run = run);
+DEFINE_KERNEL(ref_copy, .op = &op_Copy, .run = run);
 DEFINE_KERNEL(ref_identity, .op = &op_Identity, .run = run);
