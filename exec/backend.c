@@ -21,3 +21,10 @@ const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, co
             best = list[i];
     return best;
 }
+
+const Kernel *kernel_reference(const Graph *g, const Node *n)
+{
+    const Kernel *k = kernel_find(kernels_ref, kernels_ref_len, g, n);
+
+    return k ? k : kernel_half.supports(g, n) ? &kernel_half : NULL;
+}

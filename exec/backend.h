@@ -44,5 +44,8 @@ extern const int kernels_cuda_len;
 
 /* The first candidate by rank whose op, dtypes and `supports` fit, or NULL. */
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);
+/* The reference kernel; for 16-bit floats, where there is none, that of float32 between conversions.  NULL: neither. */
+const Kernel *kernel_reference(const Graph *g, const Node *n);
+extern const Kernel kernel_half;                /* kernels/ref/half.c */
 
 #endif

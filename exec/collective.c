@@ -134,6 +134,29 @@ SUM_BLOCK(sum_16, uint16_t)
 SUM_BLOCK(sum_32, uint32_t)
 SUM_BLOCK(sum_64, uint64_t)
 
+static bool is_half(DType t) { return t == DT_FLOAT16 || t == DT_BFLOAT16; }
+
+/* 16-bit floats are added in float32, by the same tree, and rounded once. */
+static void sum_half(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len)
+{
+    float(*stack)[BLOCK] = blocks;
+    uint16_t *out = blocks;
+    bool brain = in->dtype == DT_BFLOAT16;
+    int top = 0;
+
+    for (int i = 0; i < 2 * c->n_part - 1; i++) {
+        const uint16_t *x = c->program[i] != TREE_ADD ? (const uint16_t *)in[c->program[i]].data + at : NULL;
+
+        for (size_t k = 0; x && k < len; k++)
+            stack[top][k] = brain ? bfloat_to_float(x[k]) : half_to_float(x[k]);
+        for (size_t k = 0; !x && k < len; k++)
+            stack[top - 2][k] += stack[top - 1][k];
+        top += x ? 1 : -1;
+    }
+    for (size_t k = 0; k < len; k++)
+        out[k] = brain ? bfloat_from_float(stack[0][k]) : half_from_double(stack[0][k]);
+}
+
 static void sum_block(const Collective *c, void *stack, const Tensor *in, int64_t at, size_t len)
 {
     size_t size = dtype_size(in->dtype);
@@ -142,6 +165,8 @@ static void sum_block(const Collective *c, void *stack, const Tensor *in, int64_
         sum_f32(c, stack, in, at, len);
     else if (in->dtype == DT_FLOAT64)
         sum_f64(c, stack, in, at, len);
+    else if (is_half(in->dtype))
+        sum_half(c, stack, in, at, len);
     else
         (size == 1 ? sum_8 : size == 2 ? sum_16 : size == 4 ? sum_32 : sum_64)(c, stack, in, at, len);
 }
@@ -224,6 +249,7 @@ static int stack_depth(const int *program, int n_part)
 static Status prepare_sum(Collective *c, const Graph *g)
 {
     const Node *n = c->node;
+    DType t = in_value(g, n, 0)->dtype;
     int count;
     size_t bytes;
 
@@ -235,7 +261,7 @@ static Status prepare_sum(Collective *c, const Graph *g)
     if (!c->program || !c->stack)
         return FAIL_NOMEM();
     TRY(reduce_tree_program(c->program, node_ints(n, "spans", &count), c->n_part));
-    bytes = (size_t)stack_depth(c->program, c->n_part) * BLOCK * dtype_size(in_value(g, n, 0)->dtype);
+    bytes = (size_t)stack_depth(c->program, c->n_part) * BLOCK * (is_half(t) ? sizeof(float) : dtype_size(t));
     for (int i = 0; i < c->n_member; i++)
         if (!(c->stack[i] = aligned_alloc(64, bytes)))
             return FAIL_NOMEM();
@@ -244,7 +270,7 @@ static Status prepare_sum(Collective *c, const Graph *g)
 
 static Status prepare_alone(Collective *c, const Graph *g)
 {
-    c->kernel = kernel_find(kernels_ref, kernels_ref_len, g, c->node);
+    c->kernel = kernel_reference(g, c->node);
     if (!c->kernel)
         return FAIL(E_UNSUPPORTED, "%s: no kernel", node_text(g, c->node));
     c->ctx.n_threads = 1;

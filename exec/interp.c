@@ -33,7 +33,7 @@ static Status check_outputs(const Graph *g, const Node *n)
 
 Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out)
 {
-    const Kernel *k = n->op->flags & OPF_VIEW ? NULL : kernel_find(kernels_ref, kernels_ref_len, g, n);
+    const Kernel *k = n->op->flags & OPF_VIEW ? NULL : kernel_reference(g, n);
     Tensor *ins = ARENA_NEW(arena, Tensor, n->n_in), *outs = ARENA_NEW(arena, Tensor, n->n_out);
     Status st;
 

@@ -151,6 +151,22 @@ static Status set_dtype(Options *o, const Row *r, const char *value)
     return ST_OK;
 }
 
+static Status set_precision(Options *o, const Row *r, const char *value)
+{
+    static const struct { const char *name; DType type; bool tf32; } known[] = {
+        { "float32", DT_NONE, false }, { "tf32", DT_NONE, true }, { "bfloat16", DT_BFLOAT16, false }, { "bf16", DT_BFLOAT16, false },
+        { "float16", DT_FLOAT16, false }, { "fp16", DT_FLOAT16, false },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, value)) {
+            o->build.precision = known[i].type;
+            o->tf32 = known[i].tf32;
+            return ST_OK;
+        }
+    return bad(r, value, "float32, tf32, bfloat16 (bf16) or float16 (fp16)");
+}
+
 static Status add_freeze(Options *o, const Row *r, const char *value)
 {
     const char **grown = ARENA_NEW(o->arena, const char *, o->build.n_freeze + 1);
@@ -274,6 +290,8 @@ static const Row table[] = {
       AT(build.bn_unbiased), 0, 0, 0, "population|unbiased", NULL, 0 },
     { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", O_CUSTOM, 0, 0, 0, 0, NULL, add_freeze, true },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", O_CUSTOM, 0, 0, 0, 0, NULL, set_dtype, 0 },
+    { "precision", "P", "float32", "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
+      O_CUSTOM, 0, 0, 0, 0, NULL, set_precision, 0 },
     { "seed", "N", "0", "of everything random", O_INT, AT(build.seed), 0, 9e15, 0, NULL, NULL, 0 },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open", O_CUSTOM, 0, 0, 0, 0, NULL,
       add_input_shape, true },

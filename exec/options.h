@@ -19,6 +19,7 @@ typedef struct {
     double lr;
     int64_t accumulate;
     const char *devices;                    /* as given; NULL: the default */
+    bool tf32;                              /* on accelerators: products of float32 may round their inputs to TF32 */
     int threads;                            /* per device; 0: cores / devices */
     const char **text;                      /* by option index: the text in force, NULL: the default */
     Arena *arena;

@@ -16,7 +16,7 @@ static const Kernel *choose(const Graph *g, const Node *n)
 {
     const Kernel *k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
 
-    return k ? k : kernel_find(kernels_ref, kernels_ref_len, g, n);
+    return k ? k : kernel_reference(g, n);
 }
 
 static Status choose_kernels(Program *p)

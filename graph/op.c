@@ -144,6 +144,23 @@ Status infer_like(Graph *g, Node *n, int i)
     return ST_OK;
 }
 
+Status infer_wide_dtype(const Graph *g, const Node *n, int from, int to)
+{
+    DType t = in_value(g, n, 0)->dtype, want = DT_NONE;
+
+    for (int i = from; i < to; i++) {
+        DType found = has_in(n, i) ? in_value(g, n, i)->dtype : DT_NONE;
+
+        if (found == DT_NONE)
+            continue;
+        if (want == DT_NONE)
+            want = dtype_size(t) == 2 && found == DT_FLOAT32 ? DT_FLOAT32 : t;
+        if (found != want)
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(found), dtype_name(want));
+    }
+    return ST_OK;
+}
+
 Status infer_same_dtype(const Graph *g, const Node *n, int from, int to)
 {
     DType t = DT_NONE;

@@ -34,6 +34,13 @@ enum {
     OPF_PARAM_MAYBE = 128   /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
 };
 
+/* What an operator wants when the model computes in 16-bit floats (passes/precision.c). */
+enum {
+    PREC_FOLLOW,            /* 16 bits where a data input has them already: arithmetic in float32, results rounded */
+    PREC_LOW,               /* 16 bits always: products, which hardware is made for and adds up in float32 */
+    PREC_WIDE               /* float32 always: sums of many terms, exponentials, losses */
+};
+
 struct OpDef {
     const char *name, *domain, *doc;            /* domain NULL: ai.onnx; "dpexec": ours */
     int since;                                  /* the one opset version the IR speaks */
@@ -43,6 +50,8 @@ struct OpDef {
     int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[4];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
     uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
+    uint8_t precision;                          /* PREC_ */
+    uint8_t wide_in;                            /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
     const AttrDecl *attrs;                      /* ends with { 0 }; NULL: none */
     /* Optional: any older or newer opset's spelling -> ours.  Sees the node as the file spelled it.  May emit nodes. */
     Status (*import)(Graph *, Node *, int opset);
@@ -78,6 +87,8 @@ static inline bool has_out(const Node *n, int i) { return i < n->n_out && has_va
 Status infer_like(Graph *g, Node *n, int i) CHECKED;            /* output 0 has type and shape of input i */
 Status infer_broadcast(Graph *g, Node *n, DType out) CHECKED;   /* all inputs broadcast; DT_NONE: type of input 0 (all equal) */
 Status infer_same_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;   /* inputs [from,to) that are present agree */
+/* Inputs [from,to) that are present agree, and have the type of input 0, or float32 where that has 16 bits. */
+Status infer_wide_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;
 /* Attribute "axis" in [-rank,rank) of input 0 becomes >= 0. */
 Status infer_axis(Graph *g, Node *n, int rank) CHECKED;
 

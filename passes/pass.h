@@ -32,6 +32,7 @@ typedef struct {
     const BatchInput *batch_input;          /* which inputs carry the batch; none: found (see passes/place.c) */
     int n_batch_input;
     DType dtype;                            /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
+    DType precision;                        /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
 
     /* criterion */
     LossKind loss;

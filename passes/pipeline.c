@@ -8,7 +8,7 @@
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
-    pass_place_host;
+    pass_place_host, pass_precision;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -20,6 +20,7 @@ const Pass *const pipeline[] = {
     &pass_cse,                  /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
     &pass_dce,                  /* no gradient for what nothing needs */
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
+    &pass_precision,            /* before autodiff: gradients are computed in the types of what they belong to */
     &pass_autodiff,
     &pass_add_optimizer,        /* consumes the gradients */
     &pass_cse,                  /* gradients share sums and transposes */

@@ -206,7 +206,7 @@ DEFINE_OP(HardSigmoid, UNARY(22), .grad = grad_hard_sigmoid, .doc = "alpha x + b
 DEFINE_OP(Shrink, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
     .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, 0, 0, false, NULL }, { "lambd", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
     .infer = infer, .grad = grad_shrink, .place = place_elementwise, .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
-DEFINE_OP(Softplus, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");
+DEFINE_OP(Softplus, .precision = PREC_WIDE, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");
 DEFINE_OP(Softsign, UNARY(22), .grad = grad_softsign, .doc = "x / (1 + |x|)");
 
 /* ---- products of x and a gate, lowered: forward and gradient at once ---- */

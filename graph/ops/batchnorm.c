@@ -12,7 +12,9 @@
  *
  * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding alone moves
  * the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the statistics themselves pass
- * none on, and running statistics, which only they feed, carry none. */
+ * none on, and running statistics, which only they feed, carry none.
+ *
+ * Data in 16 bits goes with statistics, scale, bias and their gradients in float32. */
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -82,14 +84,14 @@ static Status infer_norm(Graph *g, Node *n)
     Shape channel;
 
     TRY(check_input(g, n, &channels));
-    TRY(infer_same_dtype(g, n, 0, 5));
+    TRY(infer_wide_dtype(g, n, 1, 5));
     TRY(check_vectors(g, n, 1, 5, channels));
     if (!node_int(n, "training_mode") && (has_out(n, 1) || has_out(n, 2)))
         return FAIL(E_MODEL, "%s: running statistics are outputs of the training mode only", node_text(g, n));
     channel = SHAPE(channels);
     set_out(g, n, 0, t, &in_value(g, n, 0)->shape);
     for (int i = 1; i < 3; i++)
-        set_out(g, n, i, t, &channel);
+        set_out(g, n, i, in_value(g, n, 3)->dtype, &channel);
     return ST_OK;
 }
 
@@ -135,7 +137,7 @@ static Status infer_apply(Graph *g, Node *n)
     int64_t channels;
 
     TRY(check_input(g, n, &channels));
-    TRY(infer_same_dtype(g, n, 0, 6));
+    TRY(infer_wide_dtype(g, n, 1, 6));
     TRY(check_vectors(g, n, 1, 5, channels));
     TRY(check_one(g, n, 5));
     return infer_like(g, n, 0);
@@ -144,7 +146,8 @@ static Status infer_apply(Graph *g, Node *n)
 static Status check_gradient(const Graph *g, const Node *n, int64_t *channels)
 {
     TRY(check_input(g, n, channels));
-    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    TRY(infer_same_dtype(g, n, 0, 2));
+    TRY(infer_wide_dtype(g, n, 2, n->n_in));
     if (!shape_eq(&in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape))
         return FAIL(E_SHAPE, "%s: input and output gradient differ in shape", node_text(g, n));
     return check_vectors(g, n, 2, n->n_in < 5 ? n->n_in : 5, *channels);
@@ -157,7 +160,7 @@ static Status infer_grad_stats(Graph *g, Node *n)
 
     TRY(check_gradient(g, n, &channels));
     sums = SHAPE(2, channels);
-    set_out(g, n, 0, in_value(g, n, 0)->dtype, &sums);
+    set_out(g, n, 0, in_value(g, n, 2)->dtype, &sums);
     return ST_OK;
 }
 
@@ -391,7 +394,8 @@ static Status place_grad_params(Placement *p)
 
 #define EPSILON { "epsilon", A_FLOAT, 0, 1e-5, false, NULL }
 
-DEFINE_OP(BatchNormalization, .param_in = 6, .since = 15, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(BatchNormalization, .param_in = 6, .wide_in = 0x1e, .since = 15, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3,
+    .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, 0, 0.9, false, NULL }, { "training_mode", A_INT, 0, 0, false, NULL },
                                  { "sync", A_INT, 1, 0, ATTR_OURS, NULL }, { "unbiased", A_INT, 0, 0, ATTR_OURS, NULL }, { 0 } },
     .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
@@ -406,6 +410,7 @@ DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max =
     .doc = "mean, population variance and count from rows of statistics", .infer = infer_merge, .grad = grad_none, .place = place_merge);
 
 DEFINE_OP(BatchNormApply, .domain = "dpexec", .since = 1, .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+    .wide_in = 0x3e,
     .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x", .infer = infer_apply,
     .grad = grad_apply, .place = place_apply);

@@ -144,7 +144,7 @@ static Status lower_pow(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Pow, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+DEFINE_OP(Pow, .precision = PREC_WIDE, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
 
 /* ---- of any number of tensors ---- */

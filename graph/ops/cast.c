@@ -33,6 +33,15 @@ static Status grad(Grad *gr)
     return grad_graph(gr)->status;
 }
 
+/* Widening is exact, so partial sums may be widened and then added: more precise than the other way round. */
+static Status place(Placement *p)
+{
+    DType from = in_value(p->g, p->node, 0)->dtype, to = (DType)node_int(p->node, "to");
+    bool widens = dtype_is_float(from) && dtype_is_float(to) && dtype_size(to) > dtype_size(from);
+
+    return widens ? place_linear(p) : place_elementwise(p);
+}
+
 DEFINE_OP(Cast, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
     .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { 0 } },
-    .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place_elementwise);
+    .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);

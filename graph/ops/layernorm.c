@@ -20,7 +20,8 @@ static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x,
     return ST_OK;
 }
 
-/* Mean and inverse deviation are kept in the type they are computed in: float32, or float64 for float64 data. */
+/* Scale and bias may be float32 where the data has 16 bits.  Mean and inverse deviation are kept in the type they are
+ * computed in: float32, or float64 for float64 data. */
 static Status infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -28,7 +29,7 @@ static Status infer(Graph *g, Node *n)
     int axis;
 
     TRY(infer_axis(g, n, x->shape.rank));
-    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    TRY(infer_wide_dtype(g, n, 1, n->n_in));
     axis = (int)node_int(n, "axis");
     for (int i = 1; i < n->n_in; i++)
         if (has_in(n, i))
@@ -48,7 +49,8 @@ static Status infer_backward(Graph *g, Node *n)
     int axis;
 
     TRY(infer_axis(g, n, x->shape.rank));
-    TRY(infer_same_dtype(g, n, 0, 3));
+    TRY(infer_same_dtype(g, n, 0, 2));
+    TRY(infer_wide_dtype(g, n, 2, 3));
     axis = (int)node_int(n, "axis");
     if (!shape_eq(&x->shape, &dy->shape))
         return FAIL(E_SHAPE, "%s: input and output gradient differ in shape", node_text(g, n));
@@ -57,8 +59,8 @@ static Status infer_backward(Graph *g, Node *n)
     if (!shape_eq(&in_value(g, n, 2)->shape, &rest))
         return FAIL(E_SHAPE, "%s: scale does not have the normalised shape", node_text(g, n));
     set_out(g, n, 0, x->dtype, &x->shape);
-    set_out(g, n, 1, x->dtype, &rest);
-    set_out(g, n, 2, x->dtype, &rest);
+    set_out(g, n, 1, in_value(g, n, 2)->dtype, &rest);
+    set_out(g, n, 2, in_value(g, n, 2)->dtype, &rest);
     return ST_OK;
 }
 
@@ -266,7 +268,7 @@ static Status place_backward(Placement *p)
 #define EPSILON { "epsilon", A_FLOAT, 0, 1e-5, false, NULL }
 #define NORM .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT
 
-DEFINE_OP(LayerNormalization, .param_in = 6, .since = 17, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(LayerNormalization, .param_in = 6, .wide_in = 6, .since = 17, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, EPSILON, { "stash_type", A_INT, 1, 0, false, NULL }, { 0 } },
     .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower, .place = place);
 

@@ -261,15 +261,15 @@ static const AttrDecl attrs[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "n
 #define REDUCE(version, types) .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
     .attrs = attrs, .import = import, .infer = infer
 
-DEFINE_OP(ReduceSum, REDUCE(13, DTYPES_NUMERIC), .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
+DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCE(13, DTYPES_NUMERIC), .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
 DEFINE_OP(ReduceMean, REDUCE(18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
     .doc = "mean along axes");
 DEFINE_OP(ReduceMax, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "largest along axes");
 DEFINE_OP(ReduceMin, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "smallest along axes");
-DEFINE_OP(ReduceProd, REDUCE(18, DTYPES_NUMERIC), .grad = grad_prod, .place = place_other, .doc = "product along axes");
-DEFINE_OP(ReduceL1, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l1, .place = place_sum_of, .doc = "sum of |x| along axes");
-DEFINE_OP(ReduceL2, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l2, .place = place_other, .doc = "root of the sum of squares");
-DEFINE_OP(ReduceSumSquare, REDUCE(18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of, .doc = "sum of x^2 along axes");
-DEFINE_OP(ReduceLogSum, REDUCE(18, DTYPES_NUMERIC), .lower = lower_log_sum, .place = place_other, .doc = "log of the sum");
-DEFINE_OP(ReduceLogSumExp, REDUCE(18, DTYPES_NUMERIC), .grad = grad_log_sum_exp, .place = place_other,
+DEFINE_OP(ReduceProd, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_prod, .place = place_other, .doc = "product along axes");
+DEFINE_OP(ReduceL1, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l1, .place = place_sum_of, .doc = "sum of |x| along axes");
+DEFINE_OP(ReduceL2, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l2, .place = place_other, .doc = "root of the sum of squares");
+DEFINE_OP(ReduceSumSquare, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of, .doc = "sum of x^2 along axes");
+DEFINE_OP(ReduceLogSum, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .lower = lower_log_sum, .place = place_other, .doc = "log of the sum");
+DEFINE_OP(ReduceLogSumExp, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_log_sum_exp, .place = place_other,
     .doc = "log of the sum of e^x");

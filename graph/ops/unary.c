@@ -171,8 +171,8 @@ DEFINE_OP(Neg, UNARY(13, DTYPES_FLOAT | DTYPES_SIGNED), .grad = grad_neg, .place
 DEFINE_OP(Abs, UNARY(13, DTYPES_NUMERIC), .grad = grad_abs, .place = place_elementwise, .doc = "|x|");
 DEFINE_OP(Reciprocal, UNARY(13, DTYPES_FLOAT), .grad = grad_reciprocal, .place = place_elementwise, .doc = "1 / x");
 DEFINE_OP(Sqrt, UNARY(13, DTYPES_FLOAT), .grad = grad_sqrt, .place = place_elementwise, .doc = "square root");
-DEFINE_OP(Exp, UNARY(13, DTYPES_FLOAT), .grad = grad_exp, .place = place_elementwise, .doc = "e^x");
-DEFINE_OP(Log, UNARY(13, DTYPES_FLOAT), .grad = grad_log, .place = place_elementwise, .doc = "natural logarithm");
+DEFINE_OP(Exp, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_exp, .place = place_elementwise, .doc = "e^x");
+DEFINE_OP(Log, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_log, .place = place_elementwise, .doc = "natural logarithm");
 DEFINE_OP(Erf, UNARY(13, DTYPES_NUMERIC), .grad = grad_erf, .place = place_elementwise, .doc = "error function");
 DEFINE_OP(Sin, UNARY(22, DTYPES_FLOAT), .grad = grad_sin, .place = place_elementwise, .doc = "sine");
 DEFINE_OP(Cos, UNARY(22, DTYPES_FLOAT), .grad = grad_cos, .place = place_elementwise, .doc = "cosine");
