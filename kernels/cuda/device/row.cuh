@@ -70,11 +70,13 @@ template <class T, int V> __device__ __forceinline__ void chunk_store(T *row, i6
 struct Sum { template <class A> static __device__ __forceinline__ A of(A a, A b) { return a + b; } };
 struct Larger { template <class A> static __device__ __forceinline__ A of(A a, A b) { return larger(a, b); } };
 
+template <class A> __device__ __forceinline__ A lane_xor(A v, int o) { return __shfl_xor_sync(ALL_LANES, v, o); }
+
 /* `lanes` neighbours of a warp, a power of two; all lanes of the warp take part at the same time. */
 template <class Op, class A> __device__ __forceinline__ A lanes_all(A v, int lanes)
 {
     for (int o = lanes / 2; o; o /= 2)
-        v = Op::of(v, __shfl_xor_sync(ALL_LANES, v, o));
+        v = Op::of(v, lane_xor(v, o));
     return v;
 }
 

@@ -3,7 +3,7 @@
  * Rows (inner = 1) are read once, held in registers, and written once: 2 sizeof(T) bytes an element.  Rows too long for the
  * registers of a block are read twice, the second time mostly from L2, and so are columns (inner > 1): maximum and sum are
  * then found in one pass by rescaling the sum whenever the maximum grows. */
-#include "row.cuh"
+#include "running.cuh"
 
 template <bool LOG> struct Result {
     template <class A> static __device__ __forceinline__ A of(A d, A e, A sum_or_scale) { return LOG ? d - sum_or_scale : e * sum_or_scale; }
@@ -11,9 +11,6 @@ template <bool LOG> struct Result {
     static __device__ __forceinline__ float prepare(float sum) { return LOG ? logf(sum) : 1 / sum; }
     static __device__ __forceinline__ double prepare(double sum) { return LOG ? log(sum) : 1 / sum; }
 };
-
-__device__ __forceinline__ float exponential(float x) { return expf(x); }
-__device__ __forceinline__ double exponential(double x) { return exp(x); }
 
 template <class T, int K, bool LOG, class Team> __device__ __forceinline__ void softmax_row(Team team, const T *x, T *y, i64 rows, i64 n)
 {
@@ -62,31 +59,6 @@ template <class T, int K, bool LOG, class Team> __device__ __forceinline__ void 
         }
     }
 }
-
-/* The largest so far and the sum of e^(x - largest). */
-template <class A> struct Running {
-    A max, sum;
-
-    __device__ __forceinline__ void add(A x)
-    {
-        if (x > max) {
-            sum = sum * exponential(max - x) + 1;
-            max = x;
-        } else {
-            sum += x == max ? 1 : exponential(x - max);         /* -inf after -inf: not NaN, a larger one may follow */
-        }
-    }
-    /* The sum as it is when the largest is `top`. */
-    __device__ __forceinline__ A scaled(A top) const { return max == top ? sum : sum * exponential(max - top); }
-    /* Of two parts; a part without elements has max -inf and sum 0. */
-    __device__ __forceinline__ void merge(const Running &other)
-    {
-        const A top = larger(other.max, max);
-
-        sum = scaled(top) + other.scaled(top);
-        max = top;
-    }
-};
 
 template <class T, bool LOG> __device__ __forceinline__ void softmax_long(const T *x, T *y, i64 rows, i64 n)
 {

@@ -1,0 +1,329 @@
+/* LayerNormalization of rows [rows, n] and its gradient.
+ *
+ * Forward: x is read once, held in registers, y written once: 2 sizeof(T) bytes an element (scale and bias stay in L1); rows
+ * too long for registers are read three times, from L2 but for the first.  Mean, then the mean square distance from it.
+ *
+ * Backward: x and dy read once, dx written once: 3 sizeof(T) bytes an element.  A thread has the same columns in every row,
+ * so it sums their part of dscale and dbias in registers; a block leaves one row [2, n] of partial sums in scratch, and a
+ * second kernel adds these up in the order of the blocks, whose number depends on the shape alone. */
+#include "row.cuh"
+
+__device__ __forceinline__ float inverse_root(float x) { return 1 / sqrtf(x); }
+__device__ __forceinline__ double inverse_root(double x) { return 1 / sqrt(x); }
+
+/* ---- forward ---- */
+
+template <class T> struct Forward {
+    typedef typename Accumulator<T>::type A;
+    const T *x, *scale, *bias;          /* bias may be NULL */
+    T *y;
+    A *mean, *inv;                      /* may be NULL */
+    i64 rows, n;
+    A epsilon;
+
+    __device__ __forceinline__ Vec<T, Chunk<T>::size> apply(const Vec<T, Chunk<T>::size> &in, i64 count, i64 at, A m, A i) const
+    {
+        const int V = Chunk<T>::size;
+        const Vec<T, V> s = chunk_load<T, V>(scale, count, at, T());
+        Vec<T, V> b, out;
+
+        if (bias)
+            b = chunk_load<T, V>(bias, count, at, T());
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            out.at[j] = from_float<T>((to_float(in.at[j]) - m) * i * to_float(s.at[j]) + (bias ? to_float(b.at[j]) : 0));
+        return out;
+    }
+    __device__ __forceinline__ void keep(i64 row, A m, A i) const
+    {
+        if (mean)
+            mean[row] = m;
+        if (inv)
+            inv[row] = i;
+    }
+};
+
+template <class T, int K, class Team> __device__ __forceinline__ void forward_rows(Team team, const Forward<T> &f)
+{
+    typedef typename Accumulator<T>::type A;
+    const int V = Chunk<T>::size;
+
+    for (i64 row = team.first(); team.base(row) < f.rows; row += team.stride()) {
+        const bool valid = row < f.rows;
+        const i64 count = valid ? f.n : 0;
+        const T *xs = f.x + (valid ? row * f.n : 0);
+        const i64 first = (i64)team.rank() * V - row_offset(xs), step = (i64)team.size() * V;
+        Vec<T, V> in[K];
+        A m = 0, i = 0;
+
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            in[k] = chunk_load<T, V>(xs, count, first + k * step, T());
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                m += to_float(in[k].at[j]);
+        m = team.template all<Sum>(m) / (A)f.n;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const i64 at = first + k * step + j;
+                const A d = at >= 0 && at < count ? to_float(in[k].at[j]) - m : 0;
+
+                i += d * d;
+            }
+        i = inverse_root(team.template all<Sum>(i) / (A)f.n + f.epsilon);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (first + k * step < count)
+                chunk_store<T, V>(f.y + (xs - f.x), count, first + k * step, f.apply(in[k], count, first + k * step, m, i));
+        if (valid && team.rank() == 0)
+            f.keep(row, m, i);
+    }
+}
+
+/* Mean and inverse deviation of a row that the whole block reads twice. */
+template <class T, class A> __device__ __forceinline__ void moments_long(const T *xs, i64 n, A epsilon, A *mean, A *inv)
+{
+    const int V = Chunk<T>::size;
+    const i64 first = (i64)threadIdx.x * V - row_offset(xs), step = (i64)blockDim.x * V;
+    A m = 0, i = 0;
+
+    for (i64 at = first; at < n; at += step) {
+        const Vec<T, V> in = chunk_load<T, V>(xs, n, at, T());
+
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            m += to_float(in.at[j]);
+    }
+    m = block_all<Sum>(m) / (A)n;
+    for (i64 at = first; at < n; at += step) {
+        const Vec<T, V> in = chunk_load<T, V>(xs, n, at, T());
+
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+            const A d = at + j >= 0 && at + j < n ? to_float(in.at[j]) - m : 0;
+
+            i += d * d;
+        }
+    }
+    *mean = m;
+    *inv = inverse_root(block_all<Sum>(i) / (A)n + epsilon);
+}
+
+template <class T> __device__ __forceinline__ void forward_long(const Forward<T> &f)
+{
+    typedef typename Accumulator<T>::type A;
+    const int V = Chunk<T>::size;
+
+    for (i64 row = blockIdx.x; row < f.rows; row += gridDim.x) {
+        const T *xs = f.x + row * f.n;
+        A m, i;
+
+        moments_long<T, A>(xs, f.n, f.epsilon, &m, &i);
+        for (i64 at = (i64)threadIdx.x * V - row_offset(xs); at < f.n; at += (i64)blockDim.x * V)
+            chunk_store<T, V>(f.y + row * f.n, f.n, at, f.apply(chunk_load<T, V>(xs, f.n, at, T()), f.n, at, m, i));
+        if (threadIdx.x == 0)
+            f.keep(row, m, i);
+    }
+}
+
+/* ---- backward ---- */
+
+template <class T> struct Backward {
+    typedef typename Accumulator<T>::type A;
+    const T *x, *dy, *scale;
+    T *dx;
+    A *partial;                         /* [blocks, 2, n] */
+    i64 rows, n;
+    A epsilon;
+};
+
+/* Rows of at most K W elements a thread, in accesses of W elements: n is a multiple of W and all tensors begin on boundaries
+ * of W elements.  Adds the thread's columns' dy xhat to dscale and dy to dbias. */
+template <class T, int W, int K, class Team>
+__device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b, typename Accumulator<T>::type (&dscale)[K][W],
+                                              typename Accumulator<T>::type (&dbias)[K][W])
+{
+    typedef typename Accumulator<T>::type A;
+    const i64 first = (i64)team.rank() * W, step = (i64)team.size() * W;
+
+    for (i64 row = team.first(); team.base(row) < b.rows; row += team.stride()) {
+        const i64 count = row < b.rows ? b.n : 0, from = row < b.rows ? row * b.n : 0;
+        Vec<T, W> x[K], dy[K];
+        A m = 0, i = 0, h = 0, hx = 0;
+
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (first + k * step < count) {
+                x[k] = *(const Vec<T, W> *)(b.x + from + first + k * step);
+                dy[k] = *(const Vec<T, W> *)(b.dy + from + first + k * step);
+            }
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int j = 0; j < W; j++)
+                m += first + k * step < count ? to_float(x[k].at[j]) : 0;
+        m = team.template all<Sum>(m) / (A)b.n;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+#pragma unroll
+            for (int j = 0; j < W; j++) {
+                const A d = first + k * step < count ? to_float(x[k].at[j]) - m : 0;
+
+                i += d * d;
+            }
+        i = inverse_root(team.template all<Sum>(i) / (A)b.n + b.epsilon);
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (first + k * step < count) {
+                const Vec<T, W> s = *(const Vec<T, W> *)(b.scale + first + k * step);
+
+#pragma unroll
+                for (int j = 0; j < W; j++) {
+                    const A xhat = (to_float(x[k].at[j]) - m) * i, g = to_float(dy[k].at[j]), d = g * to_float(s.at[j]);
+
+                    h += d;
+                    hx += d * xhat;
+                    dscale[k][j] += g * xhat;
+                    dbias[k][j] += g;
+                }
+            }
+        h = team.template all<Sum>(h) / (A)b.n;
+        hx = team.template all<Sum>(hx) / (A)b.n;
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (first + k * step < count) {
+                const Vec<T, W> s = *(const Vec<T, W> *)(b.scale + first + k * step);
+                Vec<T, W> out;
+
+#pragma unroll
+                for (int j = 0; j < W; j++) {
+                    const A xhat = (to_float(x[k].at[j]) - m) * i;
+
+                    out.at[j] = from_float<T>(i * (to_float(dy[k].at[j]) * to_float(s.at[j]) - h - xhat * hx));
+                }
+                *(Vec<T, W> *)(b.dx + from + first + k * step) = out;
+            }
+    }
+}
+
+/* A warp has a row: the block's warps add up their sums one after the other in `sum` [2, n] of shared memory. */
+template <class T, int W, int K> __device__ __forceinline__ void backward_warps(const Backward<T> &b)
+{
+    typedef typename Accumulator<T>::type A;
+    DYNAMIC_SHARED(A, sum);
+    const LaneTeam team = { WARP };
+    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    A dscale[K][W] = {}, dbias[K][W] = {};
+
+    backward_rows<T, W, K>(team, b, dscale, dbias);
+    for (int w = 0; w < warps; w++) {
+        if (warp == w)
+#pragma unroll
+            for (int k = 0; k < K; k++)
+#pragma unroll
+                for (int j = 0; j < W; j++) {
+                    const i64 at = (i64)(team.rank() + k * WARP) * W + j;
+
+                    if (at < b.n) {
+                        sum[at] = (w ? sum[at] : 0) + dscale[k][j];
+                        sum[b.n + at] = (w ? sum[b.n + at] : 0) + dbias[k][j];
+                    }
+                }
+        __syncthreads();
+    }
+    for (i64 at = threadIdx.x; at < 2 * b.n; at += blockDim.x)
+        b.partial[blockIdx.x * 2 * b.n + at] = sum[at];
+}
+
+template <class T, int W, int K> __device__ __forceinline__ void backward_blocks(const Backward<T> &b)
+{
+    typedef typename Accumulator<T>::type A;
+    A dscale[K][W] = {}, dbias[K][W] = {};
+
+    backward_rows<T, W, K>(BlockTeam{}, b, dscale, dbias);
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            const i64 at = (i64)(threadIdx.x + k * blockDim.x) * W + j;
+
+            if (at < b.n) {
+                b.partial[blockIdx.x * 2 * b.n + at] = dscale[k][j];
+                b.partial[(blockIdx.x * 2 + 1) * b.n + at] = dbias[k][j];
+            }
+        }
+}
+
+/* Rows of any length, element by element; each thread keeps its columns' sums in the block's row of `partial`. */
+template <class T> __device__ __forceinline__ void backward_long(const Backward<T> &b)
+{
+    typedef typename Accumulator<T>::type A;
+    A *dscale = b.partial + blockIdx.x * 2 * b.n, *dbias = dscale + b.n;
+
+    for (i64 at = threadIdx.x; at < b.n; at += blockDim.x)
+        dscale[at] = dbias[at] = 0;
+    for (i64 row = blockIdx.x; row < b.rows; row += gridDim.x) {
+        const T *x = b.x + row * b.n, *dy = b.dy + row * b.n;
+        A m, i, h = 0, hx = 0;
+
+        moments_long<T, A>(x, b.n, b.epsilon, &m, &i);
+        for (i64 at = threadIdx.x; at < b.n; at += blockDim.x) {
+            const A xhat = (to_float(x[at]) - m) * i, g = to_float(dy[at]), d = g * to_float(b.scale[at]);
+
+            h += d;
+            hx += d * xhat;
+            dscale[at] += g * xhat;
+            dbias[at] += g;
+        }
+        h = block_all<Sum>(h) / (A)b.n;
+        hx = block_all<Sum>(hx) / (A)b.n;
+        for (i64 at = threadIdx.x; at < b.n; at += blockDim.x)
+            b.dx[row * b.n + at] = from_float<T>(i * (to_float(dy[at]) * to_float(b.scale[at]) - h - (to_float(x[at]) - m) * i * hx));
+    }
+}
+
+/* Blocks of (32, R) threads: 32 columns of partial [parts, 2 n], dealt to R; out[2 n] is dscale, then dbias. */
+template <class T> __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::type *partial, T *dscale, T *dbias, i64 parts, i64 n)
+{
+    typedef typename Accumulator<T>::type A;
+    __shared__ A part[32][WARP];
+    const i64 column = (i64)blockIdx.x * WARP + threadIdx.x;
+    A sum = 0;
+
+    for (i64 p = threadIdx.y; column < 2 * n && p < parts; p += blockDim.y)
+        sum += partial[p * 2 * n + column];
+    part[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y || column >= 2 * n)
+        return;
+    for (u32 r = 1; r < blockDim.y; r++)
+        sum += part[r][threadIdx.x];
+    *(column < n ? dscale + column : dbias + column - n) = from_float<T>(sum);
+}
+
+#define FORWARD_PARAMS(T) (const T *x, const T *scale, const T *bias, T *y, Accumulator<T>::type *mean, Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
+#define FORWARD(T) (Forward<T>{ x, scale, bias, y, mean, inv, rows, n, (Accumulator<T>::type)epsilon })
+#define BACKWARD_PARAMS(T) (const T *x, const T *dy, const T *scale, T *dx, Accumulator<T>::type *partial, i64 rows, i64 n, double epsilon)
+#define BACKWARD(T) (Backward<T>{ x, dy, scale, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
+
+/* LANE, THREAD: elements that a thread holds when a warp, a block has a row. */
+#define LAYERNORM(S, T, LANE, THREAD)                                                                                               \
+    KERNEL(layernorm_lanes1_##S, FORWARD_PARAMS(T)) { forward_rows<T, 1>(LaneTeam{ lanes }, FORWARD(T)); }                          \
+    KERNEL(layernorm_lanes4_##S, FORWARD_PARAMS(T)) { forward_rows<T, 4>(LaneTeam{ lanes }, FORWARD(T)); }                          \
+    KERNEL(layernorm_block_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_rows<T, 4>(BlockTeam{}, FORWARD(T)); }                    \
+    KERNEL(layernorm_long_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_long<T>(FORWARD(T)); }                                     \
+    KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }                               \
+    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T)); } \
+    KERNEL(layernorm_grad_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, 1, THREAD>(BACKWARD(T)); }                           \
+    KERNEL(layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T)); } \
+    KERNEL(layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }                                          \
+    KERNEL(layernorm_grad_sums_##S, (const Accumulator<T>::type *partial, T *dscale, T *dbias, i64 parts, i64 n)) { backward_sums<T>(partial, dscale, dbias, parts, n); }
+
+LAYERNORM(f32, float, 32, 8)
+LAYERNORM(f64, double, 16, 4)
+LAYERNORM(f16, f16, 32, 8)
+LAYERNORM(bf16, bf16, 32, 8)

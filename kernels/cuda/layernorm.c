@@ -1,0 +1,151 @@
+/* LayerNormalization and its gradient on rows (kernels/cuda/device/layernorm.cu). */
+#include <stdlib.h>
+
+#include "kernels/cuda/rows.h"
+
+/* Rows of scale's full size; smaller ones are stretched by the operator's lowering. */
+static bool full_size(const Graph *g, const Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
+
+    return shape_numel(&in_value(g, n, 1)->shape) == size && (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
+}
+
+/* ---- forward ---- */
+
+typedef struct {
+    int64_t rows, n;
+    double epsilon;
+    bool has_bias, has_mean, has_inv;
+    GpuKernel *lanes1, *lanes4, *block, *over;
+} Forward;
+
+static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    int axis = (int)node_int(n, "axis");
+    Forward *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return FAIL_NOMEM();
+    *state = p;
+    p->rows = shape_count(&x->shape, 0, axis);
+    p->n = shape_count(&x->shape, axis, x->shape.rank);
+    p->epsilon = node_float(n, "epsilon");
+    p->has_bias = has_in(n, 2);
+    p->has_mean = has_out(n, 1);
+    p->has_inv = has_out(n, 2);
+    TRY(cuda_kernel(&p->lanes1, ctx, "layernorm_lanes1", x->dtype));
+    TRY(cuda_kernel(&p->lanes4, ctx, "layernorm_lanes4", x->dtype));
+    TRY(cuda_kernel(&p->block, ctx, "layernorm_block", x->dtype));
+    return cuda_kernel(&p->over, ctx, "layernorm_long", x->dtype);
+}
+
+static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Forward *p = state;
+    RowLaunch l = cuda_rows(in[0].data, in[0].dtype, p->rows, p->n);
+    GpuKernel *k = l.lanes ? l.per_thread == 1 ? p->lanes1 : p->lanes4 : l.per_thread ? p->block : p->over;
+    void *bias = p->has_bias ? in[2].data : NULL, *mean = p->has_mean ? out[1].data : NULL, *inv = p->has_inv ? out[2].data : NULL;
+
+    if (!p->rows)
+        return ST_OK;
+    return cuda_launch(ctx, k, l.blocks, l.threads, 0,
+                       CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, &bias, &out[0].data, &mean, &inv, (void *)&p->rows, (void *)&p->n,
+                                 (void *)&p->epsilon, &l.lanes));
+}
+
+DEFINE_KERNEL(cuda_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_FLOAT, .supports = full_size,
+    .prepare = prepare_forward, .run = run_forward, .release = free);
+
+/* ---- backward ---- */
+
+enum {
+    PARTS = 396,                /* blocks that sum up parameter gradients: three to each multiprocessor of an H100 */
+    WARP_THREADS = 128,         /* of a block whose warps have a row each */
+    SUM_THREADS = 32            /* that share a column of partial sums */
+};
+
+typedef struct {
+    int64_t rows, n, parts;
+    double epsilon;
+    size_t acc;
+    unsigned threads;
+    size_t shared;
+    GpuKernel *narrow, *wide, *sums;
+} Backward;
+
+/* A warp holds a row of up to 32 elements a thread, a block one of 8 (half as many of float64); longer ones go through
+ * memory. */
+static Status choose_backward(Backward *p, const KernelCtx *ctx, DType t)
+{
+    const int64_t held = t == DT_FLOAT64 ? 4 : 8, each = held * WARP_SIZE;
+
+    if (p->n <= 4 * each) {
+        p->threads = WARP_THREADS;
+        p->parts = (p->rows + WARP_THREADS / WARP_SIZE - 1) / (WARP_THREADS / WARP_SIZE);
+        p->shared = 2 * (size_t)p->n * p->acc;
+        TRY(cuda_kernel(&p->narrow, ctx, "layernorm_grad_warps", t));
+        TRY(cuda_kernel(&p->wide, ctx, "layernorm_grad_wide_warps", t));
+    } else {
+        p->parts = p->rows;
+        p->threads = p->n <= ROW_THREADS * held ? (unsigned)((p->n + each - 1) / each * WARP_SIZE) : ROW_THREADS;
+        if (p->n <= ROW_THREADS * held) {
+            TRY(cuda_kernel(&p->narrow, ctx, "layernorm_grad_blocks", t));
+            TRY(cuda_kernel(&p->wide, ctx, "layernorm_grad_wide_blocks", t));
+        } else {
+            TRY(cuda_kernel(&p->narrow, ctx, "layernorm_grad_long", t));
+        }
+    }
+    p->parts = p->parts < PARTS ? p->parts : PARTS;
+    return cuda_kernel(&p->sums, ctx, "layernorm_grad_sums", t);
+}
+
+static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    int axis = (int)node_int(n, "axis");
+    Backward *p = calloc(1, sizeof *p);
+    size_t bytes;
+
+    if (!p)
+        return FAIL_NOMEM();
+    *state = p;
+    p->rows = shape_count(&x->shape, 0, axis);
+    p->n = shape_count(&x->shape, axis, x->shape.rank);
+    p->epsilon = node_float(n, "epsilon");
+    p->acc = x->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float);
+    TRY(choose_backward(p, ctx, x->dtype));
+    bytes = (size_t)p->parts * 2 * (size_t)p->n * p->acc;
+    ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
+    return ST_OK;
+}
+
+static bool on_boundaries(const Backward *p, const Tensor *in, const Tensor *out)
+{
+    const DType t = in[0].dtype;
+    const bool even = p->n % cuda_chunk(t) == 0 && !cuda_offset(out[0].data, t);
+
+    return even && !cuda_offset(in[0].data, t) && !cuda_offset(in[1].data, t) && !cuda_offset(in[2].data, t);
+}
+
+static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Backward *p = state;
+    GpuKernel *k = p->wide && on_boundaries(p, in, out) ? p->wide : p->narrow;
+    const unsigned grid[3] = { (unsigned)((2 * p->n + WARP_SIZE - 1) / WARP_SIZE), 1, 1 }, block[3] = { WARP_SIZE, SUM_THREADS, 1 };
+
+    if (!p->n)
+        return ST_OK;
+    if (p->rows)
+        TRY(cuda_launch(ctx, k, (unsigned)p->parts, p->threads, p->shared,
+                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, &out[0].data, &ctx->scratch, (void *)&p->rows,
+                                  (void *)&p->n, (void *)&p->epsilon)));
+    TRY_CUDA(ctx, launch(ctx->stream, p->sums, grid, block, 0,
+                         CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n)));
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cuda_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_FLOAT, .prepare = prepare_backward, .run = run_backward,
+    .release = free);

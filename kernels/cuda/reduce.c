@@ -1,0 +1,244 @@
+/* Reductions along any axes (kernels/cuda/device/reduce.cu): axes merged into the fewest, then runs or columns, in as many
+ * parts as fill a device.  How many depends on shapes alone, so that the bits do not depend on the device. */
+#include "graph/ops/reduce.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/device/reduction.h"
+#include "kernels/cuda/rows.h"
+
+enum { THREADS = 256, TEAMS = 2048, FLIGHT = 4, MOST_CHUNKS = 1 << 30 };
+
+typedef struct {
+    Reduction r;
+    bool columns;                           /* the last axis is kept */
+    bool even;                              /* runs begin on 16-byte boundaries if the tensor does */
+    DType dtype;
+    int lanes;
+    size_t acc;                             /* bytes of what is accumulated */
+    unsigned x, y;                          /* columns: the block */
+    GpuKernel *runs, *column, *wide, *part;
+} Plan;
+
+static const struct { const OpDef *op; const char *name; Finish finish; } reductions[] = {
+    { &op_ReduceSum, "sum", FINISH_NONE },        { &op_ReduceSumSquare, "sum_square", FINISH_NONE }, { &op_ReduceL1, "sum_abs", FINISH_NONE },
+    { &op_ReduceL2, "sum_square", FINISH_ROOT },  { &op_ReduceProd, "prod", FINISH_NONE },            { &op_ReduceMax, "max", FINISH_NONE },
+    { &op_ReduceMin, "min", FINISH_NONE },        { &op_ReduceLogSumExp, "log_sum_exp", FINISH_NONE },
+};
+enum { N_REDUCTIONS = sizeof reductions / sizeof *reductions };
+
+static int reduction_of(const Node *n)
+{
+    int i = 0;
+
+    while (i < N_REDUCTIONS && reductions[i].op != n->op)
+        i++;
+    return i;
+}
+
+/* ---- axes ---- */
+
+typedef struct { int n; bool reduced[MAX_RANK]; int64_t dim[MAX_RANK], stride[MAX_RANK]; } Axes;
+
+/* Without dimensions of 1, and neighbours of one kind as one. */
+static Axes merge_axes(const Shape *x, unsigned mask)
+{
+    Axes a = { 0 };
+    int64_t stride[MAX_RANK];
+
+    shape_strides(x, stride);
+    for (int i = 0; i < x->rank; i++) {
+        bool reduced = mask >> i & 1;
+
+        if (x->dim[i] == 1)
+            continue;
+        if (a.n && a.reduced[a.n - 1] == reduced) {
+            a.dim[a.n - 1] *= x->dim[i];
+            a.stride[a.n - 1] = stride[i];
+            continue;
+        }
+        a.reduced[a.n] = reduced;
+        a.dim[a.n] = x->dim[i];
+        a.stride[a.n++] = stride[i];
+    }
+    return a;
+}
+
+/* The axes of one kind before the last axis; their number of elements. */
+static int64_t walk_axes(Walk *w, const Axes *a, bool reduced, int n)
+{
+    int64_t count = 1;
+
+    w->n = 0;
+    for (int i = 0; i < n; i++)
+        if (a->reduced[i] == reduced) {
+            w->dim[w->n] = (unsigned)a->dim[i];
+            w->stride[w->n++] = a->stride[i];
+            count *= a->dim[i];
+        }
+    return count;
+}
+
+static unsigned clamp_parts(int64_t wanted, int64_t possible)
+{
+    int64_t parts = wanted < possible ? wanted : possible;
+
+    return (unsigned)(parts < 1 ? 1 : parts);
+}
+
+/* Chunks of a run of n that begins `offset` elements behind a boundary. */
+static unsigned run_chunks(int64_t n, int offset, int v)
+{
+    return (unsigned)((n + offset + v - 1) / v);
+}
+
+static void plan_runs(Plan *p, const Axes *a)
+{
+    Reduction *r = &p->r;
+    const int v = cuda_chunk(p->dtype);
+    int64_t work;
+
+    r->n = a->dim[a->n - 1];
+    r->runs = walk_axes(&r->reduced, a, true, a->n - 1);
+    r->outputs = walk_axes(&r->kept, a, false, a->n - 1);
+    p->even = r->n % v == 0;
+    for (int i = 0; i < a->n - 1; i++)
+        p->even = p->even && a->stride[i] % v == 0;
+    work = r->runs * run_chunks(r->n, p->even ? 0 : v - 1, v);
+    for (p->lanes = 1; p->lanes < work && p->lanes < WARP_SIZE;)
+        p->lanes *= 2;
+    r->parts = clamp_parts(TEAMS / (r->outputs + 1), work / (2 * FLIGHT * WARP_SIZE));
+}
+
+static void plan_columns(Plan *p, const Axes *a)
+{
+    Reduction *r = &p->r;
+    bool scalar = a->n == 0;
+    int64_t tiles;
+
+    r->inner = scalar ? 1 : a->dim[a->n - 1];
+    r->n = walk_axes(&r->reduced, a, true, a->n - 1);
+    r->outputs = walk_axes(&r->kept, a, false, a->n - 1) * r->inner;
+    p->columns = true;
+    p->even = r->inner % cuda_chunk(p->dtype) == 0;
+    for (p->x = 1; p->x < r->inner && p->x < WARP_SIZE;)
+        p->x *= 2;
+    for (p->y = THREADS / p->x; p->y > 1 && p->y >= 2 * r->n;)
+        p->y /= 2;
+    tiles = r->inner ? r->outputs / r->inner * ((r->inner + p->x - 1) / p->x) : 0;
+    r->parts = clamp_parts(TEAMS / 2 / (tiles + 1), r->n / (2 * FLIGHT * (int64_t)p->y));
+}
+
+/* ---- kernel ---- */
+
+static size_t acc_bytes(const Node *n, DType t)
+{
+    size_t one = t == DT_FLOAT64 || dtype_is_int(t) ? 8 : 4;
+
+    return n->op == &op_ReduceLogSumExp ? 2 * one : one;
+}
+
+static Status find(GpuKernel **out, const KernelCtx *ctx, const char *name, const char *variant, DType t)
+{
+    char base[64];
+
+    snprintf(base, sizeof base, "reduce_%s_%s", name, variant);
+    return cuda_kernel(out, ctx, base, t);
+}
+
+static Status find_kernels(Plan *p, const KernelCtx *ctx, const char *name)
+{
+    const bool summed = !strcmp(name, "sum") || !strcmp(name, "sum_square");
+
+    if (p->r.parts > 1)
+        TRY(find(&p->part, ctx, name, "parts", p->dtype));
+    if (!p->columns)
+        return find(&p->runs, ctx, name, "runs", p->dtype);
+    if (summed && p->even && dtype_is_float(p->dtype))
+        TRY(find(&p->wide, ctx, name, "wide", p->dtype));
+    return find(&p->column, ctx, name, "columns", p->dtype);
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const int which = reduction_of(n);
+    unsigned mask;
+    size_t bytes;
+    Axes axes;
+    Plan *p;
+
+    TRY(reduce_axes(&mask, g, n));
+    if (!(p = calloc(1, sizeof *p)))
+        return FAIL_NOMEM();
+    *state = p;
+    axes = merge_axes(&x->shape, mask);
+    p->dtype = x->dtype;
+    p->acc = acc_bytes(n, x->dtype);
+    p->r.finish = reductions[which].finish;
+    (axes.n && axes.reduced[axes.n - 1] ? plan_runs : plan_columns)(p, &axes);
+    bytes = p->r.parts > 1 ? (size_t)p->r.outputs * p->r.parts * p->acc : 0;
+    ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
+    return find_kernels(p, ctx, reductions[which].name);
+}
+
+static Status run_runs(const KernelCtx *ctx, const Plan *p, Reduction r, const Tensor *in, Tensor *out)
+{
+    const int v = cuda_chunk(p->dtype), lanes = p->lanes;
+
+    r.chunks = run_chunks(r.n, p->even ? cuda_offset(in->data, p->dtype) : v - 1, v);
+    r.chunks = r.chunks ? r.chunks : 1;
+    return cuda_launch(ctx, p->runs, cuda_blocks(r.outputs * r.parts, THREADS / lanes, MOST_BLOCKS), THREADS, 0,
+                       CUDA_ARGS((void *)&in->data, &out->data, (void *)&ctx->scratch, &r, (void *)&lanes));
+}
+
+/* Wide accesses where they are enough to go round. */
+static Status run_columns(const KernelCtx *ctx, const Plan *p, Reduction r, const Tensor *in, Tensor *out)
+{
+    const int v = cuda_chunk(p->dtype);
+    const bool wide = p->wide && !cuda_offset(in->data, p->dtype) && r.inner >= (int64_t)v * p->x;
+    const int64_t width = wide ? v : 1, tiles = (r.inner / width + p->x - 1) / p->x;
+    const unsigned grid[3] = { cuda_blocks(r.outputs / r.inner * tiles * r.parts, 1, MOST_BLOCKS), 1, 1 };
+    const unsigned block[3] = { p->x, p->y, 1 };
+    const size_t shared = (size_t)(p->x * p->y) * (size_t)width * p->acc;
+
+    TRY_CUDA(ctx, launch(ctx->stream, wide ? p->wide : p->column, grid, block, shared,
+                         CUDA_ARGS((void *)&in->data, &out->data, (void *)&ctx->scratch, &r)));
+    return ST_OK;
+}
+
+static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Plan *p = state;
+    Reduction r = p->r;
+
+    if (!r.outputs)
+        return ST_OK;
+    TRY((p->columns ? run_columns : run_runs)(ctx, p, r, in, out));
+    if (r.parts == 1)
+        return ST_OK;
+    return cuda_launch(ctx, p->part, cuda_blocks(r.outputs, 1, MOST_BLOCKS), r.parts < THREADS ? (r.parts + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : THREADS,
+                       0, CUDA_ARGS((void *)&ctx->scratch, &out->data, &r));
+}
+
+/* Index arithmetic on the device is in 32 bits within one output. */
+static bool fits(const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+
+    return (!has_in(n, 1) || value_const(g, n->in[1])) && shape_numel(&x->shape) / cuda_chunk(x->dtype) < MOST_CHUNKS;
+}
+
+#define COMMON .supports = fits, .prepare = prepare, .run = run, .release = free
+#define WHOLE (DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
+
+DEFINE_KERNEL(cuda_reduce_sum, .op = &op_ReduceSum, .dtypes = DTYPES_FLOAT | WHOLE, COMMON);
+DEFINE_KERNEL(cuda_reduce_sum_square, .op = &op_ReduceSumSquare, .dtypes = DTYPES_FLOAT, COMMON);
+DEFINE_KERNEL(cuda_reduce_l1, .op = &op_ReduceL1, .dtypes = DTYPES_FLOAT, COMMON);
+DEFINE_KERNEL(cuda_reduce_l2, .op = &op_ReduceL2, .dtypes = DTYPES_FLOAT, COMMON);
+DEFINE_KERNEL(cuda_reduce_prod, .op = &op_ReduceProd, .dtypes = DTYPES_FLOAT, COMMON);
+DEFINE_KERNEL(cuda_reduce_max, .op = &op_ReduceMax, .dtypes = DTYPES_FLOAT | WHOLE, COMMON);
+DEFINE_KERNEL(cuda_reduce_min, .op = &op_ReduceMin, .dtypes = DTYPES_FLOAT | WHOLE, COMMON);
+DEFINE_KERNEL(cuda_reduce_log_sum_exp, .op = &op_ReduceLogSumExp, .dtypes = DTYPES_FLOAT, COMMON);
