@@ -35,12 +35,46 @@ typedef struct {
     Divisor by_row;                 /* begin[n_part] */
 } JoinBox;
 
-/* The destination's box; along dimension k position i shows the source's i - shift[k], within [0, size[k]). */
+/* The padded tensor's box.  Along dimension k its position i shows the source's i - shift[k] within [0, size[k]), which is what
+ * is left of cut[k] + size[k] + ... elements; beyond that, what `mode` (PadMode of graph/ops/ranges.h) says. */
 typedef struct {
     MoveBox box;
     long long shift[MOVE_RANK], size[MOVE_RANK];
-    int mode;                       /* as PadMode of graph/ops/ranges.h */
+    int mode, element;              /* bytes of an element */
     unsigned long long fill[2];     /* the unit that stands outside */
 } PadBox;
+
+/* The source's box (to: its strides; from: those of the padded tensor), and along each dimension the padded tensor's size. */
+typedef struct {
+    MoveBox box;
+    long long shift[MOVE_RANK], size[MOVE_RANK], cut[MOVE_RANK], padded[MOVE_RANK];
+    int mode;
+} PadGradBox;
+
+/* x [outer, d, inner], y [outer, indices, inner]; n units of y. */
+typedef struct {
+    long long n, d, inner, indices;
+    Divisor by_inner, by_indices;
+    int wide;                       /* indices are int64, else int32 */
+} GatherBox;
+
+/* Tuples of `k` indices into x [batch.., dim.., rest]; per_batch tuples for each point of the batch. */
+typedef struct {
+    long long n, per_batch, rows;   /* rows: what x has before `rest`; it stands for a tuple that is out of range */
+    long long dim[MOVE_RANK];       /* outermost first */
+    int k, wide;
+} TupleBox;
+
+/* The destination's box (from: the strides of the indices, 0 along `axis`); where a coordinate is not below limit[], or no
+ * index of its line names it, x stays. */
+typedef struct {
+    MoveBox box;
+    long long limit[MOVE_RANK];
+    long long line, step;           /* indices of a line, and from one to the next */
+    int axis, wide, how;            /* how: SCATTER_ */
+} ScatterBox;
+
+enum { SCATTER_NONE, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
+enum { LIST_ROWS = 256, LIST_WARPS = 8 };       /* rows of which a block makes the lists; a row's sum is a warp's work */
 
 #endif
