@@ -1,7 +1,7 @@
 # Writes the lists of operators and kernels from where they are defined.
 #   cmake -DSOURCE_DIR=. -DOUT_DIR=build/gen -P generate_lists.cmake
 # An operator is a line DEFINE_OP(Name, ...) in graph/ops/*.c, a kernel DEFINE_KERNEL(name, ...) in kernels/<backend>/*.c*,
-# both in column 0.
+# all in column 0; DEFINE_EXPR(name, ...) in kernels/cuda is a kernel and an expression of generated kernels.
 
 function(collect out pattern)
     set(names)
@@ -39,6 +39,9 @@ write_changed(${OUT_DIR}/graph/ops.gen.c "${source}")
 
 foreach(backend ref cpu cuda)
     collect(kernels DEFINE_KERNEL ${SOURCE_DIR}/kernels/${backend}/*.c)
+    collect(exprs DEFINE_EXPR ${SOURCE_DIR}/kernels/${backend}/*.c)
+    list(APPEND kernels ${exprs})
+    list(SORT kernels)
     set(source "/* Generated from the DEFINE_KERNEL lines of kernels/${backend}. */\n#include \"exec/backend.h\"\n\n")
     foreach(kernel ${kernels})
         string(APPEND source "extern const Kernel kernel_${kernel};\n")
@@ -49,6 +52,18 @@ foreach(backend ref cpu cuda)
         string(APPEND source "    &kernel_${kernel},\n")
     endforeach()
     string(APPEND source "    NULL,\n};\nconst int kernels_${backend}_len = ${n};\n")
+    if(exprs)
+        string(APPEND source "\n#include \"kernels/cuda/expr.h\"\n\n")
+        foreach(expr ${exprs})
+            string(APPEND source "extern const CudaExpr expr_${expr};\n")
+        endforeach()
+        string(APPEND source "const CudaExpr *const cuda_exprs[] = {\n")
+        list(LENGTH exprs n)
+        foreach(expr ${exprs})
+            string(APPEND source "    &expr_${expr},\n")
+        endforeach()
+        string(APPEND source "};\nconst int cuda_exprs_len = ${n};\n")
+    endif()
     write_changed(${OUT_DIR}/kernels/${backend}.gen.c "${source}")
 endforeach()
 

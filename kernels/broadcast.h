@@ -16,24 +16,23 @@ typedef struct {
     int64_t at[MAX_RANK], offset[MAX_OPERANDS]; /* where the walk stands; offset is that of the row's first element */
 } Walk;
 
-/* Starts a walk of `n` tensors that broadcast to `out`. */
-static inline Walk walk_start(const Shape *out, int n, const Tensor *in)
+/* Merges the dimensions of `out` that `n` operands, which broadcast to it, walk alike: sizes and each operand's strides in
+ * elements, innermost first; dimensions of size 1 are left out.  Returns how many are left, -1 when there are no elements. */
+static inline int merge_dims(const Shape *out, int n, const Shape *const *in, int64_t dim[MAX_RANK], int64_t (*stride)[MAX_RANK])
 {
-    Walk w = { .n = n, .row = 1 };
-    int64_t dim[MAX_RANK], stride[MAX_OPERANDS][MAX_RANK];
-    int rank = 0;                               /* merged dimensions, innermost first */
+    int rank = 0;
 
     for (int i = out->rank - 1; i >= 0; i--) {
         bool merge = rank > 0;
 
         if (out->dim[i] == 0)
-            return (Walk){ .n = n };
+            return -1;
         if (out->dim[i] == 1)
             continue;
         for (int k = 0; k < n; k++) {
-            int axis = i - (out->rank - in[k].shape.rank);
+            int axis = i - (out->rank - in[k]->rank);
 
-            stride[k][rank] = axis < 0 || in[k].shape.dim[axis] == 1 ? 0 : shape_count(&in[k].shape, axis + 1, in[k].shape.rank);
+            stride[k][rank] = axis < 0 || in[k]->dim[axis] == 1 ? 0 : shape_count(in[k], axis + 1, in[k]->rank);
             if (rank && stride[k][rank] != stride[k][rank - 1] * dim[rank - 1])
                 merge = false;
         }
@@ -43,6 +42,21 @@ static inline Walk walk_start(const Shape *out, int n, const Tensor *in)
         else
             rank++;
     }
+    return rank;
+}
+
+/* Starts a walk of `n` tensors that broadcast to `out`. */
+static inline Walk walk_start(const Shape *out, int n, const Tensor *in)
+{
+    Walk w = { .n = n, .row = 1 };
+    const Shape *shape[MAX_OPERANDS];
+    int64_t dim[MAX_RANK], stride[MAX_OPERANDS][MAX_RANK];
+    int rank;
+
+    for (int k = 0; k < n; k++)
+        shape[k] = &in[k].shape;
+    if ((rank = merge_dims(out, n, shape, dim, stride)) < 0)
+        return (Walk){ .n = n };
     if (rank) {
         w.row = dim[0];
         w.rank = rank - 1;

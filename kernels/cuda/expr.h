@@ -1,0 +1,47 @@
+/* Elementwise operators of CUDA devices: each is an expression, from which kernels/cuda/generate.c makes kernels, of one
+ * operator or of many in a row (kernels/cuda/fused.c).
+ *
+ * An expression calls a function of kernels/cuda/device/elementwise.cuh on the operands and, where the operator has
+ * attributes, on their values.  Expressions stand in kernels/cuda/<family>.c; the build generates the list by scanning for
+ * DEFINE_EXPR( in column 0. */
+#ifndef DPX_CUDA_EXPR_H
+#define DPX_CUDA_EXPR_H
+
+#include <stdio.h>
+
+#include "kernels/cuda/cuda.h"
+
+/* The value of an attribute as an argument: a number, or of a string whether it is `is`. */
+typedef struct { const char *name, *is; } ExprAttr;
+
+typedef struct {
+    const OpDef *op;
+    unsigned dtypes;            /* of input 0; 0: all of the operator's */
+    const char *function;       /* in namespace ew */
+    bool converts;              /* it is told the type that the output is stored in */
+    bool folds;                 /* of any number of operands, two by two from the left */
+    int n_arg;                  /* takes only so many of the node's inputs; 0: all */
+    ExprAttr attr[2];
+    /* Instead of what the fields above make: writes the expression.  arg[i]: the text of operand i, NULL when absent. */
+    void (*write)(FILE *f, const Graph *g, const Node *n, const char *const *arg);
+} CudaExpr;
+
+extern const CudaExpr *const cuda_exprs[];
+extern const int cuda_exprs_len;
+const CudaExpr *cuda_expr_find(const Graph *g, const Node *n);      /* NULL when there is none for its type */
+
+/* A kernel of one operator; kernels written for it by hand come first. */
+#define DEFINE_EXPR(ident, Op, ...)                                                                             \
+    const CudaExpr expr_##ident = { .op = &op_##Op, __VA_ARGS__ };                                              \
+    const Kernel kernel_##ident = { .op = &op_##Op, .name = #ident, .rank = 50, .supports = generated_supports, \
+        .prepare = generated_prepare, .run = generated_run, .release = generated_release }
+
+bool generated_supports(const Graph *g, const Node *n);
+Status generated_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
+Status generated_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) CHECKED;
+void generated_release(void *state);
+
+/* The same for a body, a graph of elementwise nodes whose input i is the node's input i.  Consumes `body`. */
+Status generated_prepare_body(void **state, KernelCtx *ctx, Graph *body) CHECKED;
+
+#endif
