@@ -1,0 +1,77 @@
+/* cuDNN of one device: the handle, or for a described device the properties that stand for it.
+ *
+ * With properties (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, cuDNN 9.8 and newer) heuristics answer and plans are built as for the
+ * device itself; only executing one needs it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/plugin/cudnn.h"
+
+/* Blocks that a multiprocessor holds at once, by compute capability: CUDA programming guide, table of technical
+ * specifications. */
+static int blocks_per_multiprocessor(int capability)
+{
+    return capability == 86 || capability == 87 ? 16 : capability == 89 ? 24 : 32;
+}
+
+/* The properties as cuDNN 9 reads them.  What GpuInfo does not know is the same on every device since compute capability 8.0,
+ * but for the clocks, which only weigh arithmetic against memory: a typical pair. */
+static int properties_json(char *text, size_t size, const GpuInfo *p)
+{
+    return snprintf(text, size,
+                    "{\"deviceVer\":%d,\"smVersion\":%d,\"deviceName\":\"%s\",\"cudaDeviceId\":0,\"pciDeviceId\":0,\"driverVer\":%d,"
+                    "\"totalGlobalMem\":%lld,\"l2CacheSize\":%lld,\"multiProcessorCount\":%d,\"warpSize\":%d,"
+                    "\"maxThreadsPerBlock\":%d,\"maxThreadsPerSM\":%d,\"maxCtasPerSM\":%d,"
+                    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+                    "\"regsPerBlock\":65536,\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,"
+                    "\"maxSharedMemoryPerBlockOptin\":%lld,\"reservedSharedMemoryPerBlock\":1024,"
+                    "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":1700000,\"memClockRateKHz\":2000000}",
+                    p->capability * 10, p->capability * 10, p->name, CUDART_VERSION, (long long)p->memory, (long long)p->l2,
+                    p->multiprocessors, p->warp_size, p->max_threads_per_block, p->max_threads_per_multiprocessor,
+                    blocks_per_multiprocessor(p->capability), (long long)p->shared_per_block);
+}
+
+static Status describe(CudnnState *c, const GpuInfo *info)
+{
+    char text[1024];
+    int n = properties_json(text, sizeof text, info);
+    cudnnStatus_t e;
+
+    if (n >= (int)sizeof text)
+        return FAIL(E_INTERNAL, "cuDNN: the description of %s is too long", info->name);
+    if ((e = cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &c->described)))
+        return cudnn_failed(e, "creating", "device properties");
+    if ((e = cudnnBackendSetAttribute(c->described, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n, text)))
+        return cudnn_failed(e, "setting", "DEVICEPROP_JSON_REPRESENTATION");
+    if ((e = cudnnBackendFinalize(c->described)))
+        return cudnn_failed(e, "finalizing", "device properties");
+    return ST_OK;
+}
+
+Status cudnn_open(GpuDevice *d)
+{
+    CudnnState *c;
+
+    if (d->cudnn)
+        return ST_OK;
+    if (!(c = calloc(1, sizeof *c)))
+        return FAIL_NOMEM();
+    d->cudnn = c;
+    if (d->index < 0)
+        return describe(c, &d->info);
+    TRY(device_use(d));
+    TRY_CUDNN(d, cudnnCreate(&c->handle));
+    return ST_OK;
+}
+
+void cudnn_close(GpuDevice *d)
+{
+    if (!d->cudnn)
+        return;
+    if (d->cudnn->described)
+        cudnnBackendDestroyDescriptor(d->cudnn->described);
+    if (d->cudnn->handle)
+        cudnnDestroy(d->cudnn->handle);
+    free(d->cudnn);
+    d->cudnn = NULL;
+}

@@ -1,0 +1,27 @@
+/* From a cuDNN graph to a plan that runs: which of the library's engines is taken, its cache, its launch. */
+#ifndef DPX_CUDNN_H
+#define DPX_CUDNN_H
+
+#include "kernels/cuda/plugin/cudnn_graph.h"
+#include "kernels/cuda/plugin/plugin.h"
+
+struct CudnnState {
+    cudnnHandle_t handle;           /* NULL for a described device */
+    CudnnDescriptor described;      /* its properties; NULL for one that is there */
+};
+
+/* What is asked of an engine beside the graph.  Always asked: the same bits for the same input, sums of 16-bit products in
+ * float32. */
+typedef struct {
+    const char *key;                /* all numbers of the call: names it in messages and in the cache */
+    DType dtype;                    /* float32: its inputs are rounded only where the device's tf32 allows it */
+    size_t workspace;               /* bytes to prefer; what needs more is taken when nothing else does */
+} CudnnRequest;
+
+Status cudnn_open(GpuDevice *d) CHECKED;        /* makes d->cudnn at the first call */
+
+/* The first engine that fits, of heuristics mode A, then of FALLBACK; with d->tune the fastest of the first few.  E_UNSUPPORTED
+ * when there is none.  The graph may be freed afterwards. */
+Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPlan **out, size_t *workspace) CHECKED;
+
+#endif

@@ -1,0 +1,323 @@
+/* From a cuDNN graph to a plan: engines by heuristics, the first that keeps our promises about numbers and fits.
+ *
+ * Engines tell what they do by numerical notes.  Refused are always those that may give other bits in another run
+ * (NONDETERMINISTIC), that add 16-bit products in 16 bits (REDUCED_PRECISION_REDUCTION), and Winograd or Fourier transforms
+ * that lose more than rounding the inputs does; for float32 without TF32 also those that use tensor cores or convert inputs
+ * down.  What is left differs from the definition only by the order of float32 (float64) additions. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/plugin/cudnn_tune.h"
+
+enum { ENGINES = 64 };      /* of one answer of the heuristics */
+
+/* ---- running ---- */
+
+static void *address(const CudnnBinding *b, void *const *buffers, void *workspace)
+{
+    switch (b->kind) {
+    case BIND_BUFFER:
+        return buffers[b->buffer];
+    case BIND_SCALAR:
+        return (void *)&b->value;       /* read on the host, when the plan is executed */
+    default:
+        return (char *)workspace + b->offset;
+    }
+}
+
+static Status run(GpuPlan *plan, GpuStream *s, void *const *buffers, void *workspace)
+{
+    CudnnPlan *p = (CudnnPlan *)plan;
+    cudnnHandle_t handle = plan->device->cudnn->handle;
+    CudnnGraph g = { .status = ST_OK };
+    CudnnDescriptor pack = CUDNN_NEW(&g, VARIANT_PACK);
+    void *at[CUDNN_BINDINGS], *library = (char *)workspace + p->own;
+
+    for (int i = 0; i < p->n; i++)
+        at[i] = address(&p->bind[i], buffers, workspace);
+    CUDNN_SET(&g, pack, VARIANT_PACK_UNIQUE_IDS, INT64, p->n, p->id);
+    CUDNN_SET(&g, pack, VARIANT_PACK_DATA_POINTERS, VOID_PTR, p->n, at);
+    CUDNN_SET(&g, pack, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, &library);
+    cudnn_finalize(&g, pack, "the buffers");
+    if (!g.status)
+        g.status = cudnn_check(plan->device, "cudnnSetStream", cudnnSetStream(handle, s->stream));
+    if (!g.status)
+        g.status = cudnn_check(plan->device, "cudnnBackendExecute", cudnnBackendExecute(handle, p->execution, pack));
+    cudnn_graph_free(&g);
+    return g.status;
+}
+
+static void release(GpuPlan *plan)
+{
+    CudnnPlan *p = (CudnnPlan *)plan;
+
+    if (p->execution)
+        cudnnBackendDestroyDescriptor(p->execution);
+    free(p);
+}
+
+static const GpuPlanClass cudnn_class = { run, release };
+
+/* Of a finalized execution plan, which it owns from now on; NULL when out of memory. */
+static CudnnPlan *wrap(GpuDevice *d, const CudnnGraph *g, CudnnDescriptor execution, int64_t library)
+{
+    CudnnPlan *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    p->plan = (GpuPlan){ &cudnn_class, d };
+    p->execution = execution;
+    p->own = g->scratch;
+    p->workspace = g->scratch + (size_t)library;
+    p->n = g->n_bind;
+    for (int i = 0; i < g->n_bind; i++) {
+        p->bind[i] = g->bind[i];
+        p->id[i] = g->bind[i].id;
+    }
+    return p;
+}
+
+/* ---- engines ---- */
+
+static bool noted(const cudnnBackendNumericalNote_t *note, int64_t n, cudnnBackendNumericalNote_t which)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (note[i] == which)
+            return true;
+    return false;
+}
+
+static bool harms(const GpuDevice *d, DType dtype, const cudnnBackendNumericalNote_t *note, int64_t n)
+{
+    static const cudnnBackendNumericalNote_t never[] = {
+        CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, CUDNN_NUMERICAL_NOTE_FFT,
+    };
+
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        if (noted(note, n, never[i]))
+            return true;
+    if (dtype != DT_FLOAT32)
+        return noted(note, n, CUDNN_NUMERICAL_NOTE_WINOGRAD);
+    return !d->tf32 && (noted(note, n, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || noted(note, n, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+}
+
+typedef struct {
+    GpuDevice *device;
+    const CudnnGraph *graph;
+    const CudnnRequest *request;
+    int offered, harmful, refused;      /* engines: by the heuristics; of these, not acceptable; failed to build */
+    int wanted;                         /* plans to find */
+    CudnnPlan *found[CUDNN_CANDIDATES]; /* within the preferred workspace, best first */
+    int n_found;
+    CudnnPlan *large;                   /* the one of least workspace beyond it */
+    char why[192];                      /* cuDNN's words on the last that failed to build */
+} Search;
+
+/* Whether the engine of a configuration keeps our promises; one that tells nothing does not. */
+static bool acceptable(const Search *s, CudnnDescriptor config)
+{
+    cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    CudnnDescriptor engine = NULL;
+    int64_t n = 0;
+    bool ok;
+
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine))
+        return false;
+    ok = !cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine)
+      && !cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note)
+      && !harms(s->device, s->request->dtype, note, n);
+    cudnnBackendDestroyDescriptor(engine);
+    return ok;
+}
+
+static int64_t plan_workspace(CudnnDescriptor plan)
+{
+    int64_t n, bytes = 0;
+
+    return cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes) ? -1 : bytes;
+}
+
+static void plan_release(CudnnPlan *p)
+{
+    if (p)
+        release(&p->plan);
+}
+
+/* Builds the plan of a configuration.  One that cuDNN refuses is counted, not an error. */
+static Status try_config(Search *s, CudnnDescriptor config)
+{
+    CudnnDescriptor plan = NULL;
+    CudnnPlan *p;
+    int64_t bytes;
+
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan)
+        || cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config)
+        || cudnnBackendFinalize(plan) || (bytes = plan_workspace(plan)) < 0) {
+        s->refused++;
+        cudnnGetLastErrorString(s->why, sizeof s->why);
+        if (plan)
+            cudnnBackendDestroyDescriptor(plan);
+        return ST_OK;
+    }
+    if (!(p = wrap(s->device, s->graph, plan, bytes))) {
+        cudnnBackendDestroyDescriptor(plan);
+        return FAIL_NOMEM();
+    }
+    if (p->workspace <= s->request->workspace)
+        s->found[s->n_found++] = p;
+    else if (!s->large || p->workspace < s->large->workspace) {
+        plan_release(s->large);
+        s->large = p;
+    } else
+        plan_release(p);
+    return ST_OK;
+}
+
+/* Asks the heuristics in one mode and tries what they answer, until enough was found. */
+static Status search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mode)
+{
+    CudnnGraph g = { .status = ST_OK };
+    CudnnDescriptor heuristics = CUDNN_NEW(&g, ENGINEHEUR), config[ENGINES];
+    int64_t n = 0;
+    Status st = ST_OK;
+
+    CUDNN_SET(&g, heuristics, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, &graph);
+    CUDNN_SET(&g, heuristics, ENGINEHEUR_MODE, HEUR_MODE, 1, &mode);
+    if (s->device->cudnn->described)
+        CUDNN_SET(&g, heuristics, ENGINEHEUR_DEVICEPROP, BACKEND_DESCRIPTOR, 1, &s->device->cudnn->described);
+    cudnn_finalize(&g, heuristics, "heuristics");
+    for (int i = 0; i < ENGINES; i++)
+        config[i] = CUDNN_NEW(&g, ENGINECFG);
+    if (!g.status && !cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES, &n, config))
+        for (int64_t i = 0; i < n && i < ENGINES && s->n_found < s->wanted && !st; i++) {
+            s->offered++;
+            if (acceptable(s, config[i]))
+                st = try_config(s, config[i]);
+            else
+                s->harmful++;
+        }
+    cudnn_graph_free(&g);
+    return st;
+}
+
+/* The graph's operations as one descriptor. */
+static CudnnDescriptor operation_graph(GpuDevice *d, CudnnGraph *g)
+{
+    CudnnDescriptor graph = CUDNN_NEW(g, OPERATIONGRAPH);
+
+    CUDNN_SET(g, graph, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, g->n_op, g->op);
+    if (d->cudnn->handle)
+        CUDNN_SET(g, graph, OPERATIONGRAPH_HANDLE, HANDLE, 1, &d->cudnn->handle);
+    return cudnn_finalize(g, graph, "the graph of operations");
+}
+
+static Status choose(Search *s, GpuPlan **out, size_t *workspace)
+{
+    CudnnPlan *best = s->n_found ? s->found[0] : s->large;
+
+    if (!best)
+        return FAIL(E_UNSUPPORTED, "cuDNN %d has no engine for %s on %s: %d offered, %d of them could change results, %d failed to build%s%.*s",
+                    (int)cudnnGetVersion(), s->request->key, s->device->info.name, s->offered, s->harmful, s->refused,
+                    s->refused ? ": " : "", (int)strcspn(s->why, "\n"), s->why);
+    if (s->n_found > 1)
+        TRY(cudnn_fastest(&best, s->found, s->n_found));
+    for (int i = 0; i < s->n_found; i++)
+        if (s->found[i] != best)
+            plan_release(s->found[i]);
+    if (s->large != best)
+        plan_release(s->large);
+    s->n_found = 0;
+    s->large = NULL;
+    *workspace = best->workspace;
+    *out = &best->plan;
+    return ST_OK;
+}
+
+/* ---- the cache ---- */
+
+typedef struct { char text[1024]; size_t n; } Key;
+
+static void cache_key(Key *k, const GpuDevice *d, const CudnnRequest *r)
+{
+    int n = snprintf(k->text, sizeof k->text, "%s|%s|sm%d|%d|tf32 %d|tune %d|cudnn %d", r->key, d->info.name, d->info.capability,
+                     d->info.multiprocessors, d->tf32, d->tune, (int)cudnnGetVersion());
+
+    k->n = n < (int)sizeof k->text ? (size_t)n : 0;
+}
+
+static Status from_cache(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnPlan **out)
+{
+    CudnnDescriptor plan = NULL;
+    CudnnState *c = d->cudnn;
+    void *json = NULL;
+    size_t n = 0;
+    int64_t bytes = -1;
+
+    *out = NULL;
+    if (!k->n)
+        return ST_OK;
+    TRY(cache_read(d, "cudnn", k->text, k->n, &json, &n));
+    if (json && !cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan)
+        && !(c->handle ? cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &c->handle)
+                       : cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c->described))
+        && !cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)n, json)
+        && !cudnnBackendFinalize(plan))
+        bytes = plan_workspace(plan);
+    free(json);
+    if (bytes >= 0 && (*out = wrap(d, g, plan, bytes)))
+        return ST_OK;
+    if (plan)
+        cudnnBackendDestroyDescriptor(plan);
+    return bytes >= 0 ? FAIL_NOMEM() : ST_OK;
+}
+
+static void to_cache(const GpuDevice *d, const CudnnPlan *p, const Key *k)
+{
+    int64_t n = 0;
+    char *json;
+
+    if (!k->n || cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &n, NULL)
+        || n <= 0 || !(json = malloc((size_t)n)))
+        return;
+    if (!cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n, &n, json))
+        cache_write(d, "cudnn", k->text, k->n, json, (size_t)n);
+    free(json);
+}
+
+/* ---- */
+
+Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPlan **out, size_t *workspace)
+{
+    Search s = { .device = d, .graph = g, .request = r, .wanted = d->tune && d->index >= 0 ? CUDNN_CANDIDATES : 1 };
+    CudnnDescriptor graph;
+    CudnnPlan *cached;
+    Status st;
+    Key k;
+
+    TRY(cudnn_open(d));
+    if (g->status)
+        return g->status;
+    cache_key(&k, d, r);
+    TRY(from_cache(d, g, &k, &cached));
+    if (cached) {
+        *workspace = cached->workspace;
+        *out = &cached->plan;
+        return ST_OK;
+    }
+    graph = operation_graph(d, g);
+    if (g->status)
+        return status_prefix(g->status, "%s", r->key);
+    st = search(&s, graph, CUDNN_HEUR_MODE_A);
+    if (!st && s.n_found < s.wanted)
+        st = search(&s, graph, CUDNN_HEUR_MODE_FALLBACK);
+    if (!st)
+        st = choose(&s, out, workspace);
+    if (!st)
+        to_cache(d, (CudnnPlan *)*out, &k);
+    for (int i = 0; i < s.n_found; i++)
+        plan_release(s.found[i]);
+    plan_release(s.large);
+    return st;
+}
