@@ -13,7 +13,7 @@ says "no GPU: there is no CUDA plug-in libdpexec_cuda.so" "$alone" devices
 refused 1 "cuda:0: there is no CUDA plug-in libdpexec_cuda.so" "$alone" "${run[@]}" --devices cuda
 check "it says where it looked" grep -qE "looked in: $DIR/alone/bin; $DIR/alone/bin/\.\./lib" "$DIR/refused.err"
 DPEXEC_PLUGIN_DIR=$DIR/plugins refused 1 "looked in: $DIR/plugins; $DIR/alone/bin" "$alone" "${run[@]}" --devices 0,1
-refused 1 "input 'x' is missing" "$alone" "${run[@]}" --devices all        # the CPU
+refused 2 "input 'x' is missing" "$alone" "${run[@]}" --devices all        # the CPU
 
 # The first file found counts, whatever is wrong with it.
 echo "no library" >"$DIR/plugins/libdpexec_cuda.so"
