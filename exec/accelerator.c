@@ -32,31 +32,39 @@ static Status check_present(const Runtime *r, const DeviceSpec *spec)
     return FAIL(E_DEVICE, "there is no such device; present: %s", present);
 }
 
-static Status open_runtime(Accelerator *a, const DeviceSpec *spec)
+/* Planning needs no plug-in; where there is one its libraries are asked too. */
+static Status open_described(Accelerator *a, const DeviceSpec *spec, GpuOptions *opt)
+{
+    const Runtime *library;
+
+    TRY(describe_read(&a->info, &a->description, spec->described));
+    opt->described = &a->info;
+    opt->description = a->description;
+    if (!plugin_cuda(&library))
+        opt->confirm = library;
+    TRY(described_runtime()->open(&a->gpu, spec->index, opt));
+    a->runtime = described_runtime();
+    return ST_OK;
+}
+
+static Status open_real(Accelerator *a, const DeviceSpec *spec, const GpuOptions *opt)
 {
     const Runtime *r;
-    char cache[PATH_MAX];
-    GpuOptions opt = { .cache_dir = cache_folder(cache) };
 
-    if (*spec->described) {
-        TRY(describe_read(&a->info, &a->description, spec->described));
-        opt.described = &a->info;
-        opt.description = a->description;
-    }
     TRY(plugin_cuda(&r));
-    if (!opt.described) {
-        TRY(check_present(r, spec));
-        TRY(runtime_check(r, r->info(&a->info, spec->index)));
-    }
-    TRY(runtime_check(r, r->open(&a->gpu, spec->index, &opt)));
+    TRY(check_present(r, spec));
+    TRY(runtime_check(r, r->info(&a->info, spec->index)));
+    TRY(runtime_check(r, r->open(&a->gpu, spec->index, opt)));
     a->runtime = r;
-    return opt.described ? ST_OK : runtime_check(r, r->stream_create(a->gpu, &a->stream, false));
+    return runtime_check(r, r->stream_create(a->gpu, &a->stream, false));
 }
 
 Status accelerator_open(Accelerator *out, const DeviceSpec *spec)
 {
+    char cache[PATH_MAX];
+    GpuOptions opt = { .cache_dir = cache_folder(cache) };
     Accelerator a = { .runtime = NULL };
-    Status st = open_runtime(&a, spec);
+    Status st = *spec->described ? open_described(&a, spec, &opt) : open_real(&a, spec, &opt);
 
     if (st) {
         accelerator_close(&a);

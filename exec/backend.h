@@ -42,6 +42,16 @@ extern const int kernels_cpu_len;
 extern const Kernel *const kernels_cuda[];      /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
 extern const int kernels_cuda_len;
 
+/* Plans for CUDA devices that are only described (GpuOptions.described) and runs nothing; needs no plug-in. */
+const Runtime *described_runtime(void);
+typedef struct {
+    bool asked;             /* the libraries of GpuOptions.confirm could be asked */
+    int plans, confirmed;   /* library plans and generated kernels; those that the libraries confirm */
+    size_t workspace;       /* bytes, the most that a confirmed plan needs: the plan of memory has none */
+    char refusal[256];      /* what they said first of one that they do not confirm */
+} Described;
+void described_count(Described *out, const GpuDevice *d);       /* of described_runtime() */
+
 /* The first candidate by rank whose op, dtypes and `supports` fit, or NULL. */
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);
 /* The reference kernel; for 16-bit floats, where there is none, that of float32 between conversions.  NULL: neither. */

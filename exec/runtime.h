@@ -41,6 +41,7 @@ typedef struct {
     bool tf32;                          /* float32 convolutions and products may round their inputs to TF32 */
     bool tune;                          /* measure algorithms instead of asking heuristics */
     const char *cache_dir;              /* of compiled kernels and plans; NULL: none */
+    const struct Runtime *confirm;      /* of described_runtime() (exec/backend.h): whose libraries are asked too; NULL: none */
 } GpuOptions;
 
 typedef struct { unsigned char byte[GPU_COMM_ID]; } GpuCommId;
