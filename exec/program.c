@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/memory_report.h"
 #include "exec/program_internal.h"
 
 /* ---- kernels ---- */
@@ -170,13 +171,29 @@ static Tensor *tensors_of(Program *p, int n, const ValueId *v)
     return t;
 }
 
-static Status find_states(Program *p)
+/* Of one device. */
+static Status find_states(Program *p, int device)
+{
+    for (uint32_t i = 1; i < p->graph->n_value; i++)
+        if (p->graph->value[i]->kind == V_STATE && p->plan->occurs[i] && value_device(p->graph, (ValueId){ i }) == device)
+            TRY(p->opt.state(p->opt.user, p->graph->value[i], &p->storage[i]));
+    return ST_OK;
+}
+
+/* All memory that the steps will use, so that what does not fit shows before the first of them. */
+static Status reserve(Program *p)
 {
     if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
         return FAIL_NOMEM();
-    for (uint32_t i = 1; i < p->graph->n_value; i++)
-        if (p->graph->value[i]->kind == V_STATE && p->plan->occurs[i])
-            TRY(p->opt.state(p->opt.user, p->graph->value[i], &p->storage[i]));
+    for (int d = 0; d < p->plan->n_device; d++) {
+        Status st = find_states(p, d);
+
+        if (!st)
+            st = arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes);
+        if (st == E_NOMEM)
+            return memory_short(p->device[d], p->graph, p->plan, d, p->opt.log, p->opt.log_user);
+        TRY(st);
+    }
     return ST_OK;
 }
 
@@ -231,8 +248,6 @@ static Status plan(Program *p)
     TRY(plan_memory(&p->plan, p->graph, scratch, p->arena));
     if (p->plan->n_device > p->opt.n_device)
         return FAIL(E_INVALID, "the graph uses %d devices, there are %d", p->plan->n_device, p->opt.n_device);
-    for (int d = 0; d < p->plan->n_device; d++)
-        TRY(arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes));
     return ST_OK;
 }
 
@@ -252,7 +267,9 @@ static Status compile(Program *p)
     TRY(check_devices(p));
     TRY(prepare_kernels(p));
     TRY(plan(p));
-    TRY(find_states(p));
+    if (p->opt.plan_only)
+        return ST_OK;
+    TRY(reserve(p));
     TRY(create_collectives(p));
     TRY(create_tensors(p));
     for (int d = 0; d < p->opt.n_device; d++) {

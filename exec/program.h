@@ -8,6 +8,7 @@
 
 typedef struct Program Program;
 typedef struct Trace Trace;     /* exec/trace.h */
+typedef void ProgramLog(void *user, bool warning, const char *line);
 
 typedef struct {
     Device *const *device;      /* [n_device] open devices; lent, they must outlive the program */
@@ -17,10 +18,14 @@ typedef struct {
     Status (*state)(void *user, const Value *v, void **data);
     void *user;
     bool spin;
+    bool plan_only;             /* nothing is allocated and the program cannot run: for looking at it (exec/dry_run.h) */
+    ProgramLog *log;            /* receives what needs how much when memory does not suffice; may be NULL */
+    void *log_user;
 } ProgramOptions;
 
 /* Chooses and prepares a kernel for every node of `g`, whose nodes are in order of execution (passes/schedule.h), and plans
- * its memory.  Takes the graph, also on failure.  E_UNSUPPORTED lists all nodes that have no kernel. */
+ * its memory.  Takes the graph, also on failure.  E_UNSUPPORTED lists all nodes that have no kernel; E_NOMEM says what a
+ * device's memory would have to hold. */
 Status program_compile(Program **out, Graph *g, const ProgramOptions *opt) CHECKED;
 void program_free(Program *p);          /* NULL is legal */
 

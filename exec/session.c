@@ -54,6 +54,10 @@ static Status open_devices(Session *s, const DeviceList *list)
     for (int i = 0; i < list->n; i++)
         threads += list->device[i].threads;
     s->spin = threads <= cpu_cores();
+    for (int i = 0; i < list->n; i++)
+        if (*list->device[i].described)
+            return FAIL(E_INVALID, "cuda:%d is only described (%s): a run can be planned for it with --dry-run, not done",
+                        list->device[i].index, list->device[i].described);
     for (int i = 0; i < list->n; i++, s->n_device++)
         TRY(device_open(&s->device[i], &list->device[i], s->spin));
     s->arenas.n_device = s->n_device;
@@ -210,7 +214,8 @@ static Status state_storage(void *user, const Value *v, void **data)
 
 static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
-    ProgramOptions opt = { s->device, s->n_device, &s->arenas, state_storage, s->states, s->spin };
+    ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .arenas = &s->arenas, .state = state_storage,
+                           .user = s->states, .spin = s->spin, .log = s->log, .log_user = s->log_user };
 
     TRY(program_compile(&c->program, g, &opt));
     program_set_trace(c->program, s->trace);

@@ -7,7 +7,7 @@
 #include "passes/pass.h"
 
 typedef struct Session Session;
-typedef void SessionLog(void *user, bool warning, const char *line);
+typedef ProgramLog SessionLog;
 
 /* `model` is the logical graph as imported, copied.  What `base` points to is lent for the life of the session; its mode,
  * devices and input shapes are set for each program.  `log` receives what the passes found, and warnings

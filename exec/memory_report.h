@@ -1,0 +1,31 @@
+/* What a planned step needs of a device's memory, in numbers and as a table for people. */
+#ifndef DPX_MEMORY_REPORT_H
+#define DPX_MEMORY_REPORT_H
+
+#include "exec/device.h"
+#include "passes/plan_memory.h"
+
+typedef struct {
+    size_t arena, states;
+    size_t constants;           /* that the device's nodes read; their copies, where the device has memory of its own */
+} MemoryNeed;
+
+/* `copies`: the device has memory of its own. */
+Status memory_need(MemoryNeed *out, const Graph *g, const MemoryPlan *plan, int device, bool copies) CHECKED;
+size_t memory_total(const MemoryNeed *need);
+
+/* "12 B", "1.5 KiB", "20.0 MiB": rounded to a tenth of the unit. */
+enum { BYTES_TEXT = 24 };
+const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes);
+
+typedef void MemoryLine(void *user, const char *line);
+/* Writes, a line each without its end: the buffers alive where the arena is fullest, the largest first, with the nodes between
+ * which they live; then the largest states. */
+Status memory_table(const Graph *g, const MemoryPlan *plan, int device, MemoryLine *line, void *user) CHECKED;
+
+/* After an allocation on the device failed with E_NOMEM: that again, as one line that says what the step needs and what there is.
+ * The log, which may be NULL, receives the table. */
+Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, void (*log)(void *user, bool warning, const char *line),
+                    void *user) CHECKED;
+
+#endif
