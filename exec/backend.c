@@ -1,6 +1,17 @@
 /* Chooses kernels: of those that fit, the one of least rank; the reference comes last and fits whatever the operator allows. */
 #include "exec/backend.h"
 
+static bool knows_layouts(const Kernel *k, const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in && !k->channels_last; i++)
+        if (has_in(n, i) && in_value(g, n, i)->layout != LAYOUT_ROWS)
+            return false;
+    for (int i = 0; i < n->n_out && !k->channels_last; i++)
+        if (has_out(n, i) && value(g, n->out[i])->layout != LAYOUT_ROWS)
+            return false;
+    return true;
+}
+
 static bool fits(const Kernel *k, const Graph *g, const Node *n)
 {
     ValueId typed = n->n_in && has_value(n->in[0]) ? n->in[0] : n->n_out ? n->out[0] : NO_VALUE;
@@ -12,19 +23,25 @@ static bool fits(const Kernel *k, const Graph *g, const Node *n)
     return !k->supports || k->supports(g, n);
 }
 
-const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n)
+static const Kernel *find(const Kernel *const *list, int len, const Graph *g, const Node *n, bool any_layout)
 {
     const Kernel *best = NULL;
 
     for (int i = 0; i < len; i++)
-        if ((!best || list[i]->rank < best->rank) && fits(list[i], g, n))
+        if ((!best || list[i]->rank < best->rank) && (any_layout || knows_layouts(list[i], g, n)) && fits(list[i], g, n))
             best = list[i];
     return best;
 }
 
+const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n)
+{
+    return find(list, len, g, n, false);
+}
+
+/* To the reference everything is stored by rows, and a Reorder changes nothing: layouts do not matter then. */
 const Kernel *kernel_reference(const Graph *g, const Node *n)
 {
-    const Kernel *k = kernel_find(kernels_ref, kernels_ref_len, g, n);
+    const Kernel *k = find(kernels_ref, kernels_ref_len, g, n, true);
 
     return k ? k : kernel_half.supports(g, n) ? &kernel_half : NULL;
 }

@@ -23,6 +23,7 @@ typedef struct {
     const OpDef *op;
     const char *name;
     unsigned dtypes;                                        /* of input 0 (output 0 when there are no inputs); 0: any */
+    bool channels_last;                                     /* knows the layouts of values (Value.layout); else takes rows alone */
     int rank;                                               /* candidates of one backend are tried by increasing rank */
     bool (*supports)(const Graph *, const Node *);          /* optional: shapes and attributes are known */
     /* Once per program: reads attributes and shapes, creates primitives, says how much scratch is needed. */

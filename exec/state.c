@@ -80,6 +80,44 @@ static size_t bytes_of(const State *st)
     return tensor_bytes(&(Tensor){ st->dtype, st->shape, NULL });
 }
 
+/* Between the layout of the copies and row-major order: `bytes_of(st)` bytes of the host, both of them. */
+static void reorder(const State *st, void *to, const void *from, bool stored)
+{
+    tensor_reorder(to, from, &st->shape, dtype_size(st->dtype), stored);
+}
+
+/* Writes row-major data to one copy. */
+static Status write_copy(States *s, const State *st, const StateCopy *c, const void *data)
+{
+    void *buffer;
+    Status code;
+
+    if (st->layout == LAYOUT_ROWS)
+        return memory_write(s->device[c->device], c->data, data, bytes_of(st));
+    if (!(buffer = malloc(bytes_of(st) + 1)))
+        return FAIL_NOMEM();
+    reorder(st, buffer, data, true);
+    code = memory_write(s->device[c->device], c->data, buffer, bytes_of(st));
+    free(buffer);
+    return code;
+}
+
+/* Reads one copy as row-major data. */
+static Status read_copy(const States *s, const State *st, const StateCopy *c, void *data)
+{
+    void *buffer;
+    Status code;
+
+    if (st->layout == LAYOUT_ROWS)
+        return memory_read(s->device[c->device], data, c->data, bytes_of(st));
+    if (!(buffer = malloc(bytes_of(st) + 1)))
+        return FAIL_NOMEM();
+    if (!(code = memory_read(s->device[c->device], buffer, c->data, bytes_of(st))))
+        reorder(st, data, buffer, false);
+    free(buffer);
+    return code;
+}
+
 static Status check_fits(const State *st, DType dtype, const Shape *shape)
 {
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
@@ -97,7 +135,7 @@ static Status add_state(States *s, const Value *v, State **out)
     if (!st || !(grown = arena_grow(s->arena, s->state, sizeof *grown, s->n, &s->cap)))
         return FAIL_NOMEM();
     s->state = grown;
-    *st = (State){ .name = arena_strdup(s->arena, value_logical_name(v)), .dtype = v->dtype, .shape = v->shape,
+    *st = (State){ .name = arena_strdup(s->arena, value_logical_name(v)), .dtype = v->dtype, .shape = v->shape, .layout = v->layout,
                    .trainable = v->trainable, .transient = v->transient, .partial = v->partial };
     if (!st->name)
         return FAIL_NOMEM();
@@ -120,7 +158,7 @@ static Status add_copy(States *s, State *st, const Value *v, StateCopy **out)
     if (bytes && st->n_copy && !st->partial)
         TRY(memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes));
     else if (bytes && v->init && v->init->data)
-        TRY(memory_write(s->device[c->device], c->data, v->init->data, bytes));
+        TRY(write_copy(s, st, c, v->init->data));
     st->n_copy++;
     *out = c;
     return ST_OK;
@@ -134,6 +172,8 @@ Status states_storage(States *s, const Value *v, void **data)
     if (!st)
         TRY(add_state(s, v, &st));
     TRY(check_fits(st, v->dtype, &v->shape));
+    if (st->layout != v->layout)
+        return FAIL(E_INTERNAL, "state '%s' is stored in another layout than its program expects", st->name);
     for (int i = 0; i < st->n_copy && !c; i++)
         if (st->copy[i].device == (v->device < 0 ? 0 : v->device) && (!st->partial || st->copy[i].replica == v->replica))
             c = &st->copy[i];
@@ -166,7 +206,7 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     TRY(find_fitting(&st, s, name, t));
     if (st->partial && st->n_copy > 1)
         return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
-    return memory_read(s->device[st->copy[0].device], t->data, st->copy[0].data, bytes_of(st));
+    return read_copy(s, st, &st->copy[0], t->data);
 }
 
 Status states_set(States *s, const char *name, const Tensor *t)
@@ -177,7 +217,7 @@ Status states_set(States *s, const char *name, const Tensor *t)
     for (int i = 0; i < st->n_copy; i++) {
         Device *d = s->device[st->copy[i].device];
 
-        TRY(i && st->partial ? memory_zero(d, st->copy[i].data, bytes_of(st)) : memory_write(d, st->copy[i].data, t->data, bytes_of(st)));
+        TRY(i && st->partial ? memory_zero(d, st->copy[i].data, bytes_of(st)) : write_copy(s, st, &st->copy[i], t->data));
     }
     return ST_OK;
 }

@@ -11,6 +11,7 @@ typedef struct {
     const char *name;
     DType dtype;
     Shape shape;
+    Layout layout;              /* of the copies; what is read and written here is row-major */
     bool trainable, transient;
     bool partial;               /* the copies are partial sums of replicas, not equal copies */
     StateCopy *copy;

@@ -381,6 +381,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
     copy->trainable = from->trainable;
     copy->transient = from->transient;
     copy->partial = from->partial;
+    copy->layout = from->layout;
     copy->replica = from->replica;
     copy->device = from->device;
     copy->logical = from->logical ? arena_strdup(to->arena, from->logical) : NULL;

@@ -24,11 +24,18 @@ typedef enum {
     V_CONST             /* known now: `init` */
 } ValueKind;
 
+/* The order in which a value's elements are stored; its shape and meaning do not depend on it. */
+typedef enum {
+    LAYOUT_ROWS,                /* row-major */
+    LAYOUT_CHANNELS_LAST        /* of [N, C, spatial...]: as [N, spatial..., C] would be row-major (passes/layout.c) */
+} Layout;
+
 typedef struct {
     const char *name;           /* unique in the graph; the user's name where one exists */
     ValueKind kind;
     DType dtype;
     Shape shape;
+    Layout layout;
     Node *producer;             /* V_TEMP: the node; else NULL */
     int out_index;              /* which of the producer's outputs */
     const Tensor *init;         /* V_CONST: its value; V_STATE: its initial value */

@@ -34,6 +34,13 @@ enum {
     OPF_PARAM_MAYBE = 128   /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
 };
 
+/* What an operator takes and gives of layouts; a backend has to have a kernel for it as well (passes/layout.c). */
+enum {
+    LAYOUT_FIXED,           /* rows alone */
+    LAYOUT_ANY,             /* whatever its data has: one layout for all of its tensors that have channels */
+    LAYOUT_LIKES            /* channels last, where it may choose: convolutions */
+};
+
 /* What an operator wants when the model computes in 16-bit floats (passes/precision.c). */
 enum {
     PREC_FOLLOW,            /* 16 bits where a data input has them already: arithmetic in float32, results rounded */
@@ -50,6 +57,7 @@ struct OpDef {
     int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[4];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
     uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
+    uint8_t layout;                             /* LAYOUT_FIXED, LAYOUT_ANY or LAYOUT_LIKES */
     uint8_t precision;                          /* PREC_ */
     uint8_t wide_in;                            /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
     const AttrDecl *attrs;                      /* ends with { 0 }; NULL: none */

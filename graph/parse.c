@@ -204,6 +204,15 @@ static Status logical(Parser *p, const char **out, const char *own)
     return *out ? ST_OK : FAIL_NOMEM();
 }
 
+static Status parse_layout(Parser *p, Layout *out)
+{
+    bool last;
+
+    TRY(parse_accept_word(p, "channels_last", &last));
+    *out = last ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+    return ST_OK;
+}
+
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
@@ -220,6 +229,7 @@ static Status declaration(Parser *p, ValueKind kind)
     }
     TRY(parse_punct(p, ":"));
     TRY(parse_type(p, &v.dtype, &v.shape, kind == V_INPUT ? params : NULL));
+    TRY(parse_layout(p, &v.layout));
     TRY(logical(p, &v.logical, name));
     TRY(place(p, &v.replica, &v.device));
     TRY(parse_accept(p, "=", &has_data));
@@ -233,6 +243,7 @@ static Status declaration(Parser *p, ValueKind kind)
     value(p->g, id)->trainable = v.trainable;
     value(p->g, id)->transient = v.transient;
     value(p->g, id)->partial = v.partial;
+    value(p->g, id)->layout = v.layout;
     value(p->g, id)->logical = v.logical;
     value(p->g, id)->replica = v.replica;
     value(p->g, id)->device = v.device;
@@ -253,6 +264,7 @@ static Status output_type(Parser *p, Value *v, const char *name, bool *typed)
     TRY(parse_accept(p, ":", &given));
     if (given)
         TRY(parse_type(p, &v->dtype, &v->shape, NULL));
+    TRY(parse_layout(p, &v->layout));
     *typed &= given;
     TRY(logical(p, &v->logical, name));
     return place(p, &v->replica, &v->device);
@@ -332,6 +344,8 @@ static void copy_marks(Graph *g, Node *n, const Outputs *o)
         v->replica = said->device == -2 ? n->replica : said->replica;
         v->device = said->device == -2 ? n->device : said->device;
         v->logical = said->logical;
+        if (said->layout)               /* else as the operator says */
+            v->layout = said->layout;
     }
 }
 

@@ -87,6 +87,12 @@ static void print_type(Printer *p, DType dtype, const Shape *s, const char *cons
     putc(']', p->f);
 }
 
+static void print_layout(Printer *p, const Value *v)
+{
+    if (v->layout == LAYOUT_CHANNELS_LAST)
+        fputs(" channels_last", p->f);
+}
+
 static void print_place(Printer *p, int replica, int device)
 {
     if (replica >= 0)
@@ -325,6 +331,7 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
         fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "", v->partial ? " partial" : "");
     fputs(" : ", p->f);
     print_type(p, v->dtype, &v->shape, v->dim_param);
+    print_layout(p, v);
     TRY(print_logical(p, v));
     print_place(p, v->replica, v->device);
     if (v->init) {
@@ -340,6 +347,7 @@ static Status print_output(Printer *p, const Node *n, const Value *v)
 {
     fputs(" : ", p->f);
     print_type(p, v->dtype, &v->shape, NULL);
+    print_layout(p, v);
     TRY(print_logical(p, v));
     if (v->replica == n->replica && v->device == n->device)
         return ST_OK;

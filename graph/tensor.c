@@ -93,6 +93,19 @@ uint16_t bfloat_from_float(float f)
     X(DT_INT64, int64_t) X(DT_UINT8, uint8_t) X(DT_UINT16, uint16_t) X(DT_UINT32, uint32_t) X(DT_UINT64, uint64_t)      \
     X(DT_BOOL, uint8_t)
 
+void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, bool to_channels_last)
+{
+    int64_t n = s->dim[0], c = s->dim[1], positions = shape_count(s, 2, s->rank);
+
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < c; k++)
+            for (int64_t p = 0; p < positions; p++) {
+                size_t rows = (size_t)((i * c + k) * positions + p) * size, last = (size_t)((i * positions + p) * c + k) * size;
+
+                memcpy((char *)to + (to_channels_last ? last : rows), (const char *)from + (to_channels_last ? rows : last), size);
+            }
+}
+
 int64_t tensor_int(const Tensor *t, int64_t i)
 {
     switch (t->dtype) {

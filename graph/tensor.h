@@ -17,6 +17,8 @@ int64_t tensor_numel(const Tensor *t);
 /* Zeroed data and the header in the arena; NULL when out of memory. */
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
 Tensor *tensor_copy(Arena *a, const Tensor *t);
+/* Copies elements of `size` bytes of a shape [N, C, spatial...] from row-major order to channels last, or back. */
+void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, bool to_channels_last);
 /* Element `i` of any real type; floats are truncated toward zero by the integer form. */
 int64_t tensor_int(const Tensor *t, int64_t i);
 double tensor_float(const Tensor *t, int64_t i);

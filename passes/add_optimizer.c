@@ -71,6 +71,17 @@ static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DT
     return v;
 }
 
+/* State PARAM.suffix, zeros, of the parameter's type, shape and layout. */
+static ValueId add_beside(Graph *g, ValueId param, const char *suffix)
+{
+    const Value *w = value(g, param);
+    ValueId v = add_zero_state(g, w->name, suffix, w->dtype, &w->shape);
+
+    if (has_value(v))
+        value(g, v)->layout = w->layout;
+    return v;
+}
+
 static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, ValueId like, bool partial)
 {
     ValueId v = add_zero_state(g, name, suffix, value(g, like)->dtype, &value(g, like)->shape);
@@ -98,7 +109,6 @@ static Status check_options(const BuildOptions *opt)
 static void emit_sgd(Optimizer *o, const Pair *p, ValueId lr)
 {
     Graph *g = o->g;
-    const Value *w = value(g, p->param);
     const Attr *attrs = ATTRS(FLOAT("momentum", o->opt->momentum), INT("nesterov", o->opt->nesterov), FLOAT("weight_decay", o->opt->weight_decay));
     ValueId next[2], m;
 
@@ -106,7 +116,7 @@ static void emit_sgd(Optimizer *o, const Pair *p, ValueId lr)
         graph_add_update(g, p->param, EMIT(g, SgdUpdate, attrs, p->param, p->grad, lr));
         return;
     }
-    m = add_zero_state(g, w->name, "momentum", w->dtype, &w->shape);
+    m = add_beside(g, p->param, "momentum");
     EMIT_MULTI(g, SgdUpdate, attrs, 2, next, p->param, p->grad, lr, m);
     graph_add_update(g, p->param, next[0]);
     graph_add_update(g, m, next[1]);
@@ -116,12 +126,11 @@ static void emit_adam(Optimizer *o, const Pair *p, ValueId lr)
 {
     Graph *g = o->g;
     const BuildOptions *opt = o->opt;
-    const Value *w = value(g, p->param);
     const Attr *attrs = ATTRS(FLOAT("beta1", opt->beta1), FLOAT("beta2", opt->beta2), FLOAT("eps", opt->eps),
                               FLOAT("weight_decay", opt->weight_decay), INT("decoupled", opt->optimizer == OPT_ADAMW));
-    ValueId m = add_zero_state(g, w->name, "exp_avg", w->dtype, &w->shape), v, next[3];
+    ValueId m = add_beside(g, p->param, "exp_avg"), v, next[3];
 
-    v = add_zero_state(g, w->name, "exp_avg_sq", w->dtype, &w->shape);
+    v = add_beside(g, p->param, "exp_avg_sq");
     EMIT_MULTI(g, AdamUpdate, attrs, 3, next, p->param, p->grad, lr, m, v, o->step);
     graph_add_update(g, p->param, next[0]);
     graph_add_update(g, m, next[1]);
@@ -187,12 +196,21 @@ static void add_to(Graph *g, ValueId state, ValueId addend)
         graph_add_update(g, state, EMIT(g, Add, NULL, state, addend));
 }
 
+static ValueId add_gradient_sum(Graph *g, const Pair *p)
+{
+    ValueId v = add_sum_state(g, value(g, p->param)->name, "grad_sum", p->grad, true);
+
+    if (has_value(v))
+        value(g, v)->layout = value(g, p->param)->layout;
+    return v;
+}
+
 static Status accumulate(Optimizer *o)
 {
     Graph *g = o->g;
 
     for (int i = 0; i < o->n && !g->status; i++)
-        add_to(g, add_sum_state(g, value(g, o->pair[i].param)->name, "grad_sum", o->pair[i].grad, true), o->pair[i].grad);
+        add_to(g, add_gradient_sum(g, &o->pair[i]), o->pair[i].grad);
     for (int i = 0; i < N_SUMS && !g->status; i++) {
         ValueId v = graph_output(g, sums[i].output);
 
@@ -221,7 +239,7 @@ static Status divide_sums(Optimizer *o, ValueId weight)
 
     for (int i = 0; i < o->n && !g->status; i++) {
         const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, o->pair[i].param)->name);
-        ValueId sum = add_sum_state(g, value(g, o->pair[i].param)->name, "grad_sum", o->pair[i].grad, true);
+        ValueId sum = add_gradient_sum(g, &o->pair[i]);
 
         if (g->status || !name)
             return g->status ? g->status : FAIL_NOMEM();

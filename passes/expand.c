@@ -35,6 +35,7 @@ static ValueId state_copy(Expander *x, ValueId v, const char *logical, bool firs
     c->kind = V_STATE;
     c->trainable = of->trainable;
     c->transient = of->transient;
+    c->layout = of->layout;
     c->partial = of->partial;
     c->replica = r;
     c->device = d;

@@ -61,6 +61,7 @@ typedef struct {
     /* Accelerators: does the device compute this node?  What it does not is put on the host's side.  NULL: all devices compute
      * everything. */
     bool (*computes)(const Graph *g, const Node *n);
+    bool channels_last;                     /* accelerators: convolutions on values stored channels last */
     bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
 } BuildOptions;

@@ -8,7 +8,7 @@
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
-    pass_place_host, pass_precision;
+    pass_place_host, pass_precision, pass_layout_weights, pass_layout;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -21,6 +21,7 @@ const Pass *const pipeline[] = {
     &pass_dce,                  /* no gradient for what nothing needs */
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
     &pass_precision,            /* before autodiff: gradients are computed in the types of what they belong to */
+    &pass_layout_weights,       /* while every mode has its forward graph; before add-optimizer, whose state follows it */
     &pass_autodiff,
     &pass_add_optimizer,        /* consumes the gradients */
     &pass_cse,                  /* gradients share sums and transposes */
@@ -28,6 +29,7 @@ const Pass *const pipeline[] = {
     &pass_partition,            /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
     &pass_bucket_gradients,     /* before schedule, which decides when a bucket leaves */
     &pass_place_host,           /* once every node has its device; before schedule, which orders the copies too */
+    &pass_layout,               /* once it is known what the host computes */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */
 };
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;

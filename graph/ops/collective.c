@@ -121,8 +121,8 @@ static Status infer_all_reduce(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(AllReduce, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .dtypes = DTYPES_F32_F64 | DTYPES_INT, .flags = OPF_COLLECTIVE,
+DEFINE_OP(AllReduce, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+    .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
     .attrs = (const AttrDecl[]){ { "spans", A_INTS, 0, 0, true, NULL }, { "tensors", A_INT, 1, 0, false, NULL },
                                  { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
     .infer = infer_all_reduce,
@@ -172,7 +172,7 @@ static Status infer_reduce_scatter(Graph *g, Node *n)
 }
 
 DEFINE_OP(ReduceScatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .dtypes = DTYPES_F32_F64 | DTYPES_INT, .flags = OPF_COLLECTIVE,
+    .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
     .attrs = (const AttrDecl[]){ { "spans", A_INTS, 0, 0, true, NULL }, { "axis", A_INT, 0, 0, false, NULL },
                                  { "counts", A_INTS, 0, 0, true, NULL }, { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
     .infer = infer_reduce_scatter,

@@ -39,14 +39,14 @@ static Status infer_adam(Graph *g, Node *n)
     return infer_like_param(g, n, 1u << 2 | 1u << 5);
 }
 
-DEFINE_OP(SgdUpdate, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 2, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(SgdUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 2, .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 3 },
     .attrs = (const AttrDecl[]){ { "momentum", A_FLOAT, 0, 0, false, NULL }, { "nesterov", A_INT, 0, 0, false, NULL },
         { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { 0 } },
     .infer = infer_sgd, .grad = grad_none, .place = place_all_b,
     .doc = "d = g + weight_decay w; m' = momentum m + d; w' = w - lr (nesterov ? d + momentum m' : m'); inputs w, g, lr, m");
 
-DEFINE_OP(AdamUpdate, .domain = "dpexec", .since = 1, .in_min = 6, .in_max = 6, .out_min = 3, .out_max = 3, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(AdamUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 6, .in_max = 6, .out_min = 3, .out_max = 3, .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 3, 1 << 4 },
     .attrs = (const AttrDecl[]){ { "beta1", A_FLOAT, 0, 0.9, false, NULL }, { "beta2", A_FLOAT, 0, 0.999, false, NULL },
         { "eps", A_FLOAT, 0, 1e-8, false, NULL }, { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { "decoupled", A_INT, 0, 0, false, NULL }, { 0 } },
@@ -66,7 +66,7 @@ static Status infer_norm(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(GlobalNorm, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(GlobalNorm, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, 0, 0, true, NULL }, { 0 } },
     .infer = infer_norm, .grad = grad_none, .place = place_all_b,
     .doc = "norm = the square root of the sum of squares over all inputs, in their order; scale = min(1, max_norm / (norm + 1e-6))");

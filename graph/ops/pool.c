@@ -216,27 +216,27 @@ static int64_t flops(const Graph *g, const Node *n)
     { "pads", A_INTS, 0, 0, false, NULL }, { "dilations", A_INTS, 0, 0, false, NULL }, { "ceil_mode", A_INT, 0, 0, false, NULL }
 #define DTYPES_MAX (DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8))
 
-DEFINE_OP(MaxPool, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2, .dtypes = DTYPES_MAX,
+DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2, .dtypes = DTYPES_MAX,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
                                  { "storage_order", A_INT, 0, 0, false, NULL }, { 0 } },
     .doc = "the maximum of each window", .infer = infer_pool, .grad = grad_max, .place = place_max, .flops = flops);
 
-DEFINE_OP(MaxPoolGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
     .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .place = place_channels, .flops = flops);
 
-DEFINE_OP(AveragePool, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
                                  { "count_include_pad", A_INT, 0, 0, false, NULL }, { 0 } },
     .doc = "the average of each window", .infer = infer_pool, .grad = grad_average, .place = place_average, .flops = flops);
 
-DEFINE_OP(AveragePoolGrad, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "count_include_pad", A_INT, 0, 0, false, NULL },
                                  { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
     .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .grad = grad_of_average_grad, .place = place_average,
     .flops = flops);
 
-DEFINE_OP(GlobalAveragePool, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .doc = "the average of each channel", .infer = infer_global, .grad = grad_global_average, .place = place_average);
 
 DEFINE_OP(GlobalMaxPool, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,

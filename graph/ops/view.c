@@ -230,3 +230,21 @@ static Status grad_identity(Grad *gr)
 
 DEFINE_OP(Identity, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
     .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
+
+/* ---- layouts ---- */
+
+static Status infer_reorder(Graph *g, Node *n)
+{
+    int64_t to = node_int(n, "layout");
+
+    if (to != LAYOUT_ROWS && to != LAYOUT_CHANNELS_LAST)
+        return FAIL(E_MODEL, "%s: there is no layout %lld", node_text(g, n), (long long)to);
+    TRY(infer_like(g, n, 0));
+    value(g, n->out[0])->layout = (Layout)to;
+    return ST_OK;
+}
+
+/* Made by passes/layout.c; the interpreter stores everything by rows, and copies. */
+DEFINE_OP(Reorder, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+    .attrs = (const AttrDecl[]){ { "layout", A_INT, 0, 0, true, NULL }, { 0 } },
+    .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none, .place = place_linear);

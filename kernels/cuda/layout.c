@@ -1,5 +1,5 @@
 /* Operators that are one strided copy: Transpose, Expand, Tile, Slice and its gradient, DepthToSpace, SpaceToDepth, and those
- * that only change the shape. */
+ * that only change the shape or the layout. */
 #include <stdlib.h>
 
 #include "graph/ops/ranges.h"
@@ -113,6 +113,19 @@ static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
     return ST_OK;
 }
 
+/* [N, C, positions] by rows against [N, positions, C]; dimensions in the order of what is written. */
+static Status box_reorder(Box *b, const Graph *g, const Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    int64_t c = x->dim[1], s = shape_count(x, 2, x->rank);
+    bool last = node_int(n, "layout") == LAYOUT_CHANNELS_LAST;
+
+    add(b, x->dim[0], c * s, c * s);
+    add(b, last ? s : c, last ? c : s, 1);
+    add(b, last ? c : s, 1, last ? s : c);
+    return ST_OK;
+}
+
 /* [N, C, H, b, W, b] of the wide tensor [N, C, H b, W b]; `depth` are the strides of the deep one, [N, C b b, H, W]. */
 static void add_blocks(Box *box, const Shape *wide, int64_t b, bool crd, bool to_wide)
 {
@@ -207,6 +220,7 @@ MOVED(expand)
 MOVED(tile)
 MOVED(slice)
 MOVED(slice_grad)
+MOVED(reorder)
 MOVED(depth_to_space)
 MOVED(space_to_depth)
 
@@ -217,6 +231,7 @@ DEFINE_KERNEL(cuda_expand, .op = &op_Expand, USES(expand));
 DEFINE_KERNEL(cuda_tile, .op = &op_Tile, USES(tile));
 DEFINE_KERNEL(cuda_slice, .op = &op_Slice, USES(slice));
 DEFINE_KERNEL(cuda_slice_grad, .op = &op_SliceGrad, USES(slice_grad));
+DEFINE_KERNEL(cuda_reorder, .op = &op_Reorder, .channels_last = true, USES(reorder));
 DEFINE_KERNEL(cuda_depth_to_space, .op = &op_DepthToSpace, USES(depth_to_space));
 DEFINE_KERNEL(cuda_space_to_depth, .op = &op_SpaceToDepth, USES(space_to_depth));
 

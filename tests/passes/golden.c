@@ -95,6 +95,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.devices = atoi(value)) > 0;
     if (!strcmp(word, "dtype"))
         return (o->build.dtype = dtype_parse(value)) != DT_NONE;
+    if (!strcmp(word, "channels_last"))
+        return (o->build.channels_last = !strcmp(value, "yes"));
     if (!strcmp(word, "precision"))
         return (o->build.precision = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {

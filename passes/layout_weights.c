@@ -1,0 +1,49 @@
+/* layout-weights: the weights of convolutions are stored channels last from step to step.
+ *
+ * State outlives programs, so its layout must be the same in all of them: it is chosen here, from the forward graph, which
+ * every mode has at this point, and what passes/add_optimizer.c keeps beside a parameter follows it.  A weight is found
+ * through the conversions that lead to a convolution; one that anything else reads too is stored by rows. */
+#include "graph/op.h"
+#include "passes/layout.h"
+
+static ValueId source(const Graph *g, ValueId v)
+{
+    const Node *p = has_value(v) ? value(g, v)->producer : NULL;
+
+    while (p && (p->op == &op_Cast || p->op == &op_Identity)) {
+        v = p->in[0];
+        p = value(g, v)->producer;
+    }
+    return v;
+}
+
+/* States that something else than the weight input of a convolution reads. */
+static void mark_uses(Graph *g, bool *other)
+{
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in && n->op != &op_Cast && n->op != &op_Identity; i++)
+            if (has_in(n, i) && !(n->op->layout == LAYOUT_LIKES && i == 1))
+                other[source(g, n->in[i]).i] = true;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    bool *other = ARENA_NEW(ctx->scratch, bool, g->n_value);
+
+    if (!ctx->opt->channels_last)
+        return ST_OK;
+    if (!other)
+        return FAIL_NOMEM();
+    mark_uses(g, other);
+    FOR_NODES(g, n) {
+        ValueId w = n->op->layout == LAYOUT_LIKES && has_in(n, 1) ? source(g, n->in[1]) : NO_VALUE;
+
+        if (!has_value(w) || value(g, w)->kind != V_STATE || other[w.i] || !layout_matters(&value(g, w)->shape))
+            continue;
+        value(g, w)->layout = LAYOUT_CHANNELS_LAST;
+        ctx->n_changed++;
+    }
+    return ST_OK;
+}
+
+const Pass pass_layout_weights = { .name = "layout-weights", .summary = "store the weights of convolutions channels last", .run = run };
