@@ -45,3 +45,5 @@ const Kernel *kernel_reference(const Graph *g, const Node *n)
 
     return k ? k : kernel_half.supports(g, n) ? &kernel_half : NULL;
 }
+
+bool cuda_computes(const Graph *g, const Node *n) { return kernel_find(kernels_cuda, kernels_cuda_len, g, n); }

@@ -43,6 +43,9 @@ extern const int kernels_cpu_len;
 extern const Kernel *const kernels_cuda[];      /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
 extern const int kernels_cuda_len;
 
+/* Is there a CUDA kernel for the node?  For BuildOptions.computes. */
+bool cuda_computes(const Graph *g, const Node *n);
+
 /* Plans for CUDA devices that are only described (GpuOptions.described) and runs nothing; needs no plug-in. */
 const Runtime *described_runtime(void);
 typedef struct {

@@ -8,15 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/gpu_program.h"
 #include "exec/memory_report.h"
 #include "exec/program_internal.h"
+#include "passes/pack.h"
 
 /* ---- kernels ---- */
 
-static const Kernel *choose(const Graph *g, const Node *n)
+static bool has_kernel(const Node *n)
 {
-    const Kernel *k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
+    return !(n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1));
+}
 
+static const Runtime *runtime_of(const Program *p) { return device_runtime(p->device[0]); }
+
+/* The device whose thread prepares and runs what is on device d or on its host's side. */
+static int driver_of(const Program *p, int d) { return d % p->opt.n_device; }
+
+static bool on_accelerator(const Program *p, const Node *n) { return runtime_of(p) && n->device < p->opt.n_device; }
+
+static const Kernel *choose(const Program *p, const Node *n)
+{
+    const Graph *g = p->graph;
+    const Kernel *k;
+
+    if (on_accelerator(p, n))
+        return kernel_find(kernels_cuda, kernels_cuda_len, g, n);
+    k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
     return k ? k : kernel_reference(g, n);
 }
 
@@ -29,9 +47,9 @@ static Status choose_kernels(Program *p)
 
         c->node = n;
         c->device = n->device < 0 ? 0 : n->device;
-        if (n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1))
+        if (!has_kernel(n) || (runtime_of(p) && n->op == &op_Copy))
             continue;
-        if (!(c->kernel = choose(p->graph, n)))
+        if (!(c->kernel = choose(p, n)))
             problems_add(&missing, "%s", node_text(p->graph, n));
     }
     return problems_fail(&missing, E_UNSUPPORTED, "no kernel computes");
@@ -42,13 +60,14 @@ static Status prepare_device(Device *d, void *arg)
 {
     DeviceProgram *part = arg;
     Program *p = part->program;
-    KernelCtx *ctx = device_ctx(d);
+    KernelCtx host = { .n_threads = device_ctx(d)->n_threads };
 
     for (uint32_t i = 0; i < p->graph->n_node; i++) {
         Call *c = &p->call[i];
+        KernelCtx *ctx = c->device < p->opt.n_device ? device_ctx(d) : &host;
         Status st;
 
-        if (!c->kernel || c->device != part->device)
+        if (!c->kernel || driver_of(p, c->device) != part->device)
             continue;
         ctx->scratch_bytes = 0;
         st = c->kernel->prepare ? c->kernel->prepare(&c->state, ctx, p->graph, c->node) : ST_OK;
@@ -79,7 +98,7 @@ static Status check_devices(const Program *p)
     const Graph *g = p->graph;
 
     FOR_NODES(g, n) {
-        if (n->op->flags & OPF_COLLECTIVE)
+        if (n->op->flags & OPF_COLLECTIVE || n->op == &op_Copy)
             continue;
         for (int i = 0; i < n->n_in; i++) {
             const Value *v = has_value(n->in[i]) ? value(g, n->in[i]) : NULL;
@@ -185,7 +204,9 @@ static Status reserve(Program *p)
 {
     if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
         return FAIL_NOMEM();
-    for (int d = 0; d < p->plan->n_device; d++) {
+    for (int d = 0; d < p->opt.n_device && p->opt.group; d++)
+        gpu_group_drain(p->opt.group, d);       /* arenas may move */
+    for (int d = 0; d < p->opt.n_device && d < p->plan->n_device; d++) {
         Status st = find_states(p, d);
 
         if (!st)
@@ -194,6 +215,8 @@ static Status reserve(Program *p)
             return memory_short(p->device[d], p->graph, p->plan, d, p->opt.log, p->opt.log_user);
         TRY(st);
     }
+    for (int d = p->opt.n_device; d < p->plan->n_device; d++)
+        TRY(gpu_group_host_arena(p->opt.group, d - p->opt.n_device, p->plan->device[d].arena_bytes));
     return ST_OK;
 }
 
@@ -237,46 +260,60 @@ static Status create_copies(Program *p, DeviceProgram *part)
 
 /* ---- entry ---- */
 
-static Status plan(Program *p)
+static Status plan(Program *p, size_t *scratch)
 {
-    size_t *scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
+    int most = p->opt.n_device * (runtime_of(p) ? 2 : 1);
 
-    if (!scratch)
-        return FAIL_NOMEM();
-    for (uint32_t i = 0; i < p->graph->n_node; i++)
+    for (uint32_t i = 0; i < p->graph->n_node; i++) {
         scratch[i] = p->call[i].scratch_bytes;
+        if (scratch[i] && on_accelerator(p, p->graph->node[i]))
+            scratch[i] += GPU_SCRATCH_ALIGN - PACK_ALIGN;       /* room to align its address */
+    }
     TRY(plan_memory(&p->plan, p->graph, scratch, p->arena));
-    if (p->plan->n_device > p->opt.n_device)
-        return FAIL(E_INVALID, "the graph uses %d devices, there are %d", p->plan->n_device, p->opt.n_device);
+    if (p->plan->n_device > most)
+        return FAIL(E_INVALID, "the graph uses %d devices, there are %d", p->plan->n_device, most);
     return ST_OK;
 }
 
-static Status compile(Program *p)
+/* What only a CPU device's thread walks. */
+static Status list_work(Program *p)
 {
-    p->call = ARENA_NEW(p->arena, Call, p->graph->n_node);
-    p->part = ARENA_NEW(p->arena, DeviceProgram, p->opt.n_device);
-    p->device = arena_memdup(p->arena, p->opt.device, (size_t)p->opt.n_device * sizeof *p->device);
-    if (!p->call || !p->part || !p->device)
-        return FAIL_NOMEM();
-    for (int d = 0; d < p->opt.n_device; d++)
-        p->part[d] = (DeviceProgram){ .program = p, .device = d };
-    FOR_NODES(p->graph, n)
-        if (n->device >= p->opt.n_device)
-            return FAIL(E_INVALID, "%s is on device %d of %d", node_text(p->graph, n), n->device, p->opt.n_device);
-    TRY(choose_kernels(p));
-    TRY(check_devices(p));
-    TRY(prepare_kernels(p));
-    TRY(plan(p));
-    if (p->opt.plan_only)
-        return ST_OK;
-    TRY(reserve(p));
     TRY(create_collectives(p));
-    TRY(create_tensors(p));
     for (int d = 0; d < p->opt.n_device; d++) {
         TRY(list_calls(p, &p->part[d]));
         TRY(create_copies(p, &p->part[d]));
     }
     return ST_OK;
+}
+
+static Status compile(Program *p)
+{
+    int most;
+    size_t *scratch;
+
+    p->call = ARENA_NEW(p->arena, Call, p->graph->n_node);
+    p->part = ARENA_NEW(p->arena, DeviceProgram, p->opt.n_device);
+    p->device = arena_memdup(p->arena, p->opt.device, (size_t)p->opt.n_device * sizeof *p->device);
+    scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
+    if (!p->call || !p->part || !p->device || !scratch)
+        return FAIL_NOMEM();
+    most = p->opt.n_device * (runtime_of(p) ? 2 : 1);
+    for (int d = 0; d < p->opt.n_device; d++)
+        p->part[d] = (DeviceProgram){ .program = p, .device = d };
+    FOR_NODES(p->graph, n)
+        if (n->device >= most)
+            return FAIL(E_INVALID, "%s is on device %d of %d", node_text(p->graph, n), n->device, p->opt.n_device);
+    TRY(choose_kernels(p));
+    TRY(check_devices(p));
+    TRY(prepare_kernels(p));
+    TRY(plan(p, scratch));
+    if (p->opt.plan_only)
+        return ST_OK;
+    if (runtime_of(p) && !p->opt.group)
+        return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators", device_name(p->device[0]));
+    TRY(reserve(p));
+    TRY(create_tensors(p));
+    return runtime_of(p) ? gpu_program_create(&p->gpu, p, scratch) : list_work(p);
 }
 
 Status program_compile(Program **out, Graph *g, const ProgramOptions *opt)
@@ -305,6 +342,7 @@ void program_free(Program *p)
 {
     if (!p)
         return;
+    gpu_program_free(p->gpu);
     for (uint32_t i = 0; p->call && i < p->graph->n_node; i++) {
         collective_free(p->call[i].collective);
         if (p->call[i].kernel && p->call[i].kernel->release)

@@ -21,6 +21,8 @@ typedef struct {
     bool plan_only;             /* nothing is allocated and the program cannot run: for looking at it (exec/dry_run.h) */
     ProgramLog *log;            /* receives what needs how much when memory does not suffice; may be NULL */
     void *log_user;
+    struct GpuGroup *group;     /* lent; of devices that are accelerators */
+    bool uncaptured;            /* accelerators: give every step to the streams call by call */
 } ProgramOptions;
 
 /* Chooses and prepares a kernel for every node of `g`, whose nodes are in order of execution (passes/schedule.h), and plans
@@ -33,6 +35,10 @@ void program_free(Program *p);          /* NULL is legal */
  * outputs are readable until the next step of any program that shares the arenas.  After a failure in the middle of a step
  * the state that the graph updates is undefined. */
 Status program_run(Program *p, const NamedTensor *in, int n) CHECKED;
+/* The same, without waiting for its end on accelerators: the inputs have been taken over on return; a failure may show in a
+ * later call.  The outputs are readable after program_wait. */
+Status program_begin(Program *p, const NamedTensor *in, int n) CHECKED;
+Status program_wait(Program *p) CHECKED;
 /* The graph's outputs, in order. */
 const NamedTensor *program_outputs(const Program *p, int *n);
 

@@ -31,6 +31,8 @@ typedef struct {
     Status status;
 } DeviceProgram;
 
+typedef struct GpuProgram GpuProgram;       /* exec/gpu_program.h */
+
 struct Program {
     Graph *graph;
     Arena *arena;
@@ -45,6 +47,7 @@ struct Program {
     NamedTensor *output;
     Binding *binding, *input_binding;
     int n_binding, n_input_binding;
+    GpuProgram *gpu;            /* of accelerators, else NULL */
     unsigned bound;             /* Arenas.generation of the addresses; 0: none yet */
     Trace *trace;
 };

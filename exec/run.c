@@ -2,7 +2,7 @@
  * collectives.  A failure on one device cancels the meetings, so that none waits for a device that will not come. */
 #include <string.h>
 
-#include "exec/program_internal.h"
+#include "exec/gpu_program.h"
 #include "exec/trace.h"
 #include "graph/op.h"
 
@@ -118,13 +118,11 @@ static void bind(Program *p)
     p->bound = p->opt.arenas->generation + 1;
 }
 
-Status program_run(Program *p, const NamedTensor *in, int n)
+static Status run_on_cpus(Program *p)
 {
     Status st, first = ST_OK;
     int failed = -1;
 
-    bind(p);
-    TRY(set_inputs(p, in, n));
     bind_copies(p);
     atomic_store(&p->meet.cancelled, false);
     for (uint32_t i = 0; i < p->graph->n_node; i++)
@@ -142,4 +140,23 @@ Status program_run(Program *p, const NamedTensor *in, int n)
     if (first && first != E_INTERRUPTED)
         return device_wait(p->device[failed]);      /* again: its message, not that of a later one */
     return first;
+}
+
+Status program_begin(Program *p, const NamedTensor *in, int n)
+{
+    if (!p->gpu)
+        bind(p);
+    TRY(set_inputs(p, in, n));
+    return p->gpu ? gpu_program_begin(p->gpu) : run_on_cpus(p);
+}
+
+Status program_wait(Program *p)
+{
+    return p->gpu ? gpu_program_wait(p->gpu) : ST_OK;
+}
+
+Status program_run(Program *p, const NamedTensor *in, int n)
+{
+    TRY(program_begin(p, in, n));
+    return program_wait(p);
 }

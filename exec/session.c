@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/gpu_group.h"
 #include "exec/interp.h"
 #include "graph/op.h"
 #include "passes/report.h"
@@ -26,8 +27,11 @@ struct Session {
     Device *device[MAX_DEVICES];
     bool spin;
     Arenas arenas;
+    GpuGroup *group;            /* of accelerators, else NULL */
+    bool uncaptured;
     States *states;
     Compiled *compiled;         /* the latest first */
+    Program *begun;             /* has not been waited for; NULL: none */
     InputShape *shape;          /* [model->n_input] given most recently; rank -1: never */
     Trace *trace;
     SessionLog *log;            /* may be NULL */
@@ -62,6 +66,8 @@ static Status open_devices(Session *s, const DeviceList *list)
         TRY(device_open(&s->device[i], &list->device[i], s->spin));
     s->arenas.n_device = s->n_device;
     s->arenas.device = s->device;
+    if (s->n_device && device_runtime(s->device[0]))
+        TRY(gpu_group_create(&s->group, s->device, s->n_device));
     return states_create(&s->states, s->device, s->n_device);
 }
 
@@ -111,6 +117,7 @@ void session_free(Session *s)
     }
     states_free(s->states);
     arenas_close(&s->arenas);
+    gpu_group_free(s->group);
     for (int i = 0; i < s->n_device; i++)
         device_close(s->device[i]);
     graph_free(s->model);
@@ -196,6 +203,7 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
     opt.batch = batch_known ? 0 : opt.batch;
     opt.devices = whole ? 1 : s->n_device;
     opt.replicas = whole ? 1 : s->base.replicas ? s->base.replicas : s->n_device;
+    opt.computes = s->group && !whole ? cuda_computes : NULL;
     opt.device_of_replica = whole ? NULL : s->base.device_of_replica;
     TRY_TO(done, st, graph_clone(&g, s->model));
     if ((st = run_passes(s, g, &opt)))
@@ -215,7 +223,7 @@ static Status state_storage(void *user, const Value *v, void **data)
 static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
     ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .arenas = &s->arenas, .state = state_storage,
-                           .user = s->states, .spin = s->spin, .log = s->log, .log_user = s->log_user };
+                           .user = s->states, .spin = s->spin, .group = s->group, .uncaptured = s->uncaptured, .log = s->log, .log_user = s->log_user };
 
     TRY(program_compile(&c->program, g, &opt));
     program_set_trace(c->program, s->trace);
@@ -381,6 +389,26 @@ static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in
     return ST_OK;
 }
 
+Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    Compiled *c;
+
+    TRY(obtain(s, mode, in, n_in, false, &c));
+    if (!c->program)
+        return interpret(s, c, in, n_in);
+    TRY(program_begin(c->program, in, n_in));
+    s->begun = c->program;
+    return ST_OK;
+}
+
+Status session_wait(Session *s)
+{
+    Program *p = s->begun;
+
+    s->begun = NULL;
+    return p ? program_wait(p) : ST_OK;
+}
+
 Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out)
 {
     Compiled *c;
@@ -388,6 +416,7 @@ Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in,
     TRY(obtain(s, mode, in, n_in, false, &c));
     if (c->program) {
         TRY(program_run(c->program, in, n_in));
+        s->begun = NULL;
         *out = program_outputs(c->program, n_out);
         return ST_OK;
     }
@@ -408,6 +437,8 @@ const Program *session_program(const Session *s, BuildMode mode)
 }
 
 States *session_states(Session *s) { return s->states; }
+
+void session_set_capture(Session *s, bool capture) { s->uncaptured = !capture; }
 
 void session_set_trace(Session *s, Trace *t)
 {

@@ -19,6 +19,11 @@ void session_free(Session *s);          /* NULL is legal */
 /* One step of the graph built for `mode` and the shapes of `in`, which are read in place; inputs that it does not have are
  * passed over.  The outputs are readable until the next step.  A first step of new shapes compiles. */
 Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out) CHECKED;
+/* The same, on accelerators without waiting for its end: the inputs have been taken over on return, outputs are not given, and a
+ * failure may show in a later step or in session_wait. */
+Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
+/* Waits for the last step begun. */
+Status session_wait(Session *s) CHECKED;
 /* Compiles without running, so that errors, state and plan are there before the first step.  Only shapes are read; inputs
  * that passes add (the target, the learning rate) may be missing. */
 Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
@@ -27,6 +32,8 @@ const Program *session_program(const Session *s, BuildMode mode);      /* the la
 States *session_states(Session *s);
 /* The model as imported, with the present values of its parameters and statistics, for export. */
 Status session_model(Session *s, Graph **out) CHECKED;
+/* Before the first step: whether accelerators capture a step once and launch it as one (they do), or are given every call. */
+void session_set_capture(Session *s, bool capture);
 /* Times the following steps; NULL: no more. */
 void session_set_trace(Session *s, Trace *t);
 

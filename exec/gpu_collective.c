@@ -1,0 +1,350 @@
+/* Collectives between accelerators: pack what the device holds into its bucket, one operation of the communicator over it,
+ * unpack.
+ *
+ * A bucket is one flat message however many tensors and replicas it stands for: gradients of a bucket_gradients node, the
+ * batch-norm statistics of all local replicas.  Partial sums that one device holds are added there first; where the graph
+ * could not do it by Add nodes they are no subtree of graph/reduce_tree.h, and then, as in the communicator's own order of
+ * adding, bits may differ from the CPU's by rounding.  With two devices of one part each there is one addition, and they are
+ * the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large as the largest device's. */
+#include "exec/gpu_collective.h"
+
+#include <stdlib.h>
+
+#include "exec/plugin.h"
+
+enum { BUCKET_ALIGN = 256 };
+
+typedef struct {
+    int device;
+    size_t offset;              /* in the device's chunk */
+    size_t bytes;
+} Part;
+
+struct GpuCollective {
+    const OpDef *op;
+    DType dtype;
+    int device, n_device;
+    bool shared;
+    int n_in, n_out, n_tensor, n_part, n_copy;
+    int axis, root;
+    Part *part;                 /* AllGather: of the inputs; ReduceScatter, Scatter: of the outputs */
+    size_t chunk;               /* bytes that one device puts into a gather or gets from a scatter */
+    size_t *place;              /* [n_tensor] of a sum: offsets in the bucket */
+    size_t total, count;        /* bytes of all of them; elements up to the end of the last */
+    Tensor *packed;             /* [n_tensor] of a sum */
+    bool *held;                 /* [n_tensor] this device holds a part */
+    const Kernel *kernel;       /* adds up the device's own parts */
+    void *state;
+};
+
+static size_t aligned(size_t bytes) { return (bytes + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN; }
+
+/* ---- creation ---- */
+
+static int holder(const GpuCollective *c, const MemoryPlan *plan, ValueId v)
+{
+    const MemRef *r = &plan->value[v.i];
+
+    return r->kind == MEM_ARENA || r->kind == MEM_STATE ? r->device % c->n_device : c->device;
+}
+
+static size_t value_bytes(const Graph *g, ValueId v)
+{
+    return tensor_bytes(&(Tensor){ value(g, v)->dtype, value(g, v)->shape, NULL });
+}
+
+/* Lays the values of each device side by side in its chunk. */
+static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan, int n, const ValueId *v)
+{
+    size_t *used = calloc((size_t)c->n_device, sizeof *used);
+
+    if (!used || !(c->part = calloc((size_t)n, sizeof *c->part))) {
+        free(used);
+        return FAIL_NOMEM();
+    }
+    for (int i = 0; i < n; i++) {
+        c->part[i] = (Part){ holder(c, plan, v[i]), 0, value_bytes(g, v[i]) };
+        c->part[i].offset = used[c->part[i].device];
+        used[c->part[i].device] += c->part[i].bytes;
+    }
+    for (int d = 0; d < c->n_device; d++)
+        c->chunk = used[d] > c->chunk ? used[d] : c->chunk;
+    c->chunk = aligned(c->chunk);
+    free(used);
+    return ST_OK;
+}
+
+/* Where the sum of every tensor lies in the bucket, and the kernel that makes the device's share of it. */
+static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, const Node *n, const MemoryPlan *plan)
+{
+    c->n_tensor = n->op == &op_AllReduce ? (int)node_int(n, "tensors") : 1;
+    c->n_part = n->n_in / c->n_tensor;
+    c->n_copy = n->n_out / c->n_tensor;
+    c->place = calloc((size_t)c->n_tensor, sizeof *c->place);
+    c->packed = calloc((size_t)c->n_tensor, sizeof *c->packed);
+    c->held = calloc((size_t)c->n_tensor, sizeof *c->held);
+    if (!c->place || !c->packed || !c->held)
+        return FAIL_NOMEM();
+    for (int t = 0; t < c->n_tensor; t++) {
+        const Value *v = in_value(g, n, t * c->n_part);
+
+        c->packed[t] = (Tensor){ v->dtype, v->shape, NULL };
+        c->place[t] = c->total;
+        c->count = (c->total + tensor_bytes(&c->packed[t])) / dtype_size(c->dtype);
+        c->total += aligned(tensor_bytes(&c->packed[t]));
+        for (int i = 0; i < c->n_part; i++)
+            c->held[t] |= holder(c, plan, n->in[t * c->n_part + i]) == c->device;
+    }
+    if (!(c->kernel = kernel_find(kernels_cuda, kernels_cuda_len, g, n)))
+        return FAIL(E_UNSUPPORTED, "%s: no kernel adds up %s", node_text(g, n), dtype_name(c->dtype));
+    return c->kernel->prepare(&c->state, ctx, g, n);
+}
+
+static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n, const MemoryPlan *plan)
+{
+    size_t all;
+
+    if (n->op == &op_AllReduce || n->op == &op_ReduceScatter)
+        TRY(prepare_sum(c, ctx, g, n, plan));
+    if (n->op != &op_AllReduce && n->op != &op_Broadcast)
+        c->axis = (int)node_int(n, "axis");
+    if (n->op == &op_AllGather)
+        TRY(lay_parts(c, g, plan, n->n_in, n->in));
+    else if (n->op == &op_ReduceScatter || n->op == &op_Scatter)
+        TRY(lay_parts(c, g, plan, n->n_out, n->out));
+    if (n->op == &op_Broadcast)
+        c->root = holder(c, plan, n->in[0]);
+    all = c->chunk * (size_t)c->n_device;
+    if (n->op == &op_AllReduce || (n->op == &op_ReduceScatter && !c->shared))
+        *bucket_bytes = c->total;
+    else if (n->op == &op_Broadcast)
+        *bucket_bytes = c->shared ? value_bytes(g, n->in[0]) : 0;
+    else if (n->op == &op_ReduceScatter)
+        *bucket_bytes = c->total + all + c->chunk;
+    else
+        *bucket_bytes = n->op == &op_AllGather && c->shared ? c->chunk + all : 0;
+    return ST_OK;
+}
+
+Status gpu_collective_create(GpuCollective **out, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n,
+                             const MemoryPlan *plan, int device, int n_device, bool shared)
+{
+    GpuCollective *c = calloc(1, sizeof *c);
+    Status st;
+
+    if (!c)
+        return FAIL_NOMEM();
+    c->op = n->op;
+    c->dtype = in_value(g, n, 0)->dtype;
+    c->device = device;
+    c->n_device = n_device;
+    c->shared = shared;
+    c->n_in = n->n_in;
+    c->n_out = n->n_out;
+    if ((st = prepare(c, bucket_bytes, ctx, g, n, plan))) {
+        gpu_collective_free(c);
+        return st;
+    }
+    *out = c;
+    return ST_OK;
+}
+
+void gpu_collective_free(GpuCollective *c)
+{
+    if (!c)
+        return;
+    if (c->kernel && c->kernel->release && c->state)
+        c->kernel->release(c->state);
+    free(c->part);
+    free(c->place);
+    free(c->packed);
+    free(c->held);
+    free(c);
+}
+
+/* ---- copies ---- */
+
+typedef struct {
+    const Runtime *r;
+    GpuStream *s;
+} Queue;
+
+static Status copy(const Queue *q, void *to, const void *from, size_t bytes)
+{
+    return bytes && to != from ? runtime_check(q->r, q->r->copy(q->s, to, from, bytes)) : ST_OK;
+}
+
+/* Between a part that lies dense at `at` and its rows in `whole`, `*offset` bytes into each; moves the offset on. */
+static Status move_part(const Queue *q, const Tensor *part, void *at, const Tensor *whole, void *base, int axis, bool gather,
+                        size_t *offset)
+{
+    size_t size = dtype_size(whole->dtype);
+    size_t wide = (size_t)shape_count(&whole->shape, axis, whole->shape.rank) * size;
+    size_t row = (size_t)shape_count(&part->shape, axis, part->shape.rank) * size;
+    size_t rows = (size_t)shape_count(&whole->shape, 0, axis);
+    char *w = (char *)base + *offset;
+
+    *offset += row;
+    if (!row || !rows || !at || w == at)
+        return ST_OK;
+    if (rows == 1)
+        return copy(q, gather ? (void *)w : at, gather ? at : (void *)w, row);
+    return runtime_check(q->r, q->r->copy_rows(q->s, gather ? (void *)w : at, gather ? wide : row, gather ? at : (void *)w,
+                                               gather ? row : wide, row, rows));
+}
+
+/* ---- the operations ---- */
+
+/* The device's share of every tensor in the bucket. */
+static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, char *bucket, const Tensor *in)
+{
+    KernelCtx own = *ctx;
+
+    for (int t = 0; t < c->n_tensor; t++) {
+        size_t bytes = tensor_bytes(&c->packed[t]);
+
+        c->packed[t].data = bucket + c->place[t];
+        if (!c->held[t] && bytes)
+            TRY(runtime_check(q->r, q->r->zero(q->s, c->packed[t].data, bytes)));
+    }
+    return c->kernel->run(&own, c->state, in, c->packed);
+}
+
+/* The sums go from the bucket to the device's outputs by the kernel that brought them there: with no other part, it copies. */
+static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
+{
+    for (int t = 0; t < c->n_tensor; t++)
+        for (int d = 0; d < c->n_copy; d++)
+            if (out[t * c->n_copy + d].data)
+                TRY(copy(q, out[t * c->n_copy + d].data, c->packed[t].data, tensor_bytes(&c->packed[t])));
+    return ST_OK;
+}
+
+/* The device's only part and its only output, when a sum of one tensor needs no packing. */
+static bool is_direct(const GpuCollective *c, const Tensor *in, const Tensor *out, const void **from, void **to)
+{
+    int parts = 0, copies = 0;
+
+    for (int i = 0; i < c->n_in; i++)
+        if (in[i].data) {
+            *from = in[i].data;
+            parts++;
+        }
+    for (int o = 0; o < c->n_out; o++)
+        if (out[o].data) {
+            *to = out[o].data;
+            copies++;
+        }
+    return c->n_tensor == 1 && parts == 1 && copies == 1;
+}
+
+static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in,
+                         Tensor *out)
+{
+    const void *from = NULL;
+    void *to = NULL;
+
+    if (is_direct(c, in, out, &from, &to))
+        return comm ? runtime_check(q->r, q->r->all_reduce_sum(comm, q->s, from, to, c->count, c->dtype))
+                    : copy(q, to, from, tensor_bytes(in));
+    TRY(pack_sums(c, ctx, q, bucket, in));
+    if (comm)
+        TRY(runtime_check(q->r, q->r->all_reduce_sum(comm, q->s, bucket, bucket, c->count, c->dtype)));
+    return unpack_sums(c, q, out);
+}
+
+static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in, Tensor *out)
+{
+    char *all = bucket + c->chunk;
+
+    for (int i = 0; comm && i < c->n_in; i++)
+        if (c->part[i].device == c->device)
+            TRY(copy(q, bucket + c->part[i].offset, in[i].data, c->part[i].bytes));
+    if (comm && c->chunk)
+        TRY(runtime_check(q->r, q->r->all_gather(comm, q->s, bucket, all, c->chunk)));
+    for (int o = 0; o < c->n_out; o++) {
+        size_t offset = 0;
+
+        for (int i = 0; i < c->n_in && out[o].data; i++) {
+            const Part *p = &c->part[i];
+            bool own = p->device == c->device;
+
+            TRY(move_part(q, &in[i], own ? in[i].data : all + c->chunk * (size_t)p->device + p->offset, &out[o], out[o].data, c->axis,
+                          true, &offset));
+        }
+    }
+    return ST_OK;
+}
+
+/* Every device's parts of the sum, dense in its chunk; or, alone, straight to the outputs. */
+static Status cut_sum(const GpuCollective *c, const Queue *q, char *chunks, Tensor *out)
+{
+    size_t offset = 0;
+
+    for (int o = 0; o < c->n_out; o++) {
+        const Part *p = &c->part[o];
+
+        TRY(move_part(q, &out[o], chunks ? chunks + c->chunk * (size_t)p->device + p->offset : out[o].data, &c->packed[0],
+                      c->packed[0].data, c->axis, false, &offset));
+    }
+    return ST_OK;
+}
+
+static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in,
+                             Tensor *out)
+{
+    char *chunks = bucket + c->total, *own = chunks + c->chunk * (size_t)c->n_device;
+    size_t size = dtype_size(c->dtype);
+
+    TRY(pack_sums(c, ctx, q, bucket, in));
+    TRY(cut_sum(c, q, comm ? chunks : NULL, out));
+    if (!comm)
+        return ST_OK;
+    if (c->chunk)
+        TRY(runtime_check(q->r, q->r->reduce_scatter_sum(comm, q->s, chunks, own, c->chunk / size, c->dtype)));
+    for (int o = 0; o < c->n_out; o++)
+        if (c->part[o].device == c->device && out[o].data)
+            TRY(copy(q, out[o].data, own + c->part[o].offset, c->part[o].bytes));
+    return ST_OK;
+}
+
+static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in, Tensor *out)
+{
+    size_t bytes = tensor_bytes(in);
+    void *at = bucket;
+
+    if (!bytes)
+        return ST_OK;
+    for (int o = c->n_out; comm && o-- > 0;)
+        at = out[o].data ? out[o].data : at;
+    if (comm)
+        TRY(runtime_check(q->r, q->r->broadcast(comm, q->s, c->root == c->device ? in[0].data : NULL, at, bytes, c->root)));
+    for (int o = 0; o < c->n_out; o++)
+        if (out[o].data)
+            TRY(copy(q, out[o].data, comm ? at : in[0].data, bytes));
+    return ST_OK;
+}
+
+static Status scatter(const GpuCollective *c, const Queue *q, const Tensor *in, Tensor *out)
+{
+    size_t offset = 0;
+
+    for (int o = 0; o < c->n_out; o++)
+        TRY(move_part(q, &out[o], out[o].data, in, in->data, c->axis, false, &offset));
+    return ST_OK;
+}
+
+Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, void *bucket, const Tensor *in, Tensor *out)
+{
+    Queue q = { ctx->runtime, ctx->stream };
+
+    if (c->op == &op_AllReduce)
+        return all_reduce(c, ctx, &q, comm, bucket, in, out);
+    if (c->op == &op_AllGather)
+        return all_gather(c, &q, comm, bucket, in, out);
+    if (c->op == &op_ReduceScatter)
+        return reduce_scatter(c, ctx, &q, comm, bucket, in, out);
+    if (c->op == &op_Broadcast)
+        return broadcast(c, &q, comm, bucket, in, out);
+    return scatter(c, &q, in, out);
+}

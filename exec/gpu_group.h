@@ -1,0 +1,52 @@
+/* The accelerators of a session as one: their streams, the communicators between them, the memory that programs share, and
+ * how a failure of one ends the work of all. */
+#ifndef DPX_GPU_GROUP_H
+#define DPX_GPU_GROUP_H
+
+#include <stdatomic.h>
+
+#include "exec/memory.h"
+#include "passes/plan_streams.h"
+
+enum { GPU_MESSAGE = 1024 };
+
+typedef struct {
+    Device *device;                     /* lent */
+    const Runtime *runtime;
+    GpuDevice *gpu;
+    GpuStream *stream[N_STREAMS];       /* the compute stream is device_stream(device) */
+    GpuComm *comm;                      /* NULL: the only device */
+    void *bucket;                       /* what collectives of the device work in, one after another */
+    size_t bucket_bytes;
+    void *host;                         /* pinned: the arena of the host's side */
+    size_t host_bytes;
+    atomic_int host_status;             /* of the first kernel that failed on the host's side, and its message */
+    char host_message[GPU_MESSAGE];
+} GpuMember;
+
+typedef struct GpuGroup {
+    int n_device;
+    GpuMember *member;
+    unsigned generation;                /* changes whenever a bucket or a host's arena moves */
+    double timeout;                     /* seconds without an end of the step, where devices wait for each other */
+    atomic_bool failed;                 /* a device has failed: the others wait no longer */
+    bool broken;                        /* and the communicators are gone: nothing runs any more */
+    char message[GPU_MESSAGE];          /* what ended it */
+} GpuGroup;
+
+/* All devices are of one runtime and there (not described); lent. */
+Status gpu_group_create(GpuGroup **out, Device *const *device, int n) CHECKED;
+void gpu_group_free(GpuGroup *g);       /* NULL is legal; waits for work under way */
+/* Grow the memory of device d. */
+Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes) CHECKED;
+Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes) CHECKED;
+/* Waits until nothing runs on device d; failures of what ran show when it is waited for. */
+void gpu_group_drain(GpuGroup *g, int d);
+/* The host waits for the event, recorded on device d.  The failure of a kernel on the host's side; E_INTERRUPTED when another device has failed; E_DEVICE when a
+ * communicator has, or when the step took longer than `timeout`. */
+Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e) CHECKED;
+/* After a failure, its message being this thread's: ends the collectives that still wait; from now on gpu_group_check fails. */
+void gpu_group_abort(GpuGroup *g);
+Status gpu_group_check(const GpuGroup *g) CHECKED;
+
+#endif

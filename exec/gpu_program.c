@@ -1,0 +1,291 @@
+/* Compiling for accelerators: streams planned, collectives prepared, room for what comes from the host and goes back.
+ *
+ * Inputs of the graph are read by a device in its own memory: each range of bytes that one of its nodes reads has a place in
+ * the device's input block, of which there are two, each with a pinned block of the host of the same layout; so a step's
+ * inputs are uploaded by one transfer, and each range is aligned whatever its offset in the caller's tensor.  Nodes on the
+ * host's side read the pinned block.  Constants are uploaded once, here. */
+#include "exec/gpu_program.h"
+
+#include <stdlib.h>
+
+#include "graph/op.h"
+
+enum { ALIGN = 256 };
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+static bool on_host(const GpuPart *part, const Node *n) { return n->device >= part->gpu->group->n_device; }
+
+/* ---- what comes from the host ---- */
+
+static void need_input(GpuPart *part, const MemRef *ref)
+{
+    for (int i = 0; i < part->n_input; i++) {
+        GpuPiece *p = &part->input[i];
+
+        if (!value_eq(p->ref.root, ref->root) || p->ref.offset != ref->offset)
+            continue;
+        p->ref.bytes = ref->bytes > p->ref.bytes ? ref->bytes : p->ref.bytes;
+        return;
+    }
+    part->input[part->n_input++] = (GpuPiece){ 0, *ref, 0 };
+}
+
+static void need_constant(GpuPart *part, const MemRef *ref)
+{
+    const Value *v = value(part->gpu->program->graph, ref->root);
+
+    if (part->constant_at[ref->root.i])
+        return;
+    part->constant_at[ref->root.i] = part->constant_bytes + 1;
+    part->constant_bytes += aligned(tensor_bytes(v->init));
+}
+
+static void need(GpuPart *part, const MemRef *ref, bool host)
+{
+    if (ref->kind == MEM_INPUT)
+        need_input(part, ref);
+    else if (ref->kind == MEM_CONST && !host)
+        need_constant(part, ref);
+}
+
+static Status find_needs(GpuPart *part)
+{
+    const Program *p = part->gpu->program;
+    size_t most = (size_t)p->plan->n_copy;
+
+    for (int s = 0; s < part->plan->n_step; s++)
+        most += (size_t)p->graph->node[part->plan->step[s].node]->n_in;
+    part->input = ARENA_NEW(p->arena, GpuPiece, most);
+    part->constant_at = ARENA_NEW(p->arena, size_t, p->graph->n_value);
+    if (!part->input || !part->constant_at)
+        return FAIL_NOMEM();
+    for (int s = 0; s < part->plan->n_step; s++) {
+        const Node *n = p->graph->node[part->plan->step[s].node];
+
+        for (int i = 0; i < n->n_in; i++)
+            need(part, &p->plan->value[n->in[i].i], on_host(part, n));
+    }
+    for (int i = 0; i < p->plan->n_copy; i++)
+        if (p->plan->copy[i].to.device == part->device)
+            need(part, &p->plan->copy[i].from, false);
+    for (int i = 0; i < part->n_input; i++) {
+        part->input[i].at = part->input_bytes;
+        part->input_bytes += aligned(part->input[i].ref.bytes);
+    }
+    return ST_OK;
+}
+
+/* ---- what goes back ---- */
+
+static Status find_outputs(GpuPart *part)
+{
+    const Program *p = part->gpu->program;
+
+    if (!(part->output = ARENA_NEW(p->arena, GpuPiece, p->graph->n_output)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < p->graph->n_output; i++) {
+        const MemRef *ref = &p->plan->output[i];
+
+        if ((ref->kind != MEM_ARENA && ref->kind != MEM_STATE) || ref->device != part->device)
+            continue;
+        part->output[part->n_output++] = (GpuPiece){ i, *ref, part->output_bytes };
+        part->output_bytes += aligned(ref->bytes);
+    }
+    return ST_OK;
+}
+
+/* ---- calls ---- */
+
+static Tensor *headers(const GpuPart *part, int n, const ValueId *v)
+{
+    const Program *p = part->gpu->program;
+    Tensor *t = ARENA_NEW(p->arena, Tensor, n);
+
+    for (int i = 0; t && i < n; i++)
+        t[i] = has_value(v[i]) ? (Tensor){ value(p->graph, v[i])->dtype, value(p->graph, v[i])->shape, NULL }
+                               : (Tensor){ .shape = shape_unknown() };
+    return t;
+}
+
+static Status create_host_calls(GpuPart *part, GpuCall *c)
+{
+    const Program *p = part->gpu->program;
+
+    if (!(c->host = ARENA_NEW(p->arena, HostCall, GPU_SLOTS)))
+        return FAIL_NOMEM();
+    for (int k = 0; k < GPU_SLOTS; k++)
+        c->host[k] = (HostCall){ part->member, p->graph, c->call, { .n_threads = device_ctx(part->member->device)->n_threads },
+                                 c->in[k], c->out[k] };
+    return ST_OK;
+}
+
+static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step, size_t *bucket_bytes)
+{
+    const GpuProgram *gpu = part->gpu;
+    Program *p = gpu->program;
+    const Node *n = p->graph->node[step->node];
+    size_t bytes = 0;
+
+    *c = (GpuCall){ .step = step, .call = &p->call[step->node] };
+    for (int k = 0; k < GPU_SLOTS; k++)
+        if (!(c->in[k] = headers(part, n->n_in, n->in)) || !(c->out[k] = headers(part, n->n_out, n->out)))
+            return FAIL_NOMEM();
+    if (on_host(part, n) && c->call->kernel)
+        return create_host_calls(part, c);
+    if (!(n->op->flags & OPF_COLLECTIVE))
+        return ST_OK;
+    TRY(gpu_collective_create(&c->collective, &bytes, device_ctx(part->member->device), p->graph, n, p->plan, part->device,
+                              gpu->group->n_device, step->collective));
+    *bucket_bytes = bytes > *bucket_bytes ? bytes : *bucket_bytes;
+    return ST_OK;
+}
+
+static Status create_calls(GpuPart *part)
+{
+    size_t bucket = 0;
+
+    if (!(part->call = ARENA_NEW(part->gpu->program->arena, GpuCall, part->plan->n_step)))
+        return FAIL_NOMEM();
+    for (int s = 0; s < part->plan->n_step; s++)
+        TRY(create_call(part, &part->call[s], &part->plan->step[s], &bucket));
+    return gpu_group_bucket(part->gpu->group, part->device, bucket);
+}
+
+/* ---- the runtime's things ---- */
+
+static Status create_events(GpuPart *part)
+{
+    const GpuMember *m = part->member;
+
+    if (!(part->event = ARENA_NEW(part->gpu->program->arena, GpuEvent *, part->plan->n_event)))
+        return FAIL_NOMEM();
+    for (int e = 0; e < part->plan->n_event; e++)
+        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->event[e], false)));
+    TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->begin, false)));
+    for (int k = 0; k < GPU_SLOTS; k++) {
+        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->slot[k].uploaded, false)));
+        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->slot[k].done, false)));
+    }
+    return ST_OK;
+}
+
+static Status create_slot(GpuPart *part, GpuSlot *slot)
+{
+    const GpuMember *m = part->member;
+
+    if (part->input_bytes) {
+        TRY(device_check(m->device, m->runtime->host_alloc(m->gpu, (void **)&slot->staging, part->input_bytes)));
+        TRY(device_check(m->device, m->runtime->alloc(m->gpu, (void **)&slot->input, part->input_bytes)));
+    }
+    if (part->output_bytes)
+        TRY(device_check(m->device, m->runtime->host_alloc(m->gpu, (void **)&slot->output, part->output_bytes)));
+    return ST_OK;
+}
+
+static Status upload_constants(GpuPart *part)
+{
+    const Graph *g = part->gpu->program->graph;
+    Device *d = part->member->device;
+    void *base;
+
+    TRY(memory_open(&base, d, part->constant_bytes));
+    part->constants = base;
+    for (uint32_t v = 1; v < g->n_value; v++)
+        if (part->constant_at[v])
+            TRY(memory_write(d, part->constants + part->constant_at[v] - 1, g->value[v]->init->data, tensor_bytes(g->value[v]->init)));
+    return ST_OK;
+}
+
+/* A DeviceJob. */
+static Status create_part(Device *d, void *arg)
+{
+    GpuPart *part = arg;
+
+    (void)d;
+    TRY(create_calls(part));
+    TRY(find_needs(part));
+    TRY(find_outputs(part));
+    TRY(create_events(part));
+    for (int k = 0; k < GPU_SLOTS; k++)
+        TRY(create_slot(part, &part->slot[k]));
+    return upload_constants(part);
+}
+
+/* ---- entry ---- */
+
+Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch)
+{
+    GpuProgram *gpu = calloc(1, sizeof *gpu);
+    Status st = ST_OK;
+
+    if (!gpu || !(gpu->part = calloc((size_t)p->opt.n_device, sizeof *gpu->part))) {
+        free(gpu);
+        return FAIL_NOMEM();
+    }
+    gpu->program = p;
+    gpu->group = p->opt.group;
+    TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, scratch, p->opt.n_device, p->arena));
+    for (int d = 0; d < p->opt.n_device; d++) {
+        gpu->part[d] = (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };
+        device_start(p->device[d], create_part, &gpu->part[d]);
+        TRY_TO(fail, st, device_wait(p->device[d]));
+    }
+    *out = gpu;
+    return ST_OK;
+fail:
+    gpu_program_free(gpu);
+    return st;
+}
+
+static void free_slot(const GpuMember *m, GpuSlot *slot)
+{
+    if (slot->graph)
+        m->runtime->graph_free(slot->graph);
+    if (slot->staging)
+        m->runtime->host_free(m->gpu, slot->staging);
+    if (slot->input)
+        m->runtime->free(m->gpu, slot->input);
+    if (slot->output)
+        m->runtime->host_free(m->gpu, slot->output);
+    if (slot->uploaded)
+        m->runtime->event_free(slot->uploaded);
+    if (slot->done)
+        m->runtime->event_free(slot->done);
+}
+
+/* A DeviceJob. */
+static Status free_part(Device *d, void *arg)
+{
+    GpuPart *part = arg;
+    const GpuMember *m = part->member;
+
+    gpu_group_drain(part->gpu->group, part->device);
+    for (int s = 0; part->call && s < part->plan->n_step; s++)
+        gpu_collective_free(part->call[s].collective);
+    for (int e = 0; part->event && e < part->plan->n_event; e++)
+        if (part->event[e])
+            m->runtime->event_free(part->event[e]);
+    if (part->begin)
+        m->runtime->event_free(part->begin);
+    for (int k = 0; k < GPU_SLOTS; k++)
+        free_slot(m, &part->slot[k]);
+    memory_close(d, part->constants, part->constant_bytes);
+    return ST_OK;
+}
+
+void gpu_program_free(GpuProgram *g)
+{
+    if (!g)
+        return;
+    if (g->pending)
+        (void)!gpu_program_wait(g);     /* or aborts what would never end */
+    for (int d = 0; d < g->program->opt.n_device; d++) {
+        if (!g->part[d].gpu)
+            continue;
+        device_start(g->program->device[d], free_part, &g->part[d]);
+        (void)!device_wait(g->program->device[d]);
+    }
+    free(g->part);
+    free(g);
+}

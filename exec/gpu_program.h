@@ -1,0 +1,87 @@
+/* The accelerators' side of a program: what each device issues to its streams in a step, and where the data is that comes
+ * from the host and goes back to it.  Made by gpu_program.c, run by gpu_run.c. */
+#ifndef DPX_GPU_PROGRAM_H
+#define DPX_GPU_PROGRAM_H
+
+#include "exec/gpu_collective.h"
+#include "exec/gpu_group.h"
+#include "exec/program_internal.h"
+
+enum { GPU_SLOTS = 2, GPU_SCRATCH_ALIGN = 256 };
+
+typedef struct GpuPart GpuPart;
+
+/* A kernel that the host computes when the stream gets there. */
+typedef struct {
+    GpuMember *member;
+    const Graph *graph;
+    const Call *call;
+    KernelCtx ctx;
+    Tensor *in, *out;
+} HostCall;
+
+typedef struct {
+    const StreamStep *step;
+    Call *call;
+    GpuCollective *collective;
+    Tensor *in[GPU_SLOTS], *out[GPU_SLOTS];     /* data NULL where another device holds it */
+    HostCall *host;                             /* [GPU_SLOTS] of a node on the host's side, else NULL */
+} GpuCall;
+
+/* Bytes of an input of the graph, or of an output, in a slot. */
+typedef struct {
+    int index;                  /* of the output */
+    MemRef ref;
+    size_t at;
+} GpuPiece;
+
+/* Two steps can be under way: while one runs, the host fills the other's slot. */
+typedef struct {
+    char *staging, *input;      /* inputs: pinned memory of the host, and on the device */
+    char *output;               /* pinned memory of the host */
+    GpuEvent *uploaded, *done;
+    bool used;                  /* `done` has been recorded */
+    GpuGraph *graph;            /* the captured step; NULL: none yet */
+    unsigned bound, captured;   /* the addresses it was made with: gpu_program_epoch */
+} GpuSlot;
+
+struct GpuPart {
+    GpuProgram *gpu;
+    GpuMember *member;
+    const StreamDevice *plan;
+    int device;
+    GpuCall *call;              /* [plan->n_step] */
+    GpuEvent **event, *begin;   /* [plan->n_event] */
+    GpuPiece *input, *output;
+    int n_input, n_output;
+    size_t input_bytes, output_bytes;
+    char *constants;            /* on the device */
+    size_t constant_bytes;
+    size_t *constant_at;        /* [n_value] + 1; 0: not on the device */
+    GpuSlot slot[GPU_SLOTS];
+};
+
+struct GpuProgram {
+    Program *program;
+    GpuGroup *group;
+    StreamPlan *streams;
+    GpuPart *part;              /* [n_device] */
+    unsigned turn;              /* steps begun */
+    bool pending;               /* the last one has not been waited for */
+};
+
+/* Of a program whose memory is planned and whose states have storage; `scratch` as planned. */
+Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch) CHECKED;
+void gpu_program_free(GpuProgram *g);       /* NULL is legal; waits for what runs */
+
+/* Begins a step with the inputs in Program.storage, which are copied before it returns, or leaves nothing under way. */
+Status gpu_program_begin(GpuProgram *g) CHECKED;
+/* Waits until the last step begun has ended and its outputs are readable. */
+Status gpu_program_wait(GpuProgram *g) CHECKED;
+
+static inline unsigned gpu_program_epoch(const GpuProgram *g)
+{
+    return g->program->opt.arenas->generation + g->group->generation + 1;
+}
+
+#endif

@@ -1,0 +1,350 @@
+/* Running on accelerators: every device's thread fills a slot, gives the step to the streams and returns; whoever wants the
+ * outputs waits.
+ *
+ * The first step of a program is issued call by call, so that libraries load what they load on first use.  From the second
+ * on the whole step of a slot is captured once as one graph and launched as one; the same calls with the same addresses in
+ * the same order, so the same bits.  When an arena has moved it is captured anew.  While a trace is taken, steps are issued
+ * call by call and each is waited for.
+ *
+ * A step's work on all streams begins after the compute stream's (a fork) and ends before it goes on (a join); inputs are
+ * uploaded on the copy stream before the fork, and so while the step before still computes. */
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/gpu_program.h"
+#include "exec/trace.h"
+#include "graph/op.h"
+
+enum { BLOCK = 1 << 20 };
+
+#define TRY_GPU(m, call) TRY(device_check((m)->device, (m)->runtime->call))
+
+/* ---- addresses ---- */
+
+static char *input_address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+{
+    for (int i = 0; i < part->n_input; i++)
+        if (value_eq(part->input[i].ref.root, ref->root) && part->input[i].ref.offset == ref->offset)
+            return (host ? slot->staging : slot->input) + part->input[i].at;
+    return NULL;
+}
+
+/* NULL for what is in another device's memory. */
+static void *address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+{
+    const Program *p = part->gpu->program;
+    char *base = NULL;
+
+    if (ref->kind == MEM_INPUT)
+        return input_address(part, slot, ref, host);
+    if (ref->kind == MEM_ARENA && ref->device == part->device)
+        base = p->opt.arenas->base[part->device];
+    else if (ref->kind == MEM_ARENA && ref->device == part->device + p->opt.n_device)
+        base = part->member->host;
+    else if (ref->kind == MEM_STATE && ref->device == part->device)
+        base = p->storage[ref->root.i];
+    else if (ref->kind == MEM_CONST && host)
+        base = value(p->graph, ref->root)->init->data;
+    else if (ref->kind == MEM_CONST && part->constant_at[ref->root.i])
+        base = part->constants + part->constant_at[ref->root.i] - 1;
+    return base ? base + ref->offset : NULL;
+}
+
+static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
+{
+    const Program *p = part->gpu->program;
+    size_t at = p->plan->scratch[c->step->node];
+    char *base = host ? part->member->host : p->opt.arenas->base[part->device];
+
+    if (!c->call->scratch_bytes)
+        return;
+    c->call->scratch = host ? base + at : (void *)(((uintptr_t)(base + at) + GPU_SCRATCH_ALIGN - 1) / GPU_SCRATCH_ALIGN * GPU_SCRATCH_ALIGN);
+    for (int k = 0; k < GPU_SLOTS && host; k++)
+        c->host[k].ctx.scratch = c->call->scratch;
+}
+
+static void bind_slot(GpuPart *part, int k)
+{
+    const Program *p = part->gpu->program;
+    GpuSlot *slot = &part->slot[k];
+
+    if (slot->bound == gpu_program_epoch(part->gpu))
+        return;
+    for (int s = 0; s < part->plan->n_step; s++) {
+        GpuCall *c = &part->call[s];
+        const Node *n = p->graph->node[c->step->node];
+
+        for (int i = 0; i < n->n_in; i++)
+            c->in[k][i].data = address(part, slot, &p->plan->value[n->in[i].i], c->host != NULL);
+        for (int o = 0; o < n->n_out; o++)
+            c->out[k][o].data = address(part, slot, &p->plan->value[n->out[o].i], c->host != NULL);
+        if (!c->collective)
+            bind_scratch(part, c, c->host != NULL);
+    }
+    slot->bound = gpu_program_epoch(part->gpu);
+}
+
+/* ---- inputs ---- */
+
+static void fill(char *to, const char *from, size_t bytes)
+{
+    if (bytes < 2 * BLOCK) {
+        memcpy(to, from, bytes);
+        return;
+    }
+#pragma omp parallel for
+    for (size_t at = 0; at < bytes; at += BLOCK)
+        memcpy(to + at, from + at, bytes - at < BLOCK ? bytes - at : BLOCK);
+}
+
+static Status upload(GpuPart *part, GpuSlot *slot)
+{
+    const GpuMember *m = part->member;
+    const Program *p = part->gpu->program;
+
+    if (!part->input_bytes)
+        return ST_OK;
+    for (int i = 0; i < part->n_input; i++) {
+        const GpuPiece *piece = &part->input[i];
+
+        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset, piece->ref.bytes);
+    }
+    TRY_GPU(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
+    TRY_GPU(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));
+    TRY_GPU(m, event_await(slot->uploaded, m->stream[STREAM_COMPUTE]));
+    return ST_OK;
+}
+
+/* ---- calls ---- */
+
+/* On a thread of the runtime, when the stream has come here.  After the first failure of a step nothing is computed any more:
+ * what the kernels would read may not be there. */
+static void run_host(void *arg)
+{
+    HostCall *h = arg;
+    Status st;
+
+    if (atomic_load(&h->member->host_status))
+        return;
+    omp_set_num_threads(h->ctx.n_threads);
+    if (!(st = h->call->kernel->run(&h->ctx, h->call->state, h->in, h->out)))
+        return;
+    snprintf(h->member->host_message, sizeof h->member->host_message, "%s: %s", node_text(h->graph, h->call->node), status_message());
+    atomic_store(&h->member->host_status, (int)st);
+}
+
+static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
+{
+    const GpuMember *m = part->member;
+    Status st;
+
+    if (c->host)
+        return device_check(m->device, m->runtime->host_call(ctx->stream, run_host, &c->host[k]));
+    if (c->call->node->op == &op_Copy) {
+        size_t bytes = tensor_bytes(c->in[k]);
+
+        return bytes ? device_check(m->device, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes)) : ST_OK;
+    }
+    if (c->collective)
+        return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k], c->out[k]);
+    ctx->scratch = c->call->scratch;
+    st = c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
+    return st ? status_prefix(st, "%s", node_text(part->gpu->program->graph, c->call->node)) : ST_OK;
+}
+
+static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
+{
+    const GpuMember *m = part->member;
+
+    ctx->stream = m->stream[c->step->stream];
+    for (int w = 0; w < c->step->n_wait; w++)
+        TRY_GPU(m, event_await(part->event[c->step->wait[w]], ctx->stream));
+    TRY(run_call(part, ctx, c, k));
+    if (c->step->event >= 0)
+        TRY_GPU(m, event_record(part->event[c->step->event], ctx->stream));
+    return ST_OK;
+}
+
+static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
+{
+    uint64_t start = trace_now();
+
+    TRY(issue_call(part, ctx, c, k));
+    TRY_GPU(part->member, event_record(part->begin, ctx->stream));
+    TRY(gpu_group_wait(part->gpu->group, part->device, part->begin));
+    trace_add(part->gpu->program->trace, part->device, c->call->node, start, trace_now());
+    return ST_OK;
+}
+
+static Status fork_streams(GpuPart *part)
+{
+    const GpuMember *m = part->member;
+
+    TRY_GPU(m, event_record(part->begin, m->stream[STREAM_COMPUTE]));
+    for (int t = 0; t < N_STREAMS; t++)
+        if (t != STREAM_COMPUTE && part->plan->uses[t])
+            TRY_GPU(m, event_await(part->begin, m->stream[t]));
+    return ST_OK;
+}
+
+/* The end of the step on the compute stream: what could not be computed in place, then the outputs to the host. */
+static Status issue_ends(GpuPart *part, GpuSlot *slot)
+{
+    const GpuMember *m = part->member;
+    const MemoryPlan *plan = part->gpu->program->plan;
+    GpuStream *s = m->stream[STREAM_COMPUTE];
+
+    for (int t = 0; t < N_STREAMS; t++)
+        if (part->plan->join[t] >= 0)
+            TRY_GPU(m, event_await(part->event[part->plan->join[t]], s));
+    for (int i = 0; i < plan->n_copy; i++)
+        if (plan->copy[i].to.device == part->device)
+            TRY_GPU(m, copy(s, address(part, slot, &plan->copy[i].to, false), address(part, slot, &plan->copy[i].from, false),
+                            plan->copy[i].to.bytes));
+    for (int i = 0; i < part->n_output; i++)
+        TRY_GPU(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
+                        part->output[i].ref.bytes));
+    return ST_OK;
+}
+
+static Status issue_step(GpuPart *part, int k)
+{
+    KernelCtx ctx = *device_ctx(part->member->device);
+    bool trace = part->gpu->program->trace != NULL;
+
+    TRY(fork_streams(part));
+    for (int s = 0; s < part->plan->n_step; s++)
+        TRY(trace ? trace_call(part, &ctx, &part->call[s], k) : issue_call(part, &ctx, &part->call[s], k));
+    return issue_ends(part, &part->slot[k]);
+}
+
+/* ---- capturing ---- */
+
+static Status capture(GpuPart *part, int k)
+{
+    const GpuMember *m = part->member;
+    GpuSlot *slot = &part->slot[k];
+    char message[GPU_MESSAGE];
+    Status st;
+
+    if (slot->graph)
+        m->runtime->graph_free(slot->graph);
+    slot->graph = NULL;
+    TRY_GPU(m, capture_begin(m->stream[STREAM_COMPUTE]));
+    if ((st = issue_step(part, k))) {
+        snprintf(message, sizeof message, "%s", status_message());
+        if (!m->runtime->capture_end(m->stream[STREAM_COMPUTE], &slot->graph) && slot->graph)
+            m->runtime->graph_free(slot->graph);
+        slot->graph = NULL;
+        return FAIL(st, "%s", message);
+    }
+    TRY_GPU(m, capture_end(m->stream[STREAM_COMPUTE], &slot->graph));
+    slot->captured = gpu_program_epoch(part->gpu);
+    return ST_OK;
+}
+
+static Status run_step(GpuPart *part, int k)
+{
+    const GpuMember *m = part->member;
+    const Program *p = part->gpu->program;
+    GpuSlot *slot = &part->slot[k];
+
+    if (p->opt.uncaptured || p->trace || !part->gpu->turn)
+        return issue_step(part, k);
+    if (!slot->graph || slot->captured != gpu_program_epoch(part->gpu))
+        TRY(capture(part, k));
+    return device_check(m->device, m->runtime->graph_launch(slot->graph, m->stream[STREAM_COMPUTE]));
+}
+
+static Status begin_step(GpuPart *part)
+{
+    const GpuMember *m = part->member;
+    int k = (int)(part->gpu->turn % GPU_SLOTS);
+    GpuSlot *slot = &part->slot[k];
+
+    if (slot->used)
+        TRY(gpu_group_wait(part->gpu->group, part->device, slot->done));
+    bind_slot(part, k);
+    TRY(upload(part, slot));
+    TRY(run_step(part, k));
+    TRY_GPU(m, event_record(slot->done, m->stream[STREAM_COMPUTE]));
+    slot->used = true;
+    return ST_OK;
+}
+
+/* A DeviceJob. */
+static Status begin_part(Device *d, void *arg)
+{
+    GpuPart *part = arg;
+    Status st = begin_step(part);
+
+    (void)d;
+    if (st)
+        atomic_store(&part->gpu->group->failed, true);
+    return st;
+}
+
+/* ---- entry ---- */
+
+/* Where the outputs of the step begun last are once it has ended. */
+static void set_outputs(GpuProgram *g)
+{
+    Program *p = g->program;
+    unsigned k = g->turn % GPU_SLOTS;
+
+    for (int i = 0; i < p->graph->n_output; i++) {
+        const MemRef *ref = &p->plan->output[i];
+        char *base = ref->kind == MEM_INPUT ? p->storage[ref->root.i] : ref->kind == MEM_CONST ? value(p->graph, ref->root)->init->data : NULL;
+
+        p->output[i].tensor.data = base ? base + ref->offset : NULL;
+    }
+    for (int d = 0; d < p->opt.n_device; d++)
+        for (int i = 0; i < g->part[d].n_output; i++)
+            p->output[g->part[d].output[i].index].tensor.data = g->part[d].slot[k].output + g->part[d].output[i].at;
+}
+
+Status gpu_program_begin(GpuProgram *g)
+{
+    Program *p = g->program;
+    Status st, first = ST_OK;
+    int failed = -1;
+
+    TRY(gpu_group_check(g->group));
+    for (int d = 0; d < p->opt.n_device; d++)
+        device_start(p->device[d], begin_part, &g->part[d]);
+    for (int d = 0; d < p->opt.n_device; d++) {
+        st = device_wait(p->device[d]);
+        if (st && (failed < 0 || first == E_INTERRUPTED)) {
+            failed = d;
+            first = st;
+        }
+    }
+    if (failed >= 0) {
+        st = device_wait(p->device[failed]);        /* again: its message */
+        gpu_group_abort(g->group);
+        return st;
+    }
+    set_outputs(g);
+    g->turn++;
+    g->pending = true;
+    return ST_OK;
+}
+
+Status gpu_program_wait(GpuProgram *g)
+{
+    unsigned k = (g->turn - 1) % GPU_SLOTS;
+
+    TRY(gpu_group_check(g->group));
+    for (int d = 0; g->pending && d < g->program->opt.n_device; d++) {
+        Status st = gpu_group_wait(g->group, d, g->part[d].slot[k].done);
+
+        if (!st)
+            continue;
+        gpu_group_abort(g->group);
+        g->pending = false;
+        return st;
+    }
+    g->pending = false;
+    return ST_OK;
+}
