@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/op.h"
 
@@ -18,6 +19,14 @@ const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes)
     for (; u < 4 && v >= 1024; u++)
         v /= 1024;
     snprintf(text, BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+    return text;
+}
+
+const char *node_label(char *text, size_t n, const Node *node)
+{
+    bool made_up = !strncmp(node->name, node->op->name, strlen(node->op->name));
+
+    snprintf(text, n, "%s%s%s", made_up ? "" : node->op->name, made_up ? "" : " ", node->name);
     return text;
 }
 
@@ -86,7 +95,10 @@ static Status fullest(const Graph *g, const MemoryPlan *plan, int device, uint32
 
 static void print_node(const Graph *g, uint32_t at, char *text, size_t n)
 {
-    snprintf(text, n, "%s", at < g->n_node ? node_text(g, g->node[at]) : "the end of the step");
+    if (at < g->n_node)
+        node_label(text, n, g->node[at]);
+    else
+        snprintf(text, n, "the end of the step");
 }
 
 static void print_buffer(const Graph *g, const MemBuffer *b, MemoryLine *line, void *user)

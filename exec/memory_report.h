@@ -18,6 +18,9 @@ size_t memory_total(const MemoryNeed *need);
 enum { BYTES_TEXT = 24 };
 const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes);
 
+/* "Conv conv1", or "Add_33" for a node whose name already says what it does. */
+const char *node_label(char *text, size_t n, const Node *node);
+
 typedef void MemoryLine(void *user, const char *line);
 /* Writes, a line each without its end: the buffers alive where the arena is fullest, the largest first, with the nodes between
  * which they live; then the largest states. */

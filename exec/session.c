@@ -167,11 +167,10 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
 static void tell(Session *s, const Report *r)
 {
     for (int i = 0; i < r->n_note; i++) {
-        bool warning = r->note[i].kind == NOTE_NO_GRADIENT || r->note[i].kind == NOTE_MIXES || r->note[i].kind == NOTE_HOST;
         char line[512];
 
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
-        s->log(s->log_user, warning, line);
+        s->log(s->log_user, note_is_warning(&r->note[i]), line);
     }
     s->told = true;
 }

@@ -21,27 +21,41 @@ Status transform_devices(int *out, const Options *o)
     return ST_OK;
 }
 
-Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report)
+static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until, Report *report)
 {
-    PipelineOptions how = { .until = until && strcmp(until, STAGE_PLAN) ? until : NULL };
+    PipelineOptions how = { .until = until };
     BuildOptions build = o->build;
+    DeviceList list;
     Graph *g;
     Status st;
 
     TRY(options_check(o));
-    TRY(transform_devices(&build.devices, o));
-    build.mode = build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
-    if (!build.replicas)
-        build.replicas = build.devices;
+    TRY(device_list_parse(&list, o->devices, o->threads));
+    build.mode = mode;
+    build.devices = list.n;
+    build.replicas = build.replicas ? build.replicas : list.n;
+    build.computes = list.device[0].cuda ? cuda_computes : NULL;
     TRY(graph_clone(&g, model));
     TRY_TO(fail, st, pipeline_run(g, &build, interp_node, report, &how));
-    if (report && !how.until)
+    if (report && !until)
         TRY_TO(fail, st, report_graph(report, g));
     *out = g;
     return ST_OK;
 fail:
     graph_free(g);
     return st;
+}
+
+Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report)
+{
+    BuildMode mode = o->build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
+
+    return build(out, model, o, mode, until && strcmp(until, STAGE_PLAN) ? until : NULL, report);
+}
+
+Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report)
+{
+    return build(out, model, o, mode, NULL, report);
 }
 
 /* ---- formats ---- */

@@ -14,6 +14,8 @@
 /* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss, else for
  * inference.  `report` may be NULL; a whole run fills its loads and peaks. */
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report) CHECKED;
+/* The whole pipeline for one mode; `report` may be NULL. */
+Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report) CHECKED;
 /* The number of devices that the options name. */
 Status transform_devices(int *out, const Options *o) CHECKED;
 

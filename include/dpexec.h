@@ -136,6 +136,16 @@ typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
 DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *options, const char *until, const char *format,
                                  dpx_write_fn *write, void *user) DPX_CHECKED;
 
+enum { DPX_LOG_INFO, DPX_LOG_WARNING };
+typedef void dpx_log_fn(void *user, int level, const char *line);
+
+/* What a run with these options would execute: the training step, or inference without a loss.  For each device its nodes in order
+ * with kernel, place in memory, stream and events, and what needs how much memory; nothing runs and nothing is allocated on a
+ * device, which may be one that is only described ("cuda:0@h100.json").  DPX_NOMEM when a step does not fit; the text is written
+ * all the same.  `log` may be NULL. */
+DPX_API dpx_status dpx_plan(const dpx_model *model, const dpx_options *options, dpx_write_fn *write, void *user, dpx_log_fn *log,
+                            void *log_user) DPX_CHECKED;
+
 /* ---- training ---- */
 
 typedef struct dpx_trainer dpx_trainer;
@@ -151,8 +161,6 @@ typedef struct {
     int updated;                    /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
 } dpx_result;
 
-enum { DPX_LOG_INFO, DPX_LOG_WARNING };
-typedef void dpx_log_fn(void *user, int level, const char *line);
 typedef void dpx_progress_fn(void *user, const dpx_result *result);
 
 /* `log` receives what is found and decided (what was split, what has no gradient ...); NULL: nobody. */

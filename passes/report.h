@@ -21,6 +21,11 @@ typedef struct {
     const char *text;           /* what about it */
 } Note;
 
+static inline bool note_is_warning(const Note *n)
+{
+    return n->kind == NOTE_MIXES || n->kind == NOTE_NO_GRADIENT || n->kind == NOTE_HOST;
+}
+
 typedef struct {
     const char *pass;
     int nodes, values, changed;

@@ -13,6 +13,7 @@
 static const Flag flags[] = {
     { "input", "NAME=FILE.npy", "array for an input of the model; once for each" },
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
+    { "dry-run", NULL, "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "quiet", NULL, "print nothing but errors" },
     { NULL, NULL, NULL },
 };
@@ -119,6 +120,8 @@ static Status run(Job *j, const Args *a)
     const char *folder = args_value(a, "out");
     int n;
 
+    if (args_has(a, "dry-run"))
+        return print_plan(a, args_has(a, "quiet"));
     if (!folder)
         return FAIL(E_INVALID, "--out DIR is missing");
     TRY((Status)dpx_model_load(&j->model, a->positional[0]));

@@ -31,6 +31,7 @@ static const Flag flags[] = {
     { "resume", "DIR", "go on from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
+    { "dry-run", NULL, "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "quiet", NULL, "print nothing but errors and the result" },
     { NULL, NULL, NULL },
 };
@@ -215,8 +216,6 @@ static Status open_run(Run *r)
     const Args *a = r->args;
     const char *from = args_value(a, "resume"), *out = args_value(a, "out");
 
-    if (!strcmp(dpx_options_get(a->options, "loss"), "none"))
-        return FAIL(E_INVALID, "--loss is missing: cross-entropy, nll, mse, l1, bce, bce-logits or output:NAME");
     TRY((Status)dpx_model_load(&r->model, a->positional[0]));
     TRY(open_data(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, report_log, &r->progress));
@@ -337,6 +336,10 @@ static Status finish(Run *r)
 
 static Status train(Run *r)
 {
+    if (!strcmp(dpx_options_get(r->args->options, "loss"), "none"))
+        return FAIL(E_INVALID, "--loss is missing: cross-entropy, nll, mse, l1, bce, bce-logits or output:NAME");
+    if (args_has(r->args, "dry-run"))
+        return print_plan(r->args, r->progress.quiet);
     TRY(open_run(r));
     r->running = true;
     while (r->step < r->steps && !caught)

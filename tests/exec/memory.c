@@ -55,10 +55,10 @@ static void test_table(void)
     CHECK_OK(memory_need(&need, g, plan, 0, false));
     CU_ASSERT_EQUAL(need.constants, 0);
     CHECK_OK(memory_table(g, plan, 0, add_line, &l));
-    CHECK_STR("the arena is fullest, 1.5 MiB, at MatMul b (output 'b'):\n"
-              "     1.0 MiB  wide, from MatMul wide (output 'wide') to MatMul b (output 'b')\n"
-              "   256.0 KiB  a, from MatMul a (output 'a') to the end of the step\n"
-              "   256.0 KiB  b, from MatMul b (output 'b') to the end of the step\n"
+    CHECK_STR("the arena is fullest, 1.5 MiB, at MatMul b:\n"
+              "     1.0 MiB  wide, from MatMul wide to MatMul b\n"
+              "   256.0 KiB  a, from MatMul a to the end of the step\n"
+              "   256.0 KiB  b, from MatMul b to the end of the step\n"
               "2 states, 2.0 MiB:\n"
               "     1.0 MiB  w\n"
               "     1.0 MiB  u\n", l.text);

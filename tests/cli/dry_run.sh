@@ -1,0 +1,21 @@
+#!/bin/bash
+# --dry-run: what a run would execute is printed and nothing is run, read or written.
+. "$(dirname "$0")/lib.sh"
+export DPEXEC_CUDA_PLUGIN=/no/plugin.so DPEXEC_CACHE_DIR=
+plan=("$dpexec" models/mlp.onnx --loss cross-entropy --batch-size 8 --threads 1 --dry-run)
+
+says "training step: 34 nodes" "${plan[@]}" --out "$DIR/none"
+check "nothing is written" test ! -e "$DIR/none"
+says "cpu:0: threads: 1" "${plan[@]}"
+says "cpu_gemm                 Gemm fc1 -> fc1 float32[8,128] arena+" "${plan[@]}"
+says "in fc1.weight" "${plan[@]}"                     # the parameter is updated in place
+says "fc1.weight@d1" "${plan[@]}" --devices 'cpu*2'
+check "two plans are the same" diff <("${plan[@]}" --devices 'cpu*2' --quiet) <("${plan[@]}" --devices 'cpu*2' --quiet)
+says "one of the batches of a step: " "${plan[@]}" --accumulate 2
+says "the update of a step: " "${plan[@]}" --accumulate 2
+says "inference: " "$dpexec" run models/mlp.onnx --dry-run
+says "training step: " "${plan[@]}" --lr-schedule cosine        # needs no number of steps
+refused 2 "--loss is missing" "$dpexec" models/mlp.onnx --dry-run
+refused 1 "none.onnx" "$dpexec" none.onnx --loss cross-entropy --dry-run
+refused 1 "cuda:0: the CUDA plug-in /no/plugin.so cannot be loaded" "${plan[@]}" --devices cuda
+finish

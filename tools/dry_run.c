@@ -1,0 +1,40 @@
+/* --dry-run: prints what a run would execute on each device and what memory it needs, and runs nothing.  No data is read. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/commands.h"
+#include "tools/feed.h"
+#include "tools/progress.h"
+
+static void write_out(void *user, const char *text, size_t bytes)
+{
+    (void)user;
+    fwrite(text, 1, bytes, stdout);     /* told by fflush */
+}
+
+/* What the options leave open gets what training takes by default; a schedule's last step changes no plan. */
+static Status fill_options(const Args *a)
+{
+    if (!*dpx_options_get(a->options, "batch-size"))
+        TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
+    if (!strcmp(dpx_options_get(a->options, "total-steps"), "0"))
+        TRY((Status)dpx_options_set(a->options, "total-steps", "1000000000"));
+    return args_has(a, "class-weights") ? feed_class_weights(a) : ST_OK;
+}
+
+Status print_plan(const Args *a, bool quiet)
+{
+    dpx_model *model;
+    Progress progress;
+    Status st;
+
+    progress_start(&progress, quiet);
+    TRY(fill_options(a));
+    TRY((Status)dpx_model_load(&model, a->positional[0]));
+    st = (Status)dpx_plan(model, a->options, write_out, NULL, report_log, &progress);
+    dpx_model_free(model);
+    if (fflush(stdout) && !st)
+        st = FAIL(E_IO, "cannot write the plan: %s", strerror(errno));
+    return st;
+}
