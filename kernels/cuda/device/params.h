@@ -77,4 +77,15 @@ typedef struct {
 enum { SCATTER_NONE, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 enum { LIST_ROWS = 256, LIST_WARPS = 8 };       /* rows of which a block makes the lists; a row's sum is a warp's work */
 
+/* Data [outer, channels, inner] or, with the channels last, [outer, inner, channels]. */
+typedef struct {
+    long long outer, channels, inner;
+    long long units, part;          /* V elements each: of a channel (rows, when the channels are last), and of a chunk of them */
+    int chunks, wide;               /* wide: numbers of a channel are float32 where the data has 16 bits */
+    double epsilon, count;          /* count: elements of a channel */
+    Divisor by_run, by_channels;    /* units of a run of one channel (of all channels, when they are last) */
+} ChannelBox;
+
+enum { NORM_THREADS = 256, NORM_GROUP = 4 };    /* units a thread has in flight */
+
 #endif

@@ -1,0 +1,303 @@
+/* Batch normalisation: statistics and sums of the gradient in two stages, the rest element by element.
+ *
+ * The channels may be axis 1, or the last axis; data with one position per channel, [N, C], counts as the latter.  Statistics,
+ * scale and bias may be float32 where the data has 16 bits. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/move.h"
+
+enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64 };
+
+/* Kernels: [reads whole vectors][0 first stage or only one, 1 second stage]. */
+typedef struct {
+    ChannelBox box;             /* units and parts of single elements */
+    bool last;
+    size_t size;
+    int64_t numel;
+    GpuKernel *kernel[2], *finish;
+} State;
+
+/* ---- geometry ---- */
+
+/* Chunks that fill the device, each with work for a block. */
+static int chunks_of(const ChannelBox *box, bool last)
+{
+    int64_t rows = box->outer * box->inner, wide = last ? (box->channels + 127) / 128 : box->channels, chunks;
+    int64_t most = rows / (last ? CHUNK_ROWS : CHUNK_ELEMENTS) + 1;
+
+    chunks = 2 * BLOCKS / (wide ? wide : 1);
+    chunks = chunks < most ? chunks : most;
+    return chunks < 1 ? 1 : (int)chunks;
+}
+
+/* `axis`: where the channels are, 1 or the last one. */
+static void read_box(State *s, const Graph *g, const Node *n, const Value *x, int axis)
+{
+    const Shape *d = &x->shape;
+    ChannelBox *b = &s->box;
+
+    s->size = dtype_size(x->dtype);
+    s->numel = shape_numel(d);
+    b->channels = d->dim[axis];
+    b->inner = shape_count(d, axis + 1, d->rank);
+    b->outer = shape_count(d, 0, axis);
+    s->last = b->inner == 1;
+    b->count = (double)(b->outer * b->inner);
+    b->chunks = chunks_of(b, s->last);
+    if (n->n_in > 2)
+        b->wide = dtype_size(in_value(g, n, 2)->dtype) > s->size;
+    if (node_attr(n, "epsilon"))
+        b->epsilon = node_float(n, "epsilon");
+}
+
+static int64_t vector_of(const State *s, uint64_t addresses)
+{
+    int64_t v = 16 / (int64_t)s->size, run = s->last ? s->box.channels : s->box.inner;
+
+    return run % v == 0 && unit_of(addresses) == 16 ? v : 1;
+}
+
+/* The box in units of v elements; a chunk is of a channel's units or of rows. */
+static ChannelBox box_of(const State *s, int64_t v)
+{
+    ChannelBox b = s->box;
+
+    b.units = s->last ? b.outer : b.outer * (b.inner / v);
+    b.part = (b.units + b.chunks - 1) / b.chunks;
+    b.by_run = divisor_of(b.inner / v);
+    b.by_channels = divisor_of(b.channels);
+    return b;
+}
+
+/* Threads of a block over channels and rows. */
+static void last_grid(const ChannelBox *b, int64_t v, unsigned grid[3], unsigned block[3])
+{
+    int64_t columns = 1;
+
+    while (columns < COLUMNS && columns * v < b->channels)
+        columns *= 2;
+    block[0] = (unsigned)columns;
+    block[1] = NORM_THREADS / (unsigned)columns;
+    grid[0] = (unsigned)((b->channels + columns * v - 1) / (columns * v));
+    grid[1] = (unsigned)b->chunks;
+    grid[2] = block[2] = 1;
+}
+
+static Status launch_chunks(const KernelCtx *ctx, const State *s, const ChannelBox *b, int64_t v, void *const *args)
+{
+    unsigned grid[3] = { (unsigned)(b->channels * b->chunks), 1, 1 }, block[3] = { NORM_THREADS, 1, 1 };
+
+    if (s->last)
+        last_grid(b, v, grid, block);
+    TRY_CUDA(ctx, launch(ctx->stream, s->kernel[v > 1], grid, block, 0, args));
+    return ST_OK;
+}
+
+/* A warp for each channel. */
+static Status launch_finish(const KernelCtx *ctx, const State *s, void *const *args)
+{
+    return cuda_launch(ctx, s->finish, cuda_blocks(s->box.channels, NORM_THREADS / 32, INT32_MAX), NORM_THREADS, 0, args);
+}
+
+/* Units and rows are counted in 31 bits. */
+static bool fits(const Graph *g, const Node *n)
+{
+    return shape_numel(&in_value(g, n, 0)->shape) < INT32_MAX;
+}
+
+/* "norm_<what>_first_v_<dtype>" and its kin. */
+static Status find_kernels(State *s, const KernelCtx *ctx, const char *first, const char *last, DType t)
+{
+    char name[64];
+
+    for (int v = 0; v < 2; v++) {
+        snprintf(name, sizeof name, "%s_%c", s->last ? last : first, v ? 'v' : '1');
+        TRY(cuda_kernel(&s->kernel[v], ctx, name, t));
+    }
+    return ST_OK;
+}
+
+static Status make_state(State **out, KernelCtx *ctx, const Graph *g, const Node *n, const char *first, const char *last)
+{
+    const Value *x = in_value(g, n, 0);
+    State *s = calloc(1, sizeof *s);
+    Status st;
+
+    if (!s)
+        return FAIL_NOMEM();
+    read_box(s, g, n, x, 1);
+    if ((st = find_kernels(s, ctx, first, last, x->dtype))) {
+        free(s);
+        return st;
+    }
+    *out = s;
+    return ST_OK;
+}
+
+/* With a second stage, and room for what the first one writes: float64 [chunks][2][C]. */
+static Status make_staged(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const char *first, const char *last, const char *finish,
+                          DType t)
+{
+    State *s;
+    Status st;
+    size_t need;
+
+    TRY(make_state(&s, ctx, g, n, first, last));
+    if ((st = cuda_kernel(&s->finish, ctx, finish, t))) {
+        free(s);
+        return st;
+    }
+    need = (size_t)s->box.chunks * 2 * (size_t)s->box.channels * sizeof(double);
+    ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
+    *state = s;
+    return ST_OK;
+}
+
+/* ---- statistics ---- */
+
+static Status prepare_stats(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    return make_staged(state, ctx, g, n, "norm_stats_first", "norm_stats_last", "norm_stats_finish", DT_NONE);
+}
+
+static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const State *s = state;
+    const void *x = in[0].data;
+    int64_t v = vector_of(s, (uintptr_t)x);
+    int width = s->last ? 1 : (int)v;       /* elements of a channel in a unit that chunks count */
+    ChannelBox b = box_of(s, v);
+
+    if (!s->numel) {
+        TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
+        return ST_OK;
+    }
+    TRY(launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &ctx->scratch, &x)));
+    return launch_finish(ctx, s, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &width));
+}
+
+static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    return make_staged(state, ctx, g, n, "norm_sums_first", "norm_sums_last", "norm_sums_finish", in_value(g, n, 0)->dtype);
+}
+
+static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const State *s = state;
+    const void *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data;
+    int64_t v = vector_of(s, (uintptr_t)x | (uintptr_t)dy);
+    ChannelBox b = box_of(s, v);
+
+    if (!s->numel && tensor_bytes(&out[0]))
+        TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
+    if (!s->numel)
+        return ST_OK;
+    TRY(launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &ctx->scratch, &x, &dy, &mean)));
+    return launch_finish(ctx, s, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &var));
+}
+
+/* ---- element by element ---- */
+
+/* As the kernels' Given: what is read of each channel. */
+typedef struct { const void *mean, *var, *scale, *bias; } ApplyGiven;
+typedef struct { const void *mean, *var, *scale, *sums, *count; } InputGiven;
+
+static Status run_map(const KernelCtx *ctx, const State *s, void *given, void *y, const void *x, const void *dy)
+{
+    int64_t v = vector_of(s, (uintptr_t)x | (uintptr_t)y | (uintptr_t)dy);
+    ChannelBox b = box_of(s, v);
+
+    if (!s->numel)
+        return ST_OK;
+    if (s->last)
+        return launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, given, &y, &x, &dy));
+    b.units = s->numel / v;
+    return cuda_launch(ctx, s->kernel[v > 1], cuda_blocks(b.units, NORM_THREADS * NORM_GROUP, INT32_MAX), NORM_THREADS, 0,
+                       CUDA_ARGS(&b, given, &y, &x, &dy));
+}
+
+static Status prepare_apply(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    State *s;
+
+    TRY(make_state(&s, ctx, g, n, "norm_apply_first", "norm_apply_last"));
+    *state = s;
+    return ST_OK;
+}
+
+static Status run_apply(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    ApplyGiven given = { in[1].data, in[2].data, in[3].data, in[4].data };
+
+    return run_map(ctx, state, &given, out[0].data, in[0].data, NULL);
+}
+
+static Status run_inference(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    ApplyGiven given = { in[3].data, in[4].data, in[1].data, in[2].data };
+
+    return run_map(ctx, state, &given, out[0].data, in[0].data, NULL);
+}
+
+static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    State *s;
+
+    TRY(make_state(&s, ctx, g, n, "norm_input_first", "norm_input_last"));
+    *state = s;
+    return ST_OK;
+}
+
+static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    InputGiven given = { in[2].data, in[3].data, in[4].data, in[5].data, in[6].data };
+
+    return run_map(ctx, state, &given, out[0].data, in[0].data, in[1].data);
+}
+
+/* ---- merging replicas' rows, gradients of scale and bias ---- */
+
+static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    GpuKernel *kernel;
+
+    (void)g;
+    TRY(cuda_kernel(&kernel, ctx, "norm_merge", (DType)node_int(n, "dtype")));
+    *state = kernel;
+    return ST_OK;
+}
+
+static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    int64_t rows = in[0].shape.dim[0], channels = in[0].shape.dim[1] / 2;
+    const void *x = in[0].data;
+
+    return cuda_launch(ctx, state, cuda_blocks(channels, 128, 1 << 16), 128, 0,
+                       CUDA_ARGS(&x, &rows, &channels, &out[0].data, &out[1].data, &out[2].data));
+}
+
+static Status run_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    size_t half = tensor_bytes(&in[0]) / 2;
+
+    (void)state;
+    TRY(move_same(ctx, out[1].data, in[0].data, half));
+    return move_same(ctx, out[0].data, (const char *)in[0].data + half, half);
+}
+
+static bool fits_inference(const Graph *g, const Node *n)
+{
+    return !node_int(n, "training_mode") && fits(g, n);
+}
+
+#define NORM .dtypes = DTYPES_FLOAT, .supports = fits, .release = free
+
+DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT, .supports = fits_inference, .prepare = prepare_apply,
+    .run = run_inference, .release = free);
+DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, NORM, .prepare = prepare_stats, .run = run_stats);
+DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge);
+DEFINE_KERNEL(cuda_batch_norm_apply, .op = &op_BatchNormApply, NORM, .prepare = prepare_apply, .run = run_apply);
+DEFINE_KERNEL(cuda_batch_norm_grad_stats, .op = &op_BatchNormGradStats, NORM, .prepare = prepare_sums, .run = run_sums);
+DEFINE_KERNEL(cuda_batch_norm_grad_input, .op = &op_BatchNormGradInput, NORM, .prepare = prepare_input, .run = run_input);
+DEFINE_KERNEL(cuda_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_FLOAT, .run = run_params);
