@@ -88,4 +88,15 @@ typedef struct {
 
 enum { NORM_THREADS = 256, NORM_GROUP = 4 };    /* units a thread has in flight */
 
+/* Windows over data [lead, in.., trail] whose results are [lead, out.., trail]: planes of one channel with trail 1, or, with the
+ * channels last, samples with trail C.  Three axes as in graph/ops/window.h; trail counts units of V elements. */
+typedef struct {
+    long long n, trail;             /* n: units of the tensor that is written */
+    int in[3], out[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
+    int include_pad, column_major;
+    Divisor by_trail, by_in[3], by_out[3], by_stride[3];
+} PoolBox;
+
+enum { POOL_THREADS = 256 };
+
 #endif
