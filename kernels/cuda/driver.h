@@ -49,8 +49,9 @@ typedef struct {
 /* Forward reads X, W, BIAS, writes Y; grad-input reads W, Y (dY), writes X (dX); grad-weight reads X, Y (dY), writes W (dW). */
 enum { CONV_X, CONV_W, CONV_BIAS, CONV_Y, CONV_BUFFERS };
 
-/* O = softmax(scale * Q K^T + mask) V per batch and head; Q, O [B, H, Tq, D], K [B, H, Tk, D], V [B, H, Tk, D] dense.
- * The forward writes the log-sum-exp of each row, [B, H, Tq] float32, which the backward reads. */
+/* O = softmax(scale * Q K^T + mask) V per batch and head; Q, O [B, Tq, H, D], K, V [B, Tk, H, D] dense: as a projection of
+ * tokens leaves them, so that nothing is transposed.  The forward writes the log-sum-exp of each row, [B, H, Tq] float32,
+ * which the backward reads. */
 typedef struct {
     DType dtype;
     int64_t b, h, tq, tk, d;

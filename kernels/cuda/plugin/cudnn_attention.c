@@ -22,12 +22,19 @@ typedef struct {
     CudnnTensor q, k, kt, vt, o, scores, scores_t, half_t, row, index, seen;
 } Shapes;
 
+/* Scores and their rows. */
 static CudnnTensor dense(const GpuAttention *a, cudnnDataType_t type, int64_t rows, int64_t cols)
 {
     CudnnTensor t = { type, 4, { a->b, a->h, rows, cols }, { 0 } };
 
     cudnn_strides(&t, false);
     return t;
+}
+
+/* Q, K, V, O and their gradients: stored [B, T, H, D], seen as [B, H, T, D]. */
+static CudnnTensor tokens(const GpuAttention *a, int64_t rows)
+{
+    return (CudnnTensor){ cudnn_type(a->dtype), 4, { a->b, a->h, rows, a->d }, { rows * a->h * a->d, a->d, a->h * a->d, 1 } };
 }
 
 static CudnnTensor transposed(CudnnTensor t)
@@ -44,7 +51,7 @@ static CudnnTensor transposed(CudnnTensor t)
 static Shapes read_shapes(const GpuAttention *a)
 {
     cudnnDataType_t type = cudnn_type(a->dtype);
-    Shapes s = { .desc = a, .q = dense(a, type, a->tq, a->d), .k = dense(a, type, a->tk, a->d) };
+    Shapes s = { .desc = a, .q = tokens(a, a->tq), .k = tokens(a, a->tk) };
 
     s.o = s.q;
     s.kt = s.vt = transposed(s.k);
