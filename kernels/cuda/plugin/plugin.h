@@ -12,6 +12,7 @@
 #include <nvrtc.h>
 
 #include "kernels/cuda/driver.h"
+#include "kernels/cuda/plugin/images.h"
 
 typedef struct CudnnState CudnnState;   /* cudnn.c: its handle, or what stands for a described device */
 
@@ -22,7 +23,10 @@ struct GpuDevice {
     bool tf32, tune;
     char *cache_dir;            /* owned; NULL: no cache */
     char *description;          /* owned; NULL unless described */
-    cudaLibrary_t *library;     /* the images of kernels/cuda/device, loaded; NULL when described */
+    const DeviceImage **image;  /* those of kernels/cuda/device that fit it, one a source; n_image */
+    cudaLibrary_t *library;     /* each loaded; NULL when described */
+    size_t n_image;
+    GpuKernel *kernels;         /* found so far */
     cublasLtHandle_t lt;        /* made when the first product is planned */
     CudnnState *cudnn;          /* made when the first convolution or attention is planned */
 };
@@ -30,6 +34,13 @@ struct GpuDevice {
 struct GpuStream {
     GpuDevice *device;
     cudaStream_t stream;
+};
+
+struct GpuKernel {
+    GpuKernel *next;            /* of the same device or module */
+    GpuDevice *device;
+    cudaKernel_t kernel;        /* NULL when described */
+    char name[];
 };
 
 /* A library's prepared call: the first member of gemm.c's, cudnn.c's own. */
@@ -80,6 +91,8 @@ Status device_free_memory(GpuDevice *d, int64_t *out);
 
 Status memory_alloc(GpuDevice *d, void **out, size_t bytes);
 void memory_free(GpuDevice *d, void *p);
+/* Zeroes memory that no stream uses yet, and waits for it. */
+Status memory_clear(const GpuDevice *d, void *p, size_t bytes) CHECKED;
 Status memory_host_alloc(GpuDevice *d, void **out, size_t bytes);
 void memory_host_free(GpuDevice *d, void *p);
 Status memory_zero(GpuStream *s, void *p, size_t bytes);
@@ -95,6 +108,7 @@ void event_free(GpuEvent *e);
 Status event_record(GpuEvent *e, GpuStream *s);
 Status event_await(GpuEvent *e, GpuStream *s);
 Status event_wait(GpuEvent *e);
+Status event_query(GpuEvent *e, bool *done);
 Status event_elapsed(GpuEvent *from, GpuEvent *to, double *seconds);
 Status capture_begin(GpuStream *s);
 Status capture_end(GpuStream *s, GpuGraph **out);
@@ -116,12 +130,16 @@ Status comm_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, si
 Status comm_group_begin(void);
 Status comm_group_end(void);
 
-/* Loads the images of kernels/cuda/device into d->library. */
-Status kernels_load(GpuDevice *d) CHECKED;
-void kernels_unload(GpuDevice *d);
+/* Chooses the images of kernels/cuda/device that fit d->info.capability and, unless d is described, loads them. */
+Status kernels_open(GpuDevice *d) CHECKED;
+void kernels_close(GpuDevice *d);
 Status kernel_find(GpuDevice *d, const char *name, GpuKernel **out);
 Status kernel_shared(GpuKernel *k, size_t bytes);
 Status kernel_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args);
+/* The kernel `name` of a list, added when `library` (NULL: of a described device, where it is known to exist) has it. */
+Status kernel_from(GpuKernel **list, GpuDevice *d, cudaLibrary_t library, const char *name, GpuKernel **out) CHECKED;
+GpuKernel *kernel_listed(GpuKernel *list, const char *name);
+void kernel_list_free(GpuKernel *list);
 Status module_compile(GpuDevice *d, const char *source, const char *name, GpuModule **out);
 Status module_kernel(GpuModule *m, const char *name, GpuKernel **out);
 void module_free(GpuModule *m);

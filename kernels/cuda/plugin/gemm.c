@@ -1,0 +1,219 @@
+/* Matrix products by cublasLt, as prepared plans.
+ *
+ * cublasLt reads matrices column by column.  A row-major matrix [r, c] is, read so, its transpose [c, r] with the same leading
+ * dimension, and C = op(A) op(B) is C' = op(B)' op(A)': so our B is the left factor, our A the right one, both with their
+ * transposition flags as they are, and a bias along C's columns lies along the rows of C', where cublasLt wants it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/plugin/gemm.h"
+
+enum { WORKSPACE_MOST = 32 << 20, CANDIDATES = 8 };
+
+static cudaDataType_t type_of(DType t)
+{
+    return t == DT_FLOAT64 ? CUDA_R_64F : t == DT_FLOAT16 ? CUDA_R_16F : t == DT_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static bool types_fit(const GpuGemm *g)
+{
+    bool half = g->dtype == DT_FLOAT16 || g->dtype == DT_BFLOAT16;
+
+    return dtype_is_float(g->dtype) && (g->dtype_c == g->dtype || (half && g->dtype_c == DT_FLOAT32));
+}
+
+static Status check(const GpuDevice *d, const GpuGemm *g)
+{
+    int64_t cols_a = g->trans_a ? g->m : g->k, cols_b = g->trans_b ? g->k : g->n;
+
+    if (!types_fit(g))
+        return FAIL(E_UNSUPPORTED, "%s: no product of %s matrices into a %s one", d->label, dtype_name(g->dtype), dtype_name(g->dtype_c));
+    if (g->m < 0 || g->n < 0 || g->k < 1 || g->batch < 0 || g->lda < cols_a || g->ldb < cols_b || g->ldc < g->n)
+        return FAIL(E_INVALID, "%s: product m=%lld n=%lld k=%lld batch=%lld lda=%lld ldb=%lld ldc=%lld: expected k > 0, rows within "
+                    "their strides", d->label, (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
+                    (long long)g->lda, (long long)g->ldb, (long long)g->ldc);
+    if (g->align < 1 || g->align > 256 || g->align & (g->align - 1))
+        return FAIL(E_INVALID, "%s: alignment of %d bytes: expected a power of two from 1 to 256", d->label, g->align);
+    return ST_OK;
+}
+
+static cublasLtEpilogue_t epilogue_of(GemmEpilogue e)
+{
+    static const cublasLtEpilogue_t epilogue[] = {
+        [GEMM_NONE] = CUBLASLT_EPILOGUE_DEFAULT, [GEMM_BIAS] = CUBLASLT_EPILOGUE_BIAS, [GEMM_RELU] = CUBLASLT_EPILOGUE_RELU,
+        [GEMM_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS, [GEMM_GELU_TANH] = CUBLASLT_EPILOGUE_GELU,
+        [GEMM_BIAS_GELU_TANH] = CUBLASLT_EPILOGUE_GELU_BIAS,
+    };
+
+    return epilogue[e];
+}
+
+static bool has_bias(GemmEpilogue e)
+{
+    return e == GEMM_BIAS || e == GEMM_BIAS_RELU || e == GEMM_BIAS_GELU_TANH;
+}
+
+#define SET_OP(p, attribute, value) \
+    TRY_CUBLAS((p)->plan.device, cublasLtMatmulDescSetAttribute((p)->op, (attribute), &(value), sizeof(value)))
+#define SET_LAYOUT(p, layout, attribute, value) \
+    TRY_CUBLAS((p)->plan.device, cublasLtMatrixLayoutSetAttribute((layout), (attribute), &(value), sizeof(value)))
+#define SET_PREFERENCE(p, preference, attribute, value) \
+    TRY_CUBLAS((p)->plan.device, cublasLtMatmulPreferenceSetAttribute((preference), (attribute), &(value), sizeof(value)))
+
+static Status describe_op(GemmPlan *p)
+{
+    const GpuGemm *g = &p->desc;
+    bool f64 = g->dtype == DT_FLOAT64;
+    cublasComputeType_t compute = f64 ? CUBLAS_COMPUTE_64F
+                                : g->dtype == DT_FLOAT32 && p->plan.device->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    int32_t left = g->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N, right = g->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    int32_t bias_type = type_of(g->dtype_c);
+    cublasLtEpilogue_t epilogue = epilogue_of(g->epilogue);
+
+    TRY_CUBLAS(p->plan.device, cublasLtMatmulDescCreate(&p->op, compute, f64 ? CUDA_R_64F : CUDA_R_32F));
+    SET_OP(p, CUBLASLT_MATMUL_DESC_TRANSA, left);
+    SET_OP(p, CUBLASLT_MATMUL_DESC_TRANSB, right);
+    SET_OP(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (has_bias(g->epilogue))
+        SET_OP(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type);
+    if (f64) {
+        p->alpha.f64 = g->alpha;
+        p->beta.f64 = g->beta;
+    } else {
+        p->alpha.f32 = (float)g->alpha;
+        p->beta.f32 = (float)g->beta;
+    }
+    return ST_OK;
+}
+
+/* A stored row-major matrix [rows, cols], `batch` times. */
+static Status describe_matrix(GemmPlan *p, cublasLtMatrixLayout_t *out, DType t, int64_t rows, int64_t cols, int64_t ld, int64_t stride)
+{
+    int32_t batch = (int32_t)p->desc.batch;
+
+    TRY_CUBLAS(p->plan.device, cublasLtMatrixLayoutCreate(out, type_of(t), (uint64_t)cols, (uint64_t)rows, ld));
+    if (batch > 1) {
+        SET_LAYOUT(p, *out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch);
+        SET_LAYOUT(p, *out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+    }
+    return ST_OK;
+}
+
+static Status describe_matrices(GemmPlan *p)
+{
+    const GpuGemm *g = &p->desc;
+
+    TRY(describe_matrix(p, &p->left, g->dtype, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->stride_b));
+    TRY(describe_matrix(p, &p->right, g->dtype, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->stride_a));
+    return describe_matrix(p, &p->result, g->dtype_c, g->m, g->n, g->ldc, g->stride_c);
+}
+
+static Status set_preference(GemmPlan *p, cublasLtMatmulPreference_t preference)
+{
+    uint64_t most = WORKSPACE_MOST;
+    uint32_t align = (uint32_t)p->desc.align;
+
+    SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
+    SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align);
+    SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align);
+    SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align);
+    SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align);
+    return ST_OK;
+}
+
+/* The algorithms that heuristics expect to be fastest, best first; E_UNSUPPORTED when there is none. */
+static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES], int *n)
+{
+    GpuDevice *d = p->plan.device;
+    const GpuGemm *g = &p->desc;
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasStatus_t answer;
+    Status st;
+
+    TRY_CUBLAS(d, cublasLtMatmulPreferenceCreate(&preference));
+    TRY_TO(done, st, set_preference(p, preference));
+    answer = cublasLtMatmulAlgoGetHeuristic(p->lt, p->op, p->left, p->right, p->result, p->result, preference, CANDIDATES, found, n);
+    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (!answer && !*n))
+        st = FAIL(E_UNSUPPORTED, "%s: cublasLt has no product m=%lld n=%lld k=%lld of %s into %s with epilogue %d", d->label,
+                  (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->dtype), dtype_name(g->dtype_c), (int)g->epilogue);
+    else
+        st = cublas_check(d, "cublasLtMatmulAlgoGetHeuristic", answer);
+done:
+    cublasLtMatmulPreferenceDestroy(preference);
+    return st;
+}
+
+static Status choose(GemmPlan *p)
+{
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    int n = 0;
+
+    TRY(device_cublaslt(p->plan.device, &p->lt));
+    TRY(ask(p, found, &n));
+    p->algo = found[0].algo;
+    p->workspace = found[0].workspaceSize;
+    return p->plan.device->tune ? gemm_tune(p, found, n) : ST_OK;
+}
+
+Status gemm_enqueue(GemmPlan *p, const cublasLtMatmulAlgo_t *algo, cudaStream_t stream, void *const *buffers, void *workspace,
+                    size_t n_workspace)
+{
+    const void *added = buffers[GEMM_C0] ? buffers[GEMM_C0] : buffers[GEMM_C];
+
+    if (has_bias(p->desc.epilogue))
+        SET_OP(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, buffers[GEMM_BIAS_IN]);
+    TRY_CUBLAS(p->plan.device, cublasLtMatmul(p->lt, p->op, &p->alpha, buffers[GEMM_B], p->left, buffers[GEMM_A], p->right, &p->beta,
+                                              added, p->result, buffers[GEMM_C], p->result, algo, workspace, n_workspace, stream));
+    return ST_OK;
+}
+
+static Status gemm_run(GpuPlan *plan, GpuStream *s, void *const *buffers, void *workspace)
+{
+    GemmPlan *p = (GemmPlan *)plan;
+
+    return p->empty ? ST_OK : gemm_enqueue(p, &p->algo, s->stream, buffers, workspace, p->workspace);
+}
+
+static void gemm_free(GpuPlan *plan)
+{
+    GemmPlan *p = (GemmPlan *)plan;
+
+    if (p->op)
+        cublasLtMatmulDescDestroy(p->op);
+    if (p->left)
+        cublasLtMatrixLayoutDestroy(p->left);
+    if (p->right)
+        cublasLtMatrixLayoutDestroy(p->right);
+    if (p->result)
+        cublasLtMatrixLayoutDestroy(p->result);
+    free(p);
+}
+
+static const GpuPlanClass gemm_class = { gemm_run, gemm_free };
+
+/* On a described device the algorithm stays open, and with it how much of the largest workspace it would take. */
+Status gemm_plan(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *workspace)
+{
+    GemmPlan *p;
+    Status st;
+
+    TRY(check(d, desc));
+    if (!(p = calloc(1, sizeof *p)))
+        return FAIL_NOMEM();
+    p->plan = (GpuPlan){ &gemm_class, d };
+    p->desc = *desc;
+    p->empty = !desc->m || !desc->n || !desc->batch;
+    if (!p->empty) {
+        p->workspace = WORKSPACE_MOST;
+        TRY_TO(fail, st, describe_op(p));
+        TRY_TO(fail, st, describe_matrices(p));
+        if (d->index >= 0)
+            TRY_TO(fail, st, choose(p));
+    }
+    *workspace = p->workspace;
+    *out = &p->plan;
+    return ST_OK;
+fail:
+    gemm_free(&p->plan);
+    return st;
+}
