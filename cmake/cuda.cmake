@@ -4,10 +4,15 @@
 # without them everything else is built.  -DDPX_CUDA=ON makes their absence an error, OFF does not look for them.
 #
 # Own kernels (kernels/cuda/device/*.cu) are compiled to one cubin for each file and architecture and to PTX of the newest, for
-# GPUs that come later.  They and the headers (for what is compiled at run time) are embedded in the plug-in.
+# GPUs that come later; a Debug build is for one architecture, because each takes minutes.  They and the headers (for what is
+# compiled at run time) are embedded in the plug-in.
 set(DPX_CUDA AUTO CACHE STRING "Build the CUDA plug-in: ON, OFF, or AUTO when the toolkit is found")
 set_property(CACHE DPX_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(DPX_CUDA_ARCHS "80;90;100" CACHE STRING "Compute capabilities to compile kernels for, ascending; PTX is that of the last")
+set(default_archs "80-real;90-real;100")
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(default_archs "90-real")
+endif()
+set(DPX_CUDA_ARCHS ${default_archs} CACHE STRING "Compute capabilities to compile kernels for, ascending: 90-real, 90-virtual (PTX), 90 (both)")
 if(DPX_CUDA STREQUAL "OFF")
     return()
 endif()
@@ -92,7 +97,6 @@ file(GLOB device_sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} kernels/
 file(GLOB device_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} kernels/cuda/device/*.cuh kernels/cuda/device/*.h)
 set(images_dir ${GEN}/cuda)
 file(MAKE_DIRECTORY ${images_dir})
-list(GET DPX_CUDA_ARCHS -1 newest)
 set(image_files)
 set(image_list "")
 # device_image(SOURCE CAPABILITY KIND): KIND is cubin or ptx.
@@ -114,10 +118,15 @@ function(device_image source capability kind)
     set(image_list "${image_list}" PARENT_SCOPE)
 endfunction()
 foreach(source ${device_sources})
-    foreach(capability ${DPX_CUDA_ARCHS})
-        device_image(${source} ${capability} cubin)
+    foreach(arch ${DPX_CUDA_ARCHS})
+        string(REGEX MATCH "^[0-9]+" capability ${arch})
+        if(NOT arch MATCHES "-virtual$")
+            device_image(${source} ${capability} cubin)
+        endif()
+        if(NOT arch MATCHES "-real$")
+            device_image(${source} ${capability} ptx)
+        endif()
     endforeach()
-    device_image(${source} ${newest} ptx)
 endforeach()
 foreach(header ${device_headers})
     cmake_path(GET header FILENAME ident)

@@ -11,6 +11,9 @@ target_sources(harness PRIVATE ${harness_sources})
 target_link_libraries(harness PUBLIC toolbox core PkgConfig::CUNIT)
 target_compile_definitions(harness PUBLIC SOURCE_DIR="${CMAKE_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
 
+if(NOT TARGET dpexec_cuda)
+    list(REMOVE_ITEM TEST_DIRS plugin)      # tests of the CUDA plug-in alone
+endif()
 foreach(dir ${TEST_DIRS})
     file(GLOB sources CONFIGURE_DEPENDS tests/${dir}/*.c)
     add_executable(test_${dir} ${sources} ${GEN}/tests/${dir}.gen.c)
@@ -18,6 +21,14 @@ foreach(dir ${TEST_DIRS})
     target_link_libraries(test_${dir} PRIVATE harness)
     add_test(NAME ${dir} COMMAND test_${dir})
 endforeach()
+
+if(TARGET test_plugin)
+    string(REGEX REPLACE "-[a-z]+" "" capabilities "${DPX_CUDA_ARCHS}")
+    string(REPLACE ";" "," capabilities "${capabilities}")
+    target_compile_definitions(test_plugin PRIVATE CUDA_CAPABILITIES=${capabilities})
+    target_include_directories(test_plugin SYSTEM PRIVATE ${cuda_includes})
+    add_dependencies(test_plugin dpexec_cuda)
+endif()
 
 # The official test data of ONNX: a package's, and any newer set that -DDPX_ONNX_TESTS=DIR names (the folder that holds node/,
 # as the onnx wheel has it in onnx/backend/test/data).

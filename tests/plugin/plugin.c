@@ -1,0 +1,217 @@
+/* The plug-in as a file (what it exports, what it says without a driver) and as it plans for a device that is only described. */
+#include "tests/plugin/plugin.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PLUGIN BUILD_DIR "/libdpexec_cuda.so"
+
+const int plugin_capabilities[] = { CUDA_CAPABILITIES, 0 };
+
+/* ---- what the suites share ---- */
+
+const CudaDriver *plugin_driver(void)
+{
+    void *library = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL), *symbol;
+    CudaDriverEntry *entry;
+
+    if (!library || !(symbol = dlsym(library, CUDA_DRIVER_SYMBOL))) {
+        TEST_FAIL("%s", dlerror());
+        return NULL;
+    }
+    memcpy(&entry, &symbol, sizeof entry);
+    return entry();
+}
+
+int plugin_ok(const char *file, int line, const CudaDriver *driver, Status st)
+{
+    if (st)
+        test_fail(file, line, "%s: %s", status_name(st), driver->runtime.message());
+    return st == ST_OK;
+}
+
+int plugin_fails(const char *file, int line, const CudaDriver *driver, Status code, const char *text, Status st)
+{
+    int good = st == code && strstr(driver->runtime.message(), text);
+
+    if (!good)
+        test_fail(file, line, "expected %s with \"%s\", found %s: %s", status_name(code), text, status_name(st),
+                  driver->runtime.message());
+    return good;
+}
+
+/* NVIDIA's data sheets of A100 SXM 80 GB, H100 SXM, B200; the programming guide's table for shared memory. */
+GpuInfo plugin_gpu(int capability)
+{
+    GpuInfo g = { .name = "NVIDIA H100 80GB HBM3", .capability = capability, .multiprocessors = 132, .warp_size = 32,
+                  .max_threads_per_block = 1024, .max_threads_per_multiprocessor = 2048, .memory = INT64_C(80) << 30,
+                  .l2 = 50 << 20, .shared_per_block = 227 << 10, .shared_per_multiprocessor = 228 << 10 };
+
+    if (capability < 90) {
+        snprintf(g.name, sizeof g.name, "NVIDIA A100-SXM4-80GB");
+        g.multiprocessors = 108;
+        g.l2 = 40 << 20;
+        g.shared_per_block = 163 << 10;
+        g.shared_per_multiprocessor = 164 << 10;
+    } else if (capability >= 100) {
+        snprintf(g.name, sizeof g.name, "NVIDIA B200");
+        g.multiprocessors = 148;
+        g.l2 = 126 << 20;
+        g.memory = INT64_C(180) << 30;
+    }
+    return g;
+}
+
+GpuDevice *plugin_device(const CudaDriver *driver, int capability, const char *cache_dir)
+{
+    GpuInfo info = plugin_gpu(capability);
+    GpuOptions opt = { .described = &info, .description = "{}", .cache_dir = cache_dir };
+    GpuDevice *d = NULL;
+
+    return PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)) ? d : NULL;
+}
+
+int folder_make(Folder *f)
+{
+    snprintf(f->path, sizeof f->path, "/tmp/dpexec-plugin-XXXXXX");
+    if (mkdtemp(f->path))
+        return 1;
+    TEST_FAIL("no folder %s", f->path);
+    return 0;
+}
+
+static int visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+int folder_list(const Folder *f, char *path)
+{
+    struct dirent **found;
+    int n = scandir(f->path, &found, visible, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        if (!i && path)
+            snprintf(path, PATH_MAX, "%s/%s", f->path, found[i]->d_name);
+        free(found[i]);
+    }
+    if (n >= 0)
+        free(found);
+    return n;
+}
+
+void folder_remove(const Folder *f)
+{
+    char path[PATH_MAX];
+
+    while (folder_list(f, path) > 0 && !remove(path))
+        ;
+    rmdir(f->path);
+}
+
+/* ---- the file ---- */
+
+/* As the tool that everyone would ask says it. */
+static void test_exports(void)
+{
+    FILE *nm = popen("nm -D --defined-only '" PLUGIN "'", "r");
+    char line[512], name[256];
+    int n = 0;
+
+    while (nm && fgets(line, sizeof line, nm)) {
+        CU_ASSERT_EQUAL(sscanf(line, "%*s T %255s", name), 1);
+        CHECK_STR(CUDA_DRIVER_SYMBOL, name);
+        n++;
+    }
+    CU_ASSERT_TRUE(nm && !pclose(nm));
+    CU_ASSERT_EQUAL(n, 1);
+}
+
+static void test_table(void)
+{
+    const CudaDriver *driver = plugin_driver();
+    void (*function[sizeof(CudaDriver) / sizeof(void (*)(void))])(void);
+
+    if (!driver)
+        return;
+    CU_ASSERT_EQUAL(driver->runtime.abi, RUNTIME_ABI);
+    CHECK_STR("cuda", driver->runtime.name);
+    CU_ASSERT_FALSE(driver->runtime.simulated);
+    memcpy(function, driver, sizeof *driver);       /* abi and name, then pointers to functions to the end */
+    for (size_t i = offsetof(Runtime, message) / sizeof *function; i < sizeof function / sizeof *function; i++)
+        if (!function[i])
+            TEST_FAIL("function %zu of the table is missing", i);
+}
+
+/* With a driver there are devices that can be asked; without one the message says what is missing. */
+static void test_driver(void)
+{
+    const CudaDriver *driver = plugin_driver();
+    GpuDevice *d = NULL;
+    GpuInfo info;
+    int n = -1;
+
+    if (!driver)
+        return;
+    if (access("/dev/nvidiactl", F_OK)) {
+        PLUGIN_FAILS(driver, E_DEVICE, "NVIDIA driver", driver->runtime.count(&n));
+        PLUGIN_FAILS(driver, E_DEVICE, "NVIDIA driver", driver->runtime.info(&info, 0));
+        PLUGIN_FAILS(driver, E_DEVICE, "NVIDIA driver", driver->runtime.open(&d, 0, NULL));
+        CU_ASSERT_PTR_NULL(d);
+    } else if (PLUGIN_OK(driver, driver->runtime.count(&n))) {
+        CU_ASSERT_TRUE(n > 0);
+        PLUGIN_OK(driver, driver->runtime.info(&info, 0));
+        CU_ASSERT_TRUE(info.capability > 0 && info.memory > 0 && info.driver >= 13000 && *info.bus_id);
+        PLUGIN_FAILS(driver, E_DEVICE, "expected a device below", driver->runtime.info(&info, n));
+    }
+}
+
+/* ---- a described device ---- */
+
+static void test_runs_nothing(void)
+{
+    static const char *const why = "only described";
+    const CudaDriver *driver = plugin_driver();
+    const Runtime *r = &driver->runtime;
+    GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
+    GpuCommId id = { { 0 } };
+    GpuStream *s;
+    GpuEvent *e;
+    GpuComm *c;
+    void *p = NULL;
+    int64_t n;
+
+    if (!d)
+        return;
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->alloc(d, &p, 16));
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->host_alloc(d, &p, 16));
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->comm_alloc(d, &p, 16));
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->free_memory(d, &n));
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->stream_create(d, &s, true));
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->event_create(d, &e, false));
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->comm_create(&c, d, &id, 0, 1, 1));
+    CU_ASSERT_PTR_NULL(p);
+    r->close(d);
+}
+
+static void test_too_old(void)
+{
+    const CudaDriver *driver = plugin_driver();
+    GpuInfo info = plugin_gpu(70);
+    GpuOptions opt = { .described = &info, .description = "{}" };
+    GpuDevice *d = NULL;
+
+    if (!driver)
+        return;
+    PLUGIN_FAILS(driver, E_DEVICE, "compute capability 7.0", driver->runtime.open(&d, 0, &opt));
+    CU_ASSERT_PTR_NULL(d);
+    driver->runtime.close(NULL);
+}
+
+DEFINE_SUITE(plugin, { "exports one symbol", test_exports }, { "has every function", test_table }, { "tells of the driver", test_driver },
+             { "runs nothing on a described device", test_runs_nothing }, { "refuses an old device", test_too_old });
