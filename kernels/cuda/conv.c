@@ -1,7 +1,7 @@
 /* Convolution and its gradients as prepared calls of the library: bias in the call, sums in float32 (float64).
  *
  * Tensors stand in their roles x, w, y whatever the operator: ConvGradInput and ConvTranspose read y and w and give x.
- * Empty tensors and absurd sizes are left to the host. */
+ * Tensors are all stored by rows or all channels last.  Empty tensors and absurd sizes are left to the host. */
 #include <stdlib.h>
 
 #include "graph/ops/window.h"
@@ -35,6 +35,13 @@ static bool fits(const Graph *g, const Node *n)
     return (n->op == &op_Conv || !has_in(n, 2)) && sizes_fit(r.x) && sizes_fit(r.w) && sizes_fit(r.y);
 }
 
+/* What is not marked channels last then has the same order in both layouts. */
+static bool is_channels_last(const Graph *g, const Node *n)
+{
+    return in_value(g, n, 0)->layout == LAYOUT_CHANNELS_LAST || in_value(g, n, 1)->layout == LAYOUT_CHANNELS_LAST ||
+           value(g, n->out[0])->layout == LAYOUT_CHANNELS_LAST;
+}
+
 static void describe(GpuConv *c, const Graph *g, const Node *n)
 {
     Roles r = roles(g, n);
@@ -44,7 +51,7 @@ static void describe(GpuConv *c, const Graph *g, const Node *n)
     window_read(&w, n, r.x, r.y, r.w->dim + 2);
     first = WINDOW_AXES - w.rank;
     *c = (GpuConv){ .kind = n->op == &op_Conv ? CONV_FORWARD : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT : CONV_GRAD_INPUT,
-                    .dtype = in_value(g, n, 0)->dtype, .n_spatial = w.rank, .n = r.x->dim[0], .c = r.x->dim[1], .k = r.y->dim[1],
+                    .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank, .n = r.x->dim[0], .c = r.x->dim[1], .k = r.y->dim[1],
                     .group = node_int(n, "group"), .bias = has_in(n, 2) };
     for (int i = 0; i < w.rank; i++) {
         c->in[i] = w.in[first + i];
@@ -131,7 +138,7 @@ static bool with_bias(const Graph *g, const Node *n)
     return has_in(n, 2) && fits(g, n);
 }
 
-#define CONVOLUTION .dtypes = DTYPES_FLOAT, .prepare = prepare, .release = release
+#define CONVOLUTION .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare, .release = release
 
 DEFINE_KERNEL(cuda_conv, .op = &op_Conv, CONVOLUTION, .supports = without_bias, .run = run_forward);
 DEFINE_KERNEL(cuda_conv_bias, .op = &op_Conv, CONVOLUTION, .supports = with_bias, .run = run_forward_bias);
