@@ -51,8 +51,8 @@ static void describe(GpuConv *c, const Graph *g, const Node *n)
     window_read(&w, n, r.x, r.y, r.w->dim + 2);
     first = WINDOW_AXES - w.rank;
     *c = (GpuConv){ .kind = n->op == &op_Conv ? CONV_FORWARD : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT : CONV_GRAD_INPUT,
-                    .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank, .n = r.x->dim[0], .c = r.x->dim[1], .k = r.y->dim[1],
-                    .group = node_int(n, "group"), .bias = has_in(n, 2) };
+                    .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank,
+                    .n = r.x->dim[0], .c = r.x->dim[1], .k = r.y->dim[1], .group = node_int(n, "group"), .bias = has_in(n, 2) };
     for (int i = 0; i < w.rank; i++) {
         c->in[i] = w.in[first + i];
         c->kernel[i] = w.kernel[first + i];
