@@ -31,7 +31,8 @@ enum {
     OPF_SHAPE_ONLY = 32,    /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
     OPF_STACKS_L = 64,      /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
                              * in the partitioned one, gathered in replica order (batch-norm statistics) */
-    OPF_PARAM_MAYBE = 128   /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
+    OPF_PARAM_MAYBE = 128,  /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
+    OPF_INPLACE_EACH = 256  /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
 /* What an operator takes and gives of layouts; a backend has to have a kernel for it as well (passes/layout.c). */
@@ -79,6 +80,12 @@ struct OpDef {
 extern const OpDef *const op_list[];            /* generated; ordered by name */
 extern const int op_list_len;
 const OpDef *op_find(const char *domain, const char *name);     /* NULL domain: ai.onnx; NULL when unknown */
+
+/* May output o overwrite input j when their sizes are equal? */
+static inline bool op_in_place(const OpDef *op, int o, int j)
+{
+    return op->flags & OPF_INPLACE_EACH ? o == j : o < 4 && j < 8 && op->inplace[o] & 1u << j;
+}
 
 /* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a missing required one, a wrong input count. */
 Status node_normalise(Graph *g, Node *n) CHECKED;

@@ -129,7 +129,7 @@ static bool allows(const Node *n, int o, int j)
 
         return o / (n->n_out / tensors) == j / (n->n_in / tensors);
     }
-    return o < 4 && j < 8 && n->op->inplace[o] & 1u << j;
+    return op_in_place(n->op, o, j);
 }
 
 /* May output o of n (of `bytes`) be computed over buffer b?  Every input in that buffer must be one that the operator may

@@ -39,20 +39,71 @@ static Status infer_adam(Graph *g, Node *n)
     return infer_like_param(g, n, 1u << 2 | 1u << 5);
 }
 
+#define SGD_ATTRS { "momentum", A_FLOAT, 0, 0, false, NULL }, { "nesterov", A_INT, 0, 0, false, NULL }, \
+    { "weight_decay", A_FLOAT, 0, 0, false, NULL }
+#define ADAM_ATTRS { "beta1", A_FLOAT, 0, 0.9, false, NULL }, { "beta2", A_FLOAT, 0, 0.999, false, NULL }, \
+    { "eps", A_FLOAT, 0, 1e-8, false, NULL }, { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { "decoupled", A_INT, 0, 0, false, NULL }
+
 DEFINE_OP(SgdUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 2, .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 3 },
-    .attrs = (const AttrDecl[]){ { "momentum", A_FLOAT, 0, 0, false, NULL }, { "nesterov", A_INT, 0, 0, false, NULL },
-        { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ SGD_ATTRS, { 0 } },
     .infer = infer_sgd, .grad = grad_none, .place = place_all_b,
     .doc = "d = g + weight_decay w; m' = momentum m + d; w' = w - lr (nesterov ? d + momentum m' : m'); inputs w, g, lr, m");
 
 DEFINE_OP(AdamUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 6, .in_max = 6, .out_min = 3, .out_max = 3, .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 3, 1 << 4 },
-    .attrs = (const AttrDecl[]){ { "beta1", A_FLOAT, 0, 0.9, false, NULL }, { "beta2", A_FLOAT, 0, 0.999, false, NULL },
-        { "eps", A_FLOAT, 0, 1e-8, false, NULL }, { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { "decoupled", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ ADAM_ATTRS, { 0 } },
     .infer = infer_adam, .grad = grad_none, .place = place_all_b,
     .doc = "m' = b1 m + (1-b1) g; v' = b2 v + (1-b2) g^2; w' = w - lr/(1-b1^t) m' / (sqrt(v')/sqrt(1-b2^t) + eps), t = step + 1; "
            "weight decay is added to g, or with decoupled scales w by 1 - lr weight_decay first; inputs w, g, lr, m, v, step");
+
+/* ---- all parameters of a device in one node (passes/group_updates.c) ----
+ *
+ * Inputs: for each parameter its state (the parameter, then its moments), then for each its gradient, then what all share;
+ * the outputs are the next states in their order. */
+
+/* `per` states a parameter; `shared` inputs at the end, the first the learning rate, an int64 scalar the step. */
+static Status infer_all(Graph *g, Node *n, int per, int shared)
+{
+    int count = (int)node_int(n, "count"), states = count * per;
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (count < 1 || n->n_out != states || n->n_in < states + count + shared || n->n_in > states + count + shared + 1)
+        return FAIL(E_MODEL, "%s: %d inputs and %d outputs for %d parameters", node_text(g, n), n->n_in, n->n_out, count);
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *v = in_value(g, n, i), *w = in_value(g, n, i < states ? i / per * per : i < states + count ? (i - states) * per : 0);
+        Shape want = i < states + count ? w->shape : shape_scalar();
+        bool is_step = shared == 2 && i == states + count + 1;
+
+        if (v->dtype != (is_step ? DT_INT64 : in_value(g, n, 0)->dtype) || !shape_eq(&v->shape, &want))
+            return FAIL(E_SHAPE, "%s: input %d is %s%s, expected %s%s", node_text(g, n), i, dtype_name(v->dtype), shape_text(&v->shape, a),
+                        dtype_name(is_step ? DT_INT64 : in_value(g, n, 0)->dtype), shape_text(&want, b));
+    }
+    for (int i = 0; i < n->n_out; i++)
+        set_out(g, n, i, in_value(g, n, i)->dtype, &in_value(g, n, i)->shape);
+    return ST_OK;
+}
+
+static Status infer_sgd_all(Graph *g, Node *n)
+{
+    return infer_all(g, n, n->n_out > node_int(n, "count") ? 2 : 1, 1);
+}
+
+static Status infer_adam_all(Graph *g, Node *n)
+{
+    return infer_all(g, n, 3, 2);
+}
+
+#define ALL .domain = "dpexec", .since = 1, .in_max = -1, .out_min = 1, .out_max = -1, .dtypes = DTYPES_F32_F64, .flags = OPF_INPLACE_EACH, \
+    .grad = grad_none, .place = place_all_b
+
+DEFINE_OP(SgdUpdateAll, ALL, .in_min = 3, .attrs = (const AttrDecl[]){ { "count", A_INT, 0, 0, true, NULL }, SGD_ATTRS, { 0 } },
+    .infer = infer_sgd_all,
+    .doc = "SgdUpdate of `count` parameters; inputs w, m (with momentum) of each, g of each, lr, and optionally what each g is multiplied by");
+
+DEFINE_OP(AdamUpdateAll, ALL, .in_min = 6, .attrs = (const AttrDecl[]){ { "count", A_INT, 0, 0, true, NULL }, ADAM_ATTRS, { 0 } },
+    .infer = infer_adam_all,
+    .doc = "AdamUpdate of `count` parameters; inputs w, m, v of each, g of each, lr, step, and optionally what each g is multiplied by");
 
 /* ---- clipping ---- */
 

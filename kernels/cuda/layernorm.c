@@ -21,25 +21,35 @@ typedef struct {
     GpuKernel *lanes1, *lanes4, *block, *over;
 } Forward;
 
+static Status forward_kernels(Forward *p, const KernelCtx *ctx, DType t)
+{
+    TRY(cuda_kernel(&p->lanes1, ctx, "layernorm_lanes1", t));
+    TRY(cuda_kernel(&p->lanes4, ctx, "layernorm_lanes4", t));
+    TRY(cuda_kernel(&p->block, ctx, "layernorm_block", t));
+    return cuda_kernel(&p->over, ctx, "layernorm_long", t);
+}
+
 static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     int axis = (int)node_int(n, "axis");
     Forward *p = calloc(1, sizeof *p);
+    Status st;
 
     if (!p)
         return FAIL_NOMEM();
-    *state = p;
     p->rows = shape_count(&x->shape, 0, axis);
     p->n = shape_count(&x->shape, axis, x->shape.rank);
     p->epsilon = node_float(n, "epsilon");
     p->has_bias = has_in(n, 2);
     p->has_mean = has_out(n, 1);
     p->has_inv = has_out(n, 2);
-    TRY(cuda_kernel(&p->lanes1, ctx, "layernorm_lanes1", x->dtype));
-    TRY(cuda_kernel(&p->lanes4, ctx, "layernorm_lanes4", x->dtype));
-    TRY(cuda_kernel(&p->block, ctx, "layernorm_block", x->dtype));
-    return cuda_kernel(&p->over, ctx, "layernorm_long", x->dtype);
+    if ((st = forward_kernels(p, ctx, x->dtype))) {
+        free(p);
+        return st;
+    }
+    *state = p;
+    return ST_OK;
 }
 
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -108,15 +118,19 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
     int axis = (int)node_int(n, "axis");
     Backward *p = calloc(1, sizeof *p);
     size_t bytes;
+    Status st;
 
     if (!p)
         return FAIL_NOMEM();
-    *state = p;
     p->rows = shape_count(&x->shape, 0, axis);
     p->n = shape_count(&x->shape, axis, x->shape.rank);
     p->epsilon = node_float(n, "epsilon");
     p->acc = x->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float);
-    TRY(choose_backward(p, ctx, x->dtype));
+    if ((st = choose_backward(p, ctx, x->dtype))) {
+        free(p);
+        return st;
+    }
+    *state = p;
     bytes = (size_t)p->parts * 2 * (size_t)p->n * p->acc;
     ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
     return ST_OK;

@@ -167,13 +167,13 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     const int which = reduction_of(n);
     unsigned mask;
     size_t bytes;
+    Status st;
     Axes axes;
     Plan *p;
 
     TRY(reduce_axes(&mask, g, n));
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
-    *state = p;
     axes = merge_axes(&x->shape, mask);
     p->dtype = x->dtype;
     p->acc = acc_bytes(n, x->dtype);
@@ -181,7 +181,12 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     (axes.n && axes.reduced[axes.n - 1] ? plan_runs : plan_columns)(p, &axes);
     bytes = p->r.parts > 1 ? (size_t)p->r.outputs * p->r.parts * p->acc : 0;
     ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
-    return find_kernels(p, ctx, reductions[which].name);
+    if ((st = find_kernels(p, ctx, reductions[which].name))) {
+        free(p);
+        return st;
+    }
+    *state = p;
+    return ST_OK;
 }
 
 static Status run_runs(const KernelCtx *ctx, const Plan *p, Reduction r, const Tensor *in, Tensor *out)

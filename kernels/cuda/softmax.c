@@ -41,14 +41,19 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     const Value *x = in_value(g, n, 0);
     int axis = (int)node_int(n, "axis");
     Plan *p = calloc(1, sizeof *p);
+    Status st;
 
     if (!p)
         return FAIL_NOMEM();
     p->outer = shape_count(&x->shape, 0, axis);
     p->n = x->shape.dim[axis];
     p->inner = shape_count(&x->shape, axis + 1, x->shape.rank);
+    if ((st = find_kernels(p, ctx, n, x->dtype))) {
+        free(p);
+        return st;
+    }
     *state = p;
-    return find_kernels(p, ctx, n, x->dtype);
+    return ST_OK;
 }
 
 static Status run_rows(const KernelCtx *ctx, const Plan *p, const Tensor *in, Tensor *out)

@@ -4,10 +4,13 @@
 
 #include "exec/backend.h"
 
-typedef struct { double momentum, decay; bool nesterov, has_buffer; } Sgd;
-typedef struct { double beta1, beta2, eps, decay; bool decoupled; } Adam;
+/* count: parameters of the node. */
+typedef struct { double momentum, decay; bool nesterov, has_buffer; int count; } Sgd;
+typedef struct { double beta1, beta2, eps, decay; bool decoupled; int count; } Adam;
 
+/* Of SgdUpdate and SgdUpdateAll. */
 Status sgd_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
+/* Of AdamUpdate and AdamUpdateAll. */
 Status adam_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
 
 #endif

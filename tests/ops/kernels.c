@@ -165,7 +165,7 @@ static bool may_overlap(const Graph *g, const Node *n, int out, int in)
 {
     const Value *y, *x;
 
-    if (out >= 4 || !(n->op->inplace[out] >> in & 1) || !has_out(n, out) || !has_in(n, in))
+    if (!op_in_place(n->op, out, in) || !has_out(n, out) || !has_in(n, in))
         return false;
     y = value(g, n->out[out]);
     x = value(g, n->in[in]);
@@ -180,8 +180,8 @@ Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol)
         return FAIL(E_INTERNAL, "more than %d inputs or outputs", MAX_PORTS);
     TRY(run_once(k, e, kernel, tol, 1, -1, -1));
     TRY(run_once(k, e, kernel, tol, 3, -1, -1));
-    for (int i = 0; i < n->n_out && i < 4; i++)
-        for (int j = 0; j < n->n_in && j < 8; j++)
+    for (int i = 0; i < n->n_out; i++)
+        for (int j = 0; j < n->n_in; j++)
             if (may_overlap(e->g, n, i, j))
                 TRY(run_once(k, e, kernel, tol, 1, i, j));
     return ST_OK;

@@ -2,11 +2,12 @@
 #include <string.h>
 
 #include "graph/emit.h"
+#include "graph/verify.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 #include "tests/passes/torch_values.h"
 
-extern const Pass pass_criterion, pass_autodiff, pass_add_optimizer;
+extern const Pass pass_criterion, pass_autodiff, pass_add_optimizer, pass_group_updates;
 
 /* Parameters a[5] and b[2] whose gradients are inputs. */
 static Graph *given_gradients(void)
@@ -24,7 +25,29 @@ static Graph *given_gradients(void)
     return g;
 }
 
-static void run_updates(const Updates *u)
+static bool computes_all(const Graph *g, const Node *n)
+{
+    (void)g, (void)n;
+    return true;
+}
+
+/* One node updates both parameters, and scales their gradients itself. */
+static void group(Graph *g, BuildOptions *opt)
+{
+    int updates = 0, multiplications = 0;
+
+    opt->computes = computes_all;
+    CHECK_OK(step_pass(g, &pass_group_updates, opt));
+    CHECK_OK(graph_verify(g));
+    FOR_NODES(g, n) {
+        updates += n->op == &op_SgdUpdateAll || n->op == &op_AdamUpdateAll;
+        multiplications += n->op == &op_Mul || n->op == &op_SgdUpdate || n->op == &op_AdamUpdate;
+    }
+    CU_ASSERT_EQUAL(updates, 1);
+    CU_ASSERT_EQUAL(multiplications, 0);
+}
+
+static void run_updates(const Updates *u, bool grouped)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN, .optimizer = (OptimizerKind)u->optimizer, .nesterov = u->nesterov, .momentum = u->momentum,
                          .weight_decay = u->decay, .beta1 = u->beta1, .beta2 = u->beta2, .eps = u->eps, .clip_norm = u->clip };
@@ -34,6 +57,8 @@ static void run_updates(const Updates *u)
     Step s;
 
     CHECK_OK(step_pass(g, &pass_add_optimizer, &opt));
+    if (grouped)
+        group(g, &opt);
     if (!CHECK_OK(step_open(&s, g)))
         return;
     step_give(&s, IN_LR, step_floats(&s, &scalar, &u->lr));
@@ -54,7 +79,13 @@ static void run_updates(const Updates *u)
 static void test_updates(void)
 {
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
-        run_updates(&updates[i]);
+        run_updates(&updates[i], false);
+}
+
+static void test_grouped(void)
+{
+    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
+        run_updates(&updates[i], true);
 }
 
 /* ---- accumulation ---- */
@@ -166,5 +197,6 @@ static void test_wrong_options(void)
     }
 }
 
-DEFINE_SUITE(add_optimizer, { "updates are torch's", test_updates }, { "micro-batches make the step of one batch", test_accumulation },
+DEFINE_SUITE(add_optimizer, { "updates are torch's", test_updates }, { "grouped too", test_grouped },
+    { "micro-batches make the step of one batch", test_accumulation },
     { "wrong options", test_wrong_options });

@@ -1,0 +1,192 @@
+/* Parameter updates and the norm of gradients, many tensors to a launch (kernels/cuda/device/optimizer.cu).  States are changed
+ * in place; where the plan could not lay an output over its state, the state is copied there first. */
+#include <stdlib.h>
+
+#include "kernels/cuda/device/update.h"
+#include "kernels/cuda/rows.h"
+
+/* ---- which input is what ---- */
+
+typedef struct {
+    int count, n_state;
+    int state[3], gradient, lr, step, scale;    /* inputs of the first parameter; -1: absent */
+    int stride;                                 /* from one parameter's states to the next one's */
+    double a, b, eps, decay;                    /* momentum; beta1, beta2 */
+    int flag;                                   /* nesterov; decoupled */
+    GpuKernel *kernel;
+} Plan;
+
+static void layout_all(Plan *p, const Node *n, bool adam)
+{
+    p->count = (int)node_int(n, "count");
+    p->n_state = p->stride = n->n_out / p->count;
+    for (int i = 0; i < 3; i++)
+        p->state[i] = i < p->n_state ? i : -1;
+    p->gradient = n->n_out;
+    p->lr = p->gradient + p->count;
+    p->step = adam ? p->lr + 1 : -1;
+    p->scale = p->lr + (adam ? 2 : 1);
+    if (p->scale >= n->n_in)
+        p->scale = -1;
+}
+
+static void layout_one(Plan *p, const Node *n, bool adam)
+{
+    *p = (Plan){ .count = 1, .n_state = n->n_out, .state = { 0, n->n_out > 1 ? 3 : -1, adam ? 4 : -1 }, .gradient = 1, .lr = 2,
+                 .step = adam ? 5 : -1, .scale = -1 };
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const bool adam = n->op == &op_AdamUpdate || n->op == &op_AdamUpdateAll;
+    Plan *p = calloc(1, sizeof *p);
+    Status st;
+
+    if (!p)
+        return FAIL_NOMEM();
+    (n->op == &op_SgdUpdateAll || n->op == &op_AdamUpdateAll ? layout_all : layout_one)(p, n, adam);
+    p->decay = node_float(n, "weight_decay");
+    p->a = node_float(n, adam ? "beta1" : "momentum");
+    p->flag = node_int(n, adam ? "decoupled" : "nesterov") != 0;
+    if (adam) {
+        p->b = node_float(n, "beta2");
+        p->eps = node_float(n, "eps");
+    }
+    if ((st = cuda_kernel(&p->kernel, ctx, adam ? "adam" : p->n_state > 1 ? "sgd_momentum" : "sgd", in_value(g, n, 0)->dtype))) {
+        free(p);
+        return st;
+    }
+    *state = p;
+    return ST_OK;
+}
+
+/* ---- tables ---- */
+
+/* Adds a tensor of `count` elements; the caller fills in *out. */
+static UpdateTensors *add_tensor(UpdateTable *t, int64_t count)
+{
+    t->count[t->n] = count;
+    t->block[t->n + 1] = t->block[t->n] + (unsigned)((count + UPDATE_WORK - 1) / UPDATE_WORK);
+    return &t->tensor[t->n++];
+}
+
+static Status launch(const KernelCtx *ctx, const Plan *p, UpdateTable *t, const Tensor *in)
+{
+    const void *lr = in[p->lr].data, *step = p->step < 0 ? NULL : in[p->step].data, *scale = p->scale < 0 ? NULL : in[p->scale].data;
+    Plan a = *p;
+    unsigned blocks = t->block[t->n];
+
+    if (!t->n)
+        return ST_OK;
+    if (p->step < 0)
+        TRY(cuda_launch(ctx, p->kernel, blocks, UPDATE_THREADS, 0, CUDA_ARGS(t, &lr, &scale, &a.a, &a.decay, &a.flag)));
+    else
+        TRY(cuda_launch(ctx, p->kernel, blocks, UPDATE_THREADS, 0, CUDA_ARGS(t, &lr, &step, &scale, &a.a, &a.b, &a.eps, &a.decay, &a.flag)));
+    t->n = 0;
+    return ST_OK;
+}
+
+/* Parameter i's k-th state, where it is to be changed. */
+static Status state_at(void **address, const KernelCtx *ctx, const Plan *p, int i, int k, const Tensor *in, Tensor *out)
+{
+    const Tensor *from = &in[i * p->stride + p->state[k]];
+    Tensor *to = &out[i * p->n_state + k];
+
+    *address = to->data;
+    if (to->data != from->data)
+        TRY_CUDA(ctx, runtime.copy(ctx->stream, to->data, from->data, tensor_bytes(to)));
+    return ST_OK;
+}
+
+static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Plan *p = state;
+    UpdateTable t = { 0 };
+
+    for (int i = 0; i < p->count; i++) {
+        const Tensor *g = &in[p->gradient + i];
+        UpdateTensors *to;
+
+        if (!tensor_numel(g))
+            continue;
+        to = add_tensor(&t, tensor_numel(g));
+        *to = (UpdateTensors){ .g = g->data };
+        for (int k = 0; k < p->n_state; k++)
+            TRY(state_at(k == 0 ? &to->w : k == 1 ? &to->m : &to->v, ctx, p, i, k, in, out));
+        if (t.n == UPDATE_MOST)
+            TRY(launch(ctx, p, &t, in));
+    }
+    return launch(ctx, p, &t, in);
+}
+
+#define UPDATE .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run, .release = free
+
+DEFINE_KERNEL(cuda_sgd_update, .op = &op_SgdUpdate, UPDATE);
+DEFINE_KERNEL(cuda_sgd_update_all, .op = &op_SgdUpdateAll, UPDATE);
+DEFINE_KERNEL(cuda_adam_update, .op = &op_AdamUpdate, UPDATE);
+DEFINE_KERNEL(cuda_adam_update_all, .op = &op_AdamUpdateAll, UPDATE);
+
+/* ---- norm ---- */
+
+typedef struct { int n_in; int64_t blocks; double max_norm; GpuKernel *squares, *finish; } Norm;
+
+static Status norm_kernels(Norm *p, const KernelCtx *ctx, DType t)
+{
+    TRY(cuda_kernel(&p->squares, ctx, "norm_blocks", t));
+    return cuda_kernel(&p->finish, ctx, "norm_finish", t);
+}
+
+static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Norm *p = calloc(1, sizeof *p);
+    size_t bytes;
+    Status st;
+
+    if (!p)
+        return FAIL_NOMEM();
+    p->n_in = n->n_in;
+    p->max_norm = node_float(n, "max_norm");
+    for (int i = 0; i < n->n_in; i++)
+        p->blocks += (shape_numel(&in_value(g, n, i)->shape) + UPDATE_WORK - 1) / UPDATE_WORK;
+    if ((st = norm_kernels(p, ctx, in_value(g, n, 0)->dtype))) {
+        free(p);
+        return st;
+    }
+    bytes = (size_t)p->blocks * sizeof(double);
+    ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
+    *state = p;
+    return ST_OK;
+}
+
+/* Sums of squares of the table's blocks, from partial[*at] on. */
+static Status launch_squares(const KernelCtx *ctx, const Norm *p, UpdateTable *t, int64_t *at)
+{
+    double *partial = (double *)ctx->scratch + *at;
+
+    if (!t->n)
+        return ST_OK;
+    TRY(cuda_launch(ctx, p->squares, t->block[t->n], UPDATE_THREADS, 0, CUDA_ARGS(t, &partial)));
+    *at += t->block[t->n];
+    t->n = 0;
+    return ST_OK;
+}
+
+static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Norm *p = state;
+    UpdateTable t = { 0 };
+    int64_t at = 0;
+
+    for (int i = 0; i < p->n_in; i++) {
+        if (!tensor_numel(&in[i]))
+            continue;
+        *add_tensor(&t, tensor_numel(&in[i])) = (UpdateTensors){ .g = in[i].data };
+        if (t.n == UPDATE_MOST)
+            TRY(launch_squares(ctx, p, &t, &at));
+    }
+    TRY(launch_squares(ctx, p, &t, &at));
+    return cuda_launch(ctx, p->finish, 1, ROW_THREADS, 0,
+                       CUDA_ARGS(&ctx->scratch, (void *)&p->blocks, (void *)&p->max_norm, &out[0].data, &out[1].data));
+}
+
+DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .prepare = prepare_norm, .run = run_norm, .release = free);
