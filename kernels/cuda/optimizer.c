@@ -119,7 +119,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return launch(ctx, p, &t, in);
 }
 
-#define UPDATE .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run, .release = free
+#define UPDATE .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare, .run = run, .release = free
 
 DEFINE_KERNEL(cuda_sgd_update, .op = &op_SgdUpdate, UPDATE);
 DEFINE_KERNEL(cuda_sgd_update_all, .op = &op_SgdUpdateAll, UPDATE);
@@ -189,4 +189,4 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
                        CUDA_ARGS(&ctx->scratch, (void *)&p->blocks, (void *)&p->max_norm, &out[0].data, &out[1].data));
 }
 
-DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .prepare = prepare_norm, .run = run_norm, .release = free);
+DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_norm, .run = run_norm, .release = free);
