@@ -26,18 +26,18 @@ typedef struct {
 
 /* ---- one step ---- */
 
-static void print_place(FILE *to, const Graph *g, const MemRef *r)
+static void print_place(FILE *to, const Graph *g, const MemRef *r, int n_device)
 {
     switch (r->kind) {
     case MEM_NONE: fputs(" nowhere", to); break;
-    case MEM_ARENA: fprintf(to, " arena+%zu", r->offset); break;
+    case MEM_ARENA: fprintf(to, " %s+%zu", r->device < n_device ? "arena" : "host", r->offset); break;
     case MEM_STATE: fprintf(to, " in %s", value_logical_name(value(g, r->root))); break;
     case MEM_INPUT:
     case MEM_CONST: fprintf(to, " in %s+%zu", value_logical_name(value(g, r->root)), r->offset); break;
     }
 }
 
-static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, const Node *n, int device)
+static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, const Node *n, int device, int n_device)
 {
     char shape[SHAPE_TEXT];
     bool first = true;
@@ -50,7 +50,7 @@ static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, cons
             continue;
         fprintf(to, "%s%s %s%s", first ? " -> " : ", ", v->name, dtype_name(v->dtype), shape_text(&v->shape, shape));
         first = false;
-        print_place(to, g, r);
+        print_place(to, g, r, n_device);
     }
 }
 
@@ -66,17 +66,17 @@ static const char *kernel_of(const Program *p, const MemoryPlan *plan, const Nod
 {
     const char *kernel = program_kernel(p, n->index);
 
-    return kernel ? kernel : stream_is_view(plan, n) ? "(view)" : n->op->flags & OPF_COLLECTIVE ? "(collective)" : "(none)";
+    return kernel ? kernel : stream_is_view(plan, n) ? "(view)" : n->op->flags & OPF_COLLECTIVE ? "(collective)" : "(copy)";
 }
 
-static void print_node(FILE *to, const Program *p, const Node *n, int device)
+static void print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
 {
     const MemoryPlan *plan = program_plan(p);
     size_t scratch = scratch_of(plan, n->index);
     char label[160];
 
     fprintf(to, "%-24s %s", kernel_of(p, plan, n), node_label(label, sizeof label, n));
-    print_outputs(to, program_graph(p), plan, n, device);
+    print_outputs(to, program_graph(p), plan, n, device, n_device);
     if (scratch)
         fprintf(to, "; scratch arena+%zu, %zu bytes", plan->scratch[n->index], scratch);
 }
@@ -91,7 +91,7 @@ static void print_cpu_steps(const DryRun *d, const Program *p, int device)
         if (!(n->op->flags & OPF_COLLECTIVE) && (n->device < 0 ? 0 : n->device) != device)
             continue;
         fprintf(d->to, "%5" PRIu32 "  ", n->index);
-        print_node(d->to, p, n, device);
+        print_node(d->to, p, n, device, d->n_device);
         putc('\n', d->to);
     }
 }
@@ -104,10 +104,10 @@ static void print_gpu_steps(const DryRun *d, const Program *p, const StreamDevic
     for (int i = 0; i < s->n_step; i++) {
         const StreamStep *step = &s->step[i];
         const Node *n = g->node[step->node];
-        bool host = n->device >= d->n_device;
+        bool host = n->device >= d->n_device && program_kernel(p, n->index);
 
         fprintf(d->to, "%5" PRIu32 "  %-8s ", step->node, host ? "host" : stream[step->stream]);
-        print_node(d->to, p, n, host ? n->device : device);
+        print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
         for (int w = 0; w < step->n_wait; w++)
             fprintf(d->to, "%s e%d", w ? "," : "; waits for", step->wait[w]);
         if (step->event >= 0)
@@ -127,9 +127,9 @@ static void print_copies(const DryRun *d, const Program *p, int device)
         if (plan->copy[i].to.device != device)
             continue;
         fputs("       at the end a copy from", d->to);
-        print_place(d->to, program_graph(p), &plan->copy[i].from);
+        print_place(d->to, program_graph(p), &plan->copy[i].from, d->n_device);
         fputs(" to", d->to);
-        print_place(d->to, program_graph(p), &plan->copy[i].to);
+        print_place(d->to, program_graph(p), &plan->copy[i].to, d->n_device);
         fprintf(d->to, ", %zu bytes\n", plan->copy[i].to.bytes);
     }
 }
@@ -280,7 +280,7 @@ static Status run(DryRun *d)
     Status st;
 
     TRY(options_check(d->options));
-    TRY(device_list_parse(&d->list, d->options->devices, d->options->threads));
+    TRY(options_devices(&d->list, d->options));
     for (; d->n_device < d->list.n; d->n_device++)
         TRY(device_open(&d->device[d->n_device], &d->list.device[d->n_device], false));
     if (!(report = report_create()))

@@ -220,6 +220,21 @@ static void warn(void *user, const char *text)
     w->log(w->user, true, line);
 }
 
+Status memory_check_rest(Device *d, const Graph *g, const MemoryPlan *plan, int device)
+{
+    const Runtime *r = device_runtime(d);
+    MemoryNeed need;
+    int64_t bytes;
+
+    if (!r)
+        return ST_OK;
+    TRY(memory_need(&need, g, plan, device, true));
+    TRY(device_check(d, r->free_memory(device_gpu(d), &bytes)));
+    if (bytes < 0 || need.constants > (size_t)bytes)
+        return FAIL(E_NOMEM, "%s: %zu bytes of constants, %lld bytes are free", device_name(d), need.constants, (long long)bytes);
+    return ST_OK;
+}
+
 /* "; it has 80.0 GiB, 3.0 GiB of them free" */
 static void present_memory(Device *d, char *text, size_t n)
 {

@@ -26,6 +26,8 @@ typedef void MemoryLine(void *user, const char *line);
  * which they live; then the largest states. */
 Status memory_table(const Graph *g, const MemoryPlan *plan, int device, MemoryLine *line, void *user) CHECKED;
 
+/* What is left to allocate once arena and states have been: E_NOMEM when the constants do not fit into what is free. */
+Status memory_check_rest(Device *d, const Graph *g, const MemoryPlan *plan, int device) CHECKED;
 /* After an allocation on the device failed with E_NOMEM: that again, as one line that says what the step needs and what there is.
  * The log, which may be NULL, receives the table. */
 Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, void (*log)(void *user, bool warning, const char *line),

@@ -464,3 +464,11 @@ double options_learning_rate(const Options *o, int64_t step)
         return o->lr * (o->schedule_final + (1 - o->schedule_final) * 0.5 * (1 + cos(M_PI * done)));
     return o->lr * (1 - (1 - o->schedule_final) * done);
 }
+
+Status options_devices(DeviceList *out, const Options *o)
+{
+    TRY(device_list_parse(out, o->devices, o->threads));
+    for (int i = 0; i < out->n; i++)
+        out->device[i].tf32 = o->tf32;
+    return ST_OK;
+}

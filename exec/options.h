@@ -3,6 +3,7 @@
 #ifndef DPX_OPTIONS_H
 #define DPX_OPTIONS_H
 
+#include "exec/device.h"
 #include "include/dpexec.h"
 #include "passes/pass.h"
 
@@ -36,6 +37,8 @@ int options_count(void);
 dpx_option_info options_at(int index);
 const char *options_get(const Options *o, const char *name);
 
+/* The devices that the options name, as they are to be opened. */
+Status options_devices(DeviceList *out, const Options *o) CHECKED;
 /* The learning rate of optimizer step `step` (counted from 0). */
 double options_learning_rate(const Options *o, int64_t step);
 

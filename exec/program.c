@@ -211,6 +211,8 @@ static Status reserve(Program *p)
 
         if (!st)
             st = arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes);
+        if (!st)
+            st = memory_check_rest(p->device[d], p->graph, p->plan, d);
         if (st == E_NOMEM)
             return memory_short(p->device[d], p->graph, p->plan, d, p->opt.log, p->opt.log_user);
         TRY(st);

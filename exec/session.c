@@ -7,6 +7,7 @@
 
 #include "exec/gpu_group.h"
 #include "exec/interp.h"
+#include "exec/target.h"
 #include "graph/op.h"
 #include "passes/report.h"
 
@@ -200,10 +201,9 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
     opt.mode = mode;
     opt.input_shape = bound;
     opt.batch = batch_known ? 0 : opt.batch;
-    opt.devices = whole ? 1 : s->n_device;
-    opt.replicas = whole ? 1 : s->base.replicas ? s->base.replicas : s->n_device;
-    opt.computes = s->group && !whole ? cuda_computes : NULL;
-    opt.device_of_replica = whole ? NULL : s->base.device_of_replica;
+    opt.replicas = whole ? 1 : opt.replicas;
+    opt.device_of_replica = whole ? NULL : opt.device_of_replica;
+    target_devices(&opt, whole ? 1 : s->n_device, s->group && !whole);
     TRY_TO(done, st, graph_clone(&g, s->model));
     if ((st = run_passes(s, g, &opt)))
         graph_free(g);

@@ -64,7 +64,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
 
     TRY(options_copy(&t->options, (const Options *)options));
     TRY(options_check(t->options));
-    TRY(device_list_parse(&devices, t->options->devices, t->options->threads));
+    TRY(options_devices(&devices, t->options));
     t->dtype = run_dtype(t);
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     return trainer_prepare(t);

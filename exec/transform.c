@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/device.h"
 #include "exec/interp.h"
+#include "exec/target.h"
 #include "graph/dot.h"
 #include "graph/json.h"
 #include "graph/print.h"
@@ -16,7 +16,7 @@ Status transform_devices(int *out, const Options *o)
 {
     DeviceList list;
 
-    TRY(device_list_parse(&list, o->devices, o->threads));
+    TRY(options_devices(&list, o));
     *out = list.n;
     return ST_OK;
 }
@@ -30,11 +30,9 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     Status st;
 
     TRY(options_check(o));
-    TRY(device_list_parse(&list, o->devices, o->threads));
+    TRY(options_devices(&list, o));
     build.mode = mode;
-    build.devices = list.n;
-    build.replicas = build.replicas ? build.replicas : list.n;
-    build.computes = list.device[0].cuda ? cuda_computes : NULL;
+    target_devices(&build, list.n, list.device[0].cuda);
     TRY(graph_clone(&g, model));
     TRY_TO(fail, st, pipeline_run(g, &build, interp_node, report, &how));
     if (report && !until)
