@@ -8,7 +8,7 @@
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
-    pass_place_host, pass_precision, pass_layout_weights, pass_layout, pass_group_updates;
+    pass_place_host, pass_precision, pass_fuse_attention, pass_layout_weights, pass_layout, pass_group_updates;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -17,6 +17,7 @@ const Pass *const pipeline[] = {
     &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
     &pass_key_random,           /* before lower, which takes Dropout for the identity that it is out of training */
     &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
+    &pass_fuse_attention,       /* once masks are constants; before cse and dce, which clear up behind it */
     &pass_cse,                  /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
     &pass_dce,                  /* no gradient for what nothing needs */
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
