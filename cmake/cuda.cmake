@@ -146,3 +146,8 @@ target_link_libraries(dpexec_cuda PRIVATE ${cuda_libraries} Threads::Threads m)
 # Without sanitizers' runtimes, which the program brings, nothing may stay undefined.
 target_link_options(dpexec_cuda PRIVATE -Wl,--enable-new-dtags -Wl,--exclude-libs,ALL $<$<NOT:$<BOOL:${DPX_SANITIZE}>>:-Wl,--no-undefined>)
 set_target_properties(dpexec_cuda PROPERTIES BUILD_RPATH "${cuda_rpath}" INSTALL_RPATH "${cuda_rpath}")
+
+# ---- what stands in for the driver where there is none, so that described devices can be planned for (nodriver.c) ----
+add_library(dpexec_nodriver MODULE kernels/cuda/plugin/nodriver/nodriver.c)
+target_link_options(dpexec_nodriver PRIVATE -Wl,-soname,libcuda.so.1)
+add_dependencies(dpexec_cuda dpexec_nodriver)

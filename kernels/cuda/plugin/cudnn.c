@@ -2,8 +2,11 @@
  *
  * With properties (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, cuDNN 9.8 and newer) heuristics answer and plans are built as for the
  * device itself; only executing one needs it. */
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cuda/plugin/cudnn.h"
 
@@ -48,30 +51,62 @@ static Status describe(CudnnState *c, const GpuInfo *info)
     return ST_OK;
 }
 
-Status cudnn_open(GpuDevice *d)
-{
-    CudnnState *c;
+static const char in_this_library;
 
-    if (d->cudnn)
-        return ST_OK;
-    if (!(c = calloc(1, sizeof *c)))
-        return FAIL_NOMEM();
-    d->cudnn = c;
-    if (d->index < 0)
-        return describe(c, &d->info);
-    TRY(device_use(d));
-    TRY_CUDNN(d, cudnnCreate(&c->handle));
-    return ST_OK;
+/* cuDNN asks the driver, by dlopen("libcuda.so.1"), to load engines that it compiled at run time.  Where there is no driver
+ * its stand-in is loaded from beside the plug-in, and found by that name from then on: such engines are built too, and only
+ * running them needs a device.  Without either they are not offered. */
+static void load_driver(void)
+{
+    char path[PATH_MAX];
+    const char *end;
+    Dl_info at;
+
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) || !dladdr(&in_this_library, &at) || !at.dli_fname)
+        return;
+    end = strrchr(at.dli_fname, '/');
+    snprintf(path, sizeof path, "%.*s%s", end ? (int)(end - at.dli_fname + 1) : 0, at.dli_fname, "libdpexec_nodriver.so");
+    (void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
 void cudnn_close(GpuDevice *d)
 {
+    CudnnExecution *e, *next;
+
     if (!d->cudnn)
         return;
+    for (e = d->cudnn->made; e; e = next) {
+        next = e->next;
+        cudnnBackendDestroyDescriptor(e->plan);
+        free(e);
+    }
     if (d->cudnn->described)
         cudnnBackendDestroyDescriptor(d->cudnn->described);
     if (d->cudnn->handle)
         cudnnDestroy(d->cudnn->handle);
     free(d->cudnn);
     d->cudnn = NULL;
+}
+
+static Status create_handle(GpuDevice *d)
+{
+    TRY(device_use(d));
+    TRY_CUDNN(d, cudnnCreate(&d->cudnn->handle));
+    return ST_OK;
+}
+
+Status cudnn_open(GpuDevice *d)
+{
+    Status st;
+
+    if (d->cudnn)
+        return ST_OK;
+    if (!(d->cudnn = calloc(1, sizeof *d->cudnn)))
+        return FAIL_NOMEM();
+    if (d->index < 0)
+        load_driver();
+    st = d->index < 0 ? describe(d->cudnn, &d->info) : create_handle(d);
+    if (st)
+        cudnn_close(d);
+    return st;
 }

@@ -5,9 +5,18 @@
 #include "kernels/cuda/plugin/cudnn_graph.h"
 #include "kernels/cuda/plugin/plugin.h"
 
+/* An execution plan of cuDNN, shared by all calls of the same numbers: the layers of a model are alike. */
+typedef struct CudnnExecution {
+    struct CudnnExecution *next;
+    CudnnDescriptor plan;
+    int64_t workspace;
+    char key[];
+} CudnnExecution;
+
 struct CudnnState {
     cudnnHandle_t handle;           /* NULL for a described device */
     CudnnDescriptor described;      /* its properties; NULL for one that is there */
+    CudnnExecution *made;           /* owned; they outlive the device's plans */
 };
 
 /* What is asked of an engine beside the graph.  Always asked: the same bits for the same input, sums of 16-bit products in

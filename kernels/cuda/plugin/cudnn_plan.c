@@ -52,14 +52,14 @@ static void release(GpuPlan *plan)
 {
     CudnnPlan *p = (CudnnPlan *)plan;
 
-    if (p->execution)
+    if (!p->shared)
         cudnnBackendDestroyDescriptor(p->execution);
     free(p);
 }
 
 static const GpuPlanClass cudnn_class = { run, release };
 
-/* Of a finalized execution plan, which it owns from now on; NULL when out of memory. */
+/* Of a finalized execution plan, which it owns until it is shared; NULL when out of memory. */
 static CudnnPlan *wrap(GpuDevice *d, const CudnnGraph *g, CudnnDescriptor execution, int64_t library)
 {
     CudnnPlan *p = calloc(1, sizeof *p);
@@ -235,7 +235,7 @@ static Status choose(Search *s, GpuPlan **out, size_t *workspace)
     return ST_OK;
 }
 
-/* ---- the cache ---- */
+/* ---- plans made before: by this process, on disk ---- */
 
 typedef struct { char text[1024]; size_t n; } Key;
 
@@ -245,6 +245,36 @@ static void cache_key(Key *k, const GpuDevice *d, const CudnnRequest *r)
                      d->info.multiprocessors, d->tf32, d->tune, (int)cudnnGetVersion());
 
     k->n = n < (int)sizeof k->text ? (size_t)n : 0;
+}
+
+/* What this process made for the same call. */
+static Status from_memory(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnPlan **out)
+{
+    CudnnExecution *e = d->cudnn->made;
+
+    *out = NULL;
+    while (e && strcmp(e->key, k->text))
+        e = e->next;
+    if (!e || !k->n)
+        return ST_OK;
+    if (!(*out = wrap(d, g, e->plan, e->workspace)))
+        return FAIL_NOMEM();
+    (*out)->shared = true;
+    return ST_OK;
+}
+
+/* Without memory for it the plan stays what it was: its own. */
+static void to_memory(CudnnPlan *p, const Key *k)
+{
+    CudnnState *c = p->plan.device->cudnn;
+    CudnnExecution *e = k->n ? malloc(sizeof *e + k->n + 1) : NULL;
+
+    if (!e)
+        return;
+    *e = (CudnnExecution){ c->made, p->execution, (int64_t)(p->workspace - p->own) };
+    memcpy(e->key, k->text, k->n + 1);
+    c->made = e;
+    p->shared = true;
 }
 
 static Status from_cache(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnPlan **out)
@@ -292,7 +322,7 @@ Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPl
 {
     Search s = { .device = d, .graph = g, .request = r, .wanted = d->tune && d->index >= 0 ? CUDNN_CANDIDATES : 1 };
     CudnnDescriptor graph;
-    CudnnPlan *cached;
+    CudnnPlan *known;
     Status st;
     Key k;
 
@@ -300,10 +330,15 @@ Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPl
     if (g->status)
         return g->status;
     cache_key(&k, d, r);
-    TRY(from_cache(d, g, &k, &cached));
-    if (cached) {
-        *workspace = cached->workspace;
-        *out = &cached->plan;
+    TRY(from_memory(d, g, &k, &known));
+    if (!known) {
+        TRY(from_cache(d, g, &k, &known));
+        if (known)
+            to_memory(known, &k);
+    }
+    if (known) {
+        *workspace = known->workspace;
+        *out = &known->plan;
         return ST_OK;
     }
     graph = operation_graph(d, g);
@@ -314,8 +349,10 @@ Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPl
         st = search(&s, graph, CUDNN_HEUR_MODE_FALLBACK);
     if (!st)
         st = choose(&s, out, workspace);
-    if (!st)
+    if (!st) {
         to_cache(d, (CudnnPlan *)*out, &k);
+        to_memory((CudnnPlan *)*out, &k);
+    }
     for (int i = 0; i < s.n_found; i++)
         plan_release(s.found[i]);
     plan_release(s.large);

@@ -9,6 +9,7 @@ enum { CUDNN_CANDIDATES = 6 };
 typedef struct {
     GpuPlan plan;                       /* first: a GpuPlan of cuDNN is a CudnnPlan */
     CudnnDescriptor execution;
+    bool shared;                        /* execution belongs to the device */
     int n;
     int64_t id[CUDNN_BINDINGS];
     CudnnBinding bind[CUDNN_BINDINGS];
