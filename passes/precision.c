@@ -59,7 +59,7 @@ static bool wants_low(const Precision *p, const Node *n)
     if (n->op->precision == PREC_WIDE || (n->op->dtypes && !(n->op->dtypes & DTYPE_BIT(p->low))))
         return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!stays_wide(n, i) && is(p, n, i, n->op->precision == PREC_LOW ? DT_FLOAT32 : p->low))
+        if (!stays_wide(n, i) && (is(p, n, i, p->low) || (n->op->precision == PREC_LOW && is(p, n, i, DT_FLOAT32))))
             return true;
     return false;
 }
