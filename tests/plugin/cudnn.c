@@ -1,5 +1,5 @@
 /* cuDNN's answers for devices that are not there: every convolution of ResNet-50 and of the models in models/, and attention as
- * GPT-2 has it, are planned for an A100 and an H100.
+ * GPT-2 has it, are planned for each capability that the plug-in was built for.
  *
  * A plan here has been built by cuDNN to the end: engine found, compiled where it compiles at run time, workspace known.  Only
  * loading its code on a device and running it are left.  What was planned is counted against numbers that come from the
@@ -13,8 +13,14 @@
 #include "graph/onnx/onnx.h"
 #include "tests/plugin/plugin.h"
 
-static const int capabilities[] = { 80, 90 };
-enum { N_CAPABILITY = 2 };
+static int count_capabilities(void)
+{
+    int n = 0;
+
+    while (plugin_capabilities[n])
+        n++;
+    return n;
+}
 
 /* ---- ResNet-50 (He et al., Deep Residual Learning, 2015, table 1) ---- */
 
@@ -33,10 +39,11 @@ static int resnet50(Layer out[64])
         out[n++] = (Layer){ size, width, width, 3, stride };
         out[n++] = (Layer){ size, channels, 4 * width, 1, stride };
         size /= stride;
-        out[n++] = (Layer){ size, width, 4 * width, 1, 1 };
-        out[n++] = (Layer){ size, 4 * width, width, 1, 1 };
-        if (stage)
+        if (stage) {            /* in the first stage these two are like those above */
+            out[n++] = (Layer){ size, width, 4 * width, 1, 1 };
             out[n++] = (Layer){ size, width, width, 3, 1 };
+        }
+        out[n++] = (Layer){ size, 4 * width, width, 1, 1 };
         channels = 4 * width;
     }
     return n;
@@ -68,11 +75,11 @@ static void test_resnet50(void)
     static const DType dtypes[] = { DT_BFLOAT16, DT_FLOAT16, DT_FLOAT32 };
     const CudaDriver *driver = plugin_driver();
     Layer layer[64];
-    int n = resnet50(layer), planned = 0;
+    int n = resnet50(layer), n_device = count_capabilities(), planned = 0;
 
     CU_ASSERT_EQUAL(n, 23);
-    for (int i = 0; driver && i < N_CAPABILITY; i++) {
-        GpuDevice *d = plugin_device(driver, capabilities[i], NULL);
+    for (int i = 0; driver && i < n_device; i++) {
+        GpuDevice *d = plugin_device(driver, plugin_capabilities[i], NULL);
 
         for (int t = 0; d && t < 3; t++)
             for (int last = 0; last < 2; last++)
@@ -84,7 +91,7 @@ static void test_resnet50(void)
                     }
         driver->runtime.close(d);
     }
-    CU_ASSERT_EQUAL(planned, N_CAPABILITY * 3 * 2 * 23 * 3);
+    CU_ASSERT_EQUAL(planned, n_device * 3 * 2 * 23 * 3);
 }
 
 /* Bias, ReLU, groups, one and three spatial axes, uneven pads; float64 too. */
@@ -102,7 +109,7 @@ static void test_kinds(void)
           .stride = { 1, 1, 1 }, .dilation = { 1, 1, 1 }, .pad_before = { 0, 1, 1 }, .pad_after = { 1, 1, 1 } },
     };
     const CudaDriver *driver = plugin_driver();
-    GpuDevice *d = driver ? plugin_device(driver, 90, NULL) : NULL;
+    GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
 
     for (int i = 0; d && i < 4 * 4 * 2 * 5; i++) {
         GpuConv c = like[i % 4];
@@ -136,17 +143,17 @@ static void test_gpt2(void)
 {
     const CudaDriver *driver = plugin_driver();
     Folder cache;
-    int planned = 0;
+    int n_device = count_capabilities(), planned = 0;
 
     if (!driver || !folder_make(&cache))
         return;
-    for (int i = 0; i < 2 * N_CAPABILITY; i++) {
+    for (int i = 0; i < 2 * n_device; i++) {
         GpuAttention a = { .dtype = DT_BFLOAT16, .b = 4, .h = 12, .tq = 1024, .tk = 1024, .d = 64, .scale = 0.125, .causal = true,
                            .backward = i % 2 };
         size_t first = 1, second = 2;
 
         for (int again = 0; again < 2; again++) {
-            GpuDevice *d = plugin_device(driver, capabilities[i / 2], cache.path);
+            GpuDevice *d = plugin_device(driver, plugin_capabilities[i / 2], cache.path);
 
             planned += d && plan_attention(driver, d, &a, again ? &second : &first);
             driver->runtime.close(d);
@@ -154,14 +161,14 @@ static void test_gpt2(void)
         }
         CU_ASSERT_EQUAL(first, second);
     }
-    CU_ASSERT_EQUAL(planned, 2 * 2 * N_CAPABILITY);
+    CU_ASSERT_EQUAL(planned, 2 * 2 * n_device);
     folder_remove(&cache);
 }
 
 static void test_attention_refused(void)
 {
     const CudaDriver *driver = plugin_driver();
-    GpuDevice *d = driver ? plugin_device(driver, 90, NULL) : NULL;
+    GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
     GpuAttention a = { .dtype = DT_FLOAT32, .b = 1, .h = 1, .tq = 16, .tk = 16, .d = 64, .scale = 1 };
     GpuPlan *p = NULL;
     size_t workspace;
@@ -193,6 +200,8 @@ static int prepare_nodes(const CudaDriver *driver, GpuDevice *d, const Graph *g)
 
         if (!by_cudnn(n))
             continue;
+        if (!kernel)
+            TEST_FAIL("no kernel for %s", node_text(g, n));
         if (!kernel || !CHECK_OK(kernel->prepare(&state, &ctx, g, n)))
             return -1;
         kernel->release(state);
@@ -236,8 +245,8 @@ static void test_models(void)
         for (int half = 0; half < 2; half++) {
             Graph *g = training_graph(models[m].name, half ? DT_BFLOAT16 : DT_NONE);
 
-            for (int i = 0; g && i < N_CAPABILITY; i++) {
-                GpuDevice *d = plugin_device(driver, capabilities[i], cache.path);
+            for (int i = 0; g && plugin_capabilities[i]; i++) {
+                GpuDevice *d = plugin_device(driver, plugin_capabilities[i], cache.path);
                 int n = d ? prepare_nodes(driver, d, g) : -1, expected = models[m].convolutions + (half ? models[m].attention : 0);
 
                 if (n != expected)
