@@ -14,11 +14,14 @@ target_compile_definitions(harness PUBLIC SOURCE_DIR="${CMAKE_SOURCE_DIR}" BUILD
 if(NOT TARGET dpexec_cuda)
     list(REMOVE_ITEM TEST_DIRS plugin)      # tests of the CUDA plug-in alone
 endif()
+include(cmake/sim.cmake)
+
 foreach(dir ${TEST_DIRS})
     file(GLOB sources CONFIGURE_DEPENDS tests/${dir}/*.c)
     add_executable(test_${dir} ${sources} ${GEN}/tests/${dir}.gen.c)
     add_dependencies(test_${dir} lists)
     target_link_libraries(test_${dir} PRIVATE harness)
+    add_dependencies(test_${dir} cudasim)
     add_test(NAME ${dir} COMMAND test_${dir})
 endforeach()
 

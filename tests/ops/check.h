@@ -37,8 +37,11 @@ void eval_free(Eval *e);
 Status check_reference(Check *k) CHECKED;
 /* One kernel on the data of `e`, guard bytes around every buffer, in place where OpDef allows it, with 1 and 3 threads. */
 Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol) CHECKED;
-/* All candidates for the node; those of kernels_cpu count as compared. */
+/* All candidates for the node; those of kernels_cpu and kernels_cuda count as compared. */
 Status check_kernels(Check *k, const Eval *e) CHECKED;
+Status check_cuda_kernels(Check *k, const Eval *e, double tol) CHECKED;
+/* The CUDA kernels with "f" read as float16 and as bfloat16, against the float64 reference on the rounded inputs. */
+Status check_half(Check *k) CHECKED;
 /* Gradients of a random weighting of the outputs by every float64 input against central differences. */
 Status check_gradient(Check *k, const Eval *e) CHECKED;
 /* Every way to split one or two inputs, by the placement rules, over 2 and 3 replicas of uneven parts, against e->out. */

@@ -1,9 +1,11 @@
 /* A kernel on its own: every buffer stands between guard bytes, outputs begin as garbage, inputs must come back as they
- * were, and the result must be the reference's. */
+ * were, and the result must be the reference's.  A CUDA kernel runs on copies in the device's memory, twice, since its
+ * result must not depend on the order of threads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/harness/gpu.h"
 #include "tests/ops/check.h"
 
 enum { GUARD = 128, GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xcd, MAX_PORTS = 32 };
@@ -87,6 +89,84 @@ static Status place_outputs(KernelRun *r)
     return ST_OK;
 }
 
+/* ---- on a device ---- */
+
+enum { DEVICE_ALIGN = 256 };
+
+/* The guarded buffer in the device's memory, its data 256-byte aligned. */
+static Status upload(const TestGpu *gpu, const Guarded *b, void **base, void **data)
+{
+    if (!b->base)
+        return ST_OK;
+    TRY_GPU(gpu, runtime.alloc(gpu->device, base, b->bytes + 2 * DEVICE_ALIGN));
+    *data = (char *)*base + DEVICE_ALIGN;
+    return gpu_copy(gpu, (char *)*data - GUARD, b->data - GUARD, b->bytes + 2 * GUARD);
+}
+
+static Status download(const TestGpu *gpu, const Guarded *b, const void *base)
+{
+    return base ? gpu_copy(gpu, b->data - GUARD, (const char *)base + DEVICE_ALIGN - GUARD, b->bytes + 2 * GUARD) : ST_OK;
+}
+
+typedef struct { void *in[MAX_PORTS], *out[MAX_PORTS], *scratch; } DeviceMemory;
+
+static Status run_there(KernelRun *r, const TestGpu *gpu, KernelCtx *ctx, void *state, DeviceMemory *m)
+{
+    Tensor in[MAX_PORTS], out[MAX_PORTS];
+
+    for (int i = 0; i < r->n->n_in; i++) {
+        in[i] = r->in[i];
+        TRY(upload(gpu, &r->in_mem[i], &m->in[i], &in[i].data));
+    }
+    for (int i = 0; i < r->n->n_out; i++) {
+        out[i] = r->out[i];
+        if (i == r->over_out)
+            out[i].data = in[r->over_in].data;
+        TRY(upload(gpu, &r->out_mem[i], &m->out[i], &out[i].data));
+    }
+    TRY(upload(gpu, &r->scratch, &m->scratch, &ctx->scratch));
+    ctx->stream = gpu->stream;
+    TRY(r->kernel->run(ctx, state, in, out));
+    TRY_GPU(gpu, runtime.stream_wait(gpu->stream));
+    for (int i = 0; i < r->n->n_in; i++)
+        TRY(download(gpu, &r->in_mem[i], m->in[i]));
+    for (int i = 0; i < r->n->n_out; i++)
+        TRY(download(gpu, &r->out_mem[i], m->out[i]));
+    return download(gpu, &r->scratch, m->scratch);
+}
+
+static Status run_on_device(KernelRun *r)
+{
+    DeviceMemory m = { 0 };
+    const TestGpu *gpu;
+    void *state = NULL;
+    Status st = ST_OK;
+
+    TRY(gpu_get(&gpu));
+    KernelCtx ctx = { .n_threads = 1, .runtime = &gpu->driver->runtime, .gpu = gpu->device };
+
+    if (r->kernel->prepare)
+        TRY_TO(done, st, r->kernel->prepare(&state, &ctx, r->g, r->n));
+    TRY_TO(done, st, guarded_create(&r->scratch, r->arena, ctx.scratch_bytes));
+    TRY_TO(done, st, run_there(r, gpu, &ctx, state, &m));
+done:
+    if (r->kernel->release && state)
+        r->kernel->release(state);
+    for (int i = 0; i < MAX_PORTS; i++) {
+        gpu->driver->runtime.free(gpu->device, m.in[i]);
+        gpu->driver->runtime.free(gpu->device, m.out[i]);
+    }
+    gpu->driver->runtime.free(gpu->device, m.scratch);
+    return st;
+}
+
+static bool is_cuda(const Kernel *kernel)
+{
+    return !strncmp(kernel->name, "cuda_", 5);
+}
+
+/* ---- on the host ---- */
+
 static Status run_guarded(KernelRun *r, int n_threads)
 {
     KernelCtx ctx = { .n_threads = n_threads };
@@ -156,7 +236,7 @@ static Status run_once(Check *k, const Eval *e, const Kernel *kernel, double tol
     *r = (KernelRun){ .kernel = kernel, .g = e->g, .n = e->g->node[0], .arena = k->arena, .over_out = over_out, .over_in = over_in };
     TRY(place_inputs(r, e));
     TRY(place_outputs(r));
-    TRY(run_guarded(r, n_threads));
+    TRY(is_cuda(kernel) ? run_on_device(r) : run_guarded(r, n_threads));
     TRY(check_memory(r));
     return check_outputs(k, r, e, tol);
 }
@@ -214,5 +294,15 @@ Status check_kernels(Check *k, const Eval *e)
     for (int i = 0; i < kernels_cpu_len; i++)
         if (fits(kernels_cpu[i], e->g, n))
             TRY(check_kernel(k, e, kernels_cpu[i], tol));
+    return check_cuda_kernels(k, e, tol);
+}
+
+Status check_cuda_kernels(Check *k, const Eval *e, double tol)
+{
+    const Node *n = e->g->n_node == 1 ? e->g->node[0] : NULL;
+
+    for (int i = 0; i < kernels_cuda_len && n && shapes_known(e->g, n); i++)
+        if (fits(kernels_cuda[i], e->g, n))
+            TRY(check_kernel(k, e, kernels_cuda[i], tol));
     return ST_OK;
 }

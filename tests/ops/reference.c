@@ -210,6 +210,7 @@ Status check_reference(Check *k)
     TRY_TO(done, st, eval_reference(&single, k, DT_FLOAT32));
     TRY_TO(done, st, check_one(k, &single, DT_FLOAT32));
     TRY_TO(done, st, check_precisions(k, &single, &precise));
+    TRY_TO(done, st, check_half(k));
 done:
     eval_free(&precise);
     eval_free(&single);

@@ -25,6 +25,9 @@ __device__ __forceinline__ double to_float(double x) { return x; }
 #ifndef DPX_SIM
 __device__ __forceinline__ float to_float(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+#else
+inline float to_float(f16 x) { return dpx_sim::f16_to_float(x.bits); }
+inline float to_float(bf16 x) { return dpx_sim::bf16_to_float(x.bits); }
 #endif
 
 /* from_float<T>(x): rounds to nearest even. */
@@ -32,6 +35,9 @@ template <class T> __device__ __forceinline__ T from_float(float x) { return (T)
 #ifndef DPX_SIM
 template <> __device__ __forceinline__ f16 from_float<f16>(float x) { f16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 template <> __device__ __forceinline__ bf16 from_float<bf16>(float x) { bf16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+#else
+template <> inline f16 from_float<f16>(float x) { return f16{ dpx_sim::float_to_f16(x) }; }
+template <> inline bf16 from_float<bf16>(float x) { return bf16{ dpx_sim::float_to_bf16(x) }; }
 #endif
 template <class T> __device__ __forceinline__ T from_float(double x) { return (T)x; }
 

@@ -1,0 +1,31 @@
+# libdpexec_cudasim.so: CUDA devices simulated on the CPU, for the tests (tests/sim/sim.h).  The own kernels of
+# kernels/cuda/device are compiled into it by the host's C++ compiler, of the same family as the C compiler.
+if(NOT CMAKE_CXX_COMPILER AND CMAKE_C_COMPILER_ID MATCHES Clang)
+    string(REGEX REPLACE "clang([^/]*)$" "clang++\\1" CMAKE_CXX_COMPILER "${CMAKE_C_COMPILER}")
+endif()
+enable_language(CXX)
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+endif()
+
+file(GLOB sim_sources CONFIGURE_DEPENDS tests/sim/*.cpp)
+file(GLOB device_sources CONFIGURE_DEPENDS kernels/cuda/device/*.cu)
+file(GLOB device_headers CONFIGURE_DEPENDS kernels/cuda/device/*.cuh)
+add_library(cudasim MODULE ${sim_sources} ${device_sources} graph/base/status.c graph/dtype.c)
+target_include_directories(cudasim PRIVATE ${CMAKE_SOURCE_DIR} kernels/cuda/device)
+target_link_libraries(cudasim PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+set_target_properties(cudasim PROPERTIES OUTPUT_NAME dpexec_cudasim PREFIX lib CXX_STANDARD 20 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+set_source_files_properties(${device_sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
+    "-include;${CMAKE_SOURCE_DIR}/tests/sim/shim.h;-std=c++17;-O1;-fno-strict-aliasing;-ffp-contract=off;-Wno-uninitialized;-Wno-maybe-uninitialized;-Wno-pedantic;-Wno-unknown-pragmas;-Wno-unused-function;-Wno-missing-field-initializers")
+set_source_files_properties(${sim_sources} PROPERTIES COMPILE_OPTIONS "-O2;-ffp-contract=off;-Wno-missing-field-initializers")
+
+# Fibers and TSan do not go together; its interceptors still see the lock.
+set(sim_cxx_flags)
+if(DPX_SANITIZE MATCHES thread)
+    target_compile_options(cudasim PRIVATE -fno-sanitize=all)
+elseif(DPX_SANITIZE)
+    set(sim_cxx_flags "-fsanitize=${DPX_SANITIZE}")
+endif()
+set_source_files_properties(tests/sim/module.cpp PROPERTIES COMPILE_DEFINITIONS
+    "SIM_CXX=\"${CMAKE_CXX_COMPILER}\";SIM_CXX_FLAGS=\"${sim_cxx_flags}\";SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\";BUILD_DIR=\"${CMAKE_BINARY_DIR}\"")

@@ -1,0 +1,46 @@
+/* One driver and one device for all tests of a program. */
+#include "tests/harness/gpu.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+Status gpu_check(const CudaDriver *d, Status st)
+{
+    return st ? FAIL(st, "%s", d->runtime.message()) : ST_OK;
+}
+
+Status gpu_driver(const CudaDriver **out)
+{
+    const char *given = getenv("DPX_TEST_CUDA"), *path = given && *given ? given : BUILD_DIR "/libdpexec_cudasim.so";
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    CudaDriverEntry *entry;
+
+    if (!library)
+        return FAIL(E_DEVICE, "%s", dlerror());
+    *(void **)&entry = dlsym(library, CUDA_DRIVER_SYMBOL);
+    if (!entry || entry()->runtime.abi != RUNTIME_ABI)
+        return FAIL(E_DEVICE, "%s is no driver of version %d", path, RUNTIME_ABI);
+    *out = entry();
+    return ST_OK;
+}
+
+Status gpu_get(const TestGpu **out)
+{
+    static TestGpu gpu;
+    const GpuOptions options = { .tf32 = false };
+
+    if (!gpu.stream) {
+        TRY(gpu_driver(&gpu.driver));
+        TRY_GPU(&gpu, runtime.open(&gpu.device, 0, &options));
+        TRY_GPU(&gpu, runtime.stream_create(gpu.device, &gpu.stream, false));
+    }
+    *out = &gpu;
+    return ST_OK;
+}
+
+Status gpu_copy(const TestGpu *gpu, void *to, const void *from, size_t bytes)
+{
+    TRY_GPU(gpu, runtime.copy(gpu->stream, to, from, bytes));
+    TRY_GPU(gpu, runtime.stream_wait(gpu->stream));
+    return ST_OK;
+}

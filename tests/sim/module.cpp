@@ -1,0 +1,124 @@
+/* compile(): the source with the shim before it goes through the host's C++ compiler.  The name of the file is a hash of all
+ * that matters, so what is found was made of the same text. */
+#include "tests/sim/module.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace sim {
+
+namespace {
+
+constexpr const char *FLAGS = SIM_CXX_FLAGS " -x c++ -std=c++17 -O1 -fno-strict-aliasing -shared -fPIC -fvisibility=hidden -ffp-contract=off -w -I" SOURCE_DIR
+                              " -I" SOURCE_DIR "/kernels/cuda/device -include tests/sim/shim.h";
+constexpr const char *FOOTER = "\nextern \"C\" __attribute__((visibility(\"default\"))) const dpx_sim::KernelEntry *dpx_sim_module(const dpx_sim::Services *s)\n"
+                               "{ dpx_sim::services = s; dpx_sim::state = s->state; return dpx_sim::kernels; }\n";
+typedef const dpx_sim::KernelEntry *ModuleEntry(const dpx_sim::Services *);
+
+uint64_t hash(uint64_t h, const std::string &text)
+{
+    for (unsigned char c : text)
+        h = (h ^ c) * 0x100000001b3u;
+    return h;
+}
+
+std::string read_file(const std::string &path)
+{
+    std::ifstream f(path);
+    std::stringstream s;
+
+    s << f.rdbuf();
+    return s.str();
+}
+
+/* Of the headers that a source can include. */
+uint64_t hash_headers()
+{
+    const std::string dir = SOURCE_DIR "/kernels/cuda/device/";
+    uint64_t h = 0xcbf29ce484222325u;
+    struct dirent **entry;
+    int n = scandir(dir.c_str(), &entry, [](const struct dirent *d) { return (int)!!std::strstr(d->d_name, ".cuh"); }, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        h = hash(h, read_file(dir + entry[i]->d_name));
+        std::free(entry[i]);
+    }
+    if (n >= 0)
+        std::free(entry);
+    h = hash(h, read_file(SOURCE_DIR "/tests/sim/shim.h"));
+    return hash(hash(h, read_file(SOURCE_DIR "/tests/sim/half.h")), std::string(SIM_CXX) + FLAGS + FOOTER);
+}
+
+std::string default_cache()
+{
+    const char *given = std::getenv("DPEXEC_SIM_CACHE");
+
+    return given && *given ? given : BUILD_DIR "/sim-cache";
+}
+
+std::string first_error(const std::string &log)
+{
+    std::istringstream lines(read_file(log));
+    std::string line, any;
+
+    while (std::getline(lines, line)) {
+        if (line.find("error:") != std::string::npos)
+            return line;
+        if (any.empty())
+            any = line;
+    }
+    return any.empty() ? "no message" : any;
+}
+
+/* Writes beside the place and moves it there: other processes may do the same. */
+Status compile_to(const std::string &path, const std::string &source, const char *name)
+{
+    std::string own = path + "." + std::to_string(getpid()) + "." + std::to_string((unsigned long)(uintptr_t)&own), cu = own + ".cu", log = own + ".log";
+    std::ofstream(cu) << "#line 1 \"" << name << "\"\n" << source << FOOTER;
+    std::string command = std::string(SIM_CXX) + " " + FLAGS + " -o '" + own + "' '" + cu + "' 2>'" + log + "'";
+    int rc = std::system(command.c_str());
+    Status st = ST_OK;
+
+    if (rc)
+        st = FAIL(E_INTERNAL, "compile %s: %s", name, first_error(log).c_str());
+    else if (std::rename(own.c_str(), path.c_str()))
+        st = FAIL(E_IO, "compile %s: cannot write %s", name, path.c_str());
+    unlink(cu.c_str());
+    unlink(log.c_str());
+    return st;
+}
+
+}   // namespace
+
+Status module_build(const dpx_sim::KernelEntry **out, const char *source, const char *name, const std::string &cache_dir)
+{
+    static const uint64_t headers = hash_headers();
+    std::string dir = cache_dir.empty() ? default_cache() : cache_dir, path;
+    char file[64];
+    void *so;
+
+    std::snprintf(file, sizeof file, "/sim-%016llx.so", (unsigned long long)hash(headers, source));
+    path = dir + file;
+    if (mkdir(dir.c_str(), 0777) && access(dir.c_str(), W_OK))
+        return FAIL(E_IO, "compile %s: cannot write to %s", name, dir.c_str());
+    if (access(path.c_str(), R_OK))
+        TRY(compile_to(path, source, name));
+    if (!(so = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)))
+        return FAIL(E_INTERNAL, "compile %s: %s", name, dlerror());
+    ModuleEntry *entry = (ModuleEntry *)dlsym(so, "dpx_sim_module");
+    if (!entry)
+        return FAIL(E_INTERNAL, "compile %s: %s", name, dlerror());
+    *out = entry(dpx_sim::services);
+    return ST_OK;
+}
+
+}   // namespace sim
