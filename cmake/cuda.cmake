@@ -1,6 +1,6 @@
 # libdpexec_cuda.so: built when the CUDA toolkit, cuDNN, NCCL, cuBLAS and NVRTC are found, in
 #   -DCUDAToolkit_ROOT=DIR or $CUDAToolkit_ROOT, $CUDA_HOME, nvcc's own folder, /usr/local/cuda,
-#   or NVIDIA's packages from PyPI in the Python at hand (tools/install_cuda_wheels.sh installs them);
+#   or NVIDIA's packages from PyPI in the Python at hand;
 # without them everything else is built.  -DDPX_CUDA=ON makes their absence an error, OFF does not look for them.
 #
 # Own kernels (kernels/cuda/device/*.cu) are compiled to one cubin for each file and architecture and to PTX of the newest, for
@@ -11,6 +11,9 @@ set_property(CACHE DPX_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(default_archs "80-real;90-real;100")
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
     set(default_archs "90-real")
+endif()
+if(DEFINED ENV{DPX_CUDA_ARCHS})
+    set(default_archs $ENV{DPX_CUDA_ARCHS})
 endif()
 set(DPX_CUDA_ARCHS ${default_archs} CACHE STRING "Compute capabilities to compile kernels for, ascending: 90-real, 90-virtual (PTX), 90 (both)")
 if(DPX_CUDA STREQUAL "OFF")
@@ -70,7 +73,7 @@ cuda_part(NCCL nccl.h libnccl.so.2)
 if(cuda_missing)
     list(JOIN cuda_missing ", " missing)
     if(DPX_CUDA STREQUAL "AUTO")
-        message(STATUS "CUDA plug-in: not built, missing ${missing} (docs/build-cuda.md)")
+        message(STATUS "CUDA plug-in: not built, missing ${missing}")
         return()
     endif()
     list(JOIN cuda_folders " " looked)

@@ -20,12 +20,5 @@ set_source_files_properties(${device_sources} PROPERTIES LANGUAGE CXX COMPILE_OP
     "-include;${CMAKE_SOURCE_DIR}/tests/sim/shim.h;-std=c++17;-O1;-fno-strict-aliasing;-ffp-contract=off;-Wno-uninitialized;-Wno-maybe-uninitialized;-Wno-pedantic;-Wno-unknown-pragmas;-Wno-unused-function;-Wno-missing-field-initializers")
 set_source_files_properties(${sim_sources} PROPERTIES COMPILE_OPTIONS "-O2;-ffp-contract=off;-Wno-missing-field-initializers")
 
-# Fibers and TSan do not go together; its interceptors still see the lock.
-set(sim_cxx_flags)
-if(DPX_SANITIZE MATCHES thread)
-    target_compile_options(cudasim PRIVATE -fno-sanitize=all)
-elseif(DPX_SANITIZE)
-    set(sim_cxx_flags "-fsanitize=${DPX_SANITIZE}")
-endif()
 set_source_files_properties(tests/sim/module.cpp PROPERTIES COMPILE_DEFINITIONS
-    "SIM_CXX=\"${CMAKE_CXX_COMPILER}\";SIM_CXX_FLAGS=\"${sim_cxx_flags}\";SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\";BUILD_DIR=\"${CMAKE_BINARY_DIR}\"")
+    "SIM_CXX=\"${CMAKE_CXX_COMPILER}\";SIM_CXX_FLAGS=\"\";SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\";BUILD_DIR=\"${CMAKE_BINARY_DIR}\"")

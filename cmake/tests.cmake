@@ -14,7 +14,11 @@ target_compile_definitions(harness PUBLIC SOURCE_DIR="${CMAKE_SOURCE_DIR}" BUILD
 if(NOT TARGET dpexec_cuda)
     list(REMOVE_ITEM TEST_DIRS plugin)      # tests of the CUDA plug-in alone
 endif()
-include(cmake/sim.cmake)
+# Fibers and sanitizers do not go together: in such builds no CUDA kernel is run.
+if(NOT DPX_SANITIZE)
+    include(cmake/sim.cmake)
+    target_compile_definitions(harness PUBLIC DPX_SIMULATION)
+endif()
 
 foreach(dir ${TEST_DIRS})
     file(GLOB sources CONFIGURE_DEPENDS tests/${dir}/*.c)

@@ -380,7 +380,7 @@ static void write_elements(const Generator *g)
 
 static void write_kernel(const Generator *g)
 {
-    fputs("#include \"elementwise.cuh\"\n\n", g->f);
+    fputs("#include \"kernels/cuda/device/elementwise.cuh\"\n\n", g->f);
     write_space(g);
     write_head(g);
     write_scalars(g);

@@ -84,25 +84,43 @@ template <class T> void put(const GpuAttention &d, void *p, int64_t at, const st
         store(d.dtype, p, (size_t)at + i, v[i]);
 }
 
+/* Head `i` = (b, h) of a tensor [B, t, H, D], as [t, D]. */
+template <class T> std::vector<T> head(const GpuAttention &d, const void *p, int64_t i, int64_t t)
+{
+    std::vector<T> v, row;
+
+    for (int64_t k = 0; k < t; k++) {
+        row = get<T>(d, p, ((i / d.h * t + k) * d.h + i % d.h) * d.d, d.d);
+        v.insert(v.end(), row.begin(), row.end());
+    }
+    return v;
+}
+
+template <class T> void put_head(const GpuAttention &d, void *p, int64_t i, int64_t t, const std::vector<T> &v)
+{
+    for (int64_t k = 0; k < t; k++)
+        put(d, p, ((i / d.h * t + k) * d.h + i % d.h) * d.d, std::vector<T>(v.begin() + k * d.d, v.begin() + (k + 1) * d.d));
+}
+
 template <class T> void compute(const GpuAttention &d, void *const *buffer)
 {
-    int64_t nq = d.tq * d.d, nk = d.tk * d.d;
+    size_t nq = (size_t)(d.tq * d.d), nk = (size_t)(d.tk * d.d);
 
     for (int64_t i = 0; i < d.b * d.h; i++) {
-        Head<T> h{ get<T>(d, buffer[ATT_Q], i * nq, nq), get<T>(d, buffer[ATT_K], i * nk, nk), get<T>(d, buffer[ATT_V], i * nk, nk),
-                   std::vector<T>((size_t)nq), {}, std::vector<T>((size_t)nq), std::vector<T>((size_t)nk), std::vector<T>((size_t)nk) };
+        Head<T> h{ head<T>(d, buffer[ATT_Q], i, d.tq), head<T>(d, buffer[ATT_K], i, d.tk), head<T>(d, buffer[ATT_V], i, d.tk),
+                   std::vector<T>(nq), {}, std::vector<T>(nq), std::vector<T>(nk), std::vector<T>(nk) };
         float *stats = (float *)buffer[ATT_STATS] + i * d.tq;
 
         if (d.backward) {
-            h.o = get<T>(d, buffer[ATT_O], i * nq, nq);
-            h.d_o = get<T>(d, buffer[ATT_DO], i * nq, nq);
+            h.o = head<T>(d, buffer[ATT_O], i, d.tq);
+            h.d_o = head<T>(d, buffer[ATT_DO], i, d.tq);
             backward(d, h, stats);
-            put(d, buffer[ATT_DQ], i * nq, h.dq);
-            put(d, buffer[ATT_DK], i * nk, h.dk);
-            put(d, buffer[ATT_DV], i * nk, h.dv);
+            put_head(d, buffer[ATT_DQ], i, d.tq, h.dq);
+            put_head(d, buffer[ATT_DK], i, d.tk, h.dk);
+            put_head(d, buffer[ATT_DV], i, d.tk, h.dv);
         } else {
             forward(d, h, stats);
-            put(d, buffer[ATT_O], i * nq, h.o);
+            put_head(d, buffer[ATT_O], i, d.tq, h.o);
         }
     }
 }

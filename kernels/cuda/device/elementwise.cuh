@@ -4,7 +4,7 @@
  * What C leaves undefined is defined: integers wrap, x / 0 = 0, x mod 0 = 0, a shift by the width or more gives 0, a float
  * that an integer cannot hold becomes its nearest value and NaN becomes 0. */
 #pragma once
-#include "kernel.cuh"
+#include "kernels/cuda/device/kernel.cuh"
 
 namespace ew {
 
