@@ -1,5 +1,6 @@
 #include "tests/exec/training.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/emit.h"
@@ -88,18 +89,35 @@ static Status storage(void *user, const Value *v, void **data)
     return states_storage(user, v, data);
 }
 
-Status rig_open(Rig *r, Graph *g, int n_device, int threads)
+static Status open_rig(Rig *r, Graph *g, int n_device, const DeviceSpec *spec, bool uncaptured)
 {
-    ProgramOptions opt = { .device = r->device, .n_device = n_device, .arenas = &r->arenas, .state = storage };
+    ProgramOptions opt = { .device = r->device, .n_device = n_device, .arenas = &r->arenas, .state = storage, .uncaptured = uncaptured };
+    DeviceSpec own = *spec;
 
     memset(r, 0, sizeof *r);
     r->arenas.n_device = n_device;
     r->arenas.device = r->device;
-    for (; r->n_device < n_device; r->n_device++)
-        TRY(device_open(&r->device[r->n_device], &(DeviceSpec){ .index = r->n_device, .threads = threads }, false));
+    for (; r->n_device < n_device; r->n_device++) {
+        own.index = r->n_device;
+        TRY(device_open(&r->device[r->n_device], &own, false));
+    }
     TRY(states_create(&r->states, r->device, n_device));
+    if (spec->cuda)
+        TRY(gpu_group_create(&r->group, r->device, n_device));
     opt.user = r->states;
+    opt.group = r->group;
     return program_compile(&r->program, g, &opt);
+}
+
+Status rig_open(Rig *r, Graph *g, int n_device, int threads)
+{
+    return open_rig(r, g, n_device, &(DeviceSpec){ .threads = threads }, false);
+}
+
+Status rig_open_cuda(Rig *r, Graph *g, int n_device, bool uncaptured)
+{
+    setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
+    return open_rig(r, g, n_device, &(DeviceSpec){ .cuda = true, .threads = 1 }, uncaptured);
 }
 
 void rig_close(Rig *r)
@@ -107,6 +125,7 @@ void rig_close(Rig *r)
     program_free(r->program);
     states_free(r->states);
     arenas_close(&r->arenas);
+    gpu_group_free(r->group);
     for (int i = 0; i < r->n_device; i++)
         device_close(r->device[i]);
 }

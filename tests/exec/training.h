@@ -2,6 +2,7 @@
 #ifndef DPX_TESTS_TRAINING_H
 #define DPX_TESTS_TRAINING_H
 
+#include "exec/gpu_group.h"
 #include "exec/program.h"
 #include "exec/state.h"
 
@@ -18,12 +19,15 @@ typedef struct {
     int n_device;
     Device *device[MAX_DEVICES];
     Arenas arenas;
+    GpuGroup *group;            /* of simulated CUDA devices, else NULL */
     States *states;
     Program *program;
 } Rig;
 
 /* Takes the graph. */
 Status rig_open(Rig *r, Graph *g, int n_device, int threads);
+/* The same on simulated CUDA devices, or on those of the plug-in that $DPEXEC_CUDA_PLUGIN names. */
+Status rig_open_cuda(Rig *r, Graph *g, int n_device, bool uncaptured);
 void rig_close(Rig *r);
 /* An output of the last step; fails the test when there is none. */
 const Tensor *rig_output(const Rig *r, const char *name);

@@ -1,0 +1,196 @@
+/* Training on simulated CUDA devices: the losses of the CPU, the same bits captured, uncaptured and without waiting, on the
+ * host's side what has no kernel, and failures that end a step instead of hanging it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "exec/verify_batch.h"
+#include "graph/onnx/onnx.h"
+#include "tests/exec/training.h"
+#include "tests/harness/test.h"
+
+enum { MAX_STEPS = 20, STATE_ROOM = 1 << 23 };
+
+typedef struct {
+    const char *model;
+    int batch, steps, replicas, devices;
+    bool cuda, uncaptured, begun;       /* begun: steps are not waited for but the last */
+    bool (*computes)(const Graph *, const Node *);
+} Run;
+
+typedef struct { float loss[MAX_STEPS]; char *state; size_t bytes; } Outcome;
+
+static Graph *build(const Run *r, const BuildOptions *how, int replicas, int devices)
+{
+    BuildOptions opt = *how;
+    char path[256];
+    Graph *g = NULL;
+
+    opt.replicas = replicas;
+    opt.devices = devices;
+    snprintf(path, sizeof path, "%s/models/%s.onnx", SOURCE_DIR, r->model);
+    if (CHECK_OK(onnx_import_file(&g, NULL, path)) && CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
+        return g;
+    graph_free(g);
+    return NULL;
+}
+
+/* The inputs of step k. */
+static NamedTensor *batch_of(Arena *a, const Graph *g, const BuildOptions *opt, int k)
+{
+    const Tensor **values = ARENA_NEW(a, const Tensor *, g->n_value);
+    NamedTensor *in = ARENA_NEW(a, NamedTensor, g->n_input);
+
+    CHECK_OK(verify_batch(a, g, opt, (uint64_t)k + 100, values));
+    for (int i = 0; i < g->n_input; i++)
+        in[i] = (NamedTensor){ value(g, g->input[i])->name, *values[g->input[i].i] };
+    return in;
+}
+
+static void keep_state(Outcome *o, Arena *a, const States *states)
+{
+    o->state = ARENA_NEW(a, char, STATE_ROOM);
+    for (int i = 0; i < states_count(states); i++) {
+        const State *st = states_at(states, i);
+        Tensor t = { st->dtype, st->shape, o->state + o->bytes };
+
+        CU_ASSERT_FATAL(o->bytes + tensor_bytes(&t) <= STATE_ROOM);
+        CHECK_OK(states_get(states, st->name, &t));
+        o->bytes += tensor_bytes(&t);
+    }
+}
+
+static void steps_of(Outcome *o, Arena *a, const Run *r, const BuildOptions *opt, Rig *rig, const Graph *whole)
+{
+    for (int k = 0; k < r->steps; k++) {
+        NamedTensor *in = batch_of(a, whole, opt, k);
+
+        if (!CHECK_OK(program_begin(rig->program, in, whole->n_input)))
+            return;
+        for (int i = 0; i < whole->n_input; i++)        /* a step begun has taken its inputs over */
+            if (r->begun)
+                memset(in[i].tensor.data, 0xff, tensor_bytes(&in[i].tensor));
+        if (r->begun && k < r->steps - 1)
+            continue;
+        if (!CHECK_OK(program_wait(rig->program)))
+            return;
+        o->loss[k] = *(float *)rig_output(rig, OUT_LOSS)->data;
+    }
+    CHECK_OK(states_check_mirrors(rig->states));
+    keep_state(o, a, rig->states);
+}
+
+static Outcome train(Arena *a, const Run *r)
+{
+    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
+                         .seed = 7, .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
+    Graph *g = build(r, &opt, r->replicas, r->devices), *whole;
+    Outcome o = { 0 };
+    Rig rig;
+
+    opt.computes = NULL;
+    whole = build(r, &opt, 1, 1);
+    if (g && whole && CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
+        steps_of(&o, a, r, &opt, &rig, whole);
+    if (g)
+        rig_close(&rig);
+    graph_free(whole);
+    return o;
+}
+
+static void compare_losses(const Run *r, const Outcome *found, const Outcome *expected)
+{
+    CU_ASSERT(isfinite(expected->loss[r->steps - 1]) && expected->loss[0] != expected->loss[r->steps - 1]);
+    for (int k = 0; k < r->steps; k++)
+        if (!(fabs((double)found->loss[k] - (double)expected->loss[k]) <= 1e-4 * fabs((double)expected->loss[k])))
+            TEST_FAIL("%s, %d replicas on %d devices: loss of step %d is %.7g, on the CPU %.7g", r->model, r->replicas, r->devices, k,
+                      (double)found->loss[k], (double)expected->loss[k]);
+}
+
+static void compare_bits(const Run *r, const Outcome *found, const Outcome *expected, const char *what)
+{
+    CU_ASSERT(found->bytes == expected->bytes && found->bytes > 1000);
+    if (memcmp(found->state, expected->state, found->bytes) || found->loss[r->steps - 1] != expected->loss[r->steps - 1])
+        TEST_FAIL("%s, %d replicas on %d devices: other bits %s", r->model, r->replicas, r->devices, what);
+}
+
+static const int spreads[][2] = { { 1, 1 }, { 3, 1 }, { 2, 2 }, { 4, 2 } };
+
+static void check_model(const char *model, int batch, int steps)
+{
+    for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
+        Arena *a = arena_create();
+        Run r = { .model = model, .batch = batch, .steps = steps, .replicas = spreads[i][0], .devices = spreads[i][1] };
+        Outcome expected = train(a, &r), found;
+
+        r.cuda = true;
+        found = train(a, &r);
+        compare_losses(&r, &found, &expected);
+        arena_free(a);
+    }
+}
+
+static void test_mlp(void) { check_model("mlp", 8, MAX_STEPS); }
+static void test_fashion_cnn(void) { check_model("fashion_cnn", 4, MAX_STEPS); }
+static void test_transformer(void) { check_model("transformer", 4, MAX_STEPS); }
+
+/* A fifth of the operators, by their names, has no kernel. */
+static bool most_nodes(const Graph *g, const Node *n)
+{
+    unsigned h = 0;
+
+    for (const char *c = n->op->name; *c; c++)
+        h = h * 31 + (unsigned char)*c;
+    return h % 5 != 0 && cuda_computes(g, n);
+}
+
+static bool no_nodes(const Graph *g, const Node *n)
+{
+    (void)g, (void)n;
+    return false;
+}
+
+static void test_on_host(void)
+{
+    bool (*const which[])(const Graph *, const Node *) = { most_nodes, no_nodes };
+
+    for (size_t i = 0; i < 2; i++) {
+        Arena *a = arena_create();
+        Run r = { .model = "mlp", .batch = 6, .steps = 6, .replicas = 3, .devices = 2 };
+        Outcome expected = train(a, &r), found;
+
+        r.cuda = true;
+        r.computes = which[i];
+        found = train(a, &r);
+        compare_losses(&r, &found, &expected);
+        arena_free(a);
+    }
+}
+
+static void check_bits(const Run *r)
+{
+    Arena *a = arena_create();
+    Run other = *r;
+    Outcome captured = train(a, r), found;
+
+    other.uncaptured = true;
+    found = train(a, &other);
+    compare_bits(r, &found, &captured, "uncaptured");
+    other = *r;
+    other.begun = true;
+    found = train(a, &other);
+    compare_bits(r, &found, &captured, "without waiting");
+    arena_free(a);
+}
+
+static void test_same_bits(void)
+{
+    check_bits(&(Run){ .model = "mlp", .batch = 6, .steps = 8, .replicas = 3, .devices = 2, .cuda = true });
+    check_bits(&(Run){ .model = "mlp", .batch = 6, .steps = 6, .replicas = 2, .devices = 1, .cuda = true, .computes = most_nodes });
+    check_bits(&(Run){ .model = "fashion_cnn", .batch = 3, .steps = 5, .replicas = 2, .devices = 2, .cuda = true });
+}
+
+DEFINE_SUITE(gpu, { "mlp as on the CPU", test_mlp }, { "what has no kernel runs on the host", test_on_host },
+    { "captured, uncaptured, not waited for", test_same_bits }, { "fashion_cnn as on the CPU", test_fashion_cnn },
+    { "transformer as on the CPU", test_transformer });
