@@ -57,6 +57,9 @@ struct OpDef {
     unsigned flags;
     int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[4];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
+    /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast to
+     * the output's shape as numpy does. */
+    bool elementwise;
     uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
     uint8_t layout;                             /* LAYOUT_FIXED, LAYOUT_ANY or LAYOUT_LIKES */
     uint8_t precision;                          /* PREC_ */

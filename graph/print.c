@@ -371,9 +371,8 @@ static Status print_outputs(Printer *p, const Node *n)
     return ST_OK;
 }
 
-static Status print_node(Printer *p, const Node *n)
+static void print_call(Printer *p, const Node *n)
 {
-    TRY(print_outputs(p, n));
     if (n->op->domain)
         fprintf(p->f, "%s.", n->op->domain);
     fprintf(p->f, "%s(", n->op->name);
@@ -384,6 +383,19 @@ static Status print_node(Printer *p, const Node *n)
     }
     putc(')', p->f);
     print_attrs(p, n);
+}
+
+void graph_print_call(FILE *f, const Graph *g, const Node *n)
+{
+    Printer p = { f, g, { 0 } };
+
+    print_call(&p, n);
+}
+
+static Status print_node(Printer *p, const Node *n)
+{
+    TRY(print_outputs(p, n));
+    print_call(p, n);
     if (!p->opt.no_node_names && strcmp(text_default_node_name(p->g, n), n->name)) {
         putc(' ', p->f);
         print_quoted(p->f, n->name);

@@ -63,6 +63,7 @@ typedef struct {
      * everything. */
     bool (*computes)(const Graph *g, const Node *n);
     bool channels_last;                     /* accelerators: convolutions on values stored channels last */
+    bool fuse;                              /* elementwise operators are computed together (passes/fuse_elementwise.c) */
     bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
 } BuildOptions;

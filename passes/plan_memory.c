@@ -121,9 +121,12 @@ static void add_roots(Planner *p)
 }
 
 /* May output o be computed over input j?  A device adds its share of an AllReduce block by block, every part read before
- * the sums are written, so they may lie over any part of the same tensor. */
-static bool allows(const Node *n, int o, int j)
+ * the sums are written, so they may lie over any part of the same tensor.  A program of elementwise operators reads an
+ * element of all inputs before it writes one of any output, so it may lie over any input whose elements are its own's size. */
+static bool allows(const Graph *g, const Node *n, int o, int j)
 {
+    if (n->op == &op_Fused)
+        return dtype_size(value(g, n->out[o])->dtype) == dtype_size(in_value(g, n, j)->dtype);
     if (n->op == &op_AllReduce) {
         int tensors = (int)node_int(n, "tensors");
 
@@ -145,7 +148,7 @@ static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, si
             return false;
     for (int j = 0; j < n->n_in; j++)
         if (has_value(n->in[j]) && p->of[n->in[j].i] == b &&
-            (!allows(n, o, j) || p->at[n->in[j].i] || value_bytes(p->g, n->in[j]) != bytes))
+            (!allows(p->g, n, o, j) || p->at[n->in[j].i] || value_bytes(p->g, n->in[j]) != bytes))
             return false;
     return true;
 }
@@ -160,7 +163,7 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
     if (may_overwrite(p, n, o, state, bytes))
         return state;
     for (int j = 0; j < n->n_in; j++) {
-        uint32_t b = has_value(n->in[j]) && allows(n, o, j) ? p->of[n->in[j].i] : 0;
+        uint32_t b = has_value(n->in[j]) && allows(p->g, n, o, j) ? p->of[n->in[j].i] : 0;
 
         if (p->buffer[b].kind == MEM_ARENA && may_overwrite(p, n, o, b, bytes))
             return b;

@@ -62,18 +62,18 @@ static Status infer_gelu(Graph *g, Node *n)
     return n->n_in == 2 ? infer_grad_op(g, n) : infer_like(g, n, 0);
 }
 
-#define UNARY(version) .since = (version), .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
+#define UNARY(version) .elementwise = true, .since = (version), .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
     .dtypes = DTYPES_FLOAT, .infer = infer, .place = place_elementwise
-#define GRAD_OP .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 3 }, \
+#define GRAD_OP .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 3 }, \
     .dtypes = DTYPES_FLOAT, .place = place_mul
 
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, 0, 0, false, "none" }, { 0 } };
 
-DEFINE_OP(Relu, .layout = LAYOUT_ANY, .since = 14, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 },
+DEFINE_OP(Relu, .elementwise = true, .layout = LAYOUT_ANY, .since = 14, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 },
     .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu, .place = place_elementwise, .doc = "max(x, 0)");
 DEFINE_OP(Sigmoid, .layout = LAYOUT_ANY, UNARY(13), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
 DEFINE_OP(Tanh, .layout = LAYOUT_ANY, UNARY(13), .grad = grad_tanh, .doc = "hyperbolic tangent");
-DEFINE_OP(Gelu, .layout = LAYOUT_ANY, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(Gelu, .elementwise = true, .layout = LAYOUT_ANY, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
     .attrs = gelu_attrs, .infer = infer_gelu, .grad = grad_gelu, .place = place_elementwise,
     .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
 DEFINE_OP(ReluGrad, .layout = LAYOUT_ANY, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy where y > 0, else 0");
@@ -195,7 +195,7 @@ static Status grad_softsign(Grad *gr)
 DEFINE_OP(LeakyRelu, .layout = LAYOUT_ANY, UNARY(16), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
 DEFINE_OP(ThresholdedRelu, UNARY(22), .attrs = ALPHA(1), .grad = grad_thresholded_relu, .doc = "x above alpha, else 0");
 DEFINE_OP(Elu, .layout = LAYOUT_ANY, UNARY(22), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
-DEFINE_OP(Celu, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(Celu, .elementwise = true, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
     .attrs = ALPHA(1), .infer = infer_celu, .grad = grad_celu, .place = place_elementwise,
     .doc = "x, or alpha (e^(x / alpha) - 1) below 0");
 DEFINE_OP(Selu, UNARY(22), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e^x - 1) below 0",
@@ -203,7 +203,7 @@ DEFINE_OP(Selu, UNARY(22), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e
                                  { "gamma", A_FLOAT, 0, 1.05070102214813232421875, false, NULL }, { 0 } });
 DEFINE_OP(HardSigmoid, .layout = LAYOUT_ANY, UNARY(22), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
     .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, 0, 0.2, false, NULL }, { "beta", A_FLOAT, 0, 0.5, false, NULL }, { 0 } });
-DEFINE_OP(Shrink, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
+DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
     .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, 0, 0, false, NULL }, { "lambd", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
     .infer = infer, .grad = grad_shrink, .place = place_elementwise, .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
 DEFINE_OP(Softplus, .layout = LAYOUT_ANY, .precision = PREC_WIDE, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");

@@ -54,7 +54,7 @@ static Status grad_div(Grad *gr)
     return g->status;
 }
 
-#define BINARY(version, types) .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+#define BINARY(version, types) .elementwise = true, .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
     .inplace = { 3 }, .infer = infer
 
 DEFINE_OP(Add, .layout = LAYOUT_ANY, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add, .place = place_add, .doc = "a + b");
@@ -144,12 +144,12 @@ static Status lower_pow(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Pow, .precision = PREC_WIDE, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
 
 /* ---- of any number of tensors ---- */
 
-#define VARIADIC(version, types) .since = (version), .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, \
+#define VARIADIC(version, types) .elementwise = true, .since = (version), .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .inplace = { 1 }, .infer = infer
 
 static ValueId sum_of(Graph *g, const Node *n)
@@ -236,7 +236,7 @@ static Status infer_prelu(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PRelu, .param_in = 2, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
 
 /* ---- of integers ---- */
@@ -274,10 +274,10 @@ static Status infer_shift(Graph *g, Node *n)
     return infer_broadcast(g, n, DT_NONE);
 }
 
-DEFINE_OP(Mod, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
+DEFINE_OP(Mod, .elementwise = true, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
     .attrs = (const AttrDecl[]){ { "fmod", A_INT, 0, 0, false, NULL }, { 0 } }, .infer = infer_mod, .grad = grad_mod,
     .place = place_elementwise, .doc = "remainder with the sign of b, or of a if fmod");
-DEFINE_OP(BitShift, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED, .inplace = { 3 },
+DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED, .inplace = { 3 },
     .attrs = (const AttrDecl[]){ { "direction", A_STRING, 0, 0, true, NULL }, { 0 } }, .infer = infer_shift, .grad = grad_none,
     .place = place_elementwise, .doc = "a shifted by b bits");
 DEFINE_OP(BitwiseAnd, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a and b");

@@ -8,7 +8,7 @@ static Status infer(Graph *g, Node *n)
     return infer_broadcast(g, n, DT_BOOL);
 }
 
-#define COMPARE(version, types) .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+#define COMPARE(version, types) .elementwise = true, .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
     .infer = infer, .grad = grad_none, .place = place_elementwise
 
 DEFINE_OP(Equal, COMPARE(13, DTYPES_ALL), .doc = "a == b");

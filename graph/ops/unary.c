@@ -163,7 +163,7 @@ static Status grad_atanh(Grad *gr)
 
 /* ---- the operators ---- */
 
-#define UNARY(version, types) .since = (version), .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
+#define UNARY(version, types) .since = (version), .elementwise = true, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
     .dtypes = (types), .infer = infer
 #define STEPS .grad = grad_none, .flags = OPF_ZERO_GRAD, .place = place_elementwise
 
@@ -192,7 +192,7 @@ DEFINE_OP(Round, UNARY(22, DTYPES_FLOAT), STEPS, .doc = "nearest integer, halves
 DEFINE_OP(Not, UNARY(1, DTYPES_BOOL), .grad = grad_none, .place = place_elementwise, .doc = "logical negation");
 DEFINE_OP(BitwiseNot, UNARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "every bit inverted");
 
-#define TEST(version) .since = (version), .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, \
+#define TEST(version) .since = (version), .elementwise = true, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, \
     .infer = infer_bool, .grad = grad_none, .place = place_elementwise
 
 DEFINE_OP(IsNaN, TEST(20), .doc = "is x not a number?");

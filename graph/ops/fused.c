@@ -1,0 +1,189 @@
+/* Fused: a program of elementwise operators as one node, so that a backend can compute it in one pass over memory.
+ *
+ * The program is written as the nodes of a graph are (docs/ir.md), without types: its inputs are %x0, %x1 ..., its outputs
+ * %y0, %y1 ..., all of one shape:
+ *
+ *   %t0 = Mul(%x0, %x1) %y0 = Relu(%t0) %y1 = Add(%y0, %x2)
+ *
+ * The node computes what its program does, operator by operator with every intermediate of its own type, so it can be lowered
+ * to it at any time.  passes/fuse_elementwise.c makes such nodes. */
+#include "graph/ops/fused.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/emit.h"
+#include "graph/parse.h"
+#include "graph/place.h"
+#include "graph/print.h"
+
+/* ---- the program as a graph ---- */
+
+static void write_body(FILE *f, const Graph *g, const Node *n)
+{
+    char shape[SHAPE_TEXT];
+
+    fputs("graph \"body\" {\n", f);
+    for (int i = 0; i < n->n_in; i++)
+        fprintf(f, "input %%x%d : %s%s\n", i, dtype_name(in_value(g, n, i)->dtype), shape_text(&in_value(g, n, i)->shape, shape));
+    fprintf(f, "%s\n", node_string(n, "program"));
+    for (int i = 0; i < n->n_out; i++)
+        fprintf(f, "output \"y%d\" = %%y%d\n", i, i);
+    fputs("}\n", f);
+}
+
+static Status body_text(char **out, const Graph *g, const Node *n)
+{
+    size_t size;
+    FILE *f = open_memstream(out, &size);
+
+    if (!f)
+        return FAIL_NOMEM();
+    write_body(f, g, n);
+    return fclose(f) ? FAIL_NOMEM() : ST_OK;
+}
+
+static Status check_body(const Graph *body, const Node *n)
+{
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+    const Shape *space = &value(body, body->output[0].value)->shape;
+
+    if (body->n_input != n->n_in || body->n_output != n->n_out || body->n_update)
+        return FAIL(E_MODEL, "a program consists of nodes alone");
+    for (uint32_t i = 1; i < body->n_value; i++)
+        if (body->value[i]->kind == V_STATE)
+            return FAIL(E_MODEL, "a program has no state");
+    FOR_NODES(body, x)
+        if (!x->op->elementwise || x->n_out != 1)
+            return FAIL(E_MODEL, "%s in a program is not elementwise", node_text(body, x));
+    for (int i = 1; i < body->n_output; i++)
+        if (!shape_eq(&value(body, body->output[i].value)->shape, space))
+            return FAIL(E_SHAPE, "output %d has shape %s, output 0 has %s", i,
+                        shape_text(&value(body, body->output[i].value)->shape, a), shape_text(space, b));
+    return ST_OK;
+}
+
+Status fused_body(Graph **out, const Graph *g, const Node *n)
+{
+    char *text = NULL;
+    Graph *body = NULL;
+    Status st = ST_OK;
+
+    for (int i = 0; i < n->n_in; i++)
+        if (!has_in(n, i))
+            return FAIL(E_MODEL, "%s: input %d is absent", node_text(g, n), i);
+    for (int i = 0; i < n->n_out; i++)
+        if (!has_out(n, i))
+            return FAIL(E_MODEL, "%s: output %d is absent", node_text(g, n), i);
+    TRY_TO(done, st, body_text(&text, g, n));
+    TRY_TO(done, st, graph_parse(&body, text, strlen(text)));
+    TRY_TO(done, st, check_body(body, n));
+done:
+    free(text);
+    if (!st) {
+        *out = body;
+        return ST_OK;
+    }
+    graph_free(body);
+    return status_prefix(st, "%s", node_text(g, n));
+}
+
+Status fused_program(const char **out, Graph *body)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    Status st = ST_OK;
+
+    if (!f)
+        return FAIL_NOMEM();
+    FOR_NODES(body, n) {
+        fprintf(f, "%s%%%s = ", n->index ? " " : "", value(body, n->out[0])->name);
+        graph_print_call(f, body, n);
+    }
+    if (fclose(f) || !(*out = arena_strdup(body->arena, text)))
+        st = FAIL_NOMEM();
+    free(text);
+    return st;
+}
+
+/* ---- the operator ---- */
+
+static Status infer(Graph *g, Node *n)
+{
+    Graph *body;
+
+    TRY(fused_body(&body, g, n));
+    for (int i = 0; i < n->n_out; i++) {
+        const Value *y = value(body, body->output[i].value);
+
+        set_out(g, n, i, y->dtype, &y->shape);
+    }
+    graph_free(body);
+    return ST_OK;
+}
+
+/* Emits a node like x of the body; `map` takes values of the body to those of g. */
+static ValueId emit_like(Graph *g, const Node *x, const ValueId *map, Arena *scratch)
+{
+    Attr *attrs = ARENA_NEW(scratch, Attr, x->n_attr + 1);
+    ValueId *in = ARENA_NEW(scratch, ValueId, x->n_in);
+
+    if (!attrs || !in) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    memcpy(attrs, x->attr, (size_t)x->n_attr * sizeof *attrs);
+    for (int i = 0; i < x->n_in; i++)
+        in[i] = map[x->in[i].i];
+    return emit(g, x->op, attrs, x->n_in, in);
+}
+
+static Status lower_body(Graph *g, Node *n, const Graph *body, Arena *scratch)
+{
+    ValueId *map = ARENA_NEW(scratch, ValueId, body->n_value);
+
+    if (!map)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < body->n_value; i++)
+        if (body->value[i]->kind == V_CONST)
+            map[i] = graph_add_const(g, body->value[i]->name, body->value[i]->init);
+    for (int i = 0; i < n->n_in; i++)
+        map[body->input[i].i] = n->in[i];
+    FOR_NODES(body, x)
+        map[x->out[0].i] = emit_like(g, x, map, scratch);
+    for (int i = 0; i < n->n_out && !g->status; i++)
+        graph_replace(g, n->out[i], map[body->output[i].value.i]);
+    return g->status;
+}
+
+static Status lower(Graph *g, Node *n)
+{
+    Graph *body;
+    Arena *scratch;
+    Status st;
+
+    for (int i = 0; i < n->n_in; i++)
+        if (!shape_known(&in_value(g, n, i)->shape))
+            return ST_OK;
+    TRY(fused_body(&body, g, n));
+    st = (scratch = arena_create()) ? lower_body(g, n, body, scratch) : FAIL_NOMEM();
+    arena_free(scratch);
+    graph_free(body);
+    return st;
+}
+
+/* One for each operator and element. */
+static int64_t flops(const Graph *g, const Node *n)
+{
+    int64_t nodes = 0;
+
+    for (const char *at = node_string(n, "program"); (at = strstr(at, " = ")); at += 3)
+        nodes++;
+    return nodes * shape_numel(&value(g, n->out[0])->shape);
+}
+
+DEFINE_OP(Fused, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+    .attrs = (const AttrDecl[]){ { "program", A_STRING, 0, 0, ATTR_REQUIRED, NULL }, { 0 } },
+    .infer = infer, .lower = lower, .place = place_elementwise, .flops = flops,
+    .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... are the outputs");

@@ -1,0 +1,13 @@
+/* The body of a Fused node. */
+#ifndef DPX_OPS_FUSED_H
+#define DPX_OPS_FUSED_H
+
+#include "graph/graph.h"
+
+/* The program of node n as a graph of elementwise nodes: its input i is of the type and shape of input i of n, its output i
+ * is output i.  The caller frees it.  E_MODEL, E_SHAPE for a program that is none. */
+Status fused_body(Graph **out, const Graph *g, const Node *n) CHECKED;
+/* The program of such a graph, in its arena; its values must be named x0, x1 ... (inputs) and y0, y1 ... (outputs). */
+Status fused_program(const char **out, Graph *body) CHECKED;
+
+#endif

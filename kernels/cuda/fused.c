@@ -1,0 +1,53 @@
+/* Fused: its whole program as one generated kernel. */
+#include <stdlib.h>
+
+#include "graph/ops/fused.h"
+#include "kernels/cuda/expr.h"
+#include "kernels/cuda/generate.h"
+
+/* Constants of one element become part of the kernel. */
+static Status body_of(Graph **out, const Graph *g, const Node *n)
+{
+    Graph *body;
+
+    TRY(fused_body(&body, g, n));
+    for (int i = 0; i < n->n_in; i++) {
+        const Tensor *t = value_const(g, n->in[i]);
+        Value *x = value(body, body->input[i]);
+
+        if (t && tensor_numel(t) == 1) {
+            x->kind = V_CONST;
+            x->init = t;
+        }
+    }
+    *out = body;
+    return ST_OK;
+}
+
+static bool supports(const Graph *g, const Node *n)
+{
+    Graph *body;
+    Generated *k;
+    bool fits;
+
+    if (!(k = calloc(1, sizeof *k)))
+        return false;
+    if ((fits = !body_of(&body, g, n))) {
+        fits = !generate_elementwise(k, body);
+        graph_free(body);
+    }
+    free(k->source);
+    free(k);
+    return fits;
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Graph *body;
+
+    TRY(body_of(&body, g, n));
+    return generated_prepare_body(state, ctx, body);
+}
+
+DEFINE_KERNEL(cuda_fused, .op = &op_Fused, .supports = supports, .prepare = prepare, .run = generated_run,
+    .release = generated_release);

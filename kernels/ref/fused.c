@@ -1,0 +1,143 @@
+/* Fused: the operators of its program one after the other, each by its own reference kernel; intermediates and outputs lie in
+ * scratch until all is computed, so that an output may stand in the memory of an input. */
+#include "graph/ops/fused.h"
+#include "kernels/ref/ref.h"
+
+typedef struct {
+    const Kernel *kernel;
+    void *state;
+    Tensor *in, *out;
+    uint32_t n_in;
+    uint32_t *in_value, out_value;      /* of the body */
+} Step;
+
+typedef struct {
+    Graph *body;
+    Arena *arena;
+    Step *step;
+    Tensor *tensor;                     /* [n_value] */
+    size_t *offset;                     /* [n_value] in scratch */
+    int n_step, n_in, n_out;
+    size_t kernel_scratch;              /* offset of the kernels' own scratch */
+} Fused;
+
+static const Kernel *find(const Graph *body, const Node *x) { return kernel_find(kernels_ref, kernels_ref_len, body, x); }
+
+static bool supports(const Graph *g, const Node *n)
+{
+    Graph *body;
+    bool all = true;
+
+    if (fused_body(&body, g, n))
+        return false;
+    FOR_NODES(body, x)
+        all = all && find(body, x);
+    graph_free(body);
+    return all;
+}
+
+static void release(void *state)
+{
+    Fused *f = state;
+
+    if (!f)
+        return;
+    for (int i = 0; f->step && i < f->n_step; i++)
+        if (f->step[i].kernel->release && f->step[i].state)
+            f->step[i].kernel->release(f->step[i].state);
+    graph_free(f->body);
+    arena_free(f->arena);
+    free(f);
+}
+
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static Status prepare_step(Fused *f, Step *s, KernelCtx *ctx, const Node *x)
+{
+    const Kernel *k = find(f->body, x);
+
+    if (!(s->in = ARENA_NEW(f->arena, Tensor, x->n_in)) || !(s->out = ARENA_NEW(f->arena, Tensor, 1)) ||
+        !(s->in_value = ARENA_NEW(f->arena, uint32_t, x->n_in)))
+        return FAIL_NOMEM();
+    s->n_in = (uint32_t)x->n_in;
+    s->out_value = x->out[0].i;
+    for (int i = 0; i < x->n_in; i++)
+        s->in_value[i] = x->in[i].i;
+    s->kernel = k;
+    f->n_step++;
+    return k->prepare ? k->prepare(&s->state, ctx, f->body, x) : ST_OK;
+}
+
+static Status prepare_steps(Fused *f, KernelCtx *ctx)
+{
+    KernelCtx inner = { .n_threads = 1 };
+    size_t bytes = 0;
+
+    f->step = ARENA_NEW(f->arena, Step, f->body->n_node);
+    f->tensor = ARENA_NEW(f->arena, Tensor, f->body->n_value);
+    f->offset = ARENA_NEW(f->arena, size_t, f->body->n_value);
+    if (!f->step || !f->tensor || !f->offset)
+        return FAIL_NOMEM();
+    f->tensor[0].shape = shape_unknown();
+    for (uint32_t i = 1; i < f->body->n_value; i++) {
+        const Value *v = f->body->value[i];
+
+        f->tensor[i] = (Tensor){ v->dtype, v->shape, v->kind == V_CONST ? v->init->data : NULL };
+        f->offset[i] = bytes;
+        bytes += v->kind == V_TEMP ? aligned(tensor_bytes(&f->tensor[i])) : 0;
+    }
+    FOR_NODES(f->body, x)
+        TRY(prepare_step(f, &f->step[x->index], &inner, x));
+    f->kernel_scratch = bytes;
+    if (ctx->scratch_bytes < bytes + inner.scratch_bytes)
+        ctx->scratch_bytes = bytes + inner.scratch_bytes;
+    return ST_OK;
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Fused *f = calloc(1, sizeof *f);
+    Status st;
+
+    if (!f || !(f->arena = arena_create())) {
+        free(f);
+        return FAIL_NOMEM();
+    }
+    f->n_in = n->n_in;
+    f->n_out = n->n_out;
+    if ((st = fused_body(&f->body, g, n)) || (st = prepare_steps(f, ctx))) {
+        release(f);
+        return st;
+    }
+    *state = f;
+    return ST_OK;
+}
+
+static Status run_step(Fused *f, Step *s, const KernelCtx *ctx)
+{
+    KernelCtx inner = { .n_threads = 1, .scratch = (char *)ctx->scratch + f->kernel_scratch };
+
+    for (uint32_t i = 0; i < s->n_in; i++)
+        s->in[i] = f->tensor[s->in_value[i]];
+    s->out[0] = f->tensor[s->out_value];
+    return s->kernel->run(&inner, s->state, s->in, s->out);
+}
+
+static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    Fused *f = state;
+
+    for (uint32_t i = 1; i < f->body->n_value; i++)
+        if (f->body->value[i]->kind == V_TEMP)
+            f->tensor[i].data = (char *)ctx->scratch + f->offset[i];
+    for (int i = 0; i < f->n_in; i++)
+        f->tensor[f->body->input[i].i].data = in[i].data;
+    for (int i = 0; i < f->n_step; i++)
+        TRY(run_step(f, &f->step[i], ctx));
+    for (int i = 0; i < f->n_out; i++)
+        if (tensor_bytes(&out[i]))
+            memcpy(out[i].data, f->tensor[f->body->output[i].value.i].data, tensor_bytes(&out[i]));
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_fused, .op = &op_Fused, .supports = supports, .prepare = prepare, .run = run, .release = release);

@@ -1,0 +1,412 @@
+/* fuse_elementwise: elementwise nodes that work on the same elements become one node, which an accelerator computes in one
+ * pass over memory: every intermediate saves a write and its reads, every node a launch.
+ *
+ * Nodes belong together when they stand on one device for one replica, compute values of one shape, and one reads what
+ * another makes or both read the same tensor of that shape; the scalars of a step are gathered whatever they read.  Groups
+ * grow node by node.  Two are merged unless a way leads out of one and by other nodes into the other: the merged node would
+ * wait for itself.  Legal because Fused computes what its nodes do, each in its own type; what is used outside becomes an
+ * output.  The next value of a state that is read outside the group stays outside too, so that it can wait for those
+ * readers and be computed in place. */
+#include <string.h>
+
+#include "graph/op.h"
+#include "graph/ops/fused.h"
+#include "passes/pass.h"
+
+enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1 };
+
+typedef struct {
+    uint32_t node[NODES_MOST];  /* by increasing index, when the group is made a node */
+    int n;                      /* 0: merged into another */
+    uint32_t first, last;       /* indices */
+} Group;
+
+typedef struct {
+    Graph *g;
+    Arena *a;
+    Group *group;
+    int n_group;
+    int *of;                    /* [node] its group, or NO_GROUP */
+    uint32_t *reads;            /* [value] by nodes */
+    ValueId *state;             /* [value] whose next value it is */
+    uint32_t *uses;             /* [value] */
+    uint32_t *seen;             /* [node] the walk that came here last */
+    uint32_t walk;
+    uint32_t *stack;
+    uint32_t *reader;           /* [value] 1 + the last node in a group that reads it */
+    int n_devices;
+} Fusion;
+
+/* ---- which nodes ---- */
+
+/* [value] how often nodes read it. */
+static uint32_t *count_reads(const Graph *g, Arena *a)
+{
+    uint32_t *reads = ARENA_NEW(a, uint32_t, g->n_value);
+
+    if (reads)
+        FOR_NODES(g, n)
+            for (int i = 0; i < n->n_in; i++)
+                reads[n->in[i].i]++;
+    return reads;
+}
+
+static Status find_updates(Fusion *f)
+{
+    const Graph *g = f->g;
+
+    if (!(f->reads = count_reads(g, f->a)) || !(f->state = ARENA_NEW(f->a, ValueId, g->n_value)))
+        return FAIL_NOMEM();
+    for (int u = 0; u < g->n_update; u++)
+        f->state[g->update[u].next.i] = g->update[u].state;
+    return ST_OK;
+}
+
+static bool is_candidate(const Fusion *f, const Node *n)
+{
+    if (!n->op->elementwise || n->n_out != 1 || n->device >= f->n_devices)
+        return false;
+    return shape_known(&value(f->g, n->out[0])->shape) && shape_numel(&value(f->g, n->out[0])->shape) > 0;
+}
+
+static const Shape *space_of(const Fusion *f, uint32_t node) { return &value(f->g, f->g->node[node]->out[0])->shape; }
+
+static bool alike(const Fusion *f, uint32_t a, uint32_t b)
+{
+    const Node *x = f->g->node[a], *y = f->g->node[b];
+
+    return x->device == y->device && x->replica == y->replica && shape_eq(space_of(f, a), space_of(f, b));
+}
+
+/* ---- may two groups be one? ---- */
+
+static const Group *group_of(const Fusion *f, const Node *n)
+{
+    return f->of[n->index] == NO_GROUP ? NULL : &f->group[f->of[n->index]];
+}
+
+static bool listed(const ValueId *list, int n, ValueId v)
+{
+    for (int i = 0; i < n; i++)
+        if (value_eq(list[i], v))
+            return true;
+    return false;
+}
+
+/* The inputs of two groups together (b may be NULL), each once, in order of use; -1 when there are more than INPUTS_MOST. */
+static int list_inputs(const Fusion *f, const Group *a, const Group *b, ValueId in[INPUTS_MOST])
+{
+    const Group *part[2] = { a, b };
+    int n = 0;
+
+    for (int k = 0; k < 2 && part[k]; k++)
+        for (int i = 0; i < part[k]->n; i++) {
+            const Node *x = f->g->node[part[k]->node[i]];
+
+            for (int j = 0; j < x->n_in; j++) {
+                const Node *p = has_value(x->in[j]) ? value(f->g, x->in[j])->producer : NULL;
+                const Group *own = p ? group_of(f, p) : NULL;
+
+                if (!has_value(x->in[j]) || (own && (own == a || own == b)) || listed(in, n, x->in[j]))
+                    continue;
+                if (n == INPUTS_MOST)
+                    return -1;
+                in[n++] = x->in[j];
+            }
+        }
+    return n;
+}
+
+static uint32_t uses_within(const Fusion *f, const Group *a, const Group *b, ValueId v)
+{
+    const Group *part[2] = { a, b };
+    uint32_t n = 0;
+
+    for (int k = 0; k < 2 && part[k]; k++)
+        for (int i = 0; i < part[k]->n; i++) {
+            const Node *x = f->g->node[part[k]->node[i]];
+
+            for (int j = 0; j < x->n_in; j++)
+                n += value_eq(x->in[j], v);
+        }
+    return n;
+}
+
+static bool is_output(const Fusion *f, const Group *a, const Group *b, ValueId v)
+{
+    return f->uses[v.i] > uses_within(f, a, b, v);
+}
+
+static int count_outputs(const Fusion *f, const Group *a, const Group *b)
+{
+    const Group *part[2] = { a, b };
+    int n = 0;
+
+    for (int k = 0; k < 2 && part[k]; k++)
+        for (int i = 0; i < part[k]->n; i++)
+            n += is_output(f, a, b, f->g->node[part[k]->node[i]]->out[0]);
+    return n;
+}
+
+/* Do nodes outside read a state whose next value is computed inside? */
+static bool parts_update(const Fusion *f, const Group *a, const Group *b)
+{
+    const Group *part[2] = { a, b };
+
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < part[k]->n; i++) {
+            ValueId s = f->state[f->g->node[part[k]->node[i]]->out[0].i];
+
+            if (has_value(s) && f->reads[s.i] > uses_within(f, a, b, s))
+                return true;
+        }
+    return false;
+}
+
+/* Puts a node, or all nodes of its group, on the stack unless the walk was there. */
+static void visit(Fusion *f, const Node *p, uint32_t *n_stack)
+{
+    const Group *q = group_of(f, p);
+
+    if (f->seen[p->index] == f->walk)
+        return;
+    for (int k = 0; k < (q ? q->n : 1); k++) {
+        uint32_t i = q ? q->node[k] : p->index;
+
+        f->seen[i] = f->walk;
+        f->stack[(*n_stack)++] = i;
+    }
+}
+
+/* Puts on the stack what node `i` reads from outside `to`, which it may belong to; true when that comes from `from` and the
+ * node does not belong to `to`.  What ends before `from` begins is left aside. */
+static bool expand(Fusion *f, uint32_t i, const Group *from, const Group *to, uint32_t *n_stack)
+{
+    const Node *x = f->g->node[i];
+
+    for (int j = 0; j < x->n_in; j++) {
+        const Node *p = has_value(x->in[j]) ? value(f->g, x->in[j])->producer : NULL;
+        const Group *q = p ? group_of(f, p) : NULL;
+
+        if (!p || q == to || (q ? q->last : p->index) < from->first)
+            continue;
+        if (q != from)
+            visit(f, p, n_stack);
+        else if (group_of(f, x) != to)
+            return true;
+    }
+    return false;
+}
+
+/* Does a way lead out of `from` and by other nodes into `to`?  Walks against the edges, groups as one node. */
+static bool leads_around(Fusion *f, const Group *from, const Group *to)
+{
+    uint32_t n_stack = 0;
+
+    f->walk++;
+    for (int i = 0; i < to->n; i++)
+        expand(f, to->node[i], from, to, &n_stack);
+    while (n_stack)
+        if (expand(f, f->stack[--n_stack], from, to, &n_stack))
+            return true;
+    return false;
+}
+
+static void merge(Fusion *f, Group *into, Group *from)
+{
+    for (int i = 0; i < from->n; i++) {
+        into->node[into->n++] = from->node[i];
+        f->of[from->node[i]] = (int)(into - f->group);
+    }
+    into->first = into->first < from->first ? into->first : from->first;
+    into->last = into->last > from->last ? into->last : from->last;
+    from->n = 0;
+}
+
+/* Merges the groups of two nodes when that is legal and small enough. */
+static void try_merge(Fusion *f, uint32_t x, uint32_t y)
+{
+    Group *a = &f->group[f->of[x]], *b = &f->group[f->of[y]];
+    ValueId in[INPUTS_MOST];
+
+    if (a == b || !alike(f, x, y) || a->n + b->n > NODES_MOST || list_inputs(f, a, b, in) < 0 ||
+        count_outputs(f, a, b) > OUTPUTS_MOST || parts_update(f, a, b) || leads_around(f, a, b) || leads_around(f, b, a))
+        return;
+    merge(f, a, b);
+}
+
+/* ---- growing ---- */
+
+static void join_neighbours(Fusion *f, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
+
+        if (v && v->producer && f->of[v->producer->index] != NO_GROUP)
+            try_merge(f, v->producer->index, n->index);
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
+
+        if (v && f->reader[n->in[i].i] && shape_eq(&v->shape, space_of(f, n->index)))
+            try_merge(f, f->reader[n->in[i].i] - 1, n->index);
+        if (v)
+            f->reader[n->in[i].i] = n->index + 1;
+    }
+}
+
+static void grow(Fusion *f)
+{
+    uint32_t scalar = UINT32_MAX;       /* the last node that computes one element */
+
+    FOR_NODES(f->g, n) {
+        Group *own = &f->group[f->n_group];
+
+        if (!is_candidate(f, n))
+            continue;
+        f->of[n->index] = f->n_group++;
+        *own = (Group){ .node = { n->index }, .n = 1, .first = n->index, .last = n->index };
+        join_neighbours(f, n);
+        if (shape_numel(space_of(f, n->index)) != 1)
+            continue;
+        if (scalar != UINT32_MAX)
+            try_merge(f, scalar, n->index);
+        scalar = n->index;
+    }
+}
+
+/* ---- the new node ---- */
+
+static void sort_nodes(Group *q)
+{
+    for (int i = 1; i < q->n; i++)
+        for (int k = i; k && q->node[k - 1] > q->node[k]; k--) {
+            uint32_t t = q->node[k];
+
+            q->node[k] = q->node[k - 1];
+            q->node[k - 1] = t;
+        }
+}
+
+typedef struct { ValueId of, in_body; } Mapped;
+
+static ValueId mapped(const Mapped *map, int n, ValueId v)
+{
+    for (int i = 0; i < n; i++)
+        if (value_eq(map[i].of, v))
+            return map[i].in_body;
+    return NO_VALUE;
+}
+
+/* The group's nodes over inputs x0, x1 ...; what is used outside is called y0, y1 ..., in `out`. */
+static Status build_body(Fusion *f, const Group *q, Graph *body, const ValueId *in, int n_in, ValueId *out)
+{
+    Mapped map[INPUTS_MOST + NODES_MOST];
+    int n_map = 0, n_out = 0, n_temp = 0;
+    char name[24];
+
+    for (int i = 0; i < n_in; i++) {
+        snprintf(name, sizeof name, "x%d", i);
+        map[n_map++] = (Mapped){ in[i], graph_add_input(body, name, value(f->g, in[i])->dtype, &value(f->g, in[i])->shape) };
+    }
+    for (int i = 0; i < q->n; i++) {
+        const Node *x = f->g->node[q->node[i]];
+        ValueId *arg = ARENA_NEW(f->a, ValueId, x->n_in);
+        bool output = is_output(f, q, NULL, x->out[0]);
+        const char *names = name;
+        Node *copy;
+
+        if (!arg)
+            return FAIL_NOMEM();
+        for (int j = 0; j < x->n_in; j++)
+            arg[j] = has_value(x->in[j]) ? mapped(map, n_map, x->in[j]) : NO_VALUE;
+        snprintf(name, sizeof name, output ? "y%d" : "t%d", output ? n_out : n_temp);
+        if (!(copy = graph_add_node(body, x->op, NULL, NULL, x->n_in, arg, 1, &names)))
+            return body->status;
+        for (int k = 0; k < x->n_attr; k++)
+            node_set_attr(body, copy, &x->attr[k]);
+        map[n_map++] = (Mapped){ x->out[0], copy->out[0] };
+        output ? (out[n_out++] = x->out[0], 0) : n_temp++;
+    }
+    return body->status;
+}
+
+/* The group's last node becomes the new one; the others are removed. */
+static Status become_fused(Fusion *f, const Group *q, const char *program, const ValueId *in, int n_in, const ValueId *out, int n_out)
+{
+    Graph *g = f->g;
+    Node *n = g->node[q->node[q->n - 1]];
+
+    for (int i = 0; i < q->n - 1; i++)
+        graph_remove(g, g->node[q->node[i]]);
+    n->op = &op_Fused;
+    n->n_attr = 0;
+    node_set_string(g, n, "program", program);
+    n->in = arena_memdup(g->arena, in, (size_t)n_in * sizeof *in);
+    n->n_in = n_in;
+    n->out = arena_memdup(g->arena, out, (size_t)n_out * sizeof *out);
+    n->n_out = n_out;
+    if (!n->in || !n->out)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n_out; i++) {
+        value(g, out[i])->producer = n;
+        value(g, out[i])->out_index = i;
+    }
+    return g->status;
+}
+
+static Status make_node(Fusion *f, Group *q)
+{
+    ValueId in[INPUTS_MOST], out[OUTPUTS_MOST];
+    Graph *body = graph_create("body");
+    const char *program;
+    int n_in, n_out;
+    Status st;
+
+    if (!body)
+        return FAIL_NOMEM();
+    sort_nodes(q);
+    n_in = list_inputs(f, q, NULL, in);
+    n_out = count_outputs(f, q, NULL);
+    if (!(st = build_body(f, q, body, in, n_in, out)) && !(st = fused_program(&program, body)))
+        st = become_fused(f, q, program, in, n_in, out, n_out);
+    graph_free(body);
+    return st;
+}
+
+/* ---- entry ---- */
+
+static Status allocate(Fusion *f, PassCtx *ctx)
+{
+    f->a = ctx->scratch;
+    f->n_devices = ctx->opt->devices > 1 ? ctx->opt->devices : 1;
+    f->group = ARENA_NEW(f->a, Group, f->g->n_node + 1);
+    f->of = ARENA_NEW(f->a, int, f->g->n_node);
+    f->seen = ARENA_NEW(f->a, uint32_t, f->g->n_node);
+    f->stack = ARENA_NEW(f->a, uint32_t, f->g->n_node + NODES_MOST);
+    f->reader = ARENA_NEW(f->a, uint32_t, f->g->n_value);
+    f->uses = graph_count_uses(f->g, f->a);
+    if (!f->group || !f->of || !f->seen || !f->stack || !f->reader || !f->uses)
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < f->g->n_node; i++)
+        f->of[i] = NO_GROUP;
+    return find_updates(f);
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Fusion f = { .g = g };
+
+    if (!ctx->opt->fuse)
+        return ST_OK;
+    TRY(allocate(&f, ctx));
+    grow(&f);
+    for (int i = 0; i < f.n_group; i++)
+        if (f.group[i].n > 1) {
+            TRY(make_node(&f, &f.group[i]));
+            ctx->n_changed++;
+        }
+    return ctx->n_changed ? graph_sort(g) : ST_OK;
+}
+
+const Pass pass_fuse_elementwise = { .name = "fuse-elementwise", .summary = "compute elementwise operators together", .run = run };
