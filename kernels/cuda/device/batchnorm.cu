@@ -3,7 +3,8 @@
  *
  * Statistics take two stages: blocks reduce chunks of a channel, then a warp merges the chunks of each channel in float64.
  * A thread reduces four units at a time by their own mean and merges that (Chan, Golub, LeVeque 1979), of differences from the
- * channel's first element, so that data far from zero loses nothing in float32.  The order is fixed by the shapes alone.
+ * channel's first element; in float64 for float32 data, whose rows replicas merge, in float32 for 16-bit data, which is coarser
+ * than that.  The order is fixed by the shapes alone.
  *
  * Bytes moved per element of s bytes: statistics s, apply 2 s, gradient's sums 2 s, gradient 3 s. */
 #include "index.cuh"
@@ -33,6 +34,11 @@ __device__ __forceinline__ float inverse_root(float v) { return rsqrtf(v); }
 __device__ __forceinline__ double inverse_root(double v) { return rsqrt(v); }
 
 /* ---- moments ---- */
+
+/* What moments of T are taken in. */
+template <class T> struct Precise { typedef float type; };
+template <> struct Precise<float> { typedef double type; };
+template <> struct Precise<double> { typedef double type; };
 
 struct Moments { double n, mean, m2; };
 
@@ -77,10 +83,10 @@ __device__ __forceinline__ double chunk_count(const ChannelBox &p, int k, int v)
 
 template <class T, int V> __device__ __forceinline__ void stats_first(const ChannelBox &p, double *part, const T *x)
 {
-    typedef typename Accumulator<T>::type A;
+    typedef typename Precise<T>::type A;
     __shared__ Moments warp_part[NORM_THREADS / 32];
     const i64 c = blockIdx.x % p.channels, chunk = blockIdx.x / p.channels, to = min(p.units, (chunk + 1) * p.part);
-    const A shift = to_float(x[c * p.inner]);
+    const A shift = (A)to_float(x[c * p.inner]);
     Seen<A> seen = { 0, 0, 0 };
     Moments m;
 
@@ -102,14 +108,14 @@ template <class T, int V> __device__ __forceinline__ void stats_first(const Chan
             if (k < count)
 #pragma unroll
                 for (int j = 0; j < V; j++)
-                    sum += to_float(v[k].at[j]) - shift;
+                    sum += (A)to_float(v[k].at[j]) - shift;
         mean = sum / (A)(count * V);
 #pragma unroll
         for (int k = 0; k < NORM_GROUP; k++)
             if (k < count)
 #pragma unroll
                 for (int j = 0; j < V; j++) {
-                    const A d = to_float(v[k].at[j]) - shift - mean;
+                    const A d = (A)to_float(v[k].at[j]) - shift - mean;
 
                     squares += d * d;
                 }
@@ -130,7 +136,7 @@ template <class T, int V> __device__ __forceinline__ void stats_first(const Chan
 /* Blocks of (columns, rows) threads; blockIdx.x counts columns of V channels, blockIdx.y chunks of rows. */
 template <class T, int V> __device__ __forceinline__ void stats_last(const ChannelBox &p, double *part, const T *x)
 {
-    typedef typename Accumulator<T>::type A;
+    typedef typename Precise<T>::type A;
     __shared__ A means[NORM_THREADS * V], squares[NORM_THREADS * V];
     __shared__ A counts[NORM_THREADS];
     const int column = threadIdx.x, line = threadIdx.y, columns = blockDim.x, lines = blockDim.y;
@@ -143,7 +149,7 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
 
 #pragma unroll
         for (int j = 0; j < V; j++)
-            shift[j] = to_float(first.at[j]);
+            shift[j] = (A)to_float(first.at[j]);
     }
     for (i64 row = from + line; inside && row < to; row += lines * NORM_GROUP) {
         Vec<T, V> v[NORM_GROUP];
@@ -163,11 +169,11 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
 
 #pragma unroll
             for (int k = 0; k < NORM_GROUP; k++)
-                sum += k < count ? to_float(v[k].at[j]) - shift[j] : 0;
+                sum += k < count ? (A)to_float(v[k].at[j]) - shift[j] : 0;
             own = sum / (A)count;
 #pragma unroll
             for (int k = 0; k < NORM_GROUP; k++) {
-                d = k < count ? to_float(v[k].at[j]) - shift[j] - own : 0;
+                d = k < count ? (A)to_float(v[k].at[j]) - shift[j] - own : 0;
                 m2[j] += d * d;
             }
             d = own - mean[j];
@@ -184,7 +190,7 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
     counts[line * columns + column] = n;
     __syncthreads();
     for (int k = line; inside && k < V; k += lines) {
-        const A origin = to_float(x[c + k]);
+        const A origin = (A)to_float(x[c + k]);
         Moments m = { 0, 0, 0 };
 
         for (int l = 0; l < lines; l++)
