@@ -20,6 +20,23 @@ template <> struct UnitOf<4> { typedef unsigned int type; };
 template <> struct UnitOf<8> { typedef unsigned long long type; };
 template <> struct UnitOf<16> { typedef Vec<unsigned int, 4> type; };
 
+/* One access to device memory, where the compiler would write the elements of a structure one by one, as it does with those
+ * that come from shared memory or from a loop. */
+template <class T, int N> __device__ __forceinline__ void put_vec(T *p, const Vec<T, N> &v)
+{
+#ifndef DPX_SIM
+    if (sizeof v == 16) {
+        u32 w[4];
+
+        memcpy(w, &v, 16);
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+                     : : "l"(__cvta_generic_to_global(p)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+        return;
+    }
+#endif
+    *(Vec<T, N> *)p = v;
+}
+
 /* Where unit n of the box stands in the destination and in the source. */
 template <class I> __device__ __forceinline__ void locate(const MoveBox &box, I n, i64 *to, i64 *from)
 {

@@ -87,16 +87,21 @@ template <class T, int RV, int WV> __device__ __forceinline__ void turn_tile(con
             *(Vec<T, S> *)(tile + j * PITCH + i + e) = *(const Vec<T, S> *)(v[k].at + e);
     }
     __syncthreads();
+    Vec<T, WV> out[WRITES];             /* complete before the first is written: then each is one access */
 #pragma unroll
     for (int k = 0; k < WRITES; k++) {
         const int n = threadIdx.x + k * MOVE_THREADS, i = n / (TILE / WV), j = n % (TILE / WV) * WV;
-        Vec<T, WV> out;
 
 #pragma unroll
         for (int e = 0; e < WV; e++)
-            out.at[e] = tile[(j + e) * PITCH + i];
+            out[k].at[e] = tile[(j + e) * PITCH + i];
+    }
+#pragma unroll
+    for (int k = 0; k < WRITES; k++) {
+        const int n = threadIdx.x + k * MOVE_THREADS, i = n / (TILE / WV), j = n % (TILE / WV) * WV;
+
         if (a0 + i < box.a && b0 + j < box.b)
-            *(Vec<T, WV> *)(to + (a0 + i) * box.to_a + b0 + j) = out;
+            put_vec(to + (a0 + i) * box.to_a + b0 + j, out[k]);
     }
 }
 

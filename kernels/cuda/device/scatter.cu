@@ -134,7 +134,7 @@ template <class T, int V> __device__ __forceinline__ void put_sum(T *dx, const t
 #pragma unroll
     for (int j = 0; j < V; j++)
         v.at[j] = from_float<T>(sum[j]);
-    *(Vec<T, V> *)dx = v;
+    put_vec(dx, v);
 }
 
 /* dx [outer, d, inner] = rows of dy [outer, n, inner] by their lists.  Each warp has a row and 32 V columns of it. */
