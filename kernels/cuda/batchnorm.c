@@ -1,7 +1,7 @@
 /* Batch normalisation: statistics and sums of the gradient in two stages, the rest element by element.
  *
- * The channels may be axis 1, or the last axis; data with one position per channel, [N, C], counts as the latter.  Statistics,
- * scale and bias may be float32 where the data has 16 bits. */
+ * Data with one position per channel, [N, C], counts as stored channels last.  Statistics, scale and bias may be float32 where
+ * the data has 16 bits. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,19 +31,22 @@ static int chunks_of(const ChannelBox *box, bool last)
     return chunks < 1 ? 1 : (int)chunks;
 }
 
-/* `axis`: where the channels are, 1 or the last one. */
-static void read_box(State *s, const Graph *g, const Node *n, const Value *x, int axis)
+static void read_box(State *s, const Graph *g, const Node *n, const Value *x)
 {
     const Shape *d = &x->shape;
     ChannelBox *b = &s->box;
 
     s->size = dtype_size(x->dtype);
     s->numel = shape_numel(d);
-    b->channels = d->dim[axis];
-    b->inner = shape_count(d, axis + 1, d->rank);
-    b->outer = shape_count(d, 0, axis);
-    s->last = b->inner == 1;
+    b->channels = d->dim[1];
+    b->inner = shape_count(d, 2, d->rank);
+    b->outer = d->dim[0];
     b->count = (double)(b->outer * b->inner);
+    s->last = b->inner == 1 || x->layout == LAYOUT_CHANNELS_LAST;
+    if (s->last) {
+        b->outer *= b->inner;
+        b->inner = 1;
+    }
     b->chunks = chunks_of(b, s->last);
     if (n->n_in > 2)
         b->wide = dtype_size(in_value(g, n, 2)->dtype) > s->size;
@@ -126,7 +129,7 @@ static Status make_state(State **out, KernelCtx *ctx, const Graph *g, const Node
 
     if (!s)
         return FAIL_NOMEM();
-    read_box(s, g, n, x, 1);
+    read_box(s, g, n, x);
     if ((st = find_kernels(s, ctx, first, last, x->dtype))) {
         free(s);
         return st;
@@ -291,10 +294,10 @@ static bool fits_inference(const Graph *g, const Node *n)
     return !node_int(n, "training_mode") && fits(g, n);
 }
 
-#define NORM .dtypes = DTYPES_FLOAT, .supports = fits, .release = free
+#define NORM .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits, .release = free
 
-DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT, .supports = fits_inference, .prepare = prepare_apply,
-    .run = run_inference, .release = free);
+DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_inference,
+    .prepare = prepare_apply, .run = run_inference, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, NORM, .prepare = prepare_stats, .run = run_stats);
 DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge);
 DEFINE_KERNEL(cuda_batch_norm_apply, .op = &op_BatchNormApply, NORM, .prepare = prepare_apply, .run = run_apply);

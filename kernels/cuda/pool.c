@@ -1,4 +1,4 @@
-/* Pooling over windows and whole planes, and its gradients.  Planes are of one channel, or, were the channels last, samples
+/* Pooling over windows and whole planes, and its gradients.  Planes are of one channel, or, with the channels last, samples
  * whose positions hold all channels: then units of neighbouring channels go together. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct {
     PoolBox box;                /* n and trail in elements */
     Window win;
     int64_t trail, lead;
-    size_t size;
+    int64_t vector;             /* elements of the widest unit */
     bool indices;
     GpuKernel *kernel[2], *where[2];    /* [a thread has a vector of channels] */
 } State;
@@ -35,16 +35,22 @@ static void read_axes(PoolBox *p, const Window *w)
     }
 }
 
-/* Of node `n` between an input of shape x and a result of shape y. */
-static void read_state(State *s, const Node *n, DType t, const Shape *x, const Shape *y)
+/* One of them tells: of a single position all layouts are the same. */
+static bool channels_last(const Value *x, const Value *y)
+{
+    return x->layout == LAYOUT_CHANNELS_LAST || y->layout == LAYOUT_CHANNELS_LAST;
+}
+
+/* Of node `n` between an input x and a result y. */
+static void read_state(State *s, const Node *n, const Value *x, const Value *y)
 {
     int count;
 
-    window_read(&s->win, n, x, y, node_ints(n, "kernel_shape", &count));
+    window_read(&s->win, n, &x->shape, &y->shape, node_ints(n, "kernel_shape", &count));
     read_axes(&s->box, &s->win);
-    s->size = dtype_size(t);
-    s->trail = 1;
-    s->lead = x->dim[0] * x->dim[1];
+    s->vector = dtype_is_float(x->dtype) ? 16 / (int64_t)dtype_size(x->dtype) : 1;
+    s->trail = channels_last(x, y) ? x->shape.dim[1] : 1;
+    s->lead = x->shape.dim[0] * (channels_last(x, y) ? 1 : x->shape.dim[1]);
     s->box.include_pad = node_attr(n, "count_include_pad") && node_int(n, "count_include_pad");
     s->box.column_major = node_attr(n, "storage_order") && node_int(n, "storage_order");
     s->indices = has_out(n, 1);
@@ -52,9 +58,7 @@ static void read_state(State *s, const Node *n, DType t, const Shape *x, const S
 
 static int64_t vector_of(const State *s, uint64_t addresses)
 {
-    int64_t v = 16 / (int64_t)s->size;
-
-    return s->trail % v == 0 && unit_of(addresses) == 16 ? v : 1;
+    return s->trail % s->vector == 0 && unit_of(addresses) == 16 ? s->vector : 1;
 }
 
 /* The box for writing a tensor of `positions` per plane in units of v elements. */
@@ -85,9 +89,11 @@ static bool fits_between(const Node *n, const Shape *x, const Shape *y)
     return shape_numel(x) < INT32_MAX && shape_numel(y) < INT32_MAX && window_numel(w.kernel) < INT32_MAX;
 }
 
+/* Indices count by rows. */
 static bool fits(const Graph *g, const Node *n)
 {
-    return fits_between(n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+    return (!has_out(n, 1) || !channels_last(in_value(g, n, 0), value(g, n->out[0])))
+        && fits_between(n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
 }
 
 /* Of a gradient: from dy to dx. */
@@ -123,7 +129,7 @@ static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, cons
 
     if (!s)
         return FAIL_NOMEM();
-    read_state(s, n, x->dtype, &x->shape, &value(g, n->out[0])->shape);
+    read_state(s, n, x, value(g, n->out[0]));
     if ((st = both_kernels(s->kernel, ctx, n->op == &op_MaxPool ? "pool_max" : "pool_average", x->dtype))) {
         free(s);
         return st;
@@ -157,7 +163,7 @@ static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const N
 
     if (!s)
         return FAIL_NOMEM();
-    read_state(s, n, dy->dtype, &value(g, n->out[0])->shape, &dy->shape);
+    read_state(s, n, value(g, n->out[0]), dy);
     TRY_TO(fail, st, both_kernels(s->kernel, ctx, !max ? "pool_average_grad" : narrow(s) ? "pool_max_grad8" : "pool_max_grad32", dy->dtype));
     if (max) {
         TRY_TO(fail, st, both_kernels(s->where, ctx, narrow(s) ? "pool_where8" : "pool_where32", dy->dtype));
@@ -192,13 +198,13 @@ static Status run_average_grad(KernelCtx *ctx, void *state, const Tensor *in, Te
     return launch(ctx, s->kernel[v > 1], &p, CUDA_ARGS(&p, &out[0].data, &dy));
 }
 
-#define GRADIENT .dtypes = DTYPES_FLOAT, .supports = fits_grad, .prepare = prepare_grad, .release = free
+#define GRADIENT .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_grad, .prepare = prepare_grad, .release = free
 
-DEFINE_KERNEL(cuda_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8), .supports = fits,
-    .prepare = prepare_forward, .run = run_forward, .release = free);
+DEFINE_KERNEL(cuda_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8), .channels_last = true,
+    .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
 DEFINE_KERNEL(cuda_max_pool_grad, .op = &op_MaxPoolGrad, GRADIENT, .run = run_max_grad);
-DEFINE_KERNEL(cuda_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_FLOAT, .supports = fits, .prepare = prepare_forward, .run = run_forward,
-    .release = free);
+DEFINE_KERNEL(cuda_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits,
+    .prepare = prepare_forward, .run = run_forward, .release = free);
 DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run = run_average_grad);
 
 /* ---- whole planes ---- */
@@ -219,9 +225,9 @@ static Status prepare_global(void **state, KernelCtx *ctx, const Graph *g, const
 
     if (!s)
         return FAIL_NOMEM();
-    s->lead = shape_count(&x->shape, 0, 2);
+    s->lead = x->shape.dim[0] * (channels_last(x, x) ? 1 : x->shape.dim[1]);
     s->positions = shape_count(&x->shape, 2, x->shape.rank);
-    s->trail = 1;
+    s->trail = channels_last(x, x) ? x->shape.dim[1] : 1;
     s->size = dtype_size(x->dtype);
     base = s->trail == 1 ? (max ? "pool_global_max_first" : "pool_global_average_first")
                          : (max ? "pool_global_max_last" : "pool_global_average_last");
@@ -254,6 +260,7 @@ static Status run_global(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
                        CUDA_ARGS(&out[0].data, &x, &n, &size, &trail));
 }
 
-DEFINE_KERNEL(cuda_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_FLOAT, .prepare = prepare_global, .run = run_global,
-    .release = free);
-DEFINE_KERNEL(cuda_global_max_pool, .op = &op_GlobalMaxPool, .dtypes = DTYPES_FLOAT, .prepare = prepare_global, .run = run_global, .release = free);
+#define GLOBAL .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare_global, .run = run_global, .release = free
+
+DEFINE_KERNEL(cuda_global_average_pool, .op = &op_GlobalAveragePool, GLOBAL);
+DEFINE_KERNEL(cuda_global_max_pool, .op = &op_GlobalMaxPool, GLOBAL);
