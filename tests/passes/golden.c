@@ -22,7 +22,7 @@
 
 #define DIRECTORY SOURCE_DIR "/tests/passes/golden"
 
-static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower", "cse", "dce" };
+static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower", "cse", "dce", "fold-transpose" };
 
 /* ---- the file ---- */
 
