@@ -154,3 +154,6 @@ set_target_properties(dpexec_cuda PROPERTIES BUILD_RPATH "${cuda_rpath}" INSTALL
 add_library(dpexec_nodriver MODULE kernels/cuda/plugin/nodriver/nodriver.c)
 target_link_options(dpexec_nodriver PRIVATE -Wl,-soname,libcuda.so.1)
 add_dependencies(dpexec_cuda dpexec_nodriver)
+
+# Where the engine looks for them: beside libdpexec.so.
+install(TARGETS dpexec_cuda dpexec_nodriver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

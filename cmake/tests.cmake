@@ -9,7 +9,14 @@ add_library(harness STATIC tests/harness/main.c)
 file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/*.c)
 target_sources(harness PRIVATE ${harness_sources})
 target_link_libraries(harness PUBLIC toolbox core PkgConfig::CUNIT)
-target_compile_definitions(harness PUBLIC SOURCE_DIR="${CMAKE_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
+# Where test programs find the tree and what was built.  With -DDPX_CARRIED=FOLDER they run from the root of any copy of the tree,
+# the programs in that folder (tests/gpu_bundle.sh).
+set(DPX_CARRIED "" CACHE STRING "Folder below the tree's root from which test programs will run, on any machine")
+if(DPX_CARRIED)
+    target_compile_definitions(harness PUBLIC SOURCE_DIR="." BUILD_DIR="${DPX_CARRIED}")
+else()
+    target_compile_definitions(harness PUBLIC SOURCE_DIR="${CMAKE_SOURCE_DIR}" BUILD_DIR="${CMAKE_BINARY_DIR}")
+endif()
 
 if(NOT TARGET dpexec_cuda)
     list(REMOVE_ITEM TEST_DIRS plugin)      # tests of the CUDA plug-in alone
@@ -35,6 +42,15 @@ if(TARGET test_plugin)
     target_compile_definitions(test_plugin PRIVATE CUDA_CAPABILITIES=${capabilities})
     target_include_directories(test_plugin SYSTEM PRIVATE ${cuda_includes})
     add_dependencies(test_plugin dpexec_cuda)
+endif()
+
+# How fast the own kernels of CUDA devices are: bench/kernels.txt.
+if(NOT DPX_SANITIZE)
+    add_executable(bench_kernels bench/kernels.c tests/ops/case.c)
+    target_link_libraries(bench_kernels PRIVATE harness)
+    if(TARGET cudasim)
+        add_dependencies(bench_kernels cudasim)
+    endif()
 endif()
 
 # The official test data of ONNX: a package's, and any newer set that -DDPX_ONNX_TESTS=DIR names (the folder that holds node/,

@@ -19,6 +19,14 @@ check "the header is C++ as well" bash -c "! command -v c++ >/dev/null || echo '
 check "the installed dpexec" "$prefix/bin/dpexec" --version
 check "the installed graph-transform" "$prefix/bin/graph-transform" --help
 
+# The CUDA plug-in, where there is one, is found by the installed program and by nothing else here: what it says next, that there is
+# no driver or which GPUs there are, comes from CUDA.
+if [ -e "$build/libdpexec_cuda.so" ]; then
+    check "the plug-in" test -e "$lib/libdpexec_cuda.so"
+    env -u DPEXEC_PLUGIN_DIR -u DPEXEC_CUDA_PLUGIN "$prefix/bin/dpexec" devices >"$DIR/devices" 2>&1
+    check "the plug-in is found" bash -c "! grep -q 'there is no CUDA plug-in\|cannot be loaded' '$DIR/devices'"
+fi
+
 {
     printf "\x93NUMPY\x01\x00\x76\x00%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 64), }"
     head -c 256 /dev/zero

@@ -6,6 +6,7 @@
 #include "graph/emit.h"
 #include "passes/autodiff.h"
 #include "passes/schedule.h"
+#include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
 
 extern const Pass pass_partition;
@@ -116,7 +117,7 @@ Status rig_open(Rig *r, Graph *g, int n_device, int threads)
 
 Status rig_open_cuda(Rig *r, Graph *g, int n_device, bool uncaptured)
 {
-    setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);
     return open_rig(r, g, n_device, &(DeviceSpec){ .cuda = true, .threads = 1 }, uncaptured);
 }
 

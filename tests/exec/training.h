@@ -26,7 +26,7 @@ typedef struct {
 
 /* Takes the graph. */
 Status rig_open(Rig *r, Graph *g, int n_device, int threads);
-/* The same on simulated CUDA devices, or on those of the plug-in that $DPEXEC_CUDA_PLUGIN names. */
+/* The same on CUDA devices: simulated ones, or those of the plug-in that $DPEXEC_CUDA_PLUGIN or $DPX_TEST_CUDA names. */
 Status rig_open_cuda(Rig *r, Graph *g, int n_device, bool uncaptured);
 void rig_close(Rig *r);
 /* An output of the last step; fails the test when there is none. */

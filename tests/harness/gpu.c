@@ -9,9 +9,16 @@ Status gpu_check(const CudaDriver *d, Status st)
     return st ? FAIL(st, "%s", d->runtime.message()) : ST_OK;
 }
 
+const char *gpu_plugin(void)
+{
+    const char *given = getenv("DPX_TEST_CUDA");
+
+    return given && *given ? given : BUILD_DIR "/libdpexec_cudasim.so";
+}
+
 Status gpu_driver(const CudaDriver **out)
 {
-    const char *given = getenv("DPX_TEST_CUDA"), *path = given && *given ? given : BUILD_DIR "/libdpexec_cudasim.so";
+    const char *path = gpu_plugin();
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     CudaDriverEntry *entry;
 

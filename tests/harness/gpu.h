@@ -4,6 +4,8 @@
 
 #include "kernels/cuda/driver.h"
 
+/* The file; lives as long as the process. */
+const char *gpu_plugin(void);
 /* Loaded by the first call of the process. */
 Status gpu_driver(const CudaDriver **out) CHECKED;
 

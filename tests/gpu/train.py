@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Trains on a CUDA device and on the CPU and compares.  Needs nothing but Python.
+
+    tests/gpu/train.py DPEXEC [--jobs 4] [--trial]
+
+The cases are those of the PyTorch oracle (tests/oracle/cases.json) that train a model of models/ by SGD or AdamW, and
+exported_resnet, which has dropout.  Each must have, step by step,
+  - the losses of the CPU within 1e-3 of them (of 0.1 at least), float32, TF32 off, with one replica and with three on the device;
+    with dropout that is so only if the masks are the same;
+  - where PyTorch's losses are known, those too;
+  - captured as one graph and issued call by call (as it is while a trace is taken) the same bits: losses and trained model;
+  - the same in bfloat16, captured and not.
+--trial: small cases and few steps, for a simulated device.  Ends with "N passed, N failed".
+"""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SETTINGS = ("sgd", "adamw")
+DROPOUT = {"name": "exported_resnet-dropout", "steps": 20, "args": [
+    "models/exported_resnet.onnx", "--data", "tests/oracle/data/images32.npz", "--loss", "cross-entropy", "--batch-size", "8",
+    "--optimizer", "sgd", "--lr", "0.01", "--momentum", "0.9", "--no-shuffle", "--seed", "3"]}
+TRIAL = {"mlp-sgd": 4, "mlp-adamw": 2, "fashion_cnn-sgd": 1}
+
+
+def cases():
+    found = [DROPOUT]
+    for c in json.loads((ROOT / "tests/oracle/cases.json").read_text())["cases"]:
+        if c["name"].rpartition("-")[2] in SETTINGS and c["model"].startswith("models/"):
+            args = list(c["args"])
+            at = args.index("--steps")
+            steps = int(args[at + 1])
+            found.append({"name": c["name"], "args": args[:at] + args[at + 2:], "steps": steps, "losses": c["losses"]})
+    return found
+
+
+class Run:
+    """One run of dpexec: its losses and its trained model's bytes, or what it said when it failed."""
+
+    def __init__(self, dpexec, case, *more):
+        self.error, self.losses, self.model = None, [], b""
+        with tempfile.TemporaryDirectory() as tmp:
+            command = [dpexec, "train", *case["args"], "--steps", str(case["steps"]), "--quiet", "--out", f"{tmp}/run", *more]
+            command = [a.replace("TRACE", f"{tmp}/trace.json") for a in command]
+            done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if done.returncode:
+                self.error = f"exit {done.returncode}: {done.stderr.strip()[-400:]}"
+                return
+            lines = (pathlib.Path(tmp) / "run/metrics.jsonl").read_text().splitlines()
+            self.losses = [r["loss"] for r in map(json.loads, lines) if "loss" in r]
+            self.model = (pathlib.Path(tmp) / "run/model.onnx").read_bytes()
+
+
+def close(found, expected):
+    """What is wrong, or None."""
+    if found.error:
+        return found.error
+    if len(found.losses) != len(expected):
+        return f"{len(found.losses)} losses, expected {len(expected)}"
+    for k, (f, e) in enumerate(zip(found.losses, expected)):
+        if not abs(f - e) <= 1e-3 * max(abs(e), 0.1):
+            return f"loss of step {k + 1} is {f:.8g}, expected {e:.8g}"
+    return None
+
+
+def same(found, expected):
+    if found.error or expected.error:
+        return found.error or expected.error
+    if found.losses != expected.losses:
+        k = next(k for k, (f, e) in enumerate(zip(found.losses, expected.losses)) if f != e)
+        return f"loss of step {k + 1} is {found.losses[k]!r}, captured {expected.losses[k]!r}"
+    return None if found.model == expected.model else "the trained models differ"
+
+
+def check(dpexec, case, threads, trial):
+    """[(what, what is wrong or None)] of one case."""
+    gpu, traced = ("--devices", "cuda:0"), ("--trace", "TRACE")
+    cpu = Run(dpexec, case, "--devices", "cpu", "--threads", str(threads))
+    plain = Run(dpexec, case, *gpu)
+    results = [("losses of the CPU", cpu.error or close(plain, cpu.losses))]
+    if "losses" in case:
+        results.append(("losses of PyTorch", close(plain, case["losses"][:case["steps"]])))
+    results.append(("uncaptured", same(Run(dpexec, case, *gpu, *traced), plain)))
+    if not trial or case["name"].startswith("mlp"):
+        results.append(("three replicas", cpu.error or close(Run(dpexec, case, *gpu, "--replicas", "3"), cpu.losses)))
+        low = Run(dpexec, case, *gpu, "--precision", "bfloat16")
+        results.append(("bfloat16, uncaptured", same(Run(dpexec, case, *gpu, "--precision", "bfloat16", *traced), low)))
+    return results
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("dpexec")
+    p.add_argument("--jobs", type=int, default=4)
+    p.add_argument("--threads", type=int, default=1, help="of the CPU device")
+    p.add_argument("--trial", action="store_true")
+    args = p.parse_args()
+    dpexec = str(pathlib.Path(args.dpexec).resolve())
+    todo = [c for c in cases() if not args.trial or c["name"] in TRIAL]
+    if args.trial:
+        todo = [dict(c, steps=TRIAL[c["name"]]) for c in todo]
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for case, results in zip(todo, pool.map(lambda c: check(dpexec, c, args.threads, args.trial), todo)):
+            for what, wrong in results:
+                passed, failed = passed + (not wrong), failed + bool(wrong)
+                if wrong:
+                    print(f"FAILED: {case['name']}, {what}: {wrong}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0 or passed == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
