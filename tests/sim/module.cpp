@@ -18,8 +18,10 @@ namespace sim {
 
 namespace {
 
-constexpr const char *FLAGS = SIM_CXX_FLAGS " -x c++ -std=c++17 -O1 -fno-strict-aliasing -shared -fPIC -fvisibility=hidden -ffp-contract=off -w -I" SOURCE_DIR
-                              " -I" SOURCE_DIR "/kernels/cuda/device -include tests/sim/shim.h";
+constexpr const char *FLAGS = SIM_CXX_FLAGS " -std=c++17 -O1 -fno-strict-aliasing -fPIC -fvisibility=hidden -ffp-contract=off -w";
+constexpr const char *FOLDERS = " -I" SOURCE_DIR " -I" SOURCE_DIR "/kernels/cuda/device";
+/* What every generated source begins with; compiled once, for it takes longer than a source. */
+constexpr const char *PREFIX = "#include \"tests/sim/shim.h\"\n#include \"kernels/cuda/device/elementwise.cuh\"\n";
 constexpr const char *FOOTER = "\nextern \"C\" __attribute__((visibility(\"default\"))) const dpx_sim::KernelEntry *dpx_sim_module(const dpx_sim::Services *s)\n"
                                "{ dpx_sim::services = s; dpx_sim::state = s->state; return dpx_sim::kernels; }\n";
 typedef const dpx_sim::KernelEntry *ModuleEntry(const dpx_sim::Services *);
@@ -55,7 +57,15 @@ uint64_t hash_headers()
     if (n >= 0)
         std::free(entry);
     h = hash(h, read_file(SOURCE_DIR "/tests/sim/shim.h"));
-    return hash(hash(h, read_file(SOURCE_DIR "/tests/sim/half.h")), std::string(SIM_CXX) + FLAGS + FOOTER);
+    return hash(hash(h, read_file(SOURCE_DIR "/tests/sim/half.h")), std::string(SIM_CXX) + FLAGS + PREFIX + FOOTER);
+}
+
+std::string hex(uint64_t h)
+{
+    char text[17];
+
+    std::snprintf(text, sizeof text, "%016llx", (unsigned long long)h);
+    return text;
 }
 
 std::string default_cache()
@@ -79,12 +89,18 @@ std::string first_error(const std::string &log)
     return any.empty() ? "no message" : any;
 }
 
-/* Writes beside the place and moves it there: other processes may do the same. */
-Status compile_to(const std::string &path, const std::string &source, const char *name)
+/* "PATH.PROCESS.PLACE": of this call alone. */
+std::string own_name(const std::string &path, const void *place)
 {
-    std::string own = path + "." + std::to_string(getpid()) + "." + std::to_string((unsigned long)(uintptr_t)&own), cu = own + ".cu", log = own + ".log";
-    std::ofstream(cu) << "#line 1 \"" << name << "\"\n" << source << FOOTER;
-    std::string command = std::string(SIM_CXX) + " " + FLAGS + " -o '" + own + "' '" + cu + "' 2>'" + log + "'";
+    return path + "." + std::to_string(getpid()) + "." + std::to_string((unsigned long)(uintptr_t)place);
+}
+
+/* Compiles beside the place and moves it there: other processes may do the same. */
+Status compile_to(const std::string &path, const std::string &source, const std::string &options, const char *name)
+{
+    std::string own = own_name(path, &path), text = own + ".cu", log = own + ".log";
+    std::ofstream(text) << source;
+    std::string command = std::string(SIM_CXX) + FLAGS + FOLDERS + options + " -o '" + own + "' '" + text + "' 2>'" + log + "'";
     int rc = std::system(command.c_str());
     Status st = ST_OK;
 
@@ -92,9 +108,22 @@ Status compile_to(const std::string &path, const std::string &source, const char
         st = FAIL(E_INTERNAL, "compile %s: %s", name, first_error(log).c_str());
     else if (std::rename(own.c_str(), path.c_str()))
         st = FAIL(E_IO, "compile %s: cannot write %s", name, path.c_str());
-    unlink(cu.c_str());
+    unlink(text.c_str());
     unlink(log.c_str());
     return st;
+}
+
+/* The prefix, compiled: FILE.gch is what the compiler takes for FILE.  It depends on where the headers lie. */
+Status prefix_build(std::string *file, const std::string &dir, uint64_t headers)
+{
+    *file = dir + "/prefix-" + hex(hash(headers, FOLDERS)) + ".h";
+    if (!access((*file + ".gch").c_str(), R_OK))
+        return ST_OK;
+    std::string own = own_name(*file, file);
+    std::ofstream(own) << PREFIX;
+    if (std::rename(own.c_str(), file->c_str()))
+        return FAIL(E_IO, "cannot write %s", file->c_str());
+    return compile_to(*file + ".gch", PREFIX, " -x c++-header", "the headers");
 }
 
 }   // namespace
@@ -102,16 +131,16 @@ Status compile_to(const std::string &path, const std::string &source, const char
 Status module_build(const dpx_sim::KernelEntry **out, const char *source, const char *name, const std::string &cache_dir)
 {
     static const uint64_t headers = hash_headers();
-    std::string dir = cache_dir.empty() ? default_cache() : cache_dir, path;
-    char file[64];
+    std::string dir = cache_dir.empty() ? default_cache() : cache_dir, prefix;
+    std::string path = dir + "/sim-" + hex(hash(headers, source)) + ".so";
     void *so;
 
-    std::snprintf(file, sizeof file, "/sim-%016llx.so", (unsigned long long)hash(headers, source));
-    path = dir + file;
     if (mkdir(dir.c_str(), 0777) && access(dir.c_str(), W_OK))
         return FAIL(E_IO, "compile %s: cannot write to %s", name, dir.c_str());
-    if (access(path.c_str(), R_OK))
-        TRY(compile_to(path, source, name));
+    if (access(path.c_str(), R_OK)) {
+        TRY(prefix_build(&prefix, dir, headers));
+        TRY(compile_to(path, "#line 1 \"" + std::string(name) + "\"\n" + source + FOOTER, " -x c++ -shared -include '" + prefix + "'", name));
+    }
     if (!(so = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)))
         return FAIL(E_INTERNAL, "compile %s: %s", name, dlerror());
     ModuleEntry *entry = (ModuleEntry *)dlsym(so, "dpx_sim_module");
