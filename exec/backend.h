@@ -48,11 +48,12 @@ bool cuda_computes(const Graph *g, const Node *n);
 
 /* Plans for CUDA devices that are only described (GpuOptions.described) and runs nothing; needs no plug-in. */
 const Runtime *described_runtime(void);
+typedef enum { DESCRIBED_PLAN, DESCRIBED_GENERATED, DESCRIBED_OWN, N_DESCRIBED } DescribedKind;    /* own: of kernels/cuda/device */
 typedef struct {
     bool asked;             /* the libraries of GpuOptions.confirm could be asked */
-    int plans, confirmed;   /* library plans and generated kernels; those that the libraries confirm */
+    int wanted[N_DESCRIBED], confirmed[N_DESCRIBED];    /* library plans, generated and own kernels; those that the libraries confirm */
     size_t workspace;       /* bytes, the most that a confirmed plan needs: the plan of memory has none */
-    char refusal[256];      /* what they said first of one that they do not confirm */
+    char refusal[256];      /* what they said first of one that they do not confirm, or of the device; "": nothing */
 } Described;
 void described_count(Described *out, const GpuDevice *d);       /* of described_runtime() */
 

@@ -259,17 +259,24 @@ static void tell_notes(const DryRun *d, const Report *r)
 
 static void tell_confirmed(const DryRun *d, int device)
 {
+    static const char *const what[N_DESCRIBED] = { "plans of library calls", "generated kernels", "own kernels" };
+    const char *name = device_name(d->device[device]);
     Described c;
-    char line[512], most[BYTES_TEXT];
+    char line[1024], most[BYTES_TEXT];
+    bool all = true;
+    int n;
 
     described_count(&c, device_gpu(d->device[device]));
-    if (!c.asked)
-        snprintf(line, sizeof line, "%s: no plug-in confirms the plans of library calls", device_name(d->device[device]));
-    else
-        snprintf(line, sizeof line, "%s: the libraries confirm %d of %d plans and generated kernels; they ask for up to %s of "
-                 "workspace, which is not counted%s%s", device_name(d->device[device]), c.confirmed, c.plans,
-                 bytes_text(most, c.workspace), *c.refusal ? "; the first refusal: " : "", c.refusal);
-    d->log(d->user, c.asked && c.confirmed < c.plans, line);
+    n = snprintf(line, sizeof line, c.asked ? "%s: the libraries confirm" : "%s: no plug-in confirms what is planned", name);
+    for (int i = 0; c.asked && i < N_DESCRIBED; i++) {
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s %d of %d %s", i ? "," : "", c.confirmed[i], c.wanted[i], what[i]);
+        all = all && c.confirmed[i] == c.wanted[i];
+    }
+    if (c.asked)
+        n += snprintf(line + n, sizeof line - (size_t)n, "; they ask for up to %s of workspace, which is not counted", bytes_text(most, c.workspace));
+    if (*c.refusal)
+        snprintf(line + n, sizeof line - (size_t)n, "%s: %s", c.asked ? "; the first refusal" : "", c.refusal);
+    d->log(d->user, !all, line);
 }
 
 /* ---- entry ---- */

@@ -41,12 +41,22 @@ static Status info_none(GpuInfo *out, int index)
     return no_device();
 }
 
+static void keep_refusal(GpuDevice *d, const CudaDriver *library)
+{
+    if (!*d->count.refusal)
+        strncpy(d->count.refusal, library->runtime.message(), sizeof d->count.refusal - 1);
+}
+
 /* Libraries that cannot be had for this device confirm nothing. */
 static void open_library(GpuDevice *d, int index, const GpuOptions *opt)
 {
     const CudaDriver *library = (const CudaDriver *)opt->confirm;
 
-    if (library && !library->runtime.open(&d->at_library, index, opt))
+    if (!library)
+        return;
+    if (library->runtime.open(&d->at_library, index, opt))
+        keep_refusal(d, library);
+    else
         d->library = library;
 }
 
@@ -79,17 +89,17 @@ static Status free_memory(GpuDevice *d, int64_t *out)
 void described_count(Described *out, const GpuDevice *d) { *out = d->count; }
 
 /* Counts what the library said, with its message when it refused. */
-static void count(GpuDevice *d, Status st, size_t workspace)
+static void count(GpuDevice *d, DescribedKind kind, Status st, size_t workspace)
 {
     Described *c = &d->count;
 
-    c->plans++;
+    c->wanted[kind]++;
     if (!d->library)
         return;
-    c->confirmed += !st;
+    c->confirmed[kind] += !st;
     c->workspace = !st && workspace > c->workspace ? workspace : c->workspace;
-    if (st && !*c->refusal)
-        strncpy(c->refusal, d->library->runtime.message(), sizeof c->refusal - 1);
+    if (st)
+        keep_refusal(d, d->library);
 }
 
 /* ---- memory, streams, events, captured steps: there to be asked for, not to be used ---- */
@@ -257,8 +267,9 @@ static Status group(void) { return ST_OK; }
 
 static Status kernel(GpuDevice *d, const char *name, GpuKernel **out)
 {
-    (void)d;
-    (void)name;
+    GpuKernel *at_library;
+
+    count(d, DESCRIBED_OWN, d->library ? d->library->kernel(d->at_library, name, &at_library) : ST_OK, 0);
     *out = SOMETHING(GpuKernel);
     return ST_OK;
 }
@@ -273,7 +284,7 @@ static Status compile(GpuDevice *d, const char *source, const char *name, GpuMod
     m->library = d->library;
     if (m->library && (st = m->library->compile(d->at_library, source, name, &m->at_library)))
         m->library = NULL;
-    count(d, st, 0);
+    count(d, DESCRIBED_GENERATED, st, 0);
     *out = m;
     return ST_OK;
 }
@@ -281,7 +292,9 @@ static Status compile(GpuDevice *d, const char *source, const char *name, GpuMod
 static Status module_kernel(GpuModule *m, const char *name, GpuKernel **out)
 {
     (void)m;
-    return kernel(NULL, name, out);
+    (void)name;
+    *out = SOMETHING(GpuKernel);
+    return ST_OK;
 }
 
 static void module_free(GpuModule *m)
@@ -316,7 +329,7 @@ static Status add_plan(GpuDevice *d, Status st, GpuPlan *at_library, size_t need
 {
     GpuPlan *p = calloc(1, sizeof *p);
 
-    count(d, st, needs);
+    count(d, DESCRIBED_PLAN, st, needs);
     if (!p) {
         if (at_library)
             d->library->plan_free(at_library);

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PLUGIN BUILD_DIR "/libdpexec_cuda.so"
-
 const int plugin_capabilities[] = { CUDA_CAPABILITIES, 0 };
 
 /* ---- what the suites share ---- */
@@ -205,11 +203,15 @@ static void test_too_old(void)
     GpuInfo info = plugin_gpu(70);
     GpuOptions opt = { .described = &info, .description = "{}" };
     GpuDevice *d = NULL;
+    GpuKernel *k = NULL;
+    GpuModule *m = NULL;
 
-    if (!driver)
+    if (!driver || !PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)))
         return;
-    PLUGIN_FAILS(driver, E_DEVICE, "compute capability 7.0", driver->runtime.open(&d, 0, &opt));
-    CU_ASSERT_PTR_NULL(d);
+    PLUGIN_FAILS(driver, E_DEVICE, "compute capability 7.0", driver->kernel(d, "softmax_block_f32", &k));
+    PLUGIN_FAILS(driver, E_DEVICE, "compute capability 70", driver->compile(d, "extern \"C\" __global__ void k() {}", "k", &m));
+    CU_ASSERT_TRUE(!k && !m);
+    driver->runtime.close(d);
     driver->runtime.close(NULL);
 }
 

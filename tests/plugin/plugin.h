@@ -5,6 +5,8 @@
 #include "kernels/cuda/driver.h"
 #include "tests/harness/test.h"
 
+#define PLUGIN BUILD_DIR "/libdpexec_cuda.so"
+
 /* The plug-in's table; a failed check and NULL when it cannot be loaded. */
 const CudaDriver *plugin_driver(void);
 

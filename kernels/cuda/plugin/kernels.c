@@ -25,7 +25,13 @@ static bool better(const DeviceImage *a, const DeviceImage *b)
     return a->kind != b->kind ? a->kind == IMAGE_cubin : a->capability > b->capability;
 }
 
-/* The images of one source stand together. */
+static Status none_fits(const GpuDevice *d)
+{
+    return FAIL(E_DEVICE, "%s: %s has compute capability %d.%d; own kernels are compiled for %d.%d and newer", d->label, d->info.name,
+                d->info.capability / 10, d->info.capability % 10, device_images[0].capability / 10, device_images[0].capability % 10);
+}
+
+/* The images of one source stand together.  A described device for which there are none can still plan and compile. */
 static Status choose_images(GpuDevice *d)
 {
     if (!(d->image = calloc(n_device_images + 1, sizeof *d->image)))
@@ -36,11 +42,10 @@ static Status choose_images(GpuDevice *d)
         for (; i < n_device_images && !strcmp(device_images[i].source, first->source); i++)
             if (fits(&device_images[i], d->info.capability) && (!best || better(&device_images[i], best)))
                 best = &device_images[i];
-        if (!best)
-            return FAIL(E_DEVICE, "%s: %s has compute capability %d.%d; own kernels are compiled for %d.%d and newer", d->label,
-                        d->info.name, d->info.capability / 10, d->info.capability % 10, first->capability / 10,
-                        first->capability % 10);
-        d->image[d->n_image++] = best;
+        if (best)
+            d->image[d->n_image++] = best;
+        else if (d->index >= 0)
+            return none_fits(d);
     }
     return ST_OK;
 }
@@ -112,6 +117,8 @@ Status kernel_find(GpuDevice *d, const char *name, GpuKernel **out)
     for (size_t i = 0; i < d->n_image; i++)
         if (image_has_kernel(d->image[i]->data, image_bytes(d->image[i]), d->image[i]->kind, name))
             return kernel_from(&d->kernels, d, d->library ? d->library[i] : NULL, name, out);
+    if (!d->n_image && n_device_images)
+        return none_fits(d);
     return FAIL(E_INTERNAL, "%s: there is no kernel \"%s\" in kernels/cuda/device", d->label, name);
 }
 
