@@ -30,6 +30,10 @@ static Status run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n) {
         if (!draws(n))
             continue;
+        if (dropout_keeps_all(g, n)) {      /* left to lower; it has its number, so that the others keep theirs */
+            key++;
+            continue;
+        }
         if (!has_value(draw))
             draw = add_counter(g);
         TRY(random_make_keyed(g, n, draw, ctx->opt->seed, key++));

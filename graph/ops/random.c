@@ -176,12 +176,20 @@ static ValueId all_true(Graph *g, const Shape *s)
     return emit_full(g, DT_BOOL, s, 1);
 }
 
-/* Not in training: the identity, and a mask that keeps everything.  A mode known only at run time is left alone. */
+bool dropout_keeps_all(const Graph *g, const Node *n)
+{
+    const Tensor *ratio = n->op == &op_Dropout && has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
+
+    return ratio && tensor_float(ratio, 0) == 0;
+}
+
+/* Not in training, or dropping nothing: the identity, and a mask that keeps everything.  A mode known only at run time is left
+ * alone. */
 static Status lower_dropout(Graph *g, Node *n)
 {
     const Tensor *mode = has_in(n, 2) ? value_const(g, n->in[2]) : NULL;
 
-    if (has_in(n, 2) && (!mode || tensor_int(mode, 0)))
+    if (has_in(n, 2) && (!mode || tensor_int(mode, 0)) && !dropout_keeps_all(g, n))
         return ST_OK;
     if (has_out(n, 1) && !shape_known(&in_value(g, n, 0)->shape))
         return ST_OK;

@@ -12,4 +12,7 @@
  * cut (-1: none), where the part begins and how long the whole is. */
 Status random_make_keyed(Graph *g, Node *n, ValueId draw, uint64_t seed, int64_t key) CHECKED;
 
+/* A Dropout whose ratio is a constant zero: the identity, in training too. */
+bool dropout_keeps_all(const Graph *g, const Node *n);
+
 #endif
