@@ -1,0 +1,114 @@
+/* A training step with attention fused is the step without, in float64: loss and every gradient. */
+#include <math.h>
+#include <stdio.h>
+
+#include "exec/interp.h"
+#include "exec/verify_batch.h"
+#include "graph/onnx/onnx.h"
+#include "graph/ops.gen.h"
+#include "tests/harness/test.h"
+
+typedef struct { Graph *g; Arena *arena; const Tensor **values; int n_attention; } Run;
+
+static int count_attention(const Graph *g)
+{
+    int count = 0;
+
+    FOR_NODES(g, n)
+        count += n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad;
+    return count;
+}
+
+static Status run_model(Run *r, const char *name, bool fuse)
+{
+    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true,
+                         .fuse_attention = fuse };
+    char path[512];
+
+    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
+    *r = (Run){ .arena = arena_create() };
+    if (!r->arena)
+        return FAIL_NOMEM();
+    TRY(onnx_import_file(&r->g, NULL, path));
+    TRY(pipeline_run(r->g, &opt, interp_node, NULL, NULL));
+    r->n_attention = count_attention(r->g);
+    if (!(r->values = ARENA_NEW(r->arena, const Tensor *, r->g->n_value)))
+        return FAIL_NOMEM();
+    TRY(verify_batch(r->arena, r->g, &opt, 7, r->values));
+    return interp_run(r->arena, r->g, r->values);
+}
+
+static void run_free(Run *r)
+{
+    graph_free(r->g);
+    arena_free(r->arena);
+}
+
+static double norm(const Tensor *t)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        sum += pow(tensor_float(t, i), 2);
+    return sqrt(sum);
+}
+
+/* |a - b| <= 1e-10 |b| + 1e-15 scale: the gradient of a key's bias is zero but for rounding, as softmax ignores what all keys share. */
+static bool same(const Tensor *a, const Tensor *b, double scale)
+{
+    double difference = 0;
+
+    if (!a || !b || !shape_eq(&a->shape, &b->shape) || !dtype_is_float(a->dtype))
+        return a && b && a->dtype == b->dtype;
+    for (int64_t i = 0; i < tensor_numel(a); i++)
+        difference += pow(tensor_float(a, i) - tensor_float(b, i), 2);
+    return sqrt(difference) <= 1e-10 * norm(b) + 1e-15 * scale;
+}
+
+/* The largest norm among the outputs of floating-point type. */
+static double largest(const Run *r)
+{
+    double most = 0;
+
+    for (int i = 0; i < r->g->n_output; i++) {
+        const Tensor *t = r->values[r->g->output[i].value.i];
+
+        if (t && dtype_is_float(t->dtype))
+            most = fmax(most, norm(t));
+    }
+    return most;
+}
+
+static void check_model(const char *name, int n_attention)
+{
+    Run plain = { 0 }, fused = { 0 };
+
+    if (CHECK_OK(run_model(&plain, name, false)) && CHECK_OK(run_model(&fused, name, true))) {
+        double scale = largest(&plain);
+
+        CU_ASSERT_EQUAL(plain.n_attention, 0);
+        CU_ASSERT_EQUAL(fused.n_attention, n_attention);
+        CU_ASSERT_EQUAL(plain.g->n_output, fused.g->n_output);
+        for (int i = 0; i < plain.g->n_output; i++) {
+            const char *output = plain.g->output[i].name;
+            ValueId a = graph_output(fused.g, output), b = plain.g->output[i].value;
+
+            if (!has_value(a) || !same(fused.values[a.i], plain.values[b.i], scale))
+                TEST_FAIL("%s: output '%s' differs", name, output);
+        }
+    }
+    run_free(&plain);
+    run_free(&fused);
+}
+
+static void test_causal(void)
+{
+    check_model("transformer", 2 * 5);
+}
+
+static void test_whole(void)
+{
+    check_model("exported_encoder", 2 * 2);
+}
+
+DEFINE_SUITE(fuse_attention, { "a causal model", test_causal }, { "a model without a mask", test_whole });
