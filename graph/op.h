@@ -60,6 +60,7 @@ struct OpDef {
     /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast to
      * the output's shape as numpy does. */
     bool elementwise;
+    uint8_t channel_in;                         /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
     uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
     uint8_t layout;                             /* LAYOUT_FIXED, LAYOUT_ANY or LAYOUT_LIKES */
     uint8_t precision;                          /* PREC_ */
@@ -89,6 +90,8 @@ static inline bool op_in_place(const OpDef *op, int o, int j)
 {
     return op->flags & OPF_INPLACE_EACH ? o == j : o < 4 && j < 8 && op->inplace[o] & 1u << j;
 }
+
+static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 
 /* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a missing required one, a wrong input count. */
 Status node_normalise(Graph *g, Node *n) CHECKED;

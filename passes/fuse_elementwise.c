@@ -34,10 +34,11 @@ typedef struct {
     uint32_t walk;
     uint32_t *stack;
     uint32_t *reader;           /* [value] 1 + the last node in a group that reads it */
+    const BuildOptions *opt;
     int n_devices;
 } Fusion;
 
-/* ---- which nodes ---- */
+/* ---- updates ---- */
 
 /* [value] how often nodes read it. */
 static uint32_t *count_reads(const Graph *g, Arena *a)
@@ -62,20 +63,14 @@ static Status find_updates(Fusion *f)
     return ST_OK;
 }
 
-static bool is_candidate(const Fusion *f, const Node *n)
-{
-    if (!n->op->elementwise || n->n_out != 1 || n->device >= f->n_devices)
-        return false;
-    return shape_known(&value(f->g, n->out[0])->shape) && shape_numel(&value(f->g, n->out[0])->shape) > 0;
-}
-
 static const Shape *space_of(const Fusion *f, uint32_t node) { return &value(f->g, f->g->node[node]->out[0])->shape; }
 
 static bool alike(const Fusion *f, uint32_t a, uint32_t b)
 {
     const Node *x = f->g->node[a], *y = f->g->node[b];
 
-    return x->device == y->device && x->replica == y->replica && shape_eq(space_of(f, a), space_of(f, b));
+    return x->device == y->device && x->replica == y->replica && shape_eq(space_of(f, a), space_of(f, b)) &&
+           value(f->g, x->out[0])->layout == value(f->g, y->out[0])->layout;
 }
 
 /* ---- may two groups be one? ---- */
@@ -235,46 +230,6 @@ static void try_merge(Fusion *f, uint32_t x, uint32_t y)
     merge(f, a, b);
 }
 
-/* ---- growing ---- */
-
-static void join_neighbours(Fusion *f, const Node *n)
-{
-    for (int i = 0; i < n->n_in; i++) {
-        const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
-
-        if (v && v->producer && f->of[v->producer->index] != NO_GROUP)
-            try_merge(f, v->producer->index, n->index);
-    }
-    for (int i = 0; i < n->n_in; i++) {
-        const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
-
-        if (v && f->reader[n->in[i].i] && shape_eq(&v->shape, space_of(f, n->index)))
-            try_merge(f, f->reader[n->in[i].i] - 1, n->index);
-        if (v)
-            f->reader[n->in[i].i] = n->index + 1;
-    }
-}
-
-static void grow(Fusion *f)
-{
-    uint32_t scalar = UINT32_MAX;       /* the last node that computes one element */
-
-    FOR_NODES(f->g, n) {
-        Group *own = &f->group[f->n_group];
-
-        if (!is_candidate(f, n))
-            continue;
-        f->of[n->index] = f->n_group++;
-        *own = (Group){ .node = { n->index }, .n = 1, .first = n->index, .last = n->index };
-        join_neighbours(f, n);
-        if (shape_numel(space_of(f, n->index)) != 1)
-            continue;
-        if (scalar != UINT32_MAX)
-            try_merge(f, scalar, n->index);
-        scalar = n->index;
-    }
-}
-
 /* ---- the new node ---- */
 
 static void sort_nodes(Group *q)
@@ -331,8 +286,42 @@ static Status build_body(Fusion *f, const Group *q, Graph *body, const ValueId *
     return body->status;
 }
 
+/* The node of a group, not yet part of the graph. */
+typedef struct {
+    ValueId in[INPUTS_MOST], out[OUTPUTS_MOST];
+    Attr program;
+    Node node;
+} Draft;
+
+static Status draft_node(Fusion *f, const Group *q, Draft *d)
+{
+    Graph *body = graph_create("body");
+    const char *program;
+    Status st;
+
+    if (!body)
+        return FAIL_NOMEM();
+    d->node = *f->g->node[q->node[q->n - 1]];
+    d->node.op = &op_Fused;
+    d->node.n_in = list_inputs(f, q, NULL, d->in);
+    d->node.n_out = count_outputs(f, q, NULL);
+    d->node.in = d->in;
+    d->node.out = d->out;
+    if (!(st = build_body(f, q, body, d->in, d->node.n_in, d->out)) && !(st = fused_program(&program, body)) &&
+        !(program = arena_strdup(f->a, program)))
+        st = FAIL_NOMEM();
+    graph_free(body);
+    TRY(st);
+    d->program = (Attr){ .name = "program", .type = A_STRING, .s = program };
+    d->node.attr = &d->program;
+    d->node.n_attr = 1;
+    return ST_OK;
+}
+
+static bool computes(const Fusion *f, const Draft *d) { return !f->opt->computes || f->opt->computes(f->g, &d->node); }
+
 /* The group's last node becomes the new one; the others are removed. */
-static Status become_fused(Fusion *f, const Group *q, const char *program, const ValueId *in, int n_in, const ValueId *out, int n_out)
+static Status become_fused(Fusion *f, const Group *q, const Draft *d)
 {
     Graph *g = f->g;
     Node *n = g->node[q->node[q->n - 1]];
@@ -341,37 +330,91 @@ static Status become_fused(Fusion *f, const Group *q, const char *program, const
         graph_remove(g, g->node[q->node[i]]);
     n->op = &op_Fused;
     n->n_attr = 0;
-    node_set_string(g, n, "program", program);
-    n->in = arena_memdup(g->arena, in, (size_t)n_in * sizeof *in);
-    n->n_in = n_in;
-    n->out = arena_memdup(g->arena, out, (size_t)n_out * sizeof *out);
-    n->n_out = n_out;
+    node_set_string(g, n, "program", d->program.s);
+    n->in = arena_memdup(g->arena, d->in, (size_t)d->node.n_in * sizeof *d->in);
+    n->n_in = d->node.n_in;
+    n->out = arena_memdup(g->arena, d->out, (size_t)d->node.n_out * sizeof *d->out);
+    n->n_out = d->node.n_out;
     if (!n->in || !n->out)
         return FAIL_NOMEM();
-    for (int i = 0; i < n_out; i++) {
-        value(g, out[i])->producer = n;
-        value(g, out[i])->out_index = i;
+    for (int i = 0; i < n->n_out; i++) {
+        value(g, n->out[i])->producer = n;
+        value(g, n->out[i])->out_index = i;
     }
     return g->status;
 }
 
-static Status make_node(Fusion *f, Group *q)
+/* Nothing happens when the device does not compute such a node. */
+static Status make_node(Fusion *f, PassCtx *ctx, Group *q)
 {
-    ValueId in[INPUTS_MOST], out[OUTPUTS_MOST];
-    Graph *body = graph_create("body");
-    const char *program;
-    int n_in, n_out;
-    Status st;
+    Draft d;
 
-    if (!body)
-        return FAIL_NOMEM();
     sort_nodes(q);
-    n_in = list_inputs(f, q, NULL, in);
-    n_out = count_outputs(f, q, NULL);
-    if (!(st = build_body(f, q, body, in, n_in, out)) && !(st = fused_program(&program, body)))
-        st = become_fused(f, q, program, in, n_in, out, n_out);
-    graph_free(body);
-    return st;
+    TRY(draft_node(f, q, &d));
+    if (!computes(f, &d))
+        return ST_OK;
+    ctx->n_changed++;
+    return become_fused(f, q, &d);
+}
+
+/* ---- growing ---- */
+
+/* A program of the node alone is what the device must compute. */
+static Status is_candidate(bool *out, Fusion *f, const Node *n)
+{
+    Group alone = { .node = { n->index }, .n = 1 };
+    ValueId in[INPUTS_MOST];
+    Draft d;
+
+    *out = false;
+    if (!n->op->elementwise || n->n_out != 1 || n->device >= f->n_devices || list_inputs(f, &alone, NULL, in) < 1)
+        return ST_OK;
+    if (!shape_known(&value(f->g, n->out[0])->shape) || shape_numel(&value(f->g, n->out[0])->shape) == 0)
+        return ST_OK;
+    TRY(draft_node(f, &alone, &d));
+    *out = computes(f, &d);
+    return ST_OK;
+}
+
+static void join_neighbours(Fusion *f, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
+
+        if (v && v->producer && f->of[v->producer->index] != NO_GROUP)
+            try_merge(f, v->producer->index, n->index);
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
+
+        if (v && f->reader[n->in[i].i] && shape_eq(&v->shape, space_of(f, n->index)))
+            try_merge(f, f->reader[n->in[i].i] - 1, n->index);
+        if (v)
+            f->reader[n->in[i].i] = n->index + 1;
+    }
+}
+
+static Status grow(Fusion *f)
+{
+    uint32_t scalar = UINT32_MAX;       /* the last node that computes one element */
+
+    FOR_NODES(f->g, n) {
+        Group *own = &f->group[f->n_group];
+        bool fits;
+
+        TRY(is_candidate(&fits, f, n));
+        if (!fits)
+            continue;
+        f->of[n->index] = f->n_group++;
+        *own = (Group){ .node = { n->index }, .n = 1, .first = n->index, .last = n->index };
+        join_neighbours(f, n);
+        if (shape_numel(space_of(f, n->index)) != 1)
+            continue;
+        if (scalar != UINT32_MAX)
+            try_merge(f, scalar, n->index);
+        scalar = n->index;
+    }
+    return ST_OK;
 }
 
 /* ---- entry ---- */
@@ -379,6 +422,7 @@ static Status make_node(Fusion *f, Group *q)
 static Status allocate(Fusion *f, PassCtx *ctx)
 {
     f->a = ctx->scratch;
+    f->opt = ctx->opt;
     f->n_devices = ctx->opt->devices > 1 ? ctx->opt->devices : 1;
     f->group = ARENA_NEW(f->a, Group, f->g->n_node + 1);
     f->of = ARENA_NEW(f->a, int, f->g->n_node);
@@ -400,12 +444,10 @@ static Status run(Graph *g, PassCtx *ctx)
     if (!ctx->opt->fuse)
         return ST_OK;
     TRY(allocate(&f, ctx));
-    grow(&f);
+    TRY(grow(&f));
     for (int i = 0; i < f.n_group; i++)
-        if (f.group[i].n > 1) {
-            TRY(make_node(&f, &f.group[i]));
-            ctx->n_changed++;
-        }
+        if (f.group[i].n > 1)
+            TRY(make_node(&f, ctx, &f.group[i]));
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 

@@ -5,8 +5,9 @@
  *
  *   %t0 = Mul(%x0, %x1) %y0 = Relu(%t0) %y1 = Add(%y0, %x2)
  *
- * The node computes what its program does, operator by operator with every intermediate of its own type, so it can be lowered
- * to it at any time.  passes/fuse_elementwise.c makes such nodes. */
+ * The node computes what its program does, operator by operator, so it can be lowered to it at any time.  An intermediate of 16
+ * bits that is no output may be kept in float32 by a kernel; a Cast rounds always, and an output is read by the program as it
+ * is stored.  All outputs and all inputs of their size have one layout.  passes/fuse_elementwise.c makes such nodes. */
 #include "graph/ops/fused.h"
 
 #include <stdlib.h>
@@ -63,6 +64,14 @@ static Status check_body(const Graph *body, const Node *n)
     return ST_OK;
 }
 
+static void take_layouts(Graph *body, const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        value(body, body->input[i])->layout = in_value(g, n, i)->layout;
+    for (int i = 0; i < n->n_out; i++)
+        value(body, body->output[i].value)->layout = value(g, n->out[i])->layout;
+}
+
 Status fused_body(Graph **out, const Graph *g, const Node *n)
 {
     char *text = NULL;
@@ -78,6 +87,7 @@ Status fused_body(Graph **out, const Graph *g, const Node *n)
     TRY_TO(done, st, body_text(&text, g, n));
     TRY_TO(done, st, graph_parse(&body, text, strlen(text)));
     TRY_TO(done, st, check_body(body, n));
+    take_layouts(body, g, n);
 done:
     free(text);
     if (!st) {
@@ -183,7 +193,7 @@ static int64_t flops(const Graph *g, const Node *n)
     return nodes * shape_numel(&value(g, n->out[0])->shape);
 }
 
-DEFINE_OP(Fused, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
     .attrs = (const AttrDecl[]){ { "program", A_STRING, 0, 0, ATTR_REQUIRED, NULL }, { 0 } },
     .infer = infer, .lower = lower, .place = place_elementwise, .flops = flops,
     .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... are the outputs");

@@ -4,8 +4,8 @@
 
 #include "graph/graph.h"
 
-/* The program of node n as a graph of elementwise nodes: its input i is of the type and shape of input i of n, its output i
- * is output i.  The caller frees it.  E_MODEL, E_SHAPE for a program that is none. */
+/* The program of node n as a graph of elementwise nodes: its input i is of the type, shape and layout of input i of n, its
+ * output i is output i.  The caller frees it.  E_MODEL, E_SHAPE for a program that is none. */
 Status fused_body(Graph **out, const Graph *g, const Node *n) CHECKED;
 /* The program of such a graph, in its arena; its values must be named x0, x1 ... (inputs) and y0, y1 ... (outputs). */
 Status fused_program(const char **out, Graph *body) CHECKED;

@@ -30,11 +30,22 @@ extern const CudaExpr *const cuda_exprs[];
 extern const int cuda_exprs_len;
 const CudaExpr *cuda_expr_find(const Graph *g, const Node *n);      /* NULL when there is none for its type */
 
+/* ---- text ---- */
+
+enum { EXPR_TEXT = 64 };
+const char *cuda_stored_type(DType t);      /* "bf16" */
+const char *cuda_computed_type(DType t);    /* "float" */
+void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t);      /* of one element */
+int cuda_expr_args(const CudaExpr *e, const Node *n);               /* how many operands it takes */
+void cuda_expr_write(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, const char *const *arg);
+
+/* ---- kernels ---- */
+
 /* A kernel of one operator; kernels written for it by hand come first. */
 #define DEFINE_EXPR(ident, Op, ...)                                                                             \
     const CudaExpr expr_##ident = { .op = &op_##Op, __VA_ARGS__ };                                              \
-    const Kernel kernel_##ident = { .op = &op_##Op, .name = #ident, .rank = 50, .supports = generated_supports, \
-        .prepare = generated_prepare, .run = generated_run, .release = generated_release }
+    const Kernel kernel_##ident = { .op = &op_##Op, .name = #ident, .rank = 50, .channels_last = true, \
+        .supports = generated_supports, .prepare = generated_prepare, .run = generated_run, .release = generated_release }
 
 bool generated_supports(const Graph *g, const Node *n);
 Status generated_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;

@@ -1,11 +1,14 @@
 /* From a graph of elementwise nodes to the text of a kernel.
  *
- * The dimensions of the iteration space that all operands walk alike are merged; what is left decides how an operand is
- * read.  One that has all elements is read at the element's number, one that stretches only along rows of the innermost
+ * The dimensions of the iteration space that all operands walk alike are merged (kernels/cuda/space.c); what is left decides
+ * how an operand is read.  One that has all elements is read at the element's number, one that stretches only along rows of the innermost
  * dimension once for all of them, any other at an offset from coordinates, which 32-bit multiplications find.  A thread
  * takes as many neighbouring elements as 16 bytes hold of the largest type, and loads all of its operands before it stores,
  * so that an output may stand in the memory of an input of its size.  Sizes are parameters: nodes that differ in sizes alone
- * share their text, and so what it was compiled to. */
+ * share their text, and so what it was compiled to.
+ *
+ * 16-bit floats are computed in float32.  What no other kernel sees stays in float32 from node to node, where a Cast does not
+ * say otherwise: it is then no further from the exact value than what rounding in between would give. */
 #include "kernels/cuda/generate.h"
 
 #include <ctype.h>
@@ -14,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/broadcast.h"
 #include "kernels/cuda/expr.h"
+#include "kernels/cuda/space.h"
 
-enum { VECTOR_BYTES = 16, VECTOR_MAX = 8, VALUE_TEXT = 64 };
+enum { VECTOR_BYTES = 16, VECTOR_MAX = 8 };
 
 typedef enum {
     AT_NONE,            /* not read */
@@ -34,104 +37,41 @@ typedef struct {
     Arena *arena;
     FILE *f;
     Access *access;                             /* [n_input] */
+    bool *channels, *numpy;                     /* [n_input] read as a vector of channels, as numpy broadcasts */
+    bool *read;                                 /* [n_value] by a node */
     int64_t (*stride)[MAX_RANK];                /* [n_input] innermost first */
     int64_t dim[MAX_RANK];
     int rank;                                   /* of the merged dimensions, at least 1 */
-    char (*text)[VALUE_TEXT];                   /* [n_value] */
+    char (*text)[EXPR_TEXT];                   /* [n_value] */
 } Generator;
-
-/* ---- types ---- */
-
-static const char *const stored[DT_COUNT] = {
-    [DT_FLOAT32] = "float", [DT_FLOAT64] = "double", [DT_FLOAT16] = "f16", [DT_BFLOAT16] = "bf16", [DT_BOOL] = "bool",
-    [DT_INT8] = "signed char", [DT_INT16] = "short", [DT_INT32] = "int", [DT_INT64] = "i64",
-    [DT_UINT8] = "unsigned char", [DT_UINT16] = "unsigned short", [DT_UINT32] = "u32", [DT_UINT64] = "u64",
-};
-
-static const char *computed(DType t)
-{
-    return t == DT_FLOAT16 || t == DT_BFLOAT16 ? "float" : stored[t];
-}
-
-static void write_literal(char text[VALUE_TEXT], const Tensor *t)
-{
-    double v = dtype_is_float(t->dtype) ? tensor_float(t, 0) : 0;
-
-    if (t->dtype == DT_BOOL)
-        snprintf(text, VALUE_TEXT, "%s", tensor_int(t, 0) ? "true" : "false");
-    else if (!dtype_is_float(t->dtype))
-        snprintf(text, VALUE_TEXT, "((%s)0x%" PRIx64 "ull)", stored[t->dtype], (uint64_t)tensor_int(t, 0));
-    else if (isnan(v))
-        snprintf(text, VALUE_TEXT, "ew::not_a_number<%s>()", computed(t->dtype));
-    else if (isinf(v))
-        snprintf(text, VALUE_TEXT, "(%sew::infinity<%s>())", v < 0 ? "-" : "", computed(t->dtype));
-    else
-        snprintf(text, VALUE_TEXT, "((%s)%a)", computed(t->dtype), v);
-}
 
 /* ---- expressions ---- */
 
-const CudaExpr *cuda_expr_find(const Graph *g, const Node *n)
+/* Nodes go on with what other kernels read: a 16-bit output is rounded for them too. */
+static bool rounds_again(const Generator *g, ValueId v)
 {
-    for (int i = 0; i < cuda_exprs_len; i++) {
-        const CudaExpr *e = cuda_exprs[i];
+    bool output = false;
 
-        if (e->op == n->op && (!e->dtypes || e->dtypes & DTYPE_BIT(in_value(g, n, 0)->dtype)))
-            return e;
-    }
-    return NULL;
-}
-
-static void write_attr(FILE *f, const Node *n, const ExprAttr *a)
-{
-    const Attr *attr = node_attr(n, a->name);
-
-    if (a->is)
-        fprintf(f, ", %s", !strcmp(node_string(n, a->name), a->is) ? "true" : "false");
-    else if (attr->type == A_INT)
-        fprintf(f, ", %s", attr->i ? "true" : "false");
-    else
-        fprintf(f, ", %a", attr->f);
-}
-
-static void write_call(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, int n_arg, const char *const *arg)
-{
-    if (e->converts)
-        fprintf(f, "ew::%s<%s>(%s", e->function, stored[value(g, n->out[0])->dtype], arg[0]);
-    else if (e->folds) {
-        for (int i = 1; i < n_arg; i++)
-            fprintf(f, "ew::%s(", e->function);
-        fputs(n_arg > 1 ? "" : "(", f);
-        fputs(arg[0], f);
-    } else {
-        fprintf(f, "ew::%s(%s", e->function, arg[0]);
-    }
-    for (int i = 1; i < n_arg; i++)
-        fprintf(f, e->folds && i + 1 < n_arg ? ", %s)" : ", %s", arg[i]);
-    for (size_t i = 0; i < sizeof e->attr / sizeof *e->attr && e->attr[i].name; i++)
-        write_attr(f, n, &e->attr[i]);
-    putc(')', f);
-}
-
-static int args_of(const CudaExpr *e, const Node *n)
-{
-    return e->n_arg ? e->n_arg : n->n_in;
+    for (int i = 0; i < g->body->n_output; i++)
+        output = output || value_eq(g->body->output[i].value, v);
+    return output && g->read[v.i] && strcmp(cuda_computed_type(value(g->body, v)->dtype), cuda_stored_type(value(g->body, v)->dtype));
 }
 
 static void write_node(const Generator *g, const Node *n)
 {
     const CudaExpr *e = cuda_expr_find(g->body, n);
     const char *arg[GENERATED_POINTERS];
-    int n_arg = args_of(e, n);
+    DType type = value(g->body, n->out[0])->dtype;
+    bool rounds = rounds_again(g, n->out[0]);
+    int n_arg = cuda_expr_args(e, n);
 
     for (int i = 0; i < n_arg; i++)
         arg[i] = has_in(n, i) ? g->text[n->in[i].i] : NULL;
-    fprintf(g->f, "            const %s t%u = ", computed(value(g->body, n->out[0])->dtype), n->out[0].i);
-    if (e->write)
-        e->write(g->f, g->body, n, arg);
-    else
-        write_call(g->f, e, g->body, n, n_arg, arg);
-    fputs(";\n", g->f);
+    fprintf(g->f, "            const %s t%u = ", cuda_computed_type(type), n->out[0].i);
+    if (rounds)
+        fprintf(g->f, "ew::cast<%s>(", cuda_stored_type(type));
+    cuda_expr_write(g->f, e, g->body, n, arg);
+    fputs(rounds ? ");\n" : ";\n", g->f);
 }
 
 /* ---- how operands are read ---- */
@@ -144,19 +84,33 @@ static int input_position(const Graph *body, ValueId v)
     return -1;
 }
 
+static Status read_input(Generator *g, const Node *n, int i)
+{
+    int at = input_position(g->body, n->in[i]);
+
+    g->read[n->in[i].i] = true;
+    if (at < 0)
+        return ST_OK;
+    g->access[at] = value(g->body, n->in[i])->kind == V_CONST ? AT_LITERAL : AT_SCALAR;
+    if (op_takes_channels(n->op, i))
+        g->channels[at] = true;
+    else
+        g->numpy[at] = true;
+    if (g->access[at] != AT_LITERAL && g->channels[at] && g->numpy[at])
+        return FAIL(E_UNSUPPORTED, "%s: input %d is not a vector of channels to other nodes", node_text(g->body, n), i);
+    return ST_OK;
+}
+
 static Status find_read(Generator *g)
 {
     FOR_NODES(g->body, n) {
         const CudaExpr *e = cuda_expr_find(g->body, n);
 
-        if (!e || n->n_out != 1 || args_of(e, n) > GENERATED_POINTERS)
+        if (!e || n->n_out != 1 || cuda_expr_args(e, n) > GENERATED_POINTERS)
             return FAIL(E_UNSUPPORTED, "%s: there is no expression for it", node_text(g->body, n));
-        for (int i = 0; i < args_of(e, n); i++) {
-            int at = has_in(n, i) ? input_position(g->body, n->in[i]) : -1;
-
-            if (at >= 0)
-                g->access[at] = value(g->body, n->in[i])->kind == V_CONST ? AT_LITERAL : AT_SCALAR;
-        }
+        for (int i = 0; i < cuda_expr_args(e, n); i++)
+            if (has_in(n, i))
+                TRY(read_input(g, n, i));
     }
     return ST_OK;
 }
@@ -173,31 +127,44 @@ static Access access_of(const Generator *g, const int64_t *stride)
     return index ? AT_INDEX : scalar ? AT_SCALAR : stride[0] ? AT_ROW : AT_SPLAT;
 }
 
-static Status find_access(Generator *g, const Shape *space)
+/* An operand with all elements in another order than the output cannot be told from one that broadcasts, and would not be
+ * read where the output that overwrites it is written. */
+static Status merge_space(Generator *g, const Value *space, int n, const Operand *operand, int64_t (*stride)[MAX_RANK])
 {
-    const Graph *body = g->body;
-    const Shape **shape = ARENA_NEW(g->arena, const Shape *, body->n_input);
-    int64_t (*stride)[MAX_RANK] = arena_alloc(g->arena, sizeof *stride * ((size_t)body->n_input + 1));
-    int n = 0;
-
-    if (!shape || !stride)
-        return FAIL_NOMEM();
-    for (int i = 0; i < body->n_input; i++)
-        if (g->access[i] == AT_SCALAR)
-            shape[n++] = &value(body, body->input[i])->shape;
-    g->rank = merge_dims(space, n, shape, g->dim, stride);
+    for (int k = 0; k < n; k++)
+        if (operand[k].value->layout != space->layout && shape_eq(&operand[k].value->shape, &space->shape))
+            return FAIL(E_UNSUPPORTED, "operands of different layouts");
+    g->rank = space_merge(space, n, operand, g->dim, stride);
+    if (!space_is_even(g->rank, n, stride))
+        return FAIL(E_UNSUPPORTED, "an operand is not walked evenly");
+    if (g->rank > 1 && g->out->count > INT32_MAX)
+        return FAIL(E_UNSUPPORTED, "%" PRId64 " elements that broadcast", g->out->count);
     if (g->rank <= 0) {                 /* one element, or none */
         g->rank = 1;
         g->dim[0] = 1;
-        memset(stride, 0, sizeof *stride * ((size_t)body->n_input + 1));
+        memset(stride, 0, sizeof *stride * (size_t)n);
     }
+    return ST_OK;
+}
+
+static Status find_access(Generator *g, const Value *space)
+{
+    const Graph *body = g->body;
+    Operand *operand = ARENA_NEW(g->arena, Operand, body->n_input);
+    int64_t (*stride)[MAX_RANK] = arena_alloc(g->arena, sizeof *stride * ((size_t)body->n_input + 1));
+    int n = 0;
+
+    if (!operand || !stride)
+        return FAIL_NOMEM();
+    for (int i = 0; i < body->n_input; i++)
+        if (g->access[i] == AT_SCALAR)
+            operand[n++] = (Operand){ value(body, body->input[i]), g->channels[i] };
+    TRY(merge_space(g, space, n, operand, stride));
     for (int i = n = 0; i < body->n_input; i++)
         if (g->access[i] == AT_SCALAR) {
             memcpy(g->stride[i], stride[n++], sizeof *stride);
             g->access[i] = g->out->count == 1 ? AT_INDEX : access_of(g, g->stride[i]);
         }
-    if (g->rank > 1 && g->out->count > INT32_MAX)
-        return FAIL(E_UNSUPPORTED, "%" PRId64 " elements that broadcast", g->out->count);
     return ST_OK;
 }
 
@@ -296,7 +263,7 @@ static void write_head(const Generator *g)
 {
     fprintf(g->f, "KERNEL(%s, (", g->out->name);
     for (int i = 0; i < g->out->n_pointer; i++)
-        fprintf(g->f, "%s%s *p%d, ", g->out->of[i] < 0 ? "" : "const ", stored[value(g->body, pointer_value(g, i))->dtype], i);
+        fprintf(g->f, "%s%s *p%d, ", g->out->of[i] < 0 ? "" : "const ", cuda_stored_type(value(g->body, pointer_value(g, i))->dtype), i);
     fprintf(g->f, "i64 count, int aligned%s))\n{\n", g->out->n_number ? ", Space s" : "");
     fprintf(g->f, "    constexpr int N = %d;\n    const i64 step = (i64)gridDim.x * blockDim.x;\n", g->out->vector);
 }
@@ -328,8 +295,8 @@ static void write_scalars(const Generator *g)
 
         if (k < 0 || g->access[k] != AT_SCALAR)
             continue;
-        fprintf(g->f, "    const %s x%u = ew::widen<%s>(p%d[0]);\n", computed(value(g->body, v)->dtype), v.i,
-                computed(value(g->body, v)->dtype), i);
+        fprintf(g->f, "    const %s x%u = ew::widen<%s>(p%d[0]);\n", cuda_computed_type(value(g->body, v)->dtype), v.i,
+                cuda_computed_type(value(g->body, v)->dtype), i);
     }
 }
 
@@ -338,7 +305,7 @@ static void write_loads(const Generator *g)
     for (int i = 0; i < g->out->n_pointer; i++) {
         int k = g->out->of[i];
         ValueId v = pointer_value(g, i);
-        const char *type = computed(value(g->body, v)->dtype);
+        const char *type = cuda_computed_type(value(g->body, v)->dtype);
 
         if (k < 0 || g->access[k] == AT_SCALAR)
             continue;
@@ -369,7 +336,7 @@ static void write_elements(const Generator *g)
     const Graph *body = g->body;
 
     for (int i = 0; i < body->n_output; i++)
-        fprintf(g->f, "        %s y%d[N];\n", computed(value(body, body->output[i].value)->dtype), i);
+        fprintf(g->f, "        %s y%d[N];\n", cuda_computed_type(value(body, body->output[i].value)->dtype), i);
     fputs("#pragma unroll\n        for (int k = 0; k < N; k++) {\n", g->f);
     FOR_NODES(body, n)
         write_node(g, n);
@@ -408,39 +375,52 @@ static void choose_name(Generator *g)
 static void name_values(Generator *g)
 {
     for (uint32_t v = 1; v < g->body->n_value; v++)
-        snprintf(g->text[v], VALUE_TEXT, "t%u", v);
+        snprintf(g->text[v], EXPR_TEXT, "t%u", v);
     for (int i = 0; i < g->body->n_input; i++) {
         ValueId v = g->body->input[i];
 
         if (g->access[i] == AT_LITERAL)
-            write_literal(g->text[v.i], value(g->body, v)->init);
+            cuda_expr_literal(g->text[v.i], value(g->body, v)->init);
         else
-            snprintf(g->text[v.i], VALUE_TEXT, g->access[i] == AT_INDEX || g->access[i] == AT_ROW ? "x%u[k]" : "x%u", v.i);
+            snprintf(g->text[v.i], EXPR_TEXT, g->access[i] == AT_INDEX || g->access[i] == AT_ROW ? "x%u[k]" : "x%u", v.i);
     }
 }
 
-static Status check_space(const Graph *body, const Shape **space)
+static Status check_space(const Graph *body, const Value **space)
 {
     if (!body->n_output)
         return FAIL(E_INTERNAL, "a body without outputs");
-    *space = &value(body, body->output[0].value)->shape;
-    for (int i = 0; i < body->n_output; i++)
-        if (!shape_eq(&value(body, body->output[i].value)->shape, *space))
-            return FAIL(E_SHAPE, "output %d has another shape than output 0", i);
+    *space = value(body, body->output[0].value);
+    for (int i = 0; i < body->n_output; i++) {
+        const Value *y = value(body, body->output[i].value);
+
+        if (!shape_eq(&y->shape, &(*space)->shape) || y->layout != (*space)->layout)
+            return FAIL(E_SHAPE, "output %d has another shape or layout than output 0", i);
+    }
     return ST_OK;
+}
+
+static bool allocate(Generator *g)
+{
+    int n = g->body->n_input;
+
+    g->access = ARENA_NEW(g->arena, Access, n);
+    g->channels = ARENA_NEW(g->arena, bool, n);
+    g->numpy = ARENA_NEW(g->arena, bool, n);
+    g->read = ARENA_NEW(g->arena, bool, g->body->n_value);
+    g->stride = arena_alloc(g->arena, sizeof *g->stride * ((size_t)n + 1));
+    g->text = arena_alloc(g->arena, sizeof *g->text * g->body->n_value);
+    return g->access && g->channels && g->numpy && g->read && g->stride && g->text;
 }
 
 static Status generate(Generator *g)
 {
-    const Shape *space;
+    const Value *space;
 
     TRY(check_space(g->body, &space));
-    g->access = ARENA_NEW(g->arena, Access, g->body->n_input);
-    g->stride = arena_alloc(g->arena, sizeof *g->stride * ((size_t)g->body->n_input + 1));
-    g->text = arena_alloc(g->arena, sizeof *g->text * g->body->n_value);
-    if (!g->access || !g->stride || !g->text)
+    if (!allocate(g))
         return FAIL_NOMEM();
-    g->out->count = shape_numel(space);
+    g->out->count = shape_numel(&space->shape);
     TRY(find_read(g));
     TRY(find_access(g, space));
     choose_vector(g);

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/expr.h"
 #include "kernels/cuda/generate.h"
+#include "kernels/cuda/space.h"
 
 enum { THREADS = 256, BLOCKS_MOST = 1 << 13 };
 
@@ -20,11 +21,29 @@ typedef struct {
     uint32_t number[];
 } Launch;
 
+/* Are the layouts such that the kernel can walk them? */
+static bool walks(const Graph *g, const Node *n)
+{
+    const Value *y = value(g, n->out[0]);
+    Operand operand[GENERATED_POINTERS];
+    int64_t dim[MAX_RANK], stride[GENERATED_POINTERS][MAX_RANK];
+    int k = 0;
+
+    for (int i = 0; i < n->n_in; i++) {
+        if (!has_in(n, i))
+            continue;
+        operand[k++] = (Operand){ in_value(g, n, i), op_takes_channels(n->op, i) };
+        if (in_value(g, n, i)->layout != y->layout && shape_eq(&in_value(g, n, i)->shape, &y->shape))
+            return false;
+    }
+    return space_is_even(space_merge(y, k, operand, dim, stride), k, stride);
+}
+
 bool generated_supports(const Graph *g, const Node *n)
 {
     int pointers = n->n_in + n->n_out;
 
-    return cuda_expr_find(g, n) && pointers <= GENERATED_POINTERS && shape_numel(&value(g, n->out[0])->shape) <= INT32_MAX;
+    return cuda_expr_find(g, n) && pointers <= GENERATED_POINTERS && shape_numel(&value(g, n->out[0])->shape) <= INT32_MAX && walks(g, n);
 }
 
 /* ---- a node as a body ---- */
@@ -36,6 +55,8 @@ static ValueId body_input(Graph *body, const Graph *g, const Node *n, const Valu
     Shape scalar = shape_scalar();
     ValueId x = graph_add_input(body, "x", v ? v->dtype : DT_NONE, v ? &v->shape : &scalar);
 
+    if (v && !body->status)
+        value(body, x)->layout = v->layout;
     if (!v)
         return NO_VALUE;
     for (int k = 0; k < i; k++)
@@ -65,6 +86,7 @@ static Status body_of_node(Graph **out, const Graph *g, const Node *n)
         for (int i = 0; i < n->n_attr; i++)
             node_set_attr(body, copy, &n->attr[i]);
         set_out(body, copy, 0, y->dtype, &y->shape);
+        value(body, copy->out[0])->layout = y->layout;
         graph_add_output(body, "y", copy->out[0]);
     }
     if ((st = body->status))

@@ -1,5 +1,6 @@
-/* Fused: the operators of its program one after the other, each by its own reference kernel; intermediates and outputs lie in
- * scratch until all is computed, so that an output may stand in the memory of an input. */
+/* Fused: the operators of its program one after the other, each by its own reference kernel, so that every 16-bit intermediate is
+ * rounded; intermediates and outputs lie in scratch until all is computed, so that an output may stand in the memory of an
+ * input. */
 #include "graph/ops/fused.h"
 #include "kernels/ref/ref.h"
 
@@ -21,8 +22,6 @@ typedef struct {
     size_t kernel_scratch;              /* offset of the kernels' own scratch */
 } Fused;
 
-static const Kernel *find(const Graph *body, const Node *x) { return kernel_find(kernels_ref, kernels_ref_len, body, x); }
-
 static bool supports(const Graph *g, const Node *n)
 {
     Graph *body;
@@ -31,7 +30,7 @@ static bool supports(const Graph *g, const Node *n)
     if (fused_body(&body, g, n))
         return false;
     FOR_NODES(body, x)
-        all = all && find(body, x);
+        all = all && kernel_reference(body, x);
     graph_free(body);
     return all;
 }
@@ -52,9 +51,11 @@ static void release(void *state)
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static Status prepare_step(Fused *f, Step *s, KernelCtx *ctx, const Node *x)
+/* Raises *scratch to what the kernel needs. */
+static Status prepare_step(Fused *f, Step *s, size_t *scratch, const Node *x)
 {
-    const Kernel *k = find(f->body, x);
+    KernelCtx own = { .n_threads = 1 };
+    const Kernel *k = kernel_reference(f->body, x);
 
     if (!(s->in = ARENA_NEW(f->arena, Tensor, x->n_in)) || !(s->out = ARENA_NEW(f->arena, Tensor, 1)) ||
         !(s->in_value = ARENA_NEW(f->arena, uint32_t, x->n_in)))
@@ -65,13 +66,15 @@ static Status prepare_step(Fused *f, Step *s, KernelCtx *ctx, const Node *x)
         s->in_value[i] = x->in[i].i;
     s->kernel = k;
     f->n_step++;
-    return k->prepare ? k->prepare(&s->state, ctx, f->body, x) : ST_OK;
+    TRY(k->prepare ? k->prepare(&s->state, &own, f->body, x) : ST_OK);
+    if (*scratch < own.scratch_bytes)
+        *scratch = own.scratch_bytes;
+    return ST_OK;
 }
 
 static Status prepare_steps(Fused *f, KernelCtx *ctx)
 {
-    KernelCtx inner = { .n_threads = 1 };
-    size_t bytes = 0;
+    size_t bytes = 0, inner = 0;
 
     f->step = ARENA_NEW(f->arena, Step, f->body->n_node);
     f->tensor = ARENA_NEW(f->arena, Tensor, f->body->n_value);
@@ -89,8 +92,8 @@ static Status prepare_steps(Fused *f, KernelCtx *ctx)
     FOR_NODES(f->body, x)
         TRY(prepare_step(f, &f->step[x->index], &inner, x));
     f->kernel_scratch = bytes;
-    if (ctx->scratch_bytes < bytes + inner.scratch_bytes)
-        ctx->scratch_bytes = bytes + inner.scratch_bytes;
+    if (ctx->scratch_bytes < bytes + inner)
+        ctx->scratch_bytes = bytes + inner;
     return ST_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
 #include "graph/onnx/onnx.h"
+#include "graph/op.h"
 #include "tests/exec/training.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
@@ -18,6 +19,7 @@ typedef struct {
     int batch, steps, replicas, devices;
     bool cuda, uncaptured, begun;       /* begun: steps are not waited for but the last */
     bool (*computes)(const Graph *, const Node *);
+    DType precision;
 } Run;
 
 typedef struct { float loss[MAX_STEPS]; char *state; size_t bytes; } Outcome;
@@ -92,15 +94,28 @@ static void steps_of(Outcome *o, Arena *a, const Run *r, const BuildOptions *opt
     keep_state(o, a, rig->states);
 }
 
+static int count_nodes(const Graph *g, const OpDef *op)
+{
+    int count = 0;
+
+    FOR_NODES(g, n)
+        count += n->op == op;
+    return count;
+}
+
 static Outcome train(Arena *a, const Run *r)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
-                         .seed = 7, .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
+                         .seed = 7, .precision = r->precision, .fuse = r->cuda,
+                         .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
     Graph *g = build(r, &opt, r->replicas, r->devices), *whole;
     Outcome o = { 0 };
     Rig rig;
 
+    if (r->cuda && !r->computes)
+        CU_ASSERT(g && count_nodes(g, &op_Fused) > 0);
     opt.computes = NULL;
+    opt.fuse = false;
     whole = build(r, &opt, 1, 1);
     if (g && whole && CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
         steps_of(&o, a, r, &opt, &rig, whole);
@@ -110,11 +125,14 @@ static Outcome train(Arena *a, const Run *r)
     return o;
 }
 
+/* 16-bit products are rounded to 8 bits: half of the last one, relative. */
+static double tolerance(const Run *r) { return r->precision == DT_BFLOAT16 ? 0x1p-8 : 1e-4; }
+
 static void compare_losses(const Run *r, const Outcome *found, const Outcome *expected)
 {
     CU_ASSERT(isfinite(expected->loss[r->steps - 1]) && expected->loss[0] != expected->loss[r->steps - 1]);
     for (int k = 0; k < r->steps; k++)
-        if (!(fabs((double)found->loss[k] - (double)expected->loss[k]) <= 1e-4 * fabs((double)expected->loss[k])))
+        if (!(fabs((double)found->loss[k] - (double)expected->loss[k]) <= tolerance(r) * fabs((double)expected->loss[k])))
             TEST_FAIL("%s, %d replicas on %d devices: loss of step %d is %.7g, on the CPU %.7g", r->model, r->replicas, r->devices, k,
                       (double)found->loss[k], (double)expected->loss[k]);
 }
@@ -148,6 +166,18 @@ static void test_mlp(void) { check_model("mlp", 8, MAX_STEPS, 1); }
 static void test_fashion_cnn(void) { check_model("fashion_cnn", 4, MAX_STEPS, 1); }
 /* Fewer steps: simulated, one takes seconds. */
 static void test_transformer(void) { check_model("transformer", 2, 3, 2); }
+
+static void test_bfloat16(void)
+{
+    Arena *a = arena_create();
+    Run r = { .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16 };
+    Outcome expected = train(a, &r), found;
+
+    r.cuda = true;
+    found = train(a, &r);
+    compare_losses(&r, &found, &expected);
+    arena_free(a);
+}
 
 /* A fifth of the operators, by their names, has no kernel. */
 static bool most_nodes(const Graph *g, const Node *n)
@@ -212,7 +242,7 @@ static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "mlp as on the CPU", test_mlp }, { "what has no kernel runs on the host", test_on_host },
     { "captured, uncaptured, not waited for", test_same_bits }, { "fashion_cnn as on the CPU", test_fashion_cnn },
-    { "transformer as on the CPU", test_transformer }, { NULL, NULL } };
+    { "transformer as on the CPU", test_transformer }, { "fashion_cnn in bfloat16", test_bfloat16 }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
     return cases;

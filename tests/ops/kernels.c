@@ -1,10 +1,11 @@
 /* A kernel on its own: every buffer stands between guard bytes, outputs begin as garbage, inputs must come back as they
  * were, and the result must be the reference's.  A CUDA kernel runs on copies in the device's memory, twice, since its
- * result must not depend on the order of threads. */
+ * result must not depend on the order of threads; one that knows layouts runs with everything stored channels last too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/layout.h"
 #include "tests/harness/gpu.h"
 #include "tests/ops/check.h"
 
@@ -53,10 +54,27 @@ static const Tensor *input_data(const Graph *g, const Node *n, const Eval *e, in
     return sscanf(value(g, n->in[i])->name, "x%d", &arg) == 1 ? e->in[arg] : NULL;
 }
 
+/* The tensor as value v is stored; itself when that is by rows. */
+static Status stored(const Tensor **out, const KernelRun *r, ValueId v, const Tensor *t)
+{
+    Tensor *other;
+
+    *out = t;
+    if (!t || value(r->g, v)->layout == LAYOUT_ROWS)
+        return ST_OK;
+    if (!(other = tensor_create(r->arena, t->dtype, &t->shape)))
+        return FAIL_NOMEM();
+    tensor_reorder(other->data, t->data, &t->shape, dtype_size(t->dtype), true);
+    *out = other;
+    return ST_OK;
+}
+
 static Status place_inputs(KernelRun *r, const Eval *e)
 {
     for (int i = 0; i < r->n->n_in; i++) {
-        const Tensor *t = input_data(r->g, r->n, e, i);
+        const Tensor *t;
+
+        TRY(stored(&t, r, r->n->in[i], input_data(r->g, r->n, e, i)));
 
         r->given[i] = t;
         r->in[i] = t ? *t : (Tensor){ .shape = shape_unknown() };
@@ -219,7 +237,9 @@ static Status check_outputs(Check *k, const KernelRun *r, const Eval *e, double 
 
         if (!expected)
             continue;
-        snprintf(what, sizeof what, "%s, output %d%s", r->kernel->name, i, i == r->over_out ? " in place" : "");
+        TRY(stored(&expected, r, r->n->out[i], expected));
+        snprintf(what, sizeof what, "%s, output %d%s%s", r->kernel->name, i, i == r->over_out ? " in place" : "",
+                 value(r->g, r->n->out[i])->layout == LAYOUT_ROWS ? "" : ", channels last");
         TRY(check_equal(&r->out[i], expected, tol, what));
         if (strncmp(r->kernel->name, "ref_", 4))
             k->compared++;
@@ -297,14 +317,47 @@ Status check_kernels(Check *k, const Eval *e)
     return check_cuda_kernels(k, e, tol);
 }
 
+#ifdef DPX_SIMULATION
+/* Stores all that the node reads and writes and that has channels in the layout; false when there is nothing. */
+static bool set_layouts(const Graph *g, const Node *n, Layout to)
+{
+    bool any = false;
+
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+        if (!has_value(v) || !layout_matters(&value(g, v)->shape))
+            continue;
+        value(g, v)->layout = to;
+        any = true;
+    }
+    return any;
+}
+
+static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel, double tol)
+{
+    const Node *n = e->g->node[0];
+    Status st = ST_OK;
+
+    if (n->op->layout == LAYOUT_FIXED)
+        return ST_OK;
+    if (set_layouts(e->g, n, LAYOUT_CHANNELS_LAST) && fits(kernel, e->g, n))
+        st = check_kernel(k, e, kernel, tol);
+    set_layouts(e->g, n, LAYOUT_ROWS);
+    return st;
+}
+#endif
+
 Status check_cuda_kernels(Check *k, const Eval *e, double tol)
 {
 #ifdef DPX_SIMULATION
     const Node *n = e->g->n_node == 1 ? e->g->node[0] : NULL;
 
     for (int i = 0; i < kernels_cuda_len && n && shapes_known(e->g, n); i++)
-        if (fits(kernels_cuda[i], e->g, n))
+        if (fits(kernels_cuda[i], e->g, n)) {
             TRY(check_kernel(k, e, kernels_cuda[i], tol));
+            TRY(check_channels_last(k, e, kernels_cuda[i], tol));
+        }
     return ST_OK;
 #else
     (void)k, (void)e, (void)tol;
