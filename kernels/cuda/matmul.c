@@ -1,7 +1,7 @@
 /* MatMul, BatchMatMul and Gemm as prepared products of the library.
  *
- * Transposes, the scale and a row of C (as a bias) are part of the product.  A C of another shape is first spread into the
- * result, to which the product is then added.  Batches that step evenly through both operands are one batched product;
+ * Transposes, the scale and a row of C (as a bias) are part of the product.  A C of another shape, or a row where the library has no
+ * such product with a bias, is first spread into the result, to which the product is then added.  Batches that step evenly through both operands are one batched product;
  * operands that broadcast otherwise take one for each point of the outer batch dimensions. */
 #include <stdlib.h>
 
@@ -148,6 +148,18 @@ static void describe_c(State *s, GpuGemm *d, const Graph *g, const Node *n)
 
 /* ---- the kernel ---- */
 
+static Status plan(State *s, GpuGemm *d, KernelCtx *ctx, size_t *workspace)
+{
+    Status st = s->driver->gemm(ctx->gpu, d, &s->plan, workspace);
+
+    if (st != E_UNSUPPORTED || s->c != C_BIAS)
+        return cuda_check(ctx, st);
+    d->epilogue = GEMM_NONE;
+    d->beta = 1;
+    s->c = C_SPREAD;
+    return cuda_check(ctx, s->driver->gemm(ctx->gpu, d, &s->plan, workspace));
+}
+
 /* beta * C alone, without a product, is a copy for beta = 1. */
 static bool fits(const Graph *g, const Node *n)
 {
@@ -171,11 +183,11 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     describe(s, &d, g, n);
     if (has_in(n, 2))
         describe_c(s, &d, g, n);
-    if (s->c == C_SPREAD)
-        TRY_TO(fail, st, move_prepare(&s->spread, ctx));
     s->zero = !d.k && s->c == C_NONE;
     if (d.k && shape_numel(&value(g, n->out[0])->shape))
-        TRY_TO(fail, st, cuda_check(ctx, s->driver->gemm(ctx->gpu, &d, &s->plan, &workspace)));
+        TRY_TO(fail, st, plan(s, &d, ctx, &workspace));
+    if (s->c == C_SPREAD)
+        TRY_TO(fail, st, move_prepare(&s->spread, ctx));
     ctx->scratch_bytes = workspace > ctx->scratch_bytes ? workspace : ctx->scratch_bytes;
     *state = s;
     return ST_OK;

@@ -77,6 +77,8 @@ static Status check(const GpuGemm &d)
                     (long long)b_cols, (long long)d.n, (long long)d.lda, (long long)d.ldb, (long long)d.ldc);
     if (d.align < 1 || d.align > 256 || (d.align & (d.align - 1)))
         return FAIL(E_INVALID, "gemm: alignment %d", d.align);
+    if (has_bias(d.epilogue) && d.dtype == DT_FLOAT64)      /* some versions of cublasLt have none */
+        return FAIL(E_UNSUPPORTED, "gemm: no bias in %s", dtype_name(d.dtype));
     if (d.batch > 1 && d.stride_c < (d.m - 1) * d.ldc + d.n)
         return FAIL(E_INVALID, "gemm: products of the batch overlap");
     return ST_OK;

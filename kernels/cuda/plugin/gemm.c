@@ -121,7 +121,8 @@ static Status set_preference(GemmPlan *p, cublasLtMatmulPreference_t preference)
     return ST_OK;
 }
 
-/* The algorithms that heuristics expect to be fastest, best first; E_UNSUPPORTED when there is none. */
+/* The algorithms that heuristics expect to be fastest, best first; E_UNSUPPORTED when there is none.  For some shapes with a
+ * dimension of 1 they call an epilogue an invalid value, which here is the same: the caller does without. */
 static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES], int *n)
 {
     GpuDevice *d = p->plan.device;
@@ -133,7 +134,7 @@ static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES]
     TRY_CUBLAS(d, cublasLtMatmulPreferenceCreate(&preference));
     TRY_TO(done, st, set_preference(p, preference));
     answer = cublasLtMatmulAlgoGetHeuristic(p->lt, p->op, p->left, p->right, p->result, p->result, preference, CANDIDATES, found, n);
-    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (!answer && !*n))
+    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (answer == CUBLAS_STATUS_INVALID_VALUE && g->epilogue) || (!answer && !*n))
         st = FAIL(E_UNSUPPORTED, "%s: cublasLt has no product m=%lld n=%lld k=%lld of %s into %s with epilogue %d", d->label,
                   (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->dtype), dtype_name(g->dtype_c), (int)g->epilogue);
     else
