@@ -297,6 +297,19 @@ EW relu_grad(T dy, T y) { return y <= 0 ? (T)0 : dy; }
 EW sigmoid_grad(T dy, T y) { return dy * y * (1 - y); }
 EW tanh_grad(T dy, T y) { return dy * (1 - y * y); }
 
+/* ---- gradients of losses of x against z, by x or by z; logarithms are at least -100 ---- */
+
+EW clamped_log(T x) { return x > -100 ? x : (T)-100; }
+EW mse_grad(T dy, T x, T z, bool by_z) { return dy * 2 * (by_z ? z - x : x - z); }
+EW l1_grad(T dy, T x, T z, bool by_z) { return dy * (T)(by_z ? (z > x) - (z < x) : (x > z) - (x < z)); }
+EW bce_grad(T dy, T x, T z, bool by_z)
+{
+    const T v = (1 - x) * x;
+
+    return dy * (by_z ? clamped_log(m_log1p(-x)) - clamped_log(m_log(x)) : (x - z) / (v > (T)1e-12f ? v : (T)1e-12f));
+}
+EW bce_logits_grad(T dy, T x, T z, bool by_z) { return dy * (by_z ? -x : sigmoid(x) - z); }
+
 #undef EW_SQRT_HALF
 #undef EW_SQRT_2_OVER_PI
 #undef EW_SQRT_1_OVER_2PI
