@@ -1,0 +1,176 @@
+/* ArgMax, ArgMin, CumSum and TopK: lines along one axis, which are rows when it is the last, else columns. */
+#include <stdlib.h>
+
+#include "kernels/cuda/device/line.h"
+#include "kernels/cuda/index.h"
+#include "kernels/cuda/rows.h"
+
+static LineBox line_of(const Shape *x, int axis)
+{
+    return (LineBox){ shape_count(x, 0, axis), x->dim[axis], shape_count(x, axis + 1, x->rank) };
+}
+
+static int64_t lines_of(const LineBox *p) { return p->outer * p->inner; }
+
+/* A thread a column. */
+static unsigned column_blocks(const LineBox *p) { return cuda_blocks(lines_of(p), LINE_THREADS, MOST_BLOCKS); }
+
+/* ---- ArgMax, ArgMin ---- */
+
+typedef struct {
+    LineBox line;
+    int smallest, last;
+    GpuKernel *lanes, *block, *columns;
+} Arg;
+
+static Status prepare_arg(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    Arg *p = calloc(1, sizeof *p);
+    Status st = ST_OK;
+
+    if (!p)
+        return FAIL_NOMEM();
+    p->line = line_of(&x->shape, (int)node_int(n, "axis"));
+    p->smallest = n->op == &op_ArgMin;
+    p->last = node_int(n, "select_last_index") != 0;
+    TRY_TO(fail, st, cuda_kernel(&p->lanes, ctx, "arg_lanes", x->dtype));
+    TRY_TO(fail, st, cuda_kernel(&p->block, ctx, "arg_block", x->dtype));
+    TRY_TO(fail, st, cuda_kernel(&p->columns, ctx, "arg_columns", x->dtype));
+    *state = p;
+    return ST_OK;
+fail:
+    free(p);
+    return st;
+}
+
+static Status run_arg(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    Arg *p = state;
+    const LineBox *l = &p->line;
+    const unsigned grid[3] = { cuda_blocks(l->outer * ((l->inner + WARP_SIZE - 1) / WARP_SIZE), 1, MOST_BLOCKS), 1, 1 };
+    const unsigned block[3] = { WARP_SIZE, l->n >= 4 * LINE_WARPS ? LINE_WARPS : 1, 1 };
+    RowLaunch rows = cuda_rows(in->data, in->dtype, l->outer, l->n);
+    void *const *args = CUDA_ARGS(&p->line, (void *)&in->data, &out->data, &p->smallest, &p->last, &rows.lanes);
+
+    if (!tensor_numel(out))
+        return ST_OK;
+    if (l->inner == 1)
+        return cuda_launch(ctx, rows.lanes ? p->lanes : p->block, rows.blocks, rows.threads, 0, args);
+    TRY_CUDA(ctx, launch(ctx->stream, p->columns, grid, block, 0, args));
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cuda_arg_max, .op = &op_ArgMax, .dtypes = DTYPES_NUMERIC, .prepare = prepare_arg, .run = run_arg, .release = free);
+DEFINE_KERNEL(cuda_arg_min, .op = &op_ArgMin, .dtypes = DTYPES_NUMERIC, .prepare = prepare_arg, .run = run_arg, .release = free);
+
+/* ---- CumSum ---- */
+
+typedef struct {
+    LineBox line;
+    int exclusive, reverse;
+    GpuKernel *rows, *columns;
+} CumSum;
+
+static bool axis_known(const Graph *g, const Node *n)
+{
+    return value_const(g, n->in[1]) != NULL;
+}
+
+static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    CumSum *p;
+    Status st = ST_OK;
+    int axis;
+
+    TRY(shape_axis(&axis, tensor_int(value_const(g, n->in[1]), 0), x->shape.rank, node_text(g, n)));
+    if (!(p = calloc(1, sizeof *p)))
+        return FAIL_NOMEM();
+    p->line = line_of(&x->shape, axis);
+    p->exclusive = node_int(n, "exclusive") != 0;
+    p->reverse = node_int(n, "reverse") != 0;
+    TRY_TO(fail, st, cuda_kernel(&p->rows, ctx, "cumsum_rows", x->dtype));
+    TRY_TO(fail, st, cuda_kernel(&p->columns, ctx, "cumsum_columns", x->dtype));
+    *state = p;
+    return ST_OK;
+fail:
+    free(p);
+    return st;
+}
+
+static Status run_cumsum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    CumSum *p = state;
+    const int64_t chunks = p->line.n / cuda_chunk(in->dtype) + 1;
+    const bool rows = p->line.inner == 1;
+    unsigned threads = WARP_SIZE;
+
+    if (!tensor_numel(out))
+        return ST_OK;
+    while (rows && threads < LINE_THREADS && threads < chunks)
+        threads *= 2;
+    return cuda_launch(ctx, rows ? p->rows : p->columns, rows ? cuda_blocks(p->line.outer, 1, MOST_BLOCKS) : column_blocks(&p->line),
+                       rows ? threads : LINE_THREADS, 0, CUDA_ARGS(&p->line, (void *)&in->data, &out->data, &p->exclusive, &p->reverse));
+}
+
+DEFINE_KERNEL(cuda_cumsum, .op = &op_CumSum, .dtypes = DTYPES_NUMERIC, .supports = axis_known, .prepare = prepare_cumsum,
+    .run = run_cumsum, .release = free);
+
+/* ---- TopK ---- */
+
+enum { TOP_BLOCKS = 1 << 10, TOP_PLACE = 12, TOP_SCRATCH = 1 << 26, TOP_MOST = 1 << 30 };   /* TOP_PLACE: bytes of a key and an index */
+
+typedef struct {
+    TopBox box;
+    unsigned blocks;
+    size_t shared;
+    GpuKernel *kernel;
+} TopK;
+
+static bool few_enough(const Graph *g, const Node *n)
+{
+    return in_value(g, n, 0)->shape.dim[node_int(n, "axis")] <= TOP_MOST;
+}
+
+static Status prepare_top_k(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    const int axis = (int)node_int(n, "axis");
+    TopK *p = calloc(1, sizeof *p);
+    size_t each;
+    Status st;
+
+    if (!p)
+        return FAIL_NOMEM();
+    p->box = (TopBox){ line_of(&x->shape, axis), value(g, n->out[0])->shape.dim[axis], 2, !node_int(n, "largest") };
+    while (p->box.room < p->box.line.n)
+        p->box.room *= 2;
+    each = (size_t)p->box.room * TOP_PLACE;
+    p->blocks = cuda_blocks(lines_of(&p->box.line), 1, TOP_BLOCKS);
+    if (p->box.room > TOP_SHARED) {
+        p->blocks = cuda_blocks(p->blocks, 1, TOP_SCRATCH / (int64_t)each + 1);
+        need_scratch(ctx, p->blocks * each);
+    } else {
+        p->shared = each;
+    }
+    if ((st = cuda_kernel(&p->kernel, ctx, "top_k", x->dtype))) {
+        free(p);
+        return st;
+    }
+    *state = p;
+    return ST_OK;
+}
+
+static Status run_top_k(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    TopK *p = state;
+
+    if (!tensor_numel(out))
+        return ST_OK;
+    return cuda_launch(ctx, p->kernel, p->blocks, LINE_THREADS, p->shared,
+                       CUDA_ARGS(&p->box, (void *)&in->data, &out[0].data, &out[1].data, &ctx->scratch));
+}
+
+DEFINE_KERNEL(cuda_top_k, .op = &op_TopK, .dtypes = DTYPES_NUMERIC, .supports = few_enough, .prepare = prepare_top_k, .run = run_top_k,
+    .release = free);
