@@ -3,6 +3,7 @@
 #define DPX_API_H
 
 #include "exec/options.h"
+#include "exec/world.h"
 #include "graph/onnx/onnx.h"
 #include "include/dpexec.h"
 
@@ -11,6 +12,11 @@ struct dpx_model {
     Graph *prepared;        /* after prepare-training: tells what is state */
     OnnxModel *onnx;
     _Atomic int users;      /* handles and trainers that hold it */
+};
+
+struct dpx_world {
+    World *world;
+    Facts *notes;
 };
 
 const dpx_model *model_keep(const dpx_model *m);

@@ -1,9 +1,10 @@
-/* Local collectives: barrier, every device does its share directly in the others' memory, barrier.
+/* Barrier, every device does its share directly in the others' memory, barrier.
  *
  * Sums are added element by element in the order of graph/reduce_tree.h, so neither the number of devices nor which of
  * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written to
  * all outputs by one thread, which is why outputs may lie over inputs.  Copies are shared out by destination.  What is rare
- * (ReduceScatter) is done by the first member with the reference kernel. */
+ * (ReduceScatter) is done by the first member with the reference kernel.  Where other processes take part the first member
+ * brings what they hold before, and gives them the sums after (exec/collective_span.h); its own devices meet in between. */
 #include "exec/collective.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ enum { BLOCK = 1024, SHARE_ALIGN = 64 };    /* elements */
 
 struct Collective {
     Rendezvous *meet;
+    Span *span;                 /* NULL: all is in this process */
     const Node *node;
     const OpDef *op;
     int n_member, n_in, n_out;
@@ -179,15 +181,20 @@ static int64_t share_start(int64_t n, int rank, int members)
 /* This member's elements of one tensor, written to its copies on all devices. */
 static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor *out)
 {
-    int64_t n = tensor_numel(in), end = share_start(n, rank + 1, c->n_member);
+    int64_t first = 0, n = tensor_numel(in), end;
     size_t size = dtype_size(in->dtype);
 
-    for (int64_t at = share_start(n, rank, c->n_member); at < end; at += BLOCK) {
+    if (c->span)
+        span_share(c->span, n, &first, &n);
+    n -= first;
+    end = first + share_start(n, rank + 1, c->n_member);
+    for (int64_t at = first + share_start(n, rank, c->n_member); at < end; at += BLOCK) {
         size_t len = (size_t)(end - at < BLOCK ? end - at : BLOCK);
 
         sum_block(c, c->stack[rank], in, at, len);
         for (int d = 0; d < c->n_copy; d++)
-            memcpy((char *)out[d].data + (size_t)at * size, c->stack[rank], len * size);
+            if (out[d].data)
+                memcpy((char *)out[d].data + (size_t)at * size, c->stack[rank], len * size);
     }
 }
 
@@ -300,20 +307,31 @@ static Status prepare(Collective *c, const Graph *g)
     return ST_OK;
 }
 
-Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const bool *member, int n_device)
+/* The members of this process. */
+static void count_members(Collective *c, const Site *site)
+{
+    for (int d = 0; d < site->n_device; d++) {
+        bool local = d >= site->first && d < site->first + site->n_local;
+
+        c->rank[d] = local && (c->span || site->member[d]) ? c->n_member++ : -1;
+    }
+}
+
+Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const Site *site)
 {
     Collective *c = calloc(1, sizeof *c);
     Status st = ST_OK;
 
-    if (!c || !(c->rank = calloc((size_t)n_device, sizeof *c->rank)))
+    if (!c || !(c->rank = calloc((size_t)site->n_device, sizeof *c->rank)))
         TRY_TO(fail, st, FAIL_NOMEM());
     c->meet = r;
     c->node = n;
     c->op = n->op;
     c->n_in = n->n_in;
     c->n_out = n->n_out;
-    for (int d = 0; d < n_device; d++)
-        c->rank[d] = member[d] ? c->n_member++ : -1;
+    if (span_is_needed(n, site))
+        TRY_TO(fail, st, span_create(&c->span, g, n, site));
+    count_members(c, site);
     atomic_init(&c->arrived, 0);
     atomic_init(&c->generation, 0);
     TRY_TO(fail, st, prepare(c, g));
@@ -324,6 +342,8 @@ fail:
     return st;
 }
 
+bool collective_has(const Collective *c, int device) { return c->rank[device] >= 0; }
+
 void collective_free(Collective *c)
 {
     if (!c)
@@ -332,6 +352,7 @@ void collective_free(Collective *c)
         free(c->stack[i]);
     if (c->kernel && c->kernel->release)
         c->kernel->release(c->state);
+    span_free(c->span);
     free(c->ctx.scratch);
     free(c->stack);
     free(c->program);
@@ -342,20 +363,38 @@ void collective_free(Collective *c)
 
 /* ---- running ---- */
 
-Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out)
+static Status compute(Collective *c, int device, const Tensor *in, Tensor *out)
 {
-    Status st = ST_OK;
-
-    if (!meet(c))
-        return E_INTERRUPTED;
     if (c->kernel)
-        st = c->rank[device] == 0 ? c->kernel->run(&c->ctx, c->state, in, out) : ST_OK;
-    else if (c->op == &op_AllReduce)
+        return c->rank[device] == 0 ? c->kernel->run(&c->ctx, c->state, in, out) : ST_OK;
+    if (c->op == &op_AllReduce)
         for (int t = 0; t < c->n_tensor; t++)
             reduce_share(c, c->rank[device], in + t * c->n_part, out + t * c->n_copy);
     else
         copy_outputs(c, device, in, out);
-    if (!st && !meet(c))
+    return ST_OK;
+}
+
+static Status run_span(Collective *c, int device, const Tensor *in, const Tensor *out)
+{
+    bool leads = c->rank[device] == 0;
+
+    if (leads)
+        TRY(span_gather(c->span, in, out, &c->meet->cancelled));
+    if (!meet(c))
         return E_INTERRUPTED;
-    return st;
+    TRY(compute(c, device, span_in(c->span), span_out(c->span)));
+    if (c->op != &op_AllReduce)
+        return ST_OK;
+    if (!meet(c))
+        return E_INTERRUPTED;
+    return leads ? span_spread(c->span, &c->meet->cancelled) : ST_OK;
+}
+
+Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    if (!meet(c))
+        return E_INTERRUPTED;
+    TRY(c->span ? run_span(c, device, in, out) : compute(c, device, in, out));
+    return meet(c) ? ST_OK : E_INTERRUPTED;
 }

@@ -1,4 +1,4 @@
-/* Collectives between the devices of one process: every device calls collective_run at the same place of its program. */
+/* Collectives between CPU devices: every device calls collective_run at the same place of its program. */
 #ifndef DPX_COLLECTIVE_H
 #define DPX_COLLECTIVE_H
 
@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "exec/backend.h"
+#include "exec/collective_span.h"
 
 /* What the collectives of one program share: the place where threads sleep, and the word that releases them all when a
  * device fails. */
@@ -24,12 +25,14 @@ void rendezvous_cancel(Rendezvous *r);
 
 typedef struct Collective Collective;
 
-/* `member`: [n_device] the devices that take part, at least one. */
-Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const bool *member, int n_device) CHECKED;
+/* At least one device of this process takes part: those of site->member, or all when it spans processes. */
+Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const Site *site) CHECKED;
 void collective_free(Collective *c);        /* NULL is legal */
 /* Before a step, while no thread is inside: forgets an interrupted meeting. */
 void collective_reset(Collective *c);
-/* Called by every member's thread with the tensors of all devices.  Returns when all of its own outputs are written and
+/* Does this device of the process take part? */
+bool collective_has(const Collective *c, int device);
+/* Called by every member's thread with the tensors of all devices (data NULL where another process holds them).  Returns when all of its own outputs are written and
  * nobody reads its inputs any more.  E_INTERRUPTED when the rendezvous was cancelled. */
 Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out) CHECKED;
 

@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
     int n;
     DeviceSpec device[MAX_DEVICES];
+    struct World *world;    /* whose processes have as many devices each; NULL: there are no others */
 } DeviceList;
 
 int cpu_cores(void);                    /* that this process may run on */

@@ -121,6 +121,8 @@ Status arenas_reserve(Arenas *a, int device, size_t bytes)
 void arenas_close(Arenas *a)
 {
     for (int d = 0; d < a->n_device; d++) {
+        if (!a->device[d])
+            continue;
         memory_close(a->device[d], a->base[d], a->bytes[d]);
         a->base[d] = NULL;
         a->bytes[d] = 0;

@@ -19,7 +19,7 @@ Status memory_copy(Device *to_device, void *to, Device *from_device, const void 
 /* One arena per device, shared by the programs of a session, which run one at a time and keep nothing there between steps. */
 typedef struct {
     int n_device;
-    Device **device;            /* lent */
+    Device **device;            /* lent; NULL: another process's */
     void *base[MAX_DEVICES];
     size_t bytes[MAX_DEVICES];
     unsigned generation;        /* changes whenever a base does: programs bind their addresses again */

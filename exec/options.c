@@ -395,6 +395,8 @@ Status options_copy(Options **out, const Options *o)
     }
     if (!st && o->build.class_weights)
         st = options_set_class_weights(copy, o->build.class_weights);
+    if (!st)
+        copy->world = o->world;
     if (st) {
         options_free(copy);
         return st;

@@ -22,6 +22,7 @@ typedef struct {
     const char *devices;                    /* as given; NULL: the default */
     bool tf32;                              /* on accelerators: products of float32 may round their inputs to TF32 */
     int threads;                            /* per device; 0: cores / devices */
+    dpx_world *world;                       /* lent; NULL: this process alone */
     const char **text;                      /* by option index: the text in force, NULL: the default */
     Arena *arena;
 } Options;
@@ -37,7 +38,7 @@ int options_count(void);
 dpx_option_info options_at(int index);
 const char *options_get(const Options *o, const char *name);
 
-/* The devices that the options name, as they are to be opened. */
+/* The devices of this process that the options name, as they are to be opened. */
 Status options_devices(DeviceList *out, const Options *o) CHECKED;
 /* The learning rate of optimizer step `step` (counted from 0). */
 double options_learning_rate(const Options *o, int64_t step);

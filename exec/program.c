@@ -20,7 +20,7 @@ static bool has_kernel(const Node *n)
     return !(n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1));
 }
 
-static const Runtime *runtime_of(const Program *p) { return device_runtime(p->device[0]); }
+static const Runtime *runtime_of(const Program *p) { return device_runtime(p->device[p->opt.first]); }
 
 /* The device whose thread prepares and runs what is on device d or on its host's side. */
 static int driver_of(const Program *p, int d) { return d % p->opt.n_device; }
@@ -47,7 +47,7 @@ static Status choose_kernels(Program *p)
 
         c->node = n;
         c->device = n->device < 0 ? 0 : n->device;
-        if (!has_kernel(n) || (runtime_of(p) && n->op == &op_Copy))
+        if (!has_kernel(n) || (runtime_of(p) && n->op == &op_Copy) || !program_is_local(p, driver_of(p, c->device)))
             continue;
         if (!(c->kernel = choose(p, n)))
             problems_add(&missing, "%s", node_text(p->graph, n));
@@ -84,7 +84,7 @@ static Status prepare_device(Device *d, void *arg)
  * next finds in their caches. */
 static Status prepare_kernels(Program *p)
 {
-    for (int d = 0; d < p->opt.n_device; d++) {
+    FOR_LOCAL(p, d) {
         device_start(p->device[d], prepare_device, &p->part[d]);
         TRY(device_wait(p->device[d]));
     }
@@ -113,30 +113,40 @@ static Status check_devices(const Program *p)
 
 static bool in_device_memory(MemKind kind) { return kind == MEM_ARENA || kind == MEM_STATE; }
 
-/* The devices that take part in a collective: those whose memory it reads or writes. */
-static Status find_members(Program *p, Call *c)
+/* The device in whose memory a value is, or -1. */
+static int holder(const Program *p, ValueId v)
+{
+    const MemRef *r = &p->plan->value[v.i];
+
+    return in_device_memory(r->kind) ? r->device : -1;
+}
+
+/* A collective's devices are those whose memory it reads or writes. */
+static Status create_collective(Program *p, Call *c)
 {
     const Node *n = c->node;
+    bool *member = ARENA_NEW(p->arena, bool, p->opt.n_device), any = false;
+    int *from = ARENA_NEW(p->arena, int, n->n_in), *to = ARENA_NEW(p->arena, int, n->n_out);
+    Site site = { p->opt.world, p->opt.n_device, p->opt.first, p->opt.n_local, member, from, to };
 
-    if (!(c->member = ARENA_NEW(p->arena, bool, p->opt.n_device)))
+    if (!member || !from || !to)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
-        if (in_device_memory(p->plan->value[n->in[i].i].kind))
-            c->member[p->plan->value[n->in[i].i].device] = true;
+        if ((from[i] = holder(p, n->in[i])) >= 0)
+            member[from[i]] = true;
     for (int o = 0; o < n->n_out; o++)
-        if (in_device_memory(p->plan->value[n->out[o].i].kind))
-            c->member[p->plan->value[n->out[o].i].device] = true;
-    for (int d = 0; d < p->opt.n_device; d++)
-        if (c->member[d])
-            return collective_create(&c->collective, &p->meet, p->graph, n, c->member, p->opt.n_device);
-    return ST_OK;
+        if ((to[o] = holder(p, n->out[o])) >= 0)
+            member[to[o]] = true;
+    FOR_LOCAL(p, d)
+        any |= member[d];
+    return any || span_is_needed(n, &site) ? collective_create(&c->collective, &p->meet, p->graph, n, &site) : ST_OK;
 }
 
 static Status create_collectives(Program *p)
 {
     FOR_NODES(p->graph, n)
         if (n->op->flags & OPF_COLLECTIVE)
-            TRY(find_members(p, &p->call[n->index]));
+            TRY(create_collective(p, &p->call[n->index]));
     return ST_OK;
 }
 
@@ -147,7 +157,7 @@ static Status list_calls(Program *p, DeviceProgram *part)
     for (uint32_t i = 0; i < p->graph->n_node; i++) {
         Call *c = &p->call[i];
 
-        if (c->collective ? c->member[part->device] : c->kernel && c->device == part->device)
+        if (c->collective ? collective_has(c->collective, part->device) : c->kernel && c->device == part->device)
             part->call[part->n_call++] = c;
     }
     return ST_OK;
@@ -204,11 +214,14 @@ static Status reserve(Program *p)
 {
     if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
         return FAIL_NOMEM();
-    for (int d = 0; d < p->opt.n_device && p->opt.group; d++)
-        gpu_group_drain(p->opt.group, d);       /* arenas may move */
-    for (int d = 0; d < p->opt.n_device && d < p->plan->n_device; d++) {
-        Status st = find_states(p, d);
+    FOR_LOCAL(p, d) {
+        Status st;
 
+        if (p->opt.group)
+            gpu_group_drain(p->opt.group, d);       /* arenas may move */
+        if (d >= p->plan->n_device)
+            continue;
+        st = find_states(p, d);
         if (!st)
             st = arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes);
         if (!st)
@@ -218,7 +231,8 @@ static Status reserve(Program *p)
         TRY(st);
     }
     for (int d = p->opt.n_device; d < p->plan->n_device; d++)
-        TRY(gpu_group_host_arena(p->opt.group, d - p->opt.n_device, p->plan->device[d].arena_bytes));
+        if (program_is_local(p, driver_of(p, d)))
+            TRY(gpu_group_host_arena(p->opt.group, driver_of(p, d), p->plan->device[d].arena_bytes));
     return ST_OK;
 }
 
@@ -281,7 +295,7 @@ static Status plan(Program *p, size_t *scratch)
 static Status list_work(Program *p)
 {
     TRY(create_collectives(p));
-    for (int d = 0; d < p->opt.n_device; d++) {
+    FOR_LOCAL(p, d) {
         TRY(list_calls(p, &p->part[d]));
         TRY(create_copies(p, &p->part[d]));
     }
@@ -312,9 +326,10 @@ static Status compile(Program *p)
     if (p->opt.plan_only)
         return ST_OK;
     if (runtime_of(p) && !p->opt.group)
-        return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators", device_name(p->device[0]));
+        return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators", device_name(p->device[p->opt.first]));
     TRY(reserve(p));
     TRY(create_tensors(p));
+    TRY(program_world_create(p));
     return runtime_of(p) ? gpu_program_create(&p->gpu, p, scratch) : list_work(p);
 }
 
@@ -330,6 +345,7 @@ Status program_compile(Program **out, Graph *g, const ProgramOptions *opt)
     }
     p->graph = g;
     p->opt = *opt;
+    p->opt.n_local = opt->n_local ? opt->n_local : opt->n_device;
     rendezvous_init(&p->meet, opt->spin);
     if ((st = compile(p))) {
         fail_trace(__FILE__, __LINE__);
@@ -345,6 +361,7 @@ void program_free(Program *p)
     if (!p)
         return;
     gpu_program_free(p->gpu);
+    program_world_free(p->away);
     for (uint32_t i = 0; p->call && i < p->graph->n_node; i++) {
         collective_free(p->call[i].collective);
         if (p->call[i].kernel && p->call[i].kernel->release)

@@ -11,8 +11,10 @@ typedef struct Trace Trace;     /* exec/trace.h */
 typedef void ProgramLog(void *user, bool warning, const char *line);
 
 typedef struct {
-    Device *const *device;      /* [n_device] open devices; lent, they must outlive the program */
+    Device *const *device;      /* [n_device] open devices; lent, they must outlive the program.  NULL: another process's */
     int n_device;
+    struct World *world;        /* lent; NULL: all devices are of this process */
+    int first, n_local;         /* the devices of this process; n_local 0: all */
     Arenas *arenas;             /* lent; grown to what the program needs */
     /* The storage of a state of the graph; lent, fixed while the program lives. */
     Status (*state)(void *user, const Value *v, void **data);

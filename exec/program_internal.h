@@ -11,7 +11,6 @@ typedef struct {
     const Kernel *kernel;       /* NULL: nothing to do (a view) or a collective */
     void *state;
     Collective *collective;
-    bool *member;               /* [n_device] of a collective */
     int device;                 /* that prepares and, unless it is a collective, runs it */
     Tensor *in, *out;
     size_t scratch_bytes;
@@ -32,6 +31,7 @@ typedef struct {
 } DeviceProgram;
 
 typedef struct GpuProgram GpuProgram;       /* exec/gpu_program.h */
+typedef struct WorldOutputs WorldOutputs;   /* exec/program_world.c */
 
 struct Program {
     Graph *graph;
@@ -48,9 +48,19 @@ struct Program {
     Binding *binding, *input_binding;
     int n_binding, n_input_binding;
     GpuProgram *gpu;            /* of accelerators, else NULL */
+    WorldOutputs *away;         /* outputs that other processes hold; NULL: no other process */
     unsigned bound;             /* Arenas.generation of the addresses; 0: none yet */
     Trace *trace;
 };
+
+/* The devices of this process. */
+#define FOR_LOCAL(p, d) for (int d = (p)->opt.first; d < (p)->opt.first + (p)->opt.n_local; d++)
+static inline bool program_is_local(const Program *p, int d) { return d >= p->opt.first && d < p->opt.first + p->opt.n_local; }
+
+/* Each process gets the outputs that it does not hold itself, from the one that does, after every step. */
+Status program_world_create(Program *p) CHECKED;
+void program_world_free(WorldOutputs *w);       /* NULL is legal */
+Status program_world_outputs(Program *p) CHECKED;
 
 void *program_address(const Program *p, const MemRef *ref);     /* NULL for MEM_NONE and MEM_INPUT */
 

@@ -10,11 +10,9 @@ static Status run_call(DeviceProgram *part, KernelCtx *ctx, Call *c)
 {
     Status st;
 
-    if (c->collective)
-        return collective_run(c->collective, part->device, c->in, c->out);
     ctx->scratch = c->scratch;
-    st = c->kernel->run(ctx, c->state, c->in, c->out);
-    return st ? status_prefix(st, "%s", node_text(part->program->graph, c->node)) : ST_OK;
+    st = c->collective ? collective_run(c->collective, part->device, c->in, c->out) : c->kernel->run(ctx, c->state, c->in, c->out);
+    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->graph, c->node)) : st;
 }
 
 static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
@@ -90,12 +88,14 @@ static Status set_inputs(Program *p, const NamedTensor *in, int n)
 
 static void bind_copies(Program *p)
 {
-    for (int d = 0; d < p->opt.n_device; d++)
+    FOR_LOCAL(p, d)
         p->part[d].n_copy = 0;
     for (int i = 0; i < p->plan->n_copy; i++) {
         const MemCopy *c = &p->plan->copy[i];
         DeviceProgram *part = &p->part[c->to.device];
 
+        if (!program_is_local(p, c->to.device))
+            continue;
         part->from[part->n_copy] = c->from.kind == MEM_INPUT ? (char *)p->storage[c->from.root.i] + c->from.offset
                                                              : program_address(p, &c->from);
         part->to[part->n_copy] = program_address(p, &c->to);
@@ -113,7 +113,7 @@ static void bind(Program *p)
         Call *c = &p->call[i];
         char *base = p->opt.arenas->base[c->device];
 
-        c->scratch = c->scratch_bytes ? base + p->plan->scratch[i] : NULL;
+        c->scratch = base && c->scratch_bytes ? base + p->plan->scratch[i] : NULL;
     }
     p->bound = p->opt.arenas->generation + 1;
 }
@@ -128,9 +128,9 @@ static Status run_on_cpus(Program *p)
     for (uint32_t i = 0; i < p->graph->n_node; i++)
         if (p->call[i].collective)
             collective_reset(p->call[i].collective);
-    for (int d = 0; d < p->opt.n_device; d++)
+    FOR_LOCAL(p, d)
         device_start(p->device[d], run_device, &p->part[d]);
-    for (int d = 0; d < p->opt.n_device; d++) {
+    FOR_LOCAL(p, d) {
         st = device_wait(p->device[d]);
         if (st && (failed < 0 || first == E_INTERRUPTED)) {
             failed = d;
@@ -139,7 +139,7 @@ static Status run_on_cpus(Program *p)
     }
     if (first && first != E_INTERRUPTED)
         return device_wait(p->device[failed]);      /* again: its message, not that of a later one */
-    return first;
+    return first ? first : program_world_outputs(p);
 }
 
 Status program_begin(Program *p, const NamedTensor *in, int n)
@@ -152,7 +152,10 @@ Status program_begin(Program *p, const NamedTensor *in, int n)
 
 Status program_wait(Program *p)
 {
-    return p->gpu ? gpu_program_wait(p->gpu) : ST_OK;
+    if (!p->gpu)
+        return ST_OK;
+    TRY(gpu_program_wait(p->gpu));
+    return program_world_outputs(p);
 }
 
 Status program_run(Program *p, const NamedTensor *in, int n)

@@ -8,6 +8,7 @@
 #include "exec/gpu_group.h"
 #include "exec/interp.h"
 #include "exec/target.h"
+#include "exec/world.h"
 #include "graph/op.h"
 #include "passes/report.h"
 
@@ -24,8 +25,10 @@ typedef struct Compiled {
 struct Session {
     Graph *model;
     BuildOptions base;
-    int n_device;
-    Device *device[MAX_DEVICES];
+    World *world;               /* lent; NULL: this process alone */
+    int n_device;               /* of the world, each process having n_local of them */
+    int first, n_local;         /* those of this process */
+    Device *device[MAX_DEVICES];    /* NULL: not of this process */
     bool spin;
     Arenas arenas;
     GpuGroup *group;            /* of accelerators, else NULL */
@@ -58,16 +61,22 @@ static Status open_devices(Session *s, const DeviceList *list)
 
     for (int i = 0; i < list->n; i++)
         threads += list->device[i].threads;
-    s->spin = threads <= cpu_cores();
+    s->spin = threads * world_neighbours(list->world) <= cpu_cores();
     for (int i = 0; i < list->n; i++)
         if (*list->device[i].described)
             return FAIL(E_INVALID, "cuda:%d is only described (%s): a run can be planned for it with --dry-run, not done",
                         list->device[i].index, list->device[i].described);
-    for (int i = 0; i < list->n; i++, s->n_device++)
-        TRY(device_open(&s->device[i], &list->device[i], s->spin));
+    s->world = list->world;
+    s->n_local = list->n;
+    s->n_device = list->n * world_size(s->world);
+    s->first = list->n * world_rank(s->world);
+    if (s->n_device > MAX_DEVICES)
+        return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported", world_size(s->world), list->n, MAX_DEVICES);
+    for (int i = 0; i < list->n; i++)
+        TRY(device_open(&s->device[s->first + i], &list->device[i], s->spin));
     s->arenas.n_device = s->n_device;
     s->arenas.device = s->device;
-    if (s->n_device && device_runtime(s->device[0]))
+    if (device_runtime(s->device[s->first]))
         TRY(gpu_group_create(&s->group, s->device, s->n_device));
     return states_create(&s->states, s->device, s->n_device);
 }
@@ -120,7 +129,7 @@ void session_free(Session *s)
     arenas_close(&s->arenas);
     gpu_group_free(s->group);
     for (int i = 0; i < s->n_device; i++)
-        device_close(s->device[i]);
+        device_close(s->device[i]);     /* NULL is legal */
     graph_free(s->model);
     free(s->shape);
     free(s);
@@ -221,7 +230,7 @@ static Status state_storage(void *user, const Value *v, void **data)
 
 static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
-    ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .arenas = &s->arenas, .state = state_storage,
+    ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .world = s->world, .first = s->first, .n_local = s->n_local, .arenas = &s->arenas, .state = state_storage,
                            .user = s->states, .spin = s->spin, .group = s->group, .uncaptured = s->uncaptured, .log = s->log, .log_user = s->log_user };
 
     TRY(program_compile(&c->program, g, &opt));
@@ -244,6 +253,8 @@ static Status report_dynamic(const Graph *g)
 static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
     TRY(build(&c->graph, s, c->mode, in, n_in, true));
+    for (uint32_t i = 1; i < c->graph->n_value; i++)
+        c->graph->value[i]->device = s->first;      /* every process computes all of it */
     c->output = calloc((size_t)c->graph->n_output + 1, sizeof *c->output);
     if (!c->output)
         return FAIL_NOMEM();
@@ -337,7 +348,7 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 /* Where the interpreter reads a state: in place on the CPU, else a copy in `a`. */
 static Status state_view(Session *s, Arena *a, const Value *v, void **data)
 {
-    Device *d = s->device[v->device < 0 ? 0 : v->device];
+    Device *d = s->device[v->device];
     size_t bytes = tensor_bytes(&(Tensor){ v->dtype, v->shape, NULL });
     void *storage;
 

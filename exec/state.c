@@ -250,7 +250,7 @@ static Status check_copies(const States *s, const State *st, char *buffer)
 static bool on_accelerator(const States *s)
 {
     for (int d = 0; d < s->n_device; d++)
-        if (device_runtime(s->device[d]))
+        if (s->device[d] && device_runtime(s->device[d]))
             return true;
     return false;
 }

@@ -21,6 +21,7 @@ typedef struct {
 
 typedef struct States States;
 
+/* `device`: [n_device], NULL where another process has it; at least one is not. */
 Status states_create(States **out, Device *const *device, int n_device) CHECKED;
 void states_free(States *s);    /* NULL is legal */
 /* The storage of this copy.  A new one begins with the present value on other devices, else with the value's `init`, else

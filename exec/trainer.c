@@ -65,9 +65,18 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(options_copy(&t->options, (const Options *)options));
     TRY(options_check(t->options));
     TRY(options_devices(&devices, t->options));
+    TRY(trainer_enter_world(t, &devices));
     t->dtype = run_dtype(t);
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     return trainer_prepare(t);
+}
+
+/* The others must not wait for what has failed here. */
+static Status told(const dpx_trainer *t, Status st)
+{
+    if (st)
+        world_abort(trainer_world(t), status_message());
+    return st;
 }
 
 dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log, void *user)
@@ -80,7 +89,7 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     t->model = model_keep(model);
     t->log = log;
     t->log_user = user;
-    if ((st = create(t, options))) {
+    if ((st = told(t, create(t, options)))) {
         dpx_trainer_free(t);
         return (dpx_status)st;
     }
@@ -159,6 +168,10 @@ static Status run_step(dpx_trainer *t, BuildMode mode, const Feed *f, dpx_result
     const NamedTensor *out;
     int n;
 
+    if (trainer_world(t) && !t->agreed) {
+        TRY(session_prepare(t->session, mode, f->tensor, f->n));
+        TRY(trainer_agree_states(t));
+    }
     TRY(session_step(t->session, mode, f->tensor, f->n, &out, &n));
     read_outputs(r, out, n);
     return ST_OK;
@@ -251,7 +264,7 @@ static void tell_progress(const dpx_trainer *t, const dpx_result *r)
 dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
     dpx_result r = { 0 };
-    Status st = train_step(t, batch, n, &r);
+    Status st = told(t, train_step(t, batch, n, &r));
 
     if (st)
         return (dpx_status)st;
@@ -263,7 +276,7 @@ dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_re
 dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
 {
     dpx_result r = { .step = t->step, .loss = NAN, .grad_norm = NAN };
-    Status st = t->pending ? apply_group(t, &r) : ST_OK;
+    Status st = t->pending ? told(t, apply_group(t, &r)) : ST_OK;
 
     if (st)
         return (dpx_status)st;
@@ -288,7 +301,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_resul
 dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
     dpx_result r = { 0 };
-    Status st = evaluate(t, batch, n, &r);
+    Status st = told(t, evaluate(t, batch, n, &r));
 
     if (!st)
         *out = r;
@@ -326,5 +339,5 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
 
 dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs)
 {
-    return (dpx_status)infer(t, inputs, n, outputs, n_outputs);
+    return (dpx_status)told(t, infer(t, inputs, n, outputs, n_outputs));
 }

@@ -57,6 +57,7 @@ dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_ten
     Tensor view;
     Status st = match_state(&view, t, name, in);
 
+    t->agreed = false;
     return (dpx_status)(st ? st : states_set(session_states(t->session), name, &view));
 }
 
@@ -156,6 +157,7 @@ static Status restore(dpx_trainer *t, Arena *a, const char *directory, char **no
     step = named_find(c.tensor, c.n, STATE_STEP);
     t->step = step ? tensor_int(step, 0) : c.step;
     t->pending = 0;
+    t->agreed = false;
     if (note && !(*note = strdup(c.note)))
         return FAIL_NOMEM();
     return ST_OK;

@@ -113,6 +113,33 @@ DPX_API dpx_option_info dpx_option_at(int index);
 /* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such option. */
 DPX_API const char *dpx_options_get(const dpx_options *options, const char *name);
 
+/* ---- several processes ---- */
+
+/* The processes that train one model together.  Each drives as many devices as the others, of the same kind; replicas are counted
+ * over all of them, and every process is given the same model, options and whole batches.  When one fails, the others' calls fail
+ * with its rank and reason. */
+typedef struct dpx_world dpx_world;
+
+typedef struct {
+    int size, rank;                 /* processes; which this is, 0 to size - 1 */
+    const char *rendezvous;         /* "HOST:PORT": where rank 0 listens and the others meet it; not needed for size 1 */
+    double timeout;                 /* seconds to wait for others, when joining and later; 0: 300 */
+} dpx_world_options;
+
+/* Returns once all processes are connected; the connections are not encrypted. */
+DPX_API dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
+/* After the trainers that use it have been freed. */
+DPX_API void dpx_world_leave(dpx_world *world);
+/* Tells the others why this process cannot go on.  Steps that fail do so themselves.  NULL is legal. */
+DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
+/* What the processes must have in common besides model and options, such as a digest of the data: compared when the next trainer is
+ * created. */
+DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
+/* Every process calls it: the largest `mine`.  For decisions that all must make alike. */
+DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
+/* Trainers that are created with these options train in the world, which must outlive them. */
+DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);
+
 /* ---- devices ---- */
 
 typedef struct {

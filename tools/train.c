@@ -13,6 +13,7 @@
 #include "tools/evaluate.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
+#include "tools/world.h"
 
 enum { TRACE_EVENTS = 1 << 18 };        /* 8 MiB; later ones are dropped */
 
@@ -33,6 +34,7 @@ static const Flag flags[] = {
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL, "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "quiet", NULL, "print nothing but errors and the result" },
+    WORLD_FLAGS,
     { NULL, NULL, NULL },
 };
 
@@ -50,7 +52,9 @@ typedef struct {
     int64_t batch_size, accumulate, epochs, steps, checkpoint_every, eval_every;
     int64_t epoch, batch;           /* position: the next batch to take */
     int64_t step, saved_step;
-    bool has_dir, running;          /* running: the command line and the files were right */
+    ToolWorld world;
+    int signal;                     /* that ends the run, caught by any process; 0: none */
+    bool has_dir, running;          /* this process writes the folder; the command line and the files were right */
     Evaluation last_eval;
     int64_t eval_step;              /* of last_eval; -1: none yet */
 } Run;
@@ -75,6 +79,9 @@ static void catch_signals(void)
     sigaction(SIGTERM, &a, NULL);
     sigaction(SIGXFSZ, &ignore, NULL);      /* a file over the limit is an error of write(), told like a full disk */
 }
+
+/* Between two steps: all processes stop at the same one. */
+static Status look_for_signal(Run *r) { return world_most(&r->world, (int)caught, &r->signal); }
 
 /* ---- position in the data, kept in the checkpoint's note ---- */
 
@@ -162,7 +169,7 @@ static Status resume(Run *r, const char *from)
     r->step = r->saved_step = dpx_trainer_step_count(r->trainer);
     if (!r->progress.quiet)
         progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64, r->step, r->epoch + 1);
-    return run_dir_rewind(&r->dir, r->step);
+    return r->has_dir ? run_dir_rewind(&r->dir, r->step) : ST_OK;
 }
 
 /* ---- preparation ---- */
@@ -211,6 +218,19 @@ static Status open_data(Run *r)
     return read_counts(r);
 }
 
+/* The options are compared by the library. */
+static Status note_given(const Run *r)
+{
+    static const char *const same[] = { "epochs", "steps", "no-shuffle", "drop-last", "eval-every" };
+
+    TRY(world_note_data(&r->world, "--data of digest", r->train.data));
+    if (r->val.data)
+        TRY(world_note_data(&r->world, "--val of digest", r->val.data));
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        TRY(world_note_flag(&r->world, r->args, same[i]));
+    return world_note_flag(&r->world, r->args, "resume");
+}
+
 static Status open_run(Run *r)
 {
     const Args *a = r->args;
@@ -218,17 +238,18 @@ static Status open_run(Run *r)
 
     TRY((Status)dpx_model_load(&r->model, a->positional[0]));
     TRY(open_data(r));
-    TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, report_log, &r->progress));
-    if (args_has(a, "trace"))
+    TRY(note_given(r));
+    TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
+    if (args_has(a, "trace") && !r->world.rank)
         TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
     if (from && access(from, F_OK))
         return FAIL(E_IO, "--resume %s: %s", from, strerror(errno));
     if (!out)
         out = from;
-    if (out) {
+    if (out && !r->world.rank) {
         TRY(run_dir_open(&r->dir, out, from != NULL));
         r->has_dir = true;
-    } else if (r->checkpoint_every) {
+    } else if (!out && r->checkpoint_every) {
         return FAIL(E_INVALID, "--checkpoint-every needs --out");
     }
     if (from)
@@ -245,6 +266,7 @@ static void close_run(Run *r)
     run_dir_close(&r->dir);
     dpx_trainer_free(r->trainer);
     dpx_model_free(r->model);
+    world_close(&r->world);
 }
 
 /* ---- the loop ---- */
@@ -288,8 +310,9 @@ static Status run_epoch(Run *r)
     double started = seconds_now();
     dpx_result result = { 0 };
 
+    TRY(look_for_signal(r));
     TRY(loader_start(r->loader, r->epoch, r->batch));
-    for (const Batch *b; r->step < r->steps && !caught && (b = loader_next(r->loader));) {
+    for (const Batch *b; r->step < r->steps && !r->signal && (b = loader_next(r->loader));) {
         bool last = b->index + 1 == loader_batches(r->loader);
 
         TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, &result));
@@ -301,6 +324,7 @@ static Status run_epoch(Run *r)
             TRY((Status)dpx_train_flush(r->trainer, &result));
         r->batch = b->index + 1;
         TRY(after_update(r, &result, started));
+        TRY(look_for_signal(r));
         started = seconds_now();
     }
     if (r->batch == loader_batches(r->loader)) {
@@ -318,11 +342,14 @@ static Status finish(Run *r)
 
     TRY(evaluate_now(r));
     TRY(save(r));
-    if (args_has(r->args, "trace"))
+    if (args_has(r->args, "trace") && !r->world.rank)
         TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     if (r->has_dir)
         TRY((Status)dpx_trainer_export(r->trainer, run_dir_file(&r->dir, "model.onnx", path)));
     progress_end(&r->progress);
+    TRY(look_for_signal(r));        /* the others end when rank 0 has written everything, or fail with it */
+    if (r->world.rank)
+        return ST_OK;
     printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
     if (r->eval_step >= 0)
         printf(": eval loss %.6g", r->last_eval.loss);
@@ -342,13 +369,30 @@ static Status train(Run *r)
         return print_plan(r->args, r->progress.quiet);
     TRY(open_run(r));
     r->running = true;
-    while (r->step < r->steps && !caught)
+    while (r->step < r->steps && !r->signal)
         TRY(run_epoch(r));
-    if (!caught)
+    if (!r->signal)
         return finish(r);
     TRY(save(r));
-    progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step, r->has_dir ? "; --resume goes on from here" : "");
+    TRY(look_for_signal(r));
+    if (!r->world.rank)
+        progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step, r->has_dir ? "; --resume goes on from here" : "");
     return ST_OK;
+}
+
+static Status join_and_train(Run *r)
+{
+    Status st;
+
+    TRY(world_open(&r->world, r->args));        /* until here a signal ends the process at once */
+    r->progress.quiet |= r->world.rank > 0;
+    catch_signals();
+    st = train(r);
+    if (st && r->world.world) {
+        dpx_world_abort(r->world.world, dpx_error());
+        st = status_prefix(st, "rank %d", r->world.rank);
+    }
+    return st;
 }
 
 int run_train(const Args *a)
@@ -358,13 +402,12 @@ int run_train(const Args *a)
     Status st;
 
     progress_start(&r.progress, args_has(a, "quiet"));
-    catch_signals();
-    st = train(&r);
+    st = join_and_train(&r);
     progress_end(&r.progress);
     if (st)
         code = report_failure(st);
     close_run(&r);
     if (st)
         return r.running ? EXIT_FAILED : code;
-    return caught ? 128 + caught : EXIT_DONE;
+    return r.signal ? 128 + r.signal : EXIT_DONE;
 }

@@ -1,0 +1,223 @@
+/* What processes settle between steps, made of exchanges: the largest number, rank 0's bytes, and whether facts are the same
+ * everywhere. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "exec/world_internal.h"
+
+/* One piece to and from every process. */
+typedef struct {
+    Parcel send[WORLD_MAX], recv[WORLD_MAX];
+    struct iovec out[WORLD_MAX], in[WORLD_MAX];
+} Round;
+
+static Round *round_create(void)
+{
+    Round *r = calloc(1, sizeof *r);
+
+    for (int i = 0; r && i < WORLD_MAX; i++) {
+        r->send[i].piece = &r->out[i];
+        r->recv[i].piece = &r->in[i];
+    }
+    return r;
+}
+
+static void put(Round *r, int rank, const void *data, size_t bytes)
+{
+    r->out[rank] = (struct iovec){ (void *)(uintptr_t)data, bytes };
+    r->send[rank].n = 1;
+}
+
+static void take(Round *r, int rank, void *data, size_t bytes)
+{
+    r->in[rank] = (struct iovec){ data, bytes };
+    r->recv[rank].n = 1;
+}
+
+static Status run(Round *r, World *w)
+{
+    Status st = world_exchange(w, r->send, r->recv, NULL);
+
+    free(r);
+    return st;
+}
+
+static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
+{
+    Round *r = round_create();
+
+    if (!r)
+        return FAIL_NOMEM();
+    for (int k = 0; k < w->size; k++) {
+        put(r, k, &mine, sizeof mine);
+        take(r, k, &all[k], sizeof *all);
+    }
+    all[w->rank] = mine;
+    return run(r, w);
+}
+
+Status world_max(World *w, int64_t mine, int64_t *out)
+{
+    int64_t all[WORLD_MAX], most = mine;
+
+    if (w && w->size > 1) {
+        TRY(gather_numbers(w, mine, all));
+        for (int r = 0; r < w->size; r++)
+            most = all[r] > most ? all[r] : most;
+    }
+    *out = most;
+    return ST_OK;
+}
+
+Status world_share(World *w, void *data, size_t bytes)
+{
+    Round *r = round_create();
+
+    if (!r)
+        return FAIL_NOMEM();
+    for (int k = 0; k < w->size && !w->rank; k++)
+        put(r, k, data, bytes);
+    if (w->rank)
+        take(r, 0, data, bytes);
+    return run(r, w);
+}
+
+/* ---- facts ---- */
+
+/* name \0 value \0 ... */
+struct Facts {
+    char *text;
+    size_t bytes, cap;
+};
+
+Facts *facts_create(void) { return calloc(1, sizeof(Facts)); }
+
+void facts_free(Facts *f)
+{
+    if (f)
+        free(f->text);
+    free(f);
+}
+
+static Status append(Facts *f, const char *text)
+{
+    size_t n = strlen(text) + 1, cap = f->cap;
+
+    while (cap - f->bytes < n)
+        cap = cap ? 2 * cap : 4096;
+    if (cap != f->cap) {
+        char *grown = realloc(f->text, cap);
+
+        if (!grown)
+            return FAIL_NOMEM();
+        f->text = grown;
+        f->cap = cap;
+    }
+    memcpy(f->text + f->bytes, text, n);
+    f->bytes += n;
+    return ST_OK;
+}
+
+Status facts_add(Facts *f, const char *name, const char *value)
+{
+    TRY(append(f, name));
+    return append(f, value);
+}
+
+Status facts_add_all(Facts *f, const Facts *more)
+{
+    for (const char *at = more->text, *end = at ? at + more->bytes : NULL; at && at < end;) {
+        const char *value = at + strlen(at) + 1;
+
+        TRY(facts_add(f, at, value));
+        at = value + strlen(value) + 1;
+    }
+    return ST_OK;
+}
+
+Status facts_add_digest(Facts *f, const char *name, const void *data, size_t bytes)
+{
+    char text[17];
+
+    snprintf(text, sizeof text, "%016" PRIx64, (uint64_t)XXH3_64bits(data, bytes));
+    return facts_add(f, name, text);
+}
+
+/* The value of the fact, NULL: there is none. */
+static const char *find_fact(const Facts *f, const char *name)
+{
+    for (const char *at = f->text, *end = at + f->bytes; at && at < end;) {
+        const char *value = at + strlen(at) + 1;
+
+        if (!strcmp(at, name))
+            return value;
+        at = value + strlen(value) + 1;
+    }
+    return NULL;
+}
+
+/* Lists how the facts of a rank differ from rank 0's. */
+static void compare(Problems *wrong, int rank, const Facts *has, const Facts *first)
+{
+    for (const char *at = first->text, *end = at + first->bytes; at && at < end;) {
+        const char *value = at + strlen(at) + 1, *other = find_fact(has, at);
+
+        if (!other)
+            problems_add(wrong, "rank %d has no %s", rank, at);
+        else if (strcmp(value, other))
+            problems_add(wrong, "rank %d has %s '%s', rank 0 '%s'", rank, at, other, value);
+        at = value + strlen(value) + 1;
+    }
+    for (const char *at = has->text, *end = at + has->bytes; at && at < end;) {
+        const char *value = at + strlen(at) + 1;
+
+        if (!find_fact(first, at))
+            problems_add(wrong, "rank %d has %s '%s', rank 0 has none", rank, at, value);
+        at = value + strlen(value) + 1;
+    }
+}
+
+/* Takes the others' facts, of those sizes, into `all`. */
+static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts *all)
+{
+    Round *r = round_create();
+
+    if (!r)
+        return FAIL_NOMEM();
+    for (int k = 0; k < w->size; k++) {
+        all[k] = (Facts){ calloc((size_t)bytes[k] + 2, 1), (size_t)bytes[k], 0 };
+        if (!all[k].text) {
+            free(r);
+            return FAIL_NOMEM();
+        }
+        put(r, k, f->text, f->bytes);
+        take(r, k, all[k].text, all[k].bytes);
+    }
+    memcpy(all[w->rank].text, f->text, f->bytes);
+    return run(r, w);
+}
+
+Status world_agree(World *w, const Facts *f, const char *about)
+{
+    int64_t bytes[WORLD_MAX];
+    Problems wrong = { 0 };
+    Facts *all;
+    Status st;
+
+    if (!w || w->size == 1)
+        return ST_OK;
+    TRY(gather_numbers(w, (int64_t)f->bytes, bytes));
+    if (!(all = calloc((size_t)w->size, sizeof *all)))
+        return FAIL_NOMEM();
+    st = gather_facts(w, f, bytes, all);
+    for (int r = 1; r < w->size && !st; r++)
+        compare(&wrong, r, &all[r], &all[0]);
+    for (int r = 0; r < w->size; r++)
+        free(all[r].text);
+    free(all);
+    w->known |= wrong.n > 0;
+    return st ? st : problems_fail(&wrong, E_INVALID, "%s", about);
+}

@@ -1,0 +1,82 @@
+/* Every call ends by its deadline: descriptors are non-blocking and polled. */
+#include "exec/world_socket.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "exec/world_internal.h"
+
+int socket_left_ms(double until)
+{
+    double left = until - world_now();
+
+    return left > 0 ? (int)(1e3 * left) + 1 : 0;
+}
+
+bool socket_move(int fd, void *data, size_t bytes, double until, bool sending)
+{
+    struct pollfd f = { fd, sending ? POLLOUT : POLLIN, 0 };
+
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n;
+
+        if (poll(&f, 1, socket_left_ms(until)) == 0) {
+            errno = ETIMEDOUT;
+            return false;
+        }
+        n = sending ? send(fd, (char *)data + done, bytes - done, MSG_NOSIGNAL | MSG_DONTWAIT)
+                    : recv(fd, (char *)data + done, bytes - done, MSG_DONTWAIT);
+        if (n == 0)
+            errno = ECONNRESET;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+void socket_tune(int fd)
+{
+    int on = 1;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+int socket_listen(const struct sockaddr *at, socklen_t n, int waiting)
+{
+    int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1, why;
+
+    if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) && !bind(fd, at, n) && !listen(fd, waiting))
+        return fd;
+    why = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return -1;
+}
+
+int socket_connect(const struct sockaddr *to, socklen_t n, double until)
+{
+    int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), why = 0;
+    struct pollfd f = { fd, POLLOUT, 0 };
+    socklen_t len = sizeof why;
+
+    if (fd < 0)
+        return -1;
+    if (connect(fd, to, n) && errno != EINPROGRESS)
+        why = errno;
+    else if (poll(&f, 1, socket_left_ms(until)) != 1)
+        why = ETIMEDOUT;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len))
+        why = errno;
+    if (!why) {
+        socket_tune(fd);
+        return fd;
+    }
+    close(fd);
+    errno = why;
+    return -1;
+}

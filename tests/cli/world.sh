@@ -1,0 +1,186 @@
+#!/bin/bash
+# Several processes: the bytes of one process with as many devices, and an end of all with a reason when one of them fails.
+. "$(dirname "$0")/lib.sh"
+data=tests/oracle/data
+mlp=(models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --steps 12 --lr 0.01 --momentum 0.9 --threads 1 --quiet)
+cnn=(models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --steps 6 --lr 0.01 --threads 1 --quiet)
+port=$((20000 + $$ % 10000))
+
+# A port where nobody listens.
+next_port() {
+    port=$((port + 1))
+    while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+}
+
+# start RANK SIZE ARGS...: in the background; its error text goes to $DIR/rank-RANK, its status to $DIR/status-RANK.
+start() {
+    local rank=$1 size=$2
+    shift 2
+    rm -f "$DIR/status-$rank"
+    (
+        exec 2>"$DIR/rank-$rank"
+        "$dpexec" "$@" --world "$size" --rank "$rank" --rendezvous "localhost:$port" --world-timeout "${patience:-60}" >"$DIR/out-$rank" &
+        echo $! >"$DIR/pid-$rank"
+        wait $! 2>/dev/null
+        echo $? >"$DIR/status-$rank"
+    ) &
+}
+
+# together SIZE ARGS...: all ranks of a world with these arguments; succeeds when all do.
+together() {
+    local size=$1 r
+    shift
+    next_port
+    for ((r = 0; r < size; r++)); do start $r "$size" "$@"; done
+    wait
+    for ((r = 0; r < size; r++)); do
+        [ "$(cat "$DIR/status-$r")" = 0 ] || { echo "rank $r: status $(cat "$DIR/status-$r")"; head -3 "$DIR/rank-$r"; return 1; }
+    done
+}
+
+# tells RANK STATUS TEXT: how a rank that was started has ended; in one line.
+tells() {
+    if [ "$(cat "$DIR/status-$1")" = "$2" ] && grep -qF -- "$3" "$DIR/rank-$1" && [ "$(grep -c '' "$DIR/rank-$1")" -le 2 ]; then
+        pass
+    else
+        fail "rank $1: expected status $2 and '$3', found status $(cat "$DIR/status-$1") and:"
+        head -3 "$DIR/rank-$1"
+    fi
+}
+
+# ---- the same bytes ----
+
+# same NAME DEVICES ARGS...: one process of DEVICES devices, and as many processes of one; if they are even, half as many of two.
+same() {
+    local name=$1 n=$2
+    shift 2
+    check "$name: one process" "$dpexec" "$@" --devices "cpu*$n" --out "$DIR/$name-1"
+    check "$name: $n processes" together "$n" "$@" --out "$DIR/$name-n"
+    check "$name: the bytes of $n processes" same_run "$DIR/$name-1" "$DIR/$name-n"
+    if [ $((n % 2)) = 0 ] && [ "$n" -gt 2 ]; then
+        check "$name: $((n / 2)) processes of 2 devices" together $((n / 2)) "$@" --devices 'cpu*2' --out "$DIR/$name-h"
+        check "$name: the bytes of $((n / 2)) processes of 2 devices" same_run "$DIR/$name-1" "$DIR/$name-h"
+    fi
+}
+same mlp 2 "${mlp[@]}"
+same mlp4 4 "${mlp[@]}"
+same cnn 2 "${cnn[@]}"
+same adamw 3 "${cnn[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --metric accuracy --val $data/fashion.npz --eval-every 3
+same local 4 "${cnn[@]}" --bn local --replicas 6
+same few 4 "${mlp[@]}" --batch-size 3
+check 'without --out' together 2 "${mlp[@]}"
+
+# ---- stopping and going on ----
+
+check 'the first half' together 2 "${cnn[@]}" --steps 3 --out "$DIR/half"
+check 'the second half' together 2 "${cnn[@]}" --steps 6 --resume "$DIR/half"
+check 'the bytes of a resumed run' same_run "$DIR/cnn-1" "$DIR/half"
+
+next_port
+for r in 0 1; do start $r 2 "${mlp[@]}" --steps 100000000 --out "$DIR/stopped"; done
+until [ -s "$DIR/stopped/metrics.jsonl" ]; do sleep 0.05; done
+kill -TERM "$(cat "$DIR/pid-1")"
+wait
+check 'both stop' grep -qx 143 "$DIR/status-0"
+check 'rank 0 says so' grep -q 'stopped by a signal' "$DIR/rank-0"
+check 'the status of the other' grep -qx 143 "$DIR/status-1"
+check 'a checkpoint of the stopped run' test -d "$DIR/stopped/checkpoints"
+
+# ---- launchers ----
+
+next_port
+start_env() { (env "$@" "$dpexec" "${mlp[@]}" --out "$DIR/env-$1" >"$DIR/env.log" 2>&1; echo $? >"$DIR/env-status-$1") & }
+start_env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+start_env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+wait
+check 'the bytes of a run from the environment' same_run "$DIR/mlp-1" "$DIR/env-RANK=0"
+check 'rank 1 writes nothing' test ! -e "$DIR/env-RANK=1"
+refused 2 'mpirun started 2 processes: --rendezvous' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$dpexec" "${mlp[@]}"
+check 'a batch script of Slurm' env SLURM_NTASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
+refused 2 '--rank 2: expected 0 to 1' "$dpexec" "${mlp[@]}" --world 2 --rank 2 --rendezvous localhost:1
+refused 2 'needs --rendezvous' "$dpexec" "${mlp[@]}" --world 2 --rank 1
+refused 2 'needs --rank' "$dpexec" "${mlp[@]}" --world 2 --rendezvous localhost:1
+refused 2 'expected HOST:PORT' "$dpexec" "${mlp[@]}" --world 2 --rank 1 --rendezvous localhost
+refused 2 '--dry-run plans one process' "$dpexec" "${mlp[@]}" --world 2 --rank 1 --rendezvous localhost:1 --dry-run
+
+# ---- failures ----
+
+# Differences are listed, all of them, by every rank.
+next_port
+start 0 2 "${mlp[@]}"
+start 1 2 "${mlp[@]}" --lr 0.5 --seed 3 --devices 'cpu*2' --no-shuffle
+wait
+for r in 0 1; do
+    for text in "rank 1 has --lr '0.5', rank 0 '0.01'" "--seed '3'" "devices '2 of the CPU', rank 0 '1 of the CPU'" '--no-shuffle'; do
+        tells $r 2 "$text"
+    done
+done
+next_port
+start 0 2 "${mlp[@]}"
+start 1 2 "${mlp[@]}" --data $data/digits_ignored.npz
+wait
+tells 1 2 '--data of digest'
+next_port
+start 0 2 "${mlp[@]}"
+start 1 2 "${cnn[@]}"
+wait
+tells 0 2 'a model of digest'
+
+# One that cannot begin tells the others why.
+next_port
+start 0 3 "${mlp[@]}"
+start 1 3 "${mlp[@]}"
+start 2 3 "${mlp[@]}" --data "$DIR/missing.npz"
+wait
+tells 2 1 'missing.npz'
+tells 0 1 'rank 2 of 3: '
+tells 1 1 'missing.npz'
+
+# A killed process ends the others.
+next_port
+for r in 0 1 2; do start $r 3 "${mlp[@]}" --steps 100000000 --out "$DIR/killed"; done
+until [ -s "$DIR/killed/metrics.jsonl" ]; do sleep 0.05; done
+kill -KILL "$(cat "$DIR/pid-1")"
+wait
+tells 0 1 'rank 1 of 3: the process has gone'
+tells 2 1 'rank 1 of 3: the process has gone'
+
+# One that hangs is given up.
+next_port
+for r in 0 1; do patience=2 start $r 2 "${mlp[@]}" --steps 100000000 --out "$DIR/hung"; done
+until [ -s "$DIR/hung/metrics.jsonl" ]; do sleep 0.05; done
+kill -STOP "$(cat "$DIR/pid-1")"
+until [ -e "$DIR/status-0" ]; do sleep 0.1; done
+kill -CONT "$(cat "$DIR/pid-1")"
+wait
+tells 0 1 'nothing has come from rank 1 of 2 for 2 seconds'
+tells 1 1 'rank 0 of 2: '
+
+# Worlds that do not come together.
+next_port
+patience=1
+start 0 3 "${mlp[@]}"
+start 1 3 "${mlp[@]}"
+wait
+tells 0 1 'within 1 seconds: rank 2 did not'
+tells 1 1 'rank 2 did not'
+next_port
+start 1 2 "${mlp[@]}"
+wait
+tells 1 1 'cannot reach rank 0'
+patience=60
+next_port
+start 0 3 "${mlp[@]}"
+start 1 2 "${mlp[@]}"
+wait
+tells 0 2 'rank 1 was started for a world of 2 processes, rank 0 for one of 3'
+tells 1 1 'a world of 2 processes'
+next_port
+start 0 2 "${mlp[@]}"
+sleep 0.3
+patience=5 start 0 2 "${mlp[@]}" --no-shuffle
+sleep 0.5
+tells 0 1 'Address already in use'
+start 1 2 "${mlp[@]}"
+wait
+finish

@@ -1,0 +1,166 @@
+/* Flags come first, then the environment.  A batch script of Slurm has its variables too, though it is no task of a parallel
+ * step, so they count only when a rendezvous is named; the other launchers set theirs in the processes that they start. */
+#include "tools/world.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+typedef struct { const char *name, *size, *rank; bool always; } Launcher;
+
+static const Launcher launchers[] = {
+    { "torchrun", "WORLD_SIZE", "RANK", false },
+    { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true },
+    { "mpiexec", "PMI_SIZE", "PMI_RANK", true },
+    { "srun", "SLURM_NTASKS", "SLURM_PROCID", false },
+};
+
+static Status read_number(int *out, const char *name, int min)
+{
+    const char *text = getenv(name);
+    char *end;
+    long v;
+
+    errno = 0;
+    v = strtol(text, &end, 10);
+    if (!*text || *end || errno || v < min || v > 1000000)
+        return FAIL(E_INVALID, "environment: %s: expected a whole number from %d, found '%s'", name, min, text);
+    *out = (int)v;
+    return ST_OK;
+}
+
+/* "HOST:PORT" of the flag, else of MASTER_ADDR and MASTER_PORT; "": neither. */
+static void find_rendezvous(char text[320], const Args *a)
+{
+    const char *host = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+
+    *text = '\0';
+    if (args_has(a, "rendezvous"))
+        snprintf(text, 320, "%s", args_value(a, "rendezvous"));
+    else if (host && port && *host && *port)
+        snprintf(text, 320, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static Status ask_launcher(dpx_world_options *o, bool has_rendezvous)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const Launcher *l = &launchers[i];
+
+        if (!getenv(l->size) || !getenv(l->rank) || (!l->always && !has_rendezvous))
+            continue;
+        TRY(read_number(&o->size, l->size, 1));
+        TRY(read_number(&o->rank, l->rank, 0));
+        if (o->size > 1 && !has_rendezvous)
+            return FAIL(E_INVALID, "%s started %d processes: --rendezvous HOST:PORT says where they meet; --world 1 lets each train alone",
+                        l->name, o->size);
+        return ST_OK;
+    }
+    return ST_OK;
+}
+
+static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[320])
+{
+    int64_t size, rank;
+
+    find_rendezvous(rendezvous, a);
+    *o = (dpx_world_options){ .size = 1, .rendezvous = rendezvous };
+    if (!args_has(a, "world") && !args_has(a, "rank"))
+        TRY(ask_launcher(o, *rendezvous));
+    TRY(args_int(&size, a, "world", o->size, 1, 256));
+    TRY(args_int(&rank, a, "rank", o->rank, 0, 255));
+    TRY(args_real(&o->timeout, a, "world-timeout", 300));
+    if (!(o->timeout >= 0.1 && o->timeout <= 1e6))
+        return FAIL(E_INVALID, "--world-timeout: expected 0.1 to 1e6 seconds, found %g", o->timeout);
+    if (args_has(a, "rank") && !args_has(a, "world"))
+        return FAIL(E_INVALID, "--rank needs --world, the number of processes");
+    if (size > 1 && args_has(a, "world") && !args_has(a, "rank"))
+        return FAIL(E_INVALID, "--world %d needs --rank, which of them this process is", (int)size);
+    if (rank >= size)
+        return FAIL(E_INVALID, "--rank %d: expected 0 to %d in a world of %d", (int)rank, (int)size - 1, (int)size);
+    if (size > 1 && !*rendezvous)
+        return FAIL(E_INVALID, "--world %d needs --rendezvous HOST:PORT, where the processes meet", (int)size);
+    o->size = (int)size;
+    o->rank = (int)rank;
+    return ST_OK;
+}
+
+Status world_open(ToolWorld *out, const Args *a)
+{
+    dpx_world_options o;
+    char rendezvous[320];
+
+    *out = (ToolWorld){ .size = 1 };
+    TRY(read_world(&o, a, rendezvous));
+    if (o.size == 1)
+        return ST_OK;
+    if (args_has(a, "dry-run"))
+        return FAIL(E_INVALID, "--dry-run plans one process: name the devices of all of them in --devices");
+    out->size = o.size;
+    out->rank = o.rank;
+    TRY((Status)dpx_world_join(&out->world, &o));
+    dpx_options_set_world(a->options, out->world);
+    return ST_OK;
+}
+
+void world_close(ToolWorld *w)
+{
+    dpx_world_leave(w->world);
+    w->world = NULL;
+}
+
+/* ---- what all must have been given ---- */
+
+enum { CHUNK = 1 << 16, CHUNKS = 1024 };
+
+/* All of a small array; of a large one as many chunks as would be 64 MiB, evenly spread. */
+static void digest_array(XXH3_state_t *state, const Array *a)
+{
+    size_t bytes = (size_t)a->dim[0] * array_sample_elements(a) * dpx_dtype_size(a->dtype);
+
+    XXH3_64bits_update(state, a->name, strlen(a->name));
+    XXH3_64bits_update(state, &a->dtype, sizeof a->dtype);
+    XXH3_64bits_update(state, a->dim, (size_t)a->rank * sizeof *a->dim);
+    if (bytes <= (size_t)CHUNK * CHUNKS) {
+        XXH3_64bits_update(state, a->data, bytes);
+        return;
+    }
+    for (size_t i = 0; i < CHUNKS; i++)
+        XXH3_64bits_update(state, a->data + (bytes - CHUNK) / (CHUNKS - 1) * i, CHUNK);
+}
+
+Status world_note_data(const ToolWorld *w, const char *name, const Dataset *d)
+{
+    XXH3_state_t *state;
+    char text[17];
+
+    if (!w->world)
+        return ST_OK;
+    if (!(state = XXH3_createState()))
+        return FAIL_NOMEM();
+    XXH3_64bits_reset(state);
+    for (int i = 0; i < d->n; i++)
+        digest_array(state, &d->array[i]);
+    snprintf(text, sizeof text, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+    XXH3_freeState(state);
+    return (Status)dpx_world_note(w->world, name, text);
+}
+
+Status world_note_flag(const ToolWorld *w, const Args *a, const char *name)
+{
+    char label[64];
+
+    snprintf(label, sizeof label, "--%s", name);
+    return w->world ? (Status)dpx_world_note(w->world, label, args_has(a, name) ? args_value(a, name) : "not given") : ST_OK;
+}
+
+Status world_most(const ToolWorld *w, int mine, int *out)
+{
+    int64_t most = mine;
+
+    if (w->world)
+        TRY((Status)dpx_world_max(w->world, mine, &most));
+    *out = (int)most;
+    return ST_OK;
+}
