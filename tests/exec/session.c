@@ -299,7 +299,7 @@ static void test_log(void)
     Graph *g = graph_create("g");
     Shape s = SHAPE(6, 3);
     BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = 2 };
-    DeviceList list = { 2, { { .index = 0, .threads = 4, .memory = 100 }, { .index = 1, .threads = 1, .memory = 100 } } };
+    DeviceList list = { .n = 2, .device = { { .index = 0, .threads = 4, .memory = 100 }, { .index = 1, .threads = 1, .memory = 100 } } };
     Tensor *t = tensor_create(g->arena, DT_FLOAT32, &s);
     ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s), w = graph_add_const(g, "w", t), v = graph_add_const(g, "v", t);
     NamedTensor in = { "x", { DT_FLOAT32, s, NULL } };
