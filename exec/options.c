@@ -162,9 +162,23 @@ static Status set_precision(Options *o, const Row *r, const char *value)
         if (!strcmp(known[i].name, value)) {
             o->build.precision = known[i].type;
             o->tf32 = known[i].tf32;
+            if (!o->loss_scale_given)
+                o->build.loss_scaling = known[i].type == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE;
             return ST_OK;
         }
     return bad(r, value, "float32, tf32, bfloat16 (bf16) or float16 (fp16)");
+}
+
+static Status set_loss_scale(Options *o, const Row *r, const char *value)
+{
+    static const Row number = { .name = "loss-scale", .min = 0, .above_min = true, .max = 1e30 };
+    const bool dynamic = !strcmp(value, "dynamic");
+
+    if (!dynamic && read_real(&number, value, &o->build.loss_scale))
+        return bad(r, value, "dynamic or a number above 0");
+    o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : SCALE_FIXED;
+    o->loss_scale_given = true;
+    return ST_OK;
 }
 
 static Status add_freeze(Options *o, const Row *r, const char *value)
@@ -292,6 +306,8 @@ static const Row table[] = {
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", O_CUSTOM, 0, 0, 0, 0, NULL, set_dtype, 0 },
     { "precision", "P", "float32", "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
       O_CUSTOM, 0, 0, 0, 0, NULL, set_precision, 0 },
+    { "loss-scale", "S", "", "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
+      "differentiated", O_CUSTOM, 0, 0, 0, 0, NULL, set_loss_scale, 0 },
     { "seed", "N", "0", "of everything random", O_INT, AT(build.seed), 0, 9e15, 0, NULL, NULL, 0 },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open", O_CUSTOM, 0, 0, 0, 0, NULL,
       add_input_shape, true },
@@ -426,6 +442,8 @@ Status options_check(const Options *o)
     if (o->total_steps && o->warmup_steps > o->total_steps)
         return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
                     (long long)o->total_steps);
+    if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
+        return FAIL(E_INVALID, "--loss-scale needs --precision float16");
     return ST_OK;
 }
 

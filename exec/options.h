@@ -20,6 +20,7 @@ typedef struct {
     double lr;
     int64_t accumulate;
     const char *devices;                    /* as given; NULL: the default */
+    bool loss_scale_given;                  /* else what precision makes of it */
     bool tf32;                              /* on accelerators: products of float32 may round their inputs to TF32 */
     int threads;                            /* per device; 0: cores / devices */
     dpx_world *world;                       /* lent; NULL: this process alone */

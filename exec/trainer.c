@@ -155,12 +155,16 @@ static int64_t count_output(const NamedTensor *out, int n, const char *name)
 
 static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
 {
+    const Tensor *applied = named_find(out, n, OUT_APPLIED);
+
     r->loss_sum = real_output(out, n, OUT_LOSS_SUM, NAN);
     r->loss_weight = real_output(out, n, OUT_LOSS_WEIGHT, NAN);
     r->loss = real_output(out, n, OUT_LOSS, r->loss_sum / r->loss_weight);
     r->correct = count_output(out, n, OUT_CORRECT);
     r->counted = count_output(out, n, OUT_COUNTED);
     r->grad_norm = real_output(out, n, OUT_GRAD_NORM, NAN);
+    r->loss_scale = real_output(out, n, OUT_LOSS_SCALE, NAN);
+    r->skipped = applied && !tensor_int(applied, 0);
 }
 
 static Status run_step(dpx_trainer *t, BuildMode mode, const Feed *f, dpx_result *r)
@@ -275,7 +279,7 @@ dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_re
 
 dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
 {
-    dpx_result r = { .step = t->step, .loss = NAN, .grad_norm = NAN };
+    dpx_result r = { .step = t->step, .loss = NAN, .grad_norm = NAN, .loss_scale = NAN };
     Status st = t->pending ? told(t, apply_group(t, &r)) : ST_OK;
 
     if (st)

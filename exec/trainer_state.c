@@ -146,7 +146,6 @@ static Status ensure_state(dpx_trainer *t)
 static Status restore(dpx_trainer *t, Arena *a, const char *directory, char **note)
 {
     States *states = session_states(t->session);
-    const Tensor *step;
     Checkpoint c;
 
     TRY(checkpoint_read(&c, a, directory));
@@ -154,8 +153,7 @@ static Status restore(dpx_trainer *t, Arena *a, const char *directory, char **no
     for (int i = 0; i < c.n; i++)
         if (states_find(states, c.tensor[i].name))
             TRY(states_set(states, c.tensor[i].name, &c.tensor[i].tensor));
-    step = named_find(c.tensor, c.n, STATE_STEP);
-    t->step = step ? tensor_int(step, 0) : c.step;
+    t->step = c.step;       /* not the state's, which counts no step that was skipped */
     t->pending = 0;
     t->agreed = false;
     if (note && !(*note = strdup(c.note)))

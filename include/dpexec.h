@@ -178,7 +178,7 @@ DPX_API dpx_status dpx_plan(const dpx_model *model, const dpx_options *options, 
 typedef struct dpx_trainer dpx_trainer;
 
 typedef struct {
-    int64_t step;                   /* optimizer steps done, this one included */
+    int64_t step;                   /* optimizer steps done, this one included; skipped ones count */
     int64_t samples;                /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
     double loss;                    /* loss_sum / loss_weight */
     double loss_sum, loss_weight;   /* add up over batches exactly */
@@ -186,6 +186,8 @@ typedef struct {
     double lr;                      /* that this step used */
     double grad_norm;               /* before clipping; NaN when it is not computed */
     int updated;                    /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
+    double loss_scale;              /* dynamic: that this step used; else NaN */
+    int skipped;                    /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */
 } dpx_result;
 
 typedef void dpx_progress_fn(void *user, const dpx_result *result);

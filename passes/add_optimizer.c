@@ -1,6 +1,10 @@
 /* add_optimizer: turns the gradients, outputs "grad:PARAM" of passes/autodiff.c, into updates of state.
  *
- * BUILD_TRAIN: clip, then one update node a parameter; the step counter goes up by one.
+ * BUILD_TRAIN: undo the loss's scale, clip, then one update node a parameter; the step counter goes up by one.
+ *
+ * With a dynamic loss scale (passes/scale_loss.c) all of that happens only when every gradient is finite.  The test reads the
+ * gradients as they come, still scaled, and needs them whole: behind their reduction, so that all replicas decide alike.
+ * Gradients are multiplied once, by a scalar that undoes the scale and clips: backends can do that on the way.
  *
  * Accumulation splits the same step over two graphs, built from one model by the same passes:
  *   BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of numerator,
@@ -23,6 +27,8 @@ typedef struct {
     Pair *pair;                     /* parameters that have a gradient, in the order of the outputs */
     int n;
     ValueId lr, step;
+    ValueId factor;                 /* what every gradient is to be multiplied by; NO_VALUE: nothing */
+    ValueId ok;                     /* all gradients are finite; NO_VALUE: not asked */
 } Optimizer;
 
 /* ---- shared ---- */
@@ -113,11 +119,11 @@ static void emit_sgd(Optimizer *o, const Pair *p, ValueId lr)
     ValueId next[2], m;
 
     if (o->opt->momentum == 0) {
-        graph_add_update(g, p->param, EMIT(g, SgdUpdate, attrs, p->param, p->grad, lr));
+        graph_add_update(g, p->param, EMIT(g, SgdUpdate, attrs, p->param, p->grad, lr, NO_VALUE, o->ok));
         return;
     }
     m = add_beside(g, p->param, "momentum");
-    EMIT_MULTI(g, SgdUpdate, attrs, 2, next, p->param, p->grad, lr, m);
+    EMIT_MULTI(g, SgdUpdate, attrs, 2, next, p->param, p->grad, lr, m, o->ok);
     graph_add_update(g, p->param, next[0]);
     graph_add_update(g, m, next[1]);
 }
@@ -131,28 +137,96 @@ static void emit_adam(Optimizer *o, const Pair *p, ValueId lr)
     ValueId m = add_beside(g, p->param, "exp_avg"), v, next[3];
 
     v = add_beside(g, p->param, "exp_avg_sq");
-    EMIT_MULTI(g, AdamUpdate, attrs, 3, next, p->param, p->grad, lr, m, v, o->step);
+    EMIT_MULTI(g, AdamUpdate, attrs, 3, next, p->param, p->grad, lr, m, v, o->step, o->ok);
     graph_add_update(g, p->param, next[0]);
     graph_add_update(g, m, next[1]);
     graph_add_update(g, v, next[2]);
 }
 
-/* Scales all gradients by min(1, clip / (norm + 1e-6)), the norm being that of all of them together. */
-static Status emit_clip(Optimizer *o, Arena *scratch)
+/* ---- gradients as they are differentiated, to gradients of the update ---- */
+
+/* Whether all gradients are finite, and what becomes of the scale; the factor is 1 / scale. */
+static void emit_dynamic_scale(Optimizer *o, const ValueId *all, DType t)
 {
     Graph *g = o->g;
-    ValueId *all = ARENA_NEW(scratch, ValueId, o->n), out[2];
+    Shape scalar = shape_scalar();
+    ValueId scale = graph_find(g, STATE_LOSS_SCALE), good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
+
+    o->ok = emit(g, &op_AllFinite, NULL, o->n, all);
+    EMIT_MULTI(g, LossScaleUpdate, NULL, 2, next, scale, good, o->ok);
+    graph_add_update(g, scale, next[0]);
+    graph_add_update(g, good, next[1]);
+    o->factor = emit_cast(g, EMIT(g, Div, NULL, emit_scalar(g, DT_FLOAT32, 1), scale), t);
+    /* a copy: the state is the next step's scale when the caller reads it */
+    graph_add_output(g, OUT_LOSS_SCALE, EMIT(g, Add, NULL, scale, emit_scalar(g, DT_FLOAT32, 0)));
+    graph_add_output(g, OUT_APPLIED, o->ok);
+}
+
+static ValueId times_factor(const Optimizer *o, ValueId grad)
+{
+    return EMIT(o->g, Mul, NULL, grad, emit_cast(o->g, o->factor, value(o->g, grad)->dtype));
+}
+
+/* What the caller asked to see are the loss's gradients, not the scaled ones'. */
+static void unscale_outputs(const Optimizer *o)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < o->n && !g->status; i++) {
+        const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, o->pair[i].param)->name);
+
+        if (!name) {
+            graph_fail_nomem(g);
+            return;
+        }
+        graph_remove_output(g, name);
+        graph_add_output(g, name, times_factor(o, o->pair[i].grad));
+    }
+}
+
+/* min(1, clip / (norm + 1e-6)) times the factor so far, the norm being that of all gradients together. */
+static void emit_clip(Optimizer *o, ValueId *all)
+{
+    const bool scaled = has_value(o->factor);
+    ValueId out[2];
+
+    all[o->n] = o->factor;
+    emit_multi(o->g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INT("scaled", scaled)), o->n + scaled, all, 2, out);
+    graph_add_output(o->g, OUT_GRAD_NORM, out[0]);
+    o->factor = out[1];
+}
+
+static Status emit_factor(Optimizer *o, Arena *scratch)
+{
+    Graph *g = o->g;
+    ValueId *all = ARENA_NEW(scratch, ValueId, o->n + 1);
     DType t = value(g, o->pair[0].param)->dtype;
 
     if (!all)
         return FAIL_NOMEM();
     for (int i = 0; i < o->n; i++)
         all[i] = emit_cast(g, o->pair[i].grad, t);
-    emit_multi(g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm)), o->n, all, 2, out);
-    for (int i = 0; i < o->n && !g->status; i++)
-        o->pair[i].grad = EMIT(g, Mul, NULL, o->pair[i].grad, emit_cast(g, out[1], value(g, o->pair[i].param)->dtype));
-    graph_add_output(g, OUT_GRAD_NORM, out[0]);
+    TRY(g->status);
+    if (o->opt->loss_scaling == SCALE_FIXED)
+        o->factor = emit_scalar(g, t, 1 / o->opt->loss_scale);
+    else if (o->opt->loss_scaling == SCALE_DYNAMIC)
+        emit_dynamic_scale(o, all, t);
+    if (has_value(o->factor) && o->opt->keep_gradients)
+        unscale_outputs(o);
+    if (o->opt->clip_norm > 0 && !g->status)
+        emit_clip(o, all);
+    for (int i = 0; i < o->n && has_value(o->factor) && !g->status; i++)
+        o->pair[i].grad = times_factor(o, o->pair[i].grad);
     return g->status;
+}
+
+/* The step counter goes up by one when the update happens. */
+static void emit_step(Optimizer *o)
+{
+    Graph *g = o->g;
+    ValueId by = has_value(o->ok) ? emit_cast(g, o->ok, DT_INT64) : emit_scalar(g, DT_INT64, 1);
+
+    graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, by));
 }
 
 static Status emit_updates(Optimizer *o, Arena *scratch)
@@ -165,14 +239,13 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
     TRY(g->status);
     if (strcmp(value(g, o->lr)->name, IN_LR) || strcmp(value(g, o->step)->name, STATE_STEP))
         return FAIL(E_MODEL, "the model has a value of its own named '%s' or '%s'", IN_LR, STATE_STEP);
-    if (o->opt->clip_norm > 0)
-        TRY(emit_clip(o, scratch));
+    TRY(emit_factor(o, scratch));
     for (int i = 0; i < o->n && !g->status; i++) {
         ValueId lr = emit_cast(g, o->lr, value(g, o->pair[i].param)->dtype);
 
         (o->opt->optimizer == OPT_SGD ? emit_sgd : emit_adam)(o, &o->pair[i], lr);
     }
-    graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, emit_scalar(g, DT_INT64, 1)));
+    emit_step(o);
     return g->status;
 }
 

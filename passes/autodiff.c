@@ -129,7 +129,7 @@ static int collect_trainable(const Graph *g, ValueId *list)
 static Status run(Graph *g, PassCtx *ctx)
 {
     const char *from = ctx->opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM;
-    ValueId loss = graph_output(g, from), *wrt = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grads;
+    ValueId scaled = graph_output(g, OUT_SCALED_LOSS), loss = has_value(scaled) ? scaled : graph_output(g, from), *wrt = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grads;
     int n = wrt ? collect_trainable(g, wrt) : 0, n_found = 0;
 
     if (!wrt || !(grads = ARENA_NEW(ctx->scratch, ValueId, n)))
@@ -137,6 +137,7 @@ static Status run(Graph *g, PassCtx *ctx)
     if (!has_value(loss))
         return FAIL(E_INVALID, "training needs a loss: give --loss");
     TRY(autodiff(g, ctx->scratch, loss, n, wrt, grads));
+    graph_remove_output(g, OUT_SCALED_LOSS);
     for (int i = 0; i < n; i++) {
         const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, wrt[i])->name);
 

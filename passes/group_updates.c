@@ -16,14 +16,15 @@ typedef struct {
     const OpDef *one, *all;
     int n_state, state[3];      /* inputs: of the first output, the second ... */
     int n_shared, shared[2];
+    int apply;                  /* input; optional */
 } Kind;
 
 enum { GRADIENT = 1 };
 
 static const Kind kinds[] = {
-    { &op_SgdUpdate, &op_SgdUpdateAll, 1, { 0 }, 1, { 2 } },
-    { &op_SgdUpdate, &op_SgdUpdateAll, 2, { 0, 3 }, 1, { 2 } },
-    { &op_AdamUpdate, &op_AdamUpdateAll, 3, { 0, 3, 4 }, 2, { 2, 5 } },
+    { &op_SgdUpdate, &op_SgdUpdateAll, 1, { 0 }, 1, { 2 }, 4 },
+    { &op_SgdUpdate, &op_SgdUpdateAll, 2, { 0, 3 }, 1, { 2 }, 4 },
+    { &op_AdamUpdate, &op_AdamUpdateAll, 3, { 0, 3, 4 }, 2, { 2, 5 }, 6 },
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -58,6 +59,14 @@ static ValueId scale_of(const Grouping *s, const Node *n)
     return mul ? mul->in[1] : NO_VALUE;
 }
 
+/* Whether the update happens; NO_VALUE: always. */
+static ValueId apply_of(const Node *n)
+{
+    int i = kind_of(n)->apply;
+
+    return has_in(n, i) ? n->in[i] : NO_VALUE;
+}
+
 static bool same_attrs(const Node *a, const Node *b)
 {
     for (const AttrDecl *d = a->op->attrs; d->name; d++)
@@ -71,7 +80,7 @@ static bool fits(const Grouping *s, const Node *a, const Node *b)
     const Kind *k = kind_of(a);
 
     if (kind_of(b) != k || a->device != b->device || in_value(s->g, a, 0)->dtype != in_value(s->g, b, 0)->dtype ||
-        !value_eq(scale_of(s, a), scale_of(s, b)) || !same_attrs(a, b))
+        !value_eq(scale_of(s, a), scale_of(s, b)) || !value_eq(apply_of(a), apply_of(b)) || !same_attrs(a, b))
         return false;
     for (int i = 0; i < k->n_shared; i++)
         if (!value_eq(a->in[k->shared[i]], b->in[k->shared[i]]))
@@ -103,8 +112,8 @@ static Status merge(Grouping *s, PassCtx *ctx, Node *const *list, int count)
     Graph *g = s->g;
     Node *last = list[count - 1], one = *last;
     const Kind *k = kind_of(last);
-    const ValueId scale = scale_of(s, last);
-    int states = count * k->n_state, n_in = states + count + k->n_shared + (has_value(scale) ? 1 : 0);
+    const ValueId scale = scale_of(s, last), apply = apply_of(last);
+    int states = count * k->n_state, shared = states + count, n_in = shared + k->n_shared + (has_value(apply) ? 2 : has_value(scale) ? 1 : 0);
     ValueId *in = ARENA_NEW(g->arena, ValueId, n_in), *out = ARENA_NEW(g->arena, ValueId, states);
     Node **mul = ARENA_NEW(ctx->scratch, Node *, count);
 
@@ -119,9 +128,11 @@ static Status merge(Grouping *s, PassCtx *ctx, Node *const *list, int count)
         }
     }
     for (int i = 0; i < k->n_shared; i++)
-        in[states + count + i] = last->in[k->shared[i]];
+        in[shared + i] = last->in[k->shared[i]];
     if (has_value(scale))
-        in[n_in - 1] = scale;
+        in[shared + k->n_shared] = scale;
+    if (has_value(apply))
+        in[shared + k->n_shared + 1] = apply;
     last->op = k->all;
     last->in = in;
     last->n_in = n_in;

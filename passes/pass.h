@@ -18,6 +18,7 @@ typedef enum {
 typedef enum { LOSS_NONE, LOSS_CROSS_ENTROPY, LOSS_NLL, LOSS_MSE, LOSS_L1, LOSS_BCE, LOSS_BCE_LOGITS, LOSS_OUTPUT } LossKind;
 typedef enum { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
 typedef enum { SPLIT_BALANCED, SPLIT_CHUNK } SplitMode;
+typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
 
 typedef struct { const char *name; Shape shape; } InputShape;
 typedef struct { const char *name; int axis; } BatchInput;
@@ -33,6 +34,8 @@ typedef struct {
     int n_batch_input;
     DType dtype;                            /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
     DType precision;                        /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
+    LossScaling loss_scaling;               /* of the loss that is differentiated (passes/scale_loss.c) */
+    double loss_scale;                      /* SCALE_FIXED: the factor */
 
     /* criterion */
     LossKind loss;
@@ -110,11 +113,16 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_CORRECT "accuracy_correct"  /* counts, int64 */
 #define OUT_COUNTED "accuracy_counted"
 #define OUT_GRAD_NORM "grad_norm"       /* before clipping */
+#define OUT_LOSS_SCALE "loss_scale"     /* SCALE_DYNAMIC: that this step used */
+#define OUT_APPLIED "applied"           /* SCALE_DYNAMIC: bool: all gradients were finite; else the step changed nothing but the scale */
+#define OUT_SCALED_LOSS "scaled_loss"   /* what is differentiated instead of the loss; gone after passes/autodiff.c */
 #define OUT_GRAD_PREFIX "grad:"         /* grad:NAME, the gradient by parameter NAME */
 /* Inputs made by passes. */
 #define IN_LR "learning_rate"           /* 0-d, of the parameters' type */
 /* State made by passes; parameters and running statistics keep the user's names. */
-#define STATE_STEP "dpexec.step"        /* int64 0-d: optimizer steps done */
+#define STATE_STEP "dpexec.step"        /* int64 0-d: updates of the parameters done */
+#define STATE_LOSS_SCALE "dpexec.loss_scale"    /* float32 0-d */
+#define STATE_GOOD_STEPS "dpexec.good_steps"    /* int64 0-d: updates since the scale changed */
 #define STATE_DRAW "dpexec.draw"        /* int64 0-d: batches drawn for, keys random numbers */
 /* "PARAM.momentum", "PARAM.exp_avg", "PARAM.exp_avg_sq", "PARAM.grad_sum" */
 /* Transient sums over the micro-batches of one step, made by passes/add_optimizer.c. */

@@ -126,7 +126,7 @@ static Status flush(RunDir *r)
 
 Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms)
 {
-    char loss[32], lr[32], norm[32];
+    char loss[32], lr[32], norm[32], scale[32];
 
     if (!r->metrics)
         return ST_OK;
@@ -134,6 +134,8 @@ Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, doub
             (long long)epoch, number(result->loss, loss), number(result->lr, lr), (long long)result->samples, ms);
     if (!isnan(result->grad_norm))
         fprintf(r->metrics, ",\"grad_norm\":%s", number(result->grad_norm, norm));
+    if (!isnan(result->loss_scale))
+        fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", number(result->loss_scale, scale), result->skipped ? "true" : "false");
     fprintf(r->metrics, "}\n");
     return flush(r);
 }

@@ -16,6 +16,7 @@
 #include "tools/world.h"
 
 enum { TRACE_EVENTS = 1 << 18 };        /* 8 MiB; later ones are dropped */
+static const double LEAST_LOSS_SCALE = 0x1p-24;     /* of float16 itself: gradients that overflow here are not finite at all */
 
 static const Flag flags[] = {
     { "data", "SRC", "training data: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
@@ -296,6 +297,9 @@ static Status after_update(Run *r, const dpx_result *result, double started)
     if (!was_finite)
         return FAIL(E_INVALID, "the loss of step %" PRId64 " is %g: look for bad numbers in the data or a batch without a label that counts, "
                     "lower --lr, or give --clip-norm", r->step, result->loss);
+    if (result->skipped && result->loss_scale <= LEAST_LOSS_SCALE)
+        return FAIL(E_INVALID, "the gradients of step %" PRId64 " are not finite at a loss scale of %g: look for bad numbers in the data, or "
+                    "give --precision bfloat16", r->step, result->loss_scale);
     progress_step(&r->progress, r->epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(evaluate_now(r));

@@ -35,8 +35,15 @@ SGD(sgd_f64, double)
 
 static Status run_sgd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
+    const Sgd *p = state;
     int64_t n = tensor_numel(&in[0]);
 
+    if (!update_applies(p->apply, in)) {
+        update_keep(&in[0], &out[0]);
+        if (p->has_buffer)
+            update_keep(&in[3], &out[1]);
+        return ST_OK;
+    }
     (in[0].dtype == DT_FLOAT32 ? sgd_f32 : sgd_f64)(team_size(ctx->n_threads, n), state, n, in, out);
     return ST_OK;
 }
@@ -67,8 +74,15 @@ ADAM(adam_f64, double, sqrt)
 
 static Status run_adam(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
+    const Adam *p = state;
     int64_t n = tensor_numel(&in[0]);
 
+    if (!update_applies(p->apply, in)) {
+        update_keep(&in[0], &out[0]);
+        update_keep(&in[3], &out[1]);
+        update_keep(&in[4], &out[2]);
+        return ST_OK;
+    }
     (in[0].dtype == DT_FLOAT32 ? adam_f32 : adam_f64)(team_size(ctx->n_threads, n), state, n, in, out);
     return ST_OK;
 }
@@ -77,7 +91,7 @@ DEFINE_KERNEL(cpu_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .
 
 /* ---- norm: sums of blocks in double, added in order, so that the team's size does not change a bit ---- */
 
-typedef struct { int n_in; double max_norm; int64_t blocks; } Norm;
+typedef struct { int n; double max_norm; bool scaled; int64_t blocks; } Norm;      /* n: tensors */
 enum { BLOCK = 4096 };
 
 static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -87,8 +101,9 @@ static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const N
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Norm){ n->n_in, node_float(n, "max_norm"), 0 };
-    for (int i = 0; i < n->n_in; i++) {
+    *p = (Norm){ .max_norm = node_float(n, "max_norm"), .scaled = node_int(n, "scaled") != 0 };
+    p->n = n->n_in - p->scaled;
+    for (int i = 0; i < p->n; i++) {
         int64_t blocks = shape_numel(&in_value(g, n, i)->shape) / BLOCK + 1;
 
         p->blocks = blocks > p->blocks ? blocks : p->blocks;
@@ -123,17 +138,18 @@ SQUARES(squares_f64, double)
 static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Norm *p = state;
-    double sum = 0, scale;
+    double sum = 0, by = p->scaled ? tensor_float(&in[p->n], 0) : 1, norm, scale;
 
-    for (int i = 0; i < p->n_in; i++) {
+    for (int i = 0; i < p->n; i++) {
         int64_t n = tensor_numel(&in[i]);
         int team = team_size(ctx->n_threads, n);
 
         sum += in[i].dtype == DT_FLOAT32 ? squares_f32(team, n, in[i].data, ctx->scratch) : squares_f64(team, n, in[i].data, ctx->scratch);
     }
-    scale = p->max_norm / (sqrt(sum) + 1e-6);
-    tensor_set_float(&out[0], 0, sqrt(sum));
-    tensor_set_float(&out[1], 0, scale > 1 ? 1 : scale);
+    norm = sqrt(sum) * fabs(by);
+    scale = p->max_norm / (norm + 1e-6);
+    tensor_set_float(&out[0], 0, norm);
+    tensor_set_float(&out[1], 0, by * (scale > 1 ? 1 : scale));
     return ST_OK;
 }
 

@@ -1,7 +1,7 @@
 /* tests/passes/golden/PASS/NAME.txt: a graph before and after a pass, in the text form.
  *
  *   # what it shows
- *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 fuse-attention=yes fuse=1 freeze=conv* loss=cross-entropy replicas=2 devices=2
+ *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1 fuse-attention=yes fuse=1 freeze=conv* loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -71,6 +71,13 @@ static int choice(const char *const *names, const char *value)
     return -1;
 }
 
+static bool set_loss_scale(BuildOptions *b, const char *value)
+{
+    b->loss_scaling = strcmp(value, "dynamic") ? SCALE_FIXED : SCALE_DYNAMIC;
+    b->loss_scale = atof(value);
+    return b->loss_scaling == SCALE_DYNAMIC || b->loss_scale > 0;
+}
+
 static bool set_option(Options *o, char *word)
 {
     static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
@@ -103,6 +110,10 @@ static bool set_option(Options *o, char *word)
         return (o->build.precision = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "fuse"))
         return (o->build.fuse = true);
+    if (!strcmp(word, "loss-scale"))
+        return set_loss_scale(&o->build, value);
+    if (!strcmp(word, "clip"))
+        return (o->build.clip_norm = atof(value)) > 0;
     if (!strcmp(word, "freeze") && o->build.n_freeze < 4) {
         o->freeze[o->build.n_freeze++] = value;
         return true;

@@ -1,8 +1,8 @@
-/* SGD, Adam and AdamW for many parameters at once, and the norm of many gradients.
+/* SGD, Adam and AdamW for many parameters at once, the norm of many gradients, whether they are finite, and the scale of the loss.
  *
  * Everything is read once and written once, in accesses of 16 bytes: with sizeof(T) = s an element moves 3 s bytes (SGD),
- * 5 s (with momentum), 7 s (Adam), s (norm).  Learning rate, step and the gradients' scale are read from device memory, so a
- * captured step can be replayed.  What is the same for all elements is computed in double, and rounded once to T. */
+ * 5 s (with momentum), 7 s (Adam), s (norm, finite).  Learning rate, step, the gradients' scale and whether to update at all
+ * (`apply`; NULL: yes) are read from device memory, so a captured step can be replayed.  What is the same for all elements is computed in double, and rounded once to T. */
 #include "row.cuh"
 
 #include "update.h"
@@ -107,19 +107,25 @@ template <class T, class Rule> __device__ __forceinline__ void update(const Rule
 }
 
 template <class T, bool MOMENTUM>
-__device__ __forceinline__ void sgd(const UpdateTable &table, const T *lr, const T *scale, double momentum, double decay, int nesterov)
+__device__ __forceinline__ void sgd(const UpdateTable &table, const T *lr, const T *scale, const bool *apply, double momentum, double decay,
+                                    int nesterov)
 {
+    if (apply && !*apply)
+        return;
+
     const Sgd<T, MOMENTUM> rule = { *lr, scale ? *scale : (T)1, (T)momentum, (T)decay, nesterov ? (T)1 : (T)0, nesterov ? (T)momentum : (T)1 };
 
     update<T>(rule, table);
 }
 
 template <class T>
-__device__ __forceinline__ void adam(const UpdateTable &table, const T *lr, const i64 *steps, const T *scale, double beta1, double beta2,
-                                     double eps, double decay, int decoupled)
+__device__ __forceinline__ void adam(const UpdateTable &table, const T *lr, const i64 *steps, const T *scale, const bool *apply, double beta1,
+                                     double beta2, double eps, double decay, int decoupled)
 {
     __shared__ Adam<T> rule;
 
+    if (apply && !*apply)
+        return;
     if (threadIdx.x == 0) {
         const double rate = *lr, t = (double)*steps + 1;
 
@@ -137,6 +143,22 @@ __device__ __forceinline__ void adam(const UpdateTable &table, const T *lr, cons
     __syncthreads();
     update<T>(rule, table);
 }
+
+/* The elements of a tensor that this block works on, and how many of them go in accesses of 16 bytes. */
+template <class T> struct Span {
+    const T *g;
+    i64 from, whole, to;
+
+    __device__ __forceinline__ explicit Span(const UpdateTable &table)
+    {
+        const int W = Chunk<T>::size, i = tensor_of(table);
+
+        g = (const T *)table.tensor[i].g;
+        from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
+        to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
+        whole = on_boundary<T>(g) ? from + (to - from) / W * W : from;
+    }
+};
 
 /* ---- norm: a block's sum of squares in T, the sum over blocks in double in their order ---- */
 
@@ -157,50 +179,118 @@ template <class T, int W> __device__ __forceinline__ T squares(const T *g, i64 f
 
 template <class T> __device__ __forceinline__ void norm_blocks(const UpdateTable &table, double *partial)
 {
-    const int W = Chunk<T>::size, i = tensor_of(table);
-    const T *g = (const T *)table.tensor[i].g;
-    const i64 from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
-    const i64 to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
-    const i64 whole = on_boundary<T>(g) ? from + (to - from) / W * W : from;
-    const T sum = block_all<Sum>(squares<T, W>(g, from, whole) + squares<T, 1>(g, whole, to));
+    const int W = Chunk<T>::size;
+    const Span<T> s(table);
+    const T sum = block_all<Sum>(squares<T, W>(s.g, s.from, s.whole) + squares<T, 1>(s.g, s.whole, s.to));
 
     if (threadIdx.x == 0)
         partial[blockIdx.x] = sum;
 }
 
-/* One block. */
-template <class T> __device__ __forceinline__ void norm_finish(const double *partial, i64 n, double max_norm, T *norm, T *scale)
+/* One block.  by: what the gradients are multiplied by; NULL: 1. */
+template <class T>
+__device__ __forceinline__ void norm_finish(const double *partial, i64 n, double max_norm, const T *by, T *norm, T *scale)
 {
+    const double times = by ? (double)*by : 1.0;
     double sum = 0, factor;
 
     for (i64 i = threadIdx.x; i < n; i += blockDim.x)
         sum += partial[i];
-    sum = sqrt(block_all<Sum>(sum));
+    sum = sqrt(block_all<Sum>(sum)) * (times < 0 ? -times : times);
     if (threadIdx.x)
         return;
     factor = max_norm / (sum + 1e-6);
     *norm = (T)sum;
-    *scale = (T)(factor > 1 ? 1 : factor);      /* NaN stays NaN */
+    *scale = (T)(times * (factor > 1 ? 1 : factor));    /* NaN stays NaN */
+}
+
+/* ---- finite: 1 from a block that holds an element which is not, then from all of them ---- */
+
+/* x - x is 0 for finite x alone. */
+template <class T, int W> __device__ __forceinline__ int any_bad(const T *g, i64 from, i64 to)
+{
+    int bad = 0;
+
+#pragma unroll 4
+    for (i64 i = from + threadIdx.x * W; i < to; i += blockDim.x * W) {
+        const Vec<T, W> v = *(const Vec<T, W> *)(g + i);
+
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            bad |= !(v.at[j] - v.at[j] == (T)0);
+    }
+    return bad;
+}
+
+template <class T> __device__ __forceinline__ void finite_blocks(const UpdateTable &table, int *partial)
+{
+    const int W = Chunk<T>::size;
+    const Span<T> s(table);
+    const int bad = block_all<Larger>(any_bad<T, W>(s.g, s.from, s.whole) | any_bad<T, 1>(s.g, s.whole, s.to));
+
+    if (threadIdx.x == 0)
+        partial[blockIdx.x] = bad;
+}
+
+/* One block. */
+__device__ __forceinline__ void finite_finish(const int *partial, i64 n, bool *ok)
+{
+    int bad = 0;
+
+    for (i64 i = threadIdx.x; i < n; i += blockDim.x)
+        bad |= partial[i];
+    bad = block_all<Larger>(bad);
+    if (threadIdx.x == 0)
+        *ok = !bad;
+}
+
+/* ---- the loss's scale: see LossScaleUpdate, graph/ops/optimizer.c ---- */
+
+/* One thread works.  The bounds are those of normal float32 numbers; results may lie over their inputs. */
+template <class T>
+__device__ __forceinline__ void loss_scale(const T *scale, const i64 *good, const bool *ok, T *next_scale, i64 *next_good, double growth,
+                                           double backoff, i64 interval)
+{
+    const double least = 1.17549435082228750797e-38, most = 3.40282346638528859812e+38, now = *scale;
+    i64 count = *ok ? *good + 1 : 0;
+    double next = *ok ? now : now * backoff;
+
+    if (threadIdx.x)
+        return;
+    if (*ok && count == interval) {
+        next = now * growth;
+        count = 0;
+    }
+    *next_scale = (T)(next >= least && next <= most ? next : now);
+    *next_good = count;
 }
 
 #define OPTIMIZERS(S, T)                                                                                                              \
-    KERNEL(sgd_##S, (UpdateTable table, const T *lr, const T *scale, double momentum, double decay, int nesterov))                    \
+    KERNEL(sgd_##S, (UpdateTable table, const T *lr, const T *scale, const bool *apply, double momentum, double decay, int nesterov)) \
     {                                                                                                                                 \
-        sgd<T, false>(table, lr, scale, momentum, decay, nesterov);                                                                   \
+        sgd<T, false>(table, lr, scale, apply, momentum, decay, nesterov);                                                                   \
     }                                                                                                                                 \
-    KERNEL(sgd_momentum_##S, (UpdateTable table, const T *lr, const T *scale, double momentum, double decay, int nesterov))           \
+    KERNEL(sgd_momentum_##S, (UpdateTable table, const T *lr, const T *scale, const bool *apply, double momentum, double decay,        \
+                              int nesterov))                                                                                          \
     {                                                                                                                                 \
-        sgd<T, true>(table, lr, scale, momentum, decay, nesterov);                                                                    \
+        sgd<T, true>(table, lr, scale, apply, momentum, decay, nesterov);                                                                    \
     }                                                                                                                                 \
-    KERNEL(adam_##S, (UpdateTable table, const T *lr, const i64 *step, const T *scale, double beta1, double beta2, double eps,        \
-                      double decay, int decoupled))                                                                                   \
+    KERNEL(adam_##S, (UpdateTable table, const T *lr, const i64 *step, const T *scale, const bool *apply, double beta1, double beta2, \
+                      double eps, double decay, int decoupled))                                                                                \
     {                                                                                                                                 \
-        adam<T>(table, lr, step, scale, beta1, beta2, eps, decay, decoupled);                                                         \
+        adam<T>(table, lr, step, scale, apply, beta1, beta2, eps, decay, decoupled);                                                         \
     }                                                                                                                                 \
     KERNEL(norm_blocks_##S, (UpdateTable table, double *partial)) { norm_blocks<T>(table, partial); }                                 \
-    KERNEL(norm_finish_##S, (const double *partial, i64 n, double max_norm, T *norm, T *scale))                                       \
+    KERNEL(norm_finish_##S, (const double *partial, i64 n, double max_norm, const T *by, T *norm, T *scale))                          \
     {                                                                                                                                 \
-        norm_finish<T>(partial, n, max_norm, norm, scale);                                                                            \
+        norm_finish<T>(partial, n, max_norm, by, norm, scale);                                                                        \
+    }                                                                                                                                 \
+    KERNEL(finite_blocks_##S, (UpdateTable table, int *partial)) { finite_blocks<T>(table, partial); }                                \
+    KERNEL(finite_finish_##S, (const int *partial, i64 n, bool *ok)) { finite_finish(partial, n, ok); }                               \
+    KERNEL(loss_scale_##S, (const T *scale, const i64 *good, const bool *ok, T *next_scale, i64 *next_good, double growth,            \
+                            double backoff, i64 interval))                                                                            \
+    {                                                                                                                                 \
+        loss_scale<T>(scale, good, ok, next_scale, next_good, growth, backoff, interval);                                             \
     }
 
 OPTIMIZERS(f32, float)
