@@ -5,10 +5,10 @@
  * them so), running the operator on every replica gives outputs of the placement it states.  The rest is induction.
  *
  * A partial sum is reduced where it is made, unless that would be too early: it stays partial on a way that leads to an
- * addition of two partial sums (a weight used twice is reduced once), to a state that is one, or to a reader that needs
- * only parts of it (then a ReduceScatter does).  Otherwise the scaling,
- * clipping and the update that follow would run once per replica, and a gradient that is read in two ways would be reduced
- * twice. */
+ * addition of two partial sums (a weight used twice is reduced once), to a state that is one, to a reader that needs
+ * only parts of it (then a ReduceScatter does), or to a conversion that widens it (sums over replicas are not rounded to 16
+ * bits).  Otherwise the scaling, clipping and the update that follow would run once per replica, and a gradient that is read in
+ * two ways would be reduced twice. */
 #include "passes/place.h"
 
 #include "passes/report.h"
@@ -84,6 +84,13 @@ static int partial_inputs(const Placements *t, const Node *n)
     return count;
 }
 
+/* Of one value of 16 bits the same value in 32 or 64. */
+static bool widens(const Graph *g, const Node *n)
+{
+    return n->n_in == 1 && n->n_out == 1 && dtype_is_float(in_value(g, n, 0)->dtype) && dtype_is_float(value(g, n->out[0])->dtype) &&
+           dtype_size(value(g, n->out[0])->dtype) > dtype_size(in_value(g, n, 0)->dtype);
+}
+
 /* Which partial sums are reduced where they are made.  In reverse order, so that what is known of a node's outputs says
  * whether its inputs are on the way to an addition. */
 static Status decide_early(Placements *t, const Graph *g, Arena *a)
@@ -96,7 +103,7 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
         leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
-        bool merges = n->op && partial_inputs(t, n) > 1, on_way = merges;
+        bool on_way = n->op && (partial_inputs(t, n) > 1 || (partial_inputs(t, n) == 1 && widens(g, n)));
 
         for (int o = 0; n->op && o < n->n_out; o++)
             on_way |= leads[n->out[o].i];
