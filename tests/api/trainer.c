@@ -278,6 +278,77 @@ static void test_checkpoint(void)
     dpx_trainer_free(other);
 }
 
+/* ---- loss scaling ---- */
+
+static int set_number(dpx_trainer *t, const char *name, dpx_dtype dtype, void *number)
+{
+    return CHECK_DPX(dpx_trainer_set_state(t, name, &(dpx_tensor){ .name = name, .dtype = dtype, .data = number }));
+}
+
+/* Skipped steps leave all state as it was but the scale and its counter, count as steps of the run, and a checkpoint behind
+ * them goes on with the same bits. */
+static void test_loss_scale(void)
+{
+    static const char *const half[] = { "loss=cross-entropy", "optimizer=adam", "precision=float16", "threads=1", "batch-size=6", NULL };
+    dpx_trainer *a = make_trainer(half), *b = make_trainer(half);
+    float scale = 0x1p40f;
+    char folder[256];
+    dpx_result r = { 0 }, q = { 0 };
+    int skipped = 0;
+    Batch batch;
+
+    if (!a || !b)
+        return;
+    make_folder(folder);
+    make_batch(&batch, 8);
+    CHECK_DPX(dpx_train_step(a, batch.tensor, 2, &r));
+    set_number(a, "dpexec.loss_scale", DPX_FLOAT32, &scale);
+    for (int i = 0; i < 30; i++) {
+        const dpx_result last = r;
+
+        CHECK_DPX(dpx_train_step(a, batch.tensor, 2, &r));
+        CU_ASSERT(r.updated && isfinite(r.loss) && r.step == i + 2);
+        if (i)
+            CU_ASSERT_EQUAL(r.loss_scale, last.skipped ? last.loss_scale / 2 : last.loss_scale);
+        if (last.skipped)
+            CU_ASSERT_EQUAL(r.loss, last.loss);     /* of the same parameters */
+        skipped += r.skipped;
+        if (i == 5) {
+            CHECK_DPX(dpx_trainer_save(a, folder, NULL));
+            CHECK_DPX(dpx_trainer_resume(b, folder, NULL));
+            CU_ASSERT(dpx_trainer_step_count(b) == 7 && same_state(a, b));
+        } else if (i > 5) {
+            CHECK_DPX(dpx_train_step(b, batch.tensor, 2, &q));
+            CU_ASSERT(r.loss == q.loss && r.skipped == q.skipped && r.loss_scale == q.loss_scale && r.step == q.step);
+        }
+    }
+    CU_ASSERT(skipped > 10 && skipped < 28);
+    CU_ASSERT(same_state(a, b));
+    remove_folder(folder);
+    dpx_trainer_free(a);
+    dpx_trainer_free(b);
+}
+
+static void test_loss_scale_options(void)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = NULL;
+    dpx_trainer *t = NULL;
+
+    CHECK_DPX(dpx_model_load(&m, MLP));
+    CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
+    CHECK_DPX_FAILS(DPX_INVALID, "expected dynamic or a number above 0, found '0'", dpx_options_set(o, "loss-scale", "0"));
+    CHECK_DPX(dpx_options_set(o, "loss-scale", "128"));
+    CHECK_DPX_FAILS(DPX_INVALID, "--loss-scale needs --precision float16", dpx_trainer_create(&t, m, o, NULL, NULL));
+    CHECK_DPX(dpx_options_set(o, "precision", "bfloat16"));
+    CHECK_DPX_FAILS(DPX_INVALID, "--loss-scale needs --precision float16", dpx_trainer_create(&t, m, o, NULL, NULL));
+    CHECK_DPX(dpx_options_set(o, "precision", "float16"));
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    dpx_trainer_free(t);
+    dpx_model_free(m);
+    dpx_options_free(o);
+}
+
 /* ---- callbacks ---- */
 
 typedef struct { int info, warning, steps; int64_t last; } Heard;
@@ -400,5 +471,6 @@ static void test_trace(void)
 
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state }, { "run gives the loss's logits", test_run_and_loss },
              { "bad batches", test_bad_batches }, { "no loss", test_no_loss }, { "set and get state", test_set_state },
-             { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint }, { "callbacks", test_callbacks },
+             { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint }, { "a scaled loss", test_loss_scale }, { "options of the scale", test_loss_scale_options },
+    { "callbacks", test_callbacks },
              { "two threads", test_threads }, { "timing", test_trace });

@@ -74,12 +74,17 @@ input-shape nothing=2,3
 batch-input :1
 freeze nothing*
 ignore-index x
+loss-scale 0
+loss-scale -1
+loss-scale automatic
 checkpoint-every 0
 eval-every 0
 VALUES
 
 refused 2 "optimizer" "${train[@]}" --optimizer sgdd --lr fast         # all that is wrong, in one message
 check "both are named" grep -q "lr" "$DIR/refused.err"
+refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
+refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
 refused 2 "--checkpoint-every needs --out" "${train[@]}" --checkpoint-every 1
 
 refused 1 "none.onnx" "$dpexec" none.onnx --data "$digits" --loss cross-entropy

@@ -1,0 +1,234 @@
+/* Dynamic loss scaling against the algorithm written out: y = x w of four samples in float16, the mean of (y - t)^2, SGD with
+ * momentum.  All numbers are short dyadic fractions, so what a step must leave is known to the bit, and a gradient overflows
+ * where its value says so: 2 (y - t) scale / 4 of a single sample from 65520 on (IEEE 754 rounding to float16).  On the CPU
+ * and on simulated CUDA devices, with one replica and with several, of which one alone meets the overflow, and accumulated. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/session.h"
+#include "graph/emit.h"
+#include "tests/harness/test.h"
+
+enum { N = 4, STEPS = 12 };
+
+typedef struct { const char *devices; int replicas, parts; double clip; } Setting;      /* parts: micro-batches of a step */
+
+/* ---- the algorithm ---- */
+
+typedef struct { double w, m, scale, norm; int64_t good, updates; bool ok; } Expected;
+
+/* The step's error y - t of its one sample that has any. */
+static const double error[STEPS] = { 4, 4, 4, -2, 0.5, 1, 1, -4, 0.25, 1, 128, 2 };
+static const double lr = 0.25, momentum = 0.5;
+
+/* `weight`: of a sample in the loss that is differentiated. */
+static void expect_step(Expected *x, double e, double weight, double clip)
+{
+    double scaled = 2 * e * weight * x->scale, g = 2 * e / N;
+
+    x->ok = fabs(scaled) < 65520;
+    x->norm = fabs(g);
+    if (!x->ok) {
+        x->scale /= 2;
+        x->good = 0;
+        return;
+    }
+    if (clip > 0)
+        g *= fmin(1, clip / (fabs(g) + 1e-6));
+    x->m = (float)(momentum * x->m + (float)g);
+    x->w = (float)(x->w - lr * x->m);
+    x->updates++;
+    if (++x->good == 2000) {
+        x->scale *= 2;
+        x->good = 0;
+    }
+}
+
+/* ---- the run ---- */
+
+static Graph *model(void)
+{
+    Graph *g = graph_create("line");
+    Shape xs = SHAPE(N, 1), ws = SHAPE(1, 1);
+    float first = 0.5f;
+    Tensor w = { DT_FLOAT32, ws, &first };
+    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &xs);
+
+    graph_add_output(g, "y", EMIT(g, MatMul, NULL, x, graph_add_state(g, "w", &w, true)));
+    CHECK_OK(g->status);
+    return g;
+}
+
+static Status open_session(Session **s, const BuildOptions *opt, const char *devices)
+{
+    Graph *g = model();
+    DeviceList list;
+    Status st = device_list_parse(&list, devices, 1);
+
+    if (!st)
+        st = session_create(s, g, opt, &list, NULL, NULL);
+    graph_free(g);
+    return st;
+}
+
+static double state(Session *s, const char *name)
+{
+    int64_t room = 0;
+    const State *st = states_find(session_states(s), name);
+    Tensor t = { st ? st->dtype : DT_NONE, st ? st->shape : shape_scalar(), &room };
+
+    if (!st || tensor_numel(&t) != 1 || !CHECK_OK(states_get(session_states(s), name, &t)))
+        TEST_FAIL("no state '%s' of one number", name);
+    return st ? tensor_float(&t, 0) : 0;
+}
+
+static void check_number(const Setting *how, int step, const char *what, double found, double expected, double within)
+{
+    if (!(fabs(found - expected) <= within * fabs(expected)))
+        TEST_FAIL("%s, %d replicas, %d parts, step %d: %s is %.17g, expected %.17g", how->devices, how->replicas, how->parts, step, what,
+                  found, expected);
+}
+
+static double rounded_to_half(double v)
+{
+    uint16_t bits;
+    Tensor t = { DT_FLOAT16, shape_scalar(), &bits };
+
+    tensor_set_float(&t, 0, v);
+    return tensor_float(&t, 0);
+}
+
+/* Samples x = 1 whose targets are what w gives, but the (step mod N)-th, which is off by the step's error. */
+static Status run(Session *s, const Setting *how, int step, double w, const NamedTensor **out, int *n_out)
+{
+    const int n = N / how->parts;
+    float x[N], t[N], rate = (float)lr;
+    Shape data = SHAPE(n, 1);
+
+    for (int i = 0; i < N; i++) {
+        x[i] = 1;
+        t[i] = (float)(rounded_to_half(w) - (i == step % N ? error[step] : 0));
+    }
+    for (int p = 0; p < how->parts; p++) {
+        NamedTensor in[] = { { "x", { DT_FLOAT32, data, x + p * n } }, { "target", { DT_FLOAT32, data, t + p * n } },
+                             { IN_LR, { DT_FLOAT32, shape_scalar(), &rate } } };
+
+        TRY(session_step(s, how->parts > 1 ? BUILD_ACCUMULATE : BUILD_TRAIN, in, 3, out, n_out));
+    }
+    return how->parts > 1 ? session_step(s, BUILD_APPLY, &(NamedTensor){ IN_LR, { DT_FLOAT32, shape_scalar(), &rate } }, 1, out, n_out) : ST_OK;
+}
+
+static double output(const NamedTensor *out, int n, const char *name)
+{
+    const Tensor *t = named_find(out, n, name);
+
+    if (!t)
+        TEST_FAIL("there is no output '%s'", name);
+    return t ? tensor_float(t, 0) : 0;
+}
+
+static void check_step(Session *s, const Setting *how, int step, Expected *x)
+{
+    const double scale = x->scale, bound = how->clip > 0 ? 1e-6 : 0;
+    const NamedTensor *out;
+    int n;
+
+    if (!CHECK_OK(run(s, how, step, x->w, &out, &n)))
+        return;
+    expect_step(x, error[step], how->parts > 1 ? 1 : 1.0 / N, how->clip);
+    check_number(how, step, "the loss", output(out, n, OUT_LOSS), error[step] * error[step] / N, bound);
+    check_number(how, step, "the scale used", output(out, n, OUT_LOSS_SCALE), scale, 0);
+    check_number(how, step, "applied", output(out, n, OUT_APPLIED), x->ok, 0);
+    if (how->clip > 0 && x->ok)
+        check_number(how, step, "the norm", output(out, n, OUT_GRAD_NORM), x->norm, bound);
+    check_number(how, step, "w", state(s, "w"), x->w, bound);
+    check_number(how, step, "momentum", state(s, "w.momentum"), x->m, bound);
+    check_number(how, step, "the scale", state(s, STATE_LOSS_SCALE), x->scale, 0);
+    check_number(how, step, "good steps", state(s, STATE_GOOD_STEPS), (double)x->good, 0);
+    check_number(how, step, "updates", state(s, STATE_STEP), (double)x->updates, 0);
+    CHECK_OK(states_check_mirrors(session_states(s)));
+}
+
+static void check_setting(const Setting *how)
+{
+    const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .replicas = how->replicas, .precision = DT_FLOAT16,
+                               .loss_scaling = SCALE_DYNAMIC, .clip_norm = how->clip };
+    Expected x = { .w = 0.5, .scale = 65536 };
+    int skipped = 0, grown = 0;
+    Session *s = NULL;
+
+    if (CHECK_OK(open_session(&s, &opt, how->devices)))
+        for (int step = 0; step < STEPS; step++) {
+            double before = x.scale;
+
+            if (step == 5) {        /* two good steps before the scale grows */
+                x.good = 1998;
+                CHECK_OK(states_set(session_states(s), STATE_GOOD_STEPS, &(Tensor){ DT_INT64, shape_scalar(), &x.good }));
+            }
+            check_step(s, how, step, &x);
+            skipped += !x.ok;
+            grown += x.scale > before;
+            if (how->clip > 0)
+                x.w = state(s, "w"), x.m = state(s, "w.momentum");  /* rounding does not add up */
+        }
+    if (!(skipped >= 3 && skipped < STEPS / 2 && grown == 1))
+        TEST_FAIL("%s: %d of %d steps skipped, the scale grew %d times: the test tests too little", how->devices, skipped, STEPS, grown);
+    session_free(s);
+}
+
+static void test_cpu(void)
+{
+    check_setting(&(Setting){ "cpu", 1, 1, 0 });
+    check_setting(&(Setting){ "cpu", 3, 1, 0 });
+    check_setting(&(Setting){ "cpu*2", 4, 1, 0 });
+    check_setting(&(Setting){ "cpu*2", 2, 2, 0 });
+    check_setting(&(Setting){ "cpu*3", 3, 1, 0.125 });
+}
+
+static void test_cuda(void)
+{
+    setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
+    check_setting(&(Setting){ "cuda", 1, 1, 0 });
+    check_setting(&(Setting){ "cuda*2", 3, 1, 0 });
+    check_setting(&(Setting){ "cuda*2", 2, 2, 0 });
+    check_setting(&(Setting){ "cuda*2", 2, 1, 0.125 });
+}
+
+/* A fixed scale of a power of two changes no bit where nothing overflows or falls below float16's range. */
+static void test_fixed(void)
+{
+    const double scale[] = { 1, 4096 };
+    double w[2] = { 0 };
+
+    for (int k = 0; k < 2; k++) {
+        const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .precision = DT_FLOAT16, .loss_scaling = SCALE_FIXED, .loss_scale = scale[k] };
+        const Setting how = { "cpu", 1, 1, 0 };
+        const NamedTensor *out;
+        Session *s = NULL;
+        int n;
+
+        if (CHECK_OK(open_session(&s, &opt, "cpu")) && CHECK_OK(run(s, &how, 4, 0.5, &out, &n)) && CHECK_OK(run(s, &how, 5, 0.5, &out, &n))) {
+            w[k] = state(s, "w");
+            CU_ASSERT_PTR_NULL(named_find(out, n, OUT_APPLIED));
+            CU_ASSERT_PTR_NULL(states_find(session_states(s), STATE_LOSS_SCALE));
+        }
+        session_free(s);
+    }
+    CU_ASSERT(w[0] != 0.5 && w[0] == w[1]);
+}
+
+/* CUDA devices only where there is a simulation: not in builds with sanitizers. */
+static const TestCase *list_cases(void)
+{
+    static const TestCase cases[] = { { "on simulated CUDA devices", test_cuda }, { "as the algorithm says", test_cpu },
+                                      { "fixed", test_fixed }, { NULL, NULL } };
+
+#ifdef DPX_SIMULATION
+    return cases;
+#else
+    return cases + 1;
+#endif
+}
+
+DEFINE_SUITE_LIST(loss_scale, list_cases);
