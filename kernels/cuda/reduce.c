@@ -233,17 +233,20 @@ static bool fits(const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
 
+    if (x->dtype == DT_BOOL && !shape_numel(&x->shape))
+        return false;           /* the least of no bools is 1, not 255 */
     return (!has_in(n, 1) || value_const(g, n->in[1])) && shape_numel(&x->shape) / cuda_chunk(x->dtype) < MOST_CHUNKS;
 }
 
 #define COMMON .supports = fits, .prepare = prepare, .run = run, .release = free
 #define WHOLE (DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
+#define ORDERED (DTYPES_FLOAT | WHOLE | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8) | DTYPES_BOOL)
 
 DEFINE_KERNEL(cuda_reduce_sum, .op = &op_ReduceSum, .dtypes = DTYPES_FLOAT | WHOLE, COMMON);
 DEFINE_KERNEL(cuda_reduce_sum_square, .op = &op_ReduceSumSquare, .dtypes = DTYPES_FLOAT, COMMON);
 DEFINE_KERNEL(cuda_reduce_l1, .op = &op_ReduceL1, .dtypes = DTYPES_FLOAT, COMMON);
 DEFINE_KERNEL(cuda_reduce_l2, .op = &op_ReduceL2, .dtypes = DTYPES_FLOAT, COMMON);
-DEFINE_KERNEL(cuda_reduce_prod, .op = &op_ReduceProd, .dtypes = DTYPES_FLOAT, COMMON);
-DEFINE_KERNEL(cuda_reduce_max, .op = &op_ReduceMax, .dtypes = DTYPES_FLOAT | WHOLE, COMMON);
-DEFINE_KERNEL(cuda_reduce_min, .op = &op_ReduceMin, .dtypes = DTYPES_FLOAT | WHOLE, COMMON);
+DEFINE_KERNEL(cuda_reduce_prod, .op = &op_ReduceProd, .dtypes = DTYPES_FLOAT | WHOLE, COMMON);
+DEFINE_KERNEL(cuda_reduce_max, .op = &op_ReduceMax, .dtypes = ORDERED, COMMON);
+DEFINE_KERNEL(cuda_reduce_min, .op = &op_ReduceMin, .dtypes = ORDERED, COMMON);
 DEFINE_KERNEL(cuda_reduce_log_sum_exp, .op = &op_ReduceLogSumExp, .dtypes = DTYPES_FLOAT, COMMON);

@@ -18,4 +18,13 @@ says "training step: " "${plan[@]}" --lr-schedule cosine        # needs no numbe
 refused 2 "--loss is missing" "$dpexec" models/mlp.onnx --dry-run
 refused 1 "none.onnx" "$dpexec" none.onnx --loss cross-entropy --dry-run
 refused 1 "cuda:0: the CUDA plug-in /no/plugin.so cannot be loaded" "${plan[@]}" --devices cuda
+
+# Nothing of a training step is computed by the host, losses, dropout and metric included.
+on_device_alone() {
+    "$dpexec" "$1" --loss cross-entropy --metric accuracy --batch-size 8 --devices cuda:0@tests/devices/h100.json --dry-run --quiet |
+        awk '/^ *[0-9]+ +compute /{ device++ } /^ *[0-9]+ +host /{ host++ } END { exit !(device && !host) }'
+}
+for model in models/*.onnx; do
+    check "$model has no nodes on the host" on_device_alone "$model"
+done
 finish

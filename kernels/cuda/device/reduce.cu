@@ -13,14 +13,25 @@
 template <class T> __device__ __forceinline__ auto widen(T x) { return to_float(x); }
 __device__ __forceinline__ i64 widen(i64 x) { return x; }
 __device__ __forceinline__ i64 widen(int x) { return x; }
+__device__ __forceinline__ signed char widen(signed char x) { return x; }
+__device__ __forceinline__ unsigned char widen(unsigned char x) { return x; }
 template <class T, class A> __device__ __forceinline__ T narrow(A x) { return from_float<T>(x); }
 template <> __device__ __forceinline__ i64 narrow<i64, i64>(i64 x) { return x; }
 template <> __device__ __forceinline__ int narrow<int, i64>(i64 x) { return (int)x; }
+template <> __device__ __forceinline__ int narrow<int, int>(int x) { return x; }
+template <> __device__ __forceinline__ signed char narrow<signed char, signed char>(signed char x) { return x; }
+template <> __device__ __forceinline__ unsigned char narrow<unsigned char, unsigned char>(unsigned char x) { return x; }
 
 template <class A> __device__ __forceinline__ A lowest() { return -infinity_of<A>(); }
 template <> __device__ __forceinline__ i64 lowest<i64>() { return -9223372036854775807ll - 1; }
+template <> __device__ __forceinline__ int lowest<int>() { return -2147483647 - 1; }
+template <> __device__ __forceinline__ signed char lowest<signed char>() { return -128; }
+template <> __device__ __forceinline__ unsigned char lowest<unsigned char>() { return 0; }
 template <class A> __device__ __forceinline__ A highest() { return infinity_of<A>(); }
 template <> __device__ __forceinline__ i64 highest<i64>() { return 9223372036854775807ll; }
+template <> __device__ __forceinline__ int highest<int>() { return 2147483647; }
+template <> __device__ __forceinline__ signed char highest<signed char>() { return 127; }
+template <> __device__ __forceinline__ unsigned char highest<unsigned char>() { return 255; }
 
 /* first: of nothing; of(a, b): of two parts; add: one more element x. */
 template <class A> struct SumOf {
@@ -41,9 +52,11 @@ template <class A> struct SumAbsOf : SumOf<A> {
 template <class A> struct ProdOf {
     typedef A Acc;
     static __device__ __forceinline__ A first() { return 1; }
-    static __device__ __forceinline__ A of(A a, A b) { return a * b; }
-    static __device__ __forceinline__ void add(A &r, A x) { r = r * x; }
+    static __device__ __forceinline__ A of(A a, A b) { return (A)((u64)a * (u64)b); }
+    static __device__ __forceinline__ void add(A &r, A x) { r = of(r, x); }
 };
+template <> __device__ __forceinline__ float ProdOf<float>::of(float a, float b) { return a * b; }
+template <> __device__ __forceinline__ double ProdOf<double>::of(double a, double b) { return a * b; }
 /* NaN wins. */
 template <class A> struct MaxOf {
     typedef A Acc;
@@ -66,7 +79,7 @@ template <class A> struct LogSumExpOf {
 
 __device__ __forceinline__ float root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double root(double x) { return sqrt(x); }
-__device__ __forceinline__ i64 root(i64 x) { return x; }
+template <class A> __device__ __forceinline__ A root(A x) { return x; }
 __device__ __forceinline__ float logarithm(float x) { return logf(x); }
 __device__ __forceinline__ double logarithm(double x) { return log(x); }
 
@@ -240,6 +253,9 @@ template <class T, class Op> __device__ __forceinline__ void reduce_parts(const 
     KERNEL(reduce_##NAME##_wide_##S, (const T *x, T *y, OP<A>::Acc *partial, Reduction p)) { reduce_columns<T, OP<A>, Chunk<T>::size>(x, y, partial, p); }
 #define FLOATS(X, NAME, OP) X(NAME, f32, float, OP, float) X(NAME, f64, double, OP, double) X(NAME, f16, f16, OP, float) X(NAME, bf16, bf16, OP, float)
 #define INTS(NAME, OP) REDUCE(NAME, i64, i64, OP, i64) REDUCE(NAME, i32, int, OP, i64)
+#define EXTREMES(NAME, OP)                                                                              \
+    REDUCE(NAME, i64, i64, OP, i64) REDUCE(NAME, i32, int, OP, int) REDUCE(NAME, i8, signed char, OP, signed char) \
+    REDUCE(NAME, u8, unsigned char, OP, unsigned char) REDUCE(NAME, b, unsigned char, OP, unsigned char)
 
 /* Columns of whole accesses for what training sums up; the others read element by element. */
 FLOATS(WIDE, sum, SumOf)
@@ -250,5 +266,6 @@ FLOATS(REDUCE, max, MaxOf)
 FLOATS(REDUCE, min, MinOf)
 FLOATS(REDUCE, log_sum_exp, LogSumExpOf)
 INTS(sum, SumOf)
-INTS(max, MaxOf)
-INTS(min, MinOf)
+INTS(prod, ProdOf)
+EXTREMES(max, MaxOf)
+EXTREMES(min, MinOf)
