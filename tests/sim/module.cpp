@@ -2,6 +2,7 @@
  * that matters, so what is found was made of the same text. */
 #include "tests/sim/module.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -95,12 +96,24 @@ std::string own_name(const std::string &path, const void *place)
     return path + "." + std::to_string(getpid()) + "." + std::to_string((unsigned long)(uintptr_t)place);
 }
 
-/* Compiles beside the place and moves it there: other processes may do the same. */
-Status compile_to(const std::string &path, const std::string &source, const std::string &options, const char *name)
+/* Puts a file there unless there is one: written beside the place and moved, for other processes may do the same. */
+Status write_new(const std::string &path, const std::string &text)
 {
-    std::string own = own_name(path, &path), text = own + ".cu", log = own + ".log";
-    std::ofstream(text) << source;
-    std::string command = std::string(SIM_CXX) + FLAGS + FOLDERS + options + " -o '" + own + "' '" + text + "' 2>'" + log + "'";
+    std::string own = own_name(path, &path);
+
+    if (!access(path.c_str(), R_OK))
+        return ST_OK;
+    std::ofstream(own) << text;
+    bool made = !link(own.c_str(), path.c_str()) || errno == EEXIST;
+    unlink(own.c_str());
+    return made ? ST_OK : FAIL(E_IO, "compile: cannot write %s", path.c_str());
+}
+
+/* Likewise, what the compiler makes of `source`, a file. */
+Status compile_file(const std::string &path, const std::string &source, const std::string &options, const char *name)
+{
+    std::string own = own_name(path, &path), log = own + ".log";
+    std::string command = std::string(SIM_CXX) + FLAGS + FOLDERS + options + " -o '" + own + "' '" + source + "' 2>'" + log + "'";
     int rc = std::system(command.c_str());
     Status st = ST_OK;
 
@@ -108,7 +121,6 @@ Status compile_to(const std::string &path, const std::string &source, const std:
         st = FAIL(E_INTERNAL, "compile %s: %s", name, first_error(log).c_str());
     else if (std::rename(own.c_str(), path.c_str()))
         st = FAIL(E_IO, "compile %s: cannot write %s", name, path.c_str());
-    unlink(text.c_str());
     unlink(log.c_str());
     return st;
 }
@@ -117,13 +129,17 @@ Status compile_to(const std::string &path, const std::string &source, const std:
 Status prefix_build(std::string *file, const std::string &dir, uint64_t headers)
 {
     *file = dir + "/prefix-" + hex(hash(headers, FOLDERS)) + ".h";
-    if (!access((*file + ".gch").c_str(), R_OK))
-        return ST_OK;
-    std::string own = own_name(*file, file);
-    std::ofstream(own) << PREFIX;
-    if (std::rename(own.c_str(), file->c_str()))
-        return FAIL(E_IO, "cannot write %s", file->c_str());
-    return compile_to(*file + ".gch", PREFIX, " -x c++-header", "the headers");
+    TRY(write_new(*file, PREFIX));
+    return access((*file + ".gch").c_str(), R_OK) ? compile_file(*file + ".gch", *file, " -x c++-header", "the headers") : ST_OK;
+}
+
+Status source_build(const std::string &path, const std::string &source, const std::string &prefix, const char *name)
+{
+    std::string text = own_name(path, &path) + ".cu";
+    std::ofstream(text) << "#line 1 \"" << name << "\"\n" << source << FOOTER;
+    Status st = compile_file(path, text, " -x c++ -shared -include '" + prefix + "'", name);
+    unlink(text.c_str());
+    return st;
 }
 
 }   // namespace
@@ -139,7 +155,7 @@ Status module_build(const dpx_sim::KernelEntry **out, const char *source, const 
         return FAIL(E_IO, "compile %s: cannot write to %s", name, dir.c_str());
     if (access(path.c_str(), R_OK)) {
         TRY(prefix_build(&prefix, dir, headers));
-        TRY(compile_to(path, "#line 1 \"" + std::string(name) + "\"\n" + source + FOOTER, " -x c++ -shared -include '" + prefix + "'", name));
+        TRY(source_build(path, source, prefix, name));
     }
     if (!(so = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)))
         return FAIL(E_INTERNAL, "compile %s: %s", name, dlerror());
