@@ -1,18 +1,22 @@
 /* The event schedule, checked for races by a model: what surely happens before what is found by walking the waits and
- * records alone, as sets of steps, and every two accesses of the same bytes from different streams must be ordered, unless
- * both only read.  The same model must find a race when any one wait is taken away. */
+ * records alone, as sets of steps.  Every two accesses of the same bytes from different streams must be ordered, unless both
+ * only read, be the bytes of a value, of the next value in its place, of scratch, of state or of the host's side; and whoever
+ * reads a value must begin after its producer ended, which the graph's edges tell without any address.  The same model must
+ * find a race when any one wait is taken away: so no wait can be missing, and none is there in vain. */
 #include "passes/plan_streams.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/interp.h"
+#include "exec/target.h"
 #include "graph/onnx/onnx.h"
 #include "graph/op.h"
 #include "passes/pass.h"
 #include "tests/harness/test.h"
 
 typedef struct { int step; bool write; char space; uint32_t root; size_t from, to; } Touch;
+typedef struct { int first, second; } Pair;     /* steps of different streams that must not overlap */
 
 typedef struct {
     const Graph *g;
@@ -22,6 +26,8 @@ typedef struct {
     int device, n_device, n;
     Touch *touch;               /* of all steps, in order */
     int n_touch;
+    Pair *pair;                 /* grown by realloc */
+    int n_pair;
     uint64_t *before;           /* [n + 1][words] the steps that have ended when a step begins; the last row: at the end */
     int words;
 } Model;
@@ -58,6 +64,29 @@ static bool races(const Touch *a, const Touch *b)
     return (a->write || b->write) && a->space == b->space && a->root == b->root && a->from < b->to && b->from < a->to;
 }
 
+static void add_pair(Model *m, int first, int second)
+{
+    Pair *last = m->n_pair ? &m->pair[m->n_pair - 1] : NULL;
+
+    if (last && last->first == first && last->second == second)
+        return;
+    if (!(m->n_pair & (m->n_pair - 1)))         /* 0 and powers of two: full */
+        m->pair = realloc(m->pair, (size_t)(m->n_pair ? 2 * m->n_pair : 1) * sizeof *m->pair);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m->pair);
+    m->pair[m->n_pair++] = (Pair){ first, second };
+}
+
+static void list_pairs(Model *m)
+{
+    for (int b = 0; b < m->n_touch; b++)
+        for (int a = 0; a < b; a++) {
+            int first = m->touch[a].step, second = m->touch[b].step;
+
+            if (m->d->step[first].stream != m->d->step[second].stream && races(&m->touch[a], &m->touch[b]))
+                add_pair(m, first, second);
+        }
+}
+
 /* ---- what happens before what ---- */
 
 static uint64_t *row(const Model *m, int step) { return m->before + (size_t)step * (size_t)m->words; }
@@ -85,8 +114,9 @@ static void run_model(Model *m, int dropped)
         if (last[step->stream] >= 0)
             follow(m, s, last[step->stream]);
         for (int w = 0; w < step->n_wait; w++, seen++) {
-            CU_ASSERT_FATAL(step->wait[w] < m->d->n_event && recorded[step->wait[w]] >= 0);
-            if (seen != dropped)
+            if (step->wait[w] >= m->d->n_event || recorded[step->wait[w]] < 0)
+                TEST_FAIL("%s waits for an event that nobody has recorded", node_text(m->g, m->g->node[step->node]));
+            else if (seen != dropped)
                 follow(m, s, recorded[step->wait[w]]);
         }
         last[step->stream] = s;
@@ -112,21 +142,58 @@ static int count_waits(const Model *m)
     return n;
 }
 
-/* The number of unordered conflicting accesses, and of steps that have not ended with the device's part. */
+/* The number of conflicting pairs that are not ordered, and of steps that have not ended with the device's part. */
 static int count_races(const Model *m)
 {
     int n = 0;
 
-    for (int a = 0; a < m->n_touch; a++)
-        for (int b = a + 1; b < m->n_touch; b++) {
-            int x = m->touch[a].step, y = m->touch[b].step;
-
-            if (m->d->step[x].stream != m->d->step[y].stream && races(&m->touch[a], &m->touch[b]))
-                n += !ended_before(m, x, y);
-        }
+    for (int i = 0; i < m->n_pair; i++)
+        n += !ended_before(m, m->pair[i].first, m->pair[i].second);
     for (int s = 0; s < m->n; s++)
         n += !ended_before(m, s, m->n);
     return n;
+}
+
+/* ---- what the graph's edges say ---- */
+
+/* Fails the test unless every step that made `v`, or what `v` is a view of, has ended when `reader` begins.  `step_of`: by node;
+ * -1: another device's.  Returns the number of steps found. */
+static int check_made(const char *what, const Model *m, const int *step_of, ValueId v, int reader)
+{
+    const Node *n = has_value(v) ? value(m->g, v)->producer : NULL;
+    int found = 0;
+
+    if (!n)
+        return 0;
+    if (!stream_is_view(m->plan, n)) {
+        int made = step_of[n->index];
+
+        if (made >= 0 && !ended_before(m, made, reader))
+            TEST_FAIL("%s: device %d: %s reads what %s has not made", what, m->device, node_text(m->g, m->g->node[m->d->step[reader].node]),
+                      n->name);
+        return made >= 0;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        found += check_made(what, m, step_of, n->in[i], reader);
+    return found;
+}
+
+static void check_edges(const char *what, const Model *m)
+{
+    int *step_of = malloc((m->g->n_node + 1) * sizeof *step_of), found = 0;
+
+    for (uint32_t i = 0; i < m->g->n_node; i++)
+        step_of[i] = -1;
+    for (int s = 0; s < m->n; s++)
+        step_of[m->d->step[s].node] = s;
+    for (int s = 0; s < m->n; s++) {
+        const Node *n = m->g->node[m->d->step[s].node];
+
+        for (int i = 0; i < n->n_in; i++)
+            found += check_made(what, m, step_of, n->in[i], s);
+    }
+    CU_ASSERT(found > 0 || m->n < 16);
+    free(step_of);
 }
 
 /* ---- the tests ---- */
@@ -148,13 +215,33 @@ static bool all_nodes(const Graph *g, const Node *n)
     return true;
 }
 
-static Graph *build(const char *name, int replicas, int devices, bool (*computes)(const Graph *, const Node *))
+/* How the graphs are built. */
+typedef struct {
+    const char *name;
+    DType precision;
+    bool (*computes)(const Graph *, const Node *);      /* NULL: what CUDA devices have kernels for, fused as for them */
+    BuildMode mode;
+} Variant;
+
+static const Variant variants[] = { { "float32", DT_NONE, NULL, BUILD_TRAIN },
+                                    { "bfloat16", DT_BFLOAT16, NULL, BUILD_TRAIN },
+                                    { "a kernel for each node", DT_NONE, all_nodes, BUILD_TRAIN },
+                                    { "partly on the host", DT_NONE, most_nodes, BUILD_TRAIN },
+                                    { "accumulating", DT_BFLOAT16, NULL, BUILD_ACCUMULATE },
+                                    { "applying", DT_NONE, NULL, BUILD_APPLY } };
+
+static Graph *build(const char *name, int replicas, int devices, const Variant *v)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .replicas = replicas, .devices = devices,
-                         .metric_accuracy = true, .momentum = 0.9, .computes = computes };
+    BuildOptions opt = { .mode = v->mode, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .replicas = replicas, .metric_accuracy = true,
+                         .momentum = 0.9, .precision = v->precision };
     Graph *g = NULL;
     char path[512];
 
+    target_devices(&opt, devices, true);
+    if (v->computes) {
+        opt.computes = v->computes;
+        opt.fuse = false;
+    }
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
     if (!CHECK_OK(onnx_import_file(&g, NULL, path)) || !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL))) {
         graph_free(g);
@@ -169,26 +256,30 @@ static void open_model(Model *m, Arena *a, const Graph *g, const MemoryPlan *pla
     size_t most = 1;
 
     *m = (Model){ g, plan, scratch, &streams->device[device], device, streams->n_device, streams->device[device].n_step,
-                  NULL, 0, NULL, streams->device[device].n_step / 64 + 1 };
+                  NULL, 0, NULL, 0, NULL, streams->device[device].n_step / 64 + 1 };
     FOR_NODES(g, n)
         most += (size_t)(n->n_in + n->n_out + 1);
     m->touch = ARENA_NEW(a, Touch, most);
     m->before = ARENA_NEW(a, uint64_t, (size_t)(m->n + 1) * (size_t)m->words);
     list_touches(m);
+    list_pairs(m);
 }
 
-static void check_device(const char *what, Model *m, int max_drops)
+/* Returns the number of waits, each of which was left out once. */
+static int check_device(const char *what, Model *m)
 {
-    int waits = count_waits(m), every = waits / max_drops + 1, races;
+    int waits = count_waits(m), races;
 
     run_model(m, -1);
     if ((races = count_races(m)))
         TEST_FAIL("%s: %d races on device %d", what, races, m->device);
-    for (int w = 0; w < waits; w += every) {
+    check_edges(what, m);
+    for (int w = 0; w < waits; w++) {
         run_model(m, w);
         if (!count_races(m))
             TEST_FAIL("%s: device %d could do without wait %d of %d", what, m->device, w, waits);
     }
+    return waits;
 }
 
 /* Every node is done where it belongs, in order; collectives are the same on all devices. */
@@ -214,12 +305,13 @@ static void check_complete(const char *what, const Graph *g, const MemoryPlan *p
     free(seen);
 }
 
-static void check_graph(const char *what, const Graph *g, int devices, int max_drops)
+static int check_graph(const char *what, const Graph *g, int devices)
 {
     Arena *a = arena_create();
     size_t *scratch = ARENA_NEW(a, size_t, g->n_node);
     MemoryPlan *plan;
     StreamPlan *streams;
+    int waits = 0;
 
     FOR_NODES(g, n)
         scratch[n->index] = n->op->flags & OPF_COLLECTIVE ? 0 : (n->index * 2654435761u >> 16) % 3 * 1000;
@@ -229,44 +321,38 @@ static void check_graph(const char *what, const Graph *g, int devices, int max_d
             Model m;
 
             open_model(&m, a, g, plan, scratch, streams, d);
-            check_device(what, &m, max_drops);
+            waits += check_device(what, &m);
+            free(m.pair);
         }
     }
     arena_free(a);
+    return waits;
 }
 
 static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet", "exported_resnet", "fashion_cnn",
                                       "mlp", "resnet20", "transformer", "unet" };
-static const int spreads[][2] = { { 1, 1 }, { 3, 1 }, { 2, 2 }, { 3, 2 }, { 4, 4 } };
+static const int spreads[][2] = { { 1, 1 }, { 4, 1 }, { 2, 2 }, { 3, 2 }, { 4, 2 }, { 4, 4 } };
 
-static void check_models(bool (*computes)(const Graph *, const Node *), int max_drops)
+/* The test's name is the variant's. */
+static void test_variant(void)
 {
+    const Variant *v = variants;
+
+    while (strcmp(v->name, CU_get_current_test()->pName))
+        v++;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        for (size_t k = 0; k < sizeof spreads / sizeof *spreads; k++) {
-            Graph *g = build(models[i], spreads[k][0], spreads[k][1], computes);
+        for (size_t k = 0; k < sizeof spreads / sizeof *spreads; k += v->computes ? 2 : 1) {
+            Graph *g = build(models[i], spreads[k][0], spreads[k][1], v);
             char what[96];
+            int waits;
 
             snprintf(what, sizeof what, "%s with %d replicas on %d devices", models[i], spreads[k][0], spreads[k][1]);
-            if (g)
-                check_graph(what, g, spreads[k][1], max_drops);
+            waits = g ? check_graph(what, g, spreads[k][1]) : 0;
+            if (g && spreads[k][1] > 1 && v->mode != BUILD_ACCUMULATE)
+                CU_ASSERT(waits > 0);
             graph_free(g);
         }
 }
 
-static void test_models(void) { check_models(all_nodes, 2); }
-static void test_models_partly_on_host(void) { check_models(most_nodes, 2); }
-
-/* The small one in full: no wait at all can be left out. */
-static void test_every_wait(void)
-{
-    for (size_t k = 0; k < sizeof spreads / sizeof *spreads; k++) {
-        Graph *g = build("mlp", spreads[k][0], spreads[k][1], most_nodes);
-
-        if (g)
-            check_graph("mlp", g, spreads[k][1], 1 << 20);
-        graph_free(g);
-    }
-}
-
-DEFINE_SUITE(plan_streams, { "no races in any model", test_models }, { "nor with copies to and from the host", test_models_partly_on_host },
-    { "every wait is needed", test_every_wait });
+DEFINE_SUITE(plan_streams, { "float32", test_variant }, { "bfloat16", test_variant }, { "a kernel for each node", test_variant },
+             { "partly on the host", test_variant }, { "accumulating", test_variant }, { "applying", test_variant });
