@@ -2,7 +2,10 @@
 # Nothing reads errno or floating-point exceptions; results are not otherwise relaxed.
 file(GLOB cpu_kernels CONFIGURE_DEPENDS kernels/cpu/*.c)
 set(cpu_options -O3 -fno-math-errno -fno-trapping-math)
-if(DPX_NATIVE)
+set(DPX_MARCH "" CACHE STRING "Processor to compile them for instead, as gcc's -march has it")
+if(DPX_MARCH)
+    list(APPEND cpu_options -march=${DPX_MARCH})
+elseif(DPX_NATIVE)
     list(APPEND cpu_options -march=native)
 endif()
 if(CMAKE_C_COMPILER_ID MATCHES Clang)

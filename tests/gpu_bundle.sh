@@ -12,9 +12,10 @@ limit=$((64 << 20))             # bytes of the archive
 programs="dpexec graph-transform test_ops test_exec test_plugin bench_kernels"
 libraries="libdpexec.so libdpexec_cuda.so libdpexec_nodriver.so"
 
+command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
 # Any processor of the last ten years; libraries are looked for beside the programs first.
-cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_CUDA=ON "-DDPX_CUDA_ARCHS=$archs" -DDPX_CARRIED="$into" -DDPX_NATIVE=OFF \
-    -DCMAKE_C_FLAGS=-march=x86-64-v3 -DCMAKE_BUILD_RPATH='$ORIGIN/lib' -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags \
+cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_CUDA=ON "-DDPX_CUDA_ARCHS=$archs" -DDPX_CARRIED="$into" -DDPX_MARCH=x86-64-v3 \
+    -DCMAKE_BUILD_RPATH='$ORIGIN/lib' -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags \
     -DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags >"$tree.log"
 # shellcheck disable=SC2086
 cmake --build "$tree" --target $programs libdpexec dpexec_cuda

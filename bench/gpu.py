@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Training on one GPU: dpexec and PyTorch, alternately, on the same card.  Needs torch and numpy.
+
+    bench/gpu.py BUILD [--out FILE.json] [--deadline SECONDS] [--gate FILE] [--only CASE] [--trial]
+
+BUILD is the folder of libdpexec.so, graph-transform and bench_kernels.  Each contestant is a process of its own (gpu_worker.py) that
+trains from the same weights on the same batches, which lie in the host's memory.  In a round each trains for about a second; medians
+over the rounds.  Compiled contestants are started first, which takes minutes of the CPU; with --gate the rest waits until FILE
+exists.  When the deadline comes, what has been measured is written.  --trial: tiny networks, on whatever devices there are (dpexec on
+a simulation, PyTorch on the CPU), to see that all of this works.
+
+Prints tables in Markdown and writes them as JSON too, with what was wanted of each number and whether it was met.
+"""
+import argparse
+import json
+import os
+import pathlib
+import queue
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import gpu_models
+import gpu_tables
+
+HERE = pathlib.Path(__file__).resolve().parent
+CONTESTANTS = {"resnet50": ("dpexec", "eager", "compile"), "gpt2": ("dpexec", "compile"), "mlp": ("dpexec", "eager"),
+               "fashion_cnn": ("dpexec", "eager")}
+PRECISION = {"resnet50": "bfloat16", "gpt2": "bfloat16", "mlp": "float32", "fashion_cnn": "float32"}
+
+
+class Failed(Exception):
+    pass
+
+
+class Contestant:
+    """A worker process.  Started by `start`, which returns at once; `ready` waits for its first step."""
+
+    def __init__(self, bench, case, how):
+        self.case, self.how, self.left = case, how, bench.left
+        sizes = gpu_models.CASES[case]["trial" if bench.args.trial else "full"]
+        self.spec = {"case": case, "how": how, "sizes": sizes, "model": str(gpu_models.model_file(case, sizes, bench.folder)),
+                     "precision": PRECISION[case], "library": f"{bench.args.build}/libdpexec.so", "device": bench.args.device,
+                     "threads": 1 if bench.args.trial else 0}
+        self.process, self.first, self.error, self.lines = None, None, None, queue.Queue()
+        self.env = bench.environment(how)
+
+    def start(self):
+        self.begun = time.monotonic()
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([sys.executable, str(HERE / "gpu_worker.py"), json.dumps(self.spec)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, env=self.env)
+        threading.Thread(target=self.read, daemon=True).start()
+        return self
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put((time.monotonic(), line))
+        self.lines.put((time.monotonic(), None))
+
+    def answer(self):
+        try:
+            at, line = self.lines.get(timeout=max(1, self.left()))
+        except queue.Empty:
+            self.stop()
+            raise Failed(f"{self.case}, {self.how}: no answer before the deadline") from None
+        if line is None:
+            self.process.wait()
+            self.errors.seek(0)
+            said = self.errors.read().strip().splitlines()
+            raise Failed(f"{self.case}, {self.how}: exit {self.process.returncode}: {' / '.join(said[-3:])[-500:]}")
+        return at, json.loads(line)
+
+    def ready(self):
+        at, answer = self.answer()
+        self.first, self.first_loss = at - self.begun, answer["loss"]
+        return self
+
+    def ask(self, command):
+        try:
+            self.process.stdin.write(command + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass                                    # answer() says why
+        return self.answer()[1]
+
+    def ms(self, steps):
+        return 1e3 * self.ask(f"run {steps}")["seconds"] / steps
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+        if self.process:
+            self.process.wait()
+
+
+class Bench:
+    def __init__(self, args, folder):
+        self.args, self.folder, self.failures = args, folder, []
+        self.end = time.monotonic() + args.deadline
+        self.result = {"device": "", "trial": args.trial, "cases": {}, "kernels": [], "failures": self.failures}
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def environment(self, how):
+        """dpexec keeps what it compiles in a folder of this run: its first start is one without a cache."""
+        env = dict(os.environ, DPEXEC_CACHE_DIR=f"{self.folder}/cache")
+        if how == "dpexec":
+            env["LD_LIBRARY_PATH"] = ":".join(filter(None, [self.args.library_path, env.get("LD_LIBRARY_PATH")]))
+        return env
+
+    def attempt(self, what, work, *args):
+        """work(*args), or None when it fails, which is noted."""
+        try:
+            if self.left() <= 0:
+                raise Failed("the deadline has come")
+            return work(*args)
+        except (Failed, OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
+            self.failures.append(f"{what}: {e}")
+            print(f"FAILED: {what}: {e}", flush=True)
+            return None
+
+    def tool(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=max(1, self.left()), env=self.environment("dpexec"))
+        if done.returncode and not done.stdout:
+            raise Failed(f"exit {done.returncode}: {done.stderr.strip()[-400:]}")
+        if done.returncode:
+            self.failures.append(f"{pathlib.Path(command[0]).name}: {done.stderr.strip()[-400:]}")
+        return done.stdout
+
+    # ---- what the machine can do ----
+
+    def machine(self):
+        found = json.loads(self.python("gpu_peak.py"))
+        self.result.update(found)
+
+    def python(self, script):
+        done = subprocess.run([sys.executable, str(HERE / script)], capture_output=True, text=True, timeout=max(1, self.left()))
+        if done.returncode:
+            raise Failed(done.stderr.strip()[-400:])
+        return done.stdout
+
+    def kernels(self):
+        trial = ["--trial"] if self.args.trial else []
+        lines = self.tool(f"{self.args.build}/bench_kernels", *trial, str(HERE / "kernels.txt")).splitlines()
+        copy, *cases = [json.loads(line) for line in lines]
+        self.result.update(copy_gbs=copy["gbs"], kernels=cases)
+
+    # ---- a case ----
+
+    def flops(self, one):
+        options = [f"--{k}={v}" for k, v in gpu_models.CASES[one.case]["options"].items()]
+        report = self.tool(f"{self.args.build}/graph-transform", one.spec["model"], *options, f"--batch-size={one.spec['sizes']['batch']}",
+                           "--report", "--json")
+        return json.loads(report)["devices"][0]["flops"]
+
+    def plan(self, one):
+        """Bytes of the device's memory that the plan asks for."""
+        options = [f"--{k}={v}" for k, v in gpu_models.CASES[one.case]["options"].items()]
+        text = self.tool(f"{self.args.build}/dpexec", one.spec["model"], *options, f"--batch-size={one.spec['sizes']['batch']}",
+                         f"--precision={one.spec['precision']}", f"--devices={one.spec['device']}", "--dry-run")
+        line = next(s for s in text.splitlines() if s.strip().startswith("memory: "))
+        number, unit = line.split()[1], line.split()[2].rstrip(":")
+        return float(number) * 1024 ** ["B", "KiB", "MiB", "GiB"].index(unit)
+
+    def rounds(self, ones):
+        """Steps of each contestant in turn; each round about --seconds long for the slowest."""
+        steps = {}
+        for one in ones:
+            one.ask("run 2")
+            ms = one.ms(2)
+            steps[one.how] = max(1, min(1000, int(1e3 * self.args.seconds / ms))) if not self.args.trial else 1
+        times = {one.how: [] for one in ones}
+        for _ in range(self.args.rounds):
+            for one in ones:
+                times[one.how].append(one.ms(steps[one.how]))
+        return times
+
+    def run_case(self, case, compiled):
+        row, ones = {"batch": None, "contestants": {}}, []
+        self.result["cases"][case] = row
+        for how in self.ways(case):
+            one = compiled.get((case, how))
+            if how != "compile":
+                one = self.attempt(f"{case}, {how}", lambda h=how: Contestant(self, case, h).start().ready())
+            if one:
+                ones.append(one)
+                row["batch"] = one.spec["sizes"]["batch"]
+        if ones and ones[0].how == "dpexec":
+            again = self.attempt(f"{case}, second start", lambda: Contestant(self, case, "dpexec").start().ready())
+            if again:
+                row["warm_start"] = again.first
+                again.stop()
+        times = self.attempt(f"{case}, rounds", self.rounds, ones) or {}
+        for one in ones:
+            row["contestants"][one.how] = {
+                "ms": statistics.median(times[one.how]) if times.get(one.how) else None, "rounds": times.get(one.how, []),
+                "first_step_s": one.first, "first_loss": one.first_loss,
+                "memory": self.attempt(f"{case}, {one.how}, memory", one.ask, "memory")}
+        ours = next((one for one in ones if one.how == "dpexec"), None)
+        if ours:
+            row["plan_bytes"] = self.attempt(f"{case}, plan", self.plan, ours)
+            row["flops"] = self.attempt(f"{case}, FLOPs", self.flops, ours)
+            row["trace"] = gpu_tables.by_kernel(self.attempt(f"{case}, trace", ours.ask, "trace 3"), 3)
+        for one in ones:
+            one.stop()
+
+    def ways(self, case):
+        """The contestants; where nothing can be compiled (a trial), eager PyTorch stands in."""
+        can = self.result.get("can_compile")
+        return CONTESTANTS[case] if can else tuple(dict.fromkeys(h.replace("compile", "eager") for h in CONTESTANTS[case]))
+
+    def start_compiled(self, cases):
+        """Those that compile for minutes, all at once."""
+        found = {(c, "compile"): Contestant(self, c, "compile").start() for c in cases if "compile" in self.ways(c)}
+        ready = {}
+        for key, one in found.items():
+            if self.attempt(f"{key[0]}, {key[1]}", one.ready):
+                ready[key] = one
+        return ready
+
+    def run(self):
+        cases = [c for c in CONTESTANTS if self.args.only in (None, c)]
+        self.attempt("machine", self.machine)
+        compiled = self.attempt("compiling", self.start_compiled, cases) or {}
+        while self.args.gate and not os.path.exists(self.args.gate) and self.left() > 0:
+            time.sleep(0.2)
+        if not self.args.only:
+            self.attempt("bench_kernels", self.kernels)
+        for case in cases:
+            self.attempt(case, self.run_case, case, compiled)
+            self.write()
+        for one in compiled.values():
+            one.stop()
+
+    def write(self):
+        self.result["wanted"] = gpu_tables.wanted(self.result)
+        if self.args.out:
+            pathlib.Path(self.args.out).write_text(json.dumps(self.result, indent=1) + "\n")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build")
+    p.add_argument("--device", default="cuda:0", help="of dpexec")
+    p.add_argument("--library-path", default="", help="folders of libraries, for dpexec alone")
+    p.add_argument("--only", choices=CONTESTANTS)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=1.0, help="of a contestant in a round")
+    p.add_argument("--deadline", type=float, default=1e6, help="seconds from now")
+    p.add_argument("--gate")
+    p.add_argument("--out")
+    p.add_argument("--trial", action="store_true")
+    args = p.parse_args()
+    args.build = str(pathlib.Path(args.build).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(args, folder)
+        bench.run()
+        bench.write()
+    print(gpu_tables.markdown(bench.result))
+    print(f"{bench.result['counts'][0]} passed, {bench.result['counts'][1]} failed")
+    return bench.result["counts"][1] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""What PyTorch says of the machine: the device, and how fast it multiplies matrices, as JSON."""
+import json
+import statistics
+
+import torch
+
+SIZE, REPEAT = 8192, 15
+
+
+def matmul_tflops():
+    """bfloat16, random data, the median of REPEAT products."""
+    a, b = (torch.randn(SIZE, SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    seconds = []
+    for i in range(-5, REPEAT):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        a @ b
+        end.record()
+        end.synchronize()
+        if i >= 0:
+            seconds.append(start.elapsed_time(end) * 1e-3)
+    return 2 * SIZE ** 3 / statistics.median(seconds) * 1e-12
+
+
+cuda = torch.cuda.is_available()
+print(json.dumps({"device": torch.cuda.get_device_name() if cuda else "", "torch": torch.__version__, "torch_cuda": torch.version.cuda,
+                  "can_compile": cuda and hasattr(torch, "compile"), "matmul_tflops": matmul_tflops() if cuda else None}))

@@ -1,0 +1,119 @@
+"""What the numbers of bench/gpu.py mean: a step's time by kernel, limits, what was wanted, and all of it as Markdown."""
+
+# (case, contestant of PyTorch, least ratio of its time to dpexec's)
+SPEED = (("resnet50", "eager", 1.4), ("resnet50", "compile", 1.1), ("gpt2", "compile", 1.0), ("mlp", "eager", 3.0), ("fashion_cnn", "eager", 3.0))
+MEMORY, START_SECONDS, BANDWIDTH = 0.7, 5.0, 0.85
+SAME_LOSS = {"resnet50": 2e-2, "gpt2": 2e-2, "mlp": 1e-3, "fashion_cnn": 1e-3}     # bfloat16 or float32
+
+
+def by_kernel(trace, steps):
+    """Rows of a traced step, what takes longest first: operator, kernel, calls, milliseconds and bytes of one step."""
+    rows = {}
+    for e in (trace or {}).get("events", []):
+        row = rows.setdefault((e["op"], e.get("kernel", "")), {"op": e["op"], "kernel": e.get("kernel", ""), "calls": 0, "ms": 0.0, "bytes": 0})
+        row["calls"] += 1 / steps
+        row["ms"] += e["us"] * 1e-3 / steps
+        row["bytes"] += e.get("bytes", 0) / steps
+    return sorted(rows.values(), key=lambda r: -r["ms"])
+
+
+def ms(result, case, how):
+    return result["cases"].get(case, {}).get("contestants", {}).get(how, {}).get("ms")
+
+
+def memory_ratio(row):
+    """Of the driver's memory where it is known, else of the plan's, to what PyTorch reserves (its least)."""
+    ours = ((row["contestants"].get("dpexec") or {}).get("memory") or {}).get("driver") or row.get("plan_bytes")
+    theirs = [c["memory"]["reserved"] for how, c in row["contestants"].items() if how != "dpexec" and (c.get("memory") or {}).get("reserved")]
+    return ours / min(theirs) if ours and theirs else None
+
+
+def wanted(result):
+    """[{what, found, wanted, met}]; found and met None where it was not measured.  Sets result["counts"]: checks passed and failed."""
+    rows = []
+
+    def add(what, found, want, met):
+        rows.append({"what": what, "found": found, "wanted": want, "met": None if found is None else bool(met)})
+
+    for case, how, least in SPEED:
+        ours, theirs = ms(result, case, "dpexec"), ms(result, case, how)
+        ratio = theirs / ours if ours and theirs else None
+        add(f"{case}: speed against PyTorch {how}", ratio, f">= {least}", ratio and ratio >= least)
+    for case, row in result["cases"].items():
+        ratio = memory_ratio(row)
+        add(f"{case}: memory against what PyTorch reserves", ratio, f"<= {MEMORY}", ratio and ratio <= MEMORY)
+    start = result["cases"].get("resnet50", {}).get("contestants", {}).get("dpexec", {}).get("first_step_s")
+    add("resnet50: seconds from start to the first step", start, f"<= {START_SECONDS}", start and start <= START_SECONDS)
+    for k in result["kernels"]:
+        add(f"{k['kernel']} {k['case'].strip()}: share of the copy bandwidth", k["share"], f">= {BANDWIDTH}", k["share"] >= BANDWIDTH)
+    passed, failed = len(result["kernels"]), len(result["failures"])
+    for case, row in result["cases"].items():
+        losses = {how: c["first_loss"] for how, c in row["contestants"].items()}
+        for how, loss in losses.items():
+            if how != "dpexec" and "dpexec" in losses:
+                good = abs(loss - losses["dpexec"]) <= SAME_LOSS[case] * abs(loss)
+                passed, failed = passed + good, failed + (not good)
+                if not good:
+                    print(f"FAILED: {case}: first loss {losses['dpexec']:.6g}, PyTorch {how} {loss:.6g}")
+    result["counts"] = [passed, failed]
+    return rows
+
+
+# ---- Markdown ----
+
+def show(x, form="{:.2f}"):
+    return "-" if x is None else form.format(x)
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
+
+
+def contestants(result):
+    rows = []
+    for case, row in result["cases"].items():
+        ours = ms(result, case, "dpexec")
+        for how, c in row["contestants"].items():
+            held = c.get("memory") or {}
+            bytes_held = held.get("driver") or held.get("reserved") or (row.get("plan_bytes") if how == "dpexec" else None)
+            spread = show(max(c["rounds"]) / min(c["rounds"]), "{:.3f}") if c["rounds"] else "-"
+            rows.append([case, str(row["batch"]), how if how == "dpexec" else f"PyTorch {how}", show(c["ms"], "{:.3f}"), spread,
+                         show(row["batch"] / c["ms"] * 1e3 if c["ms"] else None, "{:.0f}"),
+                         show(c["ms"] / ours if c["ms"] and ours else None), show(bytes_held and bytes_held / 2**20, "{:.0f}"), show(c["first_step_s"])])
+    return table(["model", "batch", "", "ms/step", "slowest / fastest round", "samples/s", "dpexec is faster by", "MiB", "s to first step"], rows)
+
+
+def limits(result, row):
+    """Milliseconds of a step that bytes and arithmetic take at least; None where a ceiling or a count is missing."""
+    moved = sum(r["bytes"] for r in row.get("trace") or [])
+    by_bytes = moved / result["copy_gbs"] * 1e-6 if moved and result.get("copy_gbs") else None
+    by_flops = row["flops"] / result["matmul_tflops"] * 1e-9 if row.get("flops") and result.get("matmul_tflops") else None
+    return by_bytes, by_flops
+
+
+def step_by_kernel(result, case, row, most=12):
+    rows = row.get("trace") or []
+    total = sum(r["ms"] for r in rows)
+    if not total:
+        return ""
+    lines = [[r["op"], r["kernel"], show(r["calls"], "{:.0f}"), show(r["ms"], "{:.3f}"), show(100 * r["ms"] / total, "{:.1f} %"),
+              show(r["bytes"] / r["ms"] * 1e-6 if r["ms"] else None, "{:.0f}")] for r in rows[:most]]
+    by_bytes, by_flops = limits(result, row)
+    text = (f"A step of {case} by kernel, each timed alone: {total:.3f} ms in sum, {show(ms(result, case, 'dpexec'), '{:.3f}')} ms as one "
+            f"graph; at least {show(by_bytes, '{:.3f}')} ms by the bytes that the kernels move, {show(by_flops, '{:.3f}')} ms by arithmetic.")
+    return text + "\n\n" + table(["operator", "kernel", "calls", "ms", "share", "GB/s"], lines)
+
+
+def markdown(result):
+    kernels = [[k["case"].strip(), k["kernel"], show(k["us"]), show(k["gbs"], "{:.0f}"), show(k["share"])] for k in result["kernels"]]
+    found = [[w["what"], show(w["found"]), w["wanted"], {None: "not measured", True: "yes", False: "**no**"}[w["met"]]] for w in result["wanted"]]
+    parts = [f"{result['device'] or 'simulated device, PyTorch on the CPU: a trial of the program, not a measurement'}; PyTorch {result.get('torch')}; "
+             f"copies {show(result.get('copy_gbs'), '{:.0f}')} GB/s; bfloat16 products {show(result.get('matmul_tflops'), '{:.0f}')} TFLOP/s.",
+             contestants(result), table(["", "found", "wanted", "met"], found)]
+    parts += [step_by_kernel(result, case, row) for case, row in result["cases"].items()]
+    if kernels:
+        parts.append(table(["kernel", "", "us", "GB/s", "of a copy"], kernels))
+    if result["failures"]:
+        parts.append("Failures:\n\n" + "\n".join(f"- {f}" for f in result["failures"]))
+    return "\n\n".join(p for p in parts if p)
