@@ -163,6 +163,8 @@ static Status create_events(GpuPart *part)
     for (int e = 0; e < part->plan->n_event; e++)
         TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->event[e], false)));
     TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->begin, false)));
+    for (int i = 0; i < 2; i++)
+        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->timed[i], true)));
     for (int k = 0; k < GPU_SLOTS; k++) {
         TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->slot[k].uploaded, false)));
         TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->slot[k].done, false)));
@@ -268,6 +270,9 @@ static Status free_part(Device *d, void *arg)
             m->runtime->event_free(part->event[e]);
     if (part->begin)
         m->runtime->event_free(part->begin);
+    for (int i = 0; i < 2; i++)
+        if (part->timed[i])
+            m->runtime->event_free(part->timed[i]);
     for (int k = 0; k < GPU_SLOTS; k++)
         free_slot(m, &part->slot[k]);
     memory_close(d, part->constants, part->constant_bytes);

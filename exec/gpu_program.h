@@ -52,6 +52,7 @@ struct GpuPart {
     int device;
     GpuCall *call;              /* [plan->n_step] */
     GpuEvent **event, *begin;   /* [plan->n_event] */
+    GpuEvent *timed[2];         /* around a call while a trace is taken */
     GpuPiece *input, *output;
     int n_input, n_output;
     size_t input_bytes, output_bytes;

@@ -166,14 +166,22 @@ static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     return ST_OK;
 }
 
+/* What the call takes on the device: everything before it has ended. */
 static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 {
-    uint64_t start = trace_now();
+    TraceEvent e = { .device = part->device, .node = c->call->node, .kernel = c->call->kernel ? c->call->kernel->name : NULL };
+    double seconds;
 
+    ctx->stream = part->member->stream[c->step->stream];
+    e.bytes = trace_bytes(e.node, c->in[k], c->out[k]);
+    e.start = trace_now();
+    TRY_GPU(part->member, event_record(part->timed[0], ctx->stream));
     TRY(issue_call(part, ctx, c, k));
-    TRY_GPU(part->member, event_record(part->begin, ctx->stream));
-    TRY(gpu_group_wait(part->gpu->group, part->device, part->begin));
-    trace_add(part->gpu->program->trace, part->device, c->call->node, start, trace_now());
+    TRY_GPU(part->member, event_record(part->timed[1], ctx->stream));
+    TRY(gpu_group_wait(part->gpu->group, part->device, part->timed[1]));
+    TRY_GPU(part->member, event_elapsed(part->timed[0], part->timed[1], &seconds));
+    e.end = e.start + (uint64_t)(seconds * 1e9);
+    trace_add(part->gpu->program->trace, &e);
     return ST_OK;
 }
 

@@ -15,6 +15,11 @@ static Status run_call(DeviceProgram *part, KernelCtx *ctx, Call *c)
     return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->graph, c->node)) : st;
 }
 
+static void trace_call(Trace *t, int device, const Call *c, uint64_t start)
+{
+    trace_add(t, &(TraceEvent){ device, c->node, c->kernel ? c->kernel->name : NULL, trace_bytes(c->node, c->in, c->out), start, trace_now() });
+}
+
 static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
 {
     Trace *trace = part->program->trace;
@@ -26,7 +31,7 @@ static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
         if (st)
             return st;
         if (trace)
-            trace_add(trace, part->device, part->call[i]->node, start, trace_now());
+            trace_call(trace, part->device, part->call[i], start);
     }
     for (int i = 0; i < part->n_copy; i++)
         memcpy(part->to[i], part->from[i], part->bytes[i]);

@@ -1,23 +1,22 @@
 /* Events go into an array made beforehand, each thread taking the next place: timing allocates nothing and locks nothing. */
 #include "exec/trace.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "graph/op.h"
 
-typedef struct { int device; const Node *node; uint64_t start, end; } Event;
-
 struct Trace {
     atomic_uint n;
     uint32_t max;
-    Event event[];
+    TraceEvent event[];
 };
 
 Status trace_create(Trace **out, uint32_t max)
 {
-    Trace *t = calloc(1, sizeof *t + (size_t)max * sizeof(Event));
+    Trace *t = calloc(1, sizeof *t + (size_t)max * sizeof(TraceEvent));
 
     if (!t)
         return FAIL_NOMEM();
@@ -39,12 +38,27 @@ uint64_t trace_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void trace_add(Trace *t, int device, const Node *n, uint64_t start, uint64_t end)
+void trace_add(Trace *t, const TraceEvent *e)
 {
     uint32_t i = atomic_load(&t->n) < t->max ? atomic_fetch_add(&t->n, 1) : t->max;
 
     if (i < t->max)
-        t->event[i] = (Event){ device, n, start, end };
+        t->event[i] = *e;
+}
+
+/* An absent input has rank -1. */
+static uint64_t bytes_of(const Tensor *t, int n)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += t[i].shape.rank < 0 ? 0 : tensor_bytes(&t[i]);
+    return sum;
+}
+
+uint64_t trace_bytes(const Node *n, const Tensor *in, const Tensor *out)
+{
+    return bytes_of(in, n->n_in) + bytes_of(out, n->n_out);
 }
 
 static void write_string(FILE *to, const char *s)
@@ -66,7 +80,7 @@ Status trace_write(const Trace *t, FILE *to)
 
     fputs("{\"traceEvents\":[", to);
     for (uint32_t i = 0; i < n; i++) {
-        const Event *e = &t->event[i];
+        const TraceEvent *e = &t->event[i];
 
         fprintf(to, "%s\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":", i ? "," : "", e->device,
                 e->node->replica < 0 ? 0 : e->node->replica + 1, (double)(e->start - t->event[0].start) * 1e-3,
@@ -74,7 +88,7 @@ Status trace_write(const Trace *t, FILE *to)
         write_string(to, e->node->op->name);
         fputs(",\"name\":", to);
         write_string(to, e->node->name);
-        fputc('}', to);
+        fprintf(to, ",\"args\":{\"kernel\":\"%s\",\"bytes\":%" PRIu64 "}}", e->kernel ? e->kernel : "", e->bytes);
     }
     fputs("\n]}\n", to);
     return ferror(to) ? FAIL(E_IO, "the trace cannot be written") : ST_OK;

@@ -12,8 +12,18 @@ typedef struct Trace Trace;
 Status trace_create(Trace **out, uint32_t max) CHECKED;
 void trace_free(Trace *t);                  /* NULL is legal */
 uint64_t trace_now(void);                   /* nanoseconds */
-/* From any thread: the node ran on the device from `start` to `end`. */
-void trace_add(Trace *t, int device, const Node *n, uint64_t start, uint64_t end);
+/* One node's run on a device. */
+typedef struct {
+    int device;
+    const Node *node;
+    const char *kernel;                     /* lives as long as the program; NULL: no kernel (a copy, a collective) */
+    uint64_t bytes;                         /* of its inputs and outputs, each counted once */
+    uint64_t start, end;                    /* nanoseconds */
+} TraceEvent;
+/* From any thread. */
+void trace_add(Trace *t, const TraceEvent *e);
+/* Bytes of a node's inputs and outputs. */
+uint64_t trace_bytes(const Node *n, const Tensor *in, const Tensor *out);
 /* The graphs of the traced programs must still exist. */
 Status trace_write(const Trace *t, FILE *to) CHECKED;
 

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
@@ -37,6 +38,18 @@ static json_t *traced(uint32_t room, int *n_steps)
     return root;
 }
 
+/* The update of a parameter [IN_FEATURES, HIDDEN] or smaller reads three tensors and a scalar and writes two. */
+static void check_args(const char *op, const json_t *args)
+{
+    const char *kernel = json_string_value(json_object_get(args, "kernel"));
+    json_int_t bytes = json_integer_value(json_object_get(args, "bytes"));
+
+    CU_ASSERT(op && kernel && (strcmp(op, "SgdUpdate") || !strncmp(kernel, "cpu_", 4) || !strncmp(kernel, "ref_", 4)));
+    CU_ASSERT(bytes > 0);
+    if (op && !strcmp(op, "SgdUpdate"))
+        CU_ASSERT(bytes % 20 == 4 && bytes <= 20 * IN_FEATURES * HIDDEN + 4);
+}
+
 static void test_events(void)
 {
     int n_kernels, devices = 0;
@@ -50,6 +63,7 @@ static void test_events(void)
         devices |= 1 << json_integer_value(json_object_get(e, "pid"));
         CU_ASSERT(json_real_value(json_object_get(e, "dur")) >= 0);
         CU_ASSERT_PTR_NOT_NULL(json_string_value(json_object_get(e, "name")));
+        check_args(json_string_value(json_object_get(e, "cat")), json_object_get(e, "args"));
     }
     CU_ASSERT_EQUAL(devices, 3);
     json_decref(root);
