@@ -3,12 +3,14 @@
  * A device that fails in the middle of a step leaves others in collectives that can never end.  So nobody waits for an event
  * blindly while there is a communicator: the host asks for the event, the communicator and the failure of others in turn, and
  * whoever starts the step aborts all communicators once no thread is inside one.  Parameters may differ between devices then,
- * so the group stays broken. */
+ * so the group stays broken.  Failures of other processes are heard in the same way, from the world. */
 #include "exec/gpu_group.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "exec/world.h"
 
 enum { TIMEOUT = 300, SPINS = 2000, NAP = 20000 /* nanoseconds */ };
 
@@ -46,7 +48,7 @@ static Status wait_all(const GpuGroup *g)
     int failed = -1;
 
     for (int d = 0; d < g->n_device; d++) {
-        Status own = device_wait(g->member[d].device);
+        Status own = g->member[d].device ? device_wait(g->member[d].device) : ST_OK;
 
         failed = own && failed < 0 ? d : failed;
         st = st ? st : own;
@@ -54,19 +56,29 @@ static Status wait_all(const GpuGroup *g)
     return failed < 0 ? st : device_wait(g->member[failed].device);      /* again: its message */
 }
 
-static Status connect_members(GpuGroup *g)
+/* The process of the first device makes it. */
+static Status agree_id(const GpuGroup *g, GpuCommId *id)
 {
     const GpuMember *first = &g->member[0];
+
+    if (first->device)
+        TRY(device_check(first->device, first->runtime->comm_id(id)));
+    return world_size(g->world) > 1 ? world_share(g->world, id, sizeof *id) : ST_OK;
+}
+
+static Status connect_members(GpuGroup *g)
+{
     Member *me = calloc((size_t)g->n_device, sizeof *me);
-    GpuCommId id;
+    GpuCommId id = { 0 };
     Status st;
 
     if (!me)
         return FAIL_NOMEM();
-    if (!(st = device_check(first->device, first->runtime->comm_id(&id)))) {
+    if (!(st = agree_id(g, &id))) {
         for (int d = 0; d < g->n_device; d++) {
             me[d] = (Member){ g, d, id };
-            device_start(g->member[d].device, connect_member, &me[d]);
+            if (g->member[d].device)
+                device_start(g->member[d].device, connect_member, &me[d]);
         }
         st = wait_all(g);
     }
@@ -74,7 +86,7 @@ static Status connect_members(GpuGroup *g)
     return st;
 }
 
-Status gpu_group_create(GpuGroup **out, Device *const *device, int n)
+Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *world)
 {
     GpuGroup *g = calloc(1, sizeof *g);
     Status st = ST_OK;
@@ -84,8 +96,11 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n)
         return FAIL_NOMEM();
     }
     g->n_device = n;
-    g->timeout = TIMEOUT;
+    g->world = world;
+    g->timeout = world_size(world) > 1 ? world_timeout(world) : TIMEOUT;
     for (int d = 0; d < n; d++) {
+        if (!device[d])
+            continue;
         g->member[d] = (GpuMember){ .device = device[d], .runtime = device_runtime(device[d]), .gpu = device_gpu(device[d]) };
         device_start(device[d], open_streams, &g->member[d]);
         TRY_TO(fail, st, device_wait(device[d]));
@@ -210,6 +225,8 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
             return host_failure(m);
         if (atomic_load(&g->failed))
             return E_INTERRUPTED;
+        if (round >= SPINS && world_size(g->world) > 1)
+            TRY(world_poll(g->world));
         TRY(device_check(m->device, m->runtime->comm_poll(m->comm)));
         if (now() > until)
             return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds", device_name(m->device), g->timeout);

@@ -11,11 +11,11 @@
 enum { GPU_MESSAGE = 1024 };
 
 typedef struct {
-    Device *device;                     /* lent */
+    Device *device;                     /* lent; NULL, and so is all else: another process's */
     const Runtime *runtime;
     GpuDevice *gpu;
     GpuStream *stream[N_STREAMS];       /* the compute stream is device_stream(device) */
-    GpuComm *comm;                      /* NULL: the only device */
+    GpuComm *comm;                      /* NULL: the only device of all processes */
     void *bucket;                       /* what collectives of the device work in, one after another */
     size_t bucket_bytes;
     void *host;                         /* pinned: the arena of the host's side */
@@ -25,7 +25,8 @@ typedef struct {
 } GpuMember;
 
 typedef struct GpuGroup {
-    int n_device;
+    int n_device;                       /* of all processes */
+    struct World *world;                /* lent; NULL: this process alone */
     GpuMember *member;
     unsigned generation;                /* changes whenever a bucket or a host's arena moves */
     double timeout;                     /* seconds without an end of the step, where devices wait for each other */
@@ -34,8 +35,9 @@ typedef struct GpuGroup {
     char message[GPU_MESSAGE];          /* what ended it */
 } GpuGroup;
 
-/* All devices are of one runtime and there (not described); lent. */
-Status gpu_group_create(GpuGroup **out, Device *const *device, int n) CHECKED;
+/* All devices are of one runtime and there (not described); lent, as is `world`.  Those of its other processes are NULL; all
+ * processes call it. */
+Status gpu_group_create(GpuGroup **out, Device *const *device, int n, struct World *world) CHECKED;
 void gpu_group_free(GpuGroup *g);       /* NULL is legal; waits for work under way */
 /* Grow the memory of device d. */
 Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes) CHECKED;

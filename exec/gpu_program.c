@@ -228,7 +228,7 @@ Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch)
     gpu->program = p;
     gpu->group = p->opt.group;
     TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, scratch, p->opt.n_device, p->arena));
-    for (int d = 0; d < p->opt.n_device; d++) {
+    FOR_LOCAL(p, d) {
         gpu->part[d] = (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };
         device_start(p->device[d], create_part, &gpu->part[d]);
         TRY_TO(fail, st, device_wait(p->device[d]));

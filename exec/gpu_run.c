@@ -319,9 +319,9 @@ Status gpu_program_begin(GpuProgram *g)
     int failed = -1;
 
     TRY(gpu_group_check(g->group));
-    for (int d = 0; d < p->opt.n_device; d++)
+    FOR_LOCAL(p, d)
         device_start(p->device[d], begin_part, &g->part[d]);
-    for (int d = 0; d < p->opt.n_device; d++) {
+    FOR_LOCAL(p, d) {
         st = device_wait(p->device[d]);
         if (st && (failed < 0 || first == E_INTERRUPTED)) {
             failed = d;
@@ -344,8 +344,8 @@ Status gpu_program_wait(GpuProgram *g)
     unsigned k = (g->turn - 1) % GPU_SLOTS;
 
     TRY(gpu_group_check(g->group));
-    for (int d = 0; g->pending && d < g->program->opt.n_device; d++) {
-        Status st = gpu_group_wait(g->group, d, g->part[d].slot[k].done);
+    FOR_LOCAL(g->program, d) {
+        Status st = g->pending ? gpu_group_wait(g->group, d, g->part[d].slot[k].done) : ST_OK;
 
         if (!st)
             continue;

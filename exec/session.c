@@ -77,7 +77,7 @@ static Status open_devices(Session *s, const DeviceList *list)
     s->arenas.n_device = s->n_device;
     s->arenas.device = s->device;
     if (device_runtime(s->device[s->first]))
-        TRY(gpu_group_create(&s->group, s->device, s->n_device));
+        TRY(gpu_group_create(&s->group, s->device, s->n_device, s->world));
     return states_create(&s->states, s->device, s->n_device);
 }
 

@@ -104,7 +104,7 @@ static Status open_rig(Rig *r, Graph *g, int n_device, const DeviceSpec *spec, b
     }
     TRY(states_create(&r->states, r->device, n_device));
     if (spec->cuda)
-        TRY(gpu_group_create(&r->group, r->device, n_device));
+        TRY(gpu_group_create(&r->group, r->device, n_device, NULL));
     opt.user = r->states;
     opt.group = r->group;
     return program_compile(&r->program, g, &opt);

@@ -1,0 +1,250 @@
+/* Worlds: their processes are threads of this one, which share nothing but the connections. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/api/api.h"
+#include "tests/harness/gpu.h"
+
+enum { RANKS = 2, STEPS = 4, PARAMETERS = 1 << 14 };
+
+/* What a rank does otherwise than the others. */
+typedef enum { ALIKE, OTHER_LR, OTHER_STATE, GIVES_UP, BAD_BATCH } Fault;
+
+typedef struct {
+    int rank;
+    const char *devices, *rendezvous;
+    Fault fault;
+    dpx_status status;
+    char message[2048];
+    double loss[STEPS];
+    float weight[PARAMETERS];
+    size_t n_weight;
+} Process;
+
+static dpx_status set(dpx_options *o, const char *name, const char *value)
+{
+    return dpx_options_set(o, name, value);
+}
+
+static dpx_status read_weights(Process *p, dpx_trainer *t)
+{
+    for (int i = 0; i < dpx_trainer_state_count(t); i++) {
+        dpx_tensor view;
+        dpx_info info;
+        size_t n = 1;
+        dpx_status st = dpx_trainer_state_info(t, i, &info);
+
+        for (int k = 0; k < info.rank; k++)
+            n *= (size_t)info.dim[k];
+        if (st || !info.trainable || p->n_weight + n > PARAMETERS)
+            continue;
+        view = (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = p->weight + p->n_weight };
+        memcpy(view.dim, info.dim, sizeof view.dim);
+        if ((st = dpx_trainer_get_state(t, info.name, &view)))
+            return st;
+        p->n_weight += n;
+    }
+    return DPX_OK;
+}
+
+static dpx_status disturb_state(dpx_trainer *t)
+{
+    static float zero[PARAMETERS];
+    dpx_info info;
+    dpx_status st = dpx_trainer_state_info(t, 0, &info);
+    dpx_tensor view = { .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = zero };
+
+    memcpy(view.dim, info.dim, sizeof view.dim);
+    return st ? st : dpx_trainer_set_state(t, info.name, &view);
+}
+
+static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
+{
+    dpx_status st = p->fault == OTHER_STATE ? disturb_state(t) : DPX_OK;
+    dpx_result r;
+    Batch b;
+
+    for (int k = 0; k < STEPS && !st; k++) {
+        make_batch(&b, (unsigned)k + 1);
+        if (k == 2 && p->fault == GIVES_UP) {
+            dpx_world_abort(w, "the coffee is finished");
+            return DPX_IO;
+        }
+        if (k == 2 && p->fault == BAD_BATCH)
+            b.tensor[0].rank = 1;
+        st = dpx_train_step(t, b.tensor, 2, &r);
+        p->loss[k] = r.loss;
+    }
+    return st ? st : read_weights(p, t);
+}
+
+static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
+{
+    static const char *const settings[][2] = { { "loss", "cross-entropy" }, { "lr", "0.1" }, { "momentum", "0.9" }, { "threads", "1" },
+                                               { "batch-size", "6" } };
+    dpx_trainer *t;
+    dpx_status st = set(o, "devices", p->devices);
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && !st; i++)
+        st = set(o, settings[i][0], settings[i][1]);
+    if (!st && p->fault == OTHER_LR)
+        st = set(o, "lr", "0.2");
+    if (!st)
+        st = dpx_trainer_create(&t, m, o, NULL, NULL);
+    if (st)
+        return st;
+    st = train(p, t, w);
+    if (st)
+        snprintf(p->message, sizeof p->message, "%s", dpx_error());
+    dpx_trainer_free(t);
+    return st;
+}
+
+static void *run(void *arg)
+{
+    Process *p = arg;
+    dpx_world_options how = { RANKS, p->rank, p->rendezvous, 20 };
+    dpx_options *o = dpx_options_create();
+    dpx_world *w = NULL;
+    dpx_model *m = NULL;
+
+    if (!(p->status = dpx_model_load(&m, MLP)) && p->rendezvous)
+        p->status = dpx_world_join(&w, &how);
+    dpx_options_set_world(o, w);
+    if (!p->status)
+        p->status = run_in(p, o, w, m);
+    if (p->status && !*p->message)
+        snprintf(p->message, sizeof p->message, "%s", dpx_error());
+    dpx_model_free(m);
+    dpx_options_free(o);
+    dpx_world_leave(w);
+    return NULL;
+}
+
+/* Rank r on devices[r]; rank 1 with the fault. */
+static void run_world(Process *p, const char *const *devices, Fault fault)
+{
+    static int port;
+    char rendezvous[32];
+    pthread_t thread[RANKS];
+
+    port = port ? port + 1 : 30000 + (int)getpid() % 2000;
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
+    for (int r = 0; r < RANKS; r++) {
+        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r ? fault : ALIKE };
+        CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(thread[r], NULL);
+}
+
+/* The same losses and weights, to the bit, as of one process with all the devices. */
+static void check_bits(const char *const *devices, const char *all)
+{
+    static Process p[RANKS], alone;
+
+    run_world(p, devices, ALIKE);
+    alone = (Process){ .devices = all };
+    run(&alone);
+    if (alone.status)
+        TEST_FAIL("%s: %s", all, alone.message);
+    CU_ASSERT(alone.n_weight > 0 && alone.loss[0] != alone.loss[STEPS - 1]);
+    for (int r = 0; r < RANKS; r++) {
+        if (p[r].status)
+            TEST_FAIL("rank %d: %s", r, p[r].message);
+        CU_ASSERT(p[r].n_weight == alone.n_weight && !memcmp(p[r].weight, alone.weight, sizeof alone.weight));
+        CU_ASSERT(!memcmp(p[r].loss, alone.loss, sizeof alone.loss));
+    }
+}
+
+static const char *const cpus[RANKS] = { "cpu", "cpu" }, *const pairs[RANKS] = { "cpu*2", "cpu*2" };
+static const char *const gpus[RANKS] = { "cuda:0", "cuda:1" };
+
+static void test_bits(void)
+{
+    check_bits(cpus, "cpu*2");
+    check_bits(pairs, "cpu*4");
+}
+
+/* Both fail with `status` and `text`. */
+static void check_refused(Fault fault, dpx_status status, const char *text)
+{
+    static Process p[RANKS];
+
+    run_world(p, cpus, fault);
+    for (int r = 0; r < RANKS; r++)
+        if (p[r].status != status || !strstr(p[r].message, text))
+            TEST_FAIL("rank %d: status %d: %s", r, p[r].status, p[r].message);
+}
+
+static void test_differences(void)
+{
+    check_refused(OTHER_LR, DPX_INVALID, "rank 1 has --lr '0.2', rank 0 '0.1'");
+    check_refused(OTHER_STATE, DPX_INVALID, "the processes do not begin with the same state: rank 1 has state '");
+}
+
+/* What rank 1 failed of is what rank 0 says. */
+static void check_told(const char *const *devices)
+{
+    static Process p[RANKS];
+
+    run_world(p, devices, GIVES_UP);
+    if (p[0].status != DPX_DEVICE || !strstr(p[0].message, "rank 1 of 2: the coffee is finished"))
+        TEST_FAIL("%s: status %d: %s", devices[0], p[0].status, p[0].message);
+    CU_ASSERT_EQUAL(p[1].status, DPX_IO);
+    run_world(p, devices, BAD_BATCH);
+    CU_ASSERT(p[1].status && p[0].status);
+    if (!strstr(p[0].message, "rank 1 of 2: ") || !strstr(p[0].message, p[1].message))
+        TEST_FAIL("%s: '%s', where rank 1 says '%s'", devices[0], p[0].message, p[1].message);
+}
+
+static void test_failures(void) { check_told(cpus); }
+
+static void test_cuda(void)
+{
+#ifdef DPX_SIMULATION
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
+    check_bits(gpus, "cuda:0,cuda:1");
+    check_told(gpus);
+#else
+    (void)gpus;
+#endif
+}
+
+static void test_bad_options(void)
+{
+    static const struct { dpx_world_options o; const char *text; } bad[] = {
+        { { 0, 0, "localhost:1", 1 }, "expected 1 to 256" }, { { 2, 2, "localhost:1", 1 }, "expected 0 to 1" },
+        { { 2, 1, "localhost", 1 }, "HOST:PORT" },           { { 2, 1, "localhost:0", 1 }, "from 1 to 65535" },
+        { { 2, 1, "[::1:80", 1 }, "" },                      { { 2, 1, NULL, 1 }, "HOST:PORT" },
+        { { 2, 1, "localhost:1", -1 }, "positive" },
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        dpx_world *w = NULL;
+        dpx_status st = dpx_world_join(&w, &bad[i].o);
+
+        CU_ASSERT(st && strstr(dpx_error(), bad[i].text) && !w);
+    }
+}
+
+static void test_alone(void)
+{
+    dpx_world_options o = { .size = 1 };
+    dpx_world *w = NULL;
+    int64_t most;
+
+    if (!CHECK_DPX(dpx_world_join(&w, &o)))
+        return;
+    CHECK_DPX(dpx_world_max(w, 7, &most));
+    CU_ASSERT_EQUAL(most, 7);
+    dpx_world_abort(w, "nobody hears it");
+    dpx_world_leave(w);
+}
+
+DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "differences are refused by all", test_differences },
+             { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
+             { "options that cannot be", test_bad_options }, { "a world of one", test_alone });
