@@ -284,7 +284,7 @@ void gpu_program_free(GpuProgram *g)
     if (!g)
         return;
     if (g->pending)
-        (void)!gpu_program_wait(g);     /* or aborts what would never end */
+        (void)!gpu_program_wait(g, g->turn);     /* or aborts what would never end */
     for (int d = 0; d < g->program->opt.n_device; d++) {
         if (!g->part[d].gpu)
             continue;

@@ -77,8 +77,9 @@ void gpu_program_free(GpuProgram *g);       /* NULL is legal; waits for what run
 
 /* Begins a step with the inputs in Program.storage, which are copied before it returns, or leaves nothing under way. */
 Status gpu_program_begin(GpuProgram *g) CHECKED;
-/* Waits until the last step begun has ended and its outputs are readable. */
-Status gpu_program_wait(GpuProgram *g) CHECKED;
+/* Waits until step `turn` (GpuProgram.turn when it had begun), of the GPU_SLOTS begun last, has ended; the program's outputs are
+ * then that step's. */
+Status gpu_program_wait(GpuProgram *g, unsigned turn) CHECKED;
 
 static inline unsigned gpu_program_epoch(const GpuProgram *g)
 {

@@ -295,11 +295,10 @@ static Status begin_part(Device *d, void *arg)
 
 /* ---- entry ---- */
 
-/* Where the outputs of the step begun last are once it has ended. */
-static void set_outputs(GpuProgram *g)
+/* The outputs are those of the step in slot k. */
+static void set_outputs(GpuProgram *g, unsigned k)
 {
     Program *p = g->program;
-    unsigned k = g->turn % GPU_SLOTS;
 
     for (int i = 0; i < p->graph->n_output; i++) {
         const MemRef *ref = &p->plan->output[i];
@@ -333,19 +332,21 @@ Status gpu_program_begin(GpuProgram *g)
         gpu_group_abort(g->group);
         return st;
     }
-    set_outputs(g);
     g->turn++;
     g->pending = true;
     return ST_OK;
 }
 
-Status gpu_program_wait(GpuProgram *g)
+Status gpu_program_wait(GpuProgram *g, unsigned turn)
 {
-    unsigned k = (g->turn - 1) % GPU_SLOTS;
+    unsigned k = (turn - 1) % GPU_SLOTS;
+    const bool last = turn == g->turn;
 
     TRY(gpu_group_check(g->group));
+    if (g->turn - turn >= GPU_SLOTS)
+        return FAIL(E_INTERNAL, "the outputs of step %u are asked for after step %u", turn, g->turn);
     FOR_LOCAL(g->program, d) {
-        Status st = g->pending ? gpu_group_wait(g->group, d, g->part[d].slot[k].done) : ST_OK;
+        Status st = g->pending || !last ? gpu_group_wait(g->group, d, g->part[d].slot[k].done) : ST_OK;
 
         if (!st)
             continue;
@@ -353,6 +354,7 @@ Status gpu_program_wait(GpuProgram *g)
         g->pending = false;
         return st;
     }
-    g->pending = false;
+    g->pending &= !last;
+    set_outputs(g, k);
     return ST_OK;
 }

@@ -38,10 +38,12 @@ void program_free(Program *p);          /* NULL is legal */
  * the state that the graph updates is undefined. */
 Status program_run(Program *p, const NamedTensor *in, int n) CHECKED;
 /* The same, without waiting for its end on accelerators: the inputs have been taken over on return; a failure may show in a
- * later call.  The outputs are readable after program_wait. */
+ * later call. */
 Status program_begin(Program *p, const NamedTensor *in, int n) CHECKED;
-Status program_wait(Program *p) CHECKED;
-/* The graph's outputs, in order. */
+unsigned program_turn(const Program *p);        /* the step begun last, for program_wait */
+/* Waits for that step's end; at most one other may have begun since.  The outputs are then that step's. */
+Status program_wait(Program *p, unsigned turn) CHECKED;
+/* The graph's outputs, in order: of the step that was run or waited for last. */
 const NamedTensor *program_outputs(const Program *p, int *n);
 
 const Graph *program_graph(const Program *p);           /* scheduled */

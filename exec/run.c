@@ -155,16 +155,18 @@ Status program_begin(Program *p, const NamedTensor *in, int n)
     return p->gpu ? gpu_program_begin(p->gpu) : run_on_cpus(p);
 }
 
-Status program_wait(Program *p)
+unsigned program_turn(const Program *p) { return p->gpu ? p->gpu->turn : 0; }
+
+Status program_wait(Program *p, unsigned turn)
 {
     if (!p->gpu)
         return ST_OK;
-    TRY(gpu_program_wait(p->gpu));
+    TRY(gpu_program_wait(p->gpu, turn));
     return program_world_outputs(p);
 }
 
 Status program_run(Program *p, const NamedTensor *in, int n)
 {
     TRY(program_begin(p, in, n));
-    return program_wait(p);
+    return program_wait(p, program_turn(p));
 }

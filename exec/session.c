@@ -35,7 +35,6 @@ struct Session {
     bool uncaptured;
     States *states;
     Compiled *compiled;         /* the latest first */
-    Program *begun;             /* has not been waited for; NULL: none */
     InputShape *shape;          /* [model->n_input] given most recently; rank -1: never */
     Trace *trace;
     SessionLog *log;            /* may be NULL */
@@ -399,42 +398,38 @@ static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in
     return ST_OK;
 }
 
-Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in, SessionStep *step)
 {
     Compiled *c;
 
     TRY(obtain(s, mode, in, n_in, false, &c));
-    if (!c->program)
-        return interpret(s, c, in, n_in);
-    TRY(program_begin(c->program, in, n_in));
-    s->begun = c->program;
+    TRY(c->program ? program_begin(c->program, in, n_in) : interpret(s, c, in, n_in));
+    *step = (SessionStep){ c, c->program ? program_turn(c->program) : 0 };
     return ST_OK;
 }
 
-Status session_wait(Session *s)
+Status session_end(const SessionStep *step, const NamedTensor **out, int *n_out)
 {
-    Program *p = s->begun;
+    Compiled *c = step->compiled;
 
-    s->begun = NULL;
-    return p ? program_wait(p) : ST_OK;
+    *out = c->output;
+    *n_out = c->program ? 0 : c->graph->n_output;
+    if (!c->program)
+        return ST_OK;
+    TRY(program_wait(c->program, step->turn));
+    *out = program_outputs(c->program, n_out);
+    return ST_OK;
 }
 
 Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out)
 {
-    Compiled *c;
+    SessionStep step;
 
-    TRY(obtain(s, mode, in, n_in, false, &c));
-    if (c->program) {
-        TRY(program_run(c->program, in, n_in));
-        s->begun = NULL;
-        *out = program_outputs(c->program, n_out);
-        return ST_OK;
-    }
-    TRY(interpret(s, c, in, n_in));
-    *out = c->output;
-    *n_out = c->graph->n_output;
-    return ST_OK;
+    TRY(session_begin(s, mode, in, n_in, &step));
+    return session_end(&step, out, n_out);
 }
+
+bool session_runs_ahead(const Session *s) { return s->group != NULL; }
 
 /* ---- reading ---- */
 

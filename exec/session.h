@@ -19,11 +19,14 @@ void session_free(Session *s);          /* NULL is legal */
 /* One step of the graph built for `mode` and the shapes of `in`, which are read in place; inputs that it does not have are
  * passed over.  The outputs are readable until the next step.  A first step of new shapes compiles. */
 Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out) CHECKED;
-/* The same, on accelerators without waiting for its end: the inputs have been taken over on return, outputs are not given, and a
- * failure may show in a later step or in session_wait. */
-Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
-/* Waits for the last step begun. */
-Status session_wait(Session *s) CHECKED;
+/* The same, on accelerators without waiting for its end: the inputs have been taken over on return, and a failure may show in a
+ * later step or in session_end. */
+typedef struct { struct Compiled *compiled; unsigned turn; } SessionStep;
+Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in, SessionStep *step) CHECKED;
+/* Waits for the step's end.  Its outputs are readable until the next step begins.  On accelerators one other step may have begun
+ * since session_begin, elsewhere none. */
+Status session_end(const SessionStep *step, const NamedTensor **out, int *n_out) CHECKED;
+bool session_runs_ahead(const Session *s);      /* session_begin does not wait */
 /* Compiles without running, so that errors, state and plan are there before the first step.  Only shapes are read; inputs
  * that passes add (the target, the learning rate) may be missing. */
 Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;

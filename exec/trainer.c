@@ -1,5 +1,8 @@
 /* The trainer: a session, the learning-rate schedule, and gradient accumulation.
  *
+ * A training step is begun and ended; between the two, on accelerators, the next one can be begun, so that they never wait for
+ * the host.  What a step needs of its number is known when it begins: the learning rate follows from it.
+ *
  * With `accumulate` K a step is K micro-batches whose unnormalised gradients and loss terms are summed in transient state,
  * then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal size. */
 #include <inttypes.h>
@@ -167,16 +170,21 @@ static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
     r->skipped = applied && !tensor_int(applied, 0);
 }
 
-static Status run_step(dpx_trainer *t, BuildMode mode, const Feed *f, dpx_result *r)
+static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
 {
-    const NamedTensor *out;
-    int n;
-
     if (trainer_world(t) && !t->agreed) {
         TRY(session_prepare(t->session, mode, f->tensor, f->n));
         TRY(trainer_agree_states(t));
     }
-    TRY(session_step(t->session, mode, f->tensor, f->n, &out, &n));
+    return session_begin(t->session, mode, f->tensor, f->n, step);
+}
+
+static Status end(const SessionStep *step, dpx_result *r)
+{
+    const NamedTensor *out;
+    int n;
+
+    TRY(session_end(step, &out, &n));
     read_outputs(r, out, n);
     return ST_OK;
 }
@@ -188,7 +196,7 @@ static Status need_loss(const dpx_trainer *t)
 
 /* ---- training ---- */
 
-static void finish_step(dpx_trainer *t, dpx_result *r, double lr)
+static void number_step(dpx_trainer *t, dpx_result *r, double lr)
 {
     r->step = ++t->step;
     r->lr = lr;
@@ -216,7 +224,7 @@ static void add_to_group(dpx_trainer *t, const dpx_result *r)
     t->group.samples += r->samples;
 }
 
-static Status apply_group(dpx_trainer *t, dpx_result *r)
+static Status begin_apply(dpx_trainer *t, BegunStep *b)
 {
     double lr = options_learning_rate(t->options, t->step);
     Feed f;
@@ -224,38 +232,102 @@ static Status apply_group(dpx_trainer *t, dpx_result *r)
     f.n = t->n_shape;
     memcpy(f.tensor, t->shape, sizeof *f.tensor * (size_t)t->n_shape);
     add_learning_rate(t, &f, lr);
-    *r = t->group;
-    TRY(run_step(t, BUILD_APPLY, &f, r));
+    b->result = t->group;
+    TRY(begin(t, BUILD_APPLY, &f, &b->step));
     t->pending = 0;
-    finish_step(t, r, lr);
+    number_step(t, &b->result, lr);
     return ST_OK;
 }
 
-static Status accumulate(dpx_trainer *t, Feed *f, dpx_result *r)
+static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 {
     if (!t->pending)
         keep_shapes(t, f);
-    TRY(run_step(t, BUILD_ACCUMULATE, f, r));
-    r->step = t->step;
-    r->lr = options_learning_rate(t->options, t->step);
-    r->updated = 0;
-    add_to_group(t, r);
-    return t->pending == t->options->accumulate ? apply_group(t, r) : ST_OK;
+    TRY(begin(t, BUILD_ACCUMULATE, f, &b->step));
+    b->result.step = t->step;
+    b->result.lr = options_learning_rate(t->options, t->step);
+    add_to_group(t, &b->result);
+    return t->pending == t->options->accumulate ? begin_apply(t, b) : ST_OK;
 }
 
-static Status train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *r)
+static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, BegunStep *b)
 {
     double lr = options_learning_rate(t->options, t->step);
     Feed f;
 
     TRY(need_loss(t));
     TRY(read_batch(&f, batch, n));
-    r->samples = f.samples;
+    b->result.samples = f.samples;
     if (t->options->accumulate > 1)
-        return accumulate(t, &f, r);
+        return begin_micro_batch(t, &f, b);
     add_learning_rate(t, &f, lr);
-    TRY(run_step(t, BUILD_TRAIN, &f, r));
-    finish_step(t, r, lr);
+    TRY(begin(t, BUILD_TRAIN, &f, &b->step));
+    number_step(t, &b->result, lr);
+    return ST_OK;
+}
+
+/* Room for a step whose result is given at once (`now`), or later. */
+static Status check_room(const dpx_trainer *t, bool now)
+{
+    if (t->n_begun < (now ? 1 : MAX_BEGUN))
+        return ST_OK;
+    return FAIL(E_INVALID, "%d step%s been begun whose result was not taken: call dpx_train_result", t->n_begun, t->n_begun > 1 ? "s have" : " has");
+}
+
+/* What runs ahead is ended by dpx_train_result; the rest is over and must be read before the next step. */
+static Status keep_begun(dpx_trainer *t, BegunStep *b)
+{
+    if (!session_runs_ahead(t->session)) {
+        TRY(end(&b->step, &b->result));
+        b->ended = true;
+    }
+    if (b->result.updated)
+        t->begun[t->n_begun++] = *b;
+    return ST_OK;
+}
+
+static Status give_now(BegunStep *b, dpx_result *out)
+{
+    TRY(end(&b->step, &b->result));
+    *out = b->result;
+    return ST_OK;
+}
+
+static Status train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+{
+    BegunStep b = { .ended = false };
+
+    TRY(check_room(t, out));
+    TRY(begin_batch(t, batch, n, &b));
+    return out ? give_now(&b, out) : keep_begun(t, &b);
+}
+
+static Status flush(dpx_trainer *t, dpx_result *out)
+{
+    BegunStep b = { .ended = false };
+
+    if (t->pending) {
+        TRY(check_room(t, out));
+        TRY(begin_apply(t, &b));
+    }
+    if (out && !b.result.updated)
+        *out = (dpx_result){ .step = t->step, .loss = NAN, .grad_norm = NAN, .loss_scale = NAN };
+    if (!b.result.updated)
+        return ST_OK;
+    return out ? give_now(&b, out) : keep_begun(t, &b);
+}
+
+/* The oldest leaves the list, also when it failed. */
+static Status take_result(dpx_trainer *t, dpx_result *out)
+{
+    BegunStep b = t->begun[0];
+
+    if (!t->n_begun)
+        return FAIL(E_INVALID, "there is no result to take: every step that was begun has given its own");
+    memmove(t->begun, t->begun + 1, (size_t)--t->n_begun * sizeof *t->begun);
+    if (!b.ended)
+        return give_now(&b, out);
+    *out = b.result;
     return ST_OK;
 }
 
@@ -267,10 +339,10 @@ static void tell_progress(const dpx_trainer *t, const dpx_result *r)
 
 dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
-    dpx_result r = { 0 };
-    Status st = told(t, train_step(t, batch, n, &r));
+    dpx_result r;
+    Status st = told(t, train_step(t, batch, n, out ? &r : NULL));
 
-    if (st)
+    if (st || !out)
         return (dpx_status)st;
     *out = r;
     tell_progress(t, &r);
@@ -279,10 +351,10 @@ dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_re
 
 dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
 {
-    dpx_result r = { .step = t->step, .loss = NAN, .grad_norm = NAN, .loss_scale = NAN };
-    Status st = t->pending ? told(t, apply_group(t, &r)) : ST_OK;
+    dpx_result r;
+    Status st = told(t, flush(t, out ? &r : NULL));
 
-    if (st)
+    if (st || !out)
         return (dpx_status)st;
     *out = r;
     if (r.updated)
@@ -290,13 +362,29 @@ dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
     return DPX_OK;
 }
 
+dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
+{
+    dpx_result r;
+    Status st = told(t, take_result(t, &r));
+
+    if (st)
+        return (dpx_status)st;
+    *out = r;
+    tell_progress(t, &r);
+    return DPX_OK;
+}
+
+int dpx_trainer_runs_ahead(const dpx_trainer *t) { return session_runs_ahead(t->session); }
+
 static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *r)
 {
+    SessionStep step;
     Feed f;
 
     TRY(need_loss(t));
     TRY(read_batch(&f, batch, n));
-    TRY(run_step(t, BUILD_EVAL, &f, r));
+    TRY(begin(t, BUILD_EVAL, &f, &step));
+    TRY(end(&step, r));
     r->samples = f.samples;
     r->step = t->step;
     return ST_OK;

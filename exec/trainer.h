@@ -5,14 +5,23 @@
 #include "exec/api.h"
 #include "exec/session.h"
 
-enum { MAX_BATCH_TENSORS = 256 };
+enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };
+
+/* A training step whose result has not been given out. */
+typedef struct {
+    SessionStep step;
+    bool ended;                         /* the result is complete */
+    dpx_result result;                  /* else what is known before the outputs are there */
+} BegunStep;
 
 struct dpx_trainer {
     const dpx_model *model;
     Options *options;
     Session *session;
     DType dtype;                        /* of parameters and of the learning rate */
-    int64_t step;                       /* optimizer steps done */
+    int64_t step;                       /* optimizer steps begun */
+    BegunStep begun[MAX_BEGUN];         /* the oldest first */
+    int n_begun;
     int64_t pending;                    /* micro-batches in the present group */
     dpx_result group;                   /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS];   /* of the first micro-batch: what BUILD_APPLY is compiled for */

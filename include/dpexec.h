@@ -210,6 +210,12 @@ DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const cha
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+/* With `out` NULL train_step and train_flush begin a step and do not wait for its end on GPUs: the batch has been taken over on
+ * return, and the host prepares the next one meanwhile.  train_result then waits for the oldest step begun whose result was not
+ * taken, and gives it; micro-batches that complete no group have none.  At most two results may be waiting, none when a step is
+ * given an `out`.  A failure may show in a later call.  On the CPU a step is over when train_step returns, in any case. */
+DPX_API dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t);      /* 1: steps begun go on behind the call */
 /* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none. */
 DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 
@@ -223,7 +229,7 @@ DPX_API dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_i
 /* Copies to or from the tensor's data, whose type and shape must be the state's. */
 DPX_API dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out) DPX_CHECKED;
 DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in) DPX_CHECKED;
-DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t);
+DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t);      /* begun */
 
 /* A checkpoint: `directory`/step-N/{state.safetensors,manifest.json}, written under a temporary name, synced and renamed.
  * `note` is kept in the manifest and handed back by resume (the caller's position in its data); may be NULL. */

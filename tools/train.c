@@ -52,7 +52,9 @@ typedef struct {
     Progress progress;
     int64_t batch_size, accumulate, epochs, steps, checkpoint_every, eval_every;
     int64_t epoch, batch;           /* position: the next batch to take */
-    int64_t step, saved_step;
+    int64_t begun, step;            /* steps begun; those whose result is known */
+    int64_t saved_step;
+    double since;                   /* when the last result was known */
     ToolWorld world;
     int signal;                     /* that ends the run, caught by any process; 0: none */
     bool has_dir, running;          /* this process writes the folder; the command line and the files were right */
@@ -222,7 +224,7 @@ static Status open_data(Run *r)
 /* The options are compared by the library. */
 static Status note_given(const Run *r)
 {
-    static const char *const same[] = { "epochs", "steps", "no-shuffle", "drop-last", "eval-every" };
+    static const char *const same[] = { "epochs", "steps", "no-shuffle", "drop-last", "eval-every", "checkpoint-every" };
 
     TRY(world_note_data(&r->world, "--data of digest", r->train.data));
     if (r->val.data)
@@ -288,12 +290,12 @@ static Status evaluate_now(Run *r)
     return run_dir_log_eval(&r->dir, r->step, e.loss, e.accuracy, e.counted > 0);
 }
 
-static Status after_update(Run *r, const dpx_result *result, double started)
+static Status after_update(Run *r, const dpx_result *result)
 {
     bool was_finite = isfinite(result->loss);
 
     r->step = result->step;
-    TRY(run_dir_log_step(&r->dir, result, r->epoch + 1, (seconds_now() - started) * 1e3));
+    TRY(run_dir_log_step(&r->dir, result, r->epoch + 1, (seconds_now() - r->since) * 1e3));
     if (!was_finite)
         return FAIL(E_INVALID, "the loss of step %" PRId64 " is %g: look for bad numbers in the data or a batch without a label that counts, "
                     "lower --lr, or give --clip-norm", r->step, result->loss);
@@ -308,29 +310,58 @@ static Status after_update(Run *r, const dpx_result *result, double started)
     return ST_OK;
 }
 
-/* The rest of the present epoch.  Stops between two steps when a signal came or the last step is done. */
-static Status run_epoch(Run *r)
+/* Takes results, in order, until at most `left` are not known. */
+static Status take_results(Run *r, int left)
 {
-    double started = seconds_now();
-    dpx_result result = { 0 };
+    while (r->begun - r->step > left) {
+        dpx_result result;
 
-    TRY(look_for_signal(r));
-    TRY(loader_start(r->loader, r->epoch, r->batch));
-    for (const Batch *b; r->step < r->steps && !r->signal && (b = loader_next(r->loader));) {
+        TRY((Status)dpx_train_result(r->trainer, &result));
+        TRY(after_update(r, &result));
+        r->since = seconds_now();
+    }
+    return ST_OK;
+}
+
+/* Is there something to do after this step that needs the parameters as it leaves them? */
+static bool is_due(const Run *r)
+{
+    return r->begun == r->steps || (r->eval_every && r->begun % r->eval_every == 0) ||
+           (r->checkpoint_every && r->begun % r->checkpoint_every == 0);
+}
+
+/* A step of the batch and of those that follow in its group. */
+static Status begin_step(Run *r, const Batch *b)
+{
+    for (int64_t k = 1;; k++) {
         bool last = b->index + 1 == loader_batches(r->loader);
 
-        TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, &result));
-        while (!result.updated && !last && (b = loader_next(r->loader))) {      /* the rest of the group */
-            TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, &result));
-            last = b->index + 1 == loader_batches(r->loader);
-        }
-        if (!result.updated)
-            TRY((Status)dpx_train_flush(r->trainer, &result));
+        TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, NULL));
         r->batch = b->index + 1;
-        TRY(after_update(r, &result, started));
-        TRY(look_for_signal(r));
-        started = seconds_now();
+        if (k == r->accumulate || last || !(b = loader_next(r->loader)))
+            break;
     }
+    TRY((Status)dpx_train_flush(r->trainer, NULL));     /* a group that is not complete */
+    r->begun++;
+    return ST_OK;
+}
+
+/* The rest of the present epoch.  Stops between two steps when a signal came or the last step is done.  On devices that run
+ * ahead the result of a step is read while the next one runs. */
+static Status run_epoch(Run *r)
+{
+    const int ahead = dpx_trainer_runs_ahead(r->trainer);
+
+    r->begun = r->step;
+    r->since = seconds_now();
+    TRY(look_for_signal(r));
+    TRY(loader_start(r->loader, r->epoch, r->batch));
+    for (const Batch *b; r->begun < r->steps && !r->signal && (b = loader_next(r->loader));) {
+        TRY(begin_step(r, b));
+        TRY(take_results(r, is_due(r) ? 0 : ahead));
+        TRY(look_for_signal(r));
+    }
+    TRY(take_results(r, 0));
     if (r->batch == loader_batches(r->loader)) {
         r->epoch++;
         r->batch = 0;
