@@ -95,6 +95,15 @@ start_env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
 wait
 check 'the bytes of a run from the environment' same_run "$DIR/mlp-1" "$DIR/env-RANK=0"
 check 'rank 1 writes nothing' test ! -e "$DIR/env-RANK=1"
+check 'dpexec launch' "$dpexec" launch -n 2 -- "${mlp[@]}" --devices 'cpu:{rank}' --out "$DIR/launched"
+check 'the bytes of a launched run' same_run "$DIR/mlp-1" "$DIR/launched"
+refused 2 '-n N is missing' "$dpexec" launch -- "${mlp[@]}"
+refused 2 '--lr' "$dpexec" launch -n 2 -- "${mlp[@]}" --lr 0.{rank}
+"$dpexec" launch -n 2 -- "${mlp[@]}" --steps 100000000 --out "$DIR/signalled" 2>/dev/null &
+until [ -s "$DIR/signalled/metrics.jsonl" ]; do sleep 0.05; done
+kill -TERM $!
+wait $!
+check 'launch passes a signal on' test $? = 143
 refused 2 'mpirun started 2 processes: --rendezvous' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$dpexec" "${mlp[@]}"
 check 'a batch script of Slurm' env SLURM_NTASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 '--rank 2: expected 0 to 1' "$dpexec" "${mlp[@]}" --world 2 --rank 2 --rendezvous localhost:1
