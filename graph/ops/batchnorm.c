@@ -409,7 +409,7 @@ DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max =
     .attrs = (const AttrDecl[]){ { "sync", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL }, { 0 } },
     .doc = "mean, population variance and count from rows of statistics", .infer = infer_merge, .grad = grad_none, .place = place_merge);
 
-DEFINE_OP(BatchNormApply, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .wide_in = 0x3e,
     .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x", .infer = infer_apply,

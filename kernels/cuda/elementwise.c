@@ -97,6 +97,10 @@ DEFINE_EXPR(cuda_where, Where, .function = "where");
 DEFINE_EXPR(cuda_clip, Clip, .write = write_clip);
 DEFINE_EXPR(cuda_dropout_grad, DropoutGrad, .write = write_dropout_grad);
 
+/* ---- normalisation ---- */
+
+DEFINE_EXPR(cuda_normalized, BatchNormApply, .function = "normalized", .n_arg = 5, .attr = { { "epsilon", NULL } });
+
 /* ---- activations ---- */
 
 DEFINE_EXPR(cuda_relu, Relu, .function = "relu");

@@ -92,7 +92,7 @@ static Status read_input(Generator *g, const Node *n, int i)
     if (at < 0)
         return ST_OK;
     g->access[at] = value(g->body, n->in[i])->kind == V_CONST ? AT_LITERAL : AT_SCALAR;
-    if (op_takes_channels(n->op, i))
+    if (op_takes_channels(n->op, i) && value(g->body, n->out[0])->shape.rank > 2)   /* of [N, C] both are the same */
         g->channels[at] = true;
     else
         g->numpy[at] = true;

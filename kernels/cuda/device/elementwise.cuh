@@ -222,6 +222,15 @@ template <class T> struct Cast<f16, T> { static __device__ __forceinline__ float
 template <class T> struct Cast<bf16, T> { static __device__ __forceinline__ float of(T x) { return to_float(from_float<bf16>((float)x)); } };
 template <class S, class T> __device__ __forceinline__ auto cast(T x) { return Cast<S, T>::of(x); }
 
+/* ---- normalisation ---- */
+
+__device__ __forceinline__ float m_rsqrt(float x) { return rsqrtf(x); }
+__device__ __forceinline__ double m_rsqrt(double x) { return rsqrt(x); }
+EW normalized(T x, T mean, T var, T scale, T bias, double epsilon)
+{
+    return (x - mean) * (scale * m_rsqrt(var + (T)epsilon)) + bias;
+}
+
 /* ---- powers ---- */
 
 /* By squaring, wrapping; a negative exponent gives the truncated 1 / a^|b|. */

@@ -1,0 +1,138 @@
+/* Every generated kernel of the models' training programs, fused programs among them, compiled by NVRTC to machine code for a
+ * described H100, in float32 and in bfloat16, by rows and channels last. */
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/describe.h"
+#include "exec/interp.h"
+#include "exec/target.h"
+#include "graph/onnx/onnx.h"
+#include "kernels/cuda/expr.h"
+#include "tests/plugin/plugin.h"
+
+static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet", "exported_resnet", "fashion_cnn", "mlp",
+                                      "resnet20", "transformer", "unet" };
+enum { N_MODELS = sizeof models / sizeof *models };
+
+static Graph *training_graph(const char *name, DType precision, bool channels_last)
+{
+    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999,
+                         .eps = 1e-8, .clip_norm = 1, .metric_accuracy = true, .precision = precision };
+    char path[512];
+    Graph *g = NULL;
+
+    target_devices(&opt, 1, true);
+    opt.channels_last = channels_last;
+    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
+    if (!CHECK_OK(onnx_import_file(&g, NULL, path)))
+        return NULL;
+    if (CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
+        return g;
+    graph_free(g);
+    return NULL;
+}
+
+static GpuDevice *open_h100(const CudaDriver *driver, const Folder *cache)
+{
+    GpuOptions opt = { .cache_dir = cache->path };
+    GpuInfo info;
+    GpuDevice *d = NULL;
+    char *text = NULL;
+
+    if (!CHECK_OK(describe_read(&info, &text, SOURCE_DIR "/tests/devices/h100.json")))
+        return NULL;
+    opt.described = &info;
+    opt.description = text;
+    if (!PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)))
+        d = NULL;
+    free(text);
+    return d;
+}
+
+typedef struct { int single, fused; } Count;
+
+/* Nodes whose kernel was generated and compiled; false after a failed check. */
+static bool compile_nodes(Count *out, const CudaDriver *driver, GpuDevice *d, const Graph *g)
+{
+    KernelCtx ctx = { .runtime = &driver->runtime, .gpu = d };
+
+    FOR_NODES(g, n) {
+        const Kernel *kernel = n->device < 1 ? kernel_find(kernels_cuda, kernels_cuda_len, g, n) : NULL;
+        void *state = NULL;
+
+        if (!kernel || kernel->run != generated_run) {
+            if (n->op == &op_Fused)
+                TEST_FAIL("%s: no kernel is generated for it", node_text(g, n));
+            continue;
+        }
+        if (!CHECK_OK(kernel->prepare(&state, &ctx, g, n)))
+            return false;
+        kernel->release(state);
+        *(n->op == &op_Fused ? &out->fused : &out->single) += 1;
+    }
+    return true;
+}
+
+static bool is_machine_code(const char *path)
+{
+    char data[128] = { 0 };
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(data, 1, sizeof data, f) : 0;
+
+    if (f)
+        fclose(f);
+    return memmem(data, n, "\177ELF", 4);
+}
+
+/* How many files of machine code the cache holds, each of another text. */
+static int count_compiled(const Folder *cache)
+{
+    char pattern[128];
+    glob_t found;
+    int n = 0;
+
+    snprintf(pattern, sizeof pattern, "%s/*", cache->path);
+    if (glob(pattern, 0, NULL, &found))
+        return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        if (!is_machine_code(found.gl_pathv[i]))
+            TEST_FAIL("%s is no machine code", found.gl_pathv[i]);
+        n++;
+    }
+    globfree(&found);
+    return n;
+}
+
+static void check_models(DType precision, bool channels_last)
+{
+    const CudaDriver *driver = plugin_driver();
+    Count all = { 0, 0 };
+    GpuDevice *d;
+    Folder cache;
+
+    if (!driver || !folder_make(&cache))
+        return;
+    d = open_h100(driver, &cache);
+    for (int m = 0; d && m < N_MODELS; m++) {
+        Graph *g = training_graph(models[m], precision, channels_last);
+        Count c = { 0, 0 };
+
+        if (g && compile_nodes(&c, driver, d, g) && (c.single < 1 || c.fused < 1))
+            TEST_FAIL("%s: %d fused and %d other generated kernels", models[m], c.fused, c.single);
+        all.single += c.single;
+        all.fused += c.fused;
+        graph_free(g);
+    }
+    CU_ASSERT(all.fused > 4 * N_MODELS && all.single > 4 * N_MODELS);
+    CU_ASSERT(count_compiled(&cache) > N_MODELS);
+    driver->runtime.close(d);
+    folder_remove(&cache);
+}
+
+static void test_float32(void) { check_models(DT_NONE, false); }
+static void test_bfloat16(void) { check_models(DT_BFLOAT16, false); }
+static void test_channels_last(void) { check_models(DT_BFLOAT16, true); }
+
+DEFINE_SUITE(generated, { "float32", test_float32 }, { "bfloat16", test_bfloat16 }, { "bfloat16, channels last", test_channels_last });
