@@ -172,16 +172,22 @@ static void test_fashion_cnn(void) { check_model("fashion_cnn", 4, MAX_STEPS, 1)
 /* Fewer steps: simulated, one takes seconds. */
 static void test_transformer(void) { check_model("transformer", 2, 3, 2); }
 
+/* Few steps of fashion_cnn: its loss grows tenfold in these, and roundings with it. */
 static void test_bfloat16(void)
 {
-    Arena *a = arena_create();
-    Run r = { .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16 };
-    Outcome expected = train(a, &r), found;
+    const Run runs[] = { { .model = "mlp", .batch = 4, .steps = 8, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16 },
+                         { .model = "fashion_cnn", .batch = 4, .steps = 5, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16 } };
 
-    r.cuda = true;
-    found = train(a, &r);
-    compare_losses(&r, &found, &expected);
-    arena_free(a);
+    for (int i = 0; i < 2; i++) {
+        Arena *a = arena_create();
+        Run r = runs[i];
+        Outcome expected = train(a, &r), found;
+
+        r.cuda = true;
+        found = train(a, &r);
+        compare_losses(&r, &found, &expected);
+        arena_free(a);
+    }
 }
 
 /* A fifth of the operators, by their names, has no kernel. */
@@ -247,7 +253,7 @@ static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "mlp as on the CPU", test_mlp }, { "what has no kernel runs on the host", test_on_host },
     { "captured, uncaptured, not waited for", test_same_bits }, { "fashion_cnn as on the CPU", test_fashion_cnn },
-    { "transformer as on the CPU", test_transformer }, { "fashion_cnn in bfloat16", test_bfloat16 }, { NULL, NULL } };
+    { "transformer as on the CPU", test_transformer }, { "in bfloat16", test_bfloat16 }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
     return cases;
