@@ -39,6 +39,7 @@ enum {
 enum {
     LAYOUT_FIXED,           /* rows alone */
     LAYOUT_ANY,             /* whatever its data has: one layout for all of its tensors that have channels */
+    LAYOUT_EACH,            /* whatever they have, each its own */
     LAYOUT_LIKES            /* channels last, where it may choose: convolutions */
 };
 
@@ -62,7 +63,7 @@ struct OpDef {
     bool elementwise;
     uint8_t channel_in;                         /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
     uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
-    uint8_t layout;                             /* LAYOUT_FIXED, LAYOUT_ANY or LAYOUT_LIKES */
+    uint8_t layout;                             /* LAYOUT_; elementwise ones take any */
     uint8_t precision;                          /* PREC_ */
     uint8_t wide_in;                            /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
     const AttrDecl *attrs;                      /* ends with { 0 }; NULL: none */
@@ -91,6 +92,7 @@ static inline bool op_in_place(const OpDef *op, int o, int j)
     return op->flags & OPF_INPLACE_EACH ? o == j : o < 4 && j < 8 && op->inplace[o] & 1u << j;
 }
 
+static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }
 static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 
 /* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a missing required one, a wrong input count. */

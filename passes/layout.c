@@ -2,8 +2,8 @@
  *
  * A layout is the order of a value's elements in memory; no operator's meaning depends on it, so no shape, attribute or
  * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution asks for channels
- * last, an operator of any layout takes what its data has, all others take rows; where a value is wanted in the other order a
- * Reorder node makes it, once for all readers.  State keeps the layout that passes/layout_weights.c gave it.  What enters and
+ * last; an operator of any layout takes what its data has or, where that has no order, what the next convolution wants; all
+ * others take rows.  Where a value is wanted in the other order a Reorder node makes it, once for all readers.  State keeps the layout that passes/layout_weights.c gave it.  What enters and
  * leaves the graph is stored by rows.
  *
  * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only one
@@ -15,15 +15,53 @@
 
 typedef struct {
     Graph *g;
-    const BuildOptions *opt;
+    PassCtx *ctx;
     ValueId *other;             /* by value: the same in the other layout, once somebody needs it */
+    bool *wanted;               /* by value: channels last by what becomes of it */
     uint32_t n_value;
-    int n_changed;
 } Layouts;
 
-bool layout_matters(const Shape *s)
+/* ---- what the device can do ---- */
+
+static void set_layouts(Graph *g, const ValueId *v, int n, Layout to)
 {
-    return s->rank >= 3 && s->dim[1] > 1 && shape_count(s, 2, s->rank) > 1;
+    for (int i = 0; i < n; i++)
+        if (has_value(v[i]) && layout_matters(&value(g, v[i])->shape))
+            value(g, v[i])->layout = to;
+}
+
+static void keep_layouts(Graph *g, const ValueId *v, int n, Layout *kept)
+{
+    for (int i = 0; i < n; i++)
+        kept[i] = has_value(v[i]) ? value(g, v[i])->layout : LAYOUT_ROWS;
+}
+
+static void put_back(Graph *g, const ValueId *v, int n, const Layout *kept)
+{
+    for (int i = 0; i < n; i++)
+        if (has_value(v[i]))
+            value(g, v[i])->layout = kept[i];
+}
+
+bool layout_computes(Graph *g, const Node *n, Layout to, const PassCtx *ctx)
+{
+    Layout *kept;
+    bool yes;
+
+    if (n->op->flags & OPF_COLLECTIVE || !ctx->opt->computes)
+        return true;
+    if (!(kept = ARENA_NEW(ctx->scratch, Layout, n->n_in + n->n_out + 1))) {
+        graph_fail_nomem(g);
+        return false;
+    }
+    keep_layouts(g, n->in, n->n_in, kept);
+    keep_layouts(g, n->out, n->n_out, kept + n->n_in);
+    set_layouts(g, n->in, n->n_in, to);
+    set_layouts(g, n->out, n->n_out, to);
+    yes = ctx->opt->computes(g, n);
+    put_back(g, n->in, n->n_in, kept);
+    put_back(g, n->out, n->n_out, kept + n->n_in);
+    return yes;
 }
 
 /* ---- the two forms of a value ---- */
@@ -46,7 +84,7 @@ static ValueId reordered(Layouts *l, ValueId v, Layout to)
     value(g, n->out[0])->logical = value_logical_name(of);
     if (!(g->status = node_normalise(g, n)))
         g->status = node_infer(g, n);
-    l->n_changed++;
+    l->ctx->n_changed++;
     return n->out[0];
 }
 
@@ -65,48 +103,79 @@ static ValueId form(Layouts *l, ValueId v, Layout want)
 
 /* ---- nodes ---- */
 
-static bool asks(const Layouts *l, const Node *n)
+static bool on_host(const Layouts *l, const Node *n)
 {
-    if (n->device >= l->opt->devices && l->opt->devices)        /* on the host's side */
-        return false;
-    for (int i = 0; i < n->n_in && n->op->layout == LAYOUT_ANY; i++)
-        if (has_in(n, i) && in_value(l->g, n, i)->layout == LAYOUT_CHANNELS_LAST)
-            return true;
-    return n->op->layout == LAYOUT_LIKES;
+    return l->ctx->opt->devices && n->device >= l->ctx->opt->devices;
 }
 
-static void set_layouts(Graph *g, const ValueId *v, int n, Layout to)
-{
-    for (int i = 0; i < n; i++)
-        if (has_value(v[i]) && layout_matters(&value(g, v[i])->shape))
-            value(g, v[i])->layout = to;
-}
-
-/* Has the device a kernel for the node with everything stored channels last?  The layouts of its inputs are put back. */
-static bool computes_last(const Layouts *l, const Node *n)
+/* From the end: what convolutions read, and what that is made from by operators of any layout. */
+static void find_wanted(Layouts *l, uint32_t n_node)
 {
     Graph *g = l->g;
-    uint64_t last = 0;
-    bool yes;
 
-    if (n->n_in > 64)
-        return n->op->flags & OPF_COLLECTIVE;
-    for (int i = 0; i < n->n_in; i++)
-        last |= (uint64_t)(has_in(n, i) && in_value(g, n, i)->layout == LAYOUT_CHANNELS_LAST) << i;
-    set_layouts(g, n->in, n->n_in, LAYOUT_CHANNELS_LAST);
-    set_layouts(g, n->out, n->n_out, LAYOUT_CHANNELS_LAST);
-    yes = n->op->flags & OPF_COLLECTIVE || !l->opt->computes || l->opt->computes(g, n);
-    set_layouts(g, n->out, n->n_out, LAYOUT_ROWS);
-    for (int i = n->n_in - 1; i >= 0; i--)                      /* backwards: of an input that comes twice the first bit holds */
-        if (has_in(n, i))
-            value(g, n->in[i])->layout = last >> i & 1 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
-    return yes;
+    for (uint32_t i = n_node; i-- > 0;) {
+        const Node *n = g->node[i];
+        bool wanted = n->op && n->op->layout == LAYOUT_LIKES;
+
+        for (int o = 0; n->op && op_any_layout(n->op) && o < n->n_out; o++)
+            wanted |= has_out(n, o) && l->wanted[n->out[o].i];
+        for (int k = 0; wanted && !on_host(l, n) && k < n->n_in; k++)
+            if (has_in(n, k))
+                l->wanted[n->in[k].i] = true;
+    }
+}
+
+/* A view stays where its data is, so its elements must have that order already: channels last, positions alone may be divided
+ * otherwise. */
+static bool may_be_last(const Graph *g, const Node *n)
+{
+    const Shape *x, *y;
+
+    if (!(n->op->flags & OPF_VIEW))
+        return op_any_layout(n->op) || n->op->layout == LAYOUT_LIKES;
+    x = &in_value(g, n, 0)->shape;
+    y = &value(g, n->out[0])->shape;
+    return op_any_layout(n->op) && x->rank >= 3 && y->rank >= 3 && x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1];
+}
+
+/* Of any layout are channels last when data is that already, or when none has an order yet and the result is wanted so. */
+static bool asks(const Layouts *l, const Node *n)
+{
+    bool ordered = false, wanted = false;
+
+    if (on_host(l, n) || !may_be_last(l->g, n))
+        return false;
+    for (int i = 0; i < n->n_in; i++) {
+        if (has_in(n, i) && in_value(l->g, n, i)->layout == LAYOUT_CHANNELS_LAST)
+            return true;
+        ordered |= has_in(n, i) && layout_matters(&in_value(l->g, n, i)->shape);
+    }
+    for (int o = 0; o < n->n_out; o++)
+        wanted |= has_out(n, o) && l->wanted[n->out[o].i];
+    return n->op->layout == LAYOUT_LIKES || (wanted && !ordered);
+}
+
+/* Inputs in groups of `parts` and outputs in groups of `copies`: each group has the layout of its first input. */
+static void group_layouts(Layouts *l, Node *n, int parts, int copies)
+{
+    for (int t = 0; t * parts < n->n_in; t++) {
+        Layout of = in_value(l->g, n, t * parts)->layout;
+
+        for (int i = t * parts; i < (t + 1) * parts; i++)
+            n->in[i] = form(l, n->in[i], of);
+        set_layouts(l->g, n->out + t * copies, copies, of);
+    }
 }
 
 static Status visit(Layouts *l, Node *n)
 {
-    Layout want = asks(l, n) && computes_last(l, n) ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+    Layout want;
 
+    if (n->op == &op_AllReduce)
+        group_layouts(l, n, n->n_in / (int)node_int(n, "tensors"), n->n_out / (int)node_int(n, "tensors"));
+    if (n->op->layout == LAYOUT_EACH && !on_host(l, n))
+        return l->g->status;
+    want = asks(l, n) && layout_computes(l->g, n, LAYOUT_CHANNELS_LAST, l->ctx) ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i))
             n->in[i] = form(l, n->in[i], want);
@@ -126,19 +195,21 @@ static void connect_ends(Layouts *l)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Layouts l = { .g = g, .opt = ctx->opt, .n_value = g->n_value };
+    Layouts l = { .g = g, .ctx = ctx, .n_value = g->n_value };
     uint32_t n_node = g->n_node;
 
     if (!ctx->opt->channels_last)
         return ST_OK;
-    if (!(l.other = ARENA_NEW(ctx->scratch, ValueId, g->n_value)))
+    l.other = ARENA_NEW(ctx->scratch, ValueId, g->n_value);
+    l.wanted = ARENA_NEW(ctx->scratch, bool, g->n_value);
+    if (!l.other || !l.wanted)
         return FAIL_NOMEM();
+    find_wanted(&l, n_node);
     for (uint32_t i = 0; i < n_node; i++)
         if (g->node[i]->op)
             TRY(visit(&l, g->node[i]));
     connect_ends(&l);
     TRY(g->status);
-    ctx->n_changed += l.n_changed;
     return graph_sort(g);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "passes/layout.h"
 #include "passes/pass.h"
 #include "passes/plan_memory.h"
 #include "passes/report.h"
@@ -20,11 +21,12 @@ typedef struct {
     ValueId *copy;              /* [value] on the other side, once somebody needs it */
 } Hosting;
 
-static bool is_hosted(const PassCtx *ctx, const Graph *g, const Node *n)
+/* States have their layouts already; whether a node takes them so is asked later (passes/layout.c). */
+static bool is_hosted(const PassCtx *ctx, Graph *g, const Node *n)
 {
     if (n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1))
         return false;
-    return !ctx->opt->computes(g, n);
+    return !layout_computes(g, n, LAYOUT_ROWS, ctx);
 }
 
 static bool computed_on_host(const Hosting *h, ValueId v)

@@ -69,17 +69,17 @@ static Status infer_gelu(Graph *g, Node *n)
 
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, 0, 0, false, "none" }, { 0 } };
 
-DEFINE_OP(Relu, .elementwise = true, .layout = LAYOUT_ANY, .since = 14, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 },
+DEFINE_OP(Relu, .elementwise = true, .since = 14, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 },
     .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu, .place = place_elementwise, .doc = "max(x, 0)");
-DEFINE_OP(Sigmoid, .layout = LAYOUT_ANY, UNARY(13), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
-DEFINE_OP(Tanh, .layout = LAYOUT_ANY, UNARY(13), .grad = grad_tanh, .doc = "hyperbolic tangent");
-DEFINE_OP(Gelu, .elementwise = true, .layout = LAYOUT_ANY, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(Sigmoid, UNARY(13), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
+DEFINE_OP(Tanh, UNARY(13), .grad = grad_tanh, .doc = "hyperbolic tangent");
+DEFINE_OP(Gelu, .elementwise = true, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
     .attrs = gelu_attrs, .infer = infer_gelu, .grad = grad_gelu, .place = place_elementwise,
     .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
-DEFINE_OP(ReluGrad, .layout = LAYOUT_ANY, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy where y > 0, else 0");
-DEFINE_OP(SigmoidGrad, .layout = LAYOUT_ANY, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy y (1 - y)");
-DEFINE_OP(TanhGrad, .layout = LAYOUT_ANY, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy (1 - y^2)");
-DEFINE_OP(GeluGrad, .layout = LAYOUT_ANY, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .doc = "(dy, x): dy times Gelu's derivative");
+DEFINE_OP(ReluGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy where y > 0, else 0");
+DEFINE_OP(SigmoidGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy y (1 - y)");
+DEFINE_OP(TanhGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy (1 - y^2)");
+DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .doc = "(dy, x): dy times Gelu's derivative");
 
 /* ---- piecewise functions; their gradients select between two formulas ---- */
 
@@ -192,21 +192,21 @@ static Status grad_softsign(Grad *gr)
 
 #define ALPHA(default_value) (const AttrDecl[]){ { "alpha", A_FLOAT, 0, default_value, false, NULL }, { 0 } }
 
-DEFINE_OP(LeakyRelu, .layout = LAYOUT_ANY, UNARY(16), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
+DEFINE_OP(LeakyRelu, UNARY(16), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
 DEFINE_OP(ThresholdedRelu, UNARY(22), .attrs = ALPHA(1), .grad = grad_thresholded_relu, .doc = "x above alpha, else 0");
-DEFINE_OP(Elu, .layout = LAYOUT_ANY, UNARY(22), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
+DEFINE_OP(Elu, UNARY(22), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
 DEFINE_OP(Celu, .elementwise = true, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
     .attrs = ALPHA(1), .infer = infer_celu, .grad = grad_celu, .place = place_elementwise,
     .doc = "x, or alpha (e^(x / alpha) - 1) below 0");
 DEFINE_OP(Selu, UNARY(22), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e^x - 1) below 0",
     .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, 0, 1.67326319217681884765625, false, NULL },
                                  { "gamma", A_FLOAT, 0, 1.05070102214813232421875, false, NULL }, { 0 } });
-DEFINE_OP(HardSigmoid, .layout = LAYOUT_ANY, UNARY(22), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
+DEFINE_OP(HardSigmoid, UNARY(22), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
     .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, 0, 0.2, false, NULL }, { "beta", A_FLOAT, 0, 0.5, false, NULL }, { 0 } });
 DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
     .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, 0, 0, false, NULL }, { "lambd", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
     .infer = infer, .grad = grad_shrink, .place = place_elementwise, .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
-DEFINE_OP(Softplus, .layout = LAYOUT_ANY, .precision = PREC_WIDE, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");
+DEFINE_OP(Softplus, .precision = PREC_WIDE, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");
 DEFINE_OP(Softsign, UNARY(22), .grad = grad_softsign, .doc = "x / (1 + |x|)");
 
 /* ---- products of x and a gate, lowered: forward and gradient at once ---- */
@@ -238,6 +238,6 @@ static Status lower_swish(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(HardSwish, .layout = LAYOUT_ANY, UNARY(22), .lower = lower_hard_swish, .doc = "x HardSigmoid(x; 1/6, 1/2)");
-DEFINE_OP(Mish, .layout = LAYOUT_ANY, UNARY(22), .lower = lower_mish, .doc = "x tanh(log(1 + e^x))");
-DEFINE_OP(Swish, .layout = LAYOUT_ANY, UNARY(24), .attrs = ALPHA(1), .lower = lower_swish, .doc = "x sigmoid(alpha x)");
+DEFINE_OP(HardSwish, UNARY(22), .lower = lower_hard_swish, .doc = "x HardSigmoid(x; 1/6, 1/2)");
+DEFINE_OP(Mish, UNARY(22), .lower = lower_mish, .doc = "x tanh(log(1 + e^x))");
+DEFINE_OP(Swish, UNARY(24), .attrs = ALPHA(1), .lower = lower_swish, .doc = "x sigmoid(alpha x)");

@@ -57,10 +57,10 @@ static Status grad_div(Grad *gr)
 #define BINARY(version, types) .elementwise = true, .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
     .inplace = { 3 }, .infer = infer
 
-DEFINE_OP(Add, .layout = LAYOUT_ANY, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add, .place = place_add, .doc = "a + b");
-DEFINE_OP(Sub, .layout = LAYOUT_ANY, BINARY(14, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
-DEFINE_OP(Mul, .layout = LAYOUT_ANY, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_mul, .place = place_mul, .doc = "a * b");
-DEFINE_OP(Div, .layout = LAYOUT_ANY, BINARY(14, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
+DEFINE_OP(Add, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add, .place = place_add, .doc = "a + b");
+DEFINE_OP(Sub, BINARY(14, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
+DEFINE_OP(Mul, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_mul, .place = place_mul, .doc = "a * b");
+DEFINE_OP(Div, BINARY(14, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
 
 /* ---- Pow ---- */
 
@@ -207,10 +207,10 @@ static Status grad_extreme(Grad *gr)
     return g->status;
 }
 
-DEFINE_OP(Sum, .layout = LAYOUT_ANY, VARIADIC(13, DTYPES_FLOAT), .grad = grad_add, .lower = lower_sum, .place = place_add, .doc = "sum of all inputs");
+DEFINE_OP(Sum, VARIADIC(13, DTYPES_FLOAT), .grad = grad_add, .lower = lower_sum, .place = place_add, .doc = "sum of all inputs");
 DEFINE_OP(Mean, VARIADIC(13, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add, .doc = "mean of all inputs");
-DEFINE_OP(Max, .layout = LAYOUT_ANY, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "largest of all inputs");
-DEFINE_OP(Min, .layout = LAYOUT_ANY, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "smallest of all inputs");
+DEFINE_OP(Max, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "largest of all inputs");
+DEFINE_OP(Min, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "smallest of all inputs");
 
 /* ---- PRelu ---- */
 

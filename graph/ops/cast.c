@@ -42,6 +42,6 @@ static Status place(Placement *p)
     return widens ? place_linear(p) : place_elementwise(p);
 }
 
-DEFINE_OP(Cast, .elementwise = true, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
+DEFINE_OP(Cast, .elementwise = true, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
     .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { 0 } },
     .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);

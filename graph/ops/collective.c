@@ -121,7 +121,7 @@ static Status infer_all_reduce(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(AllReduce, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
     .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
     .attrs = (const AttrDecl[]){ { "spans", A_INTS, 0, 0, true, NULL }, { "tensors", A_INT, 1, 0, false, NULL },
                                  { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },

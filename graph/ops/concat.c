@@ -74,7 +74,7 @@ static Status place_concat(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Concat, .since = 13, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
+DEFINE_OP(Concat, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, true, NULL }, { 0 } },
     .infer = infer_concat, .grad = grad_concat, .place = place_concat, .doc = "inputs joined along an axis");
 
@@ -157,7 +157,7 @@ static Status place_split(Placement *p)
     return place_moved(p, to, "it cuts along the split axis");
 }
 
-DEFINE_OP(Split, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
+DEFINE_OP(Split, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "num_outputs", A_INT, 0, 0, false, NULL }, { 0 } },
     .import = import_split, .infer = infer_split, .grad = grad_split, .place = place_split, .doc = "x cut along an axis");
 
@@ -228,7 +228,7 @@ static Status place_slice(Placement *p)
     return place_range(p, &in_value(p->g, p->node, 0)->shape, 1);
 }
 
-DEFINE_OP(Slice, .since = 13, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1,
+DEFINE_OP(Slice, .layout = LAYOUT_ANY, .since = 13, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1,
     .import = import_slice, .infer = infer_slice, .grad = grad_slice, .place = place_slice, .doc = "x[start:end:step] along axes");
 
 static Status infer_slice_grad(Graph *g, Node *n)
@@ -259,6 +259,6 @@ static Status place_slice_grad(Placement *p)
     return place_range(p, &value(p->g, p->node->out[0])->shape, 2);
 }
 
-DEFINE_OP(SliceGrad, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1, .out_max = 1, .shape_in = 2,
+DEFINE_OP(SliceGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1, .out_max = 1, .shape_in = 2,
     .infer = infer_slice_grad, .grad = grad_slice_grad, .place = place_slice_grad,
     .doc = "zeros of a shape with dy at the slice; inputs dy, shape, starts, ends, axes, steps");

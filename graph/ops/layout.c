@@ -26,7 +26,7 @@ static Status grad_expand(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Expand, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .shape_in = 2,
+DEFINE_OP(Expand, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .shape_in = 2,
     .infer = infer_expand, .grad = grad_expand, .place = place_expand, .doc = "x broadcast to a shape");
 
 /* ---- Transpose ---- */
@@ -145,7 +145,7 @@ static Status place_tile(Placement *p)
     return place_moved(p, to, "it repeats the batch");
 }
 
-DEFINE_OP(Tile, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(Tile, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .infer = infer_tile, .grad = grad_tile, .place = place_tile, .doc = "x repeated along each axis");
 
 /* ---- Pad ---- */
@@ -268,7 +268,7 @@ static Status place_pad(Placement *p)
 
 static const AttrDecl pad_attrs[] = { { "mode", A_STRING, 0, 0, false, "constant" }, { 0 } };
 
-DEFINE_OP(Pad, .since = 19, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .attrs = pad_attrs,
+DEFINE_OP(Pad, .layout = LAYOUT_ANY, .since = 19, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .attrs = pad_attrs,
     .import = import_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
 
 static Status infer_pad_grad(Graph *g, Node *n)
@@ -288,7 +288,7 @@ static Status infer_pad_grad(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PadGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(PadGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = pad_attrs, .infer = infer_pad_grad, .place = place_pad,
     .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");
 

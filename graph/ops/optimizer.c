@@ -147,7 +147,7 @@ static Status infer_norm(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(GlobalNorm, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(GlobalNorm, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, 0, 0, true, NULL }, { "scaled", A_INT, 0, 0, false, NULL }, { 0 } },
     .infer = infer_norm, .grad = grad_none, .place = place_all_b,
     .doc = "norm = the square root of the sum of squares over all inputs, in their order; scale = min(1, max_norm / (norm + 1e-6)); "
@@ -165,7 +165,7 @@ static Status infer_finite(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(AllFinite, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
+DEFINE_OP(AllFinite, .layout = LAYOUT_EACH, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_F32_F64, .infer = infer_finite, .grad = grad_none, .place = place_all_b,
     .doc = "whether no element of any input is infinite or not a number");
 

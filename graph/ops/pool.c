@@ -239,6 +239,6 @@ DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
 DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .doc = "the average of each channel", .infer = infer_global, .grad = grad_global_average, .place = place_average);
 
-DEFINE_OP(GlobalMaxPool, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(GlobalMaxPool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .doc = "the maximum of each channel", .infer = infer_global, .grad = grad_global_max, .lower = lower_global_max,
     .place = place_channels);

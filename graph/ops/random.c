@@ -85,7 +85,7 @@ static Status grad_dropout_grad(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(DropoutGrad, .elementwise = true, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(DropoutGrad, .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
     .infer = infer_dropout_grad, .grad = grad_dropout_grad, .place = place_mul,
     .doc = "(dy, mask): dy / (1 - ratio) where the mask holds, else 0");

@@ -258,10 +258,10 @@ static Status place_other(Placement *p)
 
 static const AttrDecl attrs[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "noop_with_empty_axes", A_INT, 0, 0, false, NULL }, { 0 } };
 
-#define REDUCE(version, types) .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+#define REDUCE(version, types) .layout = LAYOUT_ANY, .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
     .attrs = attrs, .import = import, .infer = infer
 
-DEFINE_OP(ReduceSum, .layout = LAYOUT_ANY, .precision = PREC_WIDE, REDUCE(13, DTYPES_NUMERIC), .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
+DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCE(13, DTYPES_NUMERIC), .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
 DEFINE_OP(ReduceMean, REDUCE(18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
     .doc = "mean along axes");
 DEFINE_OP(ReduceMax, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "largest along axes");

@@ -167,13 +167,13 @@ static Status grad_atanh(Grad *gr)
     .dtypes = (types), .infer = infer
 #define STEPS .grad = grad_none, .flags = OPF_ZERO_GRAD, .place = place_elementwise
 
-DEFINE_OP(Neg, .layout = LAYOUT_ANY, UNARY(13, DTYPES_FLOAT | DTYPES_SIGNED), .grad = grad_neg, .place = place_linear, .doc = "-x");
-DEFINE_OP(Abs, .layout = LAYOUT_ANY, UNARY(13, DTYPES_NUMERIC), .grad = grad_abs, .place = place_elementwise, .doc = "|x|");
-DEFINE_OP(Reciprocal, .layout = LAYOUT_ANY, UNARY(13, DTYPES_FLOAT), .grad = grad_reciprocal, .place = place_elementwise, .doc = "1 / x");
-DEFINE_OP(Sqrt, .layout = LAYOUT_ANY, UNARY(13, DTYPES_FLOAT), .grad = grad_sqrt, .place = place_elementwise, .doc = "square root");
-DEFINE_OP(Exp, .layout = LAYOUT_ANY, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_exp, .place = place_elementwise, .doc = "e^x");
-DEFINE_OP(Log, .layout = LAYOUT_ANY, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_log, .place = place_elementwise, .doc = "natural logarithm");
-DEFINE_OP(Erf, .layout = LAYOUT_ANY, UNARY(13, DTYPES_NUMERIC), .grad = grad_erf, .place = place_elementwise, .doc = "error function");
+DEFINE_OP(Neg, UNARY(13, DTYPES_FLOAT | DTYPES_SIGNED), .grad = grad_neg, .place = place_linear, .doc = "-x");
+DEFINE_OP(Abs, UNARY(13, DTYPES_NUMERIC), .grad = grad_abs, .place = place_elementwise, .doc = "|x|");
+DEFINE_OP(Reciprocal, UNARY(13, DTYPES_FLOAT), .grad = grad_reciprocal, .place = place_elementwise, .doc = "1 / x");
+DEFINE_OP(Sqrt, UNARY(13, DTYPES_FLOAT), .grad = grad_sqrt, .place = place_elementwise, .doc = "square root");
+DEFINE_OP(Exp, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_exp, .place = place_elementwise, .doc = "e^x");
+DEFINE_OP(Log, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_log, .place = place_elementwise, .doc = "natural logarithm");
+DEFINE_OP(Erf, UNARY(13, DTYPES_NUMERIC), .grad = grad_erf, .place = place_elementwise, .doc = "error function");
 DEFINE_OP(Sin, UNARY(22, DTYPES_FLOAT), .grad = grad_sin, .place = place_elementwise, .doc = "sine");
 DEFINE_OP(Cos, UNARY(22, DTYPES_FLOAT), .grad = grad_cos, .place = place_elementwise, .doc = "cosine");
 DEFINE_OP(Tan, UNARY(22, DTYPES_FLOAT), .grad = grad_tan, .place = place_elementwise, .doc = "tangent");

@@ -57,7 +57,7 @@ static Status grad_reshape(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Reshape, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
+DEFINE_OP(Reshape, .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
     .attrs = (const AttrDecl[]){ { "allowzero", A_INT, 0, 0, false, NULL }, { 0 } }, .inplace = { 1 },
     .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape, .doc = "x under another shape of the same size");
 
@@ -207,11 +207,11 @@ static Status place_unsqueeze(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Squeeze, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
+DEFINE_OP(Squeeze, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
     .inplace = { 1 }, .import = import_axes, .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
     .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
 
-DEFINE_OP(Unsqueeze, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
+DEFINE_OP(Unsqueeze, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
     .inplace = { 1 }, .import = import_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
     .doc = "x with dimensions of 1 at axes of the result");
 
@@ -228,7 +228,7 @@ static Status grad_identity(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Identity, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
+DEFINE_OP(Identity, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
     .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
 
 /* ---- layouts ---- */

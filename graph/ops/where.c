@@ -34,7 +34,7 @@ static Status place_where(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Where, .elementwise = true, .layout = LAYOUT_ANY, .since = 16, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .inplace = { 6 },
+DEFINE_OP(Where, .elementwise = true, .since = 16, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .inplace = { 6 },
     .infer = infer_where, .grad = grad_where, .place = place_where, .doc = "X where the condition holds, else Y");
 
 /* ---- Clip ---- */
@@ -121,5 +121,5 @@ static Status place_clip(Placement *p)
     return place_elementwise(p);
 }
 
-DEFINE_OP(Clip, .elementwise = true, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+DEFINE_OP(Clip, .elementwise = true, .since = 13, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .import = import_clip, .infer = infer_clip, .grad = grad_clip, .place = place_clip, .doc = "min(max(x, min), max)");

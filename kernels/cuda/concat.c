@@ -1,11 +1,12 @@
 /* Concat and Split: the whole tensor as rows in which the parts stand side by side, all parts by one launch. */
 #include <stdlib.h>
 
+#include "graph/layout.h"
 #include "kernels/cuda/move.h"
 
 /* Part i: `width[i]` elements of each row, 0 for an absent one; they begin at `begin[i]`. */
 typedef struct {
-    int n_part, axis;
+    int n_part, axis;               /* of what lies by rows in memory */
     int64_t rows, pitch;            /* elements */
     size_t size, unit;              /* unit: bytes that every part begins at a multiple of */
     GpuKernel *kernel[MOVE_WIDTHS];
@@ -23,18 +24,22 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     bool join = n->op == &op_Concat;
     int count = join ? n->n_in : n->n_out;
     const Value *whole = join ? value(g, n->out[0]) : in_value(g, n, 0);
+    const Layout order = node_layout(g, n);
+    const Shape stored = layout_stored(order, &whole->shape);
     State *s = calloc(1, sizeof *s + (size_t)(count + 1) * sizeof *s->begin);
     uint64_t bits = 0;
     Status st;
 
     if (!s)
         return FAIL_NOMEM();
-    s->axis = (int)node_int(n, "axis");
+    s->axis = layout_position(order, stored.rank, (int)node_int(n, "axis"));
     s->size = dtype_size(whole->dtype);
-    s->rows = shape_count(&whole->shape, 0, s->axis);
-    s->pitch = shape_count(&whole->shape, s->axis, whole->shape.rank);
+    s->rows = shape_count(&stored, 0, s->axis);
+    s->pitch = shape_count(&stored, s->axis, stored.rank);
     for (int i = 0; i < count; i++) {
-        add_part(s, &value(g, join ? n->in[i] : n->out[i])->shape);
+        Shape part = layout_stored(order, &value(g, join ? n->in[i] : n->out[i])->shape);
+
+        add_part(s, &part);
         bits |= (uint64_t)s->begin[i + 1] * s->size;
     }
     s->unit = unit_of(bits);
@@ -101,13 +106,14 @@ static Status run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
 static bool fits(const Graph *g, const Node *n)
 {
     bool join = n->op == &op_Concat;
-    const Shape *whole = &value(g, join ? n->out[0] : n->in[0])->shape;
+    const Layout order = node_layout(g, n);
+    const Shape whole = layout_stored(order, &value(g, join ? n->out[0] : n->in[0])->shape);
 
     for (int i = 0; i < n->n_out; i++)
         if (!has_out(n, i))
             return false;
-    return shape_count(whole, (int)node_int(n, "axis"), whole->rank) < INT32_MAX;
+    return shape_count(&whole, layout_position(order, whole.rank, (int)node_int(n, "axis")), whole.rank) < INT32_MAX;
 }
 
-DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .supports = fits, .prepare = prepare, .run = run_concat, .release = free);
-DEFINE_KERNEL(cuda_split, .op = &op_Split, .supports = fits, .prepare = prepare, .run = run_split, .release = free);
+DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .channels_last = true, .supports = fits, .prepare = prepare, .run = run_concat, .release = free);
+DEFINE_KERNEL(cuda_split, .op = &op_Split, .channels_last = true, .supports = fits, .prepare = prepare, .run = run_split, .release = free);

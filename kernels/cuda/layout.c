@@ -1,7 +1,8 @@
 /* Operators that are one strided copy: Transpose, Expand, Tile, Slice and its gradient, DepthToSpace, SpaceToDepth, and those
- * that only change the shape or the layout. */
+ * that only change the shape or the layout.  Dimensions are listed as the tensor that is written has them in memory. */
 #include <stdlib.h>
 
+#include "graph/layout.h"
 #include "graph/ops/ranges.h"
 #include "kernels/cuda/move.h"
 
@@ -46,14 +47,17 @@ static Status box_transpose(Box *b, const Graph *g, const Node *n)
 
 static Status box_expand(Box *b, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Value *x = in_value(g, n, 0), *y = value(g, n->out[0]);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
-    int lead = y->rank - x->rank;
+    int lead = y->shape.rank - x->shape.rank;
 
-    shape_strides(x, xs);
-    shape_strides(y, ys);
-    for (int i = 0; i < y->rank; i++)
-        add(b, y->dim[i], ys[i], i < lead || x->dim[i - lead] == 1 ? 0 : xs[i - lead]);
+    layout_strides(x->layout, &x->shape, xs);
+    layout_strides(y->layout, &y->shape, ys);
+    for (int k = 0; k < y->shape.rank; k++) {
+        int i = layout_axis(y->layout, y->shape.rank, k);
+
+        add(b, y->shape.dim[i], ys[i], i < lead || x->shape.dim[i - lead] == 1 ? 0 : xs[i - lead]);
+    }
     return ST_OK;
 }
 
@@ -61,11 +65,14 @@ static Status box_expand(Box *b, const Graph *g, const Node *n)
 static Status box_tile(Box *b, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Layout order = node_layout(g, n);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
 
-    shape_strides(x, xs);
-    shape_strides(y, ys);
-    for (int i = 0; i < x->rank; i++) {
+    layout_strides(order, x, xs);
+    layout_strides(order, y, ys);
+    for (int k = 0; k < x->rank; k++) {
+        int i = layout_axis(order, x->rank, k);
+
         add(b, x->dim[i] ? y->dim[i] / x->dim[i] : 0, ys[i] * x->dim[i], 0);
         add(b, x->dim[i], ys[i], xs[i]);
     }
@@ -84,13 +91,16 @@ static Status range_of(SliceRange *r, const Graph *g, const Node *n, const Shape
 static Status box_slice(Box *b, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Layout order = node_layout(g, n);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
     SliceRange r;
 
     TRY(range_of(&r, g, n, x, 1));
-    shape_strides(x, xs);
-    shape_strides(y, ys);
-    for (int i = 0; i < y->rank; i++) {
+    layout_strides(order, x, xs);
+    layout_strides(order, y, ys);
+    for (int k = 0; k < y->rank; k++) {
+        int i = layout_axis(order, y->rank, k);
+
         add(b, y->dim[i], ys[i], xs[i] * r.step[i]);
         b->from0 += xs[i] * r.start[i];
     }
@@ -100,13 +110,16 @@ static Status box_slice(Box *b, const Graph *g, const Node *n)
 static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
 {
     const Shape *dy = &in_value(g, n, 0)->shape, *dx = &value(g, n->out[0])->shape;
+    const Layout order = node_layout(g, n);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
     SliceRange r;
 
     TRY(range_of(&r, g, n, dx, 2));
-    shape_strides(dx, xs);
-    shape_strides(dy, ys);
-    for (int i = 0; i < dy->rank; i++) {
+    layout_strides(order, dx, xs);
+    layout_strides(order, dy, ys);
+    for (int k = 0; k < dy->rank; k++) {
+        int i = layout_axis(order, dy->rank, k);
+
         add(b, dy->dim[i], xs[i] * r.step[i], ys[i]);
         b->to0 += xs[i] * r.start[i];
     }
@@ -227,10 +240,10 @@ MOVED(space_to_depth)
 #define USES(NAME) .supports = fits_##NAME, .prepare = prepare_##NAME, .run = run, .release = free
 
 DEFINE_KERNEL(cuda_transpose, .op = &op_Transpose, USES(transpose));
-DEFINE_KERNEL(cuda_expand, .op = &op_Expand, USES(expand));
-DEFINE_KERNEL(cuda_tile, .op = &op_Tile, USES(tile));
-DEFINE_KERNEL(cuda_slice, .op = &op_Slice, USES(slice));
-DEFINE_KERNEL(cuda_slice_grad, .op = &op_SliceGrad, USES(slice_grad));
+DEFINE_KERNEL(cuda_expand, .op = &op_Expand, .channels_last = true, USES(expand));
+DEFINE_KERNEL(cuda_tile, .op = &op_Tile, .channels_last = true, USES(tile));
+DEFINE_KERNEL(cuda_slice, .op = &op_Slice, .channels_last = true, USES(slice));
+DEFINE_KERNEL(cuda_slice_grad, .op = &op_SliceGrad, .channels_last = true, USES(slice_grad));
 DEFINE_KERNEL(cuda_reorder, .op = &op_Reorder, .channels_last = true, USES(reorder));
 DEFINE_KERNEL(cuda_depth_to_space, .op = &op_DepthToSpace, USES(depth_to_space));
 DEFINE_KERNEL(cuda_space_to_depth, .op = &op_SpaceToDepth, USES(space_to_depth));
@@ -243,8 +256,20 @@ static Status run_view(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return move_same(ctx, out[0].data, in[0].data, tensor_bytes(&out[0]));
 }
 
-DEFINE_KERNEL(cuda_reshape, .op = &op_Reshape, .run = run_view);
-DEFINE_KERNEL(cuda_flatten, .op = &op_Flatten, .run = run_view);
-DEFINE_KERNEL(cuda_squeeze, .op = &op_Squeeze, .run = run_view);
-DEFINE_KERNEL(cuda_unsqueeze, .op = &op_Unsqueeze, .run = run_view);
-DEFINE_KERNEL(cuda_identity, .op = &op_Identity, .run = run_view);
+/* Channels last, positions alone may be divided otherwise: then the elements have their order already. */
+static bool same_order(const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0), *y = value(g, n->out[0]);
+
+    if (x->layout == LAYOUT_ROWS && y->layout == LAYOUT_ROWS)
+        return true;
+    return x->layout == y->layout && x->shape.dim[0] == y->shape.dim[0] && x->shape.dim[1] == y->shape.dim[1];
+}
+
+#define VIEW .channels_last = true, .supports = same_order, .run = run_view
+
+DEFINE_KERNEL(cuda_reshape, .op = &op_Reshape, VIEW);
+DEFINE_KERNEL(cuda_flatten, .op = &op_Flatten, VIEW);
+DEFINE_KERNEL(cuda_squeeze, .op = &op_Squeeze, VIEW);
+DEFINE_KERNEL(cuda_unsqueeze, .op = &op_Unsqueeze, VIEW);
+DEFINE_KERNEL(cuda_identity, .op = &op_Identity, VIEW);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/layout.h"
 #include "graph/ops/ranges.h"
 #include "kernels/cuda/move.h"
 
@@ -83,6 +84,7 @@ static void read_fill(State *s, const Graph *g, const Node *n)
 static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Layout order = node_layout(g, n);
     State *s = calloc(1, sizeof *s);
     int64_t xs[MAX_RANK];
     PadMode mode;
@@ -92,11 +94,12 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
     if (!s)
         return FAIL_NOMEM();
     TRY_TO(fail, st, read_pads(&r, &mode, g, n));
-    shape_strides(x, xs);
+    layout_strides(order, x, xs);
     s->size = dtype_size(in_value(g, n, 0)->dtype);
     s->pad.mode = mode;
     s->pad.element = (int)s->size;
-    for (int i = x->rank - 1; i >= 0; i--) {
+    for (int k = x->rank - 1; k >= 0; k--) {
+        int i = layout_axis(order, x->rank, k);
         int64_t shift = r.before[i] > 0 ? r.before[i] : 0;
 
         add_axis(&s->pad, y->dim[i], shift, x->dim[i] - cut_of(r.before[i]) - cut_of(r.after[i]), xs[i]);
@@ -149,7 +152,7 @@ static bool fits_pad(const Graph *g, const Node *n)
     return constant_pads(g, n) && (!has_in(n, 2) || value_const(g, n->in[2]) || in_value(g, n, 2)->dtype == in_value(g, n, 0)->dtype);
 }
 
-DEFINE_KERNEL(cuda_pad, .op = &op_Pad, .supports = fits_pad, .prepare = prepare_pad, .run = run_pad, .release = free);
+DEFINE_KERNEL(cuda_pad, .op = &op_Pad, .channels_last = true, .supports = fits_pad, .prepare = prepare_pad, .run = run_pad, .release = free);
 
 /* ---- PadGrad ---- */
 
@@ -158,6 +161,7 @@ typedef struct { PadGradBox box; GpuKernel *kernel; } GradState;
 static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *dy = &in_value(g, n, 0)->shape, *dx = &value(g, n->out[0])->shape;
+    const Layout order = node_layout(g, n);
     GradState *s = calloc(1, sizeof *s);
     int64_t ys[MAX_RANK];
     PadMode mode;
@@ -168,11 +172,11 @@ static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const N
         return FAIL_NOMEM();
     TRY_TO(fail, st, read_pads(&r, &mode, g, n));
     TRY_TO(fail, st, cuda_kernel(&s->kernel, ctx, "pad_grad", in_value(g, n, 0)->dtype));
-    shape_strides(dy, ys);
+    layout_strides(order, dy, ys);
     s->box.mode = mode;
     s->box.box.n = shape_numel(dx);
-    for (int i = dx->rank - 1; i >= 0; i--) {
-        int k = s->box.box.rank++;
+    for (int position = dx->rank - 1; position >= 0; position--) {
+        int i = layout_axis(order, dx->rank, position), k = s->box.box.rank++;
 
         s->box.box.dim[k] = dx->dim[i];
         s->box.box.from[k] = ys[i];
@@ -205,5 +209,5 @@ static bool fits_grad(const Graph *g, const Node *n)
     return constant_pads(g, n) && !pad_mode(&mode, g, n) && mode != PAD_CONSTANT;
 }
 
-DEFINE_KERNEL(cuda_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_FLOAT, .supports = fits_grad, .prepare = prepare_grad, .run = run_grad,
-    .release = free);
+DEFINE_KERNEL(cuda_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_grad,
+    .prepare = prepare_grad, .run = run_grad, .release = free);

@@ -1,5 +1,6 @@
 /* Reductions along any axes (kernels/cuda/device/reduce.cu): axes merged into the fewest, then runs or columns, in as many
  * parts as fill a device.  How many depends on shapes alone, so that the bits do not depend on the device. */
+#include "graph/layout.h"
 #include "graph/ops/reduce.h"
 
 #include <stdio.h>
@@ -42,28 +43,49 @@ static int reduction_of(const Node *n)
 
 typedef struct { int n; bool reduced[MAX_RANK]; int64_t dim[MAX_RANK], stride[MAX_RANK]; } Axes;
 
-/* Without dimensions of 1, and neighbours of one kind as one. */
-static Axes merge_axes(const Shape *x, unsigned mask)
+/* As they stand in memory, without dimensions of 1, and neighbours of one kind as one. */
+static Axes merge_axes(const Value *x, unsigned mask)
 {
     Axes a = { 0 };
     int64_t stride[MAX_RANK];
 
-    shape_strides(x, stride);
-    for (int i = 0; i < x->rank; i++) {
+    layout_strides(x->layout, &x->shape, stride);
+    for (int k = 0; k < x->shape.rank; k++) {
+        int i = layout_axis(x->layout, x->shape.rank, k);
         bool reduced = mask >> i & 1;
 
-        if (x->dim[i] == 1)
+        if (x->shape.dim[i] == 1)
             continue;
         if (a.n && a.reduced[a.n - 1] == reduced) {
-            a.dim[a.n - 1] *= x->dim[i];
+            a.dim[a.n - 1] *= x->shape.dim[i];
             a.stride[a.n - 1] = stride[i];
             continue;
         }
         a.reduced[a.n] = reduced;
-        a.dim[a.n] = x->dim[i];
+        a.dim[a.n] = x->shape.dim[i];
         a.stride[a.n++] = stride[i];
     }
     return a;
+}
+
+/* Do the axes that are kept stand in the result in the order in which they stand in x? */
+static bool keeps_order(const Value *x, const Value *y, unsigned mask)
+{
+    int last = -1;
+
+    for (int k = 0; k < x->shape.rank; k++) {
+        int axis = layout_axis(x->layout, x->shape.rank, k), in_y = axis, at;
+
+        if (mask >> axis & 1 || x->shape.dim[axis] == 1)
+            continue;
+        for (int i = 0; y->shape.rank < x->shape.rank && i < axis; i++)
+            in_y -= mask >> i & 1;
+        at = layout_position(y->layout, y->shape.rank, in_y);
+        if (at < last)
+            return false;
+        last = at;
+    }
+    return true;
 }
 
 /* The axes of one kind before the last axis; their number of elements. */
@@ -174,7 +196,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     TRY(reduce_axes(&mask, g, n));
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
-    axes = merge_axes(&x->shape, mask);
+    axes = merge_axes(x, mask);
     p->dtype = x->dtype;
     p->acc = acc_bytes(n, x->dtype);
     p->r.finish = reductions[which].finish;
@@ -232,13 +254,16 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 static bool fits(const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
+    unsigned mask;
 
     if (x->dtype == DT_BOOL && !shape_numel(&x->shape))
         return false;           /* the least of no bools is 1, not 255 */
-    return (!has_in(n, 1) || value_const(g, n->in[1])) && shape_numel(&x->shape) / cuda_chunk(x->dtype) < MOST_CHUNKS;
+    if ((has_in(n, 1) && !value_const(g, n->in[1])) || shape_numel(&x->shape) / cuda_chunk(x->dtype) >= MOST_CHUNKS)
+        return false;
+    return !reduce_axes(&mask, g, n) && keeps_order(x, value(g, n->out[0]), mask);
 }
 
-#define COMMON .supports = fits, .prepare = prepare, .run = run, .release = free
+#define COMMON .channels_last = true, .supports = fits, .prepare = prepare, .run = run, .release = free
 #define WHOLE (DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
 #define ORDERED (DTYPES_FLOAT | WHOLE | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8) | DTYPES_BOOL)
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "graph/layout.h"
 #include "kernels/cuda/rows.h"
 
 typedef struct {
@@ -39,15 +40,16 @@ static Status find_kernels(Plan *p, const KernelCtx *ctx, const Node *n, DType t
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    int axis = (int)node_int(n, "axis");
+    const Shape stored = layout_stored(x->layout, &x->shape);
+    int at = layout_position(x->layout, stored.rank, (int)node_int(n, "axis"));
     Plan *p = calloc(1, sizeof *p);
     Status st;
 
     if (!p)
         return FAIL_NOMEM();
-    p->outer = shape_count(&x->shape, 0, axis);
-    p->n = x->shape.dim[axis];
-    p->inner = shape_count(&x->shape, axis + 1, x->shape.rank);
+    p->outer = shape_count(&stored, 0, at);
+    p->n = stored.dim[at];
+    p->inner = shape_count(&stored, at + 1, stored.rank);
     if ((st = find_kernels(p, ctx, n, x->dtype))) {
         free(p);
         return st;
@@ -90,7 +92,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return p->inner == 1 ? run_rows(ctx, p, in, out) : run_columns(ctx, p, in, out);
 }
 
-#define COMMON .dtypes = DTYPES_FLOAT, .supports = along_axis, .prepare = prepare, .run = run, .release = free
+#define COMMON .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = along_axis, .prepare = prepare, .run = run, .release = free
 
 DEFINE_KERNEL(cuda_softmax, .op = &op_Softmax, COMMON);
 DEFINE_KERNEL(cuda_log_softmax, .op = &op_LogSoftmax, COMMON);

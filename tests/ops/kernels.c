@@ -339,7 +339,7 @@ static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel,
     const Node *n = e->g->node[0];
     Status st = ST_OK;
 
-    if (n->op->layout == LAYOUT_FIXED)
+    if (!op_any_layout(n->op) && n->op->layout == LAYOUT_FIXED)
         return ST_OK;
     if (set_layouts(e->g, n, LAYOUT_CHANNELS_LAST) && fits(kernel, e->g, n))
         st = check_kernel(k, e, kernel, tol);
