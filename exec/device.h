@@ -12,6 +12,7 @@ typedef struct {
     int threads;            /* of its team; of a CUDA device: for what it leaves to the CPU */
     uint64_t memory;        /* bytes that it can use; 0: not known before it is opened */
     bool tf32;              /* of a CUDA device: products of float32 may round their inputs to TF32 */
+    bool tune;              /* of a CUDA device: measure algorithms of convolutions and products */
     char described[DEVICE_PATH];    /* file with the description of a device that need not be there; "": it is there */
 } DeviceSpec;
 

@@ -308,6 +308,10 @@ static const Row table[] = {
       O_CUSTOM, 0, 0, 0, 0, NULL, set_precision, 0 },
     { "loss-scale", "S", "", "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
       "differentiated", O_CUSTOM, 0, 0, 0, 0, NULL, set_loss_scale, 0 },
+    { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only", O_FLAG, AT(tune), 0, 0, 0,
+      NULL, NULL, 0 },
+    { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step", O_FLAG, AT(no_capture), 0, 0, 0, NULL,
+      NULL, 0 },
     { "seed", "N", "0", "of everything random", O_INT, AT(build.seed), 0, 9e15, 0, NULL, NULL, 0 },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open", O_CUSTOM, 0, 0, 0, 0, NULL,
       add_input_shape, true },
@@ -433,20 +437,6 @@ Status options_set_class_weights(Options *o, const Tensor *weights)
     return o->build.class_weights ? ST_OK : FAIL_NOMEM();
 }
 
-Status options_check(const Options *o)
-{
-    if (o->build.nesterov && (o->build.optimizer != OPT_SGD || o->build.momentum == 0))
-        return FAIL(E_INVALID, "--nesterov needs --optimizer sgd and --momentum above 0");
-    if ((o->schedule == SCHEDULE_COSINE || o->schedule == SCHEDULE_LINEAR) && !o->total_steps)
-        return FAIL(E_INVALID, "--lr-schedule cosine and linear need to know the number of steps");
-    if (o->total_steps && o->warmup_steps > o->total_steps)
-        return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
-                    (long long)o->total_steps);
-    if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
-        return FAIL(E_INVALID, "--loss-scale needs --precision float16");
-    return ST_OK;
-}
-
 /* ---- reading ---- */
 
 int options_count(void)
@@ -466,29 +456,4 @@ const char *options_get(const Options *o, const char *name)
     int i = find_option(name);
 
     return i < 0 ? NULL : o->text[i] ? o->text[i] : table[i].fallback;
-}
-
-double options_learning_rate(const Options *o, int64_t step)
-{
-    double done;
-    int64_t after = step - o->warmup_steps, span = o->total_steps - o->warmup_steps;
-
-    if (after < 0)
-        return o->lr * (double)(step + 1) / (double)o->warmup_steps;
-    if (o->schedule == SCHEDULE_CONSTANT)
-        return o->lr;
-    if (o->schedule == SCHEDULE_STEP)
-        return o->lr * pow(o->schedule_gamma, (double)(after / o->schedule_every));
-    done = span > 0 && after < span ? (double)after / (double)span : 1;
-    if (o->schedule == SCHEDULE_COSINE)
-        return o->lr * (o->schedule_final + (1 - o->schedule_final) * 0.5 * (1 + cos(M_PI * done)));
-    return o->lr * (1 - (1 - o->schedule_final) * done);
-}
-
-Status options_devices(DeviceList *out, const Options *o)
-{
-    TRY(device_list_parse(out, o->devices, o->threads));
-    for (int i = 0; i < out->n; i++)
-        out->device[i].tf32 = o->tf32;
-    return ST_OK;
 }

@@ -22,6 +22,8 @@ typedef struct {
     const char *devices;                    /* as given; NULL: the default */
     bool loss_scale_given;                  /* else what precision makes of it */
     bool tf32;                              /* on accelerators: products of float32 may round their inputs to TF32 */
+    bool tune;                              /* on accelerators: measure algorithms */
+    bool no_capture;                        /* on accelerators: issue every call of every step */
     int threads;                            /* per device; 0: cores / devices */
     dpx_world *world;                       /* lent; NULL: this process alone */
     const char **text;                      /* by option index: the text in force, NULL: the default */

@@ -96,7 +96,8 @@ typedef struct dpx_options dpx_options;
 
 DPX_API dpx_options *dpx_options_create(void);          /* the defaults; NULL when out of memory */
 DPX_API void dpx_options_free(dpx_options *options);
-/* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"); what may be repeated is added. */
+/* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), on GPUs ("tune", "true"), ("no-capture", "true"); what may be
+ * repeated is added. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
 /* Weights of the classes for the cross-entropy and nll losses: a vector of floats, copied. */
 DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx_tensor *weights) DPX_CHECKED;

@@ -30,6 +30,16 @@ check "the same run" same_run "$DIR/whole" "$DIR/begun"
 check "accumulated" "${run[@]}" "${gpus[@]}" --accumulate 2 --out "$DIR/groups"
 check "the same lines" test "$(order "$DIR/groups")" = "$lines"
 
+# Call by call the bits are the same; that steps are captured, and algorithms to be measured, shows where these calls fail.
+check "not captured" "${run[@]}" "${gpus[@]}" --no-capture --out "$DIR/calls"
+check "the same run" same_run "$DIR/whole" "$DIR/calls"
+check "measured" "${run[@]}" "${gpus[@]}" --tune --out "$DIR/tuned"
+check "the same run here, where there is nothing to measure" same_run "$DIR/whole" "$DIR/tuned"
+DPEXEC_SIM_FAIL=capture_begin:1 refused 1 "capture_begin: injected failure" "${run[@]}" --devices cuda --steps 3
+DPEXEC_SIM_FAIL=capture_begin:1 check "no capture" "${run[@]}" --devices cuda --steps 3 --no-capture
+DPEXEC_SIM_FAIL=tune:1 refused 1 "tune: injected failure" "${run[@]}" --devices cuda --steps 3 --tune
+DPEXEC_SIM_FAIL=tune:1 check "not measured" "${run[@]}" --devices cuda --steps 3
+
 # The loss is as the CPU's to the step at which it is no number any more.
 refused 1 "the loss of step" "${run[@]}" --devices cpu --optimizer sgd --lr 1e12 --steps 40 --out "$DIR/cpu"
 message=$(grep -o 'the loss of step [0-9]* is' "$DIR/refused.err")

@@ -85,6 +85,10 @@ refused 2 "optimizer" "${train[@]}" --optimizer sgdd --lr fast         # all tha
 check "both are named" grep -q "lr" "$DIR/refused.err"
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
+refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune
+refused 2 "--no-capture is for GPUs: --devices names cpu:1" "${train[@]}" --no-capture --devices cpu:1
+refused 2 "--tune measures on a GPU that is there: cuda:0 is only described" "${train[@]}" --tune --devices cuda@tests/devices/h100.json
+refused 2 "--tune: expected true or false, found 'fast'" "${train[@]}" --tune=fast
 refused 2 "--checkpoint-every needs --out" "${train[@]}" --checkpoint-every 1
 
 refused 1 "none.onnx" "$dpexec" none.onnx --data "$digits" --loss cross-entropy

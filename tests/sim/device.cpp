@@ -45,6 +45,8 @@ static Status dev_open(GpuDevice **out, int index, const GpuOptions *opt)
     GpuInfo info;
 
     SIM_INJECT("open");
+    if (opt && opt->tune)       /* nothing to measure here; a test sees that it was asked for */
+        SIM_INJECT("tune");
     if (opt && opt->described)
         info = *opt->described;
     else

@@ -1,0 +1,59 @@
+/* What the options of a run say together: what contradicts, which devices they name, the learning rate of each step. */
+#include <math.h>
+
+#include "exec/options.h"
+
+Status options_check(const Options *o)
+{
+    if (o->build.nesterov && (o->build.optimizer != OPT_SGD || o->build.momentum == 0))
+        return FAIL(E_INVALID, "--nesterov needs --optimizer sgd and --momentum above 0");
+    if ((o->schedule == SCHEDULE_COSINE || o->schedule == SCHEDULE_LINEAR) && !o->total_steps)
+        return FAIL(E_INVALID, "--lr-schedule cosine and linear need to know the number of steps");
+    if (o->total_steps && o->warmup_steps > o->total_steps)
+        return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
+                    (long long)o->total_steps);
+    if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
+        return FAIL(E_INVALID, "--loss-scale needs --precision float16");
+    return ST_OK;
+}
+
+static Status check_flags(const Options *o, const DeviceSpec *d)
+{
+    const char *flag = o->tune ? "--tune" : "--no-capture";
+
+    if (!o->tune && !o->no_capture)
+        return ST_OK;
+    if (!d->cuda)
+        return FAIL(E_INVALID, "%s is for GPUs: --devices names cpu:%d", flag, d->index);
+    if (o->tune && *d->described)
+        return FAIL(E_INVALID, "--tune measures on a GPU that is there: cuda:%d is only described (%s)", d->index, d->described);
+    return ST_OK;
+}
+
+Status options_devices(DeviceList *out, const Options *o)
+{
+    TRY(device_list_parse(out, o->devices, o->threads));
+    for (int i = 0; i < out->n; i++) {
+        TRY(check_flags(o, &out->device[i]));
+        out->device[i].tf32 = o->tf32;
+        out->device[i].tune = o->tune;
+    }
+    return ST_OK;
+}
+
+double options_learning_rate(const Options *o, int64_t step)
+{
+    double done;
+    int64_t after = step - o->warmup_steps, span = o->total_steps - o->warmup_steps;
+
+    if (after < 0)
+        return o->lr * (double)(step + 1) / (double)o->warmup_steps;
+    if (o->schedule == SCHEDULE_CONSTANT)
+        return o->lr;
+    if (o->schedule == SCHEDULE_STEP)
+        return o->lr * pow(o->schedule_gamma, (double)(after / o->schedule_every));
+    done = span > 0 && after < span ? (double)after / (double)span : 1;
+    if (o->schedule == SCHEDULE_COSINE)
+        return o->lr * (o->schedule_final + (1 - o->schedule_final) * 0.5 * (1 + cos(M_PI * done)));
+    return o->lr * (1 - (1 - o->schedule_final) * done);
+}
