@@ -75,9 +75,14 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
         }
         if (k == 2 && p->fault == BAD_BATCH)
             b.tensor[0].rank = 1;
-        st = dpx_train_step(t, b.tensor, 2, &r);
-        p->loss[k] = r.loss;
+        st = dpx_train_step(t, b.tensor, 2, NULL);      /* its result is taken after the next has begun */
+        if (!st && k)
+            st = dpx_train_result(t, &r);
+        if (!st && k)
+            p->loss[k - 1] = r.loss;
     }
+    if (!st && !(st = dpx_train_result(t, &r)))
+        p->loss[STEPS - 1] = r.loss;
     return st ? st : read_weights(p, t);
 }
 
