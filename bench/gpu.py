@@ -239,6 +239,10 @@ class Bench:
 
     def write(self):
         self.result["wanted"] = gpu_tables.wanted(self.result)
+        if self.args.stages and os.path.exists(self.args.stages):
+            self.result["stages"] = [json.loads(line) for line in open(self.args.stages)]
+        if self.args.markdown:
+            pathlib.Path(self.args.markdown).write_text(gpu_tables.markdown(self.result) + "\n")
         if self.args.out:
             pathlib.Path(self.args.out).write_text(json.dumps(self.result, indent=1) + "\n")
 
@@ -253,7 +257,9 @@ def main():
     p.add_argument("--seconds", type=float, default=1.0, help="of a contestant in a round")
     p.add_argument("--deadline", type=float, default=1e6, help="seconds from now")
     p.add_argument("--gate")
-    p.add_argument("--out")
+    p.add_argument("--out", help="the numbers, as JSON")
+    p.add_argument("--markdown", help="the tables")
+    p.add_argument("--stages", help="JSON lines of tests/gpu.sh, to be written with the numbers")
     p.add_argument("--trial", action="store_true")
     args = p.parse_args()
     args.build = str(pathlib.Path(args.build).resolve())
@@ -261,7 +267,8 @@ def main():
         bench = Bench(args, folder)
         bench.run()
         bench.write()
-    print(gpu_tables.markdown(bench.result))
+    if not args.markdown:
+        print(gpu_tables.markdown(bench.result))
     print(f"{bench.result['counts'][0]} passed, {bench.result['counts'][1]} failed")
     return bench.result["counts"][1] > 0
 

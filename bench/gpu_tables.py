@@ -108,10 +108,13 @@ def step_by_kernel(result, case, row, most=12):
 def markdown(result):
     kernels = [[k["case"].strip(), k["kernel"], show(k["us"]), show(k["gbs"], "{:.0f}"), show(k["share"])] for k in result["kernels"]]
     found = [[w["what"], show(w["found"]), w["wanted"], {None: "not measured", True: "yes", False: "**no**"}[w["met"]]] for w in result["wanted"]]
+    stages = [[s["stage"], s["counts"], str(s["seconds"])] for s in result.get("stages", [])]
     parts = [f"{result['device'] or 'simulated device, PyTorch on the CPU: a trial of the program, not a measurement'}; PyTorch {result.get('torch')}; "
              f"copies {show(result.get('copy_gbs'), '{:.0f}')} GB/s; bfloat16 products {show(result.get('matmul_tflops'), '{:.0f}')} TFLOP/s.",
              contestants(result), table(["", "found", "wanted", "met"], found)]
     parts += [step_by_kernel(result, case, row) for case, row in result["cases"].items()]
+    if stages:
+        parts.append(table(["stage", "", "s"], stages))
     if kernels:
         parts.append(table(["kernel", "", "us", "GB/s", "of a copy"], kernels))
     if result["failures"]:

@@ -23,7 +23,9 @@ if(NOT TARGET dpexec_cuda)
 endif()
 # Fibers and sanitizers do not go together: in such builds no CUDA kernel is run.
 if(NOT DPX_SANITIZE)
-    include(cmake/sim.cmake)
+    if(NOT DPX_CARRIED)
+        include(cmake/sim.cmake)
+    endif()
     target_compile_definitions(harness PUBLIC DPX_SIMULATION)
 endif()
 

@@ -9,7 +9,7 @@ archs=${1:-90-real}
 tree=build-gpu-tree
 into=build-gpu
 limit=$((64 << 20))             # bytes of the archive
-programs="dpexec graph-transform test_ops test_exec test_plugin bench_kernels"
+programs="dpexec graph-transform test_ops test_exec bench_kernels"
 libraries="libdpexec.so libdpexec_cuda.so libdpexec_nodriver.so"
 
 command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache

@@ -51,9 +51,12 @@ class Run:
             if done.returncode:
                 self.error = f"exit {done.returncode}: {done.stderr.strip()[-400:]}"
                 return
-            lines = (pathlib.Path(tmp) / "run/metrics.jsonl").read_text().splitlines()
-            self.losses = [r["loss"] for r in map(json.loads, lines) if "loss" in r]
-            self.model = (pathlib.Path(tmp) / "run/model.onnx").read_bytes()
+            self.read(pathlib.Path(tmp) / "run")
+
+    def read(self, folder):
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        self.losses = [r["loss"] for r in map(json.loads, lines) if "loss" in r]
+        self.model = (folder / "model.onnx").read_bytes()
 
 
 def close(found, expected):

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Several processes that train together on one GPU, which NCCL takes for GPUs of several machines: a test of what they compute, not
+of how fast.  Needs nothing but Python.
+
+    tests/gpu/world.py DPEXEC [--trial]
+
+With 2 and with 4 processes the losses must be the CPU's with as many replicas within 1e-3, and all processes must end well.
+Ends with "N passed, N failed".
+"""
+import argparse
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from train import Run, cases, close
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODELS = ("mlp-sgd", "fashion_cnn-sgd", "resnet20-sgd")
+SECONDS = 60
+# NCCL refuses two members on one GPU of one machine, so each is told to be a machine of its own; between machines it has sockets.
+NCCL = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0", "NCCL_NVLS_ENABLE": "0",
+        "NCCL_CUMEM_ENABLE": "0", "NCCL_MAX_NCHANNELS": "2", "NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        return s.getsockname()[1]
+
+
+class World(Run):
+    """A Run of several processes; rank 0 writes the folder."""
+
+    def __init__(self, dpexec, case, size):
+        self.error, self.losses = None, []
+        meet = ["--world", str(size), "--rendezvous", f"localhost:{free_port()}", "--devices", "cuda:0", "--steps", str(case["steps"]), "--quiet"]
+        with tempfile.TemporaryDirectory() as tmp:
+            ranks = []
+            for rank in range(size):
+                env = dict(os.environ, **NCCL, NCCL_HOSTID=f"dpexec-{rank}")
+                ranks.append(subprocess.Popen([dpexec, "train", *case["args"], *meet, "--rank", str(rank), "--out", f"{tmp}/run"], cwd=ROOT, env=env,
+                                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+            end = time.monotonic() + SECONDS
+            for rank, process in enumerate(ranks):
+                try:
+                    said = process.communicate(timeout=max(0.1, end - time.monotonic()))[1]
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
+                    said = f"no end within {SECONDS} s"
+                if process.returncode and not self.error:
+                    self.error = f"rank {rank} of {size}: exit {process.returncode}: {said.strip()[-400:]}"
+            if not self.error:
+                self.read(pathlib.Path(tmp) / "run")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("dpexec")
+    p.add_argument("--trial", action="store_true")
+    args = p.parse_args()
+    dpexec = str(pathlib.Path(args.dpexec).resolve())
+    chosen = [c for c in cases() if c["name"] in MODELS[:1 if args.trial else None]]
+    passed = failed = 0
+    for case in chosen:
+        case = dict(case, steps=3) if args.trial else case
+        for size in (2,) if args.trial else (2, 4):
+            cpu = Run(dpexec, case, "--devices", "cpu", "--threads", "1", "--replicas", str(size))
+            wrong = cpu.error or close(World(dpexec, case, size), cpu.losses)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
+            if wrong:
+                print(f"FAILED: {case['name']}, {size} processes: {wrong}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0 or passed == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
