@@ -25,9 +25,10 @@ class Tensor(ctypes.Structure):
 
 
 class Result(ctypes.Structure):
+    """dpx_result; room behind it for what is added there."""
     _fields_ = [("step", ctypes.c_int64), ("samples", ctypes.c_int64), ("loss", ctypes.c_double), ("loss_sum", ctypes.c_double),
                 ("loss_weight", ctypes.c_double), ("correct", ctypes.c_int64), ("counted", ctypes.c_int64), ("lr", ctypes.c_double),
-                ("grad_norm", ctypes.c_double), ("updated", ctypes.c_int)]
+                ("grad_norm", ctypes.c_double), ("updated", ctypes.c_int), ("more", ctypes.c_int64 * 64)]
 
 
 class Dpexec:

@@ -5,7 +5,7 @@ of how fast.  Needs nothing but Python.
     tests/gpu/world.py DPEXEC [--trial]
 
 With 2 and with 4 processes the losses must be the CPU's with as many replicas within 1e-3, and all processes must end well.
-Ends with "N passed, N failed".
+--trial: on the CPU, since simulated devices are those of one process.  Ends with "N passed, N failed".
 """
 import argparse
 import os
@@ -35,9 +35,9 @@ def free_port():
 class World(Run):
     """A Run of several processes; rank 0 writes the folder."""
 
-    def __init__(self, dpexec, case, size):
+    def __init__(self, dpexec, case, size, device):
         self.error, self.losses = None, []
-        meet = ["--world", str(size), "--rendezvous", f"localhost:{free_port()}", "--devices", "cuda:0", "--steps", str(case["steps"]), "--quiet"]
+        meet = ["--world", str(size), "--rendezvous", f"localhost:{free_port()}", "--devices", device, "--steps", str(case["steps"]), "--quiet"]
         with tempfile.TemporaryDirectory() as tmp:
             ranks = []
             for rank in range(size):
@@ -70,7 +70,7 @@ def main():
         case = dict(case, steps=3) if args.trial else case
         for size in (2,) if args.trial else (2, 4):
             cpu = Run(dpexec, case, "--devices", "cpu", "--threads", "1", "--replicas", str(size))
-            wrong = cpu.error or close(World(dpexec, case, size), cpu.losses)
+            wrong = cpu.error or close(World(dpexec, case, size, "cpu" if args.trial else "cuda:0"), cpu.losses)
             passed, failed = passed + (not wrong), failed + bool(wrong)
             if wrong:
                 print(f"FAILED: {case['name']}, {size} processes: {wrong}", flush=True)
