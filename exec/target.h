@@ -12,6 +12,7 @@ static inline void target_devices(BuildOptions *b, int devices, bool cuda)
     b->replicas = b->replicas ? b->replicas : devices;
     b->computes = cuda ? cuda_computes : NULL;
     b->fuse = cuda;
+    b->fuse_cross_entropy = cuda;
     b->fuse_attention = cuda && (b->precision == DT_FLOAT16 || b->precision == DT_BFLOAT16);
 }
 

@@ -61,6 +61,7 @@ typedef struct {
     const int *device_of_replica;           /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
     bool bn_local, bn_unbiased;
+    bool fuse_cross_entropy;                /* LogSoftmax and NllSum are computed together (passes/fuse_cross_entropy.c) */
     bool fuse_attention;                    /* the device has kernels of fused attention in the type of products */
     /* Accelerators: does the device compute this node?  What it does not is put on the host's side.  NULL: all devices compute
      * everything. */

@@ -8,7 +8,7 @@
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
-    pass_place_host, pass_precision, pass_fuse_attention, pass_fold_transpose, pass_layout_weights, pass_layout, pass_group_updates,
+    pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout, pass_group_updates,
     pass_fuse_elementwise, pass_scale_loss;
 
 const Pass *const pipeline[] = {
@@ -22,6 +22,7 @@ const Pass *const pipeline[] = {
     &pass_cse,                  /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
     &pass_dce,                  /* no gradient for what nothing needs */
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
+    &pass_fuse_cross_entropy,   /* after criterion, which appends the loss; before precision, which would convert the scores */
     &pass_fold_transpose,       /* before precision, which would stand conversions in between, and before autodiff */
     &pass_precision,            /* before autodiff: gradients are computed in the types of what they belong to */
     &pass_layout_weights,       /* while every mode has its forward graph; before add-optimizer, whose state follows it */

@@ -5,13 +5,11 @@
 #include <string.h>
 
 #include "graph/grad.h"
-#include "graph/place.h"
-
-#define NO_INDEX INT64_MIN          /* ignore_index: nothing is ignored */
+#include "graph/ops/loss.h"
 
 /* ---- scores [N, C, d...] against class numbers [N, d...] ---- */
 
-static Status check_target(const Graph *g, const Node *n, const Shape *x, const Value *target)
+Status loss_check_target(const Graph *g, const Node *n, const Shape *x, const Value *target)
 {
     Shape t = { .rank = x->rank - 1 };
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
@@ -38,7 +36,7 @@ static Status check_nll(const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
 
-    TRY(check_target(g, n, &x->shape, in_value(g, n, 1)));
+    TRY(loss_check_target(g, n, &x->shape, in_value(g, n, 1)));
     return check_weights(g, n, 2, x->dtype, x->shape.dim[1]);
 }
 
@@ -74,11 +72,7 @@ static Status grad_nll(Grad *gr)
     return g->status;
 }
 
-static int target_axis(int a) { return a ? a - 1 : 0; }
-static int scores_axis(int a) { return a ? a + 1 : 0; }
-
-/* Scores and target split alike; `*axis` of the scores, -1: not split.  Scores split along the classes are gathered. */
-static void align_target(Placement *p, int *axis)
+void loss_align_target(Placement *p, int *axis)
 {
     Place x = p->in[0];
 
@@ -88,20 +82,20 @@ static void align_target(Placement *p, int *axis)
     else if (x.kind == PL_S)
         *axis = x.axis;
     if (*axis < 0 && p->in[1].kind == PL_S)
-        *axis = scores_axis(p->in[1].axis);
+        *axis = loss_scores_axis(p->in[1].axis);
     for (int i = 2; i < p->node->n_in; i++)
         p->in[i] = PLACE_B;
     if (*axis < 0 && place_any(p, PL_L))
         return;
     p->in[0] = *axis < 0 ? PLACE_B : PLACE_S(*axis);
-    p->in[1] = *axis < 0 ? PLACE_B : PLACE_S(target_axis(*axis));
+    p->in[1] = *axis < 0 ? PLACE_B : PLACE_S(loss_target_axis(*axis));
 }
 
 static Status place_counted(Placement *p)
 {
     int axis;
 
-    align_target(p, &axis);
+    loss_align_target(p, &axis);
     place_set_all(p, axis >= 0 ? PLACE_P : place_any(p, PL_L) ? PLACE_L : PLACE_B);
     return ST_OK;
 }
@@ -110,7 +104,7 @@ static Status place_nll_per_sample(Placement *p)
 {
     int axis;
 
-    align_target(p, &axis);
+    loss_align_target(p, &axis);
     place_set_all(p, axis >= 0 ? p->in[1] : place_any(p, PL_L) ? PLACE_L : PLACE_B);
     return ST_OK;
 }
@@ -118,8 +112,7 @@ static Status place_nll_per_sample(Placement *p)
 static const AttrDecl nll_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, false, NULL },
     { "label_smoothing", A_FLOAT, 0, 0, false, NULL }, { 0 } };
 
-/* Targets are class numbers along axis 1. */
-static int64_t index_range_target(const Graph *g, const Node *n, int i)
+int64_t loss_index_range(const Graph *g, const Node *n, int i)
 {
     const Shape *scores = &in_value(g, n, 0)->shape;
 
@@ -128,11 +121,11 @@ static int64_t index_range_target(const Graph *g, const Node *n, int i)
 
 DEFINE_OP(NllSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_sum, .grad = grad_nll, .place = place_counted,
-    .index_range = index_range_target, .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; inputs logp, target, w");
+    .index_range = loss_index_range, .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; inputs logp, target, w");
 
 DEFINE_OP(NllPerSample, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
-    .index_range = index_range_target, .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
+    .index_range = loss_index_range, .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
 
 /* ---- NllGrad ---- */
 
@@ -143,7 +136,7 @@ static Status infer_nll_grad(Graph *g, Node *n)
 
     TRY(value_const_ints(g, n->in[2], x.dim, MAX_RANK, &x.rank));
     TRY(shape_check(&x, dtype_size(dy->dtype)));
-    TRY(check_target(g, n, &x, target));
+    TRY(loss_check_target(g, n, &x, target));
     TRY(check_weights(g, n, 3, dy->dtype, x.dim[1]));
     if (dy->shape.rank && !shape_eq(&dy->shape, &target->shape))
         return FAIL(E_SHAPE, "%s: the gradient is neither a scalar nor one number a sample", node_text(g, n));
@@ -165,7 +158,7 @@ static Status place_nll_grad(Placement *p)
         if (dy.kind != PL_L)
             p->in[0] = scalar ? PLACE_B : PLACE_S(a);
         p->in[1] = PLACE_S(a);
-        place_set_all(p, PLACE_S(scores_axis(a)));
+        place_set_all(p, PLACE_S(loss_scores_axis(a)));
         return ST_OK;
     }
     place_set_all(p, dy.kind == PL_P ? dy : place_any(p, PL_L) ? PLACE_L : PLACE_B);
@@ -228,11 +221,11 @@ static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, fal
 
 DEFINE_OP(SoftmaxCrossEntropyLoss, .precision = PREC_WIDE, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_softmax_cross_entropy,
-    .index_range = index_range_target, .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
+    .index_range = loss_index_range, .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
 
 DEFINE_OP(NegativeLogLikelihoodLoss, .precision = PREC_WIDE, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_negative_log_likelihood,
-    .index_range = index_range_target, .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
+    .index_range = loss_index_range, .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
 
 /* ---- losses of one element against one element ---- */
 

@@ -30,6 +30,7 @@ static const struct { const char *name; DType dtype; } types[] = {
     { "f32", DT_FLOAT32 }, { "f64", DT_FLOAT64 }, { "f16", DT_FLOAT16 }, { "bf16", DT_BFLOAT16 }, { "i8", DT_INT8 },
     { "i16", DT_INT16 },   { "i32", DT_INT32 },   { "i64", DT_INT64 },   { "u8", DT_UINT8 },      { "u16", DT_UINT16 },
     { "u32", DT_UINT32 },  { "u64", DT_UINT64 },  { "b", DT_BOOL },      { "f", DT_FLOAT32 },
+    { "s", DT_FLOAT32 },
 };
 
 static Status read_type(const char **s, CaseArg *a)
@@ -44,6 +45,7 @@ static Status read_type(const char **s, CaseArg *a)
         if (!strcmp(types[i].name, name)) {
             a->dtype = types[i].dtype;
             a->any_float = !strcmp(name, "f");
+            a->statistic = !strcmp(name, "s");
             *s += n;
             return ST_OK;
         }
@@ -231,7 +233,7 @@ bool case_has_f(const Case *c)
 
 static DType arg_dtype(const CaseArg *a, DType f)
 {
-    return a->any_float ? f : a->dtype;
+    return a->any_float || (a->statistic && f == DT_FLOAT64) ? f : a->dtype;
 }
 
 static void write_constant(FILE *f, const CaseArg *a)

@@ -6,9 +6,10 @@
  *   Split(f[6], i64[2] = 2,4) -> 2                        number of outputs, when more than the least
  *   Add(i64[2] = 1,2, i64[2] = 3,4) => 4,6                expected elements of output 0
  *
- * Types: f f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b.  Without a range floats are in -2..2, integers in -9..9 or
- * 0..9.  What a check cannot be asked for stands behind a bar: "| nograd", "| nosplit", "| of=0,2" (outputs
- * that enter the gradient's loss), "| by=0,1" (inputs whose gradient is checked), "| tol=1e-3" (float32 against float64). */
+ * Types: f f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b; s: that of statistics of f, float32 where f has 16 bits.  Without
+ * a range floats are in -2..2, integers in -9..9 or 0..9.  What a check cannot be asked for stands behind a bar: "| nograd",
+ * "| nosplit", "| of=0,2" (outputs that enter the gradient's loss), "| by=0,1" (inputs whose gradient is checked), "| tol=1e-3"
+ * (float32 against float64). */
 #ifndef DPX_TESTS_OPS_CASE_H
 #define DPX_TESTS_OPS_CASE_H
 
@@ -19,6 +20,7 @@ enum { CASE_ARGS = 16, CASE_VALUES = 512, CASE_TEXT = 2048 };
 typedef struct {
     bool absent;
     bool any_float;             /* "f" */
+    bool statistic;             /* "s": float64 where "f" is, else float32 */
     DType dtype;
     Shape shape;
     bool has_range;

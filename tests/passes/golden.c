@@ -1,7 +1,7 @@
 /* tests/passes/golden/PASS/NAME.txt: a graph before and after a pass, in the text form.
  *
  *   # what it shows
- *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1 fuse-attention=yes fuse=1 freeze=conv* loss=cross-entropy replicas=2 devices=2
+ *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1 fuse-attention=yes fuse-cross-entropy=yes fuse=1 freeze=conv* loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -104,6 +104,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.dtype = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "channels_last"))
         return (o->build.channels_last = !strcmp(value, "yes"));
+    if (!strcmp(word, "fuse-cross-entropy"))
+        return (o->build.fuse_cross_entropy = !strcmp(value, "yes"));
     if (!strcmp(word, "fuse-attention"))
         return (o->build.fuse_attention = !strcmp(value, "yes"));
     if (!strcmp(word, "precision"))

@@ -4,35 +4,10 @@
  * they leave, in their order.  Scores are read once in accesses of 16 bytes, or one number a sample where no more is needed;
  * gradients are written once.  A label that is no class makes the loss NaN, and no gradient: a kernel cannot fail, and must not
  * read elsewhere. */
-#include "loss.h"
+#include "loss.cuh"
 #include "order.cuh"
 
-/* ---- sums: two numbers a block ---- */
-
-template <class T> __device__ __forceinline__ void put_sum(void *y, double sum) { *(T *)y = (T)sum; }
-
-/* b may be NULL. */
-template <class T> __device__ __forceinline__ void put_sums(void *a, void *b, double sum, double other)
-{
-    put_sum<T>(a, sum);
-    if (b)
-        put_sum<T>(b, other);
-}
-
-/* The whole block's sums, as results or as its part of them. */
-template <class T> __device__ __forceinline__ void block_sums(void *a, void *b, double *partial, double sum, double other)
-{
-    sum = block_all<Sum>(sum);
-    other = block_all<Sum>(other);
-    if (threadIdx.x)
-        return;
-    if (gridDim.x == 1) {
-        put_sums<T>(a, b, sum, other);
-    } else {
-        partial[2 * blockIdx.x] = sum;
-        partial[2 * blockIdx.x + 1] = other;
-    }
-}
+/* ---- adding up what blocks leave ---- */
 
 template <class T> __device__ __forceinline__ void finish_sums(void *a, void *b, const double *partial, int parts)
 {
@@ -53,11 +28,6 @@ KERNEL(loss_finish_f64, (void *a, void *b, const double *partial, int parts)) { 
 KERNEL(loss_finish_i64, (void *a, void *b, const double *partial, int parts)) { finish_sums<i64>(a, b, partial, parts); }
 
 /* ---- class numbers ---- */
-
-__device__ __forceinline__ i64 label_of(const NllBox &p, const void *target, i64 s)
-{
-    return p.wide ? ((const i64 *)target)[s] : ((const int *)target)[s];
-}
 
 /* Where the sample's first score is. */
 __device__ __forceinline__ i64 sample_at(const NllBox &p, i64 s)

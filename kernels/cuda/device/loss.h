@@ -13,6 +13,6 @@ typedef struct {
 
 typedef enum { LOSS_MSE, LOSS_L1, LOSS_BCE, LOSS_BCE_LOGITS } LossKind;
 
-enum { LOSS_THREADS = 256, LOSS_BLOCKS = 512 };     /* a sum's parts: one of each block, two numbers */
+enum { LOSS_THREADS = 256, LOSS_BLOCKS = 1024 };     /* a sum's parts: one of each block, two numbers */
 
 #endif

@@ -1,4 +1,4 @@
-/* A training step with attention fused is the step without, in float64: loss and every gradient. */
+/* A training step with attention, or softmax and loss, fused is the step without, in float64: loss and every gradient. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,21 +8,20 @@
 #include "graph/ops.gen.h"
 #include "tests/harness/test.h"
 
-typedef struct { Graph *g; Arena *arena; const Tensor **values; int n_attention; } Run;
+typedef struct { Graph *g; Arena *arena; const Tensor **values; int n_fused; } Run;
 
-static int count_attention(const Graph *g)
+static int count_fused(const Graph *g)
 {
     int count = 0;
 
     FOR_NODES(g, n)
-        count += n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad;
+        count += n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad || n->op == &op_CrossEntropySum ||
+                 n->op == &op_CrossEntropyGrad;
     return count;
 }
 
-static Status run_model(Run *r, const char *name, bool fuse)
+static Status run_model(Run *r, const char *name, const BuildOptions *opt)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true,
-                         .fuse_attention = fuse };
     char path[512];
 
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
@@ -30,11 +29,11 @@ static Status run_model(Run *r, const char *name, bool fuse)
     if (!r->arena)
         return FAIL_NOMEM();
     TRY(onnx_import_file(&r->g, NULL, path));
-    TRY(pipeline_run(r->g, &opt, interp_node, NULL, NULL));
-    r->n_attention = count_attention(r->g);
+    TRY(pipeline_run(r->g, opt, interp_node, NULL, NULL));
+    r->n_fused = count_fused(r->g);
     if (!(r->values = ARENA_NEW(r->arena, const Tensor *, r->g->n_value)))
         return FAIL_NOMEM();
-    TRY(verify_batch(r->arena, r->g, &opt, 7, r->values));
+    TRY(verify_batch(r->arena, r->g, opt, 7, r->values));
     return interp_run(r->arena, r->g, r->values);
 }
 
@@ -79,15 +78,17 @@ static double largest(const Run *r)
     return most;
 }
 
-static void check_model(const char *name, int n_attention)
+static void check_model(const char *name, BuildOptions opt, int n_fused)
 {
+    BuildOptions without = opt;
     Run plain = { 0 }, fused = { 0 };
 
-    if (CHECK_OK(run_model(&plain, name, false)) && CHECK_OK(run_model(&fused, name, true))) {
+    without.fuse_attention = without.fuse_cross_entropy = false;
+    if (CHECK_OK(run_model(&plain, name, &without)) && CHECK_OK(run_model(&fused, name, &opt))) {
         double scale = largest(&plain);
 
-        CU_ASSERT_EQUAL(plain.n_attention, 0);
-        CU_ASSERT_EQUAL(fused.n_attention, n_attention);
+        CU_ASSERT_EQUAL(plain.n_fused, 0);
+        CU_ASSERT_EQUAL(fused.n_fused, n_fused);
         CU_ASSERT_EQUAL(plain.g->n_output, fused.g->n_output);
         for (int i = 0; i < plain.g->n_output; i++) {
             const char *output = plain.g->output[i].name;
@@ -101,14 +102,29 @@ static void check_model(const char *name, int n_attention)
     run_free(&fused);
 }
 
+#define TRAIN .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true
+
 static void test_causal(void)
 {
-    check_model("transformer", 2 * 5);
+    check_model("transformer", (BuildOptions){ TRAIN, .fuse_attention = true }, 2 * 5);
 }
 
 static void test_whole(void)
 {
-    check_model("exported_encoder", 2 * 2);
+    check_model("exported_encoder", (BuildOptions){ TRAIN, .fuse_attention = true }, 2 * 2);
 }
 
-DEFINE_SUITE(fuse_attention, { "a causal model", test_causal }, { "a model without a mask", test_whole });
+static void test_loss_of_rows(void)
+{
+    check_model("mlp", (BuildOptions){ TRAIN, .label_smoothing = 0.1, .metric_accuracy = true, .fuse_cross_entropy = true }, 2);
+}
+
+/* On three replicas, with samples that do not count. */
+static void test_loss_of_columns(void)
+{
+    check_model("unet", (BuildOptions){ TRAIN, .has_ignore_index = true, .ignore_index = 1, .replicas = 3, .devices = 2,
+                                        .fuse_cross_entropy = true }, 2 * 3);
+}
+
+DEFINE_SUITE(fused_steps, { "a causal model", test_causal }, { "a model without a mask", test_whole },
+             { "softmax and loss of rows", test_loss_of_rows }, { "softmax and loss of columns", test_loss_of_columns });

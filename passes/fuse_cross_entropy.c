@@ -1,0 +1,53 @@
+/* fuse-cross-entropy: NllSum of LogSoftmax becomes one CrossEntropySum.
+ *
+ * The logarithms of probabilities never reach memory, nor does their gradient: the scores are read once forward and once
+ * backward, in 16 bits where the model computes in them.  Legal where nothing else reads LogSoftmax's result.  With class
+ * weights the parts are left alone.  After criterion, which appends the loss, and before precision and autodiff, so that the
+ * gradient is fused too. */
+#include "graph/emit.h"
+#include "passes/pass.h"
+
+/* The LogSoftmax along the classes that the NllSum alone reads, or NULL. */
+static const Node *softmax_of(const Graph *g, const Node *nll, const uint32_t *uses)
+{
+    const Node *n = value(g, nll->in[0])->producer;
+
+    if (!n || n->op != &op_LogSoftmax || uses[nll->in[0].i] != 1 || node_int(n, "flatten") || node_int(n, "axis") != 1)
+        return NULL;
+    return has_in(nll, 2) || value(g, nll->in[0])->shape.dim[1] < 1 ? NULL : n;
+}
+
+static void rewrite(Graph *g, const Node *nll, const Node *softmax)
+{
+    const Attr *attrs = ATTRS(INT("ignore_index", node_int(nll, "ignore_index")), FLOAT("label_smoothing", node_float(nll, "label_smoothing")));
+    const ValueId num = nll->out[0], den = nll->out[1];
+    ValueId y[3];
+
+    EMIT_MULTI(g, CrossEntropySum, attrs, 3, y, softmax->in[0], nll->in[1]);
+    if (g->status)
+        return;
+    graph_replace(g, num, y[0]);
+    if (has_value(den))
+        graph_replace(g, den, y[1]);
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    const uint32_t n_node = g->n_node, *uses;
+
+    if (!ctx->opt->fuse_cross_entropy)
+        return ST_OK;
+    if (!(uses = graph_count_uses(g, ctx->scratch)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < n_node && !g->status; i++) {
+        const Node *n = g->node[i], *softmax = n->op == &op_NllSum ? softmax_of(g, n, uses) : NULL;
+
+        if (softmax) {
+            rewrite(g, n, softmax);
+            ctx->n_changed++;
+        }
+    }
+    return g->status ? g->status : graph_sort(g);
+}
+
+const Pass pass_fuse_cross_entropy = { .name = "fuse-cross-entropy", .summary = "merge LogSoftmax and NllSum into one node", .run = run };
