@@ -186,6 +186,13 @@ tells 0 2 'rank 1 was started for a world of 2 processes, rank 0 for one of 3'
 tells 1 1 'a world of 2 processes'
 next_port
 start 0 2 "${mlp[@]}"
+until (printf 'GET / HTTP/1.0\r\n\r\n' >"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done
+start 1 2 "${mlp[@]}"
+wait
+check 'a stranger at the door' grep -qx 0 "$DIR/status-0"
+check 'a stranger at the door, rank 1' grep -qx 0 "$DIR/status-1"
+next_port
+start 0 2 "${mlp[@]}"
 sleep 0.3
 patience=5 start 0 2 "${mlp[@]}" --no-shuffle
 sleep 0.5

@@ -1,0 +1,177 @@
+/* Sessions of two ranks, which are threads of this process: collectives of every kind between them, inference, and graphs that the
+ * interpreter runs. */
+#include "exec/world.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/session.h"
+#include "graph/op.h"
+#include "graph/parse.h"
+#include "tests/harness/test.h"
+
+enum { RANKS = 2, STEPS = 3, BATCH = 7, FEATURES = 4, OUTCOMES = 1 << 10 };
+
+/* Samples are mixed: what is gathered has gradients that are reduced and scattered. */
+static const char mixing[] =
+    "graph \"mixing\" {\n"
+    "  input %x : float32[7,4]\n"
+    "  state %w trainable : float32[4,3] = {0.1, -0.2, 0.3, 0.4, 0.15, -0.6, 0.7, 0.8, -0.9, 1, 0.11, 0.12}\n"
+    "  %h = MatMul(%x, %w)\n"
+    "  %over = Softmax(%h) {axis=0}\n"
+    "  %ht = Transpose(%h) {perm=[1,0]}\n"
+    "  %pairs = MatMul(%h, %ht)\n"
+    "  %s = Tanh(%pairs)\n"
+    "  %a = ReduceSum(%s) {keepdims=0}\n"
+    "  %sq = Mul(%over, %over)\n"
+    "  %b = ReduceSum(%sq) {keepdims=0}\n"
+    "  %loss = Add(%a, %b)\n"
+    "  output \"loss\" = %loss\n"
+    "  output \"over\" = %over\n"
+    "}\n";
+
+static const char dynamic[] =
+    "graph \"dynamic\" {\n"
+    "  input %x : float32[7,4]\n"
+    "  state %w trainable : float32[4] = {1, 2, 3, 4}\n"
+    "  %y = Mul(%x, %w)\n"
+    "  %z = NonZero(%y)\n"
+    "  output \"over\" = %z\n"
+    "}\n";
+
+typedef struct {
+    const char *text, *devices;
+    int rank, size, port;
+    bool trains;
+    Status status;
+    char message[1024];
+    int scattered;              /* ReduceScatter nodes of the training step */
+    unsigned char outcome[OUTCOMES];    /* losses, the trained weights, an output of inference, as bytes */
+    size_t bytes;
+} Process;
+
+static void keep(Process *p, const Tensor *t)
+{
+    CU_ASSERT_FATAL(p->bytes + tensor_bytes(t) <= OUTCOMES);
+    memcpy(p->outcome + p->bytes, t->data, tensor_bytes(t));
+    p->bytes += tensor_bytes(t);
+}
+
+static NamedTensor *batch(Arena *a, int k)
+{
+    Shape x = SHAPE(BATCH, FEATURES), scalar = shape_scalar();
+    NamedTensor *in = ARENA_NEW(a, NamedTensor, 2);
+
+    in[0] = (NamedTensor){ "x", *tensor_create(a, DT_FLOAT32, &x) };
+    in[1] = (NamedTensor){ IN_LR, *tensor_create(a, DT_FLOAT32, &scalar) };
+    for (int i = 0; i < BATCH * FEATURES; i++)
+        ((float *)in[0].tensor.data)[i] = (float)((i * 37 + k * 11) % 23) / 23 - 0.5f;
+    *(float *)in[1].tensor.data = 0.05f;
+    return in;
+}
+
+static Status step(Process *p, Session *s, BuildMode mode, const NamedTensor *in, const char *output)
+{
+    const NamedTensor *out;
+    const Tensor *t;
+    int n;
+
+    TRY(session_step(s, mode, in, 2, &out, &n));
+    if (!(t = named_find(out, n, output)))
+        return FAIL(E_INTERNAL, "no output '%s'", output);
+    keep(p, t);
+    return ST_OK;
+}
+
+static Status train(Process *p, Session *s, Arena *a)
+{
+    float w[12];
+    Shape shape = SHAPE(4, 3);
+    Tensor t = { DT_FLOAT32, shape, w };
+    const Graph *g;
+
+    for (int k = 0; k < STEPS; k++)
+        TRY(step(p, s, BUILD_TRAIN, batch(a, k), OUT_LOSS));
+    g = program_graph(session_program(s, BUILD_TRAIN));
+    FOR_NODES(g, n)
+        p->scattered += n->op == &op_ReduceScatter;
+    TRY(states_check_mirrors(session_states(s)));
+    TRY(states_get(session_states(s), "w", &t));
+    keep(p, &t);
+    return ST_OK;
+}
+
+static Status run_session(Process *p, World *w, Arena *a)
+{
+    const BuildOptions opt = { .batch = BATCH, .loss = p->trains ? LOSS_OUTPUT : LOSS_NONE, .loss_output = "loss", .replicas = 5 };
+    Session *s = NULL;
+    DeviceList list;
+    Graph *g;
+    Status st;
+
+    TRY(graph_parse(&g, p->text, strlen(p->text)));
+    st = device_list_parse(&list, p->devices, 1);
+    list.world = w;
+    if (!st)
+        st = session_create(&s, g, &opt, &list, NULL, NULL);
+    if (!st && p->trains)
+        st = train(p, s, a);
+    if (!st)
+        st = step(p, s, BUILD_INFER, batch(a, STEPS), "over");
+    if (st)
+        world_abort(w, status_message());
+    session_free(s);
+    graph_free(g);
+    return st;
+}
+
+static void *run(void *arg)
+{
+    Process *p = arg;
+    char rendezvous[32];
+    WorldOptions how = { p->size, p->rank, rendezvous, 20 };
+    Arena *a = arena_create();
+    World *w = NULL;
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
+    p->status = world_join(&w, &how);
+    if (!p->status)
+        p->status = run_session(p, w, a);
+    if (p->status)
+        snprintf(p->message, sizeof p->message, "%s", status_message());
+    world_leave(w);
+    arena_free(a);
+    return NULL;
+}
+
+/* The same bytes from one process with four devices and from two with two. */
+static void check_world(const char *text, bool trains, int port)
+{
+    static Process p[RANKS], alone;
+    pthread_t thread[RANKS];
+
+    port += 32000 + (int)getpid() % 500;
+    alone = (Process){ .text = text, .devices = "cpu*4", .size = 1, .trains = trains };
+    run(&alone);
+    for (int r = 0; r < RANKS; r++) {
+        p[r] = (Process){ .text = text, .devices = "cpu*2", .rank = r, .size = RANKS, .port = port, .trains = trains };
+        CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(thread[r], NULL);
+    if (alone.status)
+        TEST_FAIL("alone: %s", alone.message);
+    CU_ASSERT(alone.bytes > 0 && (!trains || alone.scattered > 0));
+    for (int r = 0; r < RANKS; r++) {
+        if (p[r].status)
+            TEST_FAIL("rank %d: %s", r, p[r].message);
+        CU_ASSERT(p[r].bytes == alone.bytes && !memcmp(p[r].outcome, alone.outcome, alone.bytes));
+    }
+}
+
+static void test_collectives(void) { check_world(mixing, true, 0); }
+static void test_interpreted(void) { check_world(dynamic, false, 1); }
+
+DEFINE_SUITE(exec_world, { "gathers, scatters and sums between processes", test_collectives },
+             { "graphs without static shapes", test_interpreted });
