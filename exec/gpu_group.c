@@ -22,6 +22,14 @@ typedef struct {
 
 /* ---- creation ---- */
 
+static double patience(void)
+{
+    const char *given = getenv("DPEXEC_GPU_TIMEOUT");
+    double seconds = given ? strtod(given, NULL) : 0;
+
+    return seconds > 0 ? seconds : TIMEOUT;
+}
+
 /* DeviceJobs. */
 static Status open_streams(Device *d, void *arg)
 {
@@ -97,7 +105,7 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
     }
     g->n_device = n;
     g->world = world;
-    g->timeout = world_size(world) > 1 ? world_timeout(world) : TIMEOUT;
+    g->timeout = world_size(world) > 1 ? world_timeout(world) : patience();
     for (int d = 0; d < n; d++) {
         if (!device[d])
             continue;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "exec/gpu_program.h"
+#include "exec/plugin.h"
 #include "exec/trace.h"
 #include "graph/op.h"
 
@@ -137,30 +138,30 @@ static void run_host(void *arg)
 static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 {
     const GpuMember *m = part->member;
-    Status st;
 
     if (c->host)
-        return device_check(m->device, m->runtime->host_call(ctx->stream, run_host, &c->host[k]));
+        return runtime_check(m->runtime, m->runtime->host_call(ctx->stream, run_host, &c->host[k]));
     if (c->call->node->op == &op_Copy) {
         size_t bytes = tensor_bytes(c->in[k]);
 
-        return bytes ? device_check(m->device, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes)) : ST_OK;
+        return bytes ? runtime_check(m->runtime, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes)) : ST_OK;
     }
     if (c->collective)
         return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k], c->out[k]);
     ctx->scratch = c->call->scratch;
-    st = c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
-    return st ? status_prefix(st, "%s", node_text(part->gpu->program->graph, c->call->node)) : ST_OK;
+    return c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
 }
 
 static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 {
     const GpuMember *m = part->member;
+    Status st;
 
     ctx->stream = m->stream[c->step->stream];
     for (int w = 0; w < c->step->n_wait; w++)
         TRY_GPU(m, event_await(part->event[c->step->wait[w]], ctx->stream));
-    TRY(run_call(part, ctx, c, k));
+    if ((st = run_call(part, ctx, c, k)))
+        return status_prefix(st, "%s: %s", device_name(m->device), node_text(part->gpu->program->graph, c->call->node));
     if (c->step->event >= 0)
         TRY_GPU(m, event_record(part->event[c->step->event], ctx->stream));
     return ST_OK;

@@ -73,7 +73,8 @@ static Status prepare_device(Device *d, void *arg)
         st = c->kernel->prepare ? c->kernel->prepare(&c->state, ctx, p->graph, c->node) : ST_OK;
         if (st) {
             c->kernel = NULL;
-            return status_prefix(st, "%s", node_text(p->graph, c->node));
+            st = status_prefix(st, "%s", node_text(p->graph, c->node));
+            return ctx == &host || !device_runtime(d) ? st : status_prefix(st, "%s", device_name(d));
         }
         c->scratch_bytes = ctx->scratch_bytes;
     }

@@ -1,0 +1,77 @@
+#!/bin/bash
+# What fails on GPUs ends a run with one line that names the device, and the node where there is one, before long; the
+# checkpoints written before are as they were, and the run can go on from them.  On simulated GPUs (tests/sim).
+. "$(dirname "$0")/lib.sh"
+if [ ! -e "$build/libdpexec_cudasim.so" ]; then
+    echo "1 passed, 0 failed"           # a build with sanitizers has no simulation
+    exit
+fi
+export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_GPU_TIMEOUT=2 DPEXEC_SIM_TIMEOUT=2
+export DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/simcache}
+mlp=(models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet)
+
+# Runs to compare with, and checkpoints of four steps to begin with.
+for devices in 1 2; do
+    check "whole $devices" "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 8 --checkpoint-every 4 --out "$DIR/whole$devices"
+    mkdir -p "$DIR/half$devices/checkpoints"
+    cp "$DIR/whole$devices/args.json" "$DIR/half$devices/"
+    cp -r "$DIR/whole$devices/checkpoints/step-000000004" "$DIR/half$devices/checkpoints/"
+    head -4 "$DIR/whole$devices/metrics.jsonl" >"$DIR/half$devices/metrics.jsonl"
+done
+
+# fails DEVICES SPEC TEXT...: from the checkpoint, the failure SPEC says every TEXT in one line; then the run goes on to the
+# end as if nothing had happened.
+fails() {
+    local devices=$1 spec=$2 out=$DIR/run text
+    shift 2
+    rm -rf "$out"
+    cp -r "$DIR/half$devices" "$out"
+    DPEXEC_SIM_FAIL=$spec refused 1 "dpexec: " "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 8 --checkpoint-every 4 --resume "$out"
+    for text in "$@"; do
+        check "$spec says '$text': $(cat "$DIR/refused.err")" grep -qF -- "$text" "$DIR/refused.err"
+    done
+    check "$spec: one line" test "$(grep -c '' "$DIR/refused.err")" = 1
+    check "$spec: no model" test ! -e "$out/model.onnx"
+    check "$spec: the checkpoint is as it was" diff -r "$out/checkpoints" "$DIR/half$devices/checkpoints"
+    check "$spec: the run goes on" "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 8 --checkpoint-every 4 --resume "$out"
+    check "$spec: to the same end" same_run "$out" "$DIR/whole$devices"
+}
+
+fails 1 launch:3 "cuda:0: " "injected failure" "(output '"
+fails 1 launch:3:async "cuda:0: kernel " "injected failure"
+fails 1 gemm:2 "cuda:0: Gemm fc2 (output 'fc2'): gemm: injected failure"
+fails 1 compile:1 "cuda:0: " "(output '" "injected failure"
+fails 1 capture_begin:1 "cuda:0: capture_begin: injected failure"
+fails 1 capture_end:1 "cuda:0: capture_end: injected failure"
+fails 1 graph_launch:2 "cuda:0: graph_launch: injected failure"
+fails 1 stream_create:1 "cuda:0: stream_create: injected failure"
+fails 2 all_reduce_sum@1:1 "cuda:1: AllReduce " "(output '" "all_reduce_sum: injected failure of rank 1"
+fails 2 all_reduce_sum@1:2:lost "cuda:" "all_reduce_sum: injected loss of rank 1"
+fails 2 all_reduce_sum@0:1:hang "cuda:" "the step has not ended within 2 seconds"
+fails 2 comm_create@1:1 "cuda:0: comm_create: 1 of 2 members came within 2 s"
+fails 2 graph_launch:3 "cuda:" "graph_launch: injected failure"
+
+# Memory that does not suffice: before the first step, the table of what is largest, and nothing written.
+memory() {
+    rm -rf "$DIR/small"
+    env "$1" timeout 60 "$dpexec" "${mlp[@]}" --devices cuda --steps 4 --out "$DIR/small" >"$DIR/memory.out" 2>"$DIR/memory.err"
+    check "$1: exit $?" test $? = 1
+    check "$1: why" grep -qE '^dpexec: cuda:0: out of memory: a step needs [0-9.]+ KiB \(arena [0-9.]+ KiB, states 67.3 KiB' "$DIR/memory.err"
+    check "$1: what is largest" grep -qE '^dpexec: warning: cuda:0: +32.0 KiB  fc[12].weight' "$DIR/memory.err"
+    check "$1: no step was run" test ! -s "$DIR/small/metrics.jsonl" -a ! -e "$DIR/small/model.onnx"
+}
+memory DPEXEC_SIM_MEMORY=100K
+memory DPEXEC_SIM_FAIL=alloc:1
+
+# Devices and plug-ins that are not there.
+refused 1 "cuda:9: there is no such device; present: cuda:0 (" "$dpexec" "${mlp[@]}" --devices cuda:9 --steps 1 --out "$DIR/none"
+if [ -e "$build/libdpexec_nodriver.so" ] && [ ! -e /dev/nvidiactl ] && [ -e "$build/libdpexec_cuda.so" ]; then
+    DPEXEC_CUDA_PLUGIN=$build/libdpexec_cuda.so refused 1 "cuda:0: no NVIDIA driver" "$dpexec" "${mlp[@]}" --devices cuda --steps 1 --out "$DIR/none"
+fi
+for abi in 0 99; do
+    echo "struct R { int abi; const char *name; }; static const struct R r = { $abi, \"cuda\" }; const void *dpexec_cuda_driver(void) { return &r; }" |
+        "${CC:-cc}" -shared -fPIC -x c - -o "$DIR/other.so"
+    DPEXEC_CUDA_PLUGIN=$DIR/other.so refused 1 "other.so is of another version: interface $abi" "$dpexec" "${mlp[@]}" --devices cuda --steps 1 --out "$DIR/none"
+done
+check "no folder was made" test ! -e "$DIR/none"
+finish
