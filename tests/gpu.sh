@@ -140,7 +140,13 @@ if [ -n "$bench" ]; then
 fi
 
 stage devices 40 "$build/dpexec" devices
-grep -E '^cuda' "$work/devices.log" || { echo "no CUDA device"; cat "$work/devices.log"; }
+if ! grep -E '^cuda' "$work/devices.log"; then
+    cat "$work/devices.log"
+    [ -z "$bench" ] || kill "$bench_pid"
+    rm -rf "$work"
+    echo '0 passed, 1 failed'
+    exit 1
+fi
 stage operators 150 bash -c 'all_suites "$build/test_ops" "$@"' - $operators &
 stage executor 120 "$build/test_exec" "$([ -n "$trial" ] && echo memory || echo gpu)" &
 stage training 150 $python tests/gpu/train.py "$build/dpexec" --jobs "$jobs" "${options[@]}" &
