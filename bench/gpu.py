@@ -27,9 +27,9 @@ import gpu_models
 import gpu_tables
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONTESTANTS = {"resnet50": ("dpexec", "eager", "compile"), "gpt2": ("dpexec", "compile"), "mlp": ("dpexec", "eager"),
+# tuned: dpexec --tune, which measures algorithms as PyTorch's cudnn.benchmark does.
+CONTESTANTS = {"resnet50": ("dpexec", "tuned", "eager", "compile"), "gpt2": ("dpexec", "tuned", "compile"), "mlp": ("dpexec", "eager"),
                "fashion_cnn": ("dpexec", "eager")}
-PRECISION = {"resnet50": "bfloat16", "gpt2": "bfloat16", "mlp": "float32", "fashion_cnn": "float32"}
 
 
 class Failed(Exception):
@@ -41,9 +41,10 @@ class Contestant:
 
     def __init__(self, bench, case, how):
         self.case, self.how, self.left = case, how, bench.left
-        sizes = gpu_models.CASES[case]["trial" if bench.args.trial else "full"]
+        which = "trial" if bench.args.trial else "full"
+        sizes, precision = gpu_models.CASES[case][which], gpu_models.CASES[case]["precision"][which]
         self.spec = {"case": case, "how": how, "sizes": sizes, "model": str(gpu_models.model_file(case, sizes, bench.folder)),
-                     "precision": PRECISION[case], "library": f"{bench.args.build}/libdpexec.so", "device": bench.args.device,
+                     "precision": precision, "library": f"{bench.args.build}/libdpexec.so", "device": bench.args.device,
                      "threads": 1 if bench.args.trial else 0}
         self.process, self.first, self.error, self.lines = None, None, None, queue.Queue()
         self.env = bench.environment(how)
@@ -109,7 +110,7 @@ class Bench:
     def environment(self, how):
         """dpexec keeps what it compiles in a folder of this run: its first start is one without a cache."""
         env = dict(os.environ, DPEXEC_CACHE_DIR=f"{self.folder}/cache")
-        if how == "dpexec":
+        if how in gpu_tables.OURS:
             env["LD_LIBRARY_PATH"] = ":".join(filter(None, [self.args.library_path, env.get("LD_LIBRARY_PATH")]))
         return env
 
@@ -181,7 +182,7 @@ class Bench:
         return times
 
     def run_case(self, case, compiled):
-        row, ones = {"batch": None, "contestants": {}}, []
+        row, ones = {"contestants": {}}, []
         self.result["cases"][case] = row
         for how in self.ways(case):
             one = compiled.get((case, how))
@@ -189,7 +190,7 @@ class Bench:
                 one = self.attempt(f"{case}, {how}", lambda h=how: Contestant(self, case, h).start().ready())
             if one:
                 ones.append(one)
-                row["batch"] = one.spec["sizes"]["batch"]
+                row.update(batch=one.spec["sizes"]["batch"], precision=one.spec["precision"])
         if ones and ones[0].how == "dpexec":
             again = self.attempt(f"{case}, second start", lambda: Contestant(self, case, "dpexec").start().ready())
             if again:

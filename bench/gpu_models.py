@@ -14,16 +14,18 @@ CASES = {
     "resnet50": {
         "full": {"batch": 128, "size": 224, "width": 64, "blocks": [3, 4, 6, 3], "classes": 1000},
         "trial": {"batch": 2, "size": 32, "width": 8, "blocks": [1, 1, 1, 1], "classes": 10},
+        "precision": {"full": "bfloat16", "trial": "float32"},     # in the trial batch-norm sees two values a channel
         "options": {"optimizer": "sgd", "momentum": "0.9", "lr": "0.01", "loss": "cross-entropy"},
     },
     "gpt2": {
         "full": {"batch": 16, "length": 1024, "layers": 12, "width": 768, "heads": 12, "vocabulary": 50304},
         "trial": {"batch": 2, "length": 16, "layers": 1, "width": 32, "heads": 2, "vocabulary": 64},
+        "precision": {"full": "bfloat16", "trial": "bfloat16"},
         "options": {"optimizer": "adamw", "weight-decay": "0.1", "beta2": "0.95", "lr": "0.0003", "loss": "output:loss"},
     },
-    "mlp": {"full": {"batch": 32}, "trial": {"batch": 32},
+    "mlp": {"full": {"batch": 32}, "trial": {"batch": 32}, "precision": {"full": "float32", "trial": "float32"},
             "options": {"optimizer": "sgd", "momentum": "0.9", "lr": "0.001", "loss": "cross-entropy"}},
-    "fashion_cnn": {"full": {"batch": 32}, "trial": {"batch": 4},
+    "fashion_cnn": {"full": {"batch": 32}, "trial": {"batch": 4}, "precision": {"full": "float32", "trial": "float32"},
                     "options": {"optimizer": "sgd", "momentum": "0.9", "lr": "0.001", "loss": "cross-entropy"}},
 }
 

@@ -41,10 +41,12 @@ class Dpexec:
         model, options, self.trainer = ctypes.c_void_p(), ctypes.c_void_p(self.lib.dpx_options_create()), ctypes.c_void_p()
         self.check(self.lib.dpx_model_load(ctypes.byref(model), spec["model"].encode()))
         given = dict(case["options"], devices=spec["device"], **{"batch-size": str(spec["sizes"]["batch"]), "precision": spec["precision"]})
+        if spec["how"] == "tuned":
+            given["tune"] = "true"
         for name, value in given.items():
             self.check(self.lib.dpx_options_set(options, name.encode(), str(value).encode()))
         self.batches = [self.tensors(b) for b in batches]
-        self.turn, self.result = 0, Result()
+        self.turn, self.begun, self.result = 0, 0, Result()
         self.check(self.lib.dpx_trainer_create(ctypes.byref(self.trainer), model, options, None, None))
 
     def check(self, status):
@@ -61,15 +63,24 @@ class Dpexec:
         return out
 
     def step(self):
+        """Begins a step; takes the result of the one before it."""
         b = self.batches[self.turn % len(self.batches)]
         self.turn += 1
-        self.check(self.lib.dpx_train_step(self.trainer, b, len(b), ctypes.byref(self.result)))
+        self.check(self.lib.dpx_train_step(self.trainer, b, len(b), None))
+        self.begun += 1
+        if self.begun > 1:
+            self.take()
+
+    def take(self):
+        self.check(self.lib.dpx_train_result(self.trainer, ctypes.byref(self.result)))
+        self.begun -= 1
 
     def loss(self):
         return self.result.loss
 
     def wait(self):
-        pass                        # a step returns when it has ended
+        while self.begun:
+            self.take()
 
     def free_memory(self):
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -85,6 +96,7 @@ class Dpexec:
         self.check(self.lib.dpx_trainer_trace(self.trainer, 1 << 18))
         for _ in range(steps):
             self.step()
+        self.wait()
         with tempfile.NamedTemporaryFile(suffix=".json") as f:
             self.check(self.lib.dpx_trainer_write_trace(self.trainer, f.name.encode()))
             events = json.load(open(f.name))["traceEvents"]
@@ -130,7 +142,7 @@ def main():
     spec = json.loads(sys.argv[1])
     case = gpu_models.CASES[spec["case"]]
     batches = list(gpu_models.batches(spec["case"], spec["sizes"]))
-    one = (Dpexec if spec["how"] == "dpexec" else Torch)(spec, case, batches)
+    one = (Dpexec if spec["how"] in ("dpexec", "tuned") else Torch)(spec, case, batches)
     one.step()
     one.wait()
     print(json.dumps({"loss": one.loss()}), flush=True)
