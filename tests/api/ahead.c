@@ -98,6 +98,38 @@ static void compare(const char *const *settings, int ahead)
     dpx_trainer_free(b);
 }
 
+/* A checkpoint holds what the steps begun leave, whether their results were taken or not. */
+static void save_ahead(const char *const *settings)
+{
+    dpx_trainer *t = make_trainer(settings), *u = make_trainer(settings);
+    char folder[256];
+    dpx_result r, q;
+    Batch b;
+
+    if (!t || !u)
+        return;
+    make_folder(folder);
+    for (int k = 0; k < 2; k++) {
+        cut_batch(&b, k);
+        CHECK_DPX(dpx_train_step(t, b.tensor, 2, NULL));
+    }
+    CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+    cut_batch(&b, 2);
+    CHECK_DPX(dpx_train_step(u, b.tensor, 2, &r));          /* there is state to resume to */
+    CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+    CU_ASSERT_EQUAL(dpx_trainer_step_count(u), 2);
+    check_same_state(t, u);
+    CHECK_DPX(dpx_train_result(t, &r));
+    CHECK_DPX(dpx_train_result(t, &r));
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+    CHECK_DPX(dpx_train_step(u, b.tensor, 2, &q));
+    CU_ASSERT(r.step == 3 && q.step == 3 && r.loss == q.loss);
+    check_same_state(t, u);
+    remove_folder(folder);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+}
+
 /* Results wait for nobody else's, and a step that gives its own waits for none. */
 static void refuse(const char *const *settings)
 {
@@ -149,6 +181,7 @@ static void test_cpu(void)
     compare(one_cpu, 0);
     compare(groups, 0);
     refuse(one_cpu);
+    save_ahead(one_cpu);
     find_bad_step(one_cpu);
 }
 
@@ -158,6 +191,7 @@ static void test_cuda(void)
     compare(two_gpus, 1);
     compare(gpu_groups, 1);
     refuse(two_gpus);
+    save_ahead(two_gpus);
     find_bad_step(two_gpus);
 }
 

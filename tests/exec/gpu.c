@@ -115,7 +115,7 @@ static int count_nodes(const Graph *g, const OpDef *op)
 static Outcome train(Arena *a, const Run *r)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
-                         .seed = 7, .precision = r->precision, .fuse = r->cuda,
+                         .seed = 7, .precision = r->precision, .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE, .fuse = r->cuda,
                          .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
     Graph *g = build(r, &opt, r->replicas, r->devices), *whole;
     Outcome o = { 0 };
@@ -134,8 +134,8 @@ static Outcome train(Arena *a, const Run *r)
     return o;
 }
 
-/* 16-bit products are rounded to 8 bits: half of the last one, relative. */
-static double tolerance(const Run *r) { return r->precision == DT_BFLOAT16 ? 0x1p-8 : 1e-4; }
+/* 16-bit products are rounded to 8 bits (float16: 11): half of the last one, relative. */
+static double tolerance(const Run *r) { return r->precision == DT_BFLOAT16 ? 0x1p-8 : r->precision == DT_FLOAT16 ? 0x1p-11 : 1e-4; }
 
 static void compare_losses(const Run *r, const Outcome *found, const Outcome *expected)
 {
@@ -176,14 +176,17 @@ static void test_fashion_cnn(void) { check_model("fashion_cnn", 4, MAX_STEPS, 1)
 /* Fewer steps: simulated, one takes seconds. */
 static void test_transformer(void) { check_model("transformer", 2, 3, 2); }
 
-/* At a rate at which the loss stays near where it began: steps that diverge multiply what rounding did. */
-static void test_bfloat16(void)
+/* At a rate at which the loss stays near where it began: steps that diverge multiply what rounding did.  Float16 with a dynamic
+ * loss scale; several replicas add their 16-bit gradients in float32. */
+static void test_16_bits(void)
 {
     const Run runs[] = { { .model = "mlp", .batch = 4, .steps = 8, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16, .rate = 0.002 },
                          { .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16,
-                           .rate = 0.002 } };
+                           .rate = 0.002 },
+                         { .model = "mlp", .batch = 6, .steps = 8, .replicas = 1, .devices = 1, .precision = DT_FLOAT16, .rate = 0.002 },
+                         { .model = "mlp", .batch = 6, .steps = 8, .replicas = 3, .devices = 2, .precision = DT_FLOAT16, .rate = 0.002 } };
 
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         Arena *a = arena_create();
         Run r = runs[i];
         Outcome expected = train(a, &r), found;
@@ -258,7 +261,7 @@ static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "mlp as on the CPU", test_mlp }, { "what has no kernel runs on the host", test_on_host },
     { "captured, uncaptured, not waited for", test_same_bits }, { "fashion_cnn as on the CPU", test_fashion_cnn },
-    { "transformer as on the CPU", test_transformer }, { "in bfloat16", test_bfloat16 }, { NULL, NULL } };
+    { "transformer as on the CPU", test_transformer }, { "in 16 bits", test_16_bits }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
     return cases;
