@@ -9,6 +9,7 @@
 #include "exec/memory_report.h"
 #include "exec/transform.h"
 #include "graph/op.h"
+#include "graph/ops/fused.h"
 #include "passes/plan_streams.h"
 #include "passes/report.h"
 
@@ -73,9 +74,11 @@ static void print_node(FILE *to, const Program *p, const Node *n, int device, in
 {
     const MemoryPlan *plan = program_plan(p);
     size_t scratch = scratch_of(plan, n->index);
-    char label[160];
+    char label[160], operators[FUSED_TEXT];
 
     fprintf(to, "%-24s %s", kernel_of(p, plan, n), node_label(label, sizeof label, n));
+    if (n->op == &op_Fused)
+        fprintf(to, " (%s)", fused_operators(operators, n));
     print_outputs(to, program_graph(p), plan, n, device, n_device);
     if (scratch)
         fprintf(to, "; scratch arena+%zu, %zu bytes", plan->scratch[n->index], scratch);

@@ -4,16 +4,18 @@
  * Nodes belong together when they stand on one device for one replica, compute values of one shape, and one reads what
  * another makes or both read the same tensor of that shape; the scalars of a step are gathered whatever they read.  Groups
  * grow node by node.  Two are merged unless a way leads out of one and by other nodes into the other: the merged node would
- * wait for itself.  Legal because Fused computes what its nodes do, each in its own type; what is used outside becomes an
- * output.  The next value of a state that is read outside the group stays outside too, so that it can wait for those
- * readers and be computed in place. */
+ * wait for itself.  Legal because Fused computes what its nodes do; what is used outside becomes an output.  The next value of
+ * a state that is read outside the group stays outside too, so that it can wait for those readers and be computed in place.
+ *
+ * What is needed much later is not computed together with what is needed now: the part of a gradient that depends on the
+ * forward pass alone would have to be stored until then, where it can be computed from what is stored anyway. */
 #include <string.h>
 
 #include "graph/op.h"
 #include "graph/ops/fused.h"
 #include "passes/pass.h"
 
-enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1 };
+enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1, APART = 16, SMALL = 1 << 12 };
 
 typedef struct {
     uint32_t node[NODES_MOST];  /* by increasing index, when the group is made a node */
@@ -33,6 +35,7 @@ typedef struct {
     uint32_t *seen;             /* [node] the walk that came here last */
     uint32_t walk;
     uint32_t *stack;
+    uint32_t *height;           /* [node] nodes on the longest way from it to an end */
     uint32_t *reader;           /* [value] 1 + the last node in a group that reads it */
     const BuildOptions *opt;
     int n_devices;
@@ -63,14 +66,36 @@ static Status find_updates(Fusion *f)
     return ST_OK;
 }
 
+/* Nodes stand in topological order. */
+static void find_heights(Fusion *f)
+{
+    const Graph *g = f->g;
+
+    for (uint32_t i = g->n_node; i-- > 0;)
+        for (int j = 0; j < g->node[i]->n_in; j++) {
+            const Node *p = has_in(g->node[i], j) ? in_value(g, g->node[i], j)->producer : NULL;
+
+            if (p && f->height[p->index] <= f->height[i])
+                f->height[p->index] = f->height[i] + 1;
+        }
+}
+
 static const Shape *space_of(const Fusion *f, uint32_t node) { return &value(f->g, f->g->node[node]->out[0])->shape; }
+
+/* Are they needed at about the same time?  It does not matter of what is small. */
+static bool together(const Fusion *f, uint32_t a, uint32_t b)
+{
+    uint32_t x = f->height[a], y = f->height[b];
+
+    return (x > y ? x - y : y - x) <= APART || shape_numel(space_of(f, a)) <= SMALL;
+}
 
 static bool alike(const Fusion *f, uint32_t a, uint32_t b)
 {
     const Node *x = f->g->node[a], *y = f->g->node[b];
 
     return x->device == y->device && x->replica == y->replica && shape_eq(space_of(f, a), space_of(f, b)) &&
-           value(f->g, x->out[0])->layout == value(f->g, y->out[0])->layout;
+           value(f->g, x->out[0])->layout == value(f->g, y->out[0])->layout && together(f, a, b);
 }
 
 /* ---- may two groups be one? ---- */
@@ -428,12 +453,14 @@ static Status allocate(Fusion *f, PassCtx *ctx)
     f->of = ARENA_NEW(f->a, int, f->g->n_node);
     f->seen = ARENA_NEW(f->a, uint32_t, f->g->n_node);
     f->stack = ARENA_NEW(f->a, uint32_t, f->g->n_node + NODES_MOST);
+    f->height = ARENA_NEW(f->a, uint32_t, f->g->n_node);
     f->reader = ARENA_NEW(f->a, uint32_t, f->g->n_value);
     f->uses = graph_count_uses(f->g, f->a);
-    if (!f->group || !f->of || !f->seen || !f->stack || !f->reader || !f->uses)
+    if (!f->group || !f->of || !f->seen || !f->stack || !f->height || !f->reader || !f->uses)
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < f->g->n_node; i++)
         f->of[i] = NO_GROUP;
+    find_heights(f);
     return find_updates(f);
 }
 

@@ -117,6 +117,25 @@ Status fused_program(const char **out, Graph *body)
     return st;
 }
 
+const char *fused_operators(char text[FUSED_TEXT], const Node *n)
+{
+    int used = 0;
+
+    *text = '\0';
+    for (const char *at = node_string(n, "program"); (at = strstr(at, " = ")); at++) {
+        const char *name = at + 3, *end = name + strcspn(name, "(");
+        const char *dot = memchr(name, '.', (size_t)(end - name));
+
+        name = dot ? dot + 1 : name;
+        if (used + (int)(end - name) + 8 > FUSED_TEXT) {
+            snprintf(text + used, (size_t)(FUSED_TEXT - used), ", ...");
+            break;
+        }
+        used += snprintf(text + used, (size_t)(FUSED_TEXT - used), "%s%.*s", used ? ", " : "", (int)(end - name), name);
+    }
+    return text;
+}
+
 /* ---- the operator ---- */
 
 static Status infer(Graph *g, Node *n)

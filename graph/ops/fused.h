@@ -9,5 +9,8 @@
 Status fused_body(Graph **out, const Graph *g, const Node *n) CHECKED;
 /* The program of such a graph, in its arena; its values must be named x0, x1 ... (inputs) and y0, y1 ... (outputs). */
 Status fused_program(const char **out, Graph *body) CHECKED;
+/* "Mul, Add, Relu": the operators of a program, in order, as far as there is room. */
+enum { FUSED_TEXT = 160 };
+const char *fused_operators(char text[FUSED_TEXT], const Node *n);
 
 #endif
