@@ -176,7 +176,7 @@ static Status set_loss_scale(Options *o, const Row *r, const char *value)
 
     if (!dynamic && read_real(&number, value, &o->build.loss_scale))
         return bad(r, value, "dynamic or a number above 0");
-    o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : SCALE_FIXED;
+    o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : o->build.loss_scale == 1 ? SCALE_NONE : SCALE_FIXED;
     o->loss_scale_given = true;
     return ST_OK;
 }

@@ -1,5 +1,6 @@
-/* Parameter updates, the norm of gradients and whether they are finite, many tensors to a launch (kernels/cuda/device/optimizer.cu).  States are changed
- * in place; where the plan could not lay an output over its state, the state is copied there first. */
+/* Parameter updates, the norm of gradients and whether they are finite, many tensors to a launch (kernels/cuda/device/optimizer.cu);
+ * the scale of the loss.  States are changed in place; where the plan could not lay an output over its state, the state is copied
+ * there first. */
 #include <stdio.h>
 #include <stdlib.h>
 

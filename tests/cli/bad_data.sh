@@ -48,6 +48,14 @@ folder() {
 folder good
 check "a good folder" "$dpexec" models/mlp.onnx --data "$DIR/good" --loss cross-entropy --batch-size 3 --steps 2 --threads 1
 
+# Targets so far off (1e18) that gradients overflow float16 at every loss scale, while the loss is a number.
+folder far
+for _ in $(seq 40); do printf '\x6b\x0b\x5e\x5d'; done >"$DIR/far.raw"
+npy "$DIR/far/target.npy" '<f4' '(4, 10)' "$DIR/far.raw"
+far=("$dpexec" models/mlp.onnx --data "$DIR/far" --loss mse --batch-size 4 --steps 60 --threads 1 --precision float16 --quiet)
+refused 1 "the gradients of step 41 are not finite at a loss scale of 5.96046e-08" "${far[@]}" --out "$DIR/far_out"
+check "all steps were skipped" test "$(grep -c '"skipped":true' "$DIR/far_out/metrics.jsonl")" = 41
+
 # .npz: cut at many places, bytes changed, not an archive.
 size=$(stat -c %s "$digits")
 for n in 0 1 10 100 1000 $((size / 2)) $((size - 100)) $((size - 1)); do
