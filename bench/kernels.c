@@ -11,9 +11,11 @@
 #include <string.h>
 
 #include "exec/backend.h"
+#include "passes/layout.h"
 #include "tests/harness/gpu.h"
 #include "tests/ops/case.h"
 
+#define LAST "channels-last "
 enum { REPEAT = 15, WARM = 3, TRIAL_REPEAT = 2, MAX_PORTS = 32, PATTERN = 1 << 16, COPY_BYTES = 1 << 29, TRIAL_COPY = 1 << 16, LINE = 1024 };
 
 typedef struct {
@@ -29,6 +31,7 @@ typedef struct {
     void *state;
     Tensor in[MAX_PORTS], out[MAX_PORTS];
     size_t bytes;
+    bool last;                          /* channels last */
 } Job;
 
 /* ---- timing ---- */
@@ -176,8 +179,8 @@ static void print_result(const Bench *b, const Job *j, const Case *c, double sec
 {
     double rate = (double)j->bytes / seconds;
 
-    printf("{\"case\":\"%.*s\",\"kernel\":\"%s\",\"bytes\":%zu,\"us\":%.2f,\"gbs\":%.1f,\"share\":%.3f}\n", (int)strcspn(c->line, "{|\""), c->line,
-           j->kernel->name, j->bytes, seconds * 1e6, rate * 1e-9, rate / b->copy);
+    printf("{\"case\":\"%s%.*s\",\"kernel\":\"%s\",\"bytes\":%zu,\"us\":%.2f,\"gbs\":%.1f,\"share\":%.3f}\n", j->last ? LAST : "",
+           (int)strcspn(c->line, "{|\""), c->line, j->kernel->name, j->bytes, seconds * 1e6, rate * 1e-9, rate / b->copy);
 }
 
 static Status run_job(Job *j, const Bench *b, Arena *a, const Case *c, const Graph *g)
@@ -199,8 +202,21 @@ static Status run_job(Job *j, const Bench *b, Arena *a, const Case *c, const Gra
     return ST_OK;
 }
 
-static Status measure_case(const Bench *b, const char *line)
+/* All that the node reads and writes and that has channels is stored channels last. */
+static void set_channels_last(const Graph *g, const Node *n)
 {
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+        if (has_value(v) && layout_matters(&value(g, v)->shape))
+            value(g, v)->layout = LAYOUT_CHANNELS_LAST;
+    }
+}
+
+static Status measure_case(const Bench *b, const char *text)
+{
+    bool last = !strncmp(text, LAST, strlen(LAST));
+    const char *line = text + (last ? strlen(LAST) : 0);
     Case *c = calloc(1, sizeof *c);
     Job *j = calloc(1, sizeof *j);
     Arena *a = arena_create();
@@ -212,6 +228,9 @@ static Status measure_case(const Bench *b, const char *line)
     j->ctx = (KernelCtx){ .n_threads = 1, .runtime = &b->gpu->driver->runtime, .gpu = b->gpu->device };
     TRY_TO(done, st, case_parse(c, line));
     TRY_TO(done, st, case_graph(&g, c, DT_FLOAT32));
+    if (last)
+        set_channels_last(g, g->node[0]);
+    j->last = last;
     TRY_TO(done, st, run_job(j, b, a, c, g));
 done:
     if (j)

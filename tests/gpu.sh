@@ -127,7 +127,7 @@ export -f all_suites add_up sanitized
 export work jobs build sanitizer
 
 operators=$(cd tests/ops/cases && ls ./*.txt | sed 's|./||; s/.txt//')
-own='softmax layernorm reduce index batchnorm pool optimizer loss random layout'
+own='softmax layernorm reduce index batchnorm pool optimizer cross_entropy random layout fused'
 options=()
 [ -z "$trial" ] || { operators=softmax own=''; options=(--trial); }
 
@@ -155,7 +155,7 @@ wait_for $(jobs -p | grep -vx "${bench_pid:-0}")
 stage processes 90 $python tests/gpu/world.py "$build/dpexec" "${options[@]}" &
 if [ -n "$own" ] && [ -n "$sanitizer" ]; then
     stage memcheck 90 bash -c 'sanitized memcheck "$@"' - $own &
-    stage racecheck 90 bash -c 'sanitized racecheck softmax layernorm reduce batchnorm' - &
+    stage racecheck 90 bash -c 'sanitized racecheck softmax layernorm reduce batchnorm cross_entropy' - &
 else
     echo "== compute-sanitizer: $([ -n "$trial" ] && echo 'not on a simulated device' || echo 'not found')"
 fi
