@@ -1,0 +1,244 @@
+/* Collectives of every kind on one, two and four simulated GPUs: training that needs them gives the CPU's numbers, and each
+ * operation of the runtime the result of its definition. */
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/session.h"
+#include "graph/op.h"
+#include "graph/parse.h"
+#include "tests/harness/gpu.h"
+#include "tests/harness/test.h"
+
+enum { BATCH = 7, FEATURES = 4, STEPS = 4, N = 24, MOST = 4 };
+
+/* Each sample is compared with all: what was split is gathered, and its gradient is summed and split again. */
+static const char mixing[] =
+    "graph \"mixing\" {\n"
+    "  input %x : float32[7,4]\n"
+    "  state %w trainable : float32[4,3] = {0.1, -0.2, 0.3, 0.4, 0.15, -0.6, 0.7, 0.8, -0.9, 1, 0.11, 0.12}\n"
+    "  %h = MatMul(%x, %w)\n"
+    "  %over = Softmax(%h) {axis=0}\n"
+    "  %turned = Transpose(%h) {perm=[1,0]}\n"
+    "  %pairs = MatMul(%h, %turned)\n"
+    "  %alike = Tanh(%pairs)\n"
+    "  %a = ReduceSum(%alike) {keepdims=0}\n"
+    "  %sq = Mul(%over, %over)\n"
+    "  %b = ReduceSum(%sq) {keepdims=0}\n"
+    "  %loss = Add(%a, %b)\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+typedef struct { float loss[STEPS], w[12]; int reduced, gathered, scattered; } Outcome;
+
+static void fill(Arena *a, NamedTensor in[2], int k)
+{
+    Shape x = SHAPE(BATCH, FEATURES), scalar = shape_scalar();
+
+    in[0] = (NamedTensor){ "x", *tensor_create(a, DT_FLOAT32, &x) };
+    in[1] = (NamedTensor){ IN_LR, *tensor_create(a, DT_FLOAT32, &scalar) };
+    for (int i = 0; i < BATCH * FEATURES; i++)
+        ((float *)in[0].tensor.data)[i] = (float)((i * 37 + k * 11) % 23) / 23 - 0.5f;
+    *(float *)in[1].tensor.data = 0.05f;
+}
+
+static Status step(Outcome *o, Session *s, int k)
+{
+    Arena *a = arena_create();
+    NamedTensor in[2];
+    const NamedTensor *out;
+    int n;
+    Status st;
+
+    fill(a, in, k);
+    if (!(st = session_step(s, BUILD_TRAIN, in, 2, &out, &n)))
+        o->loss[k] = *(float *)named_find(out, n, OUT_LOSS)->data;
+    arena_free(a);
+    return st;
+}
+
+static void count(Outcome *o, const Graph *g)
+{
+    FOR_NODES(g, n) {
+        o->reduced += n->op == &op_AllReduce;
+        o->gathered += n->op == &op_AllGather;
+        o->scattered += n->op == &op_ReduceScatter;
+    }
+}
+
+static Status train(Outcome *o, const char *devices)
+{
+    const BuildOptions opt = { .batch = BATCH, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = 5 };
+    Shape shape = SHAPE(4, 3);
+    Tensor w = { DT_FLOAT32, shape, o->w };
+    Session *s = NULL;
+    DeviceList list;
+    Graph *g;
+    Status st;
+
+    TRY(graph_parse(&g, mixing, strlen(mixing)));
+    st = device_list_parse(&list, devices, 1);
+    if (!st)
+        st = session_create(&s, g, &opt, &list, NULL, NULL);
+    for (int k = 0; k < STEPS && !st; k++)
+        st = step(o, s, k);
+    if (!st)
+        count(o, program_graph(session_program(s, BUILD_TRAIN)));
+    if (!st && !(st = states_check_mirrors(session_states(s))))
+        st = states_get(session_states(s), "w", &w);
+    session_free(s);
+    graph_free(g);
+    return st;
+}
+
+static bool close_to(const float *a, const float *b, int n)
+{
+    double far = 0, size = 0;
+
+    for (int i = 0; i < n; i++) {
+        far += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(far) <= 1e-5 * sqrt(size);
+}
+
+static void test_training(void)
+{
+    static const char *const devices[] = { "cuda", "cuda*2", "cuda*4" };
+    Outcome cpu = { .reduced = 0 };
+
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);
+    if (!CHECK_OK(train(&cpu, "cpu")))
+        return;
+    for (int i = 0; i < 3; i++) {
+        Outcome gpu = { .reduced = 0 };
+
+        if (!CHECK_OK(train(&gpu, devices[i])))
+            continue;
+        CU_ASSERT(!i || (gpu.reduced > 0 && gpu.gathered > 0 && gpu.scattered > 0));
+        if (!close_to(gpu.loss, cpu.loss, STEPS) || !close_to(gpu.w, cpu.w, 12))
+            TEST_FAIL("%s: the last loss is %.7g, on the CPU %.7g", devices[i], (double)gpu.loss[STEPS - 1], (double)cpu.loss[STEPS - 1]);
+    }
+}
+
+/* ---- the runtime's operations ---- */
+
+typedef struct {
+    const CudaDriver *cuda;
+    GpuCommId id;
+    int rank, size;
+    Status status;
+    float out[4][N * MOST];             /* all_reduce_sum, reduce_scatter_sum, all_gather, broadcast */
+} Member;
+
+/* Rank r gives 100 r + i at place i. */
+static Status operate(Member *m, GpuDevice *d, GpuStream *s, GpuComm *c, float *send, float *recv)
+{
+    const Runtime *r = &m->cuda->runtime;
+    float given[N * MOST];
+    size_t part = (size_t)N * sizeof(float), all = part * (size_t)m->size;
+
+    (void)d;
+    for (int i = 0; i < N * MOST; i++)
+        given[i] = (float)(100 * m->rank + i);
+    TRY(r->copy(s, send, given, sizeof given));
+    TRY(r->all_reduce_sum(c, s, send, recv, N, DT_FLOAT32));
+    TRY(r->copy(s, m->out[0], recv, part));
+    TRY(r->reduce_scatter_sum(c, s, send, recv, N, DT_FLOAT32));
+    TRY(r->copy(s, m->out[1], recv, part));
+    TRY(r->all_gather(c, s, send, recv, part));
+    TRY(r->copy(s, m->out[2], recv, all));
+    TRY(r->broadcast(c, s, send, recv, part, m->size - 1));
+    TRY(r->copy(s, m->out[3], recv, part));
+    TRY(r->all_reduce_sum(c, s, send, send, N, DT_FLOAT32));        /* in place */
+    TRY(r->copy(s, m->out[0] + N, send, part));
+    return r->stream_wait(s);
+}
+
+static Status take_part(Member *m)
+{
+    const Runtime *r = &m->cuda->runtime;
+    const GpuOptions options = { .tf32 = false };
+    GpuDevice *d;
+    GpuStream *s;
+    GpuComm *c;
+    void *send, *recv;
+    Status st;
+
+    TRY(r->open(&d, m->rank, &options));
+    TRY(r->stream_create(d, &s, false));
+    TRY(r->comm_create(&c, d, &m->id, m->rank, m->size, 10));
+    TRY(r->alloc(d, &send, sizeof m->out[0]));
+    TRY(r->comm_alloc(d, &recv, sizeof m->out[0]));
+    TRY(r->comm_register(c, recv, sizeof m->out[0]));
+    st = operate(m, d, s, c, send, recv);
+    r->comm_free(c);
+    r->comm_release(d, recv);
+    r->free(d, send);
+    r->stream_free(s);
+    r->close(d);
+    return st;
+}
+
+static void *run(void *arg)
+{
+    Member *m = arg;
+
+    m->status = take_part(m);
+    return NULL;
+}
+
+static void check_member(const Member *m)
+{
+    int n = m->size, ranks = 100 * n * (n - 1) / 2;     /* the sum of what ranks add */
+    bool good = true;
+
+    for (int i = 0; i < N; i++) {
+        good = good && m->out[0][i] == (float)(ranks + n * i) && m->out[0][N + i] == (float)(ranks + n * i);
+        good = good && m->out[1][i] == (float)(ranks + n * (m->rank * N + i));
+        good = good && m->out[3][i] == (float)(100 * (n - 1) + i);
+        for (int r = 0; r < n; r++)
+            good = good && m->out[2][r * N + i] == (float)(100 * r + i);
+    }
+    if (m->status || !good)
+        TEST_FAIL("rank %d of %d: %s", m->rank, n, m->status ? "failed" : "another result");
+}
+
+static void test_runtime(void)
+{
+    const CudaDriver *cuda;
+
+    if (!CHECK_OK(gpu_driver(&cuda)))
+        return;
+    for (int n = 1; n <= MOST; n *= 2) {
+        Member *m = calloc((size_t)n, sizeof *m);
+        pthread_t thread[MOST];
+        GpuCommId id;
+
+        CU_ASSERT_FATAL(m && !cuda->runtime.comm_id(&id));
+        for (int r = 0; r < n; r++) {
+            m[r] = (Member){ .cuda = cuda, .id = id, .rank = r, .size = n };
+            CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &m[r]));
+        }
+        for (int r = 0; r < n; r++)
+            pthread_join(thread[r], NULL);
+        for (int r = 0; r < n; r++)
+            check_member(&m[r]);
+        free(m);
+    }
+}
+
+/* None where there is no simulation: in builds with sanitizers. */
+static const TestCase *list_cases(void)
+{
+    static const TestCase cases[] = { { "training on one, two, four GPUs", test_training }, { "the runtime's operations", test_runtime }, { NULL, NULL } };
+
+#ifdef DPX_SIMULATION
+    return cases;
+#else
+    return cases + sizeof cases / sizeof *cases - 1;
+#endif
+}
+
+DEFINE_SUITE_LIST(gpu_collective, list_cases);
