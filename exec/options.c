@@ -161,7 +161,7 @@ static Status set_precision(Options *o, const Row *r, const char *value)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, value)) {
             o->build.precision = known[i].type;
-            o->tf32 = known[i].tf32;
+            o->build.tf32 = known[i].tf32;
             if (!o->loss_scale_given)
                 o->build.loss_scaling = known[i].type == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE;
             return ST_OK;

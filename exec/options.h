@@ -21,7 +21,6 @@ typedef struct {
     int64_t accumulate;
     const char *devices;                    /* as given; NULL: the default */
     bool loss_scale_given;                  /* else what precision makes of it */
-    bool tf32;                              /* on accelerators: products of float32 may round their inputs to TF32 */
     bool tune;                              /* on accelerators: measure algorithms */
     bool no_capture;                        /* on accelerators: issue every call of every step */
     int threads;                            /* per device; 0: cores / devices */

@@ -35,7 +35,7 @@ Status options_devices(DeviceList *out, const Options *o)
     TRY(device_list_parse(out, o->devices, o->threads));
     for (int i = 0; i < out->n; i++) {
         TRY(check_flags(o, &out->device[i]));
-        out->device[i].tf32 = o->tf32;
+        out->device[i].tf32 = o->build.tf32;
         out->device[i].tune = o->tune;
     }
     return ST_OK;

@@ -211,7 +211,11 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
     opt.batch = batch_known ? 0 : opt.batch;
     opt.replicas = whole ? 1 : opt.replicas;
     opt.device_of_replica = whole ? NULL : opt.device_of_replica;
-    target_devices(&opt, whole ? 1 : s->n_device, s->group && !whole);
+    target_devices(&opt, whole ? 1 : s->n_device, s->group);
+    if (whole) {                        /* for the interpreter; layouts stay, for they are those of the states */
+        opt.computes = NULL;
+        opt.fuse = opt.fuse_attention = false;
+    }
     TRY_TO(done, st, graph_clone(&g, s->model));
     if ((st = run_passes(s, g, &opt)))
         graph_free(g);

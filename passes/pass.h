@@ -66,6 +66,7 @@ typedef struct {
     /* Accelerators: does the device compute this node?  What it does not is put on the host's side.  NULL: all devices compute
      * everything. */
     bool (*computes)(const Graph *g, const Node *n);
+    bool tf32;                              /* accelerators: products of float32 may round their inputs to TF32 */
     bool channels_last;                     /* accelerators: convolutions on values stored channels last */
     bool fuse;                              /* elementwise operators are computed together (passes/fuse_elementwise.c) */
     bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */

@@ -20,10 +20,11 @@ typedef struct {
     bool cuda, uncaptured, begun;       /* begun: a step is waited for when the next one has begun */
     bool (*computes)(const Graph *, const Node *);
     DType precision;
+    bool channels_last;
     double rate;                        /* of learning; 0: the one of verify_batch */
 } Run;
 
-typedef struct { float loss[MAX_STEPS]; char *state; size_t bytes; } Outcome;
+typedef struct { float loss[MAX_STEPS]; char *state; size_t bytes; int reorders; } Outcome;
 
 static int devices_there(void)
 {
@@ -115,7 +116,8 @@ static int count_nodes(const Graph *g, const OpDef *op)
 static Outcome train(Arena *a, const Run *r)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
-                         .seed = 7, .precision = r->precision, .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE, .fuse = r->cuda,
+                         .seed = 7, .precision = r->precision, .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
+                         .fuse = r->cuda, .channels_last = r->channels_last,
                          .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
     Graph *g = build(r, &opt, r->replicas, r->devices), *whole;
     Outcome o = { 0 };
@@ -123,8 +125,9 @@ static Outcome train(Arena *a, const Run *r)
 
     if (r->cuda && !r->computes)
         CU_ASSERT(g && count_nodes(g, &op_Fused) > 0);
+    o.reorders = g ? count_nodes(g, &op_Reorder) : 0;
     opt.computes = NULL;
-    opt.fuse = false;
+    opt.fuse = opt.channels_last = false;
     whole = build(r, &opt, 1, 1);
     if (g && whole && CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
         steps_of(&o, a, r, &opt, &rig, whole);
@@ -134,15 +137,18 @@ static Outcome train(Arena *a, const Run *r)
     return o;
 }
 
-/* 16-bit products are rounded to 8 bits (float16: 11): half of the last one, relative. */
-static double tolerance(const Run *r) { return r->precision == DT_BFLOAT16 ? 0x1p-8 : r->precision == DT_FLOAT16 ? 0x1p-11 : 1e-4; }
+/* Of losses, relative: products of 16 bits are rounded to 8 (11) bits.  Layouts change the order of sums alone. */
+static double tolerance(const Run *r)
+{
+    return r->precision == DT_BFLOAT16 ? 0x1p-8 : r->precision == DT_FLOAT16 ? 0x1p-11 : r->channels_last ? 1e-6 : 1e-4;
+}
 
 static void compare_losses(const Run *r, const Outcome *found, const Outcome *expected)
 {
     CU_ASSERT(isfinite(expected->loss[r->steps - 1]) && expected->loss[0] != expected->loss[r->steps - 1]);
     for (int k = 0; k < r->steps; k++)
         if (!(fabs((double)found->loss[k] - (double)expected->loss[k]) <= tolerance(r) * fabs((double)expected->loss[k])))
-            TEST_FAIL("%s, %d replicas on %d devices: loss of step %d is %.7g, on the CPU %.7g", r->model, r->replicas, r->devices, k,
+            TEST_FAIL("%s, %d replicas on %d devices: loss of step %d is %.7g, expected %.7g", r->model, r->replicas, r->devices, k,
                       (double)found->loss[k], (double)expected->loss[k]);
 }
 
@@ -196,6 +202,65 @@ static void test_16_bits(void)
         compare_losses(&r, &found, &expected);
         arena_free(a);
     }
+}
+
+/* States are read by rows whatever their layout; norm-wise, all together.  In 16 bits a share of what windows and Relu decide
+ * turns over with the last bit, which changes gradients as the root of it (tests/exec/precision.c). */
+static void compare_states(const Run *r, const Outcome *found, const Outcome *expected)
+{
+    const float *f = (const float *)found->state, *e = (const float *)expected->state;
+    double diff = 0, norm = 0, tol = r->precision ? sqrt(tolerance(r)) / 4 : tolerance(r);
+
+    CU_ASSERT_FATAL(found->bytes == expected->bytes && found->bytes > 1000);
+    for (size_t i = 0; i < found->bytes / sizeof *f; i++) {
+        diff += pow((double)f[i] - (double)e[i], 2);
+        norm += pow((double)e[i], 2);
+    }
+    if (!(sqrt(diff) <= tol * sqrt(norm)))
+        TEST_FAIL("%s in %s, %d replicas: states differ by %g of %g", r->model, r->precision ? dtype_name(r->precision) : "float32",
+                  r->replicas, sqrt(diff), sqrt(norm));
+}
+
+/* The same training with everything stored by rows and with convolutions channels last; `reorders` for each replica. */
+static void check_layout(Run r, int reorders)
+{
+    Arena *a = arena_create();
+    Outcome rows, last;
+
+    r.cuda = true;
+    r.rate = 0.002;
+    r.devices = r.devices < devices_there() ? r.devices : devices_there();
+    rows = train(a, &r);
+    r.channels_last = true;
+    last = train(a, &r);
+    compare_losses(&r, &last, &rows);
+    compare_states(&r, &last, &rows);
+    CU_ASSERT_EQUAL(rows.reorders, 0);
+    if (last.reorders != reorders * r.replicas)
+        TEST_FAIL("%s: %d Reorders, expected %d for each of %d replicas", r.model, last.reorders, reorders, r.replicas);
+    arena_free(a);
+}
+
+/* What Flatten reads, and its gradient: one channel that comes in has no order. */
+static void test_layout_cnn(void)
+{
+    check_layout((Run){ .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 2, .devices = 2 }, 2);
+    check_layout((Run){ .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16 }, 2);
+    check_layout((Run){ .model = "fashion_cnn", .batch = 4, .steps = 4, .replicas = 3, .devices = 1, .precision = DT_FLOAT16 }, 2);
+}
+
+/* What comes in, nothing within. */
+static void test_layout_resnet(void)
+{
+    check_layout((Run){ .model = "resnet20", .batch = 4, .steps = 2, .replicas = 1, .devices = 1 }, 1);
+    check_layout((Run){ .model = "resnet20", .batch = 4, .steps = 2, .replicas = 2, .devices = 1, .precision = DT_BFLOAT16 }, 1);
+}
+
+/* What comes in; what the loss and the count of right answers read, and the gradient. */
+static void test_layout_unet(void)
+{
+    check_layout((Run){ .model = "unet", .batch = 1, .steps = 2, .replicas = 1, .devices = 1 }, 4);
+    check_layout((Run){ .model = "unet", .batch = 1, .steps = 2, .replicas = 1, .devices = 1, .precision = DT_FLOAT16 }, 4);
 }
 
 /* A fifth of the operators, by their names, has no kernel. */
@@ -270,4 +335,17 @@ static const TestCase *list_cases(void)
 #endif
 }
 
+static const TestCase *list_layouts(void)
+{
+    static const TestCase cases[] = { { "fashion_cnn", test_layout_cnn }, { "resnet20", test_layout_resnet },
+    { "unet", test_layout_unet }, { NULL, NULL } };
+
+#ifdef DPX_SIMULATION
+    return cases;
+#else
+    return cases + sizeof cases / sizeof *cases - 1;
+#endif
+}
+
 DEFINE_SUITE_LIST(gpu, list_cases);
+DEFINE_SUITE_LIST(gpu_layouts, list_layouts);
