@@ -148,12 +148,22 @@ class Step:
                                                weight_decay=float(options["weight-decay"]), **fused)
         else:
             self.optimizer = torch.optim.SGD(self.net.parameters(), lr, float(options["momentum"]), **fused)
-        self.forward = torch.compile(self.loss) if how == "compile" else self.loss
-        self.batches = [[torch.from_numpy(a).pin_memory() if cuda else torch.from_numpy(a) for a in b.values()] for b in batches]
+        self.forward = torch.compile(self.loss()) if how == "compile" else self.loss()
+        self.batches = [[self.host(a) for a in b.values()] for b in batches]
 
-    def loss(self, x, target):
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low):
-            return F.cross_entropy(self.net(x), target.flatten())
+    def host(self, array):
+        a = torch.from_numpy(array)
+        a = a.contiguous(memory_format=self.layout) if a.dim() == 4 else a
+        return a.pin_memory() if self.device.type == "cuda" else a
+
+    def loss(self):
+        net, device, low = self.net, self.device.type, self.low
+
+        def loss(x, target):
+            with torch.autocast(device, torch.bfloat16, enabled=low):
+                return F.cross_entropy(net(x), target.flatten())
+
+        return loss
 
     def __call__(self):
         x, target = [a.to(self.device, non_blocking=True) for a in self.batches[self.turn % len(self.batches)]]

@@ -112,7 +112,7 @@ sanitized() {
     printf '%s\n' "$@" | xargs -P "$jobs" -I{} sh -c '"$1" --tool "$2" --error-exitcode 99 "$3" {} >"$4/{}.log" 2>&1; echo $? >"$4/{}.status"' - \
         "$sanitizer" "$tool" "$build/test_ops" "$dir"
     for suite in "$@"; do
-        if [ "$(cat "$dir/$suite.status")" = 0 ] && grep -qE 'ERROR SUMMARY: 0 errors|0 hazards displayed' "$dir/$suite.log"; then
+        if [ "$(cat "$dir/$suite.status")" = 0 ] && grep -qE 'SUMMARY: 0 (errors|hazards)' "$dir/$suite.log"; then
             p=$((p + 1))
         else
             f=$((f + 1))
