@@ -341,8 +341,12 @@ static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel,
 
     if (!op_any_layout(n->op) && n->op->layout == LAYOUT_FIXED)
         return ST_OK;
-    if (set_layouts(e->g, n, LAYOUT_CHANNELS_LAST) && fits(kernel, e->g, n))
-        st = check_kernel(k, e, kernel, tol);
+    if (set_layouts(e->g, n, LAYOUT_CHANNELS_LAST)) {
+        if (fits(kernel, e->g, n))
+            st = check_kernel(k, e, kernel, tol);
+        else if (n->op == &op_Fused)
+            st = FAIL(E_INTERNAL, "%s does not take values stored channels last", kernel->name);
+    }
     set_layouts(e->g, n, LAYOUT_ROWS);
     return st;
 }
