@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/gpu_program.h"
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
 #include "graph/onnx/onnx.h"
@@ -321,12 +322,47 @@ static void test_same_bits(void)
     check_bits(&(Run){ .model = "fashion_cnn", .batch = 3, .steps = 5, .replicas = 2, .devices = devices, .cuda = true });
 }
 
+/* The bytes of the host that the last of the step's work writes. */
+static float loss_now(const Rig *rig, int slot)
+{
+    const GpuPart *part = &rig->program->gpu->part[0];
+
+    return *(const float *)(part->slot[slot].output + part->output[0].at);
+}
+
+/* Simulated devices work only while the host waits for them: so what is not there when two steps have been begun was not
+ * waited for.  Waiting for the first leaves the second to be waited for. */
+static void test_not_waited_for(void)
+{
+    Arena *a = arena_create();
+    float expected[2] = { 0 };
+    Rig rig;
+
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 1, 1), 1, false)))
+        for (int k = 0; k < 2; k++)
+            if (CHECK_OK(program_run(rig.program, training_batch(a, 8, k), N_BATCH)))
+                expected[k] = *(float *)rig_output(&rig, OUT_LOSS)->data;
+    rig_close(&rig);
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 1, 1), 1, false)) && CHECK_OK(program_begin(rig.program, training_batch(a, 8, 0), N_BATCH)) &&
+        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH))) {
+        CU_ASSERT(!rig.group->member[0].runtime->simulated || (loss_now(&rig, 0) == 0 && loss_now(&rig, 1) == 0));
+        CHECK_OK(program_wait(rig.program, 1));
+        CU_ASSERT(expected[0] != 0 && *(float *)rig_output(&rig, OUT_LOSS)->data == expected[0]);
+        CHECK_OK(program_wait(rig.program, 2));
+        CU_ASSERT(expected[1] != 0 && *(float *)rig_output(&rig, OUT_LOSS)->data == expected[1]);
+        CHECK_OK(program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
+        CHECK_FAILS(E_INTERNAL, "the outputs of step 1 are asked for after step 3", program_wait(rig.program, 1));
+    }
+    rig_close(&rig);
+    arena_free(a);
+}
+
 /* None where there is no simulation: in builds with sanitizers. */
 static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "mlp as on the CPU", test_mlp }, { "what has no kernel runs on the host", test_on_host },
     { "captured, uncaptured, not waited for", test_same_bits }, { "fashion_cnn as on the CPU", test_fashion_cnn },
-    { "transformer as on the CPU", test_transformer }, { "in 16 bits", test_16_bits }, { NULL, NULL } };
+    { "a step begun is not waited for", test_not_waited_for }, { "transformer as on the CPU", test_transformer }, { "in 16 bits", test_16_bits }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
     return cases;
