@@ -331,7 +331,10 @@ static Status compile(Program *p)
     TRY(reserve(p));
     TRY(create_tensors(p));
     TRY(program_world_create(p));
-    return runtime_of(p) ? gpu_program_create(&p->gpu, p, scratch) : list_work(p);
+    if (!runtime_of(p))
+        return list_work(p);
+    TRY(index_check_create(&p->indices, p->arena, p->graph));
+    return gpu_program_create(&p->gpu, p, scratch);
 }
 
 Status program_compile(Program **out, Graph *g, const ProgramOptions *opt)

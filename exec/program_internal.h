@@ -2,6 +2,7 @@
 #ifndef DPX_PROGRAM_INTERNAL_H
 #define DPX_PROGRAM_INTERNAL_H
 
+#include "exec/check_indices.h"
 #include "exec/collective.h"
 #include "exec/program.h"
 
@@ -48,6 +49,7 @@ struct Program {
     Binding *binding, *input_binding;
     int n_binding, n_input_binding;
     GpuProgram *gpu;            /* of accelerators, else NULL */
+    IndexCheck *indices;        /* of accelerators, else NULL */
     WorldOutputs *away;         /* outputs that other processes hold; NULL: no other process */
     unsigned bound;             /* Arenas.generation of the addresses; 0: none yet */
     Trace *trace;

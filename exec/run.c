@@ -152,7 +152,10 @@ Status program_begin(Program *p, const NamedTensor *in, int n)
     if (!p->gpu)
         bind(p);
     TRY(set_inputs(p, in, n));
-    return p->gpu ? gpu_program_begin(p->gpu) : run_on_cpus(p);
+    if (!p->gpu)
+        return run_on_cpus(p);
+    TRY(index_check_run(p->indices, p->graph, p->input));
+    return gpu_program_begin(p->gpu);
 }
 
 unsigned program_turn(const Program *p) { return p->gpu ? p->gpu->turn : 0; }

@@ -78,6 +78,7 @@ struct OpDef {
     int64_t (*flops)(const Graph *, const Node *);  /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
+    bool index_misses;                          /* an index outside of that range is legal: it selects nothing */
 };
 
 #define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }

@@ -118,7 +118,7 @@ static Outcome train(Arena *a, const Run *r)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
                          .seed = 7, .precision = r->precision, .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
-                         .fuse = r->cuda, .channels_last = r->channels_last,
+                         .fuse = r->cuda, .fuse_cross_entropy = r->cuda, .channels_last = r->channels_last,
                          .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
     Graph *g = build(r, &opt, r->replicas, r->devices), *whole;
     Outcome o = { 0 };
@@ -128,7 +128,7 @@ static Outcome train(Arena *a, const Run *r)
         CU_ASSERT(g && count_nodes(g, &op_Fused) > 0);
     o.reorders = g ? count_nodes(g, &op_Reorder) : 0;
     opt.computes = NULL;
-    opt.fuse = opt.channels_last = false;
+    opt.fuse = opt.fuse_cross_entropy = opt.channels_last = false;
     whole = build(r, &opt, 1, 1);
     if (g && whole && CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
         steps_of(&o, a, r, &opt, &rig, whole);
@@ -158,6 +158,35 @@ static void compare_bits(const Run *r, const Outcome *found, const Outcome *expe
     CU_ASSERT(found->bytes == expected->bytes && found->bytes > 1000);
     if (memcmp(found->state, expected->state, found->bytes) || memcmp(found->loss, expected->loss, (size_t)r->steps * sizeof *found->loss))
         TEST_FAIL("%s, %d replicas on %d devices: other bits %s", r->model, r->replicas, r->devices, what);
+}
+
+/* A label that is no class is refused before the step, and the next step is none the worse for it. */
+static void test_labels(void)
+{
+    Arena *a = arena_create();
+    Run r = { .model = "mlp", .batch = 8, .cuda = true };
+    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r.batch, .loss = LOSS_CROSS_ENTROPY, .has_ignore_index = true, .ignore_index = -100,
+                         .computes = cuda_computes, .fuse = true, .fuse_cross_entropy = true };
+    Graph *g = build(&r, &opt, 2, 1), *whole = build(&r, &opt, 1, 1);
+    Rig rig;
+
+    if (g && whole && CHECK_OK(rig_open_cuda(&rig, g, 1, false))) {
+        NamedTensor *in = batch_of(a, &r, whole, &opt, 0);
+        int t = 0;
+
+        while (t < whole->n_input - 1 && strcmp(in[t].name, "target"))
+            t++;
+        tensor_set_int(&in[t].tensor, 5, 10);
+        CHECK_FAILS(E_INVALID, "element 5 of input 'target' is 10, not one of 10 classes", program_run(rig.program, in, whole->n_input));
+        tensor_set_int(&in[t].tensor, 5, -1);
+        CHECK_FAILS(E_INVALID, "element 5 of input 'target' is -1, not one of 10 classes", program_run(rig.program, in, whole->n_input));
+        tensor_set_int(&in[t].tensor, 5, -100);
+        CHECK_OK(program_run(rig.program, in, whole->n_input));
+    }
+    if (g)
+        rig_close(&rig);
+    graph_free(whole);
+    arena_free(a);
 }
 
 static const int spreads[][2] = { { 1, 1 }, { 3, 1 }, { 2, 2 }, { 4, 2 } };
@@ -360,7 +389,7 @@ static void test_not_waited_for(void)
 /* None where there is no simulation: in builds with sanitizers. */
 static const TestCase *list_cases(void)
 {
-    static const TestCase cases[] = { { "mlp as on the CPU", test_mlp }, { "what has no kernel runs on the host", test_on_host },
+    static const TestCase cases[] = { { "mlp as on the CPU", test_mlp }, { "labels that are no classes", test_labels }, { "what has no kernel runs on the host", test_on_host },
     { "captured, uncaptured, not waited for", test_same_bits }, { "fashion_cnn as on the CPU", test_fashion_cnn },
     { "a step begun is not waited for", test_not_waited_for }, { "transformer as on the CPU", test_transformer }, { "in 16 bits", test_16_bits }, { NULL, NULL } };
 

@@ -1,0 +1,91 @@
+/* Finding which inputs select among how many entries, and looking at their elements: a pass over integers of a batch. */
+#include "exec/check_indices.h"
+
+#include "graph/ops.gen.h"
+
+/* The input's elements must be in [low, high), or `ignore`. */
+typedef struct { int input; const Node *node; int64_t low, high, ignore; bool ignores; } Range;
+
+struct IndexCheck {
+    int n;
+    Range *range;
+};
+
+/* Where the value comes from when its elements are only spread over devices or given another shape. */
+static ValueId source(const Graph *g, ValueId v)
+{
+    const Node *n = value(g, v)->producer;
+
+    while (n && n->n_in && (n->op == &op_Scatter || n->op == &op_Broadcast || n->op == &op_Copy || n->op->flags & OPF_VIEW)) {
+        v = n->in[0];
+        n = value(g, v)->producer;
+    }
+    return v;
+}
+
+static int input_of(const Graph *g, ValueId v)
+{
+    for (int i = 0; i < g->n_input; i++)
+        if (value_eq(g->input[i], v))
+            return i;
+    return -1;
+}
+
+/* Indices count from the end below zero; labels do not. */
+static bool find_range(Range *r, const Graph *g, const Node *n, int i)
+{
+    const Attr *ignore = node_attr(n, "ignore_index");
+    int64_t high = has_in(n, i) && n->op->index_range && !n->op->index_misses ? n->op->index_range(g, n, i) : -1;
+
+    if (high < 0)
+        return false;
+    *r = (Range){ .input = input_of(g, source(g, n->in[i])), .node = n, .low = ignore ? 0 : -high, .high = high,
+                  .ignore = ignore ? ignore->i : 0, .ignores = ignore };
+    return r->input >= 0;
+}
+
+/* One of several alike, as the replicas' nodes are. */
+static bool is_known(const IndexCheck *c, const Range *r)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->range[i].input == r->input && c->range[i].low == r->low && c->range[i].high == r->high &&
+            c->range[i].ignores == r->ignores && c->range[i].ignore == r->ignore)
+            return true;
+    return false;
+}
+
+Status index_check_create(IndexCheck **out, Arena *a, const Graph *g)
+{
+    IndexCheck *c = ARENA_NEW(a, IndexCheck, 1);
+    Range r;
+
+    if (!c || !(c->range = ARENA_NEW(a, Range, g->n_node)))
+        return FAIL_NOMEM();
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in && c->n < (int)g->n_node; i++)
+            if (find_range(&r, g, n, i) && !is_known(c, &r))
+                c->range[c->n++] = r;
+    *out = c;
+    return ST_OK;
+}
+
+static Status check(const Range *r, const Graph *g, const Tensor *t)
+{
+    const int64_t n = tensor_numel(t);
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t x = tensor_int(t, i);
+
+        if ((x < r->low || x >= r->high) && !(r->ignores && x == r->ignore))
+            return FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node), (long long)i,
+                        value(g, g->input[r->input])->name, (long long)x, (long long)r->high, r->ignores ? " classes" : "");
+    }
+    return ST_OK;
+}
+
+Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input)
+{
+    for (int i = 0; i < c->n; i++)
+        TRY(check(&c->range[i], g, &input[c->range[i].input]));
+    return ST_OK;
+}

@@ -1,0 +1,15 @@
+/* Indices and labels among a program's inputs, checked before a step: kernels of accelerators cannot fail.  An index that the
+ * graph computes is not checked there; it reads nothing elsewhere, gives zeros, and as a label a loss of NaN. */
+#ifndef DPX_CHECK_INDICES_H
+#define DPX_CHECK_INDICES_H
+
+#include "graph/op.h"
+
+typedef struct IndexCheck IndexCheck;
+
+/* In the arena. */
+Status index_check_create(IndexCheck **out, Arena *a, const Graph *g) CHECKED;
+/* `input` [n_input] in the order of the graph's; E_INVALID names the node and an index that selects nothing. */
+Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input) CHECKED;
+
+#endif
