@@ -2,7 +2,8 @@
  *
  * The logarithms of probabilities never reach memory, nor does their gradient: the scores are read once forward and once
  * backward, in 16 bits where the model computes in them.  Legal where nothing else reads LogSoftmax's result.  With class
- * weights the parts are left alone.  After criterion, which appends the loss, and before precision and autodiff, so that the
+ * weights the parts are left alone.  Scores whose classes were moved to axis 1 for the loss, from the end where a product
+ * leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which appends the loss, and before precision and autodiff, so that the
  * gradient is fused too. */
 #include "graph/emit.h"
 #include "passes/pass.h"
@@ -17,13 +18,44 @@ static const Node *softmax_of(const Graph *g, const Node *nll, const uint32_t *u
     return has_in(nll, 2) || value(g, nll->in[0])->shape.dim[1] < 1 ? NULL : n;
 }
 
+/* The value whose last axis a Transpose moves to axis 1 to make v, or NO_VALUE. */
+static ValueId classes_last(const Graph *g, ValueId v)
+{
+    const Node *n = value(g, v)->producer;
+    const int64_t *perm;
+    int rank;
+
+    if (!n || n->op != &op_Transpose)
+        return NO_VALUE;
+    perm = node_ints(n, "perm", &rank);
+    if (rank < 3 || perm[0] != 0 || perm[1] != rank - 1)
+        return NO_VALUE;
+    for (int i = 2; i < rank; i++)
+        if (perm[i] != i - 1)
+            return NO_VALUE;
+    return n->in[0];
+}
+
+/* Scores [N, d..., C] as [N d..., C], targets [N, d...] as [N d...]: in the same order. */
+static void take_rows(Graph *g, ValueId *x, ValueId *target, ValueId last)
+{
+    const Shape *s = &value(g, last)->shape;
+    const int64_t count = shape_count(s, 0, s->rank - 1);
+    const Shape rows = SHAPE(count, s->dim[s->rank - 1]), samples = SHAPE(count);
+
+    *x = emit_reshape(g, last, &rows);
+    *target = emit_reshape(g, *target, &samples);
+}
+
 static void rewrite(Graph *g, const Node *nll, const Node *softmax)
 {
     const Attr *attrs = ATTRS(INT("ignore_index", node_int(nll, "ignore_index")), FLOAT("label_smoothing", node_float(nll, "label_smoothing")));
     const ValueId num = nll->out[0], den = nll->out[1];
-    ValueId y[3];
+    ValueId x = softmax->in[0], target = nll->in[1], last = classes_last(g, x), y[3];
 
-    EMIT_MULTI(g, CrossEntropySum, attrs, 3, y, softmax->in[0], nll->in[1]);
+    if (has_value(last))
+        take_rows(g, &x, &target, last);
+    EMIT_MULTI(g, CrossEntropySum, attrs, 3, y, x, target);
     if (g->status)
         return;
     graph_replace(g, num, y[0]);

@@ -126,5 +126,13 @@ static void test_loss_of_columns(void)
                                         .fuse_cross_entropy = true }, 2 * 3);
 }
 
+/* Tokens, whose classes a Transpose brings to axis 1. */
+static void test_loss_of_tokens(void)
+{
+    check_model("transformer", (BuildOptions){ TRAIN, .label_smoothing = 0.1, .has_ignore_index = true, .ignore_index = 1, .replicas = 3,
+                                               .devices = 2, .fuse_cross_entropy = true }, 2 * 3);
+}
+
 DEFINE_SUITE(fused_steps, { "a causal model", test_causal }, { "a model without a mask", test_whole },
-             { "softmax and loss of rows", test_loss_of_rows }, { "softmax and loss of columns", test_loss_of_columns });
+             { "softmax and loss of rows", test_loss_of_rows }, { "softmax and loss of columns", test_loss_of_columns },
+             { "softmax and loss of tokens", test_loss_of_tokens });
