@@ -3,8 +3,8 @@
  * A layout is the order of a value's elements in memory; no operator's meaning depends on it, so no shape, attribute or
  * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution asks for channels
  * last; an operator of any layout takes what its data has or, where that has no order, what the next convolution wants; all
- * others take rows.  Where a value is wanted in the other order a Reorder node makes it, once for all readers.  State keeps the layout that passes/layout_weights.c gave it.  What enters and
- * leaves the graph is stored by rows.
+ * others take rows.  Where a value is wanted in the other order a Reorder node makes it, once for all readers.  State keeps the
+ * layout that passes/layout_weights.c gave it.  What enters and leaves the graph is stored by rows.
  *
  * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only one
  * of channels and positions has more than one element, both orders are the same and count as rows. */

@@ -1,4 +1,5 @@
-/* LayerNormalization and its gradient on rows (kernels/cuda/device/layernorm.cu). */
+/* LayerNormalization and its gradient on rows (kernels/cuda/device/layernorm.cu).  Scale and bias may be float32 where the data
+ * has 16 bits; so are their gradients then. */
 #include <stdlib.h>
 
 #include "kernels/cuda/rows.h"
@@ -12,12 +13,19 @@ static bool full_size(const Graph *g, const Node *n)
     return shape_numel(&in_value(g, n, 1)->shape) == size && (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
 }
 
+/* Are scale and bias, input `i`, of more bits than the data? */
+static int is_wide(const Graph *g, const Node *n, int i)
+{
+    return dtype_size(in_value(g, n, i)->dtype) > dtype_size(in_value(g, n, 0)->dtype);
+}
+
 /* ---- forward ---- */
 
 typedef struct {
     int64_t rows, n;
     double epsilon;
     bool has_bias, has_mean, has_inv;
+    int wide;
     GpuKernel *lanes1, *lanes4, *block, *over;
 } Forward;
 
@@ -42,6 +50,7 @@ static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, cons
     p->n = shape_count(&x->shape, axis, x->shape.rank);
     p->epsilon = node_float(n, "epsilon");
     p->has_bias = has_in(n, 2);
+    p->wide = is_wide(g, n, 1);
     p->has_mean = has_out(n, 1);
     p->has_inv = has_out(n, 2);
     if ((st = forward_kernels(p, ctx, x->dtype))) {
@@ -62,8 +71,8 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     if (!p->rows)
         return ST_OK;
     return cuda_launch(ctx, k, l.blocks, l.threads, 0,
-                       CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, &bias, &out[0].data, &mean, &inv, (void *)&p->rows, (void *)&p->n,
-                                 (void *)&p->epsilon, &l.lanes));
+                       CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, &bias, (void *)&p->wide, &out[0].data, &mean, &inv,
+                                 (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon, &l.lanes));
 }
 
 DEFINE_KERNEL(cuda_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_FLOAT, .supports = full_size,
@@ -83,6 +92,7 @@ typedef struct {
     size_t acc;
     unsigned threads;
     size_t shared;
+    int wide_scale;
     GpuKernel *narrow, *wide, *sums;
 } Backward;
 
@@ -125,6 +135,7 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
     p->rows = shape_count(&x->shape, 0, axis);
     p->n = shape_count(&x->shape, axis, x->shape.rank);
     p->epsilon = node_float(n, "epsilon");
+    p->wide_scale = is_wide(g, n, 2);
     p->acc = x->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float);
     if ((st = choose_backward(p, ctx, x->dtype))) {
         free(p);
@@ -154,10 +165,10 @@ static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor
         return ST_OK;
     if (p->rows)
         TRY(cuda_launch(ctx, k, (unsigned)p->parts, p->threads, p->shared,
-                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, &out[0].data, &ctx->scratch, (void *)&p->rows,
-                                  (void *)&p->n, (void *)&p->epsilon)));
+                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale, &out[0].data,
+                                  &ctx->scratch, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon)));
     TRY_CUDA(ctx, launch(ctx->stream, p->sums, grid, block, 0,
-                         CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n)));
+                         CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n, (void *)&p->wide_scale)));
     return ST_OK;
 }
 

@@ -216,7 +216,8 @@ static void test_transformer(void) { check_model("transformer", 2, 3, 2); }
  * loss scale; several replicas add their 16-bit gradients in float32. */
 static void test_16_bits(void)
 {
-    const Run runs[] = { { .model = "mlp", .batch = 4, .steps = 8, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16, .rate = 0.002 },
+    const Run runs[] = { { .model = "transformer", .batch = 1, .steps = 2, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16, .rate = 0.002 },
+                         { .model = "mlp", .batch = 4, .steps = 8, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16, .rate = 0.002 },
                          { .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16,
                            .rate = 0.002 },
                          { .model = "mlp", .batch = 6, .steps = 8, .replicas = 1, .devices = 1, .precision = DT_FLOAT16, .rate = 0.002 },

@@ -11,11 +11,48 @@
 __device__ __forceinline__ float inverse_root(float x) { return 1 / sqrtf(x); }
 __device__ __forceinline__ double inverse_root(double x) { return 1 / sqrt(x); }
 
+/* ---- scale and bias ---- */
+
+/* V numbers from `at` on, of n, as they are computed with; `wide`: stored so, where the data has 16 bits. */
+template <class T, int V> __device__ __forceinline__ Vec<typename Accumulator<T>::type, V> numbers(const void *p, int wide, i64 n, i64 at)
+{
+    typedef typename Accumulator<T>::type A;
+    const int P = V < Chunk<A>::size ? V : Chunk<A>::size;
+    Vec<A, V> out;
+
+    if (wide) {
+#pragma unroll
+        for (int k = 0; k < V; k += P) {
+            const Vec<A, P> v = chunk_load<A, P>((const A *)p, n, at + k, A());
+
+#pragma unroll
+            for (int j = 0; j < P; j++)
+                out.at[k + j] = v.at[j];
+        }
+    } else {
+        const Vec<T, V> v = chunk_load<T, V>((const T *)p, n, at, T());
+
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            out.at[j] = to_float(v.at[j]);
+    }
+    return out;
+}
+
+template <class T> __device__ __forceinline__ typename Accumulator<T>::type number(const void *p, int wide, i64 i)
+{
+    typedef typename Accumulator<T>::type A;
+
+    return wide ? ((const A *)p)[i] : to_float(((const T *)p)[i]);
+}
+
 /* ---- forward ---- */
 
 template <class T> struct Forward {
     typedef typename Accumulator<T>::type A;
-    const T *x, *scale, *bias;          /* bias may be NULL */
+    const T *x;
+    const void *scale, *bias;           /* bias may be NULL */
+    int wide;                           /* scale and bias are of A */
     T *y;
     A *mean, *inv;                      /* may be NULL */
     i64 rows, n;
@@ -24,14 +61,15 @@ template <class T> struct Forward {
     __device__ __forceinline__ Vec<T, Chunk<T>::size> apply(const Vec<T, Chunk<T>::size> &in, i64 count, i64 at, A m, A i) const
     {
         const int V = Chunk<T>::size;
-        const Vec<T, V> s = chunk_load<T, V>(scale, count, at, T());
-        Vec<T, V> b, out;
+        const Vec<A, V> s = numbers<T, V>(scale, wide, count, at);
+        Vec<A, V> b;
+        Vec<T, V> out;
 
         if (bias)
-            b = chunk_load<T, V>(bias, count, at, T());
+            b = numbers<T, V>(bias, wide, count, at);
 #pragma unroll
         for (int j = 0; j < V; j++)
-            out.at[j] = from_float<T>((to_float(in.at[j]) - m) * i * to_float(s.at[j]) + (bias ? to_float(b.at[j]) : 0));
+            out.at[j] = from_float<T>((to_float(in.at[j]) - m) * i * s.at[j] + (bias ? b.at[j] : 0));
         return out;
     }
     __device__ __forceinline__ void keep(i64 row, A m, A i) const
@@ -134,7 +172,9 @@ template <class T> __device__ __forceinline__ void forward_long(const Forward<T>
 
 template <class T> struct Backward {
     typedef typename Accumulator<T>::type A;
-    const T *x, *dy, *scale;
+    const T *x, *dy;
+    const void *scale;
+    int wide;                           /* scale is of A, and so are dscale and dbias */
     T *dx;
     A *partial;                         /* [blocks, 2, n] */
     i64 rows, n;
@@ -179,11 +219,11 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b, t
 #pragma unroll
         for (int k = 0; k < K; k++)
             if (first + k * step < count) {
-                const Vec<T, W> s = *(const Vec<T, W> *)(b.scale + first + k * step);
+                const Vec<A, W> s = numbers<T, W>(b.scale, b.wide, b.n, first + k * step);
 
 #pragma unroll
                 for (int j = 0; j < W; j++) {
-                    const A xhat = (to_float(x[k].at[j]) - m) * i, g = to_float(dy[k].at[j]), d = g * to_float(s.at[j]);
+                    const A xhat = (to_float(x[k].at[j]) - m) * i, g = to_float(dy[k].at[j]), d = g * s.at[j];
 
                     h += d;
                     hx += d * xhat;
@@ -196,14 +236,14 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b, t
 #pragma unroll
         for (int k = 0; k < K; k++)
             if (first + k * step < count) {
-                const Vec<T, W> s = *(const Vec<T, W> *)(b.scale + first + k * step);
+                const Vec<A, W> s = numbers<T, W>(b.scale, b.wide, b.n, first + k * step);
                 Vec<T, W> out;
 
 #pragma unroll
                 for (int j = 0; j < W; j++) {
                     const A xhat = (to_float(x[k].at[j]) - m) * i;
 
-                    out.at[j] = from_float<T>(i * (to_float(dy[k].at[j]) * to_float(s.at[j]) - h - xhat * hx));
+                    out.at[j] = from_float<T>(i * (to_float(dy[k].at[j]) * s.at[j] - h - xhat * hx));
                 }
                 *(Vec<T, W> *)(b.dx + from + first + k * step) = out;
             }
@@ -272,7 +312,7 @@ template <class T> __device__ __forceinline__ void backward_long(const Backward<
 
         moments_long<T, A>(x, b.n, b.epsilon, &m, &i);
         for (i64 at = threadIdx.x; at < b.n; at += blockDim.x) {
-            const A xhat = (to_float(x[at]) - m) * i, g = to_float(dy[at]), d = g * to_float(b.scale[at]);
+            const A xhat = (to_float(x[at]) - m) * i, g = to_float(dy[at]), d = g * number<T>(b.scale, b.wide, at);
 
             h += d;
             hx += d * xhat;
@@ -282,12 +322,12 @@ template <class T> __device__ __forceinline__ void backward_long(const Backward<
         h = block_all<Sum>(h) / (A)b.n;
         hx = block_all<Sum>(hx) / (A)b.n;
         for (i64 at = threadIdx.x; at < b.n; at += blockDim.x)
-            b.dx[row * b.n + at] = from_float<T>(i * (to_float(dy[at]) * to_float(b.scale[at]) - h - (to_float(x[at]) - m) * i * hx));
+            b.dx[row * b.n + at] = from_float<T>(i * (to_float(dy[at]) * number<T>(b.scale, b.wide, at) - h - (to_float(x[at]) - m) * i * hx));
     }
 }
 
 /* Blocks of (32, R) threads: 32 columns of partial [parts, 2 n], dealt to R; out[2 n] is dscale, then dbias. */
-template <class T> __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::type *partial, T *dscale, T *dbias, i64 parts, i64 n)
+template <class T> __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A part[32][WARP];
@@ -302,13 +342,19 @@ template <class T> __device__ __forceinline__ void backward_sums(const typename 
         return;
     for (u32 r = 1; r < blockDim.y; r++)
         sum += part[r][threadIdx.x];
-    *(column < n ? dscale + column : dbias + column - n) = from_float<T>(sum);
+    void *to = column < n ? dscale : dbias;
+    const i64 at = column < n ? column : column - n;
+
+    if (wide)
+        ((A *)to)[at] = sum;
+    else
+        ((T *)to)[at] = from_float<T>(sum);
 }
 
-#define FORWARD_PARAMS(T) (const T *x, const T *scale, const T *bias, T *y, Accumulator<T>::type *mean, Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
-#define FORWARD(T) (Forward<T>{ x, scale, bias, y, mean, inv, rows, n, (Accumulator<T>::type)epsilon })
-#define BACKWARD_PARAMS(T) (const T *x, const T *dy, const T *scale, T *dx, Accumulator<T>::type *partial, i64 rows, i64 n, double epsilon)
-#define BACKWARD(T) (Backward<T>{ x, dy, scale, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
+#define FORWARD_PARAMS(T) (const T *x, const void *scale, const void *bias, int wide, T *y, Accumulator<T>::type *mean, Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
+#define FORWARD(T) (Forward<T>{ x, scale, bias, wide, y, mean, inv, rows, n, (Accumulator<T>::type)epsilon })
+#define BACKWARD_PARAMS(T) (const T *x, const T *dy, const void *scale, int wide, T *dx, Accumulator<T>::type *partial, i64 rows, i64 n, double epsilon)
+#define BACKWARD(T) (Backward<T>{ x, dy, scale, wide, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
 
 /* LANE, THREAD: elements that a thread holds when a warp, a block has a row. */
 #define LAYERNORM(S, T, LANE, THREAD)                                                                                               \
@@ -321,7 +367,7 @@ template <class T> __device__ __forceinline__ void backward_sums(const typename 
     KERNEL(layernorm_grad_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, 1, THREAD>(BACKWARD(T)); }                           \
     KERNEL(layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T)); } \
     KERNEL(layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }                                          \
-    KERNEL(layernorm_grad_sums_##S, (const Accumulator<T>::type *partial, T *dscale, T *dbias, i64 parts, i64 n)) { backward_sums<T>(partial, dscale, dbias, parts, n); }
+    KERNEL(layernorm_grad_sums_##S, (const Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide)) { backward_sums<T>(partial, dscale, dbias, parts, n, wide); }
 
 LAYERNORM(f32, float, 32, 8)
 LAYERNORM(f64, double, 16, 4)
