@@ -17,8 +17,10 @@ target_link_libraries(cudasim PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(cudasim PROPERTIES OUTPUT_NAME dpexec_cudasim PREFIX lib CXX_STANDARD 20 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 set(gnu_only "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
+option(DPX_SIM_ALIGNMENT "The simulation sees accesses of own kernels to misaligned addresses" OFF)
+set(sim_alignment $<$<BOOL:${DPX_SIM_ALIGNMENT}>:-fsanitize=alignment>)
 set_source_files_properties(${device_sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
-    "-include;${CMAKE_SOURCE_DIR}/tests/sim/shim.h;-std=c++17;-O1;-fno-strict-aliasing;-ffp-contract=off;-Wno-uninitialized;${gnu_only};-Wno-pedantic;-Wno-unknown-pragmas;-Wno-unused-function;-Wno-missing-field-initializers")
+    "-include;${CMAKE_SOURCE_DIR}/tests/sim/shim.h;-std=c++17;-O1;-fno-strict-aliasing;-ffp-contract=off;${sim_alignment};-Wno-uninitialized;${gnu_only};-Wno-pedantic;-Wno-unknown-pragmas;-Wno-unused-function;-Wno-missing-field-initializers")
 set_source_files_properties(${sim_sources} PROPERTIES COMPILE_OPTIONS "-O2;-ffp-contract=off;-Wno-missing-field-initializers")
 
 set_source_files_properties(tests/sim/module.cpp PROPERTIES COMPILE_DEFINITIONS

@@ -26,7 +26,7 @@ if(NOT DPX_SANITIZE)
     if(NOT DPX_CARRIED)
         include(cmake/sim.cmake)
     endif()
-    target_compile_definitions(harness PUBLIC DPX_SIMULATION)
+    target_compile_definitions(harness PUBLIC DPX_SIMULATION $<$<BOOL:${DPX_SIM_ALIGNMENT}>:DPX_SIM_ALIGNMENT>)
 endif()
 
 foreach(dir ${TEST_DIRS})

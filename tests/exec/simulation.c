@@ -207,6 +207,30 @@ static void test_guards(void)
     check_kernel("write", 1, N + 40, "has written at byte 416");
 }
 
+#ifdef DPX_SIM_ALIGNMENT
+/* An own kernel that writes 8 bytes at once, to a float's address. */
+static void test_misaligned(void)
+{
+    unsigned one[3] = { 1, 1, 1 };
+    int64_t n = 1;
+    uint64_t bits = 0;
+    GpuKernel *k;
+    Rig g;
+
+    if (open_rig(&g) && GOOD(&g, g.cuda->kernel(g.device, "fill_8", &k))) {
+        float *at = g.x + 4;
+        void *args[] = { &at, &n, &bits };
+
+        GOOD(&g, g.cuda->launch(g.stream, k, one, one, 0, args));
+        GOOD(&g, g.r->stream_wait(g.stream));
+        at++;
+        GOOD(&g, g.cuda->launch(g.stream, k, one, one, 0, args));
+        BAD(&g, E_INTERNAL, "is no multiple of 8", g.r->stream_wait(g.stream));
+    }
+    close_rig(&g);
+}
+#endif
+
 static void test_refused(void)
 {
     Rig g;
@@ -231,6 +255,9 @@ static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "a missing event is seen", test_events }, { "an unjoined stream", test_unjoined },
     { "threads that disagree about a barrier", test_barriers }, { "a missing barrier is seen", test_missing_barrier },
+#ifdef DPX_SIM_ALIGNMENT
+    { "misaligned addresses", test_misaligned },
+#endif
     { "lanes that are not there", test_shuffles }, { "guards around memory", test_guards }, { "launches and copies refused", test_refused },
     { NULL, NULL } };
 

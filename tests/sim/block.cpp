@@ -4,6 +4,7 @@
 #include "tests/sim/sim.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -302,6 +303,16 @@ void forget_fibers()
 
 }   // namespace
 
+/* A thread has touched what lies where its type must not. */
+static void misaligned(const void *p, const char *file, unsigned line, size_t align)
+{
+    const char *slash = std::strrchr(file, '/');
+    char text[160];
+
+    std::snprintf(text, sizeof text, "%p is no multiple of %zu at %s:%u", p, align, slash ? slash + 1 : file, line);
+    error("thread " + std::to_string(engine().current) + " has touched a misaligned address: " + text);
+}
+
 Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l, void *const *args)
 {
     Engine &e = engine();
@@ -332,3 +343,12 @@ Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l
 }
 
 }   // namespace sim
+
+/* What code compiled with -fsanitize=alignment calls before such an access, in place of the sanitizer's library. */
+extern "C" {
+struct TypeMismatch { const char *file; unsigned line, column; const void *type; unsigned char log_align, kind; };
+__attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(TypeMismatch *what, uintptr_t p)
+{
+    sim::misaligned(reinterpret_cast<const void *>(p), what->file, what->line, size_t(1) << what->log_align);
+}
+}
