@@ -287,10 +287,10 @@ static void test_layout_resnet(void)
     check_layout((Run){ .model = "resnet20", .batch = 4, .steps = 2, .replicas = 2, .devices = 1, .precision = DT_BFLOAT16 }, 1);
 }
 
-/* What comes in; what the loss and the count of right answers read, and the gradient. */
+/* What comes in, what the loss reads, and its gradient; in 16 bits also the float32 scores that right answers are counted from. */
 static void test_layout_unet(void)
 {
-    check_layout((Run){ .model = "unet", .batch = 1, .steps = 2, .replicas = 1, .devices = 1 }, 4);
+    check_layout((Run){ .model = "unet", .batch = 1, .steps = 2, .replicas = 1, .devices = 1 }, 3);
     check_layout((Run){ .model = "unet", .batch = 1, .steps = 2, .replicas = 1, .devices = 1, .precision = DT_FLOAT16 }, 4);
 }
 
