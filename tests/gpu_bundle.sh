@@ -16,7 +16,7 @@ command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CX
 # Any processor of the last ten years; libraries are looked for beside the programs first.
 cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_CUDA=ON "-DDPX_CUDA_ARCHS=$archs" -DDPX_CARRIED="$into" -DDPX_MARCH=x86-64-v3 \
     -DCMAKE_BUILD_RPATH='$ORIGIN/lib' -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags \
-    -DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags >"$tree.log"
+    -DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags >/dev/null
 # shellcheck disable=SC2086
 cmake --build "$tree" --target $programs libdpexec dpexec_cuda
 
