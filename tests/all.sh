@@ -3,6 +3,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 tools/install_packages.sh build test
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_SIM_ALIGNMENT=ON
 cmake --build build
 tests/run.sh build
