@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "exec/world.h"
+#include "exec/world/world.h"
 #include "graph/op.h"
 
 /* Where a collective's devices and tensors are. */

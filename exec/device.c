@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "exec/accelerator.h"
+#include "exec/gpu/accelerator.h"
 
 enum { MESSAGE_BYTES = 2048 };
 

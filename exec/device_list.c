@@ -8,7 +8,7 @@
 
 #include "exec/describe.h"
 #include "exec/device.h"
-#include "exec/plugin.h"
+#include "exec/gpu/plugin.h"
 
 int cpu_cores(void)
 {

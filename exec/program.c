@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/gpu_program.h"
+#include "exec/gpu/program.h"
 #include "exec/memory_report.h"
 #include "exec/program_internal.h"
 #include "passes/pack.h"

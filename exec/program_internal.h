@@ -31,7 +31,7 @@ typedef struct {
     Status status;
 } DeviceProgram;
 
-typedef struct GpuProgram GpuProgram;       /* exec/gpu_program.h */
+typedef struct GpuProgram GpuProgram;       /* exec/gpu/program.h */
 typedef struct WorldOutputs WorldOutputs;   /* exec/program_world.c */
 
 struct Program {

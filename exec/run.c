@@ -2,7 +2,7 @@
  * collectives.  A failure on one device cancels the meetings, so that none waits for a device that will not come. */
 #include <string.h>
 
-#include "exec/gpu_program.h"
+#include "exec/gpu/program.h"
 #include "exec/trace.h"
 #include "graph/op.h"
 

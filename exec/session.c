@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/gpu_group.h"
+#include "exec/gpu/group.h"
 #include "exec/interp.h"
 #include "exec/target.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 #include "graph/op.h"
 #include "passes/report.h"
 

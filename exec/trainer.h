@@ -2,7 +2,7 @@
 #ifndef DPX_TRAINER_H
 #define DPX_TRAINER_H
 
-#include "exec/api.h"
+#include "exec/api/api.h"
 #include "exec/session.h"
 
 enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/gpu_program.h"
+#include "exec/gpu/program.h"
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
 #include "graph/onnx/onnx.h"

@@ -2,7 +2,7 @@
 #ifndef DPX_TESTS_TRAINING_H
 #define DPX_TESTS_TRAINING_H
 
-#include "exec/gpu_group.h"
+#include "exec/gpu/group.h"
 #include "exec/program.h"
 #include "exec/state.h"
 

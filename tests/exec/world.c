@@ -1,6 +1,6 @@
 /* Sessions of two ranks, which are threads of this process: collectives of every kind between them, inference, and graphs that the
  * interpreter runs. */
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 #include <pthread.h>
 #include <string.h>

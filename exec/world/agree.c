@@ -6,7 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "exec/world_internal.h"
+#include "exec/world/internal.h"
 
 /* One piece to and from every process. */
 typedef struct {

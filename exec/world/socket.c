@@ -1,12 +1,12 @@
 /* Every call ends by its deadline: descriptors are non-blocking and polled. */
-#include "exec/world_socket.h"
+#include "exec/world/socket.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
 
-#include "exec/world_internal.h"
+#include "exec/world/internal.h"
 
 int socket_left_ms(double until)
 {

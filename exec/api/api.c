@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/api.h"
+#include "exec/api/api.h"
 #include "exec/interp.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 && (int)DPX_MAX_RANK == (int)MAX_RANK,

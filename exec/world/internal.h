@@ -1,10 +1,10 @@
-/* Shared by world_join.c (connecting), world.c (talking) and world_agree.c. */
+/* Shared by join.c (connecting), world.c (talking) and agree.c. */
 #ifndef DPX_WORLD_INTERNAL_H
 #define DPX_WORLD_INTERNAL_H
 
 #include <pthread.h>
 
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 /* Small messages apart from the data, so that they get through when data is half sent. */
 typedef enum { NOTE_ABORT = 1, NOTE_LEAVE } NoteKind;

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/api.h"
+#include "exec/api/api.h"
 #include "exec/device.h"
-#include "exec/plugin.h"
+#include "exec/gpu/plugin.h"
 
 /* A CPU device is a team of threads: as many as are asked for can be made of the machine's cores. */
 static void describe_cpu(dpx_device *out)

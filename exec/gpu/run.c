@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/gpu_program.h"
-#include "exec/plugin.h"
+#include "exec/gpu/program.h"
+#include "exec/gpu/plugin.h"
 #include "exec/trace.h"
 #include "graph/op.h"
 

@@ -1,10 +1,10 @@
 /* The accelerators' side of a program: what each device issues to its streams in a step, and where the data is that comes
- * from the host and goes back to it.  Made by gpu_program.c, run by gpu_run.c. */
+ * from the host and goes back to it.  Made by program.c, run by run.c. */
 #ifndef DPX_GPU_PROGRAM_H
 #define DPX_GPU_PROGRAM_H
 
-#include "exec/gpu_collective.h"
-#include "exec/gpu_group.h"
+#include "exec/gpu/collective.h"
+#include "exec/gpu/group.h"
 #include "exec/program_internal.h"
 
 enum { GPU_SLOTS = 2, GPU_SCRATCH_ALIGN = 256 };

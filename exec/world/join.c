@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "exec/world_internal.h"
-#include "exec/world_socket.h"
+#include "exec/world/internal.h"
+#include "exec/world/socket.h"
 
 enum { HOST = 256, ADDRESS = 48, FIRST_NAP = 10, LONGEST_NAP = 500 /* milliseconds */ };
 static const uint64_t MAGIC = 0x64706578656331ull;      /* "dpexec1"; read the other way round on a machine of other byte order */

@@ -4,13 +4,13 @@
  * blindly while there is a communicator: the host asks for the event, the communicator and the failure of others in turn, and
  * whoever starts the step aborts all communicators once no thread is inside one.  Parameters may differ between devices then,
  * so the group stays broken.  Failures of other processes are heard in the same way, from the world. */
-#include "exec/gpu_group.h"
+#include "exec/gpu/group.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 enum { TIMEOUT = 300, SPINS = 2000, NAP = 20000 /* nanoseconds */ };
 

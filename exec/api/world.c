@@ -1,7 +1,7 @@
 /* The C API around worlds. */
 #include <stdlib.h>
 
-#include "exec/api.h"
+#include "exec/api/api.h"
 
 static const double PATIENCE = 300;     /* seconds */
 

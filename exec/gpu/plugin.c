@@ -1,6 +1,6 @@
 /* Loading by dlopen, which keeps one copy for each process however often it is asked: so there is nothing to remember here,
  * and two sessions share no variable of ours. */
-#include "exec/plugin.h"
+#include "exec/gpu/plugin.h"
 
 #include <dlfcn.h>
 #include <limits.h>

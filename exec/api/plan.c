@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "exec/api.h"
+#include "exec/api/api.h"
 #include "exec/dry_run.h"
 
 typedef struct { dpx_log_fn *log; void *user; } Log;

@@ -3,7 +3,7 @@
  * Two connections join every pair of processes.  One carries the parcels of exchanges, in the same order on both sides; with all
  * of them polled at once no order of sending can block.  The other carries notes, so that a failure can be told while a parcel is
  * half sent.  A process that dies closes its connections; one whose machine dies is noticed by the time that nothing moves. */
-#include "exec/world.h"
+#include "exec/world/world.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exec/world_internal.h"
+#include "exec/world/internal.h"
 
 enum { PIECES = 64, LOOK = 50 /* milliseconds between looks at `cancelled` */, LAST_WORDS = 2000 /* milliseconds */ };
 

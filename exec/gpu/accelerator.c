@@ -1,12 +1,12 @@
 /* From cuda:N to an open device of the plug-in's runtime, with the stream on which its memory is filled and read. */
-#include "exec/accelerator.h"
+#include "exec/gpu/accelerator.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "exec/describe.h"
-#include "exec/plugin.h"
+#include "exec/gpu/plugin.h"
 
 /* Where compiled kernels are kept from run to run: $DPEXEC_CACHE_DIR (empty: nowhere), else the user's cache folder. */
 static const char *cache_folder(char text[PATH_MAX])

@@ -3,7 +3,7 @@
 #define DPX_API_H
 
 #include "exec/options.h"
-#include "exec/world.h"
+#include "exec/world/world.h"
 #include "graph/onnx/onnx.h"
 #include "include/dpexec.h"
 

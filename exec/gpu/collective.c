@@ -6,11 +6,11 @@
  * could not do it by Add nodes they are no subtree of graph/reduce_tree.h, and then, as in the communicator's own order of
  * adding, bits may differ from the CPU's by rounding.  With two devices of one part each there is one addition, and they are
  * the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large as the largest device's. */
-#include "exec/gpu_collective.h"
+#include "exec/gpu/collective.h"
 
 #include <stdlib.h>
 
-#include "exec/plugin.h"
+#include "exec/gpu/plugin.h"
 
 enum { BUCKET_ALIGN = 256 };
 

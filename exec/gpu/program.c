@@ -4,7 +4,7 @@
  * the device's input block, of which there are two, each with a pinned block of the host of the same layout; so a step's
  * inputs are uploaded by one transfer, and each range is aligned whatever its offset in the caller's tensor.  Nodes on the
  * host's side read the pinned block.  Constants are uploaded once, here. */
-#include "exec/gpu_program.h"
+#include "exec/gpu/program.h"
 
 #include <stdlib.h>
 

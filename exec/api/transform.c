@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/api.h"
+#include "exec/api/api.h"
 #include "exec/transform.h"
 
 static Status print_to_memory(const Graph *g, const char *format, char **text, size_t *bytes)
