@@ -5,9 +5,9 @@
 #     --build DIR     programs and plug-in [build-gpu, unpacked from its bundle.tar.gz; else build]
 #     --out DIR       for DEVICE-DATE.json and .md [bench/results]
 #     --trial         the same on a simulated device, with PyTorch on the CPU and tiny sizes: shows that the script works
-# Stages: operator cases, the executor, training against the CPU and PyTorch, several processes on one card, compute-sanitizer
-# where there is one, benchmarks.  A stage that fails or runs out of time is counted and the next begins.  Ends with the total
-# "N passed, N failed".
+# Stages: operator cases, the executor and its collectives, training against the CPU and PyTorch, several processes on one card,
+# compute-sanitizer, benchmarks.  A stage that fails or runs out of time is counted and the next begins; what cannot run here is
+# skipped, which is said and counts as nothing.  Ends with the total "N passed, N failed"; the lines before it name what was skipped.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build='' out=bench/results minutes=8 trial='' bench=yes
@@ -27,6 +27,7 @@ end=$((minutes * 60 - 10))              # SECONDS when all must be done but the 
 work=$(mktemp -d)
 passed=0
 failed=0
+skipped=()
 export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
 
 # ---- what there is ----
@@ -73,6 +74,13 @@ stage() {
     printf '{"stage":"%s","counts":"%s","status":%d,"seconds":%d}\n' "$name" "$counts" $status $((SECONDS - start)) >>"$work/stages.jsonl"
     printf '== %-10s %s (%d s%s)\n' "$name" "$counts" $((SECONDS - start)) "$([ $status != 124 ] || echo ', out of time')"
     [ $status = 0 ] && [ "${counts#*, }" = '0 failed' ] || { grep -E 'FAILED|ERROR|Error|expected|^ +[0-9]+\. ' "$work/$name.log" | head -25; tail -6 "$work/$name.log"; }
+}
+
+# skip NAME WHY: a stage that cannot run here.
+skip() {
+    skipped+=("$1: $2")
+    printf '{"stage":"%s","counts":"skipped: %s","status":0,"seconds":0}\n' "$1" "$2" >>"$work/stages.jsonl"
+    printf '== %-10s SKIPPED: %s\n' "$1" "$2"
 }
 
 # all_suites PROGRAM SUITE...: suites in processes of their own, several at a time; adds their counts up.
@@ -148,7 +156,7 @@ if ! grep -E '^cuda' "$work/devices.log"; then
     exit 1
 fi
 stage operators 150 bash -c 'all_suites "$build/test_ops" "$@"' - $operators &
-stage executor 120 "$build/test_exec" "$([ -n "$trial" ] && echo memory || echo gpu)" &
+stage executor 120 "$build/test_exec" $([ -n "$trial" ] && echo gpu_collective || echo gpu gpu_layouts gpu_collective) &
 stage training 150 $python tests/gpu/train.py "$build/dpexec" --jobs "$jobs" "${options[@]}" &
 wait_for() { while [ $# != 0 ]; do wait "$1"; shift; done; }
 wait_for $(jobs -p | grep -vx "${bench_pid:-0}")
@@ -157,7 +165,9 @@ if [ -n "$own" ] && [ -n "$sanitizer" ]; then
     stage memcheck 90 bash -c 'sanitized memcheck "$@"' - $own &
     stage racecheck 90 bash -c 'sanitized racecheck softmax layernorm reduce batchnorm cross_entropy' - &
 else
-    echo "== compute-sanitizer: $([ -n "$trial" ] && echo 'not on a simulated device' || echo 'not found')"
+    why=$([ -n "$trial" ] && echo 'not on a simulated device' || echo 'compute-sanitizer is not found')
+    skip memcheck "$why"
+    skip racecheck "$why"
 fi
 wait_for $(jobs -p | grep -vx "${bench_pid:-0}")
 touch "$work/gate"
@@ -186,5 +196,6 @@ for file in "$work"/*.counts; do
     failed=$((failed + ${counts%% *}))
 done
 rm -rf "$work"
+[ ${#skipped[@]} = 0 ] || printf 'SKIPPED: %s\n' "${skipped[@]}"
 printf '%d passed, %d failed in %d s\n%d passed, %d failed\n' $passed $failed $SECONDS $passed $failed
 [ $failed = 0 ] && [ $passed -gt 0 ]
