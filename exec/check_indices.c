@@ -69,18 +69,31 @@ Status index_check_create(IndexCheck **out, Arena *a, const Graph *g)
     return ST_OK;
 }
 
+static bool is_allowed(const Range *r, int64_t x) { return (x >= r->low && x < r->high) || (r->ignores && x == r->ignore); }
+
+/* The first element that is not allowed; n if all are. */
+#define DEFINE_FIRST_BAD(name, T) \
+    static int64_t name(const Range *r, const T *x, int64_t n) \
+    { \
+        int64_t i = 0; \
+    \
+        while (i < n && is_allowed(r, x[i])) \
+            i++; \
+        return i; \
+    }
+
+DEFINE_FIRST_BAD(first_bad_32, int32_t)
+DEFINE_FIRST_BAD(first_bad_64, int64_t)
+
+/* Indices and labels are int32 or int64. */
 static Status check(const Range *r, const Graph *g, const Tensor *t)
 {
-    const int64_t n = tensor_numel(t);
+    const int64_t n = tensor_numel(t), i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
 
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t x = tensor_int(t, i);
-
-        if ((x < r->low || x >= r->high) && !(r->ignores && x == r->ignore))
-            return FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node), (long long)i,
-                        value(g, g->input[r->input])->name, (long long)x, (long long)r->high, r->ignores ? " classes" : "");
-    }
-    return ST_OK;
+    if (i == n)
+        return ST_OK;
+    return FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node), (long long)i,
+                value(g, g->input[r->input])->name, (long long)tensor_int(t, i), (long long)r->high, r->ignores ? " classes" : "");
 }
 
 Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input)
