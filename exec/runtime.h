@@ -22,7 +22,7 @@ typedef struct GpuEvent GpuEvent;
 typedef struct GpuGraph GpuGraph;       /* a captured step, ready to be launched again and again */
 typedef struct GpuComm GpuComm;         /* this device's membership of a group of devices */
 
-enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 1 };
+enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 2 };
 
 /* What is known of a device: read from the driver, or from a description (docs/devices.md) when the device is not there. */
 typedef struct {
@@ -100,18 +100,17 @@ typedef struct Runtime {
     void (*comm_free)(GpuComm *c);
     void (*comm_abort)(GpuComm *c);                                 /* frees it too; work under way ends undefined */
     Status (*comm_poll)(GpuComm *c);                                /* E_DEVICE when a member or a link has failed */
-    /* Memory that collectives reach without copying: for `comm_register`ed buckets. */
+    /* Memory that collectives reach without copying, once it is registered.  Of one collective all members' memory is
+     * registered, or none of it. */
     Status (*comm_alloc)(GpuDevice *d, void **out, size_t bytes);
-    void (*comm_release)(GpuDevice *d, void *p);
-    Status (*comm_register)(GpuComm *c, void *p, size_t bytes);
+    Status (*comm_register)(GpuComm *c, void *p, size_t bytes);     /* all of a comm_alloc */
+    /* Frees it, and ends its registration with `c`; NULL: it has none, or that member is gone. */
+    void (*comm_release)(GpuDevice *d, GpuComm *c, void *p);
     /* n elements; send may be recv.  All_gather: recv holds n_rank * n; reduce_scatter: send does. */
     Status (*all_reduce_sum)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
     Status (*reduce_scatter_sum)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
     Status (*all_gather)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
     Status (*broadcast)(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
-    /* Collectives of several members that one thread drives are given between these. */
-    Status (*group_begin)(void);
-    Status (*group_end)(void);
 } Runtime;
 
 /* The one symbol that a plug-in for CUDA exports; a CudaDriver (kernels/cuda/driver.h) begins with its Runtime. */

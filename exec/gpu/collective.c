@@ -5,7 +5,10 @@
  * batch-norm statistics of all local replicas.  Partial sums that one device holds are added there first; where the graph
  * could not do it by Add nodes they are no subtree of graph/reduce_tree.h, and then, as in the communicator's own order of
  * adding, bits may differ from the CPU's by rounding.  With two devices of one part each there is one addition, and they are
- * the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large as the largest device's. */
+ * the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large as the largest device's.
+ *
+ * Buckets are registered with the communicator, tensors are not, and one collective must not mix them: its devices work all
+ * in their buckets or all where the tensors lie, which each derives from the plan of all. */
 #include "exec/gpu/collective.h"
 
 #include <stdlib.h>
@@ -24,7 +27,7 @@ struct GpuCollective {
     const OpDef *op;
     DType dtype;
     int device, n_device;
-    bool shared;
+    bool shared, direct;        /* direct: of tensors where they lie */
     int n_in, n_out, n_tensor, n_part, n_copy;
     int axis, root;
     Part *part;                 /* AllGather: of the inputs; ReduceScatter, Scatter: of the outputs */
@@ -46,6 +49,38 @@ static int holder(const GpuCollective *c, const MemoryPlan *plan, ValueId v)
     const MemRef *r = &plan->value[v.i];
 
     return r->kind == MEM_ARENA || r->kind == MEM_STATE ? r->device % c->n_device : c->device;
+}
+
+static int count_held(const GpuCollective *c, const MemoryPlan *plan, int n, const ValueId *v, int device)
+{
+    int held = 0;
+
+    for (int i = 0; i < n; i++) {
+        const MemRef *r = &plan->value[v[i].i];
+        bool placed = r->kind == MEM_ARENA || r->kind == MEM_STATE;
+
+        held += placed ? r->device % c->n_device == device : r->kind != MEM_NONE;
+    }
+    return held;
+}
+
+/* A sum of one tensor: every device that takes part has one part and one output; a broadcast: has an output.  The same on all
+ * of them. */
+static bool is_direct(const GpuCollective *c, const Node *n, const MemoryPlan *plan)
+{
+    bool sum = c->op == &op_AllReduce;
+
+    if (sum ? c->n_tensor != 1 : c->op != &op_Broadcast)
+        return false;
+    for (int d = 0; d < c->n_device; d++) {
+        int copies = count_held(c, plan, n->n_out, n->out, d);
+
+        if (!c->shared && d != c->device)
+            continue;
+        if (sum ? copies != 1 || count_held(c, plan, n->n_in, n->in, d) != 1 : !copies)
+            return false;
+    }
+    return true;
 }
 
 static size_t value_bytes(const Graph *g, ValueId v)
@@ -114,8 +149,11 @@ static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, co
         TRY(lay_parts(c, g, plan, n->n_out, n->out));
     if (n->op == &op_Broadcast)
         c->root = holder(c, plan, n->in[0]);
+    c->direct = is_direct(c, n, plan);
     all = c->chunk * (size_t)c->n_device;
-    if (n->op == &op_AllReduce || (n->op == &op_ReduceScatter && !c->shared))
+    if (c->direct)
+        *bucket_bytes = 0;
+    else if (n->op == &op_AllReduce || (n->op == &op_ReduceScatter && !c->shared))
         *bucket_bytes = c->total;
     else if (n->op == &op_Broadcast)
         *bucket_bytes = c->shared ? value_bytes(g, n->in[0]) : 0;
@@ -220,31 +258,22 @@ static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
     return ST_OK;
 }
 
-/* The device's only part and its only output, when a sum of one tensor needs no packing. */
-static bool is_direct(const GpuCollective *c, const Tensor *in, const Tensor *out, const void **from, void **to)
+/* The first that the device holds. */
+static void *first_held(const Tensor *t, int n)
 {
-    int parts = 0, copies = 0;
-
-    for (int i = 0; i < c->n_in; i++)
-        if (in[i].data) {
-            *from = in[i].data;
-            parts++;
-        }
-    for (int o = 0; o < c->n_out; o++)
-        if (out[o].data) {
-            *to = out[o].data;
-            copies++;
-        }
-    return c->n_tensor == 1 && parts == 1 && copies == 1;
+    for (int i = 0; i < n; i++)
+        if (t[i].data)
+            return t[i].data;
+    return NULL;
 }
 
 static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in,
                          Tensor *out)
 {
-    const void *from = NULL;
-    void *to = NULL;
+    const void *from = first_held(in, c->n_in);
+    void *to = first_held(out, c->n_out);
 
-    if (is_direct(c, in, out, &from, &to))
+    if (c->direct)
         return comm ? runtime_check(q->r, q->r->all_reduce_sum(comm, q->s, from, to, c->count, c->dtype))
                     : copy(q, to, from, tensor_bytes(in));
     TRY(pack_sums(c, ctx, q, bucket, in));
@@ -311,14 +340,16 @@ static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue
 static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in, Tensor *out)
 {
     size_t bytes = tensor_bytes(in);
-    void *at = bucket;
+    bool root = c->root == c->device;
+    void *at = c->direct ? first_held(out, c->n_out) : bucket;
+    const void *from = !root ? NULL : c->direct ? in[0].data : bucket;
 
     if (!bytes)
         return ST_OK;
-    for (int o = c->n_out; comm && o-- > 0;)
-        at = out[o].data ? out[o].data : at;
+    if (comm && root && !c->direct)
+        TRY(copy(q, bucket, in[0].data, bytes));
     if (comm)
-        TRY(runtime_check(q->r, q->r->broadcast(comm, q->s, c->root == c->device ? in[0].data : NULL, at, bytes, c->root)));
+        TRY(runtime_check(q->r, q->r->broadcast(comm, q->s, from, at, bytes, c->root)));
     for (int o = 0; o < c->n_out; o++)
         if (out[o].data)
             TRY(copy(q, out[o].data, comm ? at : in[0].data, bytes));

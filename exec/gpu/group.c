@@ -132,7 +132,7 @@ void gpu_group_free(GpuGroup *g)
         GpuMember *m = &g->member[d];
 
         if (m->bucket)
-            m->runtime->comm_release(m->gpu, m->bucket);
+            m->runtime->comm_release(m->gpu, m->comm, m->bucket);
         if (m->host)
             m->runtime->host_free(m->gpu, m->host);
         if (m->comm)
@@ -155,7 +155,7 @@ Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes)
         return ST_OK;
     gpu_group_drain(g, d);
     if (m->bucket)
-        m->runtime->comm_release(m->gpu, m->bucket);
+        m->runtime->comm_release(m->gpu, m->comm, m->bucket);
     m->bucket = NULL;
     m->bucket_bytes = 0;
     g->generation++;

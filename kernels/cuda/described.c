@@ -232,6 +232,12 @@ static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int 
 static void comm_free(GpuComm *c) { ignore(c); }
 static Status comm_poll(GpuComm *c) { ignore(c); return ST_OK; }
 
+static void comm_release(GpuDevice *d, GpuComm *c, void *p)
+{
+    ignore(c);
+    free_none(d, p);
+}
+
 static Status comm_register(GpuComm *c, void *p, size_t bytes)
 {
     ignore(c);
@@ -260,8 +266,6 @@ static Status broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, 
     (void)root;
     return gather(c, s, send, recv, bytes);
 }
-
-static Status group(void) { return ST_OK; }
 
 /* ---- kernels ---- */
 
@@ -391,9 +395,9 @@ static const CudaDriver driver = {
                  .event_elapsed = event_elapsed, .zero = zero, .copy = copy, .copy_rows = copy_rows, .host_call = host_call,
                  .capture_begin = capture_begin, .capture_end = capture_end, .graph_launch = graph_launch,
                  .graph_free = graph_free_none, .comm_id = comm_id, .comm_create = comm_create, .comm_free = comm_free,
-                 .comm_abort = comm_free, .comm_poll = comm_poll, .comm_alloc = alloc_none, .comm_release = free_none,
+                 .comm_abort = comm_free, .comm_poll = comm_poll, .comm_alloc = alloc_none, .comm_release = comm_release,
                  .comm_register = comm_register, .all_reduce_sum = reduce, .reduce_scatter_sum = reduce, .all_gather = gather,
-                 .broadcast = broadcast, .group_begin = group, .group_end = group },
+                 .broadcast = broadcast },
     .kernel = kernel, .compile = compile, .module_kernel = module_kernel, .module_free = module_free,
     .kernel_shared = kernel_shared, .launch = launch, .gemm = gemm, .conv = conv, .attention = attention, .plan_run = plan_run,
     .plan_free = plan_free,

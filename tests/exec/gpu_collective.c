@@ -180,13 +180,14 @@ static Status take_part(Member *m)
     TRY(r->open(&d, m->rank, &options));
     TRY(r->stream_create(d, &s, false));
     TRY(r->comm_create(&c, d, &m->id, m->rank, m->size, 10));
-    TRY(r->alloc(d, &send, sizeof m->out[0]));
+    TRY(r->comm_alloc(d, &send, sizeof m->out[0]));
     TRY(r->comm_alloc(d, &recv, sizeof m->out[0]));
+    TRY(r->comm_register(c, send, sizeof m->out[0]));
     TRY(r->comm_register(c, recv, sizeof m->out[0]));
     st = operate(m, d, s, c, send, recv);
+    r->comm_release(d, c, send);
+    r->comm_release(d, c, recv);
     r->comm_free(c);
-    r->comm_release(d, recv);
-    r->free(d, send);
     r->stream_free(s);
     r->close(d);
     return st;

@@ -28,6 +28,7 @@ struct Member {
     int rank;
     uint64_t given = 0;                             /* collectives */
     bool gone = false;
+    std::set<const void *> registered;              /* allocations */
 };
 
 }   // namespace sim
@@ -42,9 +43,7 @@ std::map<std::string, std::shared_ptr<Group>> &groups()
     return g;
 }
 
-thread_local int group_depth;
-thread_local std::vector<std::pair<std::shared_ptr<Group>, double>> group_waits;    /* groups begun between group_begin and group_end */
-thread_local std::map<Group *, int> last_rank;      /* that this thread drove outside of a group */
+thread_local std::map<Group *, int> last_rank;      /* that this thread drove */
 
 /* ---- the arithmetic ---- */
 
@@ -110,6 +109,10 @@ Status check_same(const std::vector<const Collective *> &c, uint64_t turn)
         if (c[r]->what != c[0]->what || c[r]->n != c[0]->n || c[r]->dtype != c[0]->dtype || c[r]->root != c[0]->root)
             return FAIL(E_INVALID, "collective %llu: rank 0 calls %s of %zu %s, rank %zu %s of %zu %s", (unsigned long long)turn,
                         what_name(c[0]->what), c[0]->n, dtype_name(c[0]->dtype), r, what_name(c[r]->what), c[r]->n, dtype_name(c[r]->dtype));
+    for (size_t r = 1; r < c.size(); r++)
+        if (c[r]->registered != c[0]->registered)
+            return FAIL(E_INVALID, "collective %llu, %s: the memory of rank %zu is registered, that of rank %zu is not", (unsigned long long)turn,
+                        what_name(c[0]->what), c[r]->registered ? r : 0, c[r]->registered ? 0 : r);
     return ST_OK;
 }
 
@@ -212,10 +215,7 @@ Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int ran
     if (how != HOW_HANG)
         group->member[rank] = m;
     world().changed.notify_all();
-    if (group_depth)
-        group_waits.push_back({ group, timeout });
-    else
-        TRY(wait_for_group(g, m->group, timeout));
+    TRY(wait_for_group(g, m->group, timeout));
     d->objects++;
     *out = new GpuComm{ m };
     return ST_OK;
@@ -272,10 +272,16 @@ Status sim_comm_alloc(GpuDevice *d, void **out, size_t bytes)
     return memory_alloc(d, out, bytes, COMM_MEMORY);
 }
 
-void sim_comm_release(GpuDevice *d, void *p)
+void sim_comm_release(GpuDevice *d, GpuComm *c, void *p)
 {
     Guard g(world().lock);
 
+    if (c)
+        c->member->registered.erase(p);
+    for (auto &[id, group] : groups())
+        for (auto &[rank, m] : group->member)
+            if (!m->gone && m->device == d && m->registered.count(p))
+                misuse("freeing what is registered with a communicator", p);
     memory_free(d, p, COMM_MEMORY);
 }
 
@@ -284,18 +290,35 @@ Status sim_comm_register(GpuComm *c, void *p, size_t bytes)
     Guard g(world().lock);
 
     SIM_INJECT("comm_register");
-    return memory_check(c->member->device, p, bytes, true, "comm_register");
+    TRY(memory_check(c->member->device, p, bytes, true, "comm_register"));
+    if (memory_block(p) != p)
+        return FAIL(E_INVALID, "comm_register: %p is not where an allocation begins", p);
+    c->member->registered.insert(p);
+    return ST_OK;
 }
 
 /* ---- calls ---- */
 
-/* One thread that drives several members must give their calls between group_begin and group_end: the first would wait. */
+/* A thread that drove several members would wait for the others in the first one's call. */
 static Status check_group(const Member &m, const char *name)
 {
     int &last = last_rank.emplace(m.group.get(), m.rank).first->second;
 
-    if (!group_depth && last != m.rank)
-        return FAIL(E_INVALID, "%s: one thread calls for ranks %d and %d outside of group_begin and group_end", name, last, m.rank);
+    if (last != m.rank)
+        return FAIL(E_INVALID, "%s: one thread calls for ranks %d and %d", name, last, m.rank);
+    return ST_OK;
+}
+
+/* Of memory that is registered and memory that is not, a collective reaches one kind. */
+static Status check_registered(Collective *what, const char *name)
+{
+    const std::set<const void *> &registered = what->member->registered;
+    bool send = registered.count(memory_block(what->send)), recv = registered.count(memory_block(what->recv));
+
+    if (what->send && send != recv)
+        return FAIL(E_INVALID, "%s: rank %d reads %sregistered memory and writes %sregistered", name, what->member->rank, send ? "" : "un",
+                    recv ? "" : "un");
+    what->registered = recv;
     return ST_OK;
 }
 
@@ -317,6 +340,7 @@ static Status give(GpuComm *c, GpuStream *s, Collective what, size_t send_bytes,
         TRY(memory_check(s->device, what.send, send_bytes, true, name));
     TRY(memory_check(s->device, what.recv, recv_bytes, true, name));
     what.member = c->member;
+    TRY(check_registered(&what, name));
     what.hang = how == HOW_HANG;
     auto op = make_op(COLLECTIVE, name, {}, { memory_block(what.send), memory_block(what.recv) });
     op->collective = what;
@@ -347,26 +371,4 @@ Status sim_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, siz
     if (root < 0 || root >= c->member->group->n_rank)
         return FAIL(E_INVALID, "broadcast: root %d of %d", root, c->member->group->n_rank);
     return give(c, s, { nullptr, BROADCAST, send, recv, bytes, DT_NONE, root, false }, c->member->rank == root ? bytes : 0, bytes);
-}
-
-Status sim_group_begin(void)
-{
-    group_depth++;
-    return ST_OK;
-}
-
-Status sim_group_end(void)
-{
-    Guard g(world().lock);
-    Status st = ST_OK;
-
-    if (!group_depth)
-        return FAIL(E_INVALID, "group_end without group_begin");
-    if (--group_depth)
-        return ST_OK;
-    for (auto &[group, timeout] : group_waits)
-        if (!st)
-            st = wait_for_group(g, group, timeout);
-    group_waits.clear();
-    return st;
 }

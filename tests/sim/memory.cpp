@@ -45,12 +45,6 @@ Memory &memory()
 size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 bool in_range(const void *p) { const Memory &m = memory(); return m.base && (const char *)p >= m.base && (const char *)p < m.base + RANGE; }
 
-[[noreturn]] void misuse(const char *what, const void *p)
-{
-    std::fprintf(stderr, "cudasim: misuse: %s (%p)\n", what, p);
-    std::abort();
-}
-
 void protect(bool open)
 {
     Memory &m = memory();
@@ -115,6 +109,12 @@ Status device_alloc(void **out, size_t bytes)
 }
 
 }   // namespace
+
+void misuse(const char *what, const void *p)
+{
+    std::fprintf(stderr, "cudasim: misuse: %s (%p)\n", what, p);
+    std::abort();
+}
 
 Unlocked::Unlocked()
 {

@@ -38,6 +38,7 @@ enum Where { DEVICE_MEMORY, PINNED_MEMORY, COMM_MEMORY };
 
 struct Block { size_t bytes; Where where; GpuDevice *owner; };
 
+[[noreturn]] void misuse(const char *what, const void *p);
 Status memory_alloc(GpuDevice *d, void **out, size_t bytes, Where where);
 void memory_free(GpuDevice *d, void *p, Where where);
 /* ST_OK when [p, p + bytes) lies in one live allocation that `d` can reach, or, unless `device_only`, in the host's own memory. */
@@ -75,6 +76,7 @@ struct Collective {
     DType dtype;
     int root;
     bool hang;
+    bool registered = false;                        /* what it reads and writes: all of it, or nothing */
 };
 
 /* One piece of work, as it was given. */
@@ -231,14 +233,12 @@ void sim_comm_free(GpuComm *c);
 void sim_comm_abort(GpuComm *c);
 Status sim_comm_poll(GpuComm *c);
 Status sim_comm_alloc(GpuDevice *d, void **out, size_t bytes);
-void sim_comm_release(GpuDevice *d, void *p);
+void sim_comm_release(GpuDevice *d, GpuComm *c, void *p);
 Status sim_comm_register(GpuComm *c, void *p, size_t bytes);
 Status sim_all_reduce_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status sim_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status sim_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
 Status sim_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
-Status sim_group_begin(void);
-Status sim_group_end(void);
 Status sim_kernel(GpuDevice *d, const char *name, GpuKernel **out);
 Status sim_compile(GpuDevice *d, const char *source, const char *name, GpuModule **out);
 Status sim_module_kernel(GpuModule *m, const char *name, GpuKernel **out);

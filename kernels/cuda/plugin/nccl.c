@@ -1,8 +1,7 @@
 /* Collectives between devices by NCCL, which never block the host for good.
  *
  * Communicators are made with blocking = 0: a call may come back "in progress" and is then polled, until the communicator's
- * timeout, so that a member that died leaves the others an error instead of a hang.  Within a group the calls are polled when
- * it ends; the thread keeps the list of the group's communicators meanwhile. */
+ * timeout, so that a member that died leaves the others an error instead of a hang. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -10,19 +9,18 @@
 
 _Static_assert(GPU_COMM_ID == NCCL_UNIQUE_ID_BYTES, "an id of ours holds one of NCCL's");
 
+typedef struct {
+    void *memory, *handle;
+} Registration;
+
 struct GpuComm {
     GpuDevice *device;
     ncclComm_t comm;
     int rank, n_rank;
     double timeout;             /* seconds */
-    void **registered;          /* handles; n_registered */
+    Registration *registered;   /* n_registered */
     int n_registered;
-    bool grouped;               /* in this thread's list */
-    GpuComm *next;
 };
-
-static _Thread_local GpuComm *group;
-static _Thread_local int group_depth;
 
 static double now(void)
 {
@@ -98,22 +96,10 @@ Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, i
     return ST_OK;
 }
 
-/* Out of this thread's group, should it be there. */
-static void leave_group(GpuComm *c)
-{
-    for (GpuComm **at = &group; *at; at = &(*at)->next)
-        if (*at == c) {
-            *at = c->next;
-            break;
-        }
-    c->grouped = false;
-}
-
 void comm_abort(GpuComm *c)
 {
     if (!c)
         return;
-    leave_group(c);
     if (c->comm && cudaSetDevice(c->device->index) == cudaSuccess)
         (void)ncclCommAbort(c->comm);
     free(c->registered);
@@ -126,12 +112,11 @@ void comm_free(GpuComm *c)
     if (!c)
         return;
     for (int i = 0; i < c->n_registered; i++)
-        (void)ncclCommDeregister(c->comm, c->registered[i]);
+        (void)settle(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle));
     if (cudaSetDevice(c->device->index) != cudaSuccess || settle(c, "ncclCommFinalize", ncclCommFinalize(c->comm))) {
         comm_abort(c);
         return;
     }
-    leave_group(c);
     (void)ncclCommDestroy(c->comm);
     free(c->registered);
     free(c);
@@ -157,29 +142,35 @@ Status comm_alloc(GpuDevice *d, void **out, size_t bytes)
     if ((r = ncclMemAlloc(&p, n)) != ncclSuccess)
         return status_prefix(nccl_fail(NULL, "ncclMemAlloc", r), "%s: %zu bytes", d->label, bytes);
     if ((st = memory_clear(d, p, n))) {
-        comm_release(d, p);
+        comm_release(d, NULL, p);
         return st;
     }
     *out = p;
     return ST_OK;
 }
 
-void comm_release(GpuDevice *d, void *p)
+void comm_release(GpuDevice *d, GpuComm *c, void *p)
 {
-    if (p && cudaSetDevice(d->index) == cudaSuccess)
-        (void)ncclMemFree(p);
+    if (!p || cudaSetDevice(d->index) != cudaSuccess)
+        return;
+    for (int i = 0; c && i < c->n_registered; i++)
+        if (c->registered[i].memory == p) {
+            (void)settle(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle));
+            c->registered[i--] = c->registered[--c->n_registered];
+        }
+    (void)ncclMemFree(p);
 }
 
 Status comm_register(GpuComm *c, void *p, size_t bytes)
 {
-    void **grown = realloc(c->registered, (size_t)(c->n_registered + 1) * sizeof *grown);
+    Registration *grown = realloc(c->registered, (size_t)(c->n_registered + 1) * sizeof *grown);
 
     if (!grown)
         return FAIL_NOMEM();
     c->registered = grown;
     TRY(device_use(c->device));
-    TRY(settle(c, "ncclCommRegister", ncclCommRegister(c->comm, p, bytes, &grown[c->n_registered])));
-    c->n_registered++;
+    TRY(settle(c, "ncclCommRegister", ncclCommRegister(c->comm, p, bytes, &grown[c->n_registered].handle)));
+    grown[c->n_registered++].memory = p;
     return ST_OK;
 }
 
@@ -200,26 +191,13 @@ static Status type_of(ncclDataType_t *out, const GpuComm *c, DType t)
     }
 }
 
-/* A collective was given: polled now, or by the end of the group. */
-static Status given(GpuComm *c, const char *call, ncclResult_t r)
-{
-    if (!group_depth || (r != ncclSuccess && r != ncclInProgress))
-        return settle(c, call, r);
-    if (!c->grouped) {
-        c->grouped = true;
-        c->next = group;
-        group = c;
-    }
-    return ST_OK;
-}
-
 Status comm_all_reduce_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype)
 {
     ncclDataType_t t;
 
     TRY(type_of(&t, c, dtype));
     TRY(device_use(c->device));
-    return given(c, "ncclAllReduce", ncclAllReduce(send, recv, n, t, ncclSum, c->comm, s->stream));
+    return settle(c, "ncclAllReduce", ncclAllReduce(send, recv, n, t, ncclSum, c->comm, s->stream));
 }
 
 Status comm_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype)
@@ -228,48 +206,17 @@ Status comm_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void 
 
     TRY(type_of(&t, c, dtype));
     TRY(device_use(c->device));
-    return given(c, "ncclReduceScatter", ncclReduceScatter(send, recv, n, t, ncclSum, c->comm, s->stream));
+    return settle(c, "ncclReduceScatter", ncclReduceScatter(send, recv, n, t, ncclSum, c->comm, s->stream));
 }
 
 Status comm_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes)
 {
     TRY(device_use(c->device));
-    return given(c, "ncclAllGather", ncclAllGather(send, recv, bytes, ncclUint8, c->comm, s->stream));
+    return settle(c, "ncclAllGather", ncclAllGather(send, recv, bytes, ncclUint8, c->comm, s->stream));
 }
 
 Status comm_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root)
 {
     TRY(device_use(c->device));
-    return given(c, "ncclBroadcast", ncclBroadcast(send, recv, bytes, ncclUint8, root, c->comm, s->stream));
-}
-
-Status comm_group_begin(void)
-{
-    ncclResult_t r = ncclGroupStart();
-
-    if (r != ncclSuccess)
-        return nccl_fail(NULL, "ncclGroupStart", r);
-    group_depth++;
-    return ST_OK;
-}
-
-/* Every member is polled though another has failed: none stays in the list. */
-Status comm_group_end(void)
-{
-    ncclResult_t r = ncclGroupEnd();
-    Status st = ST_OK;
-
-    if (group_depth > 0)
-        group_depth--;
-    if (r != ncclSuccess && r != ncclInProgress)
-        st = nccl_fail(group, "ncclGroupEnd", r);
-    while (!group_depth && group) {
-        GpuComm *c = group;
-
-        group = c->next;
-        c->grouped = false;
-        if (!st)
-            st = settle(c, "ncclGroupEnd", r == ncclInProgress ? ncclInProgress : ncclSuccess);
-    }
-    return st;
+    return settle(c, "ncclBroadcast", ncclBroadcast(send, recv, bytes, ncclUint8, root, c->comm, s->stream));
 }

@@ -26,7 +26,7 @@ static const CudaDriver driver = {
         .comm_id = comm_id, .comm_create = comm_create, .comm_free = comm_free, .comm_abort = comm_abort, .comm_poll = comm_poll,
         .comm_alloc = comm_alloc, .comm_release = comm_release, .comm_register = comm_register,
         .all_reduce_sum = comm_all_reduce_sum, .reduce_scatter_sum = comm_reduce_scatter_sum, .all_gather = comm_all_gather,
-        .broadcast = comm_broadcast, .group_begin = comm_group_begin, .group_end = comm_group_end,
+        .broadcast = comm_broadcast,
     },
     .kernel = kernel_find, .compile = module_compile, .module_kernel = module_kernel, .module_free = module_free,
     .kernel_shared = kernel_shared, .launch = kernel_launch,

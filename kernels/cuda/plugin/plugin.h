@@ -121,14 +121,12 @@ void comm_free(GpuComm *c);
 void comm_abort(GpuComm *c);
 Status comm_poll(GpuComm *c);
 Status comm_alloc(GpuDevice *d, void **out, size_t bytes);
-void comm_release(GpuDevice *d, void *p);
+void comm_release(GpuDevice *d, GpuComm *c, void *p);
 Status comm_register(GpuComm *c, void *p, size_t bytes);
 Status comm_all_reduce_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status comm_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t n, DType dtype);
 Status comm_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes);
 Status comm_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root);
-Status comm_group_begin(void);
-Status comm_group_end(void);
 
 /* Chooses the images of kernels/cuda/device that fit d->info.capability and, unless d is described, loads them. */
 Status kernels_open(GpuDevice *d) CHECKED;
