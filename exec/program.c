@@ -219,7 +219,7 @@ static Status reserve(Program *p)
         Status st;
 
         if (p->opt.group)
-            gpu_group_drain(p->opt.group, d);       /* arenas may move */
+            TRY(gpu_group_drain(p->opt.group, d));  /* arenas may move */
         if (d >= p->plan->n_device)
             continue;
         st = find_states(p, d);

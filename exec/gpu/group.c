@@ -39,7 +39,7 @@ static Status open_streams(Device *d, void *arg)
     for (int s = 0; s < N_STREAMS; s++)
         if (s != STREAM_COMPUTE)
             TRY(device_check(d, m->runtime->stream_create(m->gpu, &m->stream[s], s == STREAM_COMM)));
-    return ST_OK;
+    return device_check(d, m->runtime->event_create(m->gpu, &m->drained, false));
 }
 
 static Status connect_member(Device *d, void *arg)
@@ -127,7 +127,7 @@ void gpu_group_free(GpuGroup *g)
     if (!g)
         return;
     for (int d = 0; d < g->n_device; d++)
-        gpu_group_drain(g, d);
+        (void)!gpu_group_drain(g, d);
     for (int d = 0; d < g->n_device; d++) {
         GpuMember *m = &g->member[d];
 
@@ -137,6 +137,8 @@ void gpu_group_free(GpuGroup *g)
             m->runtime->host_free(m->gpu, m->host);
         if (m->comm)
             m->runtime->comm_free(m->comm);
+        if (m->drained)
+            m->runtime->event_free(m->drained);
         for (int s = 0; s < N_STREAMS; s++)
             if (s != STREAM_COMPUTE && m->stream[s])
                 m->runtime->stream_free(m->stream[s]);
@@ -153,7 +155,7 @@ Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes)
 
     if (bytes <= m->bucket_bytes)
         return ST_OK;
-    gpu_group_drain(g, d);
+    TRY(gpu_group_drain(g, d));
     if (m->bucket)
         m->runtime->comm_release(m->gpu, m->comm, m->bucket);
     m->bucket = NULL;
@@ -170,7 +172,7 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
 
     if (bytes <= m->host_bytes)
         return ST_OK;
-    gpu_group_drain(g, d);
+    TRY(gpu_group_drain(g, d));
     if (m->host)
         m->runtime->host_free(m->gpu, m->host);
     m->host = NULL;
@@ -182,15 +184,6 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
 }
 
 /* ---- waiting ---- */
-
-void gpu_group_drain(GpuGroup *g, int d)
-{
-    GpuMember *m = &g->member[d];
-
-    for (int s = 0; s < N_STREAMS; s++)
-        if (m->stream[s])
-            (void)!m->runtime->stream_wait(m->stream[s]);
-}
 
 static double now(void)
 {
@@ -240,6 +233,24 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
             return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds", device_name(m->device), g->timeout);
         pause_for(round);
     }
+}
+
+Status gpu_group_drain(GpuGroup *g, int d)
+{
+    GpuMember *m = &g->member[d];
+    Status st = ST_OK;
+
+    for (int s = 0; s < N_STREAMS && m->comm && !st; s++) {
+        st = device_check(m->device, m->runtime->event_record(m->drained, m->stream[s]));
+        if (!st)
+            st = gpu_group_wait(g, d, m->drained);
+    }
+    if (st)
+        gpu_group_abort(g);
+    for (int s = 0; s < N_STREAMS; s++)
+        if (m->stream[s])
+            (void)!m->runtime->stream_wait(m->stream[s]);
+    return st;
 }
 
 /* ---- failing ---- */

@@ -15,6 +15,7 @@ typedef struct {
     const Runtime *runtime;
     GpuDevice *gpu;
     GpuStream *stream[N_STREAMS];       /* the compute stream is device_stream(device) */
+    GpuEvent *drained;
     GpuComm *comm;                      /* NULL: the only device of all processes */
     void *bucket;                       /* what collectives of the device work in, one after another */
     size_t bucket_bytes;
@@ -42,10 +43,11 @@ void gpu_group_free(GpuGroup *g);       /* NULL is legal; waits for work under w
 /* Grow the memory of device d. */
 Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes) CHECKED;
 Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes) CHECKED;
-/* Waits until nothing runs on device d; failures of what ran show when it is waited for. */
-void gpu_group_drain(GpuGroup *g, int d);
-/* The host waits for the event, recorded on device d.  The failure of a kernel on the host's side; E_INTERRUPTED when another device has failed; E_DEVICE when a
- * communicator has, or when the step took longer than `timeout`. */
+/* Waits until nothing runs on device d, as gpu_group_wait does; not while a thread gives work to a device of the group.  On
+ * failure the group is aborted, and so nothing runs either.  Without communicators failures show when what ran is waited for. */
+Status gpu_group_drain(GpuGroup *g, int d) CHECKED;
+/* The host waits for the event, recorded on device d.  The failure of a kernel on the host's side; E_INTERRUPTED when another
+ * device has failed; E_DEVICE when a communicator has, or when the step took longer than `timeout`. */
 Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e) CHECKED;
 /* After a failure, its message being this thread's: ends the collectives that still wait; from now on gpu_group_check fails. */
 void gpu_group_abort(GpuGroup *g);

@@ -262,7 +262,7 @@ static Status free_part(Device *d, void *arg)
     GpuPart *part = arg;
     const GpuMember *m = part->member;
 
-    gpu_group_drain(part->gpu->group, part->device);
+    (void)!gpu_group_drain(part->gpu->group, part->device);
     for (int s = 0; part->call && s < part->plan->n_step; s++)
         gpu_collective_free(part->call[s].collective);
     for (int e = 0; part->event && e < part->plan->n_event; e++)

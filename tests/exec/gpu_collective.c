@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/gpu/program.h"
 #include "exec/session.h"
 #include "graph/op.h"
 #include "graph/parse.h"
+#include "tests/exec/training.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
 
@@ -133,6 +135,27 @@ static void test_training(void)
     }
 }
 
+/* A program compiled while a step cannot end: that step's failure, and not the simulation's word about work that never ends,
+ * which comes later. */
+static void test_compiled_beside(void)
+{
+    Arena *a = arena_create();
+    Program *other = NULL;
+    Rig rig;
+
+    setenv("DPEXEC_GPU_TIMEOUT", "1", 1);
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) && CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+        setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
+        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
+        unsetenv("DPEXEC_SIM_FAIL");
+        CHECK_FAILS(E_DEVICE, "the step has not ended within 1 seconds", program_compile(&other, training_mlp(4, 2, 2), &rig.program->opt));
+        CHECK_FAILS(E_DEVICE, "an earlier step failed", program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
+    }
+    rig_close(&rig);
+    unsetenv("DPEXEC_GPU_TIMEOUT");
+    arena_free(a);
+}
+
 /* ---- the runtime's operations ---- */
 
 typedef struct {
@@ -243,7 +266,8 @@ static void test_runtime(void)
 /* None where there is no simulation: in builds with sanitizers. */
 static const TestCase *list_cases(void)
 {
-    static const TestCase cases[] = { { "training on one, two, four GPUs", test_training }, { "the runtime's operations", test_runtime }, { NULL, NULL } };
+    static const TestCase cases[] = { { "training on one, two, four GPUs", test_training }, { "the runtime's operations", test_runtime },
+    { "a program compiled beside a step that cannot end", test_compiled_beside }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
     return cases;
