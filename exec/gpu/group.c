@@ -64,7 +64,6 @@ static Status wait_all(const GpuGroup *g)
     return failed < 0 ? st : device_wait(g->member[failed].device);      /* again: its message */
 }
 
-/* The process of the first device makes it. */
 static Status agree_id(const GpuGroup *g, GpuCommId *id)
 {
     const GpuMember *first = &g->member[0];
@@ -74,15 +73,21 @@ static Status agree_id(const GpuGroup *g, GpuCommId *id)
     return world_size(g->world) > 1 ? world_share(g->world, id, sizeof *id) : ST_OK;
 }
 
+/* The process of the first device makes the id.  Nobody goes on before all are here: who fails before is heard of at once, not
+ * by the communicator's timeout. */
 static Status connect_members(GpuGroup *g)
 {
     Member *me = calloc((size_t)g->n_device, sizeof *me);
     GpuCommId id = { 0 };
+    int64_t all;
     Status st;
 
     if (!me)
         return FAIL_NOMEM();
-    if (!(st = agree_id(g, &id))) {
+    st = agree_id(g, &id);
+    if (!st && world_size(g->world) > 1)
+        st = world_max(g->world, 0, &all);
+    if (!st) {
         for (int d = 0; d < g->n_device; d++) {
             me[d] = (Member){ g, d, id };
             if (g->member[d].device)
@@ -185,14 +190,6 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
 
 /* ---- waiting ---- */
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void pause_for(int round)
 {
     if (round < SPINS)
@@ -217,7 +214,7 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
         TRY(device_check(m->device, m->runtime->event_wait(e)));
         return host_failure(m);
     }
-    until = now() + g->timeout;
+    until = world_now() + g->timeout;
     for (int round = 0;; round++) {
         bool done = false;
 
@@ -229,7 +226,7 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
         if (round >= SPINS && world_size(g->world) > 1)
             TRY(world_poll(g->world));
         TRY(device_check(m->device, m->runtime->comm_poll(m->comm)));
-        if (now() > until)
+        if (world_now() > until)
             return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds", device_name(m->device), g->timeout);
         pause_for(round);
     }

@@ -48,7 +48,6 @@ struct World {
     char reason[WORLD_REASON];
 };
 
-double world_now(void);         /* seconds of a clock that never jumps */
 void world_release(World *w);   /* closes and frees, without a word to anybody */
 
 #endif

@@ -35,6 +35,7 @@ int world_rank(const World *w);         /* NULL: 0 */
 int world_size(const World *w);         /* NULL: 1 */
 int world_neighbours(const World *w);   /* processes on this machine, this one included; NULL: 1 */
 double world_timeout(const World *w);
+double world_now(void);                 /* seconds of a clock that never jumps */
 
 /* What goes to one process, or comes from it: pieces of memory one after another. */
 typedef struct {

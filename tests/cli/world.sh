@@ -145,6 +145,18 @@ tells 2 1 'missing.npz'
 tells 0 1 'rank 2 of 3: '
 tells 1 1 'missing.npz'
 
+# And one whose GPU cannot: the others do not wait for it in a communicator.
+if [ -e "$build/libdpexec_cudasim.so" ]; then
+    export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
+    next_port
+    start 0 2 "${mlp[@]}" --devices cuda
+    DPEXEC_SIM_FAIL=stream_create:2 start 1 2 "${mlp[@]}" --devices cuda
+    wait
+    tells 1 1 'stream_create: injected failure'
+    tells 0 1 'rank 1 of 2: '
+    unset DPEXEC_CUDA_PLUGIN
+fi
+
 # A killed process ends the others.
 next_port
 for r in 0 1 2; do start $r 3 "${mlp[@]}" --steps 100000000 --out "$DIR/killed"; done
