@@ -88,13 +88,13 @@ static void bind_slot(GpuPart *part, int k)
 
 /* ---- inputs ---- */
 
-static void fill(char *to, const char *from, size_t bytes)
+static void fill(char *to, const char *from, size_t bytes, int threads)
 {
     if (bytes < 2 * BLOCK) {
         memcpy(to, from, bytes);
         return;
     }
-#pragma omp parallel for
+#pragma omp parallel for num_threads(threads)
     for (size_t at = 0; at < bytes; at += BLOCK)
         memcpy(to + at, from + at, bytes - at < BLOCK ? bytes - at : BLOCK);
 }
@@ -109,7 +109,8 @@ static Status upload(GpuPart *part, GpuSlot *slot)
     for (int i = 0; i < part->n_input; i++) {
         const GpuPiece *piece = &part->input[i];
 
-        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset, piece->ref.bytes);
+        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset, piece->ref.bytes,
+             device_ctx(m->device)->n_threads);
     }
     TRY_GPU(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
     TRY_GPU(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));

@@ -127,6 +127,7 @@ static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES]
 {
     GpuDevice *d = p->plan.device;
     const GpuGemm *g = &p->desc;
+    bool thin = g->m == 1 || g->n == 1 || g->k == 1;
     cublasLtMatmulPreference_t preference = NULL;
     cublasStatus_t answer;
     Status st;
@@ -134,7 +135,7 @@ static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES]
     TRY_CUBLAS(d, cublasLtMatmulPreferenceCreate(&preference));
     TRY_TO(done, st, set_preference(p, preference));
     answer = cublasLtMatmulAlgoGetHeuristic(p->lt, p->op, p->left, p->right, p->result, p->result, preference, CANDIDATES, found, n);
-    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (answer == CUBLAS_STATUS_INVALID_VALUE && g->epilogue) || (!answer && !*n))
+    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (answer == CUBLAS_STATUS_INVALID_VALUE && thin && g->epilogue) || (!answer && !*n))
         st = FAIL(E_UNSUPPORTED, "%s: cublasLt has no product m=%lld n=%lld k=%lld of %s into %s with epilogue %d", d->label,
                   (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->dtype), dtype_name(g->dtype_c), (int)g->epilogue);
     else
