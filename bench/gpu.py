@@ -286,6 +286,9 @@ def main():
         bench.write()
     if not args.markdown:
         print(gpu_tables.markdown(bench.result))
+    for line in [] if args.trial else gpu_tables.missed_targets(bench.result):
+        print(line)
+    print("targets: {} met, {} missed, {} not measured".format(*bench.result["targets"]))
     print(f"{bench.result['counts'][0]} passed, {bench.result['counts'][1]} failed")
     return bench.result["counts"][1] > 0
 

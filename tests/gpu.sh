@@ -73,7 +73,7 @@ stage() {
     echo "$counts" >"$work/$name.counts"
     printf '{"stage":"%s","counts":"%s","status":%d,"seconds":%d}\n' "$name" "$counts" $status $((SECONDS - start)) >>"$work/stages.jsonl"
     printf '== %-10s %s (%d s%s)\n' "$name" "$counts" $((SECONDS - start)) "$([ $status != 124 ] || echo ', out of time')"
-    [ $status = 0 ] && [ "${counts#*, }" = '0 failed' ] || { grep -E 'FAILED|ERROR|Error|expected|^ +[0-9]+\. ' "$work/$name.log" | head -25; tail -6 "$work/$name.log"; }
+    [ $status = 0 ] && [ "${counts#*, }" = '0 failed' ] || { grep -E 'FAILED|MISSED|ERROR|Error|expected|^ +[0-9]+\. ' "$work/$name.log" | head -25; tail -6 "$work/$name.log"; }
 }
 
 # skip NAME WHY: a stage that cannot run here.
