@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs the test programs of a build and the tests of the command line, and adds up what they count.
 #   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script (oracle, bad_data, hygiene ...)
+# As many run at a time as there are processors ($TEST_JOBS says another number); each has one thread.
 # Ends with "N passed, N failed"; a program that ends without such a line counts as one failure.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -8,10 +9,10 @@ build=$(cd "${1:-$root/build}" && pwd) || exit 2
 shift
 cd "$root" || exit 2
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-passed=0
-failed=0
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+jobs=${TEST_JOBS:-$(nproc)}
+running=0
 
 wanted() {
     local name=$1
@@ -21,8 +22,9 @@ wanted() {
     false
 }
 
+# run NAME COMMAND...: says what the command counted, and keeps "passed failed" in a file.
 run() {
-    local name=$1 counts status start=$SECONDS
+    local name=$1 log=$logs/$1 counts status start=$SECONDS
     shift
     "$@" >"$log" 2>&1
     status=$?
@@ -31,23 +33,42 @@ run() {
     local p=${counts%% *} f=${counts#*, }
     f=${f%% *}
     [ "$status" = 0 ] || [ "$f" != 0 ] || f=1
-    passed=$((passed + p))
-    failed=$((failed + f))
-    printf '%-16s%s (%d s)\n' "$name" "$p passed, $f failed" $((SECONDS - start))
-    if [ "$f" != 0 ]; then
-        grep -nE 'FAILED|ERROR|expected|SUMMARY|^ +[0-9]+\. ' "$log" | head -40
-        echo "exit status $status; the last lines:"
-        tail -15 "$log"
-    fi
+    echo "$p $f" >"$log.counts"
+    {
+        printf '%-16s%s (%d s)\n' "$name" "$p passed, $f failed" $((SECONDS - start))
+        if [ "$f" != 0 ]; then
+            grep -nE 'FAILED|ERROR|expected|SUMMARY|^ +[0-9]+\. ' "$log" | head -40
+            echo "exit status $status; the last lines:"
+            tail -15 "$log"
+        fi
+    } >"$log.said"
+    cat "$log.said"         # in one piece
+}
+
+# begin NAME COMMAND...: `run` in the background, when a place is free.
+started=()
+begin() {
+    [ "$running" -lt "$jobs" ] || { wait -n; running=$((running - 1)); }
+    running=$((running + 1))
+    started+=("$1")
+    run "$@" &
 }
 
 for program in "$build"/test_*; do
     name=${program##*/test_}
-    if [ -x "$program" ] && wanted "$name" "$@"; then run "$name" "$program"; fi
+    if [ -x "$program" ] && wanted "$name" "$@"; then begin "$name" "$program"; fi
 done
 for script in tests/layering.sh tests/hygiene.sh tests/cli/*.sh; do
     name=$(basename "$script" .sh)
-    if [ "$name" != lib ] && wanted "$name" "$@"; then run "$name" "$script" "$build"; fi
+    if [ "$name" != lib ] && wanted "$name" "$@"; then begin "$name" "$script" "$build"; fi
+done
+wait
+passed=0
+failed=0
+for name in "${started[@]}"; do
+    read -r p f <"$logs/$name.counts" || { p=0 f=1; }
+    passed=$((passed + p))
+    failed=$((failed + f))
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
