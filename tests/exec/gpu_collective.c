@@ -1,4 +1,4 @@
-/* Collectives of every kind on one, two and four GPUs, simulated ones unless $DPX_TEST_CUDA names the plug-in (then on as many of
+/* Collectives of every kind on one to four GPUs, simulated ones unless $DPX_TEST_CUDA names the plug-in (then on as many of
  * these as there are): training that needs them gives the CPU's numbers, and each operation of the runtime the result of its
  * definition. */
 #include <math.h>
@@ -14,12 +14,12 @@
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
 
-enum { BATCH = 7, FEATURES = 4, STEPS = 4, N = 24, MOST = 4 };
+enum { BATCH = 11, FEATURES = 4, STEPS = 4, N = 24, MOST = 4 };
 
 /* Each sample is compared with all: what was split is gathered, and its gradient is summed and split again. */
 static const char mixing[] =
     "graph \"mixing\" {\n"
-    "  input %x : float32[7,4]\n"
+    "  input %x : float32[11,4]\n"
     "  state %w trainable : float32[4,3] = {0.1, -0.2, 0.3, 0.4, 0.15, -0.6, 0.7, 0.8, -0.9, 1, 0.11, 0.12}\n"
     "  %h = MatMul(%x, %w)\n"
     "  %over = Softmax(%h) {axis=0}\n"
@@ -70,9 +70,9 @@ static void count(Outcome *o, const Graph *g)
     }
 }
 
-static Status train(Outcome *o, const char *devices)
+static Status train(Outcome *o, const char *devices, int replicas)
 {
-    const BuildOptions opt = { .batch = BATCH, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = 5 };
+    const BuildOptions opt = { .batch = BATCH, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = replicas };
     Shape shape = SHAPE(4, 3);
     Tensor w = { DT_FLOAT32, shape, o->w };
     Session *s = NULL;
@@ -116,18 +116,16 @@ static int gpus(const CudaDriver **cuda)
 
 static void test_training(void)
 {
-    static const char *const devices[] = { "cuda", "cuda*2", "cuda*4" };
-    Outcome cpu = { .reduced = 0 };
+    static const char *const devices[] = { "cuda", "cuda*2", "cuda*3", "cuda*4" };
+    static const int replicas[] = { 5, 5, 8, 5 };
     const CudaDriver *cuda;
-    int there;
+    int there = gpus(&cuda);
 
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);
-    if (!(there = gpus(&cuda)) || !CHECK_OK(train(&cpu, "cpu")))
-        return;
-    for (int i = 0; i < 3 && 1 << i <= there; i++) {
-        Outcome gpu = { .reduced = 0 };
+    for (int i = 0; i < 4 && i < there; i++) {
+        Outcome cpu = { .reduced = 0 }, gpu = { .reduced = 0 };
 
-        if (!CHECK_OK(train(&gpu, devices[i])))
+        if (!CHECK_OK(train(&cpu, "cpu", replicas[i])) || !CHECK_OK(train(&gpu, devices[i], replicas[i])))
             continue;
         CU_ASSERT(!i || (gpu.reduced > 0 && gpu.gathered > 0 && gpu.scattered > 0));
         if (!close_to(gpu.loss, cpu.loss, STEPS) || !close_to(gpu.w, cpu.w, 12))
@@ -135,14 +133,47 @@ static void test_training(void)
     }
 }
 
+static void losses_of(float loss[STEPS], bool cuda)
+{
+    Arena *a = arena_create();
+    Rig rig;
+
+    if (CHECK_OK(cuda ? rig_open_cuda(&rig, training_mlp(16, 8, 3), 3, false) : rig_open(&rig, training_mlp(16, 8, 3), 3, 1)))
+        for (int k = 0; k < STEPS; k++)
+            if (CHECK_OK(program_run(rig.program, training_batch(a, 16, k), N_BATCH)))
+                loss[k] = *(float *)rig_output(&rig, OUT_LOSS)->data;
+    rig_close(&rig);
+    arena_free(a);
+}
+
+/* Sums of one tensor each, of which two devices hold two parts, the third one. */
+static void test_uneven(void)
+{
+    float expected[STEPS] = { 0 }, found[STEPS] = { 0 };
+    const CudaDriver *cuda;
+
+    if (gpus(&cuda) < 3)
+        return;
+    losses_of(expected, false);
+    losses_of(found, true);
+    CU_ASSERT(expected[0] != 0 && expected[0] != expected[STEPS - 1]);
+    if (!close_to(found, expected, STEPS))
+        TEST_FAIL("the last loss is %.7g, on the CPU %.7g", (double)found[STEPS - 1], (double)expected[STEPS - 1]);
+}
+
 /* A program compiled while a step cannot end: that step's failure, and not the simulation's word about work that never ends,
- * which comes later. */
+ * which comes later.  Real devices cannot be made to hang so. */
 static void test_compiled_beside(void)
 {
     Arena *a = arena_create();
+    const CudaDriver *cuda;
     Program *other = NULL;
     Rig rig;
 
+    if (!CHECK_OK(gpu_driver(&cuda)) || !cuda->runtime.simulated) {
+        arena_free(a);
+        return;
+    }
     setenv("DPEXEC_GPU_TIMEOUT", "1", 1);
     if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) && CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
@@ -266,7 +297,8 @@ static void test_runtime(void)
 /* None where there is no simulation: in builds with sanitizers. */
 static const TestCase *list_cases(void)
 {
-    static const TestCase cases[] = { { "training on one, two, four GPUs", test_training }, { "the runtime's operations", test_runtime },
+    static const TestCase cases[] = { { "training on one to four GPUs", test_training }, { "parts that differ between devices", test_uneven },
+    { "the runtime's operations", test_runtime },
     { "a program compiled beside a step that cannot end", test_compiled_beside }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
