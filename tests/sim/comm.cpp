@@ -156,7 +156,10 @@ Status collective_run(Instance *i)
         c.push_back(&one->op->collective);
         one->done = true;
     }
-    TRY(check_same(c, i->turn));
+    if (Status st = check_same(c, i->turn)) {
+        group.failure = status_message();           /* what the other members hear */
+        return st;
+    }
     if (c[0]->what == ALL_REDUCE || c[0]->what == REDUCE_SCATTER)
         reduce(c);
     else
