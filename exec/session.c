@@ -56,8 +56,11 @@ static void warn(const Session *s, const DeviceList *list)
 
 static Status open_devices(Session *s, const DeviceList *list)
 {
-    int threads = 0;
+    int threads = 0, of_all = list->n * world_size(list->world);
 
+    if (of_all > MAX_DEVICES)
+        return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported", world_size(list->world), list->n,
+                    MAX_DEVICES);
     for (int i = 0; i < list->n; i++)
         threads += list->device[i].threads;
     s->spin = threads * world_neighbours(list->world) <= cpu_cores();
@@ -67,10 +70,8 @@ static Status open_devices(Session *s, const DeviceList *list)
                         list->device[i].index, list->device[i].described);
     s->world = list->world;
     s->n_local = list->n;
-    s->n_device = list->n * world_size(s->world);
+    s->n_device = of_all;
     s->first = list->n * world_rank(s->world);
-    if (s->n_device > MAX_DEVICES)
-        return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported", world_size(s->world), list->n, MAX_DEVICES);
     for (int i = 0; i < list->n; i++)
         TRY(device_open(&s->device[s->first + i], &list->device[i], s->spin));
     s->arenas.n_device = s->n_device;
@@ -233,8 +234,10 @@ static Status state_storage(void *user, const Value *v, void **data)
 
 static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
-    ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .world = s->world, .first = s->first, .n_local = s->n_local, .arenas = &s->arenas, .state = state_storage,
-                           .user = s->states, .spin = s->spin, .group = s->group, .uncaptured = s->uncaptured, .log = s->log, .log_user = s->log_user };
+    ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .world = s->world, .first = s->first,
+                           .n_local = s->n_local, .arenas = &s->arenas, .state = state_storage, .user = s->states,
+                           .spin = s->spin, .group = s->group, .uncaptured = s->uncaptured, .log = s->log,
+                           .log_user = s->log_user };
 
     TRY(program_compile(&c->program, g, &opt));
     program_set_trace(c->program, s->trace);

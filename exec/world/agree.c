@@ -8,6 +8,8 @@
 
 #include "exec/world/internal.h"
 
+enum { MOST_FACTS = 64 << 20 /* bytes of one process */ };
+
 /* One piece to and from every process. */
 typedef struct {
     Parcel send[WORLD_MAX], recv[WORLD_MAX];
@@ -180,6 +182,15 @@ static void compare(Problems *wrong, int rank, const Facts *has, const Facts *fi
     }
 }
 
+/* The sizes come from other processes: none is believed that is out of all measure. */
+static Status check_sizes(const World *w, const int64_t *bytes)
+{
+    for (int r = 0; r < w->size; r++)
+        if (bytes[r] < 0 || bytes[r] > MOST_FACTS)
+            return FAIL(E_INVALID, "rank %d of %d: facts of %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r], MOST_FACTS);
+    return ST_OK;
+}
+
 /* Takes the others' facts, of those sizes, into `all`. */
 static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts *all)
 {
@@ -209,7 +220,9 @@ Status world_agree(World *w, const Facts *f, const char *about)
 
     if (!w || w->size == 1)
         return ST_OK;
+    world_set_known(w, false);
     TRY(gather_numbers(w, (int64_t)f->bytes, bytes));
+    TRY(check_sizes(w, bytes));
     if (!(all = calloc((size_t)w->size, sizeof *all)))
         return FAIL_NOMEM();
     st = gather_facts(w, f, bytes, all);
@@ -218,6 +231,7 @@ Status world_agree(World *w, const Facts *f, const char *about)
     for (int r = 0; r < w->size; r++)
         free(all[r].text);
     free(all);
-    w->known |= wrong.n > 0;
+    if (wrong.n)
+        world_set_known(w, true);
     return st ? st : problems_fail(&wrong, E_INVALID, "%s", about);
 }

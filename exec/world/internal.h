@@ -20,7 +20,7 @@ typedef struct {
     int fd[N_CHANNELS];         /* -1: not open */
     Note note;                  /* being received */
     size_t got;
-    bool left, closed;          /* has left in order; its channel of notes has ended */
+    bool left, closed;          /* under the world's lock: has left in order; its channel of notes has ended */
 } Peer;
 
 /* Before the bytes of every parcel: what the receiver expects, or the two processes do not run the same program. */
@@ -43,11 +43,12 @@ struct World {
     uint64_t turn;              /* exchanges done */
     pthread_mutex_t lock;       /* of notes and of what follows */
     bool aborted;               /* the others have been told */
-    bool known;                 /* they have found the same failure themselves and need not be told */
+    bool known;                 /* they have found the latest failure themselves and need not be told */
     int origin;                 /* the rank that ended the world; -1: none yet */
     char reason[WORLD_REASON];
 };
 
+void world_set_known(World *w, bool known);
 void world_release(World *w);   /* closes and frees, without a word to anybody */
 
 #endif

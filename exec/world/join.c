@@ -113,6 +113,8 @@ static Status listen_beside(Joining *j, int fd, Hello *me)
 
 /* ---- connecting ---- */
 
+static void nap_for(long ms) { nanosleep(&(struct timespec){ 0, ms * 1000000 }, NULL); }
+
 static bool is_passing(int why) { return why == ECONNREFUSED || why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EINTR; }
 
 /* Rank 0 may not be there yet. */
@@ -128,7 +130,7 @@ static Status connect_rendezvous(const Joining *j, int *out)
                 why = errno;
         if (fd >= 0 || !is_passing(why) || !socket_left_ms(j->until))
             break;
-        nanosleep(&(struct timespec){ 0, nap * 1000000 }, NULL);
+        nap_for(nap);
     }
     freeaddrinfo(list);
     if (fd < 0)
@@ -136,6 +138,18 @@ static Status connect_rendezvous(const Joining *j, int *out)
                     strerror(why));
     *out = fd;
     return ST_OK;
+}
+
+/* The interface by which rank 0 is reached.  An address that holds on one link only was seen by rank 0 on that link, where its
+ * own number of the interface says nothing to us. */
+static uint32_t scope_of_link(const Joining *j)
+{
+    struct sockaddr_in6 at = { .sin6_family = AF_UNSPEC };
+    socklen_t n = sizeof at;
+
+    if (getpeername(j->world->peer[0].fd[CHANNEL_DATA], (struct sockaddr *)&at, &n) || at.sin6_family != AF_INET6)
+        return 0;
+    return at.sin6_scope_id;
 }
 
 static Status connect_member(const Joining *j, int rank, int *out)
@@ -146,9 +160,10 @@ static Status connect_member(const Joining *j, int rank, int *out)
 
     if (inet_pton(AF_INET, to->address, &four.sin_addr) == 1)
         *out = socket_connect((struct sockaddr *)&four, sizeof four, j->until);
-    else if (inet_pton(AF_INET6, to->address, &six.sin6_addr) == 1)
+    else if (inet_pton(AF_INET6, to->address, &six.sin6_addr) == 1) {
+        six.sin6_scope_id = IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr) ? scope_of_link(j) : 0;
         *out = socket_connect((struct sockaddr *)&six, sizeof six, j->until);
-    else
+    } else
         return FAIL(E_INTERNAL, "rank %d has no address: '%s'", rank, to->address);
     return *out < 0 ? FAIL(E_DEVICE, "rank %d cannot reach rank %d at %s: %s", j->world->rank, rank, to->address, strerror(errno)) : ST_OK;
 }
@@ -164,8 +179,12 @@ static int accept_next(const Joining *j, Hello *out)
 
         if (ready == 0)
             return -1;
-        if (ready < 0 || (fd = accept4(j->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0)
+        if (ready < 0)
             continue;
+        if ((fd = accept4(j->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0) {
+            nap_for(FIRST_NAP);         /* with no descriptor free it would fail again at once */
+            continue;
+        }
         socket_tune(fd);
         if (socket_move(fd, out, sizeof *out, until < j->until ? until : j->until, false) && out->magic == MAGIC)
             return fd;

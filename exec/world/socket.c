@@ -2,6 +2,7 @@
 #include "exec/world/socket.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
@@ -10,9 +11,9 @@
 
 int socket_left_ms(double until)
 {
-    double left = until - world_now();
+    double left = 1e3 * (until - world_now());
 
-    return left > 0 ? (int)(1e3 * left) + 1 : 0;
+    return left <= 0 ? 0 : left < INT_MAX ? (int)left + 1 : INT_MAX;
 }
 
 bool socket_move(int fd, void *data, size_t bytes, double until, bool sending)

@@ -101,36 +101,65 @@ Status world_poll(World *w)
     return st;
 }
 
+static bool is_closed(World *w, int r)
+{
+    bool closed;
+
+    pthread_mutex_lock(&w->lock);
+    closed = w->peer[r].closed;
+    pthread_mutex_unlock(&w->lock);
+    return closed;
+}
+
+static bool has_left(World *w, int r)
+{
+    bool left;
+
+    pthread_mutex_lock(&w->lock);
+    left = w->peer[r].left;
+    pthread_mutex_unlock(&w->lock);
+    return left;
+}
+
+void world_set_known(World *w, bool known)
+{
+    pthread_mutex_lock(&w->lock);
+    w->known = known;
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* A peer's data has ended: the reason may still be on its way. */
 static Status peer_gone(World *w, int r)
 {
     struct pollfd f = { w->peer[r].fd[CHANNEL_NOTES], POLLIN, 0 };
     double until = world_now() + 1e-3 * LAST_WORDS;
 
-    for (double now; (now = world_now()) < until && !w->peer[r].closed;) {
+    for (double now; (now = world_now()) < until && !is_closed(w, r);) {
         TRY(world_poll(w));
         (void)!poll(&f, 1, (int)(1e3 * (until - now)) + 1);
     }
     TRY(world_poll(w));
     return FAIL(E_DEVICE, "rank %d of %d: %s", r, w->size,
-                w->peer[r].left ? "has ended its part while others go on" : "the process has gone: its connection is closed");
+                has_left(w, r) ? "has ended its part while others go on" : "the process has gone: its connection is closed");
 }
 
 void world_abort(World *w, const char *reason)
 {
     Note note = { .kind = NOTE_ABORT };
 
-    if (!w || w->known)
+    if (!w)
         return;
     pthread_mutex_lock(&w->lock);
-    read_all_notes(w);
-    set_reason(w, w->rank, reason);
-    note.origin = w->origin;
-    memcpy(note.reason, w->reason, sizeof note.reason);
-    for (int r = 0; r < w->size && !w->aborted; r++)
-        if (is_open(w, r))
-            send_note(w, r, &note);
-    w->aborted = true;
+    if (!w->known) {
+        read_all_notes(w);
+        set_reason(w, w->rank, reason);
+        note.origin = w->origin;
+        memcpy(note.reason, w->reason, sizeof note.reason);
+        for (int r = 0; r < w->size && !w->aborted; r++)
+            if (is_open(w, r))
+                send_note(w, r, &note);
+        w->aborted = true;
+    }
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -273,9 +302,11 @@ static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n)
         f[(*n)++] = (struct pollfd){ w->peer[r].fd[CHANNEL_DATA], events, 0 };
     }
     all = *n;
+    pthread_mutex_lock(&w->lock);
     for (int r = 0; r < w->size; r++)
         if (is_open(w, r) && !w->peer[r].closed)
             f[all++] = (struct pollfd){ w->peer[r].fd[CHANNEL_NOTES], POLLIN, 0 };
+    pthread_mutex_unlock(&w->lock);
     if (poll(f, (nfds_t)all, LOOK) < 0 && errno != EINTR)
         return FAIL(E_DEVICE, "waiting for other processes: %s", strerror(errno));
     for (int i = *n; i < all; i++)

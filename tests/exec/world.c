@@ -2,16 +2,19 @@
  * interpreter runs. */
 #include "exec/world/world.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "exec/session.h"
+#include "exec/world/internal.h"
+#include "exec/world/socket.h"
 #include "graph/op.h"
 #include "graph/parse.h"
 #include "tests/harness/test.h"
 
-enum { RANKS = 2, STEPS = 3, BATCH = 7, FEATURES = 4, OUTCOMES = 1 << 10 };
+enum { RANKS = 2, CROWD = 4, STEPS = 3, BATCH = 7, FEATURES = 4, OUTCOMES = 1 << 10 };
 
 /* Samples are mixed: what is gathered has gradients that are reduced and scattered. */
 static const char mixing[] =
@@ -170,8 +173,95 @@ static void check_world(const char *text, bool trains, int port)
     }
 }
 
+/* More devices than there may be, of all processes together: every one says so. */
+static void test_crowd(void)
+{
+    static Process p[CROWD];
+    pthread_t thread[CROWD];
+
+    for (int r = 0; r < CROWD; r++) {
+        p[r] = (Process){ .text = mixing, .devices = "cpu*256", .rank = r, .size = CROWD, .port = 32002 + (int)getpid() % 500 };
+        CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
+    }
+    for (int r = 0; r < CROWD; r++)
+        pthread_join(thread[r], NULL);
+    for (int r = 0; r < CROWD; r++)
+        if (p[r].status != E_INVALID || !strstr(p[r].message, "4 processes of 256 devices each"))
+            TEST_FAIL("rank %d: status %d, %s", r, (int)p[r].status, p[r].message);
+}
+
+/* One rank says how long its facts are: a length that nobody may believe. */
+typedef struct {
+    int rank, port;
+    int64_t lie;
+    Status status;
+    char message[1024];
+} Liar;
+
+static Status compare_facts(World *w, const Liar *p)
+{
+    int64_t most;
+    Facts *f;
+    Status st;
+
+    if (p->rank)                    /* the first exchange of world_agree is of this form */
+        return world_max(w, p->lie, &most);
+    if (!(f = facts_create()))
+        return FAIL_NOMEM();
+    if (!(st = facts_add(f, "colour", "red")))
+        st = world_agree(w, f, "processes differ");
+    facts_free(f);
+    return st;
+}
+
+static void *run_liar(void *arg)
+{
+    Liar *p = arg;
+    char rendezvous[32];
+    WorldOptions how = { RANKS, p->rank, rendezvous, 20 };
+    World *w = NULL;
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
+    p->status = world_join(&w, &how);
+    if (!p->status)
+        p->status = compare_facts(w, p);
+    if (p->status)
+        snprintf(p->message, sizeof p->message, "%s", status_message());
+    world_leave(w);
+    return NULL;
+}
+
+static void test_lying(void)
+{
+    static const int64_t lies[] = { -2, INT64_MAX - 1, (64 << 20) + 1 };
+    pthread_t thread[RANKS];
+
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        Liar p[RANKS];
+
+        for (int r = 0; r < RANKS; r++) {
+            p[r] = (Liar){ .rank = r, .port = 32003 + (int)i + (int)getpid() % 500, .lie = lies[i] };
+            CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_liar, &p[r]));
+        }
+        for (int r = 0; r < RANKS; r++)
+            pthread_join(thread[r], NULL);
+        if (p[0].status != E_INVALID || !strstr(p[0].message, "rank 1 of 2: facts of"))
+            TEST_FAIL("%lld bytes: status %d, %s", (long long)lies[i], (int)p[0].status, p[0].message);
+        CU_ASSERT(!p[1].status);
+    }
+}
+
+/* What poll() is given never wraps. */
+static void test_patience(void)
+{
+    CU_ASSERT(socket_left_ms(world_now() + 1e12) == INT_MAX);
+    CU_ASSERT(socket_left_ms(world_now() + 100) > 90000 && socket_left_ms(world_now() + 100) <= 100001);
+    CU_ASSERT(socket_left_ms(world_now() - 1) == 0);
+}
+
 static void test_collectives(void) { check_world(mixing, true, 0); }
 static void test_interpreted(void) { check_world(dynamic, false, 1); }
 
 DEFINE_SUITE(exec_world, { "gathers, scatters and sums between processes", test_collectives },
-             { "graphs without static shapes", test_interpreted });
+             { "graphs without static shapes", test_interpreted }, { "more devices than there may be", test_crowd },
+             { "facts of an impossible length", test_lying }, { "long timeouts", test_patience });
