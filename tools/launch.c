@@ -1,7 +1,9 @@
 /* dpexec launch: starts the processes of a world on this machine, and waits for them.
  *
  * They meet at a port that was free a moment ago.  Ctrl-C reaches them from the terminal, so only SIGTERM, which comes to us alone,
- * is passed on: to one of them, which stops the others. */
+ * is passed on: to all that still run, for those that have not met yet cannot tell each other.  Signals are blocked from before the
+ * first process starts and taken one at a time, between looks at who has ended: none is lost, and none goes to a process that has
+ * been waited for, whose number may be another's by then. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,12 +24,29 @@ static const Flag flags[] = {
 const Command command_launch = { "launch", "-n N -- train MODEL.onnx ... --devices cuda:{rank}",
                                  "Trains in several processes of this machine.", flags, false, 1, 1 << 20 };
 
-static volatile sig_atomic_t first_child;
+typedef struct {
+    pid_t child[256];           /* 0: has ended and been waited for */
+    int size, living;
+    sigset_t watched, before;   /* signals: those taken by us, and what was blocked when we were started */
+} Launch;
 
-static void pass_on(int sig)
+static void watch_signals(Launch *l)
 {
-    if (first_child > 0)
-        kill((pid_t)first_child, sig);
+    struct sigaction normal = { .sa_handler = SIG_DFL };
+
+    sigemptyset(&l->watched);
+    sigaddset(&l->watched, SIGTERM);
+    sigaddset(&l->watched, SIGINT);
+    sigaddset(&l->watched, SIGCHLD);
+    sigaction(SIGCHLD, &normal, NULL);          /* ignored, as it may be inherited, it would hide how processes end */
+    sigprocmask(SIG_BLOCK, &l->watched, &l->before);
+}
+
+static void send_all(const Launch *l, int sig)
+{
+    for (int r = 0; r < l->size; r++)
+        if (l->child[r] > 0)
+            kill(l->child[r], sig);
 }
 
 static Status free_port(int *out)
@@ -78,61 +97,77 @@ static void become(const Args *a, int rank, int size, int port)
     execv("/proc/self/exe", argv);
 }
 
-static Status start(const Args *a, int size, pid_t *child)
+static Status start(const Args *a, Launch *l)
 {
     int port;
 
     TRY(free_port(&port));
-    for (int r = 0; r < size; r++) {
-        if ((child[r] = fork()) < 0) {
+    for (int r = 0; r < l->size; r++) {
+        pid_t child = fork();
+
+        if (child < 0) {
             int why = errno;
 
-            for (int k = 0; k < r; k++)
-                kill(child[k], SIGKILL);
-            return FAIL(E_NOMEM, "process %d of %d cannot be started: %s", r, size, strerror(why));
+            send_all(l, SIGKILL);
+            return FAIL(E_NOMEM, "process %d of %d cannot be started: %s", r, l->size, strerror(why));
         }
-        if (!child[r]) {
-            become(a, r, size, port);
+        if (!child) {
+            sigprocmask(SIG_SETMASK, &l->before, NULL);
+            become(a, r, l->size, port);
             fprintf(stderr, "dpexec: rank %d cannot be started: %s\n", r, strerror(errno));
             _exit(EXIT_FAILED);
         }
+        l->child[r] = child;
+        l->living++;
     }
-    first_child = (sig_atomic_t)child[0];
     return ST_OK;
 }
 
-/* The largest status of all. */
-static int wait_for_all(const pid_t *child, int size)
+/* Takes note of those that have ended; returns the largest status of them and `worst`. */
+static int reap(Launch *l, int worst)
 {
-    int worst = EXIT_DONE;
+    for (int r = 0; r < l->size; r++) {
+        int status, code;
 
-    for (int r = 0; r < size; r++) {
-        int status = 0, code;
-
-        while (waitpid(child[r], &status, 0) < 0 && errno == EINTR)
-            ;
+        if (!l->child[r] || waitpid(l->child[r], &status, WNOHANG) != l->child[r])
+            continue;
+        l->child[r] = 0;
+        l->living--;
         code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         if (WIFSIGNALED(status))
-            fprintf(stderr, "dpexec: rank %d of %d was killed by signal %d\n", r, size, WTERMSIG(status));
+            fprintf(stderr, "dpexec: rank %d of %d was killed by signal %d\n", r, l->size, WTERMSIG(status));
         worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+/* The largest status of all. */
+static int wait_for_all(Launch *l)
+{
+    int worst = EXIT_DONE, sig;
+
+    while (l->living) {
+        if (sigwait(&l->watched, &sig))
+            continue;
+        if (sig == SIGTERM)
+            send_all(l, sig);
+        worst = reap(l, worst);
     }
     return worst;
 }
 
 int run_launch(const Args *a)
 {
-    struct sigaction forward = { .sa_handler = pass_on }, ignore = { .sa_handler = SIG_IGN };
-    pid_t child[256];
+    Launch l = { .size = 0 };
     int64_t size;
-    Status st = args_int(&size, a, "n", 0, 1, 256);
+    Status st = args_int(&size, a, "n", 0, 1, (int64_t)(sizeof l.child / sizeof *l.child));
 
     if (!st && !args_has(a, "n"))
         st = FAIL(E_INVALID, "-n N is missing: how many processes");
-    if (!st)
-        st = start(a, (int)size, child);
-    if (st)
-        return report_failure(st);
-    sigaction(SIGTERM, &forward, NULL);
-    sigaction(SIGINT, &ignore, NULL);
-    return wait_for_all(child, (int)size);
+    if (!st) {
+        l.size = (int)size;
+        watch_signals(&l);
+        st = start(a, &l);
+    }
+    return st ? report_failure(st) : wait_for_all(&l);
 }

@@ -104,6 +104,15 @@ until [ -s "$DIR/signalled/metrics.jsonl" ]; do sleep 0.05; done
 kill -TERM $!
 wait $!
 check 'launch passes a signal on' test $? = 143
+
+# Rank 0 ends at once, rank 1 waits for it: the signal reaches the one that still runs.
+"$dpexec" launch -n 2 -- "${mlp[@]}" --world-timeout '{rank}00' 2>"$DIR/half-launched" &
+launched=$!
+until grep -q -- '--world-timeout' "$DIR/half-launched" && [ "$(grep -l "^PPid:[[:space:]]*$launched\$" /proc/[0-9]*/status 2>/dev/null | wc -l)" = 1 ]; do sleep 0.05; done
+SECONDS=0
+kill -TERM $launched
+wait $launched
+check 'launch ends those that still run' test $? = 143 -a $SECONDS -lt 30
 refused 2 'mpirun started 2 processes: --rendezvous' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$dpexec" "${mlp[@]}"
 check 'a batch script of Slurm' env SLURM_NTASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 '--rank 2: expected 0 to 1' "$dpexec" "${mlp[@]}" --world 2 --rank 2 --rendezvous localhost:1
@@ -171,7 +180,7 @@ next_port
 for r in 0 1; do patience=2 start $r 2 "${mlp[@]}" --steps 100000000 --out "$DIR/hung"; done
 until [ -s "$DIR/hung/metrics.jsonl" ]; do sleep 0.05; done
 kill -STOP "$(cat "$DIR/pid-1")"
-until [ -e "$DIR/status-0" ]; do sleep 0.1; done
+until [ -s "$DIR/status-0" ]; do sleep 0.1; done
 kill -CONT "$(cat "$DIR/pid-1")"
 wait
 tells 0 1 'nothing has come from rank 1 of 2 for 2 seconds'
@@ -205,9 +214,9 @@ check 'a stranger at the door' grep -qx 0 "$DIR/status-0"
 check 'a stranger at the door, rank 1' grep -qx 0 "$DIR/status-1"
 next_port
 start 0 2 "${mlp[@]}"
-sleep 0.3
+until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done
 patience=5 start 0 2 "${mlp[@]}" --no-shuffle
-sleep 0.5
+until [ -s "$DIR/status-0" ]; do sleep 0.05; done
 tells 0 1 'Address already in use'
 start 1 2 "${mlp[@]}"
 wait
