@@ -129,7 +129,8 @@ static int collect_trainable(const Graph *g, ValueId *list)
 static Status run(Graph *g, PassCtx *ctx)
 {
     const char *from = ctx->opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM;
-    ValueId scaled = graph_output(g, OUT_SCALED_LOSS), loss = has_value(scaled) ? scaled : graph_output(g, from), *wrt = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grads;
+    ValueId scaled = graph_output(g, OUT_SCALED_LOSS), loss = has_value(scaled) ? scaled : graph_output(g, from);
+    ValueId *wrt = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grads;
     int n = wrt ? collect_trainable(g, wrt) : 0, n_found = 0;
 
     if (!wrt || !(grads = ARENA_NEW(ctx->scratch, ValueId, n)))

@@ -2,8 +2,8 @@
  *
  * An input carries the batch along the axis the user named; when none was named, along the axis that has the same symbolic
  * dimension as axis 0 of the first input that has one there (else, as a dimension that is called a batch); when there is
- * none such either, along axis 0 if that has the batch size.  The target, which no exporter named, follows the last rule in every case.  Only such inputs
- * are split: a table or a mask without a batch axis goes to every device in full. */
+ * none such either, along axis 0 if that has the batch size.  The target, which no exporter named, follows the last rule in
+ * every case.  Only such inputs are split: a table or a mask without a batch axis goes to every device in full. */
 #include <string.h>
 
 #include "passes/place.h"

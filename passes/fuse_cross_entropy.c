@@ -3,8 +3,8 @@
  * The logarithms of probabilities never reach memory, nor does their gradient: the scores are read once forward and once
  * backward, in 16 bits where the model computes in them.  Legal where nothing else reads LogSoftmax's result.  With class
  * weights the parts are left alone.  Scores whose classes were moved to axis 1 for the loss, from the end where a product
- * leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which appends the loss, and before precision and autodiff, so that the
- * gradient is fused too. */
+ * leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which
+ * appends the loss, and before precision and autodiff, so that the gradient is fused too. */
 #include "graph/emit.h"
 #include "passes/pass.h"
 
