@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "exec/backend.h"
-#include "passes/layout.h"
 #include "tests/harness/gpu.h"
 #include "tests/ops/case.h"
 
@@ -202,17 +201,6 @@ static Status run_job(Job *j, const Bench *b, Arena *a, const Case *c, const Gra
     return ST_OK;
 }
 
-/* All that the node reads and writes and that has channels is stored channels last. */
-static void set_channels_last(const Graph *g, const Node *n)
-{
-    for (int i = 0; i < n->n_in + n->n_out; i++) {
-        ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
-
-        if (has_value(v) && layout_matters(&value(g, v)->shape))
-            value(g, v)->layout = LAYOUT_CHANNELS_LAST;
-    }
-}
-
 static Status measure_case(const Bench *b, const char *text)
 {
     bool last = !strncmp(text, LAST, strlen(LAST));
@@ -229,7 +217,7 @@ static Status measure_case(const Bench *b, const char *text)
     TRY_TO(done, st, case_parse(c, line));
     TRY_TO(done, st, case_graph(&g, c, DT_FLOAT32));
     if (last)
-        set_channels_last(g, g->node[0]);
+        case_set_layouts(g, g->node[0], LAYOUT_CHANNELS_LAST);
     j->last = last;
     TRY_TO(done, st, run_job(j, b, a, c, g));
 done:

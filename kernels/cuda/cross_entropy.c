@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/device/loss.h"
 #include "kernels/cuda/index.h"
+#include "kernels/cuda/nll.h"
 #include "kernels/cuda/rows.h"
 
 enum { LONG_ROW = 4 * WARP_SIZE, WARPS = LOSS_THREADS / WARP_SIZE, TILES_WANTED = 1 << 10, CLASSES_PER_WARP = 16 };
@@ -27,13 +27,6 @@ static Status find(GpuKernel **out, const KernelCtx *ctx, const Plan *p, const c
 
     snprintf(name, sizeof name, "cross_entropy_%s%s", p->grad ? "grad_" : "", variant);
     return cuda_kernel(out, ctx, name, p->dtype);
-}
-
-static NllBox box_of(const Shape *x, const Value *target, const Node *n)
-{
-    return (NllBox){ .samples = shape_numel(&target->shape), .classes = x->dim[1], .inner = shape_count(x, 2, x->rank),
-                     .ignore = node_int(n, "ignore_index"), .smoothing = node_float(n, "label_smoothing"),
-                     .wide = target->dtype == DT_INT64, .lanes = 1 };
 }
 
 /* ---- rows: lanes of a warp, or a block ---- */
@@ -107,7 +100,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     p->grad = grad;
     p->dtype = x->dtype;
-    p->box = box_of(&x->shape, target, n);
+    p->box = cuda_nll_box(&x->shape, target, n);
     p->rows = p->box.inner == 1;
     p->scores = 3 * sum_bytes(x->dtype);
     if ((st = find_kernels(p, ctx))) {
@@ -143,7 +136,6 @@ static Status run_columns(const KernelCtx *ctx, Plan *p, const Tensor *in, Tenso
 static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Plan *p = state;
-    int parts = (int)p->merge_blocks;
 
     if (!p->box.samples) {
         TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
@@ -155,9 +147,7 @@ static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
                         CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data, &out[2].data, &ctx->scratch)));
     else
         TRY(run_columns(ctx, p, in, out));
-    if (parts == 1)
-        return ST_OK;
-    return cuda_launch(ctx, p->finish, 1, LOSS_THREADS, 0, CUDA_ARGS(&out[0].data, &out[1].data, &ctx->scratch, &parts));
+    return cuda_loss_finish(ctx, p->finish, p->merge_blocks, out[0].data, out[1].data);
 }
 
 /* ---- backward ---- */

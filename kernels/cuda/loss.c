@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/device/loss.h"
 #include "kernels/cuda/expr.h"
 #include "kernels/cuda/index.h"
+#include "kernels/cuda/nll.h"
 #include "kernels/cuda/rows.h"
 
 /* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
@@ -28,20 +28,27 @@ static int lanes_for(int64_t chunks)
     return lanes;
 }
 
-/* `whole`: all scores of a sample are looked at, by as many lanes as there is work for. */
-static void plan_samples(Nll *p, KernelCtx *ctx, const Shape *x, const Value *target, const Node *n, bool whole)
+NllBox cuda_nll_box(const Shape *scores, const Value *target, const Node *n)
 {
     const Attr *smoothing = node_attr(n, "label_smoothing");
 
+    return (NllBox){ .samples = shape_numel(&target->shape), .classes = scores->dim[1], .inner = shape_count(scores, 2, scores->rank),
+                     .ignore = node_int(n, "ignore_index"), .smoothing = smoothing ? smoothing->f : 0,
+                     .wide = target->dtype == DT_INT64, .lanes = 1 };
+}
+
+/* `whole`: all scores of a sample are looked at, by as many lanes as there is work for. */
+static void plan_samples(Nll *p, const Shape *x, const Value *target, const Node *n, bool whole)
+{
     p->n_in = n->n_in;
-    p->box = (NllBox){ .samples = shape_numel(&target->shape), .classes = x->dim[1], .inner = shape_count(x, 2, x->rank),
-                       .ignore = node_int(n, "ignore_index"), .smoothing = smoothing ? smoothing->f : 0,
-                       .wide = target->dtype == DT_INT64, .lanes = 1 };
+    p->box = cuda_nll_box(x, target, n);
     if (whole || p->box.smoothing != 0)
         p->box.lanes = p->box.inner == 1 ? lanes_for(x->dim[1] / CHUNKS_PER_LANE) : 1;
     p->blocks = cuda_blocks(p->box.samples, LOSS_THREADS / p->box.lanes * SAMPLES_PER_THREAD, LOSS_BLOCKS);
-    need_scratch(ctx, p->blocks > 1 ? p->blocks * 2 * sizeof(double) : 0);
 }
+
+/* For what the blocks of a sum leave. */
+static void need_parts(KernelCtx *ctx, unsigned blocks) { need_scratch(ctx, blocks > 1 ? blocks * 2 * sizeof(double) : 0); }
 
 static Status find_kernels(Nll *p, const KernelCtx *ctx, const char *name, DType scores, DType sums)
 {
@@ -66,7 +73,9 @@ static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const No
 
     if (!p)
         return FAIL_NOMEM();
-    plan_samples(p, ctx, &x->shape, in_value(g, n, 1), n, false);
+    plan_samples(p, &x->shape, in_value(g, n, 1), n, false);
+    if (sum)
+        need_parts(ctx, p->blocks);
     p->weights = 2;
     return give(state, p, find_kernels(p, ctx, sum ? "nll_sum" : "nll_each", x->dtype, sum ? x->dtype : DT_NONE));
 }
@@ -76,8 +85,7 @@ static const void *weights_of(const Nll *p, const Tensor *in)
     return p->weights < p->n_in ? in[p->weights].data : NULL;
 }
 
-/* Adds up the blocks' parts. */
-static Status finish(const KernelCtx *ctx, GpuKernel *kernel, unsigned parts, void *a, void *b)
+Status cuda_loss_finish(const KernelCtx *ctx, GpuKernel *kernel, unsigned parts, void *a, void *b)
 {
     int count = (int)parts;
 
@@ -91,7 +99,7 @@ static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
     TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
                     CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &w, &out[0].data, &out[1].data, &ctx->scratch)));
-    return finish(ctx, p->finish, p->blocks, out[0].data, out[1].data);
+    return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, out[1].data);
 }
 
 static Status run_nll_each(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -111,7 +119,7 @@ static Status prepare_nll_grad(void **state, KernelCtx *ctx, const Graph *g, con
 
     if (!p)
         return FAIL_NOMEM();
-    plan_samples(p, ctx, &dx->shape, in_value(g, n, 1), n, false);
+    plan_samples(p, &dx->shape, in_value(g, n, 1), n, false);
     p->weights = 3;
     p->blocks = cuda_blocks(elements + cuda_chunk(dx->dtype), (int64_t)LOSS_THREADS * cuda_chunk(dx->dtype), MOST_BLOCKS);
     return give(state, p, find_kernels(p, ctx, elements < INDEX_BITS_32 ? "nll_grad" : "nll_grad_wide", dx->dtype, DT_NONE));
@@ -142,7 +150,8 @@ static Status prepare_accuracy(void **state, KernelCtx *ctx, const Graph *g, con
 
     if (!p)
         return FAIL_NOMEM();
-    plan_samples(p, ctx, &x->shape, in_value(g, n, 1), n, true);
+    plan_samples(p, &x->shape, in_value(g, n, 1), n, true);
+    need_parts(ctx, p->blocks);
     return give(state, p, find_kernels(p, ctx, "accuracy", x->dtype, DT_INT64));
 }
 
@@ -152,7 +161,7 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 
     TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
                     CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data, &ctx->scratch)));
-    return finish(ctx, p->finish, p->blocks, out[0].data, out[1].data);
+    return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, out[1].data);
 }
 
 DEFINE_KERNEL(cuda_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_accuracy, .run = run_accuracy, .release = free);
@@ -191,7 +200,7 @@ static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, cons
     p->kind = kind_of(n);
     p->n = shape_numel(&x->shape);
     p->blocks = cuda_blocks(p->n, (int64_t)LOSS_THREADS * CHUNKS_PER_LANE * cuda_chunk(x->dtype), LOSS_BLOCKS);
-    need_scratch(ctx, p->blocks > 1 ? p->blocks * 2 * sizeof(double) : 0);
+    need_parts(ctx, p->blocks);
     TRY_TO(fail, st, cuda_kernel(&p->kernel, ctx, "element_sum", x->dtype));
     TRY_TO(fail, st, cuda_kernel(&p->finish, ctx, "loss_finish", x->dtype));
     *state = p;
@@ -207,7 +216,7 @@ static Status run_element(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
     TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
                     CUDA_ARGS(&p->kind, (void *)&in[0].data, (void *)&in[1].data, &p->n, &out[0].data, &ctx->scratch)));
-    return finish(ctx, p->finish, p->blocks, out[0].data, NULL);
+    return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, NULL);
 }
 
 DEFINE_KERNEL(cuda_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element, .release = free);

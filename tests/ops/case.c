@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/layout.h"
 #include "graph/parse.h"
 
 /* ---- reading a line ---- */
@@ -349,4 +350,21 @@ Status case_inputs(Tensor **in, Arena *a, const Case *c, DType f)
         fill(in[i], &c->arg[i], seed_of(c->line, i));
     }
     return ST_OK;
+}
+
+/* ---- where its values lie ---- */
+
+bool case_set_layouts(const Graph *g, const Node *n, Layout to)
+{
+    bool any = false;
+
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+        if (!has_value(v) || !layout_matters(&value(g, v)->shape))
+            continue;
+        value(g, v)->layout = to;
+        any = true;
+    }
+    return any;
 }

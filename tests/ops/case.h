@@ -49,4 +49,7 @@ Status case_graph(Graph **out, const Case *c, DType f) CHECKED;
 /* Data of every input, the same numbers whatever `f` is (they are exact in float32); NULL for absent ones and constants. */
 Status case_inputs(Tensor **in, Arena *a, const Case *c, DType f) CHECKED;
 
+/* Stores all that the node reads and writes and that has channels in the layout; false when there is nothing. */
+bool case_set_layouts(const Graph *g, const Node *n, Layout to);
+
 #endif

@@ -318,22 +318,6 @@ Status check_kernels(Check *k, const Eval *e)
 }
 
 #ifdef DPX_SIMULATION
-/* Stores all that the node reads and writes and that has channels in the layout; false when there is nothing. */
-static bool set_layouts(const Graph *g, const Node *n, Layout to)
-{
-    bool any = false;
-
-    for (int i = 0; i < n->n_in + n->n_out; i++) {
-        ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
-
-        if (!has_value(v) || !layout_matters(&value(g, v)->shape))
-            continue;
-        value(g, v)->layout = to;
-        any = true;
-    }
-    return any;
-}
-
 static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel, double tol)
 {
     const Node *n = e->g->node[0];
@@ -341,13 +325,13 @@ static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel,
 
     if (!op_any_layout(n->op) && n->op->layout == LAYOUT_FIXED)
         return ST_OK;
-    if (set_layouts(e->g, n, LAYOUT_CHANNELS_LAST)) {
+    if (case_set_layouts(e->g, n, LAYOUT_CHANNELS_LAST)) {
         if (fits(kernel, e->g, n))
             st = check_kernel(k, e, kernel, tol);
         else if (n->op == &op_Fused)
             st = FAIL(E_INTERNAL, "%s does not take values stored channels last", kernel->name);
     }
-    set_layouts(e->g, n, LAYOUT_ROWS);
+    case_set_layouts(e->g, n, LAYOUT_ROWS);
     return st;
 }
 #endif

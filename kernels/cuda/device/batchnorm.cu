@@ -8,6 +8,7 @@
  *
  * Bytes moved per element of s bytes: statistics s, apply 2 s, gradient's sums 2 s, gradient 3 s. */
 #include "index.cuh"
+#include "math.cuh"
 
 #define ALL 0xffffffffu
 
@@ -29,9 +30,6 @@ template <class T> __device__ __forceinline__ void put_number(void *p, int wide,
     else
         ((T *)p)[i] = from_float<T>((A)v);
 }
-
-__device__ __forceinline__ float inverse_root(float v) { return rsqrtf(v); }
-__device__ __forceinline__ double inverse_root(double v) { return rsqrt(v); }
 
 /* ---- moments ---- */
 
@@ -133,6 +131,32 @@ template <class T, int V> __device__ __forceinline__ void stats_first(const Chan
     }
 }
 
+/* Merges the first `count` of v into mean and m2 of n rows, which are of differences from shift. */
+template <class T, int V, class A>
+__device__ __forceinline__ void merge_rows(const Vec<T, V> (&v)[NORM_GROUP], int count, const A (&shift)[V], A (&mean)[V], A (&m2)[V], A &n)
+{
+    const A share = (A)count / (n + (A)count);
+
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        A sum = 0, own, d;
+
+#pragma unroll
+        for (int k = 0; k < NORM_GROUP; k++)
+            sum += k < count ? (A)to_float(v[k].at[j]) - shift[j] : 0;
+        own = sum / (A)count;
+#pragma unroll
+        for (int k = 0; k < NORM_GROUP; k++) {
+            d = k < count ? (A)to_float(v[k].at[j]) - shift[j] - own : 0;
+            m2[j] += d * d;
+        }
+        d = own - mean[j];
+        mean[j] += d * share;
+        m2[j] += d * d * n * share;
+    }
+    n += (A)count;
+}
+
 /* Blocks of (columns, rows) threads; blockIdx.x counts columns of V channels, blockIdx.y chunks of rows. */
 template <class T, int V> __device__ __forceinline__ void stats_last(const ChannelBox &p, double *part, const T *x)
 {
@@ -153,7 +177,6 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
     }
     for (i64 row = from + line; inside && row < to; row += lines * NORM_GROUP) {
         Vec<T, V> v[NORM_GROUP];
-        A share;
         int count = 0;
 
 #pragma unroll
@@ -162,25 +185,7 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
                 v[k] = *(const Vec<T, V> *)(x + (row + k * lines) * p.channels + c);
                 count++;
             }
-        share = (A)count / (n + (A)count);
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-            A sum = 0, own, d;
-
-#pragma unroll
-            for (int k = 0; k < NORM_GROUP; k++)
-                sum += k < count ? (A)to_float(v[k].at[j]) - shift[j] : 0;
-            own = sum / (A)count;
-#pragma unroll
-            for (int k = 0; k < NORM_GROUP; k++) {
-                d = k < count ? (A)to_float(v[k].at[j]) - shift[j] - own : 0;
-                m2[j] += d * d;
-            }
-            d = own - mean[j];
-            mean[j] += d * share;
-            m2[j] += d * d * n * share;
-        }
-        n += (A)count;
+        merge_rows(v, count, shift, mean, m2, n);
     }
 #pragma unroll
     for (int j = 0; j < V; j++) {

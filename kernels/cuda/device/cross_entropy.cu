@@ -7,9 +7,6 @@
 #include "running.cuh"
 #include "loss.cuh"
 
-__device__ __forceinline__ float logarithm(float x) { return logf(x); }
-__device__ __forceinline__ double logarithm(double x) { return log(x); }
-
 /* What the scores of a sample, or of a part of its classes, come to. */
 template <class A> struct Scores {
     Running<A> exps;

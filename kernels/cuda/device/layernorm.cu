@@ -6,10 +6,8 @@
  * Backward: x and dy read once, dx written once: 3 sizeof(T) bytes an element.  A thread has the same columns in every row,
  * so it sums their part of dscale and dbias in registers; a block leaves one row [2, n] of partial sums in scratch, and a
  * second kernel adds these up in the order of the blocks, whose number depends on the shape alone. */
+#include "math.cuh"
 #include "row.cuh"
-
-__device__ __forceinline__ float inverse_root(float x) { return 1 / sqrtf(x); }
-__device__ __forceinline__ double inverse_root(double x) { return 1 / sqrt(x); }
 
 /* ---- scale and bias ---- */
 
@@ -112,7 +110,7 @@ template <class T, int K, class Team> __device__ __forceinline__ void forward_ro
 
                 i += d * d;
             }
-        i = inverse_root(team.template all<Sum>(i) / (A)f.n + f.epsilon);
+        i = 1 / root(team.template all<Sum>(i) / (A)f.n + f.epsilon);
 #pragma unroll
         for (int k = 0; k < K; k++)
             if (first + k * step < count)
@@ -148,7 +146,7 @@ template <class T, class A> __device__ __forceinline__ void moments_long(const T
         }
     }
     *mean = m;
-    *inv = inverse_root(block_all<Sum>(i) / (A)n + epsilon);
+    *inv = 1 / root(block_all<Sum>(i) / (A)n + epsilon);
 }
 
 template <class T> __device__ __forceinline__ void forward_long(const Forward<T> &f)
@@ -181,6 +179,32 @@ template <class T> struct Backward {
     A epsilon;
 };
 
+/* Mean and inverse deviation of a row whose elements first + k step ... + W - 1 the thread has in x[k], those below count. */
+template <class T, int W, int K, class Team, class A>
+__device__ __forceinline__ void moments_held(Team team, const Vec<T, W> (&x)[K], i64 first, i64 step, i64 count, const Backward<T> &b,
+                                             A *mean, A *inv)
+{
+    A m = 0, i = 0;
+
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            m += first + k * step < count ? to_float(x[k].at[j]) : 0;
+    m = team.template all<Sum>(m) / (A)b.n;
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            const A d = first + k * step < count ? to_float(x[k].at[j]) - m : 0;
+
+            i += d * d;
+        }
+    i = 1 / root(team.template all<Sum>(i) / (A)b.n + b.epsilon);
+    *mean = m;
+    *inv = i;
+}
+
 /* Rows of at most K W elements a thread, in accesses of W elements: n is a multiple of W and all tensors begin on boundaries
  * of W elements.  Adds the thread's columns' dy xhat to dscale and dy to dbias. */
 template <class T, int W, int K, class Team>
@@ -193,7 +217,7 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b, t
     for (i64 row = team.first(); team.base(row) < b.rows; row += team.stride()) {
         const i64 count = row < b.rows ? b.n : 0, from = row < b.rows ? row * b.n : 0;
         Vec<T, W> x[K], dy[K];
-        A m = 0, i = 0, h = 0, hx = 0;
+        A m, i, h = 0, hx = 0;
 
 #pragma unroll
         for (int k = 0; k < K; k++)
@@ -201,21 +225,7 @@ __device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b, t
                 x[k] = *(const Vec<T, W> *)(b.x + from + first + k * step);
                 dy[k] = *(const Vec<T, W> *)(b.dy + from + first + k * step);
             }
-#pragma unroll
-        for (int k = 0; k < K; k++)
-#pragma unroll
-            for (int j = 0; j < W; j++)
-                m += first + k * step < count ? to_float(x[k].at[j]) : 0;
-        m = team.template all<Sum>(m) / (A)b.n;
-#pragma unroll
-        for (int k = 0; k < K; k++)
-#pragma unroll
-            for (int j = 0; j < W; j++) {
-                const A d = first + k * step < count ? to_float(x[k].at[j]) - m : 0;
-
-                i += d * d;
-            }
-        i = inverse_root(team.template all<Sum>(i) / (A)b.n + b.epsilon);
+        moments_held(team, x, first, step, count, b, &m, &i);
 #pragma unroll
         for (int k = 0; k < K; k++)
             if (first + k * step < count) {

@@ -5,6 +5,7 @@
  * gradients are written once.  A label that is no class makes the loss NaN, and no gradient: a kernel cannot fail, and must not
  * read elsewhere. */
 #include "loss.cuh"
+#include "math.cuh"
 #include "order.cuh"
 
 /* ---- adding up what blocks leave ---- */
@@ -197,13 +198,6 @@ template <class T> __device__ __forceinline__ void accuracy(const NllBox &p, con
 }
 
 /* ---- one element against one element ---- */
-
-__device__ __forceinline__ float logarithm(float x) { return logf(x); }
-__device__ __forceinline__ double logarithm(double x) { return log(x); }
-__device__ __forceinline__ float logarithm1(float x) { return log1pf(x); }
-__device__ __forceinline__ double logarithm1(double x) { return log1p(x); }
-__device__ __forceinline__ float exponential(float x) { return expf(x); }
-__device__ __forceinline__ double exponential(double x) { return exp(x); }
 
 /* At least -100, so that a certain miss costs a finite amount. */
 template <class T> __device__ __forceinline__ T clamped(T x) { return x > -100 ? x : -100; }

@@ -2,13 +2,11 @@
  *
  * Everything is read once and written once, in accesses of 16 bytes: with sizeof(T) = s an element moves 3 s bytes (SGD),
  * 5 s (with momentum), 7 s (Adam), s (norm, finite).  Learning rate, step, the gradients' scale and whether to update at all
- * (`apply`; NULL: yes) are read from device memory, so a captured step can be replayed.  What is the same for all elements is computed in double, and rounded once to T. */
+ * (`apply`; NULL: yes) are read from device memory, so a captured step can be replayed.  What is the same for all elements is
+ * computed in double, and rounded once to T. */
+#include "math.cuh"
 #include "row.cuh"
-
 #include "update.h"
-
-__device__ __forceinline__ float root(float x) { return sqrtf(x); }
-__device__ __forceinline__ double root(double x) { return sqrt(x); }
 
 /* The tensor that this block works on. */
 __device__ __forceinline__ int tensor_of(const UpdateTable &t)

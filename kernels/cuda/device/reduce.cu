@@ -77,11 +77,8 @@ template <class A> struct LogSumExpOf {
     static __device__ __forceinline__ void add(Acc &r, A x) { r.add(x); }
 };
 
-__device__ __forceinline__ float root(float x) { return sqrtf(x); }
-__device__ __forceinline__ double root(double x) { return sqrt(x); }
+/* Of integers none is asked for. */
 template <class A> __device__ __forceinline__ A root(A x) { return x; }
-__device__ __forceinline__ float logarithm(float x) { return logf(x); }
-__device__ __forceinline__ double logarithm(double x) { return log(x); }
 
 template <class A> __device__ __forceinline__ A result(A r, Finish f) { return f == FINISH_ROOT ? root(r) : r; }
 template <class A> __device__ __forceinline__ A result(const Running<A> &r, Finish) { return r.max + logarithm(r.sum); }

@@ -1,10 +1,8 @@
 /* The sum of exponentials in one pass: the largest so far, and the sum relative to it. */
 #pragma once
 
+#include "math.cuh"
 #include "row.cuh"
-
-__device__ __forceinline__ float exponential(float x) { return expf(x); }
-__device__ __forceinline__ double exponential(double x) { return exp(x); }
 
 /* The largest so far and the sum of e^(x - largest). */
 template <class A> struct Running {
