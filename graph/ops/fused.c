@@ -162,7 +162,8 @@ static ValueId emit_like(Graph *g, const Node *x, const ValueId *map, Arena *scr
         graph_fail_nomem(g);
         return NO_VALUE;
     }
-    memcpy(attrs, x->attr, (size_t)x->n_attr * sizeof *attrs);
+    if (x->n_attr)
+        memcpy(attrs, x->attr, (size_t)x->n_attr * sizeof *attrs);
     for (int i = 0; i < x->n_in; i++)
         in[i] = map[x->in[i].i];
     return emit(g, x->op, attrs, x->n_in, in);

@@ -48,7 +48,7 @@ static bool open_rig(Rig *g)
 {
     const GpuOptions options = { .tf32 = false };
 
-    *g = (Rig){ NULL };
+    *g = (Rig){ 0 };
     if (!CHECK_OK(gpu_driver(&g->cuda)))
         return false;
     g->r = &g->cuda->runtime;

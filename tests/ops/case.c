@@ -175,6 +175,8 @@ static Status read_directives(const char **s, Case *c)
             c->nograd = true;
         else if (take(s, "nosplit"))
             c->nosplit = true;
+        else if (take(s, "cuda"))
+            c->cuda = true;
         else if (take(s, "of="))
             TRY(read_bits(s, &c->of));
         else if (take(s, "by="))

@@ -9,7 +9,8 @@
  * Types: f f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b; s: that of statistics of f, float32 where f has 16 bits.  Without
  * a range floats are in -2..2, integers in -9..9 or 0..9.  What a check cannot be asked for stands behind a bar: "| nograd",
  * "| nosplit", "| of=0,2" (outputs that enter the gradient's loss), "| by=0,1" (inputs whose gradient is checked), "| tol=1e-3"
- * (float32 against float64). */
+ * (float32 against float64).  "| cuda": only CUDA's kernels are compared, with the plain ones; a build without CUDA devices,
+ * simulated or not, leaves the case out. */
 #ifndef DPX_TESTS_OPS_CASE_H
 #define DPX_TESTS_OPS_CASE_H
 
@@ -37,7 +38,7 @@ typedef struct {
     char attrs[CASE_TEXT];      /* with the braces, or "" */
     int n_expected;
     double expected[CASE_VALUES];
-    bool nograd, nosplit;
+    bool nograd, nosplit, cuda;
     unsigned of, by;            /* bits */
     double tol;
 } Case;
