@@ -11,7 +11,7 @@ cd "$root" || exit 2
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-jobs=${TEST_JOBS:-$(nproc)}
+jobs=${TEST_JOBS:-$(env -u OMP_NUM_THREADS nproc)}        # nproc heeds that variable
 running=0
 
 wanted() {
