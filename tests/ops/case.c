@@ -181,6 +181,8 @@ static Status read_directives(const char **s, Case *c)
             TRY(read_bits(s, &c->of));
         else if (take(s, "by="))
             TRY(read_bits(s, &c->by));
+        else if (take(s, "no="))
+            TRY(read_bits(s, &c->no));
         else if (take(s, "tol="))
             TRY(read_number(s, &c->tol));
         else
@@ -261,6 +263,8 @@ static int count_outputs(const Case *c)
     return c->n_out ? c->n_out : op && op->out_min > 0 ? op->out_min : 1;
 }
 
+static bool has_output(const Case *c, int i) { return i >= 32 || !(c->no >> i & 1); }
+
 static void write_graph(FILE *f, const Case *c, DType dtype)
 {
     char shape[SHAPE_TEXT];
@@ -279,13 +283,14 @@ static void write_graph(FILE *f, const Case *c, DType dtype)
     }
     fputs("  ", f);
     for (int i = 0; i < n_out; i++)
-        fprintf(f, "%s%%y%d", i ? ", " : "", i);
+        has_output(c, i) ? fprintf(f, "%s%%y%d", i ? ", " : "", i) : fprintf(f, "%s_", i ? ", " : "");
     fprintf(f, " = %s(", c->op);
     for (int i = 0; i < c->n_arg; i++)
         c->arg[i].absent ? fprintf(f, "%s_", i ? ", " : "") : fprintf(f, "%s%%x%d", i ? ", " : "", i);
     fprintf(f, ") %s\n", c->attrs);
     for (int i = 0; i < n_out; i++)
-        fprintf(f, "  output \"y%d\" = %%y%d\n", i, i);
+        if (has_output(c, i))
+            fprintf(f, "  output \"y%d\" = %%y%d\n", i, i);
     fputs("}\n", f);
 }
 

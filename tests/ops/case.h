@@ -3,7 +3,7 @@
  *   Conv(f[2,3,5,5], f[4,3,3,3], _) {pads=[1,1,1,1]}      f: float32 and float64; _: absent; attributes as in docs/ir.md
  *   Gather(f[5,3], i64[2,2] in 0..4) {axis=0}             random values from that range, both ends included
  *   Clip(f[3,4], f[] = -0.5, f[] = 1)                     given values (one stands for all): a constant of the graph
- *   Split(f[6], i64[2] = 2,4) -> 2                        number of outputs, when more than the least
+ *   Split(f[6], i64[2] = 2,4) -> 2                        number of outputs, when more than the least; "| no=1": without this one
  *   Add(i64[2] = 1,2, i64[2] = 3,4) => 4,6                expected elements of output 0
  *
  * Types: f f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b; s: that of statistics of f, float32 where f has 16 bits.  Without
@@ -39,7 +39,7 @@ typedef struct {
     int n_expected;
     double expected[CASE_VALUES];
     bool nograd, nosplit, cuda;
-    unsigned of, by;            /* bits */
+    unsigned of, by, no;        /* bits */
     double tol;
 } Case;
 
