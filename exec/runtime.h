@@ -22,7 +22,7 @@ typedef struct GpuEvent GpuEvent;
 typedef struct GpuGraph GpuGraph;       /* a captured step, ready to be launched again and again */
 typedef struct GpuComm GpuComm;         /* this device's membership of a group of devices */
 
-enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 2 };
+enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 3 };
 
 /* What is known of a device: read from the driver, or from a description (docs/devices.md) when the device is not there. */
 typedef struct {

@@ -17,21 +17,40 @@ typedef struct GpuPlan GpuPlan;         /* a library's prepared call */
 enum { GPU_DIMS = 4, GPU_SPATIAL = 3 };
 
 /* C = alpha * op(A) op(B) + beta * C0, then the epilogue; all row-major, `batch` times with these strides (elements; 0: the
- * same matrix for all).  Computed in float32 (float64 for DT_FLOAT64). */
-typedef enum { GEMM_NONE, GEMM_BIAS, GEMM_RELU, GEMM_BIAS_RELU, GEMM_GELU_TANH, GEMM_BIAS_GELU_TANH } GemmEpilogue;
+ * same matrix for all).  Computed in float32 (float64 for DT_FLOAT64), rounded once.
+ *
+ * The epilogue is act(C + bias), or, as a gradient, C * act'(aux).  There is none of a batch but a bias. */
+typedef enum { GEMM_LINEAR, GEMM_RELU, GEMM_GELU_TANH } GemmActivation;
+typedef enum { GEMM_NO_SUM, GEMM_SUM_C, GEMM_SUM_A, GEMM_SUM_B } GemmSum;
 typedef struct {
     DType dtype;                        /* of A, B */
-    DType dtype_c;                      /* of C and C0 */
+    DType dtype_c;                      /* of C, C0, bias and the sum */
     int64_t m, n, k, batch;             /* C is [m, n] */
     bool trans_a, trans_b;              /* A is stored [k, m], B [n, k] */
     int64_t lda, ldb, ldc;              /* elements from row to row as stored */
     int64_t stride_a, stride_b, stride_c;
     double alpha, beta;
-    GemmEpilogue epilogue;              /* bias: [n], of dtype_c */
+    bool bias;                          /* [n], the same for all of a batch; not of a gradient */
+    GemmActivation activation;
+    bool gradient;                      /* AUX is read; of Relu: bit j % 8 of byte j / 8 of a row, where the result stays, else it is 0 */
+    bool keep;                          /* of Gelu, not of its gradient: AUX is written, what the activation was applied to, as dtype_c */
+    int64_t ld_aux;                     /* from row to row of AUX: bits, a multiple of 128 (Relu); elements, of 8 (Gelu) */
+    GemmSum sum;                        /* C: of a gradient, over its rows, [n]; A, B: without epilogue, of op(A) or op(B) over k, [m] or [n] */
     int align;                          /* bytes that every buffer's address is a multiple of: 1 to 256, a power of two */
 } GpuGemm;
 /* Indices of GpuPlan buffers; NULL where absent.  C0 may be C: the product is then added to it. */
-enum { GEMM_A, GEMM_B, GEMM_C0, GEMM_BIAS_IN, GEMM_C, GEMM_BUFFERS };
+enum { GEMM_A, GEMM_B, GEMM_C0, GEMM_BIAS, GEMM_C, GEMM_AUX, GEMM_SUM, GEMM_BUFFERS };
+
+/* Nothing but alpha * op(A) op(B) + beta * C0? */
+static inline bool gemm_plain(const GpuGemm *g) { return !g->bias && !g->activation && !g->sum; }
+/* Can nobody say what the epilogue means? */
+static inline bool gemm_nonsense(const GpuGemm *g)
+{
+    bool act = g->activation != GEMM_LINEAR, aux = g->gradient || g->keep, of_operand = g->sum == GEMM_SUM_A || g->sum == GEMM_SUM_B;
+
+    return (g->gradient && (!act || g->bias || g->keep)) || (g->keep && g->activation != GEMM_GELU_TANH) || (aux && g->ld_aux < g->n) ||
+           (g->sum == GEMM_SUM_C && !g->gradient) || (of_operand && (act || g->bias)) || (g->batch > 1 && (act || g->sum));
+}
 
 /* X [N, C, spatial], W [K, C / group, kernel], Y [N, K, out], in this order of dimensions, stored as `channels_last` says:
  * false: as listed; true: X [N, spatial, C], W [K, kernel, C / group], Y [N, out, K].  Accumulates in float32 (float64). */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "graph/ops/matmul.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/move.h"
 
 enum { MOST_PRODUCTS = 4096 };
@@ -36,16 +37,10 @@ static void release(void *state)
 /* ---- shapes ---- */
 
 /* 1-D operands: a row of A, a column of B, which is a row of its transpose. */
-static void read_roles(GpuGemm *d, const MatMulRoles *r)
+static GpuGemm read_roles(DType t, const MatMulRoles *r)
 {
-    d->m = r->row < 0 ? 1 : r->a.dim[r->row];
-    d->n = r->col < 0 ? 1 : r->b.dim[r->col];
-    d->k = r->a.dim[r->k_a];
-    d->trans_a = r->row > r->k_a;
-    d->trans_b = r->col < r->k_b;
-    d->lda = d->trans_a ? d->m : d->k;
-    d->ldb = d->trans_b ? d->k : d->n;
-    d->ldc = d->n;
+    return gemm_of(t, r->row < 0 ? 1 : r->a.dim[r->row], r->col < 0 ? 1 : r->b.dim[r->col], r->a.dim[r->k_a], r->row > r->k_a,
+                   r->col < r->k_b);
 }
 
 /* The stride of batch axis `axis` of the product within an operand whose own leading axes are s->dim[0..batch). */
@@ -79,7 +74,6 @@ static void read_batches(Batches *b, const MatMulRoles *r, const Shape *y, const
  * a single product. */
 static void take_inner(GpuGemm *d, Batches *b)
 {
-    d->batch = 1;
     if (!b->rank)
         return;
     if (!d->trans_a && !b->b[0] && b->a[0] == d->m * d->k) {
@@ -113,9 +107,8 @@ static void describe(State *s, GpuGemm *d, const Graph *g, const Node *n)
     MatMulRoles r;
 
     matmul_roles(&r, g, n);
-    d->dtype = d->dtype_c = y->dtype;
+    *d = read_roles(y->dtype, &r);
     d->alpha = node_attr(n, "alpha") ? node_float(n, "alpha") : 1;
-    read_roles(d, &r);
     read_batches(&s->outer, &r, &y->shape, d);
     take_inner(d, &s->outer);
     s->size = dtype_size(y->dtype);
@@ -138,7 +131,7 @@ static void describe_c(State *s, GpuGemm *d, const Graph *g, const Node *n)
     s->c = rows == d->m && cols == d->n ? C_WHOLE : C_SPREAD;
     if (d->beta == 1 && rows == 1 && cols == d->n && d->k) {
         d->beta = 0;
-        d->epilogue = GEMM_BIAS;
+        d->bias = true;
         s->c = C_BIAS;
     }
     if (!d->k)
@@ -154,7 +147,7 @@ static Status plan(State *s, GpuGemm *d, KernelCtx *ctx, size_t *workspace)
 
     if (st != E_UNSUPPORTED || s->c != C_BIAS)
         return cuda_check(ctx, st);
-    d->epilogue = GEMM_NONE;
+    d->bias = false;
     d->beta = 1;
     s->c = C_SPREAD;
     return cuda_check(ctx, s->driver->gemm(ctx->gpu, d, &s->plan, workspace));
@@ -210,7 +203,7 @@ static Status run_product(const KernelCtx *ctx, const State *s, int64_t i, const
     buffers[GEMM_B] = (char *)in[1].data + b * (int64_t)s->size;
     buffers[GEMM_C] = (char *)out[0].data + i * s->step_c * (int64_t)s->size;
     if (s->c == C_BIAS)
-        buffers[GEMM_BIAS_IN] = in[2].data;
+        buffers[GEMM_BIAS] = in[2].data;
     else if (s->c != C_NONE)
         buffers[GEMM_C0] = s->c == C_WHOLE ? in[2].data : buffers[GEMM_C];
     TRY_CUDA(ctx, plan_run(ctx->stream, s->plan, buffers, ctx->scratch));

@@ -9,10 +9,11 @@
 
 #include "kernels/cuda/device/reduction.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/sum.h"
 
 enum { THREADS = 256, TEAMS = 2048, FLIGHT = 4, MOST_CHUNKS = 1 << 30 };
 
-typedef struct {
+typedef struct MatrixSum {
     Reduction r;
     bool columns;                           /* the last axis is kept */
     bool even;                              /* runs begin on 16-byte boundaries if the tensor does */
@@ -43,7 +44,19 @@ static int reduction_of(const Node *n)
 
 typedef struct { int n; bool reduced[MAX_RANK]; int64_t dim[MAX_RANK], stride[MAX_RANK]; } Axes;
 
-/* As they stand in memory, without dimensions of 1, and neighbours of one kind as one. */
+/* The next axis as they stand in memory: none for a dimension of 1, and neighbours of one kind are one. */
+static void add_axis(Axes *a, bool reduced, int64_t dim, int64_t stride)
+{
+    bool joins = a->n && a->reduced[a->n - 1] == reduced;
+
+    if (dim == 1)
+        return;
+    a->n += !joins;
+    a->reduced[a->n - 1] = reduced;
+    a->dim[a->n - 1] = joins ? a->dim[a->n - 1] * dim : dim;
+    a->stride[a->n - 1] = stride;
+}
+
 static Axes merge_axes(const Value *x, unsigned mask)
 {
     Axes a = { 0 };
@@ -52,18 +65,8 @@ static Axes merge_axes(const Value *x, unsigned mask)
     layout_strides(x->layout, &x->shape, stride);
     for (int k = 0; k < x->shape.rank; k++) {
         int i = layout_axis(x->layout, x->shape.rank, k);
-        bool reduced = mask >> i & 1;
 
-        if (x->shape.dim[i] == 1)
-            continue;
-        if (a.n && a.reduced[a.n - 1] == reduced) {
-            a.dim[a.n - 1] *= x->shape.dim[i];
-            a.stride[a.n - 1] = stride[i];
-            continue;
-        }
-        a.reduced[a.n] = reduced;
-        a.dim[a.n] = x->shape.dim[i];
-        a.stride[a.n++] = stride[i];
+        add_axis(&a, mask >> i & 1, x->shape.dim[i], stride[i]);
     }
     return a;
 }
@@ -155,11 +158,11 @@ static void plan_columns(Plan *p, const Axes *a)
 
 /* ---- kernel ---- */
 
-static size_t acc_bytes(const Node *n, DType t)
+static size_t acc_bytes(const OpDef *op, DType t)
 {
     size_t one = t == DT_FLOAT64 || dtype_is_int(t) ? 8 : 4;
 
-    return n->op == &op_ReduceLogSumExp ? 2 * one : one;
+    return op == &op_ReduceLogSumExp ? 2 * one : one;
 }
 
 static Status find(GpuKernel **out, const KernelCtx *ctx, const char *name, const char *variant, DType t)
@@ -172,7 +175,7 @@ static Status find(GpuKernel **out, const KernelCtx *ctx, const char *name, cons
 
 static Status find_kernels(Plan *p, const KernelCtx *ctx, const char *name)
 {
-    const bool summed = !strcmp(name, "sum") || !strcmp(name, "sum_square");
+    const bool summed = !strcmp(name, "sum") || !strcmp(name, "sum_square") || !strcmp(name, "sum_wide");
 
     if (p->r.parts > 1)
         TRY(find(&p->part, ctx, name, "parts", p->dtype));
@@ -183,72 +186,105 @@ static Status find_kernels(Plan *p, const KernelCtx *ctx, const char *name)
     return find(&p->column, ctx, name, "columns", p->dtype);
 }
 
+/* The kernels called `name`; raises *scratch to what they need. */
+static Status make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const char *name, DType t, size_t acc, const Axes *axes, Finish finish)
+{
+    Plan *p = calloc(1, sizeof *p);
+    size_t bytes;
+    Status st;
+
+    if (!p)
+        return FAIL_NOMEM();
+    p->dtype = t;
+    p->acc = acc;
+    p->r.finish = finish;
+    (axes->n && axes->reduced[axes->n - 1] ? plan_runs : plan_columns)(p, axes);
+    bytes = p->r.parts > 1 ? (size_t)p->r.outputs * p->r.parts * p->acc : 0;
+    *scratch = bytes > *scratch ? bytes : *scratch;
+    if ((st = find_kernels(p, ctx, name))) {
+        free(p);
+        return st;
+    }
+    *out = p;
+    return ST_OK;
+}
+
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     const int which = reduction_of(n);
     unsigned mask;
-    size_t bytes;
-    Status st;
     Axes axes;
     Plan *p;
 
     TRY(reduce_axes(&mask, g, n));
-    if (!(p = calloc(1, sizeof *p)))
-        return FAIL_NOMEM();
     axes = merge_axes(x, mask);
-    p->dtype = x->dtype;
-    p->acc = acc_bytes(n, x->dtype);
-    p->r.finish = reductions[which].finish;
-    (axes.n && axes.reduced[axes.n - 1] ? plan_runs : plan_columns)(p, &axes);
-    bytes = p->r.parts > 1 ? (size_t)p->r.outputs * p->r.parts * p->acc : 0;
-    ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
-    if ((st = find_kernels(p, ctx, reductions[which].name))) {
-        free(p);
-        return st;
-    }
+    TRY(make_plan(&p, &ctx->scratch_bytes, ctx, reductions[which].name, x->dtype, acc_bytes(n->op, x->dtype), &axes, reductions[which].finish));
     *state = p;
     return ST_OK;
 }
 
-static Status run_runs(const KernelCtx *ctx, const Plan *p, Reduction r, const Tensor *in, Tensor *out)
+static Status run_runs(const KernelCtx *ctx, const Plan *p, void *scratch, const void *x, void *y)
 {
+    Reduction r = p->r;
     const int v = cuda_chunk(p->dtype), lanes = p->lanes;
 
-    r.chunks = run_chunks(r.n, p->even ? cuda_offset(in->data, p->dtype) : v - 1, v);
+    r.chunks = run_chunks(r.n, p->even ? cuda_offset(x, p->dtype) : v - 1, v);
     r.chunks = r.chunks ? r.chunks : 1;
     return cuda_launch(ctx, p->runs, cuda_blocks(r.outputs * r.parts, THREADS / lanes, MOST_BLOCKS), THREADS, 0,
-                       CUDA_ARGS((void *)&in->data, &out->data, (void *)&ctx->scratch, &r, (void *)&lanes));
+                       CUDA_ARGS((void *)&x, &y, &scratch, &r, (void *)&lanes));
 }
 
 /* Wide accesses where they are enough to go round. */
-static Status run_columns(const KernelCtx *ctx, const Plan *p, Reduction r, const Tensor *in, Tensor *out)
+static Status run_columns(const KernelCtx *ctx, const Plan *p, void *scratch, const void *x, void *y)
 {
     const int v = cuda_chunk(p->dtype);
-    const bool wide = p->wide && !cuda_offset(in->data, p->dtype) && r.inner >= (int64_t)v * p->x;
-    const int64_t width = wide ? v : 1, tiles = (r.inner / width + p->x - 1) / p->x;
-    const unsigned grid[3] = { cuda_blocks(r.outputs / r.inner * tiles * r.parts, 1, MOST_BLOCKS), 1, 1 };
+    const bool wide = p->wide && !cuda_offset(x, p->dtype) && p->r.inner >= (int64_t)v * p->x;
+    const int64_t width = wide ? v : 1, tiles = (p->r.inner / width + p->x - 1) / p->x;
+    const unsigned grid[3] = { cuda_blocks(p->r.outputs / p->r.inner * tiles * p->r.parts, 1, MOST_BLOCKS), 1, 1 };
     const unsigned block[3] = { p->x, p->y, 1 };
     const size_t shared = (size_t)(p->x * p->y) * (size_t)width * p->acc;
 
     TRY_CUDA(ctx, launch(ctx->stream, wide ? p->wide : p->column, grid, block, shared,
-                         CUDA_ARGS((void *)&in->data, &out->data, (void *)&ctx->scratch, &r)));
+                         CUDA_ARGS((void *)&x, &y, &scratch, (void *)&p->r)));
     return ST_OK;
+}
+
+static Status run_plan(const KernelCtx *ctx, const Plan *p, void *scratch, const void *x, void *y)
+{
+    const unsigned parts = p->r.parts;
+
+    if (!p->r.outputs)
+        return ST_OK;
+    TRY((p->columns ? run_columns : run_runs)(ctx, p, scratch, x, y));
+    if (parts == 1)
+        return ST_OK;
+    return cuda_launch(ctx, p->part, cuda_blocks(p->r.outputs, 1, MOST_BLOCKS), parts < THREADS ? (parts + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : THREADS,
+                       0, CUDA_ARGS(&scratch, &y, (void *)&p->r));
 }
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
-    Reduction r = p->r;
-
-    if (!r.outputs)
-        return ST_OK;
-    TRY((p->columns ? run_columns : run_runs)(ctx, p, r, in, out));
-    if (r.parts == 1)
-        return ST_OK;
-    return cuda_launch(ctx, p->part, cuda_blocks(r.outputs, 1, MOST_BLOCKS), r.parts < THREADS ? (r.parts + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : THREADS,
-                       0, CUDA_ARGS((void *)&ctx->scratch, &out->data, &r));
+    return run_plan(ctx, state, ctx->scratch, in->data, out->data);
 }
+
+/* ---- sums for other kernels ---- */
+
+Status matrix_sum_prepare(MatrixSum **out, size_t *scratch, const KernelCtx *ctx, DType from, DType to, int64_t rows, int64_t columns, bool over_rows)
+{
+    Axes axes = { 0 };
+
+    add_axis(&axes, over_rows, rows, columns);
+    add_axis(&axes, !over_rows, columns, 1);
+    return make_plan(out, scratch, ctx, to == from ? "sum" : "sum_wide", from, acc_bytes(&op_ReduceSum, from), &axes, FINISH_NONE);
+}
+
+Status matrix_sum_run(const MatrixSum *s, const KernelCtx *ctx, void *scratch, const void *x, void *y)
+{
+    return run_plan(ctx, s, scratch, x, y);
+}
+
+bool matrix_sum_fits(DType from, int64_t elements) { return elements / cuda_chunk(from) < MOST_CHUNKS; }
 
 /* Index arithmetic on the device is in 32 bits within one output. */
 static bool fits(const Graph *g, const Node *n)
@@ -258,7 +294,7 @@ static bool fits(const Graph *g, const Node *n)
 
     if (x->dtype == DT_BOOL && !shape_numel(&x->shape))
         return false;           /* the least of no bools is 1, not 255 */
-    if ((has_in(n, 1) && !value_const(g, n->in[1])) || shape_numel(&x->shape) / cuda_chunk(x->dtype) >= MOST_CHUNKS)
+    if ((has_in(n, 1) && !value_const(g, n->in[1])) || !matrix_sum_fits(x->dtype, shape_numel(&x->shape)))
         return false;
     return !reduce_axes(&mask, g, n) && keeps_order(x, value(g, n->out[0]), mask);
 }

@@ -144,7 +144,7 @@ template <class T, class Op> __device__ __forceinline__ typename Op::Acc run_par
 }
 
 /* Without parts y is the result, else partial[output][part]. */
-template <class T, class Op> __device__ __forceinline__ void reduce_runs(const T *x, T *y, typename Op::Acc *partial, const Reduction &p, int lanes)
+template <class T, class Op, class Y> __device__ __forceinline__ void reduce_runs(const T *x, Y *y, typename Op::Acc *partial, const Reduction &p, int lanes)
 {
     const LaneTeam team = { lanes };
 
@@ -157,7 +157,7 @@ template <class T, class Op> __device__ __forceinline__ void reduce_runs(const T
         r = team.all<Op>(r);
         if (valid && team.rank() == 0) {
             if (p.parts == 1)
-                y[item] = narrow<T>(result(r, p.finish));
+                y[item] = narrow<Y>(result(r, p.finish));
             else
                 partial[item] = r;
         }
@@ -188,7 +188,7 @@ template <class T, class Op, int W> __device__ __forceinline__ void column_part(
     }
 }
 
-template <class T, class Op, int W> __device__ __forceinline__ void reduce_columns(const T *x, T *y, typename Op::Acc *partial, const Reduction &p)
+template <class T, class Op, int W, class Y> __device__ __forceinline__ void reduce_columns(const T *x, Y *y, typename Op::Acc *partial, const Reduction &p)
 {
     typedef typename Op::Acc Acc;
     DYNAMIC_SHARED(Acc, shared);        /* [R][X][W] */
@@ -219,7 +219,7 @@ template <class T, class Op, int W> __device__ __forceinline__ void reduce_colum
             for (u32 q = 1; q < blockDim.y; q++)
                 sum = Op::of(sum, shared[q * blockDim.x * W + c]);
             if (p.parts == 1)
-                y[out] = narrow<T>(result(sum, p.finish));
+                y[out] = narrow<Y>(result(sum, p.finish));
             else
                 partial[out * p.parts + part] = sum;
         }
@@ -241,13 +241,16 @@ template <class T, class Op> __device__ __forceinline__ void reduce_parts(const 
     }
 }
 
-#define REDUCE(NAME, S, T, OP, A)                                                                                                                   \
-    KERNEL(reduce_##NAME##_runs_##S, (const T *x, T *y, OP<A>::Acc *partial, Reduction p, int lanes)) { reduce_runs<T, OP<A>>(x, y, partial, p, lanes); } \
-    KERNEL(reduce_##NAME##_columns_##S, (const T *x, T *y, OP<A>::Acc *partial, Reduction p)) { reduce_columns<T, OP<A>, 1>(x, y, partial, p); }      \
-    KERNEL(reduce_##NAME##_parts_##S, (const OP<A>::Acc *partial, T *y, Reduction p)) { reduce_parts<T, OP<A>>(partial, y, p); }
-#define WIDE(NAME, S, T, OP, A)                                                                                                                     \
-    REDUCE(NAME, S, T, OP, A)                                                                                                                       \
-    KERNEL(reduce_##NAME##_wide_##S, (const T *x, T *y, OP<A>::Acc *partial, Reduction p)) { reduce_columns<T, OP<A>, Chunk<T>::size>(x, y, partial, p); }
+/* Of T, into Y. */
+#define REDUCE_INTO(NAME, S, T, OP, A, Y)                                                                                                           \
+    KERNEL(reduce_##NAME##_runs_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p, int lanes)) { reduce_runs<T, OP<A>>(x, y, partial, p, lanes); } \
+    KERNEL(reduce_##NAME##_columns_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p)) { reduce_columns<T, OP<A>, 1>(x, y, partial, p); }      \
+    KERNEL(reduce_##NAME##_parts_##S, (const OP<A>::Acc *partial, Y *y, Reduction p)) { reduce_parts<Y, OP<A>>(partial, y, p); }
+#define WIDE_INTO(NAME, S, T, OP, A, Y)                                                                                                             \
+    REDUCE_INTO(NAME, S, T, OP, A, Y)                                                                                                               \
+    KERNEL(reduce_##NAME##_wide_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p)) { reduce_columns<T, OP<A>, Chunk<T>::size>(x, y, partial, p); }
+#define REDUCE(NAME, S, T, OP, A) REDUCE_INTO(NAME, S, T, OP, A, T)
+#define WIDE(NAME, S, T, OP, A) WIDE_INTO(NAME, S, T, OP, A, T)
 #define FLOATS(X, NAME, OP) X(NAME, f32, float, OP, float) X(NAME, f64, double, OP, double) X(NAME, f16, f16, OP, float) X(NAME, bf16, bf16, OP, float)
 #define INTS(NAME, OP) REDUCE(NAME, i64, i64, OP, i64) REDUCE(NAME, i32, int, OP, i64)
 #define EXTREMES(NAME, OP)                                                                              \
@@ -256,6 +259,8 @@ template <class T, class Op> __device__ __forceinline__ void reduce_parts(const 
 
 /* Columns of whole accesses for what training sums up; the others read element by element. */
 FLOATS(WIDE, sum, SumOf)
+WIDE_INTO(sum_wide, f16, f16, SumOf, float, float)
+WIDE_INTO(sum_wide, bf16, bf16, SumOf, float, float)
 FLOATS(WIDE, sum_square, SumSquareOf)
 FLOATS(REDUCE, sum_abs, SumAbsOf)
 FLOATS(REDUCE, prod, ProdOf)

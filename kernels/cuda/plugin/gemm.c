@@ -32,26 +32,38 @@ static Status check(const GpuDevice *d, const GpuGemm *g)
         return FAIL(E_INVALID, "%s: product m=%lld n=%lld k=%lld batch=%lld lda=%lld ldb=%lld ldc=%lld: expected k > 0, rows within "
                     "their strides", d->label, (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
                     (long long)g->lda, (long long)g->ldb, (long long)g->ldc);
+    if (gemm_nonsense(g))
+        return FAIL(E_INVALID, "%s: no epilogue has bias %d, activation %d, gradient %d, keep %d (rows every %lld), sum %d, batch %lld", d->label,
+                    g->bias, (int)g->activation, g->gradient, g->keep, (long long)g->ld_aux, (int)g->sum, (long long)g->batch);
+    if ((g->gradient || g->keep) && g->ld_aux % (g->activation == GEMM_RELU ? 128 : 8))
+        return FAIL(E_UNSUPPORTED, "%s: rows of what an activation keeps every %lld %s", d->label, (long long)g->ld_aux,
+                    g->activation == GEMM_RELU ? "bits" : "elements");
     if (g->align < 1 || g->align > 256 || g->align & (g->align - 1))
         return FAIL(E_INVALID, "%s: alignment of %d bytes: expected a power of two from 1 to 256", d->label, g->align);
     return ST_OK;
 }
 
-static cublasLtEpilogue_t epilogue_of(GemmEpilogue e)
+static cublasLtEpilogue_t epilogue_of(const GpuGemm *g)
 {
-    static const cublasLtEpilogue_t epilogue[] = {
-        [GEMM_NONE] = CUBLASLT_EPILOGUE_DEFAULT, [GEMM_BIAS] = CUBLASLT_EPILOGUE_BIAS, [GEMM_RELU] = CUBLASLT_EPILOGUE_RELU,
-        [GEMM_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS, [GEMM_GELU_TANH] = CUBLASLT_EPILOGUE_GELU,
-        [GEMM_BIAS_GELU_TANH] = CUBLASLT_EPILOGUE_GELU_BIAS,
+    static const cublasLtEpilogue_t forward[][2][2] = {         /* by activation, keep, bias */
+        [GEMM_LINEAR] = { { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS } },
+        [GEMM_RELU] = { { CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS } },
+        [GEMM_GELU_TANH] = { { CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS },
+                             { CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS } },
+    };
+    static const cublasLtEpilogue_t gradient[][2] = {           /* with the sum of C */
+        [GEMM_RELU] = { CUBLASLT_EPILOGUE_DRELU, CUBLASLT_EPILOGUE_DRELU_BGRAD },
+        [GEMM_GELU_TANH] = { CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD },
     };
 
-    return epilogue[e];
+    if (g->sum == GEMM_SUM_A)
+        return CUBLASLT_EPILOGUE_BGRADB;
+    if (g->sum == GEMM_SUM_B)
+        return CUBLASLT_EPILOGUE_BGRADA;
+    return g->gradient ? gradient[g->activation][g->sum == GEMM_SUM_C] : forward[g->activation][g->keep][g->bias];
 }
 
-static bool has_bias(GemmEpilogue e)
-{
-    return e == GEMM_BIAS || e == GEMM_BIAS_RELU || e == GEMM_BIAS_GELU_TANH;
-}
+static bool has_aux(const GpuGemm *g) { return g->gradient || g->keep; }
 
 #define SET_OP(p, attribute, value) \
     TRY_CUBLAS((p)->plan.device, cublasLtMatmulDescSetAttribute((p)->op, (attribute), &(value), sizeof(value)))
@@ -60,6 +72,27 @@ static bool has_bias(GemmEpilogue e)
 #define SET_PREFERENCE(p, preference, attribute, value) \
     TRY_CUBLAS((p)->plan.device, cublasLtMatmulPreferenceSetAttribute((preference), (attribute), &(value), sizeof(value)))
 
+/* The vector and the matrix that an epilogue has beside C.  Heuristics read from the addresses how they are aligned, and nothing
+ * else: one that stands for all of p->desc.align. */
+static Status describe_epilogue(GemmPlan *p)
+{
+    const GpuGemm *g = &p->desc;
+    cublasLtEpilogue_t epilogue = epilogue_of(g);
+    int32_t bias_type = type_of(g->dtype_c);
+    void *somewhere = (void *)(uintptr_t)g->align;
+
+    SET_OP(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (g->bias)
+        SET_OP(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type);
+    if (g->bias || g->sum)
+        SET_OP(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+    if (!has_aux(g))
+        return ST_OK;
+    SET_OP(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, g->ld_aux);
+    SET_OP(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
+    return ST_OK;
+}
+
 static Status describe_op(GemmPlan *p)
 {
     const GpuGemm *g = &p->desc;
@@ -67,15 +100,10 @@ static Status describe_op(GemmPlan *p)
     cublasComputeType_t compute = f64 ? CUBLAS_COMPUTE_64F
                                 : g->dtype == DT_FLOAT32 && p->plan.device->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     int32_t left = g->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N, right = g->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    int32_t bias_type = type_of(g->dtype_c);
-    cublasLtEpilogue_t epilogue = epilogue_of(g->epilogue);
 
     TRY_CUBLAS(p->plan.device, cublasLtMatmulDescCreate(&p->op, compute, f64 ? CUDA_R_64F : CUDA_R_32F));
     SET_OP(p, CUBLASLT_MATMUL_DESC_TRANSA, left);
     SET_OP(p, CUBLASLT_MATMUL_DESC_TRANSB, right);
-    SET_OP(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    if (has_bias(g->epilogue))
-        SET_OP(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type);
     if (f64) {
         p->alpha.f64 = g->alpha;
         p->beta.f64 = g->beta;
@@ -83,7 +111,7 @@ static Status describe_op(GemmPlan *p)
         p->alpha.f32 = (float)g->alpha;
         p->beta.f32 = (float)g->beta;
     }
-    return ST_OK;
+    return describe_epilogue(p);
 }
 
 /* A stored row-major matrix [rows, cols], `batch` times. */
@@ -121,13 +149,13 @@ static Status set_preference(GemmPlan *p, cublasLtMatmulPreference_t preference)
     return ST_OK;
 }
 
-/* The algorithms that heuristics expect to be fastest, best first; E_UNSUPPORTED when there is none.  For some shapes with a
- * dimension of 1 they call an epilogue an invalid value, which here is the same: the caller does without. */
+/* The algorithms that heuristics expect to be fastest, best first; E_UNSUPPORTED when there is none.  Some epilogues that they do not
+ * have, for some types and for some shapes with a dimension of 1, they call an invalid value, which here is the same: the caller
+ * does without. */
 static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES], int *n)
 {
     GpuDevice *d = p->plan.device;
     const GpuGemm *g = &p->desc;
-    bool thin = g->m == 1 || g->n == 1 || g->k == 1;
     cublasLtMatmulPreference_t preference = NULL;
     cublasStatus_t answer;
     Status st;
@@ -135,9 +163,9 @@ static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES]
     TRY_CUBLAS(d, cublasLtMatmulPreferenceCreate(&preference));
     TRY_TO(done, st, set_preference(p, preference));
     answer = cublasLtMatmulAlgoGetHeuristic(p->lt, p->op, p->left, p->right, p->result, p->result, preference, CANDIDATES, found, n);
-    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (answer == CUBLAS_STATUS_INVALID_VALUE && thin && g->epilogue) || (!answer && !*n))
+    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (answer == CUBLAS_STATUS_INVALID_VALUE && !gemm_plain(g)) || (!answer && !*n))
         st = FAIL(E_UNSUPPORTED, "%s: cublasLt has no product m=%lld n=%lld k=%lld of %s into %s with epilogue %d", d->label,
-                  (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->dtype), dtype_name(g->dtype_c), (int)g->epilogue);
+                  (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->dtype), dtype_name(g->dtype_c), (int)epilogue_of(g));
     else
         st = cublas_check(d, "cublasLtMatmulAlgoGetHeuristic", answer);
 done:
@@ -162,8 +190,10 @@ Status gemm_enqueue(GemmPlan *p, const cublasLtMatmulAlgo_t *algo, cudaStream_t 
 {
     const void *added = buffers[GEMM_C0] ? buffers[GEMM_C0] : buffers[GEMM_C];
 
-    if (has_bias(p->desc.epilogue))
-        SET_OP(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, buffers[GEMM_BIAS_IN]);
+    if (p->desc.bias || p->desc.sum)
+        SET_OP(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, buffers[p->desc.bias ? GEMM_BIAS : GEMM_SUM]);
+    if (has_aux(&p->desc))
+        SET_OP(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers[GEMM_AUX]);
     TRY_CUBLAS(p->plan.device, cublasLtMatmul(p->lt, p->op, &p->alpha, buffers[GEMM_B], p->left, buffers[GEMM_A], p->right, &p->beta,
                                               added, p->result, buffers[GEMM_C], p->result, algo, workspace, n_workspace, stream));
     return ST_OK;

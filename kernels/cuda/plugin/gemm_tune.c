@@ -20,10 +20,10 @@ static void key_of(char key[KEY_SIZE], const GemmPlan *p)
 
     snprintf(key, KEY_SIZE,
              "cublasLt %zu driver %d %s sm %d tf32 %d; %d %d m %lld n %lld k %lld batch %lld trans %d %d ld %lld %lld %lld stride %lld %lld "
-             "%lld beta %d epilogue %d align %d", cublasLtGetVersion(), d->info.driver, d->info.name, d->info.multiprocessors, d->tf32,
+             "%lld beta %d epilogue %d %d %d %d %d %lld align %d", cublasLtGetVersion(), d->info.driver, d->info.name, d->info.multiprocessors, d->tf32,
              g->dtype, g->dtype_c, (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch, g->trans_a, g->trans_b,
              (long long)g->lda, (long long)g->ldb, (long long)g->ldc, (long long)g->stride_a, (long long)g->stride_b,
-             (long long)g->stride_c, g->beta != 0, (int)g->epilogue, g->align);
+             (long long)g->stride_c, g->beta != 0, g->bias, (int)g->activation, g->gradient, g->keep, (int)g->sum, (long long)g->ld_aux, g->align);
 }
 
 /* A choice of an earlier run counts when this library still accepts it. */
@@ -72,10 +72,15 @@ static void bench_close(GpuDevice *d, Bench *b)
 
 static Status bench_open(GpuDevice *d, Bench *b, const GpuGemm *g, size_t workspace)
 {
+    size_t size = dtype_size(g->dtype_c);
+
     TRY(memory_alloc(d, &b->buffer[GEMM_A], extent(g, g->dtype, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->stride_a)));
     TRY(memory_alloc(d, &b->buffer[GEMM_B], extent(g, g->dtype, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->stride_b)));
     TRY(memory_alloc(d, &b->buffer[GEMM_C], extent(g, g->dtype_c, g->m, g->n, g->ldc, g->stride_c)));
-    TRY(memory_alloc(d, &b->buffer[GEMM_BIAS_IN], (size_t)g->n * dtype_size(g->dtype_c)));
+    TRY(memory_alloc(d, &b->buffer[GEMM_BIAS], (size_t)g->n * size));
+    TRY(memory_alloc(d, &b->buffer[GEMM_SUM], (size_t)(g->sum == GEMM_SUM_A ? g->m : g->n) * size));
+    if (g->gradient || g->keep)
+        TRY(memory_alloc(d, &b->buffer[GEMM_AUX], (size_t)(g->m * g->ld_aux) * size));      /* of Relu more than enough */
     TRY(memory_alloc(d, &b->workspace, workspace));
     TRY_CUDART(d, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
     TRY_CUDART(d, cudaEventCreate(&b->from));
