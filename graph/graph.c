@@ -276,6 +276,16 @@ const Tensor *value_const(const Graph *g, ValueId v)
     return has_value(v) && value(g, v)->kind == V_CONST ? value(g, v)->init : NULL;
 }
 
+bool value_const_number(const Graph *g, ValueId v, double *out)
+{
+    const Tensor *t = value_const(g, v);
+
+    if (!t || tensor_numel(t) != 1 || !(dtype_is_float(t->dtype) || dtype_is_int(t->dtype)))
+        return false;
+    *out = tensor_float(t, 0);
+    return true;
+}
+
 Status value_const_ints(const Graph *g, ValueId v, int64_t *out, int max, int *n)
 {
     const Tensor *t = value_const(g, v);

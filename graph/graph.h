@@ -115,6 +115,8 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a);
 static inline const char *value_logical_name(const Value *v) { return v->logical ? v->logical : v->name; }
 /* The value's data if it is a constant, else NULL. */
 const Tensor *value_const(const Graph *g, ValueId v);
+/* Is the value a constant of one number?  Then *out is that. */
+bool value_const_number(const Graph *g, ValueId v, double *out);
 /* Constant int64/int32 vector (or scalar) into `out` of at most `max`; E_SHAPE when longer, E_UNSUPPORTED when not constant. */
 Status value_const_ints(const Graph *g, ValueId v, int64_t *out, int max, int *n) CHECKED;
 

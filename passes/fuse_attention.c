@@ -34,26 +34,15 @@ static Node *inner(const Fuse *f, ValueId v)
     return has_value(v) && v.i < f->n_value && f->uses[v.i] == 1 ? value(f->g, v)->producer : NULL;
 }
 
-/* A constant of one element at input i. */
-static bool number(const Graph *g, const Node *n, int i, double *out)
-{
-    const Tensor *t = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
-
-    if (!t || tensor_numel(t) != 1 || !dtype_is_float(t->dtype))
-        return false;
-    *out = tensor_float(t, 0);
-    return true;
-}
-
 /* Whether n multiplies or divides one input by a constant number, and leaves its shape. */
 static bool is_scaling(const Graph *g, const Node *n, ValueId *x, double *scale)
 {
     double c;
     int data;
 
-    if (n->op == &op_Mul && number(g, n, 0, &c))
+    if (n->op == &op_Mul && value_const_number(g, n->in[0], &c))
         data = 1;
-    else if ((n->op == &op_Mul || n->op == &op_Div) && number(g, n, 1, &c))
+    else if ((n->op == &op_Mul || n->op == &op_Div) && value_const_number(g, n->in[1], &c))
         data = 0;
     else
         return false;

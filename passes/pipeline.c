@@ -9,7 +9,7 @@
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
     pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout, pass_group_updates,
-    pass_fuse_elementwise, pass_scale_loss;
+    pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -20,6 +20,8 @@ const Pass *const pipeline[] = {
     &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
     &pass_fuse_attention,       /* once masks are constants; before cse and dce, which clear up behind it */
     &pass_cse,                  /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
+    &pass_fuse_layer_norm,      /* behind lower, which writes means as sums, and cse: a difference from the mean is one value */
+    &pass_fuse_gelu,            /* once literals are constants; before autodiff, which then keeps x alone */
     &pass_dce,                  /* no gradient for what nothing needs */
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
     &pass_fuse_cross_entropy,   /* after criterion, which appends the loss; before precision, which would convert the scores */

@@ -22,7 +22,8 @@
 
 #define DIRECTORY SOURCE_DIR "/tests/passes/golden"
 
-static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower", "cse", "dce", "fold-transpose" };
+static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower", "cse", "dce", "fold-transpose",
+    "fuse-layer-norm", "fuse-gelu" };
 
 /* ---- the file ---- */
 

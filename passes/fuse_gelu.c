@@ -1,0 +1,256 @@
+/* fuse-gelu: GELU written in single operators becomes one Gelu.
+ *
+ *   x/2 (1 + erf(x / sqrt 2))                               Gelu
+ *   x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))           Gelu with approximate="tanh"
+ *   x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3))              the same function: 1 + tanh(u) = 2 sigmoid(2u)
+ *
+ * Models write these in many ways: 1/2 first or last, Div or Mul by the root, Pow or products, the cube with x taken out.  So
+ * what is compared is not how a formula is put together but the polynomial it stands for.  Sums, products and powers with
+ * constants are multiplied out: what erf (tanh, sigmoid) is taken of as a polynomial in x, all the rest as one in x and that
+ * result t.  The coefficients must be those above, but for the rounding of literals to float32; x is whatever value makes it so.
+ *
+ * Legal because it is the same function, computed and differentiated with less rounding.  The gradient reads x alone, where
+ * the single operators keep t, 1 + t and a multiple of x until the backward pass; hence before autodiff.  Whoever else reads a
+ * part of the formula keeps that part: only the last value is replaced.  In types of 16 bits, where literals of another
+ * function round to these, nothing is fused. */
+#include <math.h>
+
+#include "graph/emit.h"
+#include "passes/pass.h"
+
+enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };
+static const double ROUNDING = 0x1p-22;         /* relative: a product of two literals of float32 */
+
+typedef struct { double c[POWERS][2]; } Poly;   /* the sum of c[i][j] x^i t^j */
+
+#define SQRT_HALF 0.70710678118654752440
+#define SQRT_2_OVER_PI 0.79788456080286535588
+#define CUBIC 0.044715
+
+/* x (a + b t) with t = op(c x + d x^3). */
+typedef struct { const OpDef *op; const char *approximate; double a, b, c, d; } Form;
+#define FORM(Op, how, a, b, scale, cubic) { &op_##Op, how, a, b, scale, (scale) * (cubic) }
+static const Form forms[] = {       /* each also with the argument's sign turned: erf and tanh are odd, sigmoid(-u) = 1 - sigmoid(u) */
+    FORM(Erf, "none", 0.5, 0.5, SQRT_HALF, 0),              FORM(Erf, "none", 0.5, -0.5, -SQRT_HALF, 0),
+    FORM(Tanh, "tanh", 0.5, 0.5, SQRT_2_OVER_PI, CUBIC),    FORM(Tanh, "tanh", 0.5, -0.5, -SQRT_2_OVER_PI, CUBIC),
+    FORM(Sigmoid, "tanh", 0, 1, 2 * SQRT_2_OVER_PI, CUBIC), FORM(Sigmoid, "tanh", 1, -1, -2 * SQRT_2_OVER_PI, CUBIC),
+};
+
+/* t is a form's function of x, or of another x in another form: erf(-x / sqrt 2) may stand in the GELU of x or of -x. */
+typedef struct Gate { ValueId x, t; const Form *form; const struct Gate *other; } Gate;
+
+/* ---- polynomials ---- */
+
+static bool same(const Poly *p, const Poly *expected)
+{
+    for (int i = 0; i < POWERS; i++)
+        for (int j = 0; j < 2; j++)
+            if (!(fabs(p->c[i][j] - expected->c[i][j]) <= ROUNDING * fabs(expected->c[i][j])))
+                return false;
+    return true;
+}
+
+static bool is_number(const Poly *p)
+{
+    const Poly alone = { .c[0][0] = p->c[0][0] };
+
+    return same(p, &alone);
+}
+
+/* a + sign b */
+static bool add(Poly *out, const Poly *a, const Poly *b, double sign)
+{
+    for (int i = 0; i < POWERS; i++)
+        for (int j = 0; j < 2; j++)
+            out->c[i][j] = a->c[i][j] + sign * b->c[i][j];
+    return true;
+}
+
+/* False when the degree is more than that of any GELU. */
+static bool multiply(Poly *out, const Poly *a, const Poly *b)
+{
+    Poly p = { 0 };
+
+    for (int n = 0; n < 4 * POWERS * POWERS; n++) {
+        int i = n / 4 / POWERS, k = n / 4 % POWERS, j = n / 2 % 2, l = n % 2;
+        double term = a->c[i][j] * b->c[k][l];
+
+        if (term == 0)
+            continue;
+        if (i + k >= POWERS || j + l > 1)
+            return false;
+        p.c[i + k][j + l] += term;
+    }
+    *out = p;
+    return true;
+}
+
+static bool raise(Poly *out, const Poly *a, double exponent)
+{
+    if (exponent != 2 && exponent != 3)
+        return false;
+    return multiply(out, a, a) && (exponent == 2 || multiply(out, out, a));
+}
+
+/* ---- formulas as polynomials ---- */
+
+/* The node that makes `v` from others by arithmetic, or NULL. */
+static const Node *arithmetic(const Graph *g, ValueId v)
+{
+    const Node *n = has_value(v) ? value(g, v)->producer : NULL;
+    const OpDef *op = n ? n->op : NULL;
+
+    return op && (op == &op_Add || op == &op_Sub || op == &op_Mul || op == &op_Div || op == &op_Neg || op == &op_Pow) ? n : NULL;
+}
+
+static bool combine(Poly *out, const OpDef *op, const Poly *a, const Poly *b)
+{
+    if (op == &op_Add || op == &op_Sub)
+        return add(out, a, b, op == &op_Add ? 1 : -1);
+    if (op == &op_Mul)
+        return multiply(out, a, b);
+    if (!is_number(b))
+        return false;
+    return op == &op_Pow ? raise(out, a, b->c[0][0]) : multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0] });
+}
+
+/* The polynomial c x^i t^j. */
+static bool term(Poly *out, int i, int j, double c)
+{
+    *out = (Poly){ 0 };
+    out->c[i][j] = c;
+    return true;
+}
+
+/* `v` in terms of x, t and numbers; false when it depends on anything else. */
+static bool expand(Poly *out, const Graph *g, const Gate *by, ValueId v, int depth)
+{
+    const Node *n = arithmetic(g, v);
+    Poly a, b;
+    double number;
+
+    if (value_eq(v, by->x))
+        return term(out, 1, 0, 1);
+    if (value_eq(v, by->t))
+        return term(out, 0, 1, 1);
+    if (value_const_number(g, v, &number))
+        return term(out, 0, 0, number);
+    if (!n || !depth || !expand(&a, g, by, n->in[0], depth - 1))
+        return false;
+    if (n->op == &op_Neg)
+        return multiply(out, &a, &(Poly){ .c[0][0] = -1 });
+    return expand(&b, g, by, n->in[1], depth - 1) && combine(out, n->op, &a, &b);
+}
+
+/* All that `v` is computed from by arithmetic, itself first and each before what it is made of. */
+static int candidates(const Graph *g, ValueId v, int depth, ValueId *list, int count)
+{
+    const Node *n = arithmetic(g, v);
+    double number;
+
+    if (count == CANDIDATES || !has_value(v) || value_const_number(g, v, &number))
+        return count;
+    list[count++] = v;
+    for (int i = 0; n && depth && i < n->n_in; i++)
+        count = candidates(g, n->in[i], depth - 1, list, count);
+    return count;
+}
+
+/* ---- the pass ---- */
+
+static bool has_form(const OpDef *op)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].op == op)
+            return true;
+    return false;
+}
+
+/* The form whose function n takes of an argument. */
+static const Form *form_of(const Node *n, const Poly *argument)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (n->op == forms[i].op && same(argument, &(Poly){ .c = { [1] = { forms[i].c }, [3] = { forms[i].d } } }))
+            return &forms[i];
+    return NULL;
+}
+
+/* What n may be in a GELU: NULL when it cannot. */
+static Status find_gates(Arena *scratch, const Graph *g, const Node *n, const Gate **out)
+{
+    ValueId list[CANDIDATES];
+    int count = has_form(n->op) ? candidates(g, n->in[0], DEPTH, list, 0) : 0;
+    Poly argument;
+
+    *out = NULL;
+    for (int k = 0; k < count; k++) {
+        const Gate by = { .x = list[k] };
+        const Form *form = expand(&argument, g, &by, n->in[0], DEPTH) ? form_of(n, &argument) : NULL;
+        Gate *gate;
+
+        if (!form)
+            continue;
+        if (!(gate = ARENA_NEW(scratch, Gate, 1)))
+            return FAIL_NOMEM();
+        *gate = (Gate){ list[k], n->out[0], form, *out };
+        *out = gate;
+    }
+    return ST_OK;
+}
+
+/* The reading of `gate` in which v is a GELU, or NULL. */
+static const Gate *read_gelu(const Graph *g, ValueId v, const Gate *gate)
+{
+    const Value *y = value(g, v);
+    Poly p;
+
+    if ((y->dtype != DT_FLOAT32 && y->dtype != DT_FLOAT64) || !shape_known(&y->shape))
+        return NULL;
+    for (; gate; gate = gate->other)
+        if (shape_eq(&y->shape, &value(g, gate->x)->shape) && expand(&p, g, gate, v, DEPTH) &&
+            same(&p, &(Poly){ .c = { [1] = { gate->form->a, gate->form->b } } }))
+            return gate;
+    return NULL;
+}
+
+/* The one gate that arithmetic n takes in, or NULL; `gates` by value id. */
+static const Gate *taken_in(const Graph *g, const Node *n, const Gate *const *gates, uint32_t n_value)
+{
+    const Gate *found = NULL;
+
+    for (int i = 0; arithmetic(g, n->out[0]) && i < n->n_in; i++) {
+        const Gate *gate = n->in[i].i < n_value ? gates[n->in[i].i] : NULL;
+
+        if (found && gate && gate != found)
+            return NULL;
+        found = gate ? gate : found;
+    }
+    return found;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    const uint32_t n_value = g->n_value, n_node = g->n_node;
+    const Gate **gates = ARENA_NEW(ctx->scratch, const Gate *, n_value), *gate, *gelu;
+
+    if (!gates)
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < n_node && !g->status; i++) {
+        Node *n = g->node[i];
+
+        if (!n->op)
+            continue;
+        if (!(gate = taken_in(g, n, gates, n_value)))
+            TRY(find_gates(ctx->scratch, g, n, &gate));
+        if (!arithmetic(g, n->out[0]) || !(gelu = read_gelu(g, n->out[0], gate))) {
+            gates[n->out[0].i] = gate;
+            continue;
+        }
+        graph_replace(g, n->out[0], EMIT(g, Gelu, ATTRS(STRING("approximate", gelu->form->approximate)), gelu->x));
+        graph_remove(g, n);
+        ctx->n_changed++;
+    }
+    return g->status ? g->status : graph_sort(g);
+}
+
+const Pass pass_fuse_gelu = { .name = "fuse-gelu", .summary = "merge GELU written in single operators into one node", .run = run };
