@@ -212,7 +212,8 @@ static Status make_mask(const KernelCtx *ctx, const State *s, const Tensor *out)
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
-    void *product = s->product_bytes ? ctx->scratch : out[PRODUCT_Y].data, *rest = (char *)ctx->scratch + s->product_bytes;
+    void *product = s->product_bytes ? ctx->scratch : out[PRODUCT_Y].data;
+    void *rest = s->product_bytes ? (char *)ctx->scratch + s->product_bytes : ctx->scratch;
     const void *summed = s->p.sum == PRODUCT_SUM_RESULT ? out[PRODUCT_Y].data : in[s->p.sum == PRODUCT_SUM_OF_A ? PRODUCT_A : PRODUCT_B].data;
 
     if (s->plan)

@@ -16,7 +16,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         free(p);
         return st;
     }
-    bytes = sizeof(double) * (size_t)(p->m * p->k + p->k * p->n + p->n);
+    bytes = sizeof(double) * (size_t)(p->m * p->k + p->k * p->n + p->n + 1);      /* never none */
     ctx->scratch_bytes = ctx->scratch_bytes > bytes ? ctx->scratch_bytes : bytes;
     *state = p;
     return ST_OK;
@@ -114,7 +114,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
         sum[j] = 0;
     for (int64_t i = 0; i < p->m; i++)
         run_row(p, i, a, b, sum, in, out);
-    if (p->activation == PRODUCT_RELU && !p->gradient && p->aux && p->m)
+    if (p->activation == PRODUCT_RELU && !p->gradient && p->aux && p->m > 0 && p->n > 0)
         set_mask(out[PRODUCT_AUX_OUT].data, &out[PRODUCT_Y], p->m, p->n);
     if (p->sum == PRODUCT_SUM_RESULT)
         sum_operand(&out[PRODUCT_BIAS_GRAD], sum, p->n, 1, 1, 0);
