@@ -21,6 +21,8 @@ struct Device {
     char name[16];
     KernelCtx ctx;
     Accelerator accelerator;    /* of a CUDA device */
+    DeviceSync *sync;
+    void *sync_arg;
     bool spin;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -166,6 +168,19 @@ const Runtime *device_runtime(const Device *d) { return d->accelerator.runtime; 
 GpuDevice *device_gpu(const Device *d) { return d->accelerator.gpu; }
 const GpuInfo *device_info(const Device *d) { return d->accelerator.runtime ? &d->accelerator.info : NULL; }
 GpuStream *device_stream(const Device *d) { return d->accelerator.stream; }
+
+void device_set_sync(Device *d, DeviceSync *sync, void *arg)
+{
+    d->sync = sync;
+    d->sync_arg = arg;
+}
+
+Status device_sync(Device *d)
+{
+    const Accelerator *a = &d->accelerator;
+
+    return d->sync ? d->sync(d->sync_arg) : device_check(d, a->runtime->stream_wait(a->stream));
+}
 
 Status device_check(const Device *d, Status st)
 {

@@ -51,6 +51,10 @@ const GpuInfo *device_info(const Device *d);
 /* Its own stream, in order with which its memory is filled and read (exec/memory.h): a step is over when it is over on this
  * stream.  NULL for a described device, which runs nothing. */
 GpuStream *device_stream(const Device *d);
+/* How the host waits for all that was given to device_stream(d); NULL, which it is at first: until it has ended, however long. */
+typedef Status DeviceSync(void *arg);
+void device_set_sync(Device *d, DeviceSync *sync, void *arg);
+Status device_sync(Device *d) CHECKED;
 /* A failure of the device's runtime as ours: its name and the runtime's message; `st` when that is ST_OK. */
 Status device_check(const Device *d, Status st) CHECKED;
 

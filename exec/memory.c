@@ -53,6 +53,8 @@ void memory_close(Device *d, void *p, size_t bytes)
 
 /* ---- contents ---- */
 
+/* What was given before is waited for first: a copy that involves pageable memory may hold the host until it ends, and a step
+ * under way need not. */
 static Status transfer(Device *d, void *to, const void *from, size_t bytes)
 {
     const Runtime *r = device_runtime(d);
@@ -63,8 +65,9 @@ static Status transfer(Device *d, void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
         return ST_OK;
     }
+    TRY(device_sync(d));
     TRY(device_check(d, r->copy(device_stream(d), to, from, bytes)));
-    return device_check(d, r->stream_wait(device_stream(d)));
+    return device_sync(d);
 }
 
 Status memory_write(Device *d, void *to, const void *from_host, size_t bytes) { return transfer(d, to, from_host, bytes); }
@@ -81,7 +84,7 @@ Status memory_zero(Device *d, void *p, size_t bytes)
         return ST_OK;
     }
     TRY(device_check(d, r->zero(device_stream(d), p, bytes)));
-    return device_check(d, r->stream_wait(device_stream(d)));
+    return device_sync(d);
 }
 
 /* Two accelerators need not reach each other: their copies go through the host. */

@@ -3,7 +3,7 @@
 #ifndef DPX_OPTIONS_H
 #define DPX_OPTIONS_H
 
-#include "exec/device.h"
+#include "exec/program.h"
 #include "include/dpexec.h"
 #include "passes/pass.h"
 
@@ -22,7 +22,7 @@ typedef struct {
     const char *devices;                    /* as given; NULL: the default */
     bool loss_scale_given;                  /* else what precision makes of it */
     bool tune;                              /* on accelerators: measure algorithms */
-    bool no_capture;                        /* on accelerators: issue every call of every step */
+    GpuWays ways;                           /* on accelerators */
     int threads;                            /* per device; 0: cores / devices */
     dpx_world *world;                       /* lent; NULL: this process alone */
     const char **text;                      /* by option index: the text in force, NULL: the default */

@@ -19,9 +19,9 @@ Status options_check(const Options *o)
 
 static Status check_flags(const Options *o, const DeviceSpec *d)
 {
-    const char *flag = o->tune ? "--tune" : "--no-capture";
+    const char *flag = o->tune ? "--tune" : o->ways.check_nodes ? "--check-nodes" : o->ways.uncaptured ? "--no-capture" : NULL;
 
-    if (!o->tune && !o->no_capture)
+    if (!flag)
         return ST_OK;
     if (!d->cuda)
         return FAIL(E_INVALID, "%s is for GPUs: --devices names cpu:%d", flag, d->index);

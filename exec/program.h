@@ -10,6 +10,12 @@ typedef struct Program Program;
 typedef struct Trace Trace;     /* exec/trace.h */
 typedef void ProgramLog(void *user, bool warning, const char *line);
 
+/* How accelerators are given a step. */
+typedef struct {
+    bool uncaptured;            /* every step to the streams, call by call; else it is captured once and launched as one graph */
+    bool check_nodes;           /* and each call is waited for, so that a failure names the node */
+} GpuWays;
+
 typedef struct {
     Device *const *device;      /* [n_device] open devices; lent, they must outlive the program.  NULL: another process's */
     int n_device;
@@ -24,7 +30,7 @@ typedef struct {
     ProgramLog *log;            /* receives what needs how much when memory does not suffice; may be NULL */
     void *log_user;
     struct GpuGroup *group;     /* lent; of devices that are accelerators */
-    bool uncaptured;            /* accelerators: give every step to the streams call by call */
+    GpuWays ways;
 } ProgramOptions;
 
 /* Chooses and prepares a kernel for every node of `g`, whose nodes are in order of execution (passes/schedule.h), and plans

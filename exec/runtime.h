@@ -46,6 +46,14 @@ typedef struct {
 
 typedef struct { unsigned char byte[GPU_COMM_ID]; } GpuCommId;
 
+/* How long a member waits for the others.  `ended` is asked now and then, on the caller's thread, while it does: when it is true
+ * nobody will come any more, and the call gives up with E_INTERRUPTED. */
+typedef struct {
+    double timeout;                     /* seconds */
+    bool (*ended)(void *arg);           /* may be NULL */
+    void *arg;
+} GpuCommWait;
+
 typedef struct Runtime {
     int abi;                            /* RUNTIME_ABI */
     const char *name;                   /* "cuda" */
@@ -95,8 +103,8 @@ typedef struct Runtime {
 
     /* ---- collectives between devices; each member calls with the same sizes, in the same order ---- */
     Status (*comm_id)(GpuCommId *out);
-    /* All members of all processes call it at about the same time; E_DEVICE when they do not within `timeout` seconds. */
-    Status (*comm_create)(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout);
+    /* All members of all processes call it at about the same time; E_DEVICE when they do not within `wait->timeout` seconds. */
+    Status (*comm_create)(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
     void (*comm_free)(GpuComm *c);
     void (*comm_abort)(GpuComm *c);                                 /* frees it too; work under way ends undefined */
     Status (*comm_poll)(GpuComm *c);                                /* E_DEVICE when a member or a link has failed */

@@ -32,7 +32,7 @@ struct Session {
     bool spin;
     Arenas arenas;
     GpuGroup *group;            /* of accelerators, else NULL */
-    bool uncaptured;
+    GpuWays ways;
     States *states;
     Compiled *compiled;         /* the latest first */
     InputShape *shape;          /* [model->n_input] given most recently; rank -1: never */
@@ -236,7 +236,7 @@ static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
     ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .world = s->world, .first = s->first,
                            .n_local = s->n_local, .arenas = &s->arenas, .state = state_storage, .user = s->states,
-                           .spin = s->spin, .group = s->group, .uncaptured = s->uncaptured, .log = s->log,
+                           .spin = s->spin, .group = s->group, .ways = s->ways, .log = s->log,
                            .log_user = s->log_user };
 
     TRY(program_compile(&c->program, g, &opt));
@@ -450,7 +450,7 @@ const Program *session_program(const Session *s, BuildMode mode)
 
 States *session_states(Session *s) { return s->states; }
 
-void session_set_capture(Session *s, bool capture) { s->uncaptured = !capture; }
+void session_set_ways(Session *s, const GpuWays *ways) { s->ways = *ways; }
 
 void session_set_trace(Session *s, Trace *t)
 {

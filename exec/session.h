@@ -35,8 +35,8 @@ const Program *session_program(const Session *s, BuildMode mode);      /* the la
 States *session_states(Session *s);
 /* The model as imported, with the present values of its parameters and statistics, for export. */
 Status session_model(Session *s, Graph **out) CHECKED;
-/* Before the first step: whether accelerators capture a step once and launch it as one (they do), or are given every call. */
-void session_set_capture(Session *s, bool capture);
+/* Before anything is compiled. */
+void session_set_ways(Session *s, const GpuWays *ways);
 /* Times the following steps; NULL: no more. */
 void session_set_trace(Session *s, Trace *t);
 

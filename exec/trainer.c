@@ -71,7 +71,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(trainer_enter_world(t, &devices));
     t->dtype = run_dtype(t);
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
-    session_set_capture(t->session, !t->options->no_capture);
+    session_set_ways(t->session, &t->options->ways);
     return trainer_prepare(t);
 }
 

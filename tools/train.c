@@ -231,6 +231,8 @@ static Status note_given(const Run *r)
         TRY(world_note_data(&r->world, "--val of digest", r->val.data));
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         TRY(world_note_flag(&r->world, r->args, same[i]));
+    if (r->world.world)
+        TRY((Status)dpx_world_note(r->world.world, "--trace", args_has(r->args, "trace") ? "given" : "not given"));
     return world_note_flag(&r->world, r->args, "resume");
 }
 
@@ -243,7 +245,7 @@ static Status open_run(Run *r)
     TRY(open_data(r));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
-    if (args_has(a, "trace") && !r->world.rank)
+    if (args_has(a, "trace"))       /* all ranks: collectives are captured by all or by none */
         TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
     if (from && access(from, F_OK))
         return FAIL(E_IO, "--resume %s: %s", from, strerror(errno));

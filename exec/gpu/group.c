@@ -1,23 +1,19 @@
-/* Creating, sharing, waiting, failing.
+/* Creating, sharing, failing.
  *
- * A device that fails in the middle of a step leaves others in collectives that can never end.  So nobody waits for an event
- * blindly while there is a communicator: the host asks for the event, the communicator and the failure of others in turn, and
- * whoever starts the step aborts all communicators once no thread is inside one.  Parameters may differ between devices then,
- * so the group stays broken.  Failures of other processes are heard in the same way, from the world. */
-#include "exec/gpu/group.h"
-
+ * When a device fails in the middle of a step whoever starts the step aborts all communicators once no thread is inside one.
+ * Parameters may differ between devices then, so the group stays broken. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "exec/world/world.h"
+#include "exec/gpu/place.h"
 
-enum { TIMEOUT = 300, SPINS = 2000, NAP = 20000 /* nanoseconds */ };
+enum { TIMEOUT = 300 };
 
 typedef struct {
     GpuGroup *group;
     int rank;
     GpuCommId id;
+    Status heard;               /* why the others will not come */
 } Member;
 
 /* ---- creation ---- */
@@ -39,15 +35,35 @@ static Status open_streams(Device *d, void *arg)
     for (int s = 0; s < N_STREAMS; s++)
         if (s != STREAM_COMPUTE)
             TRY(device_check(d, m->runtime->stream_create(m->gpu, &m->stream[s], s == STREAM_COMM)));
-    return device_check(d, m->runtime->event_create(m->gpu, &m->drained, false));
+    if (m->group->n_device > 1)
+        TRY(device_check(d, m->runtime->stream_create(m->gpu, &m->marks, false)));
+    TRY(device_check(d, m->runtime->event_create(m->gpu, &m->drained, false)));
+    device_set_sync(d, gpu_group_sync, m);
+    return ST_OK;
+}
+
+/* Asked while a member waits for the others: has a device of this process failed, or another process? */
+static bool others_ended(void *arg)
+{
+    Member *me = arg;
+
+    if (!me->heard)
+        me->heard = atomic_load(&me->group->failed) ? E_INTERRUPTED : world_size(me->group->world) > 1 ? world_poll(me->group->world) : ST_OK;
+    return me->heard;
 }
 
 static Status connect_member(Device *d, void *arg)
 {
     Member *me = arg;
     GpuMember *m = &me->group->member[me->rank];
+    const GpuCommWait wait = { me->group->timeout, others_ended, me };
+    Status st = m->runtime->comm_create(&m->comm, m->gpu, &me->id, me->rank, me->group->n_device, &wait);
 
-    return device_check(d, m->runtime->comm_create(&m->comm, m->gpu, &me->id, me->rank, me->group->n_device, me->group->timeout));
+    if (me->heard)              /* its message is this thread's */
+        return me->heard;
+    if (st)
+        atomic_store(&me->group->failed, true);
+    return device_check(d, st);
 }
 
 static Status wait_all(const GpuGroup *g)
@@ -58,10 +74,12 @@ static Status wait_all(const GpuGroup *g)
     for (int d = 0; d < g->n_device; d++) {
         Status own = g->member[d].device ? device_wait(g->member[d].device) : ST_OK;
 
-        failed = own && failed < 0 ? d : failed;
-        st = st ? st : own;
+        if (own && (failed < 0 || st == E_INTERRUPTED)) {
+            failed = d;
+            st = own;
+        }
     }
-    return failed < 0 ? st : device_wait(g->member[failed].device);      /* again: its message */
+    return failed < 0 ? ST_OK : device_wait(g->member[failed].device);      /* again: its message */
 }
 
 static Status agree_id(const GpuGroup *g, GpuCommId *id)
@@ -70,7 +88,7 @@ static Status agree_id(const GpuGroup *g, GpuCommId *id)
 
     if (first->device)
         TRY(device_check(first->device, first->runtime->comm_id(id)));
-    return world_size(g->world) > 1 ? world_share(g->world, id, sizeof *id) : ST_OK;
+    return world_size(g->world) > 1 ? world_share(g->world, 0, id, sizeof *id) : ST_OK;
 }
 
 /* The process of the first device makes the id.  Nobody goes on before all are here: who fails before is heard of at once, not
@@ -89,7 +107,7 @@ static Status connect_members(GpuGroup *g)
         st = world_max(g->world, 0, &all);
     if (!st) {
         for (int d = 0; d < g->n_device; d++) {
-            me[d] = (Member){ g, d, id };
+            me[d] = (Member){ g, d, id, ST_OK };
             if (g->member[d].device)
                 device_start(g->member[d].device, connect_member, &me[d]);
         }
@@ -108,18 +126,21 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
         free(g);
         return FAIL_NOMEM();
     }
+    pthread_mutex_init(&g->lock, NULL);
     g->n_device = n;
     g->world = world;
     g->timeout = world_size(world) > 1 ? world_timeout(world) : patience();
     for (int d = 0; d < n; d++) {
         if (!device[d])
             continue;
-        g->member[d] = (GpuMember){ .device = device[d], .runtime = device_runtime(device[d]), .gpu = device_gpu(device[d]) };
+        g->member[d] = (GpuMember){ .group = g, .device = device[d], .runtime = device_runtime(device[d]), .gpu = device_gpu(device[d]) };
         device_start(device[d], open_streams, &g->member[d]);
         TRY_TO(fail, st, device_wait(device[d]));
     }
     if (n > 1)
         TRY_TO(fail, st, connect_members(g));
+    if (world_size(world) > 1)
+        world_set_place(world, gpu_place_of_process, g);
     *out = g;
     return ST_OK;
 fail:
@@ -131,6 +152,8 @@ void gpu_group_free(GpuGroup *g)
 {
     if (!g)
         return;
+    if (world_size(g->world) > 1)
+        world_set_place(g->world, NULL, NULL);
     for (int d = 0; d < g->n_device; d++)
         (void)!gpu_group_drain(g, d);
     for (int d = 0; d < g->n_device; d++) {
@@ -147,7 +170,12 @@ void gpu_group_free(GpuGroup *g)
         for (int s = 0; s < N_STREAMS; s++)
             if (s != STREAM_COMPUTE && m->stream[s])
                 m->runtime->stream_free(m->stream[s]);
+        if (m->marks)
+            m->runtime->stream_free(m->marks);
+        if (m->device)
+            device_set_sync(m->device, NULL, NULL);
     }
+    pthread_mutex_destroy(&g->lock);
     free(g->member);
     free(g);
 }
@@ -186,68 +214,6 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
     TRY(device_check(m->device, m->runtime->host_alloc(m->gpu, &m->host, bytes)));
     m->host_bytes = bytes;
     return ST_OK;
-}
-
-/* ---- waiting ---- */
-
-static void pause_for(int round)
-{
-    if (round < SPINS)
-        cpu_relax();
-    else
-        nanosleep(&(struct timespec){ 0, NAP }, NULL);
-}
-
-static Status host_failure(const GpuMember *m)
-{
-    Status st = (Status)atomic_load(&m->host_status);
-
-    return st ? FAIL(st, "%s: %s", device_name(m->device), m->host_message) : ST_OK;
-}
-
-Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
-{
-    const GpuMember *m = &g->member[d];
-    double until;
-
-    if (!m->comm) {
-        TRY(device_check(m->device, m->runtime->event_wait(e)));
-        return host_failure(m);
-    }
-    until = world_now() + g->timeout;
-    for (int round = 0;; round++) {
-        bool done = false;
-
-        TRY(device_check(m->device, m->runtime->event_query(e, &done)));
-        if (done)
-            return host_failure(m);
-        if (atomic_load(&g->failed))
-            return E_INTERRUPTED;
-        if (round >= SPINS && world_size(g->world) > 1)
-            TRY(world_poll(g->world));
-        TRY(device_check(m->device, m->runtime->comm_poll(m->comm)));
-        if (world_now() > until)
-            return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds", device_name(m->device), g->timeout);
-        pause_for(round);
-    }
-}
-
-Status gpu_group_drain(GpuGroup *g, int d)
-{
-    GpuMember *m = &g->member[d];
-    Status st = ST_OK;
-
-    for (int s = 0; s < N_STREAMS && m->comm && !st; s++) {
-        st = device_check(m->device, m->runtime->event_record(m->drained, m->stream[s]));
-        if (!st)
-            st = gpu_group_wait(g, d, m->drained);
-    }
-    if (st)
-        gpu_group_abort(g);
-    for (int s = 0; s < N_STREAMS; s++)
-        if (m->stream[s])
-            (void)!m->runtime->stream_wait(m->stream[s]);
-    return st;
 }
 
 /* ---- failing ---- */

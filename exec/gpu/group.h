@@ -3,6 +3,7 @@
 #ifndef DPX_GPU_GROUP_H
 #define DPX_GPU_GROUP_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "exec/memory.h"
@@ -11,10 +12,12 @@
 enum { GPU_MESSAGE = 1024 };
 
 typedef struct {
+    struct GpuGroup *group;
     Device *device;                     /* lent; NULL, and so is all else: another process's */
     const Runtime *runtime;
     GpuDevice *gpu;
     GpuStream *stream[N_STREAMS];       /* the compute stream is device_stream(device) */
+    GpuStream *marks;                   /* beside a step: tells how far it has come; NULL: the only device */
     GpuEvent *drained;
     GpuComm *comm;                      /* NULL: the only device of all processes */
     void *bucket;                       /* what collectives of the device work in, one after another */
@@ -34,6 +37,9 @@ typedef struct GpuGroup {
     atomic_bool failed;                 /* a device has failed: the others wait no longer */
     bool broken;                        /* and the communicators are gone: nothing runs any more */
     char message[GPU_MESSAGE];          /* what ended it */
+    pthread_mutex_t lock;               /* of what follows */
+    struct GpuProgram *programs;        /* that exist */
+    int64_t n_step;                     /* begun, of all programs: the same in all processes */
 } GpuGroup;
 
 /* All devices are of one runtime and there (not described); lent, as is `world`.  Those of its other processes are NULL; all
@@ -47,8 +53,14 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes) CHECKED;
  * failure the group is aborted, and so nothing runs either.  Without communicators failures show when what ran is waited for. */
 Status gpu_group_drain(GpuGroup *g, int d) CHECKED;
 /* The host waits for the event, recorded on device d.  The failure of a kernel on the host's side; E_INTERRUPTED when another
- * device has failed; E_DEVICE when a communicator has, or when the step took longer than `timeout`. */
+ * device has failed; E_DEVICE when a communicator has, or when the step took longer than `timeout`: then it says what waits for
+ * whom. */
 Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e) CHECKED;
+/* Of a GpuMember: waits until all that was given to the device's own stream has run, never longer than `timeout`; aborts the group
+ * on failure, so not while a thread gives work to one of its devices. */
+Status gpu_group_sync(void *member) CHECKED;
+/* Has device d itself failed, so that every call for it does? */
+bool gpu_group_faulted(const GpuGroup *g, int d);
 /* After a failure, its message being this thread's: ends the collectives that still wait; from now on gpu_group_check fails. */
 void gpu_group_abort(GpuGroup *g);
 Status gpu_group_check(const GpuGroup *g) CHECKED;

@@ -4,9 +4,9 @@
  * the device's input block, of which there are two, each with a pinned block of the host of the same layout; so a step's
  * inputs are uploaded by one transfer, and each range is aligned whatever its offset in the caller's tensor.  Nodes on the
  * host's side read the pinned block.  Constants are uploaded once, here. */
-#include "exec/gpu/program.h"
-
 #include <stdlib.h>
+
+#include "exec/gpu/place.h"
 
 #include "graph/op.h"
 
@@ -206,6 +206,7 @@ static Status create_part(Device *d, void *arg)
 
     (void)d;
     TRY(create_calls(part));
+    TRY(gpu_place_create(part));
     TRY(find_needs(part));
     TRY(find_outputs(part));
     TRY(create_events(part));
@@ -215,6 +216,39 @@ static Status create_part(Device *d, void *arg)
 }
 
 /* ---- entry ---- */
+
+static void enlist(GpuProgram *g)
+{
+    pthread_mutex_lock(&g->group->lock);
+    g->next = g->group->programs;
+    g->group->programs = g;
+    pthread_mutex_unlock(&g->group->lock);
+}
+
+/* When memory has moved in one process, steps are captured anew, and that must be done by all processes at once. */
+static Status agree_on_addresses(const Program *p)
+{
+    int64_t arenas, group;
+
+    if (world_size(p->opt.world) == 1)
+        return ST_OK;
+    TRY(world_max(p->opt.world, p->opt.arenas->generation, &arenas));
+    TRY(world_max(p->opt.world, p->opt.group->generation, &group));
+    p->opt.arenas->generation = (unsigned)arenas;
+    p->opt.group->generation = (unsigned)group;
+    return ST_OK;
+}
+
+static void strike(const GpuProgram *g)
+{
+    pthread_mutex_lock(&g->group->lock);
+    for (GpuProgram **at = &g->group->programs; *at; at = &(*at)->next)
+        if (*at == g) {
+            *at = g->next;
+            break;
+        }
+    pthread_mutex_unlock(&g->group->lock);
+}
 
 Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch)
 {
@@ -227,12 +261,15 @@ Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch)
     }
     gpu->program = p;
     gpu->group = p->opt.group;
+    gpu->by_call = p->opt.ways.uncaptured || p->opt.ways.check_nodes;
     TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, scratch, p->opt.n_device, p->arena));
     FOR_LOCAL(p, d) {
         gpu->part[d] = (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };
         device_start(p->device[d], create_part, &gpu->part[d]);
         TRY_TO(fail, st, device_wait(p->device[d]));
     }
+    TRY_TO(fail, st, agree_on_addresses(p));
+    enlist(gpu);
     *out = gpu;
     return ST_OK;
 fail:
@@ -263,6 +300,7 @@ static Status free_part(Device *d, void *arg)
     const GpuMember *m = part->member;
 
     (void)!gpu_group_drain(part->gpu->group, part->device);
+    gpu_place_free(part);
     for (int s = 0; part->call && s < part->plan->n_step; s++)
         gpu_collective_free(part->call[s].collective);
     for (int e = 0; part->event && e < part->plan->n_event; e++)
@@ -285,6 +323,7 @@ void gpu_program_free(GpuProgram *g)
         return;
     if (g->pending)
         (void)!gpu_program_wait(g, g->turn);     /* or aborts what would never end */
+    strike(g);
     for (int d = 0; d < g->program->opt.n_device; d++) {
         if (!g->part[d].gpu)
             continue;

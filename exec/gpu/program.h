@@ -26,6 +26,7 @@ typedef struct {
     GpuCollective *collective;
     Tensor *in[GPU_SLOTS], *out[GPU_SLOTS];     /* data NULL where another device holds it */
     HostCall *host;                             /* [GPU_SLOTS] of a node on the host's side, else NULL */
+    int place;                                  /* exec/gpu/place.h; 0: none */
 } GpuCall;
 
 /* Bytes of an input of the graph, or of an output, in a slot. */
@@ -43,6 +44,7 @@ typedef struct {
     bool used;                  /* `done` has been recorded */
     GpuGraph *graph;            /* the captured step; NULL: none yet */
     unsigned bound, captured;   /* the addresses it was made with: gpu_program_epoch */
+    uint32_t *place;            /* pinned: to where the step has come (exec/gpu/place.h); NULL: the only device */
 } GpuSlot;
 
 struct GpuPart {
@@ -52,7 +54,7 @@ struct GpuPart {
     int device;
     GpuCall *call;              /* [plan->n_step] */
     GpuEvent **event, *begin;   /* [plan->n_event] */
-    GpuEvent *timed[2];         /* around a call while a trace is taken */
+    GpuEvent *timed[2];         /* around a call while a trace is taken, behind one that is checked */
     GpuPiece *input, *output;
     int n_input, n_output;
     size_t input_bytes, output_bytes;
@@ -60,6 +62,13 @@ struct GpuPart {
     size_t constant_bytes;
     size_t *constant_at;        /* [n_value] + 1; 0: not on the device */
     GpuSlot slot[GPU_SLOTS];
+    const Node **place;         /* [n_place + 1] collectives with other devices, from 1 */
+    int n_place;
+    uint32_t *place_table;      /* on the device: 0, 1, 2 ... n_place + 1 */
+    GpuEvent *passed;
+    bool capturing;
+    Status uncapturable;        /* why a step could not be captured, and the message */
+    char why[GPU_MESSAGE];
 };
 
 struct GpuProgram {
@@ -69,11 +78,20 @@ struct GpuProgram {
     GpuPart *part;              /* [n_device] */
     unsigned turn;              /* steps begun */
     bool pending;               /* the last one has not been waited for */
+    bool by_call;               /* a step cannot be captured: it is given to the streams call by call */
+    GpuProgram *next;           /* of the group's */
+    int64_t number[GPU_SLOTS];  /* of the group's steps, begun last in the slot; 0: none yet.  Under the group's lock */
 };
 
 /* Of a program whose memory is planned and whose states have storage; `scratch` as planned. */
 Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch) CHECKED;
 void gpu_program_free(GpuProgram *g);       /* NULL is legal; waits for what runs */
+
+/* exec/gpu/issue.c, on the device's thread: the step in slot k has its addresses; its inputs are copied, and uploaded when the copy
+ * stream gets there; all of its work is given to the streams. */
+void gpu_part_bind(GpuPart *part, int k);
+Status gpu_part_upload(GpuPart *part, int k) CHECKED;
+Status gpu_part_issue(GpuPart *part, int k) CHECKED;
 
 /* Begins a step with the inputs in Program.storage, which are copied before it returns, or leaves nothing under way. */
 Status gpu_program_begin(GpuProgram *g) CHECKED;

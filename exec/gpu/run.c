@@ -6,227 +6,27 @@
  * the same order, so the same bits.  When an arena has moved it is captured anew.  While a trace is taken, steps are issued
  * call by call and each is waited for.
  *
- * A step's work on all streams begins after the compute stream's (a fork) and ends before it goes on (a join); inputs are
- * uploaded on the copy stream before the fork, and so while the step before still computes. */
-#include <omp.h>
+ * Whether a collective is captured must be the same for all its members.  So all devices capture before any launches, and when
+ * one of them, or of another process, cannot, all go on call by call.  They come to it at the same step: addresses count as
+ * moved everywhere when they have moved anywhere. */
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/gpu/program.h"
+#include "exec/gpu/place.h"
 #include "exec/gpu/plugin.h"
-#include "exec/trace.h"
-#include "graph/op.h"
-
-enum { BLOCK = 1 << 20 };
 
 #define TRY_GPU(m, call) TRY(device_check((m)->device, (m)->runtime->call))
 
-/* ---- addresses ---- */
-
-static char *input_address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+static bool is_captured(const GpuPart *part, int k)
 {
-    for (int i = 0; i < part->n_input; i++)
-        if (value_eq(part->input[i].ref.root, ref->root) && part->input[i].ref.offset == ref->offset)
-            return (host ? slot->staging : slot->input) + part->input[i].at;
-    return NULL;
+    return part->slot[k].graph && part->slot[k].captured == gpu_program_epoch(part->gpu);
 }
 
-/* NULL for what is in another device's memory. */
-static void *address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+static void drop_graph(const GpuPart *part, GpuSlot *slot)
 {
-    const Program *p = part->gpu->program;
-    char *base = NULL;
-
-    if (ref->kind == MEM_INPUT)
-        return input_address(part, slot, ref, host);
-    if (ref->kind == MEM_ARENA && ref->device == part->device)
-        base = p->opt.arenas->base[part->device];
-    else if (ref->kind == MEM_ARENA && ref->device == part->device + p->opt.n_device)
-        base = part->member->host;
-    else if (ref->kind == MEM_STATE && ref->device == part->device)
-        base = p->storage[ref->root.i];
-    else if (ref->kind == MEM_CONST && host)
-        base = value(p->graph, ref->root)->init->data;
-    else if (ref->kind == MEM_CONST && part->constant_at[ref->root.i])
-        base = part->constants + part->constant_at[ref->root.i] - 1;
-    return base ? base + ref->offset : NULL;
-}
-
-static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
-{
-    const Program *p = part->gpu->program;
-    size_t at = p->plan->scratch[c->step->node];
-    char *base = host ? part->member->host : p->opt.arenas->base[part->device];
-
-    if (!c->call->scratch_bytes)
-        return;
-    c->call->scratch = host ? base + at : (void *)(((uintptr_t)(base + at) + GPU_SCRATCH_ALIGN - 1) / GPU_SCRATCH_ALIGN * GPU_SCRATCH_ALIGN);
-    for (int k = 0; k < GPU_SLOTS && host; k++)
-        c->host[k].ctx.scratch = c->call->scratch;
-}
-
-static void bind_slot(GpuPart *part, int k)
-{
-    const Program *p = part->gpu->program;
-    GpuSlot *slot = &part->slot[k];
-
-    if (slot->bound == gpu_program_epoch(part->gpu))
-        return;
-    for (int s = 0; s < part->plan->n_step; s++) {
-        GpuCall *c = &part->call[s];
-        const Node *n = p->graph->node[c->step->node];
-
-        for (int i = 0; i < n->n_in; i++)
-            c->in[k][i].data = address(part, slot, &p->plan->value[n->in[i].i], c->host != NULL);
-        for (int o = 0; o < n->n_out; o++)
-            c->out[k][o].data = address(part, slot, &p->plan->value[n->out[o].i], c->host != NULL);
-        if (!c->collective)
-            bind_scratch(part, c, c->host != NULL);
-    }
-    slot->bound = gpu_program_epoch(part->gpu);
-}
-
-/* ---- inputs ---- */
-
-static void fill(char *to, const char *from, size_t bytes, int threads)
-{
-    if (bytes < 2 * BLOCK) {
-        memcpy(to, from, bytes);
-        return;
-    }
-#pragma omp parallel for num_threads(threads)
-    for (size_t at = 0; at < bytes; at += BLOCK)
-        memcpy(to + at, from + at, bytes - at < BLOCK ? bytes - at : BLOCK);
-}
-
-static Status upload(GpuPart *part, GpuSlot *slot)
-{
-    const GpuMember *m = part->member;
-    const Program *p = part->gpu->program;
-
-    if (!part->input_bytes)
-        return ST_OK;
-    for (int i = 0; i < part->n_input; i++) {
-        const GpuPiece *piece = &part->input[i];
-
-        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset, piece->ref.bytes,
-             device_ctx(m->device)->n_threads);
-    }
-    TRY_GPU(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
-    TRY_GPU(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));
-    TRY_GPU(m, event_await(slot->uploaded, m->stream[STREAM_COMPUTE]));
-    return ST_OK;
-}
-
-/* ---- calls ---- */
-
-/* On a thread of the runtime, when the stream has come here.  After the first failure of a step nothing is computed any more:
- * what the kernels would read may not be there. */
-static void run_host(void *arg)
-{
-    HostCall *h = arg;
-    Status st;
-
-    if (atomic_load(&h->member->host_status))
-        return;
-    omp_set_num_threads(h->ctx.n_threads);
-    if (!(st = h->call->kernel->run(&h->ctx, h->call->state, h->in, h->out)))
-        return;
-    snprintf(h->member->host_message, sizeof h->member->host_message, "%s: %s", node_text(h->graph, h->call->node), status_message());
-    atomic_store(&h->member->host_status, (int)st);
-}
-
-static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
-{
-    const GpuMember *m = part->member;
-
-    if (c->host)
-        return runtime_check(m->runtime, m->runtime->host_call(ctx->stream, run_host, &c->host[k]));
-    if (c->call->node->op == &op_Copy) {
-        size_t bytes = tensor_bytes(c->in[k]);
-
-        return bytes ? runtime_check(m->runtime, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes)) : ST_OK;
-    }
-    if (c->collective)
-        return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k], c->out[k]);
-    ctx->scratch = c->call->scratch;
-    return c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
-}
-
-static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
-{
-    const GpuMember *m = part->member;
-    Status st;
-
-    ctx->stream = m->stream[c->step->stream];
-    for (int w = 0; w < c->step->n_wait; w++)
-        TRY_GPU(m, event_await(part->event[c->step->wait[w]], ctx->stream));
-    if ((st = run_call(part, ctx, c, k)))
-        return status_prefix(st, "%s: %s", device_name(m->device), node_text(part->gpu->program->graph, c->call->node));
-    if (c->step->event >= 0)
-        TRY_GPU(m, event_record(part->event[c->step->event], ctx->stream));
-    return ST_OK;
-}
-
-/* What the call takes on the device: everything before it has ended. */
-static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
-{
-    TraceEvent e = { .device = part->device, .node = c->call->node, .kernel = c->call->kernel ? c->call->kernel->name : NULL };
-    double seconds;
-
-    ctx->stream = part->member->stream[c->step->stream];
-    e.bytes = trace_bytes(e.node, c->in[k], c->out[k]);
-    e.start = trace_now();
-    TRY_GPU(part->member, event_record(part->timed[0], ctx->stream));
-    TRY(issue_call(part, ctx, c, k));
-    TRY_GPU(part->member, event_record(part->timed[1], ctx->stream));
-    TRY(gpu_group_wait(part->gpu->group, part->device, part->timed[1]));
-    TRY_GPU(part->member, event_elapsed(part->timed[0], part->timed[1], &seconds));
-    e.end = e.start + (uint64_t)(seconds * 1e9);
-    trace_add(part->gpu->program->trace, &e);
-    return ST_OK;
-}
-
-static Status fork_streams(GpuPart *part)
-{
-    const GpuMember *m = part->member;
-
-    TRY_GPU(m, event_record(part->begin, m->stream[STREAM_COMPUTE]));
-    for (int t = 0; t < N_STREAMS; t++)
-        if (t != STREAM_COMPUTE && part->plan->uses[t])
-            TRY_GPU(m, event_await(part->begin, m->stream[t]));
-    return ST_OK;
-}
-
-/* The end of the step on the compute stream: what could not be computed in place, then the outputs to the host. */
-static Status issue_ends(GpuPart *part, GpuSlot *slot)
-{
-    const GpuMember *m = part->member;
-    const MemoryPlan *plan = part->gpu->program->plan;
-    GpuStream *s = m->stream[STREAM_COMPUTE];
-
-    for (int t = 0; t < N_STREAMS; t++)
-        if (part->plan->join[t] >= 0)
-            TRY_GPU(m, event_await(part->event[part->plan->join[t]], s));
-    for (int i = 0; i < plan->n_copy; i++)
-        if (plan->copy[i].to.device == part->device)
-            TRY_GPU(m, copy(s, address(part, slot, &plan->copy[i].to, false), address(part, slot, &plan->copy[i].from, false),
-                            plan->copy[i].to.bytes));
-    for (int i = 0; i < part->n_output; i++)
-        TRY_GPU(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
-                        part->output[i].ref.bytes));
-    return ST_OK;
-}
-
-static Status issue_step(GpuPart *part, int k)
-{
-    KernelCtx ctx = *device_ctx(part->member->device);
-    bool trace = part->gpu->program->trace != NULL;
-
-    TRY(fork_streams(part));
-    for (int s = 0; s < part->plan->n_step; s++)
-        TRY(trace ? trace_call(part, &ctx, &part->call[s], k) : issue_call(part, &ctx, &part->call[s], k));
-    return issue_ends(part, &part->slot[k]);
+    if (slot->graph)
+        part->member->runtime->graph_free(slot->graph);
+    slot->graph = NULL;
 }
 
 /* ---- capturing ---- */
@@ -238,14 +38,11 @@ static Status capture(GpuPart *part, int k)
     char message[GPU_MESSAGE];
     Status st;
 
-    if (slot->graph)
-        m->runtime->graph_free(slot->graph);
-    slot->graph = NULL;
     TRY_GPU(m, capture_begin(m->stream[STREAM_COMPUTE]));
-    if ((st = issue_step(part, k))) {
+    if ((st = gpu_part_issue(part, k))) {
         snprintf(message, sizeof message, "%s", status_message());
-        if (!m->runtime->capture_end(m->stream[STREAM_COMPUTE], &slot->graph) && slot->graph)
-            m->runtime->graph_free(slot->graph);
+        if (!m->runtime->capture_end(m->stream[STREAM_COMPUTE], &slot->graph))
+            drop_graph(part, slot);
         slot->graph = NULL;
         return FAIL(st, "%s", message);
     }
@@ -254,18 +51,91 @@ static Status capture(GpuPart *part, int k)
     return ST_OK;
 }
 
-static Status run_step(GpuPart *part, int k)
+/* A DeviceJob: captures the step of the next turn, whose slot is free.  That it cannot be captured is no failure. */
+static Status capture_part(Device *d, void *arg)
 {
-    const GpuMember *m = part->member;
-    const Program *p = part->gpu->program;
+    GpuPart *part = arg;
+    int k = (int)(part->gpu->turn % GPU_SLOTS);
     GpuSlot *slot = &part->slot[k];
 
-    if (p->opt.uncaptured || p->trace || !part->gpu->turn)
-        return issue_step(part, k);
-    if (!slot->graph || slot->captured != gpu_program_epoch(part->gpu))
-        TRY(capture(part, k));
-    return device_check(m->device, m->runtime->graph_launch(slot->graph, m->stream[STREAM_COMPUTE]));
+    (void)d;
+    drop_graph(part, slot);
+    gpu_part_bind(part, k);
+    part->capturing = true;
+    if ((part->uncapturable = capture(part, k)))
+        snprintf(part->why, sizeof part->why, "%s", status_message());
+    part->capturing = false;
+    return ST_OK;
 }
+
+static void warn(const Program *p, int rank, const char *why)
+{
+    char line[GPU_MESSAGE + 192], who[64] = "";
+
+    if (rank != world_rank(p->opt.world))
+        snprintf(who, sizeof who, "rank %d of %d: ", rank, world_size(p->opt.world));
+    snprintf(line, sizeof line, "a step cannot be captured as one graph, so every call is given to the GPU: %s%.*s", who, GPU_MESSAGE - 1, why);
+    if (p->opt.log)
+        p->opt.log(p->opt.log_user, true, line);
+}
+
+/* All devices of all processes together.  `failed`: a local device that could not capture, or -1. */
+static Status agree_on_capture(GpuProgram *g, int failed)
+{
+    const Program *p = g->program;
+    World *w = p->opt.world;
+    int64_t rank = failed < 0 ? -1 : world_rank(w);
+    char why[GPU_MESSAGE] = "";
+
+    if (world_size(w) > 1)
+        TRY(world_max(w, rank, &rank));
+    if (rank < 0)
+        return ST_OK;
+    if (failed >= 0)
+        snprintf(why, sizeof why, "%s", g->part[failed].why);
+    if (world_size(w) > 1)
+        TRY(world_share(w, (int)rank, why, sizeof why));
+    g->by_call = true;
+    FOR_LOCAL(p, d)
+        for (int k = 0; k < GPU_SLOTS; k++)
+            drop_graph(&g->part[d], &g->part[d].slot[k]);
+    warn(p, (int)rank, why);
+    return ST_OK;
+}
+
+/* Runs a job on all devices; the first failure that is not the echo of another's. */
+static Status run_jobs(GpuProgram *g, DeviceJob *job)
+{
+    Program *p = g->program;
+    Status st, first = ST_OK;
+    int failed = -1;
+
+    FOR_LOCAL(p, d)
+        device_start(p->device[d], job, &g->part[d]);
+    FOR_LOCAL(p, d) {
+        st = device_wait(p->device[d]);
+        if (st && (failed < 0 || first == E_INTERRUPTED)) {
+            failed = d;
+            first = st;
+        }
+    }
+    return failed < 0 ? ST_OK : device_wait(p->device[failed]);     /* again: its message */
+}
+
+static Status capture_all(GpuProgram *g)
+{
+    const Program *p = g->program;
+    int failed = -1;
+
+    if (g->by_call || p->trace || !g->turn || is_captured(&g->part[p->opt.first], (int)(g->turn % GPU_SLOTS)))
+        return ST_OK;
+    TRY(run_jobs(g, capture_part));
+    FOR_LOCAL(p, d)
+        failed = g->part[d].uncapturable && failed < 0 ? d : failed;
+    return agree_on_capture(g, failed);
+}
+
+/* ---- a step ---- */
 
 static Status begin_step(GpuPart *part)
 {
@@ -273,11 +143,12 @@ static Status begin_step(GpuPart *part)
     int k = (int)(part->gpu->turn % GPU_SLOTS);
     GpuSlot *slot = &part->slot[k];
 
-    if (slot->used)
-        TRY(gpu_group_wait(part->gpu->group, part->device, slot->done));
-    bind_slot(part, k);
-    TRY(upload(part, slot));
-    TRY(run_step(part, k));
+    gpu_part_bind(part, k);
+    TRY(gpu_part_upload(part, k));
+    if (!part->gpu->program->trace && is_captured(part, k))
+        TRY_GPU(m, graph_launch(slot->graph, m->stream[STREAM_COMPUTE]));
+    else
+        TRY(gpu_part_issue(part, k));
     TRY_GPU(m, event_record(slot->done, m->stream[STREAM_COMPUTE]));
     slot->used = true;
     return ST_OK;
@@ -313,24 +184,47 @@ static void set_outputs(GpuProgram *g, unsigned k)
             p->output[g->part[d].output[i].index].tensor.data = g->part[d].slot[k].output + g->part[d].output[i].at;
 }
 
+/* A device that has failed fails every call: where it happened is not known unless each call was waited for. */
+static Status explain(const GpuProgram *g, Status st)
+{
+    const Program *p = g->program;
+    char message[GPU_MESSAGE];
+
+    snprintf(message, sizeof message, "%s", status_message());
+    if (st == E_DEVICE && !p->opt.ways.check_nodes)
+        FOR_LOCAL(p, d)
+            if (gpu_group_faulted(g->group, d))
+                return FAIL(st, "%s; --check-nodes tells which node it was", message);
+    return st;
+}
+
+/* Until the step that was the last in the next turn's slot has ended. */
+static Status wait_for_slot(GpuProgram *g)
+{
+    FOR_LOCAL(g->program, d) {
+        const GpuSlot *slot = &g->part[d].slot[g->turn % GPU_SLOTS];
+
+        if (slot->used)
+            TRY(gpu_group_wait(g->group, d, slot->done));
+    }
+    return ST_OK;
+}
+
+static Status begin(GpuProgram *g)
+{
+    TRY(wait_for_slot(g));
+    gpu_place_begin(g, g->turn % GPU_SLOTS);
+    TRY(capture_all(g));
+    return run_jobs(g, begin_part);
+}
+
 Status gpu_program_begin(GpuProgram *g)
 {
-    Program *p = g->program;
-    Status st, first = ST_OK;
-    int failed = -1;
+    Status st;
 
     TRY(gpu_group_check(g->group));
-    FOR_LOCAL(p, d)
-        device_start(p->device[d], begin_part, &g->part[d]);
-    FOR_LOCAL(p, d) {
-        st = device_wait(p->device[d]);
-        if (st && (failed < 0 || first == E_INTERRUPTED)) {
-            failed = d;
-            first = st;
-        }
-    }
-    if (failed >= 0) {
-        st = device_wait(p->device[failed]);        /* again: its message */
+    if ((st = begin(g))) {
+        st = explain(g, st);
         gpu_group_abort(g->group);
         return st;
     }
@@ -352,6 +246,7 @@ Status gpu_program_wait(GpuProgram *g, unsigned turn)
 
         if (!st)
             continue;
+        st = explain(g, st);
         gpu_group_abort(g->group);
         g->pending = false;
         return st;

@@ -1,4 +1,4 @@
-/* What processes settle between steps, made of exchanges: the largest number, rank 0's bytes, and whether facts are the same
+/* What processes settle between steps, made of exchanges: the largest number, the bytes of one of them, and whether facts are the same
  * everywhere. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,16 +74,16 @@ Status world_max(World *w, int64_t mine, int64_t *out)
     return ST_OK;
 }
 
-Status world_share(World *w, void *data, size_t bytes)
+Status world_share(World *w, int root, void *data, size_t bytes)
 {
     Round *r = round_create();
 
     if (!r)
         return FAIL_NOMEM();
-    for (int k = 0; k < w->size && !w->rank; k++)
+    for (int k = 0; k < w->size && w->rank == root; k++)
         put(r, k, data, bytes);
-    if (w->rank)
-        take(r, 0, data, bytes);
+    if (w->rank != root)
+        take(r, root, data, bytes);
     return run(r, w);
 }
 

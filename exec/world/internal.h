@@ -7,10 +7,11 @@
 #include "exec/world/world.h"
 
 /* Small messages apart from the data, so that they get through when data is half sent. */
-typedef enum { NOTE_ABORT = 1, NOTE_LEAVE } NoteKind;
+typedef enum { NOTE_ABORT = 1, NOTE_LEAVE, NOTE_ASK, NOTE_PLACE } NoteKind;
 typedef struct {
     uint32_t kind;
     int32_t origin;             /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
+    WorldPlace place;           /* NOTE_PLACE: the answer to NOTE_ASK */
     char reason[WORLD_REASON];
 } Note;
 
@@ -21,6 +22,8 @@ typedef struct {
     Note note;                  /* being received */
     size_t got;
     bool left, closed;          /* under the world's lock: has left in order; its channel of notes has ended */
+    bool told;                  /* under the lock: has answered where it is */
+    WorldPlace place;
 } Peer;
 
 /* Before the bytes of every parcel: what the receiver expects, or the two processes do not run the same program. */
@@ -42,6 +45,8 @@ struct World {
     Progress *sending, *receiving;      /* [size] */
     uint64_t turn;              /* exchanges done */
     pthread_mutex_t lock;       /* of notes and of what follows */
+    WorldPlace (*where)(void *arg);     /* NULL: this process does not know */
+    void *where_arg;
     bool aborted;               /* the others have been told */
     bool known;                 /* they have found the latest failure themselves and need not be told */
     int origin;                 /* the rank that ended the world; -1: none yet */

@@ -50,6 +50,27 @@ static void set_reason(World *w, int origin, const char *reason)
     snprintf(w->reason, sizeof w->reason, "%.*s", (int)strcspn(reason, "\n"), reason);
 }
 
+/* One that has come whole; the lock is held. */
+static void take_note(World *w, int r)
+{
+    Peer *p = &w->peer[r];
+    Note answer = { .kind = NOTE_PLACE, .origin = w->rank };
+
+    p->note.reason[WORLD_REASON - 1] = '\0';
+    if (p->note.kind == NOTE_LEAVE)
+        p->left = true;
+    if (p->note.kind == NOTE_ABORT && p->note.origin >= 0 && p->note.origin < w->size)
+        set_reason(w, p->note.origin, p->note.reason);
+    if (p->note.kind == NOTE_ASK && w->where) {
+        answer.place = w->where(w->where_arg);
+        send_note(w, r, &answer);
+    }
+    if (p->note.kind == NOTE_PLACE) {
+        p->told = true;
+        p->place = p->note.place;
+    }
+}
+
 /* Takes over what has come from a peer; the lock is held. */
 static void read_notes(World *w, int r)
 {
@@ -67,11 +88,7 @@ static void read_notes(World *w, int r)
         if (p->got < sizeof p->note)
             continue;
         p->got = 0;
-        p->note.reason[WORLD_REASON - 1] = '\0';
-        if (p->note.kind == NOTE_LEAVE)
-            p->left = true;
-        else if (p->note.origin >= 0 && p->note.origin < w->size)
-            set_reason(w, p->note.origin, p->note.reason);
+        take_note(w, r);
     }
     if (!p->left)
         set_reason(w, r, "the process has gone: its connection is closed");
@@ -161,6 +178,52 @@ void world_abort(World *w, const char *reason)
         w->aborted = true;
     }
     pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- who is late ---- */
+
+void world_set_place(World *w, WorldPlace (*where)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&w->lock);
+    w->where = where;
+    w->where_arg = arg;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Have all answered? */
+static bool read_places(World *w, WorldPlace *place, bool *told)
+{
+    bool all = true;
+
+    pthread_mutex_lock(&w->lock);
+    for (int r = 0; r < w->size; r++) {
+        told[r] = w->peer[r].told;
+        place[r] = w->peer[r].place;
+        all = all && (told[r] || r == w->rank);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return all;
+}
+
+Status world_places(World *w, double seconds, WorldPlace place[WORLD_MAX], bool told[WORLD_MAX])
+{
+    const Note ask = { .kind = NOTE_ASK, .origin = w->rank };
+    double until = world_now() + seconds;
+
+    pthread_mutex_lock(&w->lock);
+    for (int r = 0; r < w->size; r++) {
+        w->peer[r].told = false;
+        if (is_open(w, r))
+            send_note(w, r, &ask);
+    }
+    pthread_mutex_unlock(&w->lock);
+    do {
+        TRY(world_poll(w));
+        if (read_places(w, place, told))
+            break;
+        nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+    } while (world_now() < until);
+    return ST_OK;
 }
 
 /* ---- leaving ---- */

@@ -49,12 +49,23 @@ Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const at
 /* Between exchanges, from any thread: E_DEVICE when another process has failed or gone. */
 Status world_poll(World *w) CHECKED;
 
+/* ---- who is late ---- */
+
+/* How far a process has come: steps begun, and how far in the last of them; what is larger is farther. */
+typedef struct { int64_t step, at; } WorldPlace;
+/* How to tell the place of this process when others ask: from any thread that waits for others, until it is set to NULL; it
+ * must call nothing of the world. */
+void world_set_place(World *w, WorldPlace (*where)(void *arg), void *arg);
+/* Asks all others, from any thread, and waits for their answers at most that long: of who has answered told[rank] becomes true.
+ * Only processes that wait for others answer. */
+Status world_places(World *w, double seconds, WorldPlace place[WORLD_MAX], bool told[WORLD_MAX]) CHECKED;
+
 /* ---- made of exchanges ---- */
 
 /* The largest `mine` of all processes. */
 Status world_max(World *w, int64_t mine, int64_t *out) CHECKED;
-/* Rank 0's bytes, to all. */
-Status world_share(World *w, void *data, size_t bytes) CHECKED;
+/* The bytes of rank `root`, to all. */
+Status world_share(World *w, int root, void *data, size_t bytes) CHECKED;
 
 /* What must be equal in all processes: texts by name. */
 typedef struct Facts Facts;

@@ -218,13 +218,13 @@ static Status comm_id(GpuCommId *out)
     return ST_OK;
 }
 
-static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout)
+static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait)
 {
     (void)d;
     (void)id;
     (void)rank;
     (void)n_rank;
-    (void)timeout;
+    (void)wait;
     *out = SOMETHING(GpuComm);
     return ST_OK;
 }

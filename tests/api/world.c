@@ -1,5 +1,6 @@
 /* Worlds: their processes are threads of this one, which share nothing but the connections. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,16 @@
 enum { RANKS = 2, STEPS = 4, PARAMETERS = 1 << 14 };
 
 /* What a rank does otherwise than the others. */
-typedef enum { ALIKE, OTHER_LR, OTHER_STATE, GIVES_UP, BAD_BATCH } Fault;
+typedef enum { ALIKE, OTHER_LR, OTHER_STATE, GIVES_UP, BAD_BATCH, STALLS } Fault;
 
 typedef struct {
     int rank;
     const char *devices, *rendezvous;
     Fault fault;
+    double timeout;
+    bool at_once;               /* every step's result before the next begins */
     dpx_status status;
-    char message[2048];
+    char message[2048], warning[2048];
     double loss[STEPS];
     float weight[PARAMETERS];
     size_t n_weight;
@@ -75,15 +78,25 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
         }
         if (k == 2 && p->fault == BAD_BATCH)
             b.tensor[0].rank = 1;
-        st = dpx_train_step(t, b.tensor, 2, NULL);      /* its result is taken after the next has begun */
-        if (!st && k)
+        if (k == 3 && p->fault == STALLS)     /* its steps are captured: nothing is agreed on before it */
+            sleep(6);
+        st = dpx_train_step(t, b.tensor, 2, p->at_once ? &r : NULL);    /* else its result is taken after the next has begun */
+        if (!st && k && !p->at_once)
             st = dpx_train_result(t, &r);
-        if (!st && k)
+        if (!st && k && !p->at_once)
             p->loss[k - 1] = r.loss;
     }
-    if (!st && !(st = dpx_train_result(t, &r)))
+    if (!st && !p->at_once && !(st = dpx_train_result(t, &r)))
         p->loss[STEPS - 1] = r.loss;
     return st ? st : read_weights(p, t);
+}
+
+static void keep_warning(void *user, int level, const char *line)
+{
+    Process *p = user;
+
+    if (level == DPX_LOG_WARNING)
+        snprintf(p->warning, sizeof p->warning, "%s", line);
 }
 
 static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
@@ -98,7 +111,7 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
     if (!st && p->fault == OTHER_LR)
         st = set(o, "lr", "0.2");
     if (!st)
-        st = dpx_trainer_create(&t, m, o, NULL, NULL);
+        st = dpx_trainer_create(&t, m, o, keep_warning, p);
     if (st)
         return st;
     st = train(p, t, w);
@@ -111,7 +124,7 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
 static void *run(void *arg)
 {
     Process *p = arg;
-    dpx_world_options how = { RANKS, p->rank, p->rendezvous, 20 };
+    dpx_world_options how = { RANKS, p->rank, p->rendezvous, p->timeout };
     dpx_options *o = dpx_options_create();
     dpx_world *w = NULL;
     dpx_model *m = NULL;
@@ -130,7 +143,7 @@ static void *run(void *arg)
 }
 
 /* Rank r on devices[r]; rank 1 with the fault. */
-static void run_world(Process *p, const char *const *devices, Fault fault)
+static void run_patient_world(Process *p, const char *const *devices, Fault fault, double timeout)
 {
     static int port;
     char rendezvous[32];
@@ -139,11 +152,17 @@ static void run_world(Process *p, const char *const *devices, Fault fault)
     port = port ? port + 1 : 30000 + (int)getpid() % 2000;
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
     for (int r = 0; r < RANKS; r++) {
-        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r ? fault : ALIKE };
+        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r ? fault : ALIKE, .timeout = timeout,
+                          .at_once = fault == STALLS };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
     for (int r = 0; r < RANKS; r++)
         pthread_join(thread[r], NULL);
+}
+
+static void run_world(Process *p, const char *const *devices, Fault fault)
+{
+    run_patient_world(p, devices, fault, 20);
 }
 
 /* The same losses and weights, to the bit, as of one process with all the devices. */
@@ -208,15 +227,68 @@ static void check_told(const char *const *devices)
 
 static void test_failures(void) { check_told(cpus); }
 
-static void test_cuda(void)
+/* In builds with sanitizers there is no simulation. */
+static bool simulated(void)
 {
 #ifdef DPX_SIMULATION
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
+    return true;
+#else
+    return false;
+#endif
+}
+
+static void test_cuda(void)
+{
+    if (!simulated())
+        return;
     check_bits(gpus, "cuda:0,cuda:1");
     check_told(gpus);
-#else
-    (void)gpus;
-#endif
+}
+
+/* One process that cannot capture a step: none does, both say whose fault it is, and the bits are those of a run that asked for it. */
+static void test_uncaptured(void)
+{
+    static Process p[RANKS], whole[RANKS];
+
+    if (!simulated())
+        return;
+    run_world(whole, gpus, ALIKE);
+    setenv("DPEXEC_SIM_FAIL", "capture_end@1:2", 1);
+    run_world(p, gpus, ALIKE);
+    unsetenv("DPEXEC_SIM_FAIL");
+    for (int r = 0; r < RANKS; r++) {
+        if (p[r].status)
+            TEST_FAIL("rank %d: %s", r, p[r].message);
+        if (!strstr(p[r].warning, r ? "given to the GPU: cuda:1: capture_end: injected" : "given to the GPU: rank 1 of 2: cuda:1: capture_end: injected"))
+            TEST_FAIL("rank %d warns: '%s'", r, p[r].warning);
+        CU_ASSERT(p[r].n_weight > 0 && !memcmp(p[r].weight, whole[r].weight, sizeof whole[r].weight));
+        CU_ASSERT(!memcmp(p[r].loss, whole[r].loss, sizeof whole[r].loss));
+    }
+}
+
+/* Rank 0 waits in vain, for a process that is busy elsewhere and for one whose device hangs: it says for whom, and at which node. */
+static void test_late(void)
+{
+    static Process p[RANKS];
+
+    if (!simulated())
+        return;
+    run_patient_world(p, gpus, STALLS, 1.5);
+    if (!p[0].status || !strstr(p[0].message, "cuda:0: the step has not ended within 1.5 seconds: AllReduce ") ||
+        !strstr(p[0].message, " waits for rank 1 of 2 (does not answer)"))
+        TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
+    if (!p[1].status || !strstr(p[1].message, "rank 0 of 2: cuda:0: the step has not ended"))
+        TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);
+    setenv("DPEXEC_SIM_FAIL", "launch@1:3:hang", 1);
+    setenv("DPEXEC_SIM_TIMEOUT", "2", 1);
+    run_patient_world(p, gpus, ALIKE, 1.5);
+    unsetenv("DPEXEC_SIM_FAIL");
+    unsetenv("DPEXEC_SIM_TIMEOUT");
+    for (int r = 0; r < RANKS; r++)
+        if (!p[r].status || (!strstr(p[r].message, " waits for rank 1 of 2 (has come to no collective)") &&
+                             !strstr(p[r].message, " waits for cuda:1 (has come to no collective)")))
+            TEST_FAIL("rank %d, status %d: %s", r, p[r].status, p[r].message);
 }
 
 static void test_bad_options(void)
@@ -252,4 +324,5 @@ static void test_alone(void)
 
 DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "differences are refused by all", test_differences },
              { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
+             { "a step that one process cannot capture", test_uncaptured }, { "a process that does not come", test_late },
              { "options that cannot be", test_bad_options }, { "a world of one", test_alone });

@@ -30,13 +30,14 @@ check "the same run" same_run "$DIR/whole" "$DIR/begun"
 check "accumulated" "${run[@]}" "${gpus[@]}" --accumulate 2 --out "$DIR/groups"
 check "the same lines" test "$(order "$DIR/groups")" = "$lines"
 
-# Call by call the bits are the same; that steps are captured, and algorithms to be measured, shows where these calls fail.
+# Call by call the bits are the same; that steps are captured, and algorithms to be measured, is seen where these calls fail.
 check "not captured" "${run[@]}" "${gpus[@]}" --no-capture --out "$DIR/calls"
 check "the same run" same_run "$DIR/whole" "$DIR/calls"
 check "measured" "${run[@]}" "${gpus[@]}" --tune --out "$DIR/tuned"
 check "the same run here, where there is nothing to measure" same_run "$DIR/whole" "$DIR/tuned"
-DPEXEC_SIM_FAIL=capture_begin:1 refused 1 "capture_begin: injected failure" "${run[@]}" --devices cuda --steps 3
+DPEXEC_SIM_FAIL=capture_begin:1 says "capture_begin: injected failure" "${run[@]}" --devices cuda --steps 3
 DPEXEC_SIM_FAIL=capture_begin:1 check "no capture" "${run[@]}" --devices cuda --steps 3 --no-capture
+if grep -q capture_begin "$DIR/check.log"; then fail "captured with --no-capture"; else pass; fi
 DPEXEC_SIM_FAIL=tune:1 refused 1 "tune: injected failure" "${run[@]}" --devices cuda --steps 3 --tune
 DPEXEC_SIM_FAIL=tune:1 check "not measured" "${run[@]}" --devices cuda --steps 3
 

@@ -21,12 +21,13 @@ done
 
 # fails DEVICES SPEC TEXT...: from the checkpoint, the failure SPEC says every TEXT in one line; then the run goes on to the
 # end as if nothing had happened.
+more=()
 fails() {
     local devices=$1 spec=$2 out=$DIR/run text
     shift 2
     rm -rf "$out"
     cp -r "$DIR/half$devices" "$out"
-    DPEXEC_SIM_FAIL=$spec refused 1 "dpexec: " "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 8 --checkpoint-every 4 --resume "$out"
+    DPEXEC_SIM_FAIL=$spec refused 1 "dpexec: " "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 8 --checkpoint-every 4 --resume "$out" "${more[@]}"
     for text in "$@"; do
         check "$spec says '$text': $(cat "$DIR/refused.err")" grep -qF -- "$text" "$DIR/refused.err"
     done
@@ -38,18 +39,41 @@ fails() {
 }
 
 fails 1 launch:3 "cuda:0: " "injected failure" "(output '"
-fails 1 launch:3:async "cuda:0: kernel " "injected failure"
+fails 1 launch:3:async "cuda:0: kernel " "injected failure" "; --check-nodes tells which node it was"
+more=(--check-nodes)
+fails 1 launch:3:async "(output '" "cuda:0: kernel " "injected failure"
+check "--check-nodes tells no more of itself" test "$(grep -c check-nodes "$DIR/refused.err")" = 0
+more=()
 fails 1 gemm:2 "cuda:0: Gemm fc2 (output 'fc2'): gemm: injected failure"
 fails 1 compile:1 "cuda:0: " "(output '" "injected failure"
-fails 1 capture_begin:1 "cuda:0: capture_begin: injected failure"
-fails 1 capture_end:1 "cuda:0: capture_end: injected failure"
 fails 1 graph_launch:2 "cuda:0: graph_launch: injected failure"
 fails 1 stream_create:1 "cuda:0: stream_create: injected failure"
 fails 2 all_reduce_sum@1:1 "cuda:1: AllReduce " "(output '" "all_reduce_sum: injected failure of rank 1"
 fails 2 all_reduce_sum@1:2:lost "cuda:" "all_reduce_sum: injected loss of rank 1"
-fails 2 all_reduce_sum@0:1:hang "cuda:" "the step has not ended within 2 seconds"
-fails 2 comm_create@1:1 "cuda:0: comm_create: 1 of 2 members came within 2 s"
+fails 2 all_reduce_sum@0:1:hang "cuda:0: the step has not ended within 2 seconds: all devices have come to AllReduce " "(output '"
+fails 2 launch@1:3:hang "cuda:0: the step has not ended within 2 seconds: AllReduce " "(output '" "waits for cuda:1 (has come to no collective)"
+DPEXEC_GPU_TIMEOUT=60
+fails 2 comm_create@1:1 "cuda:1: comm_create: injected failure of rank 1"
+DPEXEC_GPU_TIMEOUT=2
 fails 2 graph_launch:3 "cuda:" "graph_launch: injected failure"
+
+# What cannot be captured is given to the GPUs call by call, says one line, and computes the same.
+falls_back() {
+    local devices=$1 spec=$2 out=$DIR/run
+    shift 2
+    rm -rf "$out"
+    cp -r "$DIR/half$devices" "$out"
+    DPEXEC_SIM_FAIL=$spec "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 8 --checkpoint-every 4 --resume "$out" 2>"$DIR/back.err" >"$DIR/back.out"
+    check "$spec: the run goes on: $(cat "$DIR/back.err")" test $? = 0
+    check "$spec: says why: $(cat "$DIR/back.err")" grep -qxF -- "dpexec: warning: a step cannot be captured as one graph, so every call is given to the GPU: $1" "$DIR/back.err"
+    check "$spec: one line" test "$(grep -c '' "$DIR/back.err")" = 1
+    check "$spec: to the same end" same_run "$out" "$DIR/whole$devices"
+}
+falls_back 1 capture_begin:1 "cuda:0: capture_begin: injected failure"
+falls_back 1 capture_end:1 "cuda:0: capture_end: injected failure"
+falls_back 1 capture_end:2 "cuda:0: capture_end: injected failure"
+falls_back 2 capture_begin@1:1 "cuda:1: capture_begin: injected failure"
+falls_back 2 capture_end@0:2 "cuda:0: capture_end: injected failure"
 
 # Memory that does not suffice: before the first step, the table of what is largest, and nothing written.
 memory() {

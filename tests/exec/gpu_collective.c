@@ -187,6 +187,37 @@ static void test_compiled_beside(void)
     arena_free(a);
 }
 
+/* State asked for while a step cannot end: no blind wait either. */
+static void test_read_beside(void)
+{
+    Arena *a = arena_create();
+    const CudaDriver *cuda;
+    const State *s;
+    Tensor *t;
+    Rig rig;
+
+    if (!CHECK_OK(gpu_driver(&cuda)) || !cuda->runtime.simulated) {
+        arena_free(a);
+        return;
+    }
+    setenv("DPEXEC_GPU_TIMEOUT", "1", 1);
+    for (int write = 0; write < 2; write++) {
+        if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) && CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+            s = states_at(rig.states, 0);
+            t = tensor_create(a, s->dtype, &s->shape);
+            setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
+            CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
+            unsetenv("DPEXEC_SIM_FAIL");
+            CHECK_FAILS(E_DEVICE, "the step has not ended within 1 seconds: all devices have come to AllReduce",
+                        write ? states_set(rig.states, s->name, t) : states_get(rig.states, s->name, t));
+            CHECK_FAILS(E_DEVICE, "an earlier step failed", program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
+        }
+        rig_close(&rig);
+    }
+    unsetenv("DPEXEC_GPU_TIMEOUT");
+    arena_free(a);
+}
+
 /* ---- the runtime's operations ---- */
 
 typedef struct {
@@ -225,6 +256,7 @@ static Status take_part(Member *m)
 {
     const Runtime *r = &m->cuda->runtime;
     const GpuOptions options = { .tf32 = false };
+    const GpuCommWait wait = { .timeout = 10 };
     GpuDevice *d;
     GpuStream *s;
     GpuComm *c;
@@ -233,7 +265,7 @@ static Status take_part(Member *m)
 
     TRY(r->open(&d, m->rank, &options));
     TRY(r->stream_create(d, &s, false));
-    TRY(r->comm_create(&c, d, &m->id, m->rank, m->size, 10));
+    TRY(r->comm_create(&c, d, &m->id, m->rank, m->size, &wait));
     TRY(r->comm_alloc(d, &send, sizeof m->out[0]));
     TRY(r->comm_alloc(d, &recv, sizeof m->out[0]));
     TRY(r->comm_register(c, send, sizeof m->out[0]));
@@ -299,7 +331,8 @@ static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "training on one to four GPUs", test_training }, { "parts that differ between devices", test_uneven },
     { "the runtime's operations", test_runtime },
-    { "a program compiled beside a step that cannot end", test_compiled_beside }, { NULL, NULL } };
+    { "a program compiled beside a step that cannot end", test_compiled_beside },
+    { "state read and written beside one", test_read_beside }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
     return cases;

@@ -92,7 +92,7 @@ static Status storage(void *user, const Value *v, void **data)
 
 static Status open_rig(Rig *r, Graph *g, int n_device, const DeviceSpec *spec, bool uncaptured)
 {
-    ProgramOptions opt = { .device = r->device, .n_device = n_device, .arenas = &r->arenas, .state = storage, .uncaptured = uncaptured };
+    ProgramOptions opt = { .device = r->device, .n_device = n_device, .arenas = &r->arenas, .state = storage, .ways.uncaptured = uncaptured };
     DeviceSpec own = *spec;
 
     memset(r, 0, sizeof *r);

@@ -178,6 +178,7 @@ static void test_runs_nothing(void)
     const Runtime *r = &driver->runtime;
     GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
     GpuCommId id = { { 0 } };
+    const GpuCommWait wait = { .timeout = 1 };
     GpuStream *s;
     GpuEvent *e;
     GpuComm *c;
@@ -192,7 +193,7 @@ static void test_runs_nothing(void)
     PLUGIN_FAILS(driver, E_DEVICE, why, r->free_memory(d, &n));
     PLUGIN_FAILS(driver, E_DEVICE, why, r->stream_create(d, &s, true));
     PLUGIN_FAILS(driver, E_DEVICE, why, r->event_create(d, &e, false));
-    PLUGIN_FAILS(driver, E_DEVICE, why, r->comm_create(&c, d, &id, 0, 1, 1));
+    PLUGIN_FAILS(driver, E_DEVICE, why, r->comm_create(&c, d, &id, 0, 1, &wait));
     CU_ASSERT_PTR_NULL(p);
     r->close(d);
 }

@@ -8,8 +8,9 @@ Status sim_capture_begin(GpuStream *s)
 {
     Guard g(world().lock);
 
-    SIM_INJECT("capture_begin");
     TRY(device_check(s->device, "capture_begin"));
+    if (injected_on("capture_begin", s->device) == HOW_ERROR)
+        return FAIL(E_DEVICE, "capture_begin: injected failure");
     if (s->capture)
         return FAIL(E_INVALID, "capture_begin: the stream is being captured");
     s->capture = std::make_shared<Capture>();
@@ -57,8 +58,9 @@ Status sim_capture_end(GpuStream *s, GpuGraph **out)
         joined->frontier.clear();
     }
     TRY(st);
-    SIM_INJECT("capture_end");
     TRY(device_check(s->device, "capture_end"));
+    if (injected_on("capture_end", s->device) == HOW_ERROR)
+        return FAIL(E_DEVICE, "capture_end: injected failure");
     s->device->objects++;
     *out = new GpuGraph{ s->device, std::make_shared<Graph>(std::move(c->graph)) };
     return ST_OK;
@@ -96,6 +98,7 @@ Status sim_graph_launch(GpuGraph *g, GpuStream *s)
 
         e.run->inst.push_back(std::make_shared<Instance>());
         e.run->inst.back()->op = n.op;
+        e.run->inst.back()->captured = true;
         if (n.op->kind == COLLECTIVE)
             collective_number(e.run->inst.back().get());
         e.run->missing.push_back((int)n.after.size());

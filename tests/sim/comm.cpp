@@ -116,6 +116,18 @@ Status check_same(const std::vector<const Collective *> &c, uint64_t turn)
     return ST_OK;
 }
 
+/* A collective that one member has captured and another has not is undefined by NCCL. */
+Status check_captured(const std::map<int, std::shared_ptr<Instance>> &meeting, uint64_t turn)
+{
+    const auto &first = *meeting.begin();
+
+    for (auto &[rank, one] : meeting)
+        if (one->captured != first.second->captured)
+            return FAIL(E_INVALID, "collective %llu, %s: rank %d has captured it, rank %d has not", (unsigned long long)turn,
+                        what_name(one->op->collective.what), one->captured ? rank : first.first, one->captured ? first.first : rank);
+    return ST_OK;
+}
+
 }   // namespace
 
 namespace sim {
@@ -156,7 +168,10 @@ Status collective_run(Instance *i)
         c.push_back(&one->op->collective);
         one->done = true;
     }
-    if (Status st = check_same(c, i->turn)) {
+    Status st = check_same(c, i->turn);
+    if (!st)
+        st = check_captured(meeting, i->turn);
+    if (st) {
         group.failure = status_message();           /* what the other members hear */
         return st;
     }
@@ -182,12 +197,28 @@ Status sim_comm_id(GpuCommId *out)
     return ST_OK;
 }
 
-static Status wait_for_group(Guard &g, const std::shared_ptr<Group> &group, double timeout)
+/* Whether nobody will come any more is asked without the lock: others are asked in turn. */
+static bool has_ended(Guard &g, const GpuCommWait *wait)
 {
-    double deadline = now() + timeout;
+    if (!wait->ended)
+        return false;
+    g.unlock();
+    bool ended = wait->ended(wait->arg);
+    g.lock();
+    return ended;
+}
 
-    while ((int)group->member.size() < group->n_rank && group->failure.empty() && now() < deadline)
+static Status wait_for_group(Guard &g, const std::shared_ptr<Group> &group, const GpuCommWait *wait)
+{
+    double timeout = wait->timeout, deadline = now() + timeout;
+
+    while ((int)group->member.size() < group->n_rank && group->failure.empty() && now() < deadline) {
+        if (has_ended(g, wait)) {
+            group->failure = "a member has given up";
+            return FAIL(E_INTERRUPTED, "comm_create: the other members have ended");
+        }
         world().changed.wait_for(g, std::chrono::milliseconds(20));
+    }
     if ((int)group->member.size() < group->n_rank) {
         if (group->failure.empty())
             group->failure = "a member did not come";
@@ -196,7 +227,7 @@ static Status wait_for_group(Guard &g, const std::shared_ptr<Group> &group, doub
     return ST_OK;
 }
 
-Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout)
+Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait)
 {
     Guard g(world().lock);
     std::string key((const char *)id->byte, sizeof id->byte);
@@ -218,7 +249,7 @@ Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int ran
     if (how != HOW_HANG)
         group->member[rank] = m;
     world().changed.notify_all();
-    TRY(wait_for_group(g, m->group, timeout));
+    TRY(wait_for_group(g, m->group, wait));
     d->objects++;
     *out = new GpuComm{ m };
     return ST_OK;

@@ -125,7 +125,7 @@ Status sim_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsi
     const dpx_sim::KernelEntry *e = k->entry;
     std::vector<std::vector<char>> values;
     std::vector<const void *> uses;
-    How how = injected("launch");
+    How how = injected_on("launch", s->device);
 
     TRY(device_check(s->device, "launch"));
     if (how == HOW_ERROR)
@@ -142,12 +142,14 @@ Status sim_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsi
             uses.push_back(memory_block(p));
         }
     }
-    return submit(s, make_op(WORK, std::string("kernel ") + e->name, [=] {
+    auto op = make_op(WORK, std::string("kernel ") + e->name, [=] {
         std::vector<void *> pointers;
 
         for (const std::vector<char> &v : values)
             pointers.push_back(const_cast<char *>(v.data()));
         TRY(run_blocks(e->name, e->call, l, pointers.data()));
         return how == HOW_ASYNC ? FAIL(E_DEVICE, "kernel %s: injected failure", e->name) : ST_OK;
-    }, uses));
+    }, uses);
+    op->hang = how == HOW_HANG;
+    return submit(s, op);
 }

@@ -46,8 +46,10 @@ How injected(const char *call, int rank)
     const char *text = std::getenv("DPEXEC_SIM_FAIL");
     static const std::map<std::string, How> hows = { { "", HOW_ERROR }, { "error", HOW_ERROR }, { "async", HOW_ASYNC }, { "lost", HOW_LOST }, { "hang", HOW_HANG } };
 
-    if (!text || !*text)
+    if (!text || !*text) {
+        spec.clear();
         return HOW_FINE;
+    }
     if (spec != text) {
         spec = text;
         counts.clear();
@@ -65,6 +67,13 @@ How injected(const char *call, int rank)
         return hows.count(how) ? hows.at(how) : HOW_ERROR;
     }
     return HOW_FINE;
+}
+
+How injected_on(const char *call, const GpuDevice *d)
+{
+    How any = injected(call), own = injected(call, d->index);
+
+    return any == HOW_FINE ? own : any;
 }
 
 /* ---- errors ---- */
@@ -109,7 +118,7 @@ bool can_run(Instance *i)
     switch (i->op->kind) {
     case AWAIT: return i->op->record->done;
     case COLLECTIVE: return collective_ready(i);
-    default: return true;
+    default: return !i->op->hang;
     }
 }
 

@@ -9,7 +9,8 @@
  *   DPEXEC_SIM_REFUSE=sums   matrix products have no sums in their epilogue; "epilogues": they have none at all
  *   DPEXEC_SIM_FAIL=CALL[@RANK]:N[:HOW],...              the Nth call of CALL ("alloc", "launch", "all_reduce_sum" ...) fails:
  *                            HOW error: it returns one (default); async: the device fails when the work runs;
- *                            lost: the communicator fails, comm_poll says so; hang: the member never arrives
+ *                            lost: the communicator fails, comm_poll says so; hang: the member never arrives, the kernel never
+ *                            ends.  RANK is a communicator's; of launch and of captures the device
  *
  * Everything happens under one lock, in whichever host thread waits. */
 #ifndef DPX_TESTS_SIM_H
@@ -86,6 +87,7 @@ struct Op {
     std::string label;
     std::function<Status()> run;
     std::vector<const void *> uses;                 /* device memory */
+    bool hang = false;                              /* it never ends */
     std::shared_ptr<Record> record;
     Collective collective{};
 };
@@ -94,7 +96,7 @@ struct Op {
 struct Instance : std::enable_shared_from_this<Instance> {
     std::shared_ptr<const Op> op;
     uint64_t turn = 0;                              /* of a collective: the how manyth of its member */
-    bool arrived = false, done = false;
+    bool captured = false, done = false;
 };
 
 struct Graph {
@@ -136,6 +138,7 @@ double now();
 int64_t env_number(const char *name, int64_t otherwise);    /* with K, M, G */
 enum How { HOW_FINE, HOW_ERROR, HOW_ASYNC, HOW_LOST, HOW_HANG };
 How injected(const char *call, int rank = -1);      /* counts the call */
+How injected_on(const char *call, const GpuDevice *d);      /* named with the device, or without */
 #define SIM_INJECT(call) do { if (injected(call) == HOW_ERROR) return FAIL(E_DEVICE, "%s: injected failure", call); } while (0)
 
 using Guard = std::unique_lock<std::mutex>;
@@ -229,7 +232,7 @@ Status sim_capture_end(GpuStream *s, GpuGraph **out);
 Status sim_graph_launch(GpuGraph *g, GpuStream *s);
 void sim_graph_free(GpuGraph *g);
 Status sim_comm_id(GpuCommId *out);
-Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout);
+Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
 void sim_comm_free(GpuComm *c);
 void sim_comm_abort(GpuComm *c);
 Status sim_comm_poll(GpuComm *c);

@@ -41,8 +41,9 @@ static Status nccl_fail(const GpuComm *c, const char *call, ncclResult_t r)
                 words && *words ? ": " : "", words ? words : "");
 }
 
-/* Waits while the communicator is at work on `call`, which came back with `r`; looks often at first, then once a millisecond. */
-static Status settle(GpuComm *c, const char *call, ncclResult_t r)
+/* Waits while the communicator is at work on `call`, which came back with `r`; looks often at first, then once a millisecond.
+ * `wait` says when to give up beside the timeout; NULL: nothing does. */
+static Status settle_until(GpuComm *c, const char *call, ncclResult_t r, const GpuCommWait *wait)
 {
     double end = now() + c->timeout;
 
@@ -53,6 +54,8 @@ static Status settle(GpuComm *c, const char *call, ncclResult_t r)
             return nccl_fail(c, "ncclCommGetAsyncError", asked);
         if (r != ncclInProgress)
             break;
+        if (wait && wait->ended && wait->ended(wait->arg))
+            return FAIL(E_INTERRUPTED, "%s: rank %d of %d: %s: the other members have ended", c->device->label, c->rank, c->n_rank, call);
         if (now() > end)
             return FAIL(E_DEVICE, "%s: rank %d of %d: %s: the other members did not come within %g s", c->device->label, c->rank,
                         c->n_rank, call, c->timeout);
@@ -60,6 +63,8 @@ static Status settle(GpuComm *c, const char *call, ncclResult_t r)
     }
     return r == ncclSuccess ? ST_OK : nccl_fail(c, call, r);
 }
+
+static Status settle(GpuComm *c, const char *call, ncclResult_t r) { return settle_until(c, call, r, NULL); }
 
 Status comm_id(GpuCommId *out)
 {
@@ -73,7 +78,7 @@ Status comm_id(GpuCommId *out)
     return ST_OK;
 }
 
-Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout)
+Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId nccl_id;
@@ -83,11 +88,11 @@ Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, i
     TRY(device_use(d));
     if (!(c = calloc(1, sizeof *c)))
         return FAIL_NOMEM();
-    *c = (GpuComm){ .device = d, .rank = rank, .n_rank = n_rank, .timeout = timeout };
+    *c = (GpuComm){ .device = d, .rank = rank, .n_rank = n_rank, .timeout = wait->timeout };
     for (int i = 0; i < GPU_COMM_ID; i++)
         nccl_id.internal[i] = (char)id->byte[i];
     config.blocking = 0;
-    st = settle(c, "ncclCommInitRankConfig", ncclCommInitRankConfig(&c->comm, n_rank, nccl_id, rank, &config));
+    st = settle_until(c, "ncclCommInitRankConfig", ncclCommInitRankConfig(&c->comm, n_rank, nccl_id, rank, &config), wait);
     if (st) {
         comm_abort(c);
         return st;

@@ -116,7 +116,7 @@ Status captured_launch(GpuGraph *g, GpuStream *s);
 void captured_free(GpuGraph *g);
 
 Status comm_id(GpuCommId *out);
-Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, double timeout);
+Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
 void comm_free(GpuComm *c);
 void comm_abort(GpuComm *c);
 Status comm_poll(GpuComm *c);

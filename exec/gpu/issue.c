@@ -1,0 +1,257 @@
+/* Giving one device's step to its streams, call by call: while a graph is captured, or to be run at once.
+ *
+ * A step's work on all streams begins after the compute stream's (a fork) and ends before it goes on (a join); inputs are
+ * uploaded on the copy stream before the fork, and so while the step before still computes. */
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/gpu/place.h"
+#include "exec/gpu/plugin.h"
+#include "exec/trace.h"
+#include "graph/op.h"
+
+enum { BLOCK = 1 << 20 };
+
+#define TRY_GPU(m, call) TRY(device_check((m)->device, (m)->runtime->call))
+
+/* ---- addresses ---- */
+
+static char *input_address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+{
+    for (int i = 0; i < part->n_input; i++)
+        if (value_eq(part->input[i].ref.root, ref->root) && part->input[i].ref.offset == ref->offset)
+            return (host ? slot->staging : slot->input) + part->input[i].at;
+    return NULL;
+}
+
+/* NULL for what is in another device's memory. */
+static void *address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
+{
+    const Program *p = part->gpu->program;
+    char *base = NULL;
+
+    if (ref->kind == MEM_INPUT)
+        return input_address(part, slot, ref, host);
+    if (ref->kind == MEM_ARENA && ref->device == part->device)
+        base = p->opt.arenas->base[part->device];
+    else if (ref->kind == MEM_ARENA && ref->device == part->device + p->opt.n_device)
+        base = part->member->host;
+    else if (ref->kind == MEM_STATE && ref->device == part->device)
+        base = p->storage[ref->root.i];
+    else if (ref->kind == MEM_CONST && host)
+        base = value(p->graph, ref->root)->init->data;
+    else if (ref->kind == MEM_CONST && part->constant_at[ref->root.i])
+        base = part->constants + part->constant_at[ref->root.i] - 1;
+    return base ? base + ref->offset : NULL;
+}
+
+static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
+{
+    const Program *p = part->gpu->program;
+    size_t at = p->plan->scratch[c->step->node];
+    char *base = host ? part->member->host : p->opt.arenas->base[part->device];
+
+    if (!c->call->scratch_bytes)
+        return;
+    c->call->scratch = host ? base + at : (void *)(((uintptr_t)(base + at) + GPU_SCRATCH_ALIGN - 1) / GPU_SCRATCH_ALIGN * GPU_SCRATCH_ALIGN);
+    for (int k = 0; k < GPU_SLOTS && host; k++)
+        c->host[k].ctx.scratch = c->call->scratch;
+}
+
+void gpu_part_bind(GpuPart *part, int k)
+{
+    const Program *p = part->gpu->program;
+    GpuSlot *slot = &part->slot[k];
+
+    if (slot->bound == gpu_program_epoch(part->gpu))
+        return;
+    for (int s = 0; s < part->plan->n_step; s++) {
+        GpuCall *c = &part->call[s];
+        const Node *n = p->graph->node[c->step->node];
+
+        for (int i = 0; i < n->n_in; i++)
+            c->in[k][i].data = address(part, slot, &p->plan->value[n->in[i].i], c->host != NULL);
+        for (int o = 0; o < n->n_out; o++)
+            c->out[k][o].data = address(part, slot, &p->plan->value[n->out[o].i], c->host != NULL);
+        if (!c->collective)
+            bind_scratch(part, c, c->host != NULL);
+    }
+    slot->bound = gpu_program_epoch(part->gpu);
+}
+
+/* ---- inputs ---- */
+
+static void fill(char *to, const char *from, size_t bytes, int threads)
+{
+    if (bytes < 2 * BLOCK) {
+        memcpy(to, from, bytes);
+        return;
+    }
+#pragma omp parallel for num_threads(threads)
+    for (size_t at = 0; at < bytes; at += BLOCK)
+        memcpy(to + at, from + at, bytes - at < BLOCK ? bytes - at : BLOCK);
+}
+
+Status gpu_part_upload(GpuPart *part, int k)
+{
+    GpuSlot *slot = &part->slot[k];
+    const GpuMember *m = part->member;
+    const Program *p = part->gpu->program;
+
+    if (!part->input_bytes)
+        return ST_OK;
+    for (int i = 0; i < part->n_input; i++) {
+        const GpuPiece *piece = &part->input[i];
+
+        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset, piece->ref.bytes,
+             device_ctx(m->device)->n_threads);
+    }
+    TRY_GPU(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
+    TRY_GPU(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));
+    TRY_GPU(m, event_await(slot->uploaded, m->stream[STREAM_COMPUTE]));
+    return ST_OK;
+}
+
+/* ---- calls ---- */
+
+/* On a thread of the runtime, when the stream has come here.  After the first failure of a step nothing is computed any more:
+ * what the kernels would read may not be there. */
+static void run_host(void *arg)
+{
+    HostCall *h = arg;
+    Status st;
+
+    if (atomic_load(&h->member->host_status))
+        return;
+    omp_set_num_threads(h->ctx.n_threads);
+    if (!(st = h->call->kernel->run(&h->ctx, h->call->state, h->in, h->out)))
+        return;
+    snprintf(h->member->host_message, sizeof h->member->host_message, "%s: %s", node_text(h->graph, h->call->node), status_message());
+    atomic_store(&h->member->host_status, (int)st);
+}
+
+static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
+{
+    const GpuMember *m = part->member;
+
+    if (c->host)
+        return runtime_check(m->runtime, m->runtime->host_call(ctx->stream, run_host, &c->host[k]));
+    if (c->call->node->op == &op_Copy) {
+        size_t bytes = tensor_bytes(c->in[k]);
+
+        return bytes ? runtime_check(m->runtime, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes)) : ST_OK;
+    }
+    if (c->collective)
+        return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k], c->out[k]);
+    ctx->scratch = c->call->scratch;
+    return c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
+}
+
+/* A call fails too when the device has failed of what was given to it before: then the node is not to blame. */
+static Status blame(const GpuPart *part, const GpuCall *c, Status st)
+{
+    const char *device = device_name(part->member->device);
+    char message[GPU_MESSAGE];
+
+    snprintf(message, sizeof message, "%s", status_message());
+    if (st == E_DEVICE && !part->capturing && !part->gpu->program->opt.ways.check_nodes && gpu_group_faulted(part->gpu->group, part->device))
+        return FAIL(st, "%s: %s", device, message);
+    return FAIL(st, "%s: %s: %s", device, node_text(part->gpu->program->graph, c->call->node), message);
+}
+
+static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
+{
+    const GpuMember *m = part->member;
+    Status st;
+
+    ctx->stream = m->stream[c->step->stream];
+    for (int w = 0; w < c->step->n_wait; w++)
+        TRY_GPU(m, event_await(part->event[c->step->wait[w]], ctx->stream));
+    if (c->place)
+        TRY(gpu_place_mark(part, k, c->place, ctx->stream));
+    if ((st = run_call(part, ctx, c, k)))
+        return blame(part, c, st);
+    if (c->step->event >= 0)
+        TRY_GPU(m, event_record(part->event[c->step->event], ctx->stream));
+    return ST_OK;
+}
+
+/* Until the call has ended, or its failure, which is the node's. */
+static Status await_call(GpuPart *part, const KernelCtx *ctx, const GpuCall *c)
+{
+    Status st;
+
+    TRY_GPU(part->member, event_record(part->timed[1], ctx->stream));
+    st = gpu_group_wait(part->gpu->group, part->device, part->timed[1]);
+    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->gpu->program->graph, c->call->node)) : st;
+}
+
+static Status check_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
+{
+    TRY(issue_call(part, ctx, c, k));
+    return await_call(part, ctx, c);
+}
+
+/* What the call takes on the device: everything before it has ended. */
+static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
+{
+    TraceEvent e = { .device = part->device, .node = c->call->node, .kernel = c->call->kernel ? c->call->kernel->name : NULL };
+    double seconds;
+
+    ctx->stream = part->member->stream[c->step->stream];
+    e.bytes = trace_bytes(e.node, c->in[k], c->out[k]);
+    e.start = trace_now();
+    TRY_GPU(part->member, event_record(part->timed[0], ctx->stream));
+    TRY(issue_call(part, ctx, c, k));
+    TRY(await_call(part, ctx, c));
+    TRY_GPU(part->member, event_elapsed(part->timed[0], part->timed[1], &seconds));
+    e.end = e.start + (uint64_t)(seconds * 1e9);
+    trace_add(part->gpu->program->trace, &e);
+    return ST_OK;
+}
+
+static Status fork_streams(GpuPart *part)
+{
+    const GpuMember *m = part->member;
+
+    TRY_GPU(m, event_record(part->begin, m->stream[STREAM_COMPUTE]));
+    for (int t = 0; t < N_STREAMS; t++)
+        if (t != STREAM_COMPUTE && part->plan->uses[t])
+            TRY_GPU(m, event_await(part->begin, m->stream[t]));
+    return ST_OK;
+}
+
+/* The end of the step on the compute stream: what could not be computed in place, then the outputs to the host. */
+static Status issue_ends(GpuPart *part, int k)
+{
+    const GpuMember *m = part->member;
+    const GpuSlot *slot = &part->slot[k];
+    const MemoryPlan *plan = part->gpu->program->plan;
+    GpuStream *s = m->stream[STREAM_COMPUTE];
+
+    for (int t = 0; t < N_STREAMS; t++)
+        if (part->plan->join[t] >= 0)
+            TRY_GPU(m, event_await(part->event[part->plan->join[t]], s));
+    for (int i = 0; i < plan->n_copy; i++)
+        if (plan->copy[i].to.device == part->device)
+            TRY_GPU(m, copy(s, address(part, slot, &plan->copy[i].to, false), address(part, slot, &plan->copy[i].from, false),
+                            plan->copy[i].to.bytes));
+    for (int i = 0; i < part->n_output; i++)
+        TRY_GPU(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
+                        part->output[i].ref.bytes));
+    return gpu_place_end(part, k, s);
+}
+
+Status gpu_part_issue(GpuPart *part, int k)
+{
+    const Program *p = part->gpu->program;
+    KernelCtx ctx = *device_ctx(part->member->device);
+
+    TRY(fork_streams(part));
+    for (int s = 0; s < part->plan->n_step; s++)
+        TRY(p->trace             ? trace_call(part, &ctx, &part->call[s], k)
+            : p->opt.ways.check_nodes ? check_call(part, &ctx, &part->call[s], k)
+                                 : issue_call(part, &ctx, &part->call[s], k));
+    return issue_ends(part, k);
+}
