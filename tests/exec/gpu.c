@@ -114,11 +114,12 @@ static int count_nodes(const Graph *g, const OpDef *op)
     return count;
 }
 
+/* In 16 bits the CPU computes the same Product nodes: what is rounded where is the graph's, and multiplies from step to step. */
 static Outcome train(Arena *a, const Run *r)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
                          .seed = 7, .precision = r->precision, .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
-                         .fuse = r->cuda, .fuse_product = r->cuda, .fuse_cross_entropy = r->cuda, .channels_last = r->channels_last,
+                         .fuse = r->cuda, .fuse_product = r->cuda || r->precision, .fuse_cross_entropy = r->cuda, .channels_last = r->channels_last,
                          .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
     Graph *g = build(r, &opt, r->replicas, r->devices), *whole;
     Outcome o = { 0 };
