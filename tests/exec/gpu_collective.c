@@ -161,6 +161,31 @@ static void test_uneven(void)
         TEST_FAIL("the last loss is %.7g, on the CPU %.7g", (double)found[STEPS - 1], (double)expected[STEPS - 1]);
 }
 
+/* A bucket that grows is registered no longer when its memory is freed, which the simulation checks, and the steps captured with it
+ * are captured anew. */
+static void test_grown(void)
+{
+    Arena *a = arena_create();
+    float expected[STEPS] = { 0 };
+    const CudaDriver *cuda;
+    Rig rig;
+
+    if (gpus(&cuda) < 3) {
+        arena_free(a);
+        return;
+    }
+    losses_of(expected, true);
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(16, 8, 3), 3, false)))
+        for (int k = 0; k < STEPS; k++) {
+            for (int d = 0; d < 3 && k; d++)
+                CHECK_OK(gpu_group_bucket(rig.group, d, (size_t)k << 20));
+            if (CHECK_OK(program_run(rig.program, training_batch(a, 16, k), N_BATCH)))
+                CU_ASSERT(*(float *)rig_output(&rig, OUT_LOSS)->data == expected[k] && expected[k] != 0);
+        }
+    rig_close(&rig);
+    arena_free(a);
+}
+
 /* A program compiled while a step cannot end: that step's failure, and not the simulation's word about work that never ends,
  * which comes later.  Real devices cannot be made to hang so. */
 static void test_compiled_beside(void)
@@ -330,7 +355,7 @@ static void test_runtime(void)
 static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "training on one to four GPUs", test_training }, { "parts that differ between devices", test_uneven },
-    { "the runtime's operations", test_runtime },
+    { "a bucket that grows", test_grown }, { "the runtime's operations", test_runtime },
     { "a program compiled beside a step that cannot end", test_compiled_beside },
     { "state read and written beside one", test_read_beside }, { NULL, NULL } };
 
