@@ -1,5 +1,5 @@
 /* What the processes of a world settle before they train: that they were given the same, that their devices fit together, and
- * that they begin with the same state. */
+ * that all begin with rank 0's state, whatever values their own model files or checkpoints had. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +13,18 @@ World *trainer_world(const dpx_trainer *t) { return t->options && t->options->wo
 
 /* ---- what was given ---- */
 
+/* Of constants that are never state; of floating ones it is known only when the session has made state of some. */
 static void digest_values(XXH3_state_t *state, const Graph *g)
 {
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->init && g->value[i]->init->data)
+        if (g->value[i]->init && g->value[i]->init->data && !dtype_is_float(g->value[i]->dtype))
             XXH3_64bits_update(state, g->value[i]->init->data, tensor_bytes(g->value[i]->init));
 }
 
-/* The graph's text without long tensors, and the tensors' bytes. */
+/* The graph's text without tensors, and the bytes of those that cannot be state. */
 static Status add_model(Facts *f, const Graph *g)
 {
-    static const PrintOptions brief = { .max_elements = 1 };
+    static const PrintOptions brief = { .no_init = true };
     XXH3_state_t *state = XXH3_createState();
     uint64_t digest;
     char *text = NULL;
@@ -111,39 +112,149 @@ Status trainer_enter_world(const dpx_trainer *t, DeviceList *list)
 
 /* ---- state ---- */
 
-static Status add_state(Facts *f, const States *states, const State *s)
+/* The states that all processes have, in one order. */
+typedef struct {
+    const State **state;
+    uint64_t *mine, *first;     /* digests of their values: here, at rank 0 */
+    int n;
+} Shared;
+
+static void shared_free(Shared *s)
 {
-    Tensor t = { s->dtype, s->shape, NULL };
-    char name[256];
+    free(s->state);
+    free(s->mine);
+    free(s->first);
+}
+
+/* A state's value, in memory of the caller's. */
+static Status read_state(Tensor *out, const States *states, const State *s)
+{
     Status st;
 
-    if (s->transient || s->partial)
-        return ST_OK;
-    if (!(t.data = malloc(tensor_bytes(&t) + 1)))
+    *out = (Tensor){ s->dtype, s->shape, NULL };
+    if (!(out->data = malloc(tensor_bytes(out) + 1)))
         return FAIL_NOMEM();
-    snprintf(name, sizeof name, "state '%s' of digest", s->name);
-    st = states_get(states, s->name, &t);
-    if (!st)
-        st = facts_add_digest(f, name, t.data, tensor_bytes(&t));
-    free(t.data);
+    if ((st = states_get(states, s->name, out)))
+        free(out->data);
     return st;
+}
+
+static Status list_shared(Shared *out, const States *states)
+{
+    size_t most = (size_t)states_count(states) + 1;
+    Tensor t;
+
+    *out = (Shared){ malloc(most * sizeof *out->state), malloc(most * sizeof *out->mine), malloc(most * sizeof *out->first), 0 };
+    if (!out->state || !out->mine || !out->first)
+        return FAIL_NOMEM();
+    for (int i = 0; i < states_count(states); i++) {
+        const State *s = states_at(states, i);
+
+        if (s->transient || s->partial)
+            continue;
+        TRY(read_state(&t, states, s));
+        out->mine[out->n] = out->first[out->n] = XXH3_64bits(t.data, tensor_bytes(&t));
+        out->state[out->n++] = s;
+        free(t.data);
+    }
+    return ST_OK;
+}
+
+/* Floating constants that have not become state: rank 0's are not sent, so they must be the same. */
+static Status add_constants(Facts *f, const dpx_trainer *t)
+{
+    const Graph *g = t->model->graph;
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Tensor *init = g->value[i]->init;
+        char name[256];
+
+        if (!init || !init->data || !dtype_is_float(init->dtype) || states_find(session_states(t->session), g->value[i]->name))
+            continue;
+        snprintf(name, sizeof name, "constant '%s' of digest", g->value[i]->name);
+        TRY(facts_add_digest(f, name, init->data, tensor_bytes(init)));
+    }
+    return ST_OK;
+}
+
+static Status add_beginning(Facts *f, const dpx_trainer *t, const Shared *s)
+{
+    char name[256], text[SHAPE_TEXT + 64], shape[SHAPE_TEXT];
+
+    snprintf(text, sizeof text, "%" PRId64, t->step);
+    TRY(facts_add(f, "steps done", text));
+    for (int i = 0; i < s->n; i++) {
+        snprintf(name, sizeof name, "state '%s'", s->state[i]->name);
+        snprintf(text, sizeof text, "number %d: %s%s", i, dtype_name(s->state[i]->dtype), shape_text(&s->state[i]->shape, shape));
+        TRY(facts_add(f, name, text));
+    }
+    return add_constants(f, t);
+}
+
+static Status agree_on_beginning(const dpx_trainer *t, const Shared *s)
+{
+    Facts *f = facts_create();
+    Status st;
+
+    if (!f)
+        return FAIL_NOMEM();
+    st = add_beginning(f, t, s);
+    if (!st)
+        st = world_agree(trainer_world(t), f, "the processes do not begin alike");
+    facts_free(f);
+    return st;
+}
+
+/* Rank 0's value of state i to all, if any has another. */
+static Status share_state(const dpx_trainer *t, const Shared *s, int i, int *sent)
+{
+    World *w = trainer_world(t);
+    int64_t differs = s->mine[i] != s->first[i];
+    Tensor value;
+    Status st;
+
+    TRY(world_max(w, differs, &differs));
+    if (!differs)
+        return ST_OK;
+    TRY(read_state(&value, session_states(t->session), s->state[i]));
+    st = world_share(w, 0, value.data, tensor_bytes(&value));
+    if (!st && s->mine[i] != s->first[i])
+        st = states_set(session_states(t->session), s->state[i]->name, &value);
+    free(value.data);
+    ++*sent;
+    return st;
+}
+
+static Status share_states(const dpx_trainer *t, const Shared *s)
+{
+    World *w = trainer_world(t);
+    int64_t differs;
+    char line[128];
+    int sent = 0;
+
+    TRY(world_share(w, 0, s->first, (size_t)s->n * sizeof *s->first));
+    TRY(world_max(w, memcmp(s->mine, s->first, (size_t)s->n * sizeof *s->mine) != 0, &differs));
+    for (int i = 0; i < s->n && differs; i++)
+        TRY(share_state(t, s, i, &sent));
+    snprintf(line, sizeof line, "the processes began with different values of %d of %d states: all go on with rank 0's", sent, s->n);
+    if (sent && t->log)
+        t->log(t->log_user, DPX_LOG_WARNING, line);
+    return ST_OK;
 }
 
 Status trainer_agree_states(dpx_trainer *t)
 {
-    const States *states = session_states(t->session);
-    Facts *f;
-    Status st = ST_OK;
+    Shared s = { .n = 0 };
+    Status st;
 
     if (world_size(trainer_world(t)) == 1 || t->agreed)
         return ST_OK;
-    if (!(f = facts_create()))
-        return FAIL_NOMEM();
-    for (int i = 0; i < states_count(states) && !st; i++)
-        st = add_state(f, states, states_at(states, i));
+    st = list_shared(&s, session_states(t->session));
     if (!st)
-        st = world_agree(trainer_world(t), f, "the processes do not begin with the same state");
-    facts_free(f);
+        st = agree_on_beginning(t, &s);
+    if (!st)
+        st = share_states(t, &s);
+    shared_free(&s);
     t->agreed = !st;
     return st;
 }

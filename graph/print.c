@@ -334,7 +334,7 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
     print_layout(p, v);
     TRY(print_logical(p, v));
     print_place(p, v->replica, v->device);
-    if (v->init) {
+    if (v->init && !p->opt.no_init) {
         fputs(" = ", p->f);
         print_data(p, v->init);
     }

@@ -9,6 +9,7 @@
 typedef struct {
     int64_t max_elements;       /* a tensor of more is cut after that many ("..."), which cannot be read back; 0: never cut */
     bool no_node_names;
+    bool no_init;               /* values of constants and states are left out, which cannot be read back */
 } PrintOptions;
 
 /* `opt` may be NULL.  E_IO when the stream fails. */

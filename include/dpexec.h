@@ -200,7 +200,8 @@ DPX_API void dpx_trainer_free(dpx_trainer *trainer);
 /* Called after every train step, in the calling thread; NULL: none. */
 DPX_API void dpx_trainer_on_step(dpx_trainer *trainer, dpx_progress_fn *progress, void *user);
 
-/* Times every node of the steps that follow, the first `events` of them; 0: no more.  Replaces what was timed before. */
+/* Times every node of the steps that follow, the first `events` of them; 0: no more.  Replaces what was timed before.
+ * In a world of GPUs all processes time the same steps, or none. */
 DPX_API dpx_status dpx_trainer_trace(dpx_trainer *trainer, uint32_t events) DPX_CHECKED;
 /* Writes what was timed in Chrome's trace format (chrome://tracing, Perfetto): a row per device. */
 DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const char *path) DPX_CHECKED;
@@ -227,7 +228,8 @@ DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_
 /* Parameters, moments, running statistics, counters. */
 DPX_API int dpx_trainer_state_count(const dpx_trainer *t);
 DPX_API dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out) DPX_CHECKED;
-/* Copies to or from the tensor's data, whose type and shape must be the state's. */
+/* Copies to or from the tensor's data, whose type and shape must be the state's.  In a world all processes set state, or resume,
+ * before the same step, or before their first; that step then begins with rank 0's values everywhere. */
 DPX_API dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out) DPX_CHECKED;
 DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in) DPX_CHECKED;
 DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t);      /* begun */

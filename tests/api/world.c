@@ -12,11 +12,11 @@
 enum { RANKS = 2, STEPS = 4, PARAMETERS = 1 << 14 };
 
 /* What a rank does otherwise than the others. */
-typedef enum { ALIKE, OTHER_LR, OTHER_STATE, GIVES_UP, BAD_BATCH, STALLS } Fault;
+typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS } Fault;
 
 typedef struct {
     int rank;
-    const char *devices, *rendezvous;
+    const char *devices, *rendezvous, *folder;      /* folder: what of another run is in, for faults of that kind */
     Fault fault;
     double timeout;
     bool at_once;               /* every step's result before the next begins */
@@ -66,7 +66,7 @@ static dpx_status disturb_state(dpx_trainer *t)
 
 static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
 {
-    dpx_status st = p->fault == OTHER_STATE ? disturb_state(t) : DPX_OK;
+    dpx_status st = p->fault == OTHER_STATE ? disturb_state(t) : p->fault == OTHER_STEP ? dpx_trainer_resume(t, p->folder, NULL) : DPX_OK;
     dpx_result r;
     Batch b;
 
@@ -128,8 +128,10 @@ static void *run(void *arg)
     dpx_options *o = dpx_options_create();
     dpx_world *w = NULL;
     dpx_model *m = NULL;
+    char other[300];
 
-    if (!(p->status = dpx_model_load(&m, MLP)) && p->rendezvous)
+    snprintf(other, sizeof other, "%s/model.onnx", p->folder ? p->folder : "");
+    if (!(p->status = dpx_model_load(&m, p->fault == OTHER_MODEL ? other : MLP)) && p->rendezvous)
         p->status = dpx_world_join(&w, &how);
     dpx_options_set_world(o, w);
     if (!p->status)
@@ -143,7 +145,7 @@ static void *run(void *arg)
 }
 
 /* Rank r on devices[r]; rank 1 with the fault. */
-static void run_patient_world(Process *p, const char *const *devices, Fault fault, double timeout)
+static void run_patient_world(Process *p, const char *const *devices, Fault fault, double timeout, const char *folder)
 {
     static int port;
     char rendezvous[32];
@@ -153,7 +155,7 @@ static void run_patient_world(Process *p, const char *const *devices, Fault faul
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
     for (int r = 0; r < RANKS; r++) {
         p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r ? fault : ALIKE, .timeout = timeout,
-                          .at_once = fault == STALLS };
+                          .at_once = fault == STALLS, .folder = folder };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
     for (int r = 0; r < RANKS; r++)
@@ -162,7 +164,7 @@ static void run_patient_world(Process *p, const char *const *devices, Fault faul
 
 static void run_world(Process *p, const char *const *devices, Fault fault)
 {
-    run_patient_world(p, devices, fault, 20);
+    run_patient_world(p, devices, fault, 20, NULL);
 }
 
 /* The same losses and weights, to the bit, as of one process with all the devices. */
@@ -194,20 +196,60 @@ static void test_bits(void)
 }
 
 /* Both fail with `status` and `text`. */
-static void check_refused(Fault fault, dpx_status status, const char *text)
+static void check_refused(Fault fault, dpx_status status, const char *text, const char *folder)
 {
     static Process p[RANKS];
 
-    run_world(p, cpus, fault);
+    run_patient_world(p, cpus, fault, 20, folder);
     for (int r = 0; r < RANKS; r++)
         if (p[r].status != status || !strstr(p[r].message, text))
             TEST_FAIL("rank %d: status %d: %s", r, p[r].status, p[r].message);
 }
 
+/* A checkpoint after one step, and the model trained so far. */
+static void make_other_run(char folder[256])
+{
+    static const char *const settings[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "batch-size=6", NULL };
+    dpx_trainer *t = make_trainer(settings);
+    char path[300];
+    dpx_result r;
+    Batch b;
+
+    make_folder(folder);
+    make_batch(&b, 7);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+    CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+    CHECK_DPX(dpx_trainer_export(t, path));
+    dpx_trainer_free(t);
+}
+
 static void test_differences(void)
 {
-    check_refused(OTHER_LR, DPX_INVALID, "rank 1 has --lr '0.2', rank 0 '0.1'");
-    check_refused(OTHER_STATE, DPX_INVALID, "the processes do not begin with the same state: rank 1 has state '");
+    char folder[256];
+
+    make_other_run(folder);
+    check_refused(OTHER_LR, DPX_INVALID, "rank 1 has --lr '0.2', rank 0 '0.1'", NULL);
+    check_refused(OTHER_STEP, DPX_INVALID, "the processes do not begin alike: rank 1 has steps done '1', rank 0 '0'", folder);
+    remove_folder(folder);
+}
+
+/* Rank 1 begins with other values of states: both train rank 0's, to the bit, and say so. */
+static void check_state(const char *const *devices, Fault fault, const char *text)
+{
+    static Process p[RANKS], whole[RANKS];
+    char folder[256];
+
+    make_other_run(folder);
+    run_world(whole, devices, ALIKE);
+    run_patient_world(p, devices, fault, 20, folder);
+    remove_folder(folder);
+    for (int r = 0; r < RANKS; r++) {
+        if (p[r].status || !strstr(p[r].warning, text))
+            TEST_FAIL("rank %d: %s, warns: '%s'", r, p[r].message, p[r].warning);
+        CU_ASSERT(p[r].n_weight > 0 && !memcmp(p[r].weight, whole[r].weight, sizeof whole[r].weight));
+        CU_ASSERT(!memcmp(p[r].loss, whole[r].loss, sizeof whole[r].loss) && !*whole[r].warning);
+    }
 }
 
 /* What rank 1 failed of is what rank 0 says. */
@@ -223,6 +265,13 @@ static void check_told(const char *const *devices)
     CU_ASSERT(p[1].status && p[0].status);
     if (!strstr(p[0].message, "rank 1 of 2: ") || !strstr(p[0].message, p[1].message))
         TEST_FAIL("%s: '%s', where rank 1 says '%s'", devices[0], p[0].message, p[1].message);
+}
+
+static void test_state(void)
+{
+    check_state(cpus, OTHER_STATE, "different values of 1 of ");
+    check_state(cpus, OTHER_MODEL, "different values of 6 of 13 states");
+    check_state(pairs, OTHER_MODEL, "different values of 6 of 13 states");
 }
 
 static void test_failures(void) { check_told(cpus); }
@@ -244,6 +293,7 @@ static void test_cuda(void)
         return;
     check_bits(gpus, "cuda:0,cuda:1");
     check_told(gpus);
+    check_state(gpus, OTHER_MODEL, "different values of 6 of 13 states");
 }
 
 /* One process that cannot capture a step: none does, both say whose fault it is, and the bits are those of a run that asked for it. */
@@ -274,7 +324,7 @@ static void test_late(void)
 
     if (!simulated())
         return;
-    run_patient_world(p, gpus, STALLS, 1.5);
+    run_patient_world(p, gpus, STALLS, 1.5, NULL);
     if (!p[0].status || !strstr(p[0].message, "cuda:0: the step has not ended within 1.5 seconds: AllReduce ") ||
         !strstr(p[0].message, " waits for rank 1 of 2 (does not answer)"))
         TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
@@ -282,7 +332,7 @@ static void test_late(void)
         TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);
     setenv("DPEXEC_SIM_FAIL", "launch@1:3:hang", 1);
     setenv("DPEXEC_SIM_TIMEOUT", "2", 1);
-    run_patient_world(p, gpus, ALIKE, 1.5);
+    run_patient_world(p, gpus, ALIKE, 1.5, NULL);
     unsetenv("DPEXEC_SIM_FAIL");
     unsetenv("DPEXEC_SIM_TIMEOUT");
     for (int r = 0; r < RANKS; r++)
@@ -323,6 +373,7 @@ static void test_alone(void)
 }
 
 DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "differences are refused by all", test_differences },
+             { "rank 0's state goes to all", test_state },
              { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
              { "a step that one process cannot capture", test_uncaptured }, { "a process that does not come", test_late },
              { "options that cannot be", test_bad_options }, { "a world of one", test_alone });
