@@ -82,15 +82,18 @@ ARITHMETIC(tanh_grad, a * (1 - b * b))
 /* Phi(x) + x phi(x) */
 static inline float gelu_erf_slope(float x)
 {
-    return 0.5f * (1.0f + verff(x * 0.70710678118654752440f)) + x * 0.39894228040143267794f * vexpf(-0.5f * x * x);
+    const float h = vexpf(-0.5f * x * x);
+
+    return vnormalf(x, h) + x * 0.39894228040143267794f * h;
 }
 
-/* (1 + t)/2 + x/2 (1 - t^2) du/dx with u = sqrt(2/pi) (x + c x^3), t = tanh u */
+/* s + x s (1 - s) dv/dx with v = 2 sqrt(2/pi) (x + c x^3), s = sigmoid(v); s (1 - s) = e^-|v| / (1 + e^-|v|)^2 */
 static inline float gelu_tanh_slope(float x)
 {
-    const float k = 0.79788456080286535588f, c = 0.044715f, x2 = x * x, t = vtanhf(k * (x + c * x * x2));
+    const float k = 2.0f * 0.79788456080286535588f, c = 0.044715f, x2 = x * x, v = k * (x + c * x * x2);
+    const float e = vexpf(-fabsf(v)), d = 1.0f / (1.0f + e), s = v < 0.0f ? e * d : d;
 
-    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * k * (1.0f + 3.0f * c * x2);
+    return s + x * (e * d * d) * k * (1.0f + 3.0f * c * x2);
 }
 
 ROW2(gelu_grad_erf, float, float, a * gelu_erf_slope(b))

@@ -56,12 +56,12 @@ DEFINE_KERNEL(cpu_erf, .op = &op_Erf, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(er
 DEFINE_KERNEL(cpu_tanh, .op = &op_Tanh, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(tanh));
 DEFINE_KERNEL(cpu_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(sigmoid));
 
-/* ---- Gelu: by erf or by tanh ---- */
+/* ---- Gelu: x Phi(x), or x sigmoid(2u) with u = sqrt(2/pi) (x + c x^3), for (1 + tanh(u)) / 2 = sigmoid(2u) ---- */
 
-#define GELU_U(x) (0.79788456080286535588f * ((x) + 0.044715f * (x) * (x) * (x)))
+#define GELU_2U(x) (2.0f * 0.79788456080286535588f * ((x) + 0.044715f * (x) * (x) * (x)))
 
-ROW1(gelu_erf, float, 0.5f * x * (1.0f + verff(x * 0.70710678118654752440f)))
-ROW1(gelu_tanh, float, 0.5f * x * (1.0f + vtanhf(GELU_U(x))))
+ROW1(gelu_erf, float, x * vnormalf(x, vexpf(-0.5f * x * x)))
+ROW1(gelu_tanh, float, x * vsigmoidf(GELU_2U(x)))
 
 static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {

@@ -48,5 +48,19 @@ static void test_tanh(void) { sweep("tanh", vtanhf, tanh, 2); }
 static void test_sigmoid(void) { sweep("sigmoid", vsigmoidf, sigmoid, 3); }
 static void test_erf(void) { sweep("erf", verff, erf, 2); }
 
+/* A rounded x^2 / 2 in the exponent costs as many units. */
+static void test_normal(void)
+{
+    for (uint64_t u = 0; u < (uint64_t)1 << 32; u += 10007) {
+        float x = bits_to_float((uint32_t)u), found = vnormalf(x, vexpf(-0.5f * x * x));
+        double exact = erfc(-x * sqrt(0.5)) / 2;
+
+        if (isnan(x) ? !isnan(found) : !(fabs(found - exact) <= 0x1p-24 * (8 + 3 * (x < 0) * (double)x * x) * exact + 0x1p-149)) {
+            TEST_FAIL("normal(%.9g) is %.9g, expected %.9g", x, found, exact);
+            return;
+        }
+    }
+}
+
 DEFINE_SUITE(vmath, { "exp", test_exp }, { "log", test_log }, { "tanh", test_tanh }, { "sigmoid", test_sigmoid },
-    { "erf", test_erf });
+    { "erf", test_erf }, { "normal", test_normal });
