@@ -273,11 +273,12 @@ static void check_layout(Run r, int reorders)
     arena_free(a);
 }
 
-/* What Flatten reads, and its gradient: one channel that comes in has no order. */
+/* What Flatten reads, and its gradient: one channel that comes in has no order.  In 16 bits a difference grows fivefold from step to
+ * step: gradients of weights in float32 do not round it away. */
 static void test_layout_cnn(void)
 {
     check_layout((Run){ .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 2, .devices = 2 }, 2);
-    check_layout((Run){ .model = "fashion_cnn", .batch = 4, .steps = 6, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16 }, 2);
+    check_layout((Run){ .model = "fashion_cnn", .batch = 4, .steps = 4, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16 }, 2);
     check_layout((Run){ .model = "fashion_cnn", .batch = 4, .steps = 4, .replicas = 3, .devices = 1, .precision = DT_FLOAT16 }, 2);
 }
 
