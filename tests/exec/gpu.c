@@ -190,22 +190,25 @@ static void test_labels(void)
     arena_free(a);
 }
 
+/* On the CPU and on a device. */
+static void check_run(Run r)
+{
+    Arena *a = arena_create();
+    Outcome expected = train(a, &r), found;
+
+    r.cuda = true;
+    found = train(a, &r);
+    compare_losses(&r, &found, &expected);
+    arena_free(a);
+}
+
 static const int spreads[][2] = { { 1, 1 }, { 3, 1 }, { 2, 2 }, { 4, 2 } };
 
 static void check_model(const char *model, int batch, int steps, int every)
 {
-    for (int i = 0; i < (int)(sizeof spreads / sizeof *spreads); i += every) {
-        if (spreads[i][1] > devices_there())
-            continue;
-        Arena *a = arena_create();
-        Run r = { .model = model, .batch = batch, .steps = steps, .replicas = spreads[i][0], .devices = spreads[i][1] };
-        Outcome expected = train(a, &r), found;
-
-        r.cuda = true;
-        found = train(a, &r);
-        compare_losses(&r, &found, &expected);
-        arena_free(a);
-    }
+    for (int i = 0; i < (int)(sizeof spreads / sizeof *spreads); i += every)
+        if (spreads[i][1] <= devices_there())
+            check_run((Run){ .model = model, .batch = batch, .steps = steps, .replicas = spreads[i][0], .devices = spreads[i][1] });
 }
 
 static void test_mlp(void) { check_model("mlp", 8, MAX_STEPS, 1); }
@@ -224,16 +227,22 @@ static void test_16_bits(void)
                          { .model = "mlp", .batch = 6, .steps = 8, .replicas = 1, .devices = 1, .precision = DT_FLOAT16, .rate = 0.002 },
                          { .model = "mlp", .batch = 6, .steps = 8, .replicas = 3, .devices = 2, .precision = DT_FLOAT16, .rate = 0.002 } };
 
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        Arena *a = arena_create();
-        Run r = runs[i];
-        Outcome expected = train(a, &r), found;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        check_run(runs[i]);
+}
 
-        r.cuda = true;
-        found = train(a, &r);
-        compare_losses(&r, &found, &expected);
-        arena_free(a);
+/* Without the epilogues that a version of the library may not have. */
+static void test_own_epilogues(void)
+{
+    static const char *const refused[] = { "sums", "epilogues" };
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        setenv("DPEXEC_SIM_REFUSE", refused[i], 1);
+        check_model("mlp", 8, 3, 2);
+        check_run((Run){ .model = "mlp", .batch = 4, .steps = 4, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16, .rate = 0.002 });
     }
+    check_run((Run){ .model = "transformer", .batch = 1, .steps = 2, .replicas = 1, .devices = 1, .precision = DT_FLOAT16, .rate = 0.002 });
+    unsetenv("DPEXEC_SIM_REFUSE");
 }
 
 /* States are read by rows whatever their layout; norm-wise, all together.  In 16 bits a share of what windows and Relu decide
@@ -394,7 +403,8 @@ static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "mlp as on the CPU", test_mlp }, { "labels that are no classes", test_labels }, { "what has no kernel runs on the host", test_on_host },
     { "captured, uncaptured, not waited for", test_same_bits }, { "fashion_cnn as on the CPU", test_fashion_cnn },
-    { "a step begun is not waited for", test_not_waited_for }, { "transformer as on the CPU", test_transformer }, { "in 16 bits", test_16_bits }, { NULL, NULL } };
+    { "a step begun is not waited for", test_not_waited_for }, { "transformer as on the CPU", test_transformer }, { "in 16 bits", test_16_bits },
+    { "products with own epilogues", test_own_epilogues }, { NULL, NULL } };
 
 #ifdef DPX_SIMULATION
     return cases;
