@@ -13,6 +13,7 @@ typedef struct {
     uint64_t memory;        /* bytes that it can use; 0: not known before it is opened */
     bool tf32;              /* of a CUDA device: products of float32 may round their inputs to TF32 */
     bool tune;              /* of a CUDA device: measure algorithms of convolutions and products */
+    bool exact;             /* of a CUDA device: what is computed together rounds as what is computed apart */
     char described[DEVICE_PATH];    /* file with the description of a device that need not be there; "": it is there */
 } DeviceSpec;
 

@@ -312,6 +312,8 @@ static const Row table[] = {
       NULL, NULL, 0 },
     { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step", O_FLAG, AT(ways.uncaptured), 0, 0, 0,
       NULL, NULL, 0 },
+    { "reproducible", NULL, "false", "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower",
+      O_FLAG, AT(ways.reproducible), 0, 0, 0, NULL, NULL, 0 },
     { "check-nodes", NULL, "false", "wait for every call of every step on a GPU, so that a failure names the node; slow", O_FLAG,
       AT(ways.check_nodes), 0, 0, 0, NULL, NULL, 0 },
     { "seed", "N", "0", "of everything random", O_INT, AT(build.seed), 0, 9e15, 0, NULL, NULL, 0 },

@@ -14,6 +14,8 @@ Status options_check(const Options *o)
                     (long long)o->total_steps);
     if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
         return FAIL(E_INVALID, "--loss-scale needs --precision float16");
+    if (o->ways.reproducible && o->tune)
+        return FAIL(E_INVALID, "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
     return ST_OK;
 }
 
@@ -37,6 +39,7 @@ Status options_devices(DeviceList *out, const Options *o)
         TRY(check_flags(o, &out->device[i]));
         out->device[i].tf32 = o->build.tf32;
         out->device[i].tune = o->tune;
+        out->device[i].exact = o->ways.reproducible;
     }
     return ST_OK;
 }

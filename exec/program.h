@@ -14,6 +14,7 @@ typedef void ProgramLog(void *user, bool warning, const char *line);
 typedef struct {
     bool uncaptured;            /* every step to the streams, call by call; else it is captured once and launched as one graph */
     bool check_nodes;           /* and each call is waited for, so that a failure names the node */
+    bool reproducible;          /* sums over devices are added by the tree of graph/reduce_tree.h, not in the library's order */
 } GpuWays;
 
 typedef struct {

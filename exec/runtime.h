@@ -22,7 +22,7 @@ typedef struct GpuEvent GpuEvent;
 typedef struct GpuGraph GpuGraph;       /* a captured step, ready to be launched again and again */
 typedef struct GpuComm GpuComm;         /* this device's membership of a group of devices */
 
-enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 3 };
+enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 4 };
 
 /* What is known of a device: read from the driver, or from a description (docs/devices.md) when the device is not there. */
 typedef struct {
@@ -40,6 +40,7 @@ typedef struct {
     const char *description;            /* the JSON text it was read from */
     bool tf32;                          /* float32 convolutions and products may round their inputs to TF32 */
     bool tune;                          /* measure algorithms instead of asking heuristics */
+    bool exact;                         /* compiled kernels make no multiplication and addition one instruction */
     const char *cache_dir;              /* of compiled kernels and plans; NULL: none */
     const struct Runtime *confirm;      /* of described_runtime() (exec/backend.h): whose libraries are asked too; NULL: none */
 } GpuOptions;

@@ -62,7 +62,7 @@ static Status open_real(Accelerator *a, const DeviceSpec *spec, const GpuOptions
 Status accelerator_open(Accelerator *out, const DeviceSpec *spec)
 {
     char cache[PATH_MAX];
-    GpuOptions opt = { .tf32 = spec->tf32, .tune = spec->tune, .cache_dir = cache_folder(cache) };
+    GpuOptions opt = { .tf32 = spec->tf32, .tune = spec->tune, .exact = spec->exact, .cache_dir = cache_folder(cache) };
     Accelerator a = { .runtime = NULL };
     Status st = *spec->described ? open_described(&a, spec, &opt) : open_real(&a, spec, &opt);
 

@@ -7,6 +7,9 @@
  * adding, bits may differ from the CPU's by rounding.  With two devices of one part each there is one addition, and they are
  * the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large as the largest device's.
  *
+ * With `by_tree` the partial sums themselves are gathered, and every device adds all of them by the tree: the bits then depend on
+ * the replicas alone, at the price of more bytes on the wire and in the bucket.
+ *
  * Buckets are registered with the communicator, tensors are not, and one collective must not mix them: its devices work all
  * in their buckets or all where the tensors lie, which each derives from the plan of all. */
 #include "exec/gpu/collective.h"
@@ -14,6 +17,7 @@
 #include <stdlib.h>
 
 #include "exec/gpu/plugin.h"
+#include "graph/reduce_tree.h"
 
 enum { BUCKET_ALIGN = 256 };
 
@@ -28,15 +32,18 @@ struct GpuCollective {
     DType dtype;
     int device, n_device;
     bool shared, direct;        /* direct: of tensors where they lie */
+    bool by_tree;               /* a sum of parts that are gathered */
     int n_in, n_out, n_tensor, n_part, n_copy;
     int axis, root;
-    Part *part;                 /* AllGather: of the inputs; ReduceScatter, Scatter: of the outputs */
+    Part *part;                 /* AllGather, by_tree: of the inputs; ReduceScatter, Scatter: of the outputs */
     size_t chunk;               /* bytes that one device puts into a gather or gets from a scatter */
     size_t *place;              /* [n_tensor] of a sum: offsets in the bucket */
     size_t total, count;        /* bytes of all of them; elements up to the end of the last */
     Tensor *packed;             /* [n_tensor] of a sum */
     bool *held;                 /* [n_tensor] this device holds a part */
-    const Kernel *kernel;       /* adds up the device's own parts */
+    int *program;               /* by_tree: reduce_tree_program */
+    Tensor *pair;               /* by_tree, [n_in]: the two parts of each tensor that are added next */
+    const Kernel *kernel;       /* adds up the device's own parts; by_tree: two parts */
     void *state;
 };
 
@@ -100,7 +107,7 @@ static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan
     for (int i = 0; i < n; i++) {
         c->part[i] = (Part){ holder(c, plan, v[i]), 0, value_bytes(g, v[i]) };
         c->part[i].offset = used[c->part[i].device];
-        used[c->part[i].device] += c->part[i].bytes;
+        used[c->part[i].device] += c->by_tree ? aligned(c->part[i].bytes) : c->part[i].bytes;
     }
     for (int d = 0; d < c->n_device; d++)
         c->chunk = used[d] > c->chunk ? used[d] : c->chunk;
@@ -135,24 +142,49 @@ static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, cons
     return c->kernel->prepare(&c->state, ctx, g, n);
 }
 
+/* With one part of each of two devices there is one order. */
+static bool needs_tree(const GpuCollective *c)
+{
+    return (c->op == &op_AllReduce || c->op == &op_ReduceScatter) && c->shared && c->n_part > 2;
+}
+
+static Status prepare_tree(GpuCollective *c, const Graph *g, const Node *n, const MemoryPlan *plan)
+{
+    int count;
+
+    c->program = calloc(2 * (size_t)c->n_part, sizeof *c->program);
+    c->pair = calloc((size_t)n->n_in, sizeof *c->pair);
+    if (!c->program || !c->pair)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_in; i++)
+        c->pair[i] = (Tensor){ in_value(g, n, i)->dtype, in_value(g, n, i)->shape, NULL };
+    TRY(reduce_tree_program(c->program, node_ints(n, "spans", &count), c->n_part));
+    return lay_parts(c, g, plan, n->n_in, n->in);
+}
+
 static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n, const MemoryPlan *plan)
 {
     size_t all;
 
     if (n->op == &op_AllReduce || n->op == &op_ReduceScatter)
         TRY(prepare_sum(c, ctx, g, n, plan));
+    c->by_tree = c->by_tree && needs_tree(c);
     if (n->op != &op_AllReduce && n->op != &op_Broadcast)
         c->axis = (int)node_int(n, "axis");
-    if (n->op == &op_AllGather)
+    if (c->by_tree)
+        TRY(prepare_tree(c, g, n, plan));
+    else if (n->op == &op_AllGather)
         TRY(lay_parts(c, g, plan, n->n_in, n->in));
     else if (n->op == &op_ReduceScatter || n->op == &op_Scatter)
         TRY(lay_parts(c, g, plan, n->n_out, n->out));
     if (n->op == &op_Broadcast)
         c->root = holder(c, plan, n->in[0]);
-    c->direct = is_direct(c, n, plan);
+    c->direct = !c->by_tree && is_direct(c, n, plan);
     all = c->chunk * (size_t)c->n_device;
     if (c->direct)
         *bucket_bytes = 0;
+    else if (c->by_tree)
+        *bucket_bytes = c->chunk + all;
     else if (n->op == &op_AllReduce || (n->op == &op_ReduceScatter && !c->shared))
         *bucket_bytes = c->total;
     else if (n->op == &op_Broadcast)
@@ -165,7 +197,7 @@ static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, co
 }
 
 Status gpu_collective_create(GpuCollective **out, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n,
-                             const MemoryPlan *plan, int device, int n_device, bool shared)
+                             const MemoryPlan *plan, const GpuSharing *sharing)
 {
     GpuCollective *c = calloc(1, sizeof *c);
     Status st;
@@ -174,9 +206,10 @@ Status gpu_collective_create(GpuCollective **out, size_t *bucket_bytes, KernelCt
         return FAIL_NOMEM();
     c->op = n->op;
     c->dtype = in_value(g, n, 0)->dtype;
-    c->device = device;
-    c->n_device = n_device;
-    c->shared = shared;
+    c->device = sharing->device;
+    c->n_device = sharing->n_device;
+    c->shared = sharing->shared;
+    c->by_tree = sharing->by_tree;
     c->n_in = n->n_in;
     c->n_out = n->n_out;
     if ((st = prepare(c, bucket_bytes, ctx, g, n, plan))) {
@@ -197,8 +230,12 @@ void gpu_collective_free(GpuCollective *c)
     free(c->place);
     free(c->packed);
     free(c->held);
+    free(c->program);
+    free(c->pair);
     free(c);
 }
+
+bool gpu_collective_has_order(const GpuCollective *c) { return !c->by_tree && needs_tree(c); }
 
 /* ---- copies ---- */
 
@@ -258,6 +295,41 @@ static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
     return ST_OK;
 }
 
+/* Every device gets all parts and adds them in place: each sum lies where its lower part lay, so the whole one where the first
+ * does. */
+static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in)
+{
+    char *all = bucket + c->chunk;
+    KernelCtx own = *ctx;
+    int stack[TREE_DEPTH], top = 0;
+
+    for (int i = 0; i < c->n_in; i++)
+        if (c->part[i].device == c->device)
+            TRY(copy(q, bucket + c->part[i].offset, in[i].data, c->part[i].bytes));
+    if (c->chunk)
+        TRY(runtime_check(q->r, q->r->all_gather(comm, q->s, bucket, all, c->chunk)));
+    for (int s = 0; s < 2 * c->n_part - 1; s++) {
+        int low, high;
+
+        if (c->program[s] != TREE_ADD) {
+            stack[top++] = c->program[s];
+            continue;
+        }
+        high = stack[--top];
+        low = stack[top - 1];
+        for (int i = 0; i < c->n_in; i++) {
+            const Part *p = &c->part[i];
+            int k = i % c->n_part;
+
+            c->pair[i].data = k == low || k == high ? all + c->chunk * (size_t)p->device + p->offset : NULL;
+            if (k == low)
+                c->packed[i / c->n_part].data = c->pair[i].data;
+        }
+        TRY(c->kernel->run(&own, c->state, c->pair, c->packed));
+    }
+    return ST_OK;
+}
+
 /* The first that the device holds. */
 static void *first_held(const Tensor *t, int n)
 {
@@ -276,6 +348,10 @@ static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, const Queue *q,
     if (c->direct)
         return comm ? runtime_check(q->r, q->r->all_reduce_sum(comm, q->s, from, to, c->count, c->dtype))
                     : copy(q, to, from, tensor_bytes(in));
+    if (c->by_tree) {
+        TRY(sum_by_tree(c, ctx, q, comm, bucket, in));
+        return unpack_sums(c, q, out);
+    }
     TRY(pack_sums(c, ctx, q, bucket, in));
     if (comm)
         TRY(runtime_check(q->r, q->r->all_reduce_sum(comm, q->s, bucket, bucket, c->count, c->dtype)));
@@ -311,7 +387,7 @@ static Status cut_sum(const GpuCollective *c, const Queue *q, char *chunks, Tens
     size_t offset = 0;
 
     for (int o = 0; o < c->n_out; o++) {
-        const Part *p = &c->part[o];
+        const Part *p = chunks ? &c->part[o] : NULL;
 
         TRY(move_part(q, &out[o], chunks ? chunks + c->chunk * (size_t)p->device + p->offset : out[o].data, &c->packed[0],
                       c->packed[0].data, c->axis, false, &offset));
@@ -325,6 +401,10 @@ static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue
     char *chunks = bucket + c->total, *own = chunks + c->chunk * (size_t)c->n_device;
     size_t size = dtype_size(c->dtype);
 
+    if (c->by_tree) {
+        TRY(sum_by_tree(c, ctx, q, comm, bucket, in));
+        return cut_sum(c, q, NULL, out);
+    }
     TRY(pack_sums(c, ctx, q, bucket, in));
     TRY(cut_sum(c, q, comm ? chunks : NULL, out));
     if (!comm)

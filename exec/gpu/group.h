@@ -37,6 +37,7 @@ typedef struct GpuGroup {
     atomic_bool failed;                 /* a device has failed: the others wait no longer */
     bool broken;                        /* and the communicators are gone: nothing runs any more */
     char message[GPU_MESSAGE];          /* what ended it */
+    bool told;                          /* on what the order of sums depends */
     pthread_mutex_t lock;               /* of what follows */
     struct GpuProgram *programs;        /* that exist */
     int64_t n_step;                     /* begun, of all programs: the same in all processes */

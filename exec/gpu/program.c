@@ -125,6 +125,7 @@ static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step, siz
     const GpuProgram *gpu = part->gpu;
     Program *p = gpu->program;
     const Node *n = p->graph->node[step->node];
+    const GpuSharing sharing = { part->device, gpu->group->n_device, step->collective, p->opt.ways.reproducible };
     size_t bytes = 0;
 
     *c = (GpuCall){ .step = step, .call = &p->call[step->node] };
@@ -135,8 +136,7 @@ static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step, siz
         return create_host_calls(part, c);
     if (!(n->op->flags & OPF_COLLECTIVE))
         return ST_OK;
-    TRY(gpu_collective_create(&c->collective, &bytes, device_ctx(part->member->device), p->graph, n, p->plan, part->device,
-                              gpu->group->n_device, step->collective));
+    TRY(gpu_collective_create(&c->collective, &bytes, device_ctx(part->member->device), p->graph, n, p->plan, &sharing));
     *bucket_bytes = bytes > *bucket_bytes ? bytes : *bucket_bytes;
     return ST_OK;
 }
@@ -225,6 +225,20 @@ static void enlist(GpuProgram *g)
     pthread_mutex_unlock(&g->group->lock);
 }
 
+/* Once: the bits are not those of another number of devices. */
+static void tell_order(const GpuProgram *g)
+{
+    const Program *p = g->program;
+    const GpuPart *part = &g->part[p->opt.first];
+
+    for (int s = 0; s < part->plan->n_step && p->opt.log && !g->group->told; s++)
+        if (part->call[s].collective && gpu_collective_has_order(part->call[s].collective)) {
+            g->group->told = true;
+            p->opt.log(p->opt.log_user, false, "sums over these devices are added in the library's order: their last bits depend on which "
+                       "device has which replica (--reproducible: they do not)");
+        }
+}
+
 /* When memory has moved in one process, steps are captured anew, and that must be done by all processes at once. */
 static Status agree_on_addresses(const Program *p)
 {
@@ -270,6 +284,7 @@ Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch)
     }
     TRY_TO(fail, st, agree_on_addresses(p));
     enlist(gpu);
+    tell_order(gpu);
     *out = gpu;
     return ST_OK;
 fail:

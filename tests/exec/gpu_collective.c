@@ -70,7 +70,7 @@ static void count(Outcome *o, const Graph *g)
     }
 }
 
-static Status train(Outcome *o, const char *devices, int replicas)
+static Status train(Outcome *o, const char *devices, int replicas, bool reproducible)
 {
     const BuildOptions opt = { .batch = BATCH, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = replicas };
     Shape shape = SHAPE(4, 3);
@@ -84,6 +84,8 @@ static Status train(Outcome *o, const char *devices, int replicas)
     st = device_list_parse(&list, devices, 1);
     if (!st)
         st = session_create(&s, g, &opt, &list, NULL, NULL);
+    if (!st)
+        session_set_ways(s, &(GpuWays){ .reproducible = reproducible });
     for (int k = 0; k < STEPS && !st; k++)
         st = step(o, s, k);
     if (!st)
@@ -125,12 +127,38 @@ static void test_training(void)
     for (int i = 0; i < 4 && i < there; i++) {
         Outcome cpu = { .reduced = 0 }, gpu = { .reduced = 0 };
 
-        if (!CHECK_OK(train(&cpu, "cpu", replicas[i])) || !CHECK_OK(train(&gpu, devices[i], replicas[i])))
+        if (!CHECK_OK(train(&cpu, "cpu", replicas[i], false)) || !CHECK_OK(train(&gpu, devices[i], replicas[i], false)))
             continue;
         CU_ASSERT(!i || (gpu.reduced > 0 && gpu.gathered > 0 && gpu.scattered > 0));
         if (!close_to(gpu.loss, cpu.loss, STEPS) || !close_to(gpu.w, cpu.w, 12))
             TEST_FAIL("%s: the last loss is %.7g, on the CPU %.7g", devices[i], (double)gpu.loss[STEPS - 1], (double)cpu.loss[STEPS - 1]);
     }
+}
+
+/* Reproducible: the same replicas on any number of devices give the same bits; else they do not, or this test shows nothing. */
+static void test_reproducible(void)
+{
+    static const char *const devices[] = { "cuda", "cuda*2", "cuda*3", "cuda*4" };
+    const CudaDriver *cuda;
+    int there = gpus(&cuda), other = 0;
+
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);
+    for (int replicas = 7; replicas < 9; replicas++) {
+        Outcome first = { .reduced = 0 };
+
+        for (int i = 0; i < 4 && i < there; i++) {
+            Outcome now = { .reduced = 0 }, quick = { .reduced = 0 };
+
+            if (!CHECK_OK(train(i ? &now : &first, devices[i], replicas, true)) || !i || !CHECK_OK(train(&quick, devices[i], replicas, false)))
+                continue;
+            CU_ASSERT(now.reduced > 0 && now.scattered > 0);
+            if (memcmp(now.loss, first.loss, sizeof now.loss) || memcmp(now.w, first.w, sizeof now.w))
+                TEST_FAIL("%d replicas on %s: the last loss is %.9g, on one device %.9g", replicas, devices[i], (double)now.loss[STEPS - 1],
+                          (double)first.loss[STEPS - 1]);
+            other += memcmp(quick.loss, first.loss, sizeof quick.loss) || memcmp(quick.w, first.w, sizeof quick.w);
+        }
+    }
+    CU_ASSERT(there < 4 || !cuda->runtime.simulated || other > 0);
 }
 
 static void losses_of(float loss[STEPS], bool cuda)
@@ -355,6 +383,7 @@ static void test_runtime(void)
 static const TestCase *list_cases(void)
 {
     static const TestCase cases[] = { { "training on one to four GPUs", test_training }, { "parts that differ between devices", test_uneven },
+    { "reproducible on any number of devices", test_reproducible },
     { "a bucket that grows", test_grown }, { "the runtime's operations", test_runtime },
     { "a program compiled beside a step that cannot end", test_compiled_beside },
     { "state read and written beside one", test_read_beside }, { NULL, NULL } };

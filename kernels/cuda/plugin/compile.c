@@ -20,6 +20,7 @@ struct GpuModule {
 typedef struct {
     ImageKind kind;
     char arch[48];              /* "--gpu-architecture=sm_90" */
+    const char *fmad;           /* "--fmad=true" */
 } Target;
 
 /* The newest architecture that NVRTC knows and the device is not older than; its machine code when the device runs that. */
@@ -56,7 +57,7 @@ static Status key_of(char **out, const Target *t, const char *source)
         size += strlen(device_headers[i].name) + strlen(device_headers[i].text) + 2;
     if (!(key = malloc(size)))
         return FAIL_NOMEM();
-    len = (size_t)snprintf(key, size, "NVRTC %d.%d %s\n", major, minor, t->arch);
+    len = (size_t)snprintf(key, size, "NVRTC %d.%d %s %s\n", major, minor, t->arch, t->fmad);
     for (size_t i = 0; i < n_device_headers; i++)
         len += (size_t)snprintf(key + len, size - len, "%s\n%s\n", device_headers[i].name, device_headers[i].text);
     snprintf(key + len, size - len, "%s", source);
@@ -105,7 +106,7 @@ static Status result_of(nvrtcProgram program, ImageKind kind, void **out, size_t
 
 static Status compile(const Target *t, const char *source, const char *name, void **out, size_t *n)
 {
-    const char *const options[] = { t->arch, "--std=c++17" };
+    const char *const options[] = { t->arch, t->fmad, "--std=c++17" };
     const char **text = calloc(2 * (n_device_headers + 1), sizeof *text), **path = text ? text + n_device_headers + 1 : NULL;
     nvrtcProgram program = NULL;
     nvrtcResult e;
@@ -155,6 +156,7 @@ Status module_compile(GpuDevice *d, const char *source, const char *name, GpuMod
         return FAIL_NOMEM();
     m->device = d;
     TRY_TO(fail, st, target_of(&t, d));
+    t.fmad = d->exact ? "--fmad=false" : "--fmad=true";
     m->kind = t.kind;
     TRY_TO(fail, st, code_of(m, &t, source, name));
     if (d->index >= 0) {

@@ -111,6 +111,7 @@ Status device_open(GpuDevice **out, int index, const GpuOptions *opt)
         return FAIL_NOMEM();
     d->tf32 = opt && opt->tf32;
     d->tune = opt && opt->tune;
+    d->exact = opt && opt->exact;
     TRY_TO(fail, st, copy_text(&d->cache_dir, opt ? opt->cache_dir : NULL));
     TRY_TO(fail, st, opt && opt->described ? describe(d, opt) : attach(d, index));
     *out = d;

@@ -20,7 +20,7 @@ struct GpuDevice {
     int index;                  /* of the CUDA runtime; -1 when described: such a device plans and compiles, but runs nothing */
     char label[24];             /* "cuda:0", "described GPU": begins messages */
     GpuInfo info;
-    bool tf32, tune;
+    bool tf32, tune, exact;
     char *cache_dir;            /* owned; NULL: no cache */
     char *description;          /* owned; NULL unless described */
     const DeviceImage **image;  /* those of kernels/cuda/device that fit it, one a source; n_image */
