@@ -326,7 +326,7 @@ static void check_missed(const Family *f, const Form *form)
 
 /* ---- the tests ---- */
 
-/* Literals of float32 differ from the numbers they stand for. */
+/* Found as every form must be, and as the approximation that it is. */
 static void check_gelu(const Form *form, const char *approximate)
 {
     Graph *g = make(&gelu, form, "float64", "[]");
