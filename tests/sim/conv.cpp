@@ -87,7 +87,7 @@ template <class T> void channel(ConvKind kind, const Geometry &g, T *x, T *w, T 
             }
 }
 
-template <class T> void compute(const GpuConv &d, void *const *buffer)
+template <class T> void compute(const GpuConv &d, bool tf32, void *const *buffer)
 {
     Geometry g(d);
     int64_t cg = g.c / g.group, kg = g.k / g.group, in = volume(g.in), out = volume(g.out), size = volume(g.kernel);
@@ -99,6 +99,9 @@ template <class T> void compute(const GpuConv &d, void *const *buffer)
         w.get(d.dtype, d.channels_last, buffer[CONV_W]);
     if (d.kind != CONV_FORWARD)
         y.get(d.dtype, d.channels_last, buffer[CONV_Y]);
+    if (tf32)                                       /* what is not read is zero */
+        for (Array<T> *a : { &x, &w, &y })
+            round_tf32(a->at);
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t k = 0; k < g.k; k++)
             for (int64_t c = 0; c < cg; c++)
@@ -151,11 +154,12 @@ Status sim_conv(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *worksp
                    { CONV_Y, (size_t)(g.n * g.k * volume(g.out)) * size } };
     if (c.bias)
         p->buffers.push_back({ CONV_BIAS, (size_t)c.k * size });
+    bool tf32 = d->tf32 && c.dtype == DT_FLOAT32;
     p->compute = [=](void *const *buffer) {
         if (c.dtype == DT_FLOAT64)
-            compute<double>(c, buffer);
+            compute<double>(c, false, buffer);
         else
-            compute<float>(c, buffer);
+            compute<float>(c, tf32, buffer);
     };
     d->objects++;
     *out = p;

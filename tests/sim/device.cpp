@@ -54,6 +54,7 @@ static Status dev_open(GpuDevice **out, int index, const GpuOptions *opt)
     GpuDevice *d = new GpuDevice;
     d->index = index;
     d->described = opt && opt->described;
+    d->tf32 = opt && opt->tf32;
     d->info = info;
     if (opt && opt->cache_dir)
         d->cache_dir = opt->cache_dir;

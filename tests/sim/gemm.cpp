@@ -98,10 +98,14 @@ template <class T> static void multiply(const GpuGemm &d, const T *a, const T *b
         write_sums(d, sum, buffer);
 }
 
-template <class T> static void compute(const GpuGemm &d, size_t na, size_t nb, void *const *buffer)
+template <class T> static void compute(const GpuGemm &d, bool tf32, size_t na, size_t nb, void *const *buffer)
 {
     std::vector<T> a = load_all<T>(d.dtype, buffer[GEMM_A], na), b = load_all<T>(d.dtype, buffer[GEMM_B], nb);
 
+    if (tf32) {
+        round_tf32(a);
+        round_tf32(b);
+    }
     for (int64_t i = 0; i < d.batch; i++)
         multiply(d, a.data() + i * d.stride_a, b.data() + i * d.stride_b, buffer, (size_t)(i * d.stride_c));
     if (d.sum == GEMM_SUM_A)
@@ -174,11 +178,12 @@ Status sim_gemm(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *worksp
     size_t nc = extent(c.batch, c.stride_c, c.m, c.n, c.ldc);
     GpuPlan *p = new GpuPlan{ d, "gemm", { { GEMM_A, na * size }, { GEMM_B, nb * size }, { GEMM_C, nc * size_c } }, GEMM_BUFFERS, 1000, c.align, {} };
     add_buffers(p, c, nc);
+    bool tf32 = d->tf32 && c.dtype == DT_FLOAT32;
     p->compute = [=](void *const *buffer) {
         if (c.dtype == DT_FLOAT64)
-            compute<double>(c, na, nb, buffer);
+            compute<double>(c, false, na, nb, buffer);
         else
-            compute<float>(c, na, nb, buffer);
+            compute<float>(c, tf32, na, nb, buffer);
     };
     d->objects++;
     *out = p;

@@ -2,6 +2,7 @@
 #ifndef DPX_TESTS_SIM_NUMBERS_H
 #define DPX_TESTS_SIM_NUMBERS_H
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -63,6 +64,18 @@ template <class T> std::vector<T> load_all(DType t, const void *p, size_t n)
     for (size_t i = 0; i < n; i++)
         v[i] = load<T>(t, p, i);
     return v;
+}
+
+/* To 10 bits of fraction, what tensor cores read of a float32: nearest, ties away from zero (PTX: cvt.rna.tf32.f32). */
+inline float to_tf32(float x)
+{
+    return std::isfinite(x) ? dpx_sim::from_bits((dpx_sim::to_bits(x) + 0x1000u) & ~0x1fffu) : x;
+}
+
+template <class T> void round_tf32(std::vector<T> &v)
+{
+    for (T &x : v)
+        x = (T)to_tf32((float)x);
 }
 
 }   // namespace sim

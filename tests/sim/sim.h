@@ -172,6 +172,7 @@ Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l
 struct GpuDevice {
     int index = 0;
     bool described = false;
+    bool tf32 = false;                              /* products of float32 round their operands */
     GpuInfo info{};
     std::string cache_dir;
     std::set<GpuStream *> streams;
