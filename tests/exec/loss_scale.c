@@ -1,13 +1,14 @@
 /* Dynamic loss scaling against the algorithm written out: y = x w of four samples in float16, the mean of (y - t)^2, SGD with
  * momentum.  All numbers are short dyadic fractions, so what a step must leave is known to the bit, and a gradient overflows
  * where its value says so: 2 (y - t) scale / 4 of a single sample from 65520 on (IEEE 754 rounding to float16).  On the CPU
- * and on simulated CUDA devices, with one replica and with several, of which one alone meets the overflow, and accumulated. */
+ * and on simulated CUDA devices, with one replica and with several, of which one alone meets the overflow, and accumulated; and against what PyTorch's GradScaler did (torch_scaler.py). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/session.h"
 #include "graph/emit.h"
+#include "tests/exec/torch_scaler.h"
 #include "tests/harness/test.h"
 
 enum { N = 4, STEPS = 12 };
@@ -99,8 +100,8 @@ static double rounded_to_half(double v)
     return tensor_float(&t, 0);
 }
 
-/* Samples x = 1 whose targets are what w gives, but the (step mod N)-th, which is off by the step's error. */
-static Status run(Session *s, const Setting *how, int step, double w, const NamedTensor **out, int *n_out)
+/* Samples x = 1 whose targets are what w gives, but the (step mod N)-th, which is off by `e`. */
+static Status run(Session *s, const Setting *how, int step, double e, double w, const NamedTensor **out, int *n_out)
 {
     const int n = N / how->parts;
     float x[N], t[N], rate = (float)lr;
@@ -108,7 +109,7 @@ static Status run(Session *s, const Setting *how, int step, double w, const Name
 
     for (int i = 0; i < N; i++) {
         x[i] = 1;
-        t[i] = (float)(rounded_to_half(w) - (i == step % N ? error[step] : 0));
+        t[i] = (float)(rounded_to_half(w) - (i == step % N ? e : 0));
     }
     for (int p = 0; p < how->parts; p++) {
         NamedTensor in[] = { { "x", { DT_FLOAT32, data, x + p * n } }, { "target", { DT_FLOAT32, data, t + p * n } },
@@ -134,7 +135,7 @@ static void check_step(Session *s, const Setting *how, int step, Expected *x)
     const NamedTensor *out;
     int n;
 
-    if (!CHECK_OK(run(s, how, step, x->w, &out, &n)))
+    if (!CHECK_OK(run(s, how, step, error[step], x->w, &out, &n)))
         return;
     expect_step(x, error[step], how->parts > 1 ? 1 : 1.0 / N, how->clip);
     check_number(how, step, "the loss", output(out, n, OUT_LOSS), error[step] * error[step] / N, bound);
@@ -177,6 +178,57 @@ static void check_setting(const Setting *how)
     session_free(s);
 }
 
+/* ---- PyTorch ---- */
+
+static void set_scale(Session *s, double scale, double good)
+{
+    float to = (float)scale;
+    int64_t count = (int64_t)good;
+
+    CHECK_OK(states_set(session_states(s), STATE_LOSS_SCALE, &(Tensor){ DT_FLOAT32, shape_scalar(), &to }));
+    CHECK_OK(states_set(session_states(s), STATE_GOOD_STEPS, &(Tensor){ DT_INT64, shape_scalar(), &count }));
+}
+
+/* All numbers to the bit: rates and scales are powers of two, so every operation of the update rounds once in both. */
+static void check_torch(const char *devices, int replicas)
+{
+    const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .replicas = replicas, .precision = DT_FLOAT16, .loss_scaling = SCALE_DYNAMIC };
+    const Setting how = { devices, replicas, 1, 0 };
+    const int steps = (int)(sizeof torch_scaler / sizeof *torch_scaler);
+    int skipped = 0, grown = 0, n;
+    const NamedTensor *out;
+    Session *s = NULL;
+    double w = 0.5;
+
+    if (CHECK_OK(open_session(&s, &opt, devices)))
+        for (int i = 0; i < steps; i++) {
+            if (torch_scaler[i].scale != 0)
+                set_scale(s, torch_scaler[i].scale, torch_scaler[i].good);
+            if (!CHECK_OK(run(s, &how, i, torch_scaler[i].error, w, &out, &n)))
+                break;
+            check_number(&how, i, "the scale used", output(out, n, OUT_LOSS_SCALE), torch_scaler[i].used, 0);
+            check_number(&how, i, "applied", output(out, n, OUT_APPLIED), torch_scaler[i].applied, 0);
+            w = state(s, "w");
+            check_number(&how, i, "w", w, torch_scaler[i].w, 0);
+            check_number(&how, i, "momentum", state(s, "w.momentum"), torch_scaler[i].momentum, 0);
+            check_number(&how, i, "the scale", state(s, STATE_LOSS_SCALE), torch_scaler[i].next_scale, 0);
+            check_number(&how, i, "good steps", state(s, STATE_GOOD_STEPS), torch_scaler[i].next_good, 0);
+            skipped += output(out, n, OUT_APPLIED) == 0;
+            grown += state(s, STATE_LOSS_SCALE) > torch_scaler[i].used;
+        }
+    CU_ASSERT(skipped == TORCH_SKIPPED && grown == TORCH_GROWN && skipped > 5 && grown > 2);
+    session_free(s);
+}
+
+static void test_torch(void)
+{
+    setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
+    check_torch("cpu", 1);
+    check_torch("cpu*2", 3);
+    check_torch("cuda", 1);
+    check_torch("cuda*2", 2);
+}
+
 static void test_cpu(void)
 {
     check_setting(&(Setting){ "cpu", 1, 1, 0 });
@@ -208,7 +260,7 @@ static void test_fixed(void)
         Session *s = NULL;
         int n;
 
-        if (CHECK_OK(open_session(&s, &opt, "cpu")) && CHECK_OK(run(s, &how, 4, 0.5, &out, &n)) && CHECK_OK(run(s, &how, 5, 0.5, &out, &n))) {
+        if (CHECK_OK(open_session(&s, &opt, "cpu")) && CHECK_OK(run(s, &how, 4, error[4], 0.5, &out, &n)) && CHECK_OK(run(s, &how, 5, error[5], 0.5, &out, &n))) {
             w[k] = state(s, "w");
             CU_ASSERT_PTR_NULL(named_find(out, n, OUT_APPLIED));
             CU_ASSERT_PTR_NULL(states_find(session_states(s), STATE_LOSS_SCALE));
@@ -218,17 +270,5 @@ static void test_fixed(void)
     CU_ASSERT(w[0] != 0.5 && w[0] == w[1]);
 }
 
-/* CUDA devices only where there is a simulation: not in builds with sanitizers. */
-static const TestCase *list_cases(void)
-{
-    static const TestCase cases[] = { { "on simulated CUDA devices", test_cuda }, { "as the algorithm says", test_cpu },
-                                      { "fixed", test_fixed }, { NULL, NULL } };
-
-#ifdef DPX_SIMULATION
-    return cases;
-#else
-    return cases + 1;
-#endif
-}
-
-DEFINE_SUITE_LIST(loss_scale, list_cases);
+DEFINE_SUITE(loss_scale, { "on simulated CUDA devices", test_cuda }, { "as the algorithm says", test_cpu },
+    { "as PyTorch's GradScaler", test_torch }, { "fixed", test_fixed });
