@@ -21,13 +21,10 @@ endif()
 if(NOT TARGET dpexec_cuda)
     list(REMOVE_ITEM TEST_DIRS plugin)      # tests of the CUDA plug-in alone
 endif()
-# Fibers and sanitizers do not go together: in such builds no CUDA kernel is run.
-if(NOT DPX_SANITIZE)
-    if(NOT DPX_CARRIED)
-        include(cmake/sim.cmake)
-    endif()
-    target_compile_definitions(harness PUBLIC DPX_SIMULATION $<$<BOOL:${DPX_SIM_ALIGNMENT}>:DPX_SIM_ALIGNMENT>)
+if(NOT DPX_CARRIED)
+    include(cmake/sim.cmake)
 endif()
+target_compile_definitions(harness PUBLIC DPX_SIMULATION $<$<BOOL:${DPX_SIM_ALIGNMENT}>:DPX_SIM_ALIGNMENT>)
 
 foreach(dir ${TEST_DIRS})
     file(GLOB sources CONFIGURE_DEPENDS tests/${dir}/*.c)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs the test programs of a build and the tests of the command line, and adds up what they count.
 #   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script (oracle, bad_data, hygiene ...)
+# $TEST_SUITES is given to the test programs: names of suites, or with a - in front those to leave out.
 # As many run at a time as there are processors ($TEST_JOBS says another number); each has one thread.
 # Ends with "N passed, N failed"; a program that ends without such a line counts as one failure.
 set -u
@@ -56,7 +57,8 @@ begin() {
 
 for program in "$build"/test_*; do
     name=${program##*/test_}
-    if [ -x "$program" ] && wanted "$name" "$@"; then begin "$name" "$program"; fi
+    # shellcheck disable=SC2086     # several words
+    if [ -x "$program" ] && wanted "$name" "$@"; then begin "$name" "$program" ${TEST_SUITES:-}; fi
 done
 for script in tests/layering.sh tests/hygiene.sh tests/cli/*.sh; do
     name=$(basename "$script" .sh)

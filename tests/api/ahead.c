@@ -195,16 +195,4 @@ static void test_cuda(void)
     find_bad_step(two_gpus);
 }
 
-/* CUDA devices only where there is a simulation: not in builds with sanitizers. */
-static const TestCase *list_cases(void)
-{
-    static const TestCase cases[] = { { "on simulated CUDA devices", test_cuda }, { "on the CPU", test_cpu }, { NULL, NULL } };
-
-#ifdef DPX_SIMULATION
-    return cases;
-#else
-    return cases + 1;
-#endif
-}
-
-DEFINE_SUITE_LIST(ahead, list_cases);
+DEFINE_SUITE(ahead, { "on simulated CUDA devices", test_cuda }, { "on the CPU", test_cpu });

@@ -96,16 +96,4 @@ static void test_two(void)
     unsetenv("DPEXEC_GPU_TIMEOUT");
 }
 
-/* None where there is no simulation: in builds with sanitizers. */
-static const TestCase *list_cases(void)
-{
-    static const TestCase cases[] = { { "one GPU", test_one }, { "two GPUs", test_two }, { NULL, NULL } };
-
-#ifdef DPX_SIMULATION
-    return cases;
-#else
-    return cases + sizeof cases / sizeof *cases - 1;
-#endif
-}
-
-DEFINE_SUITE_LIST(gpu_failure, list_cases);
+DEFINE_SUITE(gpu_failure, { "one GPU", test_one }, { "two GPUs", test_two });

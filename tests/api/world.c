@@ -276,21 +276,9 @@ static void test_state(void)
 
 static void test_failures(void) { check_told(cpus); }
 
-/* In builds with sanitizers there is no simulation. */
-static bool simulated(void)
-{
-#ifdef DPX_SIMULATION
-    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
-    return true;
-#else
-    return false;
-#endif
-}
-
 static void test_cuda(void)
 {
-    if (!simulated())
-        return;
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
     check_bits(gpus, "cuda:0,cuda:1");
     check_told(gpus);
     check_state(gpus, OTHER_MODEL, "different values of 6 of 13 states");
@@ -301,8 +289,7 @@ static void test_uncaptured(void)
 {
     static Process p[RANKS], whole[RANKS];
 
-    if (!simulated())
-        return;
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
     run_world(whole, gpus, ALIKE);
     setenv("DPEXEC_SIM_FAIL", "capture_end@1:2", 1);
     run_world(p, gpus, ALIKE);
@@ -322,8 +309,7 @@ static void test_late(void)
 {
     static Process p[RANKS];
 
-    if (!simulated())
-        return;
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
     run_patient_world(p, gpus, STALLS, 1.5, NULL);
     if (!p[0].status || !strstr(p[0].message, "cuda:0: the step has not ended within 1.5 seconds: AllReduce ") ||
         !strstr(p[0].message, " waits for rank 1 of 2 (does not answer)"))

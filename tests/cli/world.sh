@@ -155,24 +155,22 @@ tells 0 1 'rank 2 of 3: '
 tells 1 1 'missing.npz'
 
 # And one whose GPU cannot: the others do not wait for it in a communicator.
-if [ -e "$build/libdpexec_cudasim.so" ]; then
-    export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
-    next_port
-    start 0 2 "${mlp[@]}" --devices cuda
-    DPEXEC_SIM_FAIL=stream_create:2 start 1 2 "${mlp[@]}" --devices cuda
-    wait
-    tells 1 1 'stream_create: injected failure'
-    tells 0 1 'rank 1 of 2: '
-    next_port
-    SECONDS=0
-    start 0 2 "${mlp[@]}" --devices cuda
-    DPEXEC_SIM_FAIL=comm_create@1:1 start 1 2 "${mlp[@]}" --devices cuda
-    wait
-    tells 1 1 'comm_create: injected failure of rank 1'
-    tells 0 1 'rank 1 of 2: cuda:0: comm_create: injected failure of rank 1'
-    check 'heard at once' test $SECONDS -lt 30
-    unset DPEXEC_CUDA_PLUGIN
-fi
+export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
+next_port
+start 0 2 "${mlp[@]}" --devices cuda
+DPEXEC_SIM_FAIL=stream_create:2 start 1 2 "${mlp[@]}" --devices cuda
+wait
+tells 1 1 'stream_create: injected failure'
+tells 0 1 'rank 1 of 2: '
+next_port
+SECONDS=0
+start 0 2 "${mlp[@]}" --devices cuda
+DPEXEC_SIM_FAIL=comm_create@1:1 start 1 2 "${mlp[@]}" --devices cuda
+wait
+tells 1 1 'comm_create: injected failure of rank 1'
+tells 0 1 'rank 1 of 2: cuda:0: comm_create: injected failure of rank 1'
+check 'heard at once' test $SECONDS -lt 30
+unset DPEXEC_CUDA_PLUGIN
 
 # A killed process ends the others.
 next_port

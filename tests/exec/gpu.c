@@ -291,8 +291,9 @@ static void check_changes(const Run *r, const Outcome *found, const Outcome *exp
 /* States are read by rows whatever their layout.  What a training has changed is a sum of its steps' gradients: with d the
  * relative difference of one step's, the difference of the sums is at most d of the sum if all gradients are alike, and, as
  * errors of different steps do not know of each other, also if they are not, whatever the number of steps and the weights that
- * momentum gives them; as long as steps are few, for parameters that differ feed back.  The order of a sum changes the last bit of its rounding, which turns over a share epsilon of what
- * windows and Relu decide: d = 2 sqrt(epsilon) in 16 bits (tests/exec/precision.c).  In float32 these few decide nothing yet. */
+ * momentum gives them; as long as steps are few, for parameters that differ feed back.  The order of a sum changes the last bit
+ * of its rounding, which turns over a share epsilon of what windows and Relu decide: d = 2 sqrt(epsilon) in 16 bits
+ * (tests/exec/precision.c).  In float32 these few decide nothing yet. */
 static void compare_states(const Run *r, const Outcome *found, const Outcome *expected)
 {
     const double d = r->precision ? 2 * sqrt(tolerance(r)) : 1e-5;

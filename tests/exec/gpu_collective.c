@@ -379,20 +379,8 @@ static void test_runtime(void)
     }
 }
 
-/* None where there is no simulation: in builds with sanitizers. */
-static const TestCase *list_cases(void)
-{
-    static const TestCase cases[] = { { "training on one to four GPUs", test_training }, { "parts that differ between devices", test_uneven },
-    { "reproducible on any number of devices", test_reproducible },
-    { "a bucket that grows", test_grown }, { "the runtime's operations", test_runtime },
+DEFINE_SUITE(gpu_collective, { "training on one to four GPUs", test_training }, { "parts that differ between devices", test_uneven },
+    { "reproducible on any number of devices", test_reproducible }, { "a bucket that grows", test_grown },
+    { "the runtime's operations", test_runtime },
     { "a program compiled beside a step that cannot end", test_compiled_beside },
-    { "state read and written beside one", test_read_beside }, { NULL, NULL } };
-
-#ifdef DPX_SIMULATION
-    return cases;
-#else
-    return cases + sizeof cases / sizeof *cases - 1;
-#endif
-}
-
-DEFINE_SUITE_LIST(gpu_collective, list_cases);
+    { "state read and written beside one", test_read_beside });

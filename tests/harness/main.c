@@ -1,4 +1,4 @@
-/* Runs all suites of one folder, or those whose name is given; ends with "N passed, N failed". */
+/* Runs all suites of one folder, those whose name is given, or with -NAME all but those; ends with "N passed, N failed". */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,10 +51,16 @@ int test_str(const char *file, int line, const char *expected, const char *found
 
 static int selected(const char *name, int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++)
+    int all = 1;
+
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-' && !strcmp(argv[i] + 1, name))
+            return 0;
         if (!strcmp(argv[i], name))
             return 1;
-    return argc < 2;
+        all = all && argv[i][0] == '-';
+    }
+    return all;
 }
 
 static int add_suite(const TestSuite *s, int argc, char **argv)

@@ -303,6 +303,7 @@ void forget_fibers()
 
 }   // namespace
 
+#ifdef SIM_OWN_UBSAN
 /* A thread has touched what lies where its type must not. */
 static void misaligned(const void *p, const char *file, unsigned line, size_t align)
 {
@@ -312,6 +313,7 @@ static void misaligned(const void *p, const char *file, unsigned line, size_t al
     std::snprintf(text, sizeof text, "%p is no multiple of %zu at %s:%u", p, align, slash ? slash + 1 : file, line);
     error("thread " + std::to_string(engine().current) + " has touched a misaligned address: " + text);
 }
+#endif
 
 Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l, void *const *args)
 {
@@ -344,6 +346,7 @@ Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l
 
 }   // namespace sim
 
+#ifdef SIM_OWN_UBSAN
 /* What code compiled with -fsanitize=alignment calls before such an access, in place of the sanitizer's library. */
 extern "C" {
 struct TypeMismatch { const char *file; unsigned line, column; const void *type; unsigned char log_align, kind; };
@@ -352,3 +355,4 @@ __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(TypeM
     sim::misaligned(reinterpret_cast<const void *>(p), what->file, what->line, size_t(1) << what->log_align);
 }
 }
+#endif
