@@ -68,7 +68,7 @@ typedef struct {
     bool (*computes)(const Graph *g, const Node *n);
     bool tf32;                              /* accelerators: products of float32 may round their inputs to TF32 */
     bool channels_last;                     /* accelerators: convolutions on values stored channels last */
-    bool fuse_product;                      /* biases, activations and sums become part of products (passes/fuse_product.c) */
+    bool fuse_product;                      /* biases, activations and sums become part of products (passes/fuse_product.c, passes/join_biases.c) */
     bool fuse;                              /* elementwise operators are computed together (passes/fuse_elementwise.c) */
     bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;

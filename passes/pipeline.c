@@ -9,7 +9,7 @@
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
     pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout, pass_group_updates,
-    pass_fuse_product, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu;
+    pass_fuse_product, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -26,6 +26,7 @@ const Pass *const pipeline[] = {
     &pass_criterion,            /* after lower: what it appends is in simple operators already */
     &pass_fuse_cross_entropy,   /* after criterion, which appends the loss; before precision, which would convert the scores */
     &pass_fold_transpose,       /* before precision, which would stand conversions in between, and before autodiff */
+    &pass_join_biases,          /* likewise; what fuse-product takes in later */
     &pass_precision,            /* before autodiff: gradients are computed in the types of what they belong to */
     &pass_layout_weights,       /* while every mode has its forward graph; before add-optimizer, whose state follows it */
     &pass_scale_loss,           /* last of all before autodiff, which differentiates what it makes */
