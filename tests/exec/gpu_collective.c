@@ -227,12 +227,12 @@ static void test_compiled_beside(void)
         arena_free(a);
         return;
     }
-    setenv("DPEXEC_GPU_TIMEOUT", "1", 1);
+    setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
     if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) && CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
         CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
         unsetenv("DPEXEC_SIM_FAIL");
-        CHECK_FAILS(E_DEVICE, "the step has not ended within 1 seconds", program_compile(&other, training_mlp(4, 2, 2), &rig.program->opt));
+        CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds", program_compile(&other, training_mlp(4, 2, 2), &rig.program->opt));
         CHECK_FAILS(E_DEVICE, "an earlier step failed", program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
     }
     rig_close(&rig);
@@ -253,7 +253,7 @@ static void test_read_beside(void)
         arena_free(a);
         return;
     }
-    setenv("DPEXEC_GPU_TIMEOUT", "1", 1);
+    setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
     for (int write = 0; write < 2; write++) {
         if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) && CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
             s = states_at(rig.states, 0);
@@ -261,7 +261,7 @@ static void test_read_beside(void)
             setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
             CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
             unsetenv("DPEXEC_SIM_FAIL");
-            CHECK_FAILS(E_DEVICE, "the step has not ended within 1 seconds: all devices have come to AllReduce",
+            CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds: all devices have come to AllReduce",
                         write ? states_set(rig.states, s->name, t) : states_get(rig.states, s->name, t));
             CHECK_FAILS(E_DEVICE, "an earlier step failed", program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
         }
