@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -78,15 +79,12 @@ static Status add_npy(Dataset *d, const char *path)
 {
     Array a = { .scale = 1, .std = 1 };
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    Status st;
 
     TRY(mapped_open(&a.map, path));
-    st = npy_parse(&a, a.map.data, a.map.size, path);
-    if (!st && !(a.name = strndup(name, strlen(name) - 4)))
-        st = FAIL_NOMEM();
-    if (st) {
+    TRY(npy_parse(&a, path));
+    if (!(a.name = strndup(name, strlen(name) - 4))) {
         mapped_close(&a.map);
-        return st;
+        return FAIL_NOMEM();
     }
     return dataset_add(d, &a, path);
 }
@@ -164,18 +162,6 @@ static bool is_float(dpx_dtype t)
     return t == DPX_FLOAT32 || t == DPX_FLOAT64 || t == DPX_FLOAT16 || t == DPX_BFLOAT16;
 }
 
-Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
-{
-    bool native = to == DPX_FLOAT32 || to == DPX_FLOAT64 || !is_float(to);
-    bool readable = a->dtype == DPX_FLOAT32 || a->dtype == DPX_FLOAT64 || !is_float(a->dtype);
-
-    if (a->dtype == to && !a->swapped)
-        return ST_OK;
-    if (!native || !readable || (is_float(a->dtype) && !is_float(to)) || (to == DPX_BOOL && a->dtype != DPX_BOOL))
-        return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to));
-    return ST_OK;
-}
-
 static void swap_bytes(unsigned char *p, size_t n, size_t size)
 {
     for (; n; n--, p += size)
@@ -192,10 +178,28 @@ static void swap_bytes(unsigned char *p, size_t n, size_t size)
     X(DPX_INT64, int64_t) X(DPX_UINT8, uint8_t) X(DPX_UINT16, uint16_t) X(DPX_UINT32, uint32_t) X(DPX_UINT64, uint64_t) \
     X(DPX_BOOL, uint8_t)
 
+/* binary16: a sign, 5 bits of exponent, 10 of mantissa. */
+static double half_value(const unsigned char *p)
+{
+    uint16_t bits;
+    int exponent, mantissa;
+    double v;
+
+    memcpy(&bits, p, sizeof bits);
+    exponent = bits >> 10 & 31;
+    mantissa = bits & 1023;
+    if (exponent == 31)
+        v = mantissa ? (double)NAN : (double)INFINITY;
+    else
+        v = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+    return bits >> 15 ? -v : v;
+}
+
 /* One element as the widest type of its kind; memcpy because a file's data need not be aligned. */
 static double element_float(const unsigned char *p, dpx_dtype t)
 {
     switch (t) {
+    case DPX_FLOAT16: return half_value(p);
 #define X(D, T) case D: { T v; memcpy(&v, p, sizeof v); return (double)v; }
     EACH_NATIVE(X)
 #undef X
@@ -206,6 +210,7 @@ static double element_float(const unsigned char *p, dpx_dtype t)
 static int64_t element_int(const unsigned char *p, dpx_dtype t)
 {
     switch (t) {
+    case DPX_FLOAT16: return (int64_t)half_value(p);
 #define X(D, T) case D: { T v; memcpy(&v, p, sizeof v); return (int64_t)v; }
     EACH_NATIVE(X)
 #undef X
@@ -213,15 +218,52 @@ static int64_t element_int(const unsigned char *p, dpx_dtype t)
     }
 }
 
-static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)
+/* Element i in the machine's order of bytes. */
+static void element_at(unsigned char e[8], const Array *a, const unsigned char *from, size_t i)
 {
     size_t size = dpx_dtype_size(a->dtype);
+
+    memcpy(e, from + i * size, size);
+    if (a->swapped)
+        swap_bytes(e, 1, size);
+}
+
+/* Whole numbers that `to` holds. */
+static Status check_whole(const Array *a, dpx_dtype to, const char *what)
+{
+    size_t elements = array_sample_elements(a), n = elements * (size_t)(a->rank ? a->dim[0] : 1);
+    bool is_signed = to == DPX_INT8 || to == DPX_INT16 || to == DPX_INT32 || to == DPX_INT64;
+    int bits = 8 * (int)dpx_dtype_size(to) - (is_signed || to == DPX_UINT64);       /* element_int gives an int64_t */
+    double above = ldexp(1, bits), least = is_signed ? -above : 0;
     unsigned char e[8];
 
     for (size_t i = 0; i < n; i++) {
-        memcpy(e, from + i * size, size);
-        if (a->swapped)
-            swap_bytes(e, 1, size);
+        double v;
+
+        element_at(e, a, a->data, i);
+        v = element_float(e, a->dtype);
+        if (!(v >= least && v < above && v == floor(v)))
+            return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %g", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to),
+                        i / elements, v);
+    }
+    return ST_OK;
+}
+
+Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
+{
+    if (a->dtype == to)
+        return ST_OK;
+    if (to == DPX_FLOAT16 || to == DPX_BFLOAT16 || a->dtype == DPX_BFLOAT16 || to == DPX_BOOL)
+        return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to));
+    return is_float(a->dtype) && !is_float(to) ? check_whole(a, to, what) : ST_OK;
+}
+
+static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)
+{
+    unsigned char e[8];
+
+    for (size_t i = 0; i < n; i++) {
+        element_at(e, a, from, i);
         switch (to) {
         case DPX_FLOAT32: ((float *)out)[i] = (float)((element_float(e, a->dtype) * a->scale - a->mean) / a->std); break;
         case DPX_FLOAT64: ((double *)out)[i] = (element_float(e, a->dtype) * a->scale - a->mean) / a->std; break;
@@ -233,6 +275,7 @@ static void convert_sample(const Array *a, const unsigned char *from, size_t n, 
         case DPX_UINT16: ((uint16_t *)out)[i] = (uint16_t)element_int(e, a->dtype); break;
         case DPX_UINT32: ((uint32_t *)out)[i] = (uint32_t)element_int(e, a->dtype); break;
         case DPX_UINT64: ((uint64_t *)out)[i] = (uint64_t)element_int(e, a->dtype); break;
+        case DPX_FLOAT16: memcpy((uint16_t *)out + i, e, sizeof(uint16_t)); break;      /* of the same type: only swapped */
         default: break;
         }
     }

@@ -40,14 +40,16 @@ const Array *dataset_find(const Dataset *d, const char *name);
 
 /* ---- for the formats: tools/data_*.c ---- */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;       /* takes the mapping and the name */
-/* The header of a .npy file of `size` bytes; fills dtype, rank, dim, data.  `label` names the file or archive member. */
-Status npy_parse(Array *out, const unsigned char *file, size_t size, const char *label) CHECKED;
+/* The .npy file in a->map, which it closes on failure; fills dtype, rank, dim, data.  `label` names the file or archive member. */
+Status npy_parse(Array *a, const char *label) CHECKED;
 Status npz_read(Dataset *d, const char *path) CHECKED;
 Status idx_read(Dataset *d, const char *images_comma_labels, Normalisation norm) CHECKED;
 
 size_t array_sample_elements(const Array *a);
-/* Copies samples index[0..n) into `out` as elements of type `to`.  E_INVALID for conversions that lose meaning (float -> int). */
+/* E_INVALID, naming `what`, for conversions that lose meaning: of floats only those that are all whole numbers become integers,
+ * which are all looked at here. */
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what) CHECKED;
+/* Copies samples index[0..n) into `out` as elements of type `to`, once that has been checked. */
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);
 
 #endif

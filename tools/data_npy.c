@@ -1,5 +1,7 @@
 /* The .npy format: magic, version, the length of a Python dictionary in text, the dictionary, the data.
- * The dictionary is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }; a small scanner reads just that. */
+ * The dictionary is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }; a small scanner reads just that.
+ * Data in column-major (Fortran) order is written row-major into an unnamed temporary file first: a sample's elements lie far
+ * apart in it, which every epoch would pay for. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static bool take_string(Scanner *s, char *out, size_t max)
     return take(s, quote);
 }
 
-static bool take_bool(Scanner *s, bool *out)
+static bool take_bool(bool *out, Scanner *s)
 {
     skip_space(s);
     *out = s->end - s->at >= 4 && !strncmp(s->at, "True", 4);
@@ -92,7 +94,7 @@ static bool take_header(Scanner *s, Header *h, Array *out)
         if (!strcmp(key, "descr"))
             good = h->has_descr = take_string(s, h->descr, sizeof h->descr);
         else if (!strcmp(key, "fortran_order"))
-            good = h->has_order = take_bool(s, &h->fortran);
+            good = h->has_order = take_bool(&h->fortran, s);
         else
             good = h->has_shape = !strcmp(key, "shape") && take_shape(s, out);
         if (!good)
@@ -131,9 +133,11 @@ static int64_t data_bytes(const Array *a)
     return n;
 }
 
-Status npy_parse(Array *out, const unsigned char *file, size_t size, const char *label)
+/* Reads the header of a->map; fills dtype, rank, dim, data. */
+static Status parse(Array *a, bool *fortran, const char *label)
 {
-    size_t at = 10, len;
+    const unsigned char *file = a->map.data;
+    size_t size = a->map.size, at = 10, len;
     Header h = { 0 };
     Scanner s;
     int64_t bytes;
@@ -148,14 +152,92 @@ Status npy_parse(Array *out, const unsigned char *file, size_t size, const char 
     if (len > size - at)
         return FAIL(E_IO, "%s: the header is said to be %zu bytes long, the file has %zu", label, len, size);
     s = (Scanner){ (const char *)file + at, (const char *)file + at + len };
-    if (!take_header(&s, &h, out))
+    if (!take_header(&s, &h, a))
         return FAIL(E_IO, "%s: the header is not a description of an array of at most %d axes", label, DPX_MAX_RANK);
-    TRY(read_type(&h, out, label));
-    if (h.fortran && out->rank > 1)
-        return FAIL(E_IO, "%s: column-major (Fortran) order is not supported, save it with numpy.ascontiguousarray", label);
-    bytes = data_bytes(out);
+    TRY(read_type(&h, a, label));
+    bytes = data_bytes(a);
     if (bytes < 0 || (uint64_t)bytes != size - at - len)
         return FAIL(E_IO, "%s: the shape asks for %lld bytes of data, the file has %zu", label, (long long)bytes, size - at - len);
-    out->data = file + at + len;
+    a->data = file + at + len;
+    *fortran = h.fortran && a->rank > 1;
     return ST_OK;
+}
+
+/* Moves `index` to the next element of a sample in row-major order and returns how many of a column-major sample's elements
+ * stand before it. */
+static size_t next_element(const Array *a, int64_t *index)
+{
+    size_t at = 0;
+
+    for (int i = a->rank - 1; i > 0 && ++index[i] == a->dim[i]; i--)
+        index[i] = 0;
+    for (int i = a->rank - 1; i > 0; i--)
+        at = at * (size_t)a->dim[i] + (size_t)index[i];
+    return at;
+}
+
+/* Samples first .. first + n of column-major data to `out`, row-major; n neighbours are read together. */
+static void reorder(const Array *a, int64_t first, int64_t n, unsigned char *out)
+{
+    size_t elements = array_sample_elements(a), size = dpx_dtype_size(a->dtype), at = 0;
+    int64_t index[DPX_MAX_RANK] = { 0 };
+
+    for (size_t e = 0; e < elements; e++) {
+        const unsigned char *from = a->data + (at * (size_t)a->dim[0] + (size_t)first) * size;
+
+        for (int64_t i = 0; i < n; i++)
+            memcpy(out + ((size_t)i * elements + e) * size, from + (size_t)i * size, size);
+        at = next_element(a, index);
+    }
+}
+
+static Status write_rows(const Array *a, FILE *to, const char *label)
+{
+    enum { BLOCK = 64 };
+    size_t bytes = array_sample_elements(a) * dpx_dtype_size(a->dtype);
+    unsigned char *block = malloc(bytes * BLOCK + 1);
+    Status st = block ? ST_OK : FAIL_NOMEM();
+
+    for (int64_t i = 0; i < a->dim[0] && !st; i += BLOCK) {
+        int64_t n = a->dim[0] - i < BLOCK ? a->dim[0] - i : BLOCK;
+
+        reorder(a, i, n, block);
+        if (fwrite(block, bytes, (size_t)n, to) != (size_t)n && bytes)
+            st = FAIL(E_IO, "%s: cannot reorder into a temporary file: %s", label, strerror(errno));
+    }
+    free(block);
+    return st;
+}
+
+static Status make_row_major(Array *a, const char *label)
+{
+    FILE *f;
+    Mapped rows;
+    Status st;
+
+    if (!data_bytes(a))
+        return ST_OK;
+    if (!(f = tmpfile()))
+        return FAIL(E_IO, "%s: cannot make a temporary file: %s", label, strerror(errno));
+    if ((st = write_rows(a, f, label))) {
+        fclose(f);
+        return st;
+    }
+    TRY(map_stream(&rows, f, label));
+    mapped_close(&a->map);
+    a->map = rows;
+    a->data = rows.data;
+    return ST_OK;
+}
+
+Status npy_parse(Array *a, const char *label)
+{
+    bool fortran = false;
+    Status st = parse(a, &fortran, label);
+
+    if (!st && fortran)
+        st = make_row_major(a, label);
+    if (st)
+        mapped_close(&a->map);
+    return st;
 }

@@ -48,18 +48,15 @@ static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char 
     size_t len = name ? strlen(name) : 0;
     Array a = { .scale = 1, .std = 1 };
     char label[1024];
-    Status st;
 
     if (len < 5 || strcmp(name + len - 4, ".npy"))
         return FAIL(E_IO, "%s: member '%s' is not a .npy file", path, name ? name : "");
     snprintf(label, sizeof label, "%s: %s", path, name);
     TRY(unpack_member(&a.map, archive, i, label));
-    st = npy_parse(&a, a.map.data, a.map.size, label);
-    if (!st && !(a.name = strndup(name, len - 4)))
-        st = FAIL_NOMEM();
-    if (st) {
+    TRY(npy_parse(&a, label));
+    if (!(a.name = strndup(name, len - 4))) {
         mapped_close(&a.map);
-        return st;
+        return FAIL_NOMEM();
     }
     return dataset_add(d, &a, path);
 }

@@ -1,6 +1,7 @@
 /* Matches arrays to inputs by name, and without names where only one answer is possible.  All mismatches are told at once. */
 #include "tools/feed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool needs_target(const Args *a)
@@ -11,7 +12,7 @@ static bool needs_target(const Args *a)
 }
 
 /* The model's input of this name; false when it has none. */
-static bool find_input(const dpx_model *m, const char *name, dpx_info *out)
+static bool find_input(dpx_info *out, const dpx_model *m, const char *name)
 {
     for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
         if (!dpx_model_info(m, DPX_INPUT, i, out) && !strcmp(out->name, name))
@@ -128,7 +129,7 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     if (!array)
         return;
     f->target = array->name;
-    if (find_input(m, array->name, &in))
+    if (find_input(&in, m, array->name))
         return;                     /* the model takes the target itself */
     if (dpx_options_set(a->options, "target", array->name))
         problems_add(wrong, "%s", dpx_error());
@@ -171,6 +172,25 @@ void feed_close(Feed *f)
     *f = (Feed){ 0 };
 }
 
+/* All of a vector as float64. */
+static Status set_class_weights(const Args *a, const Dataset *d)
+{
+    int64_t *index = malloc((size_t)d->samples * sizeof *index);
+    double *weight = malloc((size_t)d->samples * sizeof *weight);
+    dpx_tensor t = { .name = "class weights", .dtype = DPX_FLOAT64, .rank = 1, .dim = { d->samples }, .data = weight };
+    Status st = index && weight ? ST_OK : FAIL_NOMEM();
+
+    if (!st) {
+        for (int64_t i = 0; i < d->samples; i++)
+            index[i] = i;
+        array_gather(&d->array[0], index, d->samples, DPX_FLOAT64, weight);
+        st = (Status)dpx_options_set_class_weights(a->options, &t);
+    }
+    free(index);
+    free(weight);
+    return st;
+}
+
 Status feed_class_weights(const Args *a)
 {
     const char *path = args_value(a, "class-weights");
@@ -180,21 +200,10 @@ Status feed_class_weights(const Args *a)
     if (!path)
         return ST_OK;
     TRY(dataset_open(&d, path, (Normalisation){ 0, 1 }));
-    if (d->n != 1 || d->array[0].rank != 1 || (d->array[0].dtype != DPX_FLOAT32 && d->array[0].dtype != DPX_FLOAT64)) {
-        st = FAIL(E_INVALID, "--class-weights %s: expected one vector of float32 or float64", path);
-    } else {
-        size_t bytes = (size_t)d->samples * dpx_dtype_size(d->array[0].dtype);
-        double copy[65536 / sizeof(double)];            /* a mapped file's data need not be aligned */
-
-        if (bytes > sizeof copy) {
-            st = FAIL(E_INVALID, "--class-weights %s: %lld classes are too many", path, (long long)d->samples);
-        } else {
-            dpx_tensor t = { .name = "class weights", .dtype = d->array[0].dtype, .rank = 1, .dim = { d->samples }, .data = copy };
-
-            memcpy(copy, d->array[0].data, bytes);
-            st = (Status)dpx_options_set_class_weights(a->options, &t);
-        }
-    }
+    if (d->n != 1 || d->array[0].rank != 1)
+        st = FAIL(E_INVALID, "expected one vector");
+    else
+        st = set_class_weights(a, d);
     dataset_free(d);
-    return st ? status_prefix(st, "--class-weights %s", path) : ST_OK;
+    return status_prefix(st, "--class-weights %s", path);
 }

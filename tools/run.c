@@ -28,7 +28,6 @@ typedef struct {
     dpx_trainer *trainer;
     int n;
     char *name[MAX_ARRAYS];
-    Mapped map[MAX_ARRAYS];
     dpx_tensor input[MAX_ARRAYS], output[MAX_ARRAYS];
     void *converted[MAX_ARRAYS];
     Progress progress;
@@ -39,13 +38,12 @@ static void close_job(Job *j)
     for (int i = 0; i < j->n; i++) {
         free(j->name[i]);
         free(j->converted[i]);
-        mapped_close(&j->map[i]);
     }
     dpx_trainer_free(j->trainer);
     dpx_model_free(j->model);
 }
 
-static Status find_input(const dpx_model *m, const char *name, dpx_info *out)
+static Status find_input(dpx_info *out, const dpx_model *m, const char *name)
 {
     for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
         if (!dpx_model_info(m, DPX_INPUT, i, out) && !strcmp(out->name, name))
@@ -85,6 +83,7 @@ static Status add_input(Job *j, const char *argument)
     const char *eq = strchr(argument, '=');
     Array a = { .scale = 1, .std = 1 };
     dpx_info in;
+    Status st;
 
     if (!eq || eq == argument || !eq[1])
         return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, found '%s'", argument);
@@ -92,10 +91,12 @@ static Status add_input(Job *j, const char *argument)
         return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
     if (!(j->name[j->n++] = strndup(argument, (size_t)(eq - argument))))
         return FAIL_NOMEM();
-    TRY(find_input(j->model, j->name[j->n - 1], &in));
-    TRY(mapped_open(&j->map[j->n - 1], eq + 1));
-    TRY(npy_parse(&a, j->map[j->n - 1].data, j->map[j->n - 1].size, eq + 1));
-    return convert(j, &a, &in);
+    TRY(find_input(&in, j->model, j->name[j->n - 1]));
+    TRY(mapped_open(&a.map, eq + 1));
+    TRY(npy_parse(&a, eq + 1));
+    st = convert(j, &a, &in);
+    mapped_close(&a.map);
+    return st;
 }
 
 static Status write_outputs(Job *j, const char *folder, int n)

@@ -103,8 +103,8 @@ folder notarget; rm "$DIR/notarget/target.npy"
 bad "target" "$DIR/notarget"
 folder two; cp "$DIR/two/target.npy" "$DIR/two/other.npy"; mv "$DIR/two/target.npy" "$DIR/two/labels.npy"
 bad "target" "$DIR/two"
-folder floats; npy "$DIR/floats/target.npy" '<f4' '(4,)' <(head -c 16 "$DIR/x.raw")
-bad "target" "$DIR/floats"
+folder floats; npy "$DIR/floats/target.npy" '<f4' '(4,)' <(head -c 12 "$DIR/x.raw"; printf '\0\0\x20\x40')
+bad "target: the data's float32 becomes int64, but row 3 holds 2.5" "$DIR/floats"
 mkdir "$DIR/nothing"
 bad "nothing" "$DIR/nothing"
 : >"$DIR/t0.raw"

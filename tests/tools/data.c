@@ -1,6 +1,7 @@
 /* Data files: what numpy writes is read, what is damaged is refused by name. */
 #include "tools/data.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,6 +98,84 @@ static void test_folder(void)
     remove_folder();
 }
 
+/* Bytes 0, 1, 2 ... as [67, 2, 3] by columns: element (i, j, k) is i + 67 j + 134 k, modulo 256 as a byte. */
+static void test_columns(void)
+{
+    enum { N = 67 };
+    unsigned char file[1024];
+    Dataset *d;
+    int64_t index[N], got[N * 6];
+
+    make_folder();
+    write_file("x.npy", file, make_npy(file, "{'descr': '|u1', 'fortran_order': True, 'shape': (67, 2, 3), }\n", N * 6));
+    CHECK_OK(dataset_open(&d, folder, plain));
+    for (int i = 0; i < N; i++)
+        index[i] = i;
+    array_gather(dataset_find(d, "x"), index, N, DPX_INT64, got);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < 2; j++)
+            for (int k = 0; k < 3; k++)
+                CU_ASSERT_EQUAL(got[(i * 2 + j) * 3 + k], (i + N * j + 2 * N * k) % 256);
+    dataset_free(d);
+    remove_folder();
+}
+
+/* binary16 by IEEE 754: 0x3c00 is 1, 0xc100 -2.5, 0x0001 the least subnormal 2^-24, 0x7bff 65504, 0xfc00 minus infinity. */
+static void test_half(void)
+{
+    static const unsigned char little[] = { 0x00, 0x3c, 0x00, 0xc1, 0x01, 0x00, 0xff, 0x7b, 0x00, 0xfc };
+    static const float value[] = { 1, -2.5f, 0x1p-24f, 65504, -INFINITY };
+    const char *dict[] = { "{'descr': '<f2', 'fortran_order': False, 'shape': (5,), }\n",
+                           "{'descr': '>f2', 'fortran_order': False, 'shape': (5,), }\n" };
+    int64_t index[] = { 0, 1, 2, 3, 4 };
+    unsigned char file[256];
+    uint16_t same[5];
+    float got[5];
+
+    make_folder();
+    for (int big = 0; big < 2; big++) {
+        size_t n = make_npy(file, dict[big], sizeof little);
+        Dataset *d;
+
+        for (size_t i = 0; i < sizeof little; i++)
+            file[n - sizeof little + i] = little[big ? i ^ 1 : i];
+        write_file("x.npy", file, n);
+        CHECK_OK(dataset_open(&d, path_of("x.npy"), plain));
+        CHECK_OK(array_check_convert(&d->array[0], DPX_FLOAT32, "x"));
+        array_gather(&d->array[0], index, 5, DPX_FLOAT32, got);
+        array_gather(&d->array[0], index, 5, DPX_FLOAT16, same);
+        for (int i = 0; i < 5; i++)
+            CU_ASSERT_EQUAL(got[i], value[i]);
+        CU_ASSERT_EQUAL(memcmp(same, little, sizeof little), 0);
+        CHECK_FAILS(E_INVALID, "x: the data's float16 becomes int64, but row 1 holds -2.5", array_check_convert(&d->array[0], DPX_INT64, "x"));
+        dataset_free(d);
+    }
+    remove_folder();
+}
+
+/* What an integer type holds, and what is just outside. */
+static void test_whole_numbers(void)
+{
+    static const struct { double v; dpx_dtype to; bool good; } cases[] = {
+        { -128, DPX_INT8, true }, { -129, DPX_INT8, false }, { 127, DPX_INT8, true }, { 128, DPX_INT8, false },
+        { 255, DPX_UINT8, true }, { 256, DPX_UINT8, false }, { -1, DPX_UINT8, false }, { -0.0, DPX_UINT8, true },
+        { 0x1p62, DPX_INT64, true }, { -0x1p63, DPX_INT64, true }, { 0x1p63, DPX_INT64, false }, { 0.5, DPX_INT32, false },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Array a = { .dtype = DPX_FLOAT64, .rank = 1, .dim = { 1 }, .data = (const unsigned char *)&cases[i].v, .scale = 1, .std = 1 };
+        int64_t zero = 0, got = 0;
+
+        if (!cases[i].good) {
+            CHECK_FAILS(E_INVALID, "row 0 holds", array_check_convert(&a, cases[i].to, "y"));
+            continue;
+        }
+        CHECK_OK(array_check_convert(&a, cases[i].to, "y"));
+        array_gather(&a, &zero, 1, DPX_INT64, &got);
+        CU_ASSERT_EQUAL((double)got, cases[i].v);
+    }
+}
+
 static void test_bad_npy(void)
 {
     Dataset *d;
@@ -108,7 +187,7 @@ static void test_bad_npy(void)
     refuse_npy("the shape asks for", "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 9), }\n", 11);
     refuse_npy("Python objects", "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }\n", 24);
     refuse_npy("not supported", "{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }\n", 24);
-    refuse_npy("column-major", "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 3), }\n", 12);
+    refuse_npy("the shape asks for", "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 3), }\n", 11);
     refuse_npy("not a description", "{'descr': '<f4', 'fortran_order': False}\n", 12);
     refuse_npy("not a description", "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }\n", 12);
     refuse_npy("not a description", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }\n", 4);
@@ -211,4 +290,5 @@ static void test_loader(void)
 }
 
 DEFINE_SUITE(data, { "a folder of .npy files", test_folder }, { "bad .npy files are refused", test_bad_npy },
+    { "columns before rows", test_columns }, { "16-bit floats", test_half }, { "floats that are whole numbers", test_whole_numbers },
     { "idx files, gzipped or damaged", test_idx }, { "the loader visits every sample once", test_loader });
