@@ -10,7 +10,9 @@
 #include "exec/target.h"
 #include "graph/dot.h"
 #include "graph/json.h"
+#include "graph/op.h"
 #include "graph/print.h"
+#include "graph/verify.h"
 
 Status transform_devices(int *out, const Options *o)
 {
@@ -21,6 +23,37 @@ Status transform_devices(int *out, const Options *o)
     return ST_OK;
 }
 
+static Status check_step(Graph *g)
+{
+    FOR_NODES(g, n)
+        TRY(node_infer(g, n));
+    return graph_verify(g) ? status_prefix(E_MODEL, "the exported step") : ST_OK;
+}
+
+/* A step that transform_write wrote, as it is: the file says everything but types and shapes. */
+static Status read_step(Graph **out, const Graph *step, const Options *o, const char *until, Report *report)
+{
+    Problems given = { 0 };
+    Graph *g;
+    Status st;
+
+    if (until)
+        problems_add(&given, "--until");
+    for (int i = 0; i < options_count(); i++)
+        if (options_given(o, options_at(i).name))
+            problems_add(&given, "--%s", options_at(i).name);
+    TRY(problems_fail(&given, E_INVALID, "the model is a step that was exported; it is shown as it is, without"));
+    TRY(graph_clone(&g, step));
+    TRY_TO(fail, st, check_step(g));
+    if (report)
+        TRY_TO(fail, st, report_graph(report, g));
+    *out = g;
+    return ST_OK;
+fail:
+    graph_free(g);
+    return st;
+}
+
 static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until, Report *report)
 {
     PipelineOptions how = { .until = until };
@@ -29,6 +62,8 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     Graph *g;
     Status st;
 
+    if (graph_is_step(model))
+        return read_step(out, model, o, until, report);
     TRY(options_check(o));
     TRY(options_devices(&list, o));
     build.mode = mode;

@@ -12,7 +12,8 @@
 #define STAGE_PLAN "plan-memory"
 
 /* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss, else for
- * inference.  `report` may be NULL; a whole run fills its loads and peaks. */
+ * inference.  `report` may be NULL; a whole run fills its loads and peaks.  A model that is a step (graph_is_step), written by
+ * transform_write, is copied with its types inferred; options and `until` are refused. */
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report) CHECKED;
 /* The whole pipeline for one mode; `report` may be NULL. */
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report) CHECKED;

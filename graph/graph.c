@@ -90,6 +90,12 @@ static bool name_taken(const Graph *g, const char *name)
     return g->names->cap && g->names->slot[names_slot(g->names, name)].name;
 }
 
+/* The value that had it has been renamed. */
+static bool name_given_up(const Graph *g, const char *name)
+{
+    return name_taken(g, name) && !has_value(graph_find(g, name));
+}
+
 /* The table remembers where the search for a free suffix ended: a name given a million times is not a million searches. */
 const char *graph_unique_name(Graph *g, const char *base)
 {
@@ -242,8 +248,13 @@ void graph_rename(Graph *g, ValueId v, const char *name)
 {
     if (g->status || !has_value(v) || !strcmp(value(g, v)->name, name))
         return;
-    value(g, v)->name = graph_unique_name(g, name);
-    names_put(g, value(g, v)->name, v.i);
+    name = name_given_up(g, name) ? arena_strdup(g->arena, name) : graph_unique_name(g, name);
+    if (!name)
+        graph_fail_nomem(g);
+    if (g->status)
+        return;
+    value(g, v)->name = name;
+    names_put(g, name, v.i);
 }
 
 ValueId graph_output(const Graph *g, const char *name)
@@ -252,6 +263,14 @@ ValueId graph_output(const Graph *g, const char *name)
         if (!strcmp(g->output[i].name, name))
             return g->output[i].value;
     return NO_VALUE;
+}
+
+bool graph_is_step(const Graph *g)
+{
+    FOR_NODES(g, n)
+        if (n->device >= 0 || n->replica >= 0)
+            return true;
+    return g->n_update > 0;
 }
 
 uint32_t *graph_count_uses(const Graph *g, Arena *a)

@@ -36,11 +36,15 @@ static int list_passes(void)
 
 static Status verify(const Graph *model, const Options *o)
 {
-    Arena *a = arena_create();
+    Arena *a;
     BuildOptions build = o->build;
     Verify v = { 0 };
-    Status st = a ? transform_devices(&build.devices, o) : FAIL_NOMEM();
+    Status st;
 
+    if (graph_is_step(model))
+        return FAIL(E_INVALID, "--verify partitions a model; this one is a step that was exported");
+    a = arena_create();
+    st = a ? transform_devices(&build.devices, o) : FAIL_NOMEM();
     build.mode = build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
     if (!build.replicas)
         build.replicas = build.devices;

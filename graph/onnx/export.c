@@ -3,7 +3,7 @@
  * Constants and states become initializers under their names, symbolic dimensions of inputs get their names back, outputs
  * their names even when a pass has put another value in their place (an Identity where one value has two names).  Unless the
  * export is plain, what ONNX has no place for is kept as metadata: which initializers are state and what updates them,
- * devices and replicas as doc_strings, so that importing the file gives the graph back. */
+ * and the rest as doc_strings (mark.c), so that importing the file gives the graph back. */
 #include "graph/onnx/export.h"
 
 #include <stdlib.h>
@@ -36,15 +36,6 @@ void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor 
     if (m)
         protobuf_c_message_init(type, m);
     return m;
-}
-
-char *export_place(Exporter *x, int device, int replica)
-{
-    char *text = NULL;
-
-    if ((device >= 0 || replica >= 0) && !(text = arena_printf(x->arena, "device=%d replica=%d", device, replica)))
-        x->no_memory = true;
-    return text;
 }
 
 /* ---- names ---- */
@@ -191,8 +182,8 @@ static Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
     const Value *v = x->g->value[i];
     Onnx__ValueInfoProto *p = export_info(x, &(Declared){ v->dtype, &v->shape, v->dim_param, v->kind != V_INPUT }, x->name[i]);
 
-    if (p && !x->opt->plain && v->kind == V_INPUT)
-        p->doc_string = export_place(x, v->device, v->replica);
+    if (p && !x->opt->plain)
+        p->doc_string = export_mark(x, i);
     return p;
 }
 
@@ -201,6 +192,7 @@ static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
 {
     const Value *v = value(x->g, o->value);
     Declared d = { v->dtype, &v->shape, v->dim_param, true };
+    Onnx__ValueInfoProto *p;
 
     for (int i = 0; x->opt->model && i < x->opt->model->n_output; i++) {
         const OnnxOutput *said = &x->opt->model->output[i];
@@ -213,7 +205,10 @@ static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
         if (d.shape->rank == said->shape.rank && !d.dim_param)
             d.dim_param = said->dim_param;
     }
-    return export_info(x, &d, o->name);
+    p = export_info(x, &d, o->name);
+    if (p && !x->opt->plain && v->kind == V_TEMP && !strcmp(x->name[o->value.i], o->name))
+        p->doc_string = export_mark(x, o->value.i);
+    return p;
 }
 
 /* ---- the graph ---- */
@@ -229,6 +224,7 @@ static void add_identity(Exporter *x, Onnx__GraphProto *gp, uint32_t from, const
     ends[1] = export_text(x, to);
     p->op_type = "Identity";
     p->name = ends[1];
+    p->doc_string = x->opt->plain ? NULL : ALIAS_NODE;
     p->n_input = p->n_output = 1;
     p->input = &ends[0];
     p->output = &ends[1];
@@ -262,7 +258,7 @@ static Status add_initializers(Exporter *x, Onnx__GraphProto *gp)
         if (!g->value[i]->init)
             return FAIL(E_INTERNAL, "'%s' has no value", g->value[i]->name);
         if ((t = export_tensor(x, g->value[i]->init, x->name[i])) && !x->opt->plain)
-            t->doc_string = export_place(x, g->value[i]->device, g->value[i]->replica);
+            t->doc_string = export_mark(x, i);
         gp->initializer[gp->n_initializer++] = t;
     }
     return x->no_memory ? FAIL_NOMEM() : ST_OK;
@@ -279,10 +275,13 @@ static void add_infos(Exporter *x, Onnx__GraphProto *gp)
         gp->input[gp->n_input++] = export_value(x, g->input[i].i);
     for (int i = 0; i < g->n_output && !x->no_memory; i++)
         gp->output[gp->n_output++] = export_output(x, &g->output[i]);
-    for (uint32_t i = 1; i < g->n_value && !x->opt->plain && !x->no_memory; i++)
-        if (g->value[i]->kind == V_TEMP && x->uses[i] && shape_known(&g->value[i]->shape) && g->value[i]->dtype != DT_NONE &&
-            !scope_find(&x->names, x->name[i])->formal)
+    for (uint32_t i = 1; i < g->n_value && !x->opt->plain && !x->no_memory; i++) {
+        const Value *v = g->value[i];
+        bool known = v->dtype != DT_NONE && shape_known(&v->shape);
+
+        if (v->producer && v->producer->op && (known || export_mark(x, i)) && !scope_find(&x->names, x->name[i])->formal)
             gp->value_info[gp->n_value_info++] = export_value(x, i);
+    }
 }
 
 /* ---- the model ---- */
@@ -299,6 +298,11 @@ static void add_prop(Exporter *x, Onnx__ModelProto *m, const char *prefix, const
     m->metadata_props[m->n_metadata_props++] = p;
 }
 
+static const char *state_words(const Value *v)
+{
+    return v->trainable ? "trainable" : v->transient ? v->partial ? "transient partial" : "transient" : v->partial ? "partial" : "plain";
+}
+
 static void add_props(Exporter *x, Onnx__ModelProto *m)
 {
     const Graph *g = x->g;
@@ -311,7 +315,7 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
         return;
     for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++)
         if (g->value[i]->kind == V_STATE)
-            add_prop(x, m, PROP_STATE, x->name[i], g->value[i]->trainable ? "trainable" : g->value[i]->transient ? "transient" : "plain");
+            add_prop(x, m, PROP_STATE, x->name[i], state_words(g->value[i]));
     for (int i = 0; i < g->n_update && !x->no_memory; i++)
         add_prop(x, m, PROP_UPDATE, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);
 }

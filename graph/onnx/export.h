@@ -21,10 +21,13 @@ typedef struct {
 /* Zeroed memory, or the sticky failure and NULL. */
 void *export_alloc(Exporter *x, size_t size, size_t n);
 char *export_text(Exporter *x, const char *s);
-/* "device=0 replica=1", or NULL when there is nothing to tell. */
-char *export_place(Exporter *x, int device, int replica);
 #define NEW_MESSAGE(x, Type, type) export_message((x), sizeof(Type), &type##__descriptor)
 void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor *type);
+
+/* ---- mark.c ---- */
+/* The doc_string of a node, and of a value; NULL when there is nothing to tell. */
+char *export_place(Exporter *x, int device, int replica);
+char *export_mark(Exporter *x, uint32_t value);
 
 /* ---- export_node.c ---- */
 Onnx__NodeProto *export_node(Exporter *x, const Node *n);

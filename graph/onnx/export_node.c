@@ -5,6 +5,8 @@
  * ONNX's operators there too. */
 #include "graph/onnx/export.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
@@ -26,11 +28,11 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
     return p;
 }
 
-static bool is_default(const AttrDecl *d, const Attr *a)
+static bool is_default(const Exporter *x, const AttrDecl *d, const Attr *a)
 {
     switch (a->type) {
     case A_INT: return a->i == d->i;
-    case A_FLOAT: return a->f == d->f || (float)a->f == (float)d->f;
+    case A_FLOAT: return a->f == d->f || (x->opt->plain && (float)a->f == (float)d->f);
     case A_STRING: return !a->s || (d->s && !strcmp(a->s, d->s));
     case A_INTS: case A_FLOATS: case A_STRINGS: return a->n == 0;
     default: return !a->tensor;
@@ -45,11 +47,11 @@ static const AttrDecl *declared(const OpDef *op, const char *name)
     return NULL;
 }
 
-static bool left_out(const Node *n, const Attr *a)
+static bool left_out(const Exporter *x, const Node *n, const Attr *a)
 {
     const AttrDecl *d = declared(n->op, a->name);
 
-    return d && d->rule != ATTR_REQUIRED && is_default(d, a);
+    return d && d->rule != ATTR_REQUIRED && is_default(x, d, a);
 }
 
 static ProtobufCBinaryData bytes_of(const char *s)
@@ -75,6 +77,17 @@ static void set_strings(Exporter *x, Onnx__AttributeProto *p, const Attr *a)
         p->strings[i] = bytes_of(a->strings[i]);
 }
 
+/* ONNX's attributes are float32: what that loses of a number is kept as text. */
+static char *exact_text(Exporter *x, double f)
+{
+    char text[32];
+
+    if (x->opt->plain || (double)(float)f == f || isnan(f))
+        return NULL;
+    snprintf(text, sizeof text, "%.17g", f);
+    return export_text(x, text);
+}
+
 static Onnx__AttributeProto *export_attr(Exporter *x, const Attr *a)
 {
     Onnx__AttributeProto *p = NEW_MESSAGE(x, Onnx__AttributeProto, onnx__attribute_proto);
@@ -85,7 +98,7 @@ static Onnx__AttributeProto *export_attr(Exporter *x, const Attr *a)
     p->has_type = true;
     switch (a->type) {
     case A_INT: p->type = KIND(INT); p->has_i = true; p->i = a->i; break;
-    case A_FLOAT: p->type = KIND(FLOAT); p->has_f = true; p->f = (float)a->f; break;
+    case A_FLOAT: p->type = KIND(FLOAT); p->has_f = true; p->f = (float)a->f; p->doc_string = exact_text(x, a->f); break;
     case A_STRING: p->type = KIND(STRING); p->has_s = true; p->s = bytes_of(a->s); break;
     case A_INTS: p->type = KIND(INTS); p->n_ints = (size_t)a->n; p->ints = (int64_t *)(uintptr_t)a->ints; break;
     case A_FLOATS: set_floats(x, p, a); break;
@@ -104,12 +117,12 @@ static char **names_of(Exporter *x, int n, const ValueId *v)
     return list;
 }
 
-static bool has_ours(const Node *n)
+static bool has_ours(const Exporter *x, const Node *n)
 {
     for (int i = 0; i < n->n_attr; i++) {
         const AttrDecl *d = declared(n->op, n->attr[i].name);
 
-        if (d && d->rule == ATTR_OURS && !left_out(n, &n->attr[i]))
+        if (d && d->rule == ATTR_OURS && !left_out(x, n, &n->attr[i]))
             return true;
     }
     return false;
@@ -137,7 +150,7 @@ static void use_domain(Exporter *x, const char *domain, int since)
 
 static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
 {
-    const char *domain = has_ours(n) ? "dpexec" : n->op->domain;
+    const char *domain = has_ours(x, n) ? "dpexec" : n->op->domain;
 
     if (!domain) {
         x->opset = x->opset < n->op->since ? n->op->since : x->opset;
@@ -163,7 +176,7 @@ Onnx__NodeProto *export_node(Exporter *x, const Node *n)
     p->output = names_of(x, n->n_out, n->out);
     set_domain(x, p, n);
     for (int i = 0; i < n->n_attr; i++)
-        if (!left_out(n, &n->attr[i]))
+        if (!left_out(x, n, &n->attr[i]))
             p->attribute[p->n_attribute++] = export_attr(x, &n->attr[i]);
     if (!x->opt->plain)
         p->doc_string = export_place(x, n->device, n->replica);

@@ -91,17 +91,6 @@ static Status absorb_opset(Importer *im, Node *n, int opset, ValueId *out)
     return st;
 }
 
-/* "device=0 replica=1": written by export where the format has no other place. */
-void place_decode(const char *doc, int *device, int *replica)
-{
-    int d, r, end = 0;
-
-    if (doc && sscanf(doc, "device=%d replica=%d%n", &d, &r, &end) == 2 && !doc[end] && d >= -1 && r >= -1) {
-        *device = d;
-        *replica = r;
-    }
-}
-
 static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const OpDef *op, int opset)
 {
     ValueId *in = ARENA_NEW(im->scratch, ValueId, p->n_input), *out = ARENA_NEW(im->scratch, ValueId, p->n_output);
@@ -119,8 +108,13 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     if (!n)
         return im->g->status;
     place_decode(p->doc_string, &n->device, &n->replica);
-    for (int i = 0; i < n->n_out; i++)
+    for (int i = 0; i < n->n_out; i++) {
         out[i] = n->out[i];
+        if (has_value(out[i])) {
+            value(im->g, out[i])->device = n->device;
+            value(im->g, out[i])->replica = n->replica;
+        }
+    }
     TRY(absorb_opset(im, n, opset, out));
     if (n->op)
         TRY(node_normalise(im->g, n));
@@ -130,15 +124,18 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     return im->g->status;
 }
 
-/* An Identity of a constant is another name for it: weights that exporters share this way are one parameter. */
-static bool alias_constant(const Importer *im, Body *b, const Onnx__NodeProto *p)
+/* An Identity of a constant is another name for it: weights that exporters share this way are one parameter.  So are those of
+ * our own exports. */
+static bool alias(const Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e;
 
     if (strcmp(p->op_type, "Identity") || p->n_input != 1 || p->n_output != 1 || !*p->input[0] || !*p->output[0])
         return false;
     e = scope_find(&b->scope, p->input[0]);
-    if (e->problem || !has_value(e->value) || value(im->g, e->value)->kind != V_CONST)
+    if (e->problem || !has_value(e->value))
+        return false;
+    if (value(im->g, e->value)->kind != V_CONST && strcmp(text_or(p->doc_string, ""), ALIAS_NODE))
         return false;
     scope_find(&b->scope, p->output[0])->value = e->value;
     return true;
@@ -156,7 +153,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
             return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
         if (!strcmp(p->op_type, "Constant"))
             return import_constant(im, b, p);
-        if (alias_constant(im, b, p))
+        if (alias(im, b, p))
             return ST_OK;
     }
     if (!(op = op_find(p->domain, p->op_type)) && p->domain && !strcmp(p->domain, "dpexec"))
@@ -219,15 +216,12 @@ static Status import_initializers(Importer *im, Body *b)
 
     for (size_t i = 0; i < gp->n_initializer; i++) {
         const Onnx__TensorProto *p = gp->initializer[i];
-        ValueId v;
 
         TRY(declare(&e, b, p->name, "initializer"));
         if ((e->problem = tensor_type_problem(p->data_type)))
             continue;
         TRY(tensor_decode(&t, &im->tensors, p, p->name));
-        e->value = v = graph_add_const_nocopy(im->g, p->name, t);
-        if (has_value(v))
-            place_decode(p->doc_string, &value(im->g, v)->device, &value(im->g, v)->replica);
+        e->value = graph_add_const_nocopy(im->g, p->name, t);
     }
     for (size_t i = 0; i < gp->n_sparse_initializer; i++) {
         const Onnx__SparseTensorProto *p = gp->sparse_initializer[i];
@@ -273,7 +267,6 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     if (!has_value(v))
         return im->g->status;
     value(im->g, v)->dim_param = params;
-    place_decode(p->doc_string, &value(im->g, v)->device, &value(im->g, v)->replica);
     return ST_OK;
 }
 
@@ -328,7 +321,7 @@ static Status import_graph(Importer *im)
     TRY(import_body(im, &b));
     TRY(import_outputs(im, &b));
     TRY(problems_fail(&im->problems, E_UNSUPPORTED, "not supported"));
-    TRY(model_restore_state(im, &b));
+    TRY(model_restore(im, &b));
     return graph_sort(im->g);
 }
 

@@ -82,8 +82,6 @@ const char *proto_text(const Importer *im, const Onnx__NodeProto *p);
 /* The name that the graph gives to a body's value or node: with the body's prefix. */
 const char *body_name(Importer *im, const Body *b, const char *name);
 static inline const char *text_or(const char *s, const char *absent) { return s && *s ? s : absent; }
-/* Reads what export writes as a node's or value's doc_string, "device=0 replica=1"; else changes nothing. */
-void place_decode(const char *doc, int *device, int *replica);
 int64_t opset_of(const Body *b, const char *domain);                /* 0 when not imported */
 
 /* ---- order.c ---- */
@@ -112,8 +110,15 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
 Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset) CHECKED;
 /* Metadata of our own: state and updates of a graph that was exported half way. */
 #define PROP_PREFIX "dpexec."
-#define PROP_STATE PROP_PREFIX "state:"         /* + name: "trainable", "transient" or "plain" */
+#define PROP_STATE PROP_PREFIX "state:"         /* + name: "trainable", "transient", "partial", "transient partial" or "plain" */
 #define PROP_UPDATE PROP_PREFIX "update:"       /* + name of a state: name of its next value */
-Status model_restore_state(Importer *im, const Body *b) CHECKED;
+#define ALIAS_NODE "another name of a value"    /* doc_string of an Identity: the graph has one value with two names */
+/* When all nodes are there. */
+Status model_restore(Importer *im, const Body *b) CHECKED;
+
+/* ---- mark.c ---- */
+/* Reads what export writes as a node's or a value's doc_string; anything else changes nothing. */
+bool place_decode(const char *doc, int *device, int *replica);
+Status mark_decode(Graph *g, ValueId v, const char *doc) CHECKED;
 
 #endif

@@ -95,7 +95,8 @@ static Status restore_one(Importer *im, const Body *b, const char *name, const c
         return FAIL(E_MODEL, "metadata: state '%s' is not an initializer", name);
     v->kind = V_STATE;
     v->trainable = !strcmp(how, "trainable");
-    v->transient = !strcmp(how, "transient");
+    v->transient = strstr(how, "transient") != NULL;
+    v->partial = strstr(how, "partial") != NULL;
     return ST_OK;
 }
 
@@ -114,7 +115,30 @@ static Status restore_update(Importer *im, const Body *b, const char *name, cons
     return im->g->status;
 }
 
-Status model_restore_state(Importer *im, const Body *b)
+static Status restore_mark(Importer *im, const Body *b, const char *name, const char *doc)
+{
+    const ScopeEntry *e = name ? scope_find(&b->scope, name) : NULL;
+
+    return e ? mark_decode(im->g, e->value, doc) : ST_OK;
+}
+
+/* Outputs first: what has the name of one gives it back, and then another value may take it. */
+static Status restore_marks(Importer *im, const Body *b)
+{
+    const Onnx__GraphProto *g = im->model->graph;
+
+    for (size_t i = 0; i < g->n_output; i++)
+        TRY(restore_mark(im, b, g->output[i]->name, g->output[i]->doc_string));
+    for (size_t i = 0; i < g->n_input; i++)
+        TRY(restore_mark(im, b, g->input[i]->name, g->input[i]->doc_string));
+    for (size_t i = 0; i < g->n_initializer; i++)
+        TRY(restore_mark(im, b, g->initializer[i]->name, g->initializer[i]->doc_string));
+    for (size_t i = 0; i < g->n_value_info; i++)
+        TRY(restore_mark(im, b, g->value_info[i]->name, g->value_info[i]->doc_string));
+    return ST_OK;
+}
+
+static Status restore_states(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
 
@@ -131,4 +155,10 @@ Status model_restore_state(Importer *im, const Body *b)
             TRY(restore_update(im, b, key + strlen(PROP_UPDATE), text_or(m->metadata_props[i]->value, "")));
     }
     return ST_OK;
+}
+
+Status model_restore(Importer *im, const Body *b)
+{
+    TRY(restore_states(im, b));
+    return restore_marks(im, b);
 }

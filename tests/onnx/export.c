@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/parse.h"
 #include "graph/print.h"
 #include "tests/onnx/build.h"
 
@@ -82,6 +83,48 @@ static void test_nothing_is_lost(void)
     graph_free(g);
 }
 
+/* Everything that the text form says of a value, on values that are not where their node is, are copies, have a layout. */
+static const char *const marked =
+    "graph \"marks\" {\n"
+    "  input %x : float32[\"batch\"=2,3,1,5] @r1 d0\n"
+    "  state %w@d1 trainable : float32[3] channels_last @d1 = {1, 2, 3}\n"
+    "  state %sum@r0 transient partial : float32[] of \"a name\\x0dwith, all = of it\" @r0 d1 = {0}\n"
+    "  state %count partial : int64[] = {7}\n"
+    "  const %c@r1 : float32[] of none = {0.5}\n"
+    "  %y@r1 : float32[2,3,1,5] channels_last @r1 d1 = Relu(%x) @r1 d0\n"
+    "  %z@r0 : float32[2,3,1,5] of none @none = Abs(%y@r1) @r0 d1\n"
+    "  %s : float32[2,3,1,5] of \"x\" = Softmax(%z@r0) {axis=1} \"the node\" @r2\n"
+    "  %lr : float32[2,3,1,5] = LeakyRelu(%s) {alpha=0.1}\n"
+    "  %m : float32[2,3,1,5] = LeakyRelu(%lr) {alpha=0.009999999776482582}\n"
+    "  update %count := %count\n"
+    "  output \"count\" = %s\n"
+    "  output \"lr\" = %m\n"
+    "  output \"again\" = %m\n"
+    "  output \"c\" = %c@r1\n"
+    "}\n";
+
+static void test_marks(void)
+{
+    Graph *g = NULL, *copy = NULL;
+    const char *path = out_path();
+    char *before = NULL, *after = NULL;
+
+    if (!CHECK_OK(graph_parse(&g, marked, strlen(marked))))
+        return;
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+        FOR_NODES(copy, n)
+            CHECK_OK(node_infer(copy, n));
+        CHECK_OK(graph_text(&before, g, NULL));
+        CHECK_OK(graph_text(&after, copy, NULL));
+        CHECK_STR(before, after);
+    }
+    free(before);
+    free(after);
+    graph_free(copy);
+    graph_free(g);
+}
+
 static void test_plain(void)
 {
     Graph *g = training_graph();
@@ -154,9 +197,17 @@ static void test_output_names(void)
         CHECK_STR("taken", copy->output[0].name);
         CHECK_STR("last", value(copy, copy->output[0].value)->producer->name);
         CHECK_STR("first", value(copy, value(copy, copy->output[0].value)->producer->in[0])->producer->name);
+        CU_ASSERT(value_eq(copy->output[1].value, copy->output[0].value));
+        CU_ASSERT(value_eq(copy->output[2].value, copy->input[0]));
+        CU_ASSERT_PTR_NOT_NULL(value_const(copy, copy->output[3].value));
+        graph_free(copy);
+    }
+    check_same_text(g, path);
+    CHECK_OK(onnx_export_file(g, &(ExportOptions){ .plain = true }, path));
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
         CU_ASSERT(value_eq(value(copy, copy->output[1].value)->producer->in[0], copy->output[0].value));
         CU_ASSERT(value_eq(value(copy, copy->output[2].value)->producer->in[0], copy->input[0]));
-        CU_ASSERT_PTR_NOT_NULL(value_const(copy, copy->output[3].value));
+        CHECK_STR("taken", value(copy, copy->output[0].value)->name);
         graph_free(copy);
     }
     graph_free(g);
@@ -264,7 +315,7 @@ static void test_wrong_metadata(void)
     }
 }
 
-DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "plain", test_plain },
+DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "nothing of a value is lost", test_marks }, { "plain", test_plain },
     { "our attributes", test_our_attributes }, { "names of outputs", test_output_names },
     { "the model is given back", test_model_is_given_back }, { "failure leaves nothing", test_failure_leaves_nothing },
     { "wrong metadata", test_wrong_metadata });
