@@ -26,7 +26,7 @@ static Status bad(const Row *r, const char *value, const char *expected)
     return FAIL(E_INVALID, "--%s: expected %s, found '%s'", r->name, expected, value);
 }
 
-static Status read_int(const Row *r, const char *value, int64_t *out)
+static Status read_int(int64_t *out, const Row *r, const char *value)
 {
     char *end, range[96];
     long long v;
@@ -40,7 +40,7 @@ static Status read_int(const Row *r, const char *value, int64_t *out)
     return ST_OK;
 }
 
-static Status read_real(const Row *r, const char *value, double *out)
+static Status read_real(double *out, const Row *r, const char *value)
 {
     char *end, range[96];
     double v;
@@ -54,7 +54,7 @@ static Status read_real(const Row *r, const char *value, double *out)
     return ST_OK;
 }
 
-static Status read_choice(const Row *r, const char *value, int *out)
+static Status read_choice(int *out, const Row *r, const char *value)
 {
     const char *c = r->choices;
     size_t len = strlen(value);
@@ -67,7 +67,7 @@ static Status read_choice(const Row *r, const char *value, int *out)
     return bad(r, value, r->choices);
 }
 
-static Status read_flag(const Row *r, const char *value, bool *out)
+static Status read_flag(bool *out, const Row *r, const char *value)
 {
     bool yes = !*value || !strcmp(value, "true") || !strcmp(value, "1");
 
@@ -93,7 +93,7 @@ static Status set_loss(Options *o, const Row *r, const char *value)
         o->build.loss = LOSS_OUTPUT;
         return keep_text(o, &o->build.loss_output, value + 7);
     }
-    if (read_choice(&kinds, value, &kind))
+    if (read_choice(&kind, &kinds, value))
         return bad(r, value, "cross-entropy, nll, mse, l1, bce, bce-logits, output:NAME or none");
     o->build.loss = (LossKind)kind;
     return ST_OK;
@@ -109,7 +109,7 @@ static Status set_metric(Options *o, const Row *r, const char *value)
 
 static Status set_ignore_index(Options *o, const Row *r, const char *value)
 {
-    TRY(read_int(r, value, &o->build.ignore_index));
+    TRY(read_int(&o->build.ignore_index, r, value));
     o->build.has_ignore_index = true;
     return ST_OK;
 }
@@ -130,15 +130,15 @@ static Status set_schedule(Options *o, const Row *r, const char *value)
         if ((second = strchr(arg, ':')))
             *second++ = '\0';
     }
-    if (read_choice(&kinds, word, &kind) || (kind == SCHEDULE_CONSTANT && arg) || (kind != SCHEDULE_STEP && second) ||
+    if (read_choice(&kind, &kinds, word) || (kind == SCHEDULE_CONSTANT && arg) || (kind != SCHEDULE_STEP && second) ||
         (kind == SCHEDULE_STEP && !arg))
         return bad(r, value, "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL]");
     o->schedule = (ScheduleKind)kind;
     if (kind == SCHEDULE_STEP) {
-        TRY(read_int(&every, arg, &o->schedule_every));
-        return second ? read_real(&gamma, second, &o->schedule_gamma) : ST_OK;
+        TRY(read_int(&o->schedule_every, &every, arg));
+        return second ? read_real(&o->schedule_gamma, &gamma, second) : ST_OK;
     }
-    return arg ? read_real(&final, arg, &o->schedule_final) : ST_OK;
+    return arg ? read_real(&o->schedule_final, &final, arg) : ST_OK;
 }
 
 static Status set_dtype(Options *o, const Row *r, const char *value)
@@ -174,7 +174,7 @@ static Status set_loss_scale(Options *o, const Row *r, const char *value)
     static const Row number = { .name = "loss-scale", .min = 0, .above_min = true, .max = 1e30 };
     const bool dynamic = !strcmp(value, "dynamic");
 
-    if (!dynamic && read_real(&number, value, &o->build.loss_scale))
+    if (!dynamic && read_real(&o->build.loss_scale, &number, value))
         return bad(r, value, "dynamic or a number above 0");
     o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : o->build.loss_scale == 1 ? SCALE_NONE : SCALE_FIXED;
     o->loss_scale_given = true;
@@ -198,7 +198,7 @@ static Status add_freeze(Options *o, const Row *r, const char *value)
 }
 
 /* "2,3,4"; "" is a scalar. */
-static bool read_dims(const char *text, Shape *out)
+static bool read_dims(Shape *out, const char *text)
 {
     char *end;
 
@@ -224,7 +224,7 @@ static Status add_input_shape(Options *o, const Row *r, const char *value)
     const char *eq = strrchr(value, '=');
     Shape s;
 
-    if (!eq || eq == value || !read_dims(eq + 1, &s) || shape_check(&s, 8))
+    if (!eq || eq == value || !read_dims(&s, eq + 1) || shape_check(&s, 8))
         return bad(r, value, "NAME=DIM,DIM,... of a size that fits into memory");
     if (!grown)
         return FAIL_NOMEM();
@@ -247,7 +247,7 @@ static Status add_batch_input(Options *o, const Row *r, const char *value)
         return bad(r, value, "NAME[:AXIS]");
     if (!grown)
         return FAIL_NOMEM();
-    if (colon && read_int(&axis, colon + 1, &a))    /* a name may hold colons */
+    if (colon && read_int(&a, &axis, colon + 1))    /* a name may hold colons */
         colon = NULL;
     if (o->build.n_batch_input)
         memcpy(grown, o->build.batch_input, (size_t)o->build.n_batch_input * sizeof *grown);
@@ -333,19 +333,19 @@ static Status set_row(Options *o, const Row *r, const char *value)
     int choice = 0;
 
     switch (r->kind) {
-    case O_FLAG: return read_flag(r, value, to);
-    case O_REAL: return read_real(r, value, to);
+    case O_FLAG: return read_flag(to, r, value);
+    case O_REAL: return read_real(to, r, value);
     case O_TEXT: return *value ? keep_text(o, to, value) : bad(r, value, r->metavar);
     case O_CUSTOM: return r->set(o, r, value);
     case O_INT:
-        TRY(read_int(r, value, &i));
+        TRY(read_int(&i, r, value));
         if (r->at == AT(threads) || r->at == AT(build.replicas))
             *(int *)to = (int)i;
         else
             *(int64_t *)to = i;
         return ST_OK;
     case O_CHOICE:
-        TRY(read_choice(r, value, &choice));
+        TRY(read_choice(&choice, r, value));
         if (r->at == AT(build.bn_local) || r->at == AT(build.bn_unbiased))
             *(bool *)to = choice;
         else
@@ -460,4 +460,11 @@ const char *options_get(const Options *o, const char *name)
     int i = find_option(name);
 
     return i < 0 ? NULL : o->text[i] ? o->text[i] : table[i].fallback;
+}
+
+bool options_given(const Options *o, const char *name)
+{
+    int i = find_option(name);
+
+    return i >= 0 && o->text[i];
 }

@@ -39,6 +39,7 @@ Status options_check(const Options *o) CHECKED;
 int options_count(void);
 dpx_option_info options_at(int index);
 const char *options_get(const Options *o, const char *name);
+bool options_given(const Options *o, const char *name);
 
 /* The devices of this process that the options name, as they are to be opened. */
 Status options_devices(DeviceList *out, const Options *o) CHECKED;

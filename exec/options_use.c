@@ -3,10 +3,26 @@
 
 #include "exec/options.h"
 
+/* Given to an optimizer that knows them not, which would pass over them without a word. */
+static Status check_optimizer(const Options *o)
+{
+    static const struct { const char *name; bool sgd; } of[] = {
+        { "momentum", true }, { "nesterov", true }, { "beta1", false }, { "beta2", false }, { "eps", false },
+    };
+    const bool sgd = o->build.optimizer == OPT_SGD;
+    Problems wrong = { 0 };
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i].sgd != sgd && options_given(o, of[i].name))
+            problems_add(&wrong, "--%s", of[i].name);
+    return problems_fail(&wrong, E_INVALID, "--optimizer %s does not have", options_get(o, "optimizer"));
+}
+
 Status options_check(const Options *o)
 {
-    if (o->build.nesterov && (o->build.optimizer != OPT_SGD || o->build.momentum == 0))
-        return FAIL(E_INVALID, "--nesterov needs --optimizer sgd and --momentum above 0");
+    TRY(check_optimizer(o));
+    if (o->build.nesterov && o->build.momentum == 0)
+        return FAIL(E_INVALID, "--nesterov needs --momentum above 0");
     if ((o->schedule == SCHEDULE_COSINE || o->schedule == SCHEDULE_LINEAR) && !o->total_steps)
         return FAIL(E_INVALID, "--lr-schedule cosine and linear need to know the number of steps");
     if (o->total_steps && o->warmup_steps > o->total_steps)

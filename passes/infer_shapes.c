@@ -74,11 +74,26 @@ static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
     }
 }
 
+/* Those of the model; the target has no shape yet. */
+static Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        int axis = named_batch_axis(opt, v);
+        char text[SHAPE_TEXT];
+
+        if (v->shape.rank >= 0 && axis >= v->shape.rank)
+            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", v->name, axis, shape_text(&v->shape, text));
+    }
+    return ST_OK;
+}
+
 static Status bind_inputs(Graph *g, const BuildOptions *opt)
 {
     BatchDim batch = find_batch_dim(g, opt);
     Problems unbound = { 0 };
 
+    TRY(check_batch_inputs(g, opt));
     for (int i = 0; i < opt->n_input_shape; i++) {
         ValueId v = graph_find(g, opt->input_shape[i].name);
 
