@@ -2,33 +2,17 @@
  * operand's strides follow from its own layout, so that vectors of channels and other broadcasts go with either. */
 #include "kernels/cuda/space.h"
 
-#include "graph/tensor.h"
-
-/* Elements from one index to the next along an axis. */
-static int64_t stride_of(const Value *v, int axis)
-{
-    const Shape *s = &v->shape;
-
-    if (v->layout != LAYOUT_CHANNELS_LAST)
-        return shape_count(s, axis + 1, s->rank);
-    return axis == 0 ? shape_count(s, 1, s->rank) : axis == 1 ? 1 : s->dim[1] * shape_count(s, axis + 1, s->rank);
-}
+#include "graph/layout.h"
 
 /* Along an axis of an output of `rank`. */
 static int64_t stride_along(const Operand *o, int axis, int rank)
 {
     const Shape *s = &o->value->shape;
     int own = o->channels ? axis - 1 : axis - (rank - s->rank);
+    int64_t stride[MAX_RANK];
 
-    return own < 0 || own >= s->rank || s->dim[own] == 1 ? 0 : stride_of(o->value, own);
-}
-
-/* The axis of position i, outermost first. */
-static int axis_at(const Value *out, int i)
-{
-    if (out->layout != LAYOUT_CHANNELS_LAST || i == 0)
-        return i;
-    return i == out->shape.rank - 1 ? 1 : i + 1;
+    layout_strides(o->value->layout, s, stride);
+    return own < 0 || own >= s->rank || s->dim[own] == 1 ? 0 : stride[own];
 }
 
 int space_merge(const Value *out, int n, const Operand *operand, int64_t dim[MAX_RANK], int64_t (*stride)[MAX_RANK])
@@ -36,7 +20,7 @@ int space_merge(const Value *out, int n, const Operand *operand, int64_t dim[MAX
     int rank = 0, axes = out->shape.rank;
 
     for (int i = axes - 1; i >= 0; i--) {
-        int axis = axis_at(out, i);
+        int axis = layout_axis(out->layout, axes, i);
         bool merge = rank > 0;
 
         if (out->shape.dim[axis] == 0)
