@@ -155,7 +155,7 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
 
 /* ---- reading ---- */
 
-static Status check_manifest(Arena *arena, const char *folder, const json_t *root, Checkpoint *out)
+static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, const json_t *root)
 {
     const json_t *file = json_object_get(json_object_get(root, "files"), STATE_FILE);
     const char *hash = json_string_value(json_object_get(file, "xxh3_128")), *note = json_string_value(json_object_get(root, "note"));
@@ -170,10 +170,10 @@ static Status check_manifest(Arena *arena, const char *folder, const json_t *roo
         return FAIL(E_IO, "%s: the hash is not the manifest's", path);
     out->step = json_integer_value(json_object_get(root, "step"));
     out->note = arena_strdup(arena, note ? note : "");
-    return out->note ? safetensors_read(arena, path, &out->tensor, &out->n) : FAIL_NOMEM();
+    return out->note ? safetensors_read(&out->tensor, &out->n, arena, path) : FAIL_NOMEM();
 }
 
-static Status read_folder(Arena *arena, const char *folder, Checkpoint *out)
+static Status read_folder(Checkpoint *out, Arena *arena, const char *folder)
 {
     char path[PATH_MAX];
     json_error_t why;
@@ -183,7 +183,7 @@ static Status read_folder(Arena *arena, const char *folder, Checkpoint *out)
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
     if (!(root = json_load_file(path, JSON_REJECT_DUPLICATES, &why)))
         return FAIL(E_IO, "%s: %s", path, why.text);
-    st = check_manifest(arena, folder, root, out);
+    st = check_manifest(out, arena, folder, root);
     json_decref(root);
     return st;
 }
@@ -215,7 +215,7 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
         return FAIL(E_IO, "%s: cannot read: %s", directory, strerror(errno));
     for (int i = 0; i < n; i++) {
         if (!found && snprintf(folder, sizeof folder, "%s/%s", directory, entry[i]->d_name) < (int)sizeof folder) {
-            found = !read_folder(arena, folder, out);
+            found = !read_folder(out, arena, folder);
             if (!found)
                 problems_add(&damaged, "%s", status_message());
         }

@@ -2,37 +2,9 @@
 #ifndef DPX_PROGRAM_H
 #define DPX_PROGRAM_H
 
-#include "exec/memory.h"
-#include "exec/safetensors.h"
-#include "passes/plan_memory.h"
+#include "exec/prepared.h"
 
 typedef struct Program Program;
-typedef struct Trace Trace;     /* exec/trace.h */
-typedef void ProgramLog(void *user, bool warning, const char *line);
-
-/* How accelerators are given a step. */
-typedef struct {
-    bool uncaptured;            /* every step to the streams, call by call; else it is captured once and launched as one graph */
-    bool check_nodes;           /* and each call is waited for, so that a failure names the node */
-    bool reproducible;          /* sums over devices are added by the tree of graph/reduce_tree.h, not in the library's order */
-} GpuWays;
-
-typedef struct {
-    Device *const *device;      /* [n_device] open devices; lent, they must outlive the program.  NULL: another process's */
-    int n_device;
-    struct World *world;        /* lent; NULL: all devices are of this process */
-    int first, n_local;         /* the devices of this process; n_local 0: all */
-    Arenas *arenas;             /* lent; grown to what the program needs */
-    /* The storage of a state of the graph; lent, fixed while the program lives. */
-    Status (*state)(void *user, const Value *v, void **data);
-    void *user;
-    bool spin;
-    bool plan_only;             /* nothing is allocated and the program cannot run: for looking at it (exec/dry_run.h) */
-    ProgramLog *log;            /* receives what needs how much when memory does not suffice; may be NULL */
-    void *log_user;
-    struct GpuGroup *group;     /* lent; of devices that are accelerators */
-    GpuWays ways;
-} ProgramOptions;
 
 /* Chooses and prepares a kernel for every node of `g`, whose nodes are in order of execution (passes/schedule.h), and plans
  * its memory.  Takes the graph, also on failure.  E_UNSUPPORTED lists all nodes that have no kernel; E_NOMEM says what a

@@ -6,18 +6,6 @@
 #include "exec/collective.h"
 #include "exec/program.h"
 
-/* The prepared call of one node. */
-typedef struct {
-    const Node *node;
-    const Kernel *kernel;       /* NULL: nothing to do (a view) or a collective */
-    void *state;
-    Collective *collective;
-    int device;                 /* that prepares and, unless it is a collective, runs it */
-    Tensor *in, *out;
-    size_t scratch_bytes;
-    void *scratch;
-} Call;
-
 typedef struct { Tensor *tensor; MemRef ref; } Binding;     /* a tensor whose data lies there */
 
 typedef struct {
@@ -35,29 +23,17 @@ typedef struct GpuProgram GpuProgram;       /* exec/gpu/program.h */
 typedef struct WorldOutputs WorldOutputs;   /* exec/program_world.c */
 
 struct Program {
-    Graph *graph;
-    Arena *arena;
-    MemoryPlan *plan;
-    ProgramOptions opt;
-    Device **device;
-    Call *call;                 /* [n_node] */
-    DeviceProgram *part;        /* [n_device] */
+    Prepared ready;
+    DeviceProgram *part;        /* [n_device] of CPUs */
     Rendezvous meet;
-    void **storage;             /* [n_value] of states; of inputs, this step's */
     Tensor *input;              /* [n_input] this step's */
-    NamedTensor *output;
     Binding *binding, *input_binding;
     int n_binding, n_input_binding;
     GpuProgram *gpu;            /* of accelerators, else NULL */
     IndexCheck *indices;        /* of accelerators, else NULL */
     WorldOutputs *away;         /* outputs that other processes hold; NULL: no other process */
     unsigned bound;             /* Arenas.generation of the addresses; 0: none yet */
-    Trace *trace;
 };
-
-/* The devices of this process. */
-#define FOR_LOCAL(p, d) for (int d = (p)->opt.first; d < (p)->opt.first + (p)->opt.n_local; d++)
-static inline bool program_is_local(const Program *p, int d) { return d >= p->opt.first && d < p->opt.first + p->opt.n_local; }
 
 /* Each process gets the outputs that it does not hold itself, from the one that does, after every step. */
 Status program_world_create(Program *p) CHECKED;

@@ -15,7 +15,7 @@ struct WorldOutputs {
 
 static Status create(WorldOutputs *w, const Program *p)
 {
-    int n = p->graph->n_output, size = world_size(p->opt.world), rank = world_rank(p->opt.world);
+    int n = p->ready.graph->n_output, size = world_size(p->ready.opt.world), rank = world_rank(p->ready.opt.world);
 
     w->n_output = n;
     w->staged = calloc((size_t)n + 1, sizeof *w->staged);
@@ -26,12 +26,12 @@ static Status create(WorldOutputs *w, const Program *p)
     if (!w->staged || !w->owner || !w->send || !w->recv || !w->pieces)
         return FAIL_NOMEM();
     for (int i = 0; i < n; i++) {
-        const MemRef *ref = &p->plan->output[i];
+        const MemRef *ref = &p->ready.plan->output[i];
         bool held = ref->kind == MEM_ARENA || ref->kind == MEM_STATE;
 
-        w->owner[i] = held ? ref->device % p->opt.n_device / p->opt.n_local : -1;
+        w->owner[i] = held ? ref->device % p->ready.opt.n_device / p->ready.opt.n_local : -1;
         w->any |= held;
-        if (held && w->owner[i] != rank && !(w->staged[i] = malloc(tensor_bytes(&p->output[i].tensor) + 1)))
+        if (held && w->owner[i] != rank && !(w->staged[i] = malloc(tensor_bytes(&p->ready.output[i].tensor) + 1)))
             return FAIL_NOMEM();
     }
     for (int r = 0; r < size; r++) {
@@ -46,7 +46,7 @@ Status program_world_create(Program *p)
     WorldOutputs *w;
     Status st;
 
-    if (world_size(p->opt.world) == 1)
+    if (world_size(p->ready.opt.world) == 1)
         return ST_OK;
     if (!(w = calloc(1, sizeof *w)))
         return FAIL_NOMEM();
@@ -75,14 +75,14 @@ void program_world_free(WorldOutputs *w)
 Status program_world_outputs(Program *p)
 {
     WorldOutputs *w = p->away;
-    int size = world_size(p->opt.world), rank = world_rank(p->opt.world);
+    int size = world_size(p->ready.opt.world), rank = world_rank(p->ready.opt.world);
 
     if (!w || !w->any)
         return ST_OK;
     for (int r = 0; r < size; r++)
         w->send[r].n = w->recv[r].n = 0;
     for (int i = 0; i < w->n_output; i++) {
-        Tensor *t = &p->output[i].tensor;
+        Tensor *t = &p->ready.output[i].tensor;
         struct iovec piece = { w->staged[i] ? w->staged[i] : t->data, tensor_bytes(t) };
 
         if (w->staged[i])
@@ -93,5 +93,5 @@ Status program_world_outputs(Program *p)
             else if (r != rank && w->owner[i] == r)
                 w->recv[r].piece[w->recv[r].n++] = piece;
     }
-    return world_exchange(p->opt.world, w->send, w->recv, NULL);
+    return world_exchange(p->ready.opt.world, w->send, w->recv, NULL);
 }

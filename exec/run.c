@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/gpu/program.h"
+#include "exec/program_internal.h"
 #include "exec/trace.h"
 #include "graph/op.h"
 
@@ -12,7 +13,7 @@ static Status run_call(DeviceProgram *part, KernelCtx *ctx, Call *c)
 
     ctx->scratch = c->scratch;
     st = c->collective ? collective_run(c->collective, part->device, c->in, c->out) : c->kernel->run(ctx, c->state, c->in, c->out);
-    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->graph, c->node)) : st;
+    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->ready.graph, c->node)) : st;
 }
 
 static void trace_call(Trace *t, int device, const Call *c, uint64_t start)
@@ -22,7 +23,7 @@ static void trace_call(Trace *t, int device, const Call *c, uint64_t start)
 
 static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
 {
-    Trace *trace = part->program->trace;
+    Trace *trace = part->program->ready.trace;
 
     for (int i = 0; i < part->n_call; i++) {
         uint64_t start = trace ? trace_now() : 0;
@@ -67,7 +68,7 @@ static Status check_input(const Value *v, const Tensor *t)
 
 static Status set_inputs(Program *p, const NamedTensor *in, int n)
 {
-    const Graph *g = p->graph;
+    const Graph *g = p->ready.graph;
 
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
@@ -79,12 +80,12 @@ static Status set_inputs(Program *p, const NamedTensor *in, int n)
             return FAIL(E_INVALID, "input '%s' is missing", v->name);
         TRY(check_input(v, given));
         p->input[i] = *given;
-        p->storage[g->input[i].i] = given->data;
+        p->ready.storage[g->input[i].i] = given->data;
     }
     for (int i = 0; i < p->n_input_binding; i++) {
         const MemRef *ref = &p->input_binding[i].ref;
 
-        p->input_binding[i].tensor->data = (char *)p->storage[ref->root.i] + ref->offset;
+        p->input_binding[i].tensor->data = (char *)p->ready.storage[ref->root.i] + ref->offset;
     }
     return ST_OK;
 }
@@ -93,15 +94,15 @@ static Status set_inputs(Program *p, const NamedTensor *in, int n)
 
 static void bind_copies(Program *p)
 {
-    FOR_LOCAL(p, d)
+    FOR_LOCAL(&p->ready, d)
         p->part[d].n_copy = 0;
-    for (int i = 0; i < p->plan->n_copy; i++) {
-        const MemCopy *c = &p->plan->copy[i];
+    for (int i = 0; i < p->ready.plan->n_copy; i++) {
+        const MemCopy *c = &p->ready.plan->copy[i];
         DeviceProgram *part = &p->part[c->to.device];
 
-        if (!program_is_local(p, c->to.device))
+        if (!prepared_is_local(&p->ready, c->to.device))
             continue;
-        part->from[part->n_copy] = c->from.kind == MEM_INPUT ? (char *)p->storage[c->from.root.i] + c->from.offset
+        part->from[part->n_copy] = c->from.kind == MEM_INPUT ? (char *)p->ready.storage[c->from.root.i] + c->from.offset
                                                              : program_address(p, &c->from);
         part->to[part->n_copy] = program_address(p, &c->to);
         part->bytes[part->n_copy++] = c->to.bytes;
@@ -110,17 +111,17 @@ static void bind_copies(Program *p)
 
 static void bind(Program *p)
 {
-    if (p->bound == p->opt.arenas->generation + 1)
+    if (p->bound == p->ready.opt.arenas->generation + 1)
         return;
     for (int i = 0; i < p->n_binding; i++)
         p->binding[i].tensor->data = program_address(p, &p->binding[i].ref);
-    for (uint32_t i = 0; i < p->graph->n_node; i++) {
-        Call *c = &p->call[i];
-        char *base = p->opt.arenas->base[c->device];
+    for (uint32_t i = 0; i < p->ready.graph->n_node; i++) {
+        Call *c = &p->ready.call[i];
+        char *base = p->ready.opt.arenas->base[c->device];
 
-        c->scratch = base && c->scratch_bytes ? base + p->plan->scratch[i] : NULL;
+        c->scratch = base && c->scratch_bytes ? base + p->ready.plan->scratch[i] : NULL;
     }
-    p->bound = p->opt.arenas->generation + 1;
+    p->bound = p->ready.opt.arenas->generation + 1;
 }
 
 static Status run_on_cpus(Program *p)
@@ -130,20 +131,20 @@ static Status run_on_cpus(Program *p)
 
     bind_copies(p);
     atomic_store(&p->meet.cancelled, false);
-    for (uint32_t i = 0; i < p->graph->n_node; i++)
-        if (p->call[i].collective)
-            collective_reset(p->call[i].collective);
-    FOR_LOCAL(p, d)
-        device_start(p->device[d], run_device, &p->part[d]);
-    FOR_LOCAL(p, d) {
-        st = device_wait(p->device[d]);
+    for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
+        if (p->ready.call[i].collective)
+            collective_reset(p->ready.call[i].collective);
+    FOR_LOCAL(&p->ready, d)
+        device_start(p->ready.device[d], run_device, &p->part[d]);
+    FOR_LOCAL(&p->ready, d) {
+        st = device_wait(p->ready.device[d]);
         if (st && (failed < 0 || first == E_INTERRUPTED)) {
             failed = d;
             first = st;
         }
     }
     if (first && first != E_INTERRUPTED)
-        return device_wait(p->device[failed]);      /* again: its message, not that of a later one */
+        return device_wait(p->ready.device[failed]);      /* again: its message, not that of a later one */
     return first ? first : program_world_outputs(p);
 }
 
@@ -154,7 +155,7 @@ Status program_begin(Program *p, const NamedTensor *in, int n)
     TRY(set_inputs(p, in, n));
     if (!p->gpu)
         return run_on_cpus(p);
-    TRY(index_check_run(p->indices, p->graph, p->input));
+    TRY(index_check_run(p->indices, p->ready.graph, p->input));
     return gpu_program_begin(p->gpu);
 }
 

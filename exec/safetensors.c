@@ -133,7 +133,7 @@ static Status read_file(Arena *arena, const char *path, unsigned char **data, ui
     return st;
 }
 
-static Status read_shape(const char *path, const char *name, const json_t *dims, Shape *out)
+static Status read_shape(Shape *out, const char *path, const char *name, const json_t *dims)
 {
     size_t i;
     json_t *d;
@@ -158,7 +158,7 @@ static Status read_tensor(Arena *arena, const char *path, const char *name, cons
 
     if (!type || !(out->tensor.dtype = type_parse(type)))
         return FAIL(E_IO, "%s: tensor '%s': unknown type '%s'", path, name, type ? type : "");
-    TRY(read_shape(path, name, json_object_get(entry, "shape"), &out->tensor.shape));
+    TRY(read_shape(&out->tensor.shape, path, name, json_object_get(entry, "shape")));
     if (json_array_size(range) != 2 || from < 0 || to < from || (uint64_t)to > size ||
         (uint64_t)(to - from) != tensor_bytes(&out->tensor))
         return FAIL(E_IO, "%s: tensor '%s': offsets %lld to %lld do not fit %zu bytes in %llu", path, name, (long long)from, (long long)to,
@@ -220,7 +220,7 @@ static Status read_entries(Arena *arena, const char *path, const json_t *root, c
     return ST_OK;
 }
 
-Status safetensors_read(Arena *arena, const char *path, NamedTensor **list, int *n)
+Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *path)
 {
     unsigned char *file;
     uint64_t size, header = 0;

@@ -17,6 +17,6 @@ const Tensor *named_find(const NamedTensor *list, int n, const char *name);
 Status safetensors_write(const char *path, const NamedTensor *list, int n) CHECKED;
 /* Reads a whole file into `arena`.  Hostile files are refused: header over 100 MB, not JSON, duplicate names, unknown types,
  * offsets that overlap, leave holes or do not match shapes, trailing bytes. */
-Status safetensors_read(Arena *arena, const char *path, NamedTensor **list, int *n) CHECKED;
+Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *path) CHECKED;
 
 #endif

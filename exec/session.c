@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/gpu/group.h"
+#include "exec/device_set.h"
 #include "exec/interp.h"
 #include "exec/target.h"
-#include "exec/world/world.h"
 #include "graph/op.h"
 #include "passes/report.h"
 
@@ -25,13 +24,7 @@ typedef struct Compiled {
 struct Session {
     Graph *model;
     BuildOptions base;
-    World *world;               /* lent; NULL: this process alone */
-    int n_device;               /* of the world, each process having n_local of them */
-    int first, n_local;         /* those of this process */
-    Device *device[MAX_DEVICES];    /* NULL: not of this process */
-    bool spin;
-    Arenas arenas;
-    GpuGroup *group;            /* of accelerators, else NULL */
+    DeviceSet devices;
     GpuWays ways;
     States *states;
     Compiled *compiled;         /* the latest first */
@@ -54,33 +47,6 @@ static void warn(const Session *s, const DeviceList *list)
     s->log(s->log_user, true, line);
 }
 
-static Status open_devices(Session *s, const DeviceList *list)
-{
-    int threads = 0, of_all = list->n * world_size(list->world);
-
-    if (of_all > MAX_DEVICES)
-        return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported", world_size(list->world), list->n,
-                    MAX_DEVICES);
-    for (int i = 0; i < list->n; i++)
-        threads += list->device[i].threads;
-    s->spin = threads * world_neighbours(list->world) <= cpu_cores();
-    for (int i = 0; i < list->n; i++)
-        if (*list->device[i].described)
-            return FAIL(E_INVALID, "cuda:%d is only described (%s): a run can be planned for it with --dry-run, not done",
-                        list->device[i].index, list->device[i].described);
-    s->world = list->world;
-    s->n_local = list->n;
-    s->n_device = of_all;
-    s->first = list->n * world_rank(s->world);
-    for (int i = 0; i < list->n; i++)
-        TRY(device_open(&s->device[s->first + i], &list->device[i], s->spin));
-    s->arenas.n_device = s->n_device;
-    s->arenas.device = s->device;
-    if (device_runtime(s->device[s->first]))
-        TRY(gpu_group_create(&s->group, s->device, s->n_device, s->world));
-    return states_create(&s->states, s->device, s->n_device);
-}
-
 Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices, SessionLog *log,
                       void *user)
 {
@@ -97,7 +63,8 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
         TRY_TO(fail, st, FAIL_NOMEM());
     for (int i = 0; i < model->n_input; i++)
         s->shape[i] = (InputShape){ value(s->model, s->model->input[i])->name, shape_unknown() };
-    TRY_TO(fail, st, open_devices(s, devices));
+    TRY_TO(fail, st, device_set_open(&s->devices, devices));
+    TRY_TO(fail, st, states_create(&s->states, s->devices.device, s->devices.n));
     warn(s, devices);
     *out = s;
     return ST_OK;
@@ -126,10 +93,7 @@ void session_free(Session *s)
         compiled_free(c);
     }
     states_free(s->states);
-    arenas_close(&s->arenas);
-    gpu_group_free(s->group);
-    for (int i = 0; i < s->n_device; i++)
-        device_close(s->device[i]);     /* NULL is legal */
+    device_set_close(&s->devices);
     graph_free(s->model);
     free(s->shape);
     free(s);
@@ -212,7 +176,7 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
     opt.batch = batch_known ? 0 : opt.batch;
     opt.replicas = whole ? 1 : opt.replicas;
     opt.device_of_replica = whole ? NULL : opt.device_of_replica;
-    target_devices(&opt, whole ? 1 : s->n_device, s->group);
+    target_devices(&opt, whole ? 1 : s->devices.n, s->devices.group);
     if (whole) {                        /* for the interpreter; layouts stay, for they are those of the states */
         opt.computes = NULL;
         opt.fuse = opt.fuse_product = opt.fuse_attention = false;
@@ -227,17 +191,17 @@ done:
     return st;
 }
 
-static Status state_storage(void *user, const Value *v, void **data)
+static Status state_storage(void **data, void *user, const Value *v)
 {
-    return states_storage(user, v, data);
+    return states_storage(data, user, v);
 }
 
 static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
-    ProgramOptions opt = { .device = s->device, .n_device = s->n_device, .world = s->world, .first = s->first,
-                           .n_local = s->n_local, .arenas = &s->arenas, .state = state_storage, .user = s->states,
-                           .spin = s->spin, .group = s->group, .ways = s->ways, .log = s->log,
-                           .log_user = s->log_user };
+    DeviceSet *d = &s->devices;
+    ProgramOptions opt = { .device = d->device, .n_device = d->n, .world = d->world, .first = d->first, .n_local = d->n_local,
+                           .arenas = &d->arenas, .state = state_storage, .user = s->states, .spin = d->spin, .group = d->group,
+                           .ways = s->ways, .log = s->log, .log_user = s->log_user };
 
     TRY(program_compile(&c->program, g, &opt));
     program_set_trace(c->program, s->trace);
@@ -260,7 +224,7 @@ static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in
 {
     TRY(build(&c->graph, s, c->mode, in, n_in, true));
     for (uint32_t i = 1; i < c->graph->n_value; i++)
-        c->graph->value[i]->device = s->first;      /* every process computes all of it */
+        c->graph->value[i]->device = s->devices.first;      /* every process computes all of it */
     c->output = calloc((size_t)c->graph->n_output + 1, sizeof *c->output);
     if (!c->output)
         return FAIL_NOMEM();
@@ -268,7 +232,7 @@ static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in
         void *data;
 
         if (c->graph->value[i]->kind == V_STATE)
-            TRY(states_storage(s->states, c->graph->value[i], &data));
+            TRY(states_storage(&data, s->states, c->graph->value[i]));
     }
     return ST_OK;
 }
@@ -286,7 +250,7 @@ static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n
     return st ? st : compile_interpreted(s, c, in, n_in);
 }
 
-static Status compile(Session *s, BuildMode mode, const NamedTensor *in, int n_in, Compiled **out)
+static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
 {
     Compiled *c = calloc(1, sizeof *c);
     Status st;
@@ -326,7 +290,7 @@ static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int 
 }
 
 /* The program for these inputs, moved to the front. */
-static Status obtain(Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly, Compiled **out)
+static Status obtain(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
 {
     for (Compiled **at = &s->compiled; *at; at = &(*at)->next) {
         Compiled *c = *at;
@@ -339,26 +303,26 @@ static Status obtain(Session *s, BuildMode mode, const NamedTensor *in, int n_in
         *out = c;
         return ST_OK;
     }
-    return compile(s, mode, in, n_in, out);
+    return compile(out, s, mode, in, n_in);
 }
 
 Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in)
 {
     Compiled *c;
 
-    return obtain(s, mode, in, n_in, true, &c);
+    return obtain(&c, s, mode, in, n_in, true);
 }
 
 /* ---- running ---- */
 
 /* Where the interpreter reads a state: in place on the CPU, else a copy in `a`. */
-static Status state_view(Session *s, Arena *a, const Value *v, void **data)
+static Status state_view(void **data, Session *s, Arena *a, const Value *v)
 {
-    Device *d = s->device[v->device];
+    Device *d = s->devices.device[v->device];
     size_t bytes = tensor_bytes(&(Tensor){ v->dtype, v->shape, NULL });
     void *storage;
 
-    TRY(states_storage(s->states, v, &storage));
+    TRY(states_storage(&storage, s->states, v));
     *data = storage;
     if (!device_runtime(d))
         return ST_OK;
@@ -382,7 +346,7 @@ static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **va
         if (v->kind != V_STATE)
             continue;
         header[i] = (Tensor){ v->dtype, v->shape, NULL };
-        TRY(state_view(s, a, v, &header[i].data));
+        TRY(state_view(&header[i].data, s, a, v));
         values[i] = &header[i];
     }
     return ST_OK;
@@ -405,17 +369,17 @@ static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in
     return ST_OK;
 }
 
-Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in, SessionStep *step)
+Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
 {
     Compiled *c;
 
-    TRY(obtain(s, mode, in, n_in, false, &c));
+    TRY(obtain(&c, s, mode, in, n_in, false));
     TRY(c->program ? program_begin(c->program, in, n_in) : interpret(s, c, in, n_in));
     *step = (SessionStep){ c, c->program ? program_turn(c->program) : 0 };
     return ST_OK;
 }
 
-Status session_end(const SessionStep *step, const NamedTensor **out, int *n_out)
+Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step)
 {
     Compiled *c = step->compiled;
 
@@ -428,15 +392,15 @@ Status session_end(const SessionStep *step, const NamedTensor **out, int *n_out)
     return ST_OK;
 }
 
-Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out)
+Status session_step(const NamedTensor **out, int *n_out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
 {
     SessionStep step;
 
-    TRY(session_begin(s, mode, in, n_in, &step));
-    return session_end(&step, out, n_out);
+    TRY(session_begin(&step, s, mode, in, n_in));
+    return session_end(out, n_out, &step);
 }
 
-bool session_runs_ahead(const Session *s) { return s->group != NULL; }
+bool session_runs_ahead(const Session *s) { return s->devices.group != NULL; }
 
 /* ---- reading ---- */
 
@@ -478,7 +442,7 @@ static Status present_value(Tensor **out, Arena *a, const States *states, const 
     return ST_OK;
 }
 
-Status session_model(Session *s, Graph **out)
+Status session_model(Graph **out, Session *s)
 {
     Graph *g;
     Status st = ST_OK;

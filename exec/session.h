@@ -18,14 +18,14 @@ void session_free(Session *s);          /* NULL is legal */
 
 /* One step of the graph built for `mode` and the shapes of `in`, which are read in place; inputs that it does not have are
  * passed over.  The outputs are readable until the next step.  A first step of new shapes compiles. */
-Status session_step(Session *s, BuildMode mode, const NamedTensor *in, int n_in, const NamedTensor **out, int *n_out) CHECKED;
+Status session_step(const NamedTensor **out, int *n_out, Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
 /* The same, on accelerators without waiting for its end: the inputs have been taken over on return, and a failure may show in a
  * later step or in session_end. */
 typedef struct { struct Compiled *compiled; unsigned turn; } SessionStep;
-Status session_begin(Session *s, BuildMode mode, const NamedTensor *in, int n_in, SessionStep *step) CHECKED;
+Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
 /* Waits for the step's end.  Its outputs are readable until the next step begins.  On accelerators one other step may have begun
  * since session_begin, elsewhere none. */
-Status session_end(const SessionStep *step, const NamedTensor **out, int *n_out) CHECKED;
+Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step) CHECKED;
 bool session_runs_ahead(const Session *s);      /* session_begin does not wait */
 /* Compiles without running, so that errors, state and plan are there before the first step.  Only shapes are read; inputs
  * that passes add (the target, the learning rate) may be missing. */
@@ -34,7 +34,7 @@ const Program *session_program(const Session *s, BuildMode mode);      /* the la
 
 States *session_states(Session *s);
 /* The model as imported, with the present values of its parameters and statistics, for export. */
-Status session_model(Session *s, Graph **out) CHECKED;
+Status session_model(Graph **out, Session *s) CHECKED;
 /* Before anything is compiled. */
 void session_set_ways(Session *s, const GpuWays *ways);
 /* Times the following steps; NULL: no more. */

@@ -44,7 +44,7 @@ void states_free(States *s)
     arena_free(s->arena);
 }
 
-static Status allocate(States *s, int device, size_t bytes, void **data)
+static Status allocate(void **data, States *s, int device, size_t bytes)
 {
     Chunk *c = s->open[device] ? &s->chunk[s->open[device] - 1] : NULL, *grown;
     size_t align = device_runtime(s->device[device]) ? GPU_ALIGN : ALIGN;
@@ -128,7 +128,7 @@ static Status check_fits(const State *st, DType dtype, const Shape *shape)
     return ST_OK;
 }
 
-static Status add_state(States *s, const Value *v, State **out)
+static Status add_state(State **out, States *s, const Value *v)
 {
     State *st = ARENA_NEW(s->arena, State, 1), **grown;
 
@@ -144,7 +144,7 @@ static Status add_state(States *s, const Value *v, State **out)
     return ST_OK;
 }
 
-static Status add_copy(States *s, State *st, const Value *v, StateCopy **out)
+static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
 {
     StateCopy *grown = arena_grow(s->arena, st->copy, sizeof *grown, (size_t)st->n_copy, &st->cap_copy), *c;
     size_t bytes = bytes_of(st);
@@ -154,7 +154,7 @@ static Status add_copy(States *s, State *st, const Value *v, StateCopy **out)
     st->copy = grown;
     c = &st->copy[st->n_copy];
     *c = (StateCopy){ v->device < 0 ? 0 : v->device, st->partial ? v->replica : -1, NULL };
-    TRY(allocate(s, c->device, bytes, &c->data));
+    TRY(allocate(&c->data, s, c->device, bytes));
     if (bytes && st->n_copy && !st->partial)
         TRY(memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes));
     else if (bytes && v->init && v->init->data)
@@ -164,13 +164,13 @@ static Status add_copy(States *s, State *st, const Value *v, StateCopy **out)
     return ST_OK;
 }
 
-Status states_storage(States *s, const Value *v, void **data)
+Status states_storage(void **data, States *s, const Value *v)
 {
     State *st = find(s, value_logical_name(v));
     StateCopy *c = NULL;
 
     if (!st)
-        TRY(add_state(s, v, &st));
+        TRY(add_state(&st, s, v));
     TRY(check_fits(st, v->dtype, &v->shape));
     if (st->layout != v->layout)
         return FAIL(E_INTERNAL, "state '%s' is stored in another layout than its program expects", st->name);
@@ -178,7 +178,7 @@ Status states_storage(States *s, const Value *v, void **data)
         if (st->copy[i].device == (v->device < 0 ? 0 : v->device) && (!st->partial || st->copy[i].replica == v->replica))
             c = &st->copy[i];
     if (!c)
-        TRY(add_copy(s, st, v, &c));
+        TRY(add_copy(&c, s, st, v));
     st->trainable |= v->trainable;
     *data = c->data;
     return ST_OK;

@@ -26,7 +26,7 @@ Status states_create(States **out, Device *const *device, int n_device) CHECKED;
 void states_free(States *s);    /* NULL is legal */
 /* The storage of this copy.  A new one begins with the present value on other devices, else with the value's `init`, else
  * zero.  E_SHAPE when a state of that name has another type or shape. */
-Status states_storage(States *s, const Value *v, void **data) CHECKED;
+Status states_storage(void **data, States *s, const Value *v) CHECKED;
 int states_count(const States *s);
 const State *states_at(const States *s, int i);
 const State *states_find(const States *s, const char *name);    /* NULL: none */

@@ -65,6 +65,8 @@ static Status create(dpx_trainer *t, const dpx_options *options)
 {
     DeviceList devices;
 
+    if (graph_is_step(t->model->graph))
+        return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
     TRY(options_copy(&t->options, (const Options *)options));
     TRY(options_check(t->options));
     TRY(options_devices(&devices, t->options));
@@ -177,7 +179,7 @@ static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *
         TRY(session_prepare(t->session, mode, f->tensor, f->n));
         TRY(trainer_agree_states(t));
     }
-    return session_begin(t->session, mode, f->tensor, f->n, step);
+    return session_begin(step, t->session, mode, f->tensor, f->n);
 }
 
 static Status end(const SessionStep *step, dpx_result *r)
@@ -185,7 +187,7 @@ static Status end(const SessionStep *step, dpx_result *r)
     const NamedTensor *out;
     int n;
 
-    TRY(session_end(step, &out, &n));
+    TRY(session_end(&out, &n, step));
     read_outputs(r, out, n);
     return ST_OK;
 }
@@ -418,7 +420,7 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
     if (n_outputs != g->n_output)
         return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
     TRY(read_batch(&f, inputs, n));
-    TRY(session_step(t->session, BUILD_INFER, f.tensor, f.n, &out, &n_out));
+    TRY(session_step(&out, &n_out, t->session, BUILD_INFER, f.tensor, f.n));
     for (int i = 0; i < g->n_output; i++) {
         const Tensor *y = named_find(out, n_out, g->output[i].name);
 

@@ -208,7 +208,7 @@ dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
 {
     ExportOptions how = { .model = t->model->onnx, .plain = true };
     Graph *g;
-    Status st = session_model(t->session, &g);
+    Status st = session_model(&g, t->session);
 
     if (st)
         return (dpx_status)st;

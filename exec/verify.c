@@ -100,7 +100,7 @@ static void finish(Verify *out, Rows *rows)
 }
 
 /* The sum of the copies of a partial state, which is what one replica's state is. */
-static Status sum_copies(Arena *arena, const Graph *many, const Tensor **values, const char *logical, Tensor **out)
+static Status sum_copies(Tensor **out, Arena *arena, const Graph *many, const Tensor **values, const char *logical)
 {
     *out = NULL;
     for (int i = 0; i < many->n_update; i++) {
@@ -127,7 +127,7 @@ static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Te
     int found = 0;
 
     if (state->partial) {
-        TRY(sum_copies(arena, many, vn, value_logical_name(state), &sum));
+        TRY(sum_copies(&sum, arena, many, vn, value_logical_name(state)));
         return add_row(rows, arena, state->name, true, sum, expected);
     }
     for (int i = 0; i < many->n_update; i++) {

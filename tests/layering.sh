@@ -19,6 +19,10 @@ forbid passes       '(kernels|exec|tools|tests)/'           'passes know the gra
 forbid kernels      '(passes|tools|tests)/'                 'kernels know the graph and exec/backend.h'
 forbid kernels      'exec/'                                 'kernels know the graph and exec/backend.h' '"exec/(backend|runtime)\.h"'
 forbid exec         '(tools|tests)/'                        'exec knows no tool'
+forbid exec/world   '(graph/|passes/|kernels/|exec/)'       'exec/world knows what memory it sends, not what is in it' '"(graph/base|exec/world)/'
+forbid exec/gpu     'exec/'                                 'exec/gpu runs what is prepared; programs and sessions stand above it' \
+    '"exec/((gpu|world)/|(backend|describe|device|memory|prepared|runtime|trace)\.h)'
+forbid "$(find exec -maxdepth 1 -name '*.[ch]' ! -name 'trainer*')" 'exec/api/' 'exec/api stands above all of exec'
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'

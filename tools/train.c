@@ -84,7 +84,7 @@ static void catch_signals(void)
 }
 
 /* Between two steps: all processes stop at the same one. */
-static Status look_for_signal(Run *r) { return world_most(&r->world, (int)caught, &r->signal); }
+static Status look_for_signal(Run *r) { return world_most(&r->signal, &r->world, (int)caught); }
 
 /* ---- position in the data, kept in the checkpoint's note ---- */
 

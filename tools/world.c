@@ -155,7 +155,7 @@ Status world_note_flag(const ToolWorld *w, const Args *a, const char *name)
     return w->world ? (Status)dpx_world_note(w->world, label, args_has(a, name) ? args_value(a, name) : "not given") : ST_OK;
 }
 
-Status world_most(const ToolWorld *w, int mine, int *out)
+Status world_most(int *out, const ToolWorld *w, int mine)
 {
     int64_t most = mine;
 

@@ -26,6 +26,6 @@ Status world_note_data(const ToolWorld *w, const char *name, const Dataset *d) C
 /* The same of a flag's value. */
 Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHECKED;
 /* The largest of all processes' numbers, which all get; alone, the own. */
-Status world_most(const ToolWorld *w, int mine, int *out) CHECKED;
+Status world_most(int *out, const ToolWorld *w, int mine) CHECKED;
 
 #endif

@@ -28,7 +28,7 @@ static char *input_address(const GpuPart *part, const GpuSlot *slot, const MemRe
 /* NULL for what is in another device's memory. */
 static void *address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
     char *base = NULL;
 
     if (ref->kind == MEM_INPUT)
@@ -48,7 +48,7 @@ static void *address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref
 
 static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
     size_t at = p->plan->scratch[c->step->node];
     char *base = host ? part->member->host : p->opt.arenas->base[part->device];
 
@@ -61,7 +61,7 @@ static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
 
 void gpu_part_bind(GpuPart *part, int k)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
     GpuSlot *slot = &part->slot[k];
 
     if (slot->bound == gpu_program_epoch(part->gpu))
@@ -97,7 +97,7 @@ Status gpu_part_upload(GpuPart *part, int k)
 {
     GpuSlot *slot = &part->slot[k];
     const GpuMember *m = part->member;
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
 
     if (!part->input_bytes)
         return ST_OK;
@@ -245,7 +245,7 @@ static Status issue_ends(GpuPart *part, int k)
 
 Status gpu_part_issue(GpuPart *part, int k)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
     KernelCtx ctx = *device_ctx(part->member->device);
 
     TRY(fork_streams(part));

@@ -103,7 +103,8 @@ Status plugin_cuda(const Runtime **out)
     free(folder);
     if (found)
         free(missing.text);
-    return found ? st : problems_fail(&missing, E_DEVICE, "there is no CUDA plug-in " PLUGIN_FILE " ($DPEXEC_PLUGIN_DIR may name its folder); looked in");
+    return found ? st : problems_fail(&missing, E_DEVICE, "there is no CUDA plug-in " PLUGIN_FILE
+                                                          " ($DPEXEC_PLUGIN_DIR may name its folder); looked in");
 }
 
 /* ---- what it sees ---- */

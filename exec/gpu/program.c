@@ -51,7 +51,7 @@ static void need(GpuPart *part, const MemRef *ref, bool host)
 
 static Status find_needs(GpuPart *part)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
     size_t most = (size_t)p->plan->n_copy;
 
     for (int s = 0; s < part->plan->n_step; s++)
@@ -80,7 +80,7 @@ static Status find_needs(GpuPart *part)
 
 static Status find_outputs(GpuPart *part)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
 
     if (!(part->output = ARENA_NEW(p->arena, GpuPiece, p->graph->n_output)))
         return FAIL_NOMEM();
@@ -99,7 +99,7 @@ static Status find_outputs(GpuPart *part)
 
 static Tensor *headers(const GpuPart *part, int n, const ValueId *v)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
     Tensor *t = ARENA_NEW(p->arena, Tensor, n);
 
     for (int i = 0; t && i < n; i++)
@@ -110,7 +110,7 @@ static Tensor *headers(const GpuPart *part, int n, const ValueId *v)
 
 static Status create_host_calls(GpuPart *part, GpuCall *c)
 {
-    const Program *p = part->gpu->program;
+    const Prepared *p = part->gpu->program;
 
     if (!(c->host = ARENA_NEW(p->arena, HostCall, GPU_SLOTS)))
         return FAIL_NOMEM();
@@ -123,7 +123,7 @@ static Status create_host_calls(GpuPart *part, GpuCall *c)
 static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step, size_t *bucket_bytes)
 {
     const GpuProgram *gpu = part->gpu;
-    Program *p = gpu->program;
+    Prepared *p = gpu->program;
     const Node *n = p->graph->node[step->node];
     const GpuSharing sharing = { part->device, gpu->group->n_device, step->collective, p->opt.ways.reproducible };
     size_t bytes = 0;
@@ -240,7 +240,7 @@ static void tell_order(const GpuProgram *g)
 }
 
 /* When memory has moved in one process, steps are captured anew, and that must be done by all processes at once. */
-static Status agree_on_addresses(const Program *p)
+static Status agree_on_addresses(const Prepared *p)
 {
     int64_t arenas, group;
 
@@ -264,7 +264,7 @@ static void strike(const GpuProgram *g)
     pthread_mutex_unlock(&g->group->lock);
 }
 
-Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch)
+Status gpu_program_create(GpuProgram **out, Prepared *p)
 {
     GpuProgram *gpu = calloc(1, sizeof *gpu);
     Status st = ST_OK;
@@ -276,7 +276,7 @@ Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch)
     gpu->program = p;
     gpu->group = p->opt.group;
     gpu->by_call = p->opt.ways.uncaptured || p->opt.ways.check_nodes;
-    TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, scratch, p->opt.n_device, p->arena));
+    TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, p->scratch, p->opt.n_device, p->arena));
     FOR_LOCAL(p, d) {
         gpu->part[d] = (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };
         device_start(p->device[d], create_part, &gpu->part[d]);

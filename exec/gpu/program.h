@@ -5,10 +5,11 @@
 
 #include "exec/gpu/collective.h"
 #include "exec/gpu/group.h"
-#include "exec/program_internal.h"
+#include "exec/prepared.h"
 
-enum { GPU_SLOTS = 2, GPU_SCRATCH_ALIGN = 256 };
+enum { GPU_SLOTS = 2 };
 
+typedef struct GpuProgram GpuProgram;
 typedef struct GpuPart GpuPart;
 
 /* A kernel that the host computes when the stream gets there. */
@@ -72,7 +73,7 @@ struct GpuPart {
 };
 
 struct GpuProgram {
-    Program *program;
+    Prepared *program;
     GpuGroup *group;
     StreamPlan *streams;
     GpuPart *part;              /* [n_device] */
@@ -83,8 +84,8 @@ struct GpuProgram {
     int64_t number[GPU_SLOTS];  /* of the group's steps, begun last in the slot; 0: none yet.  Under the group's lock */
 };
 
-/* Of a program whose memory is planned and whose states have storage; `scratch` as planned. */
-Status gpu_program_create(GpuProgram **out, Program *p, const size_t *scratch) CHECKED;
+/* `p` has its memory reserved, its tensors of outputs made, and is lent for the life of the program. */
+Status gpu_program_create(GpuProgram **out, Prepared *p) CHECKED;
 void gpu_program_free(GpuProgram *g);       /* NULL is legal; waits for what runs */
 
 /* exec/gpu/issue.c, on the device's thread: the step in slot k has its addresses; its inputs are copied, and uploaded when the copy
@@ -93,7 +94,7 @@ void gpu_part_bind(GpuPart *part, int k);
 Status gpu_part_upload(GpuPart *part, int k) CHECKED;
 Status gpu_part_issue(GpuPart *part, int k) CHECKED;
 
-/* Begins a step with the inputs in Program.storage, which are copied before it returns, or leaves nothing under way. */
+/* Begins a step with the inputs in Prepared.storage, which are copied before it returns, or leaves nothing under way. */
 Status gpu_program_begin(GpuProgram *g) CHECKED;
 /* Waits until step `turn` (GpuProgram.turn when it had begun), of the GPU_SLOTS begun last, has ended; the program's outputs are
  * then that step's. */

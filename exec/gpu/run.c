@@ -68,7 +68,7 @@ static Status capture_part(Device *d, void *arg)
     return ST_OK;
 }
 
-static void warn(const Program *p, int rank, const char *why)
+static void warn(const Prepared *p, int rank, const char *why)
 {
     char line[GPU_MESSAGE + 192], who[64] = "";
 
@@ -82,7 +82,7 @@ static void warn(const Program *p, int rank, const char *why)
 /* All devices of all processes together.  `failed`: a local device that could not capture, or -1. */
 static Status agree_on_capture(GpuProgram *g, int failed)
 {
-    const Program *p = g->program;
+    const Prepared *p = g->program;
     World *w = p->opt.world;
     int64_t rank = failed < 0 ? -1 : world_rank(w);
     char why[GPU_MESSAGE] = "";
@@ -106,7 +106,7 @@ static Status agree_on_capture(GpuProgram *g, int failed)
 /* Runs a job on all devices; the first failure that is not the echo of another's. */
 static Status run_jobs(GpuProgram *g, DeviceJob *job)
 {
-    Program *p = g->program;
+    Prepared *p = g->program;
     Status st, first = ST_OK;
     int failed = -1;
 
@@ -124,7 +124,7 @@ static Status run_jobs(GpuProgram *g, DeviceJob *job)
 
 static Status capture_all(GpuProgram *g)
 {
-    const Program *p = g->program;
+    const Prepared *p = g->program;
     int failed = -1;
 
     if (g->by_call || p->trace || !g->turn || is_captured(&g->part[p->opt.first], (int)(g->turn % GPU_SLOTS)))
@@ -171,7 +171,7 @@ static Status begin_part(Device *d, void *arg)
 /* The outputs are those of the step in slot k. */
 static void set_outputs(GpuProgram *g, unsigned k)
 {
-    Program *p = g->program;
+    Prepared *p = g->program;
 
     for (int i = 0; i < p->graph->n_output; i++) {
         const MemRef *ref = &p->plan->output[i];
@@ -187,7 +187,7 @@ static void set_outputs(GpuProgram *g, unsigned k)
 /* A device that has failed fails every call: where it happened is not known unless each call was waited for. */
 static Status explain(const GpuProgram *g, Status st)
 {
-    const Program *p = g->program;
+    const Prepared *p = g->program;
     char message[GPU_MESSAGE];
 
     snprintf(message, sizeof message, "%s", status_message());

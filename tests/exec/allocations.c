@@ -78,10 +78,10 @@ static int allocations_of_session(void)
     atomic_store(&count, 0);
     CHECK_OK(onnx_import_file(&g, NULL, SOURCE_DIR "/models/fashion_cnn.onnx"));
     CHECK_OK(device_list_parse(&list, "cpu*2", 1));
-    if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) && CHECK_OK(session_step(s, BUILD_TRAIN, in, 3, &out, &n))) {
+    if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) && CHECK_OK(session_step(&out, &n, s, BUILD_TRAIN, in, 3))) {
         atomic_store(&counting, 1);
         for (int i = 0; i < 3; i++)
-            if (session_step(s, BUILD_TRAIN, in, 3, &out, &n))
+            if (session_step(&out, &n, s, BUILD_TRAIN, in, 3))
                 atomic_fetch_add(&count, 1000);
         atomic_store(&counting, 0);
     }

@@ -107,7 +107,7 @@ static void refuse(const char *dir, const char *text, const char *header, size_t
     memcpy(file + 8, header, strlen(header));
     snprintf(path, sizeof path, "%s/bad", dir);
     write_file(path, file, 8 + strlen(header) + data);
-    CHECK_FAILS(E_IO, text, safetensors_read(a, path, &list, &n));
+    CHECK_FAILS(E_IO, text, safetensors_read(&list, &n, a, path));
     arena_free(a);
 }
 
@@ -144,7 +144,7 @@ static void test_every_truncation(void)
         Arena *a = arena_create();
 
         CU_ASSERT_EQUAL(truncate(path, size), 0);
-        CHECK_FAILS(E_IO, path, safetensors_read(a, path, &back, &n));
+        CHECK_FAILS(E_IO, path, safetensors_read(&back, &n, a, path));
         arena_free(a);
     }
     remove_tree(dir);

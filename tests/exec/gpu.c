@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/gpu/program.h"
+#include "exec/program_internal.h"
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
 #include "graph/onnx/onnx.h"

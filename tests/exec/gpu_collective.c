@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/gpu/program.h"
+#include "exec/program_internal.h"
 #include "exec/session.h"
 #include "graph/op.h"
 #include "graph/parse.h"
@@ -55,7 +56,7 @@ static Status step(Outcome *o, Session *s, int k)
     Status st;
 
     fill(a, in, k);
-    if (!(st = session_step(s, BUILD_TRAIN, in, 2, &out, &n)))
+    if (!(st = session_step(&out, &n, s, BUILD_TRAIN, in, 2)))
         o->loss[k] = *(float *)named_find(out, n, OUT_LOSS)->data;
     arena_free(a);
     return st;
@@ -232,7 +233,7 @@ static void test_compiled_beside(void)
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
         CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
         unsetenv("DPEXEC_SIM_FAIL");
-        CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds", program_compile(&other, training_mlp(4, 2, 2), &rig.program->opt));
+        CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds", program_compile(&other, training_mlp(4, 2, 2), &rig.program->ready.opt));
         CHECK_FAILS(E_DEVICE, "an earlier step failed", program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
     }
     rig_close(&rig);

@@ -115,9 +115,9 @@ static Status run(Session *s, const Setting *how, int step, double e, double w, 
         NamedTensor in[] = { { "x", { DT_FLOAT32, data, x + p * n } }, { "target", { DT_FLOAT32, data, t + p * n } },
                              { IN_LR, { DT_FLOAT32, shape_scalar(), &rate } } };
 
-        TRY(session_step(s, how->parts > 1 ? BUILD_ACCUMULATE : BUILD_TRAIN, in, 3, out, n_out));
+        TRY(session_step(out, n_out, s, how->parts > 1 ? BUILD_ACCUMULATE : BUILD_TRAIN, in, 3));
     }
-    return how->parts > 1 ? session_step(s, BUILD_APPLY, &(NamedTensor){ IN_LR, { DT_FLOAT32, shape_scalar(), &rate } }, 1, out, n_out) : ST_OK;
+    return how->parts > 1 ? session_step(out, n_out, s, BUILD_APPLY, &(NamedTensor){ IN_LR, { DT_FLOAT32, shape_scalar(), &rate } }, 1) : ST_OK;
 }
 
 static double output(const NamedTensor *out, int n, const char *name)

@@ -87,10 +87,10 @@ static void check_step(Session *s, BuildMode mode, const NamedTensor *in, int n_
         Tensor t = { g->value[v]->dtype, g->value[v]->shape, NULL };
 
         if (g->value[v]->kind == V_STATE && program_plan(session_program(s, mode))->occurs[v] &&
-            CHECK_OK(states_storage(session_states(s), g->value[v], &t.data)))
+            CHECK_OK(states_storage(&t.data, session_states(s), g->value[v])))
             values[v] = tensor_copy(a, &t);
     }
-    if (CHECK_OK(interp_run(a, g, values)) && CHECK_OK(session_step(s, mode, in, n_in, &out, &n_out))) {
+    if (CHECK_OK(interp_run(a, g, values)) && CHECK_OK(session_step(&out, &n_out, s, mode, in, n_in))) {
         CU_ASSERT_EQUAL(n_out, g->n_output);
         for (int i = 0; i < n_out; i++)
             if (!(difference(&out[i].tensor, values[g->output[i].value.i]) < 1e-4))
@@ -100,7 +100,7 @@ static void check_step(Session *s, BuildMode mode, const NamedTensor *in, int n_
             const Value *v = value(g, g->update[u].state);
             Tensor t = { v->dtype, v->shape, NULL };
 
-            CHECK_OK(states_storage(session_states(s), v, &t.data));
+            CHECK_OK(states_storage(&t.data, session_states(s), v));
             if (!(difference(&t, values[g->update[u].next.i]) < 1e-3))
                 TEST_FAIL("%s: state '%s' differs by %g", name, v->name, difference(&t, values[g->update[u].next.i]));
         }

@@ -63,7 +63,7 @@ static float loss_of(Session *s, BuildMode mode, const NamedTensor *in)
     const Tensor *loss = NULL;
     int n;
 
-    if (CHECK_OK(session_step(s, mode, in, 3, &out, &n)))
+    if (CHECK_OK(session_step(&out, &n, s, mode, in, 3)))
         loss = find(out, n, OUT_LOSS);
     return loss ? *(float *)loss->data : 0;
 }
@@ -183,9 +183,9 @@ static void test_model_of_now(void)
     if (CHECK_OK(open_model(&s, "fashion_cnn", &training, "cpu*2"))) {
         for (int k = 0; k < 3; k++)
             loss_of(s, BUILD_TRAIN, in);
-        CHECK_OK(session_model(s, &g));
+        CHECK_OK(session_model(&g, s));
         CHECK_OK(pipeline_run(g, &infer, interp_node, NULL, NULL));
-        if (CHECK_OK(session_step(s, BUILD_INFER, in, 1, &out, &n))) {
+        if (CHECK_OK(session_step(&out, &n, s, BUILD_INFER, in, 1))) {
             const Tensor **values = ARENA_NEW(a, const Tensor *, g->n_value), *y;
 
             values[g->input[0].i] = &in[0].tensor;
@@ -214,17 +214,17 @@ static void test_wrong_inputs(void)
     int n;
 
     if (CHECK_OK(open_model(&s, "mlp", &training, "cpu*2"))) {
-        CHECK_FAILS(E_INVALID, "'learning_rate' is missing", session_step(s, BUILD_TRAIN, in, 2, &out, &n));
+        CHECK_FAILS(E_INVALID, "'learning_rate' is missing", session_step(&out, &n, s, BUILD_TRAIN, in, 2));
         memcpy(other, in, sizeof other);
         other[0].tensor.shape = flat;
-        CHECK_FAILS(E_SHAPE, "'x'", session_step(s, BUILD_TRAIN, other, 3, &out, &n));
+        CHECK_FAILS(E_SHAPE, "'x'", session_step(&out, &n, s, BUILD_TRAIN, other, 3));
         memcpy(other, in, sizeof other);
         other[0].tensor.dtype = DT_FLOAT64;
-        CHECK_FAILS(E_SHAPE, "input 'x' has type float64", session_step(s, BUILD_TRAIN, other, 3, &out, &n));
+        CHECK_FAILS(E_SHAPE, "input 'x' has type float64", session_step(&out, &n, s, BUILD_TRAIN, other, 3));
         memcpy(other, in, sizeof other);
         other[1].tensor.shape = SHAPE(7);
-        CHECK_FAILS(E_SHAPE, "'target'", session_step(s, BUILD_TRAIN, other, 3, &out, &n));
-        CHECK_OK(session_step(s, BUILD_TRAIN, in, 3, &out, &n));
+        CHECK_FAILS(E_SHAPE, "'target'", session_step(&out, &n, s, BUILD_TRAIN, other, 3));
+        CHECK_OK(session_step(&out, &n, s, BUILD_TRAIN, in, 3));
     }
     session_free(s);
     arena_free(a);
@@ -249,7 +249,7 @@ static void test_shapes_that_depend_on_data(void)
     if (CHECK_OK(session_create(&session, g, &opt, &list, NULL, NULL))) {
         for (int turn = 0; turn < 2; turn++) {
             x[0] = (float)turn;
-            if (CHECK_OK(session_step(session, BUILD_INFER, &in, 1, &out, &n))) {
+            if (CHECK_OK(session_step(&out, &n, session, BUILD_INFER, &in, 1))) {
                 CU_ASSERT(out[0].tensor.shape.rank == 2 && out[0].tensor.shape.dim[1] == 2 + turn);
                 CU_ASSERT_EQUAL(((int64_t *)out[0].tensor.data)[turn], 1);
             }

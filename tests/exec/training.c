@@ -85,9 +85,9 @@ NamedTensor *training_batch(Arena *a, int batch, int k)
     return in;
 }
 
-static Status storage(void *user, const Value *v, void **data)
+static Status storage(void **data, void *user, const Value *v)
 {
-    return states_storage(user, v, data);
+    return states_storage(data, user, v);
 }
 
 static Status open_rig(Rig *r, Graph *g, int n_device, const DeviceSpec *spec, bool uncaptured)

@@ -80,7 +80,7 @@ static Status step(Process *p, Session *s, BuildMode mode, const NamedTensor *in
     const Tensor *t;
     int n;
 
-    TRY(session_step(s, mode, in, 2, &out, &n));
+    TRY(session_step(&out, &n, s, mode, in, 2));
     if (!(t = named_find(out, n, output)))
         return FAIL(E_INTERNAL, "no output '%s'", output);
     keep(p, t);
