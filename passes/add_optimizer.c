@@ -106,7 +106,8 @@ static Status check_options(const BuildOptions *opt)
     if (opt->nesterov && !(opt->momentum > 0))
         return FAIL(E_INVALID, "--nesterov needs --momentum above 0");
     if (!(opt->momentum >= 0) || !(opt->weight_decay >= 0) || !(opt->clip_norm >= 0))
-        return FAIL(E_INVALID, "--momentum %g, --weight-decay %g and --clip-norm %g must not be negative", opt->momentum, opt->weight_decay, opt->clip_norm);
+        return FAIL(E_INVALID, "--momentum %g, --weight-decay %g and --clip-norm %g must not be negative", opt->momentum,
+                    opt->weight_decay, opt->clip_norm);
     if (opt->optimizer != OPT_SGD && !(opt->beta1 >= 0 && opt->beta1 < 1 && opt->beta2 >= 0 && opt->beta2 < 1 && opt->eps >= 0))
         return FAIL(E_INVALID, "--beta1 %g and --beta2 %g must be in 0..1 and below 1, --eps %g not negative", opt->beta1, opt->beta2, opt->eps);
     return ST_OK;

@@ -78,7 +78,7 @@ static Status add_target(Criterion *c, DType dtype, const Shape *shape)
 
 /* ---- losses ---- */
 
-static Status class_weights(Criterion *c, int64_t classes, ValueId *out)
+static Status class_weights(ValueId *out, Criterion *c, int64_t classes)
 {
     const Tensor *w = c->opt->class_weights;
     Shape s = SHAPE(classes);
@@ -114,11 +114,12 @@ static Status add_class_loss(Criterion *c)
     char text[SHAPE_TEXT];
 
     if (y->shape.rank < 2 || y->shape.dim[1] < 1)
-        return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", loss_name(opt->loss), y->name, shape_text(&y->shape, text));
+        return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", loss_name(opt->loss), y->name,
+                    shape_text(&y->shape, text));
     for (int i = 0; i < t.rank; i++)
         t.dim[i] = y->shape.dim[i ? i + 1 : 0];
     TRY(add_target(c, DT_INT64, &t));
-    TRY(class_weights(c, y->shape.dim[1], &w));
+    TRY(class_weights(&w, c, y->shape.dim[1]));
     logp = opt->loss == LOSS_NLL ? c->y : EMIT(g, LogSoftmax, ATTRS(INT("axis", 1)), c->y);
     EMIT_MULTI(g, NllSum, attrs, 2, sum, logp, c->target, w);
     c->num = sum[0];

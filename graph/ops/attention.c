@@ -23,7 +23,8 @@ static Status check_shapes(const Graph *g, const Node *n)
     if (k->dim[TOKENS] < 1)
         return FAIL(E_SHAPE, "%s: there are no keys", node_text(g, n));
     if (!shape_eq(&in_value(g, n, 2)->shape, k))
-        return FAIL(E_SHAPE, "%s: values are %s, expected %s as the keys", node_text(g, n), shape_text(&in_value(g, n, 2)->shape, a), shape_text(k, b));
+        return FAIL(E_SHAPE, "%s: values are %s, expected %s as the keys", node_text(g, n),
+                    shape_text(&in_value(g, n, 2)->shape, a), shape_text(k, b));
     return ST_OK;
 }
 

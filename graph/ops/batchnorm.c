@@ -401,7 +401,8 @@ DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x
     .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
     .import = import, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower, .place = place_apply);
 
-DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .doc = "[1, 2C+1]: count, means, sums of squared differences from them", .infer = infer_stats, .grad = grad_none, .place = place_stats);
 
 DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3,
@@ -409,18 +410,21 @@ DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max =
     .attrs = (const AttrDecl[]){ { "sync", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL }, { 0 } },
     .doc = "mean, population variance and count from rows of statistics", .infer = infer_merge, .grad = grad_none, .place = place_merge);
 
-DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 5,
+    .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .wide_in = 0x3e,
     .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x", .infer = infer_apply,
     .grad = grad_apply, .place = place_apply);
 
-DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "[2, C]: sum(dy), sum(dy * (x - mean) / sqrt(var + epsilon)) from (x, dy, mean, var)", .infer = infer_grad_stats,
     .place = place_grad_stats);
 
-DEFINE_OP(BatchNormGradInput, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 7, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(BatchNormGradInput, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 7, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .inplace = { 3 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "gradient of training batch-norm by x, from (x, dy, mean, var, scale, sums, count)", .infer = infer_grad_input,
     .place = place_grad_input);

@@ -72,7 +72,7 @@ static Status infer_pow(Graph *g, Node *n)
 }
 
 /* A constant exponent of one element that does not stretch a. */
-static bool scalar_exponent(const Graph *g, const Node *n, double *out)
+static bool scalar_exponent(double *out, const Graph *g, const Node *n)
 {
     const Tensor *t = value_const(g, n->in[1]);
 
@@ -90,7 +90,7 @@ static ValueId grad_base(Grad *gr, ValueId a, ValueId b)
     double e;
     ValueId power, slope, zero;
 
-    if (scalar_exponent(g, gr->node, &e)) {
+    if (scalar_exponent(&e, g, gr->node)) {
         power = EMIT(g, Pow, NULL, a, emit_scalar(g, t, e - 1));
         return e == 0 ? emit_zeros_like(g, grad_out(gr, 0))
                       : EMIT(g, Mul, NULL, grad_dout(gr, 0), EMIT(g, Mul, NULL, power, emit_scalar(g, t, e)));
@@ -131,7 +131,7 @@ static Status lower_pow(Graph *g, Node *n)
     ValueId a = n->in[0];
     double e;
 
-    if (!dtype_is_float(value(g, a)->dtype) || !scalar_exponent(g, n, &e))
+    if (!dtype_is_float(value(g, a)->dtype) || !scalar_exponent(&e, g, n))
         return ST_OK;
     if (e == 2)
         graph_replace(g, n->out[0], EMIT(g, Mul, NULL, a, a));
@@ -144,7 +144,8 @@ static Status lower_pow(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
 
 /* ---- of any number of tensors ---- */
@@ -236,7 +237,8 @@ static Status infer_prelu(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
 
 /* ---- of integers ---- */
@@ -277,7 +279,8 @@ static Status infer_shift(Graph *g, Node *n)
 DEFINE_OP(Mod, .elementwise = true, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
     .attrs = (const AttrDecl[]){ { "fmod", A_INT, 0, 0, false, NULL }, { 0 } }, .infer = infer_mod, .grad = grad_mod,
     .place = place_elementwise, .doc = "remainder with the sign of b, or of a if fmod");
-DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED, .inplace = { 3 },
+DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED,
+    .inplace = { 3 },
     .attrs = (const AttrDecl[]){ { "direction", A_STRING, 0, 0, true, NULL }, { 0 } }, .infer = infer_shift, .grad = grad_none,
     .place = place_elementwise, .doc = "a shifted by b bits");
 DEFINE_OP(BitwiseAnd, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a and b");

@@ -372,21 +372,25 @@ static int64_t flops(const Graph *g, const Node *n)
     { "dilations", A_INTS, 0, 0, false, NULL }, { "group", A_INT, 1, 0, false, NULL },                   \
     { "pads", A_INTS, 0, 0, false, NULL }, { "strides", A_INTS, 0, 0, false, NULL }
 
-DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1,
+    .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
                                  { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 } },
     .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
 
-DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
     .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input, .place = place_conv, .flops = flops);
 
-DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "kernel", A_INTS, 0, 0, true, NULL }, { 0 } },
     .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight, .grad = grad_of_grad_weight,
     .place = place_grad_weight, .flops = flops);
 
-DEFINE_OP(ConvTranspose, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(ConvTranspose, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
                                  { "kernel_shape", A_INTS, 0, 0, false, NULL }, { "output_padding", A_INTS, 0, 0, false, NULL },
                                  { "output_shape", A_INTS, 0, 0, false, NULL }, { "spatial", A_INTS, 0, 0, ATTR_OURS, NULL }, { 0 } },

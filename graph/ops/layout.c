@@ -180,7 +180,7 @@ static Status node_pads(PadRange *r, const Graph *g, const Node *n)
 }
 
 /* One axis of Pad's output.  What is added mirrors what is left after negative pads. */
-static Status padded_dim(const Graph *g, const Node *n, PadMode mode, int axis, const PadRange *r, int64_t *out)
+static Status padded_dim(int64_t *out, const Graph *g, const Node *n, PadMode mode, int axis, const PadRange *r)
 {
     int64_t d = in_value(g, n, 0)->shape.dim[axis], y;
 
@@ -207,7 +207,7 @@ static Status infer_pad(Graph *g, Node *n)
         return FAIL(E_SHAPE, "%s: the value to pad with must be a scalar", node_text(g, n));
     y.rank = x->shape.rank;
     for (int i = 0; i < y.rank; i++)
-        TRY(padded_dim(g, n, mode, i, &r, &y.dim[i]));
+        TRY(padded_dim(&y.dim[i], g, n, mode, i, &r));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -288,7 +288,8 @@ static Status infer_pad_grad(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PadGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(PadGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_F32_F64,
     .attrs = pad_attrs, .infer = infer_pad_grad, .place = place_pad,
     .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");
 

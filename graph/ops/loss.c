@@ -119,11 +119,15 @@ int64_t loss_index_range(const Graph *g, const Node *n, int i)
     return i == 1 && scores->rank >= 2 ? scores->dim[1] : -1;
 }
 
-DEFINE_OP(NllSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(NllSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2,
+    .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_sum, .grad = grad_nll, .place = place_counted,
-    .index_range = loss_index_range, .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; inputs logp, target, w");
+    .index_range = loss_index_range,
+    .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
+           "inputs logp, target, w");
 
-DEFINE_OP(NllPerSample, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(NllPerSample, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
     .index_range = loss_index_range, .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
 
@@ -223,7 +227,8 @@ DEFINE_OP(SoftmaxCrossEntropyLoss, .precision = PREC_WIDE, .since = 13, .in_min 
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_softmax_cross_entropy,
     .index_range = loss_index_range, .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
 
-DEFINE_OP(NegativeLogLikelihoodLoss, .precision = PREC_WIDE, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(NegativeLogLikelihoodLoss, .precision = PREC_WIDE, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_negative_log_likelihood,
     .index_range = loss_index_range, .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
 
@@ -306,7 +311,8 @@ static Status place_element_loss_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ElementLossSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(ElementLossSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "kind", A_STRING, 0, 0, true, NULL }, { 0 } },
     .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
     .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy (bce, bce-logits); "

@@ -312,7 +312,8 @@ static int64_t flops(const Graph *g, const Node *n)
 DEFINE_OP(MatMul, .precision = PREC_LOW, .param_in = 3, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .doc = "matrix product of numpy", .infer = infer_product, .grad = grad_product, .place = place_product, .flops = flops);
 
-DEFINE_OP(BatchMatMul, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
+DEFINE_OP(BatchMatMul, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } },
     .doc = "alpha * op(A) op(B)", .infer = infer_batch, .grad = grad_product, .place = place_product, .flops = flops);
 

@@ -57,13 +57,16 @@ static Status infer_adam(Graph *g, Node *n)
 #define ADAM_ATTRS { "beta1", A_FLOAT, 0, 0.9, false, NULL }, { "beta2", A_FLOAT, 0, 0.999, false, NULL }, \
     { "eps", A_FLOAT, 0, 1e-8, false, NULL }, { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { "decoupled", A_INT, 0, 0, false, NULL }
 
-DEFINE_OP(SgdUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 2, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(SgdUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 2,
+    .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 3 },
     .attrs = (const AttrDecl[]){ SGD_ATTRS, { 0 } },
     .infer = infer_sgd, .grad = grad_none, .place = place_all_b,
-    .doc = "d = g + weight_decay w; m' = momentum m + d; w' = w - lr (nesterov ? d + momentum m' : m'); inputs w, g, lr, m, apply (bool: else all stays)");
+    .doc = "d = g + weight_decay w; m' = momentum m + d; w' = w - lr (nesterov ? d + momentum m' : m'); "
+           "inputs w, g, lr, m, apply (bool: else all stays)");
 
-DEFINE_OP(AdamUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 6, .in_max = 7, .out_min = 3, .out_max = 3, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(AdamUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 6, .in_max = 7, .out_min = 3, .out_max = 3,
+    .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 3, 1 << 4 },
     .attrs = (const AttrDecl[]){ ADAM_ATTRS, { 0 } },
     .infer = infer_adam, .grad = grad_none, .place = place_all_b,
@@ -86,7 +89,8 @@ static Status infer_all(Graph *g, Node *n, int per, int shared)
         return FAIL(E_MODEL, "%s: %d inputs and %d outputs for %d parameters", node_text(g, n), n->n_in, n->n_out, count);
     TRY(check_apply(g, n, states + count + shared + 1));
     for (int i = 0; i < n->n_in && i < states + count + shared + 1; i++) {
-        const Value *v = has_in(n, i) ? in_value(g, n, i) : NULL, *w = in_value(g, n, i < states ? i / per * per : i < states + count ? (i - states) * per : 0);
+        const int of = i < states ? i / per * per : i < states + count ? (i - states) * per : 0;
+        const Value *v = has_in(n, i) ? in_value(g, n, i) : NULL, *w = in_value(g, n, of);
         Shape want = i < states + count ? w->shape : shape_scalar();
         bool is_step = shared == 2 && i == states + count + 1;
 
@@ -147,7 +151,8 @@ static Status infer_norm(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(GlobalNorm, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(GlobalNorm, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2,
+    .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, 0, 0, true, NULL }, { "scaled", A_INT, 0, 0, false, NULL }, { 0 } },
     .infer = infer_norm, .grad = grad_none, .place = place_all_b,
     .doc = "norm = the square root of the sum of squares over all inputs, in their order; scale = min(1, max_norm / (norm + 1e-6)); "
@@ -165,7 +170,8 @@ static Status infer_finite(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(AllFinite, .layout = LAYOUT_EACH, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
+DEFINE_OP(AllFinite, .layout = LAYOUT_EACH, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1,
+    .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_F32_F64, .infer = infer_finite, .grad = grad_none, .place = place_all_b,
     .doc = "whether no element of any input is infinite or not a number");
 
@@ -184,7 +190,8 @@ static Status infer_loss_scale(Graph *g, Node *n)
 }
 
 /* The rule of PyTorch's GradScaler (torch/amp/grad_scaler.py); unlike there the scale cannot fall to 0. */
-DEFINE_OP(LossScaleUpdate, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(LossScaleUpdate, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 2, .out_max = 2,
+    .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 1 },
     .attrs = (const AttrDecl[]){ { "growth", A_FLOAT, 0, 2, false, NULL }, { "backoff", A_FLOAT, 0, 0.5, false, NULL },
                                  { "interval", A_INT, 2000, 0, false, NULL }, { 0 } },

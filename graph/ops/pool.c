@@ -221,7 +221,8 @@ DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .in_min = 1, .in_max = 1, 
                                  { "storage_order", A_INT, 0, 0, false, NULL }, { 0 } },
     .doc = "the maximum of each window", .infer = infer_pool, .grad = grad_max, .place = place_max, .flops = flops);
 
-DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
     .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .place = place_channels, .flops = flops);
 
@@ -230,7 +231,8 @@ DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max =
                                  { "count_include_pad", A_INT, 0, 0, false, NULL }, { 0 } },
     .doc = "the average of each window", .infer = infer_pool, .grad = grad_average, .place = place_average, .flops = flops);
 
-DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "count_include_pad", A_INT, 0, 0, false, NULL },
                                  { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
     .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .grad = grad_of_average_grad, .place = place_average,

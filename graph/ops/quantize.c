@@ -107,7 +107,7 @@ static Status check_float(const Graph *g, const Node *n, int i)
 /* ---- QuantizeLinear, DequantizeLinear ---- */
 
 /* The axis matters only where a parameter is not one value. */
-static Status along_of(const Graph *g, const Node *n, Along *out)
+static Status along_of(Along *out, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape, *s = &in_value(g, n, 1)->shape;
 
@@ -122,7 +122,7 @@ static Status infer_linear(Graph *g, Node *n, DType out, bool zero_is_input)
     const Value *x = in_value(g, n, 0);
     Along along;
 
-    TRY(along_of(g, n, &along));
+    TRY(along_of(&along, g, n));
     TRY(check_float(g, n, 1));
     TRY(check_param(g, n, 1, &x->shape, along));
     if (has_in(n, 2)) {
@@ -164,7 +164,7 @@ static Status lower_quantize(Graph *g, Node *n)
 
     if (!inputs_known(g, n))
         return ST_OK;
-    TRY(along_of(g, n, &along));
+    TRY(along_of(&along, g, n));
     scale = param(g, n->in[1], t, &x, along);
     ratio = EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), scale);
     graph_replace(g, n->out[0], quantised(g, ratio, optional(n, 2), quantized_type(g, n), along));
@@ -190,7 +190,7 @@ static Status lower_dequantize(Graph *g, Node *n)
 
     if (!inputs_known(g, n))
         return ST_OK;
-    TRY(along_of(g, n, &along));
+    TRY(along_of(&along, g, n));
     real = centred(g, n->in[0], optional(n, 2), t, along);
     scale = param(g, n->in[1], t, &x, along);
     graph_replace(g, n->out[0], emit_cast(g, EMIT(g, Mul, NULL, real, scale), dequantized_type(g, n)));

@@ -161,7 +161,7 @@ static Status infer_dropout(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static Status dropout_ratio(const Graph *g, const Node *n, double *out)
+static Status dropout_ratio(double *out, const Graph *g, const Node *n)
 {
     const Tensor *t = has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
 
@@ -370,7 +370,7 @@ static Status make_keyed_dropout(Graph *g, const Node *n, Keys k)
     ValueId out[2];
     double ratio;
 
-    TRY(dropout_ratio(g, n, &ratio));
+    TRY(dropout_ratio(&ratio, g, n));
     EMIT_MULTI(g, RandomDropout, ATTRS(FLOAT("ratio", ratio), INT("seed", k.seed), INT("key", k.key)), 2, out, n->in[0], k.draw);
     graph_replace(g, n->out[0], out[0]);
     if (has_out(n, 1))

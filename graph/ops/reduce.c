@@ -54,7 +54,7 @@ static Status infer(Graph *g, Node *n)
 /* ---- gradients ---- */
 
 /* v, of y's shape, stretched to x's. */
-static Status spread(Grad *gr, ValueId v, ValueId *out)
+static Status spread(ValueId *out, Grad *gr, ValueId v)
 {
     Shape kept = grad_in_value(gr, 0)->shape;
     unsigned mask;
@@ -73,7 +73,7 @@ static ValueId scalar_like(Grad *gr, double v)
 }
 
 /* The number of elements of x that go into one of y. */
-static Status reduced_count(const Graph *g, const Node *n, int64_t *out)
+static Status reduced_count(int64_t *out, const Graph *g, const Node *n)
 {
     unsigned mask;
 
@@ -89,7 +89,7 @@ static Status grad_sum(Grad *gr)
 {
     ValueId dy;
 
-    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    TRY(spread(&dy, gr, grad_dout(gr, 0)));
     grad_set(gr, 0, emit_expand(gr->g, dy, &grad_in_value(gr, 0)->shape));
     return gr->g->status;
 }
@@ -99,8 +99,8 @@ static Status grad_mean(Grad *gr)
     int64_t count;
     ValueId dy;
 
-    TRY(reduced_count(gr->g, gr->node, &count));
-    TRY(spread(gr, EMIT(gr->g, Div, NULL, grad_dout(gr, 0), scalar_like(gr, (double)count)), &dy));
+    TRY(reduced_count(&count, gr->g, gr->node));
+    TRY(spread(&dy, gr, EMIT(gr->g, Div, NULL, grad_dout(gr, 0), scalar_like(gr, (double)count))));
     grad_set(gr, 0, emit_expand(gr->g, dy, &grad_in_value(gr, 0)->shape));
     return gr->g->status;
 }
@@ -117,7 +117,7 @@ static Status grad_l1(Grad *gr)
 {
     ValueId dy;
 
-    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    TRY(spread(&dy, gr, grad_dout(gr, 0)));
     return set_times(gr, dy, EMIT(gr->g, Sign, NULL, grad_in(gr, 0)));
 }
 
@@ -129,7 +129,7 @@ static Status grad_l2(Grad *gr)
 
     scale = EMIT(g, Div, NULL, grad_dout(gr, 0), y);
     scale = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, y, zero), zero, scale);
-    TRY(spread(gr, scale, &scale));
+    TRY(spread(&scale, gr, scale));
     return set_times(gr, scale, grad_in(gr, 0));
 }
 
@@ -138,7 +138,7 @@ static Status grad_sum_square(Grad *gr)
 {
     ValueId dy;
 
-    TRY(spread(gr, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, 2)), &dy));
+    TRY(spread(&dy, gr, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, 2))));
     return set_times(gr, dy, grad_in(gr, 0));
 }
 
@@ -148,8 +148,8 @@ static Status grad_log_sum_exp(Grad *gr)
     Graph *g = gr->g;
     ValueId y, dy;
 
-    TRY(spread(gr, grad_out(gr, 0), &y));
-    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    TRY(spread(&y, gr, grad_out(gr, 0)));
+    TRY(spread(&dy, gr, grad_dout(gr, 0)));
     return set_times(gr, dy, EMIT(g, Exp, NULL, EMIT(g, Sub, NULL, grad_in(gr, 0), y)));
 }
 
@@ -167,8 +167,8 @@ static Status grad_extreme(Grad *gr)
 
     if (!dtype_is_float(grad_in_value(gr, 0)->dtype))
         return grad_none(gr);
-    TRY(spread(gr, grad_out(gr, 0), &y));
-    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    TRY(spread(&y, gr, grad_out(gr, 0)));
+    TRY(spread(&dy, gr, grad_dout(gr, 0)));
     hit = EMIT(g, Equal, NULL, grad_in(gr, 0), y);
     count = sum_kept(gr, emit_cast(g, hit, grad_in_value(gr, 0)->dtype));
     grad_set(gr, 0, EMIT(g, Where, NULL, hit, EMIT(g, Div, NULL, dy, count), scalar_like(gr, 0)));
@@ -185,7 +185,7 @@ static Status grad_prod(Grad *gr)
 
     if (!dtype_is_float(t))
         return grad_none(gr);
-    TRY(spread(gr, grad_dout(gr, 0), &dy));
+    TRY(spread(&dy, gr, grad_dout(gr, 0)));
     zero = scalar_like(gr, 0);
     is_zero = EMIT(g, Equal, NULL, grad_in(gr, 0), zero);
     own = emit_cast(g, is_zero, t);
@@ -214,7 +214,7 @@ static Status lower_mean(Graph *g, Node *n)
 
     if (!shape_known(&in_value(g, n, 0)->shape) || (has_in(n, 1) && !value_const(g, n->in[1])))
         return ST_OK;
-    TRY(reduced_count(g, n, &count));
+    TRY(reduced_count(&count, g, n));
     sum = emit_like(g, n, &op_ReduceSum, n->in[0]);
     graph_replace(g, n->out[0], EMIT(g, Div, NULL, sum, emit_scalar(g, in_value(g, n, 0)->dtype, (double)count)));
     return g->status;
@@ -269,7 +269,8 @@ DEFINE_OP(ReduceMin, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = plac
 DEFINE_OP(ReduceProd, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_prod, .place = place_other, .doc = "product along axes");
 DEFINE_OP(ReduceL1, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l1, .place = place_sum_of, .doc = "sum of |x| along axes");
 DEFINE_OP(ReduceL2, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l2, .place = place_other, .doc = "root of the sum of squares");
-DEFINE_OP(ReduceSumSquare, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of, .doc = "sum of x^2 along axes");
+DEFINE_OP(ReduceSumSquare, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of,
+    .doc = "sum of x^2 along axes");
 DEFINE_OP(ReduceLogSum, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .lower = lower_log_sum, .place = place_other, .doc = "log of the sum");
 DEFINE_OP(ReduceLogSumExp, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_log_sum_exp, .place = place_other,
     .doc = "log of the sum of e^x");

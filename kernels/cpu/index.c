@@ -76,4 +76,5 @@ static Status run_gather_grad(KernelCtx *ctx, void *state, const Tensor *in, Ten
 }
 
 DEFINE_KERNEL(cpu_gather_rows, .op = &op_Gather, .rank = 10, .supports = rows_only, .prepare = ref_node_prepare, .run = run_gather, .release = free);
-DEFINE_KERNEL(cpu_gather_rows_grad, .op = &op_GatherGrad, .dtypes = DTYPES_F32_F64, .rank = 10, .supports = rows_only, .prepare = ref_node_prepare, .run = run_gather_grad, .release = free);
+DEFINE_KERNEL(cpu_gather_rows_grad, .op = &op_GatherGrad, .dtypes = DTYPES_F32_F64, .rank = 10, .supports = rows_only,
+    .prepare = ref_node_prepare, .run = run_gather_grad, .release = free);

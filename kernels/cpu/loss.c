@@ -146,4 +146,5 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare, .run = run_accuracy, .release = free);
+DEFINE_KERNEL(cpu_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = nll_prepare,
+    .run = run_accuracy, .release = free);

@@ -164,7 +164,8 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, out[1].data);
 }
 
-DEFINE_KERNEL(cuda_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_accuracy, .run = run_accuracy, .release = free);
+DEFINE_KERNEL(cuda_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_accuracy, .run = run_accuracy,
+    .release = free);
 
 /* ---- one element against one element ---- */
 
@@ -219,7 +220,8 @@ static Status run_element(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, NULL);
 }
 
-DEFINE_KERNEL(cuda_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element, .release = free);
+DEFINE_KERNEL(cuda_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element,
+    .release = free);
 
 static void write_gradient(FILE *f, const Graph *g, const Node *n, const char *const *arg)
 {

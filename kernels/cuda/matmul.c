@@ -1,8 +1,8 @@
 /* MatMul, BatchMatMul and Gemm as prepared products of the library.
  *
  * Transposes, the scale and a row of C (as a bias) are part of the product.  A C of another shape, or a row where the library has no
- * such product with a bias, is first spread into the result, to which the product is then added.  Batches that step evenly through both operands are one batched product;
- * operands that broadcast otherwise take one for each point of the outer batch dimensions. */
+ * such product with a bias, is first spread into the result, to which the product is then added.  Batches that step evenly through
+ * both operands are one batched product; operands that broadcast otherwise take one for each point of the outer batch dimensions. */
 #include <stdlib.h>
 
 #include "graph/ops/matmul.h"

@@ -211,7 +211,8 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0, CUDA_ARGS(&ctx->scratch, &a.blocks, &a.max_norm, &by, &out[0].data, &out[1].data));
 }
 
-DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_norm, .run = run_norm, .release = free);
+DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_norm,
+    .run = run_norm, .release = free);
 
 static Status prepare_finite(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -226,7 +227,8 @@ static Status run_finite(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0, CUDA_ARGS(&ctx->scratch, &a.blocks, &out[0].data));
 }
 
-DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_finite, .run = run_finite, .release = free);
+DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_finite,
+    .run = run_finite, .release = free);
 
 /* ---- the loss's scale ---- */
 
@@ -256,4 +258,5 @@ static Status run_scale(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
                                                                 &out[1].data, &a.growth, &a.backoff, &a.interval));
 }
 
-DEFINE_KERNEL(cuda_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale, .run = run_scale, .release = free);
+DEFINE_KERNEL(cuda_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale, .run = run_scale,
+    .release = free);

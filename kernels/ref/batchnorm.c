@@ -82,7 +82,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     {                                                                                                           \
         const T *x = in[0].data, *scale = in[1].data, *bias = in[2].data;                                       \
         double count = (double)(p->n * p->inner), m = p->momentum;                                              \
-        T *y = out[0].data, *next_mean = p->has_mean ? out[1].data : NULL, *next_var = p->has_var ? out[2].data : NULL;                                \
+        T *y = out[0].data, *next_mean = p->has_mean ? out[1].data : NULL;                                      \
+        T *next_var = p->has_var ? out[2].data : NULL;                                                          \
         for (int64_t c = 0; c < p->c; c++) {                                                                    \
             double mean, m2, var;                                                                               \
             moments_##S(p, x, c, &mean, &m2);                                                                   \

@@ -153,4 +153,5 @@ static Status run_gather_nd_grad(KernelCtx *ctx, void *state, const Tensor *in, 
 }
 
 DEFINE_KERNEL(ref_gather_nd, .op = &op_GatherND, .prepare = prepare_nd, .run = run_gather_nd, .release = release_nd);
-DEFINE_KERNEL(ref_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nd, .run = run_gather_nd_grad, .release = release_nd);
+DEFINE_KERNEL(ref_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nd, .run = run_gather_nd_grad,
+    .release = release_nd);

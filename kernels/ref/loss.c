@@ -109,7 +109,8 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 }
 
 DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_sum, .release = free);
-DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_per_sample, .release = free);
+DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_per_sample,
+    .release = free);
 DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_grad, .release = free);
 
 /* ---- accuracy: of equal scores the first counts ---- */
@@ -222,5 +223,7 @@ static Status run_element_loss_grad(KernelCtx *ctx, void *state, const Tensor *i
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element_loss, .release = free);
-DEFINE_KERNEL(ref_element_loss_grad, .op = &op_ElementLossGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element_loss_grad, .release = free);
+DEFINE_KERNEL(ref_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element,
+    .run = run_element_loss, .release = free);
+DEFINE_KERNEL(ref_element_loss_grad, .op = &op_ElementLossGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_element,
+    .run = run_element_loss_grad, .release = free);

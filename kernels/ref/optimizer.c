@@ -270,4 +270,5 @@ static Status run_scale(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale, .run = run_scale, .release = free);
+DEFINE_KERNEL(ref_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale, .run = run_scale,
+    .release = free);
