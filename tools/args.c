@@ -15,7 +15,7 @@ static const Flag *find_flag(const Command *c, const char *name)
     return NULL;
 }
 
-static bool find_option(const Command *c, const char *name, dpx_option_info *out)
+static bool find_option(dpx_option_info *out, const Command *c, const char *name)
 {
     for (int i = 0; c->takes_options && i < dpx_option_count(); i++)
         if (!strcmp((*out = dpx_option_at(i)).name, name))
@@ -34,7 +34,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     if (value)
         *value++ = '\0';
     flag = find_flag(a->command, name);
-    is_option = !flag && find_option(a->command, name, &option);
+    is_option = !flag && find_option(&option, a->command, name);
     if ((!flag && !is_option) || (dashes == 1) != (strlen(name) == 1)) {
         problems_add(wrong, "there is no option %s%s", dashes == 1 ? "-" : "--", name);
         return;
