@@ -228,7 +228,7 @@ static void enlist(GpuProgram *g)
 /* Once: the bits are not those of another number of devices. */
 static void tell_order(const GpuProgram *g)
 {
-    const Program *p = g->program;
+    const Prepared *p = g->program;
     const GpuPart *part = &g->part[p->opt.first];
 
     for (int s = 0; s < part->plan->n_step && p->opt.log && !g->group->told; s++)
