@@ -97,7 +97,7 @@ static void test_product(void)
         double d[3];
 
         if (CHECK_OK(g->status) && CHECK_OK(open_session(&s, g, tf32, LOSS_NONE)) &&
-            CHECK_OK(session_step(s, BUILD_INFER, &(NamedTensor){ "x", { DT_FLOAT32, xs, a.x } }, 1, &out, &n))) {
+            CHECK_OK(session_step(&out, &n, s, BUILD_INFER, &(NamedTensor){ "x", { DT_FLOAT32, xs, a.x } }, 1))) {
             compare(named_find(out, n, "y")->data, &a, d);
             CU_ASSERT(d[!tf32] < 1e-6 * d[2]);                  /* float32's own rounding */
             if (!(fabs(d[tf32] / d[2] - product_error()) < 0.1 * product_error()))
@@ -151,7 +151,7 @@ static void steps_of(Run *r, const Training *how, Session *s, Arena *a)
         ((float *)x->data)[i] = noise(&seed);
     for (int i = 0; i < labels.dim[0]; i++)
         ((int64_t *)t->data)[i] = i * 7 % 10;
-    for (int i = 0; i < how->steps && CHECK_OK(session_step(s, BUILD_TRAIN, in, 3, &out, &n)); i++) {
+    for (int i = 0; i < how->steps && CHECK_OK(session_step(&out, &n, s, BUILD_TRAIN, in, 3)); i++) {
         r->loss[i] = tensor_float(named_find(out, n, OUT_LOSS), 0);
         if (!i)
             r->n = read_gradients(s, r->gradient);
