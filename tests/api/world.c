@@ -9,10 +9,10 @@
 #include "tests/api/api.h"
 #include "tests/harness/gpu.h"
 
-enum { RANKS = 2, STEPS = 4, PARAMETERS = 1 << 14 };
+enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 14 };
 
-/* What a rank does otherwise than the others. */
-typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS } Fault;
+/* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of three. */
+typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, GROWS } Fault;
 
 typedef struct {
     int rank;
@@ -72,6 +72,8 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
 
     for (int k = 0; k < STEPS && !st; k++) {
         make_batch(&b, (unsigned)k + 1);
+        if (p->fault == GROWS)
+            b.tensor[0].dim[0] = b.tensor[1].dim[0] = k == 2 ? 4 : 3;
         if (k == 2 && p->fault == GIVES_UP) {
             dpx_world_abort(w, "the coffee is finished");
             return DPX_IO;
@@ -79,7 +81,7 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
         if (k == 2 && p->fault == BAD_BATCH)
             b.tensor[0].rank = 1;
         if (k == 3 && p->fault == STALLS)     /* its steps are captured: nothing is agreed on before it */
-            sleep(6);
+            sleep(10);
         st = dpx_train_step(t, b.tensor, 2, p->at_once ? &r : NULL);    /* else its result is taken after the next has begun */
         if (!st && k && !p->at_once)
             st = dpx_train_result(t, &r);
@@ -108,6 +110,8 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings && !st; i++)
         st = set(o, settings[i][0], settings[i][1]);
+    if (!st && p->fault == GROWS)
+        st = set(o, "batch-size", "3");
     if (!st && p->fault == OTHER_LR)
         st = set(o, "lr", "0.2");
     if (!st)
@@ -154,7 +158,7 @@ static void run_patient_world(Process *p, const char *const *devices, Fault faul
     port = port ? port + 1 : 30000 + (int)getpid() % 2000;
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
     for (int r = 0; r < RANKS; r++) {
-        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r ? fault : ALIKE, .timeout = timeout,
+        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r || fault == GROWS ? fault : ALIKE, .timeout = timeout,
                           .at_once = fault == STALLS, .folder = folder };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
@@ -168,12 +172,12 @@ static void run_world(Process *p, const char *const *devices, Fault fault)
 }
 
 /* The same losses and weights, to the bit, as of one process with all the devices. */
-static void check_bits(const char *const *devices, const char *all)
+static void check_bits(const char *const *devices, const char *all, Fault fault)
 {
     static Process p[RANKS], alone;
 
-    run_world(p, devices, ALIKE);
-    alone = (Process){ .devices = all };
+    run_world(p, devices, fault);
+    alone = (Process){ .devices = all, .fault = fault };
     run(&alone);
     if (alone.status)
         TEST_FAIL("%s: %s", all, alone.message);
@@ -191,8 +195,8 @@ static const char *const gpus[RANKS] = { "cuda:0", "cuda:1" };
 
 static void test_bits(void)
 {
-    check_bits(cpus, "cpu*2");
-    check_bits(pairs, "cpu*4");
+    check_bits(cpus, "cpu*2", ALIKE);
+    check_bits(pairs, "cpu*4", ALIKE);
 }
 
 /* Both fail with `status` and `text`. */
@@ -279,7 +283,8 @@ static void test_failures(void) { check_told(cpus); }
 static void test_cuda(void)
 {
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
-    check_bits(gpus, "cuda:0,cuda:1");
+    check_bits(gpus, "cuda:0,cuda:1", ALIKE);
+    check_bits(gpus, "cuda:0,cuda:1", GROWS);   /* rank 1's memory moves, rank 0's does not: both capture anew */
     check_told(gpus);
     check_state(gpus, OTHER_MODEL, "different values of 6 of 13 states");
 }
@@ -310,15 +315,15 @@ static void test_late(void)
     static Process p[RANKS];
 
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
-    run_patient_world(p, gpus, STALLS, 1.5, NULL);
-    if (!p[0].status || !strstr(p[0].message, "cuda:0: the step has not ended within 1.5 seconds: AllReduce ") ||
+    run_patient_world(p, gpus, STALLS, 3, NULL);
+    if (!p[0].status || !strstr(p[0].message, "cuda:0: the step has not ended within 3 seconds: AllReduce ") ||
         !strstr(p[0].message, " waits for rank 1 of 2 (does not answer)"))
         TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
     if (!p[1].status || !strstr(p[1].message, "rank 0 of 2: cuda:0: the step has not ended"))
         TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);
     setenv("DPEXEC_SIM_FAIL", "launch@1:3:hang", 1);
-    setenv("DPEXEC_SIM_TIMEOUT", "2", 1);
-    run_patient_world(p, gpus, ALIKE, 1.5, NULL);
+    setenv("DPEXEC_SIM_TIMEOUT", "4", 1);
+    run_patient_world(p, gpus, ALIKE, 3, NULL);
     unsetenv("DPEXEC_SIM_FAIL");
     unsetenv("DPEXEC_SIM_TIMEOUT");
     for (int r = 0; r < RANKS; r++)

@@ -89,8 +89,11 @@ def check(dpexec, case, threads, trial):
     if "losses" in case:
         results.append(("losses of PyTorch", close(plain, case["losses"][:case["steps"]])))
     results.append(("uncaptured", same(Run(dpexec, case, *gpu, uncaptured), plain)))
+    if case["name"].startswith("mlp"):
+        results.append(("node by node", same(Run(dpexec, case, *gpu, "--check-nodes"), plain)))
     if not trial or case["name"].startswith("mlp"):
         results.append(("three replicas", cpu.error or close(Run(dpexec, case, *gpu, "--replicas", "3"), cpu.losses)))
+        results.append(("reproducible", cpu.error or close(Run(dpexec, case, *gpu, "--reproducible"), cpu.losses)))
         low = (*gpu, "--precision", "bfloat16")
         results.append(("bfloat16, uncaptured and timed", same(Run(dpexec, case, *low, "--trace", "TRACE"), Run(dpexec, case, *low))))
     return results
