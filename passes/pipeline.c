@@ -8,8 +8,9 @@
 
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
-    pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout, pass_group_updates,
-    pass_fuse_product, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases;
+    pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
+    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu,
+    pass_join_biases;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -39,6 +40,7 @@ const Pass *const pipeline[] = {
     &pass_place_host,           /* once every node has its device; before schedule, which orders the copies too */
     &pass_layout,               /* once it is known what the host computes */
     &pass_group_updates,        /* after layout, which goes by single parameters: one node for each device */
+    &pass_group_casts,          /* after layout, as above */
     &pass_fuse_product,         /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise does */
     &pass_fuse_elementwise,     /* behind autodiff and partition, which know operators; what the host computes stays apart */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */

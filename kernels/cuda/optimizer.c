@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/device/update.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/tensors.h"
 
 /* ---- which input is what ---- */
 
@@ -65,14 +65,6 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 }
 
 /* ---- tables ---- */
-
-/* Adds a tensor of `count` elements; the caller fills in *out. */
-static UpdateTensors *add_tensor(UpdateTable *t, int64_t count)
-{
-    t->count[t->n] = count;
-    t->block[t->n + 1] = t->block[t->n] + (unsigned)((count + UPDATE_WORK - 1) / UPDATE_WORK);
-    return &t->tensor[t->n++];
-}
 
 static const void *address(const Tensor *in, int i) { return i < 0 ? NULL : in[i].data; }
 

@@ -2,6 +2,8 @@
  *
  * Floats are truncated toward zero; what the integer type cannot hold becomes its nearest value, NaN becomes 0 (C leaves
  * that undefined).  Integers wrap.  To bool: is it different from 0?  16-bit floats round once, to nearest even. */
+#include <stdlib.h>
+
 #include "kernels/ref/elementwise.h"
 
 /* ---- between native types ---- */
@@ -77,3 +79,27 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 }
 
 DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_ALL, .run = run_cast);
+
+/* ---- many tensors: the state is their number ---- */
+
+static Status prepare_all(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    int *count = malloc(sizeof *count);
+
+    (void)ctx;
+    (void)g;
+    if (!count)
+        return FAIL_NOMEM();
+    *count = n->n_in;
+    *state = count;
+    return ST_OK;
+}
+
+static Status run_cast_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    for (int i = 0; i < *(const int *)state; i++)
+        TRY(run_cast(ctx, NULL, &in[i], &out[i]));
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .prepare = prepare_all, .run = run_cast_all, .release = free);

@@ -6,25 +6,7 @@
  * computed in double, and rounded once to T. */
 #include "math.cuh"
 #include "row.cuh"
-#include "update.h"
-
-/* The tensor that this block works on. */
-__device__ __forceinline__ int tensor_of(const UpdateTable &t)
-{
-    int low = 0, high = t.n;
-
-    while (high - low > 1) {
-        const int middle = (low + high) / 2;
-
-        if (t.block[middle] <= blockIdx.x)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-template <class T> __device__ __forceinline__ bool on_boundary(const void *p) { return (u64)p % 16 == 0; }
+#include "update.cuh"
 
 /* ---- rules: next values of w, m, v for the gradient g ---- */
 
@@ -97,7 +79,7 @@ template <class T, class Rule> __device__ __forceinline__ void update(const Rule
     const UpdateTensors t = table.tensor[i];
     const i64 from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
     const i64 to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
-    const bool even = on_boundary<T>(t.w) && on_boundary<T>(t.g) && on_boundary<T>(t.m) && on_boundary<T>(t.v);
+    const bool even = on_boundary(t.w) && on_boundary(t.g) && on_boundary(t.m) && on_boundary(t.v);
     const i64 whole = even ? from + (to - from) / W * W : from;
 
     update_block<T, W>(rule, t, from, whole);
@@ -154,7 +136,7 @@ template <class T> struct Span {
         g = (const T *)table.tensor[i].g;
         from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
         to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
-        whole = on_boundary<T>(g) ? from + (to - from) / W * W : from;
+        whole = on_boundary(g) ? from + (to - from) / W * W : from;
     }
 };
 

@@ -1,0 +1,81 @@
+/* group_casts: the conversions of an accelerator's parameters to 16 bits become one node at the beginning of the step.
+ *
+ * There a launch costs as much as the conversion of a small parameter, and a model has hundreds.  Legal because a state does not
+ * change before the step ends, so nothing else need come first.  The converted parameters then live from the beginning on; in a
+ * training step nearly all of them are read again on the way back, so they were there when memory is fullest anyway.  Without a
+ * way back they are converted one by one, and only one is there at a time. */
+#include "graph/op.h"
+#include "passes/pass.h"
+
+static bool converts_state(const Graph *g, const Node *n)
+{
+    int64_t to = n->op == &op_Cast ? node_int(n, "to") : DT_NONE;
+    const Value *x = in_value(g, n, 0);
+
+    return (to == DT_FLOAT16 || to == DT_BFLOAT16) && x->kind == V_STATE && x->dtype == DT_FLOAT32;
+}
+
+static bool fits(const Graph *g, const Node *a, const Node *b)
+{
+    return a->device == b->device && value(g, a->out[0])->dtype == value(g, b->out[0])->dtype;
+}
+
+/* The first node becomes that of all, the others are removed; nothing happens when the device does not compute such a node. */
+static Status merge(Graph *g, PassCtx *ctx, Node *const *list, int count)
+{
+    Node *first = list[0], one = *first;
+    ValueId *in = ARENA_NEW(g->arena, ValueId, count), *out = ARENA_NEW(g->arena, ValueId, count);
+
+    if (!in || !out)
+        return FAIL_NOMEM();
+    for (int i = 0; i < count; i++) {
+        in[i] = list[i]->in[0];
+        out[i] = list[i]->out[0];
+    }
+    first->op = &op_CastAll;
+    first->in = in;
+    first->out = out;
+    first->n_in = first->n_out = count;
+    if (!ctx->opt->computes(g, first)) {
+        *first = one;
+        return ST_OK;
+    }
+    for (int i = 0; i < count; i++) {
+        value(g, out[i])->producer = first;
+        value(g, out[i])->out_index = i;
+        if (i)
+            graph_remove(g, list[i]);
+    }
+    ctx->n_changed += count - 1;
+    return g->status;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **group = ARENA_NEW(ctx->scratch, Node *, g->n_node);
+    int n = 0;
+
+    if (!ctx->opt->computes)
+        return ST_OK;
+    if (!all || !group)
+        return FAIL_NOMEM();
+    FOR_NODES(g, x)
+        if (converts_state(g, x) && ctx->opt->computes(g, x))
+            all[n++] = x;
+    for (int i = 0; i < n; i++) {
+        int count = 0;
+
+        for (int k = i; all[i] && k < n; k++)
+            if (all[k] && fits(g, all[i], all[k])) {
+                group[count++] = all[k];
+                if (k > i)
+                    all[k] = NULL;
+            }
+        if (count > 1)
+            TRY(merge(g, ctx, group, count));
+    }
+    return ctx->n_changed ? graph_sort(g) : ST_OK;
+}
+
+const Pass pass_group_casts = { .name = "group-casts", .summary = "one node converts all parameters of an accelerator",
+                                .modes = 1u << BUILD_TRAIN, .run = run };
