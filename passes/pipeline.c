@@ -40,7 +40,7 @@ const Pass *const pipeline[] = {
     &pass_place_host,           /* once every node has its device; before schedule, which orders the copies too */
     &pass_layout,               /* once it is known what the host computes */
     &pass_group_updates,        /* after layout, which goes by single parameters: one node for each device */
-    &pass_group_casts,          /* after layout, as above */
+    &pass_group_casts,          /* behind layout, which would make them rows and channels last one by one */
     &pass_fuse_product,         /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise does */
     &pass_fuse_elementwise,     /* behind autodiff and partition, which know operators; what the host computes stays apart */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */

@@ -37,7 +37,7 @@ static const struct { const char *node, *text; } bad[] = {
     { "dpexec.Product(%x, %x, _, %x) {transB=1, activation=\"relu\", gradient=1}", "expected uint8 of 3 rows of 16" },
     { "dpexec.Product(%x, %x) {transB=1, bias_grad=\"a\"}", "do not go together" },
     { "dpexec.CastAll(%x) {to=11}", "expected float16 or bfloat16" },
-    { "dpexec.CastAll(%x, _) {to=10}", "input 1 is absent" },
+    { "dpexec.CastAll(_, %x) {to=10}", "input 0 is absent" },
     { "dpexec.CastAll(%x, %x) {to=10}", "2 inputs and 1 outputs" },
     { "dpexec.SgdUpdate(%x, %x, %x)", "input 2" },
     { "dpexec.SgdUpdate(%x, %x, %one, _, %one)", "expected bool[]" },
@@ -55,7 +55,7 @@ static void test_refused(void)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         bool two = strstr(bad[i].node, "TopK") || strstr(bad[i].node, "NllSum") || strstr(bad[i].node, "GlobalNorm") || strstr(bad[i].node, "LossScale") ||
-                   strstr(bad[i].node, "CastAll(%x, _)");
+                   strstr(bad[i].node, "CastAll(_");
         char text[1024];
         Graph *g = NULL;
         Status st;

@@ -1,7 +1,7 @@
 /* tests/passes/golden/PASS/NAME.txt: a graph before and after a pass, in the text form.
  *
  *   # what it shows
- *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1 fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse=1 freeze=conv* loss=cross-entropy replicas=2 devices=2
+ *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1 fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse=1 accelerator=yes freeze=conv* loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -23,7 +23,7 @@
 #define DIRECTORY SOURCE_DIR "/tests/passes/golden"
 
 static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower", "cse", "dce", "fold-transpose",
-    "fuse-layer-norm", "fuse-gelu" };
+    "fuse-layer-norm", "fuse-gelu", "group-casts" };
 
 /* ---- the file ---- */
 
@@ -79,6 +79,12 @@ static bool set_loss_scale(BuildOptions *b, const char *value)
     return b->loss_scaling == SCALE_DYNAMIC || b->loss_scale > 0;
 }
 
+static bool computes_all(const Graph *g, const Node *n)
+{
+    (void)g, (void)n;
+    return true;
+}
+
 static bool set_option(Options *o, char *word)
 {
     static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
@@ -115,6 +121,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.fuse_product = !strcmp(value, "yes"));
     if (!strcmp(word, "fuse"))
         return (o->build.fuse = true);
+    if (!strcmp(word, "accelerator"))
+        return (o->build.computes = strcmp(value, "yes") ? NULL : computes_all, true);
     if (!strcmp(word, "loss-scale"))
         return set_loss_scale(&o->build, value);
     if (!strcmp(word, "clip"))
