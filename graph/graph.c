@@ -270,7 +270,10 @@ bool graph_is_step(const Graph *g)
     FOR_NODES(g, n)
         if (n->device >= 0 || n->replica >= 0)
             return true;
-    return g->n_update > 0;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE)
+            return true;
+    return false;
 }
 
 uint32_t *graph_count_uses(const Graph *g, Arena *a)

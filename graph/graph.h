@@ -113,7 +113,7 @@ ValueId graph_output(const Graph *g, const char *name);         /* the value beh
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
 /* The name the value has in the unpartitioned graph. */
 static inline const char *value_logical_name(const Value *v) { return v->logical ? v->logical : v->name; }
-/* Passes have made a step of it: it updates state or has nodes on devices, as no model does. */
+/* Passes have made a step of it, or a part: it has state or nodes on devices, as no model does. */
 bool graph_is_step(const Graph *g);
 /* The value's data if it is a constant, else NULL. */
 const Tensor *value_const(const Graph *g, ValueId v);

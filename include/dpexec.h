@@ -87,6 +87,8 @@ typedef struct {
     int trainable;                  /* state: a parameter that the optimizer updates */
 } dpx_info;
 
+/* Is it a step, or a part of one, that dpx_transform wrote?  That again writes it as it is; nothing can be trained or run from it. */
+DPX_API int dpx_model_is_step(const dpx_model *model);
 DPX_API int dpx_model_count(const dpx_model *model, dpx_kind kind);
 DPX_API dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
 

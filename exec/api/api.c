@@ -183,6 +183,8 @@ static ValueId nth_value(const dpx_model *m, dpx_kind kind, int index, int *coun
     return found;
 }
 
+int dpx_model_is_step(const dpx_model *m) { return graph_is_step(m->graph); }
+
 int dpx_model_count(const dpx_model *m, dpx_kind kind)
 {
     int count;

@@ -44,7 +44,7 @@ static bool is_initializer(const Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
 
-    return (v->kind == V_CONST && x->uses[i]) || (v->kind == V_STATE && (x->uses[i] || !x->opt->plain));
+    return (v->kind == V_CONST || v->kind == V_STATE) && (x->uses[i] || !x->opt->plain);
 }
 
 static bool take_name(Exporter *x, const char *name, uint32_t i)
