@@ -74,16 +74,32 @@ static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
     }
 }
 
-/* Those of the model; the target has no shape yet. */
+/* Is a size open that the named one, which is fixed, leaves so? */
+static bool names_wrong_axis(const BuildOptions *opt, const Value *v, int axis)
+{
+    bool open = false;
+
+    for (int i = 0; i < v->shape.rank; i++)
+        open |= v->shape.dim[i] < 0;
+    return open && v->shape.dim[axis] >= 0 && v->shape.dim[axis] != opt->batch && !given_shape(opt, v->name);
+}
+
+/* The target, which is no input yet, may be named as well. */
 static Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 {
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-        int axis = named_batch_axis(opt, v);
+    for (int i = 0; i < opt->n_batch_input; i++) {
+        const BatchInput *b = &opt->batch_input[i];
+        ValueId id = graph_find(g, b->name);
+        const Value *v = has_value(id) ? value(g, id) : NULL;
         char text[SHAPE_TEXT];
 
-        if (v->shape.rank >= 0 && axis >= v->shape.rank)
-            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", v->name, axis, shape_text(&v->shape, text));
+        if ((!v || v->kind != V_INPUT) && strcmp(b->name, opt->target ? opt->target : "target"))
+            return FAIL(E_INVALID, "--batch-input %s: the model has no such input", b->name);
+        if (v && v->shape.rank >= 0 && b->axis >= v->shape.rank)
+            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", b->name, b->axis, shape_text(&v->shape, text));
+        if (v && v->shape.rank >= 0 && names_wrong_axis(opt, v, b->axis))
+            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open", b->name, b->axis,
+                        shape_text(&v->shape, text));
     }
     return ST_OK;
 }

@@ -140,6 +140,29 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     add_field(f, array->name, array, wanted, wrong);
 }
 
+static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const char *source)
+{
+    TRY(args_real(&out->mean, a, "mean", 0));
+    TRY(args_real(&out->std, a, "std", 1));
+    if (out->std == 0)
+        return FAIL(E_INVALID, "--std: expected a number other than 0");
+    if ((args_has(a, "mean") || args_has(a, "std")) && strncmp(source, "idx:", 4))
+        return FAIL(E_INVALID, "--mean and --std are for idx images: --%s %s holds arrays, which are taken as they are", flag, source);
+    return ST_OK;
+}
+
+/* Samples are counted along the first axis of every array. */
+static Status check_batch_inputs(const Args *a)
+{
+    for (int i = 0; args_nth(a, "batch-input", i); i++) {
+        const char *colon = strrchr(args_nth(a, "batch-input", i), ':');
+
+        if (colon && strspn(colon + 1, "0123456789") == strlen(colon + 1) && strtol(colon + 1, NULL, 10) > 0)
+            return FAIL(E_INVALID, "--batch-input %s: data from files carries the batch along axis 0", args_nth(a, "batch-input", i));
+    }
+    return ST_OK;
+}
+
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model)
 {
     Feed f = { 0 };
@@ -148,12 +171,12 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     const char *source = args_value(a, flag);
     Status st;
 
-    TRY(args_real(&norm.mean, a, "mean", 0));
-    TRY(args_real(&norm.std, a, "std", 1));
-    if (norm.std == 0)
-        return FAIL(E_INVALID, "--std: expected a number other than 0");
+    if (dpx_model_is_step(model))
+        return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
     if (!source)
         return FAIL(E_INVALID, "--%s is missing: FILE.npz, a folder of .npy files or idx:IMAGES,LABELS", flag);
+    TRY(read_normalisation(&norm, a, flag, source));
+    TRY(check_batch_inputs(a));
     TRY(dataset_open(&f.data, source, norm));
     match_inputs(&f, a, model, &wrong);
     if (needs_target(a))

@@ -83,6 +83,18 @@ VALUES
 
 refused 2 "optimizer" "${train[@]}" --optimizer sgdd --lr fast         # all that is wrong, in one message
 check "both are named" grep -q "lr" "$DIR/refused.err"
+refused 2 "--optimizer adam does not have: --momentum; --nesterov" "${train[@]}" --optimizer adam --momentum 0.9 --nesterov
+refused 2 "--optimizer sgd does not have: --beta1; --beta2; --eps" "${train[@]}" --beta1 0.9 --beta2 0.9 --eps 1e-6
+refused 2 "--mean and --std are for idx images: --data $digits holds arrays" "${train[@]}" --mean 0.5
+refused 2 "--mean and --std are for idx images: --data $digits holds arrays" "${train[@]}" --std 0.5
+refused 2 "--mean and --std are for idx images" "$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --mean 0.5
+refused 2 "--batch-input x:1: data from files carries the batch along axis 0" "${train[@]}" --batch-input x:1
+refused 2 "--batch-input x:2: the input has shape [?,64]" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input x:2
+refused 2 "--batch-input x:1: the input has shape [?,64], in which another axis is open" "$graph_transform" models/mlp.onnx --batch-size 8 \
+    --batch-input x:1
+refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y
+refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y --loss cross-entropy --replicas 2
+check "the target may be named" "${train[@]}" --batch-input x --batch-input target --replicas 2
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
 refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune
