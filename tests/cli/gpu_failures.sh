@@ -40,7 +40,7 @@ more=(--check-nodes)
 fails 1 launch:3:async "(output '" "cuda:0: kernel " "injected failure"
 check "--check-nodes tells no more of itself" test "$(grep -c check-nodes "$DIR/refused.err")" = 0
 more=()
-fails 1 gemm:2 "cuda:0: Gemm fc2 (output 'fc2'): gemm: injected failure"
+fails 1 gemm:2 "cuda:0: Product fc2 (output 'relu_2'): gemm: injected failure"
 fails 1 compile:1 "cuda:0: " "(output '" "injected failure"
 fails 1 graph_launch:2 "cuda:0: graph_launch: injected failure"
 fails 1 stream_create:1 "cuda:0: stream_create: injected failure"
