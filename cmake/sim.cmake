@@ -23,17 +23,19 @@ set_source_files_properties(${device_sources} PROPERTIES LANGUAGE CXX COMPILE_OP
     "-include;${CMAKE_SOURCE_DIR}/tests/sim/shim.h;-std=c++17;-O1;-fno-strict-aliasing;-ffp-contract=off;${sim_alignment};-Wno-uninitialized;${gnu_only};-Wno-pedantic;-Wno-unknown-pragmas;-Wno-unused-function;-Wno-missing-field-initializers")
 set_source_files_properties(${sim_sources} PROPERTIES COMPILE_OPTIONS "-O2;-ffp-contract=off;-Wno-missing-field-initializers")
 
-# Sanitizers.  Of UBSan's library, where it is not linked, block.cpp brings what the simulation needs.  Under TSan what runs on
-# fibers is not instrumented, and neither is what computes: it holds the simulation's lock and touches devices' memory alone.
+# Sanitizers.  Of UBSan's library, where it is not linked, block.cpp brings what the simulation needs.  What computes is not
+# instrumented, for it takes long to compile and to run: it holds the simulation's lock and touches devices' memory, which
+# memory.cpp watches, alone.  Nor is, under TSan, what switches stacks.
 if(NOT DPX_SANITIZE MATCHES "undefined")
     set_source_files_properties(tests/sim/block.cpp PROPERTIES COMPILE_DEFINITIONS SIM_OWN_UBSAN)
 endif()
-if(DPX_SANITIZE MATCHES "thread")
-    set(computing ${device_sources})
-    foreach(name attention block conv fiber gemm)
-        list(APPEND computing ${CMAKE_SOURCE_DIR}/tests/sim/${name}.cpp)
-    endforeach()
-    set_property(SOURCE ${computing} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=thread)
+if(DPX_SANITIZE)
+    set(computing attention conv gemm)
+    if(DPX_SANITIZE MATCHES "thread")
+        list(APPEND computing block fiber)
+    endif()
+    list(TRANSFORM computing REPLACE ".+" "${CMAKE_SOURCE_DIR}/tests/sim/\\0.cpp")
+    set_property(SOURCE ${computing} ${device_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 
 set_source_files_properties(tests/sim/module.cpp PROPERTIES COMPILE_DEFINITIONS
