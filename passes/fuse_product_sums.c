@@ -47,7 +47,8 @@ static bool is_link(const Graph *g, const Node *n, ValueId v)
 {
     if (!value_eq(n->in[0], v))
         return false;
-    return (n->op && n->op->flags & OPF_VIEW && n->n_out == 1) || (n->op == &op_Cast && node_int(n, "to") == DT_FLOAT32 && dtype_size(value(g, v)->dtype) == 2);
+    return (n->op && n->op->flags & OPF_VIEW && n->n_out == 1) ||
+           (n->op == &op_Cast && node_int(n, "to") == DT_FLOAT32 && dtype_size(value(g, v)->dtype) == 2);
 }
 
 static Status read_sum(Sum *s, const Fusing *f, Node *n)

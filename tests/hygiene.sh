@@ -2,6 +2,7 @@
 # What review would catch, checked by a machine: hygiene.sh [BUILD_DIR]
 #   - library folders neither print nor end the process, and have no assert(0) (graph, passes, exec, kernels);
 #   - no file of the sources is longer than 600 lines, no TODO stands in them;
+#   - no line of C in the library and the tools is longer than 150 characters;
 #   - every file of the library and the tools begins with what it does;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
@@ -31,6 +32,7 @@ check 'what cannot happen is an error or an assertion of a condition' "$(grep -n
 check 'a file of more than 600 lines has a seam' "$(wc -l $sources | awk '$1 > 600 && $2 != "total"')"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
+check 'a line has at most 150 characters' "$(grep -nE '^.{151,}' $library tools/*.[ch] include/*.h | cut -c 1-100)"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library)"
 
 if [ -f include/dpexec.h ]; then

@@ -48,4 +48,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return launch(ctx, p, &t);
 }
 
-DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .channels_last = true, .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .channels_last = true, .prepare = prepare, .run = run,
+    .release = free);

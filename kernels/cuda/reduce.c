@@ -259,8 +259,8 @@ static Status run_plan(const KernelCtx *ctx, const Plan *p, void *scratch, const
     TRY((p->columns ? run_columns : run_runs)(ctx, p, scratch, x, y));
     if (parts == 1)
         return ST_OK;
-    return cuda_launch(ctx, p->part, cuda_blocks(p->r.outputs, 1, MOST_BLOCKS), parts < THREADS ? (parts + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : THREADS,
-                       0, CUDA_ARGS(&scratch, &y, (void *)&p->r));
+    return cuda_launch(ctx, p->part, cuda_blocks(p->r.outputs, 1, MOST_BLOCKS),
+                       parts < THREADS ? (parts + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : THREADS, 0, CUDA_ARGS(&scratch, &y, (void *)&p->r));
 }
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
