@@ -11,8 +11,9 @@
 
 enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 14 };
 
-/* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of three. */
-typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, GROWS } Fault;
+/* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of three; BY_TREE: all
+ * have six replicas and are reproducible. */
+typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, GROWS, BY_TREE } Fault;
 
 typedef struct {
     int rank;
@@ -112,6 +113,8 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
         st = set(o, settings[i][0], settings[i][1]);
     if (!st && p->fault == GROWS)
         st = set(o, "batch-size", "3");
+    if (!st && p->fault == BY_TREE && !(st = set(o, "replicas", "6")))
+        st = set(o, "reproducible", "true");
     if (!st && p->fault == OTHER_LR)
         st = set(o, "lr", "0.2");
     if (!st)
@@ -158,7 +161,7 @@ static void run_patient_world(Process *p, const char *const *devices, Fault faul
     port = port ? port + 1 : 30000 + (int)getpid() % 2000;
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
     for (int r = 0; r < RANKS; r++) {
-        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r || fault == GROWS ? fault : ALIKE, .timeout = timeout,
+        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r || fault >= GROWS ? fault : ALIKE, .timeout = timeout,
                           .at_once = fault == STALLS, .folder = folder };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
@@ -284,6 +287,7 @@ static void test_cuda(void)
 {
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
     check_bits(gpus, "cuda:0,cuda:1", ALIKE);
+    check_bits(gpus, "cuda:0", BY_TREE);
     check_bits(gpus, "cuda:0,cuda:1", GROWS);   /* rank 1's memory moves, rank 0's does not: both capture anew */
     check_told(gpus);
     check_state(gpus, OTHER_MODEL, "different values of 6 of 13 states");
