@@ -3,7 +3,8 @@
 # 20 losses, to 1e-5, for any number of replicas.
 . "$(dirname "$0")/lib.sh"
 data=tests/oracle/data
-fashion=(models/fashion_cnn.onnx --data "$data/fashion.npz" --loss cross-entropy --batch-size 10 --steps 8 --lr 0.01 --momentum 0.9 --quiet)
+fashion=(models/fashion_cnn.onnx --data "$data/fashion.npz" --loss cross-entropy --batch-size 10 --steps 8 --lr 0.01 --quiet)
+sgd=(--optimizer sgd --momentum 0.9)
 
 run() {     # run OUT ARGS...
     local out=$1
@@ -15,7 +16,7 @@ run() {     # run OUT ARGS...
 bytes() {
     local threads=$1 first=$2
     shift
-    for n in "$@"; do run "$DIR/t$threads-d$n" "${fashion[@]}" --replicas 4 --threads "$threads" --devices "cpu*$n"; done
+    for n in "$@"; do run "$DIR/t$threads-d$n" "${fashion[@]}" "${sgd[@]}" --replicas 4 --threads "$threads" --devices "cpu*$n"; done
     for n in "${@:2}"; do
         check "the bytes of $first and $n devices, $threads threads" same_run "$DIR/t$threads-d$first" "$DIR/t$threads-d$n"
     done
@@ -56,7 +57,6 @@ agree() {
         rm -rf "${DIR:?}/$name-$r"
     done
 }
-sgd=(--optimizer sgd --momentum 0.9)
 agree mlp models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --lr 0.01 "${sgd[@]}" --no-shuffle
 agree ignore models/mlp.onnx --data $data/digits_ignored.npz --loss cross-entropy --ignore-index -1 --class-weights $data/class_weights_10.npy \
     --batch-size 5 --lr 0.01 "${sgd[@]}" --no-shuffle

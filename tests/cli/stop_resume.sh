@@ -6,8 +6,9 @@ fashion=tests/oracle/data/fashion.npz
 
 # What every run of a model shares: shuffled epochs, momentum, batch-norm statistics, an incomplete last batch.
 mlp=(models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 4 --optimizer adam --lr-schedule cosine --seed 3 --threads 1 --quiet)
-cnn=(models/fashion_cnn.onnx --data "$fashion" --loss cross-entropy --batch-size 9 --momentum 0.9 --devices 'cpu*2' --threads 1
+any=(models/fashion_cnn.onnx --data "$fashion" --loss cross-entropy --batch-size 9 --devices 'cpu*2' --threads 1
      --checkpoint-every 3 --val "$fashion" --metric accuracy --eval-every 5 --quiet)
+cnn=("${any[@]}" --momentum 0.9)
 
 # stop SIGNAL OUT STEPS: ends process $pid once OUT/metrics.jsonl has STEPS lines.
 stop() {
@@ -80,6 +81,6 @@ for other in "--seed 7" "--no-shuffle" "--accumulate 2" "--drop-last" "--freeze 
     # shellcheck disable=SC2086
     refused 2 "a run goes on as it began: ${other%% *} was" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
 done
-refused 1 "no 'conv1.weight.exp_avg'" "$dpexec" "${cnn[@]}" --optimizer adam --steps 90 --resume "$DIR/whole"
+refused 1 "no 'conv1.weight.exp_avg'" "$dpexec" "${any[@]}" --optimizer adam --steps 90 --resume "$DIR/whole"
 check "args.json of a refused resume" cmp "$DIR/whole/args.json" "$DIR/args"
 finish
