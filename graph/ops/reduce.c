@@ -1,5 +1,7 @@
 /* Reductions along axes.
  *
+ * A ReduceSum of 16 bits with wide = 1 gives its float32 sum without rounding it.
+ *
  * The axes are input 1 (older opsets: an attribute); none given means all, or with noop_with_empty_axes that nothing is
  * reduced.  Sums over a split axis leave partial sums; ReduceMean is lowered to a sum and a division by the number of
  * elements in the whole batch, so that it is exact over uneven parts. */
@@ -51,6 +53,17 @@ static Status infer(Graph *g, Node *n)
     return ST_OK;
 }
 
+static Status infer_sum(Graph *g, Node *n)
+{
+    Value *y;
+
+    TRY(infer(g, n));
+    y = value(g, n->out[0]);
+    if (node_int(n, "wide") && dtype_size(y->dtype) == 2 && dtype_is_float(y->dtype))
+        y->dtype = DT_FLOAT32;
+    return ST_OK;
+}
+
 /* ---- gradients ---- */
 
 /* v, of y's shape, stretched to x's. */
@@ -87,9 +100,11 @@ static Status reduced_count(int64_t *out, const Graph *g, const Node *n)
 
 static Status grad_sum(Grad *gr)
 {
-    ValueId dy;
+    ValueId dy = grad_dout(gr, 0);
 
-    TRY(spread(&dy, gr, grad_dout(gr, 0)));
+    if (value(gr->g, dy)->dtype != grad_in_value(gr, 0)->dtype)
+        dy = emit_cast(gr->g, dy, grad_in_value(gr, 0)->dtype);
+    TRY(spread(&dy, gr, dy));
     grad_set(gr, 0, emit_expand(gr->g, dy, &grad_in_value(gr, 0)->shape));
     return gr->g->status;
 }
@@ -258,10 +273,15 @@ static Status place_other(Placement *p)
 
 static const AttrDecl attrs[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "noop_with_empty_axes", A_INT, 0, 0, false, NULL }, { 0 } };
 
-#define REDUCE(version, types) .layout = LAYOUT_ANY, .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
-    .attrs = attrs, .import = import, .infer = infer
+static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "noop_with_empty_axes", A_INT, 0, 0, false, NULL },
+                                      { "wide", A_INT, 0, 0, ATTR_OURS, NULL }, { 0 } };
 
-DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCE(13, DTYPES_NUMERIC), .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
+#define REDUCTION(version, types) .layout = LAYOUT_ANY, .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, \
+    .dtypes = (types), .import = import
+#define REDUCE(version, types) REDUCTION(version, types), .attrs = attrs, .infer = infer
+
+DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCTION(13, DTYPES_NUMERIC), .attrs = attrs_sum, .infer = infer_sum,
+    .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
 DEFINE_OP(ReduceMean, REDUCE(18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
     .doc = "mean along axes");
 DEFINE_OP(ReduceMax, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "largest along axes");

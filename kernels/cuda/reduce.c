@@ -213,13 +213,14 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 {
     const Value *x = in_value(g, n, 0);
     const int which = reduction_of(n);
+    const char *name = value(g, n->out[0])->dtype == x->dtype ? reductions[which].name : "sum_wide";
     unsigned mask;
     Axes axes;
     Plan *p;
 
     TRY(reduce_axes(&mask, g, n));
     axes = merge_axes(x, mask);
-    TRY(make_plan(&p, &ctx->scratch_bytes, ctx, reductions[which].name, x->dtype, acc_bytes(n->op, x->dtype), &axes, reductions[which].finish));
+    TRY(make_plan(&p, &ctx->scratch_bytes, ctx, name, x->dtype, acc_bytes(n->op, x->dtype), &axes, reductions[which].finish));
     *state = p;
     return ST_OK;
 }
