@@ -7,7 +7,7 @@
  *   backward   ReluGrad, GeluGrad of a product, where the forward product has the activation.  Relu's then leaves a mask of bits
  *              instead of a second reading of the result; it is written only when a gradient is taken in that reads it
  *   Cast       to float32 of a plain product of 16 bits: gradients of weights then lose no bits
- *   ReduceSum  of gradients over their rows, as biases have it (passes/fuse_product_sums.c)
+ *   ReduceSum  of gradients over their rows, as biases have it (passes/fuse_product_sums.c).  Others take in their Cast to float32
  *
  * Legal where nothing else reads what disappears, on one device for one replica, when the product is one of two matrices and the
  * device computes it so.  Sums are the same but for their order; a 16-bit result is rounded once instead of after each step.

@@ -3,7 +3,10 @@
  * A gradient [rows, n] that a Product makes is summed while that writes it ("result").  Any other is read by the product that makes
  * the gradient of the weight, which contracts the rows: there the sum is that of an operand along the contracted axis ("a", "b").
  * Views of the sum and its conversion to float32 go away as well: it is computed in that.  Legal for a product that does not wait
- * for the sum by other nodes. */
+ * for the sum by other nodes.
+ *
+ * A sum that stays a node, as that of the bias of a convolution does, still comes in float32 where its conversion to that is all that
+ * reads it. */
 #include <string.h>
 
 #include "graph/ops/reduce.h"
@@ -159,6 +162,41 @@ static Status by_operand(Sums *all, Node *n, int operand)
     return ST_OK;
 }
 
+/* The ReduceSum of 16 bits that nothing but n, a Cast to float32, reads; else NULL. */
+static Node *widened_sum(const Fusing *f, const Node *n)
+{
+    Node *sum = n->op == &op_Cast && node_int(n, "to") == DT_FLOAT32 ? fusing_inner(f, n->in[0]) : NULL;
+    const Value *y = sum ? value(f->g, n->in[0]) : NULL;
+
+    return sum && sum->op == &op_ReduceSum && dtype_is_float(y->dtype) && dtype_size(y->dtype) == 2 && sum->device < f->n_device &&
+           fusing_same_place(sum, n) && y->layout == value(f->g, n->out[0])->layout ? sum : NULL;
+}
+
+static Status widen_sum(Fusing *f, Node *cast)
+{
+    Graph *g = f->g;
+    Node *sum = widened_sum(f, cast);
+    ValueId narrow, y;
+
+    if (!sum)
+        return ST_OK;
+    narrow = sum->out[0];
+    y = cast->out[0];
+    node_set_int(g, sum, "wide", 1);
+    sum->out[0] = y;
+    TRY(g->status);
+    if (f->ctx->opt->computes && !f->ctx->opt->computes(g, sum)) {
+        node_set_int(g, sum, "wide", 0);
+        sum->out[0] = narrow;
+        return g->status;
+    }
+    graph_remove(g, cast);
+    value(g, y)->producer = sum;
+    value(g, y)->out_index = 0;
+    f->ctx->n_changed++;
+    return g->status;
+}
+
 Status fuse_product_sums(Fusing *f)
 {
     Arena *a = f->ctx->scratch;
@@ -183,5 +221,8 @@ Status fuse_product_sums(Fusing *f)
     FOR_NODES(f->g, n)
         for (int operand = PRODUCT_A; operand <= PRODUCT_B; operand++)
             TRY(by_operand(&all, n, operand));
+    TRY(fusing_look(f));
+    FOR_NODES(f->g, n)
+        TRY(widen_sum(f, n));
     return f->g->status;
 }
