@@ -1,6 +1,11 @@
 /* Convolution and its two gradients as cuDNN graphs: one operation, forward with bias and ReLU as pointwise operations after it.
  *
- * cuDNN knows no convolution of one spatial axis: it is one of two, the first of size 1. */
+ * cuDNN knows no convolution of one spatial axis: it is one of two, the first of size 1.
+ *
+ * The gradient by the weights is of the type of x and dy, though what reads it wants float32.  cuDNN 9.19 offers no engine that
+ * writes float32 from 16 bits.  With a conversion behind it engines are compiled at run time: by rows hardly ever, not for groups, not
+ * for a first layer's 3 channels; and those for compute capability 9.0 and 10.0 do not divide the sum over batch and positions, so
+ * that a few blocks would do what the engines taken here spread over the device. */
 #include <stdio.h>
 
 #include "kernels/cuda/plugin/cudnn.h"
