@@ -39,8 +39,8 @@ namespace {
 
 std::map<std::string, std::shared_ptr<Group>> &groups()
 {
-    static std::map<std::string, std::shared_ptr<Group>> g;
-    return g;
+    static auto *g = new std::map<std::string, std::shared_ptr<Group>>;     /* outlives what runs at exit */
+    return *g;
 }
 
 thread_local std::map<Group *, int> last_rank;      /* that this thread drove */
@@ -53,10 +53,10 @@ void sum_at(const std::vector<const Collective *> &c, size_t i, void *to, size_t
     DType t = c[0]->dtype;
 
     if (!dtype_is_float(t)) {
-        int64_t sum = 0;
+        uint64_t sum = 0;                           /* wraps */
         for (const Collective *one : c)
-            sum += load_int(t, one->send, i);
-        store_int(t, to, at, sum);
+            sum += (uint64_t)load_int(t, one->send, i);
+        store_int(t, to, at, (int64_t)sum);
     } else if (t == DT_FLOAT64) {
         double sum = 0;
         for (const Collective *one : c)
