@@ -7,8 +7,8 @@
  *   name=NAME                  its own, where the file gives it that of an output
  *
  * A doc_string that does not begin so is somebody else's and says nothing to us. */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/onnx/export.h"
