@@ -156,7 +156,7 @@ if ! grep -E '^cuda' "$work/devices.log"; then
     exit 1
 fi
 stage operators 150 bash -c 'all_suites "$build/test_ops" "$@"' - $operators &
-stage executor 120 "$build/test_exec" $([ -n "$trial" ] && echo gpu_collective || echo gpu gpu_16_bits gpu_layouts gpu_collective indices) &
+stage executor 120 "$build/test_exec" $([ -n "$trial" ] && echo gpu_collective || echo gpu gpu_transformer gpu_16_bits gpu_layouts gpu_collective indices) &
 stage training 150 $python tests/gpu/train.py "$build/dpexec" --jobs "$jobs" "${options[@]}" &
 wait_for() { while [ $# != 0 ]; do wait "$1"; shift; done; }
 wait_for $(jobs -p | grep -vx "${bench_pid:-0}")

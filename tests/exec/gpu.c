@@ -442,8 +442,9 @@ static void test_not_waited_for(void)
 
 DEFINE_SUITE(gpu, { "mlp as on the CPU", test_mlp }, { "labels that are no classes", test_labels },
     { "what has no kernel runs on the host", test_on_host }, { "captured, uncaptured, not waited for", test_same_bits },
-    { "fashion_cnn as on the CPU", test_fashion_cnn }, { "a step begun is not waited for", test_not_waited_for },
-    { "transformer as on the CPU", test_transformer });
+    { "fashion_cnn as on the CPU", test_fashion_cnn }, { "a step begun is not waited for", test_not_waited_for });
+
+DEFINE_SUITE(gpu_transformer, { "losses of the CPU", test_transformer });
 
 DEFINE_SUITE(gpu_16_bits, { "losses of the CPU", test_16_bits }, { "products with own epilogues", test_own_epilogues });
 
