@@ -1,7 +1,8 @@
 /* Dynamic loss scaling against the algorithm written out: y = x w of four samples in float16, the mean of (y - t)^2, SGD with
  * momentum.  All numbers are short dyadic fractions, so what a step must leave is known to the bit, and a gradient overflows
  * where its value says so: 2 (y - t) scale / 4 of a single sample from 65520 on (IEEE 754 rounding to float16).  On the CPU
- * and on simulated CUDA devices, with one replica and with several, of which one alone meets the overflow, and accumulated; and against what PyTorch's GradScaler did (torch_scaler.py). */
+ * and on simulated CUDA devices, with one replica and with several, of which one alone meets the overflow, and accumulated; and
+ * against what PyTorch's GradScaler did (torch_scaler.py). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,7 +193,8 @@ static void set_scale(Session *s, double scale, double good)
 /* All numbers to the bit: rates and scales are powers of two, so every operation of the update rounds once in both. */
 static void check_torch(const char *devices, int replicas)
 {
-    const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .replicas = replicas, .precision = DT_FLOAT16, .loss_scaling = SCALE_DYNAMIC };
+    const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .replicas = replicas, .precision = DT_FLOAT16,
+                               .loss_scaling = SCALE_DYNAMIC };
     const Setting how = { devices, replicas, 1, 0 };
     const int steps = (int)(sizeof torch_scaler / sizeof *torch_scaler);
     int skipped = 0, grown = 0, n;
@@ -254,13 +256,15 @@ static void test_fixed(void)
     double w[2] = { 0 };
 
     for (int k = 0; k < 2; k++) {
-        const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .precision = DT_FLOAT16, .loss_scaling = SCALE_FIXED, .loss_scale = scale[k] };
+        const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .precision = DT_FLOAT16,
+                                   .loss_scaling = SCALE_FIXED, .loss_scale = scale[k] };
         const Setting how = { "cpu", 1, 1, 0 };
         const NamedTensor *out;
         Session *s = NULL;
         int n;
 
-        if (CHECK_OK(open_session(&s, &opt, "cpu")) && CHECK_OK(run(s, &how, 4, error[4], 0.5, &out, &n)) && CHECK_OK(run(s, &how, 5, error[5], 0.5, &out, &n))) {
+        if (CHECK_OK(open_session(&s, &opt, "cpu")) && CHECK_OK(run(s, &how, 4, error[4], 0.5, &out, &n)) &&
+            CHECK_OK(run(s, &how, 5, error[5], 0.5, &out, &n))) {
             w[k] = state(s, "w");
             CU_ASSERT_PTR_NULL(named_find(out, n, OUT_APPLIED));
             CU_ASSERT_PTR_NULL(states_find(session_states(s), STATE_LOSS_SCALE));
