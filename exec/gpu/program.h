@@ -70,6 +70,7 @@ struct GpuPart {
     bool capturing;
     Status uncapturable;        /* why a step could not be captured, and the message */
     char why[GPU_MESSAGE];
+    bool lost;                  /* the communicator has failed meanwhile; the message is there too */
 };
 
 struct GpuProgram {

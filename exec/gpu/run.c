@@ -8,7 +8,8 @@
  *
  * Whether a collective is captured must be the same for all its members.  So all devices capture before any launches, and when
  * one of them, or of another process, cannot, all go on call by call.  They come to it at the same step: addresses count as
- * moved everywhere when they have moved anywhere. */
+ * moved everywhere when they have moved anywhere.  A communicator keeps the failure of a call, and then nothing can go on: if
+ * one has failed when all have captured, the run ends with what it failed of. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,18 @@ static Status capture(GpuPart *part, int k)
     return ST_OK;
 }
 
+/* Can collectives go on after what was captured?  If not, `why` is of the call that failed, where it is this device's. */
+static bool has_lost_comm(GpuPart *part)
+{
+    const GpuMember *m = part->member;
+
+    if (!m->comm || !device_check(m->device, m->runtime->comm_poll(m->comm)))
+        return false;
+    if (!part->uncapturable)
+        snprintf(part->why, sizeof part->why, "%s", status_message());
+    return true;
+}
+
 /* A DeviceJob: captures the step of the next turn, whose slot is free.  That it cannot be captured is no failure. */
 static Status capture_part(Device *d, void *arg)
 {
@@ -65,6 +78,7 @@ static Status capture_part(Device *d, void *arg)
     if ((part->uncapturable = capture(part, k)))
         snprintf(part->why, sizeof part->why, "%s", status_message());
     part->capturing = false;
+    part->lost = has_lost_comm(part);
     return ST_OK;
 }
 
@@ -79,28 +93,48 @@ static void warn(const Prepared *p, int rank, const char *why)
         p->opt.log(p->opt.log_user, true, line);
 }
 
-/* All devices of all processes together.  `failed`: a local device that could not capture, or -1. */
-static Status agree_on_capture(GpuProgram *g, int failed)
+/* How much a part's capture is to be heard of: before all its own call that cost it the communicator, of which others only hear. */
+enum { CAPTURED, UNCAPTURED, LOST, LOST_BY_CALL };
+
+static int outcome(const GpuPart *part)
+{
+    return part->lost ? (part->uncapturable ? LOST_BY_CALL : LOST) : part->uncapturable ? UNCAPTURED : CAPTURED;
+}
+
+static Status by_call(GpuProgram *g, int rank, const char *why)
 {
     const Prepared *p = g->program;
-    World *w = p->opt.world;
-    int64_t rank = failed < 0 ? -1 : world_rank(w);
-    char why[GPU_MESSAGE] = "";
 
-    if (world_size(w) > 1)
-        TRY(world_max(w, rank, &rank));
-    if (rank < 0)
-        return ST_OK;
-    if (failed >= 0)
-        snprintf(why, sizeof why, "%s", g->part[failed].why);
-    if (world_size(w) > 1)
-        TRY(world_share(w, (int)rank, why, sizeof why));
     g->by_call = true;
     FOR_LOCAL(p, d)
         for (int k = 0; k < GPU_SLOTS; k++)
             drop_graph(&g->part[d], &g->part[d].slot[k]);
-    warn(p, (int)rank, why);
+    warn(p, rank, why);
     return ST_OK;
+}
+
+static Status end_lost(World *w, int rank, const char *why)
+{
+    return rank == world_rank(w) ? FAIL(E_DEVICE, "%s", why) : FAIL(E_DEVICE, "rank %d of %d: %s", rank, world_size(w), why);
+}
+
+/* All devices of all processes together.  `worst`: the local device that is to be heard of. */
+static Status agree_on_capture(GpuProgram *g, int worst)
+{
+    World *w = g->program->opt.world;
+    int64_t found = outcome(&g->part[worst]) * WORLD_MAX + world_rank(w);
+    char why[GPU_MESSAGE] = "";
+    int rank;
+
+    if (world_size(w) > 1)
+        TRY(world_max(w, found, &found));
+    if (found / WORLD_MAX == CAPTURED)
+        return ST_OK;
+    if ((rank = (int)(found % WORLD_MAX)) == world_rank(w))
+        snprintf(why, sizeof why, "%s", g->part[worst].why);
+    if (world_size(w) > 1)
+        TRY(world_share(w, rank, why, sizeof why));
+    return found / WORLD_MAX >= LOST ? end_lost(w, rank, why) : by_call(g, rank, why);
 }
 
 /* Runs a job on all devices; the first failure that is not the echo of another's. */
@@ -125,14 +159,14 @@ static Status run_jobs(GpuProgram *g, DeviceJob *job)
 static Status capture_all(GpuProgram *g)
 {
     const Prepared *p = g->program;
-    int failed = -1;
+    int worst = p->opt.first;
 
     if (g->by_call || p->trace || !g->turn || is_captured(&g->part[p->opt.first], (int)(g->turn % GPU_SLOTS)))
         return ST_OK;
     TRY(run_jobs(g, capture_part));
     FOR_LOCAL(p, d)
-        failed = g->part[d].uncapturable && failed < 0 ? d : failed;
-    return agree_on_capture(g, failed);
+        worst = outcome(&g->part[d]) > outcome(&g->part[worst]) ? d : worst;
+    return agree_on_capture(g, worst);
 }
 
 /* ---- a step ---- */

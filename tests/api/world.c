@@ -313,6 +313,21 @@ static void test_uncaptured(void)
     }
 }
 
+/* A communicator that fails while a step is captured ends all, with what it failed of. */
+static void test_lost_in_capture(void)
+{
+    static Process p[RANKS];
+
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
+    setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:2", 1);
+    run_world(p, gpus, ALIKE);
+    unsetenv("DPEXEC_SIM_FAIL");
+    for (int r = 0; r < RANKS; r++)
+        if (p[r].status != DPX_DEVICE || *p[r].warning || !strstr(p[r].message, r ? "cuda:1: AllReduce " : "rank 1 of 2: cuda:1: AllReduce ") ||
+            !strstr(p[r].message, "all_reduce_sum: injected failure of rank 1"))
+            TEST_FAIL("rank %d, status %d: '%s', warns: '%s'", r, p[r].status, p[r].message, p[r].warning);
+}
+
 /* Rank 0 waits in vain, for a process that is busy elsewhere and for one whose device hangs: it says for whom, and at which node. */
 static void test_late(void)
 {
@@ -370,5 +385,6 @@ static void test_alone(void)
 DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "differences are refused by all", test_differences },
              { "rank 0's state goes to all", test_state },
              { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
-             { "a step that one process cannot capture", test_uncaptured }, { "a process that does not come", test_late },
+             { "a step that one process cannot capture", test_uncaptured },
+             { "a communicator that fails while a step is captured", test_lost_in_capture }, { "a process that does not come", test_late },
              { "options that cannot be", test_bad_options }, { "a world of one", test_alone });

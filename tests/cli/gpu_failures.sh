@@ -51,6 +51,9 @@ fails 2 launch@1:3:hang "cuda:0: the step has not ended within 2 seconds: AllRed
 DPEXEC_GPU_TIMEOUT=60
 fails 2 comm_create@1:1 "cuda:1: comm_create: injected failure of rank 1"
 DPEXEC_GPU_TIMEOUT=2
+# The second and third of these are captured: a communicator whose call has failed is good for no step given call by call either.
+fails 2 all_reduce_sum@1:3 "cuda:1: AllReduce " "(output '" "all_reduce_sum: injected failure of rank 1"
+fails 2 all_reduce_sum@0:2 "cuda:0: AllReduce " "(output '" "all_reduce_sum: injected failure of rank 0"
 fails 2 graph_launch:3 "cuda:" "graph_launch: injected failure"
 
 # What cannot be captured is given to the GPUs call by call, says one line, and computes the same.
@@ -70,6 +73,9 @@ falls_back 1 capture_end:1 "cuda:0: capture_end: injected failure"
 falls_back 1 capture_end:2 "cuda:0: capture_end: injected failure"
 falls_back 2 capture_begin@1:1 "cuda:1: capture_begin: injected failure"
 falls_back 2 capture_end@0:2 "cuda:0: capture_end: injected failure"
+# Half way through a step; of the second a collective has been captured already.
+falls_back 1 launch:20 "cuda:0: Product fc2 (output 'relu_2'): launch of product_mask_f32: injected failure"
+falls_back 2 launch@1:30 "cuda:1: Div Div_9 (output 'Div_9@d1'): launch of ew_Div: injected failure"
 
 # Memory that does not suffice: before the first step, the table of what is largest, and nothing written.
 memory() {

@@ -28,6 +28,7 @@ struct Member {
     int rank;
     uint64_t given = 0;                             /* collectives */
     bool gone = false;
+    std::string failure;                            /* of a call of its own, which stays: it fails every later one, and comm_poll */
     std::set<const void *> registered;              /* allocations */
 };
 
@@ -292,6 +293,8 @@ Status sim_comm_poll(GpuComm *c)
     Guard g(world().lock);
 
     SIM_INJECT("comm_poll");
+    if (!c->member->failure.empty())
+        return FAIL(E_DEVICE, "%s", c->member->failure.c_str());
     if (!c->member->group->failure.empty())
         return FAIL(E_DEVICE, "%s", c->member->group->failure.c_str());
     return ST_OK;
@@ -363,8 +366,12 @@ static Status give(GpuComm *c, GpuStream *s, Collective what, size_t send_bytes,
     How how = injected(name, c->member->rank);
 
     TRY(device_check(s->device, name));
-    if (how == HOW_ERROR)
-        return FAIL(E_DEVICE, "%s: injected failure of rank %d", name, c->member->rank);
+    if (!c->member->failure.empty())
+        return FAIL(E_DEVICE, "%s: the communicator has failed: %s", name, c->member->failure.c_str());
+    if (how == HOW_ERROR) {
+        c->member->failure = std::string(name) + ": injected failure of rank " + std::to_string(c->member->rank);
+        return FAIL(E_DEVICE, "%s", c->member->failure.c_str());
+    }
     if (how == HOW_LOST)
         c->member->group->failure = std::string(name) + ": injected loss of rank " + std::to_string(c->member->rank);
     if (s->device != c->member->device)

@@ -8,7 +8,7 @@
  *   DPEXEC_SIM_CAPABILITY=90                             DPEXEC_SIM_CACHE=DIR    of compiled modules
  *   DPEXEC_SIM_REFUSE=sums   matrix products have no sums in their epilogue; "epilogues": they have none at all
  *   DPEXEC_SIM_FAIL=CALL[@RANK]:N[:HOW],...              the Nth call of CALL ("alloc", "launch", "all_reduce_sum" ...) fails:
- *                            HOW error: it returns one (default); async: the device fails when the work runs;
+ *                            HOW error: it returns one (default), and a communicator keeps it; async: the device fails when the work runs;
  *                            lost: the communicator fails, comm_poll says so; hang: the member never arrives, the kernel never
  *                            ends.  RANK is a communicator's; of launch and of captures the device
  *

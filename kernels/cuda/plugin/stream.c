@@ -125,14 +125,17 @@ Status capture_begin(GpuStream *s)
     return ST_OK;
 }
 
+/* Whatever else fails, the capture ends. */
 Status capture_end(GpuStream *s, GpuGraph **out)
 {
     cudaGraph_t captured = NULL;
+    Status st = device_use(s->device);
+    cudaError_t ended = cudaStreamEndCapture(s->stream, &captured);
     GpuGraph *g = calloc(1, sizeof *g);
-    Status st;
 
-    TRY_TO(done, st, device_use(s->device));
-    TRY_TO(done, st, cudart_check(s->device, "cudaStreamEndCapture", cudaStreamEndCapture(s->stream, &captured)));
+    if (st)
+        goto done;
+    TRY_TO(done, st, cudart_check(s->device, "cudaStreamEndCapture", ended));
     if (!g) {
         st = FAIL_NOMEM();
         goto done;
