@@ -4,7 +4,7 @@
 
 #include "exec/backend.h"
 
-enum { MAX_DEVICES = 256, DEVICE_TEXT = 96, DEVICE_PATH = 256 };
+enum { DEVICE_TEXT = 96, DEVICE_PATH = 256 };
 
 typedef struct {
     bool cuda;              /* else a team of the CPU's cores */

@@ -294,7 +294,7 @@ static const Row table[] = {
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", O_INT, AT(accumulate), 1, 1e9, 0, NULL, NULL, 0 },
     { "clip-norm", "X", "0", "bound on the gradient's global norm; 0: none", O_REAL, AT(build.clip_norm), 0, REAL_MAX, 0, NULL, NULL, 0 },
     { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all", O_TEXT, AT(devices), 0, 0, 0, NULL, NULL, 0 },
-    { "replicas", "R", "", "logical replicas; else one per device", O_INT, AT(build.replicas), 1, 4096, 0, NULL, NULL, 0 },
+    { "replicas", "R", "", "logical replicas; else one per device", O_INT, AT(build.replicas), 1, MAX_REPLICAS, 0, NULL, NULL, 0 },
     { "threads", "N", "", "threads of each device's team; else the cores are shared out", O_INT, AT(threads), 1, 1024, 0, NULL, NULL, 0 },
     { "split", "MODE", "balanced", "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller", O_CHOICE,
       AT(build.split), 0, 0, 0, "balanced|chunk", NULL, 0 },

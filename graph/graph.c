@@ -270,9 +270,12 @@ bool graph_is_step(const Graph *g)
     FOR_NODES(g, n)
         if (n->device >= 0 || n->replica >= 0)
             return true;
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE)
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind == V_STATE || v->device >= 0 || v->replica >= 0 || v->layout != LAYOUT_ROWS || v->logical)
             return true;
+    }
     return false;
 }
 

@@ -17,6 +17,8 @@ typedef struct Node Node;
 typedef struct { uint32_t i; } ValueId;     /* 0: none */
 #define NO_VALUE ((ValueId){ 0 })
 
+enum { MAX_DEVICES = 256, MAX_REPLICAS = 4096 };
+
 typedef enum {
     V_TEMP,             /* computed by a node */
     V_INPUT,            /* given by the caller at each step */
@@ -113,7 +115,7 @@ ValueId graph_output(const Graph *g, const char *name);         /* the value beh
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
 /* The name the value has in the unpartitioned graph. */
 static inline const char *value_logical_name(const Value *v) { return v->logical ? v->logical : v->name; }
-/* Passes have made a step of it, or a part: it has state or nodes on devices, as no model does. */
+/* Passes have made a step of it, or a part: it has state, or something that has a place, a layout or is a copy, as no model does. */
 bool graph_is_step(const Graph *g);
 /* The value's data if it is a constant, else NULL. */
 const Tensor *value_const(const Graph *g, ValueId v);

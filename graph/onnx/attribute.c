@@ -81,12 +81,12 @@ static Status decode_tensor(Attr *to, Importer *im, const Onnx__AttributeProto *
 }
 
 /* A float, or the number that one of our own exports says it was rounded from. */
-static double exact_float(const Onnx__AttributeProto *a)
+static double exact_float(const Importer *im, const Onnx__AttributeProto *a)
 {
     char *end;
     double exact;
 
-    if (!a->doc_string || !*a->doc_string)
+    if (!im->marked || !a->doc_string || !*a->doc_string)
         return (double)a->f;
     exact = strtod(a->doc_string, &end);
     return !*end && (float)exact == a->f ? exact : (double)a->f;
@@ -96,7 +96,7 @@ static Status decode(Attr *to, Importer *im, const Onnx__AttributeProto *a)
 {
     switch (attribute_type(a)) {
     case KIND(INT): *to = (Attr){ .type = A_INT, .i = a->i }; return ST_OK;
-    case KIND(FLOAT): *to = (Attr){ .type = A_FLOAT, .f = exact_float(a) }; return ST_OK;
+    case KIND(FLOAT): *to = (Attr){ .type = A_FLOAT, .f = exact_float(im, a) }; return ST_OK;
     case KIND(STRING): *to = (Attr){ .type = A_STRING, .s = copy_bytes(im->scratch, a->s) };
         return to->s ? ST_OK : FAIL_NOMEM();
     case KIND(INTS): *to = (Attr){ .type = A_INTS, .n = (int)a->n_ints, .ints = a->ints }; return ST_OK;

@@ -308,11 +308,12 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
     const Graph *g = x->g;
     const OnnxModel *old = x->opt->model;
 
-    m->metadata_props = export_alloc(x, sizeof *m->metadata_props, g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0));
+    m->metadata_props = export_alloc(x, sizeof *m->metadata_props, g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0) + 1);
     for (int i = 0; old && i < old->n_prop && !x->no_memory; i++)
         add_prop(x, m, "", old->prop[i].key, old->prop[i].value);
     if (x->opt->plain)
         return;
+    add_prop(x, m, PROP_MARKS, "", MARKS_VERSION);
     for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++)
         if (g->value[i]->kind == V_STATE)
             add_prop(x, m, PROP_STATE, x->name[i], state_words(g->value[i]));

@@ -107,7 +107,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     n = graph_add_node(im->g, op, body_name(im, b, text_or(p->name, "")), attrs, (int)p->n_input, in, (int)p->n_output, names);
     if (!n)
         return im->g->status;
-    place_decode(p->doc_string, &n->device, &n->replica);
+    TRY(status_prefix(place_decode(&n->device, &n->replica, im, p->doc_string), "%s", proto_text(im, p)));
     for (int i = 0; i < n->n_out; i++) {
         out[i] = n->out[i];
         if (has_value(out[i])) {
@@ -135,7 +135,7 @@ static bool alias(const Importer *im, Body *b, const Onnx__NodeProto *p)
     e = scope_find(&b->scope, p->input[0]);
     if (e->problem || !has_value(e->value))
         return false;
-    if (value(im->g, e->value)->kind != V_CONST && strcmp(text_or(p->doc_string, ""), ALIAS_NODE))
+    if (value(im->g, e->value)->kind != V_CONST && !(im->marked && !strcmp(text_or(p->doc_string, ""), ALIAS_NODE)))
         return false;
     scope_find(&b->scope, p->output[0])->value = e->value;
     return true;
@@ -329,7 +329,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
 {
     Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
     int64_t opset = opset_of(&top, NULL);
-    Importer im = { .scratch = scratch, .model = m, .tensors = { NULL, ext, DENSE_BYTES } };
+    Importer im = { .scratch = scratch, .model = m, .tensors = { NULL, ext, DENSE_BYTES }, .marked = model_is_marked(m) };
     OnnxModel *remembered = NULL;
     Status st;
 

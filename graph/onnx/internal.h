@@ -73,6 +73,7 @@ typedef struct {
     Scope functions;                        /* by domain, name and overload; `node` is the function's number */
     TensorReader tensors;
     Problems problems;
+    bool marked;                            /* the file is an export of ours: its doc_strings are marks */
     size_t n_done;                          /* nodes imported so far, those of inlined functions too */
 } Importer;
 
@@ -112,13 +113,17 @@ Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
 #define PROP_PREFIX "dpexec."
 #define PROP_STATE PROP_PREFIX "state:"         /* + name: "trainable", "transient", "partial", "transient partial" or "plain" */
 #define PROP_UPDATE PROP_PREFIX "update:"       /* + name of a state: name of its next value */
+#define PROP_MARKS PROP_PREFIX "marks"          /* MARKS_VERSION: doc_strings are marks (mark.c); else they are somebody's text */
+#define MARKS_VERSION "1"
 #define ALIAS_NODE "another name of a value"    /* doc_string of an Identity: the graph has one value with two names */
+bool model_is_marked(const Onnx__ModelProto *m);
 /* When all nodes are there. */
 Status model_restore(Importer *im, const Body *b) CHECKED;
 
 /* ---- mark.c ---- */
-/* Reads what export writes as a node's or a value's doc_string; anything else changes nothing. */
-bool place_decode(const char *doc, int *device, int *replica);
-Status mark_decode(Graph *g, ValueId v, const char *doc) CHECKED;
+/* Read what export writes as a node's or a value's doc_string.  A text that is none, and any text in a file that is no export of
+ * ours (PROP_MARKS), changes nothing; a wrong mark is E_MODEL. */
+Status place_decode(int *device, int *replica, const Importer *im, const char *doc) CHECKED;
+Status mark_decode(const Importer *im, ValueId v, const char *doc) CHECKED;
 
 #endif

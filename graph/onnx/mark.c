@@ -6,13 +6,15 @@
  *   of=NAME                    the value of the unpartitioned graph that it is a copy of
  *   name=NAME                  its own, where the file gives it that of an output
  *
- * A doc_string that does not begin so is somebody else's and says nothing to us. */
-#include <stdio.h>
+ * A file whose doc_strings are to be read so says it in its metadata (PROP_MARKS); in any other file they are somebody's text
+ * and say nothing to us.  What a mark may say is bounded: memory is planned by the numbers of devices and replicas. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/onnx/export.h"
 
+#define DEVICE "device="
+#define REPLICA " replica="
 #define CHANNELS_LAST "channels_last"
 #define SHAPE_OF "shape="
 #define COPY_OF "of="
@@ -71,15 +73,29 @@ static const char *after(const char *line, const char *key)
     return strncmp(line, key, strlen(key)) ? NULL : line + strlen(key);
 }
 
-bool place_decode(const char *doc, int *device, int *replica)
+static bool is_mark(const Importer *im, const char *doc)
 {
-    int d, r, end = 0;
+    return im->marked && doc && after(doc, DEVICE);
+}
 
-    if (!doc || sscanf(doc, "device=%d replica=%d%n", &d, &r, &end) != 2 || (doc[end] && doc[end] != '\n') || d < -1 || r < -1)
-        return false;
-    *device = d;
-    *replica = r;
-    return true;
+Status place_decode(int *device, int *replica, const Importer *im, const char *doc)
+{
+    const char *text;
+    char *end;
+    long long d, r;
+
+    if (!is_mark(im, doc))
+        return ST_OK;
+    d = strtoll(after(doc, DEVICE), &end, 10);
+    if (!(text = after(end, REPLICA)) || (r = strtoll(text, &end, 10), *end && *end != '\n'))
+        return FAIL(E_MODEL, "expected '" DEVICE "D" REPLICA "R' in the doc_string of an exported step");
+    if (d < -1 || d >= 2 * MAX_DEVICES)                         /* of n devices, n + d is the host's side of device d */
+        return FAIL(E_MODEL, "device %lld, expected -1 to %d", d, 2 * MAX_DEVICES - 1);
+    if (r < -1 || r >= MAX_REPLICAS)
+        return FAIL(E_MODEL, "replica %lld, expected -1 to %d", r, MAX_REPLICAS - 1);
+    *device = (int)d;
+    *replica = (int)r;
+    return ST_OK;
 }
 
 /* Sizes for dimensions that the model leaves open. */
@@ -99,31 +115,43 @@ static void bind_shape(Value *v, const char *text)
         v->shape = s;
 }
 
-static void read_line(Graph *g, ValueId id, const char *line)
+/* State is put in its layout when it is loaded, results are computed in theirs; nothing reorders the data of others. */
+static Status set_channels_last(Value *v)
+{
+    if (v->kind != V_STATE && v->kind != V_TEMP)
+        return FAIL(E_MODEL, "channels last, expected rows: it is neither state nor computed");
+    v->layout = LAYOUT_CHANNELS_LAST;
+    return ST_OK;
+}
+
+static Status read_line(Graph *g, ValueId id, const char *line)
 {
     Value *v = value(g, id);
     const char *text;
 
     if (!strcmp(line, CHANNELS_LAST))
-        v->layout = LAYOUT_CHANNELS_LAST;
-    else if ((text = after(line, SHAPE_OF)))
+        return set_channels_last(v);
+    if ((text = after(line, SHAPE_OF)))
         bind_shape(v, text);
-    else if ((text = after(line, COPY_OF)))
+    else if ((text = after(line, COPY_OF)) && *text)
         v->logical = text;
     else if ((text = after(line, OWN_NAME)) && *text)
         graph_rename(g, id, text);
+    return g->status;
 }
 
-Status mark_decode(Graph *g, ValueId v, const char *doc)
+Status mark_decode(const Importer *im, ValueId v, const char *doc)
 {
+    Graph *g = im->g;
     char *copy, *rest;
 
-    if (!has_value(v) || !place_decode(doc, &value(g, v)->device, &value(g, v)->replica))
+    if (!has_value(v) || !is_mark(im, doc))
         return ST_OK;
+    TRY(place_decode(&value(g, v)->device, &value(g, v)->replica, im, doc));
     if (!(copy = rest = arena_strdup(g->arena, doc)))
         return FAIL_NOMEM();
     strsep(&rest, "\n");
     for (char *line; (line = strsep(&rest, "\n"));)
-        read_line(g, v, line);
+        TRY(read_line(g, v, line));
     return g->status;
 }

@@ -119,7 +119,7 @@ static Status restore_mark(Importer *im, const Body *b, const char *name, const 
 {
     const ScopeEntry *e = name ? scope_find(&b->scope, name) : NULL;
 
-    return e ? mark_decode(im->g, e->value, doc) : ST_OK;
+    return e ? status_prefix(mark_decode(im, e->value, doc), "'%s'", name) : ST_OK;
 }
 
 /* Outputs first: what has the name of one gives it back, and then another value may take it. */
@@ -155,6 +155,14 @@ static Status restore_states(Importer *im, const Body *b)
             TRY(restore_update(im, b, key + strlen(PROP_UPDATE), text_or(m->metadata_props[i]->value, "")));
     }
     return ST_OK;
+}
+
+bool model_is_marked(const Onnx__ModelProto *m)
+{
+    for (size_t i = 0; i < m->n_metadata_props; i++)
+        if (!strcmp(text_or(m->metadata_props[i]->key, ""), PROP_MARKS))
+            return !strcmp(text_or(m->metadata_props[i]->value, ""), MARKS_VERSION);
+    return false;
 }
 
 Status model_restore(Importer *im, const Body *b)
