@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -228,23 +229,67 @@ static void element_at(unsigned char e[8], const Array *a, const unsigned char *
         swap_bytes(e, 1, size);
 }
 
-/* Whole numbers that `to` holds. */
+static bool is_signed(dpx_dtype t) { return t == DPX_INT8 || t == DPX_INT16 || t == DPX_INT32 || t == DPX_INT64; }
+
+static size_t array_elements(const Array *a) { return array_sample_elements(a) * (size_t)(a->rank ? a->dim[0] : 1); }
+
+static Status fail_convert(const Array *a, dpx_dtype to, const char *what, size_t i, const char *number)
+{
+    return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to),
+                i / array_sample_elements(a), number);
+}
+
+/* Floats that are whole numbers that `to` holds. */
 static Status check_whole(const Array *a, dpx_dtype to, const char *what)
 {
-    size_t elements = array_sample_elements(a), n = elements * (size_t)(a->rank ? a->dim[0] : 1);
-    bool is_signed = to == DPX_INT8 || to == DPX_INT16 || to == DPX_INT32 || to == DPX_INT64;
-    int bits = 8 * (int)dpx_dtype_size(to) - (is_signed || to == DPX_UINT64);       /* element_int gives an int64_t */
-    double above = ldexp(1, bits), least = is_signed ? -above : 0;
+    size_t n = array_elements(a);
+    int bits = 8 * (int)dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64);       /* element_int gives an int64_t */
+    double above = ldexp(1, bits), least = is_signed(to) ? -above : 0;
     unsigned char e[8];
+    char text[32];
 
     for (size_t i = 0; i < n; i++) {
         double v;
 
         element_at(e, a, a->data, i);
         v = element_float(e, a->dtype);
-        if (!(v >= least && v < above && v == floor(v)))
-            return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %g", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to),
-                        i / elements, v);
+        if (v >= least && v < above && v == floor(v))
+            continue;
+        snprintf(text, sizeof text, "%g", v);
+        return fail_convert(a, to, what, i, text);
+    }
+    return ST_OK;
+}
+
+/* Does every integer of type `from` have its value in `to`? */
+static bool holds_all(dpx_dtype to, dpx_dtype from)
+{
+    size_t wider = dpx_dtype_size(to), size = dpx_dtype_size(from);
+
+    return is_signed(to) == is_signed(from) ? wider >= size : is_signed(to) && wider > size;
+}
+
+/* Integers that `to` holds: 2^63 and more are negative as int64_t, and of the integers only uint64 holds them. */
+static Status check_range(const Array *a, dpx_dtype to, const char *what)
+{
+    size_t n = array_elements(a), bits = 8 * dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64);
+    int64_t most = (int64_t)(((uint64_t)1 << bits) - 1), least = is_signed(to) ? -most - 1 : 0;
+    bool is_large = a->dtype == DPX_UINT64;
+    unsigned char e[8];
+    char text[32];
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t v;
+
+        element_at(e, a, a->data, i);
+        v = element_int(e, a->dtype);
+        if (v >= (is_large ? 0 : least) && v <= most)
+            continue;
+        if (is_large)
+            snprintf(text, sizeof text, "%" PRIu64, (uint64_t)v);
+        else
+            snprintf(text, sizeof text, "%" PRId64, v);
+        return fail_convert(a, to, what, i, text);
     }
     return ST_OK;
 }
@@ -255,7 +300,9 @@ Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
         return ST_OK;
     if (to == DPX_FLOAT16 || to == DPX_BFLOAT16 || a->dtype == DPX_BFLOAT16 || to == DPX_BOOL)
         return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to));
-    return is_float(a->dtype) && !is_float(to) ? check_whole(a, to, what) : ST_OK;
+    if (is_float(to))
+        return ST_OK;
+    return is_float(a->dtype) ? check_whole(a, to, what) : holds_all(to, a->dtype) ? ST_OK : check_range(a, to, what);
 }
 
 static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)

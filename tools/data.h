@@ -46,8 +46,8 @@ Status npz_read(Dataset *d, const char *path) CHECKED;
 Status idx_read(Dataset *d, const char *images_comma_labels, Normalisation norm) CHECKED;
 
 size_t array_sample_elements(const Array *a);
-/* E_INVALID, naming `what`, for conversions that lose meaning: of floats only those that are all whole numbers become integers,
- * which are all looked at here. */
+/* E_INVALID, naming `what`, for conversions that lose meaning: what becomes integers must be whole numbers that their type holds;
+ * where the types do not say so, all are looked at here. */
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what) CHECKED;
 /* Copies samples index[0..n) into `out` as elements of type `to`, once that has been checked. */
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);

@@ -191,18 +191,28 @@ static void reorder(const Array *a, int64_t first, int64_t n, unsigned char *out
     }
 }
 
+/* Samples of `bytes` bytes that are put in order together: at least one, else as many as a block holds. */
+static int64_t samples_at_once(const Array *a, size_t bytes)
+{
+    enum { BLOCK = 64, BLOCK_BYTES = 16 << 20 };
+    int64_t n = a->dim[0] < BLOCK ? a->dim[0] : BLOCK, fit = (int64_t)(BLOCK_BYTES / bytes);
+
+    return n < fit ? n : fit ? fit : 1;
+}
+
+/* Of an array that is not empty. */
 static Status write_rows(const Array *a, FILE *to, const char *label)
 {
-    enum { BLOCK = 64 };
     size_t bytes = array_sample_elements(a) * dpx_dtype_size(a->dtype);
-    unsigned char *block = malloc(bytes * BLOCK + 1);
+    int64_t most = samples_at_once(a, bytes);
+    unsigned char *block = malloc(bytes * (size_t)most);
     Status st = block ? ST_OK : FAIL_NOMEM();
 
-    for (int64_t i = 0; i < a->dim[0] && !st; i += BLOCK) {
-        int64_t n = a->dim[0] - i < BLOCK ? a->dim[0] - i : BLOCK;
+    for (int64_t i = 0; i < a->dim[0] && !st; i += most) {
+        int64_t n = a->dim[0] - i < most ? a->dim[0] - i : most;
 
         reorder(a, i, n, block);
-        if (fwrite(block, bytes, (size_t)n, to) != (size_t)n && bytes)
+        if (fwrite(block, bytes, (size_t)n, to) != (size_t)n)
             st = FAIL(E_IO, "%s: cannot reorder into a temporary file: %s", label, strerror(errno));
     }
     free(block);

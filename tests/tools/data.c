@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -120,6 +121,46 @@ static void test_columns(void)
     remove_folder();
 }
 
+/* The memory that this process has for itself, in bytes. */
+static rlim_t data_size(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    if (!f || fscanf(f, "%*u %*u %*u %*u %*u %lu", &pages) != 1)
+        TEST_FAIL("cannot read /proc/self/statm");
+    if (f)
+        fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Columns become rows in little memory however large a sample is, and however many there are. */
+static void test_columns_in_blocks(void)
+{
+    static const char *const shapes[] = { "(1, 1024, 1024)", "(40, 1024, 1024)" };
+    static const size_t samples[] = { 1, 40 };
+    static const rlim_t mib[] = { 16, 32 };
+    struct rlimit before, less;
+    char dict[128];
+
+    CU_ASSERT_FATAL(getrlimit(RLIMIT_DATA, &before) == 0);
+    make_folder();
+    for (int i = 0; i < 2; i++) {
+        size_t head = 10 + (size_t)snprintf(dict, sizeof dict, "{'descr': '|u1', 'fortran_order': True, 'shape': %s, }\n", shapes[i]);
+        Dataset *d = NULL;
+
+        write_npy("x.npy", dict, 0);
+        CU_ASSERT_EQUAL(truncate(path_of("x.npy"), (off_t)(head + (samples[i] << 20))), 0);
+        less = before;
+        less.rlim_cur = data_size() + (mib[i] << 20);
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_DATA, &less), 0);
+        CHECK_OK(dataset_open(&d, path_of("x.npy"), plain));
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_DATA, &before), 0);
+        dataset_free(d);
+    }
+    remove_folder();
+}
+
 /* binary16 by IEEE 754: 0x3c00 is 1, 0xc100 -2.5, 0x0001 the least subnormal 2^-24, 0x7bff 65504, 0xfc00 minus infinity. */
 static void test_half(void)
 {
@@ -151,6 +192,38 @@ static void test_half(void)
         dataset_free(d);
     }
     remove_folder();
+}
+
+/* Integers of another type keep their value or are refused, by row. */
+static void test_narrowed(void)
+{
+    static const struct { int64_t v; dpx_dtype from, to; bool good; } cases[] = {
+        { 300, DPX_INT64, DPX_UINT8, false }, { -1, DPX_INT64, DPX_UINT8, false }, { 255, DPX_INT64, DPX_UINT8, true },
+        { 127, DPX_UINT8, DPX_INT8, true }, { 128, DPX_UINT8, DPX_INT8, false }, { -128, DPX_INT16, DPX_INT8, true },
+        { -129, DPX_INT16, DPX_INT8, false }, { -1, DPX_INT8, DPX_UINT64, false }, { -1, DPX_INT8, DPX_INT64, true },
+        { INT64_MAX, DPX_INT64, DPX_UINT64, true }, { INT64_MIN, DPX_INT64, DPX_UINT64, false },
+        { INT64_MIN, DPX_UINT64, DPX_INT64, false }, { INT64_MIN, DPX_UINT64, DPX_INT32, false }, { INT64_MAX, DPX_UINT64, DPX_INT64, true },
+        { INT32_MAX, DPX_INT64, DPX_INT32, true }, { (int64_t)INT32_MAX + 1, DPX_INT64, DPX_INT32, false },
+        { (int64_t)1 << 32, DPX_INT64, DPX_UINT32, false }, { UINT16_MAX, DPX_UINT16, DPX_INT32, true },
+    };
+    int64_t two[2] = { 300, -1 };
+    Array labels = { .dtype = DPX_INT64, .rank = 1, .dim = { 2 }, .data = (const unsigned char *)two, .scale = 1, .std = 1 };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Array a = { .dtype = cases[i].from, .rank = 1, .dim = { 1 }, .data = (const unsigned char *)&cases[i].v, .scale = 1, .std = 1 };
+        int64_t zero = 0, got = 0;
+
+        if (!cases[i].good) {
+            CHECK_FAILS(E_INVALID, "row 0 holds", array_check_convert(&a, cases[i].to, "y"));
+            continue;
+        }
+        CHECK_OK(array_check_convert(&a, cases[i].to, "y"));
+        array_gather(&a, &zero, 1, cases[i].to, &got);
+        CU_ASSERT_EQUAL(memcmp(&got, &cases[i].v, dpx_dtype_size(cases[i].to)), 0);
+    }
+    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 0 holds 300", array_check_convert(&labels, DPX_UINT8, "y"));
+    two[0] = 5;
+    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 1 holds -1", array_check_convert(&labels, DPX_UINT8, "y"));
 }
 
 /* What an integer type holds, and what is just outside. */
@@ -290,5 +363,6 @@ static void test_loader(void)
 }
 
 DEFINE_SUITE(data, { "a folder of .npy files", test_folder }, { "bad .npy files are refused", test_bad_npy },
-    { "columns before rows", test_columns }, { "16-bit floats", test_half }, { "floats that are whole numbers", test_whole_numbers },
+    { "columns before rows", test_columns }, { "columns of large samples", test_columns_in_blocks },
+    { "integers of another type", test_narrowed }, { "16-bit floats", test_half }, { "floats that are whole numbers", test_whole_numbers },
     { "idx files, gzipped or damaged", test_idx }, { "the loader visits every sample once", test_loader });
