@@ -11,8 +11,7 @@ static bool needs_target(const Args *a)
     return strncmp(loss, "output:", 7) && strcmp(loss, "none");
 }
 
-/* The model's input of this name; false when it has none. */
-static bool find_input(dpx_info *out, const dpx_model *m, const char *name)
+bool feed_input(dpx_info *out, const dpx_model *m, const char *name)
 {
     for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
         if (!dpx_model_info(m, DPX_INPUT, i, out) && !strcmp(out->name, name))
@@ -129,7 +128,7 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     if (!array)
         return;
     f->target = array->name;
-    if (find_input(&in, m, array->name))
+    if (feed_input(&in, m, array->name))
         return;                     /* the model takes the target itself */
     if (dpx_options_set(a->options, "target", array->name))
         problems_add(wrong, "%s", dpx_error());

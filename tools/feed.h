@@ -18,6 +18,9 @@ typedef struct {
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model) CHECKED;
 void feed_close(Feed *f);
 
+/* The model's input of this name; false when it has none. */
+bool feed_input(dpx_info *out, const dpx_model *m, const char *name);
+
 /* --class-weights FILE.npy goes into the options. */
 Status feed_class_weights(const Args *a) CHECKED;
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "tools/commands.h"
-#include "tools/data.h"
+#include "tools/feed.h"
 #include "tools/npy_write.h"
 #include "tools/progress.h"
 
@@ -41,14 +41,6 @@ static void close_job(Job *j)
     }
     dpx_trainer_free(j->trainer);
     dpx_model_free(j->model);
-}
-
-static Status find_input(dpx_info *out, const dpx_model *m, const char *name)
-{
-    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++)
-        if (!dpx_model_info(m, DPX_INPUT, i, out) && !strcmp(out->name, name))
-            return ST_OK;
-    return FAIL(E_INVALID, "--input %s: the model has no such input", name);
 }
 
 /* The array as the type that the input has, in memory of its own. */
@@ -91,7 +83,8 @@ static Status add_input(Job *j, const char *argument)
         return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
     if (!(j->name[j->n++] = strndup(argument, (size_t)(eq - argument))))
         return FAIL_NOMEM();
-    TRY(find_input(&in, j->model, j->name[j->n - 1]));
+    if (!feed_input(&in, j->model, j->name[j->n - 1]))
+        return FAIL(E_INVALID, "--input %s: the model has no such input", j->name[j->n - 1]);
     TRY(mapped_open(&a.map, eq + 1));
     TRY(npy_parse(&a, eq + 1));
     st = convert(j, &a, &in);
