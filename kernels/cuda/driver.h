@@ -19,7 +19,7 @@ enum { GPU_DIMS = 4, GPU_SPATIAL = 3 };
 /* C = alpha * op(A) op(B) + beta * C0, then the epilogue; all row-major, `batch` times with these strides (elements; 0: the
  * same matrix for all).  Computed in float32 (float64 for DT_FLOAT64), rounded once.
  *
- * The epilogue is act(C + bias), or, as a gradient, C * act'(aux).  There is none of a batch but a bias. */
+ * The epilogue is act(C + bias), or, as a gradient, C * act'(aux); a NaN stays one.  There is none of a batch but a bias. */
 typedef enum { GEMM_LINEAR, GEMM_RELU, GEMM_GELU_TANH } GemmActivation;
 typedef enum { GEMM_NO_SUM, GEMM_SUM_C, GEMM_SUM_A, GEMM_SUM_B } GemmSum;
 typedef struct {

@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/plugin/gemm.h"
 
-enum { WORKSPACE_MOST = 32 << 20, CANDIDATES = 8 };
+enum { WORKSPACE_MOST = 32 << 20 };
 
 static cudaDataType_t type_of(DType t)
 {
@@ -149,10 +149,9 @@ static Status set_preference(GemmPlan *p, cublasLtMatmulPreference_t preference)
     return ST_OK;
 }
 
-/* The algorithms that heuristics expect to be fastest, best first; E_UNSUPPORTED when there is none.  Some epilogues that they do not
- * have, for some types and for some shapes with a dimension of 1, they call an invalid value, which here is the same: the caller
- * does without. */
-static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES], int *n)
+/* Some epilogues that heuristics do not have, for some types and for some shapes with a dimension of 1, they call an invalid value,
+ * which here is the same as no algorithm: the caller does without. */
+Status gemm_ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[GEMM_CANDIDATES], int *n)
 {
     GpuDevice *d = p->plan.device;
     const GpuGemm *g = &p->desc;
@@ -160,9 +159,11 @@ static Status ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[CANDIDATES]
     cublasStatus_t answer;
     Status st;
 
+    TRY(device_cublaslt(d, &p->lt));
     TRY_CUBLAS(d, cublasLtMatmulPreferenceCreate(&preference));
     TRY_TO(done, st, set_preference(p, preference));
-    answer = cublasLtMatmulAlgoGetHeuristic(p->lt, p->op, p->left, p->right, p->result, p->result, preference, CANDIDATES, found, n);
+    answer = cublasLtMatmulAlgoGetHeuristic(p->lt, p->op, p->left, p->right, p->result, p->result, preference, GEMM_CANDIDATES,
+                                            found, n);
     if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (answer == CUBLAS_STATUS_INVALID_VALUE && !gemm_plain(g)) || (!answer && !*n))
         st = FAIL(E_UNSUPPORTED, "%s: cublasLt has no product m=%lld n=%lld k=%lld of %s into %s with epilogue %d", d->label,
                   (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->dtype), dtype_name(g->dtype_c), (int)epilogue_of(g));
@@ -175,11 +176,12 @@ done:
 
 static Status choose(GemmPlan *p)
 {
-    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    cublasLtMatmulHeuristicResult_t found[GEMM_CANDIDATES];
     int n = 0;
 
-    TRY(device_cublaslt(p->plan.device, &p->lt));
-    TRY(ask(p, found, &n));
+    if (p->desc.activation == GEMM_RELU && !p->desc.gradient)
+        TRY(gemm_relu_keeps_nan(p->plan.device, p->desc.dtype, p->desc.dtype_c));
+    TRY(gemm_ask(p, found, &n));
     p->algo = found[0].algo;
     p->workspace = found[0].workspaceSize;
     return p->plan.device->tune ? gemm_tune(p, found, n) : ST_OK;
@@ -223,8 +225,7 @@ static void gemm_free(GpuPlan *plan)
 
 static const GpuPlanClass gemm_class = { gemm_run, gemm_free };
 
-/* On a described device the algorithm stays open, and with it how much of the largest workspace it would take. */
-Status gemm_plan(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *workspace)
+Status gemm_describe(GpuDevice *d, const GpuGemm *desc, GemmPlan **out)
 {
     GemmPlan *p;
     Status st;
@@ -236,16 +237,29 @@ Status gemm_plan(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *works
     p->desc = *desc;
     p->empty = !desc->m || !desc->n || !desc->batch;
     if (!p->empty) {
-        p->workspace = WORKSPACE_MOST;
         TRY_TO(fail, st, describe_op(p));
         TRY_TO(fail, st, describe_matrices(p));
-        if (d->index >= 0)
-            TRY_TO(fail, st, choose(p));
     }
-    *workspace = p->workspace;
-    *out = &p->plan;
+    *out = p;
     return ST_OK;
 fail:
     gemm_free(&p->plan);
     return st;
+}
+
+/* On a described device the algorithm stays open, and with it how much of the largest workspace it would take. */
+Status gemm_plan(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *workspace)
+{
+    GemmPlan *p;
+    Status st;
+
+    TRY(gemm_describe(d, desc, &p));
+    p->workspace = p->empty ? 0 : WORKSPACE_MOST;
+    if (!p->empty && d->index >= 0 && (st = choose(p))) {
+        gemm_free(&p->plan);
+        return st;
+    }
+    *workspace = p->workspace;
+    *out = &p->plan;
+    return ST_OK;
 }

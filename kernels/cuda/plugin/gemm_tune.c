@@ -56,25 +56,23 @@ static size_t extent(const GpuGemm *g, DType t, int64_t rows, int64_t cols, int6
     return (size_t)((g->batch - 1) * stride + (rows - 1) * ld + cols) * dtype_size(t);
 }
 
-typedef struct { void *buffer[GEMM_BUFFERS], *workspace; cudaStream_t stream; cudaEvent_t from, to; } Bench;
+/* ---- memory and a stream ---- */
 
-static void bench_close(GpuDevice *d, Bench *b)
+void gemm_bench_close(GpuDevice *d, GemmBench *b)
 {
     for (int i = 0; i < GEMM_BUFFERS; i++)
         memory_free(d, b->buffer[i]);
     memory_free(d, b->workspace);
-    if (b->from)
-        (void)cudaEventDestroy(b->from);
-    if (b->to)
-        (void)cudaEventDestroy(b->to);
     if (b->stream)
         (void)cudaStreamDestroy(b->stream);
 }
 
-static Status bench_open(GpuDevice *d, Bench *b, const GpuGemm *g, size_t workspace)
+Status gemm_bench_open(GpuDevice *d, GemmBench *b, const GpuGemm *g, const cublasLtMatmulHeuristicResult_t *candidate, int n)
 {
-    size_t size = dtype_size(g->dtype_c);
+    size_t size = dtype_size(g->dtype_c), workspace = 0;
 
+    for (int i = 0; i < n; i++)
+        workspace = candidate[i].workspaceSize > workspace ? candidate[i].workspaceSize : workspace;
     TRY(memory_alloc(d, &b->buffer[GEMM_A], extent(g, g->dtype, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->stride_a)));
     TRY(memory_alloc(d, &b->buffer[GEMM_B], extent(g, g->dtype, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->stride_b)));
     TRY(memory_alloc(d, &b->buffer[GEMM_C], extent(g, g->dtype_c, g->m, g->n, g->ldc, g->stride_c)));
@@ -84,23 +82,40 @@ static Status bench_open(GpuDevice *d, Bench *b, const GpuGemm *g, size_t worksp
         TRY(memory_alloc(d, &b->buffer[GEMM_AUX], (size_t)(g->m * g->ld_aux) * size));      /* of Relu more than enough */
     TRY(memory_alloc(d, &b->workspace, workspace));
     TRY_CUDART(d, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
-    TRY_CUDART(d, cudaEventCreate(&b->from));
-    TRY_CUDART(d, cudaEventCreate(&b->to));
+    return ST_OK;
+}
+
+/* ---- the race ---- */
+
+typedef struct { cudaEvent_t from, to; } Clock;
+
+static void clock_close(const Clock *c)
+{
+    if (c->from)
+        (void)cudaEventDestroy(c->from);
+    if (c->to)
+        (void)cudaEventDestroy(c->to);
+}
+
+static Status clock_open(const GpuDevice *d, Clock *c)
+{
+    TRY_CUDART(d, cudaEventCreate(&c->from));
+    TRY_CUDART(d, cudaEventCreate(&c->to));
     return ST_OK;
 }
 
 /* Milliseconds of REPEATS products after one that warms up. */
-static Status measure(GemmPlan *p, const Bench *b, const cublasLtMatmulHeuristicResult_t *c, float *ms)
+static Status measure(GemmPlan *p, const GemmBench *b, const Clock *clock, const cublasLtMatmulHeuristicResult_t *c, float *ms)
 {
     GpuDevice *d = p->plan.device;
 
     TRY(gemm_enqueue(p, &c->algo, b->stream, b->buffer, b->workspace, c->workspaceSize));
-    TRY_CUDART(d, cudaEventRecord(b->from, b->stream));
+    TRY_CUDART(d, cudaEventRecord(clock->from, b->stream));
     for (int i = 0; i < REPEATS; i++)
         TRY(gemm_enqueue(p, &c->algo, b->stream, b->buffer, b->workspace, c->workspaceSize));
-    TRY_CUDART(d, cudaEventRecord(b->to, b->stream));
-    TRY_CUDART(d, cudaEventSynchronize(b->to));
-    TRY_CUDART(d, cudaEventElapsedTime(ms, b->from, b->to));
+    TRY_CUDART(d, cudaEventRecord(clock->to, b->stream));
+    TRY_CUDART(d, cudaEventSynchronize(clock->to));
+    TRY_CUDART(d, cudaEventElapsedTime(ms, clock->from, clock->to));
     return ST_OK;
 }
 
@@ -108,20 +123,19 @@ static Status measure(GemmPlan *p, const Bench *b, const cublasLtMatmulHeuristic
 static int race(GemmPlan *p, const cublasLtMatmulHeuristicResult_t *candidate, int n)
 {
     GpuDevice *d = p->plan.device;
-    size_t workspace = 0;
     float best = INFINITY, ms;
-    Bench b = { 0 };
+    GemmBench b = { 0 };
+    Clock clock = { 0 };
     int fastest = -1;
 
-    for (int i = 0; i < n; i++)
-        workspace = candidate[i].workspaceSize > workspace ? candidate[i].workspaceSize : workspace;
-    if (!bench_open(d, &b, &p->desc, workspace))
+    if (!gemm_bench_open(d, &b, &p->desc, candidate, n) && !clock_open(d, &clock))
         for (int i = 0; i < n; i++)
-            if (!candidate[i].state && !measure(p, &b, &candidate[i], &ms) && ms < best) {
+            if (!candidate[i].state && !measure(p, &b, &clock, &candidate[i], &ms) && ms < best) {
                 best = ms;
                 fastest = i;
             }
-    bench_close(d, &b);
+    clock_close(&clock);
+    gemm_bench_close(d, &b);
     return fastest;
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/plugin/images.h"
 
+typedef enum { NAN_UNASKED, NAN_KEPT, NAN_LOST } NanFate;      /* of an epilogue: gemm_probe.c */
 typedef struct CudnnState CudnnState;   /* cudnn.c: its handle, or what stands for a described device */
 
 struct GpuDevice {
@@ -28,6 +29,7 @@ struct GpuDevice {
     size_t n_image;
     GpuKernel *kernels;         /* found so far */
     cublasLtHandle_t lt;        /* made when the first product is planned */
+    NanFate relu_nan[DT_COUNT][DT_COUNT];   /* of the Relu of products by their types, dtype and dtype_c */
     CudnnState *cudnn;          /* made when the first convolution or attention is planned */
 };
 
