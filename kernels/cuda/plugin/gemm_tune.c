@@ -70,6 +70,7 @@ void gemm_bench_close(GpuDevice *d, GemmBench *b)
 Status gemm_bench_open(GpuDevice *d, GemmBench *b, const GpuGemm *g, const cublasLtMatmulHeuristicResult_t *candidate, int n)
 {
     size_t size = dtype_size(g->dtype_c), workspace = 0;
+    size_t aux = (size_t)(g->activation == GEMM_RELU ? g->m * g->ld_aux / 8 : g->m * g->ld_aux * (int64_t)size);     /* of Relu: bits */
 
     for (int i = 0; i < n; i++)
         workspace = candidate[i].workspaceSize > workspace ? candidate[i].workspaceSize : workspace;
@@ -79,7 +80,7 @@ Status gemm_bench_open(GpuDevice *d, GemmBench *b, const GpuGemm *g, const cubla
     TRY(memory_alloc(d, &b->buffer[GEMM_BIAS], (size_t)g->n * size));
     TRY(memory_alloc(d, &b->buffer[GEMM_SUM], (size_t)(g->sum == GEMM_SUM_A ? g->m : g->n) * size));
     if (g->gradient || g->keep)
-        TRY(memory_alloc(d, &b->buffer[GEMM_AUX], (size_t)(g->m * g->ld_aux) * size));      /* of Relu more than enough */
+        TRY(memory_alloc(d, &b->buffer[GEMM_AUX], aux));
     TRY(memory_alloc(d, &b->workspace, workspace));
     TRY_CUDART(d, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
     return ST_OK;
