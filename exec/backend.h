@@ -53,6 +53,7 @@ typedef struct {
     bool asked;             /* the libraries of GpuOptions.confirm could be asked */
     int wanted[N_DESCRIBED], confirmed[N_DESCRIBED];    /* library plans, generated and own kernels; those that the libraries confirm */
     size_t workspace;       /* bytes, the most that a confirmed plan needs: the plan of memory has none */
+    size_t epilogue;        /* bytes, the most scratch that a product takes where the library lacks its epilogue: the plan takes it to have all */
     char refusal[256];      /* what they said first of one that they do not confirm, or of the device; "": nothing */
 } Described;
 void described_count(Described *out, const GpuDevice *d);       /* of described_runtime() */

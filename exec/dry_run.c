@@ -265,7 +265,7 @@ static void tell_confirmed(const DryRun *d, int device)
     static const char *const what[N_DESCRIBED] = { "plans of library calls", "generated kernels", "own kernels" };
     const char *name = device_name(d->device[device]);
     Described c;
-    char line[1024], most[BYTES_TEXT];
+    char line[1024], most[BYTES_TEXT], epilogue[BYTES_TEXT];
     bool all = true;
     int n;
 
@@ -277,6 +277,9 @@ static void tell_confirmed(const DryRun *d, int device)
     }
     if (c.asked)
         n += snprintf(line + n, sizeof line - (size_t)n, "; they ask for up to %s of workspace, which is not counted", bytes_text(most, c.workspace));
+    if (c.epilogue)
+        n += snprintf(line + n, sizeof line - (size_t)n, "; where cublasLt lacks an epilogue, products take up to %s of scratch, %s",
+                      bytes_text(epilogue, c.epilogue), "which is not counted");
     if (*c.refusal)
         snprintf(line + n, sizeof line - (size_t)n, "%s: %s", c.asked ? "; the first refusal" : "", c.refusal);
     d->log(d->user, !all, line);

@@ -345,12 +345,21 @@ static Status add_plan(GpuDevice *d, Status st, GpuPlan *at_library, size_t need
     return ST_OK;
 }
 
+/* Without its epilogue a product that ends in 16 bits is left in float32 first (product.c). */
+static void note_epilogue(GpuDevice *d, const GpuGemm *desc)
+{
+    size_t bytes = dtype_size(desc->dtype_c) == 2 && !gemm_plain(desc) ? sizeof(float) * (size_t)(desc->m * desc->n) : 0;
+
+    d->count.epilogue = bytes > d->count.epilogue ? bytes : d->count.epilogue;
+}
+
 static Status gemm(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *workspace)
 {
     GpuPlan *p = NULL;
     size_t needs = 0;
     Status st = d->library ? d->library->gemm(d->at_library, desc, &p, &needs) : ST_OK;
 
+    note_epilogue(d, desc);
     return add_plan(d, st, st ? NULL : p, needs, out, workspace);
 }
 
