@@ -12,6 +12,7 @@
 
 #include "exec/trace.h"
 #include "exec/trainer.h"
+#include "exec/transform.h"
 
 /* ---- life ---- */
 
@@ -65,8 +66,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
 {
     DeviceList devices;
 
-    if (graph_is_step(t->model->graph))
-        return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
+    TRY(transform_check_model(t->model->graph));
     TRY(options_copy(&t->options, (const Options *)options));
     TRY(options_check(t->options));
     TRY(options_devices(&devices, t->options));

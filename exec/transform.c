@@ -54,6 +54,13 @@ fail:
     return st;
 }
 
+Status transform_check_model(const Graph *model)
+{
+    if (graph_is_step(model))
+        return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
+    return ST_OK;
+}
+
 static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until, Report *report)
 {
     PipelineOptions how = { .until = until };
@@ -62,8 +69,6 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     Graph *g;
     Status st;
 
-    if (graph_is_step(model))
-        return read_step(out, model, o, until, report);
     TRY(options_check(o));
     TRY(options_devices(&list, o));
     build.mode = mode;
@@ -83,11 +88,14 @@ Status transform_run(Graph **out, const Graph *model, const Options *o, const ch
 {
     BuildMode mode = o->build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
 
+    if (graph_is_step(model))
+        return read_step(out, model, o, until, report);
     return build(out, model, o, mode, until && strcmp(until, STAGE_PLAN) ? until : NULL, report);
 }
 
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report)
 {
+    TRY(transform_check_model(model));
     return build(out, model, o, mode, NULL, report);
 }
 

@@ -15,7 +15,9 @@
  * inference.  `report` may be NULL; a whole run fills its loads and peaks.  A model that is a step (graph_is_step), written by
  * transform_write, is copied with its types inferred; options and `until` are refused. */
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report) CHECKED;
-/* The whole pipeline for one mode; `report` may be NULL. */
+/* E_MODEL when it is such a step. */
+Status transform_check_model(const Graph *model) CHECKED;
+/* The whole pipeline for one mode, of a model that is no step; `report` may be NULL. */
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report) CHECKED;
 /* The number of devices that the options name. */
 Status transform_devices(int *out, const Options *o) CHECKED;

@@ -32,4 +32,6 @@ refused 2 "it is shown as it is, without: --until; --batch-size; --loss" "$graph
 refused 2 "--verify partitions a model; this one is a step that was exported" "$graph_transform" "$step" --verify
 refused 1 "the model is a step that graph-transform exported" "$dpexec" "$step" --data tests/oracle/data/digits.npz --loss cross-entropy
 refused 1 "the model is a step that graph-transform exported" "$dpexec" run "$step" --out "$DIR/none"
+refused 1 "the model is a step that graph-transform exported" "$dpexec" run "$step" --dry-run
+refused 1 "the model is a step that graph-transform exported" "$dpexec" "$step" --loss cross-entropy --batch-size 5 --dry-run
 finish
