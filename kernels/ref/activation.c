@@ -1,5 +1,6 @@
 /* Activation functions and the gradient operators of some, as the formulas say.  A NaN stays a NaN. */
 #include "kernels/ref/elementwise.h"
+#include "kernels/ref/gelu.h"
 
 typedef struct { double alpha, beta; } Params;
 
@@ -48,16 +49,13 @@ static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const N
 #define CLAMP01(v) ((v) < 0 ? (T)0 : (v) > 1 ? (T)1 : (v))
 
 #define SQRT_HALF ((T)0.70710678118654752440)
-#define SQRT_2_OVER_PI ((T)0.79788456080286535588)
 #define SQRT_1_OVER_2PI ((T)0.39894228040143267794)
-#define CUBIC ((T)0.044715)
 #define GELU_ERF (x / 2 * (1 + erf(x * SQRT_HALF)))
-#define GELU_TANH (x / 2 * (1 + tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x))))
 
 ELEMENTWISE(relu, void, FLOAT1(x < 0 ? 0 : x) SIGNED1(x < 0 ? 0 : x))
 ELEMENTWISE(sigmoid, void, FLOAT1(SIGMOID(x)))
 ELEMENTWISE(tanh, void, FLOAT1(tanh(x)))
-ELEMENTWISE(gelu, bool, FLOAT1(*p ? GELU_TANH : GELU_ERF))
+ELEMENTWISE(gelu, bool, FLOAT1(*p ? GELU_TANH(T, x) : GELU_ERF))
 ELEMENTWISE(leaky_relu, Params, FLOAT1(x < 0 ? ALPHA * x : x))
 ELEMENTWISE(thresholded_relu, Params, FLOAT1(x <= ALPHA ? 0 : x))
 ELEMENTWISE(elu, Params, FLOAT1(x < 0 ? ALPHA * expm1(x) : x))
@@ -96,14 +94,10 @@ DEFINE_KERNEL(ref_shrink, .op = &op_Shrink, .dtypes = DTYPES_F32_F64 | DTYPES_IN
 /* Phi(x) + x phi(x) */
 #define GELU_ERF_SLOPE ((1 + erf(b * SQRT_HALF)) / 2 + b * SQRT_1_OVER_2PI * exp(-b * b / 2))
 
-/* u = sqrt(2/pi) (x + c x^3), t = tanh(u): (1 + t)/2 + x/2 (1 - t^2) du/dx */
-#define GELU_T tanh(SQRT_2_OVER_PI * (b + CUBIC * b * b * b))
-#define GELU_TANH_SLOPE ((1 + GELU_T) / 2 + b / 2 * (1 - GELU_T * GELU_T) * SQRT_2_OVER_PI * (1 + 3 * CUBIC * b * b))
-
 ELEMENTWISE(relu_grad, void, FLOAT2(b <= 0 ? 0 : a))
 ELEMENTWISE(sigmoid_grad, void, FLOAT2(a * b * (1 - b)))
 ELEMENTWISE(tanh_grad, void, FLOAT2(a * (1 - b * b)))
-ELEMENTWISE(gelu_grad, bool, FLOAT2(a * (*p ? GELU_TANH_SLOPE : GELU_ERF_SLOPE)))
+ELEMENTWISE(gelu_grad, bool, FLOAT2(a * (*p ? GELU_TANH_SLOPE(T, b) : GELU_ERF_SLOPE)))
 
 DEFINE_KERNEL(ref_relu_grad, .op = &op_ReluGrad, .dtypes = DTYPES_F32_F64, .run = run_relu_grad);
 DEFINE_KERNEL(ref_sigmoid_grad, .op = &op_SigmoidGrad, .dtypes = DTYPES_F32_F64, .run = run_sigmoid_grad);

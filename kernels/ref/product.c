@@ -1,7 +1,6 @@
 /* Product by the definition: sums and the epilogue in double, each result rounded once. */
-#include <math.h>
-
 #include "graph/ops/product.h"
+#include "kernels/ref/gelu.h"
 #include "kernels/ref/ref.h"
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -30,22 +29,6 @@ static void load(double *to, const Tensor *x, int64_t rows, int64_t cols, bool t
             to[i * cols + j] = tensor_float(x, trans ? j * rows + i : i * cols + j);
 }
 
-#define SQRT_2_OVER_PI 0.79788456080286535588
-#define CUBIC 0.044715
-
-static double gelu(double x)
-{
-    return x / 2 * (1 + tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
-}
-
-/* u = sqrt(2/pi) (x + c x^3), t = tanh(u): (1 + t)/2 + x/2 (1 - t^2) du/dx */
-static double gelu_slope(double x)
-{
-    double t = tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x));
-
-    return (1 + t) / 2 + x / 2 * (1 - t * t) * SQRT_2_OVER_PI * (1 + 3 * CUBIC * x * x);
-}
-
 static int mask_bit(const uint8_t *mask, int64_t row, int64_t column, int64_t n)
 {
     return mask[row * product_mask_row(n) + column / 8] >> column % 8 & 1;
@@ -59,13 +42,16 @@ static double epilogue(const Product *p, double v, int64_t at, const Tensor *in,
     v *= p->alpha;
     if (p->gradient && p->activation == PRODUCT_RELU)
         return mask_bit(in[PRODUCT_AUX].data, i, j, p->n) ? v : 0;
-    if (p->gradient)
-        return v * gelu_slope(tensor_float(&in[PRODUCT_AUX], at));
+    if (p->gradient) {
+        double x = tensor_float(&in[PRODUCT_AUX], at);
+
+        return v * GELU_TANH_SLOPE(double, x);
+    }
     if (p->bias)
         v += tensor_float(&in[PRODUCT_BIAS], j);
     if (p->activation == PRODUCT_GELU_TANH && p->aux)
         tensor_set_float(&out[PRODUCT_AUX_OUT], at, v);
-    return p->activation == PRODUCT_GELU_TANH ? gelu(v) : p->activation == PRODUCT_RELU && v < 0 ? 0 : v;
+    return p->activation == PRODUCT_GELU_TANH ? GELU_TANH(double, v) : p->activation == PRODUCT_RELU && v < 0 ? 0 : v;
 }
 
 static void set_mask(uint8_t *mask, const Tensor *y, int64_t m, int64_t n)
