@@ -39,6 +39,7 @@ void states_free(States *s)
 {
     if (!s)
         return;
+    states_drop_waiting(s);
     for (size_t i = 0; i < s->n_chunk; i++)
         memory_close(s->chunk[i].device, s->chunk[i].base, s->chunk[i].bytes);
     arena_free(s->arena);
@@ -128,20 +129,27 @@ static Status check_fits(const State *st, DType dtype, const Shape *shape)
     return ST_OK;
 }
 
-static Status add_state(State **out, States *s, const Value *v)
+static Status add_state(State **out, States *s, const char *name, DType dtype, const Shape *shape)
 {
     State *st = ARENA_NEW(s->arena, State, 1), **grown;
 
     if (!st || !(grown = arena_grow(s->arena, s->state, sizeof *grown, s->n, &s->cap)))
         return FAIL_NOMEM();
     s->state = grown;
-    *st = (State){ .name = arena_strdup(s->arena, value_logical_name(v)), .dtype = v->dtype, .shape = v->shape, .layout = v->layout,
-                   .trainable = v->trainable, .transient = v->transient, .partial = v->partial };
+    *st = (State){ .name = arena_strdup(s->arena, name), .dtype = dtype, .shape = *shape };
     if (!st->name)
         return FAIL_NOMEM();
     s->state[s->n++] = st;
     *out = st;
     return ST_OK;
+}
+
+/* What only a program says of a state. */
+static void describe(State *st, const Value *v)
+{
+    st->layout = v->layout;
+    st->transient = v->transient;
+    st->partial = v->partial;
 }
 
 static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
@@ -157,8 +165,10 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
     TRY(allocate(&c->data, s, c->device, bytes));
     if (bytes && st->n_copy && !st->partial)
         TRY(memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes));
-    else if (bytes && v->init && v->init->data)
-        TRY(write_copy(s, st, c, v->init->data));
+    else if (bytes && (st->given || (v->init && v->init->data)))
+        TRY(write_copy(s, st, c, st->given ? st->given : v->init->data));
+    free(st->given);
+    st->given = NULL;
     st->n_copy++;
     *out = c;
     return ST_OK;
@@ -170,8 +180,10 @@ Status states_storage(void **data, States *s, const Value *v)
     StateCopy *c = NULL;
 
     if (!st)
-        TRY(add_state(&st, s, v));
+        TRY(add_state(&st, s, value_logical_name(v), v->dtype, &v->shape));
     TRY(check_fits(st, v->dtype, &v->shape));
+    if (!st->n_copy)
+        describe(st, v);
     if (st->layout != v->layout)
         return FAIL(E_INTERNAL, "state '%s' is stored in another layout than its program expects", st->name);
     for (int i = 0; i < st->n_copy && !c; i++)
@@ -181,6 +193,45 @@ Status states_storage(void **data, States *s, const Value *v)
         TRY(add_copy(&c, s, st, v));
     st->trainable |= v->trainable;
     *data = c->data;
+    return ST_OK;
+}
+
+Status states_give(States *s, const char *name, const Tensor *t, bool trainable)
+{
+    size_t bytes = tensor_bytes(t);
+    void *given = malloc(bytes + 1);
+    State *st;
+    Status code = given ? add_state(&st, s, name, t->dtype, &t->shape) : FAIL_NOMEM();
+
+    if (code) {
+        free(given);
+        return code;
+    }
+    if (bytes)
+        memcpy(given, t->data, bytes);
+    st->given = given;
+    st->trainable = trainable;
+    return ST_OK;
+}
+
+void states_drop_waiting(States *s)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (state_waits(s->state[i]))
+            free(s->state[i]->given);
+        else
+            s->state[kept++] = s->state[i];
+    }
+    s->n = kept;
+}
+
+Status states_zero_transient(States *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        for (int c = 0; s->state[i]->transient && c < s->state[i]->n_copy; c++)
+            TRY(memory_zero(s->device[s->state[i]->copy[c].device], s->state[i]->copy[c].data, bytes_of(s->state[i])));
     return ST_OK;
 }
 
@@ -206,7 +257,11 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     TRY(find_fitting(&st, s, name, t));
     if (st->partial && st->n_copy > 1)
         return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
-    return read_copy(s, st, &st->copy[0], t->data);
+    if (!state_waits(st))
+        return read_copy(s, st, &st->copy[0], t->data);
+    if (bytes_of(st))
+        memcpy(t->data, st->given, bytes_of(st));
+    return ST_OK;
 }
 
 Status states_set(States *s, const char *name, const Tensor *t)
@@ -214,6 +269,8 @@ Status states_set(States *s, const char *name, const Tensor *t)
     State *st;
 
     TRY(find_fitting(&st, s, name, t));
+    if (state_waits(st) && bytes_of(st))
+        memcpy(st->given, t->data, bytes_of(st));
     for (int i = 0; i < st->n_copy; i++) {
         Device *d = s->device[st->copy[i].device];
 
@@ -266,7 +323,7 @@ Status states_check_mirrors(const States *s)
     if (!(buffer = malloc(2 * most + 1)))
         return FAIL_NOMEM();
     for (size_t i = 0; i < s->n && !st; i++)
-        if (!s->state[i]->partial && bytes_of(s->state[i]))
+        if (!s->state[i]->partial && !state_waits(s->state[i]) && bytes_of(s->state[i]))
             st = check_copies(s, s->state[i], buffer);
     free(buffer);
     return st;

@@ -17,6 +17,7 @@ typedef struct {
     StateCopy *copy;
     int n_copy;
     size_t cap_copy;
+    void *given;                /* row-major: what the first copy begins with; NULL once there is one */
 } State;
 
 typedef struct States States;
@@ -24,9 +25,14 @@ typedef struct States States;
 /* `device`: [n_device], NULL where another process has it; at least one is not. */
 Status states_create(States **out, Device *const *device, int n_device) CHECKED;
 void states_free(States *s);    /* NULL is legal */
-/* The storage of this copy.  A new one begins with the present value on other devices, else with the value's `init`, else
- * zero.  E_SHAPE when a state of that name has another type or shape. */
+/* The storage of this copy.  A new one begins with the present value on other devices, else with the value given, else with the
+ * value's `init`, else zero.  E_SHAPE when a state of that name has another type or shape. */
 Status states_storage(void **data, States *s, const Value *v) CHECKED;
+/* A new state of this value, which waits for the first program that has it; until then it is read and written like any other. */
+Status states_give(States *s, const char *name, const Tensor *t, bool trainable) CHECKED;
+static inline bool state_waits(const State *s) { return s->given != NULL; }
+void states_drop_waiting(States *s);
+Status states_zero_transient(States *s) CHECKED;
 int states_count(const States *s);
 const State *states_at(const States *s, int i);
 const State *states_find(const States *s, const char *name);    /* NULL: none */

@@ -175,8 +175,12 @@ static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
 
 static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
 {
-    if (trainer_world(t) && !t->agreed) {
+    int before = dpx_trainer_state_count(t);
+
+    TRY(trainer_check_resumed(t, mode, f->tensor, f->n));
+    if (trainer_world(t)) {
         TRY(session_prepare(t->session, mode, f->tensor, f->n));
+        t->agreed &= dpx_trainer_state_count(t) == before;
         TRY(trainer_agree_states(t));
     }
     return session_begin(step, t->session, mode, f->tensor, f->n);
@@ -420,6 +424,7 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
     if (n_outputs != g->n_output)
         return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
     TRY(read_batch(&f, inputs, n));
+    TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
     TRY(session_step(&out, &n_out, t->session, BUILD_INFER, f.tensor, f.n));
     for (int i = 0; i < g->n_output; i++) {
         const Tensor *y = named_find(out, n_out, g->output[i].name);

@@ -26,7 +26,9 @@ struct dpx_trainer {
     dpx_result group;                   /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS];   /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
-    bool agreed;                        /* all processes of the world have rank 0's state */
+    bool agreed;                        /* all processes of the world have rank 0's state, as far as there is any */
+    bool resumed;                       /* and has not trained since, which will tell whether the checkpoint is of this run */
+    int n_resumed;                      /* the first states: those that the checkpoint had */
     Trace *trace;                       /* NULL: nothing is timed */
     dpx_log_fn *log;
     void *log_user;
@@ -38,9 +40,14 @@ struct dpx_trainer {
 World *trainer_world(const dpx_trainer *t);     /* NULL: this process alone */
 /* Before anything is compiled: E_INVALID lists all that was not given alike to all processes.  Sets the list's world and teams. */
 Status trainer_enter_world(const dpx_trainer *t, DeviceList *list) CHECKED;
-/* Before the first step, and the first after the state was set: all processes get rank 0's.  E_INVALID lists how the steps done, the
+/* Before the first step, and the first after the state was set or has grown: all processes get rank 0's.  E_INVALID lists how the steps done, the
  * names, types and shapes of the states, and the constants differ. */
 Status trainer_agree_states(dpx_trainer *t) CHECKED;
+
+/* exec/trainer_state.c */
+/* Before a step of a trainer that has resumed: E_IO lists what the checkpoint lacks of its state and, before training, what it has
+ * besides. */
+Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
 
 /* Compiles what the run will need, if all shapes are known before the first batch, so that errors come early. */
 Status trainer_prepare(dpx_trainer *t) CHECKED;

@@ -57,8 +57,10 @@ dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_ten
     Tensor view;
     Status st = match_state(&view, t, name, in);
 
+    if (st)
+        return (dpx_status)st;
     t->agreed = false;
-    return (dpx_status)(st ? st : states_set(session_states(t->session), name, &view));
+    return (dpx_status)states_set(session_states(t->session), name, &view);
 }
 
 /* ---- checkpoints and export ---- */
@@ -106,7 +108,13 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
     return (dpx_status)st;
 }
 
-/* Every state of the run must be in the checkpoint, with its type and shape; all that is wrong is listed before anything is
+/* ---- resuming ----
+ *
+ * A state exists once a program that has it is compiled, and that may be after resuming: what a checkpoint has of others waits in the
+ * session's states until then.  So whether the checkpoint is of this run is known in two parts: at once for the state that exists, and
+ * for the rest when the steps that follow have been compiled. */
+
+/* All state that programs have must be in the checkpoint, with its type and shape; all that is wrong is listed before anything is
  * changed. */
 static Status check_states(const States *states, const Checkpoint *c, const char *directory)
 {
@@ -117,7 +125,7 @@ static Status check_states(const States *states, const Checkpoint *c, const char
         const State *s = states_at(states, i);
         const Tensor *t = named_find(c->tensor, c->n, s->name);
 
-        if (!is_kept(s))
+        if (!is_kept(s) || state_waits(s))
             continue;
         if (!t)
             problems_add(&wrong, "no '%s'", s->name);
@@ -128,48 +136,108 @@ static Status check_states(const States *states, const Checkpoint *c, const char
     return problems_fail(&wrong, E_IO, "%s: the checkpoint is of another run", directory);
 }
 
-/* State exists once something is compiled; without a batch size that is one forward pass of a single sample. */
-static Status ensure_state(dpx_trainer *t)
+/* The model's own state of this name; NULL: none. */
+static const Value *model_state(const dpx_trainer *t, const char *name)
 {
-    static const char *const sample = "batch-size";
-    BuildOptions *b = &t->options->build;
-    Status st;
+    const Graph *g = t->model->prepared;
 
-    if (states_count(session_states(t->session)) || b->batch)
-        return ST_OK;
-    TRY(options_set(t->options, sample, "1"));
-    st = trainer_prepare(t);
-    b->batch = 0;
-    return st;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE && !strcmp(g->value[i]->name, name))
+            return g->value[i];
+    return NULL;
 }
 
-static Status restore(dpx_trainer *t, Arena *a, const char *directory, char **note)
+static Status take_state(dpx_trainer *t, const NamedTensor *from)
 {
     States *states = session_states(t->session);
+    const Value *v = model_state(t, from->name);
+
+    if (states_find(states, from->name))
+        return states_set(states, from->name, &from->tensor);
+    return states_give(states, from->name, &from->tensor, v && v->trainable);
+}
+
+/* A micro-batch that was added to a group is forgotten with it. */
+static Status restore(dpx_trainer *t, const Checkpoint *c)
+{
+    States *states = session_states(t->session);
+
+    t->agreed = false;
+    t->resumed = true;
+    states_drop_waiting(states);
+    for (int i = 0; i < c->n; i++)
+        TRY(take_state(t, &c->tensor[i]));
+    t->n_resumed = states_count(states);
+    t->step = c->step;      /* not the state's, which counts no step that was skipped */
+    t->pending = 0;
+    return states_zero_transient(states);
+}
+
+static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **note)
+{
     Checkpoint c;
+    char *copy;
+    Status st;
 
     TRY(checkpoint_read(&c, a, directory));
-    TRY(check_states(states, &c, directory));
-    for (int i = 0; i < c.n; i++)
-        if (states_find(states, c.tensor[i].name))
-            TRY(states_set(states, c.tensor[i].name, &c.tensor[i].tensor));
-    t->step = c.step;       /* not the state's, which counts no step that was skipped */
-    t->pending = 0;
-    t->agreed = false;
-    if (note && !(*note = strdup(c.note)))
+    TRY(check_states(session_states(t->session), &c, directory));
+    if (!(copy = strdup(c.note)))
         return FAIL_NOMEM();
-    return ST_OK;
+    if (!(st = restore(t, &c)) && note)
+        *note = copy;
+    else
+        free(copy);
+    return st;
 }
 
 dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note)
 {
     Arena *a = arena_create();
-    Status st = a ? ensure_state(t) : FAIL_NOMEM();
+    Status st = a ? resume(t, a, directory, note) : FAIL_NOMEM();
 
-    if (!st)
-        st = restore(t, a, directory, note);
     arena_free(a);
     return (dpx_status)st;
+}
+
+/* Before the first step of a run only the model has state. */
+static void list_missing(Problems *wrong, const dpx_trainer *t)
+{
+    const States *states = session_states(t->session);
+
+    for (int i = t->n_resumed; i < states_count(states); i++) {
+        const State *s = states_at(states, i);
+
+        if (is_kept(s) && (t->step || model_state(t, s->name)))
+            problems_add(wrong, "no '%s'", s->name);
+    }
+}
+
+/* Parameters of an output that is not trained may have been state of the run before. */
+static void list_foreign(Problems *wrong, const dpx_trainer *t)
+{
+    const States *states = session_states(t->session);
+
+    for (int i = 0; i < states_count(states); i++)
+        if (state_waits(states_at(states, i)) && !model_state(t, states_at(states, i)->name))
+            problems_add(wrong, "'%s', which this run does not have", states_at(states, i)->name);
+}
+
+Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    bool trains = mode != BUILD_EVAL && mode != BUILD_INFER;
+    Problems wrong = { 0 };
+
+    if (!t->resumed)
+        return ST_OK;
+    TRY(session_prepare(t->session, mode, in, n_in));
+    if (mode == BUILD_ACCUMULATE)
+        TRY(session_prepare(t->session, BUILD_APPLY, in, n_in));
+    list_missing(&wrong, t);
+    if (trains)
+        list_foreign(&wrong, t);
+    TRY(problems_fail(&wrong, E_IO, "the checkpoint that was resumed from is of another run"));
+    t->resumed = !trains;
+    return ST_OK;
 }
 
 /* ---- timing ---- */

@@ -1,0 +1,212 @@
+/* Resuming at any moment of a trainer's life: nothing of a checkpoint is lost, nothing foreign is taken. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/api/api.h"
+
+enum { BEFORE = 3, AFTER = 3 };
+
+static const char *const open_adam[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", NULL };
+static const char *const open_groups[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", "accumulate=2", NULL };
+static const char *const two_devices[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", "devices=cpu*2", NULL };
+static const char *const two_gpus[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", "devices=cuda*2", NULL };
+static const char *const open_sgd[] = { "loss=cross-entropy", "lr=0.01", "threads=1", NULL };
+static const char *const open_momentum[] = { "loss=cross-entropy", "lr=0.01", "momentum=0.9", "threads=1", NULL };
+
+/* What the trainer that resumes has done before. */
+typedef enum { NOTHING, EVALUATED, RUN, HALF_A_GROUP, WENT_ON } Life;
+
+/* One optimizer step, of `calls` micro-batches. */
+static double one_step(dpx_trainer *t, int k, int calls)
+{
+    dpx_result r = { 0 };
+    Batch b;
+
+    for (int i = 0; i < calls; i++) {
+        make_batch(&b, (unsigned)(k * calls + i) + 1);
+        CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+    }
+    return r.loss;
+}
+
+static void live(dpx_trainer *t, Life life)
+{
+    dpx_result r;
+    dpx_tensor y;
+    Batch b;
+
+    make_batch(&b, 99);
+    if (life == EVALUATED)
+        CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    if (life == RUN)
+        CHECK_DPX(dpx_run(t, b.tensor, 1, &y, 1));
+    if (life == HALF_A_GROUP || life == WENT_ON)
+        CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+}
+
+/* A run that stops after BEFORE steps and is resumed by a trainer that has lived gives the losses of one that goes on. */
+static void go_on(const char *const *settings, int calls, Life life)
+{
+    dpx_trainer *t = make_trainer(settings), *u = make_trainer(settings);
+    char folder[256];
+
+    if (!t || !u)
+        return;
+    make_folder(folder);
+    for (int k = 0; k < BEFORE; k++)
+        one_step(t, k, calls);
+    CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+    live(u, life);
+    CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+    CU_ASSERT_EQUAL(dpx_trainer_step_count(u), BEFORE);
+    for (int k = BEFORE; k < BEFORE + AFTER; k++) {
+        double expected = one_step(t, k, calls), found = one_step(u, k, calls);
+
+        if (expected != found)
+            TEST_FAIL("%s, life %d: step %d: loss %.9g, expected %.9g", settings[1], life, k + 1, found, expected);
+    }
+    remove_folder(folder);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+}
+
+static void test_go_on(void)
+{
+    go_on(open_adam, 1, NOTHING);
+    go_on(open_adam, 1, EVALUATED);
+    go_on(open_adam, 1, RUN);
+    go_on(open_adam, 1, WENT_ON);
+    go_on(two_devices, 1, NOTHING);
+    go_on(two_devices, 1, EVALUATED);
+    go_on(open_groups, 2, NOTHING);
+    go_on(open_groups, 2, EVALUATED);
+    go_on(open_groups, 2, HALF_A_GROUP);
+}
+
+static void test_cuda(void)
+{
+    setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
+    go_on(two_gpus, 1, NOTHING);
+    go_on(two_gpus, 1, EVALUATED);
+}
+
+static int read_weight(dpx_trainer *t, float *out)
+{
+    return CHECK_DPX(dpx_trainer_get_state(t, "fc1.weight", &(dpx_tensor){ .dtype = DPX_FLOAT32, .rank = 2, .dim = { 128, PIXELS }, .data = out }));
+}
+
+/* What was resumed can be read, set, saved and exported before the first step, and evaluated without the optimizer it came from. */
+static void test_before_a_step(void)
+{
+    static float trained[128 * PIXELS], found[128 * PIXELS];
+    dpx_trainer *t = make_trainer(open_adam), *u = make_trainer(open_adam), *v = make_trainer(open_sgd);
+    char folder[256], again[256], path[300];
+    float bias[CLASSES] = { 1 };
+    dpx_tensor view = { .dtype = DPX_FLOAT32, .rank = 1, .dim = { CLASSES }, .data = bias };
+    dpx_model *m = NULL;
+    dpx_result r, q;
+    dpx_info info;
+    Batch b;
+
+    if (!t || !u || !v)
+        return;
+    make_folder(folder);
+    make_folder(again);
+    snprintf(path, sizeof path, "%s/model.onnx", again);
+    for (int k = 0; k < BEFORE; k++)
+        one_step(t, k, 1);
+    CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+    CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+    CU_ASSERT_EQUAL(dpx_trainer_state_count(u), dpx_trainer_state_count(t));
+    for (int i = 0; i < dpx_trainer_state_count(u); i++) {
+        CHECK_DPX(dpx_trainer_state_info(u, i, &info));
+        CU_ASSERT_EQUAL(info.trainable, strstr(info.name, "exp_avg") == NULL && !strncmp(info.name, "fc", 2));
+    }
+    CU_ASSERT(read_weight(t, trained) && read_weight(u, found) && !memcmp(trained, found, sizeof trained));
+    CHECK_DPX(dpx_trainer_set_state(t, "fc3.bias", &view));
+    CHECK_DPX(dpx_trainer_set_state(u, "fc3.bias", &view));
+    CHECK_DPX(dpx_trainer_save(u, again, NULL));
+    CHECK_DPX(dpx_trainer_export(u, path));
+    CHECK_DPX(dpx_trainer_resume(v, again, NULL));
+    make_batch(&b, 5);
+    CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    CHECK_DPX(dpx_val_step(v, b.tensor, 2, &q));
+    CU_ASSERT_EQUAL(r.loss, q.loss);
+    CHECK_DPX(dpx_val_step(u, b.tensor, 2, &q));
+    CU_ASSERT_EQUAL(r.loss, q.loss);
+    CU_ASSERT_EQUAL(one_step(t, BEFORE, 1), one_step(u, BEFORE, 1));
+    dpx_trainer_free(u);
+    CHECK_DPX(dpx_trainer_resume(u = make_trainer(open_adam), again, NULL));   /* what `v`, without Adam, was given is whole */
+    CHECK_DPX(dpx_trainer_save(v, again, NULL));
+    CHECK_DPX(dpx_trainer_resume(u, again, NULL));
+    CU_ASSERT(dpx_trainer_state_count(u) == dpx_trainer_state_count(t));
+    CHECK_DPX(dpx_model_load(&m, path));
+    dpx_model_free(m);
+    remove_folder(folder);
+    remove_folder(again);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+    dpx_trainer_free(v);
+}
+
+/* A trainer of `settings`, after a checkpoint of `saved`, refuses to train, naming `text`; it can resume from its own instead. */
+static void refuse(const char *const *saved, const char *const *settings, Life life, const char *text)
+{
+    dpx_trainer *t = make_trainer(saved), *u = make_trainer(settings), *own = make_trainer(settings);
+    char folder[256], right[256];
+    dpx_result r;
+    Batch b;
+
+    if (!t || !u || !own)
+        return;
+    make_folder(folder);
+    make_folder(right);
+    one_step(t, 0, 1);
+    one_step(own, 0, 1);
+    CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+    CHECK_DPX(dpx_trainer_save(own, right, NULL));
+    live(u, life);
+    CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+    make_batch(&b, 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_DPX_FAILS(DPX_IO, text, dpx_train_step(u, b.tensor, 2, &r));
+    CHECK_DPX(dpx_trainer_resume(u, right, NULL));
+    CU_ASSERT_EQUAL(one_step(u, 1, 1), one_step(own, 1, 1));
+    remove_folder(folder);
+    remove_folder(right);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+    dpx_trainer_free(own);
+}
+
+static void test_refuse(void)
+{
+    refuse(open_adam, open_sgd, NOTHING, "'fc1.weight.exp_avg', which this run does not have");
+    refuse(open_adam, open_sgd, EVALUATED, "'fc1.weight.exp_avg', which this run does not have");
+    refuse(open_sgd, open_momentum, NOTHING, "no 'fc1.weight.momentum'");
+    refuse(open_sgd, open_momentum, EVALUATED, "no 'fc1.weight.momentum'");
+}
+
+/* Before its first step a run has no moments: none are missed. */
+static void test_step_zero(void)
+{
+    dpx_trainer *t = make_trainer(open_adam), *u = make_trainer(open_adam);
+    char folder[256];
+
+    if (!t || !u)
+        return;
+    make_folder(folder);
+    live(t, EVALUATED);
+    CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+    CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+    CU_ASSERT_EQUAL(one_step(t, 0, 1), one_step(u, 0, 1));
+    CU_ASSERT_EQUAL(one_step(t, 1, 1), one_step(u, 1, 1));
+    remove_folder(folder);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+}
+
+DEFINE_SUITE(resume, { "goes on with the same losses", test_go_on }, { "on simulated CUDA devices", test_cuda },
+             { "state before the first step", test_before_a_step }, { "checkpoints of another run", test_refuse },
+             { "a checkpoint of step 0", test_step_zero });
