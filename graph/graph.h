@@ -143,7 +143,8 @@ const char *graph_unique_name(Graph *g, const char *base);
 void graph_rename(Graph *g, ValueId v, const char *name);       /* made unique */
 
 /* ---- changing ---- */
-void graph_replace(Graph *g, ValueId old, ValueId by);          /* in every node, output and update */
+/* In every node, output and update.  E_INTERNAL when their types or shapes are known to be unlike: readers were made for old's. */
+void graph_replace(Graph *g, ValueId old, ValueId by);
 void graph_remove(Graph *g, Node *n);                           /* its outputs must be unused, or replaced already */
 Status graph_sort(Graph *g) CHECKED;    /* stable topological order, drops removed nodes; E_MODEL names a cycle's nodes */
 

@@ -136,7 +136,8 @@ static bool is_inverse_root(const Graph *g, ValueId v, ValueId *square)
     if (n)
         return is_root(g, n->in[0], square);
     if (quotient)
-        return value_const_number(g, quotient->in[0], &one) && one == 1 && is_root(g, quotient->in[1], square);
+        return value_const_number(g, quotient->in[0], &one) && one == 1 && is_root(g, quotient->in[1], square) &&
+               shape_eq(&value(g, v)->shape, &in_value(g, quotient, 1)->shape);
     return power(g, v, -0.5, square);
 }
 
@@ -156,7 +157,8 @@ static bool find(const Graph *g, Node *n, Found *m)
     for (int i = 0; n->op == &op_Mul && !found && i < 2; i++)
         found = is_inverse_root(g, n->in[1 - i], &variance) && normalises(g, n->in[i], variance, m);
     m->last[m->n_last++] = n;
-    return found && (value(g, m->x)->dtype == DT_FLOAT32 || value(g, m->x)->dtype == DT_FLOAT64);
+    return found && shape_eq(&value(g, n->out[0])->shape, &value(g, m->x)->shape) &&
+           (value(g, m->x)->dtype == DT_FLOAT32 || value(g, m->x)->dtype == DT_FLOAT64);
 }
 
 /* ---- scale and bias ---- */

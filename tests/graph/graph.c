@@ -56,5 +56,26 @@ static void test_clone_is_equal(void)
     graph_free(g);
 }
 
+/* Readers are made for the type that they found. */
+static void test_replaced_alike(void)
+{
+    Shape s = SHAPE(2, 3), other = SHAPE(1, 2, 3), unknown = shape_unknown();
+    struct { DType dtype; const Shape *shape; Status expected; } by[] = {
+        { DT_FLOAT32, &s, ST_OK },              { DT_NONE, &unknown, ST_OK },
+        { DT_FLOAT32, &other, E_INTERNAL },     { DT_FLOAT16, &s, E_INTERNAL },
+    };
+
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        Graph *g = graph_create("g");
+        ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s), y = graph_add_input(g, "y", by[i].dtype, by[i].shape);
+
+        graph_add_output(g, "out", x);
+        graph_replace(g, x, y);
+        CU_ASSERT_EQUAL(g->status, by[i].expected);
+        CU_ASSERT_EQUAL(g->output[0].value.i, by[i].expected ? x.i : y.i);
+        graph_free(g);
+    }
+}
+
 DEFINE_SUITE(graph, { "sort is stable and names cycles", test_sort_is_stable }, { "names are unique", test_names_are_unique },
-    { "clone is equal", test_clone_is_equal });
+    { "clone is equal", test_clone_is_equal }, { "replaced by its like", test_replaced_alike });

@@ -144,18 +144,25 @@ static void append(char *text, size_t size, const char *from, const char *type)
     snprintf(text + strlen(text), size - strlen(text), "%s", from);
 }
 
-/* The formula in `type`, constants of `shape`, and a loss that weighs the elements of y unlike.  NULL after a failed check. */
-static Graph *make(const Family *f, const Form *form, const char *type, const char *shape)
+/* The formula in `type` and a loss that weighs the elements of y unlike.  The constants are of `shape`, or only number `only` is if that
+ * is not negative.  NULL after a failed check. */
+static Graph *make_with(const Family *f, const Form *form, const char *type, const char *shape, int only)
 {
     char text[8192] = "graph \"g\" {\n";
     Graph *g = NULL;
 
     append(text, sizeof text, f->data, type);
     for (int i = 0; f->numbers[i][0]; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "const %%%s : %s%s = {%s}\n", f->numbers[i][0], type, shape, f->numbers[i][1]);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "const %%%s : %s%s = {%s}\n", f->numbers[i][0], type,
+                 only < 0 || only == i ? shape : "[]", f->numbers[i][1]);
     append(text, sizeof text, form->text, type);
     append(text, sizeof text, "%weighed = Mul(%y, %other)\n%loss = ReduceSum(%weighed) {keepdims=0}\noutput \"loss\" = %loss\noutput \"y\" = %y\n}\n", type);
     return CHECK_OK(graph_parse(&g, text, strlen(text))) ? g : NULL;
+}
+
+static Graph *make(const Family *f, const Form *form, const char *type, const char *shape)
+{
+    return make_with(f, form, type, shape, -1);
 }
 
 static int count(const Graph *g, const OpDef *op)
@@ -371,12 +378,28 @@ static void test_no_norms(void)
         check_missed(&layer_norm, &no_norms[i]);
 }
 
-/* A constant of one element that has more axes than x makes the result another shape. */
+/* Constants of one element that have more axes than x, alone or all of them, make the result another shape. */
+static void check_shapes(const Family *f, const Form *form, const char *shape)
+{
+    check_type(f, form, "float64", shape, false);
+    for (int i = 0; f->numbers[i][0]; i++) {
+        Graph *g = make_with(f, form, "float64", shape, i);
+        ValueId v = g ? graph_find(g, f->numbers[i][0]) : NO_VALUE;
+
+        if (has_value(v) && reads(g, v))
+            expect(f, form, g, false, f->numbers[i][0]);
+        graph_free(g);
+    }
+}
+
 static void test_shapes(void)
 {
-    check_type(&gelu, &by_erf[0], "float64", "[1,1,1]", false);
-    check_type(&gelu, &by_tanh[0], "float64", "[1,1,1]", false);
-    check_type(&layer_norm, &norms[1], "float64", "[1,1,1,1]", false);
+    for (size_t i = 0; i < COUNT(by_erf); i++)
+        check_shapes(&gelu, &by_erf[i], "[1,1,1]");
+    for (size_t i = 0; i < COUNT(by_tanh); i++)
+        check_shapes(&gelu, &by_tanh[i], "[1,1,1]");
+    for (size_t i = 0; i < COUNT(norms); i++)
+        check_shapes(&layer_norm, &norms[i], "[1,1,1,1]");
 }
 
 DEFINE_SUITE(fused_forms, { "GELU by erf", test_erf }, { "GELU by tanh", test_tanh }, { "not GELU", test_no_gelu },
