@@ -261,7 +261,7 @@ static Status run(Graph *g, PassCtx *ctx)
             rewrite(&f, &m);
             ctx->n_changed++;
         }
-    return g->status ? g->status : graph_sort(g);
+    return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
 const Pass pass_fuse_attention = { .name = "fuse-attention", .summary = "merge softmax(scale Q K^T + causal mask) V into one node", .run = run };

@@ -79,7 +79,7 @@ static Status run(Graph *g, PassCtx *ctx)
             ctx->n_changed++;
         }
     }
-    return g->status ? g->status : graph_sort(g);
+    return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
 const Pass pass_fuse_cross_entropy = { .name = "fuse-cross-entropy", .summary = "merge LogSoftmax and NllSum into one node", .run = run };

@@ -250,7 +250,7 @@ static Status run(Graph *g, PassCtx *ctx)
         graph_remove(g, n);
         ctx->n_changed++;
     }
-    return g->status ? g->status : graph_sort(g);
+    return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
 const Pass pass_fuse_gelu = { .name = "fuse-gelu", .summary = "merge GELU written in single operators into one node", .run = run };

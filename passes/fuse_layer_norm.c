@@ -209,24 +209,13 @@ static void rewrite(Graph *g, const Found *m)
         graph_remove(g, m->last[i]);
 }
 
-static Status find_readers(Fuse *f, Arena *scratch)
-{
-    f->uses = graph_count_uses(f->g, scratch);
-    f->reader = ARENA_NEW(scratch, Node *, f->g->n_value);
-    if (!f->uses || !f->reader)
-        return FAIL_NOMEM();
-    FOR_NODES(f->g, n)
-        for (int i = 0; i < n->n_in; i++)
-            f->reader[n->in[i].i] = n;
-    return ST_OK;
-}
-
 static Status run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node;
-    Fuse f = { .g = g };
+    Fuse f = { .g = g, .uses = graph_count_uses(g, ctx->scratch), .reader = graph_readers(g, ctx->scratch) };
 
-    TRY(find_readers(&f, ctx->scratch));
+    if (!f.uses || !f.reader)
+        return FAIL_NOMEM();
     for (uint32_t i = 0; i < n_node && !g->status; i++) {
         Found m = { 0 };
 
@@ -237,7 +226,7 @@ static Status run(Graph *g, PassCtx *ctx)
         rewrite(g, &m);
         ctx->n_changed++;
     }
-    return g->status ? g->status : graph_sort(g);
+    return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
 const Pass pass_fuse_layer_norm = { .name = "fuse-layer-norm", .summary = "merge layer normalisation written in single operators", .run = run };

@@ -15,13 +15,8 @@ Status fusing_look(Fusing *f)
 
     f->n_value = g->n_value;
     f->uses = graph_count_uses(g, f->ctx->scratch);
-    f->reader = ARENA_NEW(f->ctx->scratch, Node *, g->n_value);
-    if (!f->uses || !f->reader)
-        return FAIL_NOMEM();
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            f->reader[n->in[i].i] = n;
-    return ST_OK;
+    f->reader = graph_readers(g, f->ctx->scratch);
+    return f->uses && f->reader ? ST_OK : FAIL_NOMEM();
 }
 
 Node *fusing_inner(const Fusing *f, ValueId v)

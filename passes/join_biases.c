@@ -77,12 +77,9 @@ static Status run(Graph *g, PassCtx *ctx)
     if (!ctx->opt->fuse_product)
         return ST_OK;
     j.uses = graph_count_uses(g, ctx->scratch);
-    j.reader = ARENA_NEW(ctx->scratch, Node *, g->n_value);
+    j.reader = graph_readers(g, ctx->scratch);
     if (!j.uses || !j.reader)
         return FAIL_NOMEM();
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            j.reader[n->in[i].i] = n;
     for (uint32_t i = 0; i < n_node; i++)
         if (g->node[i]->op && divides_product(&j, g->node[i])) {
             TRY(join(&j, g->node[i], ctx->scratch, &done));
