@@ -35,8 +35,8 @@ bool fusing_is_alone(const Fusing *f, ValueId v, ValueId from);
 void fusing_remove_views(Fusing *f, ValueId v, ValueId from);
 void fusing_make_view(Fusing *f, Node *n, ValueId of);  /* n becomes what gives `of` the shape of n's output */
 bool fusing_same_place(const Node *a, const Node *b);
-int64_t fusing_columns(const Graph *g, ValueId v);      /* the last dimension */
-int64_t fusing_rows(const Graph *g, ValueId v);         /* the product of the others */
+int64_t fusing_columns(const Graph *g, ValueId v);      /* the last dimension; -1: unknown */
+int64_t fusing_rows(const Graph *g, ValueId v);         /* the product of the others; -1: unknown */
 
 /* n as a Product; false when it is no product of two matrices (the first may have its rows along several axes), or not one that the
  * device computes. */

@@ -32,7 +32,7 @@ ValueId fusing_behind_views(const Fusing *f, ValueId v)
     const int64_t columns = fusing_columns(g, v);
     const Node *n;
 
-    while (value(g, v)->layout == LAYOUT_ROWS && is_view(n = value(g, v)->producer) && fusing_columns(g, n->in[0]) == columns)
+    while (columns >= 0 && value(g, v)->layout == LAYOUT_ROWS && is_view(n = value(g, v)->producer) && fusing_columns(g, n->in[0]) == columns)
         v = n->in[0];
     return v;
 }
@@ -73,13 +73,15 @@ int64_t fusing_columns(const Graph *g, ValueId v)
 {
     const Shape *s = &value(g, v)->shape;
 
-    return s->rank ? s->dim[s->rank - 1] : 1;
+    return s->rank > 0 ? s->dim[s->rank - 1] : s->rank ? -1 : 1;
 }
 
 int64_t fusing_rows(const Graph *g, ValueId v)
 {
     const Shape *s = &value(g, v)->shape;
 
+    if (!shape_known(s))
+        return -1;
     return s->rank ? shape_count(s, 0, s->rank - 1) : 1;
 }
 
