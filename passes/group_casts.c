@@ -2,16 +2,19 @@
  *
  * There a launch costs as much as the conversion of a small parameter, and a model has hundreds.  Legal because a state does not
  * change before the step ends, so nothing else need come first.  The converted parameters then live from the beginning on; in a
- * training step nearly all of them are read again on the way back, so they were there when memory is fullest anyway.  Without a
- * way back they are converted one by one, and only one is there at a time. */
+ * training step, and in the pass of a micro-batch, nearly all of them are read again on the way back, so they were there when memory
+ * is fullest anyway.  Without a way back they are converted one by one, and only one is there at a time. */
 #include "graph/op.h"
 #include "passes/pass.h"
 
 static bool converts_state(const Graph *g, const Node *n)
 {
-    int64_t to = n->op == &op_Cast ? node_int(n, "to") : DT_NONE;
-    const Value *x = in_value(g, n, 0);
+    const int64_t to = n->op == &op_Cast ? node_int(n, "to") : DT_NONE;
+    const Value *x;
 
+    if (to == DT_NONE)
+        return false;
+    x = in_value(g, n, 0);
     return (to == DT_FLOAT16 || to == DT_BFLOAT16) && x->kind == V_STATE && x->dtype == DT_FLOAT32;
 }
 
@@ -78,4 +81,5 @@ static Status run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_group_casts = { .name = "group-casts", .summary = "one node converts all parameters of an accelerator",
-                                .modes = 1u << BUILD_TRAIN, .run = run };
+                                
+                                .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE, .run = run };

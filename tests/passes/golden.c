@@ -7,7 +7,7 @@
  *   --- after              or: --- error TEXT
  *   graph "g" { ... }
  *
- * The result is verified.  Passes that must change nothing when they run again are run again.  GOLDEN_WRITE=1 in the
+ * As in the pipeline a pass does nothing in a mode that it has no part in.  The result is verified.  Passes that must change nothing when they run again are run again.  GOLDEN_WRITE=1 in the
  * environment writes the result into the file: read the difference before believing it. */
 #include <dirent.h>
 #include <stdlib.h>
@@ -156,7 +156,8 @@ static const Pass *find_pass(const char *name)
 static Status run_pass(Graph *g, const Pass *pass, const BuildOptions *opt)
 {
     PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = interp_node };
-    Status st = ctx.scratch ? pass->run(g, &ctx) : FAIL_NOMEM();
+    const bool applies = !pass->modes || pass->modes >> opt->mode & 1;
+    Status st = ctx.scratch ? (applies ? pass->run(g, &ctx) : ST_OK) : FAIL_NOMEM();
 
     arena_free(ctx.scratch);
     TRY(st);
