@@ -16,7 +16,7 @@
 
 #include "graph/op.h"
 
-enum { CASE_ARGS = 16, CASE_VALUES = 512, CASE_TEXT = 2048 };
+enum { CASE_ARGS = 96, CASE_VALUES = 512, CASE_TEXT = 2048 };
 
 typedef struct {
     bool absent;

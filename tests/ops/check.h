@@ -12,7 +12,7 @@ typedef struct {
     int compared;           /* tensors held against an independent result */
 } Check;
 
-enum { CHECK_OUTPUTS = 16 };
+enum { CHECK_OUTPUTS = 96 };
 
 /* One way to evaluate the case: its graph, data of its inputs, and what came out. */
 typedef struct {

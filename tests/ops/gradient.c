@@ -159,7 +159,7 @@ static int differentiable_args(const Check *k, const Eval *e, int *arg)
     int n = 0;
 
     for (int i = 0; i < k->c->n_arg; i++)
-        if (e->in[i] && e->in[i]->dtype == DT_FLOAT64 && (k->c->by >> i & 1))
+        if (e->in[i] && e->in[i]->dtype == DT_FLOAT64 && i < 32 && (k->c->by >> i & 1))
             arg[n++] = i;
     return n;
 }

@@ -9,7 +9,7 @@
 #include "tests/harness/gpu.h"
 #include "tests/ops/check.h"
 
-enum { GUARD = 128, GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xcd, MAX_PORTS = 32 };
+enum { GUARD = 128, GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xcd, MAX_PORTS = 96 };
 
 /* `bytes` usable bytes, 64-byte aligned, GUARD bytes before and behind. */
 typedef struct { unsigned char *base, *data; size_t bytes; } Guarded;
