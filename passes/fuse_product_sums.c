@@ -15,15 +15,16 @@
 enum { MOST_LINKS = 4 };
 
 /* A ReduceSum and what stands behind it: views and a Cast, each the only reader of the one before. */
-typedef struct {
+typedef struct Sum {
     Node *link[MOST_LINKS];     /* [0]: the ReduceSum */
     int n;
     ValueId of, end;            /* of: what is summed, from before views of it */
+    struct Sum *next;           /* of the same value */
 } Sum;
 
 typedef struct {
     Fusing *f;
-    Sum *waiting;               /* [value] of it, taken by no product yet; n = 0: none */
+    Sum **waiting;              /* [value] those of it that no product has taken yet, in the order of their nodes */
     uint32_t *seen, *stack;     /* [node] */
     uint32_t walk;
 } Sums;
@@ -103,6 +104,17 @@ static bool waits_for(Sums *s, const Node *n, const Node *from)
 
 /* ---- writing ---- */
 
+/* Views of what was summed that the ReduceSum alone still read. */
+static void remove_views(Fusing *f, ValueId v, ValueId of)
+{
+    while (!value_eq(v, of) && !--f->uses[v.i]) {
+        Node *n = value(f->g, v)->producer;
+
+        v = n->in[0];
+        graph_remove(f->g, n);
+    }
+}
+
 /* n, a Product or to become one, makes the sum of `what` as well.  A sum that is not flat gets its shape from the last of the nodes
  * that are left out. */
 static Status take_sum(bool *out, Fusing *f, Draft *d, Node *n, const Sum *s, const char *what)
@@ -122,6 +134,7 @@ static Status take_sum(bool *out, Fusing *f, Draft *d, Node *n, const Sum *s, co
     TRY(draft_fits(out, f, d, n));
     if (!*out)
         return ST_OK;
+    remove_views(f, s->link[0]->in[0], s->of);
     for (int i = 0; i < s->n - !flat; i++)
         graph_remove(g, s->link[i]);
     if (!flat)
@@ -153,12 +166,17 @@ static Status by_operand(Sums *all, Node *n, int operand)
     if (!n->op || !draft_read(&d, f, n) || !draft_is_plain(&d) || (operand == PRODUCT_A ? !d.trans_a : d.trans_b))
         return ST_OK;
     v = fusing_behind_views(f, d.in[operand]);
-    if (v.i >= f->n_value || !all->waiting[v.i].n || !fusing_same_place(n, all->waiting[v.i].link[0]) ||
-        waits_for(all, n, all->waiting[v.i].link[0]))
-        return ST_OK;
-    TRY(take_sum(&done, f, &d, n, &all->waiting[v.i], operand == PRODUCT_A ? "a" : "b"));
-    if (done)
-        all->waiting[v.i].n = 0;
+    for (Sum **s = v.i < f->n_value ? &all->waiting[v.i] : NULL; s && *s; s = &(*s)->next) {
+        Draft with = d;
+
+        if (!fusing_same_place(n, (*s)->link[0]) || waits_for(all, n, (*s)->link[0]))
+            continue;
+        TRY(take_sum(&done, f, &with, n, *s, operand == PRODUCT_A ? "a" : "b"));
+        if (done) {
+            *s = (*s)->next;
+            return ST_OK;
+        }
+    }
     return ST_OK;
 }
 
@@ -197,6 +215,19 @@ static Status widen_sum(Fusing *f, Node *cast)
     return g->status;
 }
 
+static Status wait(Sums *all, const Sum *s)
+{
+    Sum **end = &all->waiting[s->of.i], *kept = ARENA_NEW(all->f->ctx->scratch, Sum, 1);
+
+    if (!kept)
+        return FAIL_NOMEM();
+    *kept = *s;
+    while (*end)
+        end = &(*end)->next;
+    *end = kept;
+    return ST_OK;
+}
+
 Status fuse_product_sums(Fusing *f)
 {
     Arena *a = f->ctx->scratch;
@@ -205,7 +236,7 @@ Status fuse_product_sums(Fusing *f)
     bool done;
 
     TRY(fusing_look(f));
-    all.waiting = ARENA_NEW(a, Sum, f->n_value);
+    all.waiting = ARENA_NEW(a, Sum *, f->n_value);
     all.seen = ARENA_NEW(a, uint32_t, f->g->n_node);
     all.stack = ARENA_NEW(a, uint32_t, f->g->n_node);
     if (!all.waiting || !all.seen || !all.stack)
@@ -216,7 +247,7 @@ Status fuse_product_sums(Fusing *f)
             continue;
         TRY(by_result(&done, &all, &s));
         if (!done)
-            all.waiting[s.of.i] = s;
+            TRY(wait(&all, &s));
     }
     FOR_NODES(f->g, n)
         for (int operand = PRODUCT_A; operand <= PRODUCT_B; operand++)
