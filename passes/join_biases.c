@@ -17,13 +17,14 @@ typedef struct {
     Node **reader;              /* [value] one of the nodes that read it */
 } Joining;
 
+/* Does n divide the columns of a product that can take a bias in: of two matrices, the first perhaps with rows along several axes? */
 static bool divides_product(const Joining *j, const Node *n)
 {
     const Graph *g = j->g;
     const Node *p = n->op == &op_Split ? in_value(g, n, 0)->producer : NULL;
 
-    return p && (p->op == &op_MatMul || p->op == &op_BatchMatMul || p->op == &op_Gemm) && j->uses[n->in[0].i] == 1 &&
-           node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
+    return p && (p->op == &op_MatMul || p->op == &op_BatchMatMul || (p->op == &op_Gemm && !has_in(p, 2))) &&
+           in_value(g, p, 1)->shape.rank == 2 && j->uses[n->in[0].i] == 1 && node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
 }
 
 /* The Add of a row to output o of a Split; *row: its input that is the row.  NULL: there is none. */
