@@ -13,7 +13,7 @@ enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 14 };
 
 /* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of three; BY_TREE: all
  * have six replicas and are reproducible. */
-typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, GROWS, BY_TREE } Fault;
+typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, MISTYPES, GROWS, BY_TREE } Fault;
 
 typedef struct {
     int rank;
@@ -65,6 +65,17 @@ static dpx_status disturb_state(dpx_trainer *t)
     return st ? st : dpx_trainer_set_state(t, info.name, &view);
 }
 
+/* A name that no state has, and a shape that it has not: both are refused. */
+static dpx_status mistype(dpx_trainer *t)
+{
+    float x = 0;
+    dpx_tensor view = { .dtype = DPX_FLOAT32, .rank = 1, .dim = { 1 }, .data = &x };
+
+    return dpx_trainer_set_state(t, "fc1.wieght", &view) != DPX_INVALID || dpx_trainer_set_state(t, "fc1.weight", &view) != DPX_SHAPE
+               ? DPX_INTERNAL
+               : DPX_OK;
+}
+
 static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
 {
     dpx_status st = p->fault == OTHER_STATE ? disturb_state(t) : p->fault == OTHER_STEP ? dpx_trainer_resume(t, p->folder, NULL) : DPX_OK;
@@ -83,7 +94,10 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
             b.tensor[0].rank = 1;
         if (k == 3 && p->fault == STALLS)     /* its steps are captured: nothing is agreed on before it */
             sleep(10);
-        st = dpx_train_step(t, b.tensor, 2, p->at_once ? &r : NULL);    /* else its result is taken after the next has begun */
+        if (k == 3 && p->fault == MISTYPES)
+            st = mistype(t);
+        if (!st)
+            st = dpx_train_step(t, b.tensor, 2, p->at_once ? &r : NULL);    /* else its result is taken after the next has begun */
         if (!st && k && !p->at_once)
             st = dpx_train_result(t, &r);
         if (!st && k && !p->at_once)
@@ -281,6 +295,12 @@ static void test_state(void)
     check_state(pairs, OTHER_MODEL, "different values of 6 of 13 states");
 }
 
+/* What was refused changed nothing: nobody but rank 1 knows of it, all go on. */
+static void test_mistyped(void)
+{
+    check_bits(cpus, "cpu*2", MISTYPES);
+}
+
 static void test_failures(void) { check_told(cpus); }
 
 static void test_cuda(void)
@@ -384,7 +404,7 @@ static void test_alone(void)
 
 DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "differences are refused by all", test_differences },
              { "rank 0's state goes to all", test_state },
-             { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
+             { "state that one cannot set", test_mistyped }, { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
              { "a step that one process cannot capture", test_uncaptured },
              { "a communicator that fails while a step is captured", test_lost_in_capture }, { "a process that does not come", test_late },
              { "options that cannot be", test_bad_options }, { "a world of one", test_alone });
