@@ -146,8 +146,10 @@ set_source_files_properties(kernels/cuda/plugin/images.c PROPERTIES OBJECT_DEPEN
 target_include_directories(dpexec_cuda PRIVATE ${CMAKE_SOURCE_DIR} ${images_dir})
 target_include_directories(dpexec_cuda SYSTEM PRIVATE ${cuda_includes})
 target_link_libraries(dpexec_cuda PRIVATE ${cuda_libraries} Threads::Threads m)
-# Without sanitizers' runtimes, which the program brings, nothing may stay undefined.
-target_link_options(dpexec_cuda PRIVATE -Wl,--enable-new-dtags -Wl,--exclude-libs,ALL $<$<NOT:$<BOOL:${DPX_SANITIZE}>>:-Wl,--no-undefined>)
+target_link_options(dpexec_cuda PRIVATE -Wl,--enable-new-dtags -Wl,--exclude-libs,ALL)
+if(NOT DPX_SANITIZE)     # whose runtimes the program brings; else nothing may stay undefined
+    target_link_options(dpexec_cuda PRIVATE -Wl,--no-undefined)
+endif()
 set_target_properties(dpexec_cuda PROPERTIES BUILD_RPATH "${cuda_rpath}" INSTALL_RPATH "${cuda_rpath}")
 
 # ---- what stands in for the driver where there is none, so that described devices can be planned for (nodriver.c) ----
