@@ -199,17 +199,47 @@ dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note
     return (dpx_status)st;
 }
 
-/* Before the first step of a run only the model has state. */
-static void list_missing(Problems *wrong, const dpx_trainer *t)
+static bool program_reads(const Program *p, const char *state)
+{
+    if (!p)
+        return false;
+    FOR_NODES(program_graph(p), n)
+        for (int i = 0; i < n->n_in; i++)
+            if (has_value(n->in[i]) && in_value(program_graph(p), n, i)->kind == V_STATE &&
+                !strcmp(value_logical_name(in_value(program_graph(p), n, i)), state))
+                return true;
+    return false;
+}
+
+/* Some parameter that was resumed is in use. */
+static bool is_ours(const dpx_trainer *t)
 {
     const States *states = session_states(t->session);
 
-    for (int i = t->n_resumed; i < states_count(states); i++) {
-        const State *s = states_at(states, i);
+    for (int i = 0; i < t->n_resumed; i++)
+        if (states_at(states, i)->trainable && states_at(states, i)->n_copy)
+            return true;
+    return false;
+}
 
-        if (is_kept(s) && (t->step || model_state(t, s->name)))
-            problems_add(wrong, "no '%s'", s->name);
-    }
+/* Before the first step of a run only the model has state.  Outputs that are not trained may have parameters which only evaluation
+ * needs: a checkpoint may be without them, and they are as the model brought them. */
+static bool is_missed(const dpx_trainer *t, BuildMode mode, const State *s)
+{
+    if (!is_kept(s))
+        return false;
+    if (!model_state(t, s->name))
+        return t->step > 0;
+    return mode == BUILD_EVAL || mode == BUILD_INFER ? !is_ours(t) : program_reads(session_program(t->session, mode), s->name);
+}
+
+static void list_missing(Problems *wrong, const dpx_trainer *t, BuildMode mode)
+{
+    const States *states = session_states(t->session);
+
+    for (int i = t->n_resumed; i < states_count(states); i++)
+        if (is_missed(t, mode, states_at(states, i)))
+            problems_add(wrong, "no '%s'", states_at(states, i)->name);
 }
 
 /* Parameters of an output that is not trained may have been state of the run before. */
@@ -232,7 +262,7 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
     TRY(session_prepare(t->session, mode, in, n_in));
     if (mode == BUILD_ACCUMULATE)
         TRY(session_prepare(t->session, BUILD_APPLY, in, n_in));
-    list_missing(&wrong, t);
+    list_missing(&wrong, t, mode);
     if (trains)
         list_foreign(&wrong, t);
     TRY(problems_fail(&wrong, E_IO, "the checkpoint that was resumed from is of another run"));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/onnx/internal.h"
 #include "tests/api/api.h"
 
 enum { BEFORE = 3, AFTER = 3 };
@@ -207,6 +208,67 @@ static void test_step_zero(void)
     dpx_trainer_free(u);
 }
 
+static void write_two_outputs(const char *path)
+{
+    static float w[2][PIXELS][CLASSES];
+    Shape x = { 2, { SAMPLES, PIXELS } }, s = { 2, { PIXELS, CLASSES } };
+    Graph *g = graph_create("two");
+    ValueId in = graph_add_input(g, "x", DT_FLOAT32, &x);
+
+    x.dim[0] = -1;
+    value(g, in)->shape = x;
+    for (int k = 0; k < 2; k++) {
+        const char *name = k ? "other" : "scores", *weight = k ? "other.weight" : "scores.weight";
+        Tensor t = { DT_FLOAT32, s, w[k] };
+        ValueId from[2];
+
+        for (int i = 0; i < PIXELS * CLASSES; i++)
+            w[k][i / CLASSES][i % CLASSES] = (float)((i * 37 + k) % 101) / 101;
+        from[0] = in;
+        from[1] = graph_add_const(g, weight, &t);
+        graph_add_output(g, name, graph_add_node(g, &op_MatMul, name, NULL, 2, from, 1, &name)->out[0]);
+    }
+    CHECK_OK(g->status);
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    graph_free(g);
+}
+
+/* A model of two outputs, of which the first is trained: the other's parameters are in no checkpoint of the run, and as they were. */
+static void test_other_output(void)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL, *u = NULL;
+    char folder[256], two[300];
+    dpx_model *m = NULL;
+    dpx_result r, q;
+    dpx_tensor y[2];
+    Batch b;
+
+    make_folder(folder);
+    snprintf(two, sizeof two, "%s/two.onnx", folder);
+    write_two_outputs(two);
+    CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
+    if (!CHECK_DPX(dpx_model_load(&m, two)) || !CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL)) ||
+        !CHECK_DPX(dpx_trainer_create(&u, m, o, NULL, NULL)))
+        return;
+    one_step(t, 0, 1);
+    CU_ASSERT_EQUAL(dpx_trainer_state_count(t), 2);     /* a weight, the number of steps */
+    CHECK_DPX(dpx_trainer_save(t, folder, NULL));
+    CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+    make_batch(&b, 3);
+    CHECK_DPX(dpx_run(u, b.tensor, 1, y, 2));
+    CHECK_DPX(dpx_val_step(u, b.tensor, 2, &q));
+    CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    CU_ASSERT_EQUAL(r.loss, q.loss);
+    CU_ASSERT_EQUAL(one_step(t, 1, 1), one_step(u, 1, 1));
+    remove_folder(folder);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+    dpx_model_free(m);
+    dpx_options_free(o);
+}
+
 DEFINE_SUITE(resume, { "goes on with the same losses", test_go_on }, { "on simulated CUDA devices", test_cuda },
              { "state before the first step", test_before_a_step }, { "checkpoints of another run", test_refuse },
-             { "a checkpoint of step 0", test_step_zero });
+             { "an output that is not trained", test_other_output }, { "a checkpoint of step 0", test_step_zero });
