@@ -22,7 +22,7 @@ typedef struct GpuEvent GpuEvent;
 typedef struct GpuGraph GpuGraph;       /* a captured step, ready to be launched again and again */
 typedef struct GpuComm GpuComm;         /* this device's membership of a group of devices */
 
-enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 4 };
+enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 5 };
 
 /* What is known of a device: read from the driver, or from a description (docs/devices.md) when the device is not there. */
 typedef struct {
@@ -66,6 +66,9 @@ typedef struct Runtime {
     Status (*info)(GpuInfo *out, int index);
     Status (*open)(GpuDevice **out, int index, const GpuOptions *opt);
     void (*close)(GpuDevice *d);        /* NULL is legal; nothing may be running */
+    /* Work that does not end holds the device, and freeing what it may use would wait for it: from now on nothing of the device is
+     * freed, closing it included, before the process ends.  Nothing else may be asked of it. */
+    void (*abandon)(GpuDevice *d);
     Status (*free_memory)(GpuDevice *d, int64_t *out);      /* bytes that could be allocated now */
 
     /* ---- memory; 256-byte aligned, zeroed ---- */
@@ -106,7 +109,8 @@ typedef struct Runtime {
     Status (*comm_id)(GpuCommId *out);
     /* All members of all processes call it at about the same time; E_DEVICE when they do not within `wait->timeout` seconds. */
     Status (*comm_create)(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
-    void (*comm_free)(GpuComm *c);
+    /* Waits for members that have not come to the end, and aborts when they do not within comm_create's timeout or have ended. */
+    void (*comm_free)(GpuComm *c, const GpuCommWait *wait);
     void (*comm_abort)(GpuComm *c);                                 /* frees it too; work under way ends undefined */
     Status (*comm_poll)(GpuComm *c);                                /* E_DEVICE when a member or a link has failed */
     /* Memory that collectives reach without copying, once it is registered.  Of one collective all members' memory is

@@ -120,6 +120,7 @@ static Status connect_members(GpuGroup *g)
 Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *world)
 {
     GpuGroup *g = calloc(1, sizeof *g);
+    char message[GPU_MESSAGE];
     Status st = ST_OK;
 
     if (!g || !(g->member = calloc((size_t)n, sizeof *g->member))) {
@@ -144,8 +145,20 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
     *out = g;
     return ST_OK;
 fail:
+    snprintf(message, sizeof message, "%s", status_message());
     gpu_group_free(g);
-    return st;
+    return FAIL(st, "%s", message);
+}
+
+/* The others leave too; who has heard that they have failed does not wait for them. */
+static void leave_comm(GpuGroup *g, int d)
+{
+    Member me = { .group = g, .rank = d };
+    const GpuCommWait wait = { g->timeout, others_ended, &me };
+
+    if (g->member[d].comm)
+        g->member[d].runtime->comm_free(g->member[d].comm, &wait);
+    g->member[d].comm = NULL;
 }
 
 void gpu_group_free(GpuGroup *g)
@@ -154,17 +167,18 @@ void gpu_group_free(GpuGroup *g)
         return;
     if (world_size(g->world) > 1)
         world_set_place(g->world, NULL, NULL);
+    if (world_size(g->world) > 1 && world_poll(g->world))
+        gpu_group_abort(g);
     for (int d = 0; d < g->n_device; d++)
         (void)!gpu_group_drain(g, d);
     for (int d = 0; d < g->n_device; d++) {
         GpuMember *m = &g->member[d];
 
+        leave_comm(g, d);
         if (m->bucket)
-            m->runtime->comm_release(m->gpu, m->comm, m->bucket);
+            m->runtime->comm_release(m->gpu, NULL, m->bucket);
         if (m->host)
             m->runtime->host_free(m->gpu, m->host);
-        if (m->comm)
-            m->runtime->comm_free(m->comm);
         if (m->drained)
             m->runtime->event_free(m->drained);
         for (int s = 0; s < N_STREAMS; s++)

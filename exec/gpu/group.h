@@ -20,6 +20,7 @@ typedef struct {
     GpuStream *marks;                   /* beside a step: tells how far it has come; NULL: the only device */
     GpuEvent *drained;
     GpuComm *comm;                      /* NULL: the only device of all processes */
+    bool left;                          /* what runs there does not end even now: the device is left to it until the process ends */
     void *bucket;                       /* what collectives of the device work in, one after another */
     size_t bucket_bytes;
     void *host;                         /* pinned: the arena of the host's side */
@@ -46,18 +47,19 @@ typedef struct GpuGroup {
 /* All devices are of one runtime and there (not described); lent, as is `world`.  Those of its other processes are NULL; all
  * processes call it. */
 Status gpu_group_create(GpuGroup **out, Device *const *device, int n, struct World *world) CHECKED;
-void gpu_group_free(GpuGroup *g);       /* NULL is legal; waits for work under way */
+void gpu_group_free(GpuGroup *g);       /* NULL is legal; waits for work under way, and for others only while they are well */
 /* Grow the memory of device d. */
 Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes) CHECKED;
 Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes) CHECKED;
 /* Waits until nothing runs on device d, as gpu_group_wait does; not while a thread gives work to a device of the group.  On
- * failure the group is aborted, and so nothing runs either.  Without communicators failures show when what ran is waited for. */
+ * failure the group is aborted, and so nothing runs either; a kernel that still does loses the device (GpuMember.left).  Of one
+ * device alone failures show when what ran is waited for. */
 Status gpu_group_drain(GpuGroup *g, int d) CHECKED;
 /* The host waits for the event, recorded on device d.  The failure of a kernel on the host's side; E_INTERRUPTED when another
  * device has failed; E_DEVICE when a communicator has, or when the step took longer than `timeout`: then it says what waits for
- * whom. */
+ * whom.  One device alone is waited for as long as it takes. */
 Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e) CHECKED;
-/* Of a GpuMember: waits until all that was given to the device's own stream has run, never longer than `timeout`; aborts the group
+/* Of a GpuMember: waits until all that was given to the device's own stream has run, as gpu_group_wait does; aborts the group
  * on failure, so not while a thread gives work to one of its devices. */
 Status gpu_group_sync(void *member) CHECKED;
 /* Has device d itself failed, so that every call for it does? */

@@ -2,14 +2,15 @@
  *
  * A device that fails in the middle of a step leaves others in collectives that can never end.  So nobody waits for an event
  * blindly while there is a communicator: the host asks for the event, the communicator and the failure of others in turn.
- * Failures of other processes are heard in the same way, from the world. */
+ * Failures of other processes are heard in the same way, from the world.  A single device keeps nobody waiting, and works as long
+ * as it works. */
 #include <stdio.h>
 #include <time.h>
 
 #include "exec/gpu/place.h"
 
 enum { SPINS = 2000, NAP = 20000 /* nanoseconds */ };
-static const double LAST_WORDS = 2;     /* seconds */
+static const double LAST_WORDS = 2, LAST_WORK = 2;      /* seconds */
 
 static void pause_for(int round)
 {
@@ -77,13 +78,43 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
 {
     const GpuMember *m = &g->member[d];
 
-    if (m->comm)
+    if (g->n_device > 1)
         return wait_bounded(g, d, e);
     TRY(device_check(m->device, m->runtime->event_wait(e)));
     return host_failure(m);
 }
 
-Status gpu_group_drain(GpuGroup *g, int d)
+/* All that was given to the device, whose collectives have been aborted, ends within LAST_WORK, or because the device has failed. */
+static bool ends(const GpuMember *m, GpuStream *s)
+{
+    double until = world_now() + LAST_WORK;
+    bool done = false;
+
+    if (m->runtime->event_record(m->drained, s))
+        return true;
+    for (int round = 0; !done && world_now() < until; round++) {
+        if (m->runtime->event_query(m->drained, &done))
+            return true;
+        pause_for(round);
+    }
+    return done;
+}
+
+/* After a failure: a kernel that hangs by itself is not waited for, and neither is what would wait for it. */
+static void leave_what_hangs(GpuMember *m)
+{
+    bool ended = true;
+
+    for (int s = 0; s < N_STREAMS && ended && m->drained; s++)
+        ended = !m->stream[s] || ends(m, m->stream[s]);
+    if (ended && m->drained && m->marks)
+        ended = ends(m, m->marks);
+    if (!ended)
+        m->runtime->abandon(m->gpu);
+    m->left = !ended;
+}
+
+static Status drain_bounded(GpuGroup *g, int d)
 {
     GpuMember *m = &g->member[d];
     Status st = ST_OK;
@@ -95,10 +126,25 @@ Status gpu_group_drain(GpuGroup *g, int d)
     }
     if (st)
         gpu_group_abort(g);
-    for (int s = 0; s < N_STREAMS; s++)
+    return st;
+}
+
+Status gpu_group_drain(GpuGroup *g, int d)
+{
+    GpuMember *m = &g->member[d];
+    Status st;
+
+    if (!m->device)
+        return ST_OK;
+    if (m->left)
+        return gpu_group_check(g);
+    st = drain_bounded(g, d);
+    if (g->broken)
+        leave_what_hangs(m);
+    for (int s = 0; s < N_STREAMS && !m->left; s++)
         if (m->stream[s])
             (void)!m->runtime->stream_wait(m->stream[s]);
-    if (m->marks)
+    if (m->marks && !m->left)
         (void)!m->runtime->stream_wait(m->marks);
     return st;
 }
@@ -108,10 +154,13 @@ Status gpu_group_sync(void *arg)
 {
     GpuMember *m = arg;
     GpuGroup *g = m->group;
-    Status st = device_check(m->device, m->runtime->event_record(m->drained, m->stream[STREAM_COMPUTE]));
+    Status st;
 
+    if (m->left)
+        return gpu_group_check(g);
+    st = device_check(m->device, m->runtime->event_record(m->drained, m->stream[STREAM_COMPUTE]));
     if (!st)
-        st = wait_bounded(g, (int)(m - g->member), m->drained);
+        st = gpu_group_wait(g, (int)(m - g->member), m->drained);
     if (st)
         gpu_group_abort(g);
     return st == E_INTERRUPTED ? gpu_group_check(g) : st;

@@ -73,6 +73,8 @@ static Status open_described(GpuDevice **out, int index, const GpuOptions *opt)
     return ST_OK;
 }
 
+static void abandon_none(GpuDevice *d) { ignore(d); }
+
 static void close_described(GpuDevice *d)
 {
     if (d && d->library)
@@ -229,7 +231,14 @@ static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int 
     return ST_OK;
 }
 
-static void comm_free(GpuComm *c) { ignore(c); }
+static void comm_abort(GpuComm *c) { ignore(c); }
+
+static void comm_free(GpuComm *c, const GpuCommWait *wait)
+{
+    (void)wait;
+    ignore(c);
+}
+
 static Status comm_poll(GpuComm *c) { ignore(c); return ST_OK; }
 
 static void comm_release(GpuDevice *d, GpuComm *c, void *p)
@@ -397,14 +406,14 @@ static void plan_free(GpuPlan *p)
 
 static const CudaDriver driver = {
     .runtime = { .abi = RUNTIME_ABI, .name = "cuda", .message = status_message, .count = count_none, .info = info_none,
-                 .open = open_described, .close = close_described, .free_memory = free_memory, .alloc = alloc_none,
+                 .open = open_described, .close = close_described, .abandon = abandon_none, .free_memory = free_memory, .alloc = alloc_none,
                  .free = free_none, .host_alloc = alloc_none, .host_free = free_none, .stream_create = stream_create,
                  .stream_free = stream_free, .stream_wait = stream_wait, .event_create = event_create, .event_free = event_free,
                  .event_record = event_use, .event_await = event_use, .event_wait = event_wait, .event_query = event_query,
                  .event_elapsed = event_elapsed, .zero = zero, .copy = copy, .copy_rows = copy_rows, .host_call = host_call,
                  .capture_begin = capture_begin, .capture_end = capture_end, .graph_launch = graph_launch,
                  .graph_free = graph_free_none, .comm_id = comm_id, .comm_create = comm_create, .comm_free = comm_free,
-                 .comm_abort = comm_free, .comm_poll = comm_poll, .comm_alloc = alloc_none, .comm_release = comm_release,
+                 .comm_abort = comm_abort, .comm_poll = comm_poll, .comm_alloc = alloc_none, .comm_release = comm_release,
                  .comm_register = comm_register, .all_reduce_sum = reduce, .reduce_scatter_sum = reduce, .all_gather = gather,
                  .broadcast = broadcast },
     .kernel = kernel, .compile = compile, .module_kernel = module_kernel, .module_free = module_free,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/api/api.h"
@@ -12,8 +13,8 @@
 enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 14 };
 
 /* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of three; BY_TREE: all
- * have six replicas and are reproducible. */
-typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, MISTYPES, GROWS, BY_TREE } Fault;
+ * have six replicas and are reproducible; IN_CALL: rank 1 gives up when the others have no step under way. */
+typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, MISTYPES, GROWS, BY_TREE, IN_CALL } Fault;
 
 typedef struct {
     int rank;
@@ -88,6 +89,14 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
             b.tensor[0].dim[0] = b.tensor[1].dim[0] = k == 2 ? 4 : 3;
         if (k == 2 && p->fault == GIVES_UP) {
             dpx_world_abort(w, "the coffee is finished");
+            return DPX_IO;
+        }
+        if (k == 4 && p->fault == IN_CALL) {
+            int64_t most;
+
+            if (!p->rank)
+                return dpx_world_max(w, 0, &most);
+            dpx_world_abort(w, "the tea is finished");
             return DPX_IO;
         }
         if (k == 2 && p->fault == BAD_BATCH)
@@ -176,7 +185,7 @@ static void run_patient_world(Process *p, const char *const *devices, Fault faul
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
     for (int r = 0; r < RANKS; r++) {
         p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r || fault >= GROWS ? fault : ALIKE, .timeout = timeout,
-                          .at_once = fault == STALLS, .folder = folder };
+                          .at_once = fault == STALLS || fault == IN_CALL, .folder = folder };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
     for (int r = 0; r < RANKS; r++)
@@ -348,6 +357,30 @@ static void test_lost_in_capture(void)
             TEST_FAIL("rank %d, status %d: '%s', warns: '%s'", r, p[r].status, p[r].message, p[r].warning);
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Rank 0, which hears of it from a call of the world, does not wait for rank 1 to leave the communicator; nor does rank 1. */
+static void test_leave(void)
+{
+    static Process p[RANKS];
+    double begin = seconds();
+
+    setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
+    setenv("DPEXEC_SIM_FAIL", "comm_free@0:1:hang,comm_free@1:1:hang", 1);
+    run_patient_world(p, gpus, IN_CALL, 60, NULL);
+    unsetenv("DPEXEC_SIM_FAIL");
+    CU_ASSERT(seconds() - begin < 30);
+    CU_ASSERT_EQUAL(p[1].status, DPX_IO);
+    if (p[0].status != DPX_DEVICE || !strstr(p[0].message, "rank 1 of 2: the tea is finished"))
+        TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
+}
+
 /* Rank 0 waits in vain, for a process that is busy elsewhere and for one whose device hangs: it says for whom, and at which node. */
 static void test_late(void)
 {
@@ -407,4 +440,5 @@ DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "diff
              { "state that one cannot set", test_mistyped }, { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
              { "a step that one process cannot capture", test_uncaptured },
              { "a communicator that fails while a step is captured", test_lost_in_capture }, { "a process that does not come", test_late },
+             { "one that leaves when others wait in a call", test_leave },
              { "options that cannot be", test_bad_options }, { "a world of one", test_alone });

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "exec/gpu/program.h"
 #include "exec/program_internal.h"
@@ -440,9 +441,34 @@ static void test_not_waited_for(void)
     arena_free(a);
 }
 
+static void nap(void *arg)
+{
+    (void)arg;
+    nanosleep(&(struct timespec){ 0, 100000000 }, NULL);
+}
+
+/* A single device waits for nobody: however long its work takes, whoever asks for state waits that long. */
+static void test_alone(void)
+{
+    Rig rig;
+
+    setenv("DPEXEC_GPU_TIMEOUT", "0.2", 1);
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 1, 1), 1, false))) {
+        const GpuMember *m = &rig.group->member[0];
+
+        for (int i = 0; i < 12; i++)
+            CU_ASSERT(!m->runtime->host_call(m->stream[STREAM_COMPUTE], nap, NULL));
+        CHECK_OK(device_sync(rig.device[0]));
+        CHECK_OK(gpu_group_check(rig.group));
+    }
+    rig_close(&rig);
+    unsetenv("DPEXEC_GPU_TIMEOUT");
+}
+
 DEFINE_SUITE(gpu, { "mlp as on the CPU", test_mlp }, { "labels that are no classes", test_labels },
     { "what has no kernel runs on the host", test_on_host }, { "captured, uncaptured, not waited for", test_same_bits },
-    { "fashion_cnn as on the CPU", test_fashion_cnn }, { "a step begun is not waited for", test_not_waited_for });
+    { "fashion_cnn as on the CPU", test_fashion_cnn }, { "a step begun is not waited for", test_not_waited_for },
+    { "a single device is waited for", test_alone });
 
 DEFINE_SUITE(gpu_transformer, { "losses of the CPU", test_transformer });
 

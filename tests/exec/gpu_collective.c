@@ -327,7 +327,7 @@ static Status take_part(Member *m)
     st = operate(m, d, s, c, send, recv);
     r->comm_release(d, c, send);
     r->comm_release(d, c, recv);
-    r->comm_free(c);
+    r->comm_free(c, &wait);
     r->stream_free(s);
     r->close(d);
     return st;

@@ -268,11 +268,15 @@ static void leave(Member &m)
     world().changed.notify_all();
 }
 
-void sim_comm_free(GpuComm *c)
+/* With a failure "hang" the others never leave. */
+void sim_comm_free(GpuComm *c, const GpuCommWait *wait)
 {
     if (!c)
         return;
     Guard g(world().lock);
+    if (injected("comm_free", c->member->rank) == HOW_HANG)
+        for (double deadline = now() + wait->timeout; !has_ended(g, wait) && now() < deadline;)
+            world().changed.wait_for(g, std::chrono::milliseconds(20));
     leave(*c->member);
     delete c;
 }

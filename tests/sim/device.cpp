@@ -125,6 +125,14 @@ static void dev_free(GpuDevice *d, void *p)
     memory_free(d, p, DEVICE_MEMORY);
 }
 
+/* Its work is dropped, which no real device does, so that all that the engine frees can be freed here too. */
+static void dev_abandon(GpuDevice *d)
+{
+    Guard g(world().lock);
+
+    (void)device_fail(d, FAIL(E_DEVICE, "device %d has been abandoned", d->index));
+}
+
 static Status dev_host_alloc(GpuDevice *d, void **out, size_t bytes)
 {
     Guard g(world().lock);
@@ -153,6 +161,7 @@ static const CudaDriver driver = {
         .info = dev_info,
         .open = dev_open,
         .close = dev_close,
+        .abandon = dev_abandon,
         .free_memory = dev_free_memory,
         .alloc = dev_alloc,
         .free = dev_free,

@@ -9,8 +9,8 @@
  *   DPEXEC_SIM_REFUSE=sums   matrix products have no sums in their epilogue; "epilogues": they have none at all
  *   DPEXEC_SIM_FAIL=CALL[@RANK]:N[:HOW],...              the Nth call of CALL ("alloc", "launch", "all_reduce_sum" ...) fails:
  *                            HOW error: it returns one (default), and a communicator keeps it; async: the device fails when the work runs;
- *                            lost: the communicator fails, comm_poll says so; hang: the member never arrives, the kernel never
- *                            ends.  RANK is a communicator's; of launch and of captures the device
+ *                            lost: the communicator fails, comm_poll says so; hang: the member never arrives or leaves, the
+ *                            kernel never ends.  RANK is a communicator's; of launch and of captures the device
  *
  * Everything happens under one lock, in whichever host thread waits. */
 #ifndef DPX_TESTS_SIM_H
@@ -234,7 +234,7 @@ Status sim_graph_launch(GpuGraph *g, GpuStream *s);
 void sim_graph_free(GpuGraph *g);
 Status sim_comm_id(GpuCommId *out);
 Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
-void sim_comm_free(GpuComm *c);
+void sim_comm_free(GpuComm *c, const GpuCommWait *wait);
 void sim_comm_abort(GpuComm *c);
 Status sim_comm_poll(GpuComm *c);
 Status sim_comm_alloc(GpuDevice *d, void **out, size_t bytes);

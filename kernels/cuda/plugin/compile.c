@@ -187,7 +187,7 @@ void module_free(GpuModule *m)
 {
     if (!m)
         return;
-    if (m->library && cudaSetDevice(m->device->index) == cudaSuccess)
+    if (m->library && device_frees(m->device))
         (void)cudaLibraryUnload(m->library);
     kernel_list_free(m->kernels);
     free(m->code);

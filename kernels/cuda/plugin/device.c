@@ -75,6 +75,11 @@ Status device_use(const GpuDevice *d)
     return ST_OK;
 }
 
+bool device_frees(const GpuDevice *d)
+{
+    return !d->abandoned && cudaSetDevice(d->index) == cudaSuccess;
+}
+
 static Status copy_text(char **out, const char *text)
 {
     if (text && !(*out = strdup(text)))
@@ -123,7 +128,7 @@ fail:
 
 void device_close(GpuDevice *d)
 {
-    if (!d)
+    if (!d || d->abandoned)
         return;
     if (d->index >= 0)
         (void)cudaSetDevice(d->index);
@@ -135,6 +140,8 @@ void device_close(GpuDevice *d)
     free(d->description);
     free(d);
 }
+
+void device_abandon(GpuDevice *d) { d->abandoned = true; }
 
 Status device_free_memory(GpuDevice *d, int64_t *out)
 {

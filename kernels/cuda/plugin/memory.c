@@ -45,7 +45,7 @@ Status memory_alloc(GpuDevice *d, void **out, size_t bytes)
 
 void memory_free(GpuDevice *d, void *p)
 {
-    if (p && cudaSetDevice(d->index) == cudaSuccess)
+    if (p && device_frees(d))
         (void)cudaFree(p);
 }
 
@@ -63,7 +63,7 @@ Status memory_host_alloc(GpuDevice *d, void **out, size_t bytes)
 
 void memory_host_free(GpuDevice *d, void *p)
 {
-    if (p && cudaSetDevice(d->index) == cudaSuccess)
+    if (p && device_frees(d))
         (void)cudaFreeHost(p);
 }
 

@@ -105,20 +105,20 @@ void comm_abort(GpuComm *c)
 {
     if (!c)
         return;
-    if (c->comm && cudaSetDevice(c->device->index) == cudaSuccess)
+    if (c->comm && device_frees(c->device))
         (void)ncclCommAbort(c->comm);
     free(c->registered);
     free(c);
 }
 
-/* Members that do not leave in time are left behind. */
-void comm_free(GpuComm *c)
+/* Members that do not leave in time, or have ended, are left behind. */
+void comm_free(GpuComm *c, const GpuCommWait *wait)
 {
     if (!c)
         return;
     for (int i = 0; i < c->n_registered; i++)
-        (void)settle(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle));
-    if (cudaSetDevice(c->device->index) != cudaSuccess || settle(c, "ncclCommFinalize", ncclCommFinalize(c->comm))) {
+        (void)settle_until(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle), wait);
+    if (!device_frees(c->device) || settle_until(c, "ncclCommFinalize", ncclCommFinalize(c->comm), wait)) {
         comm_abort(c);
         return;
     }
@@ -156,7 +156,7 @@ Status comm_alloc(GpuDevice *d, void **out, size_t bytes)
 
 void comm_release(GpuDevice *d, GpuComm *c, void *p)
 {
-    if (!p || cudaSetDevice(d->index) != cudaSuccess)
+    if (!p || !device_frees(d))
         return;
     for (int i = 0; c && i < c->n_registered; i++)
         if (c->registered[i].memory == p) {

@@ -9,14 +9,15 @@ Status plan_run(GpuStream *s, GpuPlan *p, void *const *buffers, void *workspace)
 
 void plan_free(GpuPlan *p)
 {
-    if (p)
+    if (p && !p->device->abandoned)
         p->is->free(p);
 }
 
 static const CudaDriver driver = {
     .runtime = {
         .abi = RUNTIME_ABI, .name = "cuda", .simulated = false, .message = status_message,
-        .count = device_count, .info = device_info, .open = device_open, .close = device_close, .free_memory = device_free_memory,
+        .count = device_count, .info = device_info, .open = device_open, .close = device_close, .abandon = device_abandon,
+        .free_memory = device_free_memory,
         .alloc = memory_alloc, .free = memory_free, .host_alloc = memory_host_alloc, .host_free = memory_host_free,
         .stream_create = stream_create, .stream_free = stream_free, .stream_wait = stream_wait,
         .event_create = event_create, .event_free = event_free, .event_record = event_record, .event_await = event_await,

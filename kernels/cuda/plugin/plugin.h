@@ -22,6 +22,7 @@ struct GpuDevice {
     char label[24];             /* "cuda:0", "described GPU": begins messages */
     GpuInfo info;
     bool tf32, tune, exact;
+    bool abandoned;             /* nothing of it is freed any more */
     char *cache_dir;            /* owned; NULL: no cache */
     char *description;          /* owned; NULL unless described */
     const DeviceImage **image;  /* those of kernels/cuda/device that fit it, one a source; n_image */
@@ -72,6 +73,8 @@ Status nvrtc_check(const char *call, nvrtcResult e) CHECKED;
 /* ---- devices ---- */
 /* Makes `d` the current device of this thread; E_DEVICE for a described one. */
 Status device_use(const GpuDevice *d) CHECKED;
+/* Makes it so to free something of its; false when nothing is to be freed: it is only described, has failed or is abandoned. */
+bool device_frees(const GpuDevice *d);
 /* The handle of cublasLt, made at the first call. */
 Status device_cublaslt(GpuDevice *d, cublasLtHandle_t *out) CHECKED;
 /* cudnn.c: ends what it keeps in d->cudnn, which may be NULL. */
@@ -89,6 +92,7 @@ Status device_count(int *out);
 Status device_info(GpuInfo *out, int index);
 Status device_open(GpuDevice **out, int index, const GpuOptions *opt);
 void device_close(GpuDevice *d);
+void device_abandon(GpuDevice *d);
 Status device_free_memory(GpuDevice *d, int64_t *out);
 
 Status memory_alloc(GpuDevice *d, void **out, size_t bytes);
@@ -119,7 +123,7 @@ void captured_free(GpuGraph *g);
 
 Status comm_id(GpuCommId *out);
 Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
-void comm_free(GpuComm *c);
+void comm_free(GpuComm *c, const GpuCommWait *wait);
 void comm_abort(GpuComm *c);
 Status comm_poll(GpuComm *c);
 Status comm_alloc(GpuDevice *d, void **out, size_t bytes);

@@ -29,7 +29,7 @@ Status stream_create(GpuDevice *d, GpuStream **out, bool urgent)
 
 void stream_free(GpuStream *s)
 {
-    if (s && cudaSetDevice(s->device->index) == cudaSuccess)
+    if (s && device_frees(s->device))
         (void)cudaStreamDestroy(s->stream);
     free(s);
 }
@@ -68,7 +68,7 @@ Status event_create(GpuDevice *d, GpuEvent **out, bool timed)
 
 void event_free(GpuEvent *e)
 {
-    if (e && cudaSetDevice(e->device->index) == cudaSuccess)
+    if (e && device_frees(e->device))
         (void)cudaEventDestroy(e->event);
     free(e);
 }
@@ -160,7 +160,7 @@ Status captured_launch(GpuGraph *g, GpuStream *s)
 
 void captured_free(GpuGraph *g)
 {
-    if (g && cudaSetDevice(g->device->index) == cudaSuccess)
+    if (g && device_frees(g->device))
         (void)cudaGraphExecDestroy(g->exec);
     free(g);
 }
