@@ -400,7 +400,8 @@ void graph_replace(Graph *g, ValueId old, ValueId by)
     if (g->status || !has_value(old) || value_eq(old, by))
         return;
     if (has_value(by) && !same_type(value(g, old), value(g, by))) {
-        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type or shape, '%s'", value(g, old)->name, value(g, by)->name);
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type or shape, '%s'", value(g, old)->name,
+                         value(g, by)->name);
         return;
     }
     FOR_NODES(g, n)

@@ -7,8 +7,9 @@
  *   --- after              or: --- error TEXT
  *   graph "g" { ... }
  *
- * As in the pipeline a pass does nothing in a mode that it has no part in.  The result is verified.  Passes that must change nothing when they run again are run again.  GOLDEN_WRITE=1 in the
- * environment writes the result into the file: read the difference before believing it. */
+ * As in the pipeline a pass does nothing in a mode that it has no part in.  The result is verified.  Passes that must change nothing
+ * when they run again are run again.  GOLDEN_WRITE=1 in the environment writes the result into the file: read the difference before
+ * believing it. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
