@@ -421,7 +421,8 @@ template <class T, int V, class F> __device__ __forceinline__ Vec<T, V> each(con
 }
 
 /* p.units counts all units. */
-template <class T, int V, class F> __device__ __forceinline__ void map_first(const ChannelBox &p, const typename F::Given &given, T *y, const T *x, const T *dy)
+template <class T, int V, class F>
+__device__ __forceinline__ void map_first(const ChannelBox &p, const typename F::Given &given, T *y, const T *x, const T *dy)
 {
     Vec<T, V> vx[NORM_GROUP], vy[NORM_GROUP];
     const i64 first = (i64)blockIdx.x * (NORM_THREADS * NORM_GROUP) + threadIdx.x;
@@ -445,7 +446,8 @@ template <class T, int V, class F> __device__ __forceinline__ void map_first(con
 }
 
 /* As stats_last: p.units counts rows. */
-template <class T, int V, class F> __device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::Given &given, T *y, const T *x, const T *dy)
+template <class T, int V, class F>
+__device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::Given &given, T *y, const T *x, const T *dy)
 {
     const i64 c = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V, from = blockIdx.y * p.part, to = min(p.units, from + p.part);
     const int lines = blockDim.y;
@@ -473,15 +475,21 @@ template <class T, int V, class F> __device__ __forceinline__ void map_last(cons
     }
 }
 
-#define NORMS(S, T, V, NAME)                                                                                                                \
-    KERNEL(norm_stats_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) { stats_first<T, V>(p, part, x); }                \
-    KERNEL(norm_stats_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) { stats_last<T, V>(p, part, x); }                  \
-    KERNEL(norm_sums_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x, const T *dy, const void *mean)) { sums_first<T, V>(p, part, x, dy, mean); } \
-    KERNEL(norm_sums_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x, const T *dy, const void *mean)) { sums_last<T, V>(p, part, x, dy, mean); }   \
-    KERNEL(norm_apply_first_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x)) { map_first<T, V, Apply<T>>(p, g, y, x, x); }  \
-    KERNEL(norm_apply_last_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x)) { map_last<T, V, Apply<T>>(p, g, y, x, x); }    \
-    KERNEL(norm_input_first_##NAME##_##S, (const ChannelBox p, const GradInput<T>::Given g, T *dx, const T *x, const T *dy)) { map_first<T, V, GradInput<T>>(p, g, dx, x, dy); } \
-    KERNEL(norm_input_last_##NAME##_##S, (const ChannelBox p, const GradInput<T>::Given g, T *dx, const T *x, const T *dy)) { map_last<T, V, GradInput<T>>(p, g, dx, x, dy); }
+#define NORMS(S, T, V, NAME)                                                                                                    \
+    KERNEL(norm_stats_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) { stats_first<T, V>(p, part, x); }    \
+    KERNEL(norm_stats_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) { stats_last<T, V>(p, part, x); }      \
+    KERNEL(norm_sums_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x, const T *dy, const void *mean))         \
+    { sums_first<T, V>(p, part, x, dy, mean); }                                                                                 \
+    KERNEL(norm_sums_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x, const T *dy, const void *mean))          \
+    { sums_last<T, V>(p, part, x, dy, mean); }                                                                                  \
+    KERNEL(norm_apply_first_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x))                      \
+    { map_first<T, V, Apply<T>>(p, g, y, x, x); }                                                                               \
+    KERNEL(norm_apply_last_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x))                       \
+    { map_last<T, V, Apply<T>>(p, g, y, x, x); }                                                                                \
+    KERNEL(norm_input_first_##NAME##_##S, (const ChannelBox p, const GradInput<T>::Given g, T *dx, const T *x, const T *dy))    \
+    { map_first<T, V, GradInput<T>>(p, g, dx, x, dy); }                                                                         \
+    KERNEL(norm_input_last_##NAME##_##S, (const ChannelBox p, const GradInput<T>::Given g, T *dx, const T *x, const T *dy))     \
+    { map_last<T, V, GradInput<T>>(p, g, dx, x, dy); }
 #define NORM(S, T)                                                                                                                          \
     NORMS(S, T, 1, 1)                                                                                                                       \
     NORMS(S, T, 16 / sizeof(T), v)                                                                                                          \
@@ -492,5 +500,11 @@ NORM(f64, double)
 NORM(f16, f16)
 NORM(bf16, bf16)
 
-KERNEL(norm_merge_f32, (const double *rows, i64 n, i64 channels, float *mean, float *var, float *count)) { merge_rows<float>(rows, n, channels, mean, var, count); }
-KERNEL(norm_merge_f64, (const double *rows, i64 n, i64 channels, double *mean, double *var, double *count)) { merge_rows<double>(rows, n, channels, mean, var, count); }
+KERNEL(norm_merge_f32, (const double *rows, i64 n, i64 channels, float *mean, float *var, float *count))
+{
+    merge_rows<float>(rows, n, channels, mean, var, count);
+}
+KERNEL(norm_merge_f64, (const double *rows, i64 n, i64 channels, double *mean, double *var, double *count))
+{
+    merge_rows<double>(rows, n, channels, mean, var, count);
+}

@@ -64,7 +64,8 @@ template <class T, class A> __device__ __forceinline__ A sample_loss(const NllBo
     return log_sum + (A)(1 - p.smoothing) * (top - to_float(x[t * p.inner])) + (A)p.smoothing * (top - s.all / (A)p.classes);
 }
 
-template <class T, class A> __device__ __forceinline__ void count_sample(const NllBox &p, const T *x, const Scores<A> &s, i64 t, A *log, double *loss, double *counted)
+template <class T, class A>
+__device__ __forceinline__ void count_sample(const NllBox &p, const T *x, const Scores<A> &s, i64 t, A *log, double *loss, double *counted)
 {
     *log = s.log_sum();
     if (t == p.ignore)
@@ -88,8 +89,9 @@ template <class T, int V, class A> __device__ __forceinline__ void take_chunk(Sc
     take(s, x, there);
 }
 
-template <class T, class Team> __device__ __forceinline__ void sum_rows(Team team, const NllBox &p, const T *x, const void *target, void *num, void *den,
-                                                                        typename Accumulator<T>::type *logs, double *partial)
+template <class T, class Team>
+__device__ __forceinline__ void sum_rows(Team team, const NllBox &p, const T *x, const void *target, void *num, void *den,
+                                         typename Accumulator<T>::type *logs, double *partial)
 {
     typedef typename Accumulator<T>::type A;
     const int V = Chunk<T>::size;
@@ -126,8 +128,9 @@ template <class T, class A> __device__ __forceinline__ T gradient_of(const NllBo
     return from_float<T>(w.d != 0 ? w.d * (exponential(to_float(x) - w.log_sum) - share - (c == w.t ? rest : (A)0)) : (A)0);
 }
 
-template <class T, class Team> __device__ __forceinline__ void grad_rows(Team team, const NllBox &p, const typename Accumulator<T>::type *dy, const T *x,
-                                                                         const void *target, const typename Accumulator<T>::type *logs, T *dx)
+template <class T, class Team>
+__device__ __forceinline__ void grad_rows(Team team, const NllBox &p, const typename Accumulator<T>::type *dy, const T *x,
+                                          const void *target, const typename Accumulator<T>::type *logs, T *dx)
 {
     typedef typename Accumulator<T>::type A;
     const int V = Chunk<T>::size;
@@ -185,7 +188,8 @@ template <class T, int W, class A> __device__ __forceinline__ void take_columns(
 }
 
 /* part[k][sample]: what the classes of part k come to. */
-template <class T, int W> __device__ __forceinline__ void part_columns(const NllBox &p, const T *x, Scores<typename Accumulator<T>::type> *part, int parts)
+template <class T, int W>
+__device__ __forceinline__ void part_columns(const NllBox &p, const T *x, Scores<typename Accumulator<T>::type> *part, int parts)
 {
     typedef typename Accumulator<T>::type A;
     DYNAMIC_SHARED(Scores<A>, shared);  /* [warps][32 W] */
@@ -235,8 +239,9 @@ template <class T> __device__ __forceinline__ void merge_columns(const NllBox &p
     block_sums<A>(num, den, partial, loss, counted);
 }
 
-template <class T, int W> __device__ __forceinline__ void grad_columns(const NllBox &p, const typename Accumulator<T>::type *dy, const T *x, const void *target,
-                                                                       const typename Accumulator<T>::type *logs, T *dx, int parts)
+template <class T, int W>
+__device__ __forceinline__ void grad_columns(const NllBox &p, const typename Accumulator<T>::type *dy, const T *x, const void *target,
+                                             const typename Accumulator<T>::type *logs, T *dx, int parts)
 {
     typedef typename Accumulator<T>::type A;
     const i64 tiles = (p.inner / W + WARP - 1) / WARP, outer = p.samples / p.inner;

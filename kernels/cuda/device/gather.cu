@@ -114,9 +114,11 @@ template <class T> __device__ __forceinline__ void trilu(T *y, const T *x, i64 n
     }
 }
 
-#define READS(W)                                                                                                                                \
-    KERNEL(gather_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index)) { gather_rows<UnitOf<W>::type, u32>(p, y, x, index); } \
-    KERNEL(gather_wide_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index)) { gather_rows<UnitOf<W>::type, i64>(p, y, x, index); }
+#define READS(W)                                                                                                    \
+    KERNEL(gather_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index))        \
+    { gather_rows<UnitOf<W>::type, u32>(p, y, x, index); }                                                          \
+    KERNEL(gather_wide_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index))   \
+    { gather_rows<UnitOf<W>::type, i64>(p, y, x, index); }
 #define ELEMENTS(W)                                                                                                                             \
     KERNEL(gather_elements_##W, (const MoveBox box, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index, int wide, i64 d, i64 step)) \
     {                                                                                                                                           \

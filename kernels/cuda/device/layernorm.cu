@@ -337,7 +337,8 @@ template <class T> __device__ __forceinline__ void backward_long(const Backward<
 }
 
 /* Blocks of (32, R) threads: 32 columns of partial [parts, 2 n], dealt to R; out[2 n] is dscale, then dbias. */
-template <class T> __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide)
+template <class T>
+__device__ __forceinline__ void backward_sums(const typename Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A part[32][WARP];
@@ -361,23 +362,28 @@ template <class T> __device__ __forceinline__ void backward_sums(const typename 
         ((T *)to)[at] = from_float<T>(sum);
 }
 
-#define FORWARD_PARAMS(T) (const T *x, const void *scale, const void *bias, int wide, T *y, Accumulator<T>::type *mean, Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
+#define FORWARD_PARAMS(T)                                       \
+    (const T *x, const void *scale, const void *bias, int wide, \
+     T *y, Accumulator<T>::type *mean, Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
 #define FORWARD(T) (Forward<T>{ x, scale, bias, wide, y, mean, inv, rows, n, (Accumulator<T>::type)epsilon })
-#define BACKWARD_PARAMS(T) (const T *x, const T *dy, const void *scale, int wide, T *dx, Accumulator<T>::type *partial, i64 rows, i64 n, double epsilon)
+#define BACKWARD_PARAMS(T)                                          \
+    (const T *x, const T *dy, const void *scale, int wide, T *dx,   \
+     Accumulator<T>::type *partial, i64 rows, i64 n, double epsilon)
 #define BACKWARD(T) (Backward<T>{ x, dy, scale, wide, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
 
 /* LANE, THREAD: elements that a thread holds when a warp, a block has a row. */
-#define LAYERNORM(S, T, LANE, THREAD)                                                                                               \
-    KERNEL(layernorm_lanes1_##S, FORWARD_PARAMS(T)) { forward_rows<T, 1>(LaneTeam{ lanes }, FORWARD(T)); }                          \
-    KERNEL(layernorm_lanes4_##S, FORWARD_PARAMS(T)) { forward_rows<T, 4>(LaneTeam{ lanes }, FORWARD(T)); }                          \
-    KERNEL(layernorm_block_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_rows<T, 4>(BlockTeam{}, FORWARD(T)); }                    \
-    KERNEL(layernorm_long_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_long<T>(FORWARD(T)); }                                     \
-    KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }                               \
-    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T)); } \
-    KERNEL(layernorm_grad_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, 1, THREAD>(BACKWARD(T)); }                           \
-    KERNEL(layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T)); } \
-    KERNEL(layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }                                          \
-    KERNEL(layernorm_grad_sums_##S, (const Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide)) { backward_sums<T>(partial, dscale, dbias, parts, n, wide); }
+#define LAYERNORM(S, T, LANE, THREAD)                                                                                                           \
+    KERNEL(layernorm_lanes1_##S, FORWARD_PARAMS(T)) { forward_rows<T, 1>(LaneTeam{ lanes }, FORWARD(T)); }                                      \
+    KERNEL(layernorm_lanes4_##S, FORWARD_PARAMS(T)) { forward_rows<T, 4>(LaneTeam{ lanes }, FORWARD(T)); }                                      \
+    KERNEL(layernorm_block_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_rows<T, 4>(BlockTeam{}, FORWARD(T)); }                                \
+    KERNEL(layernorm_long_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_long<T>(FORWARD(T)); }                                                 \
+    KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }                                           \
+    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T)); }        \
+    KERNEL(layernorm_grad_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, 1, THREAD>(BACKWARD(T)); }                                       \
+    KERNEL(layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T)); }    \
+    KERNEL(layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }                                                      \
+    KERNEL(layernorm_grad_sums_##S, (const Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide))               \
+    { backward_sums<T>(partial, dscale, dbias, parts, n, wide); }
 
 LAYERNORM(f32, float, 32, 8)
 LAYERNORM(f64, double, 16, 4)

@@ -79,7 +79,8 @@ template <class T> __device__ __forceinline__ T nll_part(const NllBox &p, const 
     return -loss;
 }
 
-template <class T> __device__ __forceinline__ void nll_sum(const NllBox &p, const T *x, const void *target, const T *w, void *num, void *den, double *partial)
+template <class T>
+__device__ __forceinline__ void nll_sum(const NllBox &p, const T *x, const void *target, const T *w, void *num, void *den, double *partial)
 {
     const LaneTeam team = { p.lanes };
     double loss = 0, weights = 0;
@@ -177,7 +178,8 @@ template <class T> __device__ __forceinline__ Best best_part(const NllBox &p, co
     return best;
 }
 
-template <class T> __device__ __forceinline__ void accuracy(const NllBox &p, const T *x, const void *target, void *correct, void *counted, double *partial)
+template <class T>
+__device__ __forceinline__ void accuracy(const NllBox &p, const T *x, const void *target, void *correct, void *counted, double *partial)
 {
     const LaneTeam team = { p.lanes };
     double right = 0, all = 0;

@@ -143,8 +143,9 @@ template <class T, bool JOIN> __device__ __forceinline__ void join_parts(const J
     KERNEL(move_wide_##W, (const MoveBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { move_box<UnitOf<W>::type, i64>(box, to, from); } \
     KERNEL(join_##W, (const JoinBox box, UnitOf<W>::type *whole)) { join_parts<UnitOf<W>::type, true>(box, whole); }                          \
     KERNEL(cut_##W, (const JoinBox box, UnitOf<W>::type *whole)) { join_parts<UnitOf<W>::type, false>(box, whole); }
-#define TURNS(W, V)                                                                                                         \
-    KERNEL(splat_##W, (const MoveBox box, Vec<UnitOf<W>::type, 16 / W> *to, const UnitOf<W>::type *from)) { splat_box<UnitOf<W>::type>(box, to, from); } \
+#define TURNS(W, V)                                                                                                                                 \
+    KERNEL(splat_##W, (const MoveBox box, Vec<UnitOf<W>::type, 16 / W> *to, const UnitOf<W>::type *from))                                           \
+    { splat_box<UnitOf<W>::type>(box, to, from); }                                                                                                  \
     KERNEL(turn_11_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { turn_tile<UnitOf<W>::type, 1, 1>(box, to, from); } \
     KERNEL(turn_1v_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { turn_tile<UnitOf<W>::type, 1, V>(box, to, from); } \
     KERNEL(turn_v1_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { turn_tile<UnitOf<W>::type, V, 1>(box, to, from); } \

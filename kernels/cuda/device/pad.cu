@@ -60,7 +60,8 @@ template <class T> __device__ __forceinline__ T repeated(const unsigned char *va
 
 template <class T, class I> __device__ __forceinline__ void pad_box(const PadBox &p, T *to, const T *from, const unsigned char *value)
 {
-    const T outside = value ? repeated<T>(value, p.element) : repeated<T>((const unsigned char *)p.fill, (int)sizeof p.fill);   /* aligned to 8 alone */
+    /* `fill` is aligned to 8 alone. */
+    const T outside = value ? repeated<T>(value, p.element) : repeated<T>((const unsigned char *)p.fill, (int)sizeof p.fill);
     T v[MOVE_PER_THREAD];
 
 #pragma unroll

@@ -190,7 +190,8 @@ template <class F> __device__ __forceinline__ void each_window(const PoolBox &p,
     }
 }
 
-template <class T, int V, class P> __device__ __forceinline__ void max_grad(const PoolBox &p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<P, V> *where)
+template <class T, int V, class P>
+__device__ __forceinline__ void max_grad(const PoolBox &p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<P, V> *where)
 {
     const i64 n = (i64)blockIdx.x * POOL_THREADS + threadIdx.x;
     typename Pooled<T>::type sum[V] = {};
@@ -364,14 +365,20 @@ template <class T, int V, bool MAX> __device__ __forceinline__ void global_last(
     LARGEST(S, T, V, NAME)                                                                                                                          \
     KERNEL(pool_where8_##NAME##_##S, (const PoolBox p, Vec<unsigned char, V> *w, const Vec<T, V> *x)) { max_where<T, V, unsigned char>(p, w, x); }  \
     KERNEL(pool_where32_##NAME##_##S, (const PoolBox p, Vec<int, V> *w, const Vec<T, V> *x)) { max_where<T, V, int>(p, w, x); }                     \
-    KERNEL(pool_max_grad8_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<unsigned char, V> *w)) { max_grad<T, V, unsigned char>(p, dx, dy, w); } \
-    KERNEL(pool_max_grad32_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<int, V> *w)) { max_grad<T, V, int>(p, dx, dy, w); }                    \
+    KERNEL(pool_max_grad8_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<unsigned char, V> *w))                      \
+    { max_grad<T, V, unsigned char>(p, dx, dy, w); }                                                                                                \
+    KERNEL(pool_max_grad32_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<int, V> *w))                               \
+    { max_grad<T, V, int>(p, dx, dy, w); }                                                                                                          \
     KERNEL(pool_average_##NAME##_##S, (const PoolBox p, Vec<T, V> *y, const Vec<T, V> *x)) { average<T, V>(p, y, x); }                              \
     KERNEL(pool_average_grad_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy)) { average_grad<T, V>(p, dx, dy); }                \
-    KERNEL(pool_global_average_first_##NAME##_##S, (Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size)) { global_first<T, V, false>(y, x, planes, size); } \
-    KERNEL(pool_global_max_first_##NAME##_##S, (Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size)) { global_first<T, V, true>(y, x, planes, size); }      \
-    KERNEL(pool_global_average_last_##NAME##_##S, (Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail)) { global_last<T, V, false>(y, x, n, size, trail); } \
-    KERNEL(pool_global_max_last_##NAME##_##S, (Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail)) { global_last<T, V, true>(y, x, n, size, trail); }
+    KERNEL(pool_global_average_first_##NAME##_##S, (Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size))                                        \
+    { global_first<T, V, false>(y, x, planes, size); }                                                                                              \
+    KERNEL(pool_global_max_first_##NAME##_##S, (Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size))                                            \
+    { global_first<T, V, true>(y, x, planes, size); }                                                                                               \
+    KERNEL(pool_global_average_last_##NAME##_##S, (Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail))                                   \
+    { global_last<T, V, false>(y, x, n, size, trail); }                                                                                             \
+    KERNEL(pool_global_max_last_##NAME##_##S, (Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail))                                       \
+    { global_last<T, V, true>(y, x, n, size, trail); }
 #define POOLS(S, T)                                 \
     WINDOWS(S, T, 1, 1)                             \
     WINDOWS(S, T, 16 / sizeof(T), v)

@@ -144,7 +144,8 @@ template <class T, class Op> __device__ __forceinline__ typename Op::Acc run_par
 }
 
 /* Without parts y is the result, else partial[output][part]. */
-template <class T, class Op, class Y> __device__ __forceinline__ void reduce_runs(const T *x, Y *y, typename Op::Acc *partial, const Reduction &p, int lanes)
+template <class T, class Op, class Y>
+__device__ __forceinline__ void reduce_runs(const T *x, Y *y, typename Op::Acc *partial, const Reduction &p, int lanes)
 {
     const LaneTeam team = { lanes };
 
@@ -188,7 +189,8 @@ template <class T, class Op, int W> __device__ __forceinline__ void column_part(
     }
 }
 
-template <class T, class Op, int W, class Y> __device__ __forceinline__ void reduce_columns(const T *x, Y *y, typename Op::Acc *partial, const Reduction &p)
+template <class T, class Op, int W, class Y>
+__device__ __forceinline__ void reduce_columns(const T *x, Y *y, typename Op::Acc *partial, const Reduction &p)
 {
     typedef typename Op::Acc Acc;
     DYNAMIC_SHARED(Acc, shared);        /* [R][X][W] */
@@ -242,16 +244,20 @@ template <class T, class Op> __device__ __forceinline__ void reduce_parts(const 
 }
 
 /* Of T, into Y. */
-#define REDUCE_INTO(NAME, S, T, OP, A, Y)                                                                                                           \
-    KERNEL(reduce_##NAME##_runs_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p, int lanes)) { reduce_runs<T, OP<A>>(x, y, partial, p, lanes); } \
-    KERNEL(reduce_##NAME##_columns_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p)) { reduce_columns<T, OP<A>, 1>(x, y, partial, p); }      \
+#define REDUCE_INTO(NAME, S, T, OP, A, Y)                                                               \
+    KERNEL(reduce_##NAME##_runs_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p, int lanes))   \
+    { reduce_runs<T, OP<A>>(x, y, partial, p, lanes); }                                                 \
+    KERNEL(reduce_##NAME##_columns_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p))           \
+    { reduce_columns<T, OP<A>, 1>(x, y, partial, p); }                                                  \
     KERNEL(reduce_##NAME##_parts_##S, (const OP<A>::Acc *partial, Y *y, Reduction p)) { reduce_parts<Y, OP<A>>(partial, y, p); }
-#define WIDE_INTO(NAME, S, T, OP, A, Y)                                                                                                             \
-    REDUCE_INTO(NAME, S, T, OP, A, Y)                                                                                                               \
-    KERNEL(reduce_##NAME##_wide_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p)) { reduce_columns<T, OP<A>, Chunk<T>::size>(x, y, partial, p); }
+#define WIDE_INTO(NAME, S, T, OP, A, Y)                                                     \
+    REDUCE_INTO(NAME, S, T, OP, A, Y)                                                       \
+    KERNEL(reduce_##NAME##_wide_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p))  \
+    { reduce_columns<T, OP<A>, Chunk<T>::size>(x, y, partial, p); }
 #define REDUCE(NAME, S, T, OP, A) REDUCE_INTO(NAME, S, T, OP, A, T)
 #define WIDE(NAME, S, T, OP, A) WIDE_INTO(NAME, S, T, OP, A, T)
-#define FLOATS(X, NAME, OP) X(NAME, f32, float, OP, float) X(NAME, f64, double, OP, double) X(NAME, f16, f16, OP, float) X(NAME, bf16, bf16, OP, float)
+#define FLOATS(X, NAME, OP) \
+    X(NAME, f32, float, OP, float) X(NAME, f64, double, OP, double) X(NAME, f16, f16, OP, float) X(NAME, bf16, bf16, OP, float)
 #define INTS(NAME, OP) REDUCE(NAME, i64, i64, OP, i64) REDUCE(NAME, i32, int, OP, i64)
 #define EXTREMES(NAME, OP)                                                                              \
     REDUCE(NAME, i64, i64, OP, i64) REDUCE(NAME, i32, int, OP, int) REDUCE(NAME, i8, signed char, OP, signed char) \

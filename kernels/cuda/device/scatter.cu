@@ -107,7 +107,8 @@ KERNEL(index_lists, (const void *index, int wide, i64 n, i64 d, u32 *start, u32 
 
 /* ---- sums of rows ---- */
 
-template <class T, int V> __device__ __forceinline__ void add_rows(typename Accumulator<T>::type *sum, const T *dy, i64 inner, const u32 *order, u32 from, u32 to)
+template <class T, int V>
+__device__ __forceinline__ void add_rows(typename Accumulator<T>::type *sum, const T *dy, i64 inner, const u32 *order, u32 from, u32 to)
 {
     while (from < to) {
         const int count = to - from < 4 ? (int)(to - from) : 4;
@@ -138,7 +139,8 @@ template <class T, int V> __device__ __forceinline__ void put_sum(T *dx, const t
 }
 
 /* dx [outer, d, inner] = rows of dy [outer, n, inner] by their lists.  Each warp has a row and 32 V columns of it. */
-template <class T, int V> __device__ __forceinline__ void row_sums(T *dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner)
+template <class T, int V>
+__device__ __forceinline__ void row_sums(T *dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A part[LIST_WARPS][32 * V];
@@ -220,7 +222,8 @@ SHORT_FLOAT(f16)
 SHORT_FLOAT(bf16)
 
 /* y [d, inner] = x with rows of u combined by their lists; x may be y. */
-template <class T> __device__ __forceinline__ void scatter_rows(T *y, const T *x, const T *u, const u32 *start, const u32 *order, i64 d, i64 inner, int how)
+template <class T>
+__device__ __forceinline__ void scatter_rows(T *y, const T *x, const T *u, const u32 *start, const u32 *order, i64 d, i64 inner, int how)
 {
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < d * inner; i += (i64)gridDim.x * blockDim.x) {
         const i64 row = i / inner, column = i - row * inner;
