@@ -81,5 +81,4 @@ static Status run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_group_casts = { .name = "group-casts", .summary = "one node converts all parameters of an accelerator",
-
                                 .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE, .run = run };
