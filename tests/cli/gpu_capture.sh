@@ -4,7 +4,7 @@
 # a run that says nothing of it has captured less often.
 . "$(dirname "$0")/lib.sh"
 export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_GPU_TIMEOUT=20
-export DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/simcache}
+export DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
 mlp=(models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --threads 1 --quiet)
 
 # captures N ARGS...: a run captures N times, and its losses are those of the CPU to four digits.

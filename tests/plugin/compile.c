@@ -218,6 +218,43 @@ static void test_writers(void)
     folder_remove(&cache);
 }
 
+/* Does the code for a multiplication and an addition, as it lies in the cache, hold the text?  Of a device newer than NVRTC it is PTX. */
+static void check_sum(const CudaDriver *driver, bool exact, const char *text)
+{
+    GpuInfo info = plugin_gpu(990);
+    GpuDevice *d = NULL;
+    GpuModule *m;
+    Folder cache;
+    const GpuOptions opt = { .described = &info, .description = "{}", .exact = exact, .cache_dir = cache.path };
+    Entry e;
+
+    if (!folder_make(&cache))
+        return;
+    if (PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)) &&
+        PLUGIN_OK(driver, driver->compile(d, "extern \"C\" __global__ void k(float *x) { *x = x[1] * x[2] + x[3]; }\n", "sum", &m))) {
+        driver->module_free(m);
+        if (entry_read(&e, &cache)) {
+            if (!e.data || !memmem(e.data, e.n, text, strlen(text)))
+                TEST_FAIL("%s: no %s in the code", exact ? "exact" : "not exact", text);
+            free(e.data);
+        }
+    }
+    driver->runtime.close(d);
+    folder_remove(&cache);
+}
+
+/* Exact: no multiplication and addition are one instruction.  Else they are. */
+static void test_exact(void)
+{
+    const CudaDriver *driver = plugin_driver();
+
+    if (!driver)
+        return;
+    check_sum(driver, false, "fma.rn.f32");
+    check_sum(driver, true, "mul.rn.f32");
+    check_sum(driver, true, "add.rn.f32");
+}
+
 /* A folder that cannot be made only costs time. */
 static void test_no_folder(void)
 {
@@ -250,6 +287,6 @@ static void test_deep_folder(void)
     folder_remove(&top);
 }
 
-DEFINE_SUITE(compile, { "each architecture", test_architectures }, { "each header", test_headers }, { "errors", test_errors },
+DEFINE_SUITE(compile, { "each architecture", test_architectures }, { "each header", test_headers }, { "errors", test_errors }, { "exact", test_exact },
              { "hit", test_hit }, { "damage", test_damage }, { "writers", test_writers }, { "no folder", test_no_folder },
              { "deep folder", test_deep_folder });
