@@ -10,6 +10,7 @@ build=$(cd "${1:-$root/build}" && pwd) || exit 2
 shift
 cd "$root" || exit 2
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export DPEXEC_CACHE_DIR=${DPEXEC_CACHE_DIR:-${DPEXEC_SIM_CACHE:-$build/sim-cache}}      # not in the home of who runs them
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 jobs=${TEST_JOBS:-$(env -u OMP_NUM_THREADS nproc)}        # nproc heeds that variable

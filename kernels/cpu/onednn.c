@@ -266,7 +266,7 @@ static void conv_shapes(Dense t[MAX_ARGS], const OnednnConvShape *s)
 /* oneDNN wants the end padding that makes its own formula yield the output's size: rows beyond it are not read by anyone. */
 static Geometry conv_geometry(const Window *w)
 {
-    Geometry g;
+    Geometry g = { 0 };
 
     for (int i = WINDOW_AXES - w->rank, j = 0; j < w->rank; i++, j++) {
         g.strides[j] = w->stride[i];

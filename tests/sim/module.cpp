@@ -76,6 +76,14 @@ std::string default_cache()
     return given && *given ? given : BUILD_DIR "/sim-cache";
 }
 
+/* The folder and those it lies in, as far as they are missing. */
+void make_folders(const std::string &dir)
+{
+    for (size_t at = dir.find('/', 1); at != std::string::npos; at = dir.find('/', at + 1))
+        mkdir(dir.substr(0, at).c_str(), 0777);
+    mkdir(dir.c_str(), 0777);
+}
+
 std::string first_error(const std::string &log)
 {
     std::istringstream lines(read_file(log));
@@ -151,7 +159,8 @@ Status module_build(const dpx_sim::KernelEntry **out, const char *source, const 
     std::string path = dir + "/sim-" + hex(hash(headers, source)) + ".so";
     void *so;
 
-    if (mkdir(dir.c_str(), 0777) && access(dir.c_str(), W_OK))
+    make_folders(dir);
+    if (access(dir.c_str(), W_OK))
         return FAIL(E_IO, "compile %s: cannot write to %s", name, dir.c_str());
     if (access(path.c_str(), R_OK)) {
         TRY(prefix_build(&prefix, dir, headers));
