@@ -239,6 +239,9 @@ static void test_refused(void)
         void *kept = g.x;
 
         BAD(&g, E_INVALID, "blocks of 2048", launch(&g, "write", 2048, 0));
+        BAD(&g, E_INVALID, "a block of 288 threads, it is compiled for at most 256", launch(&g, "write", 288, 0));
+        GOOD(&g, launch(&g, "write", 256, 0));
+        GOOD(&g, g.r->stream_wait(g.stream));
         BAD(&g, E_INVALID, "no memory of a device", (g.x = (float *)(uintptr_t)g.host + 100000, launch(&g, "write", 1, 0)));
         g.x = kept;
         g.r->free(g.device, g.x);

@@ -9,7 +9,8 @@
 
 #define LIST                                                                                                        \
     "cd '" SOURCE_DIR "' && { for f in kernels/cuda/device/*.cu; do ${CXX:-c++} -E -P -x c++ -w -I. -DDPX_SIM " \
-    "'-DKERNEL(name,params)=DPX_KERNEL name ' \"$f\" || echo DPX_FAILED $f; done; } | sed 's/DPX_KERNEL/\\n&/g'"
+    "'-DKERNEL(name,params)=DPX_KERNEL name ' '-DKERNEL_OF(threads,name,params)=DPX_KERNEL name ' \"$f\" || "       \
+    "echo DPX_FAILED $f; done; } | sed 's/DPX_KERNEL/\\n&/g'"
 
 static void look_up(const CudaDriver *driver, GpuDevice *d, const char *name, int capability)
 {

@@ -49,6 +49,7 @@ struct KernelEntry {
     void (*call)(void *const *args);    /* the body, for the thread in State */
     const Param *params;
     int n_params;
+    unsigned threads;                   /* that a block has at most */
     const KernelEntry *next;
 };
 
@@ -80,9 +81,10 @@ template <class... P, void (*F)(P...)> struct Thunk<F> {
 };
 
 struct Registration : KernelEntry {
-    template <class K> Registration(const char *kernel, K)
+    template <class K> Registration(const char *kernel, unsigned most, K)
     {
         name = kernel;
+        threads = most;
         call = K::call;
         params = K::params;
         n_params = K::n;
@@ -152,10 +154,11 @@ inline void *dynamic_shared() { return state->dynamic_shared; }
 #define __launch_bounds__(...)
 #define __CUDA_ARCH__ 900
 
-#define KERNEL(name, params)                                                                            \
+#define KERNEL_OF(threads, name, params)                                                                \
     static void name params;                                                                            \
-    static const dpx_sim::Registration name##_registration(#name, dpx_sim::Thunk<&name>());             \
+    static const dpx_sim::Registration name##_registration(#name, (threads), dpx_sim::Thunk<&name>());  \
     static void name params
+#define KERNEL(name, params) KERNEL_OF(KERNEL_THREADS, name, params)
 #define DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(dpx_sim::dynamic_shared())
 
 #define threadIdx (dpx_sim::state->thread)

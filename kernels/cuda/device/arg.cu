@@ -63,7 +63,10 @@ template <class T> __device__ __forceinline__ void arg_columns(const LineBox &p,
     {                                                                                                                       \
         arg_rows<T>(LaneTeam{ lanes }, p, x, y, smallest, last);                                                            \
     }                                                                                                                       \
-    KERNEL(arg_block_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last)) { arg_rows<T>(BlockTeam{}, p, x, y, smallest, last); } \
+    KERNEL_OF(ROW_BLOCK, arg_block_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last))                      \
+    {                                                                                                                       \
+        arg_rows<T>(BlockTeam{}, p, x, y, smallest, last);                                                                  \
+    }                                                                                                                       \
     KERNEL(arg_columns_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last)) { arg_columns<T>(p, x, y, smallest, last); }
 
 ARG(f32, float)

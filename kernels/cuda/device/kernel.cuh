@@ -10,8 +10,12 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+/* A block has at most KERNEL_THREADS threads, so that each may use as many registers as there can be; KERNEL_OF says of how many
+ * instead.  The compiler keeps to the registers that so many have, and no launch may be of more. */
+enum { KERNEL_THREADS = 256 };
 #ifndef DPX_SIM
-#define KERNEL(name, params) extern "C" __global__ void name params
+#define KERNEL_OF(threads, name, params) extern "C" __global__ void __launch_bounds__(threads) name params
+#define KERNEL(name, params) KERNEL_OF(KERNEL_THREADS, name, params)
 #define DYNAMIC_SHARED(T, name) extern __shared__ __align__(16) unsigned char name##_bytes[]; T *name = reinterpret_cast<T *>(name##_bytes)
 #endif
 

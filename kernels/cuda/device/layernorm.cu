@@ -9,6 +9,8 @@
 #include "math.cuh"
 #include "row.cuh"
 
+enum { SUM_BLOCK = 1024 };              /* threads of layernorm_grad_sums: 32 of SUM_THREADS (kernels/cuda/layernorm.c) */
+
 /* ---- scale and bias ---- */
 
 /* V numbers from `at` on, of n, as they are computed with; `wide`: stored so, where the data has 16 bits. */
@@ -372,18 +374,24 @@ __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::typ
 #define BACKWARD(T) (Backward<T>{ x, dy, scale, wide, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
 
 /* LANE, THREAD: elements that a thread holds when a warp, a block has a row. */
-#define LAYERNORM(S, T, LANE, THREAD)                                                                                                           \
-    KERNEL(layernorm_lanes1_##S, FORWARD_PARAMS(T)) { forward_rows<T, 1>(LaneTeam{ lanes }, FORWARD(T)); }                                      \
-    KERNEL(layernorm_lanes4_##S, FORWARD_PARAMS(T)) { forward_rows<T, 4>(LaneTeam{ lanes }, FORWARD(T)); }                                      \
-    KERNEL(layernorm_block_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_rows<T, 4>(BlockTeam{}, FORWARD(T)); }                                \
-    KERNEL(layernorm_long_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_long<T>(FORWARD(T)); }                                                 \
-    KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }                                           \
-    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T)); }        \
-    KERNEL(layernorm_grad_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, 1, THREAD>(BACKWARD(T)); }                                       \
-    KERNEL(layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T)); }    \
-    KERNEL(layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }                                                      \
-    KERNEL(layernorm_grad_sums_##S, (const Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide))               \
-    { backward_sums<T>(partial, dscale, dbias, parts, n, wide); }
+#define LAYERNORM(S, T, LANE, THREAD)                                                                                                       \
+    KERNEL(layernorm_lanes1_##S, FORWARD_PARAMS(T)) { forward_rows<T, 1>(LaneTeam{ lanes }, FORWARD(T)); }                                  \
+    KERNEL(layernorm_lanes4_##S, FORWARD_PARAMS(T)) { forward_rows<T, 4>(LaneTeam{ lanes }, FORWARD(T)); }                                  \
+    KERNEL_OF(ROW_BLOCK, layernorm_block_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_rows<T, 4>(BlockTeam{}, FORWARD(T)); }              \
+    KERNEL_OF(ROW_BLOCK, layernorm_long_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_long<T>(FORWARD(T)); }                               \
+    KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }                                       \
+    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T)); }    \
+    KERNEL_OF(ROW_BLOCK, layernorm_grad_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, 1, THREAD>(BACKWARD(T)); }                     \
+    KERNEL_OF(ROW_BLOCK, layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T))                                                                \
+    {                                                                                                                                       \
+        backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T));                                                           \
+    }                                                                                                                                       \
+    KERNEL_OF(ROW_BLOCK, layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }                                    \
+    KERNEL_OF(SUM_BLOCK, layernorm_grad_sums_##S,                                                                                           \
+              (const Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide))                                 \
+    {                                                                                                                                       \
+        backward_sums<T>(partial, dscale, dbias, parts, n, wide);                                                                           \
+    }
 
 LAYERNORM(f32, float, 32, 8)
 LAYERNORM(f64, double, 16, 4)

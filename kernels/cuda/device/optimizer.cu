@@ -261,12 +261,12 @@ __device__ __forceinline__ void loss_scale(const T *scale, const i64 *good, cons
         adam<T>(table, lr, step, scale, apply, beta1, beta2, eps, decay, decoupled);                                                         \
     }                                                                                                                                 \
     KERNEL(norm_blocks_##S, (UpdateTable table, double *partial)) { norm_blocks<T>(table, partial); }                                 \
-    KERNEL(norm_finish_##S, (const double *partial, i64 n, double max_norm, const T *by, T *norm, T *scale))                          \
+    KERNEL_OF(ROW_BLOCK, norm_finish_##S, (const double *partial, i64 n, double max_norm, const T *by, T *norm, T *scale))            \
     {                                                                                                                                 \
         norm_finish<T>(partial, n, max_norm, by, norm, scale);                                                                        \
     }                                                                                                                                 \
     KERNEL(finite_blocks_##S, (UpdateTable table, int *partial)) { finite_blocks<T>(table, partial); }                                \
-    KERNEL(finite_finish_##S, (const int *partial, i64 n, bool *ok)) { finite_finish(partial, n, ok); }                               \
+    KERNEL_OF(ROW_BLOCK, finite_finish_##S, (const int *partial, i64 n, bool *ok)) { finite_finish(partial, n, ok); }                 \
     KERNEL(loss_scale_##S, (const T *scale, const i64 *good, const bool *ok, T *next_scale, i64 *next_good, double growth,            \
                             double backoff, i64 interval))                                                                            \
     {                                                                                                                                 \

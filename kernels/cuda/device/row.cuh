@@ -10,7 +10,7 @@
 
 #include "kernel.cuh"
 
-enum { WARP = 32 };
+enum { WARP = 32, ROW_BLOCK = 512 };    /* ROW_BLOCK: threads that share a row at most (ROW_THREADS of kernels/cuda/rows.h) */
 #define ALL_LANES 0xffffffffu
 
 /* Elements of 16 bytes. */

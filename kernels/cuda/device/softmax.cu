@@ -152,8 +152,8 @@ template <class T, int W, bool LOG> __device__ __forceinline__ void softmax_colu
 #define ROWS(NAME, S, T, LOG)                                                                                                               \
     KERNEL(NAME##_lanes1_##S, (const T *x, T *y, i64 rows, i64 n, int lanes)) { softmax_row<T, 1, LOG>(LaneTeam{ lanes }, x, y, rows, n); } \
     KERNEL(NAME##_lanes4_##S, (const T *x, T *y, i64 rows, i64 n, int lanes)) { softmax_row<T, 4, LOG>(LaneTeam{ lanes }, x, y, rows, n); } \
-    KERNEL(NAME##_block_##S, (const T *x, T *y, i64 rows, i64 n)) { softmax_row<T, 4, LOG>(BlockTeam{}, x, y, rows, n); }                   \
-    KERNEL(NAME##_long_##S, (const T *x, T *y, i64 rows, i64 n)) { softmax_long<T, LOG>(x, y, rows, n); }                                   \
+    KERNEL_OF(ROW_BLOCK, NAME##_block_##S, (const T *x, T *y, i64 rows, i64 n)) { softmax_row<T, 4, LOG>(BlockTeam{}, x, y, rows, n); }     \
+    KERNEL_OF(ROW_BLOCK, NAME##_long_##S, (const T *x, T *y, i64 rows, i64 n)) { softmax_long<T, LOG>(x, y, rows, n); }                     \
     KERNEL(NAME##_columns_##S, (const T *x, T *y, i64 outer, i64 n, i64 inner)) { softmax_columns<T, 1, LOG>(x, y, outer, n, inner); }      \
     KERNEL(NAME##_wide_##S, (const T *x, T *y, i64 outer, i64 n, i64 inner)) { softmax_columns<T, Chunk<T>::size, LOG>(x, y, outer, n, inner); }
 #define BOTH(S, T) ROWS(softmax, S, T, false) ROWS(log_softmax, S, T, true)
