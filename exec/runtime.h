@@ -109,7 +109,8 @@ typedef struct Runtime {
     Status (*comm_id)(GpuCommId *out);
     /* All members of all processes call it at about the same time; E_DEVICE when they do not within `wait->timeout` seconds. */
     Status (*comm_create)(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait);
-    /* Waits for members that have not come to the end, and aborts when they do not within comm_create's timeout or have ended. */
+    /* Waits for members that have not come to the end, and aborts when they do not within comm_create's timeout or have ended.
+     * Neither this nor an abort while a graph holds a collective of the communicator: it would wait for the graph to be freed. */
     void (*comm_free)(GpuComm *c, const GpuCommWait *wait);
     void (*comm_abort)(GpuComm *c);                                 /* frees it too; work under way ends undefined */
     Status (*comm_poll)(GpuComm *c);                                /* E_DEVICE when a member or a link has failed */

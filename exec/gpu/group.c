@@ -239,6 +239,10 @@ void gpu_group_abort(GpuGroup *g)
     snprintf(g->message, sizeof g->message, "%s", status_message());
     g->broken = true;
     atomic_store(&g->failed, true);
+    pthread_mutex_lock(&g->lock);
+    for (GpuProgram *p = g->programs; p; p = p->next)
+        gpu_program_drop_graphs(p);
+    pthread_mutex_unlock(&g->lock);
     for (int d = 0; d < g->n_device; d++) {
         if (g->member[d].comm)
             g->member[d].runtime->comm_abort(g->member[d].comm);

@@ -294,8 +294,6 @@ fail:
 
 static void free_slot(const GpuMember *m, GpuSlot *slot)
 {
-    if (slot->graph)
-        m->runtime->graph_free(slot->graph);
     if (slot->staging)
         m->runtime->host_free(m->gpu, slot->staging);
     if (slot->input)
@@ -338,6 +336,7 @@ void gpu_program_free(GpuProgram *g)
         return;
     if (g->pending)
         (void)!gpu_program_wait(g, g->turn);     /* or aborts what would never end */
+    gpu_program_drop_graphs(g);
     strike(g);
     for (int d = 0; d < g->program->opt.n_device; d++) {
         if (!g->part[d].gpu)

@@ -88,6 +88,8 @@ struct GpuProgram {
 /* `p` has its memory reserved, its tensors of outputs made, and is lent for the life of the program. */
 Status gpu_program_create(GpuProgram **out, Prepared *p) CHECKED;
 void gpu_program_free(GpuProgram *g);       /* NULL is legal; waits for what runs */
+/* Its captured steps; those under way go on.  A communicator can be ended only when no graph holds a collective of it. */
+void gpu_program_drop_graphs(GpuProgram *g);
 
 /* exec/gpu/issue.c, on the device's thread: the step in slot k has its addresses; its inputs are copied, and uploaded when the copy
  * stream gets there; all of its work is given to the streams. */

@@ -30,6 +30,13 @@ static void drop_graph(const GpuPart *part, GpuSlot *slot)
     slot->graph = NULL;
 }
 
+void gpu_program_drop_graphs(GpuProgram *g)
+{
+    FOR_LOCAL(g->program, d)
+        for (int k = 0; k < GPU_SLOTS; k++)
+            drop_graph(&g->part[d], &g->part[d].slot[k]);
+}
+
 /* ---- capturing ---- */
 
 static Status capture(GpuPart *part, int k)
@@ -106,9 +113,7 @@ static Status by_call(GpuProgram *g, int rank, const char *why)
     const Prepared *p = g->program;
 
     g->by_call = true;
-    FOR_LOCAL(p, d)
-        for (int k = 0; k < GPU_SLOTS; k++)
-            drop_graph(&g->part[d], &g->part[d].slot[k]);
+    gpu_program_drop_graphs(g);
     warn(p, rank, why);
     return ST_OK;
 }

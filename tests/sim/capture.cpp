@@ -63,6 +63,7 @@ Status sim_capture_end(GpuStream *s, GpuGraph **out)
         return FAIL(E_DEVICE, "capture_end: injected failure");
     s->device->objects++;
     *out = new GpuGraph{ s->device, std::make_shared<Graph>(std::move(c->graph)) };
+    s->device->graphs.insert(*out);
     return ST_OK;
 }
 
@@ -116,5 +117,6 @@ void sim_graph_free(GpuGraph *g)
         return;
     Guard guard(world().lock);
     g->device->objects--;
+    g->device->graphs.erase(g);
     delete g;
 }

@@ -256,9 +256,19 @@ Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int ran
     return ST_OK;
 }
 
+/* NCCL would wait for ever for such a graph. */
+static void check_graphs(const Member &m)
+{
+    for (GpuGraph *g : m.device->graphs)
+        for (const Graph::Node &n : g->graph->node)
+            if (n.op->kind == COLLECTIVE && n.op->collective.member.get() == &m)
+                misuse("ending a communicator whose collective a graph holds", g);
+}
+
 /* What waits in the member's streams is over. */
 static void leave(Member &m)
 {
+    check_graphs(m);
     m.gone = true;
     if (m.group->failure.empty() && (int)m.group->meeting.size() > 0)
         m.group->failure = "rank " + std::to_string(m.rank) + " has left";

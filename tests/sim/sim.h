@@ -178,6 +178,7 @@ struct GpuDevice {
     std::set<GpuStream *> streams;
     Status error = ST_OK;
     std::string error_text;
+    std::set<GpuGraph *> graphs;                    /* that live */
     int objects = 0;                                /* events, graphs, plans, modules, communicators that live */
     std::map<std::string, std::shared_ptr<GpuKernel>> kernels;
 };
