@@ -2,10 +2,14 @@
  *
  * Communicators are made with blocking = 0: a call may come back "in progress" and is then polled, until the communicator's
  * timeout, so that a member that died leaves the others an error instead of a hang. */
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "kernels/cuda/plugin/plugin.h"
+
+enum { PATIENCE = 10 };         /* seconds for an abort to end */
 
 _Static_assert(GPU_COMM_ID == NCCL_UNIQUE_ID_BYTES, "an id of ours holds one of NCCL's");
 
@@ -101,12 +105,90 @@ Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, i
     return ST_OK;
 }
 
+/* ---- aborting ----
+ * ncclCommAbort ends the communicator's kernels, then waits for them and for graphs that hold its collectives.  Behind another
+ * kernel that hangs that is for good, so a thread of its own waits, and is left to it after PATIENCE. */
+
+typedef struct {
+    ncclComm_t comm;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool over, left;            /* left: the thread frees this */
+} Abort;
+
+static void abort_free(Abort *a)
+{
+    pthread_cond_destroy(&a->ended);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+}
+
+static void *abort_thread(void *arg)
+{
+    Abort *a = arg;
+    bool left;
+
+    (void)ncclCommAbort(a->comm);
+    pthread_mutex_lock(&a->lock);
+    a->over = true;
+    left = a->left;
+    pthread_cond_signal(&a->ended);
+    pthread_mutex_unlock(&a->lock);
+    if (left)
+        abort_free(a);
+    return NULL;
+}
+
+static Abort *abort_start(ncclComm_t comm)
+{
+    Abort *a = calloc(1, sizeof *a);
+    pthread_condattr_t monotonic;
+    pthread_t thread;
+
+    if (!a)
+        return NULL;
+    a->comm = comm;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&a->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&thread, NULL, abort_thread, a)) {
+        abort_free(a);
+        return NULL;
+    }
+    pthread_detach(thread);
+    return a;
+}
+
+static void abort_bounded(ncclComm_t comm)
+{
+    Abort *a = abort_start(comm);
+    struct timespec until;
+    bool over;
+
+    if (!a) {
+        (void)ncclCommAbort(comm);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += PATIENCE;
+    pthread_mutex_lock(&a->lock);
+    while (!a->over && pthread_cond_timedwait(&a->ended, &a->lock, &until) != ETIMEDOUT)
+        ;
+    over = a->over;
+    a->left = !over;
+    pthread_mutex_unlock(&a->lock);
+    if (over)
+        abort_free(a);
+}
+
 void comm_abort(GpuComm *c)
 {
     if (!c)
         return;
     if (c->comm && device_frees(c->device))
-        (void)ncclCommAbort(c->comm);
+        abort_bounded(c->comm);
     free(c->registered);
     free(c);
 }
@@ -136,16 +218,16 @@ Status comm_poll(GpuComm *c)
     return state == ncclSuccess || state == ncclInProgress ? ST_OK : nccl_fail(c, "asynchronous error", state);
 }
 
+/* Where the system denies NCCL memory that others can map, as some virtual machines do, it is plain memory, which NCCL copies. */
 Status comm_alloc(GpuDevice *d, void **out, size_t bytes)
 {
     size_t n = bytes ? bytes : 1;
-    ncclResult_t r;
-    void *p;
+    void *p = NULL;
     Status st;
 
     TRY(device_use(d));
-    if ((r = ncclMemAlloc(&p, n)) != ncclSuccess)
-        return status_prefix(nccl_fail(NULL, "ncclMemAlloc", r), "%s: %zu bytes", d->label, bytes);
+    if (ncclMemAlloc(&p, n) != ncclSuccess)
+        return memory_alloc(d, out, bytes);
     if ((st = memory_clear(d, p, n))) {
         comm_release(d, NULL, p);
         return st;
@@ -163,7 +245,8 @@ void comm_release(GpuDevice *d, GpuComm *c, void *p)
             (void)settle(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle));
             c->registered[i--] = c->registered[--c->n_registered];
         }
-    (void)ncclMemFree(p);
+    if (ncclMemFree(p) != ncclSuccess)      /* plain memory is not NCCL's to free */
+        (void)cudaFree(p);
 }
 
 Status comm_register(GpuComm *c, void *p, size_t bytes)
