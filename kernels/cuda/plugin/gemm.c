@@ -136,17 +136,31 @@ static Status describe_matrices(GemmPlan *p)
     return describe_matrix(p, &p->result, g->dtype_c, g->m, g->n, g->ldc, g->stride_c);
 }
 
+/* Parts of a divided sum over k are kept in the type that is computed in and added behind the product: rounded once, and in one order
+ * whichever part ends first. */
 static Status set_preference(GemmPlan *p, cublasLtMatmulPreference_t preference)
 {
     uint64_t most = WORKSPACE_MOST;
-    uint32_t align = (uint32_t)p->desc.align;
+    uint32_t align = (uint32_t)p->desc.align, parts = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
     SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
+    SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, parts);
     SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align);
     SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align);
     SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align);
     SET_PREFERENCE(p, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align);
     return ST_OK;
+}
+
+/* Leaves those that can run; how many. */
+static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int n)
+{
+    int kept = 0;
+
+    for (int i = 0; i < n; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS)
+            found[kept++] = found[i];
+    return kept;
 }
 
 /* Some epilogues that heuristics do not have, for some types and for some shapes with a dimension of 1, they call an invalid value,
@@ -164,6 +178,7 @@ Status gemm_ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[GEMM_CANDIDAT
     TRY_TO(done, st, set_preference(p, preference));
     answer = cublasLtMatmulAlgoGetHeuristic(p->lt, p->op, p->left, p->right, p->result, p->result, preference, GEMM_CANDIDATES,
                                             found, n);
+    *n = answer ? 0 : keep_valid(found, *n);
     if (answer == CUBLAS_STATUS_NOT_SUPPORTED || (answer == CUBLAS_STATUS_INVALID_VALUE && !gemm_plain(g)) || (!answer && !*n))
         st = FAIL(E_UNSUPPORTED, "%s: cublasLt has no product m=%lld n=%lld k=%lld of %s into %s with epilogue %d", d->label,
                   (long long)g->m, (long long)g->n, (long long)g->k, dtype_name(g->dtype), dtype_name(g->dtype_c), (int)epilogue_of(g));
