@@ -57,6 +57,7 @@ stage() {
     local name=$1 limit=$2 counts status start=$SECONDS
     shift 2
     limit=$((limit < end - SECONDS ? limit : end - SECONDS))
+    export STAGE_SECONDS=$((limit > 15 ? limit - 5 : limit))
     if [ $limit -le 0 ]; then
         echo 'no time was left' >"$work/$name.log"
         status=124
@@ -83,12 +84,13 @@ skip() {
     printf '== %-10s SKIPPED: %s\n' "$1" "$2"
 }
 
-# all_suites PROGRAM SUITE...: suites in processes of their own, several at a time; adds their counts up.
+# all_suites PROGRAM SUITE...: suites in processes of their own, several at a time; adds their counts up, also when time is out.
 all_suites() {
     local program=$1 dir
     shift
     dir=$(mktemp -d -p "$work")
-    printf '%s\n' "$@" | xargs -P "$jobs" -I{} sh -c '"$1" {} >"$2/{}.log" 2>&1; echo $? >"$2/{}.status"' - "$program" "$dir"
+    printf '%s\n' "$@" | timeout "$STAGE_SECONDS" \
+        xargs -P "$jobs" -I{} sh -c '"$1" {} >"$2/{}.log" 2>&1; echo $? >"$2/{}.status"' - "$program" "$dir"
     add_up "$dir" "$@"
 }
 
@@ -97,6 +99,7 @@ add_up() {
     local dir=$1 name counts p=0 f=0
     shift
     for name in "$@"; do
+        [ -f "$dir/$name.status" ] || echo 'out of time' | tee -a "$dir/$name.log" >"$dir/$name.status"
         counts=$(grep -oE '[0-9]+ passed, [0-9]+ failed$' "$dir/$name.log" | tail -1)
         [ -n "$counts" ] || counts='0 passed, 1 failed'
         p=$((p + ${counts%% *}))
@@ -117,9 +120,11 @@ sanitized() {
     local tool=$1 dir suite p=0 f=0
     shift
     dir=$(mktemp -d -p "$work")
-    printf '%s\n' "$@" | xargs -P "$jobs" -I{} sh -c '"$1" --tool "$2" --error-exitcode 99 "$3" {} >"$4/{}.log" 2>&1; echo $? >"$4/{}.status"' - \
+    printf '%s\n' "$@" | timeout "$STAGE_SECONDS" \
+        xargs -P "$jobs" -I{} sh -c '"$1" --tool "$2" --error-exitcode 99 "$3" {} >"$4/{}.log" 2>&1; echo $? >"$4/{}.status"' - \
         "$sanitizer" "$tool" "$build/test_ops" "$dir"
     for suite in "$@"; do
+        [ -f "$dir/$suite.status" ] || echo 'out of time' >"$dir/$suite.status"
         if [ "$(cat "$dir/$suite.status")" = 0 ] && grep -qE 'SUMMARY: 0 (errors|hazards)' "$dir/$suite.log"; then
             p=$((p + 1))
         else
@@ -147,7 +152,8 @@ if [ -n "$bench" ]; then
     bench_pid=$!
 fi
 
-stage devices 40 "$build/dpexec" devices
+# The first to read the libraries, of gigabytes, from the disk.
+stage devices 100 "$build/dpexec" devices
 if ! grep -E '^cuda' "$work/devices.log"; then
     cat "$work/devices.log"
     [ -z "$bench" ] || kill "$bench_pid"
@@ -155,12 +161,13 @@ if ! grep -E '^cuda' "$work/devices.log"; then
     echo '0 passed, 1 failed'
     exit 1
 fi
-stage operators 150 bash -c 'all_suites "$build/test_ops" "$@"' - $operators &
+stage operators 180 bash -c 'all_suites "$build/test_ops" "$@"' - $operators &
 stage executor 120 "$build/test_exec" $([ -n "$trial" ] && echo gpu_collective || echo gpu gpu_transformer gpu_16_bits gpu_layouts gpu_collective indices) &
 stage training 150 $python tests/gpu/train.py "$build/dpexec" --jobs "$jobs" "${options[@]}" &
 wait_for() { while [ $# != 0 ]; do wait "$1"; shift; done; }
 wait_for $(jobs -p | grep -vx "${bench_pid:-0}")
-stage processes 90 $python tests/gpu/world.py "$build/dpexec" "${options[@]}" &
+# Alone: processes on one card take turns, and a collective waits for the turn of each.
+stage processes 90 $python tests/gpu/world.py "$build/dpexec" "${options[@]}"
 if [ -n "$own" ] && [ -n "$sanitizer" ]; then
     stage memcheck 90 bash -c 'sanitized memcheck "$@"' - $own &
     stage racecheck 90 bash -c 'sanitized racecheck softmax layernorm reduce batchnorm cross_entropy' - &

@@ -34,7 +34,8 @@ Status gpu_driver(const CudaDriver **out)
 Status gpu_get(const TestGpu **out)
 {
     static TestGpu gpu;
-    const GpuOptions options = { .tf32 = false };
+    const char *cache = getenv("DPEXEC_CACHE_DIR");
+    const GpuOptions options = { .tf32 = false, .cache_dir = cache && *cache ? cache : NULL };
 
     if (!gpu.stream) {
         TRY(gpu_driver(&gpu.driver));
