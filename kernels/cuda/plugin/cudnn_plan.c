@@ -239,10 +239,11 @@ static Status choose(Search *s, GpuPlan **out, size_t *workspace)
 
 typedef struct { char text[1024]; size_t n; } Key;
 
+/* A plan for a described device is for properties that are guessed in part, and may never have been loaded: not for the device. */
 static void cache_key(Key *k, const GpuDevice *d, const CudnnRequest *r)
 {
-    int n = snprintf(k->text, sizeof k->text, "%s|%s|sm%d|%d|tf32 %d|tune %d|cudnn %d", r->key, d->info.name, d->info.capability,
-                     d->info.multiprocessors, d->tf32, d->tune, (int)cudnnGetVersion());
+    int n = snprintf(k->text, sizeof k->text, "%s|%s%s|sm%d|%d|tf32 %d|tune %d|cudnn %d", r->key, d->info.name,
+                     d->index < 0 ? " described" : "", d->info.capability, d->info.multiprocessors, d->tf32, d->tune, (int)cudnnGetVersion());
 
     k->n = n < (int)sizeof k->text ? (size_t)n : 0;
 }
