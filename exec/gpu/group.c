@@ -34,10 +34,10 @@ static Status open_streams(Device *d, void *arg)
     m->stream[STREAM_COMPUTE] = device_stream(d);
     for (int s = 0; s < N_STREAMS; s++)
         if (s != STREAM_COMPUTE)
-            TRY(device_check(d, m->runtime->stream_create(m->gpu, &m->stream[s], s == STREAM_COMM)));
+            TRY_MEMBER(m, stream_create(m->gpu, &m->stream[s], s == STREAM_COMM));
     if (m->group->n_device > 1)
-        TRY(device_check(d, m->runtime->stream_create(m->gpu, &m->marks, false)));
-    TRY(device_check(d, m->runtime->event_create(m->gpu, &m->drained, false)));
+        TRY_MEMBER(m, stream_create(m->gpu, &m->marks, false));
+    TRY_MEMBER(m, event_create(m->gpu, &m->drained, false));
     device_set_sync(d, gpu_group_sync, m);
     return ST_OK;
 }
@@ -87,7 +87,7 @@ static Status agree_id(const GpuGroup *g, GpuCommId *id)
     const GpuMember *first = &g->member[0];
 
     if (first->device)
-        TRY(device_check(first->device, first->runtime->comm_id(id)));
+        TRY_MEMBER(first, comm_id(id));
     return world_size(g->world) > 1 ? world_share(g->world, 0, id, sizeof *id) : ST_OK;
 }
 
@@ -208,7 +208,7 @@ Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes)
     m->bucket = NULL;
     m->bucket_bytes = 0;
     g->generation++;
-    TRY(device_check(m->device, m->runtime->comm_alloc(m->gpu, &m->bucket, bytes)));
+    TRY_MEMBER(m, comm_alloc(m->gpu, &m->bucket, bytes));
     m->bucket_bytes = bytes;
     return m->comm ? device_check(m->device, m->runtime->comm_register(m->comm, m->bucket, bytes)) : ST_OK;
 }
@@ -225,7 +225,7 @@ Status gpu_group_host_arena(GpuGroup *g, int d, size_t bytes)
     m->host = NULL;
     m->host_bytes = 0;
     g->generation++;
-    TRY(device_check(m->device, m->runtime->host_alloc(m->gpu, &m->host, bytes)));
+    TRY_MEMBER(m, host_alloc(m->gpu, &m->host, bytes));
     m->host_bytes = bytes;
     return ST_OK;
 }

@@ -29,6 +29,9 @@ typedef struct {
     char host_message[GPU_MESSAGE];
 } GpuMember;
 
+/* A call of the member's runtime, and its failure as ours. */
+#define TRY_MEMBER(m, call) TRY(device_check((m)->device, (m)->runtime->call))
+
 typedef struct GpuGroup {
     int n_device;                       /* of all processes */
     struct World *world;                /* lent; NULL: this process alone */

@@ -13,8 +13,6 @@
 
 enum { BLOCK = 1 << 20 };
 
-#define TRY_GPU(m, call) TRY(device_check((m)->device, (m)->runtime->call))
-
 /* ---- addresses ---- */
 
 static char *input_address(const GpuPart *part, const GpuSlot *slot, const MemRef *ref, bool host)
@@ -107,9 +105,9 @@ Status gpu_part_upload(GpuPart *part, int k)
         fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset, piece->ref.bytes,
              device_ctx(m->device)->n_threads);
     }
-    TRY_GPU(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
-    TRY_GPU(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));
-    TRY_GPU(m, event_await(slot->uploaded, m->stream[STREAM_COMPUTE]));
+    TRY_MEMBER(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
+    TRY_MEMBER(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));
+    TRY_MEMBER(m, event_await(slot->uploaded, m->stream[STREAM_COMPUTE]));
     return ST_OK;
 }
 
@@ -167,13 +165,13 @@ static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 
     ctx->stream = m->stream[c->step->stream];
     for (int w = 0; w < c->step->n_wait; w++)
-        TRY_GPU(m, event_await(part->event[c->step->wait[w]], ctx->stream));
+        TRY_MEMBER(m, event_await(part->event[c->step->wait[w]], ctx->stream));
     if (c->place)
         TRY(gpu_place_mark(part, k, c->place, ctx->stream));
     if ((st = run_call(part, ctx, c, k)))
         return blame(part, c, st);
     if (c->step->event >= 0)
-        TRY_GPU(m, event_record(part->event[c->step->event], ctx->stream));
+        TRY_MEMBER(m, event_record(part->event[c->step->event], ctx->stream));
     return ST_OK;
 }
 
@@ -182,7 +180,7 @@ static Status await_call(GpuPart *part, const KernelCtx *ctx, const GpuCall *c)
 {
     Status st;
 
-    TRY_GPU(part->member, event_record(part->timed[1], ctx->stream));
+    TRY_MEMBER(part->member, event_record(part->timed[1], ctx->stream));
     st = gpu_group_wait(part->gpu->group, part->device, part->timed[1]);
     return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->gpu->program->graph, c->call->node)) : st;
 }
@@ -202,10 +200,10 @@ static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     ctx->stream = part->member->stream[c->step->stream];
     e.bytes = trace_bytes(e.node, c->in[k], c->out[k]);
     e.start = trace_now();
-    TRY_GPU(part->member, event_record(part->timed[0], ctx->stream));
+    TRY_MEMBER(part->member, event_record(part->timed[0], ctx->stream));
     TRY(issue_call(part, ctx, c, k));
     TRY(await_call(part, ctx, c));
-    TRY_GPU(part->member, event_elapsed(part->timed[0], part->timed[1], &seconds));
+    TRY_MEMBER(part->member, event_elapsed(part->timed[0], part->timed[1], &seconds));
     e.end = e.start + (uint64_t)(seconds * 1e9);
     trace_add(part->gpu->program->trace, &e);
     return ST_OK;
@@ -215,10 +213,10 @@ static Status fork_streams(GpuPart *part)
 {
     const GpuMember *m = part->member;
 
-    TRY_GPU(m, event_record(part->begin, m->stream[STREAM_COMPUTE]));
+    TRY_MEMBER(m, event_record(part->begin, m->stream[STREAM_COMPUTE]));
     for (int t = 0; t < N_STREAMS; t++)
         if (t != STREAM_COMPUTE && part->plan->uses[t])
-            TRY_GPU(m, event_await(part->begin, m->stream[t]));
+            TRY_MEMBER(m, event_await(part->begin, m->stream[t]));
     return ST_OK;
 }
 
@@ -232,13 +230,13 @@ static Status issue_ends(GpuPart *part, int k)
 
     for (int t = 0; t < N_STREAMS; t++)
         if (part->plan->join[t] >= 0)
-            TRY_GPU(m, event_await(part->event[part->plan->join[t]], s));
+            TRY_MEMBER(m, event_await(part->event[part->plan->join[t]], s));
     for (int i = 0; i < plan->n_copy; i++)
         if (plan->copy[i].to.device == part->device)
-            TRY_GPU(m, copy(s, address(part, slot, &plan->copy[i].to, false), address(part, slot, &plan->copy[i].from, false),
+            TRY_MEMBER(m, copy(s, address(part, slot, &plan->copy[i].to, false), address(part, slot, &plan->copy[i].from, false),
                             plan->copy[i].to.bytes));
     for (int i = 0; i < part->n_output; i++)
-        TRY_GPU(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
+        TRY_MEMBER(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
                         part->output[i].ref.bytes));
     return gpu_place_end(part, k, s);
 }

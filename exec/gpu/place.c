@@ -13,8 +13,6 @@
 
 enum { PATIENCE = 2 /* seconds for the other processes' answers */ };
 
-#define TRY_GPU(m, call) TRY(device_check((m)->device, (m)->runtime->call))
-
 /* ---- marks ---- */
 
 static Status write_table(GpuPart *part)
@@ -51,9 +49,9 @@ Status gpu_place_create(GpuPart *part)
             part->place[part->n_place] = part->call[s].call->node;
         }
     TRY(write_table(part));
-    TRY_GPU(m, event_create(m->gpu, &part->passed, false));
+    TRY_MEMBER(m, event_create(m->gpu, &part->passed, false));
     for (int k = 0; k < GPU_SLOTS; k++)
-        TRY_GPU(m, host_alloc(m->gpu, (void **)&part->slot[k].place, sizeof(uint32_t)));
+        TRY_MEMBER(m, host_alloc(m->gpu, (void **)&part->slot[k].place, sizeof(uint32_t)));
     return ST_OK;
 }
 
@@ -85,9 +83,9 @@ Status gpu_place_mark(GpuPart *part, int k, int place, GpuStream *s)
 
     if (!part->place_table)
         return ST_OK;
-    TRY_GPU(m, event_record(part->passed, s));
-    TRY_GPU(m, event_await(part->passed, m->marks));
-    TRY_GPU(m, copy(m->marks, part->slot[k].place, part->place_table + place, sizeof(uint32_t)));
+    TRY_MEMBER(m, event_record(part->passed, s));
+    TRY_MEMBER(m, event_await(part->passed, m->marks));
+    TRY_MEMBER(m, copy(m->marks, part->slot[k].place, part->place_table + place, sizeof(uint32_t)));
     return ST_OK;
 }
 
@@ -98,10 +96,10 @@ Status gpu_place_end(GpuPart *part, int k, GpuStream *s)
     if (!part->place_table)
         return ST_OK;
     if (part->n_place) {
-        TRY_GPU(m, event_record(part->passed, m->marks));
-        TRY_GPU(m, event_await(part->passed, s));
+        TRY_MEMBER(m, event_record(part->passed, m->marks));
+        TRY_MEMBER(m, event_await(part->passed, s));
     }
-    TRY_GPU(m, copy(s, part->slot[k].place, part->place_table + part->n_place + 1, sizeof(uint32_t)));
+    TRY_MEMBER(m, copy(s, part->slot[k].place, part->place_table + part->n_place + 1, sizeof(uint32_t)));
     return ST_OK;
 }
 

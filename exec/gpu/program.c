@@ -161,13 +161,13 @@ static Status create_events(GpuPart *part)
     if (!(part->event = ARENA_NEW(part->gpu->program->arena, GpuEvent *, part->plan->n_event)))
         return FAIL_NOMEM();
     for (int e = 0; e < part->plan->n_event; e++)
-        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->event[e], false)));
-    TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->begin, false)));
+        TRY_MEMBER(m, event_create(m->gpu, &part->event[e], false));
+    TRY_MEMBER(m, event_create(m->gpu, &part->begin, false));
     for (int i = 0; i < 2; i++)
-        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->timed[i], true)));
+        TRY_MEMBER(m, event_create(m->gpu, &part->timed[i], true));
     for (int k = 0; k < GPU_SLOTS; k++) {
-        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->slot[k].uploaded, false)));
-        TRY(device_check(m->device, m->runtime->event_create(m->gpu, &part->slot[k].done, false)));
+        TRY_MEMBER(m, event_create(m->gpu, &part->slot[k].uploaded, false));
+        TRY_MEMBER(m, event_create(m->gpu, &part->slot[k].done, false));
     }
     return ST_OK;
 }
@@ -177,11 +177,11 @@ static Status create_slot(GpuPart *part, GpuSlot *slot)
     const GpuMember *m = part->member;
 
     if (part->input_bytes) {
-        TRY(device_check(m->device, m->runtime->host_alloc(m->gpu, (void **)&slot->staging, part->input_bytes)));
-        TRY(device_check(m->device, m->runtime->alloc(m->gpu, (void **)&slot->input, part->input_bytes)));
+        TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->staging, part->input_bytes));
+        TRY_MEMBER(m, alloc(m->gpu, (void **)&slot->input, part->input_bytes));
     }
     if (part->output_bytes)
-        TRY(device_check(m->device, m->runtime->host_alloc(m->gpu, (void **)&slot->output, part->output_bytes)));
+        TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->output, part->output_bytes));
     return ST_OK;
 }
 

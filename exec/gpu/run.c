@@ -16,8 +16,6 @@
 #include "exec/gpu/place.h"
 #include "exec/gpu/plugin.h"
 
-#define TRY_GPU(m, call) TRY(device_check((m)->device, (m)->runtime->call))
-
 static bool is_captured(const GpuPart *part, int k)
 {
     return part->slot[k].graph && part->slot[k].captured == gpu_program_epoch(part->gpu);
@@ -46,7 +44,7 @@ static Status capture(GpuPart *part, int k)
     char message[GPU_MESSAGE];
     Status st;
 
-    TRY_GPU(m, capture_begin(m->stream[STREAM_COMPUTE]));
+    TRY_MEMBER(m, capture_begin(m->stream[STREAM_COMPUTE]));
     if ((st = gpu_part_issue(part, k))) {
         snprintf(message, sizeof message, "%s", status_message());
         if (!m->runtime->capture_end(m->stream[STREAM_COMPUTE], &slot->graph))
@@ -54,7 +52,7 @@ static Status capture(GpuPart *part, int k)
         slot->graph = NULL;
         return FAIL(st, "%s", message);
     }
-    TRY_GPU(m, capture_end(m->stream[STREAM_COMPUTE], &slot->graph));
+    TRY_MEMBER(m, capture_end(m->stream[STREAM_COMPUTE], &slot->graph));
     slot->captured = gpu_program_epoch(part->gpu);
     return ST_OK;
 }
@@ -185,10 +183,10 @@ static Status begin_step(GpuPart *part)
     gpu_part_bind(part, k);
     TRY(gpu_part_upload(part, k));
     if (!part->gpu->program->trace && is_captured(part, k))
-        TRY_GPU(m, graph_launch(slot->graph, m->stream[STREAM_COMPUTE]));
+        TRY_MEMBER(m, graph_launch(slot->graph, m->stream[STREAM_COMPUTE]));
     else
         TRY(gpu_part_issue(part, k));
-    TRY_GPU(m, event_record(slot->done, m->stream[STREAM_COMPUTE]));
+    TRY_MEMBER(m, event_record(slot->done, m->stream[STREAM_COMPUTE]));
     slot->used = true;
     return ST_OK;
 }

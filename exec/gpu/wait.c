@@ -64,7 +64,7 @@ static Status wait_bounded(GpuGroup *g, int d, GpuEvent *e)
     for (int round = 0;; round++) {
         bool done = false;
 
-        TRY(device_check(m->device, m->runtime->event_query(e, &done)));
+        TRY_MEMBER(m, event_query(e, &done));
         if (done)
             return host_failure(m);
         TRY(hear(g, m, round));
@@ -80,7 +80,7 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
 
     if (g->n_device > 1)
         return wait_bounded(g, d, e);
-    TRY(device_check(m->device, m->runtime->event_wait(e)));
+    TRY_MEMBER(m, event_wait(e));
     return host_failure(m);
 }
 
