@@ -159,6 +159,22 @@ Status device_wait(Device *d)
     return d->status ? FAIL(d->status, "%s", d->message) : ST_OK;
 }
 
+Status device_wait_all(Device *const *d, int n)
+{
+    Status first = ST_OK;
+    int failed = 0;
+
+    for (int i = 0; i < n; i++) {
+        Status st = d[i] ? device_wait(d[i]) : ST_OK;
+
+        if (st && (!first || first == E_INTERRUPTED)) {
+            failed = i;
+            first = st;
+        }
+    }
+    return first ? device_wait(d[failed]) : ST_OK;      /* again: its message */
+}
+
 KernelCtx *device_ctx(Device *d) { return &d->ctx; }
 const char *device_name(const Device *d) { return d->name; }
 

@@ -42,6 +42,9 @@ void device_close(Device *d);           /* NULL is legal; no job may be running 
 /* The job runs on the device's thread; every start is followed by a wait, which returns the job's status and message. */
 void device_start(Device *d, DeviceJob *job, void *arg);
 Status device_wait(Device *d) CHECKED;
+/* Waits for all of them, but those that are NULL: the first failure and its message, E_INTERRUPTED only when there is no other, of
+ * which it is the echo. */
+Status device_wait_all(Device *const *d, int n) CHECKED;
 KernelCtx *device_ctx(Device *d);       /* for use on the device's thread */
 const char *device_name(const Device *d);   /* "cpu:0" */
 

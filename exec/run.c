@@ -126,9 +126,6 @@ static void bind(Program *p)
 
 static Status run_on_cpus(Program *p)
 {
-    Status st, first = ST_OK;
-    int failed = -1;
-
     bind_copies(p);
     atomic_store(&p->meet.cancelled, false);
     for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
@@ -136,16 +133,8 @@ static Status run_on_cpus(Program *p)
             collective_reset(p->ready.call[i].collective);
     FOR_LOCAL(&p->ready, d)
         device_start(p->ready.device[d], run_device, &p->part[d]);
-    FOR_LOCAL(&p->ready, d) {
-        st = device_wait(p->ready.device[d]);
-        if (st && (failed < 0 || first == E_INTERRUPTED)) {
-            failed = d;
-            first = st;
-        }
-    }
-    if (first && first != E_INTERRUPTED)
-        return device_wait(p->ready.device[failed]);      /* again: its message, not that of a later one */
-    return first ? first : program_world_outputs(p);
+    TRY(device_wait_all(p->ready.device + p->ready.opt.first, p->ready.opt.n_local));
+    return program_world_outputs(p);
 }
 
 Status program_begin(Program *p, const NamedTensor *in, int n)

@@ -66,22 +66,6 @@ static Status connect_member(Device *d, void *arg)
     return device_check(d, st);
 }
 
-static Status wait_all(const GpuGroup *g)
-{
-    Status st = ST_OK;
-    int failed = -1;
-
-    for (int d = 0; d < g->n_device; d++) {
-        Status own = g->member[d].device ? device_wait(g->member[d].device) : ST_OK;
-
-        if (own && (failed < 0 || st == E_INTERRUPTED)) {
-            failed = d;
-            st = own;
-        }
-    }
-    return failed < 0 ? ST_OK : device_wait(g->member[failed].device);      /* again: its message */
-}
-
 static Status agree_id(const GpuGroup *g, GpuCommId *id)
 {
     const GpuMember *first = &g->member[0];
@@ -93,7 +77,7 @@ static Status agree_id(const GpuGroup *g, GpuCommId *id)
 
 /* The process of the first device makes the id.  Nobody goes on before all are here: who fails before is heard of at once, not
  * by the communicator's timeout. */
-static Status connect_members(GpuGroup *g)
+static Status connect_members(GpuGroup *g, Device *const *device)
 {
     Member *me = calloc((size_t)g->n_device, sizeof *me);
     GpuCommId id = { 0 };
@@ -108,10 +92,10 @@ static Status connect_members(GpuGroup *g)
     if (!st) {
         for (int d = 0; d < g->n_device; d++) {
             me[d] = (Member){ g, d, id, ST_OK };
-            if (g->member[d].device)
-                device_start(g->member[d].device, connect_member, &me[d]);
+            if (device[d])
+                device_start(device[d], connect_member, &me[d]);
         }
-        st = wait_all(g);
+        st = device_wait_all(device, g->n_device);
     }
     free(me);
     return st;
@@ -139,7 +123,7 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
         TRY_TO(fail, st, device_wait(device[d]));
     }
     if (n > 1)
-        TRY_TO(fail, st, connect_members(g));
+        TRY_TO(fail, st, connect_members(g, device));
     if (world_size(world) > 1)
         world_set_place(world, gpu_place_of_process, g);
     *out = g;

@@ -140,23 +140,14 @@ static Status agree_on_capture(GpuProgram *g, int worst)
     return found / WORLD_MAX >= LOST ? end_lost(w, rank, why) : by_call(g, rank, why);
 }
 
-/* Runs a job on all devices; the first failure that is not the echo of another's. */
+/* Runs a job on all devices. */
 static Status run_jobs(GpuProgram *g, DeviceJob *job)
 {
-    Prepared *p = g->program;
-    Status st, first = ST_OK;
-    int failed = -1;
+    const Prepared *p = g->program;
 
     FOR_LOCAL(p, d)
         device_start(p->device[d], job, &g->part[d]);
-    FOR_LOCAL(p, d) {
-        st = device_wait(p->device[d]);
-        if (st && (failed < 0 || first == E_INTERRUPTED)) {
-            failed = d;
-            first = st;
-        }
-    }
-    return failed < 0 ? ST_OK : device_wait(p->device[failed]);     /* again: its message */
+    return device_wait_all(p->device + p->opt.first, p->opt.n_local);
 }
 
 static Status capture_all(GpuProgram *g)
