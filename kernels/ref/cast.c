@@ -80,20 +80,7 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
 DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_ALL, .run = run_cast);
 
-/* ---- many tensors: the state is their number ---- */
-
-static Status prepare_all(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    int *count = malloc(sizeof *count);
-
-    (void)ctx;
-    (void)g;
-    if (!count)
-        return FAIL_NOMEM();
-    *count = n->n_in;
-    *state = count;
-    return ST_OK;
-}
+/* ---- many tensors ---- */
 
 static Status run_cast_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
@@ -102,4 +89,5 @@ static Status run_cast_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .prepare = prepare_all, .run = run_cast_all, .release = free);
+DEFINE_KERNEL(ref_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .prepare = ref_prepare_count, .run = run_cast_all,
+    .release = free);

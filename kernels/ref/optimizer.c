@@ -192,19 +192,6 @@ DEFINE_KERNEL(ref_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .
 
 /* ---- loss scaling ---- */
 
-static Status prepare_finite(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    int *count = malloc(sizeof *count);
-
-    (void)ctx;
-    (void)g;
-    if (!count)
-        return FAIL_NOMEM();
-    *count = n->n_in;
-    *state = count;
-    return ST_OK;
-}
-
 /* x - x is 0 for finite x alone; a sum over a block is a loop that the compiler can vectorise. */
 #define FINITE(NAME, T)                                     \
     static bool NAME(const T *x, int64_t n)                 \
@@ -234,7 +221,8 @@ static Status run_finite(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .prepare = prepare_finite, .run = run_finite, .release = free);
+DEFINE_KERNEL(ref_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .prepare = ref_prepare_count, .run = run_finite,
+    .release = free);
 
 typedef struct { double growth, backoff; int64_t interval; } Scale;
 
