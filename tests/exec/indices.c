@@ -4,12 +4,8 @@
 #include <math.h>
 
 #include "graph/emit.h"
-#include "passes/pass.h"
-#include "passes/schedule.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
-
-extern const Pass pass_partition;
 
 enum { N = 7, ROWS = 5, IGNORED = -100 };
 
@@ -20,8 +16,6 @@ static Graph *lookup(DType t, int replicas)
     Shape batch = SHAPE(N), size = SHAPE(ROWS, CLASSES);
     Tensor *table = tensor_create(g->arena, DT_FLOAT32, &size);
     ValueId rows, labels, sums[2];
-    BuildOptions opt = { .mode = BUILD_TRAIN, .replicas = replicas, .devices = 1 };
-    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
 
     for (int i = 0; i < ROWS * CLASSES; i++)
         ((float *)table->data)[i] = (float)(i * i);
@@ -30,11 +24,7 @@ static Graph *lookup(DType t, int replicas)
     rows = EMIT(g, Gather, NULL, graph_add_state(g, "table", table, false), rows);
     EMIT_MULTI(g, NllSum, ATTRS(INT("ignore_index", IGNORED)), 2, sums, rows, labels);
     graph_add_output(g, OUT_LOSS, sums[0]);
-    CHECK_OK(g->status);
-    CHECK_OK(graph_sort(g));
-    CHECK_OK(pass_partition.run(g, &ctx));
-    CHECK_OK(schedule_graph(g, ctx.scratch));
-    arena_free(ctx.scratch);
+    training_partition(g, replicas, 1);
     return g;
 }
 

@@ -39,14 +39,25 @@ static void add_updates(Graph *g, int n, const ValueId *w, const ValueId *dw, Va
     }
 }
 
+void training_partition(Graph *g, int replicas, int devices)
+{
+    BuildOptions opt = { .mode = BUILD_TRAIN, .replicas = replicas, .devices = devices };
+    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
+
+    CHECK_OK(g->status);
+    CHECK_OK(graph_sort(g));
+    CHECK_OK(pass_partition.run(g, &ctx));
+    CHECK_OK(schedule_graph(g, ctx.scratch));
+    arena_free(ctx.scratch);
+}
+
 Graph *training_mlp(int batch, int replicas, int devices)
 {
     Graph *g = graph_create("mlp");
     Shape sx = SHAPE(batch, IN_FEATURES), st = SHAPE(batch), scalar = shape_scalar();
     ValueId x = graph_add_input(g, "x", DT_FLOAT32, &sx), t = graph_add_input(g, "target", DT_INT64, &st);
     ValueId lr = graph_add_input(g, IN_LR, DT_FLOAT32, &scalar), w[4], dw[4], h, sums[2], loss;
-    BuildOptions opt = { .mode = BUILD_TRAIN, .replicas = replicas, .devices = devices };
-    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
+    Arena *scratch = arena_create();
 
     w[0] = parameter(g, "w1", SHAPE(IN_FEATURES, HIDDEN), 1, true);
     w[1] = parameter(g, "b1", SHAPE(HIDDEN), 2, true);
@@ -58,13 +69,10 @@ Graph *training_mlp(int batch, int replicas, int devices)
     loss = EMIT(g, Div, NULL, sums[0], sums[1]);
     graph_add_output(g, OUT_LOSS, loss);
     CHECK_OK(g->status);
-    CHECK_OK(autodiff(g, ctx.scratch, loss, 4, w, dw));
+    CHECK_OK(autodiff(g, scratch, loss, 4, w, dw));
+    arena_free(scratch);
     add_updates(g, 4, w, dw, lr);
-    CHECK_OK(g->status);
-    CHECK_OK(graph_sort(g));
-    CHECK_OK(pass_partition.run(g, &ctx));
-    CHECK_OK(schedule_graph(g, ctx.scratch));
-    arena_free(ctx.scratch);
+    training_partition(g, replicas, devices);
     return g;
 }
 

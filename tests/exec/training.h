@@ -8,6 +8,8 @@
 
 enum { IN_FEATURES = 6, HIDDEN = 37, CLASSES = 5 };
 
+/* A graph as programs take it: sorted, partitioned over the replicas, scheduled. */
+void training_partition(Graph *g, int replicas, int devices);
 /* x [batch,6], target [batch], learning_rate -> loss; two layers, SGD with momentum; partitioned over the replicas. */
 Graph *training_mlp(int batch, int replicas, int devices);
 /* The inputs of step `k`: data in `arena`. */
