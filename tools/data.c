@@ -233,30 +233,48 @@ static bool is_signed(dpx_dtype t) { return t == DPX_INT8 || t == DPX_INT16 || t
 
 static size_t array_elements(const Array *a) { return array_sample_elements(a) * (size_t)(a->rank ? a->dim[0] : 1); }
 
-static Status fail_convert(const Array *a, dpx_dtype to, const char *what, size_t i, const char *number)
+enum { NUMBER_TEXT = 32 };
+
+/* Does an integer type of `bits` value bits and perhaps a sign hold the element?  If not, `number` receives the element. */
+typedef bool Holds(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign);
+
+static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign)
 {
-    return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to),
-                i / array_sample_elements(a), number);
+    double v = element_float(e, from), above = ldexp(1, bits), least = sign ? -above : 0;
+
+    if (v >= least && v < above && v == floor(v))
+        return true;
+    snprintf(number, NUMBER_TEXT, "%g", v);
+    return false;
 }
 
-/* Floats that are whole numbers that `to` holds. */
-static Status check_whole(const Array *a, dpx_dtype to, const char *what)
+/* 2^63 and more are negative as int64_t, and of the integers only uint64 holds them. */
+static bool holds_int(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign)
 {
-    size_t n = array_elements(a);
+    int64_t v = element_int(e, from), most = (int64_t)(((uint64_t)1 << bits) - 1), least = sign ? -most - 1 : 0;
+    bool is_large = from == DPX_UINT64;
+
+    if (v >= (is_large ? 0 : least) && v <= most)
+        return true;
+    if (is_large)
+        snprintf(number, NUMBER_TEXT, "%" PRIu64, (uint64_t)v);
+    else
+        snprintf(number, NUMBER_TEXT, "%" PRId64, v);
+    return false;
+}
+
+static Status check_elements(const Array *a, dpx_dtype to, const char *what, Holds *holds)
+{
     int bits = 8 * (int)dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64);       /* element_int gives an int64_t */
-    double above = ldexp(1, bits), least = is_signed(to) ? -above : 0;
+    size_t n = array_elements(a);
     unsigned char e[8];
-    char text[32];
+    char number[NUMBER_TEXT];
 
     for (size_t i = 0; i < n; i++) {
-        double v;
-
         element_at(e, a, a->data, i);
-        v = element_float(e, a->dtype);
-        if (v >= least && v < above && v == floor(v))
-            continue;
-        snprintf(text, sizeof text, "%g", v);
-        return fail_convert(a, to, what, i, text);
+        if (!holds(number, e, a->dtype, bits, is_signed(to)))
+            return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to),
+                        i / array_sample_elements(a), number);
     }
     return ST_OK;
 }
@@ -269,31 +287,6 @@ static bool holds_all(dpx_dtype to, dpx_dtype from)
     return is_signed(to) == is_signed(from) ? wider >= size : is_signed(to) && wider > size;
 }
 
-/* Integers that `to` holds: 2^63 and more are negative as int64_t, and of the integers only uint64 holds them. */
-static Status check_range(const Array *a, dpx_dtype to, const char *what)
-{
-    size_t n = array_elements(a), bits = 8 * dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64);
-    int64_t most = (int64_t)(((uint64_t)1 << bits) - 1), least = is_signed(to) ? -most - 1 : 0;
-    bool is_large = a->dtype == DPX_UINT64;
-    unsigned char e[8];
-    char text[32];
-
-    for (size_t i = 0; i < n; i++) {
-        int64_t v;
-
-        element_at(e, a, a->data, i);
-        v = element_int(e, a->dtype);
-        if (v >= (is_large ? 0 : least) && v <= most)
-            continue;
-        if (is_large)
-            snprintf(text, sizeof text, "%" PRIu64, (uint64_t)v);
-        else
-            snprintf(text, sizeof text, "%" PRId64, v);
-        return fail_convert(a, to, what, i, text);
-    }
-    return ST_OK;
-}
-
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
 {
     if (a->dtype == to)
@@ -302,7 +295,9 @@ Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
         return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to));
     if (is_float(to))
         return ST_OK;
-    return is_float(a->dtype) ? check_whole(a, to, what) : holds_all(to, a->dtype) ? ST_OK : check_range(a, to, what);
+    if (is_float(a->dtype))
+        return check_elements(a, to, what, holds_float);
+    return holds_all(to, a->dtype) ? ST_OK : check_elements(a, to, what, holds_int);
 }
 
 static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)
