@@ -6,50 +6,10 @@
 #include <string.h>
 
 #include "graph/base/arena.h"
+#include "graph/names.h"
 #include "graph/op.h"
 
-/* ---- names ---- */
-
-/* Open addressing, linear probing; names are never removed (a renamed value's old name stays taken). */
-struct NameTable {
-    struct { const char *name; uint32_t id, next_suffix; } *slot;
-    uint32_t n, cap;
-};
-
-static uint32_t hash_name(const char *s)
-{
-    uint32_t h = 2166136261u;           /* FNV-1a */
-
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
-
-static uint32_t names_slot(const struct NameTable *t, const char *name)
-{
-    uint32_t i = hash_name(name) & (t->cap - 1);
-
-    while (t->slot[i].name && strcmp(t->slot[i].name, name))
-        i = (i + 1) & (t->cap - 1);
-    return i;
-}
-
-static bool names_reserve(Graph *g)
-{
-    struct NameTable *t = g->names, old = *t;
-
-    if (t->n * 2 < t->cap)
-        return true;
-    t->cap = old.cap ? old.cap * 2 : 64;
-    if (!(t->slot = arena_array(g->arena, sizeof *t->slot, t->cap))) {
-        *t = old;
-        return false;
-    }
-    for (uint32_t i = 0; i < old.cap; i++)
-        if (old.slot[i].name)
-            t->slot[names_slot(t, old.slot[i].name)] = old.slot[i];
-    return true;
-}
+/* ---- life ---- */
 
 Status graph_fail_nomem(Graph *g)
 {
@@ -57,63 +17,6 @@ Status graph_fail_nomem(Graph *g)
         g->status = FAIL_NOMEM();
     return g->status;
 }
-
-static void names_put(Graph *g, const char *name, uint32_t id)
-{
-    uint32_t i;
-
-    if (!names_reserve(g)) {
-        graph_fail_nomem(g);
-        return;
-    }
-    i = names_slot(g->names, name);
-    if (!g->names->slot[i].name)
-        g->names->n++;
-    g->names->slot[i].name = name;
-    g->names->slot[i].id = id;
-}
-
-ValueId graph_find(const Graph *g, const char *name)
-{
-    uint32_t i;
-
-    if (!g->names->cap)
-        return NO_VALUE;
-    i = names_slot(g->names, name);
-    if (!g->names->slot[i].name || !g->names->slot[i].id || strcmp(g->value[g->names->slot[i].id]->name, name))
-        return NO_VALUE;
-    return (ValueId){ g->names->slot[i].id };
-}
-
-static bool name_taken(const Graph *g, const char *name)
-{
-    return g->names->cap && g->names->slot[names_slot(g->names, name)].name;
-}
-
-/* The value that had it has been renamed. */
-static bool name_given_up(const Graph *g, const char *name)
-{
-    return name_taken(g, name) && !has_value(graph_find(g, name));
-}
-
-/* The table remembers where the search for a free suffix ended: a name given a million times is not a million searches. */
-const char *graph_unique_name(Graph *g, const char *base)
-{
-    const char *name = arena_strdup(g->arena, *base ? base : "value");
-    uint32_t *suffix;
-
-    if (name && name_taken(g, name)) {
-        suffix = &g->names->slot[names_slot(g->names, name)].next_suffix;
-        do
-            name = arena_printf(g->arena, "%s_%u", *base ? base : "value", ++*suffix);
-        while (name && name_taken(g, name));
-    }
-    if (!name)
-        graph_fail_nomem(g);
-    return name ? name : "";
-}
-
-/* ---- life ---- */
 
 Graph *graph_create(const char *name)
 {
@@ -124,7 +27,7 @@ Graph *graph_create(const char *name)
         goto fail;
     g->arena = a;
     g->name = arena_strdup(a, name);
-    g->names = ARENA_NEW(a, struct NameTable, 1);
+    g->names = names_create(a);
     g->value = arena_grow(a, NULL, sizeof *g->value, 0, &g->cap_value);
     if (!g->name || !g->names || !g->value)
         goto fail;
@@ -248,7 +151,7 @@ void graph_rename(Graph *g, ValueId v, const char *name)
 {
     if (g->status || !has_value(v) || !strcmp(value(g, v)->name, name))
         return;
-    name = name_given_up(g, name) ? arena_strdup(g->arena, name) : graph_unique_name(g, name);
+    name = names_given_up(g, name) ? arena_strdup(g->arena, name) : graph_unique_name(g, name);
     if (!name)
         graph_fail_nomem(g);
     if (g->status)

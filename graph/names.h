@@ -1,0 +1,13 @@
+/* The names of a graph's values; graph.h has those of its functions that are for all. */
+#ifndef DPX_NAMES_H
+#define DPX_NAMES_H
+
+#include "graph/graph.h"
+
+struct NameTable *names_create(Arena *a);       /* NULL: out of memory */
+/* The name, which lives as long as the graph, is that of value `id` from now on.  Fails by Graph.status. */
+void names_put(Graph *g, const char *name, uint32_t id);
+/* Has the value that had it been renamed? */
+bool names_given_up(const Graph *g, const char *name);
+
+#endif
