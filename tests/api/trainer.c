@@ -469,8 +469,9 @@ static void test_trace(void)
     remove_folder(folder);
 }
 
-DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state }, { "run gives the loss's logits", test_run_and_loss },
-             { "bad batches", test_bad_batches }, { "no loss", test_no_loss }, { "set and get state", test_set_state },
-             { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint }, { "a scaled loss", test_loss_scale }, { "options of the scale", test_loss_scale_options },
-    { "callbacks", test_callbacks },
-             { "two threads", test_threads }, { "timing", test_trace });
+DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state },
+             { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches }, { "no loss", test_no_loss },
+             { "set and get state", test_set_state }, { "accumulate and flush", test_accumulate },
+             { "save, resume, export", test_checkpoint }, { "a scaled loss", test_loss_scale },
+             { "options of the scale", test_loss_scale_options }, { "callbacks", test_callbacks }, { "two threads", test_threads },
+             { "timing", test_trace });

@@ -184,8 +184,8 @@ static void run_patient_world(Process *p, const char *const *devices, Fault faul
     port = port ? port + 1 : 30000 + (int)getpid() % 2000;
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
     for (int r = 0; r < RANKS; r++) {
-        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r || fault >= GROWS ? fault : ALIKE, .timeout = timeout,
-                          .at_once = fault == STALLS || fault == IN_CALL, .folder = folder };
+        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r || fault >= GROWS ? fault : ALIKE,
+                          .timeout = timeout, .at_once = fault == STALLS || fault == IN_CALL, .folder = folder };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
     for (int r = 0; r < RANKS; r++)
@@ -333,9 +333,11 @@ static void test_uncaptured(void)
     run_world(p, gpus, ALIKE);
     unsetenv("DPEXEC_SIM_FAIL");
     for (int r = 0; r < RANKS; r++) {
+        const char *why = r ? "given to the GPU: cuda:1: capture_end: injected" : "given to the GPU: rank 1 of 2: cuda:1: capture_end: injected";
+
         if (p[r].status)
             TEST_FAIL("rank %d: %s", r, p[r].message);
-        if (!strstr(p[r].warning, r ? "given to the GPU: cuda:1: capture_end: injected" : "given to the GPU: rank 1 of 2: cuda:1: capture_end: injected"))
+        if (!strstr(p[r].warning, why))
             TEST_FAIL("rank %d warns: '%s'", r, p[r].warning);
         CU_ASSERT(p[r].n_weight > 0 && !memcmp(p[r].weight, whole[r].weight, sizeof whole[r].weight));
         CU_ASSERT(!memcmp(p[r].loss, whole[r].loss, sizeof whole[r].loss));
@@ -436,8 +438,8 @@ static void test_alone(void)
 }
 
 DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "differences are refused by all", test_differences },
-             { "rank 0's state goes to all", test_state },
-             { "state that one cannot set", test_mistyped }, { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
+             { "rank 0's state goes to all", test_state }, { "state that one cannot set", test_mistyped },
+             { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
              { "a step that one process cannot capture", test_uncaptured },
              { "a communicator that fails while a step is captured", test_lost_in_capture }, { "a process that does not come", test_late },
              { "one that leaves when others wait in a call", test_leave },

@@ -164,4 +164,5 @@ static void test_jobs(void)
 }
 
 DEFINE_SUITE(device, { "lists", test_lists }, { "CUDA lists", test_cuda_lists }, { "bad lists", test_bad_lists },
-             { "descriptions", test_descriptions }, { "plug-in errors", test_plugin_errors }, { "unequal devices", test_unequal }, { "jobs", test_jobs });
+             { "descriptions", test_descriptions }, { "plug-in errors", test_plugin_errors }, { "unequal devices", test_unequal },
+             { "jobs", test_jobs });

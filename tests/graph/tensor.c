@@ -127,5 +127,5 @@ static void test_elements(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(tensor, { "layouts", test_reorder }, { "all float16 values", test_half_values }, { "float16 rounds to nearest even", test_half_rounding },
-    { "all bfloat16 values", test_bfloat }, { "elements of every type", test_elements });
+DEFINE_SUITE(tensor, { "layouts", test_reorder }, { "all float16 values", test_half_values },
+    { "float16 rounds to nearest even", test_half_rounding }, { "all bfloat16 values", test_bfloat }, { "elements of every type", test_elements });

@@ -81,7 +81,8 @@ Graph *train_graph(const char *text, int64_t batch)
     }
     free(filled);
     randomise_states(g);
-    if (!CHECK_OK(run_pass(&pass_lower, g, &opt, NULL)) || !CHECK_OK(run_pass(&pass_autodiff, g, &opt, NULL)) || (add_updates(g), !CHECK_OK(g->status))) {
+    if (!CHECK_OK(run_pass(&pass_lower, g, &opt, NULL)) || !CHECK_OK(run_pass(&pass_autodiff, g, &opt, NULL)) ||
+        (add_updates(g), !CHECK_OK(g->status))) {
         graph_free(g);
         return NULL;
     }

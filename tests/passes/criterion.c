@@ -98,7 +98,8 @@ static void test_accuracy(void)
 static void test_output_is_the_loss(void)
 {
     Shape shape = SHAPE(4, 2);
-    const double x[] = { 1, 2, 3, 4, 5, 6, 7, 9 }, mean = 37.0 / 8, sum = 37.0 / 2, weight = 4, grad[] = { .125, .125, .125, .125, .125, .125, .125, .125 };
+    const double x[] = { 1, 2, 3, 4, 5, 6, 7, 9 }, grad[] = { .125, .125, .125, .125, .125, .125, .125, .125 };
+    const double mean = 37.0 / 8, sum = 37.0 / 2, weight = 4;
     BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "y", .batch = 4 };
     Graph *g = scores_graph(&shape, x);
     Step s;

@@ -54,8 +54,10 @@ static const Form by_erf[] = {
 static const Form by_tanh[] = {
     { "torch.nn.GELU", SUM "%u = Mul(%beta, %s)\n%t = Tanh(%u)\n%a = Add(%one, %t)\n%p = Mul(%x, %a)\n%y = Mul(%half, %p)\n" },
     { "a power", "%c = Pow(%x, %three)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "x taken out", "%b = Mul(%x, %beta)\n%k = Mul(%x, %cubic)\n%q = Mul(%k, %x)\n%s = Add(%one, %q)\n%u = Mul(%b, %s)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "a square", "%q = Pow(%x, %two)\n%k = Mul(%q, %cubic)\n%s = Add(%one, %k)\n%z = Mul(%s, %x)\n%u = Mul(%beta, %z)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "x taken out", "%b = Mul(%x, %beta)\n%k = Mul(%x, %cubic)\n%q = Mul(%k, %x)\n%s = Add(%one, %q)\n%u = Mul(%b, %s)\n%t = Tanh(%u)\n"
+                     HALF_X_GATE },
+    { "a square", "%q = Pow(%x, %two)\n%k = Mul(%q, %cubic)\n%s = Add(%one, %k)\n%z = Mul(%s, %x)\n%u = Mul(%beta, %z)\n%t = Tanh(%u)\n"
+                  HALF_X_GATE },
     { "multiplied out", CUBE "%k = Mul(%beta_cubic, %c)\n%b = Mul(%beta, %x)\n%u = Add(%b, %k)\n%t = Tanh(%u)\n" HALF_X_GATE },
     { "a difference", CUBE "%k = Mul(%minus_cubic, %c)\n%s = Sub(%x, %k)\n%u = Mul(%beta, %s)\n%t = Tanh(%u)\n" HALF_X_GATE },
     { "the root of two and half", SUM "%v = Mul(%two_beta, %s)\n%u = Div(%v, %two)\n%t = Tanh(%u)\n" HALF_X_GATE },
@@ -76,7 +78,8 @@ static const Form no_gelu[] = {
     { "a tanh of erf's argument", "%u = Div(%x, %root2)\n%t = Tanh(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
     { "an erf of tanh's argument", SUM "%u = Mul(%beta, %s)\n%t = Erf(%u)\n" HALF_X_GATE },
     { "no cube", "%u = Mul(%beta, %x)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "a square in place of the cube", "%c = Pow(%x, %two)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "a square in place of the cube", "%c = Pow(%x, %two)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n"
+                                       HALF_X_GATE },
     { "a fourth power", CUBE "%d = Mul(%c, %x)\n%k = Mul(%d, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
     { "another value's cube", CUBE "%k = Mul(%cubic, %c)\n%s = Add(%other, %k)\n%u = Mul(%beta, %s)\n%t = Tanh(%u)\n" HALF_X_GATE },
     { "an exponent of x", "%c = Pow(%three, %x)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
@@ -84,7 +87,8 @@ static const Form no_gelu[] = {
 
 static const Family layer_norm = {
     &pass_fuse_layer_norm, &op_LayerNormalization,
-    "state %x trainable : TYPE[2,3,4] = {-6, 4.5, -3.25, 2.5, -1.75, 1, -0.5, 8.125, 0, 0.25, 0.75, 1.5, 2.25, 3.5, 6, -7, 5, 1.75, -4, 9, 3, -2, -8, 2}\n"
+    "state %x trainable : TYPE[2,3,4] = "
+    "{-6, 4.5, -3.25, 2.5, -1.75, 1, -0.5, 8.125, 0, 0.25, 0.75, 1.5, 2.25, 3.5, 6, -7, 5, 1.75, -4, 9, 3, -2, -8, 2}\n"
     "input %other : TYPE[2,3,4]\n"
     "state %w trainable : TYPE[4] = {1, -0.5, 2, 0.25}\nstate %b trainable : TYPE[4] = {0.5, 1, -1, 3}\n"
     "state %wide trainable : TYPE[1,1,4] = {1, -0.5, 2, 0.25}\nstate %w2 trainable : TYPE[3,4] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
@@ -121,12 +125,14 @@ static const Form no_norms[] = {
     { "all axes", "%m0 = ReduceSum(%x, %all)\n%m = Div(%m0, %all_n)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %all)\n"
                   "%v1 = Div(%v0, %all_n)\n%v = Add(%v1, %eps)\n" ROOT },
     { "unlike axes", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %two_last)\n%v1 = Div(%v0, %n2)\n%v = Add(%v1, %eps)\n" ROOT },
-    { "the root mean square", "%q = Mul(%x, %x)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n%r = Sqrt(%v)\n%y = Div(%x, %r)\n" },
+    { "the root mean square", "%q = Mul(%x, %x)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n"
+                              "%r = Sqrt(%v)\n%y = Div(%x, %r)\n" },
     { "another's mean", "%m0 = ReduceSum(%other, %last)\n%m = Div(%m0, %n)\n%d = Sub(%x, %m)\n" VARIANCE ROOT },
     { "another's difference", MEAN VARIANCE "%r = Sqrt(%v)\n%y = Div(%other, %r)\n" },
     { "another's square", MEAN "%q = Mul(%d, %other)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n" ROOT },
     { "no epsilon", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v = Div(%v0, %n)\n" ROOT },
-    { "epsilon beside the root", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Sqrt(%v1)\n%r = Add(%v, %eps)\n%y = Div(%d, %r)\n" },
+    { "epsilon beside the root", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Sqrt(%v1)\n"
+                                "%r = Add(%v, %eps)\n%y = Div(%d, %r)\n" },
     { "the variance itself", MEAN VARIANCE "%y = Div(%d, %v)\n" },
     { "the mean less x", "%m0 = ReduceSum(%x, %last)\n%m = Div(%m0, %n)\n%d = Sub(%m, %x)\n" VARIANCE ROOT },
 };
@@ -156,7 +162,8 @@ static Graph *make_with(const Family *f, const Form *form, const char *type, con
         snprintf(text + strlen(text), sizeof text - strlen(text), "const %%%s : %s%s = {%s}\n", f->numbers[i][0], type,
                  only < 0 || only == i ? shape : "[]", f->numbers[i][1]);
     append(text, sizeof text, form->text, type);
-    append(text, sizeof text, "%weighed = Mul(%y, %other)\n%loss = ReduceSum(%weighed) {keepdims=0}\noutput \"loss\" = %loss\noutput \"y\" = %y\n}\n", type);
+    append(text, sizeof text, "%weighed = Mul(%y, %other)\n%loss = ReduceSum(%weighed) {keepdims=0}\n", type);
+    append(text, sizeof text, "output \"loss\" = %loss\noutput \"y\" = %y\n}\n", type);
     return CHECK_OK(graph_parse(&g, text, strlen(text))) ? g : NULL;
 }
 

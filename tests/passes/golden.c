@@ -1,7 +1,9 @@
 /* tests/passes/golden/PASS/NAME.txt: a graph before and after a pass, in the text form.
  *
  *   # what it shows
- *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1 fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse=1 accelerator=yes freeze=conv* loss=cross-entropy replicas=2 devices=2
+ *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
+ *                          fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse=1 accelerator=yes freeze=conv*
+ *                          loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT

@@ -287,6 +287,6 @@ static void test_deep_folder(void)
     folder_remove(&top);
 }
 
-DEFINE_SUITE(compile, { "each architecture", test_architectures }, { "each header", test_headers }, { "errors", test_errors }, { "exact", test_exact },
-             { "hit", test_hit }, { "damage", test_damage }, { "writers", test_writers }, { "no folder", test_no_folder },
+DEFINE_SUITE(compile, { "each architecture", test_architectures }, { "each header", test_headers }, { "errors", test_errors },
+             { "exact", test_exact }, { "hit", test_hit }, { "damage", test_damage }, { "writers", test_writers }, { "no folder", test_no_folder },
              { "deep folder", test_deep_folder });

@@ -136,7 +136,8 @@ Status sim_attention(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, size
     if (!dtype_is_float(a.dtype))
         return FAIL(E_UNSUPPORTED, "attention: type %s", dtype_name(a.dtype));
     if (a.b < 1 || a.h < 1 || a.tq < 1 || a.tk < 1 || a.d < 1)
-        return FAIL(E_INVALID, "attention: b %lld, h %lld, tq %lld, tk %lld, d %lld", (long long)a.b, (long long)a.h, (long long)a.tq, (long long)a.tk, (long long)a.d);
+        return FAIL(E_INVALID, "attention: b %lld, h %lld, tq %lld, tk %lld, d %lld", (long long)a.b, (long long)a.h, (long long)a.tq,
+                    (long long)a.tk, (long long)a.d);
     size_t size = dtype_size(a.dtype), nq = (size_t)(a.b * a.h * a.tq * a.d) * size, nk = (size_t)(a.b * a.h * a.tk * a.d) * size;
     GpuPlan *p = new GpuPlan{ d, a.backward ? "attention backward" : "attention", {}, ATT_BUFFERS, 1000, 1, {} };
     p->buffers = { { ATT_Q, nq }, { ATT_K, nk }, { ATT_V, nk }, { ATT_O, nq }, { ATT_STATS, (size_t)(a.b * a.h * a.tq) * 4 } };

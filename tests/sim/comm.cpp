@@ -241,7 +241,8 @@ Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int ran
     if (!group)
         group = std::make_shared<Group>();
     if (rank < 0 || rank >= n_rank || (group->n_rank && group->n_rank != n_rank) || group->member.count(rank))
-        return FAIL(E_INVALID, "comm_create: rank %d of %d, when the group has %d and %zu are there", rank, n_rank, group->n_rank, group->member.size());
+        return FAIL(E_INVALID, "comm_create: rank %d of %d, when the group has %d and %zu are there", rank, n_rank, group->n_rank,
+                    group->member.size());
     group->n_rank = n_rank;
     auto m = std::make_shared<Member>();
     m->group = group;

@@ -36,7 +36,10 @@ template <class T> struct Array {
     std::vector<T> at;
 
     Array(int64_t o, int64_t c, int64_t s) : outer(o), channels(c), spatial(s), at((size_t)(o * c * s)) {}
-    size_t stored(bool last, int64_t o, int64_t c, int64_t s) const { return (size_t)(last ? (o * spatial + s) * channels + c : (o * channels + c) * spatial + s); }
+    size_t stored(bool last, int64_t o, int64_t c, int64_t s) const
+    {
+        return (size_t)(last ? (o * spatial + s) * channels + c : (o * channels + c) * spatial + s);
+    }
     template <class F> void each(bool last, F f)
     {
         for (int64_t o = 0; o < outer; o++)
@@ -105,7 +108,8 @@ template <class T> void compute(const GpuConv &d, bool tf32, void *const *buffer
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t k = 0; k < g.k; k++)
             for (int64_t c = 0; c < cg; c++)
-                channel(d.kind, g, &x.at[(size_t)((n * g.c + k / kg * cg + c) * in)], &w.at[(size_t)((k * cg + c) * size)], &y.at[(size_t)((n * g.k + k) * out)]);
+                channel(d.kind, g, &x.at[(size_t)((n * g.c + k / kg * cg + c) * in)], &w.at[(size_t)((k * cg + c) * size)],
+                        &y.at[(size_t)((n * g.k + k) * out)]);
     if (d.kind == CONV_GRAD_INPUT)
         return x.put(d.dtype, d.channels_last, buffer[CONV_X]);
     if (d.kind == CONV_GRAD_WEIGHT)

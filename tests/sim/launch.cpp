@@ -90,7 +90,8 @@ Status sim_kernel_shared(GpuKernel *k, size_t bytes)
     Guard g(world().lock);
 
     if (bytes > (size_t)k->device->info.shared_per_block)
-        return FAIL(E_INVALID, "kernel %s: %zu bytes of shared memory, a block can have %lld", k->entry->name, bytes, (long long)k->device->info.shared_per_block);
+        return FAIL(E_INVALID, "kernel %s: %zu bytes of shared memory, a block can have %lld", k->entry->name, bytes,
+                    (long long)k->device->info.shared_per_block);
     if (bytes > k->shared)
         k->shared = bytes;
     return ST_OK;

@@ -23,7 +23,8 @@ constexpr const char *FLAGS = SIM_CXX_FLAGS " -std=c++17 -O1 -fno-strict-aliasin
 constexpr const char *FOLDERS = " -I" SOURCE_DIR " -I" SOURCE_DIR "/kernels/cuda/device";
 /* What every generated source begins with; compiled once, for it takes longer than a source. */
 constexpr const char *PREFIX = "#include \"tests/sim/shim.h\"\n#include \"kernels/cuda/device/elementwise.cuh\"\n";
-constexpr const char *FOOTER = "\nextern \"C\" __attribute__((visibility(\"default\"))) const dpx_sim::KernelEntry *dpx_sim_module(const dpx_sim::Services *s)\n"
+constexpr const char *FOOTER = "\nextern \"C\" __attribute__((visibility(\"default\"))) "
+                               "const dpx_sim::KernelEntry *dpx_sim_module(const dpx_sim::Services *s)\n"
                                "{ dpx_sim::services = s; dpx_sim::state = s->state; return dpx_sim::kernels; }\n";
 typedef const dpx_sim::KernelEntry *ModuleEntry(const dpx_sim::Services *);
 

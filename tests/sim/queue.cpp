@@ -44,7 +44,8 @@ How injected(const char *call, int rank)
     static std::string spec;
     static std::map<std::string, int> counts;
     const char *text = std::getenv("DPEXEC_SIM_FAIL");
-    static const std::map<std::string, How> hows = { { "", HOW_ERROR }, { "error", HOW_ERROR }, { "async", HOW_ASYNC }, { "lost", HOW_LOST }, { "hang", HOW_HANG } };
+    static const std::map<std::string, How> hows = { { "", HOW_ERROR }, { "error", HOW_ERROR }, { "async", HOW_ASYNC },
+                                                     { "lost", HOW_LOST }, { "hang", HOW_HANG } };
 
     if (!text || !*text) {
         spec.clear();
