@@ -5,21 +5,11 @@
 #include "exec/interp.h"
 #include "exec/session.h"
 #include "exec/verify_batch.h"
-#include "graph/onnx/onnx.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
 static const char *const models[] = { "mlp", "fashion_cnn", "resnet20", "transformer", "unet", "exported_resnet", "exported_mobilenet",
                                       "exported_encoder", "exported_folded" };
-
-static Graph *load(const char *name)
-{
-    char path[256];
-    Graph *g = NULL;
-
-    snprintf(path, sizeof path, "%s/models/%s.onnx", SOURCE_DIR, name);
-    CHECK_OK(onnx_import_file(&g, NULL, path));
-    return g;
-}
 
 static BuildOptions options(int batch, int replicas, int devices)
 {
@@ -32,7 +22,7 @@ static BuildOptions options(int batch, int replicas, int devices)
 static void check_plan(const char *name, int batch, int replicas, int devices)
 {
     BuildOptions opt = options(batch, replicas, devices);
-    Graph *g = load(name);
+    Graph *g = model_import(name);
     Arena *a = arena_create();
     MemoryPlan *plan;
 
@@ -122,7 +112,7 @@ static const NamedTensor *random_batch(Arena *a, const Graph *g, const BuildOpti
 static void check_model(const char *name, int batch, int replicas, int devices)
 {
     BuildOptions opt = options(batch, replicas, devices);
-    Graph *g = load(name);
+    Graph *g = model_import(name);
     Arena *a = arena_create();
     Session *s = NULL;
     DeviceList list;

@@ -2,13 +2,12 @@
  * agree with one replica to the same bound; state and outputs stay float32.  Expected values come from the float32 graph,
  * whose gradients are checked against PyTorch and finite differences elsewhere. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
-#include "graph/onnx/onnx.h"
 #include "passes/pass.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
 /* A rounding to bfloat16 (float16) moves a number by at most 2^-9 (2^-12) of it, and what is smooth moves in proportion:
@@ -33,11 +32,9 @@ typedef struct { Graph *g; const Tensor **values; } Trained;
 static Trained train(Arena *a, const char *model, DType precision, int batch, int replicas)
 {
     BuildOptions opt = options(precision, batch, replicas);
-    Trained t = { NULL, NULL };
-    char path[256];
+    Trained t = { model_build(model, &opt), NULL };
 
-    snprintf(path, sizeof path, "%s/models/%s.onnx", SOURCE_DIR, model);
-    if (!CHECK_OK(onnx_import_file(&t.g, NULL, path)) || !CHECK_OK(pipeline_run(t.g, &opt, interp_node, NULL, NULL)))
+    if (!t.g)
         return t;
     t.values = ARENA_NEW(a, const Tensor *, t.g->n_value);
     CHECK_OK(verify_batch(a, t.g, &opt, 5, t.values));

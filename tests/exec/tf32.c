@@ -11,8 +11,8 @@
 
 #include "exec/session.h"
 #include "graph/emit.h"
-#include "graph/onnx/onnx.h"
 #include "tests/harness/gpu.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
 static double product_error(void) { return sqrt(2.0 / 28) / 1024; }
@@ -162,11 +162,9 @@ static Run *train(Arena *a, const Training *how, bool tf32)
 {
     Run *r = ARENA_NEW(a, Run, 1);
     Session *s = NULL;
-    Graph *g = NULL;
-    char path[256];
+    Graph *g = model_import(how->model);
 
-    snprintf(path, sizeof path, "%s/models/%s.onnx", SOURCE_DIR, how->model);
-    if (CHECK_OK(onnx_import_file(&g, NULL, path)) && CHECK_OK(open_session(&s, g, tf32, LOSS_CROSS_ENTROPY)))
+    if (g && CHECK_OK(open_session(&s, g, tf32, LOSS_CROSS_ENTROPY)))
         steps_of(r, how, s, a);
     session_free(s);
     graph_free(g);

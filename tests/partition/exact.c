@@ -5,6 +5,7 @@
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
 #include "graph/op.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
@@ -186,15 +187,6 @@ static int count_notes(const Report *r, NoteKind kind)
     return n;
 }
 
-static int count_ops(const Graph *g, const char *name)
-{
-    int count = 0;
-
-    FOR_NODES(g, n)
-        count += !strcmp(n->op->name, name);
-    return count;
-}
-
 static const char own_mean[] =
     "graph \"mean\" {\n"
     "  input %x : float64[%B,4]\n"
@@ -215,8 +207,8 @@ static void test_own_loss_is_not_gathered(void)
 
     if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 4, .devices = 2 }, r))) {
         CU_ASSERT_EQUAL(count_notes(r, NOTE_MIXES), 0);
-        CU_ASSERT_EQUAL(count_ops(many, "AllGather"), 0);
-        CU_ASSERT_EQUAL(count_ops(many, "AllReduce"), 2);       /* the gradient, the loss; none for the denominator */
+        CU_ASSERT_EQUAL(count_nodes(many, &op_AllGather), 0);
+        CU_ASSERT_EQUAL(count_nodes(many, &op_AllReduce), 2);       /* the gradient, the loss; none for the denominator */
     }
     train_check_all(own_mean);
     graph_free(one);
@@ -231,8 +223,8 @@ static void test_mixing_is_reported(void)
 
     if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 2, .devices = 2 }, r))) {
         CU_ASSERT(count_notes(r, NOTE_MIXES) > 0);
-        CU_ASSERT(count_ops(many, "AllGather") > 0);
-        CU_ASSERT(count_ops(many, "ReduceScatter") > 0);        /* gradients of what was gathered go back to their replicas */
+        CU_ASSERT(count_nodes(many, &op_AllGather) > 0);
+        CU_ASSERT(count_nodes(many, &op_ReduceScatter) > 0);        /* gradients of what was gathered go back to their replicas */
     }
     graph_free(one);
     graph_free(many);
@@ -245,12 +237,12 @@ static void test_collectives(void)
     Graph *one = train_graph(mlp, 8), *same = NULL, *local = NULL, *many = NULL;
 
     if (one && CHECK_OK(train_divide(&same, one, &(Division){ .replicas = 1, .devices = 1 }, NULL)))
-        CU_ASSERT_EQUAL(count_ops(same, "Scatter") + count_ops(same, "Broadcast") + count_ops(same, "AllReduce"), 0);
+        CU_ASSERT_EQUAL(count_nodes(same, &op_Scatter) + count_nodes(same, &op_Broadcast) + count_nodes(same, &op_AllReduce), 0);
     if (one && CHECK_OK(train_divide(&local, one, &(Division){ .replicas = 4, .devices = 1 }, NULL)))
-        CU_ASSERT_EQUAL(count_ops(local, "Broadcast") + count_ops(local, "AllReduce") + count_ops(local, "AllGather"), 0);
+        CU_ASSERT_EQUAL(count_nodes(local, &op_Broadcast) + count_nodes(local, &op_AllReduce) + count_nodes(local, &op_AllGather), 0);
     /* the denominator comes first, alone: every gradient waits for it; then four gradients and the loss go together */
     if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 4, .devices = 2, .bucket = true }, NULL)))
-        CU_ASSERT_EQUAL(count_ops(many, "AllReduce"), 2);
+        CU_ASSERT_EQUAL(count_nodes(many, &op_AllReduce), 2);
     graph_free(one);
     graph_free(same);
     graph_free(local);

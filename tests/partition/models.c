@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "exec/interp.h"
-#include "graph/onnx/onnx.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
@@ -27,13 +27,9 @@ static void check(const Graph *model, const char *name, const Run *r, const Tens
 
 static void check_model(const char *name, const Run *runs, int n, const Tensor *class_weights)
 {
-    char path[512];
-    Graph *g;
+    Graph *g = model_import(name);
 
-    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
-    if (!CHECK_OK(onnx_import_file(&g, NULL, path)))
-        return;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && g; i++)
         check(g, name, &runs[i], class_weights);
     graph_free(g);
 }

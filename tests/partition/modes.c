@@ -6,25 +6,13 @@
 
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
-#include "graph/onnx/onnx.h"
 #include "graph/op.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
 static const BuildOptions base = { .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_SGD, .momentum = 0.9, .dtype = DT_FLOAT64,
                                    .has_ignore_index = true, .ignore_index = 3, .metric_accuracy = true, .devices = 1, .replicas = 1 };
-
-static Graph *build(const char *model, BuildOptions opt)
-{
-    char path[512];
-    Graph *g = NULL;
-
-    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", model);
-    if (CHECK_OK(onnx_import_file(&g, NULL, path)) && CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
-        return g;
-    graph_free(g);
-    return NULL;
-}
 
 static void check_mode(const char *model, BuildMode mode)
 {
@@ -35,10 +23,10 @@ static void check_mode(const char *model, BuildMode mode)
 
     opt.mode = mode;
     opt.batch = 5;
-    one = build(model, opt);
+    one = model_build(model, &opt);
     opt.replicas = 3;
     opt.devices = 2;
-    many = build(model, opt);
+    many = model_build(model, &opt);
     if (one && many && CHECK_OK(verify_graphs(&v, a, one, many, &opt, 11))) {
         CU_ASSERT(v.n_row > 0);
         CU_ASSERT(v.worst <= 1e-12);
@@ -144,16 +132,16 @@ static void check_accumulated(const char *model)
 
     opt.mode = BUILD_TRAIN;
     opt.batch = 11;
-    train = build(model, opt);
+    train = model_build(model, &opt);
     opt.replicas = 3;
     opt.devices = 2;
     for (int i = 0; i < 3; i++) {
         opt.mode = BUILD_ACCUMULATE;
         opt.batch = size[i];
-        micro[i] = build(model, opt);
+        micro[i] = model_build(model, &opt);
     }
     opt.mode = BUILD_APPLY;
-    apply = build(model, opt);
+    apply = model_build(model, &opt);
     if (!train || !micro[0] || !micro[1] || !micro[2] || !apply)
         return;
     batch = ARENA_NEW(whole.a, const Tensor *, train->n_value);
@@ -184,15 +172,6 @@ static void check_accumulated(const char *model)
 
 static void test_accumulated(void) { check_accumulated("mlp"); }
 
-static int count_op(const Graph *g, const OpDef *op)
-{
-    int count = 0;
-
-    FOR_NODES(g, n)
-        count += n->op == op;
-    return count;
-}
-
 /* No gradient is reduced before the last micro-batch; synchronised batch-norm needs its two collectives a layer. */
 static void test_nothing_is_reduced(void)
 {
@@ -203,12 +182,12 @@ static void test_nothing_is_reduced(void)
     opt.batch = 5;
     opt.replicas = 4;
     opt.devices = 2;
-    mlp = build("mlp", opt);
-    cnn = build("fashion_cnn", opt);
+    mlp = model_build("mlp", &opt);
+    cnn = model_build("fashion_cnn", &opt);
     if (mlp && cnn) {
-        CU_ASSERT_EQUAL(count_op(mlp, &op_AllReduce) + count_op(mlp, &op_AllGather) + count_op(mlp, &op_ReduceScatter), 0);
-        CU_ASSERT_EQUAL(count_op(cnn, &op_AllGather), count_op(cnn, &op_BatchNormMerge) / opt.devices);
-        CU_ASSERT_EQUAL(count_op(cnn, &op_AllReduce), count_op(cnn, &op_BatchNormMerge) / opt.devices);
+        CU_ASSERT_EQUAL(count_nodes(mlp, &op_AllReduce) + count_nodes(mlp, &op_AllGather) + count_nodes(mlp, &op_ReduceScatter), 0);
+        CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllGather), count_nodes(cnn, &op_BatchNormMerge) / opt.devices);
+        CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllReduce), count_nodes(cnn, &op_BatchNormMerge) / opt.devices);
     }
     graph_free(mlp);
     graph_free(cnn);

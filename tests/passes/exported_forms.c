@@ -5,26 +5,18 @@
 #include "exec/interp.h"
 #include "graph/onnx/onnx.h"
 #include "graph/op.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/passes/exported_forms.h"
 #include "tests/passes/step.h"
 
-static int count(const Graph *g, const OpDef *op)
-{
-    int found = 0;
-
-    FOR_NODES(g, n)
-        found += n->op == op;
-    return found;
-}
-
 static void check_nodes(const Graph *g)
 {
-    CU_ASSERT_EQUAL(count(g, &op_Gelu), 4);
-    CU_ASSERT_EQUAL(count(g, &op_GeluGrad), 4);
-    CU_ASSERT_EQUAL(count(g, &op_LayerNormalization), 3);
-    CU_ASSERT_EQUAL(count(g, &op_LayerNormGrad), 3);
-    CU_ASSERT_EQUAL(count(g, &op_Erf) + count(g, &op_Tanh) + count(g, &op_Pow) + count(g, &op_Sqrt), 0);
+    CU_ASSERT_EQUAL(count_nodes(g, &op_Gelu), 4);
+    CU_ASSERT_EQUAL(count_nodes(g, &op_GeluGrad), 4);
+    CU_ASSERT_EQUAL(count_nodes(g, &op_LayerNormalization), 3);
+    CU_ASSERT_EQUAL(count_nodes(g, &op_LayerNormGrad), 3);
+    CU_ASSERT_EQUAL(count_nodes(g, &op_Erf) + count_nodes(g, &op_Tanh) + count_nodes(g, &op_Pow) + count_nodes(g, &op_Sqrt), 0);
 }
 
 static void check_step(Step *s)

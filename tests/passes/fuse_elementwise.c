@@ -5,10 +5,10 @@
 
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
-#include "graph/onnx/onnx.h"
 #include "graph/op.h"
 #include "passes/pass.h"
 #include "passes/plan_memory.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
 typedef struct {
@@ -25,11 +25,8 @@ static BuildOptions options(DType dtype, int replicas, bool fuse)
 
 static bool build(Run *r, Arena *a, const char *model, const BuildOptions *opt)
 {
-    char path[512];
-
-    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", model);
-    return CHECK_OK(onnx_import_file(&r->g, NULL, path)) && CHECK_OK(pipeline_run(r->g, opt, interp_node, NULL, NULL)) &&
-           (r->values = ARENA_NEW(a, const Tensor *, r->g->n_value));
+    r->g = model_build(model, opt);
+    return r->g && (r->values = ARENA_NEW(a, const Tensor *, r->g->n_value));
 }
 
 /* The inputs of `from`, by name. */

@@ -11,6 +11,7 @@
 #include "graph/op.h"
 #include "graph/parse.h"
 #include "graph/verify.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 
@@ -172,18 +173,9 @@ static Graph *make(const Family *f, const Form *form, const char *type, const ch
     return make_with(f, form, type, shape, -1);
 }
 
-static int count(const Graph *g, const OpDef *op)
-{
-    int found = 0;
-
-    FOR_NODES(g, n)
-        found += n->op == op;
-    return found;
-}
-
 static bool fused(const Family *f, Graph *g)
 {
-    return CHECK_OK(step_pass(g, f->pass, &(BuildOptions){ 0 })) && CHECK_OK(graph_verify(g)) && count(g, f->op) == 1;
+    return CHECK_OK(step_pass(g, f->pass, &(BuildOptions){ 0 })) && CHECK_OK(graph_verify(g)) && count_nodes(g, f->op) == 1;
 }
 
 static void expect(const Family *f, const Form *form, Graph *g, bool expected, const char *how)
@@ -206,7 +198,7 @@ static void check_orders(const Family *f, const Form *form)
 
     if (!g)
         return;
-    orders <<= count(g, &op_Add) + count(g, &op_Mul) - 1;               /* the last weighs y */
+    orders <<= count_nodes(g, &op_Add) + count_nodes(g, &op_Mul) - 1;               /* the last weighs y */
     for (unsigned order = 0; order < orders; order++) {
         unsigned bits = order;
 

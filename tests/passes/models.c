@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "exec/interp.h"
-#include "graph/onnx/onnx.h"
 #include "graph/parse.h"
 #include "graph/print.h"
 #include "graph/verify.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
 /* Counted in Python from the files: float initializers, running statistics apart (these models have no others). */
@@ -17,15 +17,6 @@ static const struct { const char *name; int64_t n_param; int n_tensor, n_statist
     { "exported_resnet", 78042, 29, 18 },    { "fashion_cnn", 29178, 11, 6 },      { "mlp", 17226, 6, 0 },
     { "resnet20", 272474, 65, 42 },          { "transformer", 1032576, 74, 0 },    { "unet", 67166, 42, 20 },
 };
-
-static Graph *load(const char *name)
-{
-    Graph *g = NULL;
-    char path[512];
-
-    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
-    return CHECK_OK(onnx_import_file(&g, NULL, path)) ? g : NULL;
-}
 
 static Status build_replicas(Graph *g, BuildMode mode, int replicas, int devices, Report *report, const char *until)
 {
@@ -63,7 +54,7 @@ static void test_parameters(void)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (int mode = BUILD_INFER; mode <= BUILD_ACCUMULATE; mode++) {
-            Graph *g = load(models[i].name);
+            Graph *g = model_import(models[i].name);
 
             if (g && CHECK_OK(build(g, (BuildMode)mode, NULL, "prepare-training")))
                 check_states(models[i].name, g, models[i].n_param, models[i].n_tensor, models[i].n_statistic);
@@ -76,7 +67,7 @@ static void test_pipeline(void)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (int mode = BUILD_INFER; mode <= BUILD_APPLY; mode++) {
-            Graph *g = load(models[i].name);
+            Graph *g = model_import(models[i].name);
 
             if (g && !CHECK_OK(build(g, (BuildMode)mode, NULL, NULL)))
                 TEST_FAIL("%s in mode %d", models[i].name, mode);
@@ -89,7 +80,7 @@ static void test_pipeline(void)
 /* parse(print(g)) == g: the texts are equal, and the text says all there is. */
 static void check_text(const char *name, int replicas, int devices)
 {
-    Graph *g = load(name), *back = NULL;
+    Graph *g = model_import(name), *back = NULL;
     char *text = NULL, *again = NULL;
 
     if (g && CHECK_OK(build_replicas(g, BUILD_TRAIN, replicas, devices, NULL, NULL)) && CHECK_OK(graph_text(&text, g, NULL)) &&
@@ -116,7 +107,7 @@ static void test_text(void)
 
 static void test_folded_is_noted(void)
 {
-    Graph *g = load("exported_folded");
+    Graph *g = model_import("exported_folded");
     Report *r = report_create();
     bool noted = false;
 

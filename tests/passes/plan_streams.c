@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/interp.h"
 #include "exec/target.h"
-#include "graph/onnx/onnx.h"
 #include "graph/op.h"
 #include "passes/pass.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
 typedef struct { int step; bool write; char space; uint32_t root; size_t from, to; } Touch;
@@ -234,20 +233,13 @@ static Graph *build(const char *name, int replicas, int devices, const Variant *
 {
     BuildOptions opt = { .mode = v->mode, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .replicas = replicas, .metric_accuracy = true,
                          .momentum = 0.9, .precision = v->precision };
-    Graph *g = NULL;
-    char path[512];
 
     target_devices(&opt, devices, true);
     if (v->computes) {
         opt.computes = v->computes;
         opt.fuse = false;
     }
-    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
-    if (!CHECK_OK(onnx_import_file(&g, NULL, path)) || !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL))) {
-        graph_free(g);
-        return NULL;
-    }
-    return g;
+    return model_build(name, &opt);
 }
 
 static void open_model(Model *m, Arena *a, const Graph *g, const MemoryPlan *plan, const size_t *scratch, const StreamPlan *streams,

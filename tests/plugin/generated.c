@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "exec/describe.h"
-#include "exec/interp.h"
 #include "exec/target.h"
-#include "graph/onnx/onnx.h"
 #include "kernels/cuda/expr.h"
 #include "tests/plugin/plugin.h"
 
@@ -20,18 +18,10 @@ static Graph *training_graph(const char *name, DType precision, bool channels_la
 {
     BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999,
                          .eps = 1e-8, .clip_norm = 1, .metric_accuracy = true, .precision = precision };
-    char path[512];
-    Graph *g = NULL;
 
     target_devices(&opt, 1, true);
     opt.channels_last = channels_last;
-    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
-    if (!CHECK_OK(onnx_import_file(&g, NULL, path)))
-        return NULL;
-    if (CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
-        return g;
-    graph_free(g);
-    return NULL;
+    return model_build(name, &opt);
 }
 
 static GpuDevice *open_h100(const CudaDriver *driver, const Folder *cache)
@@ -135,4 +125,5 @@ static void test_float32(void) { check_models(DT_NONE, false); }
 static void test_bfloat16(void) { check_models(DT_BFLOAT16, false); }
 static void test_channels_last(void) { check_models(DT_BFLOAT16, true); }
 
-DEFINE_SUITE(generated, { "float32", test_float32 }, { "bfloat16", test_bfloat16 }, { "bfloat16, channels last", test_channels_last });
+DEFINE_SUITE(generated, { "float32", test_float32 }, { "bfloat16", test_bfloat16 }, { "bfloat16, channels last", test_channels_last });#include "tests/harness/graphs.h"
+

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/onnx/onnx.h"
 #include "tests/plugin/plugin.h"
 
 static const char *const gpus[] = { "a100", "h100", "b200" };
@@ -77,13 +76,10 @@ static const char *const models[] = { "exported_encoder", "exported_folded", "ex
 static void check_models(const char *precision, int from, int step)
 {
     for (int m = from; m < (int)(sizeof models / sizeof *models); m += step) {
-        char path[512];
-        Graph *g = NULL;
+        Graph *g = model_import(models[m]);
 
-        snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", models[m]);
-        if (CHECK_OK(onnx_import_file(&g, NULL, path)))
-            for (int i = 0; i < N_GPU; i++)
-                check_gpu(g, models[m], precision, i);
+        for (int i = 0; i < N_GPU && g; i++)
+            check_gpu(g, models[m], precision, i);
         graph_free(g);
     }
 }
@@ -105,4 +101,5 @@ static void test_models(void)
     folder_remove(&cache);
 }
 
-DEFINE_SUITE(models, { "confirmed on an A100, an H100, a B200", test_models });
+DEFINE_SUITE(models, { "confirmed on an A100, an H100, a B200", test_models });#include "tests/harness/graphs.h"
+

@@ -1,0 +1,236 @@
+#include "tests/exec/gpu_training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/verify_batch.h"
+#include "graph/op.h"
+#include "tests/harness/gpu.h"
+#include "tests/harness/graphs.h"
+#include "tests/harness/test.h"
+
+enum { STATE_ROOM = 1 << 23 };
+
+int gpu_devices(void)
+{
+    const CudaDriver *d;
+    int n = 0;
+
+    if (CHECK_OK(gpu_driver(&d)))
+        CHECK_OK(gpu_check(d, d->runtime.count(&n)));
+    return n;
+}
+
+Graph *gpu_run_build(const GpuRun *r, const BuildOptions *how, int replicas, int devices)
+{
+    BuildOptions opt = *how;
+
+    opt.replicas = replicas;
+    opt.devices = devices;
+    return model_build(r->model, &opt);
+}
+
+NamedTensor *gpu_run_batch(Arena *a, const GpuRun *r, const Graph *g, const BuildOptions *opt, int k)
+{
+    const Tensor **values = ARENA_NEW(a, const Tensor *, g->n_value);
+    NamedTensor *in = ARENA_NEW(a, NamedTensor, g->n_input);
+
+    CHECK_OK(verify_batch(a, g, opt, (uint64_t)k + 100, values));
+    for (int i = 0; i < g->n_input; i++)
+        in[i] = (NamedTensor){ value(g, g->input[i])->name, *values[g->input[i].i] };
+    for (int i = 0; i < g->n_input; i++)
+        if (r->rate != 0 && !strcmp(in[i].name, IN_LR))
+            tensor_set_float(&in[i].tensor, 0, r->rate);
+    return in;
+}
+
+static void keep_state(GpuOutcome *o, Arena *a, const States *states)
+{
+    o->state = ARENA_NEW(a, char, STATE_ROOM);
+    for (int i = 0; i < states_count(states); i++) {
+        const State *st = states_at(states, i);
+        Tensor t = { st->dtype, st->shape, o->state + o->bytes };
+
+        CU_ASSERT_FATAL(o->bytes + tensor_bytes(&t) <= STATE_ROOM);
+        CHECK_OK(states_get(states, st->name, &t));
+        o->bytes += tensor_bytes(&t);
+    }
+}
+
+static size_t keep_numbers(float *to, const States *states, bool momenta)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < states_count(states); i++) {
+        const State *st = states_at(states, i);
+        Tensor t = { st->dtype, st->shape, to + n };
+
+        if (st->dtype != DT_FLOAT32 || !strstr(st->name, ".momentum") == momenta)
+            continue;
+        CU_ASSERT_FATAL((n + (size_t)tensor_numel(&t)) * sizeof *to <= STATE_ROOM);
+        CHECK_OK(states_get(states, st->name, &t));
+        n += (size_t)tensor_numel(&t);
+    }
+    return n;
+}
+
+static float *keep_all_numbers(GpuOutcome *o, Arena *a, const States *states)
+{
+    float *to = ARENA_NEW(a, float, 2 * STATE_ROOM / sizeof(float));
+
+    o->momenta = keep_numbers(to, states, true);
+    o->all = o->momenta + keep_numbers(to + o->momenta, states, false);
+    return to;
+}
+
+static GpuSnapshot take_snapshot(Arena *a, const States *states)
+{
+    GpuSnapshot s = { ARENA_NEW(a, NamedTensor, states_count(states)), states_count(states) };
+
+    for (int i = 0; i < s.n; i++) {
+        const State *st = states_at(states, i);
+        Tensor *t = tensor_create(a, st->dtype, &st->shape);
+
+        CU_ASSERT_FATAL(t != NULL);
+        CHECK_OK(states_get(states, st->name, t));
+        s.state[i] = (NamedTensor){ arena_strdup(a, st->name), *t };
+    }
+    return s;
+}
+
+static void set_states(States *states, const GpuSnapshot *s)
+{
+    CU_ASSERT_FATAL(states_count(states) == s->n);
+    for (int i = 0; i < s->n; i++)
+        CHECK_OK(states_set(states, s->state[i].name, &s->state[i].tensor));
+}
+
+static void read_loss(GpuOutcome *o, Rig *rig, int k, unsigned turn)
+{
+    if (CHECK_OK(program_wait(rig->program, turn)))
+        o->loss[k] = *(float *)rig_output(rig, OUT_LOSS)->data;
+}
+
+static void steps_of(GpuOutcome *o, Arena *a, const GpuRun *r, const BuildOptions *opt, Rig *rig, const Graph *whole)
+{
+    o->before = keep_all_numbers(o, a, rig->states);
+    for (int k = 0; k < r->steps; k++) {
+        NamedTensor *in = gpu_run_batch(a, r, whole, opt, k);
+
+        if (r->lead)
+            set_states(rig->states, &r->lead[k]);
+        if (r->precision && !r->begun)
+            o->begin[k] = take_snapshot(a, rig->states);
+        if (!CHECK_OK(program_begin(rig->program, in, whole->n_input)))
+            return;
+        for (int i = 0; i < whole->n_input; i++)        /* a step begun has taken its inputs over */
+            if (r->begun)
+                memset(in[i].tensor.data, 0xff, tensor_bytes(&in[i].tensor));
+        if (r->begun && k)
+            read_loss(o, rig, k - 1, program_turn(rig->program) - 1);
+        if (!r->begun || k == r->steps - 1)
+            read_loss(o, rig, k, program_turn(rig->program));
+        if (r->precision && !r->begun)
+            o->end[k] = take_snapshot(a, rig->states);
+    }
+    CHECK_OK(states_check_mirrors(rig->states));
+    keep_state(o, a, rig->states);
+    o->after = keep_all_numbers(o, a, rig->states);
+}
+
+GpuOutcome gpu_train(Arena *a, const GpuRun *r)
+{
+    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
+                         .seed = 7, .precision = r->precision, .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
+                         .fuse = r->cuda, .fuse_product = r->cuda, .fuse_cross_entropy = r->cuda, .channels_last = r->channels_last,
+                         .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
+    Graph *g = gpu_run_build(r, &opt, r->replicas, r->devices), *whole;
+    GpuOutcome o = { 0 };
+    Rig rig;
+
+    if (r->cuda && !r->computes)
+        CU_ASSERT(g && count_nodes(g, &op_Fused) > 0 && (count_nodes(g, &op_Product) > 0) == (strcmp(r->model, "unet") != 0));
+    o.reorders = g ? count_nodes(g, &op_Reorder) : 0;
+    opt.computes = NULL;
+    opt.fuse = opt.fuse_product = opt.fuse_cross_entropy = opt.channels_last = false;
+    whole = gpu_run_build(r, &opt, 1, 1);
+    if (g && whole && CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
+        steps_of(&o, a, r, &opt, &rig, whole);
+    if (g)
+        rig_close(&rig);
+    graph_free(whole);
+    return o;
+}
+
+/* ---- comparing ---- */
+
+/* Products of 16 bits are rounded to 8 (11) bits.  Layouts change the order of sums alone. */
+double gpu_run_tolerance(const GpuRun *r)
+{
+    return r->precision == DT_BFLOAT16 ? 0x1p-8 : r->precision == DT_FLOAT16 ? 0x1p-11 : r->channels_last ? 1e-6 : 1e-4;
+}
+
+void gpu_compare_losses(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected)
+{
+    CU_ASSERT(isfinite(expected->loss[r->steps - 1]) && expected->loss[0] != expected->loss[r->steps - 1]);
+    for (int k = 0; k < r->steps; k++)
+        if (!(fabs((double)found->loss[k] - (double)expected->loss[k]) <= gpu_run_tolerance(r) * fabs((double)expected->loss[k])))
+            TEST_FAIL("%s, %d replicas on %d devices: loss of step %d is %.7g, expected %.7g", r->model, r->replicas, r->devices, k,
+                      (double)found->loss[k], (double)expected->loss[k]);
+}
+
+/* Adds the squares of how own differs from end, and end from begin: of momenta (1) and of all other numbers (0). */
+static void add_squares(double diff[2], double change[2], const NamedTensor *begin, const NamedTensor *end, const NamedTensor *own)
+{
+    const bool momentum = strstr(end->name, ".momentum") != NULL;
+
+    CU_ASSERT_STRING_EQUAL(own->name, end->name);
+    for (int64_t j = 0; end->tensor.dtype == DT_FLOAT32 && j < tensor_numel(&end->tensor); j++) {
+        double e = tensor_float(&end->tensor, j);
+
+        diff[momentum] += pow(tensor_float(&own->tensor, j) - e, 2);
+        change[momentum] += pow(e - tensor_float(&begin->tensor, j), 2);
+    }
+}
+
+/* A training in 16 bits that follows another step by step.  The order of a sum, and where a value is rounded, change the last bit of
+ * what is stored, which turns over a share epsilon of what windows and Relu decide: gradients differ by sqrt(epsilon), and what two
+ * trainings differ by twice that of what a step changes (tests/exec/precision.c).  Nothing feeds back: each step begins alike. */
+void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected)
+{
+    for (int k = 0; k < r->steps; k++) {
+        double diff[2] = { 0, 0 }, change[2] = { 0, 0 };
+
+        CU_ASSERT_FATAL(expected->end[k].n > 0 && found->end[k].n == expected->end[k].n);
+        for (int i = 0; i < expected->end[k].n; i++)
+            add_squares(diff, change, &expected->begin[k].state[i], &expected->end[k].state[i], &found->end[k].state[i]);
+        for (int m = 0; m < 2; m++)
+            if (!(sqrt(diff[m]) <= 2 * sqrt(gpu_run_tolerance(r)) * sqrt(change[m])) || change[m] == 0)
+                TEST_FAIL("%s in %s, %d replicas, step %d: %s differ by %g of a change of %g", r->model, dtype_name(r->precision),
+                          r->replicas, k, m ? "momenta" : "parameters", sqrt(diff[m]), sqrt(change[m]));
+    }
+}
+
+void gpu_check_run(GpuRun r)
+{
+    Arena *a = arena_create();
+    GpuOutcome expected = gpu_train(a, &r), found;
+
+    r.cuda = true;
+    r.lead = r.precision ? expected.begin : NULL;
+    found = gpu_train(a, &r);
+    gpu_compare_losses(&r, &found, &expected);
+    if (r.precision)
+        gpu_compare_steps(&r, &found, &expected);
+    arena_free(a);
+}
+
+static const int spreads[][2] = { { 1, 1 }, { 3, 1 }, { 2, 2 }, { 4, 2 } };
+
+void gpu_check_model(const char *model, int batch, int steps, int every)
+{
+    for (int i = 0; i < (int)(sizeof spreads / sizeof *spreads); i += every)
+        if (spreads[i][1] <= gpu_devices())
+            gpu_check_run((GpuRun){ .model = model, .batch = batch, .steps = steps, .replicas = spreads[i][0], .devices = spreads[i][1] });
+}
