@@ -64,28 +64,30 @@ static Status infer_backward(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The gradient by x through the outputs Mean and InvStdDev: (dmean - dinv * inv^3 * (x - mean)) / n. */
+/* The gradient by x through the outputs Mean and InvStdDev: (dmean - dinv * inv^3 * (x - mean)) / n, in their type. */
 static ValueId through_statistics(Grad *gr, ValueId dmean, ValueId dinv)
 {
     Graph *g = gr->g;
-    ValueId x = grad_in(gr, 0), mean = grad_out(gr, 1), inv = grad_out(gr, 2), d;
-    const Value *xv = value(g, x);
+    const Value *xv = grad_in_value(gr, 0);
+    DType own = xv->dtype, wide = own == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
+    Shape shape = xv->shape;
     int axis = (int)node_int(gr->node, "axis");
-    double count = (double)shape_count(&xv->shape, axis, xv->shape.rank);
+    double count = (double)shape_count(&shape, axis, shape.rank);
+    ValueId x = emit_cast(g, grad_in(gr, 0), wide), mean = grad_out(gr, 1), inv = grad_out(gr, 2), total = dmean, d;
     int64_t axes[MAX_RANK];
-    ValueId total = dmean;
 
-    for (int k = axis; k < xv->shape.rank; k++)
+    for (int k = axis; k < shape.rank; k++)
         axes[k - axis] = k;
     if (has_value(dinv)) {
         ValueId cube = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, inv, inv), inv);
 
         if (!has_value(mean))
-            mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, x, xv->shape.rank - axis, axes, true), emit_scalar(g, xv->dtype, 1 / count));
+            mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, x, shape.rank - axis, axes, true), emit_scalar(g, wide, 1 / count));
         d = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, dinv, cube), EMIT(g, Sub, NULL, mean, x));
         total = has_value(dmean) ? EMIT(g, Add, NULL, d, dmean) : d;
     }
-    return emit_expand(g, EMIT(g, Mul, NULL, total, emit_scalar(g, xv->dtype, 1 / count)), &xv->shape);
+    total = EMIT(g, Mul, NULL, total, emit_scalar(g, wide, 1 / count));
+    return emit_expand(g, emit_cast(g, total, own), &shape);
 }
 
 static Status grad(Grad *gr)
