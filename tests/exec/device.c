@@ -163,6 +163,44 @@ static void test_jobs(void)
     device_close(NULL);
 }
 
+/* A DeviceJob: fails, or echoes another's failure, as *arg says. */
+static Status fail_as_told(Device *d, void *arg)
+{
+    Status st = *(const Status *)arg;
+
+    return st && st != E_INTERRUPTED ? FAIL(st, "%s has failed", device_name(d)) : st;
+}
+
+static void check_all(Device **d, const Status told[3], Status expected, const char *message)
+{
+    for (int i = 0; i < 3; i++)
+        device_start(d[i], fail_as_told, (void *)(uintptr_t)&told[i]);
+    if (message)
+        CHECK_FAILS(expected, message, device_wait_all(d, 3));
+    else
+        CU_ASSERT_EQUAL(device_wait_all(d, 3), expected);
+}
+
+/* Of several failures the first that is not the echo of another. */
+static void test_all(void)
+{
+    Device *d[4] = { NULL };
+
+    for (int i = 0; i < 3; i++)
+        if (!CHECK_OK(device_open(&d[i], &(DeviceSpec){ .index = i, .threads = 1 }, false)))
+            goto done;
+    check_all(d, (Status[]){ ST_OK, ST_OK, ST_OK }, ST_OK, NULL);
+    check_all(d, (Status[]){ ST_OK, E_IO, E_DEVICE }, E_IO, "cpu:1 has failed");
+    check_all(d, (Status[]){ E_INTERRUPTED, ST_OK, E_DEVICE }, E_DEVICE, "cpu:2 has failed");
+    check_all(d, (Status[]){ E_DEVICE, E_INTERRUPTED, E_IO }, E_DEVICE, "cpu:0 has failed");
+    check_all(d, (Status[]){ ST_OK, E_INTERRUPTED, E_INTERRUPTED }, E_INTERRUPTED, NULL);
+    device_start(d[0], fail_as_told, &(Status){ ST_OK });
+    CU_ASSERT_EQUAL(device_wait_all((Device *[]){ NULL, d[0], NULL }, 3), ST_OK);
+done:
+    for (int i = 0; i < 3; i++)
+        device_close(d[i]);
+}
+
 DEFINE_SUITE(device, { "lists", test_lists }, { "CUDA lists", test_cuda_lists }, { "bad lists", test_bad_lists },
              { "descriptions", test_descriptions }, { "plug-in errors", test_plugin_errors }, { "unequal devices", test_unequal },
-             { "jobs", test_jobs });
+             { "jobs", test_jobs }, { "waiting for all", test_all });

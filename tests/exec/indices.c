@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "graph/emit.h"
+#include "passes/pass.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
 

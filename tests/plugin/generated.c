@@ -8,6 +8,7 @@
 #include "exec/describe.h"
 #include "exec/target.h"
 #include "kernels/cuda/expr.h"
+#include "tests/harness/graphs.h"
 #include "tests/plugin/plugin.h"
 
 static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet", "exported_resnet", "fashion_cnn", "mlp",
@@ -125,5 +126,4 @@ static void test_float32(void) { check_models(DT_NONE, false); }
 static void test_bfloat16(void) { check_models(DT_BFLOAT16, false); }
 static void test_channels_last(void) { check_models(DT_BFLOAT16, true); }
 
-DEFINE_SUITE(generated, { "float32", test_float32 }, { "bfloat16", test_bfloat16 }, { "bfloat16, channels last", test_channels_last });#include "tests/harness/graphs.h"
-
+DEFINE_SUITE(generated, { "float32", test_float32 }, { "bfloat16", test_bfloat16 }, { "bfloat16, channels last", test_channels_last });

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/harness/graphs.h"
 #include "tests/plugin/plugin.h"
 
 static const char *const gpus[] = { "a100", "h100", "b200" };
@@ -101,5 +102,4 @@ static void test_models(void)
     folder_remove(&cache);
 }
 
-DEFINE_SUITE(models, { "confirmed on an A100, an H100, a B200", test_models });#include "tests/harness/graphs.h"
-
+DEFINE_SUITE(models, { "confirmed on an A100, an H100, a B200", test_models });
