@@ -4,7 +4,8 @@ of how fast.  Needs nothing but Python.
 
     tests/gpu/world.py DPEXEC [--trial]
 
-With 2 and with 4 processes the losses must be the CPU's with as many replicas within 1e-3, and all processes must end well.
+With 2 and with 4 processes the losses must be the CPU's with as many replicas within 1e-3, steps must be captured as one graph, and
+all processes must end well.
 --trial: on the CPU, since simulated devices are those of one process.  Ends with "N passed, N failed".
 """
 import argparse
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from train import Run, cases, close
+from train import Run, captured, cases, close
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("mlp-sgd", "fashion_cnn-sgd", "resnet20-sgd")
@@ -36,7 +37,7 @@ class World(Run):
     """A Run of several processes; rank 0 writes the folder."""
 
     def __init__(self, dpexec, case, size, device):
-        self.error, self.losses = None, []
+        self.error, self.losses, self.said = None, [], ""
         meet = ["--world", str(size), "--rendezvous", f"localhost:{free_port()}", "--devices", device, "--steps", str(case["steps"]), "--quiet"]
         with tempfile.TemporaryDirectory() as tmp:
             ranks = []
@@ -52,6 +53,7 @@ class World(Run):
                     process.kill()
                     process.communicate()
                     said = f"no end within {SECONDS} s"
+                self.said += said
                 if process.returncode and not self.error:
                     self.error = f"rank {rank} of {size}: exit {process.returncode}: {said.strip()[-400:]}"
             if not self.error:
@@ -70,7 +72,8 @@ def main():
         case = dict(case, steps=3) if args.trial else case
         for size in (2,) if args.trial else (2, 4):
             cpu = Run(dpexec, case, "--devices", "cpu", "--threads", "1", "--replicas", str(size))
-            wrong = cpu.error or close(World(dpexec, case, size, "cpu" if args.trial else "cuda:0"), cpu.losses)
+            world = World(dpexec, case, size, "cpu" if args.trial else "cuda:0")
+            wrong = cpu.error or close(world, cpu.losses) or captured(world)
             passed, failed = passed + (not wrong), failed + bool(wrong)
             if wrong:
                 print(f"FAILED: {case['name']}, {size} processes: {wrong}", flush=True)
