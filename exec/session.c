@@ -179,7 +179,7 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
     target_devices(&opt, whole ? 1 : s->devices.n, s->devices.group);
     if (whole) {                        /* for the interpreter; layouts stay, for they are those of the states */
         opt.computes = NULL;
-        opt.fuse = opt.fuse_product = opt.fuse_attention = false;
+        opt.fuse = opt.fuse_product = opt.fuse_conv = opt.fuse_attention = false;
     }
     TRY_TO(done, st, graph_clone(&g, s->model));
     if ((st = run_passes(s, g, &opt)))

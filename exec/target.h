@@ -14,7 +14,7 @@ static inline void target_devices(BuildOptions *b, int devices, bool cuda)
     b->devices = devices;
     b->replicas = b->replicas ? b->replicas : devices;
     b->computes = cuda ? cuda_computes : NULL;
-    b->fuse = b->fuse_product = cuda;
+    b->fuse = b->fuse_product = b->fuse_conv = cuda;
     b->fuse_cross_entropy = cuda;
     b->fuse_attention = cuda && half;
     b->channels_last = cuda && (half || b->tf32);

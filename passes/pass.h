@@ -69,6 +69,7 @@ typedef struct {
     bool tf32;                              /* accelerators: products of float32 may round their inputs to TF32 */
     bool channels_last;                     /* accelerators: convolutions on values stored channels last */
     bool fuse_product;                      /* biases, activations and sums become part of products (passes/fuse_product.c, passes/join_biases.c) */
+    bool fuse_conv;                         /* Relu and an addition before it become part of convolutions (passes/fuse_conv.c) */
     bool fuse;                              /* elementwise operators are computed together (passes/fuse_elementwise.c) */
     bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;

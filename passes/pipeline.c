@@ -9,7 +9,7 @@
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
     pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
-    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu,
+    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu,
     pass_join_biases;
 
 const Pass *const pipeline[] = {
@@ -42,6 +42,7 @@ const Pass *const pipeline[] = {
     &pass_group_updates,        /* after layout, which goes by single parameters: one node for each device */
     &pass_group_casts,          /* behind layout, which would make them rows and channels last one by one */
     &pass_fuse_product,         /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise does */
+    &pass_fuse_conv,            /* likewise */
     &pass_fuse_elementwise,     /* behind autodiff and partition, which know operators; what the host computes stays apart */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */
 };

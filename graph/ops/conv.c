@@ -4,11 +4,15 @@
  *   dx = ConvGradInput(dy, w)      the transpose in x
  *   dw = ConvGradWeight(x, dy)     the transpose in w
  *
+ * and ConvRelu(x, w, b, z) = max(0, Conv(x, w, b) + z), rounded once.  passes/fuse_conv.c makes it of the single operators where these
+ * have their gradients and places.
+ *
  * ConvTranspose is ConvGradInput of its input, plus a bias.  The gradients take sizes that their inputs do not hold from the
  * attributes `spatial` and `kernel`; the batch always comes from an input, so that replicas can share the node. */
 #include <string.h>
 
 #include "graph/grad.h"
+#include "graph/ops/conv.h"
 #include "graph/ops/window.h"
 #include "graph/place.h"
 
@@ -70,6 +74,18 @@ static Status infer_conv(Graph *g, Node *n)
     TRY(window_infer(&win, g, n, x, w->dim + 2, false));
     y = window_out_shape(&win, x->dim[0], w->dim[0]);
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
+    return ST_OK;
+}
+
+static Status infer_conv_relu(Graph *g, Node *n)
+{
+    const Shape *z = has_in(n, CONV_IN_ADDED) ? &in_value(g, n, CONV_IN_ADDED)->shape : NULL, *y;
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    TRY(infer_conv(g, n));
+    y = &value(g, n->out[0])->shape;
+    if (z && !shape_eq(z, y))
+        return FAIL(E_SHAPE, "%s: what is added is %s, expected %s", node_text(g, n), shape_text(z, a), shape_text(y, b));
     return ST_OK;
 }
 
@@ -136,8 +152,8 @@ static Status infer_grad_weight(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-/* An operator of the family on a and b with the window of node `like`. */
-static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, Attr size, ValueId a, ValueId b)
+/* An operator of the family with the window of node `like`. */
+static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, Attr size, int n_in, const ValueId *in)
 {
     int n_stride, n_pad, n_dilation;
     const int64_t *strides = node_ints(like, "strides", &n_stride), *pads = node_ints(like, "pads", &n_pad);
@@ -145,24 +161,24 @@ static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, Attr siz
     const Attr *attrs = ATTRS(INT("group", node_int(like, "group")), INTS("strides", n_stride, strides),
                               INTS("pads", n_pad, pads), INTS("dilations", n_dilation, dilations), size);
 
-    return g->status ? NO_VALUE : emit(g, op, attrs, 2, (ValueId[]){ a, b });
+    return g->status ? NO_VALUE : emit(g, op, attrs, n_in, in);
 }
 
 static ValueId forward(Graph *g, const Node *like, ValueId x, ValueId w)
 {
     const Shape *s = &value(g, w)->shape;
 
-    return emit_family(g, &op_Conv, like, (Attr)INTS("kernel_shape", s->rank - 2, s->dim + 2), x, w);
+    return emit_family(g, &op_Conv, like, (Attr)INTS("kernel_shape", s->rank - 2, s->dim + 2), 2, (ValueId[]){ x, w });
 }
 
 static ValueId grad_input(Graph *g, const Node *like, ValueId dy, ValueId w, const Shape *x)
 {
-    return emit_family(g, &op_ConvGradInput, like, (Attr)INTS("spatial", x->rank - 2, x->dim + 2), dy, w);
+    return emit_family(g, &op_ConvGradInput, like, (Attr)INTS("spatial", x->rank - 2, x->dim + 2), 2, (ValueId[]){ dy, w });
 }
 
 static ValueId grad_weight(Graph *g, const Node *like, ValueId x, ValueId dy, const Shape *w)
 {
-    return emit_family(g, &op_ConvGradWeight, like, (Attr)INTS("kernel", w->rank - 2, w->dim + 2), x, dy);
+    return emit_family(g, &op_ConvGradWeight, like, (Attr)INTS("kernel", w->rank - 2, w->dim + 2), 2, (ValueId[]){ x, dy });
 }
 
 static ValueId grad_bias(Graph *g, ValueId dy)
@@ -208,6 +224,22 @@ static Status grad_of_grad_weight(Grad *gr)
         grad_set(gr, 0, grad_input(g, gr->node, dy, d, &value(g, x)->shape));
     if (grad_wanted(gr, 1))
         grad_set(gr, 1, forward(g, gr->node, x, d));
+    return g->status;
+}
+
+/* ---- ConvRelu ---- */
+
+static Status lower_conv_relu(Graph *g, Node *n)
+{
+    const Shape *w = &in_value(g, n, CONV_IN_W)->shape;
+    const Attr kernel = INTS("kernel_shape", w->rank - 2, w->dim + 2);
+    ValueId y = emit_family(g, &op_Conv, n, kernel, has_in(n, CONV_IN_BIAS) ? 3 : 2, n->in);
+
+    if (has_in(n, CONV_IN_ADDED))
+        y = EMIT(g, Add, NULL, y, n->in[CONV_IN_ADDED]);
+    y = EMIT(g, Relu, NULL, y);
+    if (!g->status)
+        graph_replace(g, n->out[0], y);
     return g->status;
 }
 
@@ -372,11 +404,16 @@ static int64_t flops(const Graph *g, const Node *n)
     { "dilations", A_INTS, 0, 0, false, NULL }, { "group", A_INT, 1, 0, false, NULL },                   \
     { "pads", A_INTS, 0, 0, false, NULL }, { "strides", A_INTS, 0, 0, false, NULL }
 
+static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
+                                       { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 } };
+
 DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1,
-    .out_max = 1, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
-                                 { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 } },
+    .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
     .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
+
+DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
+    .doc = "max(0, Conv(x, w, b) + z)", .infer = infer_conv_relu, .lower = lower_conv_relu, .flops = flops);
 
 DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,

@@ -1,14 +1,28 @@
 /* Convolution and its gradients as prepared calls of the library: bias in the call, sums in float32 (float64).
  *
+ * ConvRelu is one call too, which rounds once, where the library has it for the type, shape and layout, and keeps a NaN.  Else the
+ * call makes the convolution with its bias, and an own kernel (kernels/cuda/device/conv.cu) the rest, in place on Y: without Z that
+ * gives the same, because Relu and rounding to 16 bits can change places.
+ *
  * Tensors stand in their roles x, w, y whatever the operator: ConvGradInput and ConvTranspose read y and w and give x.
  * Tensors are all stored by rows or all channels last.  Empty tensors and absurd sizes are left to the host. */
 #include <stdlib.h>
 
+#include "graph/ops/conv.h"
 #include "graph/ops/window.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/device/conv.h"
+#include "kernels/cuda/rows.h"
 
-typedef struct { const CudaDriver *driver; GpuPlan *plan; } State;
+typedef struct {
+    const CudaDriver *driver;
+    GpuPlan *plan;
+    bool bias, added;
+    GpuKernel *relu;            /* of a ConvRelu that the plan leaves without Z and Relu; NULL: nothing is left */
+    long long n;                /* elements of Y for it */
+} State;
 typedef struct { const Shape *x, *w, *y; } Roles;
+
+static bool is_forward(const Node *n) { return n->op == &op_Conv || n->op == &op_ConvRelu; }
 
 static Roles roles(const Graph *g, const Node *n)
 {
@@ -16,7 +30,7 @@ static Roles roles(const Graph *g, const Node *n)
 
     if (n->op == &op_ConvGradWeight)
         return (Roles){ .x = a, .w = out, .y = b };
-    return n->op == &op_Conv ? (Roles){ .x = a, .w = b, .y = out } : (Roles){ .x = out, .w = b, .y = a };
+    return is_forward(n) ? (Roles){ .x = a, .w = b, .y = out } : (Roles){ .x = out, .w = b, .y = a };
 }
 
 static bool sizes_fit(const Shape *s)
@@ -32,7 +46,7 @@ static bool fits(const Graph *g, const Node *n)
 {
     Roles r = roles(g, n);
 
-    return (n->op == &op_Conv || !has_in(n, 2)) && sizes_fit(r.x) && sizes_fit(r.w) && sizes_fit(r.y);
+    return (is_forward(n) || !has_in(n, CONV_IN_BIAS)) && sizes_fit(r.x) && sizes_fit(r.w) && sizes_fit(r.y);
 }
 
 /* What is not marked channels last then has the same order in both layouts. */
@@ -50,9 +64,10 @@ static void describe(GpuConv *c, const Graph *g, const Node *n)
 
     window_read(&w, n, r.x, r.y, r.w->dim + 2);
     first = WINDOW_AXES - w.rank;
-    *c = (GpuConv){ .kind = n->op == &op_Conv ? CONV_FORWARD : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT : CONV_GRAD_INPUT,
+    *c = (GpuConv){ .kind = is_forward(n) ? CONV_FORWARD : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT : CONV_GRAD_INPUT,
                     .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank,
-                    .n = r.x->dim[0], .c = r.x->dim[1], .k = r.y->dim[1], .group = node_int(n, "group"), .bias = has_in(n, 2) };
+                    .n = r.x->dim[0], .c = r.x->dim[1], .k = r.y->dim[1], .group = node_int(n, "group"), .bias = has_in(n, CONV_IN_BIAS),
+                    .add = has_in(n, CONV_IN_ADDED), .relu = n->op == &op_ConvRelu };
     for (int i = 0; i < w.rank; i++) {
         c->in[i] = w.in[first + i];
         c->kernel[i] = w.kernel[first + i];
@@ -72,6 +87,19 @@ static void release(void *state)
     free(s);
 }
 
+/* Leaves in *c what the plan does. */
+static Status make_plan(State *s, GpuConv *c, const KernelCtx *ctx, size_t *workspace)
+{
+    Status st = s->driver->conv(ctx->gpu, c, &s->plan, workspace);
+
+    if (st == E_UNSUPPORTED && c->relu) {
+        TRY(cuda_kernel(&s->relu, ctx, "conv_relu", c->dtype));
+        c->add = c->relu = false;
+        st = s->driver->conv(ctx->gpu, c, &s->plan, workspace);
+    }
+    return cuda_check(ctx, st);
+}
+
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     State *s = calloc(1, sizeof *s);
@@ -83,7 +111,10 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     s->driver = cuda_driver(ctx);
     describe(&c, g, n);
-    if ((st = cuda_check(ctx, s->driver->conv(ctx->gpu, &c, &s->plan, &workspace)))) {
+    s->bias = c.bias;
+    s->added = c.add;
+    s->n = shape_numel(&value(g, n->out[0])->shape);
+    if ((st = make_plan(s, &c, ctx, &workspace))) {
         free(s);
         return status_prefix(st, "%s", node_text(g, n));
     }
@@ -102,16 +133,16 @@ static Status run_plan(KernelCtx *ctx, void *state, void *const buffers[CONV_BUF
 
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    void *buffers[CONV_BUFFERS] = { [CONV_X] = in[0].data, [CONV_W] = in[1].data, [CONV_Y] = out[0].data };
+    const State *s = state;
+    void *z = s->added ? in[CONV_IN_ADDED].data : NULL;
+    void *buffers[CONV_BUFFERS] = { [CONV_X] = in[CONV_IN_X].data, [CONV_W] = in[CONV_IN_W].data,
+                                    [CONV_BIAS] = s->bias ? in[CONV_IN_BIAS].data : NULL, [CONV_Z] = z, [CONV_Y] = out[0].data };
 
-    return run_plan(ctx, state, buffers);
-}
-
-static Status run_forward_bias(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
-{
-    void *buffers[CONV_BUFFERS] = { [CONV_X] = in[0].data, [CONV_W] = in[1].data, [CONV_BIAS] = in[2].data, [CONV_Y] = out[0].data };
-
-    return run_plan(ctx, state, buffers);
+    TRY(run_plan(ctx, state, buffers));
+    if (!s->relu)
+        return ST_OK;
+    return cuda_launch(ctx, s->relu, cuda_blocks(s->n, CONV_GROUP * CONV_THREADS, MOST_BLOCKS), CONV_THREADS, 0,
+                       CUDA_ARGS(&out[0].data, &z, (void *)&s->n));
 }
 
 static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -128,20 +159,16 @@ static Status run_weight(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return run_plan(ctx, state, buffers);
 }
 
-static bool without_bias(const Graph *g, const Node *n)
+/* Without a bias the library has no engine that is not compiled at run time: Relu then goes with what else is elementwise. */
+static bool fits_relu(const Graph *g, const Node *n)
 {
-    return !has_in(n, 2) && fits(g, n);
-}
-
-static bool with_bias(const Graph *g, const Node *n)
-{
-    return has_in(n, 2) && fits(g, n);
+    return has_in(n, CONV_IN_BIAS) && fits(g, n);
 }
 
 #define CONVOLUTION .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare, .release = release
 
-DEFINE_KERNEL(cuda_conv, .op = &op_Conv, CONVOLUTION, .supports = without_bias, .run = run_forward);
-DEFINE_KERNEL(cuda_conv_bias, .op = &op_Conv, CONVOLUTION, .supports = with_bias, .run = run_forward_bias);
+DEFINE_KERNEL(cuda_conv, .op = &op_Conv, CONVOLUTION, .supports = fits, .run = run_forward);
+DEFINE_KERNEL(cuda_conv_relu, .op = &op_ConvRelu, CONVOLUTION, .supports = fits_relu, .run = run_forward);
 DEFINE_KERNEL(cuda_conv_grad_input, .op = &op_ConvGradInput, CONVOLUTION, .supports = fits, .run = run_input);
 DEFINE_KERNEL(cuda_conv_grad_weight, .op = &op_ConvGradWeight, CONVOLUTION, .supports = fits, .run = run_weight);
 DEFINE_KERNEL(cuda_conv_transpose, .op = &op_ConvTranspose, CONVOLUTION, .supports = fits, .run = run_input);

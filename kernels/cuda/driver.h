@@ -63,10 +63,18 @@ typedef struct {
     int64_t n, c, k, group;
     int64_t in[GPU_SPATIAL], kernel[GPU_SPATIAL], out[GPU_SPATIAL];
     int64_t stride[GPU_SPATIAL], dilation[GPU_SPATIAL], pad_before[GPU_SPATIAL], pad_after[GPU_SPATIAL];
-    bool bias, relu;                    /* forward: Y = relu(conv + bias[K]), bias of `dtype` */
+    bool bias;                          /* forward: Y = conv + bias[K] */
+    bool add, relu;                     /* with a bias: Y = relu(conv + Z + bias[K]), rounded once, a NaN stays one; no Z without relu */
 } GpuConv;
-/* Forward reads X, W, BIAS, writes Y; grad-input reads W, Y (dY), writes X (dX); grad-weight reads X, Y (dY), writes W (dW). */
-enum { CONV_X, CONV_W, CONV_BIAS, CONV_Y, CONV_BUFFERS };
+/* Forward reads X, W, BIAS, Z, writes Y, and Z is stored as Y is; grad-input reads W, Y (dY), writes X (dX); grad-weight reads X,
+ * Y (dY), writes W (dW). */
+enum { CONV_X, CONV_W, CONV_BIAS, CONV_Z, CONV_Y, CONV_BUFFERS };
+
+/* Can nobody say what follows the convolution? */
+static inline bool conv_nonsense(const GpuConv *c)
+{
+    return (c->kind != CONV_FORWARD && c->bias) || (c->relu && !c->bias) || (c->add && !c->relu);
+}
 
 /* O = softmax(scale * Q K^T + mask) V per batch and head; Q, O [B, Tq, H, D], K, V [B, Tk, H, D] dense: as a projection of
  * tokens leaves them, so that nothing is transposed.  The forward writes the log-sum-exp of each row, [B, H, Tq] float32,

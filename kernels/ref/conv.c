@@ -1,13 +1,14 @@
 /* Convolution and its gradients as the defining sum: for each kernel position, rows of input and output are paired.
  *
- * All four operators visit the same (row, weight) pairs; only what is accumulated into differs. */
+ * All operators visit the same (row, weight) pairs; only what is accumulated into differs.  ConvRelu is Conv and then max(0, y + z). */
+#include "graph/ops/conv.h"
 #include "graph/ops/window.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {
     Window win;
     int64_t batch, group, cg, mg;       /* channels of x and y per group */
-    bool bias;
+    bool bias, added;
 } Plan;
 
 /* Plan from the shapes in x's, w's and y's roles. */
@@ -22,7 +23,8 @@ static Status make_plan(void **state, const Node *n, const Shape *x, const Shape
     p->group = node_int(n, "group");
     p->cg = w->dim[1];
     p->mg = w->dim[0] / p->group;
-    p->bias = has_in(n, 2);
+    p->bias = has_in(n, CONV_IN_BIAS);
+    p->added = has_in(n, CONV_IN_ADDED);
     *state = p;
     return ST_OK;
 }
@@ -91,10 +93,20 @@ static Status prepare_weight(void **state, KernelCtx *ctx, const Graph *g, const
                 *y++ = bias ? bias[i % channels] : 0;                                                           \
     }
 
+/* A NaN stays one. */
+#define FINISH(NAME, T)                                                                                         \
+    static void NAME(T *y, const T *z, int64_t n)                                                               \
+    {                                                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                       \
+            T v = y[i] + (z ? z[i] : 0);                                                                        \
+            y[i] = v < 0 ? 0 : v;                                                                               \
+        }                                                                                                       \
+    }
+
 #define FAMILY(S, T)                                                                                            \
     PLANE(plane_y_##S, T, TO_Y) PLANE(plane_x_##S, T, TO_X) PLANE(plane_w_##S, T, TO_W)                         \
     PLANES(sum_y_##S, plane_y_##S, T) PLANES(sum_x_##S, plane_x_##S, T) PLANES(sum_w_##S, plane_w_##S, T)       \
-    START(start_##S, T)
+    START(start_##S, T) FINISH(finish_##S, T)
 FAMILY(f32, float)
 FAMILY(f64, double)
 
@@ -125,7 +137,20 @@ RUN(run_conv, in[0], in[1], out[0], sum_y)
 RUN(run_input, out[0], in[1], in[0], sum_x)
 RUN(run_weight, in[0], out[0], in[1], sum_w)
 
+static Status run_conv_relu(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const void *z = ((const Plan *)state)->added ? in[CONV_IN_ADDED].data : NULL;
+
+    TRY(run_conv(ctx, state, in, out));
+    if (in[0].dtype == DT_FLOAT32)
+        finish_f32(out[0].data, z, tensor_numel(&out[0]));
+    else
+        finish_f64(out[0].data, z, tensor_numel(&out[0]));
+    return ST_OK;
+}
+
 DEFINE_KERNEL(ref_conv, .op = &op_Conv, .dtypes = DTYPES_F32_F64, .prepare = prepare_conv, .run = run_conv, .release = free);
+DEFINE_KERNEL(ref_conv_relu, .op = &op_ConvRelu, .dtypes = DTYPES_F32_F64, .prepare = prepare_conv, .run = run_conv_relu, .release = free);
 DEFINE_KERNEL(ref_conv_grad_input, .op = &op_ConvGradInput, .dtypes = DTYPES_F32_F64, .prepare = prepare_input, .run = run_input,
     .release = free);
 DEFINE_KERNEL(ref_conv_grad_weight, .op = &op_ConvGradWeight, .dtypes = DTYPES_F32_F64, .prepare = prepare_weight, .run = run_weight,

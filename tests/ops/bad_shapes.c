@@ -36,6 +36,8 @@ static const struct { const char *node, *text; } bad[] = {
     { "dpexec.Product(%x, %x, _, %x) {transB=1}", "only a gradient" },
     { "dpexec.Product(%x, %x, _, %x) {transB=1, activation=\"relu\", gradient=1}", "expected uint8 of 3 rows of 16" },
     { "dpexec.Product(%x, %x) {transB=1, bias_grad=\"a\"}", "do not go together" },
+    { "dpexec.ConvRelu(%x, %x)", "rank 2 and 2" },
+    { "dpexec.ConvRelu(%line, %line, _, %line)", "what is added is [1,1,2], expected [1,1,1]" },
     { "dpexec.CastAll(%x) {to=11}", "expected float16 or bfloat16" },
     { "dpexec.CastAll(_, %x) {to=10}", "input 0 is absent" },
     { "dpexec.CastAll(%x, %x) {to=10}", "2 inputs and 1 outputs" },
@@ -64,7 +66,7 @@ static void test_refused(void)
                  "graph \"g\" {\n  input %%x : float32[3,2]\n  const %%p : int64[4] = {-3,0,4,0}\n  const %%zero : int64[1] = {0}\n"
                  "  const %%far : int64[2] = {-9223372036854775807,9223372036854775807}\n  const %%two : int64[2] = {3,3}\n"
                  "  const %%minus : int64[2] = {-1,-1}\n  const %%one : float32[] = {1}\n  const %%count : int64[] = {1}\n"
-                 "  %%y%s = %s\n  output \"y\" = %%y\n}\n", two ? ", %z" : "", bad[i].node);
+                 "  const %%line : float32[1,1,2] = all 1\n  %%y%s = %s\n  output \"y\" = %%y\n}\n", two ? ", %z" : "", bad[i].node);
         st = graph_parse(&g, text, strlen(text));
         if (!st || st == E_INTERNAL || !strstr(status_message(), bad[i].text))
             TEST_FAIL("%s: %s", bad[i].node, st ? status_message() : "accepted");

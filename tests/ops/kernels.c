@@ -337,18 +337,20 @@ static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel,
 #endif
 
 #ifdef DPX_SIMULATION
-/* Matrix products again without what the simulated library might not have; a GPU's library is what it is. */
+/* Products and convolutions again without what the simulated library might not have; a GPU's library is what it is. */
 static Status check_refused(Check *k, const Eval *e, const Kernel *kernel, double tol)
 {
-    static const char *const refused[] = { "sums", "epilogues" };
+    static const struct { const OpDef *op; const char *what; } refused[] = {
+        { &op_Product, "sums" }, { &op_Product, "epilogues" }, { &op_Gemm, "epilogues" }, { &op_ConvRelu, "relu" },
+    };
     Status st = ST_OK;
 
-    if (kernel->op != &op_Product && kernel->op != &op_Gemm)
-        return ST_OK;
     for (size_t i = 0; i < sizeof refused / sizeof *refused && !st; i++) {
-        setenv("DPEXEC_SIM_REFUSE", refused[i], 1);
+        if (kernel->op != refused[i].op)
+            continue;
+        setenv("DPEXEC_SIM_REFUSE", refused[i].what, 1);
         if ((st = check_kernel(k, e, kernel, tol)))
-            st = status_prefix(st, "without %s of the library", refused[i]);
+            st = status_prefix(st, "without %s of the library", refused[i].what);
     }
     unsetenv("DPEXEC_SIM_REFUSE");
     return st;

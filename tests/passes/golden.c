@@ -2,8 +2,8 @@
  *
  *   # what it shows
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
- *                          fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse=1 accelerator=yes freeze=conv*
- *                          loss=cross-entropy replicas=2 devices=2
+ *                          fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse-conv=yes fuse=1 accelerator=yes
+ *                          freeze=conv* loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -122,6 +122,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.precision = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "fuse-product"))
         return (o->build.fuse_product = !strcmp(value, "yes"));
+    if (!strcmp(word, "fuse-conv"))
+        return (o->build.fuse_conv = !strcmp(value, "yes"));
     if (!strcmp(word, "fuse"))
         return (o->build.fuse = true);
     if (!strcmp(word, "accelerator"))

@@ -94,6 +94,54 @@ static void test_resnet50(void)
     CU_ASSERT_EQUAL(planned, n_device * 3 * 2 * 23 * 3);
 }
 
+/* With a bias and Relu, and with another value added before: for these too heuristics name an engine that is there compiled, whatever the
+ * type and the layout. */
+static void test_relu(void)
+{
+    static const DType dtypes[] = { DT_BFLOAT16, DT_FLOAT16, DT_FLOAT32, DT_FLOAT64 };
+    const CudaDriver *driver = plugin_driver();
+    Layer layer[64];
+    int n = resnet50(layer), n_device = count_capabilities(), planned = 0;
+
+    for (int i = 0; driver && i < n_device; i++) {
+        GpuDevice *d = plugin_device(driver, plugin_capabilities[i], NULL);
+
+        for (int k = 0; d && k < 4 * 2 * 2 * n; k++) {
+            GpuConv c = convolution(&layer[k / 16], CONV_FORWARD, dtypes[k % 4], k / 4 % 2);
+
+            c.bias = c.relu = true;
+            c.add = k / 8 % 2;
+            planned += plan_conv(driver, d, &c);
+        }
+        driver->runtime.close(d);
+    }
+    CU_ASSERT_EQUAL(planned, n_device * 4 * 2 * 2 * 23);
+}
+
+/* What nobody can say the meaning of. */
+static void test_refused(void)
+{
+    const CudaDriver *driver = plugin_driver();
+    GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
+    const Layer layer = { 56, 64, 64, 3, 1 };
+    GpuConv c = convolution(&layer, CONV_FORWARD, DT_BFLOAT16, true);
+    GpuPlan *p = NULL;
+    size_t workspace;
+
+    if (!d)
+        return;
+    c.relu = true;
+    PLUGIN_FAILS(driver, E_INVALID, "with bias 0, Z 0, Relu 1", driver->conv(d, &c, &p, &workspace));
+    c.bias = c.add = true;
+    c.relu = false;
+    PLUGIN_FAILS(driver, E_INVALID, "with bias 1, Z 1, Relu 0", driver->conv(d, &c, &p, &workspace));
+    c.kind = CONV_GRAD_INPUT;
+    c.add = false;
+    PLUGIN_FAILS(driver, E_INVALID, "kind 1", driver->conv(d, &c, &p, &workspace));
+    CU_ASSERT_PTR_NULL(p);
+    driver->runtime.close(d);
+}
+
 /* Bias, ReLU, groups, one and three spatial axes, uneven pads; float64 too. */
 static void test_kinds(void)
 {
@@ -111,7 +159,7 @@ static void test_kinds(void)
     const CudaDriver *driver = plugin_driver();
     GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
 
-    for (int i = 0; d && i < 4 * 4 * 2 * 5; i++) {
+    for (int i = 0; d && i < 4 * 4 * 2 * 6; i++) {
         GpuConv c = like[i % 4];
         int kind = i / 32;
 
@@ -119,7 +167,8 @@ static void test_kinds(void)
         c.channels_last = i / 16 % 2;
         c.kind = kind < 3 ? (ConvKind)kind : CONV_FORWARD;
         c.bias = kind >= 3;
-        c.relu = kind == 4;
+        c.relu = kind >= 4;
+        c.add = kind == 5;
         plan_conv(driver, d, &c);
     }
     if (driver)
@@ -184,7 +233,7 @@ static void test_attention_refused(void)
 
 static bool by_cudnn(const Node *n)
 {
-    return n->op == &op_Conv || n->op == &op_ConvGradInput || n->op == &op_ConvGradWeight || n->op == &op_ScaledDotProductAttention
+    return n->op == &op_Conv || n->op == &op_ConvRelu || n->op == &op_ConvGradInput || n->op == &op_ConvGradWeight || n->op == &op_ScaledDotProductAttention
         || n->op == &op_ScaledDotProductAttentionGrad;
 }
 
@@ -259,4 +308,5 @@ static void test_models(void)
 }
 
 DEFINE_SUITE(cudnn, { "every convolution of ResNet-50", test_resnet50 }, { "other kinds of convolution", test_kinds },
+             { "convolutions with Relu", test_relu }, { "convolutions that are refused", test_refused },
              { "attention of GPT-2", test_gpt2 }, { "attention in float32", test_attention_refused }, { "the models' nodes", test_models });

@@ -114,11 +114,12 @@ template <class T> void compute(const GpuConv &d, bool tf32, void *const *buffer
         return x.put(d.dtype, d.channels_last, buffer[CONV_X]);
     if (d.kind == CONV_GRAD_WEIGHT)
         return w.put(d.dtype, d.channels_last, buffer[CONV_W]);
-    for (size_t i = 0; i < y.at.size(); i++) {
-        T v = y.at[i] + (d.bias ? load<T>(d.dtype, buffer[CONV_BIAS], i / (size_t)out % (size_t)g.k) : 0);
-
-        y.at[i] = d.relu && v < 0 ? 0 : v;
-    }
+    for (size_t i = 0; d.bias && i < y.at.size(); i++)
+        y.at[i] += load<T>(d.dtype, buffer[CONV_BIAS], i / (size_t)out % (size_t)g.k);
+    if (d.add)
+        y.each(d.channels_last, [&](T &v, size_t i) { v += load<T>(d.dtype, buffer[CONV_Z], i); });
+    for (size_t i = 0; d.relu && i < y.at.size(); i++)
+        y.at[i] = y.at[i] < 0 ? 0 : y.at[i];            /* a NaN stays one */
     y.put(d.dtype, d.channels_last, buffer[CONV_Y]);
 }
 
@@ -136,8 +137,18 @@ Status check(const GpuConv &d)
             return FAIL(E_INVALID, "conv: output %lld in dimension %d, expected %lld", (long long)d.out[i], i,
                         d.stride[i] > 0 && room >= 0 ? (long long)(room / d.stride[i] + 1) : 0LL);
     }
-    if (d.kind != CONV_FORWARD && (d.bias || d.relu))
-        return FAIL(E_INVALID, "conv: a gradient with bias or relu");
+    if (conv_nonsense(&d))
+        return FAIL(E_INVALID, "conv: kind %d with bias %d, add %d, relu %d", (int)d.kind, d.bias, d.add, d.relu);
+    return ST_OK;
+}
+
+/* What a version of cuDNN, or a shape, may lack, as DPEXEC_SIM_REFUSE says. */
+Status refuse(const GpuConv &d)
+{
+    const char *text = std::getenv("DPEXEC_SIM_REFUSE");
+
+    if (d.relu && text && std::string(text) == "relu")
+        return FAIL(E_UNSUPPORTED, "conv: DPEXEC_SIM_REFUSE=%s", text);
     return ST_OK;
 }
 
@@ -151,6 +162,7 @@ Status sim_conv(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *worksp
 
     SIM_INJECT("conv");
     TRY(check(c));
+    TRY(refuse(c));
     Geometry g(c);
     size_t size = dtype_size(c.dtype);
     GpuPlan *p = new GpuPlan{ d, names[c.kind], {}, CONV_BUFFERS, 1000, 1, {} };
@@ -158,6 +170,8 @@ Status sim_conv(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *worksp
                    { CONV_Y, (size_t)(g.n * g.k * volume(g.out)) * size } };
     if (c.bias)
         p->buffers.push_back({ CONV_BIAS, (size_t)c.k * size });
+    if (c.add)
+        p->buffers.push_back({ CONV_Z, (size_t)(g.n * g.k * volume(g.out)) * size });
     bool tf32 = d->tf32 && c.dtype == DT_FLOAT32;
     p->compute = [=](void *const *buffer) {
         if (c.dtype == DT_FLOAT64)

@@ -6,41 +6,12 @@
  *
  * The mask of Relu is made of Y: one read of it, and a bit written for each element. */
 #include "elementwise.cuh"
+#include "group.cuh"
 #include "index.cuh"
-#include "row.cuh"
 
 #include "product.h"
 
 /* ---- groups: elements [at, at + FINISH_GROUP) of n ---- */
-
-template <class T, class A> __device__ __forceinline__ void load_group(A (&v)[FINISH_GROUP], const T *p, i64 n, i64 at)
-{
-    const int V = Chunk<T>::size < FINISH_GROUP ? Chunk<T>::size : FINISH_GROUP;
-
-#pragma unroll
-    for (int c = 0; c < FINISH_GROUP; c += V) {
-        const Vec<T, V> x = chunk_load<T, V>(p, n, at + c, T());
-
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            v[c + j] = to_float(x.at[j]);
-    }
-}
-
-template <class T, class A> __device__ __forceinline__ void store_group(T *p, i64 n, i64 at, const A (&v)[FINISH_GROUP])
-{
-    const int V = Chunk<T>::size < FINISH_GROUP ? Chunk<T>::size : FINISH_GROUP;
-
-#pragma unroll
-    for (int c = 0; c < FINISH_GROUP; c += V) {
-        Vec<T, V> x;
-
-#pragma unroll
-        for (int j = 0; j < V; j++)
-            x.at[j] = from_float<T>(v[c + j]);
-        chunk_store<T, V>(p, n, at + c, x);
-    }
-}
 
 /* Where a group begins, and from there to the next element, over the ends of rows. */
 template <class I> struct Cursor {

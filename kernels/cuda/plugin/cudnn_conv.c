@@ -1,4 +1,9 @@
-/* Convolution and its two gradients as cuDNN graphs: one operation, forward with bias and ReLU as pointwise operations after it.
+/* Convolution and its two gradients as cuDNN graphs: one operation, forward with pointwise operations after it.
+ *
+ * These are conv + Z + bias, then Relu, in this order: for all of it cuDNN then has the engines that it has for conv + bias, of every
+ * type, in both layouts, none of them compiled at run time.  With the bias before Z, or without one, there are only such that
+ * are.  They do not say what their Relu makes of a NaN, and an exact one, written as a comparison and a choice, has no engine; so
+ * they are tried (cudnn_probe.c).
  *
  * cuDNN knows no convolution of one spatial axis: it is one of two, the first of size 1.
  *
@@ -90,23 +95,38 @@ static void add_forward(CudnnGraph *g, const Conv *c, CudnnDescriptor x, CudnnDe
     cudnn_add_op(g, cudnn_finalize(g, op, "a convolution operation"));
 }
 
-/* Y = relu(conv(X, W) + bias), either of the two may be missing.  What lies between is of the type of accumulation. */
+/* mode(x, b), of the type of accumulation, for the next operation. */
+static CudnnDescriptor between(CudnnGraph *g, const Conv *c, cudnnPointwiseMode_t mode, CudnnDescriptor x, CudnnDescriptor b)
+{
+    CudnnTensor t = c->y;
+    CudnnDescriptor y;
+
+    t.type = c->sum;
+    y = cudnn_virtual(g, &t);
+    cudnn_pointwise(g, mode, c->sum, x, b, NULL, y);
+    return y;
+}
+
+/* Y = relu(conv(X, W) + Z + bias), or without Relu, or without both. */
 static void forward(CudnnGraph *g, const Conv *c, const GpuConv *desc)
 {
-    CudnnTensor between = c->y;
-    CudnnDescriptor x = cudnn_tensor(g, &c->x, CONV_X), w = cudnn_tensor(g, &c->w, CONV_W), y = cudnn_tensor(g, &c->y, CONV_Y);
-    CudnnDescriptor at, next;
+    CudnnTensor sum = c->y;
+    CudnnDescriptor x = cudnn_tensor(g, &c->x, CONV_X), w = cudnn_tensor(g, &c->w, CONV_W), y = cudnn_tensor(g, &c->y, CONV_Y), at, bias;
 
-    between.type = c->sum;
-    at = desc->bias || desc->relu ? cudnn_virtual(g, &between) : y;
-    add_forward(g, c, x, w, at);
-    if (desc->bias) {
-        next = desc->relu ? cudnn_virtual(g, &between) : y;
-        cudnn_pointwise(g, CUDNN_POINTWISE_ADD, c->sum, at, cudnn_tensor(g, &c->bias, CONV_BIAS), NULL, next);
-        at = next;
+    if (!desc->bias) {
+        add_forward(g, c, x, w, y);
+        return;
     }
+    sum.type = c->sum;
+    at = cudnn_virtual(g, &sum);
+    add_forward(g, c, x, w, at);
+    if (desc->add)
+        at = between(g, c, CUDNN_POINTWISE_ADD, at, cudnn_tensor(g, &c->y, CONV_Z));
+    bias = cudnn_tensor(g, &c->bias, CONV_BIAS);
     if (desc->relu)
-        cudnn_pointwise(g, CUDNN_POINTWISE_RELU_FWD, c->sum, at, NULL, NULL, y);
+        cudnn_pointwise(g, CUDNN_POINTWISE_RELU_FWD, c->sum, between(g, c, CUDNN_POINTWISE_ADD, at, bias), NULL, NULL, y);
+    else
+        cudnn_pointwise(g, CUDNN_POINTWISE_ADD, c->sum, at, bias, NULL, y);
 }
 
 static void grad_input(CudnnGraph *g, const Conv *c)
@@ -154,7 +174,7 @@ static void write_key(char key[KEY], const GpuConv *g)
         { "in", g->in }, { "kernel", g->kernel }, { "stride", g->stride }, { "dilation", g->dilation },
         { "pads", g->pad_before }, { "to", g->pad_after },
     };
-    int n = snprintf(key, KEY, "%s%s%s %s %s n %lld c %lld k %lld group %lld", kind[g->kind], g->bias ? " + bias" : "", g->relu ? " + relu" : "",
+    int n = snprintf(key, KEY, "%s%s%s%s %s %s n %lld c %lld k %lld group %lld", kind[g->kind], g->add ? " + z" : "", g->bias ? " + bias" : "", g->relu ? " + relu" : "",
                      dtype_name(g->dtype), g->channels_last ? "nhwc" : "nchw", (long long)g->n, (long long)g->c, (long long)g->k,
                      (long long)g->group);
 
@@ -167,9 +187,13 @@ Status conv_plan(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *works
     CudnnGraph g = { .status = ST_OK };
     Conv c = read_conv(desc);
     char key[KEY];
-    CudnnRequest r = { .key = key, .dtype = desc->dtype, .workspace = PREFERRED_WORKSPACE };
+    CudnnRequest r = { .key = key, .dtype = desc->dtype, .workspace = PREFERRED_WORKSPACE, .keeps_nan = desc->relu, .nan_in = CONV_BIAS,
+                       .nan_out = CONV_Y };
     Status st;
 
+    if (conv_nonsense(desc))
+        return FAIL(E_INVALID, "%s: a convolution of kind %d with bias %d, Z %d, Relu %d", d->label, (int)desc->kind, desc->bias, desc->add,
+                    desc->relu);
     write_key(key, desc);
     if (desc->kind == CONV_FORWARD)
         forward(&g, &c, desc);

@@ -3,7 +3,7 @@
  * Engines tell what they do by numerical notes.  Refused are always those that may give other bits in another run
  * (NONDETERMINISTIC), that add 16-bit products in 16 bits (REDUCED_PRECISION_REDUCTION), and Winograd or Fourier transforms
  * that lose more than rounding the inputs does; for float32 without TF32 also those that use tensor cores or convert inputs
- * down.  What is left differs from the definition only by the order of float32 (float64) additions. */
+ * down; where a NaN must stay one, those that lose it (cudnn_probe.c).  What is left differs from the definition only by the order of float32 (float64) additions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,8 @@ typedef struct {
     GpuDevice *device;
     const CudnnGraph *graph;
     const CudnnRequest *request;
-    int offered, harmful, refused;      /* engines: by the heuristics; of these, not acceptable; failed to build */
+    int offered, harmful, refused;      /* engines: by the heuristics; of these, not acceptable; failed to build or to run */
+    bool lost_nan;                      /* the best that was found makes a number of a NaN */
     int wanted;                         /* plans to find */
     CudnnPlan *found[CUDNN_CANDIDATES]; /* within the preferred workspace, best first */
     int n_found;
@@ -115,21 +116,43 @@ typedef struct {
     char why[192];                      /* cuDNN's words on the last that failed to build */
 } Search;
 
-/* Whether the engine of a configuration keeps our promises; one that tells nothing does not. */
-static bool acceptable(const Search *s, CudnnDescriptor config)
+static bool compiles(CudnnDescriptor engine)
+{
+    cudnnBackendBehaviorNote_t note[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+    int64_t n = 0;
+
+    if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, note))
+        return true;
+    for (int64_t i = 0; i < n; i++)
+        if (note[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)
+            return true;
+    return false;
+}
+
+/* Whether the engine of a configuration keeps our promises; one that tells nothing does not.  Its index, -1 when it tells none. */
+static bool acceptable(const Search *s, CudnnDescriptor config, int64_t *index)
 {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     CudnnDescriptor engine = NULL;
     int64_t n = 0;
     bool ok;
 
+    *index = -1;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine))
         return false;
     ok = !cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine)
       && !cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note)
-      && !harms(s->device, s->request->dtype, note, n);
+      && !harms(s->device, s->request->dtype, note, n) && !(s->request->keeps_nan && compiles(engine));
+    if (ok && cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, index))
+        *index = -1;
     cudnnBackendDestroyDescriptor(engine);
     return ok;
+}
+
+/* Where the device remembers that the engine loses a NaN; NULL: nowhere. */
+static bool *loses_nan(const Search *s, int64_t engine)
+{
+    return engine >= 0 && engine < CUDNN_ENGINES ? &s->device->cudnn->loses_nan[s->request->dtype][engine] : NULL;
 }
 
 static int64_t plan_workspace(CudnnDescriptor plan)
@@ -145,8 +168,26 @@ static void plan_release(CudnnPlan *p)
         release(&p->plan);
 }
 
+/* Whether a plan may be taken as far as NaNs go.  What cannot be run, for lack of memory say, may not: that is no error. */
+static bool passes(Search *s, CudnnPlan *p, int64_t engine)
+{
+    bool *loses = loses_nan(s, engine), kept;
+
+    if (!s->request->keeps_nan || s->device->index < 0)
+        return true;
+    if (cudnn_keeps_nan(&kept, p, s->request)) {
+        s->refused++;
+        snprintf(s->why, sizeof s->why, "%s", status_message());
+        return false;
+    }
+    s->lost_nan = !kept;
+    if (loses && !kept)
+        *loses = true;
+    return kept;
+}
+
 /* Builds the plan of a configuration.  One that cuDNN refuses is counted, not an error. */
-static Status try_config(Search *s, CudnnDescriptor config)
+static Status try_config(Search *s, CudnnDescriptor config, int64_t engine)
 {
     CudnnDescriptor plan = NULL;
     CudnnPlan *p;
@@ -165,7 +206,9 @@ static Status try_config(Search *s, CudnnDescriptor config)
         cudnnBackendDestroyDescriptor(plan);
         return FAIL_NOMEM();
     }
-    if (p->workspace <= s->request->workspace)
+    if (!passes(s, p, engine))
+        plan_release(p);
+    else if (p->workspace <= s->request->workspace)
         s->found[s->n_found++] = p;
     else if (!s->large || p->workspace < s->large->workspace) {
         plan_release(s->large);
@@ -175,7 +218,27 @@ static Status try_config(Search *s, CudnnDescriptor config)
     return ST_OK;
 }
 
-/* Asks the heuristics in one mode and tries what they answer, until enough was found. */
+/* An engine that the heuristics offer. */
+static Status try_engine(Search *s, CudnnDescriptor config)
+{
+    const bool *loses;
+    int64_t engine;
+
+    s->offered++;
+    if (!acceptable(s, config, &engine)) {
+        s->harmful++;
+        return ST_OK;
+    }
+    loses = loses_nan(s, engine);
+    if (s->request->keeps_nan && loses && *loses) {
+        s->lost_nan = true;
+        return ST_OK;
+    }
+    return try_config(s, config, engine);
+}
+
+/* Asks the heuristics in one mode and tries what they answer, until enough was found.  Not behind one that loses a NaN: a slower one
+ * costs more than what it saves. */
 static Status search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mode)
 {
     CudnnGraph g = { .status = ST_OK };
@@ -191,13 +254,8 @@ static Status search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mo
     for (int i = 0; i < ENGINES; i++)
         config[i] = CUDNN_NEW(&g, ENGINECFG);
     if (!g.status && !cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES, &n, config))
-        for (int64_t i = 0; i < n && i < ENGINES && s->n_found < s->wanted && !st; i++) {
-            s->offered++;
-            if (acceptable(s, config[i]))
-                st = try_config(s, config[i]);
-            else
-                s->harmful++;
-        }
+        for (int64_t i = 0; i < n && i < ENGINES && s->n_found < s->wanted && !s->lost_nan && !st; i++)
+            st = try_engine(s, config[i]);
     cudnn_graph_free(&g);
     return st;
 }
@@ -217,6 +275,8 @@ static Status choose(Search *s, GpuPlan **out, size_t *workspace)
 {
     CudnnPlan *best = s->n_found ? s->found[0] : s->large;
 
+    if (!best && s->lost_nan)
+        return FAIL(E_UNSUPPORTED, "cuDNN %d makes a number of a NaN in %s on %s", (int)cudnnGetVersion(), s->request->key, s->device->info.name);
     if (!best)
         return FAIL(E_UNSUPPORTED, "cuDNN %d has no engine for %s on %s: %d offered, %d of them could change results, %d failed to build%s%.*s",
                     (int)cudnnGetVersion(), s->request->key, s->device->info.name, s->offered, s->harmful, s->refused,
@@ -346,7 +406,7 @@ Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPl
     if (g->status)
         return status_prefix(g->status, "%s", r->key);
     st = search(&s, graph, CUDNN_HEUR_MODE_A);
-    if (!st && s.n_found < s.wanted)
+    if (!st && s.n_found < s.wanted && !s.lost_nan)
         st = search(&s, graph, CUDNN_HEUR_MODE_FALLBACK);
     if (!st)
         st = choose(&s, out, workspace);

@@ -6,14 +6,7 @@
 
 enum { WARM = 1, TIMED = 5 };
 
-typedef struct {
-    GpuDevice *device;
-    GpuStream *stream;
-    GpuEvent *from, *to;
-    void *buffer[CUDNN_BINDINGS], *workspace;
-} Bench;
-
-static void close(Bench *b)
+void cudnn_bench_close(CudnnBench *b)
 {
     for (int i = 0; i < CUDNN_BINDINGS; i++)
         memory_free(b->device, b->buffer[i]);
@@ -23,7 +16,7 @@ static void close(Bench *b)
     stream_free(b->stream);
 }
 
-static Status open(Bench *b, CudnnPlan *const *plan, int n)
+Status cudnn_bench_open(CudnnBench *b, CudnnPlan *const *plan, int n)
 {
     size_t most = 0;
 
@@ -38,7 +31,7 @@ static Status open(Bench *b, CudnnPlan *const *plan, int n)
     return most ? memory_alloc(b->device, &b->workspace, most) : ST_OK;
 }
 
-static Status measure(Bench *b, CudnnPlan *p, double *seconds)
+static Status measure(CudnnBench *b, CudnnPlan *p, double *seconds)
 {
     for (int i = 0; i < WARM + TIMED; i++) {
         if (i == WARM)
@@ -52,17 +45,17 @@ static Status measure(Bench *b, CudnnPlan *p, double *seconds)
 
 Status cudnn_fastest(CudnnPlan **out, CudnnPlan *const *plan, int n)
 {
-    Bench b = { .device = plan[0]->plan.device };
+    CudnnBench b = { .device = plan[0]->plan.device };
     double best = DBL_MAX, seconds;
     CudnnPlan *fastest = NULL;
-    Status st = open(&b, plan, n);
+    Status st = cudnn_bench_open(&b, plan, n);
 
     for (int i = 0; i < n && !st; i++)
         if (!measure(&b, plan[i], &seconds) && seconds < best) {
             best = seconds;
             fastest = plan[i];
         }
-    close(&b);
+    cudnn_bench_close(&b);
     if (!st && !fastest)
         return E_DEVICE;            /* the message of the last measurement stands */
     if (!st)

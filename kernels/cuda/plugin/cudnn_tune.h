@@ -1,4 +1,4 @@
-/* A cuDNN plan as the files of the plug-in see it, and measuring several. */
+/* A cuDNN plan as the files of the plug-in see it, and what is found out by running some: how fast they are, what they make of a NaN. */
 #ifndef DPX_CUDNN_TUNE_H
 #define DPX_CUDNN_TUNE_H
 
@@ -16,7 +16,21 @@ typedef struct {
     size_t own, workspace;              /* bytes of BIND_WORKSPACE tensors; these and, after them, cuDNN's own */
 } CudnnPlan;
 
+/* Zeroed memory for plans of one graph, a stream, and events that tell the time.  *b begins with its device alone; close it also after
+ * a failure. */
+typedef struct {
+    GpuDevice *device;
+    GpuStream *stream;
+    GpuEvent *from, *to;
+    void *buffer[CUDNN_BINDINGS], *workspace;
+} CudnnBench;
+Status cudnn_bench_open(CudnnBench *b, CudnnPlan *const *plan, int n) CHECKED;
+void cudnn_bench_close(CudnnBench *b);
+
 /* Runs each a few times on memory of its own and gives the fastest; one that fails is left out. */
 Status cudnn_fastest(CudnnPlan **out, CudnnPlan *const *plan, int n) CHECKED;
+
+/* Does the plan, run once on memory of its own, do with a NaN what the request says? */
+Status cudnn_keeps_nan(bool *out, CudnnPlan *plan, const CudnnRequest *r) CHECKED;
 
 #endif

@@ -5,12 +5,9 @@
  * Relu is planned, for a device and types, a small one is computed there whose first row is NaN, by every algorithm that heuristics
  * offer for it.  Where one of them makes a number of it, or none runs, no product with Relu is planned for these types: the engine
  * then asks for the product alone and has its own kernel do the rest. */
-#include <stdint.h>
-#include <string.h>
-
 #include "kernels/cuda/plugin/gemm.h"
 
-enum { SIDE = 64, ELEMENT_MOST = sizeof(double) };
+enum { SIDE = 64 };
 
 static GpuGemm small_product(DType dtype, DType dtype_c)
 {
@@ -18,33 +15,20 @@ static GpuGemm small_product(DType dtype, DType dtype_c)
                       .ldc = SIDE, .alpha = 1, .bias = true, .activation = GEMM_RELU, .align = 16 };
 }
 
-/* By the bits of an element of a floating type: without the sign, above those of an infinity. */
-static bool is_nan(const unsigned char *element, DType t)
-{
-    uint64_t infinity = t == DT_FLOAT64 ? 0x7ff0000000000000 : t == DT_FLOAT32 ? 0x7f800000 : t == DT_FLOAT16 ? 0x7c00 : 0x7f80;
-    uint64_t magnitude = t == DT_FLOAT64 ? INT64_MAX : t == DT_FLOAT32 ? INT32_MAX : INT16_MAX, bits = 0;
-
-    memcpy(&bits, element, dtype_size(t));      /* hosts of GPUs are little-endian */
-    return (bits & magnitude) > infinity;
-}
-
 /* Of the first row of C, which holds numbers before; NAN_UNASKED when the algorithm is refused after all. */
 static Status try_one(NanFate *fate, GemmPlan *p, const GemmBench *b, const cublasLtMatmulHeuristicResult_t *c)
 {
     GpuDevice *d = p->plan.device;
-    size_t size = dtype_size(p->desc.dtype_c);
-    unsigned char row[SIDE * ELEMENT_MOST];
+    GpuStream stream = { d, b->stream };
+    size_t bytes = SIDE * dtype_size(p->desc.dtype_c);
+    bool kept;
 
     *fate = NAN_UNASKED;
-    TRY_CUDART(d, cudaMemsetAsync(b->buffer[GEMM_C], 0, SIDE * size, b->stream));
+    TRY_CUDART(d, cudaMemsetAsync(b->buffer[GEMM_C], 0, bytes, b->stream));
     if (c->state || gemm_enqueue(p, &c->algo, b->stream, b->buffer, b->workspace, c->workspaceSize))
         return ST_OK;
-    TRY_CUDART(d, cudaMemcpyAsync(row, b->buffer[GEMM_C], SIDE * size, cudaMemcpyDeviceToHost, b->stream));
-    TRY_CUDART(d, cudaStreamSynchronize(b->stream));
-    *fate = NAN_KEPT;
-    for (size_t i = 0; i < SIDE; i++)
-        if (!is_nan(row + i * size, p->desc.dtype_c))
-            *fate = NAN_LOST;
+    TRY(memory_all_nan(&kept, &stream, b->buffer[GEMM_C], bytes, p->desc.dtype_c));
+    *fate = kept ? NAN_KEPT : NAN_LOST;
     return ST_OK;
 }
 

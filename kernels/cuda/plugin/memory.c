@@ -1,4 +1,6 @@
 /* Memory of the device and pinned memory of the host, zeroed; copies within streams. */
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/plugin/plugin.h"
@@ -89,4 +91,30 @@ Status memory_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *fro
     if (width && rows)
         TRY_CUDART(s->device, cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, s->stream));
     return ST_OK;
+}
+
+/* By the bits of an element: without the sign, above those of an infinity. */
+static bool is_nan(const unsigned char *element, DType t)
+{
+    uint64_t infinity = t == DT_FLOAT64 ? 0x7ff0000000000000 : t == DT_FLOAT32 ? 0x7f800000 : t == DT_FLOAT16 ? 0x7c00 : 0x7f80;
+    uint64_t magnitude = t == DT_FLOAT64 ? INT64_MAX : t == DT_FLOAT32 ? INT32_MAX : INT16_MAX, bits = 0;
+
+    memcpy(&bits, element, dtype_size(t));      /* hosts of GPUs are little-endian */
+    return (bits & magnitude) > infinity;
+}
+
+Status memory_all_nan(bool *out, GpuStream *s, const void *p, size_t bytes, DType t)
+{
+    unsigned char *copy = malloc(bytes ? bytes : 1);
+    Status st = copy ? ST_OK : FAIL_NOMEM();
+
+    if (!st)
+        st = memory_copy(s, copy, p, bytes);
+    if (!st)
+        st = stream_wait(s);
+    *out = !st;
+    for (size_t i = 0; !st && i < bytes; i += dtype_size(t))
+        *out = *out && is_nan(copy + i, t);
+    free(copy);
+    return st;
 }

@@ -99,6 +99,8 @@ Status memory_alloc(GpuDevice *d, void **out, size_t bytes);
 void memory_free(GpuDevice *d, void *p);
 /* Zeroes memory that no stream uses yet, and waits for it. */
 Status memory_clear(const GpuDevice *d, void *p, size_t bytes) CHECKED;
+/* Whether the elements of a floating type in these bytes are all NaN, once the stream has done what it was given; waits for it. */
+Status memory_all_nan(bool *out, GpuStream *s, const void *p, size_t bytes, DType t) CHECKED;
 Status memory_host_alloc(GpuDevice *d, void **out, size_t bytes);
 void memory_host_free(GpuDevice *d, void *p);
 Status memory_zero(GpuStream *s, void *p, size_t bytes);
