@@ -9,8 +9,8 @@
 extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
     pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
-    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm, pass_fuse_gelu,
-    pass_join_biases;
+    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm,
+    pass_fuse_gelu, pass_join_biases;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */

@@ -48,6 +48,18 @@ static void test_labels(void)
 
 static void test_mlp(void) { gpu_check_model("mlp", 8, MAX_STEPS, 1); }
 static void test_fashion_cnn(void) { gpu_check_model("fashion_cnn", 4, MAX_STEPS, 1); }
+
+/* Relu, and the sum before it, in convolutions; as the library does it, and as the own kernel does. */
+static void test_folded(void)
+{
+    gpu_check_model("exported_folded", 4, 6, 2);
+    setenv("DPEXEC_SIM_REFUSE", "relu", 1);
+    gpu_check_model("exported_folded", 4, 6, 2);
+    gpu_check_run((GpuRun){ .model = "exported_folded", .batch = 4, .steps = 4, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16,
+                            .rate = 0.002 });
+    unsetenv("DPEXEC_SIM_REFUSE");
+}
+
 /* Fewer steps: simulated, one takes seconds. */
 static void test_transformer(void) { gpu_check_model("transformer", 2, 3, 2); }
 
@@ -170,7 +182,8 @@ static void test_alone(void)
 
 DEFINE_SUITE(gpu, { "mlp as on the CPU", test_mlp }, { "labels that are no classes", test_labels },
     { "what has no kernel runs on the host", test_on_host }, { "captured, uncaptured, not waited for", test_same_bits },
-    { "fashion_cnn as on the CPU", test_fashion_cnn }, { "a step begun is not waited for", test_not_waited_for },
+    { "fashion_cnn as on the CPU", test_fashion_cnn }, { "convolutions with Relu as on the CPU", test_folded },
+    { "a step begun is not waited for", test_not_waited_for },
     { "a single device is waited for", test_alone });
 
 DEFINE_SUITE(gpu_transformer, { "losses of the CPU", test_transformer });

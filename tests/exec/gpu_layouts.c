@@ -72,6 +72,13 @@ static void test_layout_resnet(void)
     check_layout((GpuRun){ .model = "resnet20", .batch = 4, .steps = 2, .replicas = 2, .devices = 1, .precision = DT_BFLOAT16 }, 1);
 }
 
+/* What comes in, what Flatten reads, and its gradient. */
+static void test_layout_folded(void)
+{
+    check_layout((GpuRun){ .model = "exported_folded", .batch = 4, .steps = 4, .replicas = 2, .devices = 1 }, 3);
+    check_layout((GpuRun){ .model = "exported_folded", .batch = 4, .steps = 4, .replicas = 1, .devices = 1, .precision = DT_FLOAT16 }, 3);
+}
+
 /* What comes in, what the loss reads, and its gradient; in 16 bits also the float32 scores that right answers are counted from. */
 static void test_layout_unet(void)
 {
@@ -79,4 +86,5 @@ static void test_layout_unet(void)
     check_layout((GpuRun){ .model = "unet", .batch = 1, .steps = 2, .replicas = 1, .devices = 1, .precision = DT_FLOAT16 }, 4);
 }
 
-DEFINE_SUITE(gpu_layouts, { "fashion_cnn", test_layout_cnn }, { "resnet20", test_layout_resnet }, { "unet", test_layout_unet });
+DEFINE_SUITE(gpu_layouts, { "fashion_cnn", test_layout_cnn }, { "resnet20", test_layout_resnet },
+    { "exported_folded", test_layout_folded }, { "unet", test_layout_unet });

@@ -4,19 +4,11 @@
 
 #include "graph/op.h"
 #include "passes/fuse_product.h"
+#include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
 
 extern const Pass pass_fuse_product;
-
-static int count(const Graph *g, const OpDef *op)
-{
-    int n = 0;
-
-    FOR_NODES(g, x)
-        n += x->op == op;
-    return n;
-}
 
 static void test_golden(void)
 {
@@ -49,7 +41,7 @@ typedef struct { int products, gradients, sums, relus, relu_grads, reductions; }
 
 static Left count_left(const Graph *g)
 {
-    Left l = { count(g, &op_Product), 0, 0, count(g, &op_Relu), count(g, &op_ReluGrad), count(g, &op_ReduceSum) };
+    Left l = { count_nodes(g, &op_Product), 0, 0, count_nodes(g, &op_Relu), count_nodes(g, &op_ReluGrad), count_nodes(g, &op_ReduceSum) };
 
     FOR_NODES(g, n)
         if (n->op == &op_Product) {
@@ -70,7 +62,7 @@ static void check_step(const char *name, const char *text, int replicas, Compute
 
     if (!CHECK_OK(compared_step(&plain, name, text, &opt)))
         goto done;
-    CU_ASSERT_EQUAL(count(plain.g, &op_Product), 0);
+    CU_ASSERT_EQUAL(count_nodes(plain.g, &op_Product), 0);
     opt.fuse_product = true;
     if (CHECK_OK(compared_step(&fused, name, text, &opt))) {
         const Left l = count_left(fused.g);

@@ -174,9 +174,9 @@ static void write_key(char key[KEY], const GpuConv *g)
         { "in", g->in }, { "kernel", g->kernel }, { "stride", g->stride }, { "dilation", g->dilation },
         { "pads", g->pad_before }, { "to", g->pad_after },
     };
-    int n = snprintf(key, KEY, "%s%s%s%s %s %s n %lld c %lld k %lld group %lld", kind[g->kind], g->add ? " + z" : "", g->bias ? " + bias" : "", g->relu ? " + relu" : "",
-                     dtype_name(g->dtype), g->channels_last ? "nhwc" : "nchw", (long long)g->n, (long long)g->c, (long long)g->k,
-                     (long long)g->group);
+    int n = snprintf(key, KEY, "%s%s%s%s %s %s n %lld c %lld k %lld group %lld", kind[g->kind],
+                     g->add ? " + z" : "", g->bias ? " + bias" : "", g->relu ? " + relu" : "", dtype_name(g->dtype),
+                     g->channels_last ? "nhwc" : "nchw", (long long)g->n, (long long)g->c, (long long)g->k, (long long)g->group);
 
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         n += list(key + n, KEY - (size_t)n, lists[i].name, g->n_spatial, lists[i].v);

@@ -3,7 +3,8 @@
  * Engines tell what they do by numerical notes.  Refused are always those that may give other bits in another run
  * (NONDETERMINISTIC), that add 16-bit products in 16 bits (REDUCED_PRECISION_REDUCTION), and Winograd or Fourier transforms
  * that lose more than rounding the inputs does; for float32 without TF32 also those that use tensor cores or convert inputs
- * down; where a NaN must stay one, those that lose it (cudnn_probe.c).  What is left differs from the definition only by the order of float32 (float64) additions. */
+ * down; where a NaN must stay one, those that lose it (cudnn_probe.c).  What is left differs from the definition only by the
+ * order of float32 (float64) additions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
