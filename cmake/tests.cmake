@@ -47,6 +47,7 @@ if(TARGET test_plugin)
     string(REPLACE ";" "," capabilities "${capabilities}")
     target_compile_definitions(test_plugin PRIVATE CUDA_CAPABILITIES=${capabilities})
     target_include_directories(test_plugin SYSTEM PRIVATE ${cuda_includes})
+    target_sources(test_plugin PRIVATE tests/ops/case.c)       # the operator cases
     add_dependencies(test_plugin dpexec_cuda)
 endif()
 
