@@ -105,7 +105,8 @@ static Status check_launch(const GpuKernel *k, const Launch &l, const GpuInfo &i
     if (!threads || threads > (uint64_t)info.max_threads_per_block || l.block[2] > 64)
         return FAIL(E_INVALID, "kernel %s: blocks of %u x %u x %u threads", name, l.block[0], l.block[1], l.block[2]);
     if (threads > k->entry->threads)
-        return FAIL(E_INVALID, "kernel %s: a block of %llu threads, it is compiled for at most %u", name, (unsigned long long)threads, k->entry->threads);
+        return FAIL(E_INVALID, "kernel %s: a block of %llu threads, it is compiled for at most %u", name, (unsigned long long)threads,
+                    k->entry->threads);
     if (!l.grid[0] || !l.grid[1] || !l.grid[2] || l.grid[0] > 0x7fffffffu || l.grid[1] > 65535 || l.grid[2] > 65535)
         return FAIL(E_INVALID, "kernel %s: a grid of %u x %u x %u blocks", name, l.grid[0], l.grid[1], l.grid[2]);
     if (l.shared > k->shared)
