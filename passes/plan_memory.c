@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/ops/fused.h"
 #include "passes/pack.h"
 
 typedef struct {
@@ -122,11 +123,12 @@ static void add_roots(Planner *p)
 
 /* May output o be computed over input j?  A device adds its share of an AllReduce block by block, every part read before
  * the sums are written, so they may lie over any part of the same tensor.  A program of elementwise operators reads an
- * element of all inputs before it writes one of any output, so it may lie over any input whose elements are its own's size. */
+ * element of all inputs before it writes one of any output, so it may lie over any input whose elements are its own's size; a sum
+ * is written while other elements are still read. */
 static bool allows(const Graph *g, const Node *n, int o, int j)
 {
     if (n->op == &op_Fused)
-        return dtype_size(value(g, n->out[o])->dtype) == dtype_size(in_value(g, n, j)->dtype);
+        return !(fused_sums(n) && o == n->n_out - 1) && dtype_size(value(g, n->out[o])->dtype) == dtype_size(in_value(g, n, j)->dtype);
     if (n->op == &op_AllReduce) {
         int tensors = (int)node_int(n, "tensors");
 

@@ -7,7 +7,10 @@
  *
  * The node computes what its program does, operator by operator, so it can be lowered to it at any time.  An intermediate of 16
  * bits that is no output may be kept in float32 by a kernel; a Cast rounds always, and an output is read by the program as it
- * is stored.  All outputs and all inputs of their size have one layout.  passes/fuse_elementwise.c makes such nodes. */
+ * is stored.  All outputs and all inputs of their size have one layout.  passes/fuse_elementwise.c makes such nodes.
+ *
+ * With `sum`, a value of the program by its name, there is one output more, the last: ReduceSum of that value over `axes` (none: all),
+ * with that operator's `keepdims` and `wide`.  A stored value is summed as it is stored. */
 #include "graph/ops/fused.h"
 
 #include <stdlib.h>
@@ -20,6 +23,11 @@
 
 /* ---- the program as a graph ---- */
 
+bool fused_sums(const Node *n) { return *node_string(n, "sum") != '\0'; }
+
+/* Outputs of the shape that the program computes in. */
+static int stored(const Node *n) { return n->n_out - fused_sums(n); }
+
 static void write_body(FILE *f, const Graph *g, const Node *n)
 {
     char shape[SHAPE_TEXT];
@@ -28,8 +36,10 @@ static void write_body(FILE *f, const Graph *g, const Node *n)
     for (int i = 0; i < n->n_in; i++)
         fprintf(f, "input %%x%d : %s%s\n", i, dtype_name(in_value(g, n, i)->dtype), shape_text(&in_value(g, n, i)->shape, shape));
     fprintf(f, "%s\n", node_string(n, "program"));
-    for (int i = 0; i < n->n_out; i++)
+    for (int i = 0; i < stored(n); i++)
         fprintf(f, "output \"y%d\" = %%y%d\n", i, i);
+    if (fused_sums(n))
+        fprintf(f, "output \"sum\" = %%%s\n", node_string(n, "sum"));
     fputs("}\n", f);
 }
 
@@ -57,6 +67,8 @@ static Status check_body(const Graph *body, const Node *n)
     FOR_NODES(body, x)
         if (!x->op->elementwise || x->n_out != 1)
             return FAIL(E_MODEL, "%s in a program is not elementwise", node_text(body, x));
+    if (fused_sums(n) && !value(body, body->output[n->n_out - 1].value)->producer)
+        return FAIL(E_MODEL, "what is summed, %%%s, is not computed by the program", node_string(n, "sum"));
     for (int i = 1; i < body->n_output; i++)
         if (!shape_eq(&value(body, body->output[i].value)->shape, space))
             return FAIL(E_SHAPE, "output %d has shape %s, output 0 has %s", i,
@@ -64,12 +76,28 @@ static Status check_body(const Graph *body, const Node *n)
     return ST_OK;
 }
 
+/* What is summed lies as the other values of its shape do, wherever it lies. */
+static Layout layout_of_sum(const Graph *g, const Node *n, const Shape *space)
+{
+    if (stored(n))
+        return value(g, n->out[0])->layout;
+    for (int i = 0; i < n->n_in; i++)
+        if (shape_eq(&in_value(g, n, i)->shape, space))
+            return in_value(g, n, i)->layout;
+    return LAYOUT_ROWS;
+}
+
 static void take_layouts(Graph *body, const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
         value(body, body->input[i])->layout = in_value(g, n, i)->layout;
-    for (int i = 0; i < n->n_out; i++)
+    for (int i = 0; i < stored(n); i++)
         value(body, body->output[i].value)->layout = value(g, n->out[i])->layout;
+    if (fused_sums(n)) {
+        Value *s = value(body, body->output[n->n_out - 1].value);
+
+        s->layout = layout_of_sum(g, n, &s->shape);
+    }
 }
 
 Status fused_body(Graph **out, const Graph *g, const Node *n)
@@ -136,20 +164,42 @@ const char *fused_operators(char text[FUSED_TEXT], const Node *n)
     return text;
 }
 
+/* ---- the sum ---- */
+
+/* The sum that node n asks for of x, a value of g. */
+static ValueId emit_sum(Graph *g, const Node *n, ValueId x)
+{
+    int count;
+    const int64_t *axes = node_ints(n, "axes", &count);
+    const Attr *how = ATTRS(INT("keepdims", node_int(n, "keepdims")), INT("wide", node_int(n, "wide")));
+
+    return count ? EMIT(g, ReduceSum, how, x, emit_ints(g, count, axes)) : EMIT(g, ReduceSum, how, x);
+}
+
+Status fused_add_sum(Graph *body, const Node *n)
+{
+    if (!fused_sums(n))
+        return ST_OK;
+    body->output[n->n_out - 1].value = emit_sum(body, n, body->output[n->n_out - 1].value);
+    return body->status ? status_prefix(body->status, "%s", n->name) : ST_OK;
+}
+
 /* ---- the operator ---- */
 
 static Status infer(Graph *g, Node *n)
 {
     Graph *body;
+    Status st;
 
     TRY(fused_body(&body, g, n));
-    for (int i = 0; i < n->n_out; i++) {
+    st = fused_add_sum(body, n);
+    for (int i = 0; i < n->n_out && !st; i++) {
         const Value *y = value(body, body->output[i].value);
 
         set_out(g, n, i, y->dtype, &y->shape);
     }
     graph_free(body);
-    return ST_OK;
+    return st;
 }
 
 /* Emits a node like x of the body; `map` takes values of the body to those of g. */
@@ -182,8 +232,10 @@ static Status lower_body(Graph *g, Node *n, const Graph *body, Arena *scratch)
         map[body->input[i].i] = n->in[i];
     FOR_NODES(body, x)
         map[x->out[0].i] = emit_like(g, x, map, scratch);
-    for (int i = 0; i < n->n_out && !g->status; i++)
+    for (int i = 0; i < stored(n) && !g->status; i++)
         graph_replace(g, n->out[i], map[body->output[i].value.i]);
+    if (fused_sums(n) && !g->status)
+        graph_replace(g, n->out[n->n_out - 1], emit_sum(g, n, map[body->output[n->n_out - 1].value.i]));
     return g->status;
 }
 
@@ -203,17 +255,25 @@ static Status lower(Graph *g, Node *n)
     return st;
 }
 
-/* One for each operator and element. */
+/* A sum over a split batch would have to be completed. */
+static Status place(Placement *p) { return fused_sums(p->node) ? place_all_b(p) : place_elementwise(p); }
+
+/* One for each operator and element, and for each element that is summed. */
 static int64_t flops(const Graph *g, const Node *n)
 {
-    int64_t nodes = 0;
+    int64_t nodes = fused_sums(n), elements = shape_numel(&value(g, n->out[0])->shape);
 
     for (const char *at = node_string(n, "program"); (at = strstr(at, " = ")); at += 3)
         nodes++;
-    return nodes * shape_numel(&value(g, n->out[0])->shape);
+    for (int i = 0; i < n->n_in; i++)
+        if (elements < shape_numel(&in_value(g, n, i)->shape))
+            elements = shape_numel(&in_value(g, n, i)->shape);
+    return nodes * elements;
 }
 
 DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .attrs = (const AttrDecl[]){ { "program", A_STRING, 0, 0, ATTR_REQUIRED, NULL }, { 0 } },
-    .infer = infer, .lower = lower, .place = place_elementwise, .flops = flops,
-    .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... are the outputs");
+    .attrs = (const AttrDecl[]){ { "program", A_STRING, 0, 0, ATTR_REQUIRED, NULL }, { "sum", A_STRING, 0, 0, ATTR_OPTIONAL, "" },
+                                 { "axes", A_INTS, 0, 0, ATTR_OPTIONAL, NULL }, { "keepdims", A_INT, 1, 0, ATTR_OPTIONAL, NULL },
+                                 { "wide", A_INT, 0, 0, ATTR_OPTIONAL, NULL }, { 0 } },
+    .infer = infer, .lower = lower, .place = place, .flops = flops,
+    .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... and a sum are the outputs");

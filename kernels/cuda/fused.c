@@ -3,10 +3,10 @@
 
 #include "graph/ops/fused.h"
 #include "kernels/cuda/expr.h"
+#include "kernels/cuda/fused.h"
 #include "kernels/cuda/generate.h"
 
-/* Constants of one element become part of the kernel. */
-static Status body_of(Graph **out, const Graph *g, const Node *n)
+Status fused_kernel_body(Graph **out, const Graph *g, const Node *n)
 {
     Graph *body;
 
@@ -30,9 +30,9 @@ static bool supports(const Graph *g, const Node *n)
     Generated *k;
     bool fits;
 
-    if (!(k = calloc(1, sizeof *k)))
+    if (fused_sums(n) || !(k = calloc(1, sizeof *k)))
         return false;
-    if ((fits = !body_of(&body, g, n))) {
+    if ((fits = !fused_kernel_body(&body, g, n))) {
         fits = !generate_elementwise(k, body);
         graph_free(body);
     }
@@ -45,7 +45,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 {
     Graph *body;
 
-    TRY(body_of(&body, g, n));
+    TRY(fused_kernel_body(&body, g, n));
     return generated_prepare_body(state, ctx, body);
 }
 

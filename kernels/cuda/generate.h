@@ -24,5 +24,9 @@ typedef struct {
  * depends on operators, types, attributes, such constants, which dimensions stretch and how many merge, not on sizes.
  * E_UNSUPPORTED when an operator has no expression, or for more pointers or elements than the kernel can address. */
 Status generate_elementwise(Generated *out, const Graph *body) CHECKED;
+/* The same with the last output summed, into type `sum`, instead of stored.  The axes of the sum merge (kernels/cuda/axes.h) to runs,
+ * or columns, of `inner` neighbours, which `vector` divides.  The kernel's parameters: the pointers, the sum, what is left of parts,
+ * the Reduction, the lanes to an output (int), whether all pointers are aligned (int), and the numbers. */
+Status generate_sum(Generated *out, const Graph *body, DType sum, bool columns, int64_t inner) CHECKED;
 
 #endif

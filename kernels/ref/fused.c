@@ -1,5 +1,5 @@
 /* Fused: the operators of its program one after the other, each by its own reference kernel, so that every 16-bit intermediate is
- * rounded; intermediates and outputs lie in scratch until all is computed, so that an output may stand in the memory of an
+ * rounded, and then its sum; intermediates and outputs lie in scratch until all is computed, so that an output may stand in the memory of an
  * input. */
 #include "graph/ops/fused.h"
 #include "kernels/ref/ref.h"
@@ -22,12 +22,25 @@ typedef struct {
     size_t kernel_scratch;              /* offset of the kernels' own scratch */
 } Fused;
 
+/* The program with its sum; the caller frees it. */
+static Status whole_body(Graph **out, const Graph *g, const Node *n)
+{
+    Status st;
+
+    TRY(fused_body(out, g, n));
+    if ((st = fused_add_sum(*out, n))) {
+        graph_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
 static bool supports(const Graph *g, const Node *n)
 {
     Graph *body;
     bool all = true;
 
-    if (fused_body(&body, g, n))
+    if (whole_body(&body, g, n))
         return false;
     FOR_NODES(body, x)
         all = all && kernel_reference(body, x);
@@ -108,7 +121,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     }
     f->n_in = n->n_in;
     f->n_out = n->n_out;
-    if ((st = fused_body(&f->body, g, n)) || (st = prepare_steps(f, ctx))) {
+    if ((st = whole_body(&f->body, g, n)) || (st = prepare_steps(f, ctx))) {
         release(f);
         return st;
     }

@@ -62,6 +62,20 @@ uint64_t hash_headers()
     return hash(hash(h, read_file(SOURCE_DIR "/tests/sim/half.h")), std::string(SIM_CXX) + FLAGS + PREFIX + FOOTER);
 }
 
+/* Of the headers that are named in the source itself and not among those. */
+uint64_t hash_named(uint64_t h, const std::string &source)
+{
+    const std::string include = "#include \"", shared = ".h\"";
+
+    for (size_t at = 0; (at = source.find(include, at)) != std::string::npos; at++) {
+        const size_t from = at + include.size(), to = source.find(shared, from), line = source.find('\n', from);
+
+        if (to < line)
+            h = hash(h, read_file(SOURCE_DIR "/" + source.substr(from, to + 2 - from)));
+    }
+    return h;
+}
+
 std::string hex(uint64_t h)
 {
     char text[17];
@@ -157,7 +171,7 @@ Status module_build(const dpx_sim::KernelEntry **out, const char *source, const 
 {
     static const uint64_t headers = hash_headers();
     std::string dir = cache_dir.empty() ? default_cache() : cache_dir, prefix;
-    std::string path = dir + "/sim-" + hex(hash(headers, source)) + ".so";
+    std::string path = dir + "/sim-" + hex(hash(hash_named(headers, source), source)) + ".so";
     void *so;
 
     make_folders(dir);

@@ -6,7 +6,7 @@
  * up by a second kernel in the order of the parts.  Which thread adds what depends on shapes alone: the same bits each time. */
 #include "running.cuh"
 
-#include "reduction.h"
+#include "walk.h"
 
 /* ---- what is accumulated ---- */
 
@@ -82,30 +82,6 @@ template <class A> __device__ __forceinline__ A root(A x) { return x; }
 
 template <class A> __device__ __forceinline__ A result(A r, Finish f) { return f == FINISH_ROOT ? root(r) : r; }
 template <class A> __device__ __forceinline__ A result(const Running<A> &r, Finish) { return r.max + logarithm(r.sum); }
-
-/* ---- walking ---- */
-
-__device__ __forceinline__ i64 walk(const Walk &w, u32 i)
-{
-    i64 offset = 0;
-
-    for (int d = w.n - 1; d > 0; d--) {
-        const u32 next = i / w.dim[d];
-
-        offset += (i - next * w.dim[d]) * w.stride[d];
-        i = next;
-    }
-    return w.n ? offset + i * w.stride[0] : 0;
-}
-
-/* Part p of n of [0, all). */
-__device__ __forceinline__ void part_of(u32 all, u32 p, u32 n, u32 *from, u32 *to)
-{
-    const u32 each = (all + n - 1) / n;
-
-    *from = min(all, p * each);
-    *to = min(all, *from + each);
-}
 
 /* ---- runs ---- */
 
