@@ -233,8 +233,8 @@ static void test_attention_refused(void)
 
 static bool by_cudnn(const Node *n)
 {
-    return n->op == &op_Conv || n->op == &op_ConvRelu || n->op == &op_ConvGradInput || n->op == &op_ConvGradWeight || n->op == &op_ScaledDotProductAttention
-        || n->op == &op_ScaledDotProductAttentionGrad;
+    return n->op == &op_Conv || n->op == &op_ConvRelu || n->op == &op_ConvGradInput || n->op == &op_ConvGradWeight
+        || n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad;
 }
 
 /* How many nodes were prepared; -1 after a failed check. */
