@@ -16,6 +16,8 @@
 
 #define STATE_FILE "state.safetensors"
 #define MANIFEST_FILE "manifest.json"
+#define FINAL "step-"
+#define ASIDE ".old-step-"
 enum { FORMAT = 1, HASH_TEXT = 33 };
 
 /* ---- files ---- */
@@ -45,6 +47,14 @@ static Status hash_file(const char *path, char text[HASH_TEXT], int64_t *bytes)
     free(buf);
     XXH3_freeState(state);
     return good ? ST_OK : FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+}
+
+/* Of what the manifest says besides the files. */
+static void hash_note(char text[HASH_TEXT], int64_t step, const char *note)
+{
+    XXH128_hash_t h = XXH3_128bits_withSeed(note, strlen(note), (XXH64_hash_t)step);
+
+    snprintf(text, HASH_TEXT, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
 }
 
 static Status sync_path(const char *path)
@@ -85,15 +95,16 @@ static void remove_folder(const char *path)
 
 static Status write_manifest(const char *folder, int64_t step, const char *note)
 {
-    char path[PATH_MAX], hash[HASH_TEXT], *text;
+    char path[PATH_MAX], hash[HASH_TEXT], of_note[HASH_TEXT], *text;
     int64_t bytes;
     json_t *root;
     Status st;
 
     snprintf(path, sizeof path, "%s/%s", folder, STATE_FILE);
     TRY(hash_file(path, hash, &bytes));
-    root = json_pack("{s:i, s:I, s:s, s:{s:{s:I, s:s}}}", "format", FORMAT, "step", (json_int_t)step, "note", note ? note : "", "files",
-                     STATE_FILE, "bytes", (json_int_t)bytes, "xxh3_128", hash);
+    hash_note(of_note, step, note ? note : "");
+    root = json_pack("{s:i, s:I, s:s, s:s, s:{s:{s:I, s:s}}}", "format", FORMAT, "step", (json_int_t)step, "note", note ? note : "",
+                     "note_xxh3_128", of_note, "files", STATE_FILE, "bytes", (json_int_t)bytes, "xxh3_128", hash);
     text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
@@ -112,13 +123,17 @@ static Status fill_folder(const char *folder, int64_t step, const NamedTensor *l
     return sync_path(folder);
 }
 
-/* A checkpoint of the same step is moved aside first: a rename cannot replace a folder that is not empty. */
-static Status commit_folder(const char *directory, const char *temporary, const char *final)
+/* A checkpoint of the same step is moved aside first: a rename cannot replace a folder that is not empty.  Until the new one has
+ * its name, the one aside is what checkpoint_read finds; what an earlier crash left aside is given up only when there is another. */
+static Status commit_folder(const char *directory, const char *temporary, int64_t step)
 {
-    char aside[PATH_MAX];
+    char final[PATH_MAX], aside[PATH_MAX];
     bool replaced;
 
-    snprintf(aside, sizeof aside, "%.*s/.old-%ld", PATH_MAX - 32, directory, (long)getpid());
+    snprintf(final, sizeof final, "%.*s/" FINAL "%09" PRId64, PATH_MAX - 64, directory, step);
+    snprintf(aside, sizeof aside, "%.*s/" ASIDE "%09" PRId64, PATH_MAX - 64, directory, step);
+    if (!access(final, F_OK))
+        remove_folder(aside);
     replaced = !rename(final, aside);
     if (rename(temporary, final)) {
         Status st = FAIL(E_IO, "%s: cannot rename to %s: %s", temporary, final, strerror(errno));
@@ -127,33 +142,55 @@ static Status commit_folder(const char *directory, const char *temporary, const 
             return FAIL(E_IO, "%s: the checkpoint of the same step is at %s: %s", final, aside, strerror(errno));
         return st;
     }
-    if (replaced)
-        remove_folder(aside);
+    remove_folder(aside);
     return sync_path(directory);
+}
+
+/* One of the same name is what a process of the same number left when it crashed. */
+static Status make_temporary(const char *path)
+{
+    if (!mkdir(path, 0777))
+        return ST_OK;
+    if (errno == EEXIST) {
+        remove_folder(path);
+        if (!mkdir(path, 0777))
+            return ST_OK;
+    }
+    return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
 }
 
 Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, const char *note)
 {
-    char temporary[PATH_MAX], final[PATH_MAX];
+    char temporary[PATH_MAX];
     Status st;
 
     if (strlen(directory) > PATH_MAX - 64)
         return FAIL(E_IO, "%.60s...: the path is too long", directory);
     snprintf(temporary, sizeof temporary, "%s/.tmp-%ld-%" PRId64, directory, (long)getpid(), step);
-    snprintf(final, sizeof final, "%s/step-%09" PRId64, directory, step);
     if (mkdir(directory, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", directory, strerror(errno));
-    if (mkdir(temporary, 0777))
-        return FAIL(E_IO, "%s: cannot create: %s", temporary, strerror(errno));
+    TRY(make_temporary(temporary));
     st = fill_folder(temporary, step, list, n, note);
     if (!st)
-        st = commit_folder(directory, temporary, final);
+        st = commit_folder(directory, temporary, step);
     if (st)
         remove_folder(temporary);
     return st;
 }
 
 /* ---- reading ---- */
+
+/* A checkpoint of an earlier version has no hash of its note. */
+static Status check_note(const char *folder, const json_t *root, int64_t step, const char *note)
+{
+    const char *hash = json_string_value(json_object_get(root, "note_xxh3_128"));
+    char found[HASH_TEXT];
+
+    hash_note(found, step, note);
+    if (step < 0)
+        return FAIL(E_IO, "%s/%s: step is %" PRId64 ", expected 0 or more", folder, MANIFEST_FILE, step);
+    return !hash || !strcmp(hash, found) ? ST_OK : FAIL(E_IO, "%s/%s: the hash of the note is not the manifest's", folder, MANIFEST_FILE);
+}
 
 static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, const json_t *root)
 {
@@ -169,6 +206,7 @@ static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, 
     if (strcmp(found, hash) || bytes != json_integer_value(json_object_get(file, "bytes")))
         return FAIL(E_IO, "%s: the hash is not the manifest's", path);
     out->step = json_integer_value(json_object_get(root, "step"));
+    TRY(check_note(folder, root, out->step, note ? note : ""));
     out->note = arena_strdup(arena, note ? note : "");
     return out->note ? safetensors_read(&out->tensor, &out->n, arena, path) : FAIL_NOMEM();
 }
@@ -188,19 +226,24 @@ static Status read_folder(Checkpoint *out, Arena *arena, const char *folder)
     return st;
 }
 
+static const char *digits_of(const struct dirent *e)
+{
+    return e->d_name + strlen(*e->d_name == '.' ? ASIDE : FINAL);
+}
+
 static int is_checkpoint(const struct dirent *e)
 {
-    return !strncmp(e->d_name, "step-", 5) && e->d_name[5] && !e->d_name[5 + strspn(e->d_name + 5, "0123456789")];
+    bool named = !strncmp(e->d_name, FINAL, strlen(FINAL)) || !strncmp(e->d_name, ASIDE, strlen(ASIDE));
+
+    return named && *digits_of(e) && !digits_of(e)[strspn(digits_of(e), "0123456789")];
 }
 
-static int64_t step_of(const struct dirent *e)
-{
-    return strtoll(e->d_name + 5, NULL, 10);
-}
-
+/* Of the same step the one in place before the one aside. */
 static int newest_first(const struct dirent **a, const struct dirent **b)
 {
-    return (step_of(*a) < step_of(*b)) - (step_of(*a) > step_of(*b));
+    int64_t x = strtoll(digits_of(*a), NULL, 10), y = strtoll(digits_of(*b), NULL, 10);
+
+    return x != y ? (x < y) - (x > y) : (*(*a)->d_name == '.') - (*(*b)->d_name == '.');
 }
 
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)

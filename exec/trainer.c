@@ -72,6 +72,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(options_devices(&devices, t->options));
     TRY(trainer_enter_world(t, &devices));
     t->dtype = run_dtype(t);
+    t->replicas = t->options->build.replicas ? t->options->build.replicas : devices.n * world_size(trainer_world(t));
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     session_set_ways(t->session, &t->options->ways);
     return trainer_prepare(t);
@@ -102,6 +103,8 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     *out = t;
     return DPX_OK;
 }
+
+int dpx_trainer_replicas(const dpx_trainer *t) { return t->replicas; }
 
 void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
 {

@@ -19,6 +19,7 @@ struct dpx_trainer {
     Options *options;
     Session *session;
     DType dtype;                        /* of parameters and of the learning rate */
+    int replicas;                       /* in force */
     int64_t step;                       /* optimizer steps begun */
     BegunStep begun[MAX_BEGUN];         /* the oldest first */
     int n_begun;

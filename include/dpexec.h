@@ -199,6 +199,8 @@ typedef void dpx_progress_fn(void *user, const dpx_result *result);
 DPX_API dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log,
                                       void *user) DPX_CHECKED;
 DPX_API void dpx_trainer_free(dpx_trainer *trainer);
+/* Into how many parts every batch is cut: "replicas", else as many as there are devices in all processes. */
+DPX_API int dpx_trainer_replicas(const dpx_trainer *trainer);
 /* Called after every train step, in the calling thread; NULL: none. */
 DPX_API void dpx_trainer_on_step(dpx_trainer *trainer, dpx_progress_fn *progress, void *user);
 

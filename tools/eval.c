@@ -37,7 +37,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     TRY((Status)dpx_model_load(model, a->positional[0]));
-    TRY(feed_class_weights(a));
+    TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));

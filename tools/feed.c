@@ -213,12 +213,14 @@ static Status set_class_weights(const Args *a, const Dataset *d)
     return st;
 }
 
-Status feed_class_weights(const Args *a)
+Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT])
 {
     const char *path = args_value(a, "class-weights");
     Dataset *d;
     Status st;
 
+    if (digest)
+        *digest = '\0';
     if (!path)
         return ST_OK;
     TRY(dataset_open(&d, path, (Normalisation){ 0, 1 }));
@@ -226,6 +228,8 @@ Status feed_class_weights(const Args *a)
         st = FAIL(E_INVALID, "expected one vector");
     else
         st = set_class_weights(a, d);
+    if (!st && digest)
+        st = digest_fields(digest, &(Field){ .name = "class weights", .array = &d->array[0] }, 1);
     dataset_free(d);
     return status_prefix(st, "--class-weights %s", path);
 }

@@ -3,7 +3,7 @@
 #define DPX_TOOLS_FEED_H
 
 #include "tools/args.h"
-#include "tools/loader.h"
+#include "tools/digest.h"
 
 typedef struct {
     Dataset *data;
@@ -21,7 +21,7 @@ void feed_close(Feed *f);
 /* The model's input of this name; false when it has none. */
 bool feed_input(dpx_info *out, const dpx_model *m, const char *name);
 
-/* --class-weights FILE.npy goes into the options. */
-Status feed_class_weights(const Args *a) CHECKED;
+/* --class-weights FILE.npy goes into the options, and its digest, "" without the flag, into `digest` unless that is NULL. */
+Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT]) CHECKED;
 
 #endif

@@ -94,7 +94,7 @@ static Status run(const Args *a)
 
     if (!a->n_positional)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
-    TRY(feed_class_weights(a));
+    TRY(feed_class_weights(a, NULL));
     TRY(onnx_import_file(&model, &onnx, a->positional[0]));
     st = args_has(a, "verify") ? verify(model, o) : show(model, onnx, a, o);
     graph_free(model);

@@ -179,6 +179,9 @@ void loader_free(Loader *l)
 
 Status loader_start(Loader *l, int64_t epoch, int64_t first)
 {
+    if (epoch < 0 || first < 0 || first > loader_batches(l))
+        return FAIL(E_INVALID, "epoch %lld from batch %lld: an epoch has %lld batches", (long long)epoch, (long long)first,
+                    (long long)loader_batches(l));
     stop_thread(l);
     make_order(l, epoch);
     memset(l->full, 0, sizeof l->full);

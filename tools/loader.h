@@ -31,7 +31,8 @@ typedef struct Loader Loader;
 Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, LoaderOptions options) CHECKED;
 void loader_free(Loader *l);
 int64_t loader_batches(const Loader *l);        /* of one epoch */
-/* Begins epoch `epoch` (counted from 0, it keys the shuffling) at its batch `first`. */
+/* Begins epoch `epoch` (counted from 0, it keys the shuffling) at its batch `first`, from 0 to the number of batches; the last gives an epoch
+ * without any. */
 Status loader_start(Loader *l, int64_t epoch, int64_t first) CHECKED;
 /* The next batch of the epoch, valid until the next call; NULL after the last. */
 const Batch *loader_next(Loader *l);

@@ -1,7 +1,6 @@
 /* dpexec train: epochs of steps, with evaluation, checkpoints and a run folder. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 
 #include "tools/commands.h"
 #include "tools/evaluate.h"
+#include "tools/note.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 #include "tools/world.h"
@@ -51,7 +51,8 @@ typedef struct {
     RunDir dir;
     Progress progress;
     int64_t batch_size, accumulate, epochs, steps, checkpoint_every, eval_every;
-    int64_t epoch, batch;           /* position: the next batch to take */
+    RunFacts facts;
+    Position at;
     int64_t begun, step;            /* steps begun; those whose result is known */
     int64_t saved_step;
     double since;                   /* when the last result was known */
@@ -86,76 +87,20 @@ static void catch_signals(void)
 /* Between two steps: all processes stop at the same one. */
 static Status look_for_signal(Run *r) { return world_most(&r->signal, &r->world, (int)caught); }
 
-/* ---- position in the data, kept in the checkpoint's note ---- */
-
-/* What a run cannot change on its way: the order of the samples, to which its position refers, and which states there are. */
-static const char *const fixed_options[] = { "seed", "accumulate", "optimizer", "freeze" }, *const fixed_flags[] = { "no-shuffle", "drop-last" };
-enum { N_FIXED_OPTIONS = sizeof fixed_options / sizeof *fixed_options, N_FIXED_FLAGS = sizeof fixed_flags / sizeof *fixed_flags };
-
-static json_t *describe_fixed(const Run *r)
-{
-    json_t *j = json_object();
-
-    for (int i = 0; i < N_FIXED_OPTIONS; i++)
-        json_object_set_new(j, fixed_options[i], json_string(dpx_options_get(r->args->options, fixed_options[i])));
-    for (int i = 0; i < N_FIXED_FLAGS; i++)
-        json_object_set_new(j, fixed_flags[i], json_string(args_has(r->args, fixed_flags[i]) ? "given" : ""));
-    return j;
-}
+/* ---- checkpoints ---- */
 
 static Status save(Run *r)
 {
     char *note, path[4096];
-    json_t *j;
     Status st;
 
     if (!r->has_dir || r->saved_step == r->step)
         return ST_OK;
-    j = json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)r->epoch, "batch", (json_int_t)r->batch, "samples",
-                  (json_int_t)r->train.data->samples, "batch_size", (json_int_t)r->batch_size, "run", describe_fixed(r));
-    note = j ? json_dumps(j, JSON_COMPACT) : NULL;
-    json_decref(j);
+    note = note_write(&r->facts, r->at);
     st = note ? (Status)dpx_trainer_save(r->trainer, run_dir_file(&r->dir, "checkpoints", path), note) : FAIL_NOMEM();
     free(note);
     if (!st)
         r->saved_step = r->step;
-    return st;
-}
-
-static Status check_fixed(const Run *r, const json_t *had)
-{
-    json_t *now = describe_fixed(r), *value;
-    Problems differ = { 0 };
-    const char *name;
-
-    json_object_foreach(now, name, value) {
-        const char *before = json_string_value(json_object_get(had, name)), *after = json_string_value(value);
-
-        if (!before || strcmp(before, after))
-            problems_add(&differ, "--%s was '%s', is '%s'", name, before ? before : "unknown", after);
-    }
-    json_decref(now);
-    return problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
-}
-
-static Status check_note(const Run *r, const json_t *j)
-{
-    int64_t samples = json_integer_value(json_object_get(j, "samples")), batch = json_integer_value(json_object_get(j, "batch_size"));
-
-    if (samples != r->train.data->samples || batch != r->batch_size)
-        return FAIL(E_INVALID, "--resume: the run had %" PRId64 " samples in batches of %" PRId64 ", now there are %" PRId64 " in batches of %"
-                    PRId64, samples, batch, r->train.data->samples, r->batch_size);
-    return check_fixed(r, json_object_get(j, "run"));
-}
-
-static Status read_note(Run *r, const char *note)
-{
-    json_t *j = json_loads(note, 0, NULL);
-    Status st = check_note(r, j);
-
-    r->epoch = json_integer_value(json_object_get(j, "epoch"));
-    r->batch = json_integer_value(json_object_get(j, "batch"));
-    json_decref(j);
     return st;
 }
 
@@ -166,12 +111,13 @@ static Status resume(Run *r, const char *from)
 
     snprintf(path, sizeof path, "%s/checkpoints", from);
     TRY((Status)dpx_trainer_resume(r->trainer, path, &note));
-    st = read_note(r, note);
+    r->step = r->saved_step = dpx_trainer_step_count(r->trainer);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%09" PRId64 "/manifest.json", from, r->step);
+    st = note_read(&r->at, &r->facts, note, r->step, path, r->world.rank ? NULL : report_log, &r->progress);
     free(note);
     TRY(st);
-    r->step = r->saved_step = dpx_trainer_step_count(r->trainer);
     if (!r->progress.quiet)
-        progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64, r->step, r->epoch + 1);
+        progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64, r->step, r->at.epoch + 1);
     return r->has_dir ? run_dir_rewind(&r->dir, r->step) : ST_OK;
 }
 
@@ -213,8 +159,9 @@ static Status open_data(Run *r)
     how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
     how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
-    TRY(feed_class_weights(a));
+    TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(feed_open(&r->train, a, "data", r->model));
+    TRY(digest_fields(r->facts.data, r->train.field, r->train.n));
     if (args_has(a, "val"))
         TRY(feed_open(&r->val, a, "val", r->model));
     TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
@@ -226,9 +173,9 @@ static Status note_given(const Run *r)
 {
     static const char *const same[] = { "epochs", "steps", "no-shuffle", "drop-last", "eval-every", "checkpoint-every" };
 
-    TRY(world_note_data(&r->world, "--data of digest", r->train.data));
+    TRY(world_note_data(&r->world, "--data of digest", &r->train));
     if (r->val.data)
-        TRY(world_note_data(&r->world, "--val of digest", r->val.data));
+        TRY(world_note_data(&r->world, "--val of digest", &r->val));
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         TRY(world_note_flag(&r->world, r->args, same[i]));
     if (r->world.world)
@@ -257,6 +204,10 @@ static Status open_run(Run *r)
     } else if (!out && r->checkpoint_every) {
         return FAIL(E_INVALID, "--checkpoint-every needs --out");
     }
+    r->facts.args = a;
+    r->facts.samples = r->train.data->samples;
+    r->facts.batches = loader_batches(r->loader);
+    r->facts.replicas = dpx_trainer_replicas(r->trainer);
     if (from)
         TRY(resume(r, from));
     return r->has_dir ? run_dir_write_args(&r->dir, a) : ST_OK;      /* a refused --resume leaves the old run's as they are */
@@ -297,14 +248,14 @@ static Status after_update(Run *r, const dpx_result *result)
     bool was_finite = isfinite(result->loss);
 
     r->step = result->step;
-    TRY(run_dir_log_step(&r->dir, result, r->epoch + 1, (seconds_now() - r->since) * 1e3));
+    TRY(run_dir_log_step(&r->dir, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3));
     if (!was_finite)
         return FAIL(E_INVALID, "the loss of step %" PRId64 " is %g: look for bad numbers in the data or a batch without a label that counts, "
                     "lower --lr, or give --clip-norm", r->step, result->loss);
     if (result->skipped && result->loss_scale <= LEAST_LOSS_SCALE)
         return FAIL(E_INVALID, "the gradients of step %" PRId64 " are not finite at a loss scale of %g: look for bad numbers in the data, or "
                     "give --precision bfloat16", r->step, result->loss_scale);
-    progress_step(&r->progress, r->epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
+    progress_step(&r->progress, r->at.epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(evaluate_now(r));
     if (r->checkpoint_every && r->step % r->checkpoint_every == 0)
@@ -339,7 +290,7 @@ static Status begin_step(Run *r, const Batch *b)
         bool last = b->index + 1 == loader_batches(r->loader);
 
         TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, NULL));
-        r->batch = b->index + 1;
+        r->at.batch = b->index + 1;
         if (k == r->accumulate || last || !(b = loader_next(r->loader)))
             break;
     }
@@ -357,16 +308,16 @@ static Status run_epoch(Run *r)
     r->begun = r->step;
     r->since = seconds_now();
     TRY(look_for_signal(r));
-    TRY(loader_start(r->loader, r->epoch, r->batch));
+    TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
     for (const Batch *b; r->begun < r->steps && !r->signal && (b = loader_next(r->loader));) {
         TRY(begin_step(r, b));
         TRY(take_results(r, is_due(r) ? 0 : ahead));
         TRY(look_for_signal(r));
     }
     TRY(take_results(r, 0));
-    if (r->batch == loader_batches(r->loader)) {
-        r->epoch++;
-        r->batch = 0;
+    if (r->at.batch == loader_batches(r->loader)) {
+        r->at.epoch++;
+        r->at.batch = 0;
         if (!r->eval_every)
             TRY(evaluate_now(r));
     }

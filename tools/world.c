@@ -3,10 +3,8 @@
 #include "tools/world.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 typedef struct { const char *name, *size, *rank; bool always; } Launcher;
 
@@ -112,38 +110,13 @@ void world_close(ToolWorld *w)
 
 /* ---- what all must have been given ---- */
 
-enum { CHUNK = 1 << 16, CHUNKS = 1024 };
-
-/* All of a small array; of a large one as many chunks as would be 64 MiB, evenly spread. */
-static void digest_array(XXH3_state_t *state, const Array *a)
+Status world_note_data(const ToolWorld *w, const char *name, const Feed *f)
 {
-    size_t bytes = (size_t)a->dim[0] * array_sample_elements(a) * dpx_dtype_size(a->dtype);
-
-    XXH3_64bits_update(state, a->name, strlen(a->name));
-    XXH3_64bits_update(state, &a->dtype, sizeof a->dtype);
-    XXH3_64bits_update(state, a->dim, (size_t)a->rank * sizeof *a->dim);
-    if (bytes <= (size_t)CHUNK * CHUNKS) {
-        XXH3_64bits_update(state, a->data, bytes);
-        return;
-    }
-    for (size_t i = 0; i < CHUNKS; i++)
-        XXH3_64bits_update(state, a->data + (bytes - CHUNK) / (CHUNKS - 1) * i, CHUNK);
-}
-
-Status world_note_data(const ToolWorld *w, const char *name, const Dataset *d)
-{
-    XXH3_state_t *state;
-    char text[17];
+    char text[DIGEST_TEXT];
 
     if (!w->world)
         return ST_OK;
-    if (!(state = XXH3_createState()))
-        return FAIL_NOMEM();
-    XXH3_64bits_reset(state);
-    for (int i = 0; i < d->n; i++)
-        digest_array(state, &d->array[i]);
-    snprintf(text, sizeof text, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
-    XXH3_freeState(state);
+    TRY(digest_fields(text, f->field, f->n));
     return (Status)dpx_world_note(w->world, name, text);
 }
 

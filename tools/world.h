@@ -2,8 +2,7 @@
 #ifndef DPX_TOOLS_WORLD_H
 #define DPX_TOOLS_WORLD_H
 
-#include "tools/args.h"
-#include "tools/data.h"
+#include "tools/feed.h"
 
 /* The flags of a command that can be run by several processes, for its table. */
 #define WORLD_FLAGS                                                                                                     \
@@ -22,7 +21,7 @@ typedef struct {
 Status world_open(ToolWorld *out, const Args *a) CHECKED;
 void world_close(ToolWorld *w);
 /* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 64 MiB some of it is read. */
-Status world_note_data(const ToolWorld *w, const char *name, const Dataset *d) CHECKED;
+Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;
 /* The same of a flag's value. */
 Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHECKED;
 /* The largest of all processes' numbers, which all get; alone, the own. */

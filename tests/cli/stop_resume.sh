@@ -81,6 +81,57 @@ for other in "--seed 7" "--no-shuffle" "--accumulate 2" "--drop-last" "--freeze 
     # shellcheck disable=SC2086
     refused 2 "a run goes on as it began: ${other%% *} was" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
 done
+# Whatever else changes what is computed, all at once; the data by its numbers, the replicas by how many there are.
+python=${PYTHON:-/usr/bin/python3}
+check "other labels" "$python" - "$fashion" "$DIR/labels.npz" <<'PY'
+import sys, numpy as np
+d = dict(np.load(sys.argv[1]))
+y = next(k for k in d if d[k].dtype.kind in "iu")
+d[y] = d[y].copy()
+d[y][-1] = (d[y][-1] + 1) % 10
+np.savez(sys.argv[2], **d)
+PY
+for other in "--label-smoothing 0.1" "--weight-decay 0.01" "--precision bfloat16" "--split chunk" "--bn local" "--clip-norm 1" "--replicas 3" \
+             "--momentum 0.8" "--batch-size 8" "--bn-variance unbiased" "--ignore-index 3"; do
+    # shellcheck disable=SC2086
+    refused 2 "a run goes on as it began: ${other%% *} was" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
+done
+refused 2 "--replicas was '2', is '1'" "$dpexec" "${cnn[@]}" --devices cpu:0 --steps 90 --resume "$DIR/whole"
+refused 2 "--data of digest was" "$dpexec" "${cnn[@]}" --data "$DIR/labels.npz" --steps 90 --resume "$DIR/whole"
+refused 2 "--clip-norm was '0', is '1'" "$dpexec" "${cnn[@]}" --clip-norm 1 --split chunk --lr 0.5 --steps 90 --resume "$DIR/whole"
+check "both are named" grep -q "; --split was 'balanced', is 'chunk'" "$DIR/refused.err"
+check "args.json of a refused resume" cmp "$DIR/whole/args.json" "$DIR/args"
+
+# What may be changed: the rate, which is told; the devices and threads, for the replicas are as many, and how long it runs.
+cp -r "$DIR/whole" "$DIR/changed"
+says "--resume: --lr was '0.01', is '0.002' from here on" "$dpexec" "${cnn[@]}" --lr 0.002 --steps 61 --resume "$DIR/changed"
+check "the new rate" grep -q '^{"step":61,.*"lr":0.002' "$DIR/changed/metrics.jsonl"
+says "--lr was '0.002', is '1e-2' from here on" "$dpexec" "${cnn[@]}" --lr 1e-2 --steps 62 --resume "$DIR/changed"
+check "the same rate in other words" "$dpexec" "${cnn[@]}" --lr 0.01 --steps 63 --resume "$DIR/changed"
+check "is not told" test ! -s "$DIR/check.log" -o -z "$(grep from "$DIR/check.log")"
+check "a longer run" "$dpexec" "${cnn[@]}" --steps 70 --out "$DIR/longer"
+cp -r "$DIR/whole" "$DIR/moved"
+check "goes on on one device" "$dpexec" "${cnn[@]}" --devices cpu:0 --replicas 2 --steps 70 --resume "$DIR/moved"
+check "the same run" same_run "$DIR/moved" "$DIR/longer"
+
+# A damaged position: one whose hash tells, and one of an earlier version, which has none.
+edited() {
+    rm -rf "$DIR/edited"
+    cp -r "$DIR/whole" "$DIR/edited"
+    sed -i -E "$1" "$DIR"/edited/checkpoints/*/manifest.json
+}
+edited 's/\\"batch\\":[0-9]+/\\"batch\\":-1/'
+refused 1 "the hash of the note is not the manifest's" "$dpexec" "${cnn[@]}" --steps 90 --resume "$DIR/edited"
+old='/note_xxh3_128/d; '
+edited "$old"
+check "without a hash" "$dpexec" "${cnn[@]}" --steps 61 --resume "$DIR/edited"
+for at in batch:-1 batch:1000 epoch:-1 epoch:61 batch:9223372036854775807; do
+    edited "$old s/\\\\\"${at%:*}\\\\\":[0-9]+/\\\\\"${at%:*}\\\\\":${at#*:}/"
+    refused 1 "manifest.json: the note says ${at/:/ }" "$dpexec" "${cnn[@]}" --steps 90 --resume "$DIR/edited"
+done
+edited "$old s/\"note\": .*/\"note\": \"mine\",/"
+refused 1 "the note is not one of dpexec train" "$dpexec" "${cnn[@]}" --steps 90 --resume "$DIR/edited"
+
 refused 1 "no 'conv1.weight.exp_avg'" "$dpexec" "${any[@]}" --optimizer adam --steps 90 --resume "$DIR/whole"
 check "args.json of a refused resume" cmp "$DIR/whole/args.json" "$DIR/args"
 finish

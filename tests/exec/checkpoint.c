@@ -89,6 +89,94 @@ static void test_newest_that_verifies(void)
     remove_tree(dir);
 }
 
+/* Rewrites `from` to `to`, of the same length, in the manifest of step 3. */
+static void edit_manifest(const char *dir, const char *from, const char *to)
+{
+    char path[128], text[2048] = { 0 }, *at;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/step-000000003/manifest.json", dir);
+    CU_ASSERT_FATAL((f = fopen(path, "rb")) != NULL);
+    CU_ASSERT(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    CU_ASSERT_FATAL((at = strstr(text, from)) != NULL);
+    memcpy(at, to, strlen(to));
+    write_file(path, text, strlen(text));
+}
+
+static void test_edited_manifest(void)
+{
+    static const char *const edits[][2] = { { "at 12", "at 13" }, { "\"step\": 3", "\"step\": 4" }, { "note_xxh3_128\": \"", "note_xxh3_128\": \"x" } };
+    const char *dir = temporary_folder();
+    Arena *a = arena_create();
+    Checkpoint c;
+    NamedTensor list[2];
+
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), "at 12"));
+        edit_manifest(dir, edits[i][0], edits[i][1]);
+        CHECK_FAILS(E_IO, "the hash of the note is not", checkpoint_read(&c, a, dir));
+    }
+    CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), "at 12"));
+    edit_manifest(dir, "note_xxh3_128", "n0te_xxh3_128");       /* as an earlier version wrote it */
+    CHECK_OK(checkpoint_read(&c, a, dir));
+    edit_manifest(dir, "\"step\": 3", "\"step\":-3");
+    CHECK_FAILS(E_IO, "step is -3", checkpoint_read(&c, a, dir));
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* A crash while one of the same step is replaced leaves the one before aside, or both; the next one is written all the same. */
+static void test_crash_between_renames(void)
+{
+    const char *dir = temporary_folder();
+    char path[128], aside[128];
+    Arena *a = arena_create();
+    Checkpoint c = { 0 };
+    NamedTensor list[2];
+
+    snprintf(path, sizeof path, "%s/step-000000010", dir);
+    snprintf(aside, sizeof aside, "%s/.old-step-000000010", dir);
+    CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 9), NULL));
+    CHECK_OK(checkpoint_write(dir, 10, list, two_tensors(list, 5), NULL));
+    CU_ASSERT_EQUAL(rename(path, aside), 0);
+    CHECK_OK(checkpoint_read(&c, a, dir));
+    CU_ASSERT_EQUAL(c.step, 10);
+    for (int again = 0; again < 2; again++) {
+        CHECK_OK(checkpoint_write(dir, 10, list, two_tensors(list, (float)again), NULL));
+        CHECK_OK(checkpoint_read(&c, a, dir));
+        CU_ASSERT_EQUAL(((float *)c.tensor[0].tensor.data)[0], again);
+        CU_ASSERT_NOT_EQUAL(access(aside, F_OK), 0);
+    }
+    arena_free(a);
+    remove_tree(dir);
+}
+
+/* What a crashed process of the same number left neither blocks nor is taken. */
+static void test_left_by_a_crash(void)
+{
+    const char *dir = temporary_folder();
+    char path[160];
+    Arena *a = arena_create();
+    Checkpoint c = { 0 };
+    NamedTensor list[2];
+
+    CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 9), NULL));
+    snprintf(path, sizeof path, "%s/.tmp-%ld-9", dir, (long)getpid());
+    CU_ASSERT_EQUAL(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/.tmp-%ld-9/state.safetensors", dir, (long)getpid());
+    write_file(path, "x", 1);
+    snprintf(path, sizeof path, "%s/.old-step-000000009", dir);
+    CU_ASSERT_EQUAL(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/.old-step-000000009/state.safetensors", dir);
+    write_file(path, "x", 1);
+    CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 4), NULL));
+    CHECK_OK(checkpoint_read(&c, a, dir));
+    CU_ASSERT_EQUAL(((float *)c.tensor[0].tensor.data)[0], 4);
+    arena_free(a);
+    remove_tree(dir);
+}
+
 static void test_unwritable_folder(void)
 {
     NamedTensor list[2];
@@ -151,5 +239,7 @@ static void test_every_truncation(void)
 }
 
 DEFINE_SUITE(checkpoint, { "round trip", test_round_trip }, { "the newest that verifies is read", test_newest_that_verifies },
+    { "an edited manifest is refused", test_edited_manifest }, { "a crash between two renames", test_crash_between_renames },
+    { "what a crash left", test_left_by_a_crash },
     { "an unwritable folder is named", test_unwritable_folder }, { "hostile headers are refused", test_hostile_headers },
     { "every truncation is refused", test_every_truncation });
