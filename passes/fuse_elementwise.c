@@ -314,7 +314,7 @@ static Status build_body(Fusion *f, const Group *q, Graph *body, const ValueId *
 /* The node of a group, not yet part of the graph. */
 typedef struct {
     ValueId in[INPUTS_MOST], out[OUTPUTS_MOST];
-    Attr program;
+    Attr attr[5];
     Node node;
 } Draft;
 
@@ -337,9 +337,13 @@ static Status draft_node(Fusion *f, const Group *q, Draft *d)
         st = FAIL_NOMEM();
     graph_free(body);
     TRY(st);
-    d->program = (Attr){ .name = "program", .type = A_STRING, .s = program };
-    d->node.attr = &d->program;
-    d->node.n_attr = 1;
+    d->attr[0] = (Attr){ .name = "program", .type = A_STRING, .s = program };
+    d->attr[1] = (Attr){ .name = "sum", .type = A_STRING, .s = "" };
+    d->attr[2] = (Attr){ .name = "axes", .type = A_INTS };
+    d->attr[3] = (Attr){ .name = "keepdims", .type = A_INT, .i = 1 };
+    d->attr[4] = (Attr){ .name = "wide", .type = A_INT };
+    d->node.attr = d->attr;
+    d->node.n_attr = sizeof d->attr / sizeof *d->attr;
     return ST_OK;
 }
 
@@ -355,7 +359,8 @@ static Status become_fused(Fusion *f, const Group *q, const Draft *d)
         graph_remove(g, g->node[q->node[i]]);
     n->op = &op_Fused;
     n->n_attr = 0;
-    node_set_string(g, n, "program", d->program.s);
+    for (int i = 0; i < d->node.n_attr; i++)
+        node_set_attr(g, n, &d->attr[i]);
     n->in = arena_memdup(g->arena, d->in, (size_t)d->node.n_in * sizeof *d->in);
     n->n_in = d->node.n_in;
     n->out = arena_memdup(g->arena, d->out, (size_t)d->node.n_out * sizeof *d->out);

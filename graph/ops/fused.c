@@ -161,6 +161,8 @@ const char *fused_operators(char text[FUSED_TEXT], const Node *n)
         }
         used += snprintf(text + used, (size_t)(FUSED_TEXT - used), "%s%.*s", used ? ", " : "", (int)(end - name), name);
     }
+    if (fused_sums(n) && used + 12 < FUSED_TEXT)
+        snprintf(text + used, (size_t)(FUSED_TEXT - used), ", ReduceSum");
     return text;
 }
 
