@@ -36,7 +36,9 @@ static void compare_states(const GpuRun *r, const GpuOutcome *found, const GpuOu
     check_changes(r, found, expected, found->momenta, found->all, 1e-5, "parameters and statistics");
 }
 
-/* The same training with everything stored by rows and with convolutions channels last; `reorders` for each replica. */
+/* The same training with everything stored by rows and with convolutions channels last; `reorders` for each replica.  In 16 bits the
+ * order of a sum turns over last bits of what is stored, behind some layers those of a good part of it, and with them a share epsilon of
+ * what windows and Relu decide behind batch-norm: gradients differ by sqrt(epsilon), the two by twice that (tests/exec/precision.c). */
 static void check_layout(GpuRun r, int reorders)
 {
     Arena *a = arena_create();
@@ -50,7 +52,10 @@ static void check_layout(GpuRun r, int reorders)
     r.lead = r.precision ? rows.begin : NULL;
     last = gpu_train(a, &r);
     gpu_compare_losses(&r, &last, &rows);
-    (r.precision ? gpu_compare_steps : compare_states)(&r, &last, &rows);
+    if (r.precision)
+        gpu_compare_steps(&r, &last, &rows, 2 * sqrt(gpu_run_tolerance(&r)));
+    else
+        compare_states(&r, &last, &rows);
     CU_ASSERT_EQUAL(rows.reorders, 0);
     if (last.reorders != reorders * r.replicas)
         TEST_FAIL("%s: %d Reorders, expected %d for each of %d replicas", r.model, last.reorders, reorders, r.replicas);

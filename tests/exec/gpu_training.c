@@ -197,10 +197,7 @@ static void add_squares(double diff[2], double change[2], const NamedTensor *beg
     }
 }
 
-/* A training in 16 bits that follows another step by step.  The order of a sum, and where a value is rounded, change the last bit of
- * what is stored, which turns over a share epsilon of what windows and Relu decide: gradients differ by sqrt(epsilon), and what two
- * trainings differ by twice that of what a step changes (tests/exec/precision.c).  Nothing feeds back: each step begins alike. */
-void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected)
+void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, double most)
 {
     for (int k = 0; k < r->steps; k++) {
         double diff[2] = { 0, 0 }, change[2] = { 0, 0 };
@@ -209,12 +206,16 @@ void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcom
         for (int i = 0; i < expected->end[k].n; i++)
             add_squares(diff, change, &expected->begin[k].state[i], &expected->end[k].state[i], &found->end[k].state[i]);
         for (int m = 0; m < 2; m++)
-            if (!(sqrt(diff[m]) <= 2 * sqrt(gpu_run_tolerance(r)) * sqrt(change[m])) || change[m] == 0)
+            if (!(sqrt(diff[m]) <= most * sqrt(change[m])) || change[m] == 0)
                 TEST_FAIL("%s in %s, %d replicas, step %d: %s differ by %g of a change of %g", r->model, dtype_name(r->precision),
                           r->replicas, k, m ? "momenta" : "parameters", sqrt(diff[m]), sqrt(change[m]));
     }
 }
 
+/* In 16 bits nothing feeds back, for each step begins alike; the two round in places that are only partly the same.  All roundings of a
+ * step together move what is smooth in its gradients, and so what it changes, by less than 4 epsilons norm-wise (tests/exec/precision.c):
+ * no more do those that one of the two makes and the other does not.  What windows and Relu decide by both round in the same places,
+ * of sums that differ by their order alone: decisions turn over as seldom as in float32. */
 void gpu_check_run(GpuRun r)
 {
     Arena *a = arena_create();
@@ -225,7 +226,7 @@ void gpu_check_run(GpuRun r)
     found = gpu_train(a, &r);
     gpu_compare_losses(&r, &found, &expected);
     if (r.precision)
-        gpu_compare_steps(&r, &found, &expected);
+        gpu_compare_steps(&r, &found, &expected, 4 * gpu_run_tolerance(&r));
     arena_free(a);
 }
 

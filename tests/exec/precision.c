@@ -10,8 +10,8 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
-/* A rounding to bfloat16 (float16) moves a number by at most 2^-9 (2^-12) of it, and what is smooth moves in proportion:
- * norm-wise a few of the type's epsilons, 2^-8 (2^-11).  Where a window's maximum and Relu decide by small differences, as
+/* A rounding to bfloat16 (float16) moves a number by at most an epsilon of it, 2^-8 (2^-11), and what is smooth moves in proportion:
+ * norm-wise a few epsilons.  Where a window's maximum and Relu decide by small differences, as
  * behind batch-norm, a share of the decisions of the order of epsilon turns over, each changing its gradient altogether:
  * then the squared error is in proportion, and the error goes as the root. */
 static double smooth(double eps) { return 4 * eps; }
