@@ -1,5 +1,6 @@
 /* The switch of stacks: written out for x86-64 and AArch64 (a few nanoseconds), by the system's contexts elsewhere. */
 #include "tests/sim/fiber.h"
+#include "tests/sim/asan.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -7,13 +8,6 @@
 
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SIM_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIM_ASAN 1
-#endif
-#endif
 #ifdef SIM_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

@@ -1,5 +1,6 @@
 /* Memory of the simulated devices: one reserved range of addresses for all, which the host may touch only while work runs.
  * Every allocation stands between guards; freed memory is garbage until it is given out again. */
+#include "tests/sim/asan.h"
 #include "tests/sim/sim.h"
 
 #include <cstdio>
@@ -8,13 +9,6 @@
 
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SIM_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIM_ASAN 1
-#endif
-#endif
 #ifdef SIM_ASAN
 #include <sanitizer/asan_interface.h>
 #define NO_ASAN __attribute__((no_sanitize("address")))
