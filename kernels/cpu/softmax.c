@@ -66,30 +66,24 @@ static void log_softmax(const float *x, float *y, int64_t n)
         y[i] = x[i] - max - sum;
 }
 
-static Status run_softmax(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+static Status each_row(const Plan *p, const float *x, float *y, void (*of_row)(const float *x, float *y, int64_t n))
 {
-    const Plan *p = state;
-    const float *x = in[0].data;
-    float *y = out[0].data;
-
-    (void)ctx;
 #pragma omp parallel for num_threads(p->team) schedule(static)
     for (int64_t r = 0; r < p->rows; r++)
-        softmax(x + r * p->n, y + r * p->n, p->n);
+        of_row(x + r * p->n, y + r * p->n, p->n);
     return ST_OK;
+}
+
+static Status run_softmax(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    (void)ctx;
+    return each_row(state, in[0].data, out[0].data, softmax);
 }
 
 static Status run_log_softmax(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
-    const float *x = in[0].data;
-    float *y = out[0].data;
-
     (void)ctx;
-#pragma omp parallel for num_threads(p->team) schedule(static)
-    for (int64_t r = 0; r < p->rows; r++)
-        log_softmax(x + r * p->n, y + r * p->n, p->n);
-    return ST_OK;
+    return each_row(state, in[0].data, out[0].data, log_softmax);
 }
 
 #define ROWS .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = rows_of_memory, .prepare = prepare, .release = free
