@@ -4,11 +4,10 @@
  * axis, and where they do not, tiles turn in shared memory so that both sides are accessed along their own. */
 #include "index.cuh"
 
-template <class T, class I> __device__ __forceinline__ void move_box(const MoveBox &box, T *to, const T *from)
+/* The thread's units, and where each goes. */
+template <class T, class I>
+__device__ __forceinline__ void read_units(const MoveBox &box, T (&v)[MOVE_PER_THREAD], i64 (&at)[MOVE_PER_THREAD], const T *from)
 {
-    T v[MOVE_PER_THREAD];
-    i64 at[MOVE_PER_THREAD];
-
 #pragma unroll
     for (int k = 0; k < MOVE_PER_THREAD; k++) {
         const i64 n = first_unit() + k * MOVE_THREADS;
@@ -20,6 +19,14 @@ template <class T, class I> __device__ __forceinline__ void move_box(const MoveB
             v[k] = from[f];
         }
     }
+}
+
+template <class T, class I> __device__ __forceinline__ void move_box(const MoveBox &box, T *to, const T *from)
+{
+    T v[MOVE_PER_THREAD];
+    i64 at[MOVE_PER_THREAD];
+
+    read_units<T, I>(box, v, at, from);
 #pragma unroll
     for (int k = 0; k < MOVE_PER_THREAD; k++)
         if (first_unit() + k * MOVE_THREADS < box.n)
@@ -33,17 +40,7 @@ template <class T> __device__ __forceinline__ void splat_box(const MoveBox &box,
     T v[MOVE_PER_THREAD];
     i64 at[MOVE_PER_THREAD];
 
-#pragma unroll
-    for (int k = 0; k < MOVE_PER_THREAD; k++) {
-        const i64 n = first_unit() + k * MOVE_THREADS;
-
-        if (n < box.n) {
-            i64 f;
-
-            locate<u32>(box, (u32)n, &at[k], &f);
-            v[k] = from[f];
-        }
-    }
+    read_units<T, u32>(box, v, at, from);
 #pragma unroll
     for (int k = 0; k < MOVE_PER_THREAD; k++)
         if (first_unit() + k * MOVE_THREADS < box.n) {
