@@ -21,7 +21,11 @@ static inline ValueId grad_dout(Grad *gr, int i) { return i < gr->node->n_out ? 
 static inline bool grad_wanted(Grad *gr, int i) { return i < gr->node->n_in && gr->wanted[i]; }
 /* Like grad_dout, zeros of the output's shape where nothing flows. */
 ValueId grad_dout_or_zeros(Grad *gr, int i);
+/* Like grad_dout, of 16 bits in float32: for what adds up, which grad_set_narrow rounds once. */
+ValueId grad_dout_wide(Grad *gr, int i);
 void grad_set(Grad *gr, int i, ValueId dx);
+/* grad_set of dx in the type of input i. */
+void grad_set_narrow(Grad *gr, int i, ValueId dx);
 /* grad_set of dx summed down to input i's shape: what broadcasting needs.  Nothing when not wanted. */
 void grad_set_unbroadcast(Grad *gr, int i, ValueId dx);
 

@@ -42,7 +42,7 @@ static Status grad_gather(Grad *gr)
     int64_t axis = node_int(gr->node, "axis");
     const Attr *attrs = ATTRS(INT("axis", axis), INT("dim", grad_in_value(gr, 0)->shape.dim[axis]));
 
-    grad_set(gr, 0, EMIT(gr->g, GatherGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1)));
+    grad_set_narrow(gr, 0, EMIT(gr->g, GatherGrad, attrs, grad_dout_wide(gr, 0), grad_in(gr, 1)));
     return gr->g->status;
 }
 
@@ -236,8 +236,9 @@ static Status grad_gather_nd(Grad *gr)
 {
     Graph *g = gr->g;
     const Attr *attrs = ATTRS(INT("batch_dims", node_int(gr->node, "batch_dims")));
+    ValueId dy = grad_dout_wide(gr, 0);
 
-    grad_set(gr, 0, EMIT(g, GatherNDGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape)));
+    grad_set_narrow(gr, 0, EMIT(g, GatherNDGrad, attrs, dy, grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape)));
     return g->status;
 }
 

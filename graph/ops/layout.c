@@ -236,8 +236,9 @@ static Status grad_pad(Grad *gr)
     TRY(pad_mode(&mode, g, gr->node));
     TRY(node_pads(&r, g, gr->node));
     if (mode != PAD_CONSTANT) {
+        dy = grad_dout_wide(gr, 0);
         dx = EMIT(g, PadGrad, ATTRS(STRING("mode", node_string(gr->node, "mode"))), dy, emit_pads(g, rank, &r, 1));
-        grad_set(gr, 0, dx);
+        grad_set_narrow(gr, 0, dx);
         return g->status;
     }
     dx = EMIT(g, Pad, NULL, dy, emit_pads(g, rank, &r, -1));

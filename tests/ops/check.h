@@ -44,6 +44,8 @@ Status check_cuda_kernels(Check *k, const Eval *e, double tol) CHECKED;
 Status check_half(Check *k) CHECKED;
 /* Gradients of a random weighting of the outputs by every float64 input against central differences. */
 Status check_gradient(Check *k, const Eval *e) CHECKED;
+/* The case in a 16-bit type has a gradient, each part of it of the type of its input. */
+Status check_half_gradient(Check *k, const Graph *g, DType type) CHECKED;
 /* Every way to split one or two inputs, by the placement rules, over 2 and 3 replicas of uneven parts, against e->out. */
 Status check_split(const Check *k, const Eval *e) CHECKED;
 /* All of the above. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/grad.h"
+#include "graph/verify.h"
 #include "passes/autodiff.h"
 #include "tests/ops/check.h"
 
@@ -17,9 +18,9 @@
 
 enum { MAX_ELEMENTS = 400 };    /* of a larger input (cases for the fast kernels' tiles) only that many are varied, evenly spread */
 
-static ValueId random_weights(Graph *g, const Shape *s, uint64_t seed)
+static ValueId random_weights(Graph *g, DType dtype, const Shape *s, uint64_t seed)
 {
-    Tensor *t = tensor_create(g->arena, DT_FLOAT64, s);
+    Tensor *t = tensor_create(g->arena, dtype, s);
 
     if (!t) {
         g->status = FAIL_NOMEM();
@@ -34,8 +35,8 @@ static ValueId random_weights(Graph *g, const Shape *s, uint64_t seed)
     return graph_add_const_nocopy(g, "weights", t);
 }
 
-/* sum over outputs of sum(weights * output); NO_VALUE when no output is float64. */
-static Status add_loss(Graph *g, const Case *c, ValueId *loss)
+/* sum over outputs of sum(weights * output), of those of `type` in it, of 16 bits those of float32 too; NO_VALUE when there are none. */
+static Status add_loss(Graph *g, const Case *c, DType type, ValueId *loss)
 {
     int n = g->n_output;
 
@@ -45,14 +46,14 @@ static Status add_loss(Graph *g, const Case *c, ValueId *loss)
         int64_t axes[MAX_RANK];
         ValueId term;
 
-        if (y->dtype != DT_FLOAT64 || k >= 32 || !(c->of >> k & 1))
+        if ((y->dtype != type && (type == DT_FLOAT64 || y->dtype != DT_FLOAT32)) || k >= 32 || !(c->of >> k & 1))
             continue;
         if (!shape_known(&y->shape))
             return FAIL(E_INTERNAL, "output %d has no static shape: its gradient cannot be checked (| nograd)", k);
         for (int i = 0; i < y->shape.rank; i++)
             axes[i] = i;
-        term = EMIT(g, Mul, NULL, g->output[k].value, random_weights(g, &y->shape, (uint64_t)k + 1));
-        term = emit_reduce_sum(g, term, y->shape.rank, axes, false);
+        term = EMIT(g, Mul, NULL, g->output[k].value, random_weights(g, y->dtype, &y->shape, (uint64_t)k + 1));
+        term = emit_cast(g, emit_reduce_sum(g, term, y->shape.rank, axes, false), type);
         *loss = has_value(*loss) ? EMIT(g, Add, NULL, *loss, term) : term;
         TRY(g->status);
     }
@@ -171,7 +172,7 @@ static Status check_lowered(Check *k, Eval *e)
     ValueId loss;
 
     TRY(lower_graph(e->g));
-    TRY(add_loss(e->g, k->c, &loss));
+    TRY(add_loss(e->g, k->c, DT_FLOAT64, &loss));
     if (!has_value(loss) || !n)
         return ST_OK;
     TRY(run_gradient(k, e, loss, n, arg, grad, true));
@@ -186,15 +187,58 @@ static Status check_lowered(Check *k, Eval *e)
     return ST_OK;
 }
 
+static bool has_gradient(const Check *k, const Graph *g)
+{
+    return !k->c->nograd && (g->n_node != 1 || g->node[0]->op->grad != grad_none);
+}
+
 Status check_gradient(Check *k, const Eval *given)
 {
     Eval e = *given;
     Status st;
 
-    if (k->c->nograd || (given->g->n_node == 1 && given->g->node[0]->op->grad == grad_none))
+    if (!has_gradient(k, given->g))
         return ST_OK;
     TRY(graph_clone(&e.g, given->g));
     st = check_lowered(k, &e);
     graph_free(e.g);
     return st;
+}
+
+/* By every input at once; no number is looked at.  What is lowered to operators that do not know the type is refused by name. */
+static Status differentiate_half(Check *k, Graph *g, DType type)
+{
+    ValueId wrt[CASE_ARGS], grads[CASE_ARGS], loss;
+    Graph *with = NULL;
+    int n = 0;
+    Status st;
+
+    if (lower_graph(g))
+        return ST_OK;
+    TRY(add_loss(g, k->c, type, &loss));
+    for (int i = 0; i < g->n_input; i++)
+        if (dtype_is_float(value(g, g->input[i])->dtype) && i < 32 && (k->c->by >> i & 1))
+            wrt[n++] = g->input[i];
+    if (!has_value(loss) || !n)
+        return ST_OK;
+    TRY(differentiate(&with, g, loss, n, wrt, grads));
+    st = graph_verify(with);
+    for (int i = 0; i < n && !st; i++)
+        if (has_value(grads[i]) && value(with, grads[i])->dtype != value(with, wrt[i])->dtype)
+            st = FAIL(E_INTERNAL, "gradient by '%s' is %s", value(with, wrt[i])->name, dtype_name(value(with, grads[i])->dtype));
+    graph_free(with);
+    return st;
+}
+
+Status check_half_gradient(Check *k, const Graph *given, DType type)
+{
+    Graph *g = NULL;
+    Status st;
+
+    if (!has_gradient(k, given))
+        return ST_OK;
+    TRY(graph_clone(&g, given));
+    st = differentiate_half(k, g, type);
+    graph_free(g);
+    return st ? status_prefix(st, "gradient") : ST_OK;
 }

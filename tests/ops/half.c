@@ -70,7 +70,8 @@ static Status check_type(Check *k, DType f)
 
     if (st)
         return ST_OK;           /* the operator does not know the type */
-    if (any_kernel(rounded.g))
+    st = check_half_gradient(k, rounded.g, f);
+    if (!st && any_kernel(rounded.g))
         st = compare(k, &rounded, &precise, f);
     eval_free(&rounded);
     eval_free(&precise);
