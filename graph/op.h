@@ -57,7 +57,7 @@ struct OpDef {
     unsigned dtypes;                            /* of input 0 (of output 0 when there are no inputs); 0: any */
     unsigned flags;
     int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
-    uint8_t inplace[4];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
+    uint8_t inplace[5];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
     /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast to
      * the output's shape as numpy does. */
     bool elementwise;
@@ -90,7 +90,7 @@ const OpDef *op_find(const char *domain, const char *name);     /* NULL domain: 
 /* May output o overwrite input j when their sizes are equal? */
 static inline bool op_in_place(const OpDef *op, int o, int j)
 {
-    return op->flags & OPF_INPLACE_EACH ? o == j : o < 4 && j < 8 && op->inplace[o] & 1u << j;
+    return op->flags & OPF_INPLACE_EACH ? o == j : o < 5 && j < 8 && op->inplace[o] & 1u << j;
 }
 
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }

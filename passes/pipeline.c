@@ -10,7 +10,7 @@ extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autod
     pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_prepare_training, pass_cse, pass_dce,
     pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
     pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm,
-    pass_fuse_gelu, pass_join_biases, pass_fuse_sums;
+    pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -43,6 +43,7 @@ const Pass *const pipeline[] = {
     &pass_group_casts,          /* behind layout, which would make them rows and channels last one by one */
     &pass_fuse_product,         /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise does */
     &pass_fuse_conv,            /* likewise */
+    &pass_fuse_batch_norm,      /* behind autodiff and partition; before fuse-elementwise, which would take ReluGrad */
     &pass_fuse_elementwise,     /* behind autodiff and partition, which know operators; what the host computes stays apart */
     &pass_fuse_sums,            /* behind fuse-elementwise, whose programs take sums in; behind fuse-product, which has first call */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */

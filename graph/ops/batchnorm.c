@@ -10,6 +10,13 @@
  *   dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count)
  *   dscale, dbias = BatchNormGradParams(sums)
  *
+ * What passes/fuse_batch_norm.c makes of these on an accelerator:
+ *
+ * - with the bias (and scale) as further inputs both gradients are those through a Relu behind the batch-norm: dy counts where
+ *   (x - mean) / sqrt(var + epsilon) * scale + bias > 0, which x tells without a reading of the Relu's result;
+ * - BatchNormGradInput gives dscale and dbias as well, which it has read anyway;
+ * - BatchNormMerge gives the next running statistics as well, old * keep + new * take.
+ *
  * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding alone moves
  * the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the statistics themselves pass
  * none on, and running statistics, which only they feed, carry none.
@@ -113,15 +120,25 @@ static Status infer_merge(Graph *g, Node *n)
     const Shape *rows = &in_value(g, n, 0)->shape;
     DType t = (DType)node_int(n, "dtype");
     Shape channel, one = SHAPE(1);
+    int64_t channels;
 
     if (rows->rank != 2 || rows->dim[1] % 2 != 1)
         return FAIL(E_SHAPE, "%s: expected rows of a count, means and squares", node_text(g, n));
     if (t != DT_FLOAT32 && t != DT_FLOAT64)
         return FAIL(E_SHAPE, "%s: type %s is not supported", node_text(g, n), dtype_name(t));
-    channel = SHAPE(rows->dim[1] / 2);
+    channels = rows->dim[1] / 2;
+    TRY(check_vectors(g, n, 1, n->n_in, channels));
+    channel = SHAPE(channels);
     set_out(g, n, 0, t, &channel);
     set_out(g, n, 1, t, &channel);
     set_out(g, n, 2, t, &one);
+    for (int i = 1; i < 3; i++) {
+        if (has_in(n, i) != has_out(n, 2 + i))
+            return FAIL(E_SHAPE, "%s: input %d and output %d are running statistics before and after, or absent", node_text(g, n), i, 2 + i);
+        if (has_in(n, i) && in_value(g, n, i)->dtype != t)
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(in_value(g, n, i)->dtype), dtype_name(t));
+        set_out(g, n, 2 + i, t, &channel);
+    }
     return ST_OK;
 }
 
@@ -159,6 +176,9 @@ static Status infer_grad_stats(Graph *g, Node *n)
     Shape sums;
 
     TRY(check_gradient(g, n, &channels));
+    if (has_in(n, 4) != has_in(n, 5))
+        return FAIL(E_SHAPE, "%s: scale and bias are there together or not at all", node_text(g, n));
+    TRY(check_vectors(g, n, 4, n->n_in, channels));
     sums = SHAPE(2, channels);
     set_out(g, n, 0, in_value(g, n, 2)->dtype, &sums);
     return ST_OK;
@@ -176,10 +196,15 @@ static Status check_sums(const Graph *g, const Node *n, int i, int64_t channels)
 static Status infer_grad_input(Graph *g, Node *n)
 {
     int64_t channels;
+    Shape channel;
 
     TRY(check_gradient(g, n, &channels));
     TRY(check_sums(g, n, 5, channels));
     TRY(check_one(g, n, 6));
+    TRY(check_vectors(g, n, 7, n->n_in, channels));
+    channel = SHAPE(channels);
+    set_out(g, n, 1, in_value(g, n, 5)->dtype, &channel);
+    set_out(g, n, 2, in_value(g, n, 5)->dtype, &channel);
     return infer_like(g, n, 0);
 }
 
@@ -337,8 +362,9 @@ static Status place_stats(Placement *p)
 /* Synchronised: the rows of all replicas arrive together (OPF_STACKS_L), so the result is the same everywhere. */
 static Status place_merge(Placement *p)
 {
-    if (p->in[0].kind != PL_L)
-        p->in[0] = PLACE_B;
+    for (int i = 0; i < p->node->n_in; i++)
+        if (p->in[i].kind != PL_L)
+            p->in[i] = PLACE_B;
     place_set_all(p, p->in[0].kind == PL_L && !node_int(p->node, "sync") ? PLACE_L : PLACE_B);
     return ST_OK;
 }
@@ -371,6 +397,8 @@ static Status place_apply(Placement *p)
 static Status place_grad_input(Placement *p)
 {
     place_set_all(p, place_data(p, 2));
+    for (int i = 1; i < p->node->n_out; i++)
+        place_set(p, i, p->in[5].kind == PL_L ? PLACE_P : PLACE_B);
     return ST_OK;
 }
 
@@ -405,10 +433,12 @@ DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, 
     .dtypes = DTYPES_FLOAT,
     .doc = "[1, 2C+1]: count, means, sums of squared differences from them", .infer = infer_stats, .grad = grad_none, .place = place_stats);
 
-DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3,
-    .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L,
-    .attrs = (const AttrDecl[]){ { "sync", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL }, { 0 } },
-    .doc = "mean, population variance and count from rows of statistics", .infer = infer_merge, .grad = grad_none, .place = place_merge);
+DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 3, .out_min = 3, .out_max = 5,
+    .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L, .inplace = { [3] = 1 << 1, [4] = 1 << 2 },
+    .attrs = (const AttrDecl[]){ { "sync", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL },
+                                 { "keep", A_FLOAT, 0, 0, false, NULL }, { "take", A_FLOAT, 0, 0, false, NULL }, { 0 } },
+    .doc = "mean, population variance and count from rows of statistics; from (rows, mean, variance) running ones as well: "
+           "old * keep + new * take", .infer = infer_merge, .grad = grad_none, .place = place_merge);
 
 DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 5,
     .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
@@ -417,16 +447,18 @@ DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAY
     .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x", .infer = infer_apply,
     .grad = grad_apply, .place = place_apply);
 
-DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1,
+DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
-    .doc = "[2, C]: sum(dy), sum(dy * (x - mean) / sqrt(var + epsilon)) from (x, dy, mean, var)", .infer = infer_grad_stats,
+    .doc = "[2, C]: sum(dy), sum(dy * (x - mean) / sqrt(var + epsilon)) from (x, dy, mean, var); "
+           "with (scale, bias) dy is that of the Relu behind", .infer = infer_grad_stats,
     .place = place_grad_stats);
 
-DEFINE_OP(BatchNormGradInput, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 7, .out_min = 1, .out_max = 1,
+DEFINE_OP(BatchNormGradInput, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 8, .out_min = 1, .out_max = 3,
     .dtypes = DTYPES_FLOAT,
     .inplace = { 3 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
-    .doc = "gradient of training batch-norm by x, from (x, dy, mean, var, scale, sums, count)", .infer = infer_grad_input,
+    .doc = "gradient of training batch-norm by x, from (x, dy, mean, var, scale, sums, count), and dscale, dbias; "
+           "with (bias) dy is that of the Relu behind", .infer = infer_grad_input,
     .place = place_grad_input);
 
 DEFINE_OP(BatchNormGradParams, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_FLOAT,

@@ -95,10 +95,17 @@ static bool infers(const Graph *g, const Node *n)
     return !node_int(n, "training_mode");
 }
 
+/* Alone: what passes/fuse_batch_norm.c adds is for accelerators. */
+static bool differentiates(const Graph *g, const Node *n)
+{
+    (void)g;
+    return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7) && !has_out(n, 1) && !has_out(n, 2);
+}
+
 #define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
 
 DEFINE_KERNEL(cpu_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
 DEFINE_KERNEL(cpu_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
-DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .run = run_grad_stats);
-DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .run = run_grad_input);
+DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .supports = differentiates, .run = run_grad_stats);
+DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .supports = differentiates, .run = run_grad_input);

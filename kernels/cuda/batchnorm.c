@@ -12,11 +12,17 @@ enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64 };
 /* Kernels: [reads whole vectors][0 first stage or only one, 1 second stage]. */
 typedef struct {
     ChannelBox box;             /* units and parts of single elements */
-    bool last;
+    bool last, relu;            /* relu: dy is that of the Relu behind */
+    bool dscale, dbias;         /* wanted */
     size_t size;
     int64_t numel;
     GpuKernel *kernel[2], *finish;
 } State;
+
+/* As the kernels' Given: what is read of each channel; sums that are not of a Relu read the mean alone. */
+typedef struct { const void *mean, *var, *scale, *bias; } ApplyGiven;
+typedef struct { const void *mean, *var, *scale, *sums, *count, *bias; void *dscale, *dbias; } InputGiven;
+typedef struct { const void *mean, *var; void *next_mean, *next_var; double keep, take; } Running;
 
 /* ---- geometry ---- */
 
@@ -36,6 +42,9 @@ static void read_box(State *s, const Graph *g, const Node *n, const Value *x)
     const Shape *d = &x->shape;
     ChannelBox *b = &s->box;
 
+    s->relu = n->op == &op_BatchNormGradStats ? has_in(n, 5) : n->op == &op_BatchNormGradInput && has_in(n, 7);
+    s->dscale = n->op == &op_BatchNormGradInput && has_out(n, 1);
+    s->dbias = n->op == &op_BatchNormGradInput && has_out(n, 2);
     s->size = dtype_size(x->dtype);
     s->numel = shape_numel(d);
     b->channels = d->dim[1];
@@ -182,13 +191,17 @@ static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
 
 static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_staged(state, ctx, g, n, "norm_sums_first", "norm_sums_last", "norm_sums_finish", in_value(g, n, 0)->dtype);
+    const bool relu = has_in(n, 5);
+
+    return make_staged(state, ctx, g, n, relu ? "norm_sums_relu_first" : "norm_sums_first", relu ? "norm_sums_relu_last" : "norm_sums_last",
+                       "norm_sums_finish", in_value(g, n, 0)->dtype);
 }
 
 static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
-    const void *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data;
+    const void *x = in[0].data, *dy = in[1].data, *var = in[3].data;
+    ApplyGiven given = s->relu ? (ApplyGiven){ in[2].data, var, in[4].data, in[5].data } : (ApplyGiven){ .mean = in[2].data };
     int64_t v = vector_of(s, (uintptr_t)x | (uintptr_t)dy);
     ChannelBox b = box_of(s, v);
 
@@ -196,15 +209,11 @@ static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
         TRY_CUDA(ctx, runtime.zero(ctx->stream, out[0].data, tensor_bytes(&out[0])));
     if (!s->numel)
         return ST_OK;
-    TRY(launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &ctx->scratch, &x, &dy, &mean)));
+    TRY(launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, &ctx->scratch, &given, &x, &dy)));
     return launch_finish(ctx, s, CUDA_ARGS(&b, &out[0].data, &ctx->scratch, &var));
 }
 
 /* ---- element by element ---- */
-
-/* As the kernels' Given: what is read of each channel. */
-typedef struct { const void *mean, *var, *scale, *bias; } ApplyGiven;
-typedef struct { const void *mean, *var, *scale, *sums, *count; } InputGiven;
 
 static Status run_map(const KernelCtx *ctx, const State *s, void *given, void *y, const void *x, const void *dy)
 {
@@ -243,50 +252,74 @@ static Status run_inference(KernelCtx *ctx, void *state, const Tensor *in, Tenso
     return run_map(ctx, state, &given, out[0].data, in[0].data, NULL);
 }
 
+/* The sums [2, C] of dy and of dy xhat as gradients of bias and scale, of which each may be unwanted. */
+static Status split_sums(const KernelCtx *ctx, const Tensor *sums, void *dscale, void *dbias)
+{
+    const size_t half = tensor_bytes(sums) / 2;
+
+    if (dbias)
+        TRY(move_same(ctx, dbias, sums->data, half));
+    return dscale ? move_same(ctx, dscale, (const char *)sums->data + half, half) : ST_OK;
+}
+
 static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
+    const bool relu = has_in(n, 7);
     State *s;
 
-    TRY(make_state(&s, ctx, g, n, "norm_input_first", "norm_input_last"));
+    TRY(make_state(&s, ctx, g, n, relu ? "norm_input_relu_first" : "norm_input_first", relu ? "norm_input_relu_last" : "norm_input_last"));
     *state = s;
     return ST_OK;
 }
 
 static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    InputGiven given = { in[2].data, in[3].data, in[4].data, in[5].data, in[6].data };
+    const State *s = state;
+    InputGiven given = { in[2].data, in[3].data, in[4].data, in[5].data, in[6].data, s->relu ? in[7].data : NULL,
+                         s->dscale ? out[1].data : NULL, s->dbias ? out[2].data : NULL };
 
-    return run_map(ctx, state, &given, out[0].data, in[0].data, in[1].data);
+    if (!s->numel)
+        return split_sums(ctx, &in[5], given.dscale, given.dbias);
+    return run_map(ctx, s, &given, out[0].data, in[0].data, in[1].data);
 }
 
 /* ---- merging replicas' rows, gradients of scale and bias ---- */
 
+typedef struct { GpuKernel *kernel; double keep, take; bool mean, var; } Merge;      /* mean, var: running ones are there */
+
 static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    GpuKernel *kernel;
+    Merge *m = calloc(1, sizeof *m);
+    Status st;
 
     (void)g;
-    TRY(cuda_kernel(&kernel, ctx, "norm_merge", (DType)node_int(n, "dtype")));
-    *state = kernel;
+    if (!m)
+        return FAIL_NOMEM();
+    *m = (Merge){ NULL, node_float(n, "keep"), node_float(n, "take"), has_in(n, 1), has_in(n, 2) };
+    if ((st = cuda_kernel(&m->kernel, ctx, "norm_merge", (DType)node_int(n, "dtype")))) {
+        free(m);
+        return st;
+    }
+    *state = m;
     return ST_OK;
 }
 
 static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     int64_t rows = in[0].shape.dim[0], channels = in[0].shape.dim[1] / 2;
+    const Merge *m = state;
     const void *x = in[0].data;
+    Running running = { m->mean ? in[1].data : NULL, m->var ? in[2].data : NULL, m->mean ? out[3].data : NULL, m->var ? out[4].data : NULL,
+                        m->keep, m->take };
 
-    return cuda_launch(ctx, state, cuda_blocks(channels, 128, 1 << 16), 128, 0,
-                       CUDA_ARGS(&x, &rows, &channels, &out[0].data, &out[1].data, &out[2].data));
+    return cuda_launch(ctx, m->kernel, cuda_blocks(channels, 128, 1 << 16), 128, 0,
+                       CUDA_ARGS(&x, &rows, &channels, &out[0].data, &out[1].data, &out[2].data, &running));
 }
 
 static Status run_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    size_t half = tensor_bytes(&in[0]) / 2;
-
     (void)state;
-    TRY(move_same(ctx, out[1].data, in[0].data, half));
-    return move_same(ctx, out[0].data, (const char *)in[0].data + half, half);
+    return split_sums(ctx, &in[0], out[0].data, out[1].data);
 }
 
 static bool fits_inference(const Graph *g, const Node *n)
@@ -299,7 +332,7 @@ static bool fits_inference(const Graph *g, const Node *n)
 DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_inference,
     .prepare = prepare_apply, .run = run_inference, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, NORM, .prepare = prepare_stats, .run = run_stats);
-DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge);
+DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_apply, .op = &op_BatchNormApply, NORM, .prepare = prepare_apply, .run = run_apply);
 DEFINE_KERNEL(cuda_batch_norm_grad_stats, .op = &op_BatchNormGradStats, NORM, .prepare = prepare_sums, .run = run_sums);
 DEFINE_KERNEL(cuda_batch_norm_grad_input, .op = &op_BatchNormGradInput, NORM, .prepare = prepare_input, .run = run_input);

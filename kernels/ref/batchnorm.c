@@ -1,6 +1,7 @@
 /* Batch normalisation.  Sums run in double whatever the type: variance by two passes, gradients of scale and bias exactly. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/ref/ref.h"
 #include "kernels/run_float.h"
@@ -9,6 +10,8 @@ typedef struct {
     int64_t n, c, inner;        /* samples, channels, positions */
     double epsilon, momentum;
     bool unbiased, has_mean, has_var;   /* has: running statistics are wanted */
+    bool relu;                          /* dy is that of the Relu behind */
+    bool has_dscale, has_dbias;         /* BatchNormGradInput gives them too */
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -19,7 +22,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     (void)ctx;
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ x->dim[0], x->dim[1], shape_count(x, 2, x->rank), 0, 0, false, has_out(n, 1), has_out(n, 2) };
+    *p = (Plan){ x->dim[0], x->dim[1], shape_count(x, 2, x->rank), 0, 0, false, has_out(n, 1), has_out(n, 2), false, has_out(n, 1), has_out(n, 2) };
+    p->relu = n->op == &op_BatchNormGradStats ? has_in(n, 5) : n->op == &op_BatchNormGradInput && has_in(n, 7);
     if (node_attr(n, "epsilon"))
         p->epsilon = node_float(n, "epsilon");
     if (node_attr(n, "momentum")) {
@@ -59,24 +63,39 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
             EACH(p, c, y[at] = (x[at] - mean[c]) * k + bias[c];)                                                \
         }                                                                                                       \
     }                                                                                                           \
-    static void grad_stats_##S(const Plan *p, const T *x, const T *dy, const T *mean, const T *var, T *sums)    \
+    /* dy where y = centred * k + bias is positive, or everywhere. */                                           \
+    static T through_##S(bool relu, T dy, T centred, T k, T bias)                                               \
     {                                                                                                           \
+        return !relu || centred * k + bias > 0 ? dy : 0;                                                        \
+    }                                                                                                           \
+    static void grad_stats_##S(const Plan *p, const Tensor *in, T *sums)                                        \
+    {                                                                                                           \
+        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data;                       \
+        const T *scale = p->relu ? in[4].data : NULL, *bias = p->relu ? in[5].data : NULL;                      \
         for (int64_t c = 0; c < p->c; c++) {                                                                    \
-            double inv = 1 / sqrt((double)var[c] + p->epsilon), sum = 0, dot = 0;                               \
-            EACH(p, c, sum += (double)dy[at]; dot += (double)dy[at] * ((double)x[at] - (double)mean[c]);)       \
+            double inv = 1 / sqrt((double)var[c] + p->epsilon), sum = 0, dot = 0, d;                            \
+            T k = p->relu ? (T)((double)scale[c] * inv) : 0, b = p->relu ? bias[c] : 0;                         \
+            EACH(p, c, d = (double)through_##S(p->relu, dy[at], x[at] - mean[c], k, b);                         \
+                 sum += d; dot += d * ((double)x[at] - (double)mean[c]);)                                       \
             sums[c] = (T)sum;                                                                                   \
             sums[p->c + c] = (T)(dot * inv);                                                                    \
         }                                                                                                       \
     }                                                                                                           \
-    static void grad_input_##S(const Plan *p, const Tensor *in, T *dx)                                          \
+    static void grad_input_##S(const Plan *p, const Tensor *in, Tensor *out)                                    \
     {                                                                                                           \
         const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data, *scale = in[4].data;  \
-        const T *sums = in[5].data, count = *(const T *)in[6].data;                                             \
+        const T *sums = in[5].data, count = *(const T *)in[6].data, *bias = p->relu ? in[7].data : NULL;        \
+        T *dx = out[0].data;                                                                                    \
         for (int64_t c = 0; c < p->c; c++) {                                                                    \
-            T inv = (T)(1 / sqrt((double)var[c] + p->epsilon)), k = scale[c] * inv;                             \
-            T a = sums[c] / count, b = inv * sums[p->c + c] / count;                                            \
-            EACH(p, c, dx[at] = k * (dy[at] - a - (x[at] - mean[c]) * b);)                                      \
+            T inv = (T)(1 / sqrt((double)var[c] + p->epsilon)), k = scale[c] * inv, d;                          \
+            T a = sums[c] / count, b = inv * sums[p->c + c] / count, shift = bias ? bias[c] : 0;                \
+            EACH(p, c, d = through_##S(p->relu, dy[at], x[at] - mean[c], k, shift);                             \
+                 dx[at] = k * (d - a - (x[at] - mean[c]) * b);)                                                 \
         }                                                                                                       \
+        if (p->has_dscale)                                                                                      \
+            memcpy(out[1].data, sums + p->c, (size_t)p->c * sizeof(T));                                         \
+        if (p->has_dbias)                                                                                       \
+            memcpy(out[2].data, sums, (size_t)p->c * sizeof(T));                                                \
     }                                                                                                           \
     static void train_##S(const Plan *p, const Tensor *in, Tensor *out)                                         \
     {                                                                                                           \
@@ -103,13 +122,13 @@ FAMILY(f64, double)
 RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
 RUN_FLOAT(run_apply, apply, state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
-RUN_FLOAT(run_grad_stats, grad_stats, state, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
+RUN_FLOAT(run_grad_stats, grad_stats, state, in, out[0].data)
 RUN_FLOAT(run_train, train, state, in, out)
-RUN_FLOAT(run_grad_input, grad_input, state, in, out[0].data)
+RUN_FLOAT(run_grad_input, grad_input, state, in, out)
 
 /* ---- merging ---- */
 
-typedef struct { int64_t channels; bool check; char name[160]; } MergePlan;
+typedef struct { int64_t channels; double keep, take; bool check, running[2]; char name[160]; } MergePlan;
 
 static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -119,7 +138,11 @@ static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const 
     if (!p)
         return FAIL_NOMEM();
     p->channels = in_value(g, n, 0)->shape.dim[1] / 2;
+    p->keep = node_float(n, "keep");
+    p->take = node_float(n, "take");
     p->check = node_int(n, "sync");
+    for (int i = 0; i < 2; i++)
+        p->running[i] = has_in(n, 1 + i);
     snprintf(p->name, sizeof p->name, "%s", node_text(g, n));
     *state = p;
     return ST_OK;
@@ -173,6 +196,9 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
         tensor_set_float(&out[1], c, m.n > 0 ? m.m2 / m.n : 0);
     }
     tensor_set_float(&out[2], 0, count);
+    for (int i = 0; i < 2; i++)
+        for (int64_t c = 0; p->running[i] && c < p->channels; c++)
+            tensor_set_float(&out[3 + i], c, tensor_float(&in[1 + i], c) * p->keep + tensor_float(&out[i], c) * p->take);
     return ST_OK;
 }
 

@@ -3,7 +3,10 @@
  *
  * The gradient's sums take two stages, as the statistics do: chunks of a channel, then a warp for each channel.
  *
- * Bytes moved per element of s bytes: apply 2 s, gradient's sums 2 s, gradient 3 s. */
+ * The gradient may be that through a Relu behind the batch-norm: dy counts where the batch-norm's result, computed again from x as
+ * it was, is more than 0.
+ *
+ * Bytes moved per element of s bytes: apply 2 s, gradient's sums 2 s, gradient 3 s; through a Relu no more. */
 #include "index.cuh"
 #include "math.cuh"
 
@@ -28,19 +31,47 @@ template <class T> __device__ __forceinline__ void put_number(void *p, int wide,
         ((T *)p)[i] = from_float<T>((A)v);
 }
 
+/* ---- where dy counts ---- */
+
+template <class T> struct Everywhere {
+    typedef typename Accumulator<T>::type A;
+    struct Given { const void *mean; };
+    A mean;
+
+    __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c) { mean = number<T>(g.mean, p.wide, c); }
+    __device__ __forceinline__ A of(A, A dy) const { return dy; }
+};
+
+/* Where (x - mean) k + bias > 0, k = scale / sqrt(var + epsilon). */
+template <class T> struct Positive {
+    typedef typename Accumulator<T>::type A;
+    struct Given { const void *mean, *var, *scale, *bias; };
+    A mean, k, bias;
+
+    __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c)
+    {
+        mean = number<T>(g.mean, p.wide, c);
+        k = number<T>(g.scale, p.wide, c) * inverse_root(number<T>(g.var, p.wide, c) + (A)p.epsilon);
+        bias = number<T>(g.bias, p.wide, c);
+    }
+    __device__ __forceinline__ A of(A centred, A dy) const { return centred * k + bias > 0 ? dy : 0; }
+};
+
 /* ---- the gradient's sums: of dy, and of dy (x - mean) ---- */
 
 struct Sums { double a, b; };
 
-template <class T, int V> __device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, const T *x, const T *dy, const void *means)
+template <class T, int V, class F>
+__device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, const T *x, const T *dy, const typename F::Given &given)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ Sums warp_part[NORM_THREADS / 32];
     const i64 c = blockIdx.x % p.channels, chunk = blockIdx.x / p.channels, to = min(p.units, (chunk + 1) * p.part);
-    const A mean = number<T>(means, p.wide, c);
     A sum = 0, dot = 0;
     Sums s;
+    F f;
 
+    f.read(p, given, c);
     for (i64 u = chunk * p.part + threadIdx.x; u < to; u += NORM_THREADS * NORM_GROUP) {
         Vec<T, V> vx[NORM_GROUP], vy[NORM_GROUP];
 
@@ -58,8 +89,10 @@ template <class T, int V> __device__ __forceinline__ void sums_first(const Chann
             if (u + k * NORM_THREADS < to)
 #pragma unroll
                 for (int j = 0; j < V; j++) {
-                    sum += to_float(vy[k].at[j]);
-                    dot += to_float(vy[k].at[j]) * (to_float(vx[k].at[j]) - mean);
+                    const A centred = to_float(vx[k].at[j]) - f.mean, d = f.of(centred, to_float(vy[k].at[j]));
+
+                    sum += d;
+                    dot += d * centred;
                 }
     }
     s = Sums{ (double)sum, (double)dot };
@@ -80,18 +113,20 @@ template <class T, int V> __device__ __forceinline__ void sums_first(const Chann
     }
 }
 
-template <class T, int V> __device__ __forceinline__ void sums_last(const ChannelBox &p, double *part, const T *x, const T *dy, const void *means)
+template <class T, int V, class F>
+__device__ __forceinline__ void sums_last(const ChannelBox &p, double *part, const T *x, const T *dy, const typename F::Given &given)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A sums[NORM_THREADS * V], dots[NORM_THREADS * V];
     const int column = threadIdx.x, line = threadIdx.y, columns = blockDim.x, lines = blockDim.y;
     const i64 c = ((i64)blockIdx.x * columns + column) * V, from = blockIdx.y * p.part, to = min(p.units, from + p.part);
     const bool inside = c < p.channels;
-    A mean[V] = {}, sum[V] = {}, dot[V] = {};
+    A sum[V] = {}, dot[V] = {};
+    F f[V];
 
 #pragma unroll
     for (int j = 0; j < V; j++)
-        mean[j] = inside ? number<T>(means, p.wide, c + j) : 0;
+        f[j].read(p, given, inside ? c + j : 0);
     for (i64 row = from + line; inside && row < to; row += lines * NORM_GROUP) {
         Vec<T, V> vx[NORM_GROUP], vy[NORM_GROUP];
 
@@ -106,8 +141,10 @@ template <class T, int V> __device__ __forceinline__ void sums_last(const Channe
             if (row + k * lines < to)
 #pragma unroll
                 for (int j = 0; j < V; j++) {
-                    sum[j] += to_float(vy[k].at[j]);
-                    dot[j] += to_float(vy[k].at[j]) * (to_float(vx[k].at[j]) - mean[j]);
+                    const A centred = to_float(vx[k].at[j]) - f[j].mean, d = f[j].of(centred, to_float(vy[k].at[j]));
+
+                    sum[j] += d;
+                    dot[j] += d * centred;
                 }
     }
 #pragma unroll
@@ -166,12 +203,13 @@ template <class T> struct Apply {
     __device__ __forceinline__ A of(A x, A) const { return (x - mean) * k + bias; }
 };
 
-/* dx = k (dy - a - (x - mean) b): a = sum(dy) / count, b = sum(dy xhat) / (count sqrt(var + epsilon)). */
-template <class T> struct GradInput {
+/* dx = k (dy - a - (x - mean) b): a = sum(dy) / count, b = sum(dy xhat) / (count sqrt(var + epsilon)).  `bias` is read where dy is
+ * that of a Relu. */
+template <class T, bool RELU> struct GradInput {
     typedef typename Accumulator<T>::type A;
     enum { INPUTS = 2 };
-    struct Given { const void *mean, *var, *scale, *sums, *count; };
-    A mean, k, a, b;
+    struct Given { const void *mean, *var, *scale, *sums, *count, *bias; void *dscale, *dbias; };
+    A mean, k, a, b, bias;
 
     __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c)
     {
@@ -181,9 +219,29 @@ template <class T> struct GradInput {
         k = number<T>(g.scale, p.wide, c) * inv;
         a = number<T>(g.sums, p.wide, c) / count;
         b = inv * number<T>(g.sums, p.wide, p.channels + c) / count;
+        bias = RELU ? number<T>(g.bias, p.wide, c) : 0;
     }
-    __device__ __forceinline__ A of(A x, A dy) const { return k * (dy - a - (x - mean) * b); }
+    __device__ __forceinline__ A of(A x, A dy) const
+    {
+        const A centred = x - mean, d = !RELU || centred * k + bias > 0 ? dy : 0;
+
+        return k * (d - a - centred * b);
+    }
 };
+
+/* dscale and dbias, where they are wanted: the sums of dy xhat and of dy. */
+template <class T> __device__ __forceinline__ void put_params(const ChannelBox &p, const void *sums, void *dscale, void *dbias)
+{
+    const i64 block = (i64)blockIdx.y * gridDim.x + blockIdx.x, threads = (i64)blockDim.x * blockDim.y;
+    const i64 first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
+
+    for (i64 c = first; (dscale || dbias) && c < p.channels; c += threads * gridDim.x * gridDim.y) {
+        if (dscale)
+            put_number<T>(dscale, p.wide, c, number<T>(sums, p.wide, p.channels + c));
+        if (dbias)
+            put_number<T>(dbias, p.wide, c, number<T>(sums, p.wide, c));
+    }
+}
 
 template <class T, int V, class F> __device__ __forceinline__ Vec<T, V> each(const F *f, int step, const Vec<T, V> &x, const Vec<T, V> &dy)
 {
@@ -250,19 +308,31 @@ __device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::
     }
 }
 
+#define SUMS(S, T, V, NAME, KIND, F)                                                                                                \
+    KERNEL(norm_sums##KIND##_first_##NAME##_##S, (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy))     \
+    { sums_first<T, V, F>(p, part, x, dy, g); }                                                                                     \
+    KERNEL(norm_sums##KIND##_last_##NAME##_##S, (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy))      \
+    { sums_last<T, V, F>(p, part, x, dy, g); }
+#define INPUT(S, T, V, NAME, KIND, RELU)                                                                                            \
+    KERNEL(norm_input##KIND##_first_##NAME##_##S, (const ChannelBox p, const GradInput<T, RELU>::Given g, T *dx, const T *x, const T *dy)) \
+    {                                                                                                                               \
+        put_params<T>(p, g.sums, g.dscale, g.dbias);                                                                                \
+        map_first<T, V, GradInput<T, RELU>>(p, g, dx, x, dy);                                                                       \
+    }                                                                                                                               \
+    KERNEL(norm_input##KIND##_last_##NAME##_##S, (const ChannelBox p, const GradInput<T, RELU>::Given g, T *dx, const T *x, const T *dy)) \
+    {                                                                                                                               \
+        put_params<T>(p, g.sums, g.dscale, g.dbias);                                                                                \
+        map_last<T, V, GradInput<T, RELU>>(p, g, dx, x, dy);                                                                        \
+    }
 #define NORMS(S, T, V, NAME)                                                                                                    \
-    KERNEL(norm_sums_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x, const T *dy, const void *mean))         \
-    { sums_first<T, V>(p, part, x, dy, mean); }                                                                                 \
-    KERNEL(norm_sums_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x, const T *dy, const void *mean))          \
-    { sums_last<T, V>(p, part, x, dy, mean); }                                                                                  \
+    SUMS(S, T, V, NAME, , Everywhere<T>)                                                                                        \
+    SUMS(S, T, V, NAME, _relu, Positive<T>)                                                                                     \
     KERNEL(norm_apply_first_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x))                      \
     { map_first<T, V, Apply<T>>(p, g, y, x, x); }                                                                               \
     KERNEL(norm_apply_last_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x))                       \
     { map_last<T, V, Apply<T>>(p, g, y, x, x); }                                                                                \
-    KERNEL(norm_input_first_##NAME##_##S, (const ChannelBox p, const GradInput<T>::Given g, T *dx, const T *x, const T *dy))    \
-    { map_first<T, V, GradInput<T>>(p, g, dx, x, dy); }                                                                         \
-    KERNEL(norm_input_last_##NAME##_##S, (const ChannelBox p, const GradInput<T>::Given g, T *dx, const T *x, const T *dy))     \
-    { map_last<T, V, GradInput<T>>(p, g, dx, x, dy); }
+    INPUT(S, T, V, NAME, , false)                                                                                               \
+    INPUT(S, T, V, NAME, _relu, true)
 #define NORM(S, T)                                                                                                                          \
     NORMS(S, T, 1, 1)                                                                                                                       \
     NORMS(S, T, 16 / sizeof(T), v)                                                                                                          \

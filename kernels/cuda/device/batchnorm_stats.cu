@@ -214,8 +214,12 @@ KERNEL(norm_stats_finish, (const ChannelBox p, double *row, const double *part, 
 /* ---- over replicas ---- */
 
 /* Rows [R][2 C + 1] merged by the binary tree over row numbers in which a left part is the largest power of two below the
- * number of rows: equal powers meet as soon as both are there, what is left is merged from the right. */
-template <class A> __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i64 channels, A *mean, A *var, A *count)
+ * number of rows: equal powers meet as soon as both are there, what is left is merged from the right.  Running statistics that are
+ * there become old * keep + fresh * take. */
+template <class A> struct Running { const A *mean, *var; A *next_mean, *next_var; double keep, take; };
+
+template <class A>
+__device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i64 channels, A *mean, A *var, A *count, const Running<A> &running)
 {
     for (i64 c = (i64)blockIdx.x * blockDim.x + threadIdx.x; c < channels; c += (i64)gridDim.x * blockDim.x) {
         Moments stack[32];
@@ -233,6 +237,10 @@ template <class A> __device__ __forceinline__ void merge_replicas(const double *
             stack[top - 2] = merged(stack[top - 2], stack[top - 1]);
         mean[c] = top ? (A)stack[0].mean : 0;
         var[c] = top && stack[0].n > 0 ? (A)(stack[0].m2 / stack[0].n) : 0;
+        if (running.next_mean)
+            running.next_mean[c] = running.mean[c] * (A)running.keep + mean[c] * (A)running.take;
+        if (running.next_var)
+            running.next_var[c] = running.var[c] * (A)running.keep + var[c] * (A)running.take;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         double all = 0;
@@ -243,11 +251,10 @@ template <class A> __device__ __forceinline__ void merge_replicas(const double *
     }
 }
 
-KERNEL(norm_merge_f32, (const double *rows, i64 n, i64 channels, float *mean, float *var, float *count))
-{
-    merge_replicas<float>(rows, n, channels, mean, var, count);
-}
-KERNEL(norm_merge_f64, (const double *rows, i64 n, i64 channels, double *mean, double *var, double *count))
-{
-    merge_replicas<double>(rows, n, channels, mean, var, count);
-}
+#define MERGE(S, A)                                                                                                             \
+    KERNEL(norm_merge_##S, (const double *rows, i64 n, i64 channels, A *mean, A *var, A *count, const Running<A> running))      \
+    {                                                                                                                           \
+        merge_replicas<A>(rows, n, channels, mean, var, count, running);                                                        \
+    }
+MERGE(f32, float)
+MERGE(f64, double)
