@@ -107,7 +107,7 @@ static bool computes_all(const Graph *g, const Node *n)
 
 static void check_step(const char *name, int replicas, bool local, Computes *computes, Left each)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true,
+    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = replicas > 1 ? 3 : 2, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true,
                          .replicas = replicas, .devices = replicas > 1 ? 2 : 1, .bn_local = local };
     Run plain = { 0 }, fused = { 0 };
 
