@@ -106,7 +106,8 @@ static void edit_manifest(const char *dir, const char *from, const char *to)
 
 static void test_edited_manifest(void)
 {
-    static const char *const edits[][2] = { { "at 12", "at 13" }, { "\"step\": 3", "\"step\": 4" }, { "note_xxh3_128\": \"", "note_xxh3_128\": \"x" } };
+    static const char *const edits[][2] = { { "at 12", "at 13" }, { "\"step\": 3", "\"step\": 4" },
+                                            { "note_xxh3_128\": \"", "note_xxh3_128\": \"x" } };
     const char *dir = temporary_folder();
     Arena *a = arena_create();
     Checkpoint c;
