@@ -3,7 +3,8 @@
 #   tests/run.sh [BUILD_DIR [NAME...]]      NAME: a folder of tests/ (ops, graph ...) or a script (oracle, bad_data, hygiene ...)
 # $TEST_SUITES is given to the test programs: names of suites, or with a - in front those to leave out.
 # As many run at a time as there are processors ($TEST_JOBS says another number); each has one thread.
-# Ends with "N passed, N failed"; a program that ends without such a line counts as one failure.
+# Ends with "N passed, N failed"; a program that ends without such a line counts as one failure, and so does a
+# program that is wanted and was not built; without NAME all are but that of the CUDA plug-in, which is built where that is.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd) || exit 2
@@ -38,6 +39,7 @@ run() {
     echo "$p $f" >"$log.counts"
     {
         printf '%-16s%s (%d s)\n' "$name" "$p passed, $f failed" $((SECONDS - start))
+        grep '^SKIPPED: ' "$log"
         if [ "$f" != 0 ]; then
             grep -nE 'FAILED|ERROR|expected|SUMMARY|^ +[0-9]+\. ' "$log" | head -40
             echo "exit status $status; the last lines:"
@@ -68,6 +70,16 @@ done
 wait
 passed=0
 failed=0
+expected=("$@")
+if [ $# = 0 ]; then
+    mapfile -t expected < <(grep -lE '^DEFINE_SUITE' tests/*/*.c | cut -d/ -f2 | sort -u)
+    [ -e "$build/libdpexec_cuda.so" ] || mapfile -t expected < <(printf '%s\n' "${expected[@]}" | grep -vx plugin)
+fi
+for name in "${expected[@]}"; do
+    [[ " ${started[*]} " == *" $name "* ]] && continue
+    echo "FAILED: there is no $build/test_$name, nor a script of that name"
+    failed=$((failed + 1))
+done
 for name in "${started[@]}"; do
     read -r p f <"$logs/$name.counts" || { p=0 f=1; }
     passed=$((passed + p))

@@ -96,6 +96,8 @@ memory DPEXEC_SIM_FAIL=alloc:1
 refused 1 "cuda:9: there is no such device; present: cuda:0 (" "$dpexec" "${mlp[@]}" --devices cuda:9 --steps 1 --out "$DIR/none"
 if [ -e "$build/libdpexec_nodriver.so" ] && [ ! -e /dev/nvidiactl ] && [ -e "$build/libdpexec_cuda.so" ]; then
     DPEXEC_CUDA_PLUGIN=$build/libdpexec_cuda.so refused 1 "cuda:0: no NVIDIA driver" "$dpexec" "${mlp[@]}" --devices cuda --steps 1 --out "$DIR/none"
+else
+    skip "the plug-in without a driver" "there is a GPU, or no plug-in"
 fi
 for abi in 0 99; do
     echo "struct R { int abi; const char *name; }; static const struct R r = { $abi, \"cuda\" }; const void *dpexec_cuda_driver(void) { return &r; }" |

@@ -25,6 +25,8 @@ if [ -e "$build/libdpexec_cuda.so" ]; then
     check "the plug-in" test -e "$lib/libdpexec_cuda.so"
     env -u DPEXEC_PLUGIN_DIR -u DPEXEC_CUDA_PLUGIN "$prefix/bin/dpexec" devices >"$DIR/devices" 2>&1
     check "the plug-in is found" bash -c "! grep -q 'there is no CUDA plug-in\|cannot be loaded' '$DIR/devices'"
+else
+    skip "the installed plug-in" "it was not built"
 fi
 
 {

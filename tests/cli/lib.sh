@@ -17,6 +17,9 @@ n_failed=0
 pass() { n_passed=$((n_passed + 1)); }
 fail() { n_failed=$((n_failed + 1)); echo "FAILED: $*"; }
 
+# skip WHAT WHY: what cannot be tested here, which is said and counts as nothing.
+skip() { echo "SKIPPED: $1: $2"; }
+
 # check NAME COMMAND...: passes when the command succeeds.
 check() {
     local name=$1

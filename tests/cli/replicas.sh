@@ -28,14 +28,13 @@ run "$DIR/adamw-3" "${fashion[@]}" --optimizer adamw --clip-norm 1 --accumulate 
 check "the bytes of adamw with clipping and accumulation" same_run "$DIR/adamw-1" "$DIR/adamw-3"
 
 # On simulated GPUs, asked for; what it costs is not worth telling where one device has all.
-if [ -e "$build/libdpexec_cudasim.so" ]; then
-    export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
-    mlp=(models/mlp.onnx --data "$data/digits.npz" --loss cross-entropy --batch-size 10 --steps 5 --clip-norm 1 --threads 1 --quiet --replicas 4)
-    for n in 1 2 3 4; do run "$DIR/cuda$n" "${mlp[@]}" --devices "cuda*$n" --reproducible; done
-    for n in 2 3 4; do check "the bytes of 1 and $n GPUs" same_run "$DIR/cuda1" "$DIR/cuda$n"; done
-    refused 2 '--tune chooses algorithms by measuring' "$dpexec" "${mlp[@]}" --devices cuda --reproducible --tune
-    says "added in the library's order" "$dpexec" "${mlp[@]/--quiet/--no-shuffle}" --devices 'cuda*3'
-fi
+export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
+mlp=(models/mlp.onnx --data "$data/digits.npz" --loss cross-entropy --batch-size 10 --steps 5 --clip-norm 1 --threads 1 --quiet --replicas 4)
+for n in 1 2 3 4; do run "$DIR/cuda$n" "${mlp[@]}" --devices "cuda*$n" --reproducible; done
+for n in 2 3 4; do check "the bytes of 1 and $n GPUs" same_run "$DIR/cuda1" "$DIR/cuda$n"; done
+refused 2 '--tune chooses algorithms by measuring' "$dpexec" "${mlp[@]}" --devices cuda --reproducible --tune
+says "added in the library's order" "$dpexec" "${mlp[@]/--quiet/--no-shuffle}" --devices 'cuda*3'
+unset DPEXEC_CUDA_PLUGIN
 
 losses() { sed -nE 's/.*"loss":([^,}]+).*/\1/p' "$1/metrics.jsonl"; }
 
