@@ -403,20 +403,46 @@ void options_free(Options *o)
         arena_free(o->arena);
 }
 
+/* What repeats, as it was parsed: its text joins values by a character that they may hold. */
+static Status copy_lists(Options *copy, const Options *o)
+{
+    const BuildOptions *from = &o->build;
+    BuildOptions *to = &copy->build;
+    BatchInput *batch = arena_memdup(copy->arena, from->batch_input, (size_t)from->n_batch_input * sizeof *batch);
+    InputShape *shape = arena_memdup(copy->arena, from->input_shape, (size_t)from->n_input_shape * sizeof *shape);
+    const char **freeze = arena_memdup(copy->arena, from->freeze, (size_t)from->n_freeze * sizeof *freeze);
+    bool ok = batch && shape && freeze;
+
+    for (int i = 0; ok && i < from->n_batch_input; i++)
+        ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));
+    for (int i = 0; ok && i < from->n_input_shape; i++)
+        ok = (shape[i].name = arena_strdup(copy->arena, shape[i].name));
+    for (int i = 0; ok && i < from->n_freeze; i++)
+        ok = (freeze[i] = arena_strdup(copy->arena, freeze[i]));
+    for (int i = 0; ok && i < N_OPTIONS; i++)
+        if (o->text[i] && table[i].repeats)
+            ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));
+    if (!ok)
+        return FAIL_NOMEM();
+    to->batch_input = batch;
+    to->n_batch_input = from->n_batch_input;
+    to->input_shape = shape;
+    to->n_input_shape = from->n_input_shape;
+    to->freeze = freeze;
+    to->n_freeze = from->n_freeze;
+    return ST_OK;
+}
+
 Status options_copy(Options **out, const Options *o)
 {
     Options *copy = options_create();
     Status st = copy ? ST_OK : FAIL_NOMEM();
 
-    for (int i = 0; i < N_OPTIONS && !st; i++) {
-        char *list = o->text[i] ? strdup(o->text[i]) : NULL, *rest = list;
-
-        if (list && !table[i].repeats)
-            st = options_set(copy, table[i].name, list);
-        for (char *one; list && table[i].repeats && !st && (one = strsep(&rest, ";"));)
-            st = options_set(copy, table[i].name, one);
-        free(list);
-    }
+    for (int i = 0; i < N_OPTIONS && !st; i++)
+        if (o->text[i] && !table[i].repeats)
+            st = options_set(copy, table[i].name, o->text[i]);
+    if (!st)
+        st = copy_lists(copy, o);
     if (!st && o->build.class_weights)
         st = options_set_class_weights(copy, o->build.class_weights);
     if (!st)

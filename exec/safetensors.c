@@ -94,13 +94,32 @@ static bool write_all(FILE *f, const char *header, size_t len, const NamedTensor
     return !fflush(f) && !fsync(fileno(f));
 }
 
+/* The header is JSON, and that is UTF-8. */
+static Status check_names(const char *path, const NamedTensor *list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        json_t *name = json_string(list[i].name);
+
+        if (!name)
+            return FAIL(E_INVALID, "%s: the name of tensor '%s' is not UTF-8", path, list[i].name);
+        json_decref(name);
+    }
+    return ST_OK;
+}
+
 Status safetensors_write(const char *path, const NamedTensor *list, int n)
 {
     size_t len = 0;
-    char *header = make_header(list, n, &len);
-    FILE *f = header ? fopen(path, "wbx") : NULL;
-    bool good = f && write_all(f, header, len, list, n);
-    int why = errno;
+    char *header;
+    FILE *f;
+    bool good;
+    int why;
+
+    TRY(check_names(path, list, n));
+    header = make_header(list, n, &len);
+    f = header ? fopen(path, "wbx") : NULL;
+    good = f && write_all(f, header, len, list, n);
+    why = errno;
 
     free(header);
     if (!header)

@@ -257,7 +257,7 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
     b->result.step = t->step;
     b->result.lr = options_learning_rate(t->options, t->step);
     add_to_group(t, &b->result);
-    return t->pending == t->options->accumulate ? begin_apply(t, b) : ST_OK;
+    return t->pending >= t->options->accumulate ? begin_apply(t, b) : ST_OK;
 }
 
 static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, BegunStep *b)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/emit.h"
-#include "passes/pass.h"
+#include "passes/infer_shapes.h"
 
 typedef struct {
     Graph *g;
@@ -144,13 +144,6 @@ static Status add_element_loss(Criterion *c)
     c->num = EMIT(g, ElementLossSum, ATTRS(STRING("kind", loss_name(c->opt->loss))), c->y, c->target);
     c->den = emit_scalar(g, y->dtype, (double)shape_numel(&y->shape));
     return g->status;
-}
-
-static int64_t batch_size(const Graph *g, const BuildOptions *opt)
-{
-    if (opt->batch > 0)
-        return opt->batch;
-    return g->n_input && value(g, g->input[0])->shape.rank > 0 ? value(g, g->input[0])->shape.dim[0] : 1;
 }
 
 /* An output that is the loss already: a mean over the batch, weighing as many samples as the batch has. */

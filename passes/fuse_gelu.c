@@ -7,7 +7,8 @@
  * Models write these in many ways: 1/2 first or last, Div or Mul by the root, Pow or products, the cube with x taken out.  So
  * what is compared is not how a formula is put together but the polynomial it stands for.  Sums, products and powers with
  * constants are multiplied out: what erf (tanh, sigmoid) is taken of as a polynomial in x, all the rest as one in x and that
- * result t.  The coefficients must be those above, but for the rounding of literals to float32; x is whatever value makes it so.
+ * result t.  The coefficients must be those above, but for the rounding of literals: to float32 when all literals are numbers of float32,
+ * else to float64, in which a literal that is off by more says another function.  x is whatever value makes it so.
  *
  * Legal because it is the same function, computed and differentiated with less rounding.  The gradient reads x alone, where
  * the single operators keep t, 1 + t and a multiple of x until the backward pass; hence before autodiff.  Whoever else reads a
@@ -19,9 +20,10 @@
 #include "passes/pass.h"
 
 enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };
-static const double ROUNDING = 0x1p-22;         /* relative: a product of two literals of float32 */
+static const double ROUNDING = 0x1p-22, WIDE_ROUNDING = 0x1p-50;    /* relative: a product of a few literals of float32, float64 */
 
-typedef struct { double c[POWERS][2]; } Poly;   /* the sum of c[i][j] x^i t^j */
+/* The sum of c[i][j] x^i t^j.  wide: some literal in it is a number of float64 that float32 does not have. */
+typedef struct { double c[POWERS][2]; bool wide; } Poly;
 
 #define SQRT_HALF 0.70710678118654752440
 #define SQRT_2_OVER_PI 0.79788456080286535588
@@ -43,9 +45,11 @@ typedef struct Gate { ValueId x, t; const Form *form; const struct Gate *other; 
 
 static bool same(const Poly *p, const Poly *expected)
 {
+    const double rounding = p->wide ? WIDE_ROUNDING : ROUNDING;
+
     for (int i = 0; i < POWERS; i++)
         for (int j = 0; j < 2; j++)
-            if (!(fabs(p->c[i][j] - expected->c[i][j]) <= ROUNDING * fabs(expected->c[i][j])))
+            if (!(fabs(p->c[i][j] - expected->c[i][j]) <= rounding * fabs(expected->c[i][j])))
                 return false;
     return true;
 }
@@ -63,13 +67,14 @@ static bool add(Poly *out, const Poly *a, const Poly *b, double sign)
     for (int i = 0; i < POWERS; i++)
         for (int j = 0; j < 2; j++)
             out->c[i][j] = a->c[i][j] + sign * b->c[i][j];
+    out->wide = a->wide || b->wide;
     return true;
 }
 
 /* False when the degree is more than that of any GELU. */
 static bool multiply(Poly *out, const Poly *a, const Poly *b)
 {
-    Poly p = { 0 };
+    Poly p = { .wide = a->wide || b->wide };
 
     for (int n = 0; n < 4 * POWERS * POWERS; n++) {
         int i = n / 4 / POWERS, k = n / 4 % POWERS, j = n / 2 % 2, l = n % 2;
@@ -111,13 +116,13 @@ static bool combine(Poly *out, const OpDef *op, const Poly *a, const Poly *b)
         return multiply(out, a, b);
     if (!is_number(b))
         return false;
-    return op == &op_Pow ? raise(out, a, b->c[0][0]) : multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0] });
+    return op == &op_Pow ? raise(out, a, b->c[0][0]) : multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0], .wide = b->wide });
 }
 
 /* The polynomial c x^i t^j. */
 static bool term(Poly *out, int i, int j, double c)
 {
-    *out = (Poly){ 0 };
+    *out = (Poly){ .wide = (double)(float)c != c };
     out->c[i][j] = c;
     return true;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "passes/fold.h"
+#include "passes/infer_shapes.h"
 
 enum { MAX_SHAPE_ARITHMETIC = 1 << 24 };        /* bytes of one folded integer tensor (masks, position indices) */
 
@@ -44,6 +45,13 @@ static BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
             return (BatchDim){ symbol(v, axis), v->shape.dim[axis] };
     }
     return (BatchDim){ NULL, -1 };
+}
+
+int64_t batch_size(const Graph *g, const BuildOptions *opt)
+{
+    int64_t size = opt->batch > 0 ? opt->batch : find_batch_dim(g, opt).size;
+
+    return size >= 0 ? size : 1;
 }
 
 static Status bind_given(Value *v, const InputShape *given)

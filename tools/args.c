@@ -23,6 +23,17 @@ static bool find_option(dpx_option_info *out, const Command *c, const char *name
     return false;
 }
 
+/* A number that is none is told with all else that is wrong; in which range it must be, its reader knows. */
+static Status check_number(const Args *a, const Flag *flag)
+{
+    int64_t whole;
+    double real;
+
+    if (!strcmp(flag->metavar, "N"))
+        return args_int(&whole, a, flag->name, 0, 1, INT64_MAX);
+    return !strcmp(flag->metavar, "X") ? args_real(&real, a, flag->name, 0) : ST_OK;
+}
+
 /* The flag at argv[*i], `dashes` before its name; moves on over its value. */
 static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Problems *wrong)
 {
@@ -53,6 +64,8 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
         problems_add(wrong, "%s", dpx_error());
     a->given[a->n_given].name = name;
     a->given[a->n_given++].value = value ? value : "";
+    if (flag && takes_value && check_number(a, flag))
+        problems_add(wrong, "%s", dpx_error());
 }
 
 Status args_parse(Args *out, const Command *c, int argc, char **argv)
@@ -86,7 +99,7 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
         problems_add(&wrong, "expected %s %s", c->name, c->synopsis);
     for (int i = c->max_positional; i < a.n_positional; i++)
         problems_add(&wrong, "unexpected argument '%s'", a.positional[i]);
-    return problems_fail(&wrong, E_INVALID, "%s", c->name);
+    return problems_fail(&wrong, E_INVALID, "%s", *c->name ? c->name : "the command line");
 }
 
 void args_free(Args *a)

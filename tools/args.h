@@ -10,7 +10,7 @@
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 typedef struct {
-    const char *name, *metavar, *help;      /* metavar NULL: takes no value */
+    const char *name, *metavar, *help;      /* metavar NULL: takes no value; "N": a number from 1; "X": a real one */
 } Flag;
 
 typedef struct {

@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/evaluate.h"
 #include "tools/progress.h"
+#include "tools/run_dir.h"
 
 static const Flag flags[] = {
     { "data", "SRC", "data to evaluate on: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
@@ -33,6 +34,7 @@ static Status load_checkpoint(dpx_trainer *t, const Args *a)
 static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress)
 {
     Evaluation e;
+    char text[32];
 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
@@ -42,9 +44,9 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));
     TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
-    printf("{\"eval_loss\":%.17g", e.loss);
+    printf("{\"eval_loss\":%s", json_number(e.loss, text));
     if (e.counted)
-        printf(",\"eval_accuracy\":%.17g", e.accuracy);
+        printf(",\"eval_accuracy\":%s", json_number(e.accuracy, text));
     printf(",\"samples\":%lld}\n", (long long)e.samples);
     return ST_OK;
 }

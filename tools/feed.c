@@ -61,11 +61,11 @@ static void add_field(Feed *f, const char *name, const Array *a, dpx_dtype dtype
         f->field[f->n++] = (Field){ name, a, dtype };
 }
 
-static dpx_dtype as_computed(const Args *a, dpx_dtype t)
+dpx_dtype feed_dtype(const Args *a, dpx_dtype t)
 {
     const char *dtype = dpx_options_get(a->options, "dtype");
 
-    if ((t == DPX_FLOAT32 || t == DPX_FLOAT64) && *dtype)
+    if ((t == DPX_FLOAT32 || t == DPX_FLOAT64 || t == DPX_FLOAT16 || t == DPX_BFLOAT16) && *dtype)
         return !strcmp(dtype, "float64") ? DPX_FLOAT64 : DPX_FLOAT32;
     return t;
 }
@@ -83,7 +83,7 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
             continue;
         }
         check_shape(&in, array, wrong);
-        add_field(f, in.name, array, as_computed(a, in.dtype), wrong);
+        add_field(f, in.name, array, feed_dtype(a, in.dtype), wrong);
     }
 }
 
@@ -132,7 +132,7 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
         return;                     /* the model takes the target itself */
     if (dpx_options_set(a->options, "target", array->name))
         problems_add(wrong, "%s", dpx_error());
-    dpx_dtype wanted = classes ? DPX_INT64 : as_computed(a, DPX_FLOAT32);
+    dpx_dtype wanted = classes ? DPX_INT64 : feed_dtype(a, DPX_FLOAT32);
     if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) && !dpx_model_info(m, DPX_INPUT, 0, &in) &&
         in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;

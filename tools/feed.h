@@ -21,6 +21,9 @@ void feed_close(Feed *f);
 /* The model's input of this name; false when it has none. */
 bool feed_input(dpx_info *out, const dpx_model *m, const char *name);
 
+/* The type in which a run with these options takes an input of type `t`: --dtype is that of every float. */
+dpx_dtype feed_dtype(const Args *a, dpx_dtype t);
+
 /* --class-weights FILE.npy goes into the options, and its digest, "" without the flag, into `digest` unless that is NULL. */
 Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT]) CHECKED;
 

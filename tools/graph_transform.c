@@ -34,6 +34,19 @@ static int list_passes(void)
     return EXIT_DONE;
 }
 
+/* The flags of what --verify does not do. */
+static Status check_verify(const Args *a, const Options *o)
+{
+    static const char *const shown[] = { "o", "until", "report", "json" };
+    Problems wrong = { 0 };
+
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        if (args_has(a, shown[i]))
+            problems_add(&wrong, "%s%s", shown[i][1] ? "--" : "-", shown[i]);
+    TRY(problems_fail(&wrong, E_INVALID, "--verify compares and shows no graph: it does not go with"));
+    return options_check(o);
+}
+
 static Status verify(const Graph *model, const Options *o)
 {
     Arena *a;
@@ -94,6 +107,8 @@ static Status run(const Args *a)
 
     if (!a->n_positional)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
+    if (args_has(a, "verify"))
+        TRY(check_verify(a, o));
     TRY(feed_class_weights(a, NULL));
     TRY(onnx_import_file(&model, &onnx, a->positional[0]));
     st = args_has(a, "verify") ? verify(model, o) : show(model, onnx, a, o);

@@ -21,13 +21,14 @@ static const Flag flags[] = {
 const Command command_run = { "run", "MODEL.onnx --input NAME=FILE.npy ... --out DIR [options]", "Runs a model forward and writes its outputs.",
                               flags, true, 1, 1 };
 
-enum { MAX_ARRAYS = 64 };
+enum { MAX_ARRAYS = 64, MAX_PATH = 4096 };
 
 typedef struct {
     dpx_model *model;
     dpx_trainer *trainer;
-    int n;
-    char *name[MAX_ARRAYS];
+    int n, n_out;
+    char *name[MAX_ARRAYS];         /* of the inputs */
+    char *file[MAX_ARRAYS];         /* of the outputs */
     dpx_tensor input[MAX_ARRAYS], output[MAX_ARRAYS];
     void *converted[MAX_ARRAYS];
     Progress progress;
@@ -39,38 +40,45 @@ static void close_job(Job *j)
         free(j->name[i]);
         free(j->converted[i]);
     }
+    for (int i = 0; i < MAX_ARRAYS; i++)
+        free(j->file[i]);
     dpx_trainer_free(j->trainer);
     dpx_model_free(j->model);
 }
 
-/* The array as the type that the input has, in memory of its own. */
-static Status convert(Job *j, const Array *a, const dpx_info *in)
+/* The array as elements of type `to`, in memory of its own. */
+static Status convert(Job *j, const Array *a, dpx_dtype to)
 {
     dpx_tensor *t = &j->input[j->n - 1];
-    Array rows = *a;
+    Array rows = *a;                            /* gathered as one sample */
     int64_t n = 1, zero = 0;
 
-    if (rows.rank) {                            /* gathered as one sample */
-        memmove(rows.dim + 1, rows.dim, sizeof *rows.dim * (size_t)(rows.rank < DPX_MAX_RANK ? rows.rank : DPX_MAX_RANK - 1));
-        for (int i = 0; i < a->rank; i++)
-            n *= a->dim[i];
-        rows.rank = 2;
-        rows.dim[1] = n;
-    } else {
-        rows.rank = 1;
-    }
+    for (int i = 0; i < a->rank; i++)
+        n *= a->dim[i];
+    rows.rank = 2;
     rows.dim[0] = 1;
-    TRY(array_check_convert(a, in->dtype, in->name));
-    *t = (dpx_tensor){ .name = j->name[j->n - 1], .dtype = in->dtype, .rank = a->rank };
+    rows.dim[1] = n;
+    TRY(array_check_convert(a, to, j->name[j->n - 1]));
+    *t = (dpx_tensor){ .name = j->name[j->n - 1], .dtype = to, .rank = a->rank };
     memcpy(t->dim, a->dim, sizeof t->dim);
-    if (!(t->data = j->converted[j->n - 1] = aligned_alloc(64, ((size_t)n * dpx_dtype_size(in->dtype) + 64) / 64 * 64)))
+    if (!(t->data = j->converted[j->n - 1] = aligned_alloc(64, ((size_t)n * dpx_dtype_size(to) + 64) / 64 * 64)))
         return FAIL_NOMEM();
     if (n)
-        array_gather(&rows, &zero, 1, in->dtype, t->data);
+        array_gather(&rows, &zero, 1, to, t->data);
     return ST_OK;
 }
 
-static Status add_input(Job *j, const char *argument)
+static Status name_input(Job *j, const char *argument, size_t len)
+{
+    if (j->n == MAX_ARRAYS)
+        return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
+    for (int i = 0; i < j->n; i++)
+        if (strlen(j->name[i]) == len && !strncmp(j->name[i], argument, len))
+            return FAIL(E_INVALID, "--input %s is given twice", j->name[i]);
+    return (j->name[j->n++] = strndup(argument, len)) ? ST_OK : FAIL_NOMEM();
+}
+
+static Status add_input(Job *j, const Args *args, const char *argument)
 {
     const char *eq = strchr(argument, '=');
     Array a = { .scale = 1, .std = 1 };
@@ -79,31 +87,58 @@ static Status add_input(Job *j, const char *argument)
 
     if (!eq || eq == argument || !eq[1])
         return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, found '%s'", argument);
-    if (j->n == MAX_ARRAYS)
-        return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
-    if (!(j->name[j->n++] = strndup(argument, (size_t)(eq - argument))))
-        return FAIL_NOMEM();
+    TRY(name_input(j, argument, (size_t)(eq - argument)));
     if (!feed_input(&in, j->model, j->name[j->n - 1]))
         return FAIL(E_INVALID, "--input %s: the model has no such input", j->name[j->n - 1]);
     TRY(mapped_open(&a.map, eq + 1));
     TRY(npy_parse(&a, eq + 1));
-    st = convert(j, &a, &in);
+    st = convert(j, &a, feed_dtype(args, in.dtype));
     mapped_close(&a.map);
     return st;
 }
 
-static Status write_outputs(Job *j, const char *folder, int n)
+/* "NAME.npy"; names of values may be paths. */
+static Status file_name(char **out, const char *name)
 {
+    size_t len = strlen(name) + sizeof ".npy";
+
+    if (!(*out = malloc(len)))
+        return FAIL_NOMEM();
+    snprintf(*out, len, "%s.npy", name);
+    for (char *c = *out; *c; c++)
+        if (*c == '/')
+            *c = '_';
+    return ST_OK;
+}
+
+/* Before anything is computed: every output has a file of its own. */
+static Status name_files(Job *j, const char *folder)
+{
+    dpx_info info;
+
+    j->n_out = dpx_model_count(j->model, DPX_OUTPUT);
+    if (j->n_out > MAX_ARRAYS)
+        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", j->n_out, MAX_ARRAYS);
+    for (int i = 0; i < j->n_out; i++) {
+        TRY((Status)dpx_model_info(j->model, DPX_OUTPUT, i, &info));
+        TRY(file_name(&j->file[i], info.name));
+        if (strlen(folder) + 1 + strlen(j->file[i]) >= MAX_PATH)
+            return FAIL(E_INVALID, "--out: %.40s.../%.40s: a path has at most %d bytes", folder, j->file[i], MAX_PATH - 1);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(j->file[k], j->file[i]))
+                return FAIL(E_INVALID, "output '%s' and another would both be written to %s", info.name, j->file[i]);
+    }
+    return ST_OK;
+}
+
+static Status write_outputs(Job *j, const char *folder)
+{
+    char path[MAX_PATH];
+
     if (mkdir(folder, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        char path[4096];
-        int at = snprintf(path, sizeof path, "%s/", folder);
-
-        snprintf(path + at, sizeof path - (size_t)at, "%s.npy", j->output[i].name);
-        for (char *c = path + at; *c; c++)      /* names of values may be paths */
-            if (*c == '/')
-                *c = '_';
+    for (int i = 0; i < j->n_out; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, j->file[i]);
         TRY(npy_write(path, &j->output[i]));
     }
     return ST_OK;
@@ -112,7 +147,6 @@ static Status write_outputs(Job *j, const char *folder, int n)
 static Status run(Job *j, const Args *a)
 {
     const char *folder = args_value(a, "out");
-    int n;
 
     if (args_has(a, "dry-run"))
         return print_plan(a, args_has(a, "quiet"));
@@ -120,13 +154,11 @@ static Status run(Job *j, const Args *a)
         return FAIL(E_INVALID, "--out DIR is missing");
     TRY((Status)dpx_model_load(&j->model, a->positional[0]));
     for (int i = 0; args_nth(a, "input", i); i++)
-        TRY(add_input(j, args_nth(a, "input", i)));
-    n = dpx_model_count(j->model, DPX_OUTPUT);
-    if (n > MAX_ARRAYS)
-        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", n, MAX_ARRAYS);
+        TRY(add_input(j, a, args_nth(a, "input", i)));
+    TRY(name_files(j, folder));
     TRY((Status)dpx_trainer_create(&j->trainer, j->model, a->options, report_log, &j->progress));
-    TRY((Status)dpx_run(j->trainer, j->input, j->n, j->output, n));
-    return write_outputs(j, folder, n);
+    TRY((Status)dpx_run(j->trainer, j->input, j->n, j->output, j->n_out));
+    return write_outputs(j, folder);
 }
 
 int run_run(const Args *a)

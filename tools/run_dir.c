@@ -33,6 +33,22 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
     return ST_OK;
 }
 
+Status run_dir_check_names(const dpx_model *m)
+{
+    Problems wrong = { 0 };
+    dpx_info info;
+
+    for (int i = 0; i < dpx_model_count(m, DPX_STATE); i++) {
+        json_t *name;
+
+        TRY((Status)dpx_model_info(m, DPX_STATE, i, &info));
+        if (!(name = json_string(info.name)))
+            problems_add(&wrong, "'%s'", info.name);
+        json_decref(name);
+    }
+    return problems_fail(&wrong, E_MODEL, "--out: a checkpoint cannot hold tensors whose names are not UTF-8");
+}
+
 void run_dir_close(RunDir *r)
 {
     if (r->metrics)
@@ -108,8 +124,7 @@ Status run_dir_rewind(RunDir *r, int64_t step)
     return ST_OK;
 }
 
-/* JSON has no NaN and no infinity. */
-static const char *number(double v, char buf[32])
+const char *json_number(double v, char buf[32])
 {
     if (!isfinite(v))
         return "null";
@@ -131,11 +146,11 @@ Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, doub
     if (!r->metrics)
         return ST_OK;
     fprintf(r->metrics, "{\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"lr\":%s,\"samples\":%lld,\"ms\":%.3f", (long long)result->step,
-            (long long)epoch, number(result->loss, loss), number(result->lr, lr), (long long)result->samples, ms);
+            (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr), (long long)result->samples, ms);
     if (!isnan(result->grad_norm))
-        fprintf(r->metrics, ",\"grad_norm\":%s", number(result->grad_norm, norm));
+        fprintf(r->metrics, ",\"grad_norm\":%s", json_number(result->grad_norm, norm));
     if (!isnan(result->loss_scale))
-        fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", number(result->loss_scale, scale), result->skipped ? "true" : "false");
+        fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", json_number(result->loss_scale, scale), result->skipped ? "true" : "false");
     fprintf(r->metrics, "}\n");
     return flush(r);
 }
@@ -146,9 +161,9 @@ Status run_dir_log_eval(RunDir *r, int64_t step, double loss, double accuracy, b
 
     if (!r->metrics)
         return ST_OK;
-    fprintf(r->metrics, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, number(loss, text));
+    fprintf(r->metrics, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
     if (has_accuracy)
-        fprintf(r->metrics, ",\"eval_accuracy\":%s", number(accuracy, text));
+        fprintf(r->metrics, ",\"eval_accuracy\":%s", json_number(accuracy, text));
     fprintf(r->metrics, "}\n");
     return flush(r);
 }

@@ -13,6 +13,8 @@ typedef struct {
 
 /* Makes the folder.  One that already holds a run is refused unless `resume`. */
 Status run_dir_open(RunDir *out, const char *path, bool resume) CHECKED;
+/* Can a checkpoint hold the model's state?  E_MODEL lists what has a name that is not UTF-8. */
+Status run_dir_check_names(const dpx_model *m) CHECKED;
 void run_dir_close(RunDir *r);
 const char *run_dir_file(const RunDir *r, const char *name, char buf[4096]);
 /* args.json: every flag given and every option's value in force. */
@@ -22,5 +24,8 @@ Status run_dir_rewind(RunDir *r, int64_t step) CHECKED;
 /* One line a step, one an evaluation; numbers read back to the same bits.  E_IO when the disk is full. */
 Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms) CHECKED;
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, double accuracy, bool has_accuracy) CHECKED;
+
+/* As JSON, which has no NaN and no infinity: those are null. */
+const char *json_number(double v, char buf[32]);
 
 #endif

@@ -183,11 +183,21 @@ static Status note_given(const Run *r)
     return world_note_flag(&r->world, r->args, "resume");
 }
 
+/* A run must not end with a file that cannot be written. */
+static Status check_trace(const char *path)
+{
+    FILE *f = fopen(path, "a");
+
+    return f && !fclose(f) ? ST_OK : FAIL(E_IO, "--trace %s: cannot write: %s", path, strerror(errno));
+}
+
 static Status open_run(Run *r)
 {
     const Args *a = r->args;
     const char *from = args_value(a, "resume"), *out = args_value(a, "out");
 
+    if (args_has(a, "trace") && !r->world.rank)
+        TRY(check_trace(args_value(a, "trace")));
     TRY((Status)dpx_model_load(&r->model, a->positional[0]));
     TRY(open_data(r));
     TRY(note_given(r));
@@ -198,6 +208,8 @@ static Status open_run(Run *r)
         return FAIL(E_IO, "--resume %s: %s", from, strerror(errno));
     if (!out)
         out = from;
+    if (out)
+        TRY(run_dir_check_names(r->model));
     if (out && !r->world.rank) {
         TRY(run_dir_open(&r->dir, out, from != NULL));
         r->has_dir = true;
@@ -330,10 +342,10 @@ static Status finish(Run *r)
 
     TRY(evaluate_now(r));
     TRY(save(r));
-    if (args_has(r->args, "trace") && !r->world.rank)
-        TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     if (r->has_dir)
         TRY((Status)dpx_trainer_export(r->trainer, run_dir_file(&r->dir, "model.onnx", path)));
+    if (args_has(r->args, "trace") && !r->world.rank)
+        TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     progress_end(&r->progress);
     TRY(look_for_signal(r));        /* the others end when rank 0 has written everything, or fail with it */
     if (r->world.rank)

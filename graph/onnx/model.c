@@ -167,6 +167,7 @@ bool model_is_marked(const Onnx__ModelProto *m)
 
 Status model_restore(Importer *im, const Body *b)
 {
-    TRY(restore_states(im, b));
+    if (im->marked)
+        TRY(restore_states(im, b));
     return restore_marks(im, b);
 }

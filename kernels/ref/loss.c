@@ -15,7 +15,7 @@ Status nll_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
     if (!p)
         return FAIL_NOMEM();
     *p = (Nll){ n->n_in, n->op == &op_NllGrad ? 3 : 2, node_int(n, "ignore_index"), smoothing ? smoothing->f : 0, "" };
-    snprintf(p->what, sizeof p->what, "%s", node_text(g, n));
+    snprintf(p->target, sizeof p->target, "%s", in_value(g, n, 1)->name);
     *state = p;
     return ST_OK;
 }
@@ -28,7 +28,8 @@ Status nll_label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, in
     if (t == p->ignore)
         return ST_OK;
     if (t < 0 || t >= classes)
-        return FAIL(E_INVALID, "%s: label %lld of sample %lld is not one of %lld classes", p->what, (long long)t, (long long)i, (long long)classes);
+        return FAIL(E_INVALID, "'%s': label %lld of sample %lld is not one of %lld classes", p->target, (long long)t, (long long)i,
+                    (long long)classes);
     *out = t;
     return ST_OK;
 }

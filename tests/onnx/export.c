@@ -305,12 +305,18 @@ static void test_wrong_metadata(void)
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Built b = built_relu();
-        Onnx__StringStringEntryProto prop = ONNX__STRING_STRING_ENTRY_PROTO__INIT, *props[] = { &prop };
+        Onnx__StringStringEntryProto prop = ONNX__STRING_STRING_ENTRY_PROTO__INIT, marks = prop, *props[] = { &prop, &marks };
+        Graph *g;
 
         prop.key = (char *)(uintptr_t)wrong[i].key;
         prop.value = (char *)(uintptr_t)wrong[i].value;
+        marks.key = (char *)(uintptr_t)"dpexec.marks";
+        marks.value = (char *)(uintptr_t)"1";
         b.model->metadata_props = props;
-        b.model->n_metadata_props = 1;
+        b.model->n_metadata_props = 1;      /* without the second it is somebody's text */
+        CHECK_OK(built_import(&g, &b));
+        graph_free(g);
+        b.model->n_metadata_props = 2;
         REFUSED(&b, E_MODEL, wrong[i].text);
     }
 }

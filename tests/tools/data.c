@@ -357,6 +357,10 @@ static void test_loader(void)
     CU_ASSERT(same < N / 2);                    /* another epoch, another order */
     CHECK_OK(loader_start(l, 1, 3));            /* the middle of the epoch is where it was */
     CU_ASSERT_EQUAL(((int64_t *)loader_next(l)->tensor[0].data)[0], first[3 * B]);
+    CHECK_OK(loader_start(l, 1, 5));            /* its end */
+    CU_ASSERT_PTR_NULL(loader_next(l));
+    CHECK_FAILS(E_INVALID, "an epoch has 5 batches", loader_start(l, 1, 6));
+    CHECK_FAILS(E_INVALID, "an epoch has 5 batches", loader_start(l, 1, -1));
     loader_free(l);
     dataset_free(d);
     remove_folder();

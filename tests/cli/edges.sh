@@ -1,0 +1,80 @@
+#!/bin/bash
+# Inputs at the edge: names that collide, repeat or are no text, types that --dtype changes, flags that contradict or say nothing.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+cd "$DIR" || exit 1
+check "models and data" "$python" - <<'PY'
+import numpy as np, onnx, onnx.numpy_helper
+from onnx import helper as H, TensorProto as T, numpy_helper as N
+rng = np.random.default_rng(0)
+def save(name, nodes, outs, w="w", kind=T.FLOAT, x="x"):
+    dtype = np.float16 if kind == T.FLOAT16 else np.float32
+    inits = [N.from_array(rng.normal(size=(4, 3)).astype(dtype), w), N.from_array(rng.normal(size=3).astype(dtype), "b")]
+    m = H.make_model(H.make_graph(nodes, "g", [H.make_tensor_value_info(x, kind, ["N", 4])],
+                                  [H.make_tensor_value_info(o, kind, ["N", 3]) for o in outs], inits),
+                     opset_imports=[H.make_opsetid("", 17)], ir_version=8)
+    open(name, "wb").write(m.SerializeToString().replace(b"w@q", b"w\xffq"))
+save("lin.onnx", [H.make_node("Gemm", ["x", "w", "b"], ["y"])], ["y"])
+save("half.onnx", [H.make_node("Gemm", ["x", "w", "b"], ["y"])], ["y"], kind=T.FLOAT16)
+save("names.onnx", [H.make_node("Gemm", ["x", "w", "b"], ["a/b"]), H.make_node("Relu", ["a/b"], ["a_b"])], ["a/b", "a_b"])
+save("semi.onnx", [H.make_node("Gemm", ["x", "w;q", "b"], ["y"])], ["y"], w="w;q")
+save("bytes.onnx", [H.make_node("Gemm", ["x", "w@q", "b"], ["y"])], ["y"], w="w@q")
+save("long.onnx", [H.make_node("Gemm", ["x", "w", "b"], ["y" * 4090])], ["y" * 4090])
+m = onnx.load("lin.onnx")
+m.metadata_props.add(key="dpexec.state:nosuch", value="trainable")
+onnx.save(m, "foreign.onnx")
+np.savez("d.npz", x=rng.normal(size=(20, 4)).astype("f"), target=rng.integers(0, 3, 20))
+np.savez("ignored.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.full(20, -1))
+np.savez("labels.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.full(20, 7))
+np.save("x.npy", rng.normal(size=(5, 4)).astype("f"))
+PY
+train=(--data d.npz --loss cross-entropy --batch-size 10 --steps 2 --threads 1 --quiet)
+
+# --dtype is the type of every float that is given.
+check "run in float64" "$dpexec" run lin.onnx --input x=x.npy --dtype float64 --out o64
+check "outputs of float64, as numpy computes them" "$python" - <<'PY'
+import numpy as np, onnx, onnx.numpy_helper
+w, b = (onnx.numpy_helper.to_array(t).astype(np.float64) for t in onnx.load("lin.onnx").graph.initializer)
+y = np.load("o64/y.npy")
+assert y.dtype == np.float64 and abs(y - (np.load("x.npy") @ w + b)).max() < 1e-14, y
+PY
+check "a float16 model in float32" "$dpexec" train half.onnx "${train[@]}" --dtype float32
+check "runs too" "$dpexec" run half.onnx --input x=x.npy --dtype float32 --out o32
+
+# Files of the outputs.
+refused 2 "'a_b' and another would both be written to a_b.npy" "$dpexec" run names.onnx --input x=x.npy --out collide
+refused 2 "a path has at most" "$dpexec" run long.onnx --input x=x.npy --out collide
+check "nothing is written" test ! -e collide
+refused 2 "--input x is given twice" "$dpexec" run lin.onnx --input x=x.npy --input x=x.npy --out twice
+
+# Names.
+check "a pattern with a semicolon" "$dpexec" train semi.onnx "${train[@]}" --freeze 'w;q'
+refused 1 "a checkpoint cannot hold tensors whose names are not UTF-8: 'w" "$dpexec" train bytes.onnx "${train[@]}" --out bytes
+check "before the folder is made" test ! -e bytes
+check "without one it trains" "$dpexec" train bytes.onnx "${train[@]}"
+check "metadata of other files says nothing" "$dpexec" train foreign.onnx "${train[@]}"
+
+# JSON has no NaN.
+says '{"eval_loss":null,"samples":20}' "$dpexec" eval lin.onnx --data ignored.npz --loss cross-entropy --ignore-index -1 --threads 1 --quiet
+
+# A trace that cannot be written is told before the run, and the model comes first.
+refused 1 "--trace none/t.json: cannot write" "$dpexec" train lin.onnx "${train[@]}" --out traced --trace none/t.json
+check "nothing has run" test ! -e traced
+
+# All that is wrong, in one message.
+refused 2 "--steps: expected" "$dpexec" train lin.onnx "${train[@]}" --steps x --epochs y --checkpoint-every z --mean w
+for flag in epochs checkpoint-every mean; do check "$flag too" grep -qF -- "--$flag: expected" refused.err; done
+refused 2 "graph-transform: the command line: there is no option --bogus" "$graph_transform" lin.onnx --bogus
+
+# A label that is no class: the node once, and the target by name.
+refused 1 "'target': label 7 of sample 0 is not one of 3 classes" "$dpexec" train lin.onnx --data labels.npz --loss cross-entropy --threads 1
+check "the node once" test "$(grep -o '(output ' refused.err | grep -c '')" = 1
+
+# --verify shows nothing, and knows what contradicts.
+verify=("$graph_transform" lin.onnx --loss cross-entropy --batch-size 4 --verify)
+check "verify" "${verify[@]}"
+refused 2 "--verify compares and shows no graph: it does not go with: -o; --until; --report; --json" \
+    "${verify[@]}" -o g.txt --until cse --report --json
+check "no file" test ! -e g.txt
+refused 2 "--optimizer adam does not have: --momentum" "${verify[@]}" --optimizer adam --momentum 0.9
+finish
