@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/emit.h"
+#include "graph/parse.h"
 #include "passes/schedule.h"
 #include "tests/harness/test.h"
 
@@ -293,6 +294,28 @@ static void test_swap(void)
     graph_free(g);
 }
 
+/* A program writes its values over an input of their size, but not its sum, which is complete before all elements are read: neither
+ * over an input that broadcasts nor, where one element is a sum, over what is summed. */
+static void test_sum_apart(void)
+{
+    static const char text[] = "graph \"g\" {\n  input %x : float32[16,64]\n  input %z : float32[16,1]\n  const %last : int64[1] = {1}\n"
+                               "  %a = Exp(%x)\n  %m = ReduceMax(%x, %last)\n  %e = Exp(%z)\n"
+                               "  %y, %s = dpexec.Fused(%a, %m) {program=\"%y0 = Mul(%x0, %x1)\", sum=\"y0\", axes=[1]}\n"
+                               "  %t = dpexec.Fused(%e) {program=\"%t0 = Neg(%x0)\", sum=\"t0\", axes=[1]}\n"
+                               "  output \"y\" = %y\n  output \"s\" = %s\n  output \"t\" = %t\n}\n";
+    Arena *a = arena_create();
+    MemoryPlan *plan;
+    Graph *g;
+
+    CU_ASSERT_FATAL(CHECK_OK(graph_parse(&g, text, strlen(text))));
+    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    CU_ASSERT(overlap(&plan->value[graph_find(g, "y").i], &plan->value[graph_find(g, "a").i]));
+    CU_ASSERT(!overlap(&plan->value[graph_find(g, "s").i], &plan->value[graph_find(g, "m").i]));
+    CU_ASSERT(!overlap(&plan->value[graph_find(g, "t").i], &plan->value[graph_find(g, "e").i]));
+    arena_free(a);
+    graph_free(g);
+}
+
 static void test_unknown_shapes_are_named(void)
 {
     Arena *a = arena_create();
@@ -308,5 +331,5 @@ static void test_unknown_shapes_are_named(void)
 }
 
 DEFINE_SUITE(plan_memory, { "random graphs", test_random }, { "a chain in place", test_chain_in_place },
-    { "an update in place", test_update_in_place }, { "states that swap", test_swap },
+    { "an update in place", test_update_in_place }, { "a sum apart from what is summed", test_sum_apart }, { "states that swap", test_swap },
     { "unknown shapes are named", test_unknown_shapes_are_named });
