@@ -155,6 +155,23 @@ static Status place(Job *j, const Bench *b, Arena *a, const Case *c, const Graph
     return ST_OK;
 }
 
+static Status fill_table(Job *j, const TestGpu *gpu)
+{
+    const size_t bytes = j->ctx.table_bytes;
+    void *table = bytes ? malloc(bytes) : NULL;
+    Status st;
+
+    if (!bytes)
+        return ST_OK;
+    if (!table)
+        return FAIL_NOMEM();
+    j->kernel->tabulate(table, j->state, j->in, j->out);
+    if (!(st = gpu_check(gpu->driver, gpu->driver->runtime.alloc(gpu->device, &j->ctx.table, bytes))))
+        st = gpu_copy(gpu, j->ctx.table, table, bytes);
+    free(table);
+    return st;
+}
+
 static Status launch_job(void *arg)
 {
     Job *j = arg;
@@ -171,6 +188,7 @@ static void job_free(Job *j, const TestGpu *gpu)
         gpu->driver->runtime.free(gpu->device, j->out[i].data);
     }
     gpu->driver->runtime.free(gpu->device, j->ctx.scratch);
+    gpu->driver->runtime.free(gpu->device, j->ctx.table);
 }
 
 /* The case without its attributes, which have quotes. */
@@ -195,6 +213,7 @@ static Status run_job(Job *j, const Bench *b, Arena *a, const Case *c, const Gra
         TRY(j->kernel->prepare(&j->state, &j->ctx, g, n));
     TRY(place(j, b, a, c, g));
     TRY_GPU(b->gpu, runtime.alloc(b->gpu->device, &j->ctx.scratch, j->ctx.scratch_bytes + 1));
+    TRY(fill_table(j, b->gpu));
     j->ctx.stream = b->gpu->stream;
     TRY(time_of(&seconds, b, launch_job, j));
     print_result(b, j, c, seconds);

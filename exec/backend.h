@@ -7,11 +7,14 @@
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
  * sets `scratch` to at least that many bytes, 64-byte aligned (256 on an accelerator), shared by all kernels of the device.
- * On an accelerator tensors and scratch lie in its memory, and `run` gives its work to `stream` and returns. */
+ * On an accelerator tensors and scratch lie in its memory, and `run` gives its work to `stream` and returns.
+ *
+ * A kernel of an accelerator whose launch cannot carry the addresses of all its tensors raises table_bytes in `prepare`: so many
+ * bytes of the device, 256-byte aligned, are the call's own, and hold what `tabulate` writes once the addresses are known. */
 typedef struct {
     int n_threads;          /* of the OpenMP team that `run` may use */
-    size_t scratch_bytes;
-    void *scratch;
+    size_t scratch_bytes, table_bytes;
+    void *scratch, *table;
     const Runtime *runtime; /* NULL: a CPU device */
     GpuDevice *gpu;
     GpuStream *stream;      /* of the node that runs; NULL while preparing */
@@ -29,6 +32,8 @@ typedef struct {
     /* Once per program: reads attributes and shapes, creates primitives, says how much scratch is needed. */
     Status (*prepare)(void **state, KernelCtx *, const Graph *, const Node *);      /* optional */
     Status (*run)(KernelCtx *, void *state, const Tensor *in, Tensor *out);         /* never allocates or reads attributes */
+    /* Fills the table, in the host's memory; of kernels that ask for one.  Again whenever an address has changed. */
+    void (*tabulate)(void *table, const void *state, const Tensor *in, const Tensor *out);
     void (*release)(void *state);                           /* optional; gets what prepare made */
 } Kernel;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/memory.h"
 #include "graph/op.h"
 
 enum { MOST_BUFFERS = 12, MOST_STATES = 5, LINE = 512 };
@@ -37,29 +38,42 @@ static size_t value_bytes(const Graph *g, ValueId v)
     return tensor_bytes(&(Tensor){ value(g, v)->dtype, value(g, v)->shape, NULL });
 }
 
+/* As they lie side by side in one allocation. */
+static size_t states_bytes(const Graph *g, const MemoryPlan *plan, int device)
+{
+    size_t all = 0;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE && plan->occurs[i] && value_device(g, (ValueId){ i }) == device)
+            all += gpu_aligned(value_bytes(g, (ValueId){ i }));
+    return all;
+}
+
 Status memory_need(MemoryNeed *out, const Graph *g, const MemoryPlan *plan, int device, bool copies)
 {
     bool *counted = calloc(g->n_value, sizeof *counted);
 
     if (!counted)
         return FAIL_NOMEM();
-    *out = (MemoryNeed){ 0, 0, 0 };
-    if (device < plan->n_device)
-        *out = (MemoryNeed){ plan->device[device].arena_bytes, plan->device[device].state_bytes, 0 };
+    *out = (MemoryNeed){ .available = -1 };
+    if (device < plan->n_device) {
+        out->arena = plan->device[device].arena_bytes;
+        out->states = copies ? states_bytes(g, plan, device) : plan->device[device].state_bytes;
+    }
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in && copies && (n->device < 0 ? 0 : n->device) == device; i++) {
             const MemRef *r = &plan->value[n->in[i].i];
 
             if (has_value(n->in[i]) && r->kind == MEM_CONST && !counted[r->root.i]) {
                 counted[r->root.i] = true;
-                out->constants += value_bytes(g, r->root);
+                out->constants += gpu_aligned(value_bytes(g, r->root));
             }
         }
     free(counted);
     return ST_OK;
 }
 
-size_t memory_total(const MemoryNeed *need) { return need->arena + need->states + need->constants; }
+size_t memory_total(const MemoryNeed *need) { return need->arena + need->states + need->constants + need->inputs + need->collectives; }
 
 /* ---- the table ---- */
 
@@ -220,49 +234,43 @@ static void warn(void *user, const char *text)
     w->log(w->user, true, line);
 }
 
-Status memory_check_rest(Device *d, const Graph *g, const MemoryPlan *plan, int device)
-{
-    const Runtime *r = device_runtime(d);
-    MemoryNeed need;
-    int64_t bytes;
-
-    if (!r)
-        return ST_OK;
-    TRY(memory_need(&need, g, plan, device, true));
-    TRY(device_check(d, r->free_memory(device_gpu(d), &bytes)));
-    if (bytes < 0 || need.constants > (size_t)bytes)
-        return FAIL(E_NOMEM, "%s: %zu bytes of constants, %lld bytes are free", device_name(d), need.constants, (long long)bytes);
-    return ST_OK;
-}
-
 /* "; it has 80.0 GiB, 3.0 GiB of them free" */
-static void present_memory(Device *d, char *text, size_t n)
+static void present_memory(Device *d, int64_t available, char *text, size_t n)
 {
-    const Runtime *r = device_runtime(d);
-    char all[BYTES_TEXT], available[BYTES_TEXT];
-    int64_t bytes;
+    char all[BYTES_TEXT], rest[BYTES_TEXT];
 
-    if (!r)
+    if (!device_runtime(d))
         snprintf(text, n, "; the machine has %s", bytes_text(all, cpu_memory()));
-    else if (r->free_memory(device_gpu(d), &bytes))
+    else if (available < 0)
         snprintf(text, n, "; it has %s", bytes_text(all, (uint64_t)device_info(d)->memory));
     else
-        snprintf(text, n, "; it has %s, %s of them free", bytes_text(all, (uint64_t)device_info(d)->memory),
-                 bytes_text(available, (uint64_t)bytes));
+        snprintf(text, n, "; it has %s, %s of them free", bytes_text(all, (uint64_t)device_info(d)->memory), bytes_text(rest, (uint64_t)available));
 }
 
-Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, void (*log)(void *user, bool warning, const char *line),
-                    void *user)
+/* ", inputs 5.0 KiB, collectives 0 B), 12.0 KiB of the host's" */
+static void print_rest_of_need(const Device *d, const MemoryNeed *need, char *text, size_t n)
+{
+    char inputs[BYTES_TEXT], collectives[BYTES_TEXT], host[BYTES_TEXT];
+
+    if (!device_runtime(d))
+        snprintf(text, n, ")");
+    else
+        snprintf(text, n, ", inputs %s, collectives %s) and %s of the host's, pinned", bytes_text(inputs, need->inputs),
+                 bytes_text(collectives, need->collectives), bytes_text(host, need->host));
+}
+
+Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, const MemoryNeed *need,
+                    void (*log)(void *user, bool warning, const char *line), void *user)
 {
     Warner w = { log, user, device_name(d) };
-    char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], present[96];
-    MemoryNeed need;
+    char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], rest[160], present[96], why[LINE];
 
-    TRY(memory_need(&need, g, plan, device, device_runtime(d)));
+    snprintf(why, sizeof why, "%s", status_message());
     if (log)
         TRY(memory_table(g, plan, device, warn, &w));
-    present_memory(d, present, sizeof present);
-    return FAIL(E_NOMEM, "%s: out of memory: a step needs %s (arena %s, states %s, constants %s)%s", device_name(d),
-                bytes_text(total, memory_total(&need)), bytes_text(arena, need.arena), bytes_text(states, need.states),
-                bytes_text(constants, need.constants), present);
+    print_rest_of_need(d, need, rest, sizeof rest);
+    present_memory(d, need->available, present, sizeof present);
+    return FAIL(E_NOMEM, "%s: out of memory: a step needs %s (arena %s, states %s, constants %s%s%s: %s", device_name(d),
+                bytes_text(total, memory_total(need)), bytes_text(arena, need->arena), bytes_text(states, need->states),
+                bytes_text(constants, need->constants), rest, present, why);
 }

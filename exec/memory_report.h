@@ -8,11 +8,14 @@
 typedef struct {
     size_t arena, states;
     size_t constants;           /* that the device's nodes read; their copies, where the device has memory of its own */
+    size_t inputs, collectives; /* of a program of an accelerator: exec/gpu/program.c */
+    size_t host;                /* pinned memory of the host */
+    int64_t available;          /* of the device, before a part of it was allocated; < 0: not known */
 } MemoryNeed;
 
-/* `copies`: the device has memory of its own. */
+/* Arena, states and constants; the rest is 0 and not known.  `copies`: the device has memory of its own. */
 Status memory_need(MemoryNeed *out, const Graph *g, const MemoryPlan *plan, int device, bool copies) CHECKED;
-size_t memory_total(const MemoryNeed *need);
+size_t memory_total(const MemoryNeed *need);    /* of the device */
 
 /* "12 B", "1.5 KiB", "20.0 MiB": rounded to a tenth of the unit. */
 enum { BYTES_TEXT = 24 };
@@ -26,11 +29,9 @@ typedef void MemoryLine(void *user, const char *line);
  * which they live; then the largest states. */
 Status memory_table(const Graph *g, const MemoryPlan *plan, int device, MemoryLine *line, void *user) CHECKED;
 
-/* What is left to allocate once arena and states have been: E_NOMEM when the constants do not fit into what is free. */
-Status memory_check_rest(Device *d, const Graph *g, const MemoryPlan *plan, int device) CHECKED;
-/* After an allocation on the device failed with E_NOMEM: that again, as one line that says what the step needs and what there is.
+/* After an allocation for the device failed with E_NOMEM: that again, as one line that says what the step needs and what there is.
  * The log, which may be NULL, receives the table. */
-Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, void (*log)(void *user, bool warning, const char *line),
-                    void *user) CHECKED;
+Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, const MemoryNeed *need,
+                    void (*log)(void *user, bool warning, const char *line), void *user) CHECKED;
 
 #endif

@@ -3,7 +3,8 @@
  * of the plan, alive for that node alone. */
 #include "exec/prepared.h"
 
-#include "exec/gpu/group.h"
+#include <stdlib.h>
+
 #include "exec/memory_report.h"
 #include "passes/pack.h"
 
@@ -62,7 +63,7 @@ static Status prepare_device(Device *d, void *arg)
 
         if (!c->kernel || p->device[driver_of(p, c->device)] != d)
             continue;
-        ctx->scratch_bytes = 0;
+        ctx->scratch_bytes = ctx->table_bytes = 0;
         st = c->kernel->prepare ? c->kernel->prepare(&c->state, ctx, p->graph, c->node) : ST_OK;
         if (st) {
             c->kernel = NULL;
@@ -70,6 +71,7 @@ static Status prepare_device(Device *d, void *arg)
             return ctx == &host || !device_runtime(d) ? st : status_prefix(st, "%s", device_name(d));
         }
         c->scratch_bytes = ctx->scratch_bytes;
+        c->table_bytes = ctx->table_bytes;
     }
     return ST_OK;
 }
@@ -122,38 +124,52 @@ static Status plan(Prepared *p)
     return ST_OK;
 }
 
-/* Of one device. */
-static Status find_states(Prepared *p, int device)
+static bool holds_state(const Prepared *p, int d, uint32_t v)
 {
-    for (uint32_t i = 1; i < p->graph->n_value; i++)
-        if (p->graph->value[i]->kind == V_STATE && p->plan->occurs[i] && value_device(p->graph, (ValueId){ i }) == device)
-            TRY(p->opt.state(&p->storage[i], p->opt.user, p->graph->value[i]));
-    return ST_OK;
+    return p->graph->value[v]->kind == V_STATE && p->plan->occurs[v] && value_device(p->graph, (ValueId){ v }) == d;
 }
 
-Status prepared_reserve(Prepared *p)
+static Status reserve_states(const Prepared *p, int d)
 {
-    if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
-        return FAIL_NOMEM();
-    FOR_LOCAL(p, d) {
-        Status st;
+    const Value **list = malloc(p->graph->n_value * sizeof *list);
+    int n = 0;
+    Status st;
 
-        if (p->opt.group)
-            TRY(gpu_group_drain(p->opt.group, d));  /* arenas may move */
-        if (d >= p->plan->n_device)
+    if (!list)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < p->graph->n_value; i++)
+        if (holds_state(p, d, i))
+            list[n++] = p->graph->value[i];
+    st = p->opt.reserve(p->opt.user, list, n);
+    free(list);
+    return st;
+}
+
+Status prepared_reserve(Prepared *p, int d)
+{
+    if (d >= p->plan->n_device)
+        return ST_OK;
+    if (p->opt.reserve)
+        TRY(reserve_states(p, d));
+    for (uint32_t i = 1; i < p->graph->n_value; i++)
+        if (holds_state(p, d, i))
+            TRY(p->opt.state(&p->storage[i], p->opt.user, p->graph->value[i]));
+    return arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes);
+}
+
+Status prepared_reserve_all(Prepared *p)
+{
+    FOR_LOCAL(p, d) {
+        Status st = prepared_reserve(p, d);
+        MemoryNeed need;
+
+        if (st != E_NOMEM) {
+            TRY(st);
             continue;
-        st = find_states(p, d);
-        if (!st)
-            st = arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes);
-        if (!st)
-            st = memory_check_rest(p->device[d], p->graph, p->plan, d);
-        if (st == E_NOMEM)
-            return memory_short(p->device[d], p->graph, p->plan, d, p->opt.log, p->opt.log_user);
-        TRY(st);
+        }
+        TRY(memory_need(&need, p->graph, p->plan, d, false));
+        return memory_short(p->device[d], p->graph, p->plan, d, &need, p->opt.log, p->opt.log_user);
     }
-    for (int d = p->opt.n_device; d < p->plan->n_device; d++)
-        if (prepared_is_local(p, driver_of(p, d)))
-            TRY(gpu_group_host_arena(p->opt.group, driver_of(p, d), p->plan->device[d].arena_bytes));
     return ST_OK;
 }
 
@@ -165,7 +181,8 @@ static Status prepare(Prepared *p)
 
     p->call = ARENA_NEW(p->arena, Call, p->graph->n_node);
     p->scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
-    if (!p->call || !p->scratch)
+    p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value);
+    if (!p->call || !p->scratch || !p->storage)
         return FAIL_NOMEM();
     FOR_NODES(p->graph, n)
         if (n->device >= most)

@@ -25,6 +25,8 @@ typedef struct {
     Arenas *arenas;             /* lent; grown to what the program needs */
     /* The storage of a state of the graph; lent, fixed while the program lives. */
     Status (*state)(void **data, void *user, const Value *v);
+    /* Optional: before the storage of n states, all of one device, is asked for. */
+    Status (*reserve)(void *user, const Value *const *v, int n);
     void *user;
     bool spin;
     bool plan_only;             /* nothing is allocated and the program cannot run: for looking at it (exec/dry_run.h) */
@@ -42,7 +44,7 @@ typedef struct {
     struct Collective *collective;      /* on CPUs */
     int device;                 /* that prepares and, unless it is a collective, runs it */
     Tensor *in, *out;
-    size_t scratch_bytes;
+    size_t scratch_bytes, table_bytes;
     void *scratch;
 } Call;
 
@@ -71,7 +73,9 @@ Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt) CHECKED
 void prepared_free(Prepared *p);        /* what it points to; of { 0 }: nothing */
 /* Of the devices, all of which are accelerators of one kind, or NULL: CPUs. */
 const Runtime *prepared_runtime(const Prepared *p);
-/* All memory that the steps will use, so that what does not fit shows before the first of them. */
-Status prepared_reserve(Prepared *p) CHECKED;
+/* The states and the arena of device d of this process, so that what does not fit shows before the first step. */
+Status prepared_reserve(Prepared *p, int d) CHECKED;
+/* Of CPUs, all of them; E_NOMEM says what a step needs. */
+Status prepared_reserve_all(Prepared *p) CHECKED;
 
 #endif

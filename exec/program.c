@@ -161,7 +161,8 @@ static Status compile(Program *p, Graph *g, const ProgramOptions *opt)
         return ST_OK;
     if (prepared_runtime(r) && !opt->group)
         return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators", device_name(r->device[opt->first]));
-    TRY(prepared_reserve(r));
+    if (!prepared_runtime(r))
+        TRY(prepared_reserve_all(r));
     TRY(create_tensors(p));
     TRY(program_world_create(p));
     if (!prepared_runtime(r))

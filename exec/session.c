@@ -196,12 +196,17 @@ static Status state_storage(void **data, void *user, const Value *v)
     return states_storage(data, user, v);
 }
 
+static Status reserve_states(void *user, const Value *const *v, int n)
+{
+    return states_reserve(user, v, n);
+}
+
 static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
     DeviceSet *d = &s->devices;
     ProgramOptions opt = { .device = d->device, .n_device = d->n, .world = d->world, .first = d->first, .n_local = d->n_local,
-                           .arenas = &d->arenas, .state = state_storage, .user = s->states, .spin = d->spin, .group = d->group,
-                           .ways = s->ways, .log = s->log, .log_user = s->log_user };
+                           .arenas = &d->arenas, .state = state_storage, .reserve = reserve_states, .user = s->states, .spin = d->spin,
+                           .group = d->group, .ways = s->ways, .log = s->log, .log_user = s->log_user };
 
     TRY(program_compile(&c->program, g, &opt));
     program_set_trace(c->program, s->trace);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20, ALIGN = 64, GPU_ALIGN = 256 };
+enum { CHUNK = 1 << 20, ALIGN = 64 };
 
 typedef struct { Device *device; char *base; size_t bytes, used; } Chunk;
 
@@ -45,21 +45,34 @@ void states_free(States *s)
     arena_free(s->arena);
 }
 
-static Status allocate(void **data, States *s, int device, size_t bytes)
+static size_t aligned(const States *s, int device, size_t bytes)
 {
-    Chunk *c = s->open[device] ? &s->chunk[s->open[device] - 1] : NULL, *grown;
     size_t align = device_runtime(s->device[device]) ? GPU_ALIGN : ALIGN;
 
-    bytes = (bytes + align - 1) & ~(align - 1);
-    if (!c || c->bytes - c->used < bytes) {
-        void *base;
+    return (bytes + align - 1) & ~(align - 1);
+}
 
-        if (!(grown = arena_grow(s->arena, s->chunk, sizeof *c, s->n_chunk, &s->cap_chunk)))
-            return FAIL_NOMEM();
-        s->chunk = grown;
-        TRY(memory_open(&base, s->device[device], bytes > CHUNK ? bytes : CHUNK));
-        s->chunk[s->n_chunk++] = (Chunk){ s->device[device], base, bytes > CHUNK ? bytes : CHUNK, 0 };
-        c = &s->chunk[s->n_chunk - 1];
+static Status open_chunk(Chunk **out, States *s, int device, size_t bytes)
+{
+    Chunk *grown = arena_grow(s->arena, s->chunk, sizeof *grown, s->n_chunk, &s->cap_chunk);
+    void *base;
+
+    if (!grown)
+        return FAIL_NOMEM();
+    s->chunk = grown;
+    TRY(memory_open(&base, s->device[device], bytes));
+    s->chunk[s->n_chunk++] = (Chunk){ s->device[device], base, bytes, 0 };
+    *out = &s->chunk[s->n_chunk - 1];
+    return ST_OK;
+}
+
+static Status allocate(void **data, States *s, int device, size_t bytes)
+{
+    Chunk *c = s->open[device] ? &s->chunk[s->open[device] - 1] : NULL;
+
+    bytes = aligned(s, device, bytes);
+    if (!c || c->bytes - c->used < bytes) {
+        TRY(open_chunk(&c, s, device, bytes > CHUNK ? bytes : CHUNK));
         if (bytes < CHUNK)
             s->open[device] = s->n_chunk;
     }
@@ -152,6 +165,37 @@ static void describe(State *st, const Value *v)
     st->partial = v->partial;
 }
 
+static int device_of(const Value *v) { return v->device < 0 ? 0 : v->device; }
+
+/* The copy that the value names, or NULL. */
+static StateCopy *find_copy(const State *st, const Value *v)
+{
+    for (int i = 0; i < st->n_copy; i++)
+        if (st->copy[i].device == device_of(v) && (!st->partial || st->copy[i].replica == v->replica))
+            return &st->copy[i];
+    return NULL;
+}
+
+Status states_reserve(States *s, const Value *const *v, int n)
+{
+    size_t bytes = 0;
+    Chunk *c;
+
+    if (!n || !device_runtime(s->device[device_of(v[0])]))
+        return ST_OK;
+    for (int i = 0; i < n; i++) {
+        const State *st = find(s, value_logical_name(v[i]));
+
+        if (!st || !find_copy(st, v[i]))
+            bytes += aligned(s, device_of(v[i]), tensor_bytes(&(Tensor){ v[i]->dtype, v[i]->shape, NULL }));
+    }
+    if (!bytes)
+        return ST_OK;
+    TRY(open_chunk(&c, s, device_of(v[0]), bytes));
+    s->open[device_of(v[0])] = s->n_chunk;
+    return ST_OK;
+}
+
 static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
 {
     StateCopy *grown = arena_grow(s->arena, st->copy, sizeof *grown, (size_t)st->n_copy, &st->cap_copy), *c;
@@ -161,7 +205,7 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
         return FAIL_NOMEM();
     st->copy = grown;
     c = &st->copy[st->n_copy];
-    *c = (StateCopy){ v->device < 0 ? 0 : v->device, st->partial ? v->replica : -1, NULL };
+    *c = (StateCopy){ device_of(v), st->partial ? v->replica : -1, NULL };
     TRY(allocate(&c->data, s, c->device, bytes));
     if (bytes && st->n_copy && !st->partial)
         TRY(memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes));
@@ -177,7 +221,7 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
 Status states_storage(void **data, States *s, const Value *v)
 {
     State *st = find(s, value_logical_name(v));
-    StateCopy *c = NULL;
+    StateCopy *c;
 
     if (!st)
         TRY(add_state(&st, s, value_logical_name(v), v->dtype, &v->shape));
@@ -186,10 +230,7 @@ Status states_storage(void **data, States *s, const Value *v)
         describe(st, v);
     if (st->layout != v->layout)
         return FAIL(E_INTERNAL, "state '%s' is stored in another layout than its program expects", st->name);
-    for (int i = 0; i < st->n_copy && !c; i++)
-        if (st->copy[i].device == (v->device < 0 ? 0 : v->device) && (!st->partial || st->copy[i].replica == v->replica))
-            c = &st->copy[i];
-    if (!c)
+    if (!(c = find_copy(st, v)))
         TRY(add_copy(&c, s, st, v));
     st->trainable |= v->trainable;
     *data = c->data;

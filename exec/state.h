@@ -25,6 +25,9 @@ typedef struct States States;
 /* `device`: [n_device], NULL where another process has it; at least one is not. */
 Status states_create(States **out, Device *const *device, int n_device) CHECKED;
 void states_free(States *s);    /* NULL is legal */
+/* Room for the copies that there are not yet, of n states on one device, in one piece of exactly their bytes: what the step's plan
+ * says of an accelerator is what is allocated. */
+Status states_reserve(States *s, const Value *const *v, int n) CHECKED;
 /* The storage of this copy.  A new one begins with the present value on other devices, else with the value given, else with the
  * value's `init`, else zero.  E_SHAPE when a state of that name has another type or shape. */
 Status states_storage(void **data, States *s, const Value *v) CHECKED;

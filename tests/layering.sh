@@ -21,7 +21,7 @@ forbid kernels      'exec/'                                 'kernels know the gr
 forbid exec         '(tools|tests)/'                        'exec knows no tool'
 forbid exec/world   '(graph/|passes/|kernels/|exec/)'       'exec/world knows what memory it sends, not what is in it' '"(graph/base|exec/world)/'
 forbid exec/gpu     'exec/'                                 'exec/gpu runs what is prepared; programs and sessions stand above it' \
-    '"exec/((gpu|world)/|(backend|describe|device|memory|prepared|runtime|trace)\.h)'
+    '"exec/((gpu|world)/|(backend|describe|device|memory|memory_report|prepared|runtime|trace)\.h)'
 forbid "$(find exec -maxdepth 1 -name '*.[ch]' ! -name 'trainer*')" 'exec/api/' 'exec/api stands above all of exec'
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \

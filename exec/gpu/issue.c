@@ -57,13 +57,31 @@ static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
         c->host[k].ctx.scratch = c->call->scratch;
 }
 
-void gpu_part_bind(GpuPart *part, int k)
+/* On the compute stream, before what is given to it next; so not while it is captured. */
+static Status fill_tables(GpuPart *part, int k)
+{
+    const GpuSlot *slot = &part->slot[k];
+    const GpuMember *m = part->member;
+
+    if (!part->table_bytes)
+        return ST_OK;
+    for (int s = 0; s < part->plan->n_step; s++) {
+        const GpuCall *c = &part->call[s];
+
+        if (c->call->table_bytes)
+            c->call->kernel->tabulate(slot->staging + c->table_at, c->call->state, c->in[k], c->out[k]);
+    }
+    TRY_MEMBER(m, copy(m->stream[STREAM_COMPUTE], slot->input + part->input_bytes, slot->staging + part->input_bytes, part->table_bytes));
+    return ST_OK;
+}
+
+Status gpu_part_bind(GpuPart *part, int k)
 {
     const Prepared *p = part->gpu->program;
     GpuSlot *slot = &part->slot[k];
 
     if (slot->bound == gpu_program_epoch(part->gpu))
-        return;
+        return ST_OK;
     for (int s = 0; s < part->plan->n_step; s++) {
         GpuCall *c = &part->call[s];
         const Node *n = p->graph->node[c->step->node];
@@ -75,7 +93,9 @@ void gpu_part_bind(GpuPart *part, int k)
         if (!c->collective)
             bind_scratch(part, c, c->host != NULL);
     }
+    TRY(fill_tables(part, k));
     slot->bound = gpu_program_epoch(part->gpu);
+    return ST_OK;
 }
 
 /* ---- inputs ---- */
@@ -143,6 +163,7 @@ static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     if (c->collective)
         return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k], c->out[k]);
     ctx->scratch = c->call->scratch;
+    ctx->table = c->call->table_bytes ? part->slot[k].input + c->table_at : NULL;
     return c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
 }
 

@@ -15,10 +15,29 @@ enum { PATIENCE = 2 /* seconds for the other processes' answers */ };
 
 /* ---- marks ---- */
 
+Status gpu_place_plan(GpuPart *part)
+{
+    if (!part->member->comm)
+        return ST_OK;
+    if (!(part->place = ARENA_NEW(part->gpu->program->arena, const Node *, part->plan->n_step + 1)))
+        return FAIL_NOMEM();
+    for (int s = 0; s < part->plan->n_step; s++)
+        if (part->plan->step[s].collective) {
+            part->call[s].place = ++part->n_place;
+            part->place[part->n_place] = part->call[s].call->node;
+        }
+    return ST_OK;
+}
+
+size_t gpu_place_bytes(const GpuPart *part)
+{
+    return part->member->comm ? ((size_t)part->n_place + 2) * sizeof *part->place_table : 0;
+}
+
 static Status write_table(GpuPart *part)
 {
     size_t n = (size_t)part->n_place + 2;
-    uint32_t *number = malloc(n * sizeof *number);
+    uint32_t *number = malloc(gpu_place_bytes(part));
     void *table;
     Status st;
 
@@ -26,10 +45,10 @@ static Status write_table(GpuPart *part)
         return FAIL_NOMEM();
     for (size_t i = 0; i < n; i++)
         number[i] = (uint32_t)i;
-    st = memory_open(&table, part->member->device, n * sizeof *number);
+    st = memory_open(&table, part->member->device, gpu_place_bytes(part));
     if (!st) {
         part->place_table = table;
-        st = memory_write(part->member->device, table, number, n * sizeof *number);
+        st = memory_write(part->member->device, table, number, gpu_place_bytes(part));
     }
     free(number);
     return st;
@@ -41,13 +60,6 @@ Status gpu_place_create(GpuPart *part)
 
     if (!m->comm)
         return ST_OK;
-    if (!(part->place = ARENA_NEW(part->gpu->program->arena, const Node *, part->plan->n_step + 1)))
-        return FAIL_NOMEM();
-    for (int s = 0; s < part->plan->n_step; s++)
-        if (part->plan->step[s].collective) {
-            part->call[s].place = ++part->n_place;
-            part->place[part->n_place] = part->call[s].call->node;
-        }
     TRY(write_table(part));
     TRY_MEMBER(m, event_create(m->gpu, &part->passed, false));
     for (int k = 0; k < GPU_SLOTS; k++)
@@ -64,7 +76,7 @@ void gpu_place_free(GpuPart *part)
             m->runtime->host_free(m->gpu, part->slot[k].place);
     if (part->passed)
         m->runtime->event_free(part->passed);
-    memory_close(m->device, part->place_table, ((size_t)part->n_place + 2) * sizeof(uint32_t));
+    memory_close(m->device, part->place_table, gpu_place_bytes(part));
 }
 
 void gpu_place_begin(GpuProgram *g, unsigned k)

@@ -7,7 +7,9 @@
 
 /* The places of a part: its collectives with other devices, numbered from 1 in their order, which is the same on all devices;
  * 0 is the beginning of the step, n_place + 1 its end.  Nothing where there are no other devices. */
-Status gpu_place_create(GpuPart *part) CHECKED;         /* a DeviceJob's part; after its calls */
+Status gpu_place_plan(GpuPart *part) CHECKED;           /* numbers them; after the part's calls */
+size_t gpu_place_bytes(const GpuPart *part);            /* that gpu_place_create takes of the device */
+Status gpu_place_create(GpuPart *part) CHECKED;         /* a DeviceJob's part */
 void gpu_place_free(GpuPart *part);
 /* Before a step in slot k: it is the next of the group's. */
 void gpu_place_begin(GpuProgram *g, unsigned k);

@@ -1,18 +1,17 @@
-/* Compiling for accelerators: streams planned, collectives prepared, room for what comes from the host and goes back.
+/* Compiling for accelerators: streams planned, collectives prepared, room for what comes from the host and goes back.  All of a
+ * device is planned before any of it is allocated, so that what does not fit can be told in numbers.
  *
  * Inputs of the graph are read by a device in its own memory: each range of bytes that one of its nodes reads has a place in
  * the device's input block, of which there are two, each with a pinned block of the host of the same layout; so a step's
  * inputs are uploaded by one transfer, and each range is aligned whatever its offset in the caller's tensor.  Nodes on the
- * host's side read the pinned block.  Constants are uploaded once, here. */
+ * host's side read the pinned block.  Behind the inputs stand the tables of kernels, which are uploaded when addresses have
+ * changed.  Constants are uploaded once, here. */
 #include <stdlib.h>
 
 #include "exec/gpu/place.h"
 
+#include "exec/memory_report.h"
 #include "graph/op.h"
-
-enum { ALIGN = 256 };
-
-static size_t aligned(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
 static bool on_host(const GpuPart *part, const Node *n) { return n->device >= part->gpu->group->n_device; }
 
@@ -38,7 +37,7 @@ static void need_constant(GpuPart *part, const MemRef *ref)
     if (part->constant_at[ref->root.i])
         return;
     part->constant_at[ref->root.i] = part->constant_bytes + 1;
-    part->constant_bytes += aligned(tensor_bytes(v->init));
+    part->constant_bytes += gpu_aligned(tensor_bytes(v->init));
 }
 
 static void need(GpuPart *part, const MemRef *ref, bool host)
@@ -71,9 +70,20 @@ static Status find_needs(GpuPart *part)
             need(part, &p->plan->copy[i].from, false);
     for (int i = 0; i < part->n_input; i++) {
         part->input[i].at = part->input_bytes;
-        part->input_bytes += aligned(part->input[i].ref.bytes);
+        part->input_bytes += gpu_aligned(part->input[i].ref.bytes);
     }
     return ST_OK;
+}
+
+/* Behind the inputs. */
+static void place_tables(GpuPart *part)
+{
+    for (int s = 0; s < part->plan->n_step; s++) {
+        GpuCall *c = &part->call[s];
+
+        c->table_at = part->input_bytes + part->table_bytes;
+        part->table_bytes += gpu_aligned(c->call->table_bytes);
+    }
 }
 
 /* ---- what goes back ---- */
@@ -90,7 +100,7 @@ static Status find_outputs(GpuPart *part)
         if ((ref->kind != MEM_ARENA && ref->kind != MEM_STATE) || ref->device != part->device)
             continue;
         part->output[part->n_output++] = (GpuPiece){ i, *ref, part->output_bytes };
-        part->output_bytes += aligned(ref->bytes);
+        part->output_bytes += gpu_aligned(ref->bytes);
     }
     return ST_OK;
 }
@@ -120,7 +130,7 @@ static Status create_host_calls(GpuPart *part, GpuCall *c)
     return ST_OK;
 }
 
-static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step, size_t *bucket_bytes)
+static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step)
 {
     const GpuProgram *gpu = part->gpu;
     Prepared *p = gpu->program;
@@ -137,19 +147,17 @@ static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step, siz
     if (!(n->op->flags & OPF_COLLECTIVE))
         return ST_OK;
     TRY(gpu_collective_create(&c->collective, &bytes, device_ctx(part->member->device), p->graph, n, p->plan, &sharing));
-    *bucket_bytes = bytes > *bucket_bytes ? bytes : *bucket_bytes;
+    part->bucket_bytes = bytes > part->bucket_bytes ? bytes : part->bucket_bytes;
     return ST_OK;
 }
 
 static Status create_calls(GpuPart *part)
 {
-    size_t bucket = 0;
-
     if (!(part->call = ARENA_NEW(part->gpu->program->arena, GpuCall, part->plan->n_step)))
         return FAIL_NOMEM();
     for (int s = 0; s < part->plan->n_step; s++)
-        TRY(create_call(part, &part->call[s], &part->plan->step[s], &bucket));
-    return gpu_group_bucket(part->gpu->group, part->device, bucket);
+        TRY(create_call(part, &part->call[s], &part->plan->step[s]));
+    return ST_OK;
 }
 
 /* ---- the runtime's things ---- */
@@ -175,10 +183,11 @@ static Status create_events(GpuPart *part)
 static Status create_slot(GpuPart *part, GpuSlot *slot)
 {
     const GpuMember *m = part->member;
+    const size_t given = part->input_bytes + part->table_bytes;
 
-    if (part->input_bytes) {
-        TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->staging, part->input_bytes));
-        TRY_MEMBER(m, alloc(m->gpu, (void **)&slot->input, part->input_bytes));
+    if (given) {
+        TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->staging, given));
+        TRY_MEMBER(m, alloc(m->gpu, (void **)&slot->input, given));
     }
     if (part->output_bytes)
         TRY_MEMBER(m, host_alloc(m->gpu, (void **)&slot->output, part->output_bytes));
@@ -199,20 +208,77 @@ static Status upload_constants(GpuPart *part)
     return ST_OK;
 }
 
+/* ---- a device ---- */
+
 /* A DeviceJob. */
-static Status create_part(Device *d, void *arg)
+static Status plan_part(Device *d, void *arg)
 {
     GpuPart *part = arg;
 
     (void)d;
     TRY(create_calls(part));
-    TRY(gpu_place_create(part));
+    TRY(gpu_place_plan(part));
     TRY(find_needs(part));
-    TRY(find_outputs(part));
+    place_tables(part);
+    return find_outputs(part);
+}
+
+/* The arena of the device's host's side. */
+static size_t host_arena_bytes(const GpuPart *part)
+{
+    const MemoryPlan *plan = part->gpu->program->plan;
+    const int side = part->device + part->gpu->group->n_device;
+
+    return side < plan->n_device ? plan->device[side].arena_bytes : 0;
+}
+
+static Status find_memory(MemoryNeed *out, const GpuPart *part)
+{
+    const Prepared *p = part->gpu->program;
+    const GpuMember *m = part->member;
+    const size_t given = GPU_SLOTS * (part->input_bytes + part->table_bytes);
+
+    TRY(memory_need(out, p->graph, p->plan, part->device, true));
+    out->constants = part->constant_bytes;
+    out->inputs = given;
+    out->collectives = (part->bucket_bytes > m->bucket_bytes ? part->bucket_bytes : m->bucket_bytes) + gpu_aligned(gpu_place_bytes(part));
+    out->host = given + GPU_SLOTS * part->output_bytes + host_arena_bytes(part);
+    if (m->runtime->free_memory(m->gpu, &out->available))
+        out->available = -1;
+    return ST_OK;
+}
+
+/* A DeviceJob. */
+static Status create_part(Device *d, void *arg)
+{
+    GpuPart *part = arg;
+    GpuGroup *group = part->gpu->group;
+
+    (void)d;
+    TRY(gpu_group_host_arena(group, part->device, host_arena_bytes(part)));
+    TRY(gpu_group_bucket(group, part->device, part->bucket_bytes));
+    TRY(gpu_place_create(part));
     TRY(create_events(part));
     for (int k = 0; k < GPU_SLOTS; k++)
         TRY(create_slot(part, &part->slot[k]));
     return upload_constants(part);
+}
+
+/* Everything of the device. */
+static Status reserve_part(GpuPart *part)
+{
+    Prepared *p = part->gpu->program;
+    Device *d = part->member->device;
+    MemoryNeed need;
+    Status st;
+
+    TRY(gpu_group_drain(part->gpu->group, part->device));       /* arenas may move */
+    TRY(find_memory(&need, part));
+    if (!(st = prepared_reserve(p, part->device))) {
+        device_start(d, create_part, part);
+        st = device_wait(d);
+    }
+    return st == E_NOMEM ? memory_short(d, p->graph, p->plan, part->device, &need, p->opt.log, p->opt.log_user) : st;
 }
 
 /* ---- entry ---- */
@@ -279,9 +345,11 @@ Status gpu_program_create(GpuProgram **out, Prepared *p)
     TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, p->scratch, p->opt.n_device, p->arena));
     FOR_LOCAL(p, d) {
         gpu->part[d] = (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };
-        device_start(p->device[d], create_part, &gpu->part[d]);
+        device_start(p->device[d], plan_part, &gpu->part[d]);
         TRY_TO(fail, st, device_wait(p->device[d]));
     }
+    FOR_LOCAL(p, d)
+        TRY_TO(fail, st, reserve_part(&gpu->part[d]));
     TRY_TO(fail, st, agree_on_addresses(p));
     enlist(gpu);
     tell_order(gpu);

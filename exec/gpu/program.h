@@ -27,6 +27,7 @@ typedef struct {
     GpuCollective *collective;
     Tensor *in[GPU_SLOTS], *out[GPU_SLOTS];     /* data NULL where another device holds it */
     HostCall *host;                             /* [GPU_SLOTS] of a node on the host's side, else NULL */
+    size_t table_at;                            /* of its kernel's table, in a slot's inputs */
     int place;                                  /* exec/gpu/place.h; 0: none */
 } GpuCall;
 
@@ -39,7 +40,7 @@ typedef struct {
 
 /* Two steps can be under way: while one runs, the host fills the other's slot. */
 typedef struct {
-    char *staging, *input;      /* inputs: pinned memory of the host, and on the device */
+    char *staging, *input;      /* inputs, then tables: pinned memory of the host, and on the device */
     char *output;               /* pinned memory of the host */
     GpuEvent *uploaded, *done;
     bool used;                  /* `done` has been recorded */
@@ -58,7 +59,8 @@ struct GpuPart {
     GpuEvent *timed[2];         /* around a call while a trace is taken, behind one that is checked */
     GpuPiece *input, *output;
     int n_input, n_output;
-    size_t input_bytes, output_bytes;
+    size_t input_bytes, table_bytes, output_bytes;
+    size_t bucket_bytes;        /* of the group's, that the collectives need */
     char *constants;            /* on the device */
     size_t constant_bytes;
     size_t *constant_at;        /* [n_value] + 1; 0: not on the device */
@@ -85,15 +87,16 @@ struct GpuProgram {
     int64_t number[GPU_SLOTS];  /* of the group's steps, begun last in the slot; 0: none yet.  Under the group's lock */
 };
 
-/* `p` has its memory reserved, its tensors of outputs made, and is lent for the life of the program. */
+/* Allocates all that the steps will use; E_NOMEM says what a step needs.  `p` has its tensors of outputs made, and is lent for the
+ * life of the program. */
 Status gpu_program_create(GpuProgram **out, Prepared *p) CHECKED;
 void gpu_program_free(GpuProgram *g);       /* NULL is legal; waits for what runs */
 /* Its captured steps; those under way go on.  A communicator can be ended only when no graph holds a collective of it. */
 void gpu_program_drop_graphs(GpuProgram *g);
 
-/* exec/gpu/issue.c, on the device's thread: the step in slot k has its addresses; its inputs are copied, and uploaded when the copy
- * stream gets there; all of its work is given to the streams. */
-void gpu_part_bind(GpuPart *part, int k);
+/* exec/gpu/issue.c, on the device's thread: the step in slot k has its addresses, and kernels their tables of them; its inputs are
+ * copied, and uploaded when the copy stream gets there; all of its work is given to the streams. */
+Status gpu_part_bind(GpuPart *part, int k) CHECKED;
 Status gpu_part_upload(GpuPart *part, int k) CHECKED;
 Status gpu_part_issue(GpuPart *part, int k) CHECKED;
 

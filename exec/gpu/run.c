@@ -78,7 +78,7 @@ static Status capture_part(Device *d, void *arg)
 
     (void)d;
     drop_graph(part, slot);
-    gpu_part_bind(part, k);
+    TRY(gpu_part_bind(part, k));
     part->capturing = true;
     if ((part->uncapturable = capture(part, k)))
         snprintf(part->why, sizeof part->why, "%s", status_message());
@@ -171,7 +171,7 @@ static Status begin_step(GpuPart *part)
     int k = (int)(part->gpu->turn % GPU_SLOTS);
     GpuSlot *slot = &part->slot[k];
 
-    gpu_part_bind(part, k);
+    TRY(gpu_part_bind(part, k));
     TRY(gpu_part_upload(part, k));
     if (!part->gpu->program->trace && is_captured(part, k))
         TRY_MEMBER(m, graph_launch(slot->graph, m->stream[STREAM_COMPUTE]));

@@ -1,10 +1,10 @@
-/* CastAll: as many tensors to a launch as its table holds (kernels/cuda/device/cast_all.cu). */
+/* CastAll: all tensors in one launch (kernels/cuda/device/cast_all.cu). */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/tensors.h"
 
-typedef struct { int count; GpuKernel *kernel; } Plan;
+typedef struct { int count; TableSize size; GpuKernel *kernel; } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -14,6 +14,9 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!p)
         return FAIL_NOMEM();
     p->count = n->n_in;
+    for (int i = 0; i < p->count; i++)
+        count_tensor(&p->size, shape_numel(&in_value(g, n, i)->shape));
+    ctx->table_bytes = table_bytes(&p->size);
     if ((st = cuda_kernel(&p->kernel, ctx, "cast_all", value(g, n->out[0])->dtype))) {
         free(p);
         return st;
@@ -22,31 +25,30 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-static Status launch(const KernelCtx *ctx, const Plan *p, UpdateTable *t)
+static void tabulate(void *table, const void *state, const Tensor *in, const Tensor *out)
 {
-    unsigned blocks = t->block[t->n];
+    const Plan *p = state;
+    TableFill to = table_fill(table, &p->size);
 
-    if (!t->n)
-        return ST_OK;
-    TRY(cuda_launch(ctx, p->kernel, blocks, UPDATE_THREADS, 0, CUDA_ARGS(t)));
-    t->n = 0;
-    return ST_OK;
+    for (int i = 0; i < p->count; i++) {
+        UpdateTensor *t = tensor_numel(&in[i]) ? add_tensor(&to, tensor_numel(&in[i])) : NULL;
+
+        if (t) {
+            t->w = out[i].data;
+            t->g = in[i].data;
+        }
+    }
 }
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
-    UpdateTable t = { 0 };
+    UpdateTable t = table_at(ctx->table, &p->size);
 
-    for (int i = 0; i < p->count; i++) {
-        if (!tensor_numel(&in[i]))
-            continue;
-        *add_tensor(&t, tensor_numel(&in[i])) = (UpdateTensors){ .w = out[i].data, .g = in[i].data };
-        if (t.n == UPDATE_MOST)
-            TRY(launch(ctx, p, &t));
-    }
-    return launch(ctx, p, &t);
+    (void)in;
+    (void)out;
+    return p->size.n ? cuda_launch(ctx, p->kernel, p->size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t)) : ST_OK;
 }
 
-DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .channels_last = true, .prepare = prepare, .run = run,
-    .release = free);
+DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .channels_last = true, .prepare = prepare,
+    .tabulate = tabulate, .run = run, .release = free);

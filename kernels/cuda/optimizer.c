@@ -1,4 +1,4 @@
-/* Parameter updates, the norm of gradients and whether they are finite, many tensors to a launch (kernels/cuda/device/optimizer.cu);
+/* Parameter updates, the norm of gradients and whether they are finite, all tensors in one launch (kernels/cuda/device/optimizer.cu);
  * the scale of the loss.  States are changed in place; where the plan could not lay an output over its state, the state is copied
  * there first. */
 #include <stdio.h>
@@ -15,6 +15,7 @@ typedef struct {
     int stride;                                 /* from one parameter's states to the next one's */
     double a, b, eps, decay;                    /* momentum; beta1, beta2 */
     int flag;                                   /* nesterov; decoupled */
+    TableSize size;
     GpuKernel *kernel;
 } Plan;
 
@@ -49,6 +50,9 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!p)
         return FAIL_NOMEM();
     (n->op == &op_SgdUpdateAll || n->op == &op_AdamUpdateAll ? layout_all : layout_one)(p, n, adam);
+    for (int i = 0; i < p->count; i++)
+        count_tensor(&p->size, shape_numel(&in_value(g, n, p->gradient + i)->shape));
+    ctx->table_bytes = table_bytes(&p->size);
     p->decay = node_float(n, "weight_decay");
     p->a = node_float(n, adam ? "beta1" : "momentum");
     p->flag = node_int(n, adam ? "decoupled" : "nesterov") != 0;
@@ -64,61 +68,58 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-/* ---- tables ---- */
+/* ---- all parameters ---- */
 
 static const void *address(const Tensor *in, int i) { return i < 0 ? NULL : in[i].data; }
 
-static Status launch(const KernelCtx *ctx, const Plan *p, UpdateTable *t, const Tensor *in)
+static void tabulate(void *table, const void *state, const Tensor *in, const Tensor *out)
 {
-    const void *lr = in[p->lr].data, *step = address(in, p->step), *scale = address(in, p->scale), *apply = address(in, p->apply);
-    Plan a = *p;
-    unsigned blocks = t->block[t->n];
+    const Plan *p = state;
+    TableFill to = table_fill(table, &p->size);
 
-    if (!t->n)
-        return ST_OK;
-    if (p->step < 0)
-        TRY(cuda_launch(ctx, p->kernel, blocks, UPDATE_THREADS, 0, CUDA_ARGS(t, &lr, &scale, &apply, &a.a, &a.decay, &a.flag)));
-    else
-        TRY(cuda_launch(ctx, p->kernel, blocks, UPDATE_THREADS, 0,
-                        CUDA_ARGS(t, &lr, &step, &scale, &apply, &a.a, &a.b, &a.eps, &a.decay, &a.flag)));
-    t->n = 0;
-    return ST_OK;
+    for (int i = 0; i < p->count; i++) {
+        const Tensor *g = &in[p->gradient + i], *own = &out[i * p->n_state];
+        UpdateTensor *t = tensor_numel(g) ? add_tensor(&to, tensor_numel(g)) : NULL;
+
+        if (!t)
+            continue;
+        t->g = g->data;
+        t->w = own[0].data;
+        t->m = p->n_state > 1 ? own[1].data : NULL;
+        t->v = p->n_state > 2 ? own[2].data : NULL;
+    }
 }
 
-/* Parameter i's k-th state, where it is to be changed. */
-static Status state_at(void **address, const KernelCtx *ctx, const Plan *p, int i, int k, const Tensor *in, Tensor *out)
+/* The states to where they are changed, where that is elsewhere. */
+static Status move_states(const KernelCtx *ctx, const Plan *p, const Tensor *in, Tensor *out)
 {
-    const Tensor *from = &in[i * p->stride + p->state[k]];
-    Tensor *to = &out[i * p->n_state + k];
+    for (int i = 0; i < p->count; i++)
+        for (int k = 0; k < p->n_state; k++) {
+            const Tensor *from = &in[i * p->stride + p->state[k]];
+            Tensor *to = &out[i * p->n_state + k];
 
-    *address = to->data;
-    if (to->data != from->data)
-        TRY_CUDA(ctx, runtime.copy(ctx->stream, to->data, from->data, tensor_bytes(to)));
+            if (to->data != from->data && tensor_bytes(to))
+                TRY_CUDA(ctx, runtime.copy(ctx->stream, to->data, from->data, tensor_bytes(to)));
+        }
     return ST_OK;
 }
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
-    UpdateTable t = { 0 };
+    Plan a = *(const Plan *)state;
+    UpdateTable t = table_at(ctx->table, &a.size);
+    const void *lr = in[a.lr].data, *step = address(in, a.step), *scale = address(in, a.scale), *apply = address(in, a.apply);
 
-    for (int i = 0; i < p->count; i++) {
-        const Tensor *g = &in[p->gradient + i];
-        UpdateTensors *to;
-
-        if (!tensor_numel(g))
-            continue;
-        to = add_tensor(&t, tensor_numel(g));
-        *to = (UpdateTensors){ .g = g->data };
-        for (int k = 0; k < p->n_state; k++)
-            TRY(state_at(k == 0 ? &to->w : k == 1 ? &to->m : &to->v, ctx, p, i, k, in, out));
-        if (t.n == UPDATE_MOST)
-            TRY(launch(ctx, p, &t, in));
-    }
-    return launch(ctx, p, &t, in);
+    if (!a.size.n)
+        return ST_OK;
+    TRY(move_states(ctx, &a, in, out));
+    if (a.step < 0)
+        return cuda_launch(ctx, a.kernel, a.size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t, &lr, &scale, &apply, &a.a, &a.decay, &a.flag));
+    return cuda_launch(ctx, a.kernel, a.size.blocks, UPDATE_THREADS, 0,
+                       CUDA_ARGS(&t, &lr, &step, &scale, &apply, &a.a, &a.b, &a.eps, &a.decay, &a.flag));
 }
 
-#define UPDATE .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare, .run = run, .release = free
+#define UPDATE .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare, .tabulate = tabulate, .run = run, .release = free
 
 DEFINE_KERNEL(cuda_sgd_update, .op = &op_SgdUpdate, UPDATE);
 DEFINE_KERNEL(cuda_sgd_update_all, .op = &op_SgdUpdateAll, UPDATE);
@@ -127,7 +128,7 @@ DEFINE_KERNEL(cuda_adam_update_all, .op = &op_AdamUpdateAll, UPDATE);
 
 /* ---- over all gradients: a number from each block of the table, then one of those ---- */
 
-typedef struct { int n; int64_t blocks; double max_norm; bool scaled; GpuKernel *each, *finish; } Over;     /* n: tensors */
+typedef struct { int n; TableSize size; int64_t blocks; double max_norm; bool scaled; GpuKernel *each, *finish; } Over;     /* n: tensors */
 
 /* Kernels "BASE_blocks_T" and "BASE_finish_T"; a block's number takes `bytes`. */
 static Status prepare_over(void **state, KernelCtx *ctx, const Graph *g, const Node *n, int n_tensor, const char *base, size_t bytes)
@@ -140,7 +141,9 @@ static Status prepare_over(void **state, KernelCtx *ctx, const Graph *g, const N
         return FAIL_NOMEM();
     p->n = n_tensor;
     for (int i = 0; i < p->n; i++)
-        p->blocks += (shape_numel(&in_value(g, n, i)->shape) + UPDATE_WORK - 1) / UPDATE_WORK;
+        count_tensor(&p->size, shape_numel(&in_value(g, n, i)->shape));
+    p->blocks = p->size.blocks;
+    ctx->table_bytes = table_bytes(&p->size);
     snprintf(name, sizeof name, "%s_blocks", base);
     TRY_TO(fail, st, cuda_kernel(&p->each, ctx, name, in_value(g, n, 0)->dtype));
     snprintf(name, sizeof name, "%s_finish", base);
@@ -154,32 +157,23 @@ fail:
     return st;
 }
 
-/* The numbers of the table's blocks, from the *at-th of ctx->scratch on. */
-static Status launch_blocks(const KernelCtx *ctx, const Over *p, UpdateTable *t, int64_t *at, size_t bytes)
+static void tabulate_over(void *table, const void *state, const Tensor *in, const Tensor *out)
 {
-    char *partial = (char *)ctx->scratch + (size_t)*at * bytes;
+    const Over *p = state;
+    TableFill to = table_fill(table, &p->size);
 
-    if (!t->n)
-        return ST_OK;
-    TRY(cuda_launch(ctx, p->each, t->block[t->n], UPDATE_THREADS, 0, CUDA_ARGS(t, &partial)));
-    *at += t->block[t->n];
-    t->n = 0;
-    return ST_OK;
+    (void)out;
+    for (int i = 0; i < p->n; i++)
+        if (tensor_numel(&in[i]))
+            add_tensor(&to, tensor_numel(&in[i]))->g = in[i].data;
 }
 
-static Status run_blocks(const KernelCtx *ctx, const Over *p, const Tensor *in, size_t bytes)
+static Status run_blocks(const KernelCtx *ctx, const Over *p)
 {
-    UpdateTable t = { 0 };
-    int64_t at = 0;
+    UpdateTable t = table_at(ctx->table, &p->size);
+    void *partial = ctx->scratch;
 
-    for (int i = 0; i < p->n; i++) {
-        if (!tensor_numel(&in[i]))
-            continue;
-        *add_tensor(&t, tensor_numel(&in[i])) = (UpdateTensors){ .g = in[i].data };
-        if (t.n == UPDATE_MOST)
-            TRY(launch_blocks(ctx, p, &t, &at, bytes));
-    }
-    return launch_blocks(ctx, p, &t, &at, bytes);
+    return p->size.n ? cuda_launch(ctx, p->each, p->size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t, &partial)) : ST_OK;
 }
 
 static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -199,12 +193,12 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     Over a = *(const Over *)state;
     const void *by = a.scaled ? in[a.n].data : NULL;
 
-    TRY(run_blocks(ctx, &a, in, sizeof(double)));
+    TRY(run_blocks(ctx, &a));
     return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0, CUDA_ARGS(&ctx->scratch, &a.blocks, &a.max_norm, &by, &out[0].data, &out[1].data));
 }
 
 DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_norm,
-    .run = run_norm, .release = free);
+    .tabulate = tabulate_over, .run = run_norm, .release = free);
 
 static Status prepare_finite(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -215,12 +209,13 @@ static Status run_finite(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 {
     Over a = *(const Over *)state;
 
-    TRY(run_blocks(ctx, &a, in, sizeof(int)));
+    (void)in;
+    TRY(run_blocks(ctx, &a));
     return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0, CUDA_ARGS(&ctx->scratch, &a.blocks, &out[0].data));
 }
 
 DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_finite,
-    .run = run_finite, .release = free);
+    .tabulate = tabulate_over, .run = run_finite, .release = free);
 
 /* ---- the loss's scale ---- */
 

@@ -80,17 +80,31 @@ falls_back 2 capture_end@0:2 "cuda:0: capture_end: injected failure"
 falls_back 1 launch:20 "cuda:0: Product fc2 (output 'relu_2'): launch of product_mask_f32: injected failure"
 falls_back 2 launch@1:30 "cuda:1: Div Div_9 (output 'Div_9@d1'): launch of ew_Div: injected failure"
 
-# Memory that does not suffice: before the first step, the table of what is largest, and nothing written.
+# Memory that does not suffice, whichever part of it: before the first step, the table of what is largest, and nothing written.
 memory() {
+    local devices=$1 size='[0-9.]+ (KiB|B)'
     rm -rf "$DIR/small"
-    env "$1" timeout 60 "$dpexec" "${mlp[@]}" --devices cuda --steps 4 --out "$DIR/small" >"$DIR/memory.out" 2>"$DIR/memory.err"
-    check "$1: exit $?" test $? = 1
-    check "$1: why" grep -qE '^dpexec: cuda:0: out of memory: a step needs [0-9.]+ KiB \(arena [0-9.]+ KiB, states 67.3 KiB' "$DIR/memory.err"
-    check "$1: what is largest" grep -qE '^dpexec: warning: cuda:0: +32.0 KiB  fc[12].weight' "$DIR/memory.err"
-    check "$1: no step was run" test ! -s "$DIR/small/metrics.jsonl" -a ! -e "$DIR/small/model.onnx"
+    env "$2" timeout 60 "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 4 --out "$DIR/small" >"$DIR/memory.out" 2>"$DIR/memory.err"
+    check "$2: exit $?" test $? = 1
+    check "$2: why: $(tail -1 "$DIR/memory.err")" grep -qE "^dpexec: cuda:[01]: out of memory: a step needs [0-9.]+ KiB \(arena [0-9.]+ KiB, states 67.8 KiB, constants $size, inputs [0-9.]+ KiB, collectives $size\) and [0-9.]+ KiB of the host's, pinned; it has .* free: " "$DIR/memory.err"
+    check "$2: what is largest" grep -qE '^dpexec: warning: cuda:[01]: +32.0 KiB  fc[12].weight' "$DIR/memory.err"
+    check "$2: no step was run" test ! -s "$DIR/small/metrics.jsonl" -a ! -e "$DIR/small/model.onnx"
 }
-memory DPEXEC_SIM_MEMORY=100K
-memory DPEXEC_SIM_FAIL=alloc:1
+for failure in alloc:{1..5} host_alloc:{1..4}; do
+    memory 1 DPEXEC_SIM_FAIL=$failure
+done
+for failure in alloc:{1..10} host_alloc:{1..10} comm_alloc:{1,2}; do
+    memory 2 DPEXEC_SIM_FAIL=$failure
+done
+
+# What is said to be needed is what is needed, to the last digit that is said.
+for devices in 1 2; do
+    memory $devices DPEXEC_SIM_MEMORY=100K
+    need=$(sed -nE 's/^dpexec: cuda:0: out of memory: a step needs ([0-9.]+) KiB .*/\1/p' "$DIR/memory.err")
+    memory $devices DPEXEC_SIM_MEMORY="$(awk "BEGIN { print int(($need - 0.1) * 1024) }")"
+    enough=$(awk "BEGIN { print int(($need + 0.4) * 1024) }")
+    DPEXEC_SIM_MEMORY=$enough check "$enough bytes suffice" "$dpexec" "${mlp[@]}" --devices "cuda*$devices" --steps 4 --out "$DIR/enough$devices"
+done
 
 # Devices and plug-ins that are not there.
 refused 1 "cuda:9: there is no such device; present: cuda:0 (" "$dpexec" "${mlp[@]}" --devices cuda:9 --steps 1 --out "$DIR/none"

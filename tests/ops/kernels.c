@@ -38,7 +38,7 @@ typedef struct {
     const Node *n;
     Arena *arena;
     Tensor in[MAX_PORTS], out[MAX_PORTS];
-    Guarded in_mem[MAX_PORTS], out_mem[MAX_PORTS], scratch;
+    Guarded in_mem[MAX_PORTS], out_mem[MAX_PORTS], scratch, table;
     const Tensor *given[MAX_PORTS];     /* what the inputs hold */
     int over_out, over_in;              /* output over_out stands in input over_in's memory; -1: none */
 } KernelRun;
@@ -126,7 +126,7 @@ static Status download(const TestGpu *gpu, const Guarded *b, const void *base)
     return base ? gpu_copy(gpu, b->data - GUARD, (const char *)base + DEVICE_ALIGN - GUARD, b->bytes + 2 * GUARD) : ST_OK;
 }
 
-typedef struct { void *in[MAX_PORTS], *out[MAX_PORTS], *scratch; } DeviceMemory;
+typedef struct { void *in[MAX_PORTS], *out[MAX_PORTS], *scratch, *table; } DeviceMemory;
 
 static Status run_there(KernelRun *r, const TestGpu *gpu, KernelCtx *ctx, void *state, DeviceMemory *m)
 {
@@ -143,6 +143,9 @@ static Status run_there(KernelRun *r, const TestGpu *gpu, KernelCtx *ctx, void *
         TRY(upload(gpu, &r->out_mem[i], &m->out[i], &out[i].data));
     }
     TRY(upload(gpu, &r->scratch, &m->scratch, &ctx->scratch));
+    if (ctx->table_bytes)
+        r->kernel->tabulate(r->table.data, state, in, out);
+    TRY(upload(gpu, &r->table, &m->table, &ctx->table));
     ctx->stream = gpu->stream;
     TRY(r->kernel->run(ctx, state, in, out));
     TRY_GPU(gpu, runtime.stream_wait(gpu->stream));
@@ -166,6 +169,8 @@ static Status run_on_device(KernelRun *r)
     if (r->kernel->prepare)
         TRY_TO(done, st, r->kernel->prepare(&state, &ctx, r->g, r->n));
     TRY_TO(done, st, guarded_create(&r->scratch, r->arena, ctx.scratch_bytes));
+    if (ctx.table_bytes)
+        TRY_TO(done, st, guarded_create(&r->table, r->arena, ctx.table_bytes));
     TRY_TO(done, st, run_there(r, gpu, &ctx, state, &m));
 done:
     if (r->kernel->release && state)
@@ -175,6 +180,7 @@ done:
         gpu->driver->runtime.free(gpu->device, m.out[i]);
     }
     gpu->driver->runtime.free(gpu->device, m.scratch);
+    gpu->driver->runtime.free(gpu->device, m.table);
     return st;
 }
 
@@ -207,6 +213,8 @@ static Status check_memory(const KernelRun *r)
     const char *name = r->kernel->name;
 
     TRY(guarded_check(&r->scratch, name, "scratch", 0));
+    if (r->table.base)
+        TRY(guarded_check(&r->table, name, "table", 0));
     for (int i = 0; i < r->n->n_in; i++) {
         if (!r->given[i])
             continue;

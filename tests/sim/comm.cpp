@@ -319,7 +319,8 @@ Status sim_comm_alloc(GpuDevice *d, void **out, size_t bytes)
 {
     Guard g(world().lock);
 
-    SIM_INJECT("comm_alloc");
+    if (injected("comm_alloc") == HOW_ERROR)
+        return FAIL(E_NOMEM, "comm_alloc: injected failure, no memory for %zu bytes", bytes);
     TRY(device_check(d, "comm_alloc"));
     return memory_alloc(d, out, bytes, COMM_MEMORY);
 }

@@ -18,17 +18,15 @@ template <class T> __device__ __forceinline__ void cast_chunk(T *y, const float 
 
 template <class T> __device__ __forceinline__ void cast_all(const UpdateTable &table)
 {
-    const int i = tensor_of(table);
-    T *y = (T *)table.tensor[i].w;
-    const float *x = (const float *)table.tensor[i].g;
-    const i64 from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
-    const i64 to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
-    const i64 whole = on_boundary(y) && on_boundary(x) ? from + (to - from) / 8 * 8 : from;
+    const UpdateSpan s(table);
+    T *y = (T *)s.t.w;
+    const float *x = (const float *)s.t.g;
+    const i64 whole = on_boundary(y) && on_boundary(x) ? s.from + (s.to - s.from) / 8 * 8 : s.from;
 
 #pragma unroll 2
-    for (i64 k = from + threadIdx.x * 8; k < whole; k += blockDim.x * 8)
+    for (i64 k = s.from + threadIdx.x * 8; k < whole; k += blockDim.x * 8)
         cast_chunk(y + k, x + k);
-    for (i64 k = whole + threadIdx.x; k < to; k += blockDim.x)
+    for (i64 k = whole + threadIdx.x; k < s.to; k += blockDim.x)
         y[k] = from_float<T>(x[k]);
 }
 

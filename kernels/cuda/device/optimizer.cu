@@ -38,7 +38,7 @@ template <class T> struct Adam {
 };
 
 /* W elements an access, two accesses of each tensor under way; `from` is the block's first element. */
-template <class T, int W, class Rule> __device__ __forceinline__ void update_block(const Rule &rule, const UpdateTensors &t, i64 from, i64 to)
+template <class T, int W, class Rule> __device__ __forceinline__ void update_block(const Rule &rule, const UpdateTensor &t, i64 from, i64 to)
 {
     enum { FLIGHT = 2 };
     T *w = (T *)t.w, *m = (T *)t.m, *v = (T *)t.v;
@@ -75,15 +75,14 @@ template <class T, int W, class Rule> __device__ __forceinline__ void update_blo
 
 template <class T, class Rule> __device__ __forceinline__ void update(const Rule &rule, const UpdateTable &table)
 {
-    const int W = Chunk<T>::size, i = tensor_of(table);
-    const UpdateTensors t = table.tensor[i];
-    const i64 from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
-    const i64 to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
+    const int W = Chunk<T>::size;
+    const UpdateSpan s(table);
+    const UpdateTensor &t = s.t;
     const bool even = on_boundary(t.w) && on_boundary(t.g) && on_boundary(t.m) && on_boundary(t.v);
-    const i64 whole = even ? from + (to - from) / W * W : from;
+    const i64 whole = even ? s.from + (s.to - s.from) / W * W : s.from;
 
-    update_block<T, W>(rule, t, from, whole);
-    update_block<T, 1>(rule, t, whole, to);
+    update_block<T, W>(rule, t, s.from, whole);
+    update_block<T, 1>(rule, t, whole, s.to);
 }
 
 template <class T, bool MOMENTUM>
@@ -124,18 +123,19 @@ __device__ __forceinline__ void adam(const UpdateTable &table, const T *lr, cons
     update<T>(rule, table);
 }
 
-/* The elements of a tensor that this block works on, and how many of them go in accesses of 16 bytes. */
+/* The gradient's elements that this block works on, and how many of them go in accesses of 16 bytes. */
 template <class T> struct Span {
     const T *g;
     i64 from, whole, to;
 
     __device__ __forceinline__ explicit Span(const UpdateTable &table)
     {
-        const int W = Chunk<T>::size, i = tensor_of(table);
+        const int W = Chunk<T>::size;
+        const UpdateSpan s(table);
 
-        g = (const T *)table.tensor[i].g;
-        from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
-        to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
+        g = (const T *)s.t.g;
+        from = s.from;
+        to = s.to;
         whole = on_boundary(g) ? from + (to - from) / W * W : from;
     }
 };

@@ -4,20 +4,16 @@
 #include "kernel.cuh"
 #include "update.h"
 
-/* The tensor that this block works on. */
-__device__ __forceinline__ int tensor_of(const UpdateTable &t)
-{
-    int low = 0, high = t.n;
+/* Elements from..to of the tensor t. */
+struct UpdateSpan {
+    UpdateTensor t;
+    i64 from, to;
 
-    while (high - low > 1) {
-        const int middle = (low + high) / 2;
-
-        if (t.block[middle] <= blockIdx.x)
-            low = middle;
-        else
-            high = middle;
+    __device__ __forceinline__ explicit UpdateSpan(const UpdateTable &table) : t(table.tensor[table.which[blockIdx.x]])
+    {
+        from = ((i64)blockIdx.x - t.block) * UPDATE_WORK;
+        to = from + UPDATE_WORK < t.count ? from + UPDATE_WORK : t.count;
     }
-    return low;
-}
+};
 
 __device__ __forceinline__ bool on_boundary(const void *p) { return (u64)p % 16 == 0; }
