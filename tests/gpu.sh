@@ -24,6 +24,7 @@ while [ $# != 0 ]; do
 done
 python=${PYTHON:-python3}
 end=$((minutes * 60 - 10))              # SECONDS when all must be done but the report
+until=$((end - (${bench:+170} + 0)))    # when the tests must be: what the benchmarks need is theirs
 work=$(mktemp -d)
 passed=0
 failed=0
@@ -56,7 +57,7 @@ sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sani
 stage() {
     local name=$1 limit=$2 counts status start=$SECONDS
     shift 2
-    limit=$((limit < end - SECONDS ? limit : end - SECONDS))
+    limit=$((limit < until - SECONDS ? limit : until - SECONDS))
     export STAGE_SECONDS=$((limit > 15 ? limit - 5 : limit))
     if [ $limit -le 0 ]; then
         echo 'no time was left' >"$work/$name.log"
@@ -140,7 +141,7 @@ export -f all_suites add_up sanitized
 export work jobs build sanitizer
 
 operators=$(cd tests/ops/cases && ls ./*.txt | sed 's|./||; s/.txt//')
-own='softmax layernorm reduce index batchnorm pool optimizer cross_entropy random layout fused'
+own='softmax layernorm reduce index batchnorm pool optimizer cross_entropy random layout fused product loss arg cast metric conv_relu'
 options=()
 [ -z "$trial" ] || { operators=softmax own=''; options=(--trial); }
 
@@ -162,7 +163,7 @@ if ! grep -E '^cuda' "$work/devices.log"; then
     exit 1
 fi
 stage operators 180 bash -c 'all_suites "$build/test_ops" "$@"' - $operators &
-stage executor 120 "$build/test_exec" $([ -n "$trial" ] && echo gpu_collective || echo gpu gpu_transformer gpu_16_bits gpu_layouts gpu_collective indices) &
+stage executor 120 "$build/test_exec" $([ -n "$trial" ] && echo gpu_collective || echo gpu gpu_transformer gpu_16_bits gpu_layouts gpu_collective indices tf32) &
 stage training 150 $python tests/gpu/train.py "$build/dpexec" --jobs "$jobs" "${options[@]}" &
 wait_for() { while [ $# != 0 ]; do wait "$1"; shift; done; }
 wait_for $(jobs -p | grep -vx "${bench_pid:-0}")
@@ -171,7 +172,7 @@ stage processes 90 $python tests/gpu/world.py "$build/dpexec" "${options[@]}"
 if [ -n "$own" ] && [ -n "$sanitizer" ]; then
     # Failures of calls are the tests' to tell; libraries ask the driver for what it need not have.
     stage memcheck 90 bash -c 'sanitized "memcheck --report-api-errors no" "$@"' - $own &
-    stage racecheck 90 bash -c 'sanitized racecheck softmax layernorm reduce batchnorm cross_entropy' - &
+    stage racecheck 90 bash -c 'sanitized racecheck softmax layernorm reduce batchnorm cross_entropy index arg' - &
 else
     why=$([ -n "$trial" ] && echo 'not on a simulated device' || echo 'compute-sanitizer is not found')
     skip memcheck "$why"
@@ -182,6 +183,7 @@ touch "$work/gate"
 if [ -n "$bench" ]; then
     follow() { while kill -0 "$1" 2>/dev/null; do sleep 0.5; done; cat "$work/bench.log"; grep -qE 'passed, [0-9]+ failed$' "$work/bench.log"; }
     export -f follow
+    until=$end
     stage benchmarks $((end - SECONDS)) bash -c 'follow "$1"' - $bench_pid
     kill $bench_pid 2>/dev/null
 fi
