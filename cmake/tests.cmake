@@ -19,7 +19,7 @@ else()
 endif()
 
 if(NOT TARGET dpexec_cuda)
-    list(REMOVE_ITEM TEST_DIRS plugin)      # tests of the CUDA plug-in alone
+    list(REMOVE_ITEM TEST_DIRS plugin nvrtc)    # tests of the CUDA plug-in alone
 endif()
 if(NOT DPX_CARRIED)
     include(cmake/sim.cmake)
@@ -45,10 +45,13 @@ endforeach()
 if(TARGET test_plugin)
     string(REGEX REPLACE "-[a-z]+" "" capabilities "${DPX_CUDA_ARCHS}")
     string(REPLACE ";" "," capabilities "${capabilities}")
-    target_compile_definitions(test_plugin PRIVATE CUDA_CAPABILITIES=${capabilities})
-    target_include_directories(test_plugin SYSTEM PRIVATE ${cuda_includes})
+    target_sources(test_nvrtc PRIVATE tests/plugin/plugin.c tests/ops/case.c)
     target_sources(test_plugin PRIVATE tests/ops/case.c)       # the operator cases
-    add_dependencies(test_plugin dpexec_cuda)
+    foreach(program test_plugin test_nvrtc)
+        target_compile_definitions(${program} PRIVATE CUDA_CAPABILITIES=${capabilities})
+        target_include_directories(${program} SYSTEM PRIVATE ${cuda_includes})
+        add_dependencies(${program} dpexec_cuda)
+    endforeach()
 endif()
 
 # How fast the own kernels of CUDA devices are: bench/kernels.txt.

@@ -1,6 +1,5 @@
 /* Every generated kernel of the models' training programs, fused programs and their sums among them, compiled by NVRTC to machine
  * code for a described H100, in float32 and in bfloat16, by rows and channels last. */
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,36 +67,6 @@ static bool compile_nodes(Count *out, const CudaDriver *driver, GpuDevice *d, co
     return true;
 }
 
-static bool is_machine_code(const char *path)
-{
-    char data[128] = { 0 };
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(data, 1, sizeof data, f) : 0;
-
-    if (f)
-        fclose(f);
-    return memmem(data, n, "\177ELF", 4);
-}
-
-/* How many files of machine code the cache holds, each of another text. */
-static int count_compiled(const Folder *cache)
-{
-    char pattern[128];
-    glob_t found;
-    int n = 0;
-
-    snprintf(pattern, sizeof pattern, "%s/*", cache->path);
-    if (glob(pattern, 0, NULL, &found))
-        return 0;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        if (!is_machine_code(found.gl_pathv[i]))
-            TEST_FAIL("%s is no machine code", found.gl_pathv[i]);
-        n++;
-    }
-    globfree(&found);
-    return n;
-}
-
 static void check_models(DType precision, bool channels_last)
 {
     const CudaDriver *driver = plugin_driver();
@@ -120,7 +89,7 @@ static void check_models(DType precision, bool channels_last)
         graph_free(g);
     }
     CU_ASSERT(all.fused > 4 * N_MODELS && all.single > 4 * N_MODELS && all.sums > 0);
-    CU_ASSERT(count_compiled(&cache) > N_MODELS);
+    CU_ASSERT(folder_machine_code(&cache) > N_MODELS);
     driver->runtime.close(d);
     folder_remove(&cache);
 }

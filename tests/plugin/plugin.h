@@ -30,5 +30,7 @@ int folder_make(Folder *f);
 void folder_remove(const Folder *f);
 /* The number of files in it; the path of the first in the order of names in `path` (of PATH_MAX bytes) unless NULL. */
 int folder_list(const Folder *f, char *path);
+/* The same of a cache; a failed check for each file that is not a cubin behind the cache's header. */
+int folder_machine_code(const Folder *f);
 
 #endif
