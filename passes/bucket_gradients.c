@@ -4,7 +4,10 @@
  * backward pass finishes them, so that a bucket can leave while the rest is computed; the first is small, to leave soon.
  * Legal because only reductions from whose results no way leads to another collective or to a replica's own computation
  * are merged: none of them waits for another, so a merged node closes no cycle.  The sums do not change: the tree is over
- * replicas, element by element.  The node stands where its last tensor's stood. */
+ * replicas, element by element.  The node stands where its last tensor's stood.
+ *
+ * Single numbers, as the loss, come last: what reads them would wait for the gradients that travel with them, and with it all
+ * that its device computes next. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -58,8 +61,10 @@ static Status merge(Graph *g, Arena *a, Node *const *list, int n)
 {
     int parts = list[0]->n_in, devices = list[0]->n_out;
     ValueId *in = ARENA_NEW(a, ValueId, n * parts), *out = ARENA_NEW(g->arena, ValueId, n * devices);
-    Node *last = list[n - 1];
+    Node *last = list[0];
 
+    for (int t = 1; t < n; t++)
+        last = list[t]->index > last->index ? list[t] : last;
     if (!in || !out)
         return FAIL_NOMEM();
     for (int t = 0; t < n; t++) {
@@ -75,8 +80,9 @@ static Status merge(Graph *g, Arena *a, Node *const *list, int n)
         value(g, out[i])->producer = last;
         value(g, out[i])->out_index = i;
     }
-    for (int t = 0; t < n - 1; t++)
-        graph_remove(g, list[t]);
+    for (int t = 0; t < n; t++)
+        if (list[t] != last)
+            graph_remove(g, list[t]);
     return g->status;
 }
 
@@ -98,18 +104,25 @@ static int fill(const Graph *g, Node **all, int n, Node **bucket, int64_t limit)
     return len;
 }
 
+static bool is_single(const Graph *g, const Node *n)
+{
+    return shape_numel(&in_value(g, n, 0)->shape) == 1;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     const bool *upstream = find_upstream(g, ctx->scratch);
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
+    int64_t given = ctx->opt->bucket_bytes;
     int n = 0, len, made = 0;
 
     if (!upstream || !all || !bucket)
         return FAIL_NOMEM();
-    FOR_NODES(g, r)
-        if (r->op == &op_AllReduce && node_int(r, "tensors") == 1 && !upstream[r->index])
-            all[n++] = r;
-    while ((len = fill(g, all, n, bucket, made ? BUCKET : FIRST_BUCKET))) {
+    for (int single = 0; single < 2; single++)
+        FOR_NODES(g, r)
+            if (r->op == &op_AllReduce && node_int(r, "tensors") == 1 && !upstream[r->index] && is_single(g, r) == single)
+                all[n++] = r;
+    while ((len = fill(g, all, n, bucket, given ? given : made ? BUCKET : FIRST_BUCKET))) {
         made++;
         if (len < 2)
             continue;

@@ -60,6 +60,7 @@ typedef struct {
     int devices;
     const int *device_of_replica;           /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
+    int64_t bucket_bytes;                   /* the most of the gradients that go in one collective (passes/bucket_gradients.c); 0: its own choice */
     bool bn_local, bn_unbiased;
     bool fuse_cross_entropy;                /* LogSoftmax and NllSum are computed together (passes/fuse_cross_entropy.c) */
     bool fuse_attention;                    /* the device has kernels of fused attention in the type of products */

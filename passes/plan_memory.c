@@ -229,6 +229,37 @@ static void add_temporaries(Planner *p)
     }
 }
 
+/* ---- what is read beside other nodes ---- */
+
+/* The first node that reads an output of n; n_node: none does before the step ends. */
+static uint32_t first_reader(const Graph *g, const Node *n)
+{
+    for (uint32_t r = n->index + 1; r < g->n_node; r++)
+        for (int i = 0; i < g->node[r]->n_in; i++)
+            if (has_value(g->node[r]->in[i]) && value(g, g->node[r]->in[i])->producer == n)
+                return r;
+    return g->n_node;
+}
+
+/* What a sum over replicas reads is not given away before its result is needed: the nodes behind it in the order run beside
+ * it on a device that has streams, and would have to wait for it if they wrote there. */
+static void outlast_sums(Planner *p)
+{
+    FOR_NODES(p->g, n) {
+        uint32_t until;
+
+        if (n->op != &op_AllReduce)
+            continue;
+        until = first_reader(p->g, n);
+        for (int i = 0; i < n->n_in; i++) {
+            Buffer *b = &p->buffer[p->of[n->in[i].i]];
+
+            if (b->kind == MEM_ARENA && b->last < until)
+                b->last = until;
+        }
+    }
+}
+
 /* ---- the end of the step ---- */
 
 static MemRef ref_at(const Planner *p, uint32_t b, size_t at, size_t bytes)
@@ -428,6 +459,7 @@ Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Aren
     find_last_uses(&p);
     add_roots(&p);
     add_temporaries(&p);
+    outlast_sums(&p);
     TRY(finish(&p));
     *out = p.plan;
     return ST_OK;

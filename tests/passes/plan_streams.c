@@ -1,8 +1,10 @@
 /* The event schedule, checked for races by a model: what surely happens before what is found by walking the waits and
  * records alone, as sets of steps.  Every two accesses of the same bytes from different streams must be ordered, unless both
  * only read, be the bytes of a value, of the next value in its place, of scratch, of state or of the host's side; and whoever
- * reads a value must begin after its producer ended, which the graph's edges tell without any address.  The same model must
- * find a race when any one wait is taken away: so no wait can be missing, and none is there in vain. */
+ * reads a value must begin after its producer ended, which the graph's edges tell without any address.  The memory in which a
+ * device packs what its collectives send and receive is bytes like any others, of a space of its own.  The same model must
+ * find a race when any one wait is taken away: so no wait can be missing, and none is there in vain.  And what need not be
+ * ordered is not: the backward pass goes on while gradients are reduced. */
 #include "passes/plan_streams.h"
 
 #include <stdlib.h>
@@ -44,10 +46,20 @@ static void add_touch(Model *m, int step, const MemRef *r, bool write)
     m->touch[m->n_touch++] = (Touch){ step, write, space, r->kind == MEM_STATE ? r->root.i : 0, r->offset, r->offset + r->bytes };
 }
 
+/* Does the step pack or unpack what is summed or exchanged (exec/gpu/collective.c)?  A sum does among the replicas of one device
+ * too; some need not, which is not known here. */
+static bool packs(const StreamStep *s, const Node *n)
+{
+    return n->op == &op_AllReduce || n->op == &op_ReduceScatter || s->collective;
+}
+
 static void list_touches(Model *m)
 {
     for (int s = 0; s < m->n; s++) {
         const Node *n = m->g->node[m->d->step[s].node];
+
+        if (packs(&m->d->step[s], n))
+            m->touch[m->n_touch++] = (Touch){ s, true, 'b', 0, 0, 1 };
 
         for (int i = 0; i < n->n_in; i++)
             add_touch(m, s, &m->plan->value[n->in[i].i], false);
@@ -220,19 +232,20 @@ typedef struct {
     DType precision;
     bool (*computes)(const Graph *, const Node *);      /* NULL: what CUDA devices have kernels for, fused as for them */
     BuildMode mode;
+    int64_t bucket_bytes;
 } Variant;
 
-static const Variant variants[] = { { "float32", DT_NONE, NULL, BUILD_TRAIN },
-                                    { "bfloat16", DT_BFLOAT16, NULL, BUILD_TRAIN },
-                                    { "a kernel for each node", DT_NONE, all_nodes, BUILD_TRAIN },
-                                    { "partly on the host", DT_NONE, most_nodes, BUILD_TRAIN },
-                                    { "accumulating", DT_BFLOAT16, NULL, BUILD_ACCUMULATE },
-                                    { "applying", DT_NONE, NULL, BUILD_APPLY } };
+static const Variant variants[] = { { "float32", DT_NONE, NULL, BUILD_TRAIN, 0 },
+                                    { "bfloat16", DT_BFLOAT16, NULL, BUILD_TRAIN, 0 },
+                                    { "a kernel for each node", DT_NONE, all_nodes, BUILD_TRAIN, 0 },
+                                    { "partly on the host", DT_NONE, most_nodes, BUILD_TRAIN, 0 },
+                                    { "accumulating", DT_BFLOAT16, NULL, BUILD_ACCUMULATE, 0 },
+                                    { "applying", DT_NONE, NULL, BUILD_APPLY, 0 } };
 
 static Graph *build(const char *name, int replicas, int devices, const Variant *v)
 {
     BuildOptions opt = { .mode = v->mode, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .replicas = replicas, .metric_accuracy = true,
-                         .momentum = 0.9, .precision = v->precision };
+                         .momentum = 0.9, .precision = v->precision, .bucket_bytes = v->bucket_bytes };
 
     target_devices(&opt, devices, true);
     if (v->computes) {
@@ -250,7 +263,7 @@ static void open_model(Model *m, Arena *a, const Graph *g, const MemoryPlan *pla
     *m = (Model){ g, plan, scratch, &streams->device[device], device, streams->n_device, streams->device[device].n_step,
                   NULL, 0, NULL, 0, NULL, streams->device[device].n_step / 64 + 1 };
     FOR_NODES(g, n)
-        most += (size_t)(n->n_in + n->n_out + 1);
+        most += (size_t)(n->n_in + n->n_out + 2);
     m->touch = ARENA_NEW(a, Touch, most);
     m->before = ARENA_NEW(a, uint64_t, (size_t)(m->n + 1) * (size_t)m->words);
     list_touches(m);
@@ -325,6 +338,70 @@ static const char *const models[] = { "exported_encoder", "exported_folded", "ex
                                       "mlp", "resnet20", "transformer", "unet" };
 static const int spreads[][2] = { { 1, 1 }, { 4, 1 }, { 2, 2 }, { 3, 2 }, { 4, 2 }, { 4, 4 } };
 
+/* ---- overlap ---- */
+
+/* The first sum of several gradients, which unlike counts are floats; -1: there is none. */
+static int first_bucket(const Model *m)
+{
+    for (int s = 0; s < m->n; s++) {
+        const Node *n = m->g->node[m->d->step[s].node];
+
+        if (m->d->step[s].collective && n->op == &op_AllReduce && node_int(n, "tensors") > 1 &&
+            dtype_is_float(in_value(m->g, n, 0)->dtype))
+            return s;
+    }
+    return -1;
+}
+
+/* Steps of replicas' own computation that are ordered neither before nor after `step`. */
+static int count_beside(const Model *m, int step)
+{
+    int found = 0;
+
+    for (int s = 0; s < m->n; s++)
+        found += m->d->step[s].stream == STREAM_COMPUTE && m->g->node[m->d->step[s].node]->replica >= 0 &&
+                 !ended_before(m, s, step) && !ended_before(m, step, s);
+    return found;
+}
+
+static void check_overlap(const char *what, const Graph *g, int devices)
+{
+    Arena *a = arena_create();
+    MemoryPlan *plan;
+    StreamPlan *streams;
+    size_t *scratch = ARENA_NEW(a, size_t, g->n_node);
+
+    if (CHECK_OK(plan_memory(&plan, g, scratch, a)) && CHECK_OK(plan_streams(&streams, g, plan, scratch, devices, a)))
+        for (int d = 0; d < devices; d++) {
+            Model m;
+            int bucket;
+
+            open_model(&m, a, g, plan, scratch, streams, d);
+            run_model(&m, -1);
+            if ((bucket = first_bucket(&m)) < 0)
+                TEST_FAIL("%s: no gradients are reduced together on device %d", what, d);
+            else if (!count_beside(&m, bucket))
+                TEST_FAIL("%s: on device %d nothing is computed while the first gradients are reduced", what, d);
+            free(m.pair);
+        }
+    arena_free(a);
+}
+
+/* With buckets of which there are several in a small network. */
+static void test_overlap(void)
+{
+    static const char *const names[] = { "transformer", "resnet20" };
+    static const Variant overlapping = { .name = "overlap", .mode = BUILD_TRAIN, .bucket_bytes = 1 << 18 };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        Graph *g = build(names[i], 2, 2, &overlapping);
+
+        if (g)
+            check_overlap(names[i], g, 2);
+        graph_free(g);
+    }
+}
+
 /* The test's name is the variant's. */
 static void test_variant(void)
 {
@@ -347,4 +424,5 @@ static void test_variant(void)
 }
 
 DEFINE_SUITE(plan_streams, { "float32", test_variant }, { "bfloat16", test_variant }, { "a kernel for each node", test_variant },
-             { "partly on the host", test_variant }, { "accumulating", test_variant }, { "applying", test_variant });
+             { "partly on the host", test_variant }, { "accumulating", test_variant }, { "applying", test_variant },
+             { "computes while it reduces", test_overlap });
