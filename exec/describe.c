@@ -2,6 +2,7 @@
  * misspelt one. */
 #include "exec/describe.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -102,12 +103,14 @@ static Status load_text(char **out, const char *path)
     char *text = f ? malloc(MAX_TEXT) : NULL;
     size_t n = text ? fread(text, 1, MAX_TEXT, f) : 0;
     bool good = text && !ferror(f) && n < MAX_TEXT;
+    int why = errno;
 
     if (f)
         fclose(f);
     if (!good) {
         free(text);
-        return FAIL(E_IO, "%s: %s", path, n == MAX_TEXT ? "too long for the description of a device" : "cannot be read");
+        return n == MAX_TEXT ? FAIL(E_IO, "%s: too long for the description of a device", path)
+                             : FAIL(E_IO, "%s: cannot be read: %s", path, strerror(why));
     }
     text[n] = '\0';
     *out = text;

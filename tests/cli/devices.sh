@@ -21,7 +21,13 @@ DPEXEC_PLUGIN_DIR=$DIR/plugins refused 1 "the CUDA plug-in $DIR/plugins/libdpexe
 DPEXEC_PLUGIN_DIR=$DIR/plugins says "no GPU: the CUDA plug-in $DIR/plugins/libdpexec_cuda.so cannot be loaded: " "$alone" devices
 DPEXEC_CUDA_PLUGIN=libm.so.6 refused 1 "libm.so.6 is no plug-in" "$alone" "${run[@]}" --devices cuda
 
+# A GPU's line: name, size, memory, compute capability, driver.
+sim=$build/libdpexec_cudasim.so
+DPEXEC_CUDA_PLUGIN=$sim says "cuda:3  Simulated GPU, 4 multiprocessors, 4.0 GiB, compute capability 9.0, driver for CUDA 13.0" "$dpexec" devices
+
 refused 2 "cpu:0 and cuda:1: CPU and CUDA devices do not work together" "$dpexec" "${run[@]}" --devices cpu,cuda:1
 echo '{"name": "half"}' >"$DIR/half.json"
 refused 2 "'memory' is missing" "$dpexec" "${run[@]}" --devices "cuda@$DIR/half.json"
+refused 1 "$DIR/none.json: cannot be read: No such file or directory" "$dpexec" "${run[@]}" --devices "cuda@$DIR/none.json"
+refused 1 "$DIR: cannot be read: Is a directory" "$dpexec" "${run[@]}" --devices "cuda@$DIR"
 finish
