@@ -62,7 +62,8 @@ static Status find_output(Criterion *c, const char *name)
     if (!shape_known(&value(c->g, c->y)->shape))
         return FAIL(E_SHAPE, "the shape of output '%s' is not known", value(c->g, c->y)->name);
     if (!(DTYPES_F32_F64 & DTYPE_BIT(value(c->g, c->y)->dtype)))
-        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64", value(c->g, c->y)->name, dtype_name(value(c->g, c->y)->dtype));
+        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so",
+                    value(c->g, c->y)->name, dtype_name(value(c->g, c->y)->dtype));
     return ST_OK;
 }
 

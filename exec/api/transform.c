@@ -36,10 +36,13 @@ static Status read_back(FILE *f, char **text, size_t *bytes)
 /* The exporter writes files: one in a folder of its own, read back. */
 static Status export_to_memory(const Graph *g, const OnnxModel *onnx, char **text, size_t *bytes)
 {
-    char folder[] = "/tmp/dpexec-XXXXXX", path[64];
+    const char *set = getenv("TMPDIR"), *under = set && *set ? set : "/tmp";
+    char folder[3840], path[4096];
     FILE *f;
     Status st;
 
+    if (snprintf(folder, sizeof folder, "%s/dpexec-XXXXXX", under) >= (int)sizeof folder)
+        return FAIL(E_IO, "TMPDIR: the path is too long");
     if (!mkdtemp(folder))
         return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
     snprintf(path, sizeof path, "%s/graph.onnx", folder);

@@ -24,6 +24,7 @@ m = onnx.load("lin.onnx")
 m.metadata_props.add(key="dpexec.state:nosuch", value="trainable")
 onnx.save(m, "foreign.onnx")
 np.savez("d.npz", x=rng.normal(size=(20, 4)).astype("f"), target=rng.integers(0, 3, 20))
+np.savez("half.npz", x=rng.normal(size=(20, 4)).astype(np.float16), target=rng.integers(0, 3, 20))
 np.savez("ignored.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.full(20, -1))
 np.savez("labels.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.full(20, 7))
 np.save("x.npy", rng.normal(size=(5, 4)).astype("f"))
@@ -38,6 +39,8 @@ w, b = (onnx.numpy_helper.to_array(t).astype(np.float64) for t in onnx.load("lin
 y = np.load("o64/y.npy")
 assert y.dtype == np.float64 and abs(y - (np.load("x.npy") @ w + b)).max() < 1e-14, y
 PY
+refused 1 "output 'y' is float16: a loss needs float32 or float64; --dtype float32 computes it so" "$dpexec" train half.onnx \
+    --data half.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet
 check "a float16 model in float32" "$dpexec" train half.onnx "${train[@]}" --dtype float32
 check "runs too" "$dpexec" run half.onnx --input x=x.npy --dtype float32 --out o32
 

@@ -115,6 +115,28 @@ static void test_output_is_the_loss(void)
     step_close(&s);
 }
 
+/* Of a batch whose size no option says: that of the axis which carries it, in whatever input. */
+static void test_weight_of_a_batch(void)
+{
+    Shape shape = SHAPE(1), table = SHAPE(7), batch = SHAPE(2, 3);
+    const double x[] = { 5 }, zeros[7] = { 0 }, weight = 3, sum = 15;
+    const BatchInput carries = { "x", 1 };
+    BuildOptions opt = { .mode = BUILD_EVAL, .loss = LOSS_OUTPUT, .loss_output = "y", .batch_input = &carries, .n_batch_input = 1 };
+    Graph *g = scores_graph(&shape, x);
+    Step s;
+
+    graph_add_input(g, "table", DT_FLOAT64, &table);
+    graph_add_input(g, "x", DT_FLOAT64, &batch);
+    CHECK_OK(step_pass(g, &pass_criterion, &opt));
+    CHECK_OK(step_open(&s, g));
+    step_give(&s, "table", step_floats(&s, &table, zeros));
+    step_give(&s, "x", step_floats(&s, &batch, zeros));
+    CHECK_OK(step_run(&s));
+    step_check("weight", step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
+    step_check("sum", step_output(&s, OUT_LOSS_SUM), &sum, 1);
+    step_close(&s);
+}
+
 static void refused(const char *text, Status code, const Shape *shape, BuildOptions opt)
 {
     static const double zeros[64];
@@ -160,5 +182,6 @@ static void test_label_out_of_range(void)
 }
 
 DEFINE_SUITE(criterion, { "class losses are torch's", test_class_losses }, { "element losses are torch's", test_element_losses },
-    { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss }, { "wrong options", test_wrong_options },
+    { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss },
+    { "the weight of a batch", test_weight_of_a_batch }, { "wrong options", test_wrong_options },
     { "a label out of range", test_label_out_of_range });
