@@ -46,24 +46,30 @@ DEFINE_OP(Cast, .elementwise = true, .since = 13, .in_min = 1, .in_max = 1, .out
     .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { 0 } },
     .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
 
-/* All of one type, for all become one; they need not have one shape. */
+/* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
 static Status infer_all(Graph *g, Node *n)
 {
     int64_t to = node_int(n, "to");
+    DType from;
 
     if (n->n_in != n->n_out)
         return FAIL(E_MODEL, "%s: %d inputs and %d outputs", node_text(g, n), n->n_in, n->n_out);
-    if (to != DT_FLOAT16 && to != DT_BFLOAT16)
-        return FAIL(E_UNSUPPORTED, "%s: to is %lld: expected float16 or bfloat16", node_text(g, n), (long long)to);
+    if (!has_in(n, 0))
+        return FAIL(E_SHAPE, "%s: input 0 is absent", node_text(g, n));
+    from = in_value(g, n, 0)->dtype;
+    if (from == DT_FLOAT32 ? to != DT_FLOAT16 && to != DT_BFLOAT16 : to != DT_FLOAT32)
+        return FAIL(E_UNSUPPORTED, "%s: from %s to %lld: expected float16 or bfloat16 to float32, or back", node_text(g, n),
+                    dtype_name(from), (long long)to);
     for (int i = 0; i < n->n_in; i++) {
-        if (!has_in(n, i) || in_value(g, n, i)->dtype != DT_FLOAT32)
-            return FAIL(E_SHAPE, "%s: input %d is %s: expected float32", node_text(g, n), i,
-                        has_in(n, i) ? dtype_name(in_value(g, n, i)->dtype) : "absent");
+        if (!has_in(n, i) || in_value(g, n, i)->dtype != from)
+            return FAIL(E_SHAPE, "%s: input %d is %s: expected %s", node_text(g, n), i,
+                        has_in(n, i) ? dtype_name(in_value(g, n, i)->dtype) : "absent", dtype_name(from));
         set_out(g, n, i, (DType)to, &in_value(g, n, i)->shape);
     }
     return ST_OK;
 }
 
-DEFINE_OP(CastAll, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1, .dtypes = DTYPE_BIT(DT_FLOAT32),
+DEFINE_OP(CastAll, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+    .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
     .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { 0 } },
-    .doc = "y[i] = (to) x[i] for every input, to 16-bit floats", .infer = infer_all, .grad = grad_none, .place = place_all_b);
+    .doc = "y[i] = (to) x[i] for every input, float32 to 16-bit floats or back", .infer = infer_all, .grad = grad_none, .place = place_all_b);

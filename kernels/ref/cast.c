@@ -89,5 +89,5 @@ static Status run_cast_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .prepare = ref_prepare_count, .run = run_cast_all,
-    .release = free);
+DEFINE_KERNEL(ref_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
+    .prepare = ref_prepare_count, .run = run_cast_all, .release = free);

@@ -1,4 +1,5 @@
-/* CastAll: float32 to 16-bit floats, many tensors at once; 6 bytes an element, read in two accesses of 16 bytes and written in one. */
+/* CastAll: float32 to 16-bit floats or back, many tensors at once; 6 bytes an element, of which eight are an access of 16 bytes in
+ * 16 bits and two in float32. */
 #include "row.cuh"
 #include "update.cuh"
 
@@ -16,19 +17,49 @@ template <class T> __device__ __forceinline__ void cast_chunk(T *y, const float 
     *(Vec<T, 8> *)y = r;
 }
 
-template <class T> __device__ __forceinline__ void cast_all(const UpdateTable &table)
+template <class T> __device__ __forceinline__ void cast_chunk(float *y, const T *x)
 {
+    const Vec<T, 8> v = *(const Vec<T, 8> *)x;
+    Vec<float, 4> low, high;
+
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        low.at[j] = to_float(v.at[j]);
+        high.at[j] = to_float(v.at[4 + j]);
+    }
+    *(Vec<float, 4> *)y = low;
+    *(Vec<float, 4> *)(y + 4) = high;
+}
+
+template <class T, class X> __device__ __forceinline__ void cast_all(const UpdateTable &table)
+{
+<<<<<<< HEAD
     const UpdateSpan s(table);
     T *y = (T *)s.t.w;
     const float *x = (const float *)s.t.g;
     const i64 whole = on_boundary(y) && on_boundary(x) ? s.from + (s.to - s.from) / 8 * 8 : s.from;
+=======
+    const int i = tensor_of(table);
+    T *y = (T *)table.tensor[i].w;
+    const X *x = (const X *)table.tensor[i].g;
+    const i64 from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
+    const i64 to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
+    const i64 whole = on_boundary(y) && on_boundary(x) ? from + (to - from) / 8 * 8 : from;
+>>>>>>> cea0cb4 (passes: gradients become float32 together)
 
 #pragma unroll 2
     for (i64 k = s.from + threadIdx.x * 8; k < whole; k += blockDim.x * 8)
         cast_chunk(y + k, x + k);
+<<<<<<< HEAD
     for (i64 k = whole + threadIdx.x; k < s.to; k += blockDim.x)
         y[k] = from_float<T>(x[k]);
+=======
+    for (i64 k = whole + threadIdx.x; k < to; k += blockDim.x)
+        y[k] = from_float<T>(to_float(x[k]));
+>>>>>>> cea0cb4 (passes: gradients become float32 together)
 }
 
-KERNEL(cast_all_f16, (UpdateTable table)) { cast_all<f16>(table); }
-KERNEL(cast_all_bf16, (UpdateTable table)) { cast_all<bf16>(table); }
+KERNEL(cast_all_f16, (UpdateTable table)) { cast_all<f16, float>(table); }
+KERNEL(cast_all_bf16, (UpdateTable table)) { cast_all<bf16, float>(table); }
+KERNEL(cast_all_from_f16, (UpdateTable table)) { cast_all<float, f16>(table); }
+KERNEL(cast_all_from_bf16, (UpdateTable table)) { cast_all<float, bf16>(table); }
