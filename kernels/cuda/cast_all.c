@@ -15,15 +15,11 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!p)
         return FAIL_NOMEM();
     p->count = n->n_in;
-<<<<<<< HEAD
     for (int i = 0; i < p->count; i++)
         count_tensor(&p->size, shape_numel(&in_value(g, n, i)->shape));
     ctx->table_bytes = table_bytes(&p->size);
-    if ((st = cuda_kernel(&p->kernel, ctx, "cast_all", value(g, n->out[0])->dtype))) {
-=======
     if ((st = from == DT_FLOAT32 ? cuda_kernel(&p->kernel, ctx, "cast_all", value(g, n->out[0])->dtype)
                                  : cuda_kernel(&p->kernel, ctx, "cast_all_from", from))) {
->>>>>>> cea0cb4 (passes: gradients become float32 together)
         free(p);
         return st;
     }
@@ -56,10 +52,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return p->size.n ? cuda_launch(ctx, p->kernel, p->size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t)) : ST_OK;
 }
 
-<<<<<<< HEAD
-DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32), .channels_last = true, .prepare = prepare,
-    .tabulate = tabulate, .run = run, .release = free);
-=======
-DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16), .channels_last = true, .prepare = prepare, .run = run,
-    .release = free);
->>>>>>> cea0cb4 (passes: gradients become float32 together)
+DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
+    .channels_last = true, .prepare = prepare, .tabulate = tabulate, .run = run, .release = free);

@@ -33,30 +33,16 @@ template <class T> __device__ __forceinline__ void cast_chunk(float *y, const T 
 
 template <class T, class X> __device__ __forceinline__ void cast_all(const UpdateTable &table)
 {
-<<<<<<< HEAD
     const UpdateSpan s(table);
     T *y = (T *)s.t.w;
-    const float *x = (const float *)s.t.g;
+    const X *x = (const X *)s.t.g;
     const i64 whole = on_boundary(y) && on_boundary(x) ? s.from + (s.to - s.from) / 8 * 8 : s.from;
-=======
-    const int i = tensor_of(table);
-    T *y = (T *)table.tensor[i].w;
-    const X *x = (const X *)table.tensor[i].g;
-    const i64 from = (i64)(blockIdx.x - table.block[i]) * UPDATE_WORK;
-    const i64 to = from + UPDATE_WORK < table.count[i] ? from + UPDATE_WORK : table.count[i];
-    const i64 whole = on_boundary(y) && on_boundary(x) ? from + (to - from) / 8 * 8 : from;
->>>>>>> cea0cb4 (passes: gradients become float32 together)
 
 #pragma unroll 2
     for (i64 k = s.from + threadIdx.x * 8; k < whole; k += blockDim.x * 8)
         cast_chunk(y + k, x + k);
-<<<<<<< HEAD
     for (i64 k = whole + threadIdx.x; k < s.to; k += blockDim.x)
-        y[k] = from_float<T>(x[k]);
-=======
-    for (i64 k = whole + threadIdx.x; k < to; k += blockDim.x)
         y[k] = from_float<T>(to_float(x[k]));
->>>>>>> cea0cb4 (passes: gradients become float32 together)
 }
 
 KERNEL(cast_all_f16, (UpdateTable table)) { cast_all<f16, float>(table); }
