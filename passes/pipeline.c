@@ -43,7 +43,7 @@ const Pass *const pipeline[] = {
     &pass_fuse_product,         /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise does */
     &pass_fuse_conv,            /* likewise */
     &pass_fuse_batch_norm,      /* behind autodiff and partition; before fuse-elementwise, which would take ReluGrad */
-    &pass_group_casts,          /* behind layout, which would make them rows and channels last one by one, and what takes in single ones */
+    &pass_group_casts,          /* behind layout, which would make them rows and channels last one by one, and fuse-product, which takes some */
     &pass_fuse_elementwise,     /* behind autodiff and partition, which know operators; what the host computes stays apart */
     &pass_fuse_sums,            /* behind fuse-elementwise, whose programs take sums in; behind fuse-product, which has first call */
     &pass_schedule,             /* the order of execution: nothing may be added behind it */
