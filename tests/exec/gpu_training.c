@@ -120,7 +120,7 @@ static void steps_of(GpuOutcome *o, Arena *a, const GpuRun *r, const BuildOption
 
         if (r->lead)
             set_states(rig->states, &r->lead[k]);
-        if (r->precision && !r->begun)
+        if (!r->begun)
             o->begin[k] = take_snapshot(a, rig->states);
         if (!CHECK_OK(program_begin(rig->program, in, whole->n_input)))
             return;
@@ -131,7 +131,7 @@ static void steps_of(GpuOutcome *o, Arena *a, const GpuRun *r, const BuildOption
             read_loss(o, rig, k - 1, program_turn(rig->program) - 1);
         if (!r->begun || k == r->steps - 1)
             read_loss(o, rig, k, program_turn(rig->program));
-        if (r->precision && !r->begun)
+        if (!r->begun)
             o->end[k] = take_snapshot(a, rig->states);
     }
     CHECK_OK(states_check_mirrors(rig->states));
@@ -212,10 +212,64 @@ void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcom
     }
 }
 
-/* In 16 bits nothing feeds back, for each step begins alike; the two round in places that are only partly the same.  All roundings of a
- * step together move what is smooth in its gradients, and so what it changes, by less than 4 epsilons norm-wise (tests/exec/precision.c):
- * no more do those that one of the two makes and the other does not.  What windows and Relu decide by both round in the same places,
- * of sums that differ by their order alone: decisions turn over as seldom as in float32. */
+/* |to - from|; |to| where from is NULL. */
+static double distance(const Tensor *to, const Tensor *from)
+{
+    double sum = 0;
+
+    for (int64_t j = 0; j < tensor_numel(to); j++)
+        sum += pow(tensor_float(to, j) - (from ? tensor_float(from, j) : 0), 2);
+    return sqrt(sum);
+}
+
+/* The state whose change that of state i is measured by: itself.  The bias of keys has none, for it adds the same to all scores of a
+ * row, which Softmax does not see: what is left is the rounding of a sum of rows, which is as small as that of the product's weight. */
+static int measure_of(const GpuSnapshot *s, int i)
+{
+    static const char of[] = ".k.bias", by[] = ".qkv.weight";
+    const char *name = s->state[i].name, *bias = strstr(name, of);
+    const size_t stem = bias ? (size_t)(bias - name) : 0;
+
+    for (int w = 0; bias && w < s->n; w++) {
+        const char *other = s->state[w].name;
+
+        if (!strncmp(other, name, stem) && !strncmp(other + stem, by, sizeof by - 1) && !strcmp(other + stem + sizeof by - 1, bias + sizeof of - 1))
+            return w;
+    }
+    return i;
+}
+
+/* Step k; what has changed since the beginning of step `since`. */
+static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, int since, int k, double most)
+{
+    const GpuSnapshot *begin = &expected->begin[since], *end = &expected->end[k], *own = &found->end[k];
+    int compared = 0;
+
+    CU_ASSERT_FATAL(end->n > 0 && own->n == end->n);
+    for (int i = 0; i < end->n; i++) {
+        const int m = measure_of(end, i);
+        const Tensor *to = &end->state[i].tensor;
+        double diff, change;
+
+        CU_ASSERT_STRING_EQUAL(own->state[i].name, end->state[i].name);
+        if (to->dtype != DT_FLOAT32)
+            continue;
+        diff = distance(&own->state[i].tensor, to);
+        change = distance(&end->state[m].tensor, &begin->state[m].tensor);
+        if (!(diff <= most * change + (k + 1 - since) * 0x1p-23 * distance(to, NULL)))
+            TEST_FAIL("%s in %s, %d replicas on %d devices, step %d: %s differs by %g of a change of %g", r->model,
+                      r->precision ? dtype_name(r->precision) : "float32", r->replicas, r->devices, k, end->state[i].name, diff, change);
+        compared += change > 0;
+    }
+    CU_ASSERT(compared > 1);
+}
+
+void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected)
+{
+    for (int k = 0; k < r->steps; k++)
+        compare_step(r, found, expected, r->precision ? k : 0, k, r->precision ? 8 * gpu_run_tolerance(r) : 1e-5 * (k + 1));
+}
+
 void gpu_check_run(GpuRun r)
 {
     Arena *a = arena_create();
@@ -225,6 +279,7 @@ void gpu_check_run(GpuRun r)
     r.lead = r.precision ? expected.begin : NULL;
     found = gpu_train(a, &r);
     gpu_compare_losses(&r, &found, &expected);
+    gpu_compare_each(&r, &found, &expected);
     if (r.precision)
         gpu_compare_steps(&r, &found, &expected, 4 * gpu_run_tolerance(&r));
     arena_free(a);

@@ -21,8 +21,8 @@ typedef struct {
     const GpuSnapshot *lead;            /* each step begins with what another training had stored before it; NULL: it goes on */
 } GpuRun;
 
-/* States after the last step; of float32 also those before the first: momenta, then the others.  In 16 bits those before each step
- * and behind it. */
+/* States after the last step; of float32 also those before the first: momenta, then the others.  Those before each step and behind it,
+ * unless it is begun before the last one has been waited for. */
 typedef struct {
     float loss[MAX_STEPS];
     char *state;
@@ -47,6 +47,21 @@ double gpu_run_tolerance(const GpuRun *r);
  * more than `most` of what the step has changed, norm-wise, momenta and all else apart. */
 void gpu_compare_losses(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected);
 void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, double most);
+
+/* Fails the test where any one state differs, norm-wise, by more than a part of what the training has changed in it.
+ *
+ * In float32 both train on by themselves.  The roundings of a step move what it changes by no more than 1e-5, a hundred epsilons: those
+ * of sums of some hundred terms, about the root of that for each of the few products and norms that a gradient comes through.  Those of
+ * a run add up: n steps may differ by n times that, where a gradient that is lost differs by 1.
+ *
+ * In 16 bits nothing feeds back, for each step begins alike; the two round in places that are only partly the same.  All roundings of a
+ * step together move what is smooth in its gradients, and so what it changes, by less than 4 epsilons (tests/exec/precision.c): no more
+ * do those that one of the two makes and the other does not, all states taken together.  Single ones may differ by twice that: the sum
+ * over rows that a bias changes by is small beside its terms.  What windows and Relu decide by both round in the same places, of sums
+ * that differ by their order alone: decisions turn over as seldom as in float32.
+ *
+ * Besides, each of the two rounds a state that it has changed to float32, by half an epsilon of it in every step. */
+void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected);
 
 /* Trains on the CPU and on CUDA devices, and compares; a model with several replicas and devices, `every` spread of them. */
 void gpu_check_run(GpuRun r);
