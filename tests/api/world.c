@@ -218,6 +218,7 @@ static void check_bits(const char *const *devices, const char *all, Fault fault)
 
 static const char *const cpus[RANKS] = { "cpu", "cpu" }, *const pairs[RANKS] = { "cpu*2", "cpu*2" };
 static const char *const gpus[RANKS] = { "cuda:0", "cuda:1" };
+static const char *const gpu_pairs[RANKS] = { "cuda:0,cuda:1", "cuda:2,cuda:3" };
 
 static void test_bits(void)
 {
@@ -317,6 +318,7 @@ static void test_cuda(void)
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 1);
     check_bits(gpus, "cuda:0,cuda:1", ALIKE);
     check_bits(gpus, "cuda:0", BY_TREE);
+    check_bits(gpu_pairs, "cuda*4", ALIKE);
     check_bits(gpus, "cuda:0,cuda:1", GROWS);   /* rank 1's memory moves, rank 0's does not: both capture anew */
     check_told(gpus);
     check_state(gpus, OTHER_MODEL, "different values of 6 of 13 states");
