@@ -96,10 +96,11 @@ def contestants(result):
 
 
 def limits(result, row):
-    """Milliseconds of a step that bytes and arithmetic take at least; None where a ceiling or a count is missing."""
+    """Milliseconds of a step that bytes, and arithmetic in its precision, take at least; None where a ceiling or a count is missing."""
     moved = sum(r["bytes"] for r in row.get("trace") or [])
     by_bytes = moved / result["copy_gbs"] * 1e-6 if moved and result.get("copy_gbs") else None
-    by_flops = row["flops"] / result["matmul_tflops"] * 1e-9 if row.get("flops") and result.get("matmul_tflops") else None
+    peak = (result.get("matmul_tflops") or {}).get(row.get("precision"))
+    by_flops = row["flops"] / peak * 1e-9 if row.get("flops") and peak else None
     return by_bytes, by_flops
 
 
@@ -124,9 +125,11 @@ def missed_targets(result):
 def markdown(result):
     kernels = [[k["case"].strip(), k["kernel"], show(k["us"]), show(k["gbs"], "{:.0f}"), show(k["share"])] for k in result["kernels"]]
     found = [[w["what"], show(w["found"]), w["wanted"], {None: "not measured", True: "yes", False: "**no**"}[w["met"]]] for w in result["wanted"]]
+    peaks = result.get("matmul_tflops") or {}
     stages = [[s["stage"], s["counts"], str(s["seconds"])] for s in result.get("stages", [])]
     parts = [f"{result['device'] or 'simulated device, PyTorch on the CPU: a trial of the program, not a measurement'}; PyTorch {result.get('torch')}; "
-             f"copies {show(result.get('copy_gbs'), '{:.0f}')} GB/s; bfloat16 products {show(result.get('matmul_tflops'), '{:.0f}')} TFLOP/s.",
+             f"copies {show(result.get('copy_gbs'), '{:.0f}')} GB/s; products of matrices: bfloat16 {show(peaks.get('bfloat16'), '{:.0f}')} "
+             f"TFLOP/s, float32 {show(peaks.get('float32'), '{:.1f}')} TFLOP/s.",
              contestants(result), "Targets: {} met, {} missed, {} not measured.".format(*result["targets"]),
              table(["", "found", "wanted", "met"], found)]
     parts += [step_by_kernel(result, case, row) for case, row in result["cases"].items()]
