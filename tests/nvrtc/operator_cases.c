@@ -2,8 +2,8 @@
  * channels last, compiled by NVRTC to machine code for a described H100.
  *
  * What is generated is learnt where it is asked for: the nodes are prepared for a described device, and the library that would
- * confirm its calls writes down each source that comes to be compiled.  So a kernel that begins to generate needs no line here.  A program of its own: it takes 90 seconds of
- * a processor, divided among processes. */
+ * confirm its calls writes down each source that comes to be compiled.  So a kernel that begins to generate needs no line here.
+ * A program of its own: it takes 90 seconds of a processor, divided among processes. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
