@@ -25,6 +25,9 @@ typedef struct {
 /* Elements agree within `tol` of the largest expected one (at least of 1); integers exactly; NaN with NaN. */
 Status check_equal(const Tensor *found, const Tensor *expected, double tol, const char *what) CHECKED;
 
+/* |found - expected|_2 is at most tol |expected|_2, of the elements that are finite in both; which are not is check_equal's. */
+Status check_norm(const Tensor *found, const Tensor *expected, double tol, const char *what) CHECKED;
+
 /* Runs a graph of the case (lowered or not) by the interpreter: outputs in the graph's order. */
 Status eval_graph(Eval *e, Arena *a) CHECKED;
 /* The case with its reference: by the operator's own kernel, else by lowering it. */

@@ -1,6 +1,8 @@
 /* A kernel on its own: every buffer stands between guard bytes, outputs begin as garbage, inputs must come back as they
  * were, and the result must be the reference's.  A CUDA kernel runs on copies in the device's memory, twice, since its
- * result must not depend on the order of threads; one that knows layouts runs with everything stored channels last too. */
+ * result must not depend on the order of threads; one that knows layouts runs with everything stored channels last too.  What it
+ * computes is compared as a whole as well, so that small results have to be as right as large ones. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +239,37 @@ static const Tensor *listed(const Eval *e, ValueId v)
     return NULL;
 }
 
+static double epsilon(DType t)
+{
+    return t == DT_BFLOAT16 ? 0x1p-7 : t == DT_FLOAT16 ? 0x1p-10 : t == DT_FLOAT32 ? 1e-5 : t == DT_FLOAT64 ? 1e-12 : 0;
+}
+
+/* What |found - expected|_2 may be of |expected|_2: by the least precise type among the inputs and output i itself. */
+static double norm_tolerance(const KernelRun *r, int i)
+{
+    double tol = epsilon(r->out[i].dtype);
+
+    for (int j = 0; j < r->n->n_in; j++)
+        if (r->given[j])
+            tol = fmax(tol, epsilon(r->given[j]->dtype));
+    return tol;
+}
+
+Status check_norm(const Tensor *found, const Tensor *expected, double tol, const char *what)
+{
+    double error = 0, size = 0;
+
+    for (int64_t i = 0; i < tensor_numel(expected); i++) {
+        double f = tensor_float(found, i), e = tensor_float(expected, i);
+
+        if (!isfinite(f) || !isfinite(e))
+            continue;
+        error = hypot(error, f - e);
+        size = hypot(size, e);
+    }
+    return error <= tol * size ? ST_OK : FAIL(E_INTERNAL, "%s: norm of the error %.3g, expected at most %.3g of %.3g", what, error, tol, size);
+}
+
 static Status check_outputs(Check *k, const KernelRun *r, const Eval *e, double tol)
 {
     for (int i = 0; i < r->n->n_out; i++) {
@@ -249,6 +282,8 @@ static Status check_outputs(Check *k, const KernelRun *r, const Eval *e, double 
         snprintf(what, sizeof what, "%s, output %d%s%s", r->kernel->name, i, i == r->over_out ? " in place" : "",
                  value(r->g, r->n->out[i])->layout == LAYOUT_ROWS ? "" : ", channels last");
         TRY(check_equal(&r->out[i], expected, tol, what));
+        if (is_cuda(r->kernel) && dtype_is_float(expected->dtype))
+            TRY(check_norm(&r->out[i], expected, norm_tolerance(r, i), what));
         if (strncmp(r->kernel->name, "ref_", 4))
             k->compared++;
     }

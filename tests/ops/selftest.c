@@ -1,4 +1,5 @@
 /* The harness must be able to fail: kernels and gradients that are wrong on purpose are found out, each for its reason. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,6 +148,19 @@ static void test_kernels(void)
     arena_free(k.arena);
 }
 
+/* A result of 1e-4 that is wrong in its second digit: hidden beside 1, not from the norm; what is not finite does not enter. */
+static void test_norm(void)
+{
+    float right[] = { 1e-4f, -1e-4f, INFINITY }, wrong[] = { 1.1e-4f, -1e-4f, INFINITY }, zero[3] = { 0 };
+    Tensor expected = { DT_FLOAT32, SHAPE(3), right }, found = { DT_FLOAT32, SHAPE(3), wrong }, none = { DT_FLOAT32, SHAPE(3), zero };
+
+    CHECK_OK(check_equal(&found, &expected, 2e-5, "small"));
+    CHECK_OK(check_norm(&expected, &expected, 0, "small"));
+    CHECK_OK(check_norm(&found, &expected, 0.08, "small"));
+    CHECK_FAILS(E_INTERNAL, "small: norm of the error 1e-05, expected at most 1e-05 of 0.000141", check_norm(&found, &expected, 1e-5, "small"));
+    CHECK_FAILS(E_INTERNAL, "none: norm of the error", check_norm(&expected, &none, 1e-5, "none"));
+}
+
 static void check_grad_of(const OpDef *op, Status st, const char *message)
 {
     Check k = { .c = &any_case, .arena = arena_create() };
@@ -198,5 +212,6 @@ static void test_lines(void)
     CHECK_FAILS(E_MODEL, "unknown attribute", check_line("Exp(f[3]) {k=1}"));
 }
 
-DEFINE_SUITE(selftest, { "wrong kernels are found", test_kernels }, { "wrong gradients are found", test_gradients },
-    { "wrong lines are found", test_lines });
+DEFINE_SUITE(selftest, { "wrong kernels are found", test_kernels }, { "small results are compared by their norm", test_norm },
+    { "wrong gradients are found", test_gradients },
+       { "wrong lines are found", test_lines });
