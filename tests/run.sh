@@ -73,7 +73,7 @@ failed=0
 expected=("$@")
 if [ $# = 0 ]; then
     mapfile -t expected < <(grep -lE '^DEFINE_SUITE' tests/*/*.c | cut -d/ -f2 | sort -u)
-    [ -e "$build/libdpexec_cuda.so" ] || mapfile -t expected < <(printf '%s\n' "${expected[@]}" | grep -vx plugin)
+    [ -e "$build/libdpexec_cuda.so" ] || mapfile -t expected < <(printf '%s\n' "${expected[@]}" | grep -vxE 'plugin|nvrtc')
 fi
 for name in "${expected[@]}"; do
     [[ " ${started[*]} " == *" $name "* ]] && continue
