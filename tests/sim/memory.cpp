@@ -104,6 +104,9 @@ Status device_alloc(void **out, size_t bytes)
     return ST_OK;
 }
 
+/* Where one of `bytes` ends lies still within it, and not another one of the host's. */
+size_t pinned_size(size_t bytes) { return rounded(bytes + 1, ALIGN); }
+
 }   // namespace
 
 void misuse(const char *what, const void *p)
@@ -132,10 +135,10 @@ Status memory_alloc(GpuDevice *d, void **out, size_t bytes, Where where)
         return FAIL(E_NOMEM, "%s has %lld bytes, %zu of them in use: no memory for %zu bytes", d->info.name, (long long)d->info.memory,
                     memory_used(d->index), bytes);
     if (where == PINNED_MEMORY) {
-        if (!(p = std::aligned_alloc(ALIGN, rounded(bytes ? bytes : 1, ALIGN))))
+        if (!(p = std::aligned_alloc(ALIGN, pinned_size(bytes))))
             return FAIL(E_NOMEM, "no host memory for %zu bytes", bytes);
         std::memset(p, 0, bytes);
-        ASAN_POISON_MEMORY_REGION((char *)p + bytes, rounded(bytes ? bytes : 1, ALIGN) - bytes);
+        ASAN_POISON_MEMORY_REGION((char *)p + bytes, pinned_size(bytes) - bytes);
     } else {
         TRY(device_alloc(&p, bytes ? bytes : 1));
     }
@@ -154,7 +157,7 @@ void memory_free(GpuDevice *d, void *p, Where where)
     if (it == m.blocks.end() || it->second.where != where || it->second.owner != d)
         misuse("freeing what was not allocated so, here", p);
     if (where == PINNED_MEMORY) {
-        ASAN_UNPOISON_MEMORY_REGION(p, rounded(it->second.bytes, ALIGN));
+        ASAN_UNPOISON_MEMORY_REGION(p, pinned_size(it->second.bytes));
         std::free(p);
     } else {
         Unlocked open;
