@@ -65,6 +65,20 @@ void compare_outputs(const char *what, const Compared *found, const Compared *ex
     }
 }
 
+void compare_updates(const char *what, const Compared *found, const Compared *expected, double limit)
+{
+    const Graph *g = expected->g;
+
+    CU_ASSERT_EQUAL(found->g->n_update, g->n_update);
+    for (int u = 0; u < g->n_update && u < found->g->n_update; u++) {
+        const char *name = value(g, g->update[u].state)->name;
+
+        CU_ASSERT_STRING_EQUAL(value(found->g, found->g->update[u].state)->name, name);
+        if (!same(found->values[found->g->update[u].next.i], expected->values[g->update[u].next.i], limit, 1))
+            TEST_FAIL("%s: the next value of '%s' differs", what, name);
+    }
+}
+
 /* ---- the golden graphs ---- */
 
 static char *read_text(const char *path)

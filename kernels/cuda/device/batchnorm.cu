@@ -42,8 +42,8 @@ template <class T> struct Everywhere {
     __device__ __forceinline__ A of(A, A dy) const { return dy; }
 };
 
-/* Where (x - mean) k + bias > 0, k = scale / sqrt(var + epsilon). */
-template <class T> struct Positive {
+/* y = (x - mean) k + bias, k = scale / sqrt(var + epsilon). */
+template <class T> struct Affine {
     typedef typename Accumulator<T>::type A;
     struct Given { const void *mean, *var, *scale, *bias; };
     A mean, k, bias;
@@ -54,7 +54,13 @@ template <class T> struct Positive {
         k = number<T>(g.scale, p.wide, c) * inverse_root(number<T>(g.var, p.wide, c) + (A)p.epsilon);
         bias = number<T>(g.bias, p.wide, c);
     }
-    __device__ __forceinline__ A of(A centred, A dy) const { return centred * k + bias > 0 ? dy : 0; }
+};
+
+/* Where y > 0. */
+template <class T> struct Positive : Affine<T> {
+    typedef typename Affine<T>::A A;
+
+    __device__ __forceinline__ A of(A centred, A dy) const { return centred * this->k + this->bias > 0 ? dy : 0; }
 };
 
 /* ---- the gradient's sums: of dy, and of dy (x - mean) ---- */
@@ -187,20 +193,11 @@ template <class T> __device__ __forceinline__ void sums_finish(const ChannelBox 
 
 /* ---- element by element ---- */
 
-/* y = (x - mean) k + bias, k = scale / sqrt(var + epsilon). */
-template <class T> struct Apply {
-    typedef typename Accumulator<T>::type A;
+template <class T> struct Apply : Affine<T> {
+    typedef typename Affine<T>::A A;
     enum { INPUTS = 1 };
-    struct Given { const void *mean, *var, *scale, *bias; };
-    A mean, k, bias;
 
-    __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c)
-    {
-        mean = number<T>(g.mean, p.wide, c);
-        k = number<T>(g.scale, p.wide, c) * inverse_root(number<T>(g.var, p.wide, c) + (A)p.epsilon);
-        bias = number<T>(g.bias, p.wide, c);
-    }
-    __device__ __forceinline__ A of(A x, A) const { return (x - mean) * k + bias; }
+    __device__ __forceinline__ A of(A x, A) const { return (x - this->mean) * this->k + this->bias; }
 };
 
 /* dx = k (dy - a - (x - mean) b): a = sum(dy) / count, b = sum(dy xhat) / (count sqrt(var + epsilon)).  `bias` is read where dy is
