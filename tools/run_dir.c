@@ -1,12 +1,15 @@
 /* metrics.jsonl is appended line by line; on resume what follows the checkpoint is cut off, so that its steps stand there once.
- * Other files appear whole or not at all. */
+ * Other files appear whole or not at all.  The lock is flock's on a file that stays: it ends with the process, however that ends. */
 #include "tools/run_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,18 +19,107 @@ const char *run_dir_file(const RunDir *r, const char *name, char buf[4096])
     return buf;
 }
 
+/* ---- whose folder it is ---- */
+
+/* Where locks are not known (some network file systems) a run goes without. */
+static Status lock_folder(RunDir *r)
+{
+    char file[4096], holder[128];
+    ssize_t n;
+
+    if ((r->lock = open(run_dir_file(r, ".lock", file), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
+        return FAIL(E_IO, "%s: cannot write: %s", file, strerror(errno));
+    if (!flock(r->lock, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+        return ST_OK;
+    n = pread(r->lock, holder, sizeof holder - 1, 0);
+    holder[n > 0 ? n : 0] = '\0';
+    close(r->lock);
+    r->lock = -1;
+    return FAIL(E_IO, "%s: %s is training in this folder: wait for its end, or choose another --out", r->path,
+                *holder ? holder : "another process");
+}
+
+/* For those who come and find the lock. */
+static Status sign_lock(const RunDir *r)
+{
+    char host[64] = "", text[128];
+    int n;
+
+    gethostname(host, sizeof host - 1);
+    n = snprintf(text, sizeof text, "process %ld on %s", (long)getpid(), host);
+    if (ftruncate(r->lock, 0) || pwrite(r->lock, text, (size_t)n, 0) != n)
+        return FAIL(E_IO, "%s/.lock: cannot write: %s", r->path, strerror(errno));
+    return ST_OK;
+}
+
+static int is_checkpoint(const struct dirent *e)
+{
+    return !strncmp(e->d_name, "step-", 5) || !strncmp(e->d_name, ".old-step-", 10);
+}
+
+bool run_dir_has_checkpoint(const char *path)
+{
+    struct dirent **entry;
+    char folder[4096];
+    int n;
+
+    snprintf(folder, sizeof folder, "%s/checkpoints", path);
+    if ((n = scandir(folder, &entry, is_checkpoint, NULL)) < 0)
+        return false;
+    for (int i = 0; i < n; i++)
+        free(entry[i]);
+    free(entry);
+    return n > 0;
+}
+
+static bool holds(const char *path, const char *name)
+{
+    char file[4096];
+
+    snprintf(file, sizeof file, "%s/%s", path, name);
+    return !access(file, F_OK);
+}
+
+bool run_dir_is_begun(const char *path)
+{
+    return holds(path, "args.json") || holds(path, "metrics.jsonl") || run_dir_has_checkpoint(path);
+}
+
+/* metrics.jsonl and args.json become metrics.K.jsonl and args.K.json, K the first number that is free. */
+static Status put_aside(RunDir *r)
+{
+    char from[4096], to[4096], args[32];
+    struct stat s;
+    int k = 0;
+
+    if (stat(run_dir_file(r, "metrics.jsonl", from), &s) || !s.st_size)
+        return ST_OK;
+    do {
+        snprintf(r->aside, sizeof r->aside, "metrics.%d.jsonl", ++k);
+        snprintf(args, sizeof args, "args.%d.json", k);
+    } while (holds(r->path, r->aside) || holds(r->path, args));
+    if (rename(from, run_dir_file(r, r->aside, to)))
+        return FAIL(E_IO, "%s: cannot rename to %s: %s", from, to, strerror(errno));
+    if (rename(run_dir_file(r, "args.json", from), run_dir_file(r, args, to)) && errno != ENOENT)
+        return FAIL(E_IO, "%s: cannot rename to %s: %s", from, to, strerror(errno));
+    return ST_OK;
+}
+
 Status run_dir_open(RunDir *out, const char *path, bool resume)
 {
     char file[4096];
-    struct stat s;
 
-    *out = (RunDir){ 0 };
+    *out = (RunDir){ .lock = -1 };
     if (snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
         return FAIL(E_IO, "--out: the path is too long");
     if (mkdir(path, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
-    if (!resume && !stat(run_dir_file(out, "metrics.jsonl", file), &s) && s.st_size > 0)
+    TRY(lock_folder(out));
+    if (!resume && (run_dir_has_checkpoint(path) || holds(path, "model.onnx")))
         return FAIL(E_IO, "%s already holds a run: continue it with --resume, or choose another --out", path);
+    TRY(sign_lock(out));
+    if (!resume)
+        TRY(put_aside(out));
     if (!(out->metrics = fopen(run_dir_file(out, "metrics.jsonl", file), "a")))
         return FAIL(E_IO, "%s: cannot write: %s", file, strerror(errno));
     return ST_OK;
@@ -53,7 +145,11 @@ void run_dir_close(RunDir *r)
 {
     if (r->metrics)
         fclose(r->metrics);
-    r->metrics = NULL;
+    if (r->metrics && ftruncate(r->lock, 0))
+        errno = 0;                  /* the text is for who finds the lock; it ends all the same */
+    if (r->lock >= 0)
+        close(r->lock);
+    *r = (RunDir){ .lock = -1 };
 }
 
 static json_t *describe_args(const Args *a)
@@ -88,36 +184,39 @@ Status run_dir_write_args(const RunDir *r, const Args *a)
 
 /* ---- metrics ---- */
 
-/* Lines up to the first of a later step; a damaged last line (a crash in mid-write) ends it too. */
-static long bytes_up_to(FILE *f, int64_t step)
+/* Lines up to the first of a later step, or with `evaluates` of an evaluation at `step`; a damaged last line (a crash in mid-write)
+ * ends them too. */
+static long bytes_up_to(FILE *f, int64_t step, bool evaluates, bool *evaluated)
 {
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
     long keep = 0;
 
-    while ((n = getline(&line, &cap, f)) > 0) {
-        json_t *j = line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL;
-        bool earlier = json_is_integer(json_object_get(j, "step")) && json_integer_value(json_object_get(j, "step")) <= step;
+    while (!*evaluated && (n = getline(&line, &cap, f)) > 0) {
+        json_t *j = line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL, *at = json_object_get(j, "step");
+        bool earlier = json_is_integer(at) && json_integer_value(at) <= step;
 
+        *evaluated = earlier && evaluates && json_integer_value(at) == step && json_object_get(j, "eval_loss");
         json_decref(j);
         if (!earlier)
             break;
-        keep += n;
+        keep += *evaluated ? 0 : n;
     }
     free(line);
     return keep;
 }
 
-Status run_dir_rewind(RunDir *r, int64_t step)
+Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated)
 {
     char file[4096];
     FILE *f = fopen(run_dir_file(r, "metrics.jsonl", file), "r");
     long keep;
 
+    *evaluated = false;
     if (!f)
         return FAIL(E_IO, "%s: cannot read: %s", file, strerror(errno));
-    keep = bytes_up_to(f, step);
+    keep = bytes_up_to(f, step, evaluates, evaluated);
     fclose(f);
     if (truncate(file, keep))
         return FAIL(E_IO, "%s: cannot rewind: %s", file, strerror(errno));

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/commands.h"
@@ -65,12 +66,16 @@ typedef struct {
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t caught;
+static volatile sig_atomic_t caught, has_begun;
 
-/* The first signal asks for a checkpoint, the second ends the process at once. */
+/* The first signal asks for a checkpoint, the second ends the process at once, and so does the first before the run has begun, that
+ * is, before there is anything to keep. */
 static void on_signal(int sig)
 {
-    if (caught)
+    static const char early[] = "dpexec: stopped by a signal before the first step\n";
+    ssize_t n = has_begun ? 0 : write(STDERR_FILENO, early, sizeof early - 1);
+
+    if (caught || !has_begun || n < 0)
         _exit(128 + sig);
     caught = sig;
 }
@@ -86,6 +91,24 @@ static void catch_signals(void)
 
 /* Between two steps: all processes stop at the same one. */
 static Status look_for_signal(Run *r) { return world_most(&r->signal, &r->world, (int)caught); }
+
+/* ---- evaluation ---- */
+
+static Status evaluate_now(Run *r)
+{
+    Evaluation e;
+
+    if (!r->val.data || r->eval_step == r->step)
+        return ST_OK;
+    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size));
+    r->last_eval = e;
+    r->eval_step = r->step;
+    if (!r->progress.quiet && e.counted)
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, accuracy %.4f", r->step, e.loss, e.accuracy);
+    else if (!r->progress.quiet)
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
+    return run_dir_log_eval(&r->dir, r->step, e.loss, e.accuracy, e.counted > 0);
+}
 
 /* ---- checkpoints ---- */
 
@@ -104,6 +127,19 @@ static Status save(Run *r)
     return st;
 }
 
+/* What metrics.jsonl has of later steps is dropped, and an evaluation of this one is done again: it stands there once, and is of the
+ * data that are given now. */
+static Status rewind_metrics(Run *r)
+{
+    bool evaluated = false;
+    int again;
+
+    if (r->has_dir)
+        TRY(run_dir_rewind(&r->dir, r->step, r->val.data, &evaluated));
+    TRY(world_most(&again, &r->world, evaluated));
+    return again ? evaluate_now(r) : ST_OK;
+}
+
 static Status resume(Run *r, const char *from)
 {
     char path[PATH_MAX], *note = NULL;
@@ -118,7 +154,7 @@ static Status resume(Run *r, const char *from)
     TRY(st);
     if (!r->progress.quiet)
         progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64, r->step, r->at.epoch + 1);
-    return r->has_dir ? run_dir_rewind(&r->dir, r->step) : ST_OK;
+    return ST_OK;
 }
 
 /* ---- preparation ---- */
@@ -191,10 +227,42 @@ static Status check_trace(const char *path)
     return f && !fclose(f) ? ST_OK : FAIL(E_IO, "--trace %s: cannot write: %s", path, strerror(errno));
 }
 
-static Status open_run(Run *r)
+/* Are the two paths one folder? */
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static Status open_folder(Run *r, const char *out, const char *from)
+{
+    TRY(run_dir_open(&r->dir, out, from && same_folder(out, from)));
+    r->has_dir = true;
+    if (*r->dir.aside)
+        progress_line(&r->progress, "dpexec: warning: %s: the run that began here ended before its first checkpoint: its metrics are now %s", out,
+                      r->dir.aside);
+    return ST_OK;
+}
+
+/* From where to go on: NULL when the run in the folder ended before its first checkpoint, so that it is begun again. */
+static Status find_checkpoint(const char **from, Run *r)
+{
+    if (!*from || run_dir_has_checkpoint(*from))
+        return ST_OK;
+    if (access(*from, F_OK))
+        return FAIL(E_IO, "--resume %s: %s", *from, strerror(errno));
+    if (!r->world.rank && !run_dir_is_begun(*from))
+        return FAIL(E_IO, "--resume %s: there is no run in this folder: begin one with --out", *from);
+    if (!r->world.rank)
+        progress_line(&r->progress, "dpexec: warning: --resume %s: there is no checkpoint: the run begins again", *from);
+    *from = NULL;
+    return ST_OK;
+}
+
+static Status load_all(Run *r)
 {
     const Args *a = r->args;
-    const char *from = args_value(a, "resume"), *out = args_value(a, "out");
 
     if (args_has(a, "trace") && !r->world.rank)
         TRY(check_trace(args_value(a, "trace")));
@@ -204,25 +272,32 @@ static Status open_run(Run *r)
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
     if (args_has(a, "trace"))       /* all ranks: collectives are captured by all or by none */
         TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
-    if (from && access(from, F_OK))
-        return FAIL(E_IO, "--resume %s: %s", from, strerror(errno));
-    if (!out)
-        out = from;
+    return ST_OK;
+}
+
+static Status open_run(Run *r)
+{
+    const Args *a = r->args;
+    const char *from = args_value(a, "resume"), *out = args_value(a, "out") ? args_value(a, "out") : from;
+
+    TRY(load_all(r));
+    has_begun = true;
+    TRY(find_checkpoint(&from, r));
     if (out)
         TRY(run_dir_check_names(r->model));
-    if (out && !r->world.rank) {
-        TRY(run_dir_open(&r->dir, out, from != NULL));
-        r->has_dir = true;
-    } else if (!out && r->checkpoint_every) {
+    if (out && !r->world.rank)
+        TRY(open_folder(r, out, from));
+    else if (!out && r->checkpoint_every)
         return FAIL(E_INVALID, "--checkpoint-every needs --out");
-    }
     r->facts.args = a;
     r->facts.samples = r->train.data->samples;
     r->facts.batches = loader_batches(r->loader);
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
     if (from)
         TRY(resume(r, from));
-    return r->has_dir ? run_dir_write_args(&r->dir, a) : ST_OK;      /* a refused --resume leaves the old run's as they are */
+    if (r->has_dir)
+        TRY(run_dir_write_args(&r->dir, a));        /* a refused --resume leaves the old run's as they are */
+    return from ? rewind_metrics(r) : ST_OK;
 }
 
 static void close_run(Run *r)
@@ -238,22 +313,6 @@ static void close_run(Run *r)
 }
 
 /* ---- the loop ---- */
-
-static Status evaluate_now(Run *r)
-{
-    Evaluation e;
-
-    if (!r->val.data || r->eval_step == r->step)
-        return ST_OK;
-    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size));
-    r->last_eval = e;
-    r->eval_step = r->step;
-    if (!r->progress.quiet && e.counted)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, accuracy %.4f", r->step, e.loss, e.accuracy);
-    else if (!r->progress.quiet)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
-    return run_dir_log_eval(&r->dir, r->step, e.loss, e.accuracy, e.counted > 0);
-}
 
 static Status after_update(Run *r, const dpx_result *result)
 {
@@ -397,7 +456,7 @@ static Status join_and_train(Run *r)
 
 int run_train(const Args *a)
 {
-    Run r = { .args = a, .eval_step = -1, .saved_step = -1 };
+    Run r = { .args = a, .eval_step = -1, .saved_step = -1, .dir = { .lock = -1 } };
     int code = EXIT_DONE;
     Status st;
 
