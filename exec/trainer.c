@@ -88,10 +88,13 @@ static Status told(const dpx_trainer *t, Status st)
 
 dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log, void *user)
 {
-    dpx_trainer *t = calloc(1, sizeof *t);
+    dpx_trainer *t;
     Status st;
 
-    if (!t)
+    NEED(out, "out");
+    NEED(model, "model");
+    NEED(options, "options");
+    if (!(t = calloc(1, sizeof *t)))
         return (dpx_status)FAIL_NOMEM();
     t->model = model_keep(model);
     t->log = log;
@@ -104,10 +107,12 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     return DPX_OK;
 }
 
-int dpx_trainer_replicas(const dpx_trainer *t) { return t->replicas; }
+int dpx_trainer_replicas(const dpx_trainer *t) { return t ? t->replicas : 0; }
 
 void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
 {
+    if (!t)
+        return;
     t->progress = progress;
     t->progress_user = user;
 }
@@ -127,6 +132,8 @@ static Status read_batch(Feed *f, const dpx_tensor *batch, int n)
     f->samples = 0;
     if (n < 0 || n > MAX_BATCH_TENSORS - 1)
         return FAIL(E_INVALID, "a batch of %d tensors, at most %d are taken", n, MAX_BATCH_TENSORS - 1);
+    if (n && !batch)
+        return FAIL(E_INVALID, "the batch is NULL, expected %d tensors", n);
     for (int i = 0; i < n; i++) {
         if (!batch[i].name)
             return FAIL(E_INVALID, "tensor %d of the batch has no name", i);
@@ -350,8 +357,10 @@ static void tell_progress(const dpx_trainer *t, const dpx_result *r)
 dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
     dpx_result r;
-    Status st = told(t, train_step(t, batch, n, out ? &r : NULL));
+    Status st;
 
+    NEED(t, "trainer");
+    st = told(t, train_step(t, batch, n, out ? &r : NULL));
     if (st || !out)
         return (dpx_status)st;
     *out = r;
@@ -362,8 +371,10 @@ dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_re
 dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
 {
     dpx_result r;
-    Status st = told(t, flush(t, out ? &r : NULL));
+    Status st;
 
+    NEED(t, "trainer");
+    st = told(t, flush(t, out ? &r : NULL));
     if (st || !out)
         return (dpx_status)st;
     *out = r;
@@ -375,8 +386,11 @@ dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
 dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
 {
     dpx_result r;
-    Status st = told(t, take_result(t, &r));
+    Status st;
 
+    NEED(t, "trainer");
+    NEED(out, "out");
+    st = told(t, take_result(t, &r));
     if (st)
         return (dpx_status)st;
     *out = r;
@@ -384,7 +398,7 @@ dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
     return DPX_OK;
 }
 
-int dpx_trainer_runs_ahead(const dpx_trainer *t) { return session_runs_ahead(t->session); }
+int dpx_trainer_runs_ahead(const dpx_trainer *t) { return t && session_runs_ahead(t->session); }
 
 static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *r)
 {
@@ -403,8 +417,11 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_resul
 dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
 {
     dpx_result r = { 0 };
-    Status st = told(t, evaluate(t, batch, n, &r));
+    Status st;
 
+    NEED(t, "trainer");
+    NEED(out, "out");
+    st = told(t, evaluate(t, batch, n, &r));
     if (!st)
         *out = r;
     return (dpx_status)st;
@@ -442,5 +459,8 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
 
 dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs)
 {
+    NEED(t, "trainer");
+    if (n_outputs)
+        NEED(outputs, "outputs");
     return (dpx_status)told(t, infer(t, inputs, n, outputs, n_outputs));
 }

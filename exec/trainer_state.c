@@ -10,18 +10,20 @@
 
 int dpx_trainer_state_count(const dpx_trainer *t)
 {
-    return states_count(session_states(t->session));
+    return t ? states_count(session_states(t->session)) : 0;
 }
 
 int64_t dpx_trainer_step_count(const dpx_trainer *t)
 {
-    return t->step;
+    return t ? t->step : 0;
 }
 
 dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out)
 {
     const State *s;
 
+    NEED(t, "trainer");
+    NEED(out, "out");
     if (index < 0 || index >= dpx_trainer_state_count(t))
         return (dpx_status)FAIL(E_INVALID, "state %d of %d", index, dpx_trainer_state_count(t));
     s = states_at(session_states(t->session), index);
@@ -47,16 +49,24 @@ static Status match_state(Tensor *view, const dpx_trainer *t, const char *name, 
 dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out)
 {
     Tensor view;
-    Status st = match_state(&view, t, name, out);
+    Status st;
 
+    NEED(t, "trainer");
+    NEED(name, "name");
+    NEED(out, "out");
+    st = match_state(&view, t, name, out);
     return (dpx_status)(st ? st : states_get(session_states(t->session), name, &view));
 }
 
 dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in)
 {
     Tensor view;
-    Status st = match_state(&view, t, name, in);
+    Status st;
 
+    NEED(t, "trainer");
+    NEED(name, "name");
+    NEED(in, "in");
+    st = match_state(&view, t, name, in);
     if (st)
         return (dpx_status)st;
     t->agreed = false;
@@ -93,11 +103,14 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
 
 dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note)
 {
-    Arena *a = arena_create();
+    Arena *a;
     NamedTensor *list;
     int n;
-    Status st = a ? ST_OK : FAIL_NOMEM();
+    Status st;
 
+    NEED(t, "trainer");
+    NEED(directory, "directory");
+    st = (a = arena_create()) ? ST_OK : FAIL_NOMEM();
     if (!st && t->pending)
         st = FAIL(E_INVALID, "a checkpoint in the middle of an accumulated group: call dpx_train_flush first");
     if (!st)
@@ -192,9 +205,12 @@ static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **not
 
 dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note)
 {
-    Arena *a = arena_create();
-    Status st = a ? resume(t, a, directory, note) : FAIL_NOMEM();
+    Arena *a;
+    Status st;
 
+    NEED(t, "trainer");
+    NEED(directory, "directory");
+    st = (a = arena_create()) ? resume(t, a, directory, note) : FAIL_NOMEM();
     arena_free(a);
     return (dpx_status)st;
 }
@@ -275,9 +291,10 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
 dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)
 {
     Trace *fresh = NULL;
-    Status st = events ? trace_create(&fresh, events) : ST_OK;
+    Status st;
 
-    if (st)
+    NEED(t, "trainer");
+    if ((st = events ? trace_create(&fresh, events) : ST_OK))
         return (dpx_status)st;
     session_set_trace(t->session, fresh);
     trace_free(t->trace);
@@ -287,12 +304,14 @@ dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)
 
 dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
 {
-    FILE *f = t->trace ? fopen(path, "w") : NULL;
+    FILE *f;
     Status st;
 
+    NEED(t, "trainer");
+    NEED(path, "path");
     if (!t->trace)
         return (dpx_status)FAIL(E_INVALID, "nothing was timed: call dpx_trainer_trace first");
-    if (!f)
+    if (!(f = fopen(path, "w")))
         return (dpx_status)FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
     st = trace_write(t->trace, f);
     if (fclose(f) && !st)
@@ -304,11 +323,14 @@ dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
 
 dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
 {
-    ExportOptions how = { .model = t->model->onnx, .plain = true };
+    ExportOptions how = { .plain = true };
     Graph *g;
-    Status st = session_model(&g, t->session);
+    Status st;
 
-    if (st)
+    NEED(t, "trainer");
+    NEED(path, "path");
+    how.model = t->model->onnx;
+    if ((st = session_model(&g, t->session)))
         return (dpx_status)st;
     st = onnx_export_file(g, &how, path);
     graph_free(g);

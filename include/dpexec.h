@@ -10,7 +10,11 @@
  *
  * Every function that can fail returns a dpx_status; the message is dpx_error(), of the calling thread.  Nothing prints,
  * exits or keeps global state.  Different handles may be used from different threads; one handle by one thread at a time.
- * `const` pointers are lent for the call; what a function hands out through `**out` is freed with its _free. */
+ * `const` pointers are lent for the call; what a function hands out through `**out` is freed with its _free.
+ *
+ * NULL is legal for a handle that is freed, left or aborted, and for an argument of which that is said.  Else a function that returns a
+ * dpx_status answers DPX_INVALID, naming itself and the argument, and changes nothing; of the others those that count or tell give 0,
+ * those that look up give NULL, and those that set do nothing. */
 #ifndef DPEXEC_H
 #define DPEXEC_H
 
@@ -112,7 +116,7 @@ typedef struct {
 } dpx_option_info;
 
 DPX_API int dpx_option_count(void);
-DPX_API dpx_option_info dpx_option_at(int index);
+DPX_API dpx_option_info dpx_option_at(int index);       /* all zero and NULL where there is none */
 /* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such option. */
 DPX_API const char *dpx_options_get(const dpx_options *options, const char *name);
 
@@ -131,7 +135,7 @@ typedef struct {
 
 /* Returns once all processes are connected; the connections are not encrypted. */
 DPX_API dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
-/* After the trainers that use it have been freed. */
+/* After the trainers that use it have been freed.  NULL is legal. */
 DPX_API void dpx_world_leave(dpx_world *world);
 /* Tells the others why this process cannot go on.  Steps that fail do so themselves.  NULL is legal. */
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
@@ -140,7 +144,7 @@ DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
 DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
 /* Every process calls it: the largest `mine`.  For decisions that all must make alike. */
 DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
-/* Trainers that are created with these options train in the world, which must outlive them. */
+/* Trainers that are created with these options train in the world, which must outlive them; NULL: this process alone. */
 DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);
 
 /* ---- devices ---- */

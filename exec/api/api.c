@@ -57,6 +57,7 @@ static DType dlpack_dtype(DLDataType t)
     return DT_NONE;
 }
 
+/* Of a tensor whose size has been checked. */
 static bool is_dense(const DLTensor *t)
 {
     int64_t expected = 1;
@@ -72,19 +73,28 @@ static bool is_dense(const DLTensor *t)
 dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void *dl_tensor)
 {
     const DLTensor *t = dl_tensor;
-    dpx_tensor made = { .name = name, .rank = t->ndim };
+    dpx_tensor made = { .name = name };
+    Tensor view;
 
+    NEED(out, "out");
+    NEED(name, "name");
+    NEED(t, "dl_tensor");
     if (t->device.device_type != kDLCPU)
         return (dpx_status)FAIL(E_DEVICE, "tensor '%s': DLPack device type %d, expected host memory", name, (int)t->device.device_type);
     if (t->ndim < 0 || t->ndim > MAX_RANK)
         return (dpx_status)FAIL(E_SHAPE, "tensor '%s': rank %d, at most %d are supported", name, t->ndim, MAX_RANK);
+    if (t->ndim && !t->shape)
+        return (dpx_status)FAIL(E_INVALID, "tensor '%s': DLPack shape is NULL for rank %d", name, t->ndim);
     if (!(made.dtype = (dpx_dtype)dlpack_dtype(t->dtype)))
         return (dpx_status)FAIL(E_UNSUPPORTED, "tensor '%s': DLPack type code %d of %d bits is not supported", name, t->dtype.code, t->dtype.bits);
-    if (!is_dense(t))
-        return (dpx_status)FAIL(E_SHAPE, "tensor '%s': strides are not those of a dense row-major tensor", name);
+    made.rank = t->ndim;
     for (int i = 0; i < t->ndim; i++)
         made.dim[i] = t->shape[i];
-    made.data = (char *)t->data + t->byte_offset;
+    made.data = t->data ? (char *)t->data + t->byte_offset : NULL;
+    if (api_tensor(&view, &made))
+        return (dpx_status)status_prefix(E_INVALID, "DLPack");
+    if (!is_dense(t))
+        return (dpx_status)FAIL(E_SHAPE, "tensor '%s': strides are not those of a dense row-major tensor", name);
     *out = made;
     return DPX_OK;
 }
@@ -150,11 +160,15 @@ static Status find_state(dpx_model *m)
 
 dpx_status dpx_model_load(dpx_model **out, const char *path)
 {
-    dpx_model *m = calloc(1, sizeof *m);
-    Status st = m ? onnx_import_file(&m->graph, &m->onnx, path) : FAIL_NOMEM();
+    dpx_model *m;
+    Status st;
 
-    if (m)
-        m->users = 1;
+    NEED(out, "out");
+    NEED(path, "path");
+    if (!(m = calloc(1, sizeof *m)))
+        return (dpx_status)FAIL_NOMEM();
+    m->users = 1;
+    st = onnx_import_file(&m->graph, &m->onnx, path);
     if (!st)
         st = find_state(m);
     if (st) {
@@ -177,19 +191,20 @@ static ValueId nth_value(const dpx_model *m, dpx_kind kind, int index, int *coun
             found = kind == DPX_INPUT ? m->graph->input[index] : m->graph->output[index].value;
         return found;
     }
-    for (uint32_t i = 1; i < m->prepared->n_value; i++)
+    for (uint32_t i = 1; kind == DPX_STATE && i < m->prepared->n_value; i++)
         if (m->prepared->value[i]->kind == V_STATE && (*count)++ == index)
             found = (ValueId){ i };
     return found;
 }
 
-int dpx_model_is_step(const dpx_model *m) { return graph_is_step(m->graph); }
+int dpx_model_is_step(const dpx_model *m) { return m && graph_is_step(m->graph); }
 
 int dpx_model_count(const dpx_model *m, dpx_kind kind)
 {
-    int count;
+    int count = 0;
 
-    nth_value(m, kind, -1, &count);
+    if (m)
+        nth_value(m, kind, -1, &count);
     return count;
 }
 
@@ -205,9 +220,13 @@ void api_info(dpx_info *out, const char *name, const Value *v)
 dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info *out)
 {
     int count;
-    ValueId v = nth_value(m, kind, index, &count);
+    ValueId v;
 
-    if (!has_value(v))
+    NEED(m, "model");
+    NEED(out, "out");
+    if (kind != DPX_INPUT && kind != DPX_OUTPUT && kind != DPX_STATE)
+        return (dpx_status)FAIL(E_INVALID, "dpx_model_info: kind %d is not one of dpx_kind", (int)kind);
+    if (!has_value(v = nth_value(m, kind, index, &count)))
         return (dpx_status)FAIL(E_INVALID, "index %d of %d", index, count);
     if (kind == DPX_STATE)
         api_info(out, value(m->prepared, v)->name, value(m->prepared, v));
@@ -230,14 +249,20 @@ void dpx_options_free(dpx_options *o)
 
 dpx_status dpx_options_set(dpx_options *o, const char *name, const char *text)
 {
+    NEED(o, "options");
+    NEED(name, "name");
+    NEED(text, "value");
     return (dpx_status)options_set((Options *)o, name, text);
 }
 
 dpx_status dpx_options_set_class_weights(dpx_options *o, const dpx_tensor *weights)
 {
     Tensor t;
-    Status st = api_tensor(&t, weights);
+    Status st;
 
+    NEED(o, "options");
+    NEED(weights, "weights");
+    st = api_tensor(&t, weights);
     return (dpx_status)(st ? st : options_set_class_weights((Options *)o, &t));
 }
 
@@ -248,10 +273,10 @@ int dpx_option_count(void)
 
 dpx_option_info dpx_option_at(int index)
 {
-    return options_at(index);
+    return index >= 0 && index < options_count() ? options_at(index) : (dpx_option_info){ .name = NULL };
 }
 
 const char *dpx_options_get(const dpx_options *o, const char *name)
 {
-    return options_get((const Options *)o, name);
+    return o && name ? options_get((const Options *)o, name) : NULL;
 }

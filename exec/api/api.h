@@ -19,6 +19,13 @@ struct dpx_world {
     Facts *notes;
 };
 
+/* A pointer that a function of dpexec.h cannot do without; `name`: what the header calls it. */
+#define NEED(p, name)                                                                    \
+    do {                                                                                 \
+        if (!(p))                                                                        \
+            return (dpx_status)FAIL(E_INVALID, "%s: %s is NULL", __func__, (name));      \
+    } while (0)
+
 const dpx_model *model_keep(const dpx_model *m);
 void model_release(const dpx_model *m);
 

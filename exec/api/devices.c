@@ -52,8 +52,13 @@ static Status list_gpus(dpx_device *out, int max, int *n)
 
 dpx_status dpx_devices(dpx_device *out, int max, int *n)
 {
-    if (max > 0)
+    NEED(n, "n");
+    if (max < 0)
+        return (dpx_status)FAIL(E_INVALID, "dpx_devices: max is %d", max);
+    if (max) {
+        NEED(out, "out");
         describe_cpu(out);
+    }
     *n = 1;
     return (dpx_status)list_gpus(out, max, n);
 }

@@ -19,10 +19,13 @@ dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn
     Log l = { log, log_user };
     size_t bytes = 0;
     char *text = NULL;
-    FILE *f = open_memstream(&text, &bytes);
+    FILE *f;
     Status st;
 
-    if (!f)
+    NEED(m, "model");
+    NEED(options, "options");
+    NEED(write, "write");
+    if (!(f = open_memstream(&text, &bytes)))
         return (dpx_status)FAIL_NOMEM();
     st = dry_run(f, m->graph, (const Options *)options, log ? forward : NULL, &l);
     if (fclose(f) && !st)

@@ -74,8 +74,13 @@ dpx_status dpx_transform(const dpx_model *m, const dpx_options *options, const c
 {
     size_t bytes = 0;
     char *text = NULL;
-    Status st = transform(m, (const Options *)options, until, format, &text, &bytes);
+    Status st;
 
+    NEED(m, "model");
+    NEED(options, "options");
+    NEED(format, "format");
+    NEED(write, "write");
+    st = transform(m, (const Options *)options, until, format, &text, &bytes);
     if (!st)
         write(user, text, bytes);
     free(text);

@@ -7,10 +7,15 @@ static const double PATIENCE = 300;     /* seconds */
 
 dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
 {
-    WorldOptions own = { options->size, options->rank, options->rendezvous, options->timeout != 0 ? options->timeout : PATIENCE };
-    dpx_world *w = calloc(1, sizeof *w);
-    Status st = w && (w->notes = facts_create()) ? ST_OK : FAIL_NOMEM();
+    WorldOptions own;
+    dpx_world *w;
+    Status st;
 
+    NEED(out, "out");
+    NEED(options, "options");
+    own = (WorldOptions){ options->size, options->rank, options->rendezvous, options->timeout != 0 ? options->timeout : PATIENCE };
+    w = calloc(1, sizeof *w);
+    st = w && (w->notes = facts_create()) ? ST_OK : FAIL_NOMEM();
     if (!st)
         st = world_join(&w->world, &own);
     if (st) {
@@ -33,20 +38,26 @@ void dpx_world_leave(dpx_world *w)
 void dpx_world_abort(dpx_world *w, const char *reason)
 {
     if (w)
-        world_abort(w->world, reason);
+        world_abort(w->world, reason ? reason : "no reason was given");
 }
 
 dpx_status dpx_world_note(dpx_world *w, const char *name, const char *value)
 {
+    NEED(w, "world");
+    NEED(name, "name");
+    NEED(value, "value");
     return (dpx_status)facts_add(w->notes, name, value);
 }
 
 dpx_status dpx_world_max(dpx_world *w, int64_t mine, int64_t *out)
 {
+    NEED(w, "world");
+    NEED(out, "out");
     return (dpx_status)world_max(w->world, mine, out);
 }
 
 void dpx_options_set_world(dpx_options *o, dpx_world *w)
 {
-    ((Options *)o)->world = w;
+    if (o)
+        ((Options *)o)->world = w;
 }
