@@ -51,7 +51,7 @@ static Status check_counts(const Graph *g, const Node *n)
         return FAIL(E_MODEL, "%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
     if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
         return FAIL(E_MODEL, "%s: %d outputs, expected %d to %d", node_text(g, n), n->n_out, op->out_min, op->out_max);
-    for (int i = 0; i < op->in_min; i++)
+    for (int i = 0; i < (op->in_max < 0 && !(op->flags & OPF_GAPS) ? n->n_in : op->in_min); i++)
         if (!has_value(n->in[i]))
             return FAIL(E_MODEL, "%s: required input %d is absent", node_text(g, n), i);
     return ST_OK;
@@ -75,6 +75,7 @@ static Status check_attrs(const Graph *g, Node *n)
             *a = (Attr){ .name = a->name, .type = d->type };
         if (d->type != a->type)
             return FAIL(E_MODEL, "%s: attribute '%s' has the wrong type", node_text(g, n), d->name);
+        TRY(attr_check(g, n, d, a));
     }
     return ST_OK;
 }
@@ -106,11 +107,18 @@ static Status check_dtype(const Graph *g, const Node *n, const Value *v)
     return ST_OK;
 }
 
-Status node_infer(Graph *g, Node *n)
+bool node_inputs_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
         if (has_value(n->in[i]) && (!shape_known(&in_value(g, n, i)->shape) || in_value(g, n, i)->dtype == DT_NONE))
-            return g->status;
+            return false;
+    return true;
+}
+
+Status node_infer(Graph *g, Node *n)
+{
+    if (!node_inputs_known(g, n))
+        return g->status;
     if (n->n_in && has_value(n->in[0]))
         TRY(check_dtype(g, n, in_value(g, n, 0)));
     TRY(n->op->infer(g, n));

@@ -8,11 +8,11 @@
 typedef struct Grad Grad;           /* graph/grad.h */
 typedef struct Placement Placement; /* graph/place.h */
 
-/* `false` and `true` are short for the first two.  ATTR_OURS: optional, and not known to ONNX; a node where it does not have
- * its default is exported in our own domain. */
+/* ATTR_OURS: optional, and not known to ONNX; a node where it does not have its default is exported in our own domain. */
 enum { ATTR_OPTIONAL = false, ATTR_REQUIRED = true, ATTR_OURS = 2 };
 
-/* A declared attribute and its default.  A required one has no default.  Lists default to empty, tensors to NULL. */
+/* A declared attribute and its default: { "axis", A_INT, .i = -1, .range = R_AXIS }.  A required one has no default.  Lists default
+ * to empty, tensors to NULL. */
 typedef struct {
     const char *name;
     AttrType type;
@@ -20,7 +20,27 @@ typedef struct {
     double f;
     uint8_t rule;               /* ATTR_ */
     const char *s;
+    uint8_t range;              /* R_ */
+    const char *words;          /* a string must be one of these, separated by blanks; NULL: any */
 } AttrDecl;
+
+/* What a number or the numbers of a list may be, whatever the shapes: checked by node_normalise, so that rules that run where a
+ * shape is not known may trust it.  The default is always legal. */
+enum {
+    R_ANY,
+    R_AXIS,         /* -8 to 7; of a list, up to 8 of them, no two the same */
+    R_CUT,          /* -8 to 8: between axes */
+    R_RANK,         /* 0 to 8 */
+    R_PERM,         /* up to 8: 0, 1 ... each once, in any order */
+    R_SIZES,        /* up to 8, none negative */
+    R_STEPS,        /* up to 8, each 1 to 2^31 - 1 */
+    R_PADS,         /* an even number of up to 16, each less than 2^31 either way */
+    R_COUNTS,       /* any number, none negative */
+    R_DEVICES,      /* any number, each -1 (the host) to MAX_DEVICES - 1 */
+    R_NATURAL,      /* not negative */
+    R_POSITIVE,
+    R_DTYPE         /* a type that tensors may have, or 0 */
+};
 
 enum {
     OPF_RANDOM = 1,         /* draws random numbers: never folded or merged */
@@ -32,6 +52,7 @@ enum {
     OPF_STACKS_L = 64,      /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
                              * in the partitioned one, gathered in replica order (batch-norm statistics) */
     OPF_PARAM_MAYBE = 128,  /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
+    OPF_GAPS = 512,         /* any number of inputs of which some may be absent (else, without a limit, all are required) */
     OPF_INPLACE_EACH = 256  /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
@@ -74,7 +95,8 @@ struct OpDef {
     Status (*infer)(Graph *, Node *);
     Status (*grad)(Grad *);                     /* emits nodes; grad_none: no gradient exists; NULL: an error by name */
     Status (*lower)(Graph *, Node *);           /* optional: rewrite into simpler operators and graph_replace the outputs */
-    Status (*place)(Placement *);               /* how B / S(axis) / P / L pass from inputs to outputs; NULL: place_all_b */
+    /* How B / S(axis) / P / L pass from inputs to outputs, where types and shapes of all inputs are known; NULL: place_all_b. */
+    Status (*place)(Placement *);
     int64_t (*flops)(const Graph *, const Node *);  /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
@@ -96,8 +118,13 @@ static inline bool op_in_place(const OpDef *op, int o, int j)
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }
 static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 
-/* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a missing required one, a wrong input count. */
+/* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a value that AttrDecl excludes, a missing required one, a
+ * wrong input count. */
 Status node_normalise(Graph *g, Node *n) CHECKED;
+/* E_MODEL (a type that no tensor here has: E_UNSUPPORTED) when the attribute's value is not what the declaration allows. */
+Status attr_check(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a) CHECKED;
+/* Are type and shape of every input known, as infer and place demand? */
+bool node_inputs_known(const Graph *g, const Node *n);
 /* node_normalise'd node: checks dtypes of input 0 and runs op->infer if all inputs are known, else leaves outputs unknown. */
 Status node_infer(Graph *g, Node *n) CHECKED;
 /* "Conv conv1 (output 'y')": how messages call a node.  In the thread's buffer: use at once, once per message. */

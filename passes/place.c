@@ -46,7 +46,7 @@ static Status apply(Placement *p, const Placements *t)
 
     for (int i = 0; i < n->n_in; i++)
         p->in[i] = t->early[n->in[i].i] ? PLACE_B : t->value[n->in[i].i];
-    TRY((n->op->place ? n->op->place : place_all_b)(p));
+    TRY((n->op->place && node_inputs_known(p->g, n) ? n->op->place : place_all_b)(p));
     for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
     for (int i = 0; i < n->n_out; i++) {

@@ -67,7 +67,7 @@ static Status infer_gelu(Graph *g, Node *n)
 #define GRAD_OP .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 3 }, \
     .dtypes = DTYPES_FLOAT, .place = place_mul
 
-static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, 0, 0, false, "none" }, { 0 } };
+static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, .s = "none", .words = "none tanh" }, { 0 } };
 
 DEFINE_OP(Relu, .elementwise = true, .since = 14, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 },
     .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu, .place = place_elementwise, .doc = "max(x, 0)");
@@ -190,7 +190,7 @@ static Status grad_softsign(Grad *gr)
     return g->status;
 }
 
-#define ALPHA(default_value) (const AttrDecl[]){ { "alpha", A_FLOAT, 0, default_value, false, NULL }, { 0 } }
+#define ALPHA(default_value) (const AttrDecl[]){ { "alpha", A_FLOAT, .f = default_value }, { 0 } }
 
 DEFINE_OP(LeakyRelu, UNARY(16), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
 DEFINE_OP(ThresholdedRelu, UNARY(22), .attrs = ALPHA(1), .grad = grad_thresholded_relu, .doc = "x above alpha, else 0");
@@ -199,12 +199,12 @@ DEFINE_OP(Celu, .elementwise = true, .since = 12, .in_min = 1, .in_max = 1, .out
     .attrs = ALPHA(1), .infer = infer_celu, .grad = grad_celu, .place = place_elementwise,
     .doc = "x, or alpha (e^(x / alpha) - 1) below 0");
 DEFINE_OP(Selu, UNARY(22), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e^x - 1) below 0",
-    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, 0, 1.67326319217681884765625, false, NULL },
-                                 { "gamma", A_FLOAT, 0, 1.05070102214813232421875, false, NULL }, { 0 } });
+    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 1.67326319217681884765625 },
+                                 { "gamma", A_FLOAT, .f = 1.05070102214813232421875 }, { 0 } });
 DEFINE_OP(HardSigmoid, UNARY(22), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
-    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, 0, 0.2, false, NULL }, { "beta", A_FLOAT, 0, 0.5, false, NULL }, { 0 } });
+    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 0.2 }, { "beta", A_FLOAT, .f = 0.5 }, { 0 } });
 DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
-    .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, 0, 0, false, NULL }, { "lambd", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, .f = 0 }, { "lambd", A_FLOAT, .f = 0.5 }, { 0 } },
     .infer = infer, .grad = grad_shrink, .place = place_elementwise, .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
 DEFINE_OP(Softplus, .precision = PREC_WIDE, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");
 DEFINE_OP(Softsign, UNARY(22), .grad = grad_softsign, .doc = "x / (1 + |x|)");

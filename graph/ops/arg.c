@@ -30,8 +30,8 @@ static Status place_arg(Placement *p)
     return place_reduce(p, 1u << node_int(p->node, "axis"), node_int(p->node, "keepdims") != 0, false);
 }
 
-static const AttrDecl arg_attrs[] = { { "axis", A_INT, 0, 0, false, NULL }, { "keepdims", A_INT, 1, 0, false, NULL },
-                                      { "select_last_index", A_INT, 0, 0, false, NULL }, { 0 } };
+static const AttrDecl arg_attrs[] = { { "axis", A_INT, .range = R_AXIS }, { "keepdims", A_INT, .i = 1 },
+                                      { "select_last_index", A_INT, .i = 0 }, { 0 } };
 
 #define ARG .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .attrs = arg_attrs, \
     .infer = infer_arg, .grad = grad_none, .place = place_arg
@@ -87,5 +87,5 @@ static Status place_cumsum(Placement *p)
 }
 
 DEFINE_OP(CumSum, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
-    .attrs = (const AttrDecl[]){ { "exclusive", A_INT, 0, 0, false, NULL }, { "reverse", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
     .infer = infer_cumsum, .grad = grad_cumsum, .place = place_cumsum, .doc = "running sums along axis");

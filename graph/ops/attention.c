@@ -116,7 +116,7 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 #define ATTENTION .domain = "dpexec", .since = 1, .dtypes = DTYPES_FLOAT, .place = place, .flops = flops,              \
-    .attrs = (const AttrDecl[]){ { "causal", A_INT, 0, 0, false, NULL }, { "scale", A_FLOAT, 0, 1, false, NULL }, { 0 } }
+    .attrs = (const AttrDecl[]){ { "causal", A_INT, .i = 0 }, { "scale", A_FLOAT, .f = 1 }, { 0 } }
 
 DEFINE_OP(ScaledDotProductAttention, ATTENTION, .precision = PREC_LOW, .in_min = 3, .in_max = 3, .out_min = 2, .out_max = 2,
     .doc = "softmax(scale * Q K^T) V and the logarithms of its denominators", .infer = infer, .grad = grad);

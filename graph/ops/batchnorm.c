@@ -420,12 +420,12 @@ static Status place_grad_params(Placement *p)
     return ST_OK;
 }
 
-#define EPSILON { "epsilon", A_FLOAT, 0, 1e-5, false, NULL }
+#define EPSILON { "epsilon", A_FLOAT, .f = 1e-5 }
 
 DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x1e, .since = 15, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3,
     .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, 0, 0.9, false, NULL }, { "training_mode", A_INT, 0, 0, false, NULL },
-                                 { "sync", A_INT, 1, 0, ATTR_OURS, NULL }, { "unbiased", A_INT, 0, 0, ATTR_OURS, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, .f = 0.9 }, { "training_mode", A_INT, .i = 0 },
+                                 { "sync", A_INT, .i = 1, .rule = ATTR_OURS }, { "unbiased", A_INT, .rule = ATTR_OURS }, { 0 } },
     .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
     .import = import, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower, .place = place_apply);
 
@@ -435,8 +435,8 @@ DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, 
 
 DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 3, .out_min = 3, .out_max = 5,
     .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L, .inplace = { [3] = 1 << 1, [4] = 1 << 2 },
-    .attrs = (const AttrDecl[]){ { "sync", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL },
-                                 { "keep", A_FLOAT, 0, 0, false, NULL }, { "take", A_FLOAT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "sync", A_INT, .i = 1 }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
+                                 { "keep", A_FLOAT, .f = 0 }, { "take", A_FLOAT, .f = 0 }, { 0 } },
     .doc = "mean, population variance and count from rows of statistics; from (rows, mean, variance) running ones as well: "
            "old * keep + new * take", .infer = infer_merge, .grad = grad_none, .place = place_merge);
 

@@ -277,11 +277,12 @@ static Status infer_shift(Graph *g, Node *n)
 }
 
 DEFINE_OP(Mod, .elementwise = true, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
-    .attrs = (const AttrDecl[]){ { "fmod", A_INT, 0, 0, false, NULL }, { 0 } }, .infer = infer_mod, .grad = grad_mod,
+    .attrs = (const AttrDecl[]){ { "fmod", A_INT, .i = 0 }, { 0 } }, .infer = infer_mod, .grad = grad_mod,
     .place = place_elementwise, .doc = "remainder with the sign of b, or of a if fmod");
 DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED,
     .inplace = { 3 },
-    .attrs = (const AttrDecl[]){ { "direction", A_STRING, 0, 0, true, NULL }, { 0 } }, .infer = infer_shift, .grad = grad_none,
+    .attrs = (const AttrDecl[]){ { "direction", A_STRING, .rule = ATTR_REQUIRED, .words = "LEFT RIGHT" }, { 0 } },
+    .infer = infer_shift, .grad = grad_none,
     .place = place_elementwise, .doc = "a shifted by b bits");
 DEFINE_OP(BitwiseAnd, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a and b");
 DEFINE_OP(BitwiseOr, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a or b");

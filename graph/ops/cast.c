@@ -43,7 +43,7 @@ static Status place(Placement *p)
 }
 
 DEFINE_OP(Cast, .elementwise = true, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
-    .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
     .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
 
 /* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
@@ -71,5 +71,5 @@ static Status infer_all(Graph *g, Node *n)
 
 DEFINE_OP(CastAll, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
     .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
-    .attrs = (const AttrDecl[]){ { "to", A_INT, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
     .doc = "y[i] = (to) x[i] for every input, float32 to 16-bit floats or back", .infer = infer_all, .grad = grad_none, .place = place_all_b);

@@ -71,8 +71,8 @@ static Status infer_scatter(Graph *g, Node *n)
 }
 
 DEFINE_OP(Scatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "counts", A_INTS, 0, 0, true, NULL },
-                                 { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                 { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
     .infer = infer_scatter, .doc = "output r is replica r's part of the input: counts[r] elements along axis");
 
 /* ---- Broadcast ---- */
@@ -88,7 +88,7 @@ static Status infer_broadcast_op(Graph *g, Node *n)
 }
 
 DEFINE_OP(Broadcast, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
     .infer = infer_broadcast_op, .doc = "the input on every device");
 
 /* ---- Copy ---- */
@@ -123,8 +123,8 @@ static Status infer_all_reduce(Graph *g, Node *n)
 
 DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
     .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "spans", A_INTS, 0, 0, true, NULL }, { "tensors", A_INT, 1, 0, false, NULL },
-                                 { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS }, { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
+                                 { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
     .infer = infer_all_reduce,
     .doc = "the sum of partial values on every device, added by the tree of graph/reduce_tree.h.  Input t*parts + i is the sum "
            "over replicas [spans[2i], spans[2i+1]) of tensor t; output t*devices + d is tensor t on device d");
@@ -157,7 +157,7 @@ static Status infer_all_gather(Graph *g, Node *n)
 }
 
 DEFINE_OP(AllGather, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
     .infer = infer_all_gather,
     .doc = "the replicas' parts joined along axis, on every device of the list (one device: a gather)");
 
@@ -173,7 +173,8 @@ static Status infer_reduce_scatter(Graph *g, Node *n)
 
 DEFINE_OP(ReduceScatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
     .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "spans", A_INTS, 0, 0, true, NULL }, { "axis", A_INT, 0, 0, false, NULL },
-                                 { "counts", A_INTS, 0, 0, true, NULL }, { "devices", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS }, { "axis", A_INT, .range = R_AXIS },
+                                 { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+    { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
     .infer = infer_reduce_scatter,
     .doc = "the sum of partial values as in AllReduce, of which replica r gets counts[r] elements along axis");

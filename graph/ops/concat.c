@@ -75,7 +75,7 @@ static Status place_concat(Placement *p)
 }
 
 DEFINE_OP(Concat, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
     .infer = infer_concat, .grad = grad_concat, .place = place_concat, .doc = "inputs joined along an axis");
 
 /* ---- Split ---- */
@@ -158,7 +158,7 @@ static Status place_split(Placement *p)
 }
 
 DEFINE_OP(Split, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "num_outputs", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "num_outputs", A_INT, .range = R_NATURAL }, { 0 } },
     .import = import_split, .infer = infer_split, .grad = grad_split, .place = place_split, .doc = "x cut along an axis");
 
 /* ---- Slice ---- */

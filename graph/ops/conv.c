@@ -401,11 +401,11 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 #define WINDOW_ATTRS                                                                                     \
-    { "dilations", A_INTS, 0, 0, false, NULL }, { "group", A_INT, 1, 0, false, NULL },                   \
-    { "pads", A_INTS, 0, 0, false, NULL }, { "strides", A_INTS, 0, 0, false, NULL }
+    { "dilations", A_INTS, .range = R_STEPS }, { "group", A_INT, .i = 1, .range = R_POSITIVE },                   \
+    { "pads", A_INTS, .range = R_PADS }, { "strides", A_INTS, .range = R_STEPS }
 
-static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
-                                       { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 } };
+static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD,
+                                       { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 } };
 
 DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1,
     .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
@@ -417,18 +417,18 @@ DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_
 
 DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
     .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input, .place = place_conv, .flops = flops);
 
 DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "kernel", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "kernel", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
     .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight, .grad = grad_of_grad_weight,
     .place = place_grad_weight, .flops = flops);
 
 DEFINE_OP(ConvTranspose, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
-                                 { "kernel_shape", A_INTS, 0, 0, false, NULL }, { "output_padding", A_INTS, 0, 0, false, NULL },
-                                 { "output_shape", A_INTS, 0, 0, false, NULL }, { "spatial", A_INTS, 0, 0, ATTR_OURS, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, AUTO_PAD,
+                                 { "kernel_shape", A_INTS, .range = R_STEPS }, { "output_padding", A_INTS, .range = R_SIZES },
+                                 { "output_shape", A_INTS, .range = R_SIZES }, { "spatial", A_INTS, .rule = ATTR_OURS, .range = R_SIZES }, { 0 } },
     .doc = "transposed convolution", .infer = infer_transpose, .grad = grad_transpose, .lower = lower_transpose, .place = place_conv);

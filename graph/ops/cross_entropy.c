@@ -85,8 +85,8 @@ static Status place_backward(Placement *p)
     return ST_OK;
 }
 
-#define CROSS_ENTROPY .domain = "dpexec", .since = 1, .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, NO_INDEX, 0, false, NULL }, \
-    { "label_smoothing", A_FLOAT, 0, 0, false, NULL }, { 0 } }
+#define CROSS_ENTROPY .domain = "dpexec", .since = 1, .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = NO_INDEX }, \
+    { "label_smoothing", A_FLOAT, .f = 0 }, { 0 } }
 
 DEFINE_OP(CrossEntropySum, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT, .in_min = 2, .in_max = 2, .out_min = 3, .out_max = 3,
     .infer = infer, .grad = grad, .place = place, .index_range = loss_index_range,

@@ -274,8 +274,8 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .attrs = (const AttrDecl[]){ { "program", A_STRING, 0, 0, ATTR_REQUIRED, NULL }, { "sum", A_STRING, 0, 0, ATTR_OPTIONAL, "" },
-                                 { "axes", A_INTS, 0, 0, ATTR_OPTIONAL, NULL }, { "keepdims", A_INT, 1, 0, ATTR_OPTIONAL, NULL },
-                                 { "wide", A_INT, 0, 0, ATTR_OPTIONAL, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "program", A_STRING, .rule = ATTR_REQUIRED }, { "sum", A_STRING, .s = "" },
+                                 { "axes", A_INTS, .range = R_AXIS }, { "keepdims", A_INT, .i = 1 },
+                                 { "wide", A_INT, .i = 0 }, { 0 } },
     .infer = infer, .lower = lower, .place = place, .flops = flops,
     .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... and a sum are the outputs");

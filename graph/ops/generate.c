@@ -52,7 +52,7 @@ static Status infer_constant(Graph *g, Node *n)
 }
 
 DEFINE_OP(Constant, .since = 13, .in_min = 0, .in_max = 0, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "value", A_TENSOR, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .rule = ATTR_REQUIRED }, { 0 } },
     .import = import_constant, .infer = infer_constant, .grad = grad_none, .place = place_all_b, .doc = "a tensor written in the model");
 
 /* ---- ConstantOfShape ---- */
@@ -76,7 +76,7 @@ static Status infer_constant_of_shape(Graph *g, Node *n)
 }
 
 DEFINE_OP(ConstantOfShape, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .shape_in = 1,
-    .attrs = (const AttrDecl[]){ { "value", A_TENSOR, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .s = NULL }, { 0 } },
     .infer = infer_constant_of_shape, .grad = grad_none, .place = place_all_b, .doc = "a tensor full of one value (0)");
 
 /* ---- Shape, Size ---- */
@@ -106,7 +106,7 @@ static Status infer_shape(Graph *g, Node *n)
 }
 
 DEFINE_OP(Shape, .since = 15, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
-    .attrs = (const AttrDecl[]){ { "start", A_INT, 0, 0, false, NULL }, { "end", A_INT, INT64_MAX, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "start", A_INT, .i = 0 }, { "end", A_INT, .i = INT64_MAX }, { 0 } },
     .infer = infer_shape, .grad = grad_none, .place = place_all_b, .doc = "the dimensions from start to end");
 
 static Status infer_size(Graph *g, Node *n)
@@ -172,5 +172,5 @@ static Status infer_eye_like(Graph *g, Node *n)
 }
 
 DEFINE_OP(EyeLike, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
-    .attrs = (const AttrDecl[]){ { "dtype", A_INT, 0, 0, false, NULL }, { "k", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "dtype", A_INT, .range = R_DTYPE }, { "k", A_INT, .i = 0 }, { 0 } },
     .infer = infer_eye_like, .grad = grad_none, .place = place_all_b, .doc = "ones on diagonal k, zeros elsewhere");

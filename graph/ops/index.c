@@ -71,7 +71,7 @@ static Status place_gather(Placement *p)
     return ST_OK;
 }
 
-static const AttrDecl axis_attr[] = { { "axis", A_INT, 0, 0, false, NULL }, { 0 } };
+static const AttrDecl axis_attr[] = { { "axis", A_INT, .range = R_AXIS }, { 0 } };
 
 DEFINE_OP(Gather, .param_in = 1, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
     .infer = infer_gather, .grad = grad_gather, .place = place_gather, .index_range = index_range_axis,
@@ -126,7 +126,7 @@ static Status place_gather_grad(Placement *p)
 }
 
 DEFINE_OP(GatherGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "dim", A_INT, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "dim", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL }, { 0 } },
     .infer = infer_gather_grad, .grad = grad_gather_grad, .place = place_gather_grad,
     .doc = "gradient of Gather: rows of dy added at their indices into zeros, dim of them along axis; inputs dy, indices");
 
@@ -267,7 +267,7 @@ static Status place_gather_nd(Placement *p)
     return ST_OK;
 }
 
-static const AttrDecl batch_dims_attr[] = { { "batch_dims", A_INT, 0, 0, false, NULL }, { 0 } };
+static const AttrDecl batch_dims_attr[] = { { "batch_dims", A_INT, .range = R_RANK }, { 0 } };
 
 DEFINE_OP(GatherND, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr,
     .infer = infer_gather_nd, .grad = grad_gather_nd, .place = place_gather_nd, .doc = "slices of x picked by tuples of indices");

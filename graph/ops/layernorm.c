@@ -267,24 +267,25 @@ static Status place_backward(Placement *p)
     return ST_OK;
 }
 
-#define EPSILON { "epsilon", A_FLOAT, 0, 1e-5, false, NULL }
+#define EPSILON { "epsilon", A_FLOAT, .f = 1e-5 }
 #define NORM .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT
 
 DEFINE_OP(LayerNormalization, .param_in = 6, .wide_in = 6, .since = 17, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, EPSILON, { "stash_type", A_INT, 1, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { "stash_type", A_INT, .i = 1 }, { 0 } },
     .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower, .place = place);
 
 DEFINE_OP(LayerNormGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3, .out_max = 3, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, EPSILON, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { 0 } },
     .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale)", .infer = infer_backward, .place = place_backward);
 
 DEFINE_OP(GroupNormalization, .param_in = 6, .since = 21, .in_min = 3, .in_max = 3, NORM,
-    .attrs = (const AttrDecl[]){ EPSILON, { "num_groups", A_INT, 0, 0, true, NULL }, { "stash_type", A_INT, 1, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ EPSILON, { "num_groups", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
+                                 { "stash_type", A_INT, .i = 1 }, { 0 } },
     .doc = "groups of channels normalised", .infer = infer_group, .lower = lower_group);
 
 DEFINE_OP(InstanceNormalization, .param_in = 6, .since = 6, .in_min = 3, .in_max = 3, NORM, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "every channel of every sample normalised", .infer = infer_instance, .lower = lower_instance);
 
 DEFINE_OP(RMSNormalization, .param_in = 2, .since = 23, .in_min = 2, .in_max = 2, NORM,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, EPSILON, { "stash_type", A_INT, 1, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { "stash_type", A_INT, .i = 1 }, { 0 } },
     .doc = "x / sqrt(mean(x^2) + epsilon) * scale", .infer = infer_rms, .lower = lower_rms);

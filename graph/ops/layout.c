@@ -72,7 +72,7 @@ static Status grad_transpose(Grad *gr)
 
 static Status place_transpose(Placement *p)
 {
-    int count, to[MAX_RANK];
+    int count, to[MAX_RANK] = { 0 };
     const int64_t *perm = node_ints(p->node, "perm", &count);
 
     for (int i = 0; i < count; i++)
@@ -81,7 +81,7 @@ static Status place_transpose(Placement *p)
 }
 
 DEFINE_OP(Transpose, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "perm", A_INTS, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } },
     .infer = infer_transpose, .grad = grad_transpose, .place = place_transpose, .doc = "axes permuted");
 
 /* ---- Tile ---- */
@@ -267,7 +267,7 @@ static Status place_pad(Placement *p)
     return place_moved(p, to, "it pads the batch");
 }
 
-static const AttrDecl pad_attrs[] = { { "mode", A_STRING, 0, 0, false, "constant" }, { 0 } };
+static const AttrDecl pad_attrs[] = { { "mode", A_STRING, .s = "constant", .words = "constant reflect edge wrap" }, { 0 } };
 
 DEFINE_OP(Pad, .layout = LAYOUT_ANY, .since = 19, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .attrs = pad_attrs,
     .import = import_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
@@ -362,9 +362,10 @@ static Status infer_depth_to_space(Graph *g, Node *n)
 }
 
 DEFINE_OP(DepthToSpace, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, 0, 0, true, NULL }, { "mode", A_STRING, 0, 0, false, "DCR" }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
+                                 { "mode", A_STRING, .s = "DCR", .words = "DCR CRD" }, { 0 } },
     .infer = infer_depth_to_space, .grad = grad_depth_to_space, .place = place_blocks, .doc = "channels become blocks of pixels");
 
 DEFINE_OP(SpaceToDepth, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, { 0 } },
     .infer = infer_blocks, .grad = grad_space_to_depth, .place = place_blocks, .doc = "blocks of pixels become channels");

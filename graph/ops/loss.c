@@ -109,8 +109,8 @@ static Status place_nll_per_sample(Placement *p)
     return ST_OK;
 }
 
-static const AttrDecl nll_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, false, NULL },
-    { "label_smoothing", A_FLOAT, 0, 0, false, NULL }, { 0 } };
+static const AttrDecl nll_attrs[] = { { "ignore_index", A_INT, .i = NO_INDEX },
+    { "label_smoothing", A_FLOAT, .f = 0 }, { 0 } };
 
 int64_t loss_index_range(const Graph *g, const Node *n, int i)
 {
@@ -221,7 +221,8 @@ static Status lower_softmax_cross_entropy(Graph *g, Node *n)
     return g->status;
 }
 
-static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, NO_INDEX, 0, false, NULL }, { "reduction", A_STRING, 0, 0, false, "mean" }, { 0 } };
+static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, .i = NO_INDEX },
+    { "reduction", A_STRING, .s = "mean", .words = "none mean sum" }, { 0 } };
 
 DEFINE_OP(SoftmaxCrossEntropyLoss, .precision = PREC_WIDE, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_softmax_cross_entropy,
@@ -313,12 +314,12 @@ static Status place_element_loss_grad(Placement *p)
 
 DEFINE_OP(ElementLossSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "kind", A_STRING, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
     .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
     .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy (bce, bce-logits); "
            "inputs x, target");
 
 DEFINE_OP(ElementLossGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "kind", A_STRING, 0, 0, true, NULL }, { "by", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { "by", A_INT, .i = 0 }, { 0 } },
     .infer = infer_element_loss_grad, .place = place_element_loss_grad,
     .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");

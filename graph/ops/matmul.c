@@ -306,7 +306,7 @@ static int64_t flops(const Graph *g, const Node *n)
     return 2 * shape_numel(&value(g, n->out[0])->shape) * r.a.dim[r.k_a];
 }
 
-#define TRANS_ATTRS { "transA", A_INT, 0, 0, false, NULL }, { "transB", A_INT, 0, 0, false, NULL }, { "alpha", A_FLOAT, 0, 1, false, NULL }
+#define TRANS_ATTRS { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 }, { "alpha", A_FLOAT, .f = 1 }
 #define DTYPES_PRODUCT (DTYPES_FLOAT | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
 
 DEFINE_OP(MatMul, .precision = PREC_LOW, .param_in = 3, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
@@ -318,5 +318,5 @@ DEFINE_OP(BatchMatMul, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .i
     .doc = "alpha * op(A) op(B)", .infer = infer_batch, .grad = grad_product, .place = place_product, .flops = flops);
 
 DEFINE_OP(Gemm, .precision = PREC_LOW, .param_in = 7, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
-    .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, 0, 1, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
     .doc = "alpha * op(A) op(B) + beta * C", .infer = infer_gemm, .grad = grad_gemm, .place = place_gemm, .flops = flops);

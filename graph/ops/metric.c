@@ -33,6 +33,6 @@ static Status place(Placement *p)
 
 DEFINE_OP(AccuracyCount, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
     .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, INT64_MIN, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = INT64_MIN }, { 0 } },
     .infer = infer, .grad = grad_none, .place = place,
     .doc = "how many samples have their largest score (axis 1, of equals the first) at the target, and how many are not ignored");

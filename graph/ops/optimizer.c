@@ -52,10 +52,10 @@ static Status infer_adam(Graph *g, Node *n)
     return infer_like_param(g, n, 1u << 2 | 1u << 5, 6);
 }
 
-#define SGD_ATTRS { "momentum", A_FLOAT, 0, 0, false, NULL }, { "nesterov", A_INT, 0, 0, false, NULL }, \
-    { "weight_decay", A_FLOAT, 0, 0, false, NULL }
-#define ADAM_ATTRS { "beta1", A_FLOAT, 0, 0.9, false, NULL }, { "beta2", A_FLOAT, 0, 0.999, false, NULL }, \
-    { "eps", A_FLOAT, 0, 1e-8, false, NULL }, { "weight_decay", A_FLOAT, 0, 0, false, NULL }, { "decoupled", A_INT, 0, 0, false, NULL }
+#define SGD_ATTRS { "momentum", A_FLOAT, .f = 0 }, { "nesterov", A_INT, .i = 0 }, \
+    { "weight_decay", A_FLOAT, .f = 0 }
+#define ADAM_ATTRS { "beta1", A_FLOAT, .f = 0.9 }, { "beta2", A_FLOAT, .f = 0.999 }, \
+    { "eps", A_FLOAT, .f = 1e-8 }, { "weight_decay", A_FLOAT, .f = 0 }, { "decoupled", A_INT, .i = 0 }
 
 DEFINE_OP(SgdUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 2,
     .dtypes = DTYPES_F32_F64,
@@ -82,7 +82,7 @@ DEFINE_OP(AdamUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_
  * both optional, what each gradient is multiplied by, and whether the update happens. */
 static Status infer_all(Graph *g, Node *n, int per, int shared)
 {
-    int count = (int)node_int(n, "count"), states = count * per;
+    int count = node_int(n, "count") > n->n_in ? 0 : (int)node_int(n, "count"), states = count * per;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     if (count < 1 || n->n_out != states || n->n_in < states + count + shared || n->n_in > states + count + shared + 2)
@@ -117,14 +117,17 @@ static Status infer_adam_all(Graph *g, Node *n)
     return infer_all(g, n, 3, 2);
 }
 
-#define ALL .domain = "dpexec", .since = 1, .in_max = -1, .out_min = 1, .out_max = -1, .dtypes = DTYPES_F32_F64, .flags = OPF_INPLACE_EACH, \
+#define ALL .domain = "dpexec", .since = 1, .in_max = -1, .out_min = 1, .out_max = -1, .dtypes = DTYPES_F32_F64, \
+    .flags = OPF_INPLACE_EACH | OPF_GAPS, \
     .grad = grad_none, .place = place_all_b
 
-DEFINE_OP(SgdUpdateAll, ALL, .in_min = 3, .attrs = (const AttrDecl[]){ { "count", A_INT, 0, 0, true, NULL }, SGD_ATTRS, { 0 } },
+DEFINE_OP(SgdUpdateAll, ALL, .in_min = 3,
+    .attrs = (const AttrDecl[]){ { "count", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, SGD_ATTRS, { 0 } },
     .infer = infer_sgd_all,
     .doc = "SgdUpdate of `count` parameters; inputs w, m (with momentum) of each, g of each, lr, and optionally what each g is multiplied by, apply");
 
-DEFINE_OP(AdamUpdateAll, ALL, .in_min = 6, .attrs = (const AttrDecl[]){ { "count", A_INT, 0, 0, true, NULL }, ADAM_ATTRS, { 0 } },
+DEFINE_OP(AdamUpdateAll, ALL, .in_min = 6,
+    .attrs = (const AttrDecl[]){ { "count", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, ADAM_ATTRS, { 0 } },
     .infer = infer_adam_all,
     .doc = "AdamUpdate of `count` parameters; inputs w, m, v of each, g of each, lr, step, and optionally what each g is multiplied by, apply");
 
@@ -153,7 +156,7 @@ static Status infer_norm(Graph *g, Node *n)
 
 DEFINE_OP(GlobalNorm, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 2, .out_max = 2,
     .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, 0, 0, true, NULL }, { "scaled", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, .rule = ATTR_REQUIRED }, { "scaled", A_INT, .i = 0 }, { 0 } },
     .infer = infer_norm, .grad = grad_none, .place = place_all_b,
     .doc = "norm = the square root of the sum of squares over all inputs, in their order; scale = min(1, max_norm / (norm + 1e-6)); "
            "with scaled the last input is a scalar s that the others are multiplied by: the norm is of the products, scale is times s");
@@ -193,8 +196,8 @@ static Status infer_loss_scale(Graph *g, Node *n)
 DEFINE_OP(LossScaleUpdate, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 2, .out_max = 2,
     .dtypes = DTYPES_F32_F64,
     .inplace = { 1, 1 << 1 },
-    .attrs = (const AttrDecl[]){ { "growth", A_FLOAT, 0, 2, false, NULL }, { "backoff", A_FLOAT, 0, 0.5, false, NULL },
-                                 { "interval", A_INT, 2000, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "growth", A_FLOAT, .f = 2 }, { "backoff", A_FLOAT, .f = 0.5 },
+                                 { "interval", A_INT, .i = 2000, .range = R_POSITIVE }, { 0 } },
     .infer = infer_loss_scale, .grad = grad_none, .place = place_all_b,
     .doc = "inputs scale, good, ok; not ok: scale' = backoff scale, good' = 0; else good' = good + 1, and when that is interval: "
            "scale' = growth scale, good' = 0; scale stays where scale' is not a normal float32 number");

@@ -212,13 +212,13 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 #define KERNEL_ATTRS                                                                                                     \
-    { "kernel_shape", A_INTS, 0, 0, true, NULL }, { "strides", A_INTS, 0, 0, false, NULL },                               \
-    { "pads", A_INTS, 0, 0, false, NULL }, { "dilations", A_INTS, 0, 0, false, NULL }, { "ceil_mode", A_INT, 0, 0, false, NULL }
+    { "kernel_shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_STEPS }, { "strides", A_INTS, .range = R_STEPS },                               \
+    { "pads", A_INTS, .range = R_PADS }, { "dilations", A_INTS, .range = R_STEPS }, { "ceil_mode", A_INT, .i = 0 }
 #define DTYPES_MAX (DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8))
 
 DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2, .dtypes = DTYPES_MAX,
-    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
-                                 { "storage_order", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD,
+                                 { "storage_order", A_INT, .i = 0 }, { 0 } },
     .doc = "the maximum of each window", .infer = infer_pool, .grad = grad_max, .place = place_max, .flops = flops);
 
 DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
@@ -227,14 +227,14 @@ DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in
     .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .place = place_channels, .flops = flops);
 
 DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
-                                 { "count_include_pad", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD,
+                                 { "count_include_pad", A_INT, .i = 0 }, { 0 } },
     .doc = "the average of each window", .infer = infer_pool, .grad = grad_average, .place = place_average, .flops = flops);
 
 DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "count_include_pad", A_INT, 0, 0, false, NULL },
-                                 { "spatial", A_INTS, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "count_include_pad", A_INT, .i = 0 },
+                                 { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
     .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .grad = grad_of_average_grad, .place = place_average,
     .flops = flops);
 

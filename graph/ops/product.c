@@ -147,8 +147,8 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 DEFINE_OP(Product, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ { "transA", A_INT, 0, 0, false, NULL }, { "transB", A_INT, 0, 0, false, NULL },
-                                 { "alpha", A_FLOAT, 0, 1, false, NULL }, { "wide", A_INT, 0, 0, false, NULL },
-                                 { "activation", A_STRING, 0, 0, false, "none" }, { "gradient", A_INT, 0, 0, false, NULL },
-                                 { "bias_grad", A_STRING, 0, 0, false, "none" }, { "wide_bias_grad", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 },
+                                 { "alpha", A_FLOAT, .f = 1 }, { "wide", A_INT, .i = 0 },
+                                 { "activation", A_STRING, .s = "none" }, { "gradient", A_INT, .i = 0 },
+                                 { "bias_grad", A_STRING, .s = "none" }, { "wide_bias_grad", A_INT, .i = 0 }, { 0 } },
     .doc = "act(alpha op(A) op(B) + bias), or alpha op(A) op(B) act'(aux), and sums of it or its operands", .infer = infer, .flops = flops);

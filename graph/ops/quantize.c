@@ -198,11 +198,11 @@ static Status lower_dequantize(Graph *g, Node *n)
 }
 
 #define LINEAR .since = 21, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
-#define LINEAR_ATTRS { "axis", A_INT, 1, 0, false, NULL }, { "block_size", A_INT, 0, 0, false, NULL }, \
-    { "output_dtype", A_INT, 0, 0, false, NULL }
+#define LINEAR_ATTRS { "axis", A_INT, .i = 1, .range = R_AXIS }, { "block_size", A_INT, .range = R_NATURAL }, \
+    { "output_dtype", A_INT, .range = R_DTYPE }
 
 DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), .infer = infer_quantize, .lower = lower_quantize,
-    .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { "saturate", A_INT, 1, 0, false, NULL }, { "precision", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { "saturate", A_INT, .i = 1 }, { "precision", A_INT, .range = R_DTYPE }, { 0 } },
     .doc = "round(x / scale) + zero_point, saturated");
 DEFINE_OP(DequantizeLinear, LINEAR, .dtypes = DTYPES_INT, .infer = infer_dequantize, .lower = lower_dequantize,
     .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } }, .doc = "(x - zero_point) * scale");
@@ -355,9 +355,9 @@ DEFINE_OP(QLinearMatMul, .since = 21, .in_min = 8, .in_max = 8, .out_min = 1, .o
 /* ---- convolutions ---- */
 
 static const AttrDecl conv_attrs[] = {
-    { "group", A_INT, 1, 0, false, NULL }, { "strides", A_INTS, 0, 0, false, NULL }, { "pads", A_INTS, 0, 0, false, NULL },
-    { "dilations", A_INTS, 0, 0, false, NULL }, { "auto_pad", A_STRING, 0, 0, false, "NOTSET" },
-    { "kernel_shape", A_INTS, 0, 0, false, NULL }, { 0 }
+    { "group", A_INT, .i = 1, .range = R_POSITIVE }, { "strides", A_INTS, .range = R_STEPS }, { "pads", A_INTS, .range = R_PADS },
+    { "dilations", A_INTS, .range = R_STEPS }, AUTO_PAD,
+    { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 }
 };
 
 static Status infer_conv(Graph *g, Node *n, int w, int zero_x, int zero_w, DType out)

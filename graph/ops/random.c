@@ -13,8 +13,8 @@
 /* ---- ours ---- */
 
 #define KEYED                                                                                                           \
-    { "seed", A_INT, 0, 0, false, NULL }, { "key", A_INT, 0, 0, false, NULL }, { "split_axis", A_INT, -1, 0, false, NULL }, \
-    { "split_offset", A_INT, 0, 0, false, NULL }, { "split_dim", A_INT, 0, 0, false, NULL }
+    { "seed", A_INT, .i = 0 }, { "key", A_INT, .i = 0 }, { "split_axis", A_INT, .i = -1, .range = R_AXIS }, \
+    { "split_offset", A_INT, .range = R_NATURAL }, { "split_dim", A_INT, .range = R_NATURAL }
 
 /* The part given by split_* must lie in the whole. */
 static Status check_split(const Graph *g, const Node *n, const Shape *s)
@@ -65,7 +65,7 @@ static Status grad_random_dropout(Grad *gr)
 
 DEFINE_OP(RandomDropout, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
     .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, 0, 0.5, false, NULL }, KEYED, { 0 } },
+    .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, KEYED, { 0 } },
     .infer = infer_random_dropout, .grad = grad_random_dropout, .place = place_elementwise,
     .doc = "(x, draw): x / (1 - ratio) where the mask holds, else 0; and the mask");
 
@@ -86,7 +86,7 @@ static Status grad_dropout_grad(Grad *gr)
 }
 
 DEFINE_OP(DropoutGrad, .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, 0, 0.5, false, NULL }, { 0 } },
+    .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, { 0 } },
     .infer = infer_dropout_grad, .grad = grad_dropout_grad, .place = place_mul,
     .doc = "(dy, mask): dy / (1 - ratio) where the mask holds, else 0");
 
@@ -125,9 +125,9 @@ static Status place_random(Placement *p)
 }
 
 DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_RANDOM,
-    .attrs = (const AttrDecl[]){ { "normal", A_INT, 0, 0, false, NULL }, { "a", A_FLOAT, 0, 0, false, NULL },
-                                 { "b", A_FLOAT, 0, 1, false, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL },
-                                 { "shape", A_INTS, 0, 0, false, NULL }, KEYED, { 0 } },
+    .attrs = (const AttrDecl[]){ { "normal", A_INT, .i = 0 }, { "a", A_FLOAT, .f = 0 },
+                                 { "b", A_FLOAT, .f = 1 }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
+                                 { "shape", A_INTS, .range = R_SIZES }, KEYED, { 0 } },
     .infer = infer_random, .grad = grad_none, .place = place_random,
     .doc = "(draw, like?): uniform in [a, b), or normal with mean a and deviation b, in like's shape or `shape`");
 
@@ -209,7 +209,7 @@ static Status place_dropout(Placement *p)
 }
 
 DEFINE_OP(Dropout, .since = 13, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM,
-    .attrs = (const AttrDecl[]){ { "seed", A_INT, 0, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "seed", A_INT, .i = 0 }, { 0 } },
     .import = import_dropout, .infer = infer_dropout, .lower = lower_dropout, .place = place_dropout,
     .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
 
@@ -343,11 +343,11 @@ static Status lower_generator(Graph *g, Node *n)
 #define GENERATOR(version, types) .since = (version), .out_min = 1, .out_max = 1, .dtypes = (types), .flags = OPF_RANDOM, \
     .grad = grad_none, .lower = lower_generator
 #define LIKE .in_min = 1, .in_max = 1
-#define SEED { "seed", A_FLOAT, 0, 0, false, NULL }
-#define UNIFORM { "low", A_FLOAT, 0, 0, false, NULL }, { "high", A_FLOAT, 0, 1, false, NULL }, SEED
-#define NORMAL { "mean", A_FLOAT, 0, 0, false, NULL }, { "scale", A_FLOAT, 0, 1, false, NULL }, SEED
-#define SHAPED { "shape", A_INTS, 0, 0, true, NULL }, { "dtype", A_INT, DT_FLOAT32, 0, false, NULL }
-#define TYPED { "dtype", A_INT, 0, 0, false, NULL }
+#define SEED { "seed", A_FLOAT, .f = 0 }
+#define UNIFORM { "low", A_FLOAT, .f = 0 }, { "high", A_FLOAT, .f = 1 }, SEED
+#define NORMAL { "mean", A_FLOAT, .f = 0 }, { "scale", A_FLOAT, .f = 1 }, SEED
+#define SHAPED { "shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE }
+#define TYPED { "dtype", A_INT, .range = R_DTYPE }
 
 DEFINE_OP(RandomUniform, GENERATOR(22, 0), .attrs = (const AttrDecl[]){ SHAPED, UNIFORM, { 0 } }, .infer = infer_generator,
     .doc = "uniform in [low, high)");
@@ -360,7 +360,8 @@ DEFINE_OP(RandomNormalLike, GENERATOR(22, 0), LIKE, .attrs = (const AttrDecl[]){
 DEFINE_OP(Bernoulli, GENERATOR(22, DTYPES_FLOAT), LIKE, .attrs = (const AttrDecl[]){ TYPED, SEED, { 0 } }, .infer = infer_bernoulli,
     .doc = "1 with probability x, else 0");
 DEFINE_OP(Multinomial, GENERATOR(22, DTYPES_FLOAT), LIKE, .infer = infer_multinomial,
-    .attrs = (const AttrDecl[]){ { "sample_size", A_INT, 1, 0, false, NULL }, { "dtype", A_INT, DT_INT32, 0, false, NULL }, SEED, { 0 } },
+    .attrs = (const AttrDecl[]){ { "sample_size", A_INT, .i = 1, .range = R_POSITIVE }, { "dtype", A_INT, .i = DT_INT32, .range = R_DTYPE },
+                                 SEED, { 0 } },
     .doc = "samples of the classes with log-probabilities x");
 
 /* ---- training ---- */

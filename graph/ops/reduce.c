@@ -271,10 +271,10 @@ static Status place_other(Placement *p)
     return place_axes(p, false);
 }
 
-static const AttrDecl attrs[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "noop_with_empty_axes", A_INT, 0, 0, false, NULL }, { 0 } };
+static const AttrDecl attrs[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_empty_axes", A_INT, .i = 0 }, { 0 } };
 
-static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, 1, 0, false, NULL }, { "noop_with_empty_axes", A_INT, 0, 0, false, NULL },
-                                      { "wide", A_INT, 0, 0, ATTR_OURS, NULL }, { 0 } };
+static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_empty_axes", A_INT, .i = 0 },
+                                      { "wide", A_INT, .rule = ATTR_OURS }, { 0 } };
 
 #define REDUCTION(version, types) .layout = LAYOUT_ANY, .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .import = import

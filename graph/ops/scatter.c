@@ -88,7 +88,7 @@ static Status place_scatter_elements(Placement *p)
 }
 
 DEFINE_OP(ScatterElements, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, 0, 0, false, NULL }, { "reduction", A_STRING, 0, 0, false, "none" }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
     .infer = infer_scatter_elements, .grad = grad_scatter_elements, .place = place_scatter_elements,
     .index_range = index_range_axis, .doc = "x with y[index[i][j]][j] = updates[i][j] (axis 0)");
 
@@ -143,6 +143,6 @@ static Status place_scatter_nd(Placement *p)
 }
 
 DEFINE_OP(ScatterND, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "reduction", A_STRING, 0, 0, false, "none" }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
     .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,
     .doc = "x with slices written at tuples of indices");

@@ -48,7 +48,7 @@ static int64_t index_range_one_hot(const Graph *g, const Node *n, int i)
 }
 
 DEFINE_OP(OneHot, .since = 11, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, -1, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } },
     .infer = infer_one_hot, .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot, .index_misses = true,
     .doc = "a new axis with one value on, the others off");
 
@@ -101,7 +101,7 @@ static Status infer_compress(Graph *g, Node *n)
 }
 
 DEFINE_OP(Compress, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, NO_AXIS, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = NO_AXIS, .range = R_AXIS }, { 0 } },
     .infer = infer_compress, .doc = "slices along axis (elements of the flattened x without one) where the condition is true");
 
 /* ---- Trilu ---- */
@@ -131,7 +131,7 @@ static Status place_trilu(Placement *p)
 }
 
 DEFINE_OP(Trilu, .since = 14, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "upper", A_INT, 1, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "upper", A_INT, .i = 1 }, { 0 } },
     .infer = infer_trilu, .grad = grad_trilu, .place = place_trilu, .doc = "the upper or lower triangle, zeros elsewhere");
 
 /* ---- TopK ---- */
@@ -185,8 +185,8 @@ static Status place_top_k(Placement *p)
     return ST_OK;
 }
 
-static const AttrDecl top_k_attrs[] = { { "axis", A_INT, -1, 0, false, NULL }, { "largest", A_INT, 1, 0, false, NULL },
-    { "sorted", A_INT, 1, 0, false, NULL }, { 0 } };
+static const AttrDecl top_k_attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS }, { "largest", A_INT, .i = 1 },
+    { "sorted", A_INT, .i = 1 }, { 0 } };
 
 DEFINE_OP(TopK, .since = 11, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2, .dtypes = DTYPES_NUMERIC, .attrs = top_k_attrs,
     .import = import_top_k, .infer = infer_top_k, .grad = grad_top_k, .place = place_top_k,

@@ -65,7 +65,7 @@ static Status grad_log_softmax(Grad *gr)
     return g->status;
 }
 
-static const AttrDecl attrs[] = { { "axis", A_INT, -1, 0, false, NULL }, { "flatten", A_INT, 0, 0, ATTR_OURS, NULL }, { 0 } };
+static const AttrDecl attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS }, { "flatten", A_INT, .rule = ATTR_OURS }, { 0 } };
 
 DEFINE_OP(Softmax, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,

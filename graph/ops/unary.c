@@ -197,4 +197,4 @@ DEFINE_OP(BitwiseNot, UNARY(18, DTYPES_INT), .grad = grad_none, .place = place_e
 
 DEFINE_OP(IsNaN, TEST(20), .doc = "is x not a number?");
 DEFINE_OP(IsInf, TEST(20), .doc = "is x infinite, of the signs asked for?",
-    .attrs = (const AttrDecl[]){ { "detect_negative", A_INT, 1, 0, false, NULL }, { "detect_positive", A_INT, 1, 0, false, NULL }, { 0 } });
+    .attrs = (const AttrDecl[]){ { "detect_negative", A_INT, .i = 1 }, { "detect_positive", A_INT, .i = 1 }, { 0 } });

@@ -58,7 +58,7 @@ static Status grad_reshape(Grad *gr)
 }
 
 DEFINE_OP(Reshape, .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
-    .attrs = (const AttrDecl[]){ { "allowzero", A_INT, 0, 0, false, NULL }, { 0 } }, .inplace = { 1 },
+    .attrs = (const AttrDecl[]){ { "allowzero", A_INT, .i = 0 }, { 0 } }, .inplace = { 1 },
     .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape, .doc = "x under another shape of the same size");
 
 /* ---- Flatten ---- */
@@ -89,7 +89,7 @@ static Status place_flatten(Placement *p)
 }
 
 DEFINE_OP(Flatten, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, 1, 0, false, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = 1, .range = R_CUT }, { 0 } },
     .infer = infer_flatten, .grad = grad_reshape, .place = place_flatten, .doc = "x as a matrix, cut before axis");
 
 /* ---- Squeeze, Unsqueeze ---- */
@@ -246,5 +246,5 @@ static Status infer_reorder(Graph *g, Node *n)
 
 /* Made by passes/layout.c; the interpreter stores everything by rows, and copies. */
 DEFINE_OP(Reorder, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "layout", A_INT, 0, 0, true, NULL }, { 0 } },
+    .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
     .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none, .place = place_linear);

@@ -6,6 +6,8 @@
 
 enum { WINDOW_AXES = 3 };
 
+#define AUTO_PAD { "auto_pad", A_STRING, .s = "NOTSET", .words = "NOTSET SAME_UPPER SAME_LOWER VALID" }
+
 /* Always three axes: missing ones stand in front with size, kernel and stride 1, so that loops need no case for the rank.
  * Output position o and kernel position k meet input position o * stride + k * dilation - pad. */
 typedef struct {
