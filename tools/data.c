@@ -9,6 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+
+Status temporary_open(FILE **out, uint64_t bytes, const char *label)
+{
+    FILE *f = tmpfile();
+    struct statvfs disk;
+
+    if (!f)
+        return FAIL(E_IO, "%s: cannot make a temporary file: %s", label, strerror(errno));
+    if (!fstatvfs(fileno(f), &disk) && disk.f_frsize && bytes / disk.f_frsize >= disk.f_bavail) {
+        fclose(f);
+        return FAIL(E_IO, "%s: unpacked it has %" PRIu64 " bytes, in " P_tmpdir " %" PRIu64 " are free: give it as .npy", label, bytes,
+                    (uint64_t)disk.f_bavail * disk.f_frsize);
+    }
+    *out = f;
+    return ST_OK;
+}
 
 Status map_stream(Mapped *out, FILE *f, const char *path)
 {

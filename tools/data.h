@@ -1,5 +1,6 @@
 /* Data sets: named arrays that share their first axis, the samples.  Files are mapped; compressed ones are first unpacked
- * into an unnamed temporary file, so a set may be larger than memory. */
+ * into an unnamed temporary file, so a set may be larger than memory.  How much is unpacked is what the header of the array asks for:
+ * a stream that goes on behind that is an error, and so is one for which there is no room. */
 #ifndef DPX_TOOLS_DATA_H
 #define DPX_TOOLS_DATA_H
 
@@ -9,6 +10,8 @@
 #include "graph/base/mapped.h"
 #include "include/dpexec.h"
 
+/* An unnamed temporary file for `bytes` bytes: E_IO, before anything is written, when there is no room for them. */
+Status temporary_open(FILE **out, uint64_t bytes, const char *label) CHECKED;
 /* Maps what was written to `f`, an unnamed temporary file; closes it. */
 Status map_stream(Mapped *out, FILE *f, const char *path) CHECKED;
 
@@ -42,6 +45,8 @@ const Array *dataset_find(const Dataset *d, const char *name);
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;       /* takes the mapping and the name */
 /* The .npy file in a->map, which it closes on failure; fills dtype, rank, dim, data.  `label` names the file or archive member. */
 Status npy_parse(Array *a, const char *label) CHECKED;
+/* How long the whole file is, by the header, which must lie in the first `n` bytes. */
+Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
 Status npz_read(Dataset *d, const char *path) CHECKED;
 Status idx_read(Dataset *d, const char *images_comma_labels, Normalisation norm) CHECKED;
 

@@ -1,49 +1,26 @@
 /* The IDX format of MNIST: 0, 0, a type, the rank, big-endian sizes, big-endian elements; often gzipped.
  * The first file holds images: bytes are scaled to [0, 1], and [N, H, W] gets a channel axis.  The second holds labels. */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "tools/data.h"
 
-static Status unpack_gzip(Mapped *out, const char *path)
-{
-    enum { CHUNK = 1 << 18 };
-    gzFile in = gzopen(path, "rb");
-    FILE *f = in ? tmpfile() : NULL;
-    char *buf = f ? malloc(CHUNK) : NULL;
-    Status st = buf ? ST_OK : FAIL(E_IO, "%s: cannot unpack into a temporary file", path);
-    int n = 0, code;
-
-    while (!st && (n = gzread(in, buf, CHUNK)) > 0)
-        if (fwrite(buf, 1, (size_t)n, f) != (size_t)n)
-            st = FAIL(E_IO, "%s: cannot unpack into a temporary file", path);
-    if (!st && n < 0)
-        st = FAIL(E_IO, "%s: damaged: %s", path, gzerror(in, &code));
-    if (!st && !gzeof(in))
-        st = FAIL(E_IO, "%s: the compressed data ends early", path);
-    free(buf);
-    if (in && gzclose(in) != Z_OK && !st)
-        st = FAIL(E_IO, "%s: the compressed data is damaged or ends early", path);
-    if (st) {
-        if (f)
-            fclose(f);
-        return st;
-    }
-    return map_stream(out, f, path);
-}
+enum { CHUNK = 1 << 18 };
 
 static uint64_t big_endian(const unsigned char *p)
 {
     return (uint64_t)p[0] << 24 | (uint64_t)p[1] << 16 | (uint64_t)p[2] << 8 | p[3];
 }
 
-static Status parse(Array *a, const char *path)
+/* Reads the header of the file that begins with these bytes; fills dtype, rank, dim and swapped.  `bytes` is the whole file's. */
+static Status read_header(Array *a, size_t *header, size_t *bytes, const unsigned char *file, size_t size, const char *path)
 {
     static const dpx_dtype types[16] = { [8] = DPX_UINT8, [9] = DPX_INT8, [11] = DPX_INT16, [12] = DPX_INT32, [13] = DPX_FLOAT32,
                                          [14] = DPX_FLOAT64 };
-    const unsigned char *file = a->map.data;
-    size_t size = a->map.size, header, bytes;
+    size_t n;
 
     if (size < 8 || file[0] || file[1] || file[2] > 14 || !types[file[2]] || file[3] < 1)
         return FAIL(E_IO, "%s: not an IDX file", path);
@@ -51,17 +28,76 @@ static Status parse(Array *a, const char *path)
         return FAIL(E_IO, "%s: %d axes, at most %d are supported", path, file[3], DPX_MAX_RANK - 1);
     a->dtype = types[file[2]];
     a->rank = file[3];
-    header = 4 + 4 * (size_t)a->rank;
-    bytes = dpx_dtype_size(a->dtype);
-    a->swapped = bytes > 1;
-    for (int i = 0; i < a->rank && size >= header; i++) {
+    *header = 4 + 4 * (size_t)a->rank;
+    n = dpx_dtype_size(a->dtype);
+    a->swapped = n > 1;
+    if (size < *header)
+        return FAIL(E_IO, "%s: the file ends in its header", path);
+    for (int i = 0; i < a->rank; i++) {
         a->dim[i] = (int64_t)big_endian(file + 4 + 4 * i);
-        if (__builtin_mul_overflow(bytes, (size_t)a->dim[i], &bytes))
+        if (__builtin_mul_overflow(n, (size_t)a->dim[i], &n))
             return FAIL(E_IO, "%s: the size overflows", path);
     }
-    if (size < header || bytes != size - header)
-        return FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes, size < header ? 0 : size - header);
-    a->data = file + header;
+    if (__builtin_add_overflow(n, *header, bytes))
+        return FAIL(E_IO, "%s: the size overflows", path);
+    return ST_OK;
+}
+
+/* The stream that begins with the `n` bytes of `buf`, as long as the array's header says. */
+static Status copy_stream(FILE *to, gzFile in, char *buf, int n, uint64_t length, const char *path)
+{
+    uint64_t done = 0;
+    int code;
+
+    for (; n > 0; n = gzread(in, buf, CHUNK))
+        if ((done += (uint64_t)n) > length)
+            return FAIL(E_IO, "%s: unpacks to more than the %" PRIu64 " bytes that its header asks for", path, length);
+        else if (fwrite(buf, 1, (size_t)n, to) != (size_t)n)
+            return FAIL(E_IO, "%s: cannot unpack into a temporary file: %s", path, strerror(errno));
+    if (n < 0)
+        return FAIL(E_IO, "%s: damaged: %s", path, gzerror(in, &code));
+    return gzeof(in) ? ST_OK : FAIL(E_IO, "%s: the compressed data ends early", path);
+}
+
+static Status unpack(FILE **out, gzFile in, char *buf, const char *path)
+{
+    Array a = { .rank = 0 };
+    size_t header, length;
+    int code, n = gzread(in, buf, CHUNK);
+    Status st;
+
+    if (n < 0)
+        return FAIL(E_IO, "%s: damaged: %s", path, gzerror(in, &code));
+    TRY(read_header(&a, &header, &length, (const unsigned char *)buf, (size_t)n, path));
+    TRY(temporary_open(out, length, path));
+    if ((st = copy_stream(*out, in, buf, n, length, path)))
+        fclose(*out);
+    return st;
+}
+
+static Status unpack_gzip(Mapped *out, const char *path)
+{
+    gzFile in = gzopen(path, "rb");
+    char *buf = in ? malloc(CHUNK) : NULL;
+    FILE *f = NULL;
+    Status st = buf ? unpack(&f, in, buf, path) : FAIL(E_IO, "%s: cannot unpack: %s", path, strerror(errno));
+
+    free(buf);
+    if (in && gzclose(in) != Z_OK && !st) {
+        fclose(f);
+        st = FAIL(E_IO, "%s: the compressed data is damaged or ends early", path);
+    }
+    return st ? st : map_stream(out, f, path);
+}
+
+static Status parse(Array *a, const char *path)
+{
+    size_t header, bytes;
+
+    TRY(read_header(a, &header, &bytes, a->map.data, a->map.size, path));
+    if (bytes != a->map.size)
+        return FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes - header, a->map.size - header);
+    a->data = a->map.data + header;
     return ST_OK;
 }
 

@@ -4,6 +4,7 @@
  * apart in it, which every epoch would pay for. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,14 +134,14 @@ static int64_t data_bytes(const Array *a)
     return n;
 }
 
-/* Reads the header of a->map; fills dtype, rank, dim, data. */
-static Status parse(Array *a, bool *fortran, const char *label)
+/* Reads the header of the file that begins with these bytes; fills dtype, rank and dim.  `header` receives its length, `bytes` that
+ * of the data. */
+static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *bytes, const unsigned char *file, size_t size, const char *label)
 {
-    const unsigned char *file = a->map.data;
-    size_t size = a->map.size, at = 10, len;
+    size_t at = 10, len;
     Header h = { 0 };
     Scanner s;
-    int64_t bytes;
+    int64_t n;
 
     if (size < 12 || memcmp(file, "\x93NUMPY", 6) || file[6] < 1 || file[6] > 3)
         return FAIL(E_IO, "%s: not a .npy file", label);
@@ -150,16 +151,41 @@ static Status parse(Array *a, bool *fortran, const char *label)
         at = 12;
     }
     if (len > size - at)
-        return FAIL(E_IO, "%s: the header is said to be %zu bytes long, the file has %zu", label, len, size);
+        return FAIL(E_IO, "%s: the header is said to be %zu bytes long, there are %zu", label, len, size);
     s = (Scanner){ (const char *)file + at, (const char *)file + at + len };
     if (!take_header(&s, &h, a))
         return FAIL(E_IO, "%s: the header is not a description of an array of at most %d axes", label, DPX_MAX_RANK);
     TRY(read_type(&h, a, label));
-    bytes = data_bytes(a);
-    if (bytes < 0 || (uint64_t)bytes != size - at - len)
-        return FAIL(E_IO, "%s: the shape asks for %lld bytes of data, the file has %zu", label, (long long)bytes, size - at - len);
-    a->data = file + at + len;
+    if ((n = data_bytes(a)) < 0)
+        return FAIL(E_IO, "%s: the shape asks for more bytes than can be counted", label);
+    *header = at + len;
+    *bytes = (uint64_t)n;
     *fortran = h.fortran && a->rank > 1;
+    return ST_OK;
+}
+
+Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label)
+{
+    Array a = { .rank = 0 };
+    bool fortran;
+    size_t header;
+    uint64_t bytes;
+
+    TRY(read_header(&a, &fortran, &header, &bytes, file, n, label));
+    *out = header + bytes;
+    return ST_OK;
+}
+
+/* a->map is the whole file. */
+static Status parse(Array *a, bool *fortran, const char *label)
+{
+    size_t header;
+    uint64_t bytes;
+
+    TRY(read_header(a, fortran, &header, &bytes, a->map.data, a->map.size, label));
+    if (bytes != a->map.size - header)
+        return FAIL(E_IO, "%s: the shape asks for %" PRIu64 " bytes of data, the file has %zu", label, bytes, a->map.size - header);
+    a->data = a->map.data + header;
     return ST_OK;
 }
 
@@ -227,8 +253,7 @@ static Status make_row_major(Array *a, const char *label)
 
     if (!data_bytes(a))
         return ST_OK;
-    if (!(f = tmpfile()))
-        return FAIL(E_IO, "%s: cannot make a temporary file: %s", label, strerror(errno));
+    TRY(temporary_open(&f, a->map.size, label));
     if ((st = write_rows(a, f, label))) {
         fclose(f);
         return st;

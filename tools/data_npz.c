@@ -1,45 +1,68 @@
 /* .npz: a zip archive of .npy files, opened with libzip.  Members are unpacked into unnamed temporary files. */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>
 
 #include "tools/data.h"
 
-static Status copy_member(FILE *to, zip_file_t *from, const char *label)
-{
-    enum { CHUNK = 1 << 18 };
-    char *buf = malloc(CHUNK);
-    zip_int64_t n = 0;
-    Status st = buf ? ST_OK : FAIL_NOMEM();
+/* Of one archive; each is a file of its own, unpacked and mapped. */
+enum { MAX_MEMBERS = 4096, CHUNK = 1 << 18 };
 
-    while (!st && (n = zip_fread(from, buf, CHUNK)) > 0)
-        if (fwrite(buf, 1, (size_t)n, to) != (size_t)n)
-            st = FAIL(E_IO, "%s: cannot unpack into a temporary file", label);
-    if (!st && n < 0)
-        st = FAIL(E_IO, "%s: damaged: %s", label, zip_file_strerror(from));
-    free(buf);
+/* The next bytes of the member, as many as a chunk holds unless it ends. */
+static Status read_chunk(char *buf, size_t *n, zip_file_t *from, const char *label)
+{
+    zip_int64_t got = 1;
+
+    for (*n = 0; *n < CHUNK && got > 0; *n += (size_t)got)
+        if ((got = zip_fread(from, buf + *n, CHUNK - *n)) < 0)
+            return FAIL(E_IO, "%s: damaged: %s", label, zip_file_strerror(from));
+    return ST_OK;
+}
+
+/* The array's header stands in the first chunk.  What it asks for must be what the archive says, and what there is. */
+static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t said, const char *label)
+{
+    uint64_t length, done = 0;
+    FILE *to;
+    size_t n;
+    Status st;
+
+    TRY(read_chunk(buf, &n, from, label));
+    TRY(npy_length(&length, (const unsigned char *)buf, n, label));
+    if (length != said)
+        return FAIL(E_IO, "%s: the array has %" PRIu64 " bytes by its header, %" PRIu64 " by the archive", label, length, said);
+    TRY(temporary_open(&to, length, label));
+    for (st = ST_OK; !st && n; st = st ? st : read_chunk(buf, &n, from, label))
+        if ((done += n) > length)
+            st = FAIL(E_IO, "%s: unpacks to more than the %" PRIu64 " bytes that its header asks for", label, length);
+        else if (fwrite(buf, 1, n, to) != n)
+            st = FAIL(E_IO, "%s: cannot unpack into a temporary file: %s", label, strerror(errno));
+    if (st)
+        fclose(to);
+    else
+        *out = to;
     return st;
 }
 
 static Status unpack_member(Mapped *out, zip_t *archive, zip_uint64_t i, const char *label)
 {
-    zip_file_t *member = zip_fopen_index(archive, i, 0);
-    FILE *f = member ? tmpfile() : NULL;
+    zip_stat_t about;
+    zip_file_t *member;
+    char *buf;
+    FILE *f;
     Status st;
 
-    if (!member)
+    if (zip_stat_index(archive, i, 0, &about) || !(about.valid & ZIP_STAT_SIZE))
+        return FAIL(E_IO, "%s: the archive does not say how long it is", label);
+    if (!(member = zip_fopen_index(archive, i, 0)))
         return FAIL(E_IO, "%s: cannot open: %s", label, zip_strerror(archive));
-    if (!f) {
-        zip_fclose(member);
-        return FAIL(E_IO, "%s: cannot make a temporary file", label);
-    }
-    st = copy_member(f, member, label);
+    buf = malloc(CHUNK);
+    st = buf ? copy_member(&f, member, buf, about.size, label) : FAIL_NOMEM();
+    free(buf);
     zip_fclose(member);
-    if (st) {
-        fclose(f);
-        return st;
-    }
-    return map_stream(out, f, label);
+    return st ? st : map_stream(out, f, label);
 }
 
 static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char *path)
@@ -77,6 +100,8 @@ Status npz_read(Dataset *d, const char *path)
     }
     n = zip_get_num_entries(archive, 0);
     st = n > 0 ? ST_OK : FAIL(E_IO, "%s: the archive is empty", path);
+    if (n > MAX_MEMBERS)
+        st = FAIL(E_IO, "%s: the archive has %lld members, at most %d are read", path, (long long)n, MAX_MEMBERS);
     for (zip_int64_t i = 0; i < n && !st; i++)
         st = add_member(d, archive, (zip_uint64_t)i, path);
     zip_discard(archive);

@@ -144,6 +144,49 @@ head -c 3 "$DIR/im" >"$DIR/im3";               bad_idx "im3" "$DIR/im3" "$DIR/la
 head -c 30 "$DIR/im.gz" >"$DIR/imcut.gz";      bad_idx "imcut.gz" "$DIR/imcut.gz" "$DIR/la"
 { head -c 20 "$DIR/im.gz"; head -c 30 /dev/urandom; } >"$DIR/imbad.gz"; bad_idx "imbad.gz" "$DIR/imbad.gz" "$DIR/la"
 
+# What unpacks to more than it says, or to more than there is room for, stops there; so do archives of very many members.
+check "bombs" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import gzip, io, struct, sys, zipfile, numpy as np
+folder = sys.argv[1]
+def npy(shape, length=None, dtype="<f4"):
+    f = io.BytesIO()
+    np.lib.format.write_array_header_1_0(f, dict(descr=dtype, fortran_order=False, shape=shape))
+    return f.getvalue() + bytes(int(np.prod(shape)) * 4 if length is None else length)
+target = npy((4,), 32, "<i8")
+def archive(name, x, **members):
+    with zipfile.ZipFile(f"{folder}/{name}.npz", "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("x.npy", x)
+        z.writestr("target.npy", target)
+        for n, data in members.items():
+            z.writestr(n + ".npy", data)
+archive("fits", npy((4, 64)))
+archive("longer", npy((4, 64), 200 << 20))              # 200 MB behind a header of 1 KB
+archive("beyond", npy((1 << 50, 64), 1 << 20))          # a header of 256 PB
+archive("many", npy((4, 64)), **{f"m{i}": target for i in range(5000)})
+data = bytearray(open(f"{folder}/longer.npz", "rb").read())
+at = data.index(b"PK\x01\x02")                          # the size that the directory has of x.npy: what its header asks for
+for place in (at + 24, 22):
+    struct.pack_into("<I", data, place, len(npy((4, 64))))
+open(f"{folder}/lies.npz", "wb").write(data)
+with zipfile.ZipFile(f"{folder}/claims.npz", "w") as z:     # the archive claims what the header asks for: 2 PB
+    z.writestr("x.npy", npy((1 << 43, 64), 1 << 20))
+with gzip.open(f"{folder}/long.gz", "wb") as f:
+    f.write(struct.pack(">4B3I", 0, 0, 8, 3, 4, 28, 28) + bytes(100 << 20))
+with gzip.open(f"{folder}/far.gz", "wb") as f:
+    f.write(struct.pack(">4B3I", 0, 0, 8, 3, 1 << 31, 1 << 14, 1 << 14) + bytes(1 << 20))
+PY
+check "an archive that fits" "$dpexec" models/mlp.onnx --data "$DIR/fits.npz" --loss cross-entropy --batch-size 3 --steps 2 --threads 1
+bad "x.npy: the array has 1152 bytes by its header, 209715328 by the archive" "$DIR/longer.npz"
+bad "x.npy: the array has 288230376151711872 bytes by its header, 1048704 by the archive" "$DIR/beyond.npz"
+bad "x.npy: " "$DIR/lies.npz"
+bad "the array has 2251799813685376 bytes by its header" "$DIR/claims.npz"
+bad "the archive has 5002 members, at most 4096 are read" "$DIR/many.npz"
+bad_idx "long.gz: unpacks to more than the 3152 bytes that its header asks for" "$DIR/long.gz" "$DIR/la"
+bad_idx "far.gz: unpacked it has 576460752303423504 bytes, in /tmp" "$DIR/far.gz" "$DIR/la"
+bombed() { ( ulimit -v 4000000 -f 20000; "$dpexec" models/mlp.onnx --data "$1" --loss cross-entropy --steps 1 --threads 1 ) >"$DIR/bombed" 2>&1; grep -q "$2" "$DIR/bombed"; }
+check "within 20 MB of files" bombed "$DIR/lies.npz" "x.npy: "
+check "within 20 MB of files" bombed "idx:$DIR/long.gz,$DIR/la" "unpacks to more"
+
 # Class weights: of the wrong length, missing.
 npy "$DIR/w3.npy" '<f4' '(3,)' <(head -c 12 /dev/zero)
 bad "class" "$digits" --class-weights "$DIR/w3.npy"
