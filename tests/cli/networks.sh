@@ -1,0 +1,38 @@
+#!/bin/bash
+# Trains the exported networks of tests/networks/data in float64 and compares the losses of 20 steps, and what is trained, with what
+# PyTorch computed.  The whole suite, with PyTorch, is tests/networks/run.sh.  Needs python3-numpy and python3-onnx.
+#   tests/cli/networks.sh [BUILD_DIR [CASE...]]
+. "$(dirname "$0")/lib.sh"
+shift
+check="${PYTHON:-/usr/bin/python3} tests/networks/check.py"     # the python that Debian's packages are for
+
+run_case() {
+    local name=$1 out=$DIR/$1
+    local -a args
+    mapfile -t args < <($check --args "$name")
+    if ! timeout 120 "$dpexec" train "${args[@]}" --out "$out" >"$DIR/log" 2>&1; then
+        fail "$name: dpexec: $(tail -1 "$DIR/log")"
+    elif wrong=$($check "$name" "$out" "$DIR/log"); then
+        pass
+    else
+        fail "$name: $wrong"
+    fi
+}
+
+# What is known to be trained otherwise, or refused, today.
+known=(unet.perturbed.legacy-train-11.fixed unet.perturbed.default-noopt.dynamic vit.perturbed.legacy-train-17.dynamic
+    vit.fresh.default-eval.fixed bert.perturbed.default-noopt.dynamic bert.fresh.default-eval.dynamic
+    gpt_ntv.perturbed.legacy-train-17.dynamic gpt_nvt.perturbed.default-eval.dynamic groupnorm.perturbed.legacy-train-17.dynamic
+    instancenorm.perturbed.legacy-train-13.dynamic memory.perturbed.default-eval.dynamic encoder.perturbed.default-noopt.dynamic
+    sequence_first.perturbed.legacy-train-17.dynamic)
+
+if [ $# = 0 ]; then
+    mapfile -t cases < <($check --list | grep -vxF "$(printf '%s\n' "${known[@]}")")
+    skip "${#known[@]} cases" 'known to be trained otherwise, or refused'
+else
+    cases=("$@")
+fi
+for name in "${cases[@]}"; do
+    run_case "$name"
+done
+finish

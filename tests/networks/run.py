@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Trains exported networks with dpexec and compares with PyTorch: run.py [options] (run.sh makes the environment; docs/networks.md)
+
+    --build DIR      where dpexec and graph-transform are [build]
+    --work DIR       files, data and results; what is there is kept [/tmp/networks]
+    --subset NAME    main: every network, three exports, perturbed weights, dynamic batch; cross: five networks, everything; all [main]
+    --case PATTERN   only cases whose name matches (as in the shell; repeatable): NET.WEIGHTS.EXPORTER.BATCH
+    --jobs N         cases at a time [1]
+    --budget S       seconds for each command of a case [600]
+    --again          run cases that have a result, too;  --again VERDICT: those with that verdict
+    --no-verify      leave out graph-transform --verify, which takes the most time
+    --list           print the cases
+    --table FILE     write the results' table into FILE between its two marks, and run nothing
+
+Results: WORK/results/CASE.json.  The exit status is 1 when a network that its file holds was trained differently, or differently
+without a warning.
+"""
+import argparse
+import concurrent.futures
+import fnmatch
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import judge
+import table
+
+HERE = pathlib.Path(__file__).resolve().parent
+MAIN = ("legacy-train-17", "default-eval", "default-noopt")
+CROSSED = ("resnet18", "unet", "vit", "bert", "groupnorm")
+CROSS = tuple(f"legacy-{m}-{o}" for m in ("train", "eval") for o in (11, 13, 17)) + ("default-train", "default-eval", "default-noopt")
+VERIFIED = [(replicas, batch) for batch in (1, 4, 10) for replicas in (3, 8)] + [(1, 4)]
+
+
+def all_cases(nets):
+    main = [f"{n}.perturbed.{e}.dynamic" for n in nets for e in MAIN]
+    cross = [f"{n}.{w}.{e}.{b}" for n in CROSSED for w in ("perturbed", "fresh") for e in CROSS for b in ("dynamic", "fixed")]
+    return main, [c for c in cross if c not in main]
+
+
+class Suite:
+    def __init__(self, args, nets):
+        self.args, self.nets = args, nets
+        self.dpexec, self.transform = (args.build / p for p in ("dpexec", "graph-transform"))
+        self.results = args.work / "results"
+        self.results.mkdir(parents=True, exist_ok=True)
+
+    def command(self, *words):
+        """-> exit status (124: out of time), everything it printed."""
+        try:
+            p = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=self.args.budget, check=False)
+            return p.returncode, p.stdout + p.stderr
+        except subprocess.TimeoutExpired:
+            return 124, f"more than {self.args.budget} s"
+
+    def prepare(self, name, weights, exports):
+        return self.command(sys.executable, HERE / "prepare.py", name, weights, self.args.work / f"{name}-{weights}", *exports)
+
+    def flags(self, spec):
+        """Data-independent flags, the same for a run and for graph-transform."""
+        return ["--loss", spec["loss"], "--lr", str(spec["lr"]), "--momentum", "0.9", "--bn-variance", "unbiased",
+                "--dtype", "float64", *spec["flags"]]
+
+    def train(self, spec, folder, model, result):
+        out = self.args.work / "runs" / result["case"]
+        out.parent.mkdir(exist_ok=True)
+        shutil.rmtree(out, ignore_errors=True)
+        oracle = json.loads((folder / "oracle.json").read_text()) | {"npz": folder / "oracle.npz"}
+        steps = len(oracle["losses"])
+        start = time.time()
+        status, said = self.command(self.dpexec, "train", model, "--data", folder / "data.npz", *self.flags(spec), "--batch-size", "4",
+                                    "--steps", steps, "--no-shuffle", "--threads", "1", "--out", out)
+        result |= {"said": said, "seconds": time.time() - start}
+        if status:
+            result["error"] = "\n".join(line for line in said.splitlines() if line.startswith("dpexec: ")) or f"exit status {status}: {said}"
+            return
+        losses = [m["loss"] for m in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in m]
+        apart = [abs(a - b) / abs(b) for a, b in zip(losses, oracle["losses"], strict=True)]
+        checkpoint = judge.state(next((out / "checkpoints").glob("step-*/state.safetensors")))
+        result |= {"steps": steps, "first": apart[0], "losses": max(apart), "amplified": oracle["amplified"], "lost": judge.lost(oracle, model),
+                   "trained": judge.compare_parameters(oracle, judge.tensors(model)[0], checkpoint)}
+
+    def verify(self, spec, model, result):
+        """Replicas and batches: the largest difference that graph-transform --verify found, or its error."""
+        result["verify"] = {}
+        for replicas, batch in VERIFIED:
+            status, said = self.command(self.transform, model, *self.flags(spec), "--batch-size", batch, "--replicas", replicas, "--verify")
+            last = (said.strip().splitlines() or [""])[-1]
+            worst = [line.rsplit(":", 1)[1] for line in said.splitlines() if line.startswith("largest relative difference")]
+            result["verify"][f"R{replicas} B{batch}"] = {"ok": status == 0, "worst": worst[0].strip() if worst else "", "said": last}
+
+    def report(self, spec, model, result):
+        """What travels between three devices in a step."""
+        status, said = self.command(self.transform, model, *self.flags(spec), "--batch-size", 6, "--devices", "cpu*3", "--report", "--json")
+        if status:
+            result["report"] = {"error": said.strip().splitlines()[-1]}
+            return
+        report = json.loads(said[said.index("{"):])
+        device = report["devices"][-1]
+        result["report"] = {k: report[k] for k in ("mixes", "replicated", "notes", "collectives")} | {
+            "nodes": device["nodes"], "sent": device["sent_bytes"], "gradients": 8 * device["parameters"]}
+
+    def run(self, case):
+        name, weights, exporter, batch = case.split(".")
+        spec, folder = self.nets[name], self.args.work / f"{name}-{weights}"
+        model = folder / f"{exporter}-{batch}.onnx"
+        result = {"case": case}
+        if not model.exists():
+            refused = model.with_suffix(".refused")
+            result["error"] = "exporter: " + (refused.read_text()[:500] if refused.exists() else "no file")
+            result["verdict"] = "no file"
+        else:
+            self.train(spec, folder, model, result)
+            if "error" not in result:
+                self.report(spec, model, result)
+                if not self.args.no_verify:
+                    self.verify(spec, model, result)
+            result["verdict"] = judge.verdict(result)
+        (self.results / f"{case}.json").write_text(json.dumps(result, indent=1))
+        return result
+
+
+def wanted(args, cases, results):
+    for c in cases:
+        path = results / f"{c}.json"
+        if args.case and not any(fnmatch.fnmatch(c, p) for p in args.case):
+            continue
+        if path.exists() and (args.again is None or args.again and not json.loads(path.read_text())["verdict"].startswith(args.again)):
+            continue
+        yield c
+
+
+def together(suite, group):
+    """One network: its files first, then each case."""
+    name, weights = group[0].split(".")[:2]
+    status, said = suite.prepare(name, weights, [".".join(c.split(".")[2:]).replace(".", "-") for c in group])
+    if status:
+        print(f"{name} {weights}: prepare.py: {said.strip().splitlines()[-1] if said.strip() else status}", flush=True)
+    bad = 0
+    for c in group:
+        r = suite.run(c)
+        bad += r["verdict"] in ("DIFFERS", "SILENT")
+        print(table.line(r), flush=True)
+    return bad
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build")
+    ap.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/networks"))
+    ap.add_argument("--subset", choices=("main", "cross", "all"), default="main")
+    ap.add_argument("--case", action="append")
+    ap.add_argument("--jobs", type=int, default=1)
+    ap.add_argument("--budget", type=int, default=600)
+    ap.add_argument("--again", nargs="?", const="")
+    ap.add_argument("--no-verify", action="store_true")
+    ap.add_argument("--list", action="store_true")
+    ap.add_argument("--table", type=pathlib.Path)
+    args = ap.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    nets = json.loads(subprocess.run([sys.executable, HERE / "prepare.py", "--list"], capture_output=True, check=True, text=True).stdout)
+    main_cases, cross_cases = all_cases(nets)
+    if args.table:
+        table.write(args.table, args.work / "results", main_cases, cross_cases)
+        return 0
+    suite = Suite(args, nets)
+    cases = {"main": main_cases, "cross": cross_cases, "all": main_cases + cross_cases}[args.subset]
+    if args.list:
+        print(*cases, sep="\n")
+        return 0
+    groups = {}
+    for c in wanted(args, cases, suite.results):
+        groups.setdefault(tuple(c.split(".")[:2]), []).append(c)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        bad = sum(pool.map(lambda g: together(suite, g), groups.values()))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

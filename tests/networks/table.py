@@ -1,0 +1,72 @@
+"""The results as a line each, and as the table of docs/networks.md."""
+import collections
+import json
+
+BEGIN, END = "<!-- results: tests/networks/run.py --table -->", "<!-- end of results -->"
+SHORT = {"legacy-train-17": "legacy, training", "default-eval": "default, eval", "default-noopt": "default, `optimize=False`"}
+
+
+def checked(r):
+    """How many of the runs of --verify passed."""
+    runs = r.get("verify", {}).values()
+    return f"{sum(v['ok'] for v in runs)}/{len(runs)}" if runs else "-"
+
+
+def sent(r):
+    """Bytes that a device sends in a step, over those of the gradients."""
+    report = r.get("report", {})
+    return f"{report['sent'] / report['gradients']:.2f}" if report.get("gradients") else "-"
+
+
+def line(r):
+    if "trained" not in r:
+        return f"{r['case']:48s} {r['verdict']:12s} {r['error'].splitlines()[0][:150]}"
+    t = r["trained"]
+    return (f"{r['case']:48s} {r['verdict']:12s} first {r['first']:.0e} losses {r['losses']:.0e} weights {t['worst'][0]:.0e} "
+            f"steps {r['steps']} trained {t['found']}/{t['parameters']}+{len(t['extra'])} verify {checked(r)} sent {sent(r)} {r['seconds']:.0f} s")
+
+
+def cell(r):
+    """What one file came to, for the table."""
+    if r is None:
+        return "not run"
+    if "trained" not in r:
+        return r["verdict"]
+    t = r["trained"]
+    share = f", {100 * t['share']:.0f} %" if t["share"] < 1 else ""
+    steps = f" ({r['steps']} steps)" if r["steps"] < 20 else ""
+    return f"{r['verdict']} {r['losses']:.0e}{steps}{share}"
+
+
+def load(results, case):
+    path = results / f"{case}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def main_table(results, cases):
+    rows = collections.defaultdict(list)
+    for c in cases:
+        rows[c.split(".")[0]].append(load(results, c))
+    yield "| network | " + " | ".join(SHORT.values()) + " | verify | sent |"
+    yield "|---" * (len(SHORT) + 3) + "|"
+    for name, found in rows.items():
+        best = next((r for r in found if r and "trained" in r), {})
+        yield f"| {name} | " + " | ".join(map(cell, found)) + f" | {checked(best)} | {sent(best)} |"
+
+
+def cross_table(results, cases):
+    counts = collections.defaultdict(collections.Counter)
+    for c in cases:
+        r = load(results, c)
+        counts[c.split(".")[2]][r["verdict"] if r else "not run"] += 1
+    yield "| export | files | outcome |"
+    yield "|---|---|---|"
+    for exporter, n in counts.items():
+        yield f"| {exporter} | {sum(n.values())} | " + ", ".join(f"{v} {k}" for k, v in n.most_common()) + " |"
+
+
+def write(path, results, main_cases, cross_cases):
+    text = path.read_text()
+    body = "\n".join([*main_table(results, main_cases), "", *cross_table(results, cross_cases)])
+    head, rest = text.split(BEGIN)
+    path.write_text(f"{head}{BEGIN}\n\n{body}\n\n{END}{rest.split(END)[1]}")
