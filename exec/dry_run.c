@@ -252,8 +252,11 @@ static Status plan_all(DryRun *d, Report *report)
 
 static void tell_notes(const DryRun *d, const Report *r)
 {
-    char line[512];
+    char line[1200], summary[REPORT_SUMMARY];
 
+    report_summary(summary, r);
+    if (d->options->build.loss != LOSS_NONE)
+        d->log(d->user, false, summary);
     for (int i = 0; i < r->n_note; i++) {
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
         d->log(d->user, note_is_warning(&r->note[i]), line);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/parameter_list.h"
+
 typedef enum { O_FLAG, O_INT, O_REAL, O_CHOICE, O_TEXT, O_CUSTOM } Kind;
 
 typedef struct Row {
@@ -181,20 +183,35 @@ static Status set_loss_scale(Options *o, const Row *r, const char *value)
     return ST_OK;
 }
 
-static Status add_freeze(Options *o, const Row *r, const char *value)
+static Status add_pattern(const char *const **list, int *n, Options *o, const Row *r, const char *value)
 {
-    const char **grown = ARENA_NEW(o->arena, const char *, o->build.n_freeze + 1);
+    const char **grown = ARENA_NEW(o->arena, const char *, *n + 1);
 
     if (!*value)
         return bad(r, value, "a pattern of parameter names");
     if (!grown)
         return FAIL_NOMEM();
-    if (o->build.n_freeze)
-        memcpy(grown, o->build.freeze, (size_t)o->build.n_freeze * sizeof *grown);
-    TRY(keep_text(o, &grown[o->build.n_freeze], value));
-    o->build.freeze = grown;
-    o->build.n_freeze++;
+    if (*n)
+        memcpy(grown, *list, (size_t)*n * sizeof *grown);
+    TRY(keep_text(o, &grown[*n], value));
+    *list = grown;
+    (*n)++;
     return ST_OK;
+}
+
+static Status add_freeze(Options *o, const Row *r, const char *value)
+{
+    return add_pattern(&o->build.freeze, &o->build.n_freeze, o, r, value);
+}
+
+static Status add_train(Options *o, const Row *r, const char *value)
+{
+    return add_pattern(&o->build.train, &o->build.n_train, o, r, value);
+}
+
+static Status set_parameters(Options *o, const Row *r, const char *value)
+{
+    return *value ? parameter_list_read(&o->build.parameters, o->arena, value) : bad(r, value, "a file");
 }
 
 /* "2,3,4"; "" is a scalar. */
@@ -302,7 +319,11 @@ static const Row table[] = {
       0, 0, "sync|local", NULL, 0 },
     { "bn-variance", "KIND", "population", "what the running variance averages: population (ONNX) or unbiased (PyTorch)", O_CHOICE,
       AT(build.bn_unbiased), 0, 0, 0, "population|unbiased", NULL, 0 },
+    { "train", "PATTERN", "", "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", O_CUSTOM, 0, 0, 0,
+      0, NULL, add_train, true },
     { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", O_CUSTOM, 0, 0, 0, 0, NULL, add_freeze, true },
+    { "parameters", "FILE", "", "what is trained and nothing else: names one a line, or a .safetensors whose keys count", O_CUSTOM, 0, 0, 0, 0,
+      NULL, set_parameters, 0 },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", O_CUSTOM, 0, 0, 0, 0, NULL, set_dtype, 0 },
     { "precision", "P", "float32", "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
       O_CUSTOM, 0, 0, 0, 0, NULL, set_precision, 0 },
@@ -403,6 +424,18 @@ void options_free(Options *o)
         arena_free(o->arena);
 }
 
+static bool copy_patterns(Arena *a, const char *const **to, int *n_to, const char *const *from, int n)
+{
+    const char **list = arena_memdup(a, from, (size_t)n * sizeof *list);
+    bool ok = list != NULL;
+
+    for (int i = 0; ok && i < n; i++)
+        ok = (list[i] = arena_strdup(a, from[i]));
+    *to = list;
+    *n_to = n;
+    return ok;
+}
+
 /* What repeats, as it was parsed: its text joins values by a character that they may hold. */
 static Status copy_lists(Options *copy, const Options *o)
 {
@@ -410,15 +443,13 @@ static Status copy_lists(Options *copy, const Options *o)
     BuildOptions *to = &copy->build;
     BatchInput *batch = arena_memdup(copy->arena, from->batch_input, (size_t)from->n_batch_input * sizeof *batch);
     InputShape *shape = arena_memdup(copy->arena, from->input_shape, (size_t)from->n_input_shape * sizeof *shape);
-    const char **freeze = arena_memdup(copy->arena, from->freeze, (size_t)from->n_freeze * sizeof *freeze);
-    bool ok = batch && shape && freeze;
+    bool ok = batch && shape && copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
+              copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train);
 
     for (int i = 0; ok && i < from->n_batch_input; i++)
         ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));
     for (int i = 0; ok && i < from->n_input_shape; i++)
         ok = (shape[i].name = arena_strdup(copy->arena, shape[i].name));
-    for (int i = 0; ok && i < from->n_freeze; i++)
-        ok = (freeze[i] = arena_strdup(copy->arena, freeze[i]));
     for (int i = 0; ok && i < N_OPTIONS; i++)
         if (o->text[i] && table[i].repeats)
             ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));
@@ -428,8 +459,6 @@ static Status copy_lists(Options *copy, const Options *o)
     to->n_batch_input = from->n_batch_input;
     to->input_shape = shape;
     to->n_input_shape = from->n_input_shape;
-    to->freeze = freeze;
-    to->n_freeze = from->n_freeze;
     return ST_OK;
 }
 

@@ -138,10 +138,15 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
 }
 
 /* What the passes found when they first built a step; later ones find the same. */
-static void tell(Session *s, const Report *r)
+static void tell(Session *s, const Report *r, bool trains)
 {
+    char summary[REPORT_SUMMARY];
+
+    report_summary(summary, r);
+    if (trains)
+        s->log(s->log_user, false, summary);
     for (int i = 0; i < r->n_note; i++) {
-        char line[512];
+        char line[1200];
 
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
         s->log(s->log_user, note_is_warning(&r->note[i]), line);
@@ -155,7 +160,7 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
     Status st = pipeline_run(g, opt, interp_node, r, NULL);
 
     if (!st && r && !(st = report_graph(r, g)))
-        tell(s, r);
+        tell(s, r, opt->mode >= BUILD_TRAIN);
     report_free(r);
     return st;
 }
@@ -447,6 +452,17 @@ static Status present_value(Tensor **out, Arena *a, const States *states, const 
     return ST_OK;
 }
 
+/* So that training goes on with the same parameters where the export is read again. */
+static void mark_trained(Value *v, const State *state)
+{
+    if (v->kind != V_CONST || !dtype_is_float(v->dtype))
+        return;
+    if (state)
+        v->said = state->trainable ? SAID_TRAINED : SAID_NOTHING;
+    else if (shape_known(&v->shape) && shape_numel(&v->shape) > 1)
+        v->said = SAID_FIXED;
+}
+
 Status session_model(Graph **out, Session *s)
 {
     Graph *g;
@@ -458,6 +474,8 @@ Status session_model(Graph **out, Session *s)
         const State *state = v->init && dtype_is_float(v->dtype) ? states_find(s->states, v->name) : NULL;
         Tensor *t;
 
+        if (states_count(s->states))
+            mark_trained(v, state);
         if (!state || !shape_eq(&state->shape, &v->shape))
             continue;
         if (!(st = present_value(&t, g->arena, s->states, state, v->dtype)))

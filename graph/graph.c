@@ -27,6 +27,7 @@ Graph *graph_create(const char *name)
         goto fail;
     g->arena = a;
     g->name = arena_strdup(a, name);
+    g->producer = g->producer_version = "";
     g->names = names_create(a);
     g->value = arena_grow(a, NULL, sizeof *g->value, 0, &g->cap_value);
     if (!g->name || !g->names || !g->value)
@@ -346,6 +347,9 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
     copy->device = from->device;
     copy->logical = from->logical ? arena_strdup(to->arena, from->logical) : NULL;
     copy->out_index = from->out_index;
+    copy->origin = from->origin;
+    copy->said = from->said;
+    copy->folded_from = from->folded_from ? arena_strdup(to->arena, from->folded_from) : NULL;
     if (from->init && !(copy->init = tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);
     if (from->dim_param) {
@@ -394,6 +398,10 @@ Status graph_clone(Graph **out, const Graph *g)
         graph_add_output(to, g->output[i].name, g->output[i].value);
     for (int i = 0; i < g->n_update; i++)
         graph_add_update(to, g->update[i].state, g->update[i].next);
+    to->producer = arena_strdup(to->arena, g->producer);
+    to->producer_version = arena_strdup(to->arena, g->producer_version);
+    if (!to->producer || !to->producer_version)
+        graph_fail_nomem(to);
     if ((st = to->status)) {
         graph_free(to);
         return st;

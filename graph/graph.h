@@ -32,6 +32,22 @@ typedef enum {
     LAYOUT_CHANNELS_LAST        /* of [N, C, spatial...]: as [N, spatial..., C] would be row-major (passes/layout.c) */
 } Layout;
 
+/* V_CONST of a model: where its file has it. */
+typedef enum {
+    ORIGIN_NONE,                /* nowhere: made here */
+    ORIGIN_INITIALIZER,
+    ORIGIN_NODE                 /* the value of a Constant node */
+} Origin;
+
+/* What the file itself says of a constant of a model (graph/onnx/said.c). */
+typedef enum {
+    SAID_NOTHING,
+    SAID_TRAINED,               /* by training_info, or by an export of ours */
+    SAID_FIXED,
+    SAID_PARAMETER,             /* by the exporter: of the framework's module */
+    SAID_BUFFER                 /* likewise: not among its parameters */
+} Said;
+
 typedef struct {
     const char *name;           /* unique in the graph; the user's name where one exists */
     ValueKind kind;
@@ -49,6 +65,9 @@ typedef struct {
     const char *const *dim_param;   /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
     int replica, device;        /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
     const char *logical;        /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
+    Origin origin;
+    Said said;
+    const char *folded_from;    /* what the exporter says that it computed the constant from: "['fc.weight', 'val_1']"; or NULL */
 } Value;
 
 typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR } AttrType;
@@ -82,6 +101,7 @@ typedef struct { const char *name; ValueId value; } Output;     /* the name surv
 struct Graph {
     Arena *arena;
     const char *name;
+    const char *producer, *producer_version;    /* of the file it was read from; "" when unknown */
     Value **value;              /* [1..n_value); [0] is NULL */
     uint32_t n_value;
     Node **node;

@@ -52,8 +52,9 @@ typedef struct {
     OptimizerKind optimizer;
     double momentum, weight_decay, beta1, beta2, eps, clip_norm;    /* clip_norm 0: none */
     bool nesterov;
-    const char *const *freeze;              /* fnmatch patterns on parameter names */
-    int n_freeze;
+    const char *const *freeze, *const *train;   /* fnmatch patterns on parameter names (passes/parameters_list.c) */
+    int n_freeze, n_train;
+    const struct ParameterList *parameters; /* which are trained, all others are not; NULL: found (passes/parameters.c) */
 
     /* partition */
     int replicas;                           /* logical; 0 or 1 with one device: the graph stays as it is */

@@ -47,6 +47,21 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
     return ST_OK;
 }
 
+Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason, DecisionKind kind)
+{
+    Decision d = { .reason = reason, .shape = v->shape, .kind = kind, .trained = trained, .guess = guess }, *grown;
+
+    if (!r)
+        return ST_OK;
+    d.name = arena_strdup(r->arena, v->name);
+    grown = arena_grow(r->arena, r->decision, sizeof *r->decision, (size_t)r->n_decision, &r->cap_decision);
+    if (!d.name || !grown)
+        return FAIL_NOMEM();
+    r->decision = grown;
+    r->decision[r->n_decision++] = d;
+    return ST_OK;
+}
+
 Status report_stage(Report *r, const char *pass, const Graph *g, int changed)
 {
     Stage stage = { .changed = changed }, *grown;

@@ -12,6 +12,8 @@ typedef enum {
     NOTE_NO_GRADIENT,   /* a parameter that the loss does not reach */
     NOTE_REPLICATED,    /* a large value that every device holds in full */
     NOTE_HOST,          /* an operator without a kernel for the accelerator */
+    NOTE_GUESS,         /* which constants were decided to be parameters, or none, without evidence */
+    NOTE_EXPORTER,      /* what the exporter did to the model, or may have done */
     NOTE_OTHER          /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
 } NoteKind;
 
@@ -23,8 +25,19 @@ typedef struct {
 
 static inline bool note_is_warning(const Note *n)
 {
-    return n->kind == NOTE_MIXES || n->kind == NOTE_NO_GRADIENT || n->kind == NOTE_HOST;
+    return n->kind == NOTE_MIXES || n->kind == NOTE_NO_GRADIENT || n->kind == NOTE_HOST ||
+           n->kind == NOTE_GUESS || n->kind == NOTE_EXPORTER;
 }
+
+typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind;
+
+/* Whether a float constant of the model is trained (passes/parameters.c). */
+typedef struct {
+    const char *name, *reason;
+    Shape shape;
+    DecisionKind kind;          /* DECISION_UNUSED: no output depends on it by a derivative */
+    bool trained, guess;
+} Decision;
 
 typedef struct {
     const char *pass;
@@ -48,12 +61,14 @@ struct Report {
     const int64_t *count;       /* [replicas] samples */
     Note *note;
     int n_note;
+    Decision *decision;
+    int n_decision;
     Stage *stage;
     int n_stage;
     DeviceLoad *load;           /* [n_load], by device */
     int n_load;
     int collectives;            /* nodes in the final graph */
-    size_t cap_note, cap_stage;
+    size_t cap_note, cap_stage, cap_decision;
 };
 typedef struct Report Report;
 
@@ -62,6 +77,11 @@ void report_free(Report *r);                    /* NULL is legal */
 
 /* All of these do nothing for a NULL report; E_NOMEM is the only failure. */
 Status report_note(Report *r, NoteKind kind, const char *subject, const char *fmt, ...) __attribute__((format(printf, 4, 5))) CHECKED;
+/* `reason` is kept as it is. */
+Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason, DecisionKind kind) CHECKED;
+/* "trains 81,226 numbers in 152 tensors; 7 constants are fixed (graph-transform --parameters lists them and why)" */
+enum { REPORT_SUMMARY = 200 };
+void report_summary(char text[REPORT_SUMMARY], const Report *r);
 Status report_stage(Report *r, const char *pass, const Graph *g, int changed) CHECKED;
 /* How the batch is divided: count[r] samples for replica r. */
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
@@ -72,6 +92,8 @@ Status report_unreached(Report *r, const Graph *g, ValueId param) CHECKED;
 Status report_graph(Report *r, const Graph *g) CHECKED;
 
 Status report_print(const Report *r, FILE *to) CHECKED;         /* E_IO when writing failed */
+/* The decisions alone. */
+Status report_print_parameters(const Report *r, FILE *to, bool json) CHECKED;
 Status report_print_json(const Report *r, FILE *to) CHECKED;
 
 #endif

@@ -6,8 +6,8 @@
 
 static const char *const headings[] = { "inputs", "operators that mix samples of the batch", "parameters without a gradient",
                                         "values that every device holds in full",
-                                        "operators that the host computes", "notes" };
-static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "host", "notes" };
+                                        "operators that the host computes", "what is trained, guessed", "exporter", "notes" };
+static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "host", "guesses", "exporter", "notes" };
 enum { N_KINDS = sizeof keys / sizeof *keys };
 
 static Status finish(FILE *to)
@@ -73,7 +73,12 @@ static void print_loads(const Report *r, FILE *to)
 
 Status report_print(const Report *r, FILE *to)
 {
+    char summary[REPORT_SUMMARY];
+
     print_division(r, to);
+    report_summary(summary, r);
+    if (r->n_decision)
+        fprintf(to, "%s\n", summary);
     for (int k = 0; k < N_KINDS; k++)
         print_notes(r, to, (NoteKind)k);
     if (r->n_stage)

@@ -40,17 +40,19 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     char *name = argv[*i] + dashes, *value = strchr(name, '=');
     dpx_option_info option = { 0 };
     const Flag *flag;
-    bool is_option, takes_value;
+    bool is_option, takes_value, listing;
 
     if (value)
         *value++ = '\0';
     flag = find_flag(a->command, name);
+    listing = flag && flag->metavar && *flag->metavar == '[';       /* with a value it is the option of that name */
+    flag = listing && value ? NULL : flag;
     is_option = !flag && find_option(&option, a->command, name);
     if ((!flag && !is_option) || (dashes == 1) != (strlen(name) == 1)) {
         problems_add(wrong, "there is no option %s%s", dashes == 1 ? "-" : "--", name);
         return;
     }
-    takes_value = flag ? flag->metavar != NULL : option.metavar != NULL;
+    takes_value = flag ? flag->metavar && !listing : option.metavar != NULL;
     if (takes_value && !value) {
         if (*i + 1 >= argc) {
             problems_add(wrong, "--%s needs a value", name);
@@ -62,7 +64,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
         problems_add(wrong, "--%s takes no value", name);
     if (is_option && dpx_options_set(a->options, name, value ? value : ""))
         problems_add(wrong, "%s", dpx_error());
-    a->given[a->n_given].name = name;
+    a->given[a->n_given].name = listing && value ? "" : name;
     a->given[a->n_given++].value = value ? value : "";
     if (flag && takes_value && check_number(a, flag))
         problems_add(wrong, "%s", dpx_error());
@@ -165,7 +167,8 @@ Status args_real(double *out, const Args *a, const char *name, double fallback)
 static void print_flag(const char *name, const char *metavar, const char *help, const char *fallback)
 {
     char left[80];
-    int n = snprintf(left, sizeof left, "  %s%s%s%s", strlen(name) > 1 ? "--" : "-", name, metavar ? " " : "", metavar ? metavar : "");
+    const char *space = metavar && *metavar != '[' ? " " : "";
+    int n = snprintf(left, sizeof left, "  %s%s%s%s", strlen(name) > 1 ? "--" : "-", name, space, metavar ? metavar : "");
 
     printf("%-28s%s%s%s%s%s\n", left, n >= 28 ? "\n                            " : "", help, fallback && *fallback ? " [" : "",
            fallback ? fallback : "", fallback && *fallback ? "]" : "");
@@ -183,6 +186,7 @@ void args_help(const Command *c, const char *program)
     for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
         dpx_option_info o = dpx_option_at(i);
 
-        print_flag(o.name, o.metavar, o.help, o.metavar ? o.fallback : NULL);
+        if (!find_flag(c, o.name))
+            print_flag(o.name, o.metavar, o.help, o.metavar ? o.fallback : NULL);
     }
 }

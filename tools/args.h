@@ -10,7 +10,8 @@
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 typedef struct {
-    const char *name, *metavar, *help;      /* metavar NULL: takes no value; "N": a number from 1; "X": a real one */
+    const char *name, *metavar, *help;      /* metavar NULL: takes no value; "N": a number from 1; "X": a real one;
+                                             * "[=TEXT]": without a value a flag, with one the library's option of that name */
 } Flag;
 
 typedef struct {

@@ -1,7 +1,9 @@
 /* XXH3 over types, shapes and bytes: cheap beside one pass of training, and enough against mistakes. */
 #include "tools/digest.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -45,4 +47,30 @@ Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n)
     snprintf(text, DIGEST_TEXT, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
     XXH3_freeState(state);
     return ST_OK;
+}
+
+Status digest_file(char text[DIGEST_TEXT], const char *path)
+{
+    XXH3_state_t *state = XXH3_createState();
+    FILE *f = path && *path ? fopen(path, "rb") : NULL;
+    char part[1 << 14];
+    Status st = state ? ST_OK : FAIL_NOMEM();
+    size_t n;
+
+    *text = '\0';
+    if (!st && path && *path && !f)
+        st = FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+    if (!st && f) {
+        XXH3_64bits_reset(state);
+        while ((n = fread(part, 1, sizeof part, f)))
+            XXH3_64bits_update(state, part, n);
+        if (ferror(f))
+            st = FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+        else
+            snprintf(text, DIGEST_TEXT, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+    }
+    if (f)
+        fclose(f);
+    XXH3_freeState(state);
+    return st;
 }

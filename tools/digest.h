@@ -10,4 +10,7 @@ enum { DIGEST_TEXT = 17 };
  * pieces are read.  Containers, compression and the order in a file do not count. */
 Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n) CHECKED;
 
+/* Of a file's bytes; "" without one (NULL or ""). */
+Status digest_file(char text[DIGEST_TEXT], const char *path) CHECKED;
+
 #endif

@@ -12,7 +12,9 @@ static const Flag flags[] = {
     { "until", "PASS", "stop after this pass [all of them]" },
     { "o", "FILE", "write the graph to FILE.txt, .onnx, .dot or .json [text to standard output]" },
     { "report", NULL, "print what was split and found, node counts of each stage, load of each device" },
-    { "json", NULL, "the report as JSON" },
+    { "parameters", "[=FILE]", "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
+      "line, or a .safetensors)" },
+    { "json", NULL, "the report, or the table of --parameters, as JSON" },
     { "verify", NULL, "run the partitioned and the unpartitioned graph on a random batch in float64 and compare" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
@@ -34,16 +36,26 @@ static int list_passes(void)
     return EXIT_DONE;
 }
 
-/* The flags of what --verify does not do. */
-static Status check_verify(const Args *a, const Options *o)
+/* The flags of what is not done besides. */
+static Status check_alone(const Args *a, const char *const *others, const char *why)
 {
-    static const char *const shown[] = { "o", "until", "report", "json" };
     Problems wrong = { 0 };
 
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-        if (args_has(a, shown[i]))
-            problems_add(&wrong, "%s%s", shown[i][1] ? "--" : "-", shown[i]);
-    TRY(problems_fail(&wrong, E_INVALID, "--verify compares and shows no graph: it does not go with"));
+    for (; *others; others++)
+        if (args_has(a, *others))
+            problems_add(&wrong, "%s%s", (*others)[1] ? "--" : "-", *others);
+    return problems_fail(&wrong, E_INVALID, "%s: it does not go with", why);
+}
+
+static Status check_flags(const Args *a, const Options *o)
+{
+    static const char *const shown[] = { "o", "until", "report", "json", NULL }, *const graphs[] = { "o", "until", "report", "verify", NULL };
+
+    if (args_has(a, "parameters"))
+        return check_alone(a, graphs, "--parameters prints a table and shows no graph (=FILE names what is trained)");
+    if (!args_has(a, "verify"))
+        return ST_OK;
+    TRY(check_alone(a, shown, "--verify compares and shows no graph"));
     return options_check(o);
 }
 
@@ -72,6 +84,46 @@ static Status verify(const Graph *model, const Options *o)
         if (v.row[i].not_a_number)
             st = FAIL(E_INTERNAL, "'%s' holds NaN in both graphs, which proves nothing: choose another --seed", v.row[i].name);
     arena_free(a);
+    return st;
+}
+
+/* The decisions, with every size that the model leaves open taken as `size`; 0: as the options say. */
+static Status find_parameters(Report *report, const Graph *model, const Options *o, int64_t size)
+{
+    Graph *sized, *g = NULL;
+    Status st;
+
+    TRY(graph_clone(&sized, model));
+    for (int i = 0; i < sized->n_input; i++) {
+        Shape *s = &value(sized, sized->input[i])->shape;
+
+        for (int d = 0; d < s->rank; d++)
+            s->dim[d] = size && s->dim[d] < 0 ? size : s->dim[d];
+    }
+    st = transform_run(&g, sized, o, "find-parameters", report);
+    graph_free(g);
+    graph_free(sized);
+    return st;
+}
+
+/* What is trained does not depend on sizes, but shapes must be consistent: 1 and 64 fit nearly all. */
+static Status show_parameters(const Graph *model, const Args *a, const Options *o)
+{
+    static const int64_t sizes[] = { 0, 1, 64 };
+    Report *report = NULL;
+    Status st;
+
+    TRY(transform_check_model(model));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        report_free(report);
+        if (!(report = report_create()))
+            return FAIL_NOMEM();
+        if ((st = find_parameters(report, model, o, sizes[i])) != E_SHAPE)
+            break;
+    }
+    if (!st)
+        st = report_print_parameters(report, stdout, args_has(a, "json"));
+    report_free(report);
     return st;
 }
 
@@ -107,11 +159,13 @@ static Status run(const Args *a)
 
     if (!a->n_positional)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
-    if (args_has(a, "verify"))
-        TRY(check_verify(a, o));
+    TRY(check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
     TRY(onnx_import_file(&model, &onnx, a->positional[0]));
-    st = args_has(a, "verify") ? verify(model, o) : show(model, onnx, a, o);
+    if (args_has(a, "parameters"))
+        st = show_parameters(model, a, o);
+    else
+        st = args_has(a, "verify") ? verify(model, o) : show(model, onnx, a, o);
     graph_free(model);
     onnx_model_free(onnx);
     return st;

@@ -19,7 +19,7 @@ static const struct { const char *name; Change change; } known[] = {
     { "lr", IS_TOLD }, { "lr-schedule", IS_TOLD }, { "warmup-steps", IS_TOLD }, { "total-steps", IS_TOLD }, { "threads", IS_TOLD },
     { "tune", IS_TOLD }, { "reproducible", IS_TOLD },
     { "devices", IS_FREE }, { "metric", IS_FREE }, { "no-capture", IS_FREE }, { "check-nodes", IS_FREE },
-    { "replicas", IS_ELSEWHERE }, { "batch-size", IS_ELSEWHERE },
+    { "replicas", IS_ELSEWHERE }, { "batch-size", IS_ELSEWHERE }, { "parameters", IS_ELSEWHERE },
 };
 
 static Change change_of(const char *name)
@@ -55,6 +55,7 @@ static json_t *describe(const RunFacts *f)
     json_object_set_new(j, "drop-last", json_string(args_has(f->args, "drop-last") ? "given" : ""));
     json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
     json_object_set_new(j, "data of digest", json_string(f->data));
+    json_object_set_new(j, "parameters of digest", json_string(f->parameters));
     json_object_set_new(j, "class-weights of digest", json_string(f->class_weights));
     return j;
 }

@@ -9,7 +9,7 @@ typedef struct {
     const Args *args;
     int64_t samples, batches;           /* of an epoch */
     int replicas;                       /* in force */
-    char data[DIGEST_TEXT], class_weights[DIGEST_TEXT];
+    char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT];
 } RunFacts;
 
 typedef struct { int64_t epoch, batch; } Position;      /* the next batch to take */

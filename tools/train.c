@@ -196,6 +196,7 @@ static Status open_data(Run *r)
     how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
     TRY(feed_class_weights(a, r->facts.class_weights));
+    TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(feed_open(&r->train, a, "data", r->model));
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n));
     if (args_has(a, "val"))

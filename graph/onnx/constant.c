@@ -57,5 +57,7 @@ Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
     TRY(status_prefix(decode(&t, im, a, kind, p->output[0]), "%s", proto_text(im, p)));
     e = scope_find(&b->scope, p->output[0]);
     e->value = graph_add_const_nocopy(im->g, body_name(im, b, p->output[0]), t);
-    return im->g->status;
+    TRY(im->g->status);
+    value(im->g, e->value)->origin = ORIGIN_NODE;
+    return ST_OK;
 }

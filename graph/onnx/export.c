@@ -303,14 +303,27 @@ static const char *state_words(const Value *v)
     return v->trainable ? "trainable" : v->transient ? v->partial ? "transient partial" : "transient" : v->partial ? "partial" : "plain";
 }
 
+/* What was decided of the constants, so that training goes on with the same parameters (said.c). */
+static void add_parameters(Exporter *x, Onnx__ModelProto *m)
+{
+    for (uint32_t i = 1; i < x->g->n_value && !x->no_memory; i++) {
+        const Value *v = x->g->value[i];
+
+        if (v->kind == V_CONST && x->uses[i] && (v->said == SAID_TRAINED || v->said == SAID_FIXED))
+            add_prop(x, m, PROP_PARAMETER, x->name[i], v->said == SAID_TRAINED ? PARAMETER_TRAINED : PARAMETER_FIXED);
+    }
+}
+
 static void add_props(Exporter *x, Onnx__ModelProto *m)
 {
     const Graph *g = x->g;
     const OnnxModel *old = x->opt->model;
 
-    m->metadata_props = export_alloc(x, sizeof *m->metadata_props, g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0) + 1);
+    m->metadata_props = export_alloc(x, sizeof *m->metadata_props,
+                                     2 * (size_t)g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0) + 1);
     for (int i = 0; old && i < old->n_prop && !x->no_memory; i++)
         add_prop(x, m, "", old->prop[i].key, old->prop[i].value);
+    add_parameters(x, m);
     if (x->opt->plain)
         return;
     add_prop(x, m, PROP_MARKS, "", MARKS_VERSION);

@@ -222,6 +222,8 @@ static Status import_initializers(Importer *im, Body *b)
             continue;
         TRY(tensor_decode(&t, &im->tensors, p, p->name));
         e->value = graph_add_const_nocopy(im->g, p->name, t);
+        TRY(im->g->status);
+        value(im->g, e->value)->origin = ORIGIN_INITIALIZER;
     }
     for (size_t i = 0; i < gp->n_sparse_initializer; i++) {
         const Onnx__SparseTensorProto *p = gp->sparse_initializer[i];
@@ -232,6 +234,8 @@ static Status import_initializers(Importer *im, Body *b)
             continue;
         TRY(tensor_decode_sparse(&t, &im->tensors, p, name));
         e->value = graph_add_const_nocopy(im->g, name, t);
+        TRY(im->g->status);
+        value(im->g, e->value)->origin = ORIGIN_INITIALIZER;
     }
     return im->g->status;
 }
@@ -322,6 +326,7 @@ static Status import_graph(Importer *im)
     TRY(import_outputs(im, &b));
     TRY(problems_fail(&im->problems, E_UNSUPPORTED, "not supported"));
     TRY(model_restore(im, &b));
+    TRY(model_said(im, &b));
     return graph_sort(im->g);
 }
 

@@ -116,9 +116,16 @@ Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
 #define PROP_MARKS PROP_PREFIX "marks"          /* MARKS_VERSION: doc_strings are marks (mark.c); else they are somebody's text */
 #define MARKS_VERSION "1"
 #define ALIAS_NODE "another name of a value"    /* doc_string of an Identity: the graph has one value with two names */
+#define PROP_PARAMETER PROP_PREFIX "parameter:" /* + name of an initializer, in any export: PARAMETER_TRAINED or PARAMETER_FIXED */
+#define PARAMETER_TRAINED "trained"
+#define PARAMETER_FIXED "fixed"
 bool model_is_marked(const Onnx__ModelProto *m);
 /* When all nodes are there. */
 Status model_restore(Importer *im, const Body *b) CHECKED;
+
+/* ---- said.c ---- */
+/* The producer, and what the file says of its constants, when all nodes are there. */
+Status model_said(Importer *im, const Body *b) CHECKED;
 
 /* ---- mark.c ---- */
 /* Read what export writes as a node's or a value's doc_string.  A text that is none, and any text in a file that is no export of

@@ -45,8 +45,8 @@ Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path) CHECKED;
 
 typedef struct {
     const OnnxModel *model;             /* of the import; NULL: unknown */
-    bool plain;                         /* for inference elsewhere: no devices, no updates, none of our metadata; an operator
-                                         * that ONNX does not have is an error */
+    bool plain;                         /* for inference elsewhere: no devices, no updates, no metadata of ours but what is
+                                         * trained; an operator that ONNX does not have is an error */
 } ExportOptions;
 
 /* Writes under a temporary name in the same folder, syncs, renames; on failure nothing is left.  `opt` may be NULL. */

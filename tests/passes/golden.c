@@ -3,7 +3,7 @@
  *   # what it shows
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
  *                          fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse-conv=yes fuse=1 accelerator=yes
- *                          freeze=conv* loss=cross-entropy replicas=2 devices=2
+ *                          freeze=conv* train=conv2* loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -64,7 +64,7 @@ static char *section(const char *text, const char *word)
 
 typedef struct {
     BuildOptions build;
-    const char *freeze[4];
+    const char *freeze[4], *train[4];
 } Options;
 
 static int choice(const char *const *names, const char *value)
@@ -136,6 +136,10 @@ static bool set_option(Options *o, char *word)
         o->freeze[o->build.n_freeze++] = value;
         return true;
     }
+    if (!strcmp(word, "train") && o->build.n_train < 4) {
+        o->train[o->build.n_train++] = value;
+        return true;
+    }
     return false;
 }
 
@@ -146,6 +150,7 @@ static void read_options(Options *o, char *text)
         if (!set_option(o, word))
             TEST_FAIL("unknown option '%s'", word);
     o->build.freeze = o->freeze;
+    o->build.train = o->train;
 }
 
 /* ---- running ---- */

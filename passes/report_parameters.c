@@ -1,0 +1,83 @@
+/* What is trained, as a line for every run, and as a table for graph-transform --parameters. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "graph/json.h"
+#include "passes/report.h"
+
+/* 81226 as "81,226" */
+static const char *grouped(char text[32], int64_t n)
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof digits, "%" PRId64, n), at = 0;
+
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+void report_summary(char text[REPORT_SUMMARY], const Report *r)
+{
+    int64_t numbers = 0, tensors = 0, fixed = 0;
+    char a[32], b[32], c[32];
+
+    for (int i = 0; i < r->n_decision; i++) {
+        const Decision *d = &r->decision[i];
+
+        numbers += d->trained ? shape_numel(&d->shape) : 0;
+        tensors += d->trained;
+        fixed += !d->trained && d->kind == DECISION_DATA && shape_numel(&d->shape) > 1;
+    }
+    snprintf(text, REPORT_SUMMARY, "trains %s numbers in %s tensor%s; %s constant%s fixed (graph-transform --parameters lists them and why)",
+             grouped(a, numbers), grouped(b, tensors), tensors == 1 ? "" : "s", grouped(c, fixed), fixed == 1 ? " is" : "s are");
+}
+
+static void print_row(const Decision *d, int width, FILE *to)
+{
+    char shape[SHAPE_TEXT];
+
+    fprintf(to, "%-*s  %-16s  %-7s  %s%s\n", width, d->name, shape_text(&d->shape, shape), d->trained ? "trained" : "fixed", d->reason,
+            d->guess ? " (a guess)" : "");
+}
+
+static void json_row(const Decision *d, FILE *to)
+{
+    fprintf(to, "    {\"name\": ");
+    json_write_string(to, d->name);
+    fprintf(to, ", \"shape\": [");
+    for (int i = 0; i < d->shape.rank; i++)
+        fprintf(to, "%s%" PRId64, i ? ", " : "", d->shape.dim[i]);
+    fprintf(to, "], \"trained\": %s, \"guess\": %s, \"reason\": ", d->trained ? "true" : "false", d->guess ? "true" : "false");
+    json_write_string(to, d->reason);
+    fprintf(to, "}");
+}
+
+Status report_print_parameters(const Report *r, FILE *to, bool json)
+{
+    char summary[REPORT_SUMMARY];
+    int width = 4;
+
+    report_summary(summary, r);
+    for (int i = 0; i < r->n_decision; i++)
+        width = (int)strlen(r->decision[i].name) > width ? (int)strlen(r->decision[i].name) : width;
+    width = width > 60 ? 60 : width;
+    if (json) {
+        fprintf(to, "{\n  \"parameters\": [");
+        for (int i = 0; i < r->n_decision; i++) {
+            fprintf(to, "%s\n", i ? "," : "");
+            json_row(&r->decision[i], to);
+        }
+        fprintf(to, "%s]\n}\n", r->n_decision ? "\n  " : "");
+    } else {
+        for (int trained = 1; trained >= 0; trained--)
+            for (int i = 0; i < r->n_decision; i++)
+                if (r->decision[i].trained == (trained != 0))
+                    print_row(&r->decision[i], width, to);
+        fprintf(to, "%s\n", summary);
+    }
+    return fflush(to) || ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
+}

@@ -1,0 +1,299 @@
+/* find-parameters: which constants of a model are trained, by the evidence of its file.
+ *
+ * The graphs are what exporters write of small networks; what is
+ * trained is what PyTorch's named_parameters() says of those. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/interp.h"
+#include "exec/parameter_list.h"
+#include "exec/safetensors.h"
+#include "graph/parse.h"
+#include "passes/parameters.h"
+#include "tests/harness/test.h"
+
+extern const Pass pass_infer_shapes, pass_find_parameters;
+
+typedef struct {
+    const char *name;
+    Origin origin;
+    Said said;
+    const char *folded_from;
+} Mark;
+
+static Graph *read_graph(const char *text, const char *producer, const Mark *mark)
+{
+    Graph *g = NULL;
+
+    if (!CHECK_OK(graph_parse(&g, text, strlen(text))))
+        return NULL;
+    g->producer = producer;
+    g->producer_version = "2.15.0";
+    for (uint32_t i = 1; i < g->n_value; i++)
+        g->value[i]->origin = g->value[i]->kind == V_CONST ? ORIGIN_INITIALIZER : ORIGIN_NONE;
+    for (; mark && mark->name; mark++) {
+        Value *v = value(g, graph_find(g, mark->name));
+
+        v->origin = mark->origin;
+        v->said = mark->said;
+        v->folded_from = mark->folded_from;
+    }
+    return g;
+}
+
+static Status find(Graph *g, const BuildOptions *opt, Report *report)
+{
+    PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = interp_node, .report = report };
+    Status st = ctx.scratch ? pass_infer_shapes.run(g, &ctx) : FAIL_NOMEM();
+
+    if (!st)
+        st = pass_find_parameters.run(g, &ctx);
+    arena_free(ctx.scratch);
+    return st;
+}
+
+/* "name+" trained, "name-" fixed, with "?" behind it a guess; separated by spaces. */
+static void check_decisions(const Report *r, const char *expected)
+{
+    char text[2048], *word;
+
+    snprintf(text, sizeof text, "%s", expected);
+    for (word = strtok(text, " "); word; word = strtok(NULL, " ")) {
+        bool guess = word[strlen(word) - 1] == '?', found = false;
+        size_t n = strlen(word) - (guess ? 2 : 1);
+
+        for (int i = 0; i < r->n_decision; i++) {
+            const Decision *d = &r->decision[i];
+
+            if (strlen(d->name) != n || strncmp(d->name, word, n))
+                continue;
+            found = true;
+            if (d->trained != (word[n] == '+') || d->guess != guess)
+                TEST_FAIL("%s: found %s%s (%s)", word, d->trained ? "trained" : "fixed", d->guess ? ", a guess" : "", d->reason);
+        }
+        if (!found)
+            TEST_FAIL("%s: no such tensor", word);
+    }
+}
+
+static void check_notes(const Report *r, NoteKind kind, const char *const *wanted)
+{
+    int n = 0;
+
+    for (int i = 0; i < r->n_note; i++)
+        n += r->note[i].kind == kind;
+    for (; wanted && *wanted; wanted++, n--) {
+        bool found = false;
+
+        for (int i = 0; i < r->n_note; i++)
+            found |= r->note[i].kind == kind && strstr(r->note[i].text, *wanted);
+        if (!found)
+            TEST_FAIL("no note says '%s'", *wanted);
+    }
+    if (n)
+        TEST_FAIL("%d notes that were not expected, or were and are not there", n);
+}
+
+static Report *decisions(const char *text, const char *producer, const Mark *mark, const BuildOptions *opt)
+{
+    BuildOptions none = { .mode = BUILD_TRAIN };
+    Graph *g = read_graph(text, producer, mark);
+    Report *r = report_create();
+
+    if (g && r)
+        CHECK_OK(find(g, opt ? opt : &none, r));
+    graph_free(g);
+    return r;
+}
+
+static void check(const char *text, const char *producer, const Mark *mark, const char *expected)
+{
+    Report *r = decisions(text, producer, mark, NULL);
+
+    check_decisions(r, expected);
+    report_free(r);
+}
+
+/* A class token, a memory bank, a temperature: what is concatenated or expanded is learned like what is multiplied. */
+static const char tokens[] =
+    "graph \"g\" { input %x : float32[2,3,4]\n"
+    "const %bank : float32[5,4] = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2}\n const %cls_token : float32[1,1,4] = all 0\n"
+    "const %start : float32[1,1,4] = all 0\n const %s5 : int64[3] = {2,5,4}\n const %s1 : int64[3] = {2,1,4}\n"
+    "const %logit_scale : float32[] = {2.6}\n const %eps : float32[] = {0.5}\n const %low : float32[] = {0.25}\n"
+    "%b = Expand(%bank, %s5)\n %t = Expand(%cls_token, %s1)\n %h = Expand(%start, %s1)\n %c = Concat(%b, %t, %h, %x) {axis=1}\n"
+    "%e = Exp(%logit_scale)\n %d = Mul(%c, %e)\n %f = Mul(%d, %eps)\n %k = Clip(%f, %low)\n output \"y\" = %k }";
+
+static void test_reach(void)
+{
+    const Mark literal[] = { { "eps", ORIGIN_NODE, SAID_NOTHING, NULL }, { "low", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
+
+    check(tokens, "pytorch", literal, "bank+? cls_token+ start+? logit_scale+ eps- low-");
+    check(tokens, "", NULL, "bank+? cls_token-? start-? logit_scale- eps- low-");
+}
+
+/* A GroupNorm: its ones and zeros are Constant nodes, scale and bias come by way of Unsqueeze. */
+static const char group_norm[] =
+    "graph \"g\" { input %x : float32[2,4,3,3]\n const %c.weight : float32[4,4,1,1] = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}\n"
+    "const %one : float32[2] = all 1\n const %zero : float32[2] = all 0\n const %g.weight : float32[4] = all 1\n"
+    "const %g.bias : float32[4] = all 0\n const %axes : int64[2] = {1,2}\n const %split : int64[3] = {0,2,-1}\n"
+    "const %whole : int64[4] = {2,4,3,3}\n"
+    "%a = Conv(%x, %c.weight)\n %r = Reshape(%a, %split)\n %n = InstanceNormalization(%r, %one, %zero)\n %m = Reshape(%n, %whole)\n"
+    "%u = Unsqueeze(%g.weight, %axes)\n %v = Unsqueeze(%g.bias, %axes)\n %s = Mul(%m, %u)\n %y = Add(%s, %v)\n output \"y\" = %y }";
+
+static void test_origin(void)
+{
+    const Mark nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL }, { "zero", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
+    const Mark all_nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL }, { "zero", ORIGIN_NODE, SAID_NOTHING, NULL },
+                               { "c.weight", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
+
+    check(group_norm, "pytorch", nodes, "c.weight+ one- zero- g.weight+ g.bias+");
+    check(group_norm, "", all_nodes, "c.weight+ one+ zero+ g.weight+ g.bias+");     /* weights are Constant nodes */
+}
+
+static const char values[] =
+    "graph \"g\" { input %x : float32[2,4,4]\n const %swin : float32[4,4] = {0,-100,0,0,-100,0,0,0,0,0,0,-100,0,0,-100,0}\n"
+    "const %inf : float32[4] = {0,-inf,0,0}\n const %attn.ones : float32[4] = {0,1,1,0}\n"
+    "const %waves : float32[4,4] = {0,1,0,1, 0.8414709848,0.5403023059,0.0099998333,0.9999500004,"
+    " 0.9092974268,-0.4161468365,0.0199986667,0.9998000067, 0.1411200081,-0.9899924966,0.0299955002,0.9995500337}\n"
+    "const %pos : float32[4,4] = {3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3}\n const %encoder.pe : float32[4,4] = {3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3}\n"
+    "%a = Add(%x, %swin)\n %b = Add(%a, %inf)\n %c = Mul(%b, %attn.ones)\n %d = Add(%c, %waves)\n %e = Add(%d, %pos)\n"
+    "%f = Add(%e, %encoder.pe)\n output \"y\" = %f }";
+
+static void test_values(void)
+{
+    check(values, "pytorch", NULL, "swin- inf- attn.ones- waves-? pos+? encoder.pe-?");
+}
+
+/* PyTorch's newer exporter describes what it did not touch, and says from what it computed the rest. */
+static void test_said(void)
+{
+    const Mark mark[] = { { "pos", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { "encoder.pe", ORIGIN_INITIALIZER, SAID_BUFFER, NULL },
+                          { "waves", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                          { "attn.ones", ORIGIN_INITIALIZER, SAID_NOTHING, "['g.weight', 'val_1']" },
+                          { "swin", ORIGIN_INITIALIZER, SAID_NOTHING, "['val_3', 'val_4']" }, { NULL, 0, 0, NULL } };
+    const Mark ours[] = { { "pos", ORIGIN_INITIALIZER, SAID_FIXED, NULL }, { "waves", ORIGIN_INITIALIZER, SAID_TRAINED, NULL },
+                          { NULL, 0, 0, NULL } };
+
+    check(values, "pytorch", mark, "pos+ encoder.pe- waves+ attn.ones+ swin-");
+    check(values, "dpexec", ours, "pos- waves+ swin-");
+}
+
+/* ---- what the user says ---- */
+
+static void test_patterns(void)
+{
+    const char *const freeze[] = { "*" }, *const train[] = { "waves", "swin" };
+    BuildOptions opt = { .mode = BUILD_TRAIN, .freeze = freeze, .n_freeze = 1, .train = train, .n_train = 2 };
+    Report *r = decisions(values, "pytorch", NULL, &opt);
+
+    check_decisions(r, "waves+ swin+ pos- inf-");
+    report_free(r);
+    if (pattern_rule(&(BuildOptions){ .freeze = train, .n_freeze = 1, .train = train, .n_train = 1 }, "waves", NULL) != PATTERN_FREEZE)
+        TEST_FAIL("of two equal patterns --freeze decides");
+}
+
+static const char linear[] =
+    "graph \"g\" { input %x : float32[2,2]\n const %val_5 : float32[2,3] = {1,3,5,2,4,6}\n const %fc.bias : float32[3] = {7,8,9}\n"
+    "const %pe : float32[3] = {1,2,4}\n %a = MatMul(%x, %val_5)\n %b = Add(%a, %fc.bias)\n %y = Add(%b, %pe)\n output \"y\" = %y }";
+
+static Status with_list(Report *r, const char *path)
+{
+    BuildOptions opt = { .mode = BUILD_TRAIN };
+    Graph *g = read_graph(linear, "pytorch", NULL);
+    Arena *a = arena_create();
+    Status st = parameter_list_read(&opt.parameters, a, path);
+
+    if (!st)
+        st = find(g, &opt, r);
+    graph_free(g);
+    arena_free(a);
+    return st;
+}
+
+static void test_state_dict(void)
+{
+    char path[] = "/tmp/dpexec-parameters-XXXXXX.safetensors";
+    float weight[] = { 1, 2, 3, 4, 5, 6 }, bias[] = { 7, 8, 9 }, other[] = { 1, 1, 2 };
+    int64_t count = 3;
+    NamedTensor list[] = { { "fc.weight", { DT_FLOAT32, SHAPE(3, 2), weight } }, { "fc.bias", { DT_FLOAT32, SHAPE(3), bias } },
+                           { "bn.num_batches_tracked", { DT_INT64, shape_scalar(), &count } },
+                           { "bn.running_mean", { DT_FLOAT32, SHAPE(3), other } }, { "bn.weight", { DT_FLOAT32, SHAPE(3), other } } };
+    Report *r = report_create();
+    int fd = mkstemps(path, 12);
+
+    if (fd < 0 || close(fd) || remove(path))
+        TEST_FAIL("%s: cannot be made", path);
+    if (CHECK_OK(safetensors_write(path, list, 4)) && CHECK_OK(with_list(r, path)))
+        check_decisions(r, "val_5+ fc.bias+ pe-");
+    remove(path);
+    if (CHECK_OK(safetensors_write(path, list, 5)))
+        CHECK_FAILS(E_INVALID, "'bn.weight'", with_list(r, path));
+    remove(path);
+    report_free(r);
+}
+
+static void test_name_list(void)
+{
+    char path[] = "/tmp/dpexec-parameters-XXXXXX";
+    Report *r = report_create();
+    int fd = mkstemp(path);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+    if (!f) {
+        TEST_FAIL("%s: cannot be made", path);
+        return;
+    }
+    fprintf(f, "# of the head\n  val_5 \r\n\npe\n");
+    fclose(f);
+    if (CHECK_OK(with_list(r, path)))
+        check_decisions(r, "val_5+ fc.bias- pe+");
+    f = fopen(path, "a");
+    fprintf(f, "fc.weight\n");
+    fclose(f);
+    CHECK_FAILS(E_INVALID, "'fc.weight'", with_list(r, path));
+    remove(path);
+    report_free(r);
+}
+
+/* ---- what exporters lose ---- */
+
+static const char convs[] =
+    "graph \"g\" { input %x : float32[2,1,3,3]\n const %a.weight : float32[1,1,1,1] = {2}\n const %b.weight : float32[1,1,1,1] = {3}\n"
+    "const %c.weight : float32[1,1,1,1] = {4}\n %a = Conv(%x, %a.weight)\n %b = Conv(%a, %b.weight)\n %c = Conv(%b, %c.weight)\n"
+    "output \"y\" = %c }";
+
+static void test_exporter(void)
+{
+    const Mark described[] = { { "a.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { "b.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                               { "c.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
+    const Mark folded[] = { { "a.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
+    const struct { const char *producer; const Mark *mark; const char *note; } cases[] = {
+        { "pytorch", NULL, NULL },                                  /* the older exporter renames what it folds into */
+        { "pytorch", described, NULL },                             /* a squeezenet */
+        { "pytorch", folded, "2 of 3 convolutions" }, { "", NULL, "if the model had any" }, { "dpexec", NULL, NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Report *r = decisions(convs, cases[i].producer, cases[i].mark, NULL);
+        const char *const wanted[] = { cases[i].note, NULL };
+
+        check_notes(r, NOTE_EXPORTER, wanted);
+        report_free(r);
+    }
+}
+
+static void test_summary(void)
+{
+    Report *r = decisions(values, "pytorch", NULL, NULL);
+    char text[REPORT_SUMMARY];
+
+    report_summary(text, r);
+    CHECK_STR("trains 16 numbers in 1 tensor; 5 constants are fixed (graph-transform --parameters lists them and why)", text);
+    check_notes(r, NOTE_GUESS, (const char *const[]){ "'pos'; if they are no parameters", "'waves', 'encoder.pe'", NULL });
+    report_free(r);
+}
+
+DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values }, { "said", test_said },
+      { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
+      { "summary", test_summary });
