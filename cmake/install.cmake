@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 add_library(libdpexec SHARED $<TARGET_OBJECTS:core>)
 set_target_properties(libdpexec PROPERTIES OUTPUT_NAME dpexec EXPORT_NAME dpexec VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
+    SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
 target_link_libraries(libdpexec PRIVATE $<TARGET_PROPERTY:core,LINK_LIBRARIES>)
 target_include_directories(libdpexec INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 if(NOT DPX_SANITIZE)

@@ -1,13 +1,5 @@
 # libdpexec_cudasim.so: CUDA devices simulated on the CPU, for the tests (tests/sim/sim.h).  The own kernels of
-# kernels/cuda/device are compiled into it by the host's C++ compiler, of the same family as the C compiler.
-if(NOT CMAKE_CXX_COMPILER AND CMAKE_C_COMPILER_ID MATCHES Clang)
-    string(REGEX REPLACE "clang([^/]*)$" "clang++\\1" CMAKE_CXX_COMPILER "${CMAKE_C_COMPILER}")
-endif()
-enable_language(CXX)
-if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
-endif()
-
+# kernels/cuda/device are compiled into it by the host's C++ compiler.
 file(GLOB sim_sources CONFIGURE_DEPENDS tests/sim/*.cpp)
 file(GLOB device_sources CONFIGURE_DEPENDS kernels/cuda/device/*.cu)
 file(GLOB device_headers CONFIGURE_DEPENDS kernels/cuda/device/*.cuh)

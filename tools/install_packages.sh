@@ -3,14 +3,13 @@
 # what dpexec needs: README, tests/all.sh and .ci/run use it.
 set -eu
 
-build="gcc libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
+build="gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
     libonnx-dev             onnx.proto, the definition of the format
     libprotobuf-c-dev       reads and writes it
     libdnnl-dev
     libjansson-dev libxxhash-dev libzip-dev zlib1g-dev libdlpack-dev
     dataset-fashion-mnist"
 test="libcunit1-dev libonnx-testdata
-    g++                                 simulates CUDA devices
     python3-numpy python3-onnx          compare with the PyTorch oracle"
 ci="clang libclang-rt-dev libomp-dev"
 

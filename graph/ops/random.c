@@ -319,7 +319,7 @@ static Keys keys_of(const Node *n, ValueId draw, uint64_t seed, int64_t key)
 {
     double own = n->op == &op_Dropout ? (double)node_int(n, "seed") : node_float(n, "seed");
 
-    return (Keys){ draw, own == 0 || fabs(own) > 1e18 ? (int64_t)seed : (int64_t)own, key };
+    return (Keys){ draw, own == 0 || !(fabs(own) <= 1e18) ? (int64_t)seed : (int64_t)own, key };
 }
 
 static ValueId emit_keyed(Graph *g, const Node *n, Keys k)

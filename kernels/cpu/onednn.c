@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-#include <dnnl.h>
+#include "kernels/cpu/onednn_guard.h"
 
 enum { MAX_ARGS = 4, ALIGN = 64 };
 
@@ -30,8 +30,8 @@ static void md_free(Md *md)
 
 static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
 {
-    return strides ? dnnl_memory_desc_create_with_strides(out, n, dims, dnnl_f32, strides)
-                   : dnnl_memory_desc_create_with_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
+    return strides ? onednn.memory_desc_create_with_strides(out, n, dims, dnnl_f32, strides)
+                   : onednn.memory_desc_create_with_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
 }
 
 static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y, const Geometry *g,
@@ -39,14 +39,14 @@ static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstM
 {
     switch (what) {
     case ONEDNN_CONV_FORWARD:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, dnnl_convolution_direct, x, w, b, y,
-                                                              g->strides, g->dilates, g->pad, g->pad_end, attr);
+        return onednn.convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, dnnl_convolution_direct, x, w, b,
+                                                                     y, g->strides, g->dilates, g->pad, g->pad_end, attr);
     case ONEDNN_CONV_INPUT:
-        return dnnl_convolution_backward_data_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, y, g->strides,
-                                                                    g->dilates, g->pad, g->pad_end, hint, attr);
+        return onednn.convolution_backward_data_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, y, g->strides,
+                                                                           g->dilates, g->pad, g->pad_end, hint, attr);
     default:
-        return dnnl_convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, NULL, y, g->strides,
-                                                                       g->dilates, g->pad, g->pad_end, hint, attr);
+        return onednn.convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, NULL, y,
+                                                                              g->strides, g->dilates, g->pad, g->pad_end, hint, attr);
     }
 }
 
@@ -60,8 +60,8 @@ static void md_free(Md *md) { (void)md; }
 
 static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
 {
-    return strides ? dnnl_memory_desc_init_by_strides(out, n, dims, dnnl_f32, strides)
-                   : dnnl_memory_desc_init_by_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
+    return strides ? onednn.memory_desc_init_by_strides(out, n, dims, dnnl_f32, strides)
+                   : onednn.memory_desc_init_by_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
 }
 
 static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y, const Geometry *g,
@@ -72,18 +72,18 @@ static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstM
 
     switch (what) {
     case ONEDNN_CONV_FORWARD:
-        st = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, x, w, b, y, g->strides,
+        st = onednn.dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, x, w, b, y, g->strides,
                                                         g->dilates, g->pad, g->pad_end);
         break;
     case ONEDNN_CONV_INPUT:
-        st = dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, x, w, y, g->strides, g->dilates, g->pad,
+        st = onednn.dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, x, w, y, g->strides, g->dilates, g->pad,
                                                               g->pad_end);
         break;
     default:
-        st = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, x, w, NULL, y, g->strides, g->dilates,
+        st = onednn.dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, x, w, NULL, y, g->strides, g->dilates,
                                                                  g->pad, g->pad_end);
     }
-    return st != dnnl_success ? st : dnnl_primitive_desc_create(out, &d, attr, engine, hint);
+    return st != dnnl_success ? st : onednn.primitive_desc_create(out, &d, attr, engine, hint);
 }
 
 static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what) { return dnnl_primitive_desc_query_md(pd, what, 0); }
@@ -114,7 +114,7 @@ struct Onednn {
     do {                                                                            \
         dnnl_status_t d_ = (e);                                                     \
         if (d_ != dnnl_success)                                                     \
-            return FAIL(code_of(d_), "oneDNN: %s (status %d)", #e, (int)d_);        \
+            return FAIL(code_of(d_), "oneDNN: %s (status %d)%s", #e, (int)d_, d_ == dnnl_out_of_memory ? ": out of memory" : "");        \
     } while (0)
 
 static Status code_of(dnnl_status_t st)
@@ -149,8 +149,8 @@ static Status onednn_create(Onednn **out)
     if (!d)
         return FAIL_NOMEM();
     *out = d;
-    TRY_DNNL(dnnl_engine_create(&d->engine, dnnl_cpu, 0));
-    TRY_DNNL(dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags));
+    TRY_DNNL(onednn.engine_create(&d->engine, dnnl_cpu, 0));
+    TRY_DNNL(onednn.stream_create(&d->stream, d->engine, dnnl_stream_default_flags));
     return ST_OK;
 }
 
@@ -169,8 +169,8 @@ static Status make_reorder(Onednn *d, Arg *a, ConstMd own)
     dnnl_primitive_desc_t pd;
     dnnl_status_t st;
 
-    TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, d->engine, to, d->engine, NULL));
-    st = dnnl_primitive_create(&a->reorder, pd);
+    TRY_DNNL(onednn.reorder_primitive_desc_create(&pd, from, d->engine, to, d->engine, NULL));
+    st = onednn.primitive_create(&a->reorder, pd);
     dnnl_primitive_desc_destroy(pd);
     TRY_DNNL(st);
     return ST_OK;
@@ -179,12 +179,12 @@ static Status make_reorder(Onednn *d, Arg *a, ConstMd own)
 /* The argument's memories; a conversion where the primitive chose another layout than the plain one. */
 static Status add_arg(Onednn *d, Arg *a, ConstMd own, size_t *used)
 {
-    TRY_DNNL(dnnl_memory_create(&a->user, md_const(&a->plain), d->engine, DNNL_MEMORY_NONE));
+    TRY_DNNL(onednn.memory_create(&a->user, md_const(&a->plain), d->engine, DNNL_MEMORY_NONE));
     a->own = a->user;
     if (dnnl_memory_desc_equal(own, md_const(&a->plain)))
         return ST_OK;
     a->own = NULL;
-    TRY_DNNL(dnnl_memory_create(&a->own, own, d->engine, DNNL_MEMORY_NONE));
+    TRY_DNNL(onednn.memory_create(&a->own, own, d->engine, DNNL_MEMORY_NONE));
     a->offset = reserve(used, dnnl_memory_desc_get_size(own));
     return make_reorder(d, a, own);
 }
@@ -193,7 +193,7 @@ static Status run_reorder(Onednn *d, const Arg *a)
 {
     dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, a->output ? a->own : a->user }, { DNNL_ARG_TO, a->output ? a->user : a->own } };
 
-    TRY_DNNL(dnnl_primitive_execute(a->reorder, d->stream, 2, args));
+    TRY_DNNL(onednn.primitive_execute(a->reorder, d->stream, 2, args));
     return ST_OK;
 }
 
@@ -206,20 +206,20 @@ static Status execute(Onednn *d, KernelCtx *ctx, void *const *data)
     for (int i = 0; i < d->n_arg; i++) {
         Arg *a = &d->arg[i];
 
-        TRY_DNNL(dnnl_memory_set_data_handle(a->user, data[i]));
+        TRY_DNNL(onednn.memory_set_data_handle(a->user, data[i]));
         if (a->reorder)
-            TRY_DNNL(dnnl_memory_set_data_handle(a->own, scratch + a->offset));
+            TRY_DNNL(onednn.memory_set_data_handle(a->own, scratch + a->offset));
         if (a->reorder && !a->output)
             TRY(run_reorder(d, a));
         args[i] = (dnnl_exec_arg_t){ a->id, a->own };
     }
-    TRY_DNNL(dnnl_memory_set_data_handle(d->scratchpad, scratch + d->scratchpad_offset));
+    TRY_DNNL(onednn.memory_set_data_handle(d->scratchpad, scratch + d->scratchpad_offset));
     args[d->n_arg] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, d->scratchpad };
-    TRY_DNNL(dnnl_primitive_execute(d->primitive, d->stream, d->n_arg + 1, args));
+    TRY_DNNL(onednn.primitive_execute(d->primitive, d->stream, d->n_arg + 1, args));
     for (int i = 0; i < d->n_arg; i++)
         if (d->arg[i].reorder && d->arg[i].output)
             TRY(run_reorder(d, &d->arg[i]));
-    TRY_DNNL(dnnl_stream_wait(d->stream));
+    TRY_DNNL(onednn.stream_wait(d->stream));
     return ST_OK;
 }
 
@@ -284,8 +284,8 @@ static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t st;
 
-    TRY_DNNL(dnnl_primitive_attr_create(&attr));
-    st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    TRY_DNNL(onednn.primitive_attr_create(&attr));
+    st = onednn.primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (st == dnnl_success && what != ONEDNN_CONV_FORWARD)
         st = conv_pd(&hint, ONEDNN_CONV_FORWARD, md_const(&md[0]), md_const(&md[1]), NULL, md_const(&md[3]), g, attr, d->engine, NULL);
     if (st == dnnl_success)
@@ -322,9 +322,9 @@ static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primi
         d->n_arg++;
         TRY(add_arg(d, a, i == 2 ? md_const(&a->plain) : pd_md(pd, query[what][i]), &used));
     }
-    TRY_DNNL(dnnl_primitive_create(&d->primitive, pd));
+    TRY_DNNL(onednn.primitive_create(&d->primitive, pd));
     d->scratchpad_offset = reserve(&used, dnnl_memory_desc_get_size(pad));
-    TRY_DNNL(dnnl_memory_create(&d->scratchpad, pad, d->engine, DNNL_MEMORY_NONE));
+    TRY_DNNL(onednn.memory_create(&d->scratchpad, pad, d->engine, DNNL_MEMORY_NONE));
     if (used > ctx->scratch_bytes)
         ctx->scratch_bytes = used;
     return ST_OK;
@@ -401,7 +401,7 @@ Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64
                     int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     int team = enter_team(ctx);
-    dnnl_status_t st = dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    dnnl_status_t st = onednn.sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 
     leave_team(ctx, team);
     TRY_DNNL(st);

@@ -1,11 +1,20 @@
 /* After the first step a step allocates nothing: this program's malloc counts while it is told to.  What counts is called
  * from this program, which contains all of dpexec; oneDNN allocates a few bytes for each call of a primitive, which no
- * caller can prevent. */
+ * caller can prevent.
+ *
+ * It can fail too: the n-th allocation of a convolution, for every n, in oneDNN as elsewhere. */
+#include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "exec/session.h"
 #include "graph/onnx/onnx.h"
+#include "kernels/cpu/onednn.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
 
@@ -16,7 +25,7 @@ void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t align, size_t n);
 
-static atomic_int counting, count;
+static atomic_int counting, count, until_failure;
 
 extern const char __executable_start[], etext[];
 
@@ -26,18 +35,24 @@ static void note(const void *caller)
         atomic_fetch_add(&count, 1);
 }
 
+/* Is this the allocation that is to fail?  All count, whoever asks: C++'s operator new calls malloc too. */
+static bool fails(void)
+{
+    return atomic_load_explicit(&until_failure, memory_order_relaxed) > 0 && atomic_fetch_sub(&until_failure, 1) == 1;
+}
+
 #define NOTE() note(__builtin_return_address(0))
 #define EXPORTED __attribute__((visibility("default"), noinline))     /* inlined, the caller would be another */
-EXPORTED void *malloc(size_t n) { NOTE(); return __libc_malloc(n); }
-EXPORTED void *calloc(size_t n, size_t size) { NOTE(); return __libc_calloc(n, size); }
-EXPORTED void *realloc(void *p, size_t n) { NOTE(); return __libc_realloc(p, n); }
-EXPORTED void *aligned_alloc(size_t align, size_t n) { NOTE(); return __libc_memalign(align, n); }
-EXPORTED void *memalign(size_t align, size_t n) { NOTE(); return __libc_memalign(align, n); }
+EXPORTED void *malloc(size_t n) { NOTE(); return fails() ? NULL : __libc_malloc(n); }
+EXPORTED void *calloc(size_t n, size_t size) { NOTE(); return fails() ? NULL : __libc_calloc(n, size); }
+EXPORTED void *realloc(void *p, size_t n) { NOTE(); return fails() ? NULL : __libc_realloc(p, n); }
+EXPORTED void *aligned_alloc(size_t align, size_t n) { NOTE(); return fails() ? NULL : __libc_memalign(align, n); }
+EXPORTED void *memalign(size_t align, size_t n) { NOTE(); return fails() ? NULL : __libc_memalign(align, n); }
 
 EXPORTED int posix_memalign(void **p, size_t align, size_t n)
 {
     NOTE();
-    *p = __libc_memalign(align, n);
+    *p = fails() ? NULL : __libc_memalign(align, n);
     return *p ? 0 : 12;
 }
 
@@ -107,6 +122,77 @@ static void test_steps_allocate_nothing(void)
     CU_ASSERT_EQUAL(atomic_load(&count), 1);        /* the counter counts */
 }
 
+/* ---- failures in oneDNN ---- */
+
+enum { DONE = 40, OUT_OF_MEMORY, OTHER, NOT_REACHED, MOST_ALLOCATIONS = 1 << 20 };        /* unlike what others exit with */
+
+/* A convolution with a layout of oneDNN's own and a matrix product, planned and run, and the n-th allocation failing.  The status of the
+ * process that tries it. */
+static int convolve(int n)
+{
+    static float x[2 * 16 * 16 * 16], w[32 * 16 * 9], b[32], y[2 * 32 * 16 * 16], c[64 * 64];
+    OnednnConvShape s = { .batch = 2, .group = 1, .in_channels = 16, .out_channels = 32, .bias = true };
+    KernelCtx ctx = { .n_threads = 1 };
+    Onednn *d = NULL;
+    Status st;
+
+    s.win = (Window){ .rank = 2 };
+    for (int i = 0; i < WINDOW_AXES; i++) {
+        bool used = i >= WINDOW_AXES - 2;
+
+        s.win.in[i] = s.win.out[i] = used ? 16 : 1;
+        s.win.kernel[i] = used ? 3 : 1;
+        s.win.stride[i] = s.win.dilation[i] = 1;
+        s.win.pad[i] = used;
+    }
+    atomic_store(&until_failure, n);
+    st = onednn_conv(&d, &ctx, ONEDNN_CONV_FORWARD, &s);
+    if (!st)
+        st = (ctx.scratch = aligned_alloc(64, ctx.scratch_bytes + 64)) ? ST_OK : FAIL_NOMEM();
+    if (!st)
+        st = onednn_conv_run(d, &ctx, x, w, b, y);
+    if (!st)
+        st = onednn_sgemm(&ctx, false, false, 64, 64, 64, 1, x, 64, w, 64, 0, c, 64);
+    onednn_free(d);
+    free(ctx.scratch);
+    if (st)
+        return st == E_NOMEM && strstr(status_message(), "out of memory") ? OUT_OF_MEMORY : OTHER;
+    return atomic_exchange(&until_failure, 0) > 0 ? NOT_REACHED : DONE;
+}
+
+/* In a process of its own, which may not survive it: minus the signal. */
+static int convolve_apart(int n)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (!pid) {
+        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);       /* for what std::terminate says */
+        _exit(convolve(n));
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return OTHER;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* What oneDNN throws is caught, unless it throws in a parallel region (it calls terminate then).  That it does not look at some of its
+ * own allocations (memory of primitives and descriptions, before their constructors run) no caller can mend: a fault inside of it. */
+static void test_onednn_out_of_memory(void)
+{
+    int tried = 0, survived = 0, aborted = 0, faults = 0, code = DONE;
+
+    for (int n = 1; n < MOST_ALLOCATIONS && code != NOT_REACHED; n += 1 + n / 64, tried++) {
+        code = convolve_apart(n);
+        survived += code == DONE || code == OUT_OF_MEMORY || code == NOT_REACHED;
+        aborted += code == -SIGABRT;
+        faults += code == -SIGSEGV;
+    }
+    printf("[%d failures: %d survived, %d aborted, %d faults inside oneDNN] ", tried, survived, aborted, faults);
+    CU_ASSERT_EQUAL(tried, survived + aborted + faults);
+    CU_ASSERT(tried > 100 && code == NOT_REACHED);
+    CU_ASSERT(aborted * 20 <= tried && faults * 4 <= tried);
+}
+
 #else
 
 static void test_steps_allocate_nothing(void)
@@ -114,6 +200,11 @@ static void test_steps_allocate_nothing(void)
     CU_PASS("sanitizers bring their own malloc");
 }
 
+static void test_onednn_out_of_memory(void)
+{
+    CU_PASS("sanitizers bring their own malloc");
+}
+
 #endif
 
-DEFINE_SUITE(allocations, { "steps allocate nothing", test_steps_allocate_nothing });
+DEFINE_SUITE(allocations, { "oneDNN out of memory", test_onednn_out_of_memory }, { "steps allocate nothing", test_steps_allocate_nothing });
