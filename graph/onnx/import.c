@@ -91,6 +91,23 @@ static Status absorb_opset(Importer *im, Node *n, int opset, ValueId *out)
     return st;
 }
 
+/* Outputs that only an older opset had (hints for a backward pass) may have names as long as nothing reads them. */
+static Status bind_outputs(Importer *im, Body *b, const Onnx__NodeProto *p, const Node *n, const ValueId *out)
+{
+    for (size_t i = 0; i < p->n_output; i++) {
+        ScopeEntry *e = *p->output[i] ? scope_find(&b->scope, p->output[i]) : NULL;
+        bool dropped = n->op && (int)i >= n->n_out && has_value(out[i]) && value(im->g, out[i])->producer == n;
+
+        if (!e)
+            continue;
+        e->value = dropped ? NO_VALUE : out[i];
+        if (dropped && !(e->problem = arena_printf(im->scratch, "output %zu of %s is for a backward pass that is not made here", i,
+                                                   proto_text(im, p))))
+            return FAIL_NOMEM();
+    }
+    return im->g->status;
+}
+
 static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const OpDef *op, int opset)
 {
     ValueId *in = ARENA_NEW(im->scratch, ValueId, p->n_input), *out = ARENA_NEW(im->scratch, ValueId, p->n_output);
@@ -115,13 +132,12 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
             value(im->g, out[i])->replica = n->replica;
         }
     }
+    if (opset < 7)
+        node_remove_attr(n, "consumed_inputs");         /* once said which inputs might be overwritten */
     TRY(absorb_opset(im, n, opset, out));
     if (n->op)
         TRY(node_normalise(im->g, n));
-    for (size_t i = 0; i < p->n_output; i++)
-        if (*p->output[i])
-            scope_find(&b->scope, p->output[i])->value = out[i];
-    return im->g->status;
+    return bind_outputs(im, b, p, n, out);
 }
 
 /* An Identity of a constant is another name for it: weights that exporters share this way are one parameter.  So are those of

@@ -36,7 +36,7 @@ Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx_
         return FAIL(E_SHAPE, "'%s': rank %zu, at most %d dimensions are supported", name, s->n_dim, MAX_RANK);
     for (size_t i = 0; i < s->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
-        bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value != -1;  /* -1: Paddle's "?" */
 
         shape.dim[i] = fixed ? d->dim_value : -1;
         known[i] = fixed ? d->dim_value : 1;

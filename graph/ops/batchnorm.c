@@ -27,34 +27,23 @@
 
 /* ---- import ---- */
 
-static bool used_elsewhere(const Graph *g, ValueId v)
-{
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            if (value_eq(n->in[i], v))
-                return true;
-    for (int i = 0; i < g->n_output; i++)
-        if (value_eq(g->output[i].value, v))
-            return true;
-    return false;
-}
-
-/* Before opset 14 further outputs meant training; the fourth and fifth (saved statistics) were hints for a backward pass. */
+/* Before opset 14 further outputs meant training; the fourth and fifth (saved statistics) were hints for a backward pass, which the
+ * importer keeps from being read.  Before opset 7 is_test said it. */
 static Status import(Graph *g, Node *n, int opset)
 {
-    const Attr *spatial = node_attr(n, "spatial");
+    const Attr *spatial = node_attr(n, "spatial"), *is_test = node_attr(n, "is_test");
+    bool test = is_test && is_test->type == A_INT && is_test->i;
 
     if (spatial && spatial->type == A_INT && !spatial->i)
         return FAIL(E_UNSUPPORTED, "%s: spatial=0 (statistics per position) is not supported", node_text(g, n));
     node_remove_attr(n, "spatial");
-    for (int i = 3; i < n->n_out; i++)
-        if (has_value(n->out[i]) && used_elsewhere(g, n->out[i]))
-            return FAIL(E_UNSUPPORTED, "%s: output %d (saved statistics) is used", node_text(g, n), i);
-    if (opset < 14) {
-        if (has_out(n, 1) || has_out(n, 2))
-            node_set_int(g, n, "training_mode", 1);
-        n->n_out = n->n_out > 3 ? 3 : n->n_out;
-    }
+    if (opset >= 14)
+        return g->status;
+    if (opset < 7)
+        node_remove_attr(n, "is_test");
+    if (!test && (has_out(n, 1) || has_out(n, 2)))
+        node_set_int(g, n, "training_mode", 1);
+    n->n_out = test ? 1 : n->n_out > 3 ? 3 : n->n_out;
     return g->status;
 }
 

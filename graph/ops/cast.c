@@ -1,4 +1,4 @@
-/* Cast: conversion of element types; CastAll: that of many tensors by one node (passes/group_casts.c). */
+/* Cast and CastLike: conversion of element types; CastAll: that of many tensors by one node (passes/group_casts.c). */
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -45,6 +45,25 @@ static Status place(Placement *p)
 DEFINE_OP(Cast, .elementwise = true, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
     .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
     .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
+
+/* ---- CastLike: a Cast whose type is found in the graph ---- */
+
+static Status infer_like_second(Graph *g, Node *n)
+{
+    set_out(g, n, 0, in_value(g, n, 1)->dtype, &in_value(g, n, 0)->shape);
+    return g->status;
+}
+
+static Status lower_cast_like(Graph *g, Node *n)
+{
+    DType to = in_value(g, n, 1)->dtype;
+
+    graph_replace(g, n->out[0], EMIT(g, Cast, ATTRS(INT("to", to)), n->in[0]));
+    return g->status;
+}
+
+DEFINE_OP(CastLike, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
+    .doc = "x in the type of the second input", .import = import, .infer = infer_like_second, .lower = lower_cast_like);
 
 /* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
 static Status infer_all(Graph *g, Node *n)
