@@ -33,6 +33,18 @@ static const Kernel *choose(const Prepared *p, const Node *n)
     return k ? k : kernel_reference(g, n);
 }
 
+/* Does it read or make 16-bit floats? */
+static bool narrow(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+        if (has_value(v) && dtype_is_float(value(g, v)->dtype) && dtype_size(value(g, v)->dtype) == 2)
+            return true;
+    }
+    return false;
+}
+
 static Status choose_kernels(Prepared *p)
 {
     Problems missing = { 0 };
@@ -45,7 +57,7 @@ static Status choose_kernels(Prepared *p)
         if (!has_kernel(n) || (prepared_runtime(p) && n->op == &op_Copy) || !prepared_is_local(p, driver_of(p, c->device)))
             continue;
         if (!(c->kernel = choose(p, n)))
-            problems_add(&missing, "%s", node_text(p->graph, n));
+            problems_add(&missing, "%s%s", node_text(p->graph, n), narrow(p->graph, n) ? " in 16 bits (--dtype float32 computes it)" : "");
     }
     return problems_fail(&missing, E_UNSUPPORTED, "no kernel computes");
 }

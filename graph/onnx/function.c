@@ -171,6 +171,7 @@ static Status bind_inputs(Importer *im, Body *inner, const Body *b, const Onnx__
 
             e->value = outer->value;
             e->problem = outer->problem;
+            e->sequence = outer->sequence;
         }
     }
     (void)im;
@@ -188,6 +189,7 @@ static Status take_outputs(const Importer *im, const Body *inner, Body *b, const
             return FAIL(E_MODEL, "%s: the function does not make its output '%s'", proto_text(im, p), inner->function->output[i]);
         scope_find(&b->scope, p->output[i])->value = from->value;
         scope_find(&b->scope, p->output[i])->problem = from->problem;
+        scope_find(&b->scope, p->output[i])->sequence = from->sequence;
     }
     return ST_OK;
 }

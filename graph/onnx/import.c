@@ -169,6 +169,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
             return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
         if (!strcmp(p->op_type, "Constant"))
             return import_constant(im, b, p);
+        if (is_sequence_operator(p->op_type))
+            return import_sequence(im, b, p);
         if (alias(im, b, p))
             return ST_OK;
     }

@@ -37,10 +37,12 @@ Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx_
 Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name) CHECKED;
 
 /* ---- scope.c ---- */
+typedef struct Sequence Sequence;       /* sequence.c */
 typedef struct {
     const char *name;
     ValueId value;          /* NO_VALUE: not made yet, or an optional input that the caller left out */
     const char *problem;    /* why it cannot be used, or NULL */
+    const Sequence *sequence;   /* what a sequence consists of; its `problem` keeps operators of tensors from reading it */
     int64_t node;           /* the node of the body that makes it; -1: none */
     bool formal;            /* an input of a function */
 } ScopeEntry;
@@ -100,6 +102,10 @@ Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__N
 
 /* ---- constant.c ---- */
 Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+
+/* ---- sequence.c ---- */
+bool is_sequence_operator(const char *name);
+Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- function.c ---- */
 Status functions_index(Importer *im) CHECKED;

@@ -406,7 +406,69 @@ static void test_saved_statistics(void)
     }
 }
 
-DEFINE_SUITE(import, { "inputs", test_inputs }, { "saved statistics", test_saved_statistics },
+static int live_nodes(const Graph *g, const OpDef *op)
+{
+    int count = 0;
+
+    FOR_NODES(g, n)
+        count += n->op == op;
+    return count;
+}
+
+/* chunk and split as torch's exporter writes them; sizes in one number leave the count of parts to the shape. */
+static void test_sequences(void)
+{
+    static const int64_t zero = 0, one = 1, two = 2, five = 5, minus = -1, sizes[2] = { 3, 1 };
+    Built b = built_create(17);
+    Graph *g;
+
+    built_input(&b, "x", DT_FLOAT32, "N,4");
+    built_init(&b, "zero", DT_INT64, "", 8, &zero);
+    built_init(&b, "one", DT_INT64, "", 8, &one);
+    built_init(&b, "two", DT_INT64, "", 8, &two);
+    built_init(&b, "minus", DT_INT64, "", 8, &minus);
+    built_init(&b, "sizes", DT_INT64, "2", sizeof sizes, sizes);
+    node_attr_int(b.arena, built_node(&b, "SplitToSequence", "x,two", "halves"), "axis", 1);
+    node_attr_int(b.arena, built_node(&b, "SplitToSequence", "x,sizes", "parts"), "axis", 1);
+    built_node(&b, "SequenceAt", "halves,one", "right");
+    built_node(&b, "SequenceAt", "parts,zero", "three");
+    built_node(&b, "SequenceAt", "parts,minus", "last");
+    node_attr_int(b.arena, built_node(&b, "ConcatFromSequence", "halves", "again"), "axis", 1);
+    built_node(&b, "SequenceConstruct", "three,last", "list");
+    built_node(&b, "SequenceInsert", "list,right,zero", "longer");
+    built_node(&b, "SequenceErase", "longer,one", "shorter");
+    node_attr_int(b.arena, built_node(&b, "ConcatFromSequence", "shorter", "y"), "axis", 1);
+    built_node(&b, "SequenceLength", "longer", "n");
+    for (int i = 0; i < 3; i++)
+        built_output(&b, (const char *[]){ "y", "again", "n" }[i]);
+    if (!(g = imported(&b)))
+        return;
+    CU_ASSERT_EQUAL(live_nodes(g, &op_Split), 1);
+    CU_ASSERT_EQUAL(live_nodes(g, &op_Slice), 1);
+    CU_ASSERT(value_eq(g->output[1].value, g->input[0]));
+    CU_ASSERT_EQUAL(tensor_int(output_const(g, 2), 0), 3);
+    const Node *join = value(g, g->output[0].value)->producer;
+    CU_ASSERT(join->op == &op_Concat && join->n_in == 2);
+    CU_ASSERT_PTR_EQUAL(value(g, join->in[0])->producer->op, &op_Slice);        /* right, last */
+    CU_ASSERT_EQUAL(value(g, join->in[1])->out_index, 1);
+    graph_free(g);
+
+    for (int i = 0; i < 4; i++) {
+        static const char *const said[] = { "index 5 of a sequence of 2", "must be constant integers",
+                                            "which only operators of sequences read", "depends on a shape" };
+        Built c = built_relu();
+
+        built_init(&c, "five", DT_INT64, "", 8, &five);
+        built_init(&c, "one", DT_INT64, "", 8, &one);
+        built_input(&c, "k", DT_INT64, "");
+        built_node(&c, "SplitToSequence", i == 1 ? "x,k" : "x,one", "s");
+        built_node(&c, "SequenceConstruct", "x,x", "t");
+        built_node(&c, i == 2 ? "Relu" : i == 3 ? "SequenceLength" : "SequenceAt", i == 0 ? "t,five" : i == 1 ? "s,one" : "s", "z");
+        REFUSED(&c, i ? E_UNSUPPORTED : E_MODEL, said[i]);
+    }
+}
+
+DEFINE_SUITE(import, { "inputs", test_inputs }, { "sequences", test_sequences }, { "saved statistics", test_saved_statistics },
     { "types of initializers", test_initializer_types },
     { "raw and wide data", test_raw_and_wide }, { "sparse initializers", test_sparse }, { "constants", test_constants },
     { "Identity of an initializer", test_identity_of_initializer }, { "initializer that is an input", test_initializer_as_input },

@@ -1,0 +1,301 @@
+/* Sequences of tensors whose structure the file gives: resolved here, so that the graph holds tensors alone.
+ *
+ * Exporters write chunk and split as SplitToSequence and SequenceAt.  Where the sizes of the parts are constants, a part is a Split's
+ * output; where one size is given for all, how many parts there are depends on a shape that is not known yet, and a part is a Slice.
+ * What depends on more than that is refused by name. */
+#include <string.h>
+
+#include "graph/emit.h"
+#include "graph/onnx/internal.h"
+
+enum { MAX_ITEMS = 4096 };
+
+/* Either a list of tensors, or all parts of `part` elements of one tensor along an axis. */
+struct Sequence {
+    int n;                  /* -1: parts */
+    ValueId *item;
+    ValueId whole;
+    int64_t axis, part;
+    bool squeezed;          /* parts of one element lose the axis */
+};
+
+static Status make(Sequence **out, Importer *im, int n)
+{
+    Sequence *s = ARENA_NEW(im->scratch, Sequence, 1);
+
+    if (n > MAX_ITEMS)
+        return FAIL(E_UNSUPPORTED, "a sequence of more than %d tensors", MAX_ITEMS);
+    if (!s || (n > 0 && !(s->item = ARENA_NEW(im->scratch, ValueId, n))))
+        return FAIL_NOMEM();
+    s->n = n;
+    *out = s;
+    return ST_OK;
+}
+
+/* A node of one output, or of `n_out`; as of any imported node, its types are found later. */
+static Node *add(Importer *im, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, int n_out)
+{
+    Node *n = graph_add_node(im->g, op, NULL, attrs, n_in, in, n_out, NULL);
+
+    if (n)
+        im->g->status = node_normalise(im->g, n);
+    return im->g->status ? NULL : n;
+}
+
+static ValueId add_one(Importer *im, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in)
+{
+    Node *n = add(im, op, attrs, n_in, in, 1);
+
+    return n ? n->out[0] : NO_VALUE;
+}
+
+static ScopeEntry *entry(const Body *b, const Onnx__NodeProto *p, size_t i)
+{
+    return i < p->n_input && *p->input[i] ? scope_find(&b->scope, p->input[i]) : NULL;
+}
+
+static Status tensor_input(ValueId *out, const Body *b, const Onnx__NodeProto *p, size_t i)
+{
+    const ScopeEntry *e = entry(b, p, i);
+
+    if (e && e->problem)
+        return FAIL(E_UNSUPPORTED, "input '%s': %s", p->input[i], e->problem);
+    if (!e || !has_value(e->value))
+        return FAIL(E_MODEL, "input %zu, a tensor, is absent", i);
+    *out = e->value;
+    return ST_OK;
+}
+
+static Status sequence_input(const Sequence **out, const Body *b, const Onnx__NodeProto *p)
+{
+    const ScopeEntry *e = entry(b, p, 0);
+
+    if (!e || !e->sequence)
+        return FAIL(E_UNSUPPORTED, "%s", e && e->problem ? e->problem : "input 0 is no sequence that the file itself gives");
+    *out = e->sequence;
+    return ST_OK;
+}
+
+static Status const_input(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p, size_t i)
+{
+    ValueId v;
+    int n;
+
+    TRY(tensor_input(&v, b, p, i));
+    TRY(value_const_ints(im->g, v, out, 1, &n));
+    return n == 1 ? ST_OK : FAIL(E_MODEL, "input %zu is empty", i);
+}
+
+static Status int_attr(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p, const char *name, int64_t absent)
+{
+    Attr *attrs;
+
+    TRY(attributes_decode(&attrs, im, b, p));
+    *out = absent;
+    for (; attrs->name; attrs++)
+        if (!strcmp(attrs->name, name) && attrs->type == A_INT)
+            *out = attrs->i;
+    return ST_OK;
+}
+
+/* Sizes of the parts, one output each. */
+static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId sizes, int64_t axis)
+{
+    int n = (int)tensor_numel(value_const(im->g, sizes));
+    Node *split;
+
+    TRY(make(out, im, n));
+    if (!n)
+        return FAIL(E_MODEL, "no sizes of parts");
+    split = add(im, &op_Split, ATTRS(INT("axis", axis)), 2, (ValueId[]){ x, sizes }, n);
+    for (int i = 0; split && i < n; i++)
+        (*out)->item[i] = split->out[i];
+    return im->g->status;
+}
+
+static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    int64_t axis, keepdims, part = 1;
+    ValueId x, sizes = NO_VALUE;
+    bool given = entry(b, p, 1) != NULL;
+
+    TRY(int_attr(&axis, im, b, p, "axis", 0));
+    TRY(int_attr(&keepdims, im, b, p, "keepdims", 1));
+    TRY(tensor_input(&x, b, p, 0));
+    if (axis < -MAX_RANK || axis >= MAX_RANK)
+        return FAIL(E_MODEL, "axis %lld, expected -8 to 7", (long long)axis);
+    if (given) {
+        const Tensor *t;
+
+        TRY(tensor_input(&sizes, b, p, 1));
+        if (!(t = value_const(im->g, sizes)) || !dtype_is_int(t->dtype) || t->shape.rank > 1 || tensor_numel(t) > MAX_ITEMS)
+            return FAIL(E_UNSUPPORTED, "the sizes of the parts must be constant integers");
+        if (t->shape.rank == 1)
+            return split_by_sizes(out, im, x, sizes, axis);
+        part = tensor_int(t, 0);
+        if (part < 1 || part > INT32_MAX)
+            return FAIL(E_MODEL, "parts of %lld elements", (long long)part);
+    }
+    TRY(make(out, im, -1));
+    (*out)->whole = x;
+    (*out)->axis = axis;
+    (*out)->part = part;
+    (*out)->squeezed = !given && !keepdims;
+    return ST_OK;
+}
+
+static ValueId slice_part(Importer *im, const Sequence *s, int64_t i)
+{
+    int64_t from = i * s->part, to = from + s->part;
+    ValueId starts = emit_ints(im->g, 1, &from), ends = emit_ints(im->g, 1, &to), axes = emit_ints(im->g, 1, &s->axis);
+    ValueId part = add_one(im, &op_Slice, NULL, 4, (ValueId[]){ s->whole, starts, ends, axes });
+
+    return s->squeezed ? add_one(im, &op_Squeeze, NULL, 2, (ValueId[]){ part, axes }) : part;
+}
+
+static Status check_index(int64_t *i, int64_t n, bool end)
+{
+    if (*i < -n || *i >= n + end)
+        return FAIL(E_MODEL, "index %lld of a sequence of %lld", (long long)*i, (long long)n);
+    *i += *i < 0 ? n : 0;
+    return ST_OK;
+}
+
+static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    const Sequence *s;
+    int64_t i;
+
+    TRY(sequence_input(&s, b, p));
+    TRY(const_input(&i, im, b, p, 1));
+    if (s->n < 0) {
+        if (i < 0 || i > MAX_ITEMS)
+            return FAIL(E_UNSUPPORTED, "part %lld: how many parts there are depends on a shape", (long long)i);
+        *out = slice_part(im, s, i);
+        if (has_value(*out))
+            graph_rename(im->g, *out, body_name(im, b, p->output[0]));
+        return im->g->status;
+    }
+    TRY(check_index(&i, s->n, false));
+    *out = s->item[i];
+    return ST_OK;
+}
+
+static Status listed(const Sequence *s)
+{
+    return s->n < 0 ? FAIL(E_UNSUPPORTED, "how many parts the sequence has depends on a shape") : ST_OK;
+}
+
+static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    int64_t axis, new_axis;
+    const Sequence *s;
+    ValueId *items;
+
+    TRY(int_attr(&axis, im, b, p, "axis", 0));
+    TRY(int_attr(&new_axis, im, b, p, "new_axis", 0));
+    TRY(sequence_input(&s, b, p));
+    if (s->n < 0 && axis == s->axis && !new_axis && !s->squeezed) {
+        *out = s->whole;                        /* all parts in their order */
+        return ST_OK;
+    }
+    TRY(listed(s));
+    if (!s->n || axis < -MAX_RANK || axis >= MAX_RANK)
+        return FAIL(E_MODEL, "%d tensors along axis %lld", s->n, (long long)axis);
+    if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < s->n; i++)
+        items[i] = new_axis ? add_one(im, &op_Unsqueeze, NULL, 2, (ValueId[]){ s->item[i], emit_ints(im->g, 1, &axis) }) : s->item[i];
+    *out = add_one(im, &op_Concat, ATTRS(INT("axis", axis)), s->n, items);
+    return im->g->status;
+}
+
+static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    Shape scalar = shape_scalar();
+    const Sequence *s;
+    Tensor t = { DT_INT64, scalar, NULL };
+    int64_t n;
+
+    TRY(sequence_input(&s, b, p));
+    TRY(listed(s));
+    n = s->n;
+    t.data = &n;
+    *out = graph_add_const(im->g, p->output[0], &t);
+    return im->g->status;
+}
+
+static Status construct(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    TRY(make(out, im, p->n_input > MAX_ITEMS ? MAX_ITEMS + 1 : (int)p->n_input));
+    for (size_t i = 0; i < p->n_input; i++)
+        TRY(tensor_input(&(*out)->item[i], b, p, i));
+    return ST_OK;
+}
+
+/* SequenceInsert: one item more; SequenceErase: one less.  Without an index: the last. */
+static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p, bool insert)
+{
+    size_t at_input = insert ? 2 : 1;
+    const Sequence *s;
+    int64_t at;
+
+    TRY(sequence_input(&s, b, p));
+    TRY(listed(s));
+    at = insert ? s->n : -1;
+    if (entry(b, p, at_input))
+        TRY(const_input(&at, im, b, p, at_input));
+    TRY(check_index(&at, s->n, insert));
+    TRY(make(out, im, s->n + (insert ? 1 : -1)));
+    for (int i = 0, j = 0; i < (*out)->n; i++) {
+        j += !insert && j == at;
+        if (insert && i == at)
+            TRY(tensor_input(&(*out)->item[i], b, p, 1));
+        else
+            (*out)->item[i] = s->item[j++];
+    }
+    return ST_OK;
+}
+
+static Status resolve(Sequence **s, ValueId *v, Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    if (!strcmp(p->op_type, "SplitToSequence"))
+        return split_to_sequence(s, im, b, p);
+    if (!strcmp(p->op_type, "SequenceConstruct"))
+        return construct(s, im, b, p);
+    if (!strcmp(p->op_type, "SequenceEmpty"))
+        return make(s, im, 0);
+    if (!strcmp(p->op_type, "SequenceInsert"))
+        return edit(s, im, b, p, true);
+    if (!strcmp(p->op_type, "SequenceErase"))
+        return edit(s, im, b, p, false);
+    if (!strcmp(p->op_type, "SequenceAt"))
+        return sequence_at(v, im, b, p);
+    if (!strcmp(p->op_type, "ConcatFromSequence"))
+        return concat(v, im, b, p);
+    return length(v, im, b, p);
+}
+
+bool is_sequence_operator(const char *name)
+{
+    return !strncmp(name, "Sequence", 8) || !strcmp(name, "SplitToSequence") || !strcmp(name, "ConcatFromSequence");
+}
+
+Status import_sequence(Importer *im, Body *b, const Onnx__NodeProto *p)
+{
+    Sequence *s = NULL;
+    ValueId v = NO_VALUE;
+    ScopeEntry *e;
+
+    if (!strcmp(p->op_type, "SequenceMap"))
+        return FAIL(E_UNSUPPORTED, "%s", proto_text(im, p));
+    if (p->n_output != 1 || !*p->output[0])
+        return FAIL(E_MODEL, "%s: expected one output", proto_text(im, p));
+    TRY(status_prefix(resolve(&s, &v, im, b, p), "%s", proto_text(im, p)));
+    e = scope_find(&b->scope, p->output[0]);
+    e->value = v;
+    e->sequence = s;
+    if (s)
+        e->problem = "it is a sequence, which only operators of sequences read";
+    return im->g->status;
+}
