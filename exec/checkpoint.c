@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,13 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "graph/base/foreign.h"
+
 #define STATE_FILE "state.safetensors"
 #define MANIFEST_FILE "manifest.json"
 #define FINAL "step-"
 #define ASIDE ".old-step-"
+#define TEMPORARY ".tmp-"           /* + process id + "-" + step */
 enum { FORMAT = 1, HASH_TEXT = 33 };
 
 /* ---- files ---- */
@@ -30,6 +34,7 @@ static Status hash_file(const char *path, char text[HASH_TEXT], int64_t *bytes)
     XXH128_hash_t h;
     size_t n;
     bool good;
+    int why;
 
     *bytes = 0;
     if (buf) {
@@ -42,11 +47,14 @@ static Status hash_file(const char *path, char text[HASH_TEXT], int64_t *bytes)
         snprintf(text, HASH_TEXT, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
     }
     good = buf && !ferror(f);
+    why = errno;
     if (f)
         fclose(f);
     free(buf);
     XXH3_freeState(state);
-    return good ? ST_OK : FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+    if (!state || (f && !buf))
+        return FAIL_NOMEM();
+    return good ? ST_OK : FAIL(E_IO, "%s: cannot read: %s", path, strerror(why));
 }
 
 /* Of what the manifest says besides the files. */
@@ -60,11 +68,12 @@ static void hash_note(char text[HASH_TEXT], int64_t step, const char *note)
 static Status sync_path(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && !fsync(fd);
+    bool good = fd >= 0 && (!fsync(fd) || errno == EINVAL || errno == ENOTSUP);    /* there is nothing to wait for */
+    int why = errno;
 
     if (fd >= 0)
         close(fd);
-    return good ? ST_OK : FAIL(E_IO, "%s: cannot sync: %s", path, strerror(errno));
+    return good ? ST_OK : FAIL(E_IO, "%s: cannot sync: %s", path, strerror(why));
 }
 
 static Status write_text(const char *path, const char *text)
@@ -73,8 +82,10 @@ static Status write_text(const char *path, const char *text)
     bool good = f && fputs(text, f) >= 0 && !fflush(f) && !fsync(fileno(f));
     int why = errno;
 
-    if (f && fclose(f))
+    if (f && fclose(f) && good) {
         good = false;
+        why = errno;
+    }
     return good ? ST_OK : FAIL(E_IO, "%s: cannot write: %s", path, strerror(why));
 }
 
@@ -101,6 +112,8 @@ static Status write_manifest(const char *folder, int64_t step, const char *note)
     Status st;
 
     snprintf(path, sizeof path, "%s/%s", folder, STATE_FILE);
+    if (note && !utf8_valid(note))
+        return FAIL(E_INVALID, "%s: the note is not UTF-8", folder);
     TRY(hash_file(path, hash, &bytes));
     hash_note(of_note, step, note ? note : "");
     root = json_pack("{s:i, s:I, s:s, s:s, s:{s:{s:I, s:s}}}", "format", FORMAT, "step", (json_int_t)step, "note", note ? note : "",
@@ -108,7 +121,7 @@ static Status write_manifest(const char *folder, int64_t step, const char *note)
     text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
-    st = text ? write_text(path, text) : FAIL(E_INVALID, "%s: the note is not UTF-8 or memory ran out", path);
+    st = text ? write_text(path, text) : FAIL_NOMEM();
     free(text);
     return st;
 }
@@ -159,6 +172,30 @@ static Status make_temporary(const char *path)
     return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
 }
 
+static int is_left_over(const struct dirent *e)
+{
+    char *end;
+    long pid = strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)) ? 0 : strtol(e->d_name + strlen(TEMPORARY), &end, 10);
+
+    return pid > 0 && *end == '-' && kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+/* What a process was writing when it was killed. */
+static void remove_left_overs(const char *directory)
+{
+    struct dirent **entry;
+    char path[PATH_MAX];
+    int n = scandir(directory, &entry, is_left_over, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        if (snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name) < (int)sizeof path)
+            remove_folder(path);
+        free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+}
+
 Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, const char *note)
 {
     char temporary[PATH_MAX];
@@ -166,9 +203,10 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
 
     if (strlen(directory) > PATH_MAX - 64)
         return FAIL(E_IO, "%.60s...: the path is too long", directory);
-    snprintf(temporary, sizeof temporary, "%s/.tmp-%ld-%" PRId64, directory, (long)getpid(), step);
+    snprintf(temporary, sizeof temporary, "%s/" TEMPORARY "%ld-%" PRId64, directory, (long)getpid(), step);
     if (mkdir(directory, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", directory, strerror(errno));
+    remove_left_overs(directory);
     TRY(make_temporary(temporary));
     st = fill_folder(temporary, step, list, n, note);
     if (!st)
@@ -220,7 +258,7 @@ static Status read_folder(Checkpoint *out, Arena *arena, const char *folder)
 
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
     if (!(root = json_load_file(path, JSON_REJECT_DUPLICATES, &why)))
-        return FAIL(E_IO, "%s: %s", path, why.text);
+        return FAIL(json_error_code(&why) == json_error_out_of_memory ? E_NOMEM : E_IO, "%s: %s", path, why.text);
     st = check_manifest(out, arena, folder, root);
     json_decref(root);
     return st;

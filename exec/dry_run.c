@@ -8,6 +8,7 @@
 #include "exec/interp.h"
 #include "exec/memory_report.h"
 #include "exec/transform.h"
+#include "graph/base/foreign.h"
 #include "graph/op.h"
 #include "graph/ops/fused.h"
 #include "passes/plan_streams.h"
@@ -32,9 +33,14 @@ static void print_place(FILE *to, const Graph *g, const MemRef *r, int n_device)
     switch (r->kind) {
     case MEM_NONE: fputs(" nowhere", to); break;
     case MEM_ARENA: fprintf(to, " %s+%zu", r->device < n_device ? "arena" : "host", r->offset); break;
-    case MEM_STATE: fprintf(to, " in %s", value_logical_name(value(g, r->root))); break;
+    case MEM_STATE:
     case MEM_INPUT:
-    case MEM_CONST: fprintf(to, " in %s+%zu", value_logical_name(value(g, r->root)), r->offset); break;
+    case MEM_CONST:
+        fputs(" in ", to);
+        foreign_print(to, value_logical_name(value(g, r->root)));
+        if (r->kind != MEM_STATE)
+            fprintf(to, "+%zu", r->offset);
+        break;
     }
 }
 
@@ -49,7 +55,9 @@ static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, cons
 
         if (!v || ((r->kind == MEM_ARENA || r->kind == MEM_STATE) && r->device != device))
             continue;
-        fprintf(to, "%s%s %s%s", first ? " -> " : ", ", v->name, dtype_name(v->dtype), shape_text(&v->shape, shape));
+        fputs(first ? " -> " : ", ", to);
+        foreign_print(to, v->name);
+        fprintf(to, " %s%s", dtype_name(v->dtype), shape_text(&v->shape, shape));
         first = false;
         print_place(to, g, r, n_device);
     }
@@ -76,7 +84,8 @@ static void print_node(FILE *to, const Program *p, const Node *n, int device, in
     size_t scratch = scratch_of(plan, n->index);
     char label[160], operators[FUSED_TEXT];
 
-    fprintf(to, "%-24s %s", kernel_of(p, plan, n), node_label(label, sizeof label, n));
+    fprintf(to, "%-24s ", kernel_of(p, plan, n));
+    foreign_print(to, node_label(label, sizeof label, n));
     if (n->op == &op_Fused)
         fprintf(to, " (%s)", fused_operators(operators, n));
     print_outputs(to, program_graph(p), plan, n, device, n_device);
@@ -141,7 +150,9 @@ static void print_line(void *user, const char *line)
 {
     const DryRun *d = user;
 
-    fprintf(d->to, "    %s\n", line);
+    fputs("    ", d->to);
+    foreign_print(d->to, line);
+    putc('\n', d->to);
 }
 
 static Status print_memory(DryRun *d, const Program *p, int device)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/parameter_list.h"
+#include "graph/base/numtext.h"
 
 typedef enum { O_FLAG, O_INT, O_REAL, O_CHOICE, O_TEXT, O_CUSTOM } Kind;
 
@@ -44,13 +45,11 @@ static Status read_int(int64_t *out, const Row *r, const char *value)
 
 static Status read_real(double *out, const Row *r, const char *value)
 {
-    char *end, range[96];
+    char range[96];
     double v;
 
-    errno = 0;
-    v = strtod(value, &end);
     snprintf(range, sizeof range, "a number %s %g%s%.4g", r->above_min ? "above" : "from", r->min, r->above_min ? " up to " : " to ", r->max);
-    if (!*value || *end || !isfinite(v) || v < r->min || (r->above_min && v == r->min) || v > r->max)
+    if (!text_to_float64(&v, value, strlen(value)) || !isfinite(v) || v < r->min || (r->above_min && v == r->min) || v > r->max)
         return bad(r, value, range);
     *out = v;
     return ST_OK;

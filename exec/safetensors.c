@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/foreign.h"
+
 static const uint64_t MAX_HEADER = 100 * 1000 * 1000;
 
 static const struct { DType dtype; const char *name; } types[] = {
@@ -97,13 +99,9 @@ static bool write_all(FILE *f, const char *header, size_t len, const NamedTensor
 /* The header is JSON, and that is UTF-8. */
 static Status check_names(const char *path, const NamedTensor *list, int n)
 {
-    for (int i = 0; i < n; i++) {
-        json_t *name = json_string(list[i].name);
-
-        if (!name)
+    for (int i = 0; i < n; i++)
+        if (!utf8_valid(list[i].name))
             return FAIL(E_INVALID, "%s: the name of tensor '%s' is not UTF-8", path, list[i].name);
-        json_decref(name);
-    }
     return ST_OK;
 }
 
@@ -146,7 +144,7 @@ static Status read_file(Arena *arena, const char *path, unsigned char **data, ui
     else if (!(*data = arena_alloc(arena, (size_t)s.st_size + 1)))
         st = FAIL_NOMEM();
     else if (fread(*data, 1, (size_t)s.st_size, f) != (size_t)s.st_size)
-        st = FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+        st = FAIL(E_IO, "%s: cannot read: %s", path, ferror(f) ? strerror(errno) : "the file became shorter");
     *size = st ? 0 : (uint64_t)s.st_size;
     fclose(f);
     return st;
@@ -253,9 +251,12 @@ Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *pa
     if (size < 8 || header > MAX_HEADER || header > size - 8 || header < 2 || file[8] != '{')
         return FAIL(E_IO, "%s: not a safetensors file (%llu bytes, header of %llu)", path, (unsigned long long)size,
                     (unsigned long long)header);
-    if (!(root = json_loadb((char *)file + 8, (size_t)header, JSON_REJECT_DUPLICATES, &why)) || !json_is_object(root)) {
+    root = json_loadb((char *)file + 8, (size_t)header, JSON_REJECT_DUPLICATES, &why);
+    if (!root && json_error_code(&why) == json_error_out_of_memory)
+        return FAIL(E_NOMEM, "%s: no memory for the header", path);
+    if (!json_is_object(root)) {
         json_decref(root);
-        return FAIL(E_IO, "%s: the header is not a JSON object: %s", path, why.text);
+        return FAIL(E_IO, "%s: the header is not a JSON object%s%s", path, root ? "" : ": ", root ? "" : why.text);
     }
     st = read_entries(arena, path, root, file + 8 + header, size - 8 - header, list, n);
     json_decref(root);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "graph/json.h"
 #include "graph/op.h"
 
 struct Trace {
@@ -61,35 +62,32 @@ uint64_t trace_bytes(const Node *n, const Tensor *in, const Tensor *out)
     return bytes_of(in, n->n_in) + bytes_of(out, n->n_out);
 }
 
-static void write_string(FILE *to, const char *s)
+/* Microseconds with three digits behind the point, whatever the locale. */
+static void write_time(FILE *to, const char *key, uint64_t ns)
 {
-    fputc('"', to);
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            fprintf(to, "\\%c", *s);
-        else if ((unsigned char)*s < ' ')
-            fprintf(to, "\\u%04x", *s);
-        else
-            fputc(*s, to);
-    fputc('"', to);
+    fprintf(to, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-Status trace_write(const Trace *t, FILE *to)
+void trace_write(const Trace *t, FILE *to)
 {
     uint32_t n = atomic_load(&t->n) < t->max ? atomic_load(&t->n) : t->max;
+    uint64_t zero = UINT64_MAX;
 
+    for (uint32_t i = 0; i < n; i++)
+        zero = t->event[i].start < zero ? t->event[i].start : zero;
     fputs("{\"traceEvents\":[", to);
     for (uint32_t i = 0; i < n; i++) {
         const TraceEvent *e = &t->event[i];
 
-        fprintf(to, "%s\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":", i ? "," : "", e->device,
-                e->node->replica < 0 ? 0 : e->node->replica + 1, (double)(e->start - t->event[0].start) * 1e-3,
-                (double)(e->end - e->start) * 1e-3);
-        write_string(to, e->node->op->name);
+        fprintf(to, "%s\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d", i ? "," : "", e->device,
+                e->node->replica < 0 ? 0 : e->node->replica + 1);
+        write_time(to, "ts", e->start - zero);
+        write_time(to, "dur", e->end - e->start);
+        fputs(",\"cat\":", to);
+        json_write_string(to, e->node->op->name);
         fputs(",\"name\":", to);
-        write_string(to, e->node->name);
+        json_write_string(to, e->node->name);
         fprintf(to, ",\"args\":{\"kernel\":\"%s\",\"bytes\":%" PRIu64 "}}", e->kernel ? e->kernel : "", e->bytes);
     }
     fputs("\n]}\n", to);
-    return ferror(to) ? FAIL(E_IO, "the trace cannot be written") : ST_OK;
 }

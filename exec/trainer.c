@@ -7,12 +7,14 @@
  * then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal size. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/trace.h"
 #include "exec/trainer.h"
 #include "exec/transform.h"
+#include "graph/base/foreign.h"
 
 /* ---- life ---- */
 
@@ -30,9 +32,12 @@ void dpx_trainer_free(dpx_trainer *t)
 static void forward_log(void *user, bool warning, const char *line)
 {
     dpx_trainer *t = user;
+    char text[1024];
 
+    snprintf(text, sizeof text, "%s", line);
+    foreign_clean(text);
     if (t->log)
-        t->log(t->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, line);
+        t->log(t->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, text);
 }
 
 /* The floating type of the run: the option's, else that of the first parameter. */

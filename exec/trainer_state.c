@@ -7,6 +7,7 @@
 #include "exec/checkpoint.h"
 #include "exec/trace.h"
 #include "exec/trainer.h"
+#include "graph/base/outfile.h"
 
 int dpx_trainer_state_count(const dpx_trainer *t)
 {
@@ -304,19 +305,17 @@ dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)
 
 dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
 {
-    FILE *f;
+    OutFile *file;
     Status st;
 
     NEED(t, "trainer");
     NEED(path, "path");
     if (!t->trace)
         return (dpx_status)FAIL(E_INVALID, "nothing was timed: call dpx_trainer_trace first");
-    if (!(f = fopen(path, "w")))
-        return (dpx_status)FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
-    st = trace_write(t->trace, f);
-    if (fclose(f) && !st)
-        st = FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
-    return (dpx_status)st;
+    if ((st = outfile_open(&file, path)))
+        return (dpx_status)st;
+    trace_write(t->trace, outfile_stream(file));
+    return (dpx_status)outfile_close(file, ST_OK);
 }
 
 /* ---- export ---- */

@@ -1,13 +1,13 @@
 /* A stage of the pipeline as a graph, and the formats that a graph is written in.  A file appears whole or not at all. */
 #include "exec/transform.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "exec/interp.h"
 #include "exec/target.h"
+#include "graph/base/outfile.h"
 #include "graph/dot.h"
 #include "graph/json.h"
 #include "graph/op.h"
@@ -107,11 +107,12 @@ enum { N_FORMATS = sizeof formats / sizeof *formats };
 const char *transform_format(const char *path)
 {
     const char *dot = strrchr(path, '.');
+    struct stat s;
 
     for (int i = 0; dot && i < N_FORMATS; i++)
         if (!strcmp(dot + 1, formats[i]))
             return formats[i];
-    return NULL;
+    return !stat(path, &s) && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode) ? "txt" : NULL;
 }
 
 Status transform_check_format(const char *format)
@@ -136,22 +137,10 @@ Status transform_print(FILE *to, const Graph *g, const char *format)
 
 Status transform_write(const Graph *g, const OnnxModel *onnx, const char *format, const char *path)
 {
-    char temporary[4096];
-    FILE *f;
-    Status st;
+    OutFile *file;
 
     if (!strcmp(format, "onnx"))
         return onnx_export_file(g, &(ExportOptions){ .model = onnx }, path);
-    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
-        return FAIL(E_IO, "%.60s...: the path is too long", path);
-    if (!(f = fopen(temporary, "wx")))
-        return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
-    st = transform_print(f, g, format);
-    if (fclose(f) && !st)
-        st = FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (!st && rename(temporary, path))
-        st = FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (st)
-        unlink(temporary);
-    return st;
+    TRY(outfile_open(&file, path));
+    return outfile_close(file, transform_print(outfile_stream(file), g, format));
 }

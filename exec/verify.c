@@ -8,6 +8,7 @@
 
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
+#include "graph/base/foreign.h"
 #include "graph/op.h"
 
 /* ---- comparing ---- */
@@ -261,10 +262,12 @@ Status verify_print(const Verify *v, FILE *to, int most)
     int n = most > 0 && most < v->n_row ? most : v->n_row;
 
     fprintf(to, "%-12s %-12s %-6s %s\n", "difference", "norm", "copies", "tensor");
-    for (int i = 0; i < n; i++)
-        fprintf(to, "%-12.3e %-12.5e %-6d %s%s%s%s\n", v->row[i].difference, v->row[i].norm, v->row[i].copies,
-                v->row[i].is_state ? "new state " : "", v->row[i].name, v->row[i].zero ? "  (zero but for rounding)" : "",
-                v->row[i].not_a_number ? "  (NaN in both)" : "");
+    for (int i = 0; i < n; i++) {
+        fprintf(to, "%-12.3e %-12.5e %-6d %s", v->row[i].difference, v->row[i].norm, v->row[i].copies,
+                v->row[i].is_state ? "new state " : "");
+        foreign_print(to, v->row[i].name);
+        fprintf(to, "%s%s\n", v->row[i].zero ? "  (zero but for rounding)" : "", v->row[i].not_a_number ? "  (NaN in both)" : "");
+    }
     fprintf(to, "largest relative difference of %d tensors: %.3e\n", v->n_row, v->worst);
     return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
 }

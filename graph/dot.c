@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "graph/base/foreign.h"
 #include "graph/op.h"
 
 enum { LABEL_MAX = 60 };        /* of a user's name: longer ones are cut */
@@ -13,14 +14,13 @@ static const char *const colours[] = { "#dce9f7", "#fbe3d0", "#dff0d8", "#f3dff0
 /* Inside double quotes; "\l" and "\n" of labels are written by the caller. */
 static void print_escaped(FILE *f, const char *s, size_t max)
 {
-    size_t n = 0;
+    const char *end = s + max;
 
-    for (; *s && n < max; s++, n++) {
-        unsigned char c = (unsigned char)*s;
-
-        if (c == '"' || c == '\\')
+    for (int n; *s && s < end; s += n ? n : 1) {
+        n = foreign_length(s);
+        if (*s == '"' || *s == '\\')
             putc('\\', f);
-        putc(c < ' ' || c == 127 ? '?' : c, f);
+        n ? (void)fwrite(s, 1, (size_t)n, f) : (void)putc('?', f);
     }
     if (*s)
         fputs("...", f);

@@ -5,41 +5,26 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "graph/op.h"
 
 /* ---- values of JSON ---- */
 
-/* Bytes of the UTF-8 sequence at `s`, 0 when it is none (overlong forms, surrogates and beyond U+10FFFF are none). */
-static int utf8_length(const unsigned char *s)
+/* What a terminal would obey is escaped; what is no UTF-8 becomes the replacement character. */
+void json_write_string(FILE *f, const char *s)
 {
-    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-void json_write_string(FILE *f, const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-
     putc('"', f);
-    while (*s) {
-        int n = utf8_length(s);
-
+    for (int n; *s; s += n ? n : 1) {
+        n = utf8_length(s);
         if (!n)
             fputs("\\ufffd", f);
         else if (*s == '"' || *s == '\\')
             fprintf(f, "\\%c", *s);
-        else if (*s < ' ' || *s == 127)
-            fprintf(f, "\\u%04x", *s);
+        else if (!foreign_length(s))
+            fprintf(f, "\\u%04x", (unsigned)utf8_code(s));
         else
             fwrite(s, 1, (size_t)n, f);
-        s += n ? n : 1;
     }
     putc('"', f);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "graph/op.h"
 
@@ -26,25 +27,27 @@ typedef struct {
 static void print_quoted(FILE *f, const char *s)
 {
     putc('"', f);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-
-        if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
-        else if (c < ' ' || c == 127)
-            fprintf(f, "\\x%02x", c);
+    for (int n; *s; s += n ? n : 1) {
+        n = foreign_length(s);
+        if (*s == '"' || *s == '\\')
+            fprintf(f, "\\%c", *s);
+        else if (n)
+            fwrite(s, 1, (size_t)n, f);
         else
-            putc(c, f);
+            fprintf(f, "\\x%02x", (unsigned char)*s);
     }
     putc('"', f);
 }
+
+/* Not isalnum, which asks the locale. */
+#define LETTERS_AND_DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 static bool is_bare(const char *s, const char *also)
 {
     if (!*s)
         return false;
     for (; *s; s++)
-        if (!isalnum((unsigned char)*s) && !strchr(also, *s))
+        if (!strchr(LETTERS_AND_DIGITS, *s) && !strchr(also, *s))
             return false;
     return true;
 }

@@ -1,4 +1,5 @@
 /* Collecting what was found, and the sums over the final graph. */
+#include "graph/base/foreign.h"
 #include "passes/report.h"
 
 #include "passes/plan_memory.h"
@@ -37,8 +38,11 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    note.subject = arena_strdup(r->arena, subject);
+    foreign_clean(text);
     note.text = arena_strdup(r->arena, text);
+    snprintf(text, sizeof text, "%s", subject);
+    foreign_clean(text);
+    note.subject = arena_strdup(r->arena, text);
     grown = arena_grow(r->arena, r->note, sizeof *r->note, (size_t)r->n_note, &r->cap_note);
     if (!note.subject || !note.text || !grown)
         return FAIL_NOMEM();

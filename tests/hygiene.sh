@@ -35,6 +35,15 @@ check 'a file of more than 800 lines has a seam' "$(wc -l $sources | awk '$1 > 8
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
 check 'a line has at most 150 characters' "$(grep -nE '^.{151,}' $library $device tools/*.[ch] include/*.h $tests | cut -c 1-100)"
+# Five readers and several writers of text for machines obeyed the locale of the embedding program.
+readers=$(echo "$library" tools/*.[ch] | tr ' ' '\n' | grep -v '^graph/base/numtext.c$')
+check 'numbers are read without the locale' \
+    "$(grep -nE '\<(strto(d|f|ld)|ato(f|l|ll|i))\(|scanf\([^;]*%[0-9]*l?[efgaEFGA]' $readers)"
+writers="graph/print.c graph/json.c graph/dot.c $(echo graph/onnx/*.c) exec/trace.c exec/checkpoint.c exec/safetensors.c tools/run_dir.c tools/note.c
+    tools/eval.c tools/npy_write.c"
+check 'text that machines read is written without the locale' \
+    "$(grep -nE "%[-+ 0#']*([0-9]+|\*)?(\.([0-9]+|\*))?l?[efgaEFGA]([^a-zA-Z]|$)" $writers)"
+check 'letters are letters in every locale' "$(grep -nE '\<(is(alnum|alpha|space|upper|lower|print|punct)|to(lower|upper)|strn?casecmp)\(' $readers)"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
 
 if [ -f include/dpexec.h ]; then

@@ -63,6 +63,23 @@ for program in "$build"/test_*; do
     # shellcheck disable=SC2086     # several words
     if [ -x "$program" ] && wanted "$name" "$@"; then begin "$name" "$program" ${TEST_SUITES:-}; fi
 done
+# Under a locale whose decimal point is a comma, as a program that embeds the library may have set: what parses or prints numbers.
+comma() {
+    local dir=$1
+    shift
+    wanted "$dir" "${names[@]}" && begin "$dir-comma" env LOCPATH="$build/locale" DPEXEC_TEST_LOCALE=de_DE.UTF-8 "$build/test_$dir" "$@"
+}
+names=("$@")
+if [ "${#names[@]}" = 0 ] || [[ " ${names[*]} " =~ \ (graph|onnx|passes|tools|exec|api)\  ]]; then
+    mkdir -p "$build/locale"
+    localedef -i de_DE -f UTF-8 "$build/locale/de_DE.UTF-8" || echo "FAILED: localedef cannot make a locale (Debian: locales)"
+    comma graph
+    comma onnx
+    comma passes golden criterion
+    comma tools
+    comma exec checkpoint trace
+    comma api trainer model
+fi
 for script in tests/layering.sh tests/hygiene.sh tests/cli/*.sh; do
     name=$(basename "$script" .sh)
     if [ "$name" != lib ] && wanted "$name" "$@"; then begin "$name" "$script" "$build"; fi

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
+
 static const Flag *find_flag(const Command *c, const char *name)
 {
     for (const Flag *f = c->flags; f->name; f++)
@@ -153,13 +155,11 @@ Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback,
 Status args_real(double *out, const Args *a, const char *name, double fallback)
 {
     const char *text = args_value(a, name);
-    char *end;
 
     *out = fallback;
     if (!text)
         return ST_OK;
-    *out = strtod(text, &end);
-    return *text && !*end && isfinite(*out) ? ST_OK : FAIL(E_INVALID, "--%s: expected a number, found '%s'", name, text);
+    return text_to_float64(out, text, strlen(text)) && isfinite(*out) ? ST_OK : FAIL(E_INVALID, "--%s: expected a number, found '%s'", name, text);
 }
 
 /* ---- help ---- */

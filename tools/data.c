@@ -27,6 +27,8 @@ Status temporary_open(FILE **out, uint64_t bytes, const char *label)
     return ST_OK;
 }
 
+#include "graph/base/numtext.h"
+
 Status map_stream(Mapped *out, FILE *f, const char *path)
 {
     Status st = fflush(f) ? FAIL(E_IO, "%s: cannot unpack into a temporary file: %s", path, strerror(errno))
@@ -250,8 +252,6 @@ static bool is_signed(dpx_dtype t) { return t == DPX_INT8 || t == DPX_INT16 || t
 
 static size_t array_elements(const Array *a) { return array_sample_elements(a) * (size_t)(a->rank ? a->dim[0] : 1); }
 
-enum { NUMBER_TEXT = 32 };
-
 /* Does an integer type of `bits` value bits and perhaps a sign hold the element?  If not, `number` receives the element. */
 typedef bool Holds(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign);
 
@@ -261,7 +261,7 @@ static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dt
 
     if (v >= least && v < above && v == floor(v))
         return true;
-    snprintf(number, NUMBER_TEXT, "%g", v);
+    text_float64(number, v);
     return false;
 }
 

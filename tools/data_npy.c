@@ -19,7 +19,7 @@ typedef struct { const char *at, *end; } Scanner;
 
 static void skip_space(Scanner *s)
 {
-    while (s->at < s->end && isspace((unsigned char)*s->at))
+    while (s->at < s->end && *s->at && strchr(" \t\n\v\f\r", *s->at))
         s->at++;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tools/commands.h"
 #include "tools/progress.h"
+#include "tools/shrunk.h"
 
 static const struct { const Command *command; int (*run)(const Args *); } commands[] = {
     { &command_train, run_train }, { &command_eval, run_eval }, { &command_run, run_run }, { &command_launch, run_launch },
@@ -59,6 +60,7 @@ static int dispatch(int which, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    catch_shrunk_files();
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
         print_usage();
         return argc < 2 ? EXIT_USAGE : EXIT_DONE;

@@ -7,10 +7,11 @@
 #include "exec/verify.h"
 #include "tools/args.h"
 #include "tools/feed.h"
+#include "tools/shrunk.h"
 
 static const Flag flags[] = {
     { "until", "PASS", "stop after this pass [all of them]" },
-    { "o", "FILE", "write the graph to FILE.txt, .onnx, .dot or .json [text to standard output]" },
+    { "o", "FILE", "write the graph to FILE.txt, .onnx, .dot or .json; text to a device or pipe [text to standard output]" },
     { "report", NULL, "print what was split and found, node counts of each stage, load of each device" },
     { "parameters", "[=FILE]", "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
       "line, or a .safetensors)" },
@@ -186,6 +187,7 @@ int main(int argc, char **argv)
     Status st = args_parse(&a, &command, argc - 1, argv + 1);
     int code = EXIT_DONE;
 
+    catch_shrunk_files();
     if (!st && a.help)
         args_help(&command, "graph-transform");
     else if (!st && args_has(&a, "list-passes"))

@@ -10,6 +10,7 @@ build="gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
     libjansson-dev libxxhash-dev libzip-dev zlib1g-dev libdlpack-dev
     dataset-fashion-mnist"
 test="libcunit1-dev libonnx-testdata
+    locales                             a decimal comma
     python3-numpy python3-onnx          compare with the PyTorch oracle"
 ci="clang libclang-rt-dev libomp-dev"
 

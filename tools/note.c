@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
+
 typedef enum {
     IS_FIXED,           /* another value would be another run */
     IS_TOLD,            /* may be changed on purpose: the run goes on with the new value and says so */
@@ -73,10 +75,9 @@ char *note_write(const RunFacts *now, Position at)
 /* The same text, or the same number: 0.01 is 1e-2. */
 static bool same_value(const char *a, const char *b)
 {
-    char *end_a, *end_b;
-    double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    double x, y;
 
-    return !strcmp(a, b) || (*a && *b && !*end_a && !*end_b && x == y);
+    return !strcmp(a, b) || (text_to_float64(&x, a, strlen(a)) && text_to_float64(&y, b, strlen(b)) && x == y);
 }
 
 static void compare_counts(Problems *differ, const RunFacts *now, const json_t *had)

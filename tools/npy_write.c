@@ -1,11 +1,10 @@
 /* The .npy format, version 1: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. */
 #include "tools/npy_write.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <stdbool.h>
-#include <unistd.h>
+
+#include "graph/base/outfile.h"
 
 static const char *descr(dpx_dtype t)
 {
@@ -46,24 +45,17 @@ static size_t make_header(char out[512], const dpx_tensor *t)
 
 Status npy_write(const char *path, const dpx_tensor *t)
 {
-    char header[512], temporary[4200];
+    char header[512];
     size_t len, bytes = dpx_dtype_size(t->dtype);
-    bool good;
-    FILE *f;
+    OutFile *file;
 
     if (!descr(t->dtype))
         return FAIL(E_UNSUPPORTED, "%s: .npy has no type %s", path, dpx_dtype_name(t->dtype));
     len = make_header(header, t);
     for (int i = 0; i < t->rank; i++)
         bytes *= (size_t)t->dim[i];
-    snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
-    f = fopen(temporary, "wbx");
-    good = f && fwrite(header, 1, len, f) == len && fwrite(t->data, 1, bytes, f) == bytes && !fflush(f);
-    if (f && fclose(f))
-        good = false;
-    if (good && !rename(temporary, path))
-        return ST_OK;
-    if (f)
-        unlink(temporary);
-    return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+    TRY(outfile_open(&file, path));
+    fwrite(header, 1, len, outfile_stream(file));
+    fwrite(t->data, 1, bytes, outfile_stream(file));
+    return outfile_close(file, ST_OK);
 }

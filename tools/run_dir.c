@@ -13,6 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
+#include "graph/base/outfile.h"
+
 const char *run_dir_file(const RunDir *r, const char *name, char buf[4096])
 {
     snprintf(buf, 4096, "%s/%s", r->path, name);
@@ -131,12 +135,9 @@ Status run_dir_check_names(const dpx_model *m)
     dpx_info info;
 
     for (int i = 0; i < dpx_model_count(m, DPX_STATE); i++) {
-        json_t *name;
-
         TRY((Status)dpx_model_info(m, DPX_STATE, i, &info));
-        if (!(name = json_string(info.name)))
+        if (!utf8_valid(info.name))
             problems_add(&wrong, "'%s'", info.name);
-        json_decref(name);
     }
     return problems_fail(&wrong, E_MODEL, "--out: a checkpoint cannot hold tensors whose names are not UTF-8");
 }
@@ -152,34 +153,57 @@ void run_dir_close(RunDir *r)
     *r = (RunDir){ .lock = -1 };
 }
 
-static json_t *describe_args(const Args *a)
+/* Arguments need not be UTF-8, JSON is: other bytes appear as '?'. */
+static json_t *json_text(const char *s)
 {
-    json_t *root = json_object(), *options = json_object(), *given = json_array(), *positional = json_array();
+    char *shown = strdup(s);
+    json_t *j;
+
+    for (char *at = shown; at && *at; at += utf8_length(at) ? utf8_length(at) : 1)
+        if (!utf8_length(at))
+            *at = '?';
+    j = shown ? json_string(shown) : NULL;
+    free(shown);
+    return j;
+}
+
+/* NULL: no memory. */
+static char *describe_args(const Args *a)
+{
+    json_t *options = json_object(), *given = json_array(), *positional = json_array(), *root;
+    bool good = options && given && positional;
+    char *text;
 
     for (int i = 0; i < a->n_positional; i++)
-        json_array_append_new(positional, json_string(a->positional[i]));
+        good &= !json_array_append_new(positional, json_text(a->positional[i]));
     for (int i = 0; i < a->n_given; i++)
-        json_array_append_new(given, json_pack("[s, s]", a->given[i].name, a->given[i].value));
-    for (int i = 0; i < dpx_option_count(); i++)
-        json_object_set_new(options, dpx_option_at(i).name, json_string(dpx_options_get(a->options, dpx_option_at(i).name)));
-    json_object_set_new(root, "version", json_string(dpx_version()));
-    json_object_set_new(root, "arguments", positional);
-    json_object_set_new(root, "given", given);
-    json_object_set_new(root, "options", options);
-    return root;
+        good &= !json_array_append_new(given, json_pack("[o, o]", json_text(a->given[i].name), json_text(a->given[i].value)));
+    for (int i = 0; i < dpx_option_count(); i++) {
+        const char *name = dpx_option_at(i).name;
+
+        good &= !json_object_set_new(options, name, json_text(dpx_options_get(a->options, name)));
+    }
+    root = json_pack("{s:s, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "given", given, "options", options);
+    text = good && root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    return text;
 }
 
 Status run_dir_write_args(const RunDir *r, const Args *a)
 {
-    char temporary[4096], final[4096];
-    json_t *root = describe_args(a);
-    bool good = !json_dump_file(root, run_dir_file(r, ".args.json.tmp", temporary), JSON_INDENT(2));
+    char path[4096];
+    char *text = describe_args(a);
+    OutFile *file;
+    Status st;
 
-    json_decref(root);
-    if (good && !rename(temporary, run_dir_file(r, "args.json", final)))
-        return ST_OK;
-    unlink(temporary);
-    return FAIL(E_IO, "%s/args.json: cannot write: %s", r->path, strerror(errno));
+    if (!text)
+        return FAIL_NOMEM();
+    if (!(st = outfile_open(&file, run_dir_file(r, "args.json", path)))) {
+        fputs(text, outfile_stream(file));
+        st = outfile_close(file, ST_OK);
+    }
+    free(text);
+    return st;
 }
 
 /* ---- metrics ---- */
@@ -227,8 +251,7 @@ const char *json_number(double v, char buf[32])
 {
     if (!isfinite(v))
         return "null";
-    snprintf(buf, 32, "%.17g", v);
-    return buf;
+    return text_float64(buf, v);
 }
 
 static Status flush(RunDir *r)
@@ -240,12 +263,13 @@ static Status flush(RunDir *r)
 
 Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms)
 {
-    char loss[32], lr[32], norm[32], scale[32];
+    char loss[NUMBER_TEXT], lr[NUMBER_TEXT], norm[NUMBER_TEXT], scale[NUMBER_TEXT], time[NUMBER_TEXT];
 
     if (!r->metrics)
         return ST_OK;
-    fprintf(r->metrics, "{\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"lr\":%s,\"samples\":%lld,\"ms\":%.3f", (long long)result->step,
-            (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr), (long long)result->samples, ms);
+    fprintf(r->metrics, "{\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"lr\":%s,\"samples\":%lld,\"ms\":%s", (long long)result->step,
+            (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr), (long long)result->samples,
+            json_number(round(ms * 1e3) / 1e3, time));
     if (!isnan(result->grad_norm))
         fprintf(r->metrics, ",\"grad_norm\":%s", json_number(result->grad_norm, norm));
     if (!isnan(result->loss_scale))
@@ -256,7 +280,7 @@ Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, doub
 
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, double accuracy, bool has_accuracy)
 {
-    char text[32];
+    char text[NUMBER_TEXT];
 
     if (!r->metrics)
         return ST_OK;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/outfile.h"
 #include "tools/commands.h"
 #include "tools/evaluate.h"
 #include "tools/note.h"
@@ -223,9 +224,7 @@ static Status note_given(const Run *r)
 /* A run must not end with a file that cannot be written. */
 static Status check_trace(const char *path)
 {
-    FILE *f = fopen(path, "a");
-
-    return f && !fclose(f) ? ST_OK : FAIL(E_IO, "--trace %s: cannot write: %s", path, strerror(errno));
+    return outfile_check(path) ? FAIL(E_IO, "--trace %s", status_message()) : ST_OK;
 }
 
 /* Are the two paths one folder? */

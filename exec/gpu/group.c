@@ -4,8 +4,10 @@
  * Parameters may differ between devices then, so the group stays broken. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "exec/gpu/place.h"
+#include "graph/base/numtext.h"
 
 enum { TIMEOUT = 300 };
 
@@ -21,9 +23,9 @@ typedef struct {
 static double patience(void)
 {
     const char *given = getenv("DPEXEC_GPU_TIMEOUT");
-    double seconds = given ? strtod(given, NULL) : 0;
+    double seconds;
 
-    return seconds > 0 ? seconds : TIMEOUT;
+    return given && text_to_float64(&seconds, given, strlen(given)) && seconds > 0 ? seconds : TIMEOUT;
 }
 
 /* DeviceJobs. */

@@ -6,18 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/foreign.h"
+
 enum { MESSAGE_MAX = 16384, TRACE_MAX = 512 };
 
 static _Thread_local char message[MESSAGE_MAX];
 static _Thread_local char trace[TRACE_MAX];
-
-/* Messages are one line: control characters of a file's names must not break a log. */
-static void one_line(char *s)
-{
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 127)
-            *s = ' ';
-}
 
 static const char *base_name(const char *file)
 {
@@ -33,7 +27,7 @@ Status fail_at(const char *file, int line, Status s, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    one_line(text);
+    foreign_clean(text);
     memcpy(message, text, strlen(text) + 1);
     snprintf(trace, sizeof trace, "%s:%d", base_name(file), line);
     return s;
@@ -81,7 +75,7 @@ Status status_prefix(Status s, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    one_line(text);
+    foreign_clean(text);
     len = strlen(text);
     snprintf(text + len, sizeof text - len, ": %s", message);
     memcpy(message, text, strlen(text) + 1);

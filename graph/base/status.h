@@ -1,7 +1,7 @@
 /* Status codes and the one-line error message of this thread.
  *
  * A code is made only by FAIL, so no code exists without a message.  A message is one line that names the file, node or
- * flag, says what was expected and what was found. */
+ * flag, says what was expected and what was found; what a terminal would obey in a foreign name is taken out. */
 #ifndef DPX_BASE_STATUS_H
 #define DPX_BASE_STATUS_H
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
+
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 
 int attribute_type(const Onnx__AttributeProto *a)
@@ -83,13 +85,11 @@ static Status decode_tensor(Attr *to, Importer *im, const Onnx__AttributeProto *
 /* A float, or the number that one of our own exports says it was rounded from. */
 static double exact_float(const Importer *im, const Onnx__AttributeProto *a)
 {
-    char *end;
     double exact;
 
-    if (!im->marked || !a->doc_string || !*a->doc_string)
+    if (!im->marked || !a->doc_string || !text_to_float64(&exact, a->doc_string, strlen(a->doc_string)))
         return (double)a->f;
-    exact = strtod(a->doc_string, &end);
-    return !*end && (float)exact == a->f ? exact : (double)a->f;
+    return (float)exact == a->f ? exact : (double)a->f;
 }
 
 static Status decode(Attr *to, Importer *im, const Onnx__AttributeProto *a)

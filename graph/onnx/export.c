@@ -395,7 +395,7 @@ Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *pa
         return FAIL_NOMEM();
     x.names.arena = x.arena;
     TRY_TO(done, st, build(&x, &m));
-    TRY_TO(done, st, message_write(&m.base, x.arena, path));
+    TRY_TO(done, st, message_write(&m.base, path));
 done:
     free(x.problems.text);
     arena_free(x.arena);

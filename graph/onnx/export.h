@@ -34,6 +34,7 @@ Onnx__NodeProto *export_node(Exporter *x, const Node *n);
 Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name);
 
 /* ---- write.c ---- */
-Status message_write(const ProtobufCMessage *m, Arena *a, const char *path) CHECKED;
+/* The file appears whole or not at all. */
+Status message_write(const ProtobufCMessage *m, const char *path) CHECKED;
 
 #endif

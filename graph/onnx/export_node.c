@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
+
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 
 Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
@@ -80,12 +82,11 @@ static void set_strings(Exporter *x, Onnx__AttributeProto *p, const Attr *a)
 /* ONNX's attributes are float32: what that loses of a number is kept as text. */
 static char *exact_text(Exporter *x, double f)
 {
-    char text[32];
+    char text[NUMBER_TEXT];
 
     if (x->opt->plain || (double)(float)f == f || isnan(f))
         return NULL;
-    snprintf(text, sizeof text, "%.17g", f);
-    return export_text(x, text);
+    return export_text(x, text_float64(text, f));
 }
 
 static Onnx__AttributeProto *export_attr(Exporter *x, const Attr *a)

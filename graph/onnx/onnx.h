@@ -49,7 +49,7 @@ typedef struct {
                                          * trained; an operator that ONNX does not have is an error */
 } ExportOptions;
 
-/* Writes under a temporary name in the same folder, syncs, renames; on failure nothing is left.  `opt` may be NULL. */
+/* The file appears whole or not at all (graph/base/outfile.h).  `opt` may be NULL. */
 Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path) CHECKED;
 
 #endif

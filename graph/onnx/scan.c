@@ -126,17 +126,20 @@ static Status scan(const ProtobufCMessageDescriptor *type, const uint8_t *data, 
     return ST_OK;
 }
 
-typedef struct { Arena *arena; size_t limit; bool over; } Budget;
+typedef struct { Arena *arena; size_t limit; bool over, no_memory; } Budget;
 
 static void *budget_alloc(void *user, size_t n)
 {
     Budget *b = user;
+    void *p;
 
     if (n > b->limit || arena_bytes(b->arena) > b->limit - n) {
         b->over = true;
         return NULL;
     }
-    return arena_alloc(b->arena, n);
+    p = arena_alloc(b->arena, n);
+    b->no_memory |= !p;
+    return p;
 }
 
 static void budget_free(void *user, void *p)
@@ -148,7 +151,7 @@ static void budget_free(void *user, void *p)
 Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageDescriptor *type, const uint8_t *data,
                    size_t size)
 {
-    Budget budget = { arena, BUDGET_BASE + size * BUDGET_PER_BYTE, false };
+    Budget budget = { arena, BUDGET_BASE + size * BUDGET_PER_BYTE, false, false };
     ProtobufCAllocator allocator = { budget_alloc, budget_free, &budget };
     ProtobufCMessage *m;
 
@@ -156,8 +159,9 @@ Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageD
         return FAIL(E_MODEL, "%zu bytes, an ONNX file has at most 2 GiB (large weights belong in external data)", size);
     TRY(scan(type, data, size));
     if (!(m = protobuf_c_message_unpack(type, &allocator, size, data)))
-        return budget.over ? FAIL(E_MODEL, "unpacking takes more than %zu MiB", budget.limit >> 20)
-                           : FAIL(E_MODEL, "not a valid ONNX file");
+        return budget.no_memory ? FAIL_NOMEM()
+               : budget.over    ? FAIL(E_MODEL, "unpacking takes more than %zu MiB", budget.limit >> 20)
+                                : FAIL(E_MODEL, "not a valid ONNX file");
     *out = m;
     return ST_OK;
 }

@@ -1,8 +1,10 @@
 /* Status, arena, shapes and element types. */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/base/arena.h"
+#include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "graph/dtype.h"
 #include "graph/shape.h"
@@ -171,6 +173,25 @@ static void test_numbers(void)
     CU_ASSERT(!text_to_float64(&d, "0x10", 4) && !text_to_float64(&d, "1,5", 3));
 }
 
+/* ---- foreign text ---- */
+
+static void test_foreign(void)
+{
+    char text[] = "a\x1b[31mb\xc2\x9b" "2J\xe2\x80\xae" "c\xff\xc3\xa9\n\x7f";
+    char shown[64] = "";
+    FILE *f = fmemopen(shown, sizeof shown, "w");
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    foreign_print(f, text);
+    fclose(f);
+    CHECK_STR("a?[31mb??2J???c?\xc3\xa9??", shown);
+    foreign_clean(text);
+    CHECK_STR("a [31mb  2J   c \xc3\xa9  ", text);
+    CU_ASSERT(utf8_valid("\xf0\x9f\x98\x80") && !utf8_valid("\xed\xa0\x80") && !utf8_valid("\xc0\x80") && !utf8_valid("\xe2\x80"));
+    CU_ASSERT_EQUAL(utf8_code("\xe2\x80\xae"), 0x202e);
+}
+
 DEFINE_SUITE(base, { "messages are one line with context", test_messages }, { "problems are listed", test_problems },
     { "arena", test_arena }, { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits },
-    { "strides", test_strides }, { "element types", test_dtypes }, { "numbers read back", test_numbers });
+    { "strides", test_strides }, { "element types", test_dtypes }, { "numbers read back", test_numbers },
+    { "foreign text", test_foreign });

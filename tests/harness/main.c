@@ -1,6 +1,10 @@
-/* Runs all suites of one folder, those whose name is given, or with -NAME all but those; ends with "N passed, N failed". */
+/* Runs all suites of one folder, those whose name is given, or with -NAME all but those; ends with "N passed, N failed".
+ * $DPEXEC_TEST_LOCALE is the locale that the program has set meanwhile, as one that embeds the library may; the
+ * system's own messages stay English, which tests expect. */
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <CUnit/Basic.h>
@@ -79,8 +83,13 @@ static int add_suite(const TestSuite *s, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    const char *locale = getenv("DPEXEC_TEST_LOCALE");
     unsigned failed, run;
 
+    if (locale && (!setlocale(LC_ALL, locale) || !setlocale(LC_MESSAGES, "C"))) {
+        printf("there is no locale '%s' in $LOCPATH\n", locale);
+        return 1;
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (CU_initialize_registry() != CUE_SUCCESS)
         return 1;

@@ -1,0 +1,72 @@
+/* What may be shown is decided by character, not by byte: the second control block and the direction marks are ordinary bytes
+ * of UTF-8.  https://www.unicode.org/reports/tr9/ lists the marks. */
+#include "graph/base/foreign.h"
+
+int utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+bool utf8_valid(const char *s)
+{
+    for (int n; *s; s += n)
+        if (!(n = utf8_length(s)))
+            return false;
+    return true;
+}
+
+uint32_t utf8_code(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    int n = utf8_length(text);
+    uint32_t c = n == 1 ? s[0] : s[0] & (0x7fu >> n);
+
+    for (int i = 1; i < n; i++)
+        c = c << 6 | (s[i] & 0x3f);
+    return c;
+}
+
+int foreign_length(const char *s)
+{
+    int n = utf8_length(s);
+    uint32_t c = n ? utf8_code(s) : 0;
+
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+        return 0;
+    if (c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
+        return 0;
+    return n;
+}
+
+void foreign_clean(char *s)
+{
+    while (*s) {
+        int n = foreign_length(s);
+
+        if (!n)
+            *s = ' ';
+        s += n ? n : 1;
+    }
+}
+
+void foreign_print(FILE *f, const char *s)
+{
+    while (*s) {
+        int n = foreign_length(s);
+
+        if (n)
+            fwrite(s, 1, (size_t)n, f);
+        else
+            putc('?', f);
+        s += n ? n : 1;
+    }
+}

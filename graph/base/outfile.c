@@ -1,0 +1,259 @@
+/* Writes go through a stream of our own, which remembers the first error: stdio forgets why an earlier write failed.
+ *
+ * Links are followed by hand, because what they name may not exist yet, and because those below /proc (where /dev/stdout
+ * leads) name open files, which a rename would not reach. */
+#include "graph/base/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_LINKS = 40, MAX_NAMES = 100 };
+
+typedef struct {
+    char path[PATH_MAX];        /* with all links followed, unless it is `direct` */
+    char folder[PATH_MAX];      /* that holds it */
+    bool direct;                /* opened as it is: no file, or an open one */
+    mode_t mode;                /* of the file that is replaced; 0: there is none */
+} Target;
+
+struct OutFile {
+    FILE *f;
+    int fd, error;              /* the first that failed */
+    bool direct, nameless;
+    char *path;                 /* as given, for messages */
+    char temporary[PATH_MAX];
+    Target to;
+};
+
+static Status cannot(const char *path, int why)
+{
+    return FAIL(E_IO, "%s: cannot write: %s", path, strerror(why));
+}
+
+/* ---- where it goes ---- */
+
+static bool folder_of(char folder[PATH_MAX], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char name[PATH_MAX];
+
+    if (!slash)
+        strcpy(name, ".");
+    else
+        snprintf(name, sizeof name, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return realpath(name, folder) != NULL;
+}
+
+/* Follows one link; the result may be another. */
+static bool follow(Target *t)
+{
+    char link[PATH_MAX], joined[2 * PATH_MAX];
+    ssize_t n = readlink(t->path, link, sizeof link - 1);
+
+    if (n < 0)
+        return false;
+    link[n] = '\0';
+    snprintf(joined, sizeof joined, "%s%s%s", *link == '/' ? "" : t->folder, *link == '/' ? "" : "/", link);
+    if (strlen(joined) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    strcpy(t->path, joined);
+    return true;
+}
+
+static bool below_proc(const char *folder)
+{
+    return !strcmp(folder, "/proc") || !strncmp(folder, "/proc/", 6);
+}
+
+/* False with errno. */
+static bool find_target(Target *t, const char *path)
+{
+    struct stat s;
+
+    *t = (Target){ .mode = 0 };
+    if (snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (int i = 0; i < MAX_LINKS; i++) {
+        bool is_there;
+
+        if (!folder_of(t->folder, t->path))
+            return false;
+        is_there = !lstat(t->path, &s);
+        if (!is_there && errno != ENOENT)
+            return false;
+        if (is_there && S_ISLNK(s.st_mode) && !below_proc(t->folder)) {
+            if (!follow(t))
+                return false;
+            continue;
+        }
+        t->direct = is_there && !S_ISREG(s.st_mode);
+        t->mode = is_there ? s.st_mode & 07777 : 0;
+        return true;
+    }
+    errno = ELOOP;
+    return false;
+}
+
+/* ---- the stream ---- */
+
+static ssize_t take(void *cookie, const char *data, size_t n)
+{
+    OutFile *o = cookie;
+    size_t left = n;
+
+    while (left && !o->error) {
+        ssize_t done = write(o->fd, data, left);
+
+        if (done < 0 && errno != EINTR)
+            o->error = errno;
+        data += done > 0 ? done : 0;
+        left -= done > 0 ? (size_t)done : 0;
+    }
+    return o->error ? 0 : (ssize_t)n;
+}
+
+static bool open_named(OutFile *o)
+{
+    for (int i = 0; i < MAX_NAMES; i++) {
+        if (snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->to.path, (long)getpid(), i) < 0)
+            return false;
+        if ((o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0)
+            return true;
+        if (errno != EEXIST)
+            return false;
+    }
+    return false;
+}
+
+static bool open_target(OutFile *o)
+{
+    if (o->to.direct)
+        return (o->fd = open(o->to.path, O_WRONLY | O_CLOEXEC | O_NOCTTY)) >= 0;
+    o->nameless = !access("/proc/self/fd", X_OK) && (o->fd = open(o->to.folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)) >= 0;
+    return o->nameless || open_named(o);
+}
+
+Status outfile_open(OutFile **out, const char *path)
+{
+    OutFile *o = calloc(1, sizeof *o);
+    int why;
+
+    if (!o || !(o->path = strdup(path))) {
+        free(o);
+        return FAIL_NOMEM();
+    }
+    o->fd = -1;
+    if (find_target(&o->to, path) && open_target(o) &&
+        (o->f = fopencookie(o, "w", (cookie_io_functions_t){ .write = take }))) {
+        *out = o;
+        return ST_OK;
+    }
+    why = errno;
+    if (o->fd >= 0)
+        close(o->fd);
+    if (*o->temporary)
+        unlink(o->temporary);
+    free(o->path);
+    free(o);
+    return cannot(path, why);
+}
+
+FILE *outfile_stream(OutFile *o) { return o->f; }
+
+/* ---- the end ---- */
+
+/* A file system that cannot sync says EINVAL, and there is nothing to wait for. */
+static bool synced(int fd)
+{
+    return !fsync(fd) || errno == EINVAL || errno == ENOTSUP;
+}
+
+static bool name_it(OutFile *o)
+{
+    char opened[40];
+
+    if (!o->nameless)
+        return true;
+    snprintf(opened, sizeof opened, "/proc/self/fd/%d", o->fd);
+    for (int i = 0; i < MAX_NAMES; i++) {
+        snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->to.path, (long)getpid(), i);
+        if (!linkat(AT_FDCWD, opened, AT_FDCWD, o->temporary, AT_SYMLINK_FOLLOW))
+            return true;
+        if (errno != EEXIST)
+            break;
+    }
+    *o->temporary = '\0';
+    return false;
+}
+
+static bool sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why;
+    bool good;
+
+    if (fd < 0)
+        return errno == EACCES;         /* a folder may be written and not be read */
+    good = synced(fd);
+    why = errno;
+    close(fd);
+    errno = why;
+    return good;
+}
+
+/* Data before its name: after a power failure there is the old file or the new one. */
+static bool commit(OutFile *o)
+{
+    if (o->to.direct)
+        return true;
+    if (o->to.mode && fchmod(o->fd, o->to.mode))
+        return false;
+    if (!synced(o->fd) || !name_it(o) || rename(o->temporary, o->to.path))
+        return false;
+    *o->temporary = '\0';
+    return sync_folder(o->to.folder);
+}
+
+Status outfile_close(OutFile *o, Status st)
+{
+    if (!o)
+        return st;
+    errno = 0;
+    if (fclose(o->f) && !o->error)
+        o->error = errno ? errno : EIO;
+    if (!st && !o->error && !commit(o))
+        o->error = errno;
+    if (close(o->fd) && !o->error)
+        o->error = errno;
+    if (*o->temporary)
+        unlink(o->temporary);
+    if (!st && o->error)
+        st = cannot(o->path, o->error);
+    free(o->path);
+    free(o);
+    return st;
+}
+
+Status outfile_check(const char *path)
+{
+    Target t;
+
+    if (!find_target(&t, path))
+        return cannot(path, errno);
+    if (t.direct && !access(t.path, F_OK)) {
+        struct stat s;
+
+        if (!stat(t.path, &s) && S_ISDIR(s.st_mode))
+            return cannot(path, EISDIR);
+    }
+    return access(t.direct ? t.path : t.folder, W_OK) ? cannot(path, errno) : ST_OK;
+}
