@@ -3,7 +3,7 @@
 file(GLOB sim_sources CONFIGURE_DEPENDS tests/sim/*.cpp)
 file(GLOB device_sources CONFIGURE_DEPENDS kernels/cuda/device/*.cu)
 file(GLOB device_headers CONFIGURE_DEPENDS kernels/cuda/device/*.cuh)
-add_library(cudasim MODULE ${sim_sources} ${device_sources} graph/base/status.c graph/base/foreign.c graph/dtype.c)
+add_library(cudasim MODULE ${sim_sources} ${device_sources} graph/base/status.c graph/base/foreign.c graph/base/numtext.c graph/dtype.c)
 target_include_directories(cudasim PRIVATE ${CMAKE_SOURCE_DIR} kernels/cuda/device)
 target_link_libraries(cudasim PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(cudasim PROPERTIES OUTPUT_NAME dpexec_cudasim PREFIX lib CXX_STANDARD 20 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden

@@ -11,15 +11,26 @@
 
 enum { NUMBER_MAX = 512 };      /* the longest number that is read */
 
-static void format(char buf[NUMBER_TEXT], int digits, double v)
+int text_vformat(char *buf, size_t size, const char *fmt, va_list ap)
 {
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = c ? uselocale(c) : (locale_t)0;
+    int n = vsnprintf(buf, size, fmt, ap);
 
-    snprintf(buf, NUMBER_TEXT, "%.*g", digits, v);
     if (c) {
         uselocale(old);
         freelocale(c);
     }
+    return n;
+}
+
+__attribute__((format(printf, 2, 3)))
+static void format(char buf[NUMBER_TEXT], const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    text_vformat(buf, NUMBER_TEXT, fmt, ap);
+    va_end(ap);
 }
 
 static bool read(double *out64, float *out32, const char *s, size_t len)
@@ -51,7 +62,7 @@ const char *text_float32(char buf[NUMBER_TEXT], float v)
     if (isnan(v))
         return strcpy(buf, "nan");
     for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
-        format(buf, digits, v);
+        format(buf, "%.*g", digits, v);
         if (text_to_float32(&back, buf, strlen(buf)) && back == v)
             break;
     }
@@ -65,7 +76,7 @@ const char *text_float64(char buf[NUMBER_TEXT], double v)
     if (isnan(v))
         return strcpy(buf, "nan");
     for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
-        format(buf, digits, v);
+        format(buf, "%.*g", digits, v);
         if (text_to_float64(&back, buf, strlen(buf)) && back == v)
             break;
     }

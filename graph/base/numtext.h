@@ -2,6 +2,7 @@
 #ifndef DPX_BASE_NUMTEXT_H
 #define DPX_BASE_NUMTEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -10,6 +11,9 @@ enum { NUMBER_TEXT = 32 };
 /* Shortest decimal form, "inf", "-inf" or "nan"; returns `buf`. */
 const char *text_float32(char buf[NUMBER_TEXT], float v);
 const char *text_float64(char buf[NUMBER_TEXT], double v);
+
+/* vsnprintf in the C locale. */
+int text_vformat(char *buf, size_t size, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
 
 /* All of `s` as a number in C's decimal form or inf / nan with an optional sign.  False when it is anything else. */
 bool text_to_float64(double *out, const char *s, size_t len);

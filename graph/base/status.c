@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 
 enum { MESSAGE_MAX = 16384, TRACE_MAX = 512 };
 
@@ -25,7 +26,7 @@ Status fail_at(const char *file, int line, Status s, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    text_vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     foreign_clean(text);
     memcpy(message, text, strlen(text) + 1);
@@ -73,7 +74,7 @@ Status status_prefix(Status s, const char *fmt, ...)
     if (!s)
         return s;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    text_vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     foreign_clean(text);
     len = strlen(text);
@@ -89,7 +90,7 @@ void problems_add(Problems *p, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    text_vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     len = strlen(text);
     p->n++;
@@ -113,7 +114,7 @@ Status problems_fail(Problems *p, Status s, const char *fmt, ...)
     if (!p->n)
         return ST_OK;
     va_start(ap, fmt);
-    vsnprintf(header, sizeof header, fmt, ap);
+    text_vformat(header, sizeof header, fmt, ap);
     va_end(ap);
     s = FAIL(s, "%s: %s", header, p->text ? p->text : "(no memory to list them)");
     free(p->text);
