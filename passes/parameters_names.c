@@ -1,13 +1,13 @@
 /* What the names of constants tell: how each known exporter calls parameters, and what it makes up. */
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
+#include "graph/base/foreign.h"
 #include "passes/parameters.h"
 
 bool producer_is(const Graph *g, const char *name)
 {
-    return !strncasecmp(g->producer, name, strlen(name));
+    return !ascii_casecmp(g->producer, name, strlen(name));
 }
 
 bool from_torch_export(const Graph *g)
@@ -24,7 +24,7 @@ static bool ends(const char *s, const char *with)
 {
     size_t n = strlen(s), m = strlen(with);
 
-    return n >= m && !strcasecmp(s + n - m, with);
+    return n >= m && !ascii_casecmp(s + n - m, with, m);
 }
 
 static bool all_digits(const char *s)
@@ -102,7 +102,7 @@ static bool any_end(const char *s, const char *const *with)
 static bool any_equal(const char *s, const char *const *with)
 {
     for (; *with; with++)
-        if (!strcasecmp(s, *with))
+        if (!ascii_casecmp(s, *with, SIZE_MAX))
             return true;
     return false;
 }

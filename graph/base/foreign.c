@@ -70,3 +70,13 @@ void foreign_print(FILE *f, const char *s)
         s += n ? n : 1;
     }
 }
+
+static int lower(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : (unsigned char)c; }
+
+int ascii_casecmp(const char *a, const char *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (lower(a[i]) != lower(b[i]) || !a[i])
+            return lower(a[i]) - lower(b[i]);
+    return 0;
+}

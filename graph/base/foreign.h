@@ -20,4 +20,7 @@ void foreign_clean(char *s);
 /* Such bytes appear as '?'. */
 void foreign_print(FILE *f, const char *s);
 
+/* strncasecmp of ASCII letters, in every locale. */
+int ascii_casecmp(const char *a, const char *b, size_t n);
+
 #endif
