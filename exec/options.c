@@ -213,6 +213,11 @@ static Status set_parameters(Options *o, const Row *r, const char *value)
     return *value ? parameter_list_read(&o->build.parameters, o->arena, value) : bad(r, value, "a file");
 }
 
+static Status add_untie(Options *o, const Row *r, const char *value)
+{
+    return add_pattern(&o->build.untie, &o->build.n_untie, o, r, value);
+}
+
 /* "2,3,4"; "" is a scalar. */
 static bool read_dims(Shape *out, const char *text)
 {
@@ -323,6 +328,8 @@ static const Row table[] = {
     { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", O_CUSTOM, 0, 0, 0, 0, NULL, add_freeze, true },
     { "parameters", "FILE", "", "what is trained and nothing else: names one a line, or a .safetensors whose keys count", O_CUSTOM, 0, 0, 0, 0,
       NULL, set_parameters, 0 },
+    { "untie", "PATTERN", "", "tensors of several readers that become one for each module that reads them (docs/onnx.md)", O_CUSTOM,
+      0, 0, 0, 0, NULL, add_untie, true },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", O_CUSTOM, 0, 0, 0, 0, NULL, set_dtype, 0 },
     { "precision", "P", "float32", "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
       O_CUSTOM, 0, 0, 0, 0, NULL, set_precision, 0 },
@@ -443,7 +450,8 @@ static Status copy_lists(Options *copy, const Options *o)
     BatchInput *batch = arena_memdup(copy->arena, from->batch_input, (size_t)from->n_batch_input * sizeof *batch);
     InputShape *shape = arena_memdup(copy->arena, from->input_shape, (size_t)from->n_input_shape * sizeof *shape);
     bool ok = batch && shape && copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
-              copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train);
+              copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train) &&
+              copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie);
 
     for (int i = 0; ok && i < from->n_batch_input; i++)
         ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));

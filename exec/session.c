@@ -47,6 +47,28 @@ static void warn(const Session *s, const DeviceList *list)
     s->log(s->log_user, true, line);
 }
 
+static void tell(const Session *s, const Report *r)
+{
+    for (int i = 0; i < r->n_note; i++) {
+        char line[1200];
+
+        snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
+        s->log(s->log_user, note_is_warning(&r->note[i]), line);
+    }
+}
+
+/* The model as it is trained and exported; what was changed is said. */
+static Status repair(Session *s)
+{
+    Report *r = s->log ? report_create() : NULL;
+    Status st = model_repair(s->model, &s->base, interp_node, r);
+
+    if (!st && r)
+        tell(s, r);
+    report_free(r);
+    return st;
+}
+
 Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices, SessionLog *log,
                       void *user)
 {
@@ -59,6 +81,7 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
     s->log = log;
     s->log_user = user;
     TRY_TO(fail, st, graph_clone(&s->model, model));
+    TRY_TO(fail, st, repair(s));
     if (!(s->shape = calloc((size_t)model->n_input + 1, sizeof *s->shape)))
         TRY_TO(fail, st, FAIL_NOMEM());
     for (int i = 0; i < model->n_input; i++)
@@ -137,30 +160,20 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
     return bound;
 }
 
-/* What the passes found when they first built a step; later ones find the same. */
-static void tell(Session *s, const Report *r, bool trains)
-{
-    char summary[REPORT_SUMMARY];
-
-    report_summary(summary, r);
-    if (trains)
-        s->log(s->log_user, false, summary);
-    for (int i = 0; i < r->n_note; i++) {
-        char line[1200];
-
-        snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
-        s->log(s->log_user, note_is_warning(&r->note[i]), line);
-    }
-    s->told = true;
-}
-
 static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
 {
-    Report *r = s->log && !s->told ? report_create() : NULL;
+    Report *r = s->log && !s->told ? report_create() : NULL;        /* later steps find what the first one does */
     Status st = pipeline_run(g, opt, interp_node, r, NULL);
 
-    if (!st && r && !(st = report_graph(r, g)))
-        tell(s, r, opt->mode >= BUILD_TRAIN);
+    if (!st && r && !(st = report_graph(r, g))) {
+        char summary[REPORT_SUMMARY];
+
+        report_summary(summary, r);
+        if (opt->mode >= BUILD_TRAIN)
+            s->log(s->log_user, false, summary);
+        tell(s, r);
+        s->told = true;
+    }
     report_free(r);
     return st;
 }

@@ -74,6 +74,7 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     build.mode = mode;
     target_devices(&build, list.n, list.device[0].cuda);
     TRY(graph_clone(&g, model));
+    TRY_TO(fail, st, model_repair(g, &build, interp_node, report));
     TRY_TO(fail, st, pipeline_run(g, &build, interp_node, report, &how));
     if (report && !until)
         TRY_TO(fail, st, report_graph(report, g));

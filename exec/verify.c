@@ -231,7 +231,7 @@ static Status build(Graph **out, const Graph *imported, const BuildOptions *opt,
     Status st;
 
     TRY(graph_clone(out, imported));
-    if ((st = pipeline_run(*out, opt, eval, NULL, NULL))) {
+    if ((st = model_repair(*out, opt, eval, NULL)) || (st = pipeline_run(*out, opt, eval, NULL, NULL))) {
         graph_free(*out);
         *out = NULL;
     }

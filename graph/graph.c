@@ -328,7 +328,7 @@ void graph_remove(Graph *g, Node *n)
 
 /* ---- copying ---- */
 
-static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
+static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
 {
     const Value *from = value(g, v);
     ValueId id = graph_add_value(to, from->kind, from->name, from->dtype, &from->shape);
@@ -350,7 +350,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
     copy->origin = from->origin;
     copy->said = from->said;
     copy->folded_from = from->folded_from ? arena_strdup(to->arena, from->folded_from) : NULL;
-    if (from->init && !(copy->init = tensor_copy(to->arena, from->init)))
+    if (from->init && !(copy->init = lend ? from->init : tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);
     if (from->dim_param) {
         const char **names = ARENA_NEW(to->arena, const char *, MAX_RANK);
@@ -360,6 +360,23 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v)
         copy->dim_param = names;
     }
     return id;
+}
+
+/* What the file says of where the node comes from. */
+static void clone_origin(Graph *to, Node *n, const Node *from)
+{
+    const char **names = from->n_read_as ? ARENA_NEW(to->arena, const char *, from->n_read_as) : NULL;
+    bool ok = names || !from->n_read_as;
+
+    for (int i = 0; names && i < from->n_read_as; i++)
+        if (from->read_as[i])
+            ok &= (names[i] = arena_strdup(to->arena, from->read_as[i])) != NULL;
+    if (from->module)
+        ok &= (n->module = arena_strdup(to->arena, from->module)) != NULL;
+    n->read_as = names;
+    n->n_read_as = from->n_read_as;
+    if (!ok)
+        graph_fail_nomem(to);
 }
 
 static void clone_node(Graph *to, const Node *from)
@@ -379,9 +396,10 @@ static void clone_node(Graph *to, const Node *from)
             value(to, n->out[i])->producer = n;
     n->replica = from->replica;
     n->device = from->device;
+    clone_origin(to, n, from);
 }
 
-Status graph_clone(Graph **out, const Graph *g)
+static Status clone(Graph **out, const Graph *g, bool lend)
 {
     Graph *to = g->status ? NULL : graph_create(g->name);
     Status st;
@@ -389,7 +407,7 @@ Status graph_clone(Graph **out, const Graph *g)
     if (!to)
         return g->status ? g->status : FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
-        clone_value(to, g, (ValueId){ i });
+        clone_value(to, g, (ValueId){ i }, lend);
     FOR_NODES(g, n)
         clone_node(to, n);
     for (int i = 0; i < g->n_input; i++)
@@ -408,4 +426,14 @@ Status graph_clone(Graph **out, const Graph *g)
     }
     *out = to;
     return ST_OK;
+}
+
+Status graph_clone(Graph **out, const Graph *g)
+{
+    return clone(out, g, false);
+}
+
+Status graph_clone_lending(Graph **out, const Graph *g)
+{
+    return clone(out, g, true);
 }

@@ -92,6 +92,10 @@ struct Node {
     ValueId *in, *out;          /* NO_VALUE: an optional one that is absent */
     Attr *attr;                 /* every declared attribute, defaults filled in (after node_normalise) */
     int replica, device;        /* set by passes/expand.c; -1: none */
+    const char *module;         /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
+    const char *const *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),
+                                 * [n_read_as] by input, NULL for the value's own; of models as imported */
+    int n_read_as;
     uint32_t index;             /* in Graph.node */
 };
 
@@ -120,6 +124,7 @@ struct Graph {
 Graph *graph_create(const char *name);                          /* NULL when out of memory */
 void graph_free(Graph *g);                                      /* NULL is legal */
 Status graph_clone(Graph **out, const Graph *g) CHECKED;        /* deep but for constants' data, copied too */
+Status graph_clone_lending(Graph **out, const Graph *g) CHECKED;    /* as graph_clone, but the data stay g's, which must outlive it */
 
 /* ---- reading ---- */
 static inline Value *value(const Graph *g, ValueId v) { return g->value[v.i]; }

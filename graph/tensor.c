@@ -149,3 +149,14 @@ void tensor_set_float(Tensor *t, int64_t i, double v)
     default: break;
     }
 }
+
+bool tensor_is_filled(const Tensor *t)
+{
+    int64_t n = tensor_numel(t);
+    double v = n ? tensor_float(t, 0) : 0;
+
+    for (int64_t i = 1; i < n; i++)
+        if (tensor_float(t, i) != v)
+            return false;
+    return true;
+}

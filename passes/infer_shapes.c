@@ -54,7 +54,8 @@ int64_t batch_size(const Graph *g, const BuildOptions *opt)
     return size >= 0 ? size : 1;
 }
 
-static Status bind_given(Value *v, const InputShape *given)
+/* The batch's axis, which is the first unless it is named, may have another size than the file says. */
+static Status bind_given(Value *v, const InputShape *given, int named)
 {
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
@@ -62,7 +63,7 @@ static Status bind_given(Value *v, const InputShape *given)
         return FAIL(E_SHAPE, "input '%s' has shape %s, --input-shape gives %s", v->name, shape_text(&v->shape, have),
                     shape_text(&given->shape, want));
     for (int i = 0; i < v->shape.rank; i++)
-        if (v->shape.dim[i] >= 0 && v->shape.dim[i] != given->shape.dim[i] && i > 0)
+        if (v->shape.dim[i] >= 0 && v->shape.dim[i] != given->shape.dim[i] && i > 0 && i != named)
             return FAIL(E_SHAPE, "input '%s' has shape %s, --input-shape gives %s", v->name, shape_text(&v->shape, have),
                         shape_text(&given->shape, want));
     v->shape = given->shape;
@@ -80,6 +81,21 @@ static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
         if (i == named || same_symbol || leading)
             v->shape.dim[i] = opt->batch;
     }
+}
+
+int64_t declared_batch(const Graph *g, const BuildOptions *opt)
+{
+    return find_batch_dim(g, opt).size;
+}
+
+void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size)
+{
+    BuildOptions sized = *opt;
+    BatchDim batch = find_batch_dim(g, opt);
+
+    sized.batch = size;
+    for (int i = 0; i < g->n_input; i++)
+        bind_batch(value(g, g->input[i]), &sized, batch);
 }
 
 /* Is a size open that the named one, which is fixed, leaves so? */
@@ -130,7 +146,7 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         char text[SHAPE_TEXT];
 
         if (given)
-            TRY(bind_given(v, given));
+            TRY(bind_given(v, given, named_batch_axis(opt, v)));
         else
             bind_batch(v, opt, batch);
         if (!shape_known(&v->shape))
@@ -147,14 +163,17 @@ static bool is_integral(const Graph *g, const Node *n)
     return true;
 }
 
+Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
+{
+    TRY(node_infer(g, n));
+    return is_integral(g, n) && fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     TRY(bind_inputs(g, ctx->opt));
-    FOR_NODES(g, n) {
-        TRY(node_infer(g, n));
-        if (is_integral(g, n) && fold_possible(g, n))
-            TRY(fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC));
-    }
+    FOR_NODES(g, n)
+        TRY(infer_and_fold(g, ctx, n));
     return graph_sort(g);
 }
 

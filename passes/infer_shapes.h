@@ -8,4 +8,11 @@
  * else the first axis of the first input that has one); 1 when none does. */
 int64_t batch_size(const Graph *g, const BuildOptions *opt);
 
+/* The size of the batch that the model's inputs declare; -1: open, or no input carries one. */
+int64_t declared_batch(const Graph *g, const BuildOptions *opt);
+/* Gives the axes of all inputs that carry the batch this size (not those of --input-shape, which says all of an input's). */
+void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size);
+/* The types and shapes of what the node makes; where that is integers and known, it becomes constant. */
+Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n) CHECKED;
+
 #endif

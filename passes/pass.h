@@ -52,6 +52,8 @@ typedef struct {
     OptimizerKind optimizer;
     double momentum, weight_decay, beta1, beta2, eps, clip_norm;    /* clip_norm 0: none */
     bool nesterov;
+    const char *const *untie;               /* fnmatch patterns on names of constants that are untied whatever the file shows */
+    int n_untie;
     const char *const *freeze, *const *train;   /* fnmatch patterns on parameter names (passes/parameters_list.c) */
     int n_freeze, n_train;
     const struct ParameterList *parameters; /* which are trained, all others are not; NULL: found (passes/parameters.c) */
@@ -110,6 +112,12 @@ typedef struct {
 
 /* Runs the pipeline in place.  In debug builds the graph is verified after each pass. */
 Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, const PipelineOptions *how) CHECKED;
+
+/* The model passes: they mend what exporters did to the model, once between import and the pipeline, in place.  What they make is
+ * the model that is trained, run and exported.  `report` may be NULL. */
+extern const Pass *const model_passes[];        /* in order */
+extern const int model_passes_len;
+Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report) CHECKED;
 
 /* ---- names that passes agree on ---- */
 /* Outputs of a training or evaluation graph. */

@@ -52,6 +52,15 @@ const Pass *const pipeline[] = {
 };
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 
+extern const Pass pass_untie, pass_tie_twins, pass_rebatch;
+
+const Pass *const model_passes[] = {
+    &pass_untie,                /* first: what is one tensor in the file may be several, each with its own readers */
+    &pass_tie_twins,            /* behind untie, whose copies are no twins */
+    &pass_rebatch,              /* last: what it emits need not be looked through */
+};
+const int model_passes_len = sizeof model_passes / sizeof *model_passes;
+
 static double now(void)
 {
     struct timespec t;
@@ -80,6 +89,28 @@ static bool applies(const Pass *pass, BuildMode mode)
     return !pass->modes || (pass->modes >> mode & 1);
 }
 
+/* One pass with a scratch arena of its own. */
+static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report, int *n_changed)
+{
+    PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = eval, .report = report };
+    Status st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();
+
+    arena_free(ctx.scratch);
+    *n_changed = ctx.n_changed;
+    return st;
+}
+
+Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report)
+{
+    int n_changed;
+
+    if (graph_is_step(g))
+        return ST_OK;
+    for (int i = 0; i < model_passes_len; i++)
+        TRY(run_one(g, model_passes[i], opt, eval, report, &n_changed));
+    return ST_OK;
+}
+
 static const Pass *find_pass(const char *name)
 {
     for (int i = 0; i < pipeline_len; i++)
@@ -96,19 +127,16 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     if (how && how->until && !last)
         return FAIL(E_INVALID, "there is no pass '%s'", how->until);
     for (int i = 0; i < pipeline_len && !st; i++) {
-        PassCtx ctx = { .opt = opt, .eval = eval, .report = report };
         double start = now();
+        int n_changed;
 
         if (!applies(pipeline[i], opt->mode))
             continue;
-        if (!(ctx.scratch = arena_create()))
-            return FAIL_NOMEM();
-        st = run_pass(g, pipeline[i], &ctx);
-        arena_free(ctx.scratch);
+        st = run_one(g, pipeline[i], opt, eval, report, &n_changed);
         if (!st)
-            st = report_stage(report, pipeline[i]->name, g, ctx.n_changed);
+            st = report_stage(report, pipeline[i]->name, g, n_changed);
         if (!st && how && how->after)
-            how->after(how->user, pipeline[i], g, now() - start, ctx.n_changed);
+            how->after(how->user, pipeline[i], g, now() - start, n_changed);
         if (pipeline[i] == last)
             break;
     }

@@ -142,6 +142,7 @@ static Status prepare_copy(dpx_model *m, int64_t size)
     graph_free(m->prepared);
     m->prepared = NULL;
     TRY(graph_clone(&m->prepared, m->graph));
+    TRY(model_repair(m->prepared, &opt, interp_node, NULL));
     bind_open_dims(m->prepared, size);
     return pipeline_run(m->prepared, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });
 }

@@ -10,35 +10,7 @@
 
 enum { MAX_NESTING = 64 };
 
-/* Fields that only newer definitions of the format have: read by descriptor where the definition at hand knows them, else
- * from the unknown fields, so that an old definition still reads new files. */
 enum { TAG_NODE_OVERLOAD = 8, TAG_FUNCTION_DEFAULTS = 11, TAG_FUNCTION_OVERLOAD = 13 };
-
-/* The payload of a length-delimited unknown field: the bytes begin with the length. */
-static ProtobufCBinaryData unknown_payload(const ProtobufCMessageUnknownField *f)
-{
-    size_t i = 0;
-
-    while (i < f->len && f->data[i] & 128)
-        i++;
-    return i < f->len ? (ProtobufCBinaryData){ f->len - i - 1, f->data + i + 1 } : (ProtobufCBinaryData){ 0, NULL };
-}
-
-static const char *late_string(const ProtobufCMessage *m, const char *field, unsigned tag, Arena *a)
-{
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, field);
-
-    if (f)
-        return text_or(*(char *const *)((const char *)m + f->offset), "");
-    for (unsigned i = 0; i < m->n_unknown_fields; i++)
-        if (m->unknown_fields[i].tag == tag && m->unknown_fields[i].wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
-            ProtobufCBinaryData s = unknown_payload(&m->unknown_fields[i]);
-            char *text = arena_alloc(a, s.len + 1);
-
-            return text && s.len ? memcpy(text, s.data, s.len) : "";
-        }
-    return "";
-}
 
 /* Appends the function's default attributes that `to` does not bind yet; `to` has room. */
 static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto *fn)
@@ -53,9 +25,8 @@ static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto
 
         if (f)
             a = (*(ProtobufCMessage *const *const *)((const char *)m + f->offset))[i];
-        else if (m->unknown_fields[i].tag == TAG_FUNCTION_DEFAULTS &&
-                 m->unknown_fields[i].wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
-            ProtobufCBinaryData s = unknown_payload(&m->unknown_fields[i]);
+        else if (late_is(&m->unknown_fields[i], TAG_FUNCTION_DEFAULTS)) {
+            ProtobufCBinaryData s = late_payload(&m->unknown_fields[i]);
 
             TRY(onnx_unpack(&a, im->scratch, &onnx__attribute_proto__descriptor, s.data, s.len));
         }

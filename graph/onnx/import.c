@@ -108,6 +108,24 @@ static Status bind_outputs(Importer *im, Body *b, const Onnx__NodeProto *p, cons
     return im->g->status;
 }
 
+/* By which names the node reads constants that have another. */
+static Status remember_names(Importer *im, Node *n, const Onnx__NodeProto *p)
+{
+    const char **names = NULL;
+
+    for (int i = 0; i < n->n_in; i++) {
+        if (!has_value(n->in[i]) || value(im->g, n->in[i])->kind != V_CONST || !strcmp(value(im->g, n->in[i])->name, p->input[i]))
+            continue;
+        if (!names && !(names = ARENA_NEW(im->g->arena, const char *, n->n_in)))
+            return FAIL_NOMEM();
+        if (!(names[i] = arena_strdup(im->g->arena, p->input[i])))
+            return FAIL_NOMEM();
+    }
+    n->read_as = names;
+    n->n_read_as = names ? n->n_in : 0;
+    return ST_OK;
+}
+
 static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const OpDef *op, int opset)
 {
     ValueId *in = ARENA_NEW(im->scratch, ValueId, p->n_input), *out = ARENA_NEW(im->scratch, ValueId, p->n_output);
@@ -124,6 +142,8 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     n = graph_add_node(im->g, op, body_name(im, b, text_or(p->name, "")), attrs, (int)p->n_input, in, (int)p->n_output, names);
     if (!n)
         return im->g->status;
+    TRY(remember_names(im, n, p));
+    TRY(late_module(&n->module, im, p));
     TRY(status_prefix(place_decode(&n->device, &n->replica, im, p->doc_string), "%s", proto_text(im, p)));
     for (int i = 0; i < n->n_out; i++) {
         out[i] = n->out[i];

@@ -113,6 +113,15 @@ Status functions_index(Importer *im) CHECKED;
 Status function_find(const Onnx__FunctionProto **out, const Importer *im, const Onnx__NodeProto *p) CHECKED;
 Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f) CHECKED;
 
+/* ---- late.c ---- */
+/* An unknown field: has it this tag, and the bytes that it holds? */
+bool late_is(const ProtobufCMessageUnknownField *f, unsigned tag);
+ProtobufCBinaryData late_payload(const ProtobufCMessageUnknownField *f);
+/* A string field by its name where the definition knows it, else by its tag; "" when absent. */
+const char *late_string(const ProtobufCMessage *m, const char *field, unsigned tag, Arena *a);
+/* The module that the exporter's metadata says the node comes from (Node.module), in the graph's arena; NULL: it says nothing. */
+Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p) CHECKED;
+
 /* ---- model.c ---- */
 Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset) CHECKED;
 /* Metadata of our own: state and updates of a graph that was exported half way. */

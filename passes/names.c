@@ -1,0 +1,53 @@
+/* What names tell.  Siblings are the entries of one list of modules: a word of their paths, or several, is another number. */
+#include "passes/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *names_last(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    return dot ? dot + 1 : name;
+}
+
+static bool is_number(const char *s, size_t n)
+{
+    return n && strspn(s, "0123456789") >= n;
+}
+
+bool names_siblings(const char *a, const char *b, int *order, size_t prefix[2])
+{
+    const char *a0 = a, *b0 = b;
+
+    for (*order = 0;; a++, b++) {
+        size_t na = strcspn(a, "."), nb = strcspn(b, ".");
+
+        if (na != nb || strncmp(a, b, na)) {
+            if (!is_number(a, na) || !is_number(b, nb))
+                return false;
+            if (!*order) {
+                *order = strtoull(a, NULL, 10) < strtoull(b, NULL, 10) ? -1 : 1;
+                prefix[0] = (size_t)(a + na - a0);
+                prefix[1] = (size_t)(b + nb - b0);
+            }
+        }
+        a += na;
+        b += nb;
+        if (!*a || !*b)
+            return !*a && !*b && *order;
+    }
+}
+
+bool names_are_siblings(const char *a, const char *b)
+{
+    size_t prefix[2];
+    int order;
+
+    return names_siblings(a, b, &order, prefix);
+}
+
+bool names_made_up(const char *name)
+{
+    return !strchr(name, '.') || strstr(name, "::");
+}

@@ -1,0 +1,649 @@
+/* rebatch: a model that was exported at one batch size works at any.
+ *
+ * Exporters write the batch size b0 of their example into constants: targets of Reshape and Expand, ends of Slice, rows of a constant
+ * that was expanded when it was written (a class token).  Which constants carry it is found by inferring the shapes of the whole
+ * model at b0 and at two other sizes, node by node side by side: where the other sizes fail, or where shapes do not grow with the
+ * batch by a fixed amount a sample, something in front of that node is written for b0.  What it is is tried: numbers that are b0 or
+ * multiples, constants that repeat a row b0 times, the nearest first, until the node agrees at all three sizes.  The numbers
+ * themselves are no evidence (b0 may be 1, and 4 may be the number of heads); only that inference succeeds is.
+ *
+ * A Reshape is decided where it stands: elements keep their order, so the batch, which has so many elements in front of it, can only go
+ * to an axis that has as many in front of it, and of several (those of size 1 behind each other) to the first, or into one that
+ * joins it with what is in front.  Where that turns out wrong, at a node behind it, the next one is tried.
+ *
+ * At b0 every changed constant has the value that it had: the model computes the same bits.  A constant of equal rows is one row
+ * afterwards, which is trained as one. */
+#include <string.h>
+
+#include "graph/op.h"
+#include "passes/fold.h"
+#include "passes/infer_shapes.h"
+#include "passes/rebatch.h"
+#include "passes/report.h"
+
+enum { WORLDS = 3, MAX_TRIALS = 256, MAX_CONE = 96, OPEN_DIM = 16 };
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    World world[WORLDS];        /* at b0, then at two other sizes */
+    int64_t size[WORLDS];
+    Edit *edit;
+    size_t n_edit, cap_edit;
+    uint8_t *choice, *choices;  /* by node: which of how many axes a Reshape gives to the batch */
+    int64_t *inner;             /* by value: what is in front of the batch within the axis that holds it, [5, N] as [5N]; 0: nothing */
+    bool decide;                /* Reshapes are decided */
+    bool at_b0;                 /* what failed does so at b0 too, or depends on data: nothing can be said */
+    bool soft;                  /* what failed is a shape that does not grow evenly */
+    const char *why;            /* the message of what failed */
+    int trials;
+} Rebatch;
+
+/* ---- worlds ---- */
+
+static void close_worlds(Rebatch *r)
+{
+    for (int i = 0; i < WORLDS; i++) {
+        graph_free(r->world[i].g);
+        r->world[i].g = NULL;
+    }
+}
+
+static void bind_open(Graph *g, const BuildOptions *opt)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+
+        for (int k = 0; k < opt->n_input_shape; k++)
+            for (int a = 0; a < v->shape.rank && !strcmp(opt->input_shape[k].name, v->name); a++)
+                if (v->shape.dim[a] < 0 && a < opt->input_shape[k].shape.rank)
+                    v->shape.dim[a] = opt->input_shape[k].shape.dim[a];
+        for (int a = 0; a < v->shape.rank; a++)
+            if (v->shape.dim[a] < 0)
+                v->shape.dim[a] = OPEN_DIM;
+    }
+}
+
+static Status open_world(World *w, const Rebatch *r, int64_t batch)
+{
+    *w = (World){ NULL, batch };
+    TRY(graph_clone_lending(&w->g, r->g));
+    bind_batch_axes(w->g, r->ctx->opt, batch);
+    bind_open(w->g, r->ctx->opt);
+    return ST_OK;
+}
+
+static Status open_worlds(Rebatch *r)
+{
+    close_worlds(r);
+    for (int i = 0; i < WORLDS; i++) {
+        TRY(open_world(&r->world[i], r, r->size[i]));
+        for (size_t k = 0; k < r->n_edit; k++)
+            if (r->edit[k].kind != EDIT_ELEMENT)
+                TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
+    }
+    return ST_OK;
+}
+
+/* ---- edits ---- */
+
+static Status add_edit(Rebatch *r, const Edit *e)
+{
+    Edit *grown = arena_grow(r->ctx->scratch, r->edit, sizeof *grown, r->n_edit, &r->cap_edit);
+
+    if (!grown)
+        return FAIL_NOMEM();
+    r->edit = grown;
+    r->edit[r->n_edit++] = *e;
+    return ST_OK;
+}
+
+static bool same_ints(const Tensor *a, const Tensor *b)
+{
+    if (!a || !b || tensor_numel(a) != tensor_numel(b))
+        return false;
+    for (int64_t i = 0; i < tensor_numel(a); i++)
+        if (tensor_int(a, i) != tensor_int(b, i))
+            return false;
+    return true;
+}
+
+/* The integers at an input, where they are the same few at every size. */
+static const Tensor *fixed_ints(const Rebatch *r, uint32_t node, int in)
+{
+    const Tensor *t[WORLDS];
+
+    for (int i = 0; i < WORLDS; i++) {
+        const Node *n = r->world[i].g->node[node];
+
+        t[i] = in < n->n_in && has_value(n->in[in]) ? value_const(r->world[i].g, n->in[in]) : NULL;
+        if (!t[i] || !dtype_is_int(t[i]->dtype) || t[i]->shape.rank > 1 || tensor_numel(t[i]) > MAX_RANK)
+            return NULL;
+        if (!same_ints(t[0], t[i]))
+            return NULL;
+    }
+    return t[0];
+}
+
+/* ---- Reshape ---- */
+
+static const Shape *shape_at(const Rebatch *r, int world, ValueId v)
+{
+    return &value(r->world[world].g, v)->shape;
+}
+
+/* The one axis along which the value grows with the batch, and by nothing else; -1. */
+static int batch_axis(const Rebatch *r, ValueId v)
+{
+    const Shape *at[WORLDS];
+    int axis = -1;
+
+    for (int i = 0; i < WORLDS; i++)
+        if (!shape_known(at[i] = shape_at(r, i, v)) || at[i]->rank != at[0]->rank)
+            return -1;
+    for (int a = 0; a < at[0]->rank; a++) {
+        if (at[0]->dim[a] == at[1]->dim[a] && at[0]->dim[a] == at[2]->dim[a])
+            continue;
+        if (axis >= 0 || at[0]->dim[a] * r->size[1] != at[1]->dim[a] * r->size[0] ||
+            at[0]->dim[a] * r->size[2] != at[2]->dim[a] * r->size[0])
+            return -1;
+        axis = a;
+    }
+    return axis;
+}
+
+/* The elements in front of the batch, of one sample behind it. */
+static int64_t in_front(const Rebatch *r, ValueId v, int axis)
+{
+    return shape_count(shape_at(r, 0, v), 0, axis) * (r->inner[v.i] ? r->inner[v.i] : 1);
+}
+
+/* May the batch, which has `before` elements in front of it, be the outermost part of an axis of this size with `here` in front of it,
+ * or (`inside`) another part of it? */
+static bool takes_batch(const Rebatch *r, int64_t before, int64_t here, int64_t dim, bool inside)
+{
+    if (!inside)
+        return here == before && dim && dim % r->size[0] == 0;
+    return here && here < before && before % here == 0 && dim && here * dim % (before * r->size[0]) == 0;
+}
+
+/* The axis of y that the batch goes to: the `choice`-th of those that may take it, the plain ones first. */
+static int choose_axis(Rebatch *r, uint32_t node, int64_t before, const Shape *y)
+{
+    int found = -1, count = 0;
+
+    for (int inside = 0; inside < 2; inside++)
+        for (int j = 0; j < y->rank; j++)
+            if (takes_batch(r, before, shape_count(y, 0, j), y->dim[j], inside) && count++ == r->choice[node])
+                found = j;
+    r->choices[node] = (uint8_t)count;
+    return found;
+}
+
+static bool grows_as_wanted(Rebatch *r, int world, uint32_t node, const Shape *y, int axis)
+{
+    Graph *g = r->world[world].g;
+    Shape want = *y;
+
+    want.dim[axis] = want.dim[axis] / r->size[0] * r->size[world];
+    return !node_infer(g, g->node[node]) && shape_eq(shape_at(r, world, g->node[node]->out[0]), &want);
+}
+
+static Status decide_reshape(Rebatch *r, uint32_t node)
+{
+    Graph *g = r->world[0].g;
+    Node *n = g->node[node];
+    const Tensor *target = fixed_ints(r, node, 1);
+    int from = target ? batch_axis(r, n->in[0]) : -1, to;
+    const Shape *y;
+    Edit e = { .kind = EDIT_ELEMENT, .node = node, .in = 1 };
+
+    if (from < 0 || node_infer(g, n))
+        return ST_OK;
+    y = shape_at(r, 0, n->out[0]);
+    to = choose_axis(r, node, in_front(r, n->in[0], from), y);
+    if (to < 0 || tensor_int(target, to) == -1 || (grows_as_wanted(r, 1, node, y, to) && grows_as_wanted(r, 2, node, y, to)))
+        return ST_OK;
+    e.at = to;
+    e.size = y->dim[to];
+    TRY(add_edit(r, &e));
+    for (int i = 0; i < WORLDS; i++)
+        TRY(edit_world(&r->world[i], &e, r->size[0]));
+    return ST_OK;
+}
+
+/* Where the batch is within its axis: a Reshape keeps what is in front of it, others the axis. */
+static void follow_inner(Rebatch *r, const Node *n, ValueId out)
+{
+    int to = batch_axis(r, out);
+
+    r->inner[out.i] = 0;
+    for (int k = 0; k < n->n_in && to >= 0 && !r->inner[out.i]; k++) {
+        int from = has_value(n->in[k]) ? batch_axis(r, n->in[k]) : -1;
+        int64_t before = from >= 0 ? in_front(r, n->in[k], from) : 0, here = shape_count(shape_at(r, 0, out), 0, to);
+
+        if (n->op == &op_Reshape)
+            r->inner[out.i] = here && before > here && before % here == 0 ? before / here : 0;
+        else if (from >= 0 && shape_at(r, 0, n->in[k])->dim[from] == shape_at(r, 0, out)->dim[to])
+            r->inner[out.i] = r->inner[n->in[k].i];
+    }
+}
+
+/* ---- the walk ---- */
+
+static bool evenly(const Rebatch *r, ValueId v)
+{
+    const Shape *at[WORLDS];
+
+    for (int i = 0; i < WORLDS; i++)
+        if ((at[i] = shape_at(r, i, v))->rank != at[0]->rank || !shape_known(at[i]))
+            return false;
+    for (int a = 0; a < at[0]->rank; a++)
+        if ((at[1]->dim[a] - at[0]->dim[a]) * (r->size[2] - r->size[0]) != (at[2]->dim[a] - at[0]->dim[a]) * (r->size[1] - r->size[0]))
+            return false;
+    return true;
+}
+
+static Status keep_why(Rebatch *r, const char *text)
+{
+    if (!(r->why = arena_strdup(r->ctx->scratch, text)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status check_outputs(Rebatch *r, const Node *n, bool *good)
+{
+    for (int i = 0; i < n->n_out && *good; i++) {
+        if (!has_value(n->out[i]))
+            continue;
+        if (!shape_known(shape_at(r, 0, n->out[i])))
+            r->at_b0 = true;
+        else if (evenly(r, n->out[i])) {
+            follow_inner(r, n, n->out[i]);
+            continue;
+        }
+        *good = false;
+        r->soft = true;
+        TRY(keep_why(r, arena_printf(r->ctx->scratch, "%s: output %d does not grow with the batch", node_text(r->g, n), i)));
+    }
+    return ST_OK;
+}
+
+/* One node at all sizes; *good: it agrees. */
+static Status visit(Rebatch *r, uint32_t node, bool *good)
+{
+    bool edited = false;
+
+    *good = true;
+    for (size_t k = 0; k < r->n_edit; k++)
+        if (r->edit[k].kind == EDIT_ELEMENT && r->edit[k].node == node) {
+            for (int i = 0; i < WORLDS; i++)
+                TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
+            edited = true;
+        }
+    if (r->decide && !edited && r->g->node[node]->op == &op_Reshape)
+        TRY(decide_reshape(r, node));
+    for (int i = 0; i < WORLDS; i++) {
+        Graph *g = r->world[i].g;
+        Status st = infer_and_fold(g, r->ctx, g->node[node]);
+
+        if (st == E_NOMEM)
+            return st;
+        if (!st)
+            continue;
+        *good = r->soft = false;
+        r->at_b0 |= i == 0;
+        g->status = ST_OK;
+        return keep_why(r, status_message());
+    }
+    return check_outputs(r, r->g->node[node], good);
+}
+
+/* Visits the nodes up to `last`; *failed: the first that does not agree, or n_node. */
+static Status walk(Rebatch *r, uint32_t last, uint32_t *failed)
+{
+    r->at_b0 = false;
+    TRY(open_worlds(r));
+    for (*failed = 0; *failed <= last && *failed < r->g->n_node; (*failed)++) {
+        bool good = true;
+
+        if (r->g->node[*failed]->op)
+            TRY(visit(r, *failed, &good));
+        if (!good)
+            return ST_OK;
+    }
+    *failed = r->g->n_node;
+    return ST_OK;
+}
+
+/* ---- the search ---- */
+
+/* Nodes in front of `node`, itself first, the nearest first. */
+static int list_cone(const Rebatch *r, uint32_t *cone, uint32_t node)
+{
+    int n = 0;
+
+    cone[n++] = node;
+    for (int i = 0; i < n; i++) {
+        const Node *at = r->g->node[cone[i]];
+
+        for (int k = 0; k < at->n_in && n < MAX_CONE; k++) {
+            const Node *p = has_value(at->in[k]) ? in_value(r->g, at, k)->producer : NULL;
+            bool known = !p;
+
+            for (int q = 0; q < n && !known; q++)
+                known = cone[q] == p->index;
+            if (!known)
+                cone[n++] = p->index;
+        }
+    }
+    return n;
+}
+
+static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
+{
+    size_t before = r->n_edit;
+    const char *why = r->why;
+    uint32_t failed;
+
+    *helps = false;
+    if (r->trials++ >= MAX_TRIALS)
+        return ST_OK;
+    TRY(add_edit(r, e));
+    TRY(walk(r, node, &failed));
+    *helps = failed == r->g->n_node && !r->at_b0;
+    if (*helps)
+        return ST_OK;
+    r->n_edit = before;
+    r->why = why;
+    r->at_b0 = false;
+    return ST_OK;
+}
+
+/* Numbers of an integer input that are b0 (`multiples`: b0 several times). */
+static Status try_elements(Rebatch *r, uint32_t at, int in, bool multiples, uint32_t node, bool *helps)
+{
+    const Tensor *t = fixed_ints(r, at, in);
+    int64_t list[MAX_RANK];
+    int n = t ? (int)tensor_numel(t) : 0;
+
+    for (int i = 0; i < n; i++)
+        list[i] = tensor_int(t, i);
+    for (int i = 0; i < n && !*helps; i++) {
+        Edit e = { .kind = EDIT_ELEMENT, .node = at, .in = in, .at = i, .size = list[i] };
+
+        if (multiples ? list[i] > r->size[0] && list[i] % r->size[0] == 0 && r->size[0] > 1 : list[i] == r->size[0])
+            TRY(try_edit(r, &e, node, helps));
+    }
+    return ST_OK;
+}
+
+static bool rows_equal(const Tensor *t, int axis)
+{
+    size_t row = (size_t)shape_count(&t->shape, axis + 1, t->shape.rank) * dtype_size(t->dtype);
+    int64_t n = t->shape.dim[axis];
+
+    for (int64_t i = 0; i < shape_count(&t->shape, 0, axis); i++)
+        for (int64_t k = 1; k < n; k++)
+            if (memcmp((const char *)t->data + (size_t)(i * n) * row, (const char *)t->data + (size_t)(i * n + k) * row, row))
+                return false;
+    return true;
+}
+
+static bool counts(const Tensor *t, int64_t *step)
+{
+    if (!dtype_is_int(t->dtype) || t->shape.rank != 1 || tensor_numel(t) < 2 || (*step = tensor_int(t, 1)) <= 0)
+        return false;
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        if (tensor_int(t, i) != i * *step)
+            return false;
+    return true;
+}
+
+/* A constant with b0 rows.  One row of integers may as well be the first of a count: that is not guessed. */
+static Status try_constant(Rebatch *r, ValueId v, uint32_t node, bool *helps)
+{
+    const Tensor *t = has_value(v) && value(r->g, v)->kind == V_CONST ? value(r->g, v)->init : NULL;
+    int64_t step;
+
+    if (!t || !t->data || (dtype_is_int(t->dtype) && r->size[0] == 1))
+        return ST_OK;
+    for (size_t k = 0; k < r->n_edit; k++)
+        if (r->edit[k].kind != EDIT_ELEMENT && value_eq(r->edit[k].value, v))
+            return ST_OK;
+    for (int a = 0; a < t->shape.rank && !*helps; a++)
+        if (t->shape.dim[a] == r->size[0] && rows_equal(t, a))
+            TRY(try_edit(r, &(Edit){ .kind = EDIT_ROWS, .value = v, .at = a }, node, helps));
+    if (!*helps && tensor_numel(t) == r->size[0] && counts(t, &step))
+        TRY(try_edit(r, &(Edit){ .kind = EDIT_RANGE, .value = v, .size = step }, node, helps));
+    return ST_OK;
+}
+
+static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n, bool *helps)
+{
+    for (int multiples = 0; multiples < 2 && !*helps; multiples++)
+        for (int i = 0; i < n && !*helps; i++)
+            for (int k = 0; k < r->g->node[cone[i]]->n_in && !*helps; k++) {
+                if (!multiples)
+                    TRY(try_constant(r, r->g->node[cone[i]]->in[k], node, helps));
+                if (!*helps) {
+                    uint32_t failed;
+
+                    TRY(walk(r, node, &failed));        /* what the inputs are is asked of the worlds as they are without trials */
+                    TRY(try_elements(r, cone[i], k, multiples, node, helps));
+                }
+            }
+    return ST_OK;
+}
+
+/* Another axis for the nearest Reshape in front that has one left; all that was decided behind it is forgotten. */
+static bool choose_again(Rebatch *r, const uint32_t *cone, int n)
+{
+    for (int i = 1; i < n; i++) {
+        size_t kept = 0;
+
+        if (r->choice[cone[i]] + 1 >= r->choices[cone[i]])
+            continue;
+        r->choice[cone[i]]++;
+        for (size_t k = 0; k < r->n_edit; k++)
+            if (r->edit[k].kind != EDIT_ELEMENT || r->edit[k].node < cone[i])
+                r->edit[kept++] = r->edit[k];
+        r->n_edit = kept;
+        for (uint32_t k = cone[i] + 1; k < r->g->n_node; k++)
+            r->choice[k] = 0;
+        return true;
+    }
+    return false;
+}
+
+/* *failed: the node that stays in disagreement, n_node when none does. */
+static Status search(Rebatch *r, uint32_t *failed)
+{
+    uint32_t *cone = ARENA_NEW(r->ctx->scratch, uint32_t, MAX_CONE);
+    const char *why;
+
+    if (!cone)
+        return FAIL_NOMEM();
+    for (;;) {
+        bool helps = false;
+        int n;
+
+        TRY(walk(r, r->g->n_node, failed));
+        if (*failed == r->g->n_node || r->at_b0)
+            return ST_OK;
+        why = r->why;
+        n = list_cone(r, cone, *failed);
+        TRY(search_cone(r, *failed, cone, n, &helps));
+        r->why = why;
+        if (!helps && (r->trials++ >= MAX_TRIALS || !choose_again(r, cone, n)))
+            return ST_OK;
+    }
+}
+
+/* ---- sizes ---- */
+
+/* Two sizes beside b0: a smaller one, which shows what is cut off at b0, where that does not make the batch 1; primes that are hardly
+ * a size of something else. */
+static void choose_sizes(Rebatch *r, int64_t b0)
+{
+    r->size[0] = b0;
+    r->size[1] = b0 > 2 ? b0 - 1 : 13;
+    r->size[2] = b0 == 29 ? 31 : b0 + 29;
+}
+
+/* The batch is open in the file: do its constants agree at any size?  If not, b0 is a size at which they do; 0: none. */
+static Status find_b0(Rebatch *r, int64_t *b0)
+{
+    static const int64_t usual[] = { 1, 2, 3, 4, 5, 6, 8, 10, 16, 32, 64, 128 };
+    uint32_t failed;
+
+    *b0 = 0;
+    choose_sizes(r, 11);
+    r->decide = false;
+    TRY(walk(r, r->g->n_node, &failed));
+    if (failed == r->g->n_node)
+        return ST_OK;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !*b0; i++) {
+        for (int k = 0; k < WORLDS; k++)
+            r->size[k] = usual[i];
+        TRY(walk(r, r->g->n_node, &failed));
+        if (failed == r->g->n_node)
+            *b0 = usual[i];
+    }
+    return ST_OK;
+}
+
+/* ---- the result ---- */
+
+static bool other_dims_open(const Rebatch *r)
+{
+    const Graph *g = r->world[0].g;
+
+    for (int i = 0; i < r->g->n_input; i++)
+        for (int a = 0; a < value(r->g, r->g->input[i])->shape.rank; a++)
+            if (value(r->g, r->g->input[i])->shape.dim[a] < 0 && batch_axis(r, g->input[i]) != a)
+                return true;
+    return false;
+}
+
+static ValueId first_batch_input(const Rebatch *r, int *axis)
+{
+    for (int i = 0; i < r->g->n_input; i++)
+        if ((*axis = batch_axis(r, r->g->input[i])) >= 0)
+            return r->g->input[i];
+    return NO_VALUE;
+}
+
+static Status note_edit(const Rebatch *r, const Edit *e)
+{
+    char text[SHAPE_TEXT];
+    const Value *v;
+
+    if (e->kind != EDIT_ROWS)
+        return ST_OK;
+    v = value(r->g, e->value);
+    return report_note(r->ctx->report, NOTE_OTHER, v->name, "constant %s holds one row for each of %lld samples: it is one, expanded",
+                       shape_text(&v->init->shape, text), (long long)r->size[0]);
+}
+
+static Status apply(Rebatch *r)
+{
+    bool open = other_dims_open(r);
+    int axis, n_constant = 0;
+    ValueId input = first_batch_input(r, &axis);
+
+    if (!has_value(input))
+        return ST_OK;
+    for (size_t k = 0; k < r->n_edit; k++) {
+        TRY(note_edit(r, &r->edit[k]));
+        TRY(edit_model(r->g, &r->edit[k], r->size[0], r->world, open, input, axis));
+        n_constant += r->edit[k].kind != EDIT_ROWS;
+        r->ctx->n_changed++;
+    }
+    if (n_constant)
+        TRY(report_note(r->ctx->report, NOTE_OTHER, r->g->name, "%d constant%s written for batches of %lld follow%s the batch's size now",
+                        n_constant, n_constant > 1 ? "s" : "", (long long)r->size[0], n_constant > 1 ? "" : "s"));
+    return graph_sort(r->g);
+}
+
+/* A constant in front of the node that may carry the batch, for the message. */
+static const char *suspect(const Rebatch *r, uint32_t node)
+{
+    uint32_t cone[MAX_CONE];
+    int n = list_cone(r, cone, node);
+
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < r->g->node[cone[i]]->n_in; k++) {
+            const Node *at = r->g->node[cone[i]];
+            const Value *v = has_value(at->in[k]) ? in_value(r->g, at, k) : NULL;
+
+            if (!v || v->kind != V_CONST)
+                continue;
+            for (int a = 0; a < v->init->shape.rank && r->size[0] > 1; a++)
+                if (v->init->shape.dim[a] == r->size[0])
+                    return v->name;
+            for (int64_t e = 0; dtype_is_int(v->dtype) && e < tensor_numel(v->init) && e < MAX_RANK; e++)
+                if (tensor_int(v->init, e) == r->size[0])
+                    return v->name;
+        }
+    return NULL;
+}
+
+static int64_t wanted_size(const Rebatch *r)
+{
+    const BuildOptions *opt = r->ctx->opt;
+
+    for (int i = 0; i < opt->n_input_shape; i++) {
+        ValueId v = graph_find(r->g, opt->input_shape[i].name);
+        int axis = has_value(v) && value(r->g, v)->kind == V_INPUT ? batch_axis(r, v) : -1;
+
+        if (axis >= 0 && axis < opt->input_shape[i].shape.rank)
+            return opt->input_shape[i].shape.dim[axis];
+    }
+    return opt->batch;
+}
+
+static Status refuse(const Rebatch *r, uint32_t node)
+{
+    const char *name = suspect(r, node), *by = "";
+    int64_t want = wanted_size(r);
+
+    if (name && !(by = arena_printf(r->ctx->scratch, " (constant '%s' is written for it)", name)))
+        return FAIL_NOMEM();
+    if (want && want != r->size[0])
+        return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s%s", (long long)r->size[0],
+                    (long long)want, r->why, by);
+    return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes batches of %lld alone: %s%s", (long long)r->size[0], r->why, by);
+}
+
+static Status rebatch(Rebatch *r)
+{
+    int64_t b0 = declared_batch(r->g, r->ctx->opt);
+    uint32_t failed;
+
+    if (b0 < 0)
+        TRY(find_b0(r, &b0));
+    if (b0 <= 0)
+        return ST_OK;
+    choose_sizes(r, b0);
+    r->decide = true;
+    TRY(search(r, &failed));
+    if (failed == r->g->n_node)
+        return apply(r);
+    return r->at_b0 || r->soft ? ST_OK : refuse(r, failed);
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Rebatch r = { .g = g, .ctx = ctx, .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
+                  .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node), .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value) };
+    Status st = r.choice && r.choices && r.inner ? graph_sort(g) : FAIL_NOMEM();
+
+    if (!st)
+        st = rebatch(&r);
+
+    close_worlds(&r);
+    return st;
+}
+
+const Pass pass_rebatch = { .name = "rebatch", .summary = "constants that hold the batch's size follow it", .run = run };
