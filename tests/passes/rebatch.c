@@ -1,0 +1,103 @@
+/* rebatch: at the size that a model was exported for nothing changes by a bit; other sizes are that many samples; what cannot be rewritten
+ * is named. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "graph/onnx/onnx.h"
+#include "graph/parse.h"
+#include "passes/pass.h"
+#include "tests/harness/test.h"
+
+static const char *const exported[] = { "norms", "copies", "tied", "vit", "windows" };
+
+static Graph *import_exported(const char *name, const char *exporter, int b0)
+{
+    char path[512];
+    Graph *g = NULL;
+
+    snprintf(path, sizeof path, SOURCE_DIR "/tests/api/repaired_%s_%s_%d.onnx", name, exporter, b0);
+    CHECK_OK(onnx_import_file(&g, NULL, path));
+    return g;
+}
+
+/* The first output for `batch` samples that repeat after `period`; NULL: a failed check. */
+static const Tensor *infer(Arena *a, Graph *g, bool repair, int64_t batch, int64_t period)
+{
+    BuildOptions opt = { .mode = BUILD_INFER, .batch = batch };
+    const Tensor **values;
+    Tensor *x;
+    int64_t row;
+
+    if ((repair && !CHECK_OK(model_repair(g, &opt, interp_node, NULL))) || !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
+        return NULL;
+    values = ARENA_NEW(a, const Tensor *, g->n_value);
+    x = tensor_create(a, value(g, g->input[0])->dtype, &value(g, g->input[0])->shape);
+    row = tensor_numel(x) / batch;
+    for (int64_t i = 0; i < tensor_numel(x); i++) {
+        int64_t k = i / row % period * row + i % row;
+
+        if (dtype_is_float(x->dtype))
+            tensor_set_float(x, i, (double)(k * 37 % 101) / 50 - 1);
+        else
+            tensor_set_int(x, i, k * 37 % 11);
+    }
+    values[g->input[0].i] = x;
+    return CHECK_OK(interp_run(a, g, values)) ? values[g->output[0].value.i] : NULL;
+}
+
+static void check_bits(const char *name, const char *exporter, int b0)
+{
+    Graph *g[3] = { import_exported(name, exporter, b0), import_exported(name, exporter, b0), import_exported(name, exporter, b0) };
+    Arena *a = arena_create();
+    const Tensor *plain = infer(a, g[0], false, b0, b0), *repaired = infer(a, g[1], true, b0, b0), *thrice = infer(a, g[2], true, 3 * b0, b0);
+
+    if (plain && repaired && thrice) {
+        size_t bytes = (size_t)tensor_numel(plain) * dtype_size(plain->dtype);
+
+        CU_ASSERT(shape_eq(&plain->shape, &repaired->shape));
+        CU_ASSERT(!memcmp(plain->data, repaired->data, bytes));
+        CU_ASSERT_EQUAL(tensor_numel(thrice), 3 * tensor_numel(plain));
+        for (int i = 0; i < 3 && tensor_numel(thrice) == 3 * tensor_numel(plain); i++)
+            CU_ASSERT(!memcmp(plain->data, (const char *)thrice->data + (size_t)i * bytes, bytes));
+    }
+    for (int i = 0; i < 3; i++)
+        graph_free(g[i]);
+    arena_free(a);
+}
+
+static void test_bits(void)
+{
+    for (size_t i = 0; i < sizeof exported / sizeof *exported; i++)
+        for (int b0 = 1; b0 <= 4; b0 += 3) {
+            check_bits(exported[i], "old", b0);
+            check_bits(exported[i], "new", b0);
+        }
+}
+
+static Status repair_text(Graph **g, const char *text, int64_t batch)
+{
+    BuildOptions opt = { .mode = BUILD_INFER, .batch = batch };
+
+    TRY(graph_parse(g, text, strlen(text)));
+    return model_repair(*g, &opt, interp_node, NULL);
+}
+
+static void test_refused(void)
+{
+    static const char *const text = "graph \"g\" {\n  input %x : float32[2,3]\n  const %rows : float32[2,3] = {1,2,3,4,5,6}\n"
+                                    "  %y = Add(%x, %rows) \"mix\"\n  output \"y\" = %y\n}\n";
+    Graph *g = NULL;
+
+    CHECK_FAILS(E_UNSUPPORTED, "exported for batches of 2 and cannot be taken to 5: Add mix", repair_text(&g, text, 5));
+    graph_free(g);
+    g = NULL;
+    CHECK_FAILS(E_UNSUPPORTED, "constant 'rows'", repair_text(&g, text, 5));
+    graph_free(g);
+    g = NULL;
+    CHECK_OK(repair_text(&g, text, 2));
+    graph_free(g);
+}
+
+DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot be rewritten is named", test_refused });
