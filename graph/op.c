@@ -213,6 +213,56 @@ int64_t index_range_axis(const Graph *g, const Node *n, int i)
     return i == 1 && axis >= 0 && axis < x->rank ? x->dim[axis] : -1;
 }
 
+ValueId import_emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in)
+{
+    Node *n = graph_add_node(g, op, NULL, attrs, n_in, in, 1, NULL);
+
+    if (n && !(g->status = node_normalise(g, n)))
+        return n->out[0];
+    return NO_VALUE;
+}
+
+static ValueId ints_const(Graph *g, int n, const int64_t *v)
+{
+    Shape s = SHAPE(n);
+
+    return graph_add_const(g, "const", &(Tensor){ DT_INT64, s, (void *)v });
+}
+
+/* In arithmetic on shapes, since that of x is not known yet: y reshaped to its own dimensions and a 1 for each of x's behind them. */
+ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis)
+{
+    static const int64_t one = 1, all = INT32_MAX;
+    ValueId of_x = import_emit(g, &op_Shape, NULL, 1, &x), of_y = import_emit(g, &op_Shape, NULL, 1, &y), rest, ones, whole;
+    ValueId behind = import_emit(g, &op_Shape, NULL, 1, &of_y);
+
+    behind = import_emit(g, &op_Add, NULL, 2, (ValueId[]){ behind, ints_const(g, 1, &axis) });
+    if (axis < 0)
+        behind = import_emit(g, &op_Add, NULL, 2, (ValueId[]){ behind, import_emit(g, &op_Shape, NULL, 1, &of_x) });
+    rest = import_emit(g, &op_Slice, NULL, 3, (ValueId[]){ of_x, behind, ints_const(g, 1, &all) });
+    rest = import_emit(g, &op_Shape, NULL, 1, &rest);
+    ones = import_emit(g, &op_Expand, NULL, 2, (ValueId[]){ ints_const(g, 1, &one), rest });
+    whole = import_emit(g, &op_Concat, ATTRS(INT("axis", 0)), 2, (ValueId[]){ of_y, ones });
+    return import_emit(g, &op_Reshape, NULL, 2, (ValueId[]){ y, whole });
+}
+
+Status import_broadcast(Graph *g, Node *n, int opset)
+{
+    const Attr *axis = node_attr(n, "axis"), *broadcast = node_attr(n, "broadcast");
+    int64_t at = axis ? axis->i : 0;
+    bool aligned = axis && axis->type == A_INT && broadcast && broadcast->type == A_INT && broadcast->i;
+
+    if (opset >= 7)
+        return ST_OK;
+    node_remove_attr(n, "axis");
+    node_remove_attr(n, "broadcast");
+    if (aligned && (at < -MAX_RANK || at >= MAX_RANK))
+        return FAIL(E_MODEL, "%s: axis %lld, expected -8 to 7", node_text(g, n), (long long)at);
+    if (aligned && has_in(n, 0) && has_in(n, 1))
+        node_set_input(g, n, 1, import_aligned(g, n->in[0], n->in[1], at));
+    return g->status;
+}
+
 Status import_attr_to_input(Graph *g, Node *n, const char *name, int i)
 {
     const Attr *a = node_attr(n, name);

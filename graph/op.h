@@ -149,6 +149,11 @@ int64_t index_range_axis(const Graph *g, const Node *n, int i);     /* input 1 s
 /* ---- for import functions ---- */
 /* Attribute `name` (int, ints) becomes input `i`, a constant int64 vector; nothing when the attribute is absent. */
 Status import_attr_to_input(Graph *g, Node *n, const char *name, int i) CHECKED;
+/* The output of a new node whose types are found later, as those of any imported node; NO_VALUE when g->status says why. */
+ValueId import_emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in);
+/* Up to opset 6 input 1 stood at `axis` of input 0 where attribute "broadcast" said so: it gets dimensions of 1 behind its own. */
+Status import_broadcast(Graph *g, Node *n, int opset) CHECKED;
+ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis);
 
 #include "graph/ops.gen.h"
 

@@ -194,8 +194,10 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
         if (alias(im, b, p))
             return ST_OK;
     }
-    if (!(op = op_find(p->domain, p->op_type)) && p->domain && !strcmp(p->domain, "dpexec"))
-        op = op_find(NULL, p->op_type);         /* an operator of ONNX with attributes that only we know */
+    if (!(op = op_find(p->domain, p->op_type)) && p->domain && !strcmp(p->domain, "dpexec")) {
+        op = op_find(NULL, p->op_type);         /* an operator of ONNX with attributes that only we know, spelled as here */
+        opset = ONNX_OPSET_MAX;
+    }
     if (!op)
         return FAIL(E_UNSUPPORTED, "%s%s%s", proto_text(im, p), default_domain(p->domain) ? "" : " of domain ",
                     default_domain(p->domain) ? "" : p->domain);

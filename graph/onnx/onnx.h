@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 
 /* The opsets of the default domain whose operators' `import` functions are known to be right. */
-enum { ONNX_OPSET_MIN = 7, ONNX_OPSET_MAX = 27 };
+enum { ONNX_OPSET_MIN = 1, ONNX_OPSET_MAX = 27 };
 
 typedef struct { const char *key, *value; } OnnxProp;
 

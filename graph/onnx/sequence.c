@@ -32,23 +32,6 @@ static Status make(Sequence **out, Importer *im, int n)
     return ST_OK;
 }
 
-/* A node of one output, or of `n_out`; as of any imported node, its types are found later. */
-static Node *add(Importer *im, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, int n_out)
-{
-    Node *n = graph_add_node(im->g, op, NULL, attrs, n_in, in, n_out, NULL);
-
-    if (n)
-        im->g->status = node_normalise(im->g, n);
-    return im->g->status ? NULL : n;
-}
-
-static ValueId add_one(Importer *im, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in)
-{
-    Node *n = add(im, op, attrs, n_in, in, 1);
-
-    return n ? n->out[0] : NO_VALUE;
-}
-
 static ScopeEntry *entry(const Body *b, const Onnx__NodeProto *p, size_t i)
 {
     return i < p->n_input && *p->input[i] ? scope_find(&b->scope, p->input[i]) : NULL;
@@ -107,10 +90,11 @@ static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId si
     TRY(make(out, im, n));
     if (!n)
         return FAIL(E_MODEL, "no sizes of parts");
-    split = add(im, &op_Split, ATTRS(INT("axis", axis)), 2, (ValueId[]){ x, sizes }, n);
-    for (int i = 0; split && i < n; i++)
+    if (!(split = graph_add_node(im->g, &op_Split, NULL, ATTRS(INT("axis", axis)), 2, (ValueId[]){ x, sizes }, n, NULL)))
+        return im->g->status;
+    for (int i = 0; i < n; i++)
         (*out)->item[i] = split->out[i];
-    return im->g->status;
+    return node_normalise(im->g, split);
 }
 
 static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
@@ -148,9 +132,9 @@ static ValueId slice_part(Importer *im, const Sequence *s, int64_t i)
 {
     int64_t from = i * s->part, to = from + s->part;
     ValueId starts = emit_ints(im->g, 1, &from), ends = emit_ints(im->g, 1, &to), axes = emit_ints(im->g, 1, &s->axis);
-    ValueId part = add_one(im, &op_Slice, NULL, 4, (ValueId[]){ s->whole, starts, ends, axes });
+    ValueId part = import_emit(im->g, &op_Slice, NULL, 4, (ValueId[]){ s->whole, starts, ends, axes });
 
-    return s->squeezed ? add_one(im, &op_Squeeze, NULL, 2, (ValueId[]){ part, axes }) : part;
+    return s->squeezed ? import_emit(im->g, &op_Squeeze, NULL, 2, (ValueId[]){ part, axes }) : part;
 }
 
 static Status check_index(int64_t *i, int64_t n, bool end)
@@ -205,8 +189,8 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
         return FAIL_NOMEM();
     for (int i = 0; i < s->n; i++)
-        items[i] = new_axis ? add_one(im, &op_Unsqueeze, NULL, 2, (ValueId[]){ s->item[i], emit_ints(im->g, 1, &axis) }) : s->item[i];
-    *out = add_one(im, &op_Concat, ATTRS(INT("axis", axis)), s->n, items);
+        items[i] = new_axis ? import_emit(im->g, &op_Unsqueeze, NULL, 2, (ValueId[]){ s->item[i], emit_ints(im->g, 1, &axis) }) : s->item[i];
+    *out = import_emit(im->g, &op_Concat, ATTRS(INT("axis", axis)), s->n, items);
     return im->g->status;
 }
 

@@ -55,7 +55,7 @@ static Status grad_div(Grad *gr)
 }
 
 #define BINARY(version, types) .elementwise = true, .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
-    .inplace = { 3 }, .infer = infer
+    .inplace = { 3 }, .import = import_broadcast, .infer = infer
 
 DEFINE_OP(Add, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add, .place = place_add, .doc = "a + b");
 DEFINE_OP(Sub, BINARY(14, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
@@ -146,7 +146,7 @@ static Status lower_pow(Graph *g, Node *n)
 
 DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
-    .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
+    .import = import_broadcast, .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
 
 /* ---- of any number of tensors ---- */
 
@@ -229,6 +229,17 @@ static Status grad_prelu(Grad *gr)
     return g->status;
 }
 
+/* Up to opset 6 a slope for each channel stood at axis 1. */
+static Status import_prelu(Graph *g, Node *n, int opset)
+{
+    const Value *slope = has_in(n, 1) ? in_value(g, n, 1) : NULL;
+    bool channels = slope && slope->kind == V_CONST && slope->shape.rank == 1 && slope->shape.dim[0] != 1;
+
+    if (opset < 7 && channels && has_in(n, 0))
+        node_set_input(g, n, 1, import_aligned(g, n->in[0], n->in[1], 1));
+    return g->status;
+}
+
 static Status infer_prelu(Graph *g, Node *n)
 {
     TRY(infer_broadcast(g, n, DT_NONE));
@@ -239,7 +250,7 @@ static Status infer_prelu(Graph *g, Node *n)
 
 DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
-    .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
+    .import = import_prelu, .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
 
 /* ---- of integers ---- */
 

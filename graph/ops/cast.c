@@ -1,11 +1,32 @@
 /* Cast and CastLike: conversion of element types; CastAll: that of many tensors by one node (passes/group_casts.c). */
+#include <string.h>
+
 #include "graph/grad.h"
 #include "graph/place.h"
+
+/* Up to opset 5 the type was a word.  (ONNX's words are ours but for these two.) */
+static Status type_from_word(Graph *g, Node *n, const char *word)
+{
+    char name[16] = "";
+    DType t;
+
+    for (size_t i = 0; word[i] && i + 1 < sizeof name; i++)
+        name[i] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] - 'A' + 'a') : word[i];
+    t = !strcmp(name, "float") ? DT_FLOAT32 : !strcmp(name, "double") ? DT_FLOAT64 : dtype_parse(name);
+    if (t == DT_NONE)
+        return FAIL(E_UNSUPPORTED, "%s: to '%.100s' is no type that tensors have here", node_text(g, n), word);
+    node_remove_attr(n, "to");
+    node_set_int(g, n, "to", t);
+    return g->status;
+}
 
 /* How to round into 8 bits says nothing about the types held here. */
 static Status import(Graph *g, Node *n, int opset)
 {
-    (void)opset;
+    const Attr *to = node_attr(n, "to");
+
+    if (opset < 6 && to && to->type == A_STRING)
+        TRY(type_from_word(g, n, to->s));
     node_remove_attr(n, "saturate");
     node_remove_attr(n, "round_mode");
     return g->status;

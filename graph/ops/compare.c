@@ -9,7 +9,7 @@ static Status infer(Graph *g, Node *n)
 }
 
 #define COMPARE(version, types) .elementwise = true, .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
-    .infer = infer, .grad = grad_none, .place = place_elementwise
+    .import = import_broadcast, .infer = infer, .grad = grad_none, .place = place_elementwise
 
 DEFINE_OP(Equal, COMPARE(13, DTYPES_ALL), .doc = "a == b");
 DEFINE_OP(Greater, COMPARE(13, DTYPES_NUMERIC), .doc = "a > b");

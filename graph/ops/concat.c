@@ -5,6 +5,14 @@
 
 /* ---- Concat ---- */
 
+/* Up to opset 3 the axis had a default. */
+static Status import_concat(Graph *g, Node *n, int opset)
+{
+    if (opset < 4 && !node_attr(n, "axis"))
+        node_set_int(g, n, "axis", 1);
+    return g->status;
+}
+
 static Status infer_concat(Graph *g, Node *n)
 {
     Shape y = in_value(g, n, 0)->shape;
@@ -76,7 +84,7 @@ static Status place_concat(Placement *p)
 
 DEFINE_OP(Concat, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
-    .infer = infer_concat, .grad = grad_concat, .place = place_concat, .doc = "inputs joined along an axis");
+    .import = import_concat, .infer = infer_concat, .grad = grad_concat, .place = place_concat, .doc = "inputs joined along an axis");
 
 /* ---- Split ---- */
 

@@ -57,6 +57,21 @@ DEFINE_OP(Constant, .since = 13, .in_min = 0, .in_max = 0, .out_min = 1, .out_ma
 
 /* ---- ConstantOfShape ---- */
 
+/* Zeros of float32 unless the file says otherwise: written down, so that the type is one that can be converted. */
+static Status import_constant_of_shape(Graph *g, Node *n, int opset)
+{
+    Shape one = SHAPE(1);
+    Attr value = { .name = "value", .type = A_TENSOR };
+
+    (void)opset;
+    if (node_attr(n, "value"))
+        return ST_OK;
+    if (!(value.tensor = tensor_create(g->arena, DT_FLOAT32, &one)))
+        return FAIL_NOMEM();
+    node_set_attr(g, n, &value);
+    return g->status;
+}
+
 static Status infer_constant_of_shape(Graph *g, Node *n)
 {
     const Tensor *v = node_attr(n, "value")->tensor;
@@ -77,6 +92,7 @@ static Status infer_constant_of_shape(Graph *g, Node *n)
 
 DEFINE_OP(ConstantOfShape, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .shape_in = 1,
     .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .s = NULL }, { 0 } },
+    .import = import_constant_of_shape,
     .infer = infer_constant_of_shape, .grad = grad_none, .place = place_all_b, .doc = "a tensor full of one value (0)");
 
 /* ---- Shape, Size ---- */

@@ -158,7 +158,7 @@ static Status import_pad(Graph *g, Node *n, int opset)
 
     if (opset >= 11)
         return ST_OK;
-    TRY(import_attr_to_input(g, n, "pads", 1));
+    TRY(import_attr_to_input(g, n, opset < 2 ? "paddings" : "pads", 1));
     node_remove_attr(n, "value");
     if (v != 0)
         node_set_input(g, n, 2, emit_scalar(g, DT_FLOAT32, v));     /* kernels convert it to the type of x */

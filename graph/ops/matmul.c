@@ -317,6 +317,14 @@ DEFINE_OP(BatchMatMul, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .i
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } },
     .doc = "alpha * op(A) op(B)", .infer = infer_batch, .grad = grad_product, .place = place_product, .flops = flops);
 
+/* Up to opset 6 an attribute said whether C is stretched, which its shape tells. */
+static Status import_gemm(Graph *g, Node *n, int opset)
+{
+    if (opset < 7)
+        node_remove_attr(n, "broadcast");
+    return g->status;
+}
+
 DEFINE_OP(Gemm, .precision = PREC_LOW, .param_in = 7, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
-    .doc = "alpha * op(A) op(B) + beta * C", .infer = infer_gemm, .grad = grad_gemm, .place = place_gemm, .flops = flops);
+    .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .infer = infer_gemm, .grad = grad_gemm, .place = place_gemm, .flops = flops);

@@ -133,17 +133,22 @@ DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out
 
 /* ---- Dropout ---- */
 
-/* Up to opset 11 the ratio was an attribute and the mode was the runtime's. */
+/* Up to opset 11 the ratio was an attribute and the mode was the runtime's; up to 6 an attribute could say that nothing is dropped. */
 static Status import_dropout(Graph *g, Node *n, int opset)
 {
     const Attr *ratio = node_attr(n, "ratio");
+
+    const Attr *is_test = opset < 7 ? node_attr(n, "is_test") : NULL;
+    bool keep = is_test && is_test->type == A_INT && is_test->i;
 
     if (opset >= 12)
         return ST_OK;
     if (ratio && ratio->type != A_FLOAT)
         return FAIL(E_MODEL, "%s: attribute 'ratio' must be a number", node_text(g, n));
-    node_set_input(g, n, 1, emit_scalar(g, DT_FLOAT32, ratio ? ratio->f : 0.5));
+    node_set_input(g, n, 1, emit_scalar(g, DT_FLOAT32, keep ? 0 : ratio ? ratio->f : 0.5));
     node_remove_attr(n, "ratio");
+    if (is_test)
+        node_remove_attr(n, "is_test");
     return g->status;
 }
 

@@ -33,6 +33,12 @@ static Status resolve_shape(const Graph *g, const Node *n, const Shape *x, Shape
     return ST_OK;
 }
 
+/* Up to opset 4 the shape was an attribute. */
+static Status import_reshape(Graph *g, Node *n, int opset)
+{
+    return opset < 5 ? import_attr_to_input(g, n, "shape", 1) : ST_OK;
+}
+
 static Status infer_reshape(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
@@ -59,7 +65,7 @@ static Status grad_reshape(Grad *gr)
 
 DEFINE_OP(Reshape, .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
     .attrs = (const AttrDecl[]){ { "allowzero", A_INT, .i = 0 }, { 0 } }, .inplace = { 1 },
-    .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape, .doc = "x under another shape of the same size");
+    .import = import_reshape, .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape, .doc = "x under another shape of the same size");
 
 /* ---- Flatten ---- */
 

@@ -468,7 +468,47 @@ static void test_sequences(void)
     }
 }
 
-DEFINE_SUITE(import, { "inputs", test_inputs }, { "sequences", test_sequences }, { "saved statistics", test_saved_statistics },
+/* What opsets before 7 wrote otherwise, at opset 1; ONNX's own tests of opset 6 run in tests/conformance. */
+static void test_first_opset(void)
+{
+    static const float w[4] = { 1, 2, 3, 4 };
+    Built b = built_create(1);
+    Onnx__NodeProto *n;
+    Onnx__AttributeProto *a;
+    Graph *g;
+
+    built_input(&b, "x", DT_FLOAT32, "N,4,2,2");
+    built_init(&b, "w", DT_FLOAT32, "4", sizeof w, w);
+    n = built_node(&b, "Add", "x,w", "a");
+    node_attr_int(b.arena, n, "broadcast", 1);
+    node_attr_int(b.arena, n, "axis", 1);
+    a = attr_make(b.arena, "consumed_inputs", KIND(INTS));
+    a->n_ints = 2;
+    a->ints = (int64_t[]){ 0, 0 };
+    node_add_attr(b.arena, n, a);
+    n = built_node(&b, "Dropout", "a", "d");
+    node_attr_int(b.arena, n, "is_test", 1);
+    built_node(&b, "Concat", "d,d", "c");
+    n = built_node(&b, "Cast", "c", "y");
+    a = attr_make(b.arena, "to", KIND(STRING));
+    a->has_s = 1;
+    a->s = (ProtobufCBinaryData){ 6, (uint8_t *)"DOUBLE" };
+    node_add_attr(b.arena, n, a);
+    built_output(&b, "y");
+    if (!(g = imported(&b)))
+        return;
+    const Node *cast = value(g, g->output[0].value)->producer, *join = value(g, cast->in[0])->producer;
+    const Node *drop = value(g, join->in[0])->producer, *add = value(g, drop->in[0])->producer;
+    CU_ASSERT_EQUAL(node_int(cast, "to"), DT_FLOAT64);
+    CU_ASSERT_EQUAL(node_int(join, "axis"), 1);
+    CU_ASSERT_EQUAL(tensor_float(value_const(g, drop->in[1]), 0), 0);
+    CU_ASSERT_PTR_EQUAL(add->op, &op_Add);
+    CU_ASSERT_PTR_EQUAL(value(g, add->in[1])->producer->op, &op_Reshape);
+    graph_free(g);
+}
+
+DEFINE_SUITE(import, { "inputs", test_inputs }, { "opset 1", test_first_opset },
+    { "sequences", test_sequences }, { "saved statistics", test_saved_statistics },
     { "types of initializers", test_initializer_types },
     { "raw and wide data", test_raw_and_wide }, { "sparse initializers", test_sparse }, { "constants", test_constants },
     { "Identity of an initializer", test_identity_of_initializer }, { "initializer that is an input", test_initializer_as_input },
