@@ -17,6 +17,7 @@ import blocks
 
 SAMPLES = 80    # 20 batches of 4
 CLASSES = 10
+SIZES = ("in_channels", "out_channels", "in_features", "out_features")      # what `narrow` divides
 
 
 @dataclasses.dataclass
@@ -111,7 +112,8 @@ def narrow(by):
     def divided(init, n_sizes):
         @functools.wraps(init)
         def make(self, *args, **kw):
-            kw = {k: less(v) if k in ("in_channels", "out_channels", "groups", "num_features") else v for k, v in kw.items()}
+            each = kw.get("groups") in (kw.get("in_channels", args[0] if args else None), None)     # a channel each, or no groups
+            kw = {k: less(v) if k in SIZES or k == "groups" and each else v for k, v in kw.items()}
             return init(self, *map(less, args[:n_sizes]), *args[n_sizes:], **kw)
         return make
 
@@ -179,8 +181,8 @@ def squeezenet():
 @net(images())
 def vgg11_bn():
     with narrow(8):
-        return tv.VGG(tv.vgg.make_layers([64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"], batch_norm=True),
-                      num_classes=CLASSES, dropout=0.0)
+        features = tv.vgg.make_layers([64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"], batch_norm=True)
+    return nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))
 
 
 @net(images())
