@@ -8,10 +8,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=${NETWORKS_WORK:-/tmp/networks}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 python=${NETWORKS_PYTHON:-$work/venv/bin/python}
-if [ -z "${NETWORKS_PYTHON:-}" ] && ! cmp -s "$here/requirements.txt" "$work/venv/installed.txt"; then
+if [ -z "${NETWORKS_PYTHON:-}" ] && [ ! -e "$work/venv/complete" ]; then
     mkdir -p "$work"
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --requirement "$here/requirements.txt"
-    cp "$here/requirements.txt" "$work/venv/installed.txt"
+    touch "$work/venv/complete"
 fi
 exec "$python" "$here/run.py" --work "$work" "$@"
