@@ -20,9 +20,7 @@ run_case() {
 }
 
 # What is known to be trained otherwise, or refused, today.
-known=(unet.perturbed.legacy-train-11.fixed unet.perturbed.default-noopt.dynamic bert.perturbed.default-noopt.dynamic
-    bert.fresh.default-eval.dynamic gpt_ntv.perturbed.legacy-train-17.dynamic gpt_nvt.perturbed.default-eval.dynamic
-    instancenorm.perturbed.legacy-train-13.dynamic encoder.perturbed.default-noopt.dynamic
+known=(bert.fresh.default-eval.dynamic gpt_ntv.perturbed.legacy-train-17.dynamic gpt_nvt.perturbed.default-eval.dynamic
     sequence_first.perturbed.legacy-train-17.dynamic)
 
 if [ $# = 0 ]; then
