@@ -472,7 +472,7 @@ static void mark_trained(Value *v, const State *state)
         return;
     if (state)
         v->said = state->trainable ? SAID_TRAINED : SAID_NOTHING;
-    else if (shape_known(&v->shape) && shape_numel(&v->shape) > 1)
+    else if (v->shape.rank)
         v->said = SAID_FIXED;
 }
 

@@ -254,8 +254,11 @@ static Status note_guesses(const Report *r, Report *to, bool trained)
     }
     if (!n)
         return ST_OK;
-    return report_note(to, NOTE_GUESS, trained ? "guessed: trained" : "guessed: fixed", "%s%s; %s", names, n > shown ? " and others" : "",
-                       trained ? "if they are no parameters, --freeze keeps them as they are" : "if they are parameters, --train trains them");
+    if (trained)
+        return report_note(to, NOTE_GUESS, "what is trained", "taken for parameters, which they need not be: %s%s; --freeze keeps them as "
+                           "they are", names, n > shown ? " and others" : "");
+    return report_note(to, NOTE_GUESS, "what is trained", "not taken for parameters, which they may be: %s%s; --train trains them", names,
+                       n > shown ? " and others" : "");
 }
 
 static Status run(Graph *g, PassCtx *ctx)

@@ -93,19 +93,24 @@ static Status find_digests(Match *m)
     return ST_OK;
 }
 
-/* By its numbers; among equals one that does something, and whose numbers are not all the same where others' are. */
-static uint32_t find_numbers(const Match *m, const ParameterKey *k)
+/* The tensors of the key's numbers: initializers, where there are any.  Equal ones cannot be told apart, and all are meant. */
+static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey *k)
 {
-    uint32_t found = 0;
+    bool found = false;
 
-    for (uint32_t i = 1; i < m->g->n_value; i++) {
-        if (!is_candidate(m->g, i) || shape_numel(&m->g->value[i]->shape) != k->numel)
-            continue;
-        if (m->digest[i] != k->digest && m->digest[i] != k->digest_transposed)
-            continue;
-        if (!found || (!m->reach->reach[found] && m->reach->reach[i]))
-            found = i;
-    }
+    for (int nodes = 0; nodes < 2 && !found; nodes++)
+        for (uint32_t i = 1; i < m->g->n_value; i++) {
+            if (!is_candidate(m->g, i) || shape_numel(&m->g->value[i]->shape) != k->numel)
+                continue;
+            if ((m->digest[i] != k->digest && m->digest[i] != k->digest_transposed) ||
+                (m->g->value[i]->origin == ORIGIN_NODE) != (nodes == 1))
+                continue;
+            found = true;
+            if (out->by[i])
+                continue;
+            out->by[i] = k->name;
+            out->key[i] = k;
+        }
     return found;
 }
 
@@ -119,20 +124,19 @@ static bool is_no_parameter(const ParameterKey *k)
 static Status match_key(ParameterMatch *out, Match *m, const ParameterKey *k, Problems *unmatched)
 {
     ValueId v = graph_find(m->g, k->name);
-    uint32_t at = has_value(v) && is_candidate(m->g, v.i) ? v.i : 0;
+    bool found = has_value(v) && is_candidate(m->g, v.i);
 
-    if (has_value(v) && value(m->g, v)->kind == V_CONST && !at)
+    if (has_value(v) && value(m->g, v)->kind == V_CONST && !found)
         return ST_OK;                   /* of integers: not trainable, and nobody says that it is missing */
-    if (!at && k->has_numbers && k->is_float) {
+    if (found) {
+        out->by[v.i] = k->name;
+        out->key[v.i] = k;
+    } else if (k->has_numbers && k->is_float) {
         TRY(find_digests(m));
-        at = find_numbers(m, k);
+        found = take_numbers(out, m, k);
     }
-    if (at) {
-        out->by[at] = k->name;
-        out->key[at] = k;
-    } else if (!is_no_parameter(k)) {
+    if (!found && !is_no_parameter(k))
         problems_add(unmatched, "'%s'%s", k->name, k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
-    }
     return ST_OK;
 }
 

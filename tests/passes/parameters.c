@@ -290,7 +290,7 @@ static void test_summary(void)
 
     report_summary(text, r);
     CHECK_STR("trains 16 numbers in 1 tensor; 5 constants are fixed (graph-transform --parameters lists them and why)", text);
-    check_notes(r, NOTE_GUESS, (const char *const[]){ "'pos'; if they are no parameters", "'waves', 'encoder.pe'", NULL });
+    check_notes(r, NOTE_GUESS, (const char *const[]){ "need not be: 'pos'; --freeze", "may be: 'waves', 'encoder.pe'; --train", NULL });
     report_free(r);
 }
 
