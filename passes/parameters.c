@@ -116,6 +116,8 @@ static Verdict judge_folded(const Facts *f)
         return FIXED("the exporter computed it from constants");
     if (judge_looks(&verdict, f))
         return verdict;
+    if (f->looks == LOOKS_UNIFORM && f->reach & REACH_NORM)
+        return FIXED("the same number throughout, made by the exporter for a norm that has none");
     return GUESS(f->v->shape.rank > 0, "the exporter computed it, from a parameter or from a constant");
 }
 

@@ -124,6 +124,29 @@ NameMeaning name_meaning(const char *name)
     return any_end(s, parameter_ends) || starts(s, "weight_") || starts(s, "bias_") ? MEANS_PARAMETER : MEANS_NOTHING;
 }
 
+/* A result that torch.export named after its operator: "arange_3", "convert_element_type_default". */
+static bool is_operator(const char *name)
+{
+    static const char *const operators[] = { "add", "arange", "bitwise_and", "bitwise_not", "bitwise_or", "cat", "clone", "conv1d", "conv2d",
+        "conv3d", "convert_element_type", "cos", "cumsum", "div", "embedding", "eq", "exp", "expand", "eye", "floor", "full", "full_like", "ge",
+        "gt", "index", "le", "lift_fresh_copy", "linear", "linspace", "log", "logical_and", "logical_not", "lt", "masked_fill", "matmul",
+        "maximum", "minimum", "mul", "ne", "neg", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "permute", "pow", "reciprocal",
+        "remainder", "repeat", "reshape", "rsqrt", "rsub", "scalar_tensor", "select", "sin", "slice", "sqrt", "squeeze", "stack", "sub",
+        "sum", "_to_copy", "to", "transpose", "tril", "triu", "unsqueeze", "view", "where", "zeros", "zeros_like", NULL };
+    char stem[64];
+    size_t len = strlen(name);
+
+    while (len && isdigit((unsigned char)name[len - 1]))
+        len--;
+    len -= len && name[len] && name[len - 1] == '_';
+    len -= len > 8 && !strncmp(name + len - 8, "_default", 8) ? 8 : 0;
+    if (len >= sizeof stem)
+        return false;
+    memcpy(stem, name, len);
+    stem[len] = '\0';
+    return any_equal(stem, operators);
+}
+
 /* "['fc.weight', 'val_3']" */
 NameMeaning folded_meaning(const char *folded_from)
 {
@@ -140,7 +163,7 @@ NameMeaning folded_meaning(const char *folded_from)
             return MEANS_PARAMETER;
         if (name_meaning(part) == MEANS_BUFFER)
             found = MEANS_BUFFER;
-        all_made &= is_numbered(part, "val_") || starts(part, "scalar_tensor");
+        all_made &= is_numbered(part, "val_") || is_operator(part);
     }
     return all_made ? MEANS_BUFFER : found;
 }

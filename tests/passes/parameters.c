@@ -179,6 +179,20 @@ static void test_said(void)
     check(values, "dpexec", ours, "pos- waves+ swin-");
 }
 
+static void test_folded(void)
+{
+    static const struct { const char *from; NameMeaning meaning; } cases[] = {
+        { "['fc.weight']", MEANS_PARAMETER },       { "['val_3', 'val_10']", MEANS_BUFFER },
+        { "['bank', 'val_0']", MEANS_NOTHING },     { "['arange_1', 'add', 'convert_element_type_default', 'val_2']", MEANS_BUFFER },
+        { "['conv2d_1', 'val_24']", MEANS_BUFFER }, { "['m.inv_freq', 'unsqueeze']", MEANS_BUFFER },
+        { "['add', 'm.wpe.weight']", MEANS_PARAMETER },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (folded_meaning(cases[i].from) != cases[i].meaning)
+            TEST_FAIL("%s: found %d", cases[i].from, (int)folded_meaning(cases[i].from));
+}
+
 /* ---- what the user says ---- */
 
 static void test_patterns(void)
@@ -295,5 +309,5 @@ static void test_summary(void)
 }
 
 DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values }, { "said", test_said },
-      { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
-      { "summary", test_summary });
+    { "folded", test_folded }, { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
+    { "exporter", test_exporter }, { "summary", test_summary });
