@@ -7,6 +7,7 @@
 
 #include "exec/interp.h"
 #include "exec/memory_report.h"
+#include "exec/plan_budget.h"
 #include "exec/transform.h"
 #include "graph/base/foreign.h"
 #include "graph/op.h"
@@ -238,11 +239,15 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
 {
     ProgramOptions opt = { .device = d->device, .n_device = d->n_device, .plan_only = true };
     Program *p;
+    MemoryBudget *b;
     Graph *g;
     Status st;
 
     TRY(transform_build(&g, d->model, d->options, mode, report));
-    TRY(program_compile(&p, g, &opt));
+    b = memory_budget_keep(arena_budget(g->arena));
+    st = memory_budget_explain(b, program_compile(&p, g, &opt));
+    memory_budget_free(b);
+    TRY(st);
     st = print_program(d, p, what);
     program_free(p);
     return st;

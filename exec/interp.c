@@ -47,7 +47,7 @@ Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *i
     for (int i = 0; i < n->n_out; i++) {
         out[i] = has_value(n->out[i]) ? tensor_create(arena, value(g, n->out[i])->dtype, &value(g, n->out[i])->shape) : NULL;
         if (has_value(n->out[i]) && !out[i])
-            return FAIL_NOMEM();
+            return FAIL(E_NOMEM, "%s: out of memory", node_text(g, n));
         outs[i] = out[i] ? *out[i] : (Tensor){ .shape = shape_unknown() };
     }
     if (k) {

@@ -280,6 +280,26 @@ static Status add_batch_input(Options *o, const Row *r, const char *value)
     return b->name ? ST_OK : FAIL_NOMEM();
 }
 
+/* A number of bytes, in units of 1000 when a letter follows. */
+static Status set_plan_memory(Options *o, const Row *r, const char *value)
+{
+    static const Row number = { .name = "plan-memory", .min = 1, .max = 1e15 };
+    static const char letters[] = "kMGT";
+    size_t len = strlen(value);
+    const char *letter = len ? strchr(letters, value[len - 1]) : NULL;
+    char digits[32];
+    int64_t n;
+
+    snprintf(digits, sizeof digits, "%.*s", (int)(letter && len < sizeof digits ? len - 1 : len), value);
+    if (len >= sizeof digits || read_int(&n, &number, digits))
+        return bad(r, value, "a number of bytes, or one followed by k, M, G or T");
+    for (const char *l = letters; letter && l <= letter; l++)
+        if (__builtin_mul_overflow(n, (int64_t)1000, &n))
+            return bad(r, value, "a number of bytes that can be counted");
+    o->build.plan_memory = n;
+    return ST_OK;
+}
+
 /* ---- the table ---- */
 
 #define AT(field) offsetof(Options, field)
@@ -344,6 +364,8 @@ static const Row table[] = {
     { "check-nodes", NULL, "false", "wait for every call of every step on a GPU, so that a failure names the node; slow", O_FLAG,
       AT(ways.check_nodes), 0, 0, 0, NULL, NULL, 0 },
     { "seed", "N", "0", "of everything random", O_INT, AT(build.seed), 0, 9e15, 0, NULL, NULL, 0 },
+    { "plan-memory", "SIZE", "", "what planning may take, e.g. 8G; else half of the memory that the machine or its cgroup has", O_CUSTOM, 0, 0,
+      0, 0, NULL, set_plan_memory, 0 },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open", O_CUSTOM, 0, 0, 0, 0, NULL,
       add_input_shape, true },
     { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly", O_CUSTOM, 0, 0, 0, 0, NULL,

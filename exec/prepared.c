@@ -207,7 +207,7 @@ static Status prepare(Prepared *p)
 
 Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt)
 {
-    *p = (Prepared){ .graph = g, .opt = *opt, .arena = arena_create() };
+    *p = (Prepared){ .graph = g, .opt = *opt, .arena = arena_create_beside(g->arena) };
     p->opt.n_local = opt->n_local ? opt->n_local : opt->n_device;
     if (!p->arena || !(p->device = arena_memdup(p->arena, opt->device, (size_t)opt->n_device * sizeof *p->device)))
         return FAIL_NOMEM();

@@ -7,6 +7,7 @@
 
 #include "exec/device_set.h"
 #include "exec/interp.h"
+#include "exec/plan_budget.h"
 #include "exec/target.h"
 #include "graph/op.h"
 #include "passes/report.h"
@@ -80,8 +81,8 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
     s->base = *base;
     s->log = log;
     s->log_user = user;
-    TRY_TO(fail, st, graph_clone(&s->model, model));
-    TRY_TO(fail, st, repair(s));
+    TRY_TO(fail, st, plan_copy(&s->model, model, base->plan_memory));
+    TRY_TO(fail, st, plan_explain(s->model, repair(s)));
     if (!(s->shape = calloc((size_t)model->n_input + 1, sizeof *s->shape)))
         TRY_TO(fail, st, FAIL_NOMEM());
     for (int i = 0; i < model->n_input; i++)
@@ -200,7 +201,7 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
         opt.fuse = opt.fuse_product = opt.fuse_conv = opt.fuse_attention = false;
     }
     TRY_TO(done, st, graph_clone(&g, s->model));
-    if ((st = run_passes(s, g, &opt)))
+    if ((st = plan_explain(g, run_passes(s, g, &opt))))
         graph_free(g);
     else
         *out = g;
@@ -226,7 +227,7 @@ static Status compile_program(Session *s, Compiled *c, Graph *g)
                            .arenas = &d->arenas, .state = state_storage, .reserve = reserve_states, .user = s->states, .spin = d->spin,
                            .group = d->group, .ways = s->ways, .log = s->log, .log_user = s->log_user };
 
-    TRY(program_compile(&c->program, g, &opt));
+    TRY(plan_explain(s->model, program_compile(&c->program, g, &opt)));
     program_set_trace(c->program, s->trace);
     return ST_OK;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "exec/interp.h"
+#include "exec/plan_budget.h"
 #include "exec/target.h"
 #include "graph/base/outfile.h"
 #include "graph/dot.h"
@@ -73,9 +74,9 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     TRY(options_devices(&list, o));
     build.mode = mode;
     target_devices(&build, list.n, list.device[0].cuda);
-    TRY(graph_clone(&g, model));
-    TRY_TO(fail, st, model_repair(g, &build, interp_node, report));
-    TRY_TO(fail, st, pipeline_run(g, &build, interp_node, report, &how));
+    TRY(plan_copy(&g, model, o->build.plan_memory));
+    TRY_TO(fail, st, plan_explain(g, model_repair(g, &build, interp_node, report)));
+    TRY_TO(fail, st, plan_explain(g, pipeline_run(g, &build, interp_node, report, &how)));
     if (report && !until)
         TRY_TO(fail, st, report_graph(report, g));
     *out = g;

@@ -18,9 +18,11 @@ Status graph_fail_nomem(Graph *g)
     return g->status;
 }
 
-Graph *graph_create(const char *name)
+Graph *graph_create(const char *name) { return graph_create_within(name, NULL); }
+
+Graph *graph_create_within(const char *name, MemoryBudget *b)
 {
-    Arena *a = arena_create();
+    Arena *a = arena_create_within(b);
     Graph *g = a ? ARENA_NEW(a, Graph, 1) : NULL;
 
     if (!g)
@@ -399,9 +401,9 @@ static void clone_node(Graph *to, const Node *from)
     clone_origin(to, n, from);
 }
 
-static Status clone(Graph **out, const Graph *g, bool lend)
+static Status clone(Graph **out, const Graph *g, bool lend, MemoryBudget *b)
 {
-    Graph *to = g->status ? NULL : graph_create(g->name);
+    Graph *to = g->status ? NULL : graph_create_within(g->name, b);
     Status st;
 
     if (!to)
@@ -428,12 +430,14 @@ static Status clone(Graph **out, const Graph *g, bool lend)
     return ST_OK;
 }
 
+Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) { return clone(out, g, false, b); }
+
 Status graph_clone(Graph **out, const Graph *g)
 {
-    return clone(out, g, false);
+    return clone(out, g, false, arena_budget(g->arena));
 }
 
 Status graph_clone_lending(Graph **out, const Graph *g)
 {
-    return clone(out, g, true);
+    return clone(out, g, true, arena_budget(g->arena));
 }

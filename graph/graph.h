@@ -122,9 +122,12 @@ struct Graph {
 };
 
 Graph *graph_create(const char *name);                          /* NULL when out of memory */
+Graph *graph_create_within(const char *name, MemoryBudget *b);        /* its memory is taken of the budget */
 void graph_free(Graph *g);                                      /* NULL is legal */
 Status graph_clone(Graph **out, const Graph *g) CHECKED;        /* deep but for constants' data, copied too */
 Status graph_clone_lending(Graph **out, const Graph *g) CHECKED;    /* as graph_clone, but the data stay g's, which must outlive it */
+/* The copy's memory is taken of the budget; graph_clone's of the budget of the graph. */
+Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) CHECKED;
 
 /* ---- reading ---- */
 static inline Value *value(const Graph *g, ValueId v) { return g->value[v.i]; }

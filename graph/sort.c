@@ -93,7 +93,7 @@ Status graph_sort(Graph *g)
 
     if (st)
         return st;
-    if (!(scratch = arena_create()) || !(sorted = ARENA_NEW(scratch, Node *, g->n_node)))
+    if (!(scratch = arena_create_beside(g->arena)) || !(sorted = ARENA_NEW(scratch, Node *, g->n_node)))
         TRY_TO(done, st, FAIL_NOMEM());
     TRY_TO(done, st, sort_into(sorted, &n, g, scratch));
     if (n)

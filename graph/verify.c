@@ -224,7 +224,7 @@ Status graph_verify(const Graph *g)
 
     if (g->status)
         return g->status;
-    if (!(scratch = arena_create()))
+    if (!(scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();
     c.defined = ARENA_NEW(scratch, bool, g->n_value);
     c.seen = ARENA_NEW(scratch, bool, g->n_value);

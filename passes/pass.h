@@ -77,6 +77,7 @@ typedef struct {
     bool fuse;                              /* elementwise operators are computed together (passes/fuse_elementwise.c) */
     bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
+    int64_t plan_memory;                    /* bytes that planning may take; 0: see exec/plan_budget.h */
 } BuildOptions;
 
 /* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Given by exec/,

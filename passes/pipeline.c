@@ -92,12 +92,12 @@ static bool applies(const Pass *pass, BuildMode mode)
 /* One pass with a scratch arena of its own. */
 static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report, int *n_changed)
 {
-    PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = eval, .report = report };
+    PassCtx ctx = { .scratch = arena_create_beside(g->arena), .opt = opt, .eval = eval, .report = report };
     Status st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();
 
     arena_free(ctx.scratch);
     *n_changed = ctx.n_changed;
-    return st;
+    return st == E_NOMEM ? status_prefix(st, "pass %s", pass->name) : st;
 }
 
 Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report)

@@ -19,7 +19,7 @@ typedef enum {
 
 static const struct { const char *name; Change change; } known[] = {
     { "lr", IS_TOLD }, { "lr-schedule", IS_TOLD }, { "warmup-steps", IS_TOLD }, { "total-steps", IS_TOLD }, { "threads", IS_TOLD },
-    { "tune", IS_TOLD }, { "reproducible", IS_TOLD },
+    { "tune", IS_TOLD }, { "plan-memory", IS_FREE }, { "reproducible", IS_TOLD },
     { "devices", IS_FREE }, { "metric", IS_FREE }, { "no-capture", IS_FREE }, { "check-nodes", IS_FREE },
     { "replicas", IS_ELSEWHERE }, { "batch-size", IS_ELSEWHERE }, { "parameters", IS_ELSEWHERE },
 };

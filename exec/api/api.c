@@ -5,6 +5,7 @@
 
 #include "exec/api/api.h"
 #include "exec/interp.h"
+#include "exec/plan_budget.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 && (int)DPX_MAX_RANK == (int)MAX_RANK,
                "the public numbers are the internal ones");
@@ -141,7 +142,7 @@ static Status prepare_copy(dpx_model *m, int64_t size)
 
     graph_free(m->prepared);
     m->prepared = NULL;
-    TRY(graph_clone(&m->prepared, m->graph));
+    TRY(plan_copy(&m->prepared, m->graph, 0));
     TRY(model_repair(m->prepared, &opt, interp_node, NULL));
     bind_open_dims(m->prepared, size);
     return pipeline_run(m->prepared, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });

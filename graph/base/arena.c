@@ -18,17 +18,30 @@ typedef struct Block {
 struct Arena {
     Block *blocks;
     size_t bytes;
+    MemoryBudget *budget;                         /* NULL: none */
 };
 
-Arena *arena_create(void)
+Arena *arena_create_within(MemoryBudget *b)
 {
-    return calloc(1, sizeof(Arena));
+    Arena *a = calloc(1, sizeof *a);
+
+    if (a)
+        a->budget = memory_budget_keep(b);
+    return a;
 }
+
+Arena *arena_create(void) { return arena_create_within(NULL); }
+
+Arena *arena_create_beside(const Arena *a) { return arena_create_within(a->budget); }
+
+MemoryBudget *arena_budget(const Arena *a) { return a->budget; }
 
 void arena_free(Arena *a)
 {
     if (!a)
         return;
+    memory_budget_give(a->budget, a->bytes);
+    memory_budget_free(a->budget);
     for (Block *b = a->blocks, *next; b; b = next) {
         next = b->next;
         free(b);
@@ -41,8 +54,12 @@ static Block *block_create(Arena *a, size_t n)
     size_t size = n > BLOCK_BYTES / 4 ? (n + 63) & ~(size_t)63 : BLOCK_BYTES;
     Block *b;
 
-    if (size < n || size > PTRDIFF_MAX - sizeof(Block) - 64 || !(b = aligned_alloc(64, sizeof(Block) + size)))
+    if (size < n || size > PTRDIFF_MAX - sizeof(Block) - 64 || !memory_budget_take(a->budget, size))
         return NULL;
+    if (!(b = aligned_alloc(64, sizeof(Block) + size))) {
+        memory_budget_give(a->budget, size);
+        return NULL;
+    }
     b->used = 0;
     b->size = size;
     if (size != BLOCK_BYTES && a->blocks) { /* a block of its own: keep filling the present one */

@@ -4,9 +4,14 @@
 
 #include <stddef.h>
 
+#include "graph/base/budget.h"
+
 typedef struct Arena Arena;
 
 Arena *arena_create(void);                  /* NULL when out of memory */
+Arena *arena_create_within(MemoryBudget *b);      /* whose blocks are taken of the budget; NULL: of none */
+Arena *arena_create_beside(const Arena *a); /* within the same budget */
+MemoryBudget *arena_budget(const Arena *a);       /* lent; NULL: none */
 void arena_free(Arena *a);                  /* NULL is legal */
 /* Zeroed, 16-byte aligned (64 from 256 bytes up); never moves.  NULL when out of memory.  `n` may be 0. */
 void *arena_alloc(Arena *a, size_t n);

@@ -251,7 +251,7 @@ static Status lower(Graph *g, Node *n)
         if (!shape_known(&in_value(g, n, i)->shape))
             return ST_OK;
     TRY(fused_body(&body, g, n));
-    st = (scratch = arena_create()) ? lower_body(g, n, body, scratch) : FAIL_NOMEM();
+    st = (scratch = arena_create_beside(g->arena)) ? lower_body(g, n, body, scratch) : FAIL_NOMEM();
     arena_free(scratch);
     graph_free(body);
     return st;
