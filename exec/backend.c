@@ -1,6 +1,10 @@
 /* Chooses kernels: of those that fit, the one of least rank; the reference comes last and fits whatever the operator allows. */
 #include "exec/backend.h"
 
+#include <stdlib.h>
+
+#include "graph/base/arena.h"
+
 static bool knows_layouts(const Kernel *k, const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in && !k->channels_last; i++)
@@ -47,3 +51,12 @@ const Kernel *kernel_reference(const Graph *g, const Node *n)
 }
 
 bool cuda_computes(const Graph *g, const Node *n) { return kernel_find(kernels_cuda, kernels_cuda_len, g, n); }
+
+void *kernel_table(const Graph *g, size_t n, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(n, size, &bytes) || !memory_budget_take(arena_budget(g->arena), bytes))
+        return NULL;
+    return calloc(n ? n : 1, size);
+}

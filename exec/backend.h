@@ -63,6 +63,9 @@ typedef struct {
 } Described;
 void described_count(Described *out, const GpuDevice *d);       /* of described_runtime() */
 
+/* Memory of `prepare`, zeroed, to be freed with free(): a table whose length follows from shapes.  It counts as planning's for as long
+ * as the budget of the graph lasts; NULL when that or the memory is exhausted. */
+void *kernel_table(const Graph *g, size_t n, size_t size);
 /* The first candidate by rank whose op, dtypes and `supports` fit, or NULL. */
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);
 /* The reference kernel; for 16-bit floats, where there is none, that of float32 between conversions.  NULL: neither. */

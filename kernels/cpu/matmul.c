@@ -89,7 +89,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     p->alpha = node_attr(n, "alpha") ? node_float(n, "alpha") : 1;
     if (has_in(n, 2))
         read_c(p, g, n);
-    if (!(p->offset_a = calloc(2 * (size_t)p->batches, sizeof(int64_t)))) {
+    if (!(p->offset_a = kernel_table(g, 2 * (size_t)p->batches, sizeof(int64_t)))) {
         release(p);
         return FAIL_NOMEM();
     }

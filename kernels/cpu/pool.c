@@ -37,10 +37,10 @@ static int64_t counted(const Window *w, int axis, int64_t o, bool include_pad)
     return count;
 }
 
-static Status make_shares(Plan *p, bool include_pad)
+static Status make_shares(Plan *p, const Graph *g, bool include_pad)
 {
     const Window *w = &p->win;
-    double *share = malloc((size_t)p->out_size * sizeof *share + 1);
+    double *share = kernel_table(g, (size_t)p->out_size + 1, sizeof *share);
 
     if (!share)
         return FAIL_NOMEM();
@@ -60,7 +60,7 @@ static Status make_shares(Plan *p, bool include_pad)
 
 /* ---- preparation ---- */
 
-static Status make_plan(void **state, KernelCtx *ctx, const Node *n, const Shape *x, const Shape *y)
+static Status make_plan(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const Shape *x, const Shape *y)
 {
     Plan *p = calloc(1, sizeof *p);
     int count;
@@ -74,7 +74,7 @@ static Status make_plan(void **state, KernelCtx *ctx, const Node *n, const Shape
     p->out_size = window_numel(p->win.out);
     p->team = team_size(ctx->n_threads, shape_numel(x));
     if (node_attr(n, "count_include_pad"))
-        st = make_shares(p, node_int(n, "count_include_pad"));
+        st = make_shares(p, g, node_int(n, "count_include_pad"));
     if (st)
         release(p);
     else
@@ -84,12 +84,12 @@ static Status make_plan(void **state, KernelCtx *ctx, const Node *n, const Shape
 
 static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+    return make_plan(state, ctx, g, n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
 }
 
 static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, n, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
+    return make_plan(state, ctx, g, n, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
 }
 
 /* MaxPoolGrad keeps the largest element and its place for every output of a plane. */

@@ -13,6 +13,9 @@ for i in range(16):         # each a constant of 16 MB
 g = h.make_graph(nodes, "folds", [h.make_tensor_value_info("x", T.FLOAT, ["n", 1])], [h.make_tensor_value_info(last, T.FLOAT, None)],
                  [nh.from_array(np.array([1, (1 << 22) - 1], np.int64), "shape")])
 onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/folds.onnx")
+g = h.make_graph([h.make_node("MatMul", ["x", "x"], ["y"], "products")], "batches", [h.make_tensor_value_info("x", T.FLOAT, ["n", 1, 1])],
+                 [h.make_tensor_value_info("y", T.FLOAT, None)])
+onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/batches.onnx")
 np.save(sys.argv[1] + "/x.npy", np.ones((1, 1), np.float32))
 PY
 says="planning takes more memory than --plan-memory allows: of 0.100 GB"
@@ -22,6 +25,10 @@ check "nothing is written" test ! -e "$DIR/folds.txt"
 refused 1 "$says" "$dpexec" run "$DIR/folds.onnx" --input "x=$DIR/x.npy" --plan-memory 100M --dry-run --out "$DIR/out"
 refused 1 "$says" "$dpexec" run "$DIR/folds.onnx" --input "x=$DIR/x.npy" --plan-memory 100000k --out "$DIR/out"
 check "within a GB" "$graph_transform" "$DIR/folds.onnx" --batch-size 1 --plan-memory 1G --until fold-constants -o "$DIR/folds.onnx.onnx"
+# What kernels prepare for a shape: a place for each of 2^29 products.
+refused 1 "of 1.000 GB" "$dpexec" run "$DIR/batches.onnx" --input "x=$DIR/x.npy" --batch-size 536870912 --plan-memory 1G --dry-run \
+    --out "$DIR/out"
+check "the flag is named" grep -q "planning takes more memory than --plan-memory allows" "$DIR/refused.err"
 train=("$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --steps 1 --threads 1)
 refused 1 "planning takes more memory than --plan-memory allows: of 0.000 GB" "${train[@]}" --plan-memory 10k
 check "a small model in 20 MB" "${train[@]}" --plan-memory 20M
