@@ -100,6 +100,29 @@ static Status set_loss(Options *o, const Row *r, const char *value)
     return ST_OK;
 }
 
+/* "sum", or an output's name; "output:sum" is the output of that name. */
+static Status set_loss_weight(Options *o, const Row *r, const char *value)
+{
+    const bool named = !strncmp(value, "output:", 7) && value[7];
+
+    if (!*value)
+        return bad(r, value, "the name of an output, or sum");
+    o->build.loss_is_sum = !strcmp(value, "sum");
+    o->build.loss_weight = NULL;
+    return o->build.loss_is_sum ? ST_OK : keep_text(o, &o->build.loss_weight, named ? value + 7 : value);
+}
+
+static Status set_class_axis(Options *o, const Row *r, const char *value)
+{
+    int64_t axis;
+
+    TRY(read_int(&axis, r, value));
+    if (!axis)
+        return bad(r, value, "an axis from 1 on, or -1 for the last");
+    o->build.class_axis = (int)axis;
+    return ST_OK;
+}
+
 static Status set_metric(Options *o, const Row *r, const char *value)
 {
     if (strcmp(value, "accuracy") && strcmp(value, "none"))
@@ -310,9 +333,13 @@ static const Row table[] = {
     { "batch-size", "N", "", "samples of one batch, over all replicas", O_INT, AT(build.batch), 1, 1e9, 0, NULL, NULL, 0 },
     { "loss", "KIND", "none", "cross-entropy (from logits), nll, mse, l1, bce, bce-logits, or output:NAME: the model's own",
       O_CUSTOM, 0, 0, 0, 0, NULL, set_loss, 0 },
+    { "loss-weight", "OUTPUT", "", "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
+      O_CUSTOM, 0, 0, 0, 0, NULL, set_loss_weight, 0 },
     { "target", "NAME", "target", "name of the target among the data's arrays", O_TEXT, AT(build.target), 0, 0, 0, NULL, NULL, 0 },
     { "logits", "NAME", "", "the model output that the loss compares with the target; else the first", O_TEXT, AT(build.logits), 0, 0, 0,
       NULL, NULL, 0 },
+    { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape", O_CUSTOM, 0, 1 - MAX_RANK,
+      MAX_RANK - 1, 0, NULL, set_class_axis, 0 },
     { "ignore-index", "N", "", "a class that counts neither in the loss nor in the metric", O_CUSTOM, 0, -1e15, COUNT_MAX, 0, NULL,
       set_ignore_index, 0 },
     { "label-smoothing", "X", "0", "share of the target spread evenly over all classes", O_REAL, AT(build.label_smoothing), 0, 1, 0, NULL,
@@ -503,6 +530,8 @@ Status options_copy(Options **out, const Options *o)
         st = copy_lists(copy, o);
     if (!st && o->build.class_weights)
         st = options_set_class_weights(copy, o->build.class_weights);
+    if (!st && o->build.target_shape)
+        st = options_set_target_shape(copy, o->build.target_shape);
     if (!st)
         copy->world = o->world;
     if (st) {
@@ -523,6 +552,12 @@ Status options_set_class_weights(Options *o, const Tensor *weights)
             return FAIL(E_INVALID, "class weights: weight %lld is %g", (long long)i, tensor_float(weights, i));
     o->build.class_weights = tensor_copy(o->arena, weights);
     return o->build.class_weights ? ST_OK : FAIL_NOMEM();
+}
+
+Status options_set_target_shape(Options *o, const Shape *shape)
+{
+    o->build.target_shape = arena_memdup(o->arena, shape, sizeof *shape);
+    return o->build.target_shape ? ST_OK : FAIL_NOMEM();
 }
 
 /* ---- reading ---- */

@@ -34,6 +34,7 @@ void options_free(Options *o);              /* NULL is legal */
 Status options_copy(Options **out, const Options *o) CHECKED;
 Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
+Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
 /* Checks that concern several options. */
 Status options_check(const Options *o) CHECKED;
 int options_count(void);

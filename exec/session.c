@@ -10,12 +10,14 @@
 #include "exec/plan_budget.h"
 #include "exec/target.h"
 #include "graph/op.h"
+#include "passes/class_axis.h"
 #include "passes/report.h"
 
 /* A compiled step: a program, or a graph for the interpreter. */
 typedef struct Compiled {
     struct Compiled *next;
     BuildMode mode;
+    ClassAxis class_axis;       /* that it was built with; axis 0: none */
     Program *program;
     Graph *graph;               /* interpreted; else NULL */
     Arena *arena;               /* interpreted: the last step's values */
@@ -34,6 +36,7 @@ struct Session {
     SessionLog *log;            /* may be NULL */
     void *log_user;
     bool told;                  /* what the passes found, once */
+    ClassAxis class_axis;       /* in force once it is decided; else what programs were built with */
 };
 
 /* ---- creation ---- */
@@ -179,9 +182,15 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
     return st;
 }
 
-/* The graph after all passes.  With `whole` on one device as one replica. */
-static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool whole)
+static const Tensor *given_target(const Session *s, const NamedTensor *in, int n_in)
 {
+    return named_find(in, n_in, s->base.target ? s->base.target : "target");
+}
+
+/* The graph after all passes.  With `whole` on one device as one replica. */
+static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in, int n_in, bool whole)
+{
+    const Tensor *target = given_target(s, in, n_in);
     BuildOptions opt = s->base;
     bool batch_known;
     InputShape *bound = bind_shapes(s, in, n_in, &opt.n_input_shape, &batch_known);
@@ -190,7 +199,10 @@ static Status build(Graph **out, Session *s, BuildMode mode, const NamedTensor *
 
     if (!bound)
         return FAIL_NOMEM();
-    opt.mode = mode;
+    opt.mode = c->mode;
+    opt.target_shape = target ? &target->shape : s->base.target_shape;
+    opt.class_axis = s->class_axis.decided ? s->class_axis.axis : s->base.class_axis;
+    opt.class_axis_found = &c->class_axis;
     opt.input_shape = bound;
     opt.batch = batch_known ? 0 : opt.batch;
     opt.replicas = whole ? 1 : opt.replicas;
@@ -246,7 +258,7 @@ static Status report_dynamic(const Graph *g)
 
 static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
-    TRY(build(&c->graph, s, c->mode, in, n_in, true));
+    TRY(build(&c->graph, s, c, in, n_in, true));
     for (uint32_t i = 1; i < c->graph->n_value; i++)
         c->graph->value[i]->device = s->devices.first;      /* every process computes all of it */
     c->output = calloc((size_t)c->graph->n_output + 1, sizeof *c->output);
@@ -266,12 +278,70 @@ static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n
     Graph *g;
     Status st;
 
-    TRY(build(&g, s, c->mode, in, n_in, false));
+    TRY(build(&g, s, c, in, n_in, false));
     if (all_shapes_known(g))
         return compile_program(s, c, g);
     st = c->mode == BUILD_INFER ? ST_OK : report_dynamic(g);
     graph_free(g);
     return st ? st : compile_interpreted(s, c, in, n_in);
+}
+
+/* ---- the axis of the classes ----
+ *
+ * Programs may be compiled before any target was seen; once one decides, those that were built with another axis go.  The scores'
+ * name is lent by a graph that goes with them. */
+
+static void take_class_axis(Session *s, const ClassAxis *found)
+{
+    Compiled **at = &s->compiled;
+
+    while (found->axis != s->class_axis.axis && *at) {
+        Compiled *c = *at;
+
+        if (!c->class_axis.axis || c->class_axis.axis == found->axis) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        compiled_free(c);
+    }
+    s->class_axis = *found;
+    s->class_axis.output = NULL;
+}
+
+/* Found with the program, or what programs before it were built with. */
+static void found_class_axis(Session *s, const Compiled *c)
+{
+    if (c->class_axis.axis && !s->class_axis.decided)
+        take_class_axis(s, &c->class_axis);
+}
+
+/* The program suits a target by whose shape nothing was decided yet. */
+static Status decide_class_axis(Session *s, const Compiled *c, const NamedTensor *in, int n_in)
+{
+    const Tensor *target = given_target(s, in, n_in);
+    ClassAxis a = c->class_axis;
+
+    if (!a.axis || s->class_axis.decided || !target)
+        return ST_OK;
+    TRY(class_axis_decide(&a, &target->shape));
+    take_class_axis(s, &a);
+    return ST_OK;
+}
+
+int session_class_axis(const Session *s) { return s->class_axis.decided && s->class_axis.scores.rank != 2 ? s->class_axis.axis : 0; }
+
+Status session_keep_class_axis(Session *s, int axis)
+{
+    const ClassAxis kept = { .axis = axis, .decided = true };
+
+    if (!axis)
+        return ST_OK;
+    if (s->class_axis.decided && s->class_axis.axis != axis)
+        return FAIL(E_INVALID, "the classes are along axis %d of the logits, in the run of the checkpoint along axis %d: give --class-axis %d",
+                    s->class_axis.axis, axis, axis);
+    take_class_axis(s, &kept);
+    return ST_OK;
 }
 
 static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
@@ -286,6 +356,7 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTen
         compiled_free(c);
         return st;
     }
+    found_class_axis(s, c);
     c->next = s->compiled;
     s->compiled = c;
     *out = c;
@@ -313,21 +384,32 @@ static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int 
     return true;
 }
 
+/* Where the program for these inputs stands in the list; its end: there is none. */
+static Compiled **find(Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
+{
+    Compiled **at = &s->compiled;
+
+    while (*at && !suits(*at, mode, in, n_in, partly))
+        at = &(*at)->next;
+    return at;
+}
+
 /* The program for these inputs, moved to the front. */
 static Status obtain(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
 {
-    for (Compiled **at = &s->compiled; *at; at = &(*at)->next) {
-        Compiled *c = *at;
+    Compiled **at = find(s, mode, in, n_in, partly), *c;
 
-        if (!suits(c, mode, in, n_in, partly))
-            continue;
-        *at = c->next;
-        c->next = s->compiled;
-        s->compiled = c;
-        *out = c;
-        return ST_OK;
+    if (*at) {
+        TRY(decide_class_axis(s, *at, in, n_in));
+        at = find(s, mode, in, n_in, partly);
     }
-    return compile(out, s, mode, in, n_in);
+    if (!(c = *at))
+        return compile(out, s, mode, in, n_in);
+    *at = c->next;
+    c->next = s->compiled;
+    s->compiled = c;
+    *out = c;
+    return ST_OK;
 }
 
 Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in)

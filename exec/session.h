@@ -32,6 +32,11 @@ bool session_runs_ahead(const Session *s);      /* session_begin does not wait *
 Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
 const Program *session_program(const Session *s, BuildMode mode);      /* the last one of this mode; NULL: none, or interpreted */
 
+/* The axis of the logits that counts the classes, as it was decided where there is a choice; else 0. */
+int session_class_axis(const Session *s);
+/* What a checkpoint says of it, unless 0; E_INVALID: another one was decided. */
+Status session_keep_class_axis(Session *s, int axis) CHECKED;
+
 States *session_states(Session *s);
 /* The model as imported, with the present values of its parameters and statistics, for export. */
 Status session_model(Graph **out, Session *s) CHECKED;

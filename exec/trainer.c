@@ -122,6 +122,22 @@ void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
     t->progress_user = user;
 }
 
+/* ---- what a loss of the model's own weighs ---- */
+
+/* Said once, where batches are added up and only their samples are known. */
+static void tell_weights(dpx_trainer *t, const char *what)
+{
+    const BuildOptions *b = &t->options->build;
+    char line[512];
+
+    if (t->told_weights || b->loss != LOSS_OUTPUT || b->loss_weight || b->loss_is_sum)
+        return;
+    snprintf(line, sizeof line, "%s: the loss of each batch, output '%s', is weighed by its samples; where it is a mean over anything else give "
+             "--loss-weight OUTPUT, where it is a sum --loss-weight sum", what, b->loss_output);
+    forward_log(t, true, line);
+    t->told_weights = true;
+}
+
 /* ---- batches in, results out ---- */
 
 typedef struct {
@@ -179,7 +195,7 @@ static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
     const Tensor *applied = named_find(out, n, OUT_APPLIED);
 
     r->loss_sum = real_output(out, n, OUT_LOSS_SUM, NAN);
-    r->loss_weight = real_output(out, n, OUT_LOSS_WEIGHT, NAN);
+    r->loss_weight = real_output(out, n, OUT_LOSS_WEIGHT, isnan(r->loss_sum) ? NAN : 0);
     r->loss = real_output(out, n, OUT_LOSS, r->loss_sum / r->loss_weight);
     r->correct = count_output(out, n, OUT_CORRECT);
     r->counted = count_output(out, n, OUT_COUNTED);
@@ -265,6 +281,7 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 {
     if (!t->pending)
         keep_shapes(t, f);
+    tell_weights(t, "--accumulate");
     TRY(begin(t, BUILD_ACCUMULATE, f, &b->step));
     b->result.step = t->step;
     b->result.lr = options_learning_rate(t->options, t->step);
@@ -279,6 +296,7 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, BegunS
 
     TRY(need_loss(t));
     TRY(read_batch(&f, batch, n));
+    t->evaluated = 0;
     b->result.samples = f.samples;
     if (t->options->accumulate > 1)
         return begin_micro_batch(t, &f, b);
@@ -412,6 +430,8 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_resul
 
     TRY(need_loss(t));
     TRY(read_batch(&f, batch, n));
+    if (t->evaluated++)
+        tell_weights(t, "evaluation over several batches");
     TRY(begin(t, BUILD_EVAL, &f, &step));
     TRY(end(&step, r));
     r->samples = f.samples;

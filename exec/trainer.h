@@ -29,6 +29,8 @@ struct dpx_trainer {
     int n_shape;
     bool agreed;                        /* all processes of the world have rank 0's state, as far as there is any */
     bool resumed;                       /* and has not trained since, which will tell whether the checkpoint is of this run */
+    bool told_weights;                  /* what a loss of the model's own weighs */
+    int64_t evaluated;                  /* batches since the last that was trained */
     int n_resumed;                      /* the first states: those that the checkpoint had */
     Trace *trace;                       /* NULL: nothing is timed */
     dpx_log_fn *log;

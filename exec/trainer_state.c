@@ -76,9 +76,26 @@ dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_ten
 
 /* ---- checkpoints and export ---- */
 
+#define CLASS_AXIS "dpexec.class_axis"     /* int64 0-d, beside the state: the axis of the logits that counts the classes */
+
 static bool is_kept(const State *s)
 {
     return !s->transient;
+}
+
+static Status collect_class_axis(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n)
+{
+    const int axis = session_class_axis(t->session);
+    const Shape scalar = shape_scalar();
+    Tensor *kept;
+
+    if (!axis)
+        return ST_OK;
+    if (!(kept = tensor_create(a, DT_INT64, &scalar)))
+        return FAIL_NOMEM();
+    tensor_set_int(kept, 0, axis);
+    list[(*n)++] = (NamedTensor){ CLASS_AXIS, *kept };
+    return ST_OK;
 }
 
 static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, int *n)
@@ -86,7 +103,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     const States *states = session_states(t->session);
 
     *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states))))
+    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 1)))
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
@@ -99,7 +116,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
         TRY(states_get(states, s->name, copy));
         (*list)[(*n)++] = (NamedTensor){ s->name, *copy };
     }
-    return ST_OK;
+    return collect_class_axis(a, t, *list, n);
 }
 
 dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note)
@@ -166,6 +183,8 @@ static Status take_state(dpx_trainer *t, const NamedTensor *from)
     States *states = session_states(t->session);
     const Value *v = model_state(t, from->name);
 
+    if (!strcmp(from->name, CLASS_AXIS))
+        return ST_OK;
     if (states_find(states, from->name))
         return states_set(states, from->name, &from->tensor);
     return states_give(states, from->name, &from->tensor, v && v->trainable);
@@ -187,6 +206,13 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
     return states_zero_transient(states);
 }
 
+static Status keep_class_axis(dpx_trainer *t, const Tensor *kept)
+{
+    if (kept && (kept->dtype != DT_INT64 || tensor_numel(kept) != 1 || tensor_int(kept, 0) < 1 || tensor_int(kept, 0) >= MAX_RANK))
+        return FAIL(E_IO, "the checkpoint's '%s' is not an axis", CLASS_AXIS);
+    return kept ? session_keep_class_axis(t->session, (int)tensor_int(kept, 0)) : ST_OK;
+}
+
 static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **note)
 {
     Checkpoint c;
@@ -195,6 +221,7 @@ static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **not
 
     TRY(checkpoint_read(&c, a, directory));
     TRY(check_states(session_states(t->session), &c, directory));
+    TRY(keep_class_axis(t, named_find(c.tensor, c.n, CLASS_AXIS)));
     if (!(copy = strdup(c.note)))
         return FAIL_NOMEM();
     if (!(st = restore(t, &c)) && note)

@@ -124,7 +124,7 @@ ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool tra
 
 void graph_add_output(Graph *g, const char *name, ValueId v)
 {
-    Output o = { g->status ? "" : arena_strdup(g->arena, name), v };
+    Output o = { g->status ? "" : arena_strdup(g->arena, name), v, NULL };
 
     if (!o.name)
         graph_fail_nomem(g);
@@ -328,6 +328,17 @@ void graph_remove(Graph *g, Node *n)
     n->op = NULL;
 }
 
+static const char *const *clone_symbols(Graph *to, const char *const *from)
+{
+    const char **names = from ? ARENA_NEW(to->arena, const char *, MAX_RANK) : NULL;
+
+    for (int i = 0; names && i < MAX_RANK; i++)
+        names[i] = from[i] ? arena_strdup(to->arena, from[i]) : NULL;
+    if (from && !names)
+        graph_fail_nomem(to);
+    return names;
+}
+
 /* ---- copying ---- */
 
 static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
@@ -354,13 +365,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     copy->folded_from = from->folded_from ? arena_strdup(to->arena, from->folded_from) : NULL;
     if (from->init && !(copy->init = lend ? from->init : tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);
-    if (from->dim_param) {
-        const char **names = ARENA_NEW(to->arena, const char *, MAX_RANK);
-
-        for (int i = 0; names && i < from->shape.rank; i++)
-            names[i] = from->dim_param[i] ? arena_strdup(to->arena, from->dim_param[i]) : NULL;
-        copy->dim_param = names;
-    }
+    copy->dim_param = clone_symbols(to, from->dim_param);
     return id;
 }
 
@@ -414,8 +419,11 @@ static Status clone(Graph **out, const Graph *g, bool lend, MemoryBudget *b)
         clone_node(to, n);
     for (int i = 0; i < g->n_input; i++)
         PUSH(to, input, n_input, cap_input, g->input[i]);
-    for (int i = 0; i < g->n_output; i++)
+    for (int i = 0; i < g->n_output; i++) {
         graph_add_output(to, g->output[i].name, g->output[i].value);
+        if (!to->status)
+            to->output[i].dim_param = clone_symbols(to, g->output[i].dim_param);
+    }
     for (int i = 0; i < g->n_update; i++)
         graph_add_update(to, g->update[i].state, g->update[i].next);
     to->producer = arena_strdup(to->arena, g->producer);

@@ -100,7 +100,11 @@ struct Node {
 };
 
 typedef struct { ValueId state, next; } Update;                 /* after the step: state := next */
-typedef struct { const char *name; ValueId value; } Output;     /* the name survives replacement of the value */
+typedef struct {
+    const char *name;           /* survives replacement of the value */
+    ValueId value;
+    const char *const *dim_param;   /* as in Value, of the shape that the model's file declares */
+} Output;
 
 struct Graph {
     Arena *arena;

@@ -107,6 +107,10 @@ DPX_API void dpx_options_free(dpx_options *options);
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
 /* Weights of the classes for the cross-entropy and nll losses: a vector of floats, copied. */
 DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx_tensor *weights) DPX_CHECKED;
+/* The shape of the batches' targets, where it is known before the first batch; data is not looked at.  The class losses find by it which
+ * axis of the logits counts the classes, unless "class-axis" says so: the axis k >= 1 without which the logits have the target's shape.
+ * Else the first batch decides, for the whole run, and axis 1 is assumed until then; a checkpoint keeps the decision. */
+DPX_API dpx_status dpx_options_set_target_shape(dpx_options *options, const dpx_tensor *target) DPX_CHECKED;
 
 typedef struct {
     const char *name, *metavar;     /* metavar NULL: a flag that takes no value */
@@ -187,8 +191,8 @@ typedef struct dpx_trainer dpx_trainer;
 typedef struct {
     int64_t step;                   /* optimizer steps done, this one included; skipped ones count */
     int64_t samples;                /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
-    double loss;                    /* loss_sum / loss_weight */
-    double loss_sum, loss_weight;   /* add up over batches exactly */
+    double loss;                    /* loss_sum / loss_weight; with "loss-weight" "sum" loss_sum */
+    double loss_sum, loss_weight;   /* add up over batches exactly; a loss that is a sum has weight 0 */
     int64_t correct, counted;       /* metric accuracy; 0, 0 without it */
     double lr;                      /* that this step used */
     double grad_norm;               /* before clipping; NaN when it is not computed */

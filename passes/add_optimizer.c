@@ -10,7 +10,8 @@
  *   BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of numerator,
  *   denominator and metric.  These states are transient (a checkpoint falls between steps, where they are zero) and
  *   partial: each replica adds up its own, nothing crosses devices.
- *   BUILD_APPLY, once a step: gradient = PARAM.grad_sum / sum of denominators, then as BUILD_TRAIN, and the sums become zero.
+ *   BUILD_APPLY, once a step: gradient = PARAM.grad_sum / sum of denominators (1 when the loss is a sum and has none), then as
+ *   BUILD_TRAIN, and the sums become zero.
  *   The passes before have built the forward and backward graph here too, which tells which parameters have a gradient;
  *   everything they made is removed.
  * One denominator for the whole group makes uneven micro-batches, and a last, incomplete group, exact. */
@@ -345,14 +346,16 @@ static Status output_sums(Optimizer *o, const ValueId *addend, ValueId *state)
 static Status apply(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
-    ValueId addend[N_SUMS], state[N_SUMS] = { NO_VALUE };
+    ValueId addend[N_SUMS], state[N_SUMS] = { NO_VALUE }, weight;
 
     for (int i = 0; i < N_SUMS; i++)
         addend[i] = graph_output(g, sums[i].output);
     clear_graph(g);
     TRY(output_sums(o, addend, state));
-    graph_add_output(g, OUT_LOSS, EMIT(g, Div, NULL, state[0], state[1]));
-    TRY(divide_sums(o, state[1]));
+    TRY(g->status);
+    weight = has_value(state[1]) ? state[1] : emit_scalar(g, value(g, state[0])->dtype, 1);
+    graph_add_output(g, OUT_LOSS, EMIT(g, Div, NULL, state[0], weight));
+    TRY(divide_sums(o, weight));
     return emit_updates(o, scratch);
 }
 

@@ -3,19 +3,23 @@
  * The loss of a batch is always numerator / denominator, a plain Div: when the batch is split both are partial sums, and
  * the loss over uneven parts is exact without further rules.  Where every sample counts 1 the denominator is a constant of
  * the whole batch's size, so no replica has to ask the others for it.  Adding numerators and denominators of several batches
- * gives the exact loss of an epoch or of a group of micro-batches.
+ * gives the exact loss of an epoch or of a group of micro-batches.  A loss that is a sum has no denominator.
  *
  * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
 #include <string.h>
 
 #include "graph/emit.h"
+#include "passes/class_axis.h"
 #include "passes/infer_shapes.h"
+#include "passes/report.h"
 
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
+    Report *report;                 /* may be NULL */
+    const Output *scores;           /* the output that y is */
     ValueId y, target;
-    ValueId num, den;
+    ValueId num, den;               /* den NO_VALUE: the loss is a sum */
     ValueId correct, counted;       /* NO_VALUE without a metric */
 } Criterion;
 
@@ -47,8 +51,31 @@ static Status check_options(const BuildOptions *opt)
         return FAIL(E_INVALID, "--ignore-index does not go with --loss %s", name);
     if (opt->label_smoothing != 0 && opt->loss != LOSS_CROSS_ENTROPY)
         return FAIL(E_INVALID, "--label-smoothing does not go with --loss %s", name);
+    if (opt->class_axis && !is_class_loss(opt->loss))
+        return FAIL(E_INVALID, "--class-axis does not go with --loss %s", name);
+    if ((opt->loss_weight || opt->loss_is_sum) && opt->loss != LOSS_OUTPUT)
+        return FAIL(E_INVALID, "--loss-weight goes with --loss output:NAME: the denominator of %s is known", name);
     if (!(opt->label_smoothing >= 0 && opt->label_smoothing <= 1))
         return FAIL(E_INVALID, "--label-smoothing %g is not in 0..1", opt->label_smoothing);
+    return ST_OK;
+}
+
+static const Output *output_named(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_output; i++)
+        if (!name || !strcmp(g->output[i].name, name))
+            return &g->output[i];
+    return NULL;
+}
+
+static Status check_output(const Graph *g, const Output *o)
+{
+    const Value *v = value(g, o->value);
+
+    if (!shape_known(&v->shape))
+        return FAIL(E_SHAPE, "the shape of output '%s' is not known", v->name);
+    if (!(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
+        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so", v->name, dtype_name(v->dtype));
     return ST_OK;
 }
 
@@ -56,15 +83,10 @@ static Status find_output(Criterion *c, const char *name)
 {
     if (!name && !c->g->n_output)
         return FAIL(E_MODEL, "the model has no output to compute a loss from");
-    c->y = name ? graph_output(c->g, name) : c->g->output[0].value;
-    if (!has_value(c->y))
+    if (!(c->scores = output_named(c->g, name)))
         return FAIL(E_INVALID, "the model has no output '%s'", name);
-    if (!shape_known(&value(c->g, c->y)->shape))
-        return FAIL(E_SHAPE, "the shape of output '%s' is not known", value(c->g, c->y)->name);
-    if (!(DTYPES_F32_F64 & DTYPE_BIT(value(c->g, c->y)->dtype)))
-        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so",
-                    value(c->g, c->y)->name, dtype_name(value(c->g, c->y)->dtype));
-    return ST_OK;
+    c->y = c->scores->value;
+    return check_output(c->g, c->scores);
 }
 
 static Status add_target(Criterion *c, DType dtype, const Shape *shape)
@@ -102,37 +124,112 @@ static Status class_weights(ValueId *out, Criterion *c, int64_t classes)
     return c->g->status;
 }
 
-/* Scores [N, C, d...] against class numbers [N, d...]. */
+/* ---- the axis of the classes ---- */
+
+/* The axis of the scores that carries the batch: where the model's inputs carry it, unless its symbols say where. */
+static int batch_axis(const Criterion *c)
+{
+    const char *symbol = batch_symbol(c->g, c->opt);
+    const int rank = value(c->g, c->y)->shape.rank, named = c->opt->n_batch_input ? c->opt->batch_input[0].axis : 0;
+
+    for (int i = 0; symbol && c->scores->dim_param && i < rank; i++)
+        if (c->scores->dim_param[i] && !strcmp(c->scores->dim_param[i], symbol))
+            return i;
+    return named < rank ? named : 0;
+}
+
+static Status note_axis(const Criterion *c, const ClassAxis *a)
+{
+    char text[SHAPE_TEXT];
+
+    if (!a->decided)
+        return report_note(c->report, NOTE_OTHER, c->scores->name, "the classes of the scores %s are taken along axis %d, unless the targets' "
+                           "shape says otherwise; --class-axis chooses", shape_text(&a->scores, text), a->axis);
+    if (a->axis == 1 || c->opt->class_axis)
+        return ST_OK;
+    return report_note(c->report, NOTE_OTHER, c->scores->name, "the classes of the scores %s are along axis %d, as the targets' shape says",
+                       shape_text(&a->scores, text), a->axis);
+}
+
+static Status find_class_axis(Criterion *c, int *out)
+{
+    const Value *y = value(c->g, c->y);
+    ClassAxis a = { .scores = y->shape, .batch = batch_axis(c), .classes = -1, .output = c->scores->name };
+
+    if (c->opt->class_weights && c->opt->class_weights->shape.rank == 1)
+        a.classes = c->opt->class_weights->shape.dim[0];
+    for (int i = 0; c->scores->dim_param && i < y->shape.rank; i++)
+        a.open |= c->scores->dim_param[i] ? 1u << i : 0;
+    if (c->opt->class_axis)
+        TRY(class_axis_set(&a, c->opt->class_axis));
+    else if (c->opt->target_shape)
+        TRY(class_axis_decide(&a, c->opt->target_shape));
+    else
+        class_axis_assume(&a);
+    if (c->opt->class_axis_found)
+        *c->opt->class_axis_found = a;
+    *out = a.axis;
+    return note_axis(c, &a);
+}
+
+/* Where the classes are not along axis 1 they are moved there, where the loss's operators have them. */
+static ValueId classes_to_axis_1(Graph *g, ValueId y, int axis)
+{
+    const int rank = value(g, y)->shape.rank;
+    int64_t perm[MAX_RANK] = { 0, axis };
+
+    for (int i = 2; i < rank; i++)
+        perm[i] = i <= axis ? i - 1 : i;
+    return axis == 1 ? y : EMIT(g, Transpose, ATTRS(INTS("perm", rank, perm)), y);
+}
+
+/* ---- scores [N, C, d...], or in another order, against class numbers [N, d...] ---- */
+
+static Status add_accuracy(Criterion *c, ValueId y, int64_t ignore)
+{
+    ValueId counts[2];
+
+    EMIT_MULTI(c->g, AccuracyCount, ATTRS(INT("ignore_index", ignore)), 2, counts, y, c->target);
+    c->correct = counts[0];
+    c->counted = counts[1];
+    return c->g->status;
+}
+
+static Status no_classes(const Criterion *c)
+{
+    char text[SHAPE_TEXT];
+
+    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", loss_name(c->opt->loss), c->scores->name,
+                shape_text(&value(c->g, c->y)->shape, text));
+}
+
 static Status add_class_loss(Criterion *c)
 {
     Graph *g = c->g;
     const BuildOptions *opt = c->opt;
-    const Value *y = value(g, c->y);
+    const Shape y = value(g, c->y)->shape;
+    const DType dtype = value(g, c->y)->dtype;
     int64_t ignore = opt->has_ignore_index ? opt->ignore_index : INT64_MIN;
     const Attr *attrs = ATTRS(INT("ignore_index", ignore), FLOAT("label_smoothing", opt->label_smoothing));
-    Shape t = { .rank = y->shape.rank - 1 };
-    ValueId w, logp, sum[2];
-    char text[SHAPE_TEXT];
+    Shape t = { .rank = y.rank - 1 };
+    ValueId w, x, logp, sum[2];
+    int axis;
 
-    if (y->shape.rank < 2 || y->shape.dim[1] < 1)
-        return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", loss_name(opt->loss), y->name,
-                    shape_text(&y->shape, text));
+    if (y.rank < 2)
+        return no_classes(c);
+    TRY(find_class_axis(c, &axis));
+    if (y.dim[axis] < 1)
+        return no_classes(c);
     for (int i = 0; i < t.rank; i++)
-        t.dim[i] = y->shape.dim[i ? i + 1 : 0];
+        t.dim[i] = y.dim[i < axis ? i : i + 1];
     TRY(add_target(c, DT_INT64, &t));
-    TRY(class_weights(&w, c, y->shape.dim[1]));
-    logp = opt->loss == LOSS_NLL ? c->y : EMIT(g, LogSoftmax, ATTRS(INT("axis", 1)), c->y);
+    TRY(class_weights(&w, c, y.dim[axis]));
+    x = classes_to_axis_1(g, c->y, axis);
+    logp = opt->loss == LOSS_NLL ? x : EMIT(g, LogSoftmax, ATTRS(INT("axis", 1)), x);
     EMIT_MULTI(g, NllSum, attrs, 2, sum, logp, c->target, w);
     c->num = sum[0];
-    c->den = has_value(w) || opt->has_ignore_index ? sum[1] : emit_scalar(g, y->dtype, (double)shape_numel(&t));
-    if (opt->metric_accuracy) {
-        ValueId counts[2];
-
-        EMIT_MULTI(g, AccuracyCount, ATTRS(INT("ignore_index", ignore)), 2, counts, c->y, c->target);
-        c->correct = counts[0];
-        c->counted = counts[1];
-    }
-    return g->status;
+    c->den = has_value(w) || opt->has_ignore_index ? sum[1] : emit_scalar(g, dtype, (double)shape_numel(&t));
+    return opt->metric_accuracy ? add_accuracy(c, x, ignore) : g->status;
 }
 
 /* The mean over all elements. */
@@ -147,19 +244,71 @@ static Status add_element_loss(Criterion *c)
     return g->status;
 }
 
-/* An output that is the loss already: a mean over the batch, weighing as many samples as the batch has. */
-static Status add_output_loss(Criterion *c, ValueId *loss)
+/* ---- an output that is the loss already ---- */
+
+/* Is the value computed from something that is trained? */
+static Status is_trained(bool *out, const Graph *g, ValueId v, Arena *scratch)
+{
+    bool *trained = ARENA_NEW(scratch, bool, g->n_value);
+
+    if (!trained)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value; i++)
+        trained[i] = g->value[i]->kind == V_STATE && g->value[i]->trainable;
+    FOR_NODES(g, n) {
+        bool any = false;
+
+        for (int i = 0; i < n->n_in; i++)
+            any |= has_value(n->in[i]) && trained[n->in[i].i];
+        for (int i = 0; i < n->n_out; i++)
+            if (has_value(n->out[i]))
+                trained[n->out[i].i] |= any;
+    }
+    *out = trained[v.i];
+    return ST_OK;
+}
+
+/* The sum of the output that weighs the batch. */
+static Status add_weight_output(Criterion *c, Arena *scratch)
+{
+    Graph *g = c->g;
+    const Output *w = output_named(g, c->opt->loss_weight);
+    const DType loss = value(g, c->y)->dtype;
+    const Shape scalar = shape_scalar();
+    char text[SHAPE_TEXT];
+    bool trained;
+
+    if (!w)
+        return FAIL(E_INVALID, "--loss-weight: the model has no output '%s'; expected one of its outputs, or sum", c->opt->loss_weight);
+    if (!shape_known(&value(g, w->value)->shape))
+        return FAIL(E_SHAPE, "--loss-weight: the shape of output '%s' is not known", w->name);
+    if (shape_numel(&value(g, c->y)->shape) != 1)
+        return FAIL(E_SHAPE, "--loss-weight %s: the loss, output '%s', is %s; expected one number, the mean that the weight belongs to", w->name,
+                    c->scores->name, shape_text(&value(g, c->y)->shape, text));
+    TRY(is_trained(&trained, g, w->value, scratch));
+    if (trained)
+        return FAIL(E_INVALID, "--loss-weight: output '%s' depends on parameters that are trained; a weight must follow from the data alone",
+                    w->name);
+    c->den = emit_sum_to_shape(g, emit_cast(g, w->value, loss), &scalar);
+    return g->status;
+}
+
+/* A mean over the batch, which weighs as much as an output says, or as many samples as the batch has; or a sum, which weighs nothing. */
+static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
 {
     Graph *g = c->g;
     DType t = value(g, c->y)->dtype;
     int64_t n = shape_numel(&value(g, c->y)->shape);
     Shape scalar = shape_scalar();
 
+    if (c->opt->loss_weight)
+        TRY(add_weight_output(c, scratch));
+    else if (!c->opt->loss_is_sum)
+        c->den = emit_scalar(g, t, (double)batch_size(g, c->opt));
     *loss = emit_sum_to_shape(g, c->y, &scalar);
-    if (n != 1)
+    if (n != 1 && !c->opt->loss_is_sum)
         *loss = EMIT(g, Div, NULL, *loss, emit_scalar(g, t, (double)n));
-    c->den = emit_scalar(g, t, (double)batch_size(g, c->opt));
-    c->num = EMIT(g, Mul, NULL, *loss, c->den);
+    c->num = has_value(c->den) ? EMIT(g, Mul, NULL, *loss, c->den) : *loss;
     return g->status;
 }
 
@@ -181,7 +330,7 @@ static void replace_outputs(Criterion *c, ValueId loss)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Criterion c = { .g = g, .opt = ctx->opt };
+    Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
     LossKind kind = ctx->opt->loss;
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
@@ -189,7 +338,7 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(check_options(ctx->opt));
     TRY(find_output(&c, kind == LOSS_OUTPUT ? ctx->opt->loss_output : ctx->opt->logits));
     if (kind == LOSS_OUTPUT)
-        TRY(add_output_loss(&c, &loss));
+        TRY(add_output_loss(&c, &loss, ctx->scratch));
     else if (is_class_loss(kind))
         TRY(add_class_loss(&c));
     else

@@ -47,13 +47,14 @@ static void take_rows(Graph *g, ValueId *x, ValueId *target, ValueId last)
     *target = emit_reshape(g, *target, &samples);
 }
 
-static void rewrite(Graph *g, const Node *nll, const Node *softmax)
+/* `leads`: the batch is along axis 0, so that rows keep it in one piece. */
+static void rewrite(Graph *g, const Node *nll, const Node *softmax, bool leads)
 {
     const Attr *attrs = ATTRS(INT("ignore_index", node_int(nll, "ignore_index")), FLOAT("label_smoothing", node_float(nll, "label_smoothing")));
     const ValueId num = nll->out[0], den = nll->out[1];
     ValueId x = softmax->in[0], target = nll->in[1], last = classes_last(g, x), y[3];
 
-    if (has_value(last))
+    if (has_value(last) && leads)
         take_rows(g, &x, &target, last);
     EMIT_MULTI(g, CrossEntropySum, attrs, 3, y, x, target);
     if (g->status)
@@ -61,6 +62,14 @@ static void rewrite(Graph *g, const Node *nll, const Node *softmax)
     graph_replace(g, num, y[0]);
     if (has_value(den))
         graph_replace(g, den, y[1]);
+}
+
+static bool batch_leads(const BuildOptions *opt)
+{
+    for (int i = 0; i < opt->n_batch_input; i++)
+        if (opt->batch_input[i].axis)
+            return false;
+    return true;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -75,7 +84,7 @@ static Status run(Graph *g, PassCtx *ctx)
         const Node *n = g->node[i], *softmax = n->op == &op_NllSum ? softmax_of(g, n, uses) : NULL;
 
         if (softmax) {
-            rewrite(g, n, softmax);
+            rewrite(g, n, softmax, batch_leads(ctx->opt));
             ctx->n_changed++;
         }
     }

@@ -54,6 +54,8 @@ int64_t batch_size(const Graph *g, const BuildOptions *opt)
     return size >= 0 ? size : 1;
 }
 
+const char *batch_symbol(const Graph *g, const BuildOptions *opt) { return find_batch_dim(g, opt).symbol; }
+
 /* The batch's axis, which is the first unless it is named, may have another size than the file says. */
 static Status bind_given(Value *v, const InputShape *given, int named)
 {

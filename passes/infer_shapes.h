@@ -14,5 +14,7 @@ int64_t declared_batch(const Graph *g, const BuildOptions *opt);
 void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size);
 /* The types and shapes of what the node makes; where that is integers and known, it becomes constant. */
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n) CHECKED;
+/* The name that the model's first batch input has for the length of the batch's axis; NULL: none. */
+const char *batch_symbol(const Graph *g, const BuildOptions *opt);
 
 #endif

@@ -40,8 +40,13 @@ typedef struct {
     /* criterion */
     LossKind loss;
     const char *loss_output;                /* LOSS_OUTPUT: the graph output that is the loss */
+    const char *loss_weight;                /* LOSS_OUTPUT: the graph output that it weighs in a group of batches; NULL: samples */
+    bool loss_is_sum;                       /* LOSS_OUTPUT: the loss of a group of batches is the sum of theirs */
     const char *logits;                     /* the graph output the loss is computed from; NULL: the first */
     const char *target;                     /* name of the target input that is created; NULL: "target" */
+    const Shape *target_shape;              /* of targets as batches bring them; NULL: not known yet */
+    int class_axis;                         /* of the scores, from the end when negative; 0: found (passes/class_axis.h) */
+    struct ClassAxis *class_axis_found;     /* receives what was found or assumed; may be NULL */
     int64_t ignore_index;
     bool has_ignore_index;
     const Tensor *class_weights;            /* [C] float, or NULL */

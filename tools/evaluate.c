@@ -1,4 +1,4 @@
-/* Sums over the batches of a set, divided once at the end: a smaller last batch weighs what it is worth. */
+/* Sums over the batches of a set, divided once at the end: a smaller last batch weighs what it is worth.  Losses that are sums are only added. */
 #include "tools/evaluate.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
         e.samples += b->samples;
     }
     loader_free(l);
-    e.loss = sum / weight;
+    e.loss = f->adds_up ? sum : sum / weight;
     e.accuracy = e.counted ? (double)correct / (double)e.counted : NAN;
     if (!st)
         *out = e;

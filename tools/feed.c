@@ -176,6 +176,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         return FAIL(E_INVALID, "--%s is missing: FILE.npz, a folder of .npy files or idx:IMAGES,LABELS", flag);
     TRY(read_normalisation(&norm, a, flag, source));
     TRY(check_batch_inputs(a));
+    f.adds_up = !strcmp(dpx_options_get(a->options, "loss-weight"), "sum");
     TRY(dataset_open(&f.data, source, norm));
     match_inputs(&f, a, model, &wrong);
     if (needs_target(a))
@@ -185,6 +186,21 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         return st;
     }
     *out = f;
+    return ST_OK;
+}
+
+Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size)
+{
+    for (int i = 0; f->target && i < f->n; i++) {
+        const Array *from = f->field[i].array;
+        dpx_tensor t = { .name = f->target, .rank = from->rank, .dim = { batch_size } };
+
+        if (strcmp(f->field[i].name, f->target))
+            continue;
+        for (int k = 1; k < t.rank; k++)
+            t.dim[k] = from->dim[k];
+        return (Status)dpx_options_set_target_shape(a->options, &t);
+    }
     return ST_OK;
 }
 

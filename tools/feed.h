@@ -10,6 +10,7 @@ typedef struct {
     Field field[MAX_FIELDS];
     int n;
     const char *target;         /* the name of the target input, NULL when the loss needs none */
+    bool adds_up;               /* the loss of several batches is the sum of theirs */
 } Feed;
 
 /* Opens the flag's data set (--data or --val; --mean and --std apply to idx images) and matches its arrays to the model's
@@ -17,6 +18,8 @@ typedef struct {
  * over, becomes the target.  E_INVALID lists every input without an array and every array that does not fit. */
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model) CHECKED;
 void feed_close(Feed *f);
+/* Tells the options the shape that a batch's targets will have. */
+Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 
 /* The model's input of this name; false when it has none. */
 bool feed_input(dpx_info *out, const dpx_model *m, const char *name);

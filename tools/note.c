@@ -22,6 +22,7 @@ static const struct { const char *name; Change change; } known[] = {
     { "tune", IS_TOLD }, { "plan-memory", IS_FREE }, { "reproducible", IS_TOLD },
     { "devices", IS_FREE }, { "metric", IS_FREE }, { "no-capture", IS_FREE }, { "check-nodes", IS_FREE },
     { "replicas", IS_ELSEWHERE }, { "batch-size", IS_ELSEWHERE }, { "parameters", IS_ELSEWHERE },
+    { "class-axis", IS_ELSEWHERE },
 };
 
 static Change change_of(const char *name)

@@ -199,6 +199,8 @@ static Status open_data(Run *r)
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(feed_open(&r->train, a, "data", r->model));
+    if (!args_has(a, "resume"))         /* else the checkpoint says what the run decided by it */
+        TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n));
     if (args_has(a, "val"))
         TRY(feed_open(&r->val, a, "val", r->model));

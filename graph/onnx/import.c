@@ -314,6 +314,21 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     return ST_OK;
 }
 
+/* The symbols of its declared shape; a shape that makes no sense is passed over, as it is inferred. */
+static Status name_dims(Importer *im, const Onnx__ValueInfoProto *p)
+{
+    const Onnx__TypeProto *t = p->type;
+    const char **params = NULL;
+    Shape shape;
+
+    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !t->tensor_type->shape || im->g->status)
+        return im->g->status;
+    if (type_shape_decode(&shape, &params, im->g->arena, t->tensor_type->shape, p->name) == E_NOMEM)
+        return E_NOMEM;
+    im->g->output[im->g->n_output - 1].dim_param = params;
+    return ST_OK;
+}
+
 static Status import_outputs(Importer *im, const Body *b)
 {
     const Onnx__GraphProto *gp = im->model->graph;
@@ -333,8 +348,10 @@ static Status import_outputs(Importer *im, const Body *b)
             return FAIL_NOMEM();
         if (e->problem)
             problems_add(&im->problems, "output '%s': %s", name, e->problem);
-        else
+        else {
             graph_add_output(im->g, name, e->value);
+            TRY(name_dims(im, gp->output[i]));
+        }
     }
     return im->g->status;
 }

@@ -1,5 +1,8 @@
 /* The criterion against PyTorch: values, sums and the gradient by the scores. */
+#include <string.h>
+
 #include "graph/op.h"
+#include "passes/class_axis.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 #include "tests/passes/torch_values.h"
@@ -57,6 +60,68 @@ static void test_class_losses(void)
         step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), c->grad, 24);
         CU_ASSERT_FALSE(has_value(graph_output(s.g, "y")));
         step_close(&s);
+    }
+}
+
+/* The same scores with the classes last, found by the targets' shape: PyTorch's values, its gradient in that order. */
+static void test_classes_last(void)
+{
+    Shape shape = SHAPE(4, 2, 3), target = SHAPE(4, 2), classes = SHAPE(3);
+    Tensor weights = { DT_FLOAT64, classes, (void *)(uintptr_t)class_weights };
+
+    for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++) {
+        const ClassLoss *c = &class_losses[i];
+        ClassAxis found = { 0 };
+        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = (LossKind)c->loss, .has_ignore_index = c->ignore >= 0, .ignore_index = c->ignore,
+                             .class_weights = c->weights ? &weights : NULL, .label_smoothing = c->smoothing, .target_shape = &target,
+                             .class_axis_found = &found };
+        double weight = c->sum / c->mean, x[24], grad[24];
+        Step s;
+
+        for (int k = 0; k < 24; k++) {
+            const int from = k / 6 * 6 + k % 3 * 2 + k / 3 % 2;
+
+            x[k] = scores[from];
+            grad[k] = c->grad[from];
+        }
+        run_loss(&s, &shape, x, &opt, &target, labels, NULL);
+        CU_ASSERT(found.decided && found.axis == 2);
+        step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
+        step_check(c->name, step_output(&s, OUT_LOSS_WEIGHT), &weight, 1);
+        step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), grad, 24);
+        step_close(&s);
+    }
+}
+
+/* What shapes tell: axis 0 stands for an error that asks or lists. */
+static void test_class_axis(void)
+{
+    static const struct { Shape scores, target; unsigned open; int batch; int64_t classes; int axis; const char *text; } cases[] = {
+        { { 2, { 8, 10 } }, { 1, { 8 } }, 0, 0, -1, 1, NULL },
+        { { 3, { 8, 5, 7 } }, { 2, { 8, 5 } }, 0, 0, -1, 2, NULL },
+        { { 3, { 8, 5, 7 } }, { 2, { 8, 7 } }, 0, 0, -1, 1, NULL },
+        { { 3, { 5, 5, 7 } }, { 2, { 5, 5 } }, 0, 0, -1, 2, NULL },             /* a batch as large as the text is long */
+        { { 3, { 8, 5, 7 } }, { 2, { 3, 5 } }, 0, 0, -1, 2, NULL },             /* the batch's length does not count */
+        { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 0, 0, -1, 0, "give --class-axis" },
+        { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 1 | 2, 0, -1, 2, NULL },         /* open: [batch, time, 7] */
+        { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 7, 0, -1, 0, "give --class-axis" },
+        { { 4, { 8, 6, 6, 6 } }, { 3, { 8, 6, 6 } }, 4 | 8, 0, -1, 1, NULL },   /* [batch, 6, height, width] */
+        { { 3, { 7, 8, 7 } }, { 2, { 7, 8 } }, 0, 1, -1, 2, NULL },             /* [time, batch, classes] */
+        { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 0, 0, 6, 0, "no axis of 6 classes" },
+        { { 3, { 8, 5, 7 } }, { 2, { 8, 5 } }, 0, 0, 7, 2, NULL },
+        { { 3, { 8, 5, 7 } }, { 2, { 8, 6 } }, 0, 0, -1, 0, "[8,7] with the classes along axis 1; [8,5] with the classes along axis 2" },
+        { { 2, { 8, 10 } }, { 2, { 8, 1 } }, 0, 0, -1, 0, "expected: [8] with the classes along axis 1" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ClassAxis a = { .scores = cases[i].scores, .open = cases[i].open, .batch = cases[i].batch, .classes = cases[i].classes, .output = "y" };
+
+        if (cases[i].text) {
+            CHECK_FAILS(strstr(cases[i].text, "give") ? E_INVALID : E_SHAPE, cases[i].text, class_axis_decide(&a, &cases[i].target));
+            CU_ASSERT_FALSE(a.decided);
+        } else if (CHECK_OK(class_axis_decide(&a, &cases[i].target))) {
+            CU_ASSERT_EQUAL(a.axis, cases[i].axis);
+        }
     }
 }
 
@@ -149,7 +214,7 @@ static void refused(const char *text, Status code, const Shape *shape, BuildOpti
 
 static void test_wrong_options(void)
 {
-    Shape matrix = SHAPE(4, 3), vector = SHAPE(4), two = SHAPE(2);
+    Shape matrix = SHAPE(4, 3), vector = SHAPE(4), two = SHAPE(2), one = SHAPE(1);
     const double w[] = { 1, 2 };
     Tensor weights = { DT_FLOAT64, two, (void *)(uintptr_t)w };
 
@@ -162,6 +227,12 @@ static void test_wrong_options(void)
     refused("--label-smoothing 1.5", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .label_smoothing = 1.5 });
     refused("--metric accuracy", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .metric_accuracy = true });
     refused("--ignore-index", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_BCE, .has_ignore_index = true });
+    refused("--class-axis 2", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_axis = 2 });
+    refused("--class-axis -2", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_axis = -2 });
+    refused("--class-axis", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_L1, .class_axis = 1 });
+    refused("--loss-weight", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_L1, .loss_is_sum = true });
+    refused("depends on parameters", E_INVALID, &one, (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
+    refused("is [4,3]", E_SHAPE, &matrix, (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
     refused("--target", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .target = "scores" });
 }
 
@@ -181,7 +252,8 @@ static void test_label_out_of_range(void)
     step_close(&s);
 }
 
-DEFINE_SUITE(criterion, { "class losses are torch's", test_class_losses }, { "element losses are torch's", test_element_losses },
+DEFINE_SUITE(criterion, { "class losses are torch's", test_class_losses }, { "classes last", test_classes_last },
+    { "the axis of the classes", test_class_axis }, { "element losses are torch's", test_element_losses },
     { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss },
     { "the weight of a batch", test_weight_of_a_batch }, { "wrong options", test_wrong_options },
     { "a label out of range", test_label_out_of_range });

@@ -1,0 +1,75 @@
+#!/bin/bash
+# Losses against PyTorch (tests/cli/losses.py): the axis of the classes, where the targets' shape tells it and where it does not, and
+# losses of the model's own that say what they weigh, over groups of batches, evaluations and replicas.
+. "$(dirname "$0")/lib.sh"
+here=tests/cli/losses
+common=(--batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --input-shape x=4,6)
+scores=(--data $here/data.npz --loss cross-entropy)
+own=(--data $here/masked.npz --input-shape y=4,6 --loss)
+
+# near A B: lists of as many numbers, each within 1e-12 of the other's.
+near() {
+    awk -v a="$1" -v b="$2" 'BEGIN { n = split(a, x, " "); m = split(b, y, " "); if (n != m || !n) exit 1
+        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (!(d <= 1e-12 * (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
+}
+expected() { grep "^$1 " $here/torch.txt | cut -d' ' -f"$2"; }
+losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | tr '\n' ' '; }
+evaluated() { "$dpexec" eval "$@" --quiet | grep -o '"eval_loss":[^,}]*' | cut -d: -f2; }
+
+# trains NAME MODEL FLAG...: the losses of the steps are PyTorch's.
+trains() {
+    local name=$1 model=$2
+    shift 2
+    rm -rf "$DIR/run"
+    check "$model $*" "$dpexec" $here/"$model".onnx "${common[@]}" --out "$DIR/run" "$@"
+    check "losses of $model $*: $(losses "$DIR/run")" near "$(losses "$DIR/run")" "$(expected "$name" 3-)"
+}
+
+# As many classes as there are positions, and in the last batch as many samples as nothing else: the symbols tell, in either order.
+for replicas in 1 3; do
+    trains plain open "${scores[@]}" --replicas $replicas
+    trains plain first "${scores[@]}" --replicas $replicas
+    trains plain fixed "${scores[@]}" --replicas $replicas --class-axis 2
+    trains weights open "${scores[@]}" --replicas $replicas --class-weights $here/class_weights.npy --ignore-index 2 --label-smoothing 0.1
+    trains group own_loss "${own[@]}" output:loss --loss-weight count --replicas $replicas --accumulate 2
+    trains group own_loss "${own[@]}" output:loss --loss-weight output:count --replicas $replicas --batch-size 8
+    trains sum own_loss "${own[@]}" output:total --loss-weight sum --replicas $replicas --accumulate 2
+done
+refused 2 "give --class-axis" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}"
+refused 2 "expected an axis from 1 on, or -1" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis=0
+refused 2 "an axis from 1 on" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 3
+refused 2 "--class-axis does not go with --loss mse" "$dpexec" $here/fixed.onnx "${common[@]}" --data $here/data.npz --loss mse --class-axis 2
+says "along axis 2, as the targets' shape says" "$dpexec" $here/open.onnx --batch-size 4 --input-shape x=4,6 "${scores[@]}" --steps 1
+says "are taken along axis 1" "$graph_transform" $here/fixed.onnx --batch-size 4 --loss cross-entropy --report
+says "are taken along axis 1" "$dpexec" $here/fixed.onnx --batch-size 4 --loss cross-entropy --dry-run
+
+# Evaluation over several batches, of which the last is smaller.
+eval=(--batch-size 4 --input-shape x=4,6 --threads 1)
+check "eval" near "$(evaluated $here/open.onnx "${eval[@]}" "${scores[@]}")" "$(expected plain 2)"
+check "eval by weight" near "$(evaluated $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss --loss-weight count)" "$(expected group 2)"
+check "eval of sums" near "$(evaluated $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:total --loss-weight sum)" "$(expected sum 2)"
+
+# What was decided is kept: a run goes on with it, and is evaluated by it, where shapes alone would not tell.
+rm -rf "$DIR/run"
+check "to be resumed" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 2 --steps 2 --out "$DIR/run"
+check "resumed" "$dpexec" $here/fixed.onnx --batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --input-shape x=4,6 "${scores[@]}" \
+    --resume "$DIR/run"
+check "losses behind a resume: $(losses "$DIR/run")" near "$(losses "$DIR/run")" "$(expected plain 3-)"
+check "eval of a checkpoint" test -n "$(evaluated $here/fixed.onnx "${eval[@]}" "${scores[@]}" --resume "$DIR/run")"
+refused 2 "give --class-axis 2" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 1 --resume "$DIR/run" --steps 9
+
+# Where nothing says what a loss weighs, that is said once.
+weighs="is weighed by its samples"
+says "$weighs" "$dpexec" $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss --steps 1 --accumulate 2
+says "$weighs" "$dpexec" eval $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss
+"$dpexec" $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss --epochs 3 --accumulate 2 --val $here/masked.npz >"$DIR/log" 2>&1
+check "once" test "$(grep -c "$weighs" "$DIR/log")" = 1
+for quiet in "--accumulate 2 --loss-weight count" "--loss-weight sum --val $here/masked.npz" "--steps 3"; do
+    # shellcheck disable=SC2086
+    "$dpexec" $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss $quiet >"$DIR/log" 2>&1
+    check "not said with $quiet" test "$(grep -c "$weighs" "$DIR/log")" = 0
+done
+refused 2 "depends on parameters" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight total
+refused 2 "no output 'weights'" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight weights
+refused 2 "--loss-weight goes with --loss output:NAME" "$dpexec" $here/open.onnx "${common[@]}" "${scores[@]}" --loss-weight sum
+finish
