@@ -35,7 +35,7 @@ struct Session {
     Trace *trace;
     SessionLog *log;            /* may be NULL */
     void *log_user;
-    bool told;                  /* what the passes found, once */
+    bool told, told_accumulation;   /* what the passes found, once; what only those for micro-batches do */
     ClassAxis class_axis;       /* in force once it is decided; else what programs were built with */
 };
 
@@ -56,6 +56,8 @@ static void tell(const Session *s, const Report *r)
     for (int i = 0; i < r->n_note; i++) {
         char line[1200];
 
+        if (s->told && r->note[i].kind != NOTE_ACCUMULATION)
+            continue;
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
         s->log(s->log_user, note_is_warning(&r->note[i]), line);
     }
@@ -164,9 +166,11 @@ static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int 
     return bound;
 }
 
+/* Later steps find what the first one does, but for what concerns micro-batches. */
 static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
 {
-    Report *r = s->log && !s->told ? report_create() : NULL;        /* later steps find what the first one does */
+    const bool news = !s->told || (opt->mode == BUILD_ACCUMULATE && !s->told_accumulation);
+    Report *r = s->log && news ? report_create() : NULL;
     Status st = pipeline_run(g, opt, interp_node, r, NULL);
 
     if (!st && r && !(st = report_graph(r, g))) {
@@ -177,6 +181,7 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
             s->log(s->log_user, false, summary);
         tell(s, r);
         s->told = true;
+        s->told_accumulation |= opt->mode == BUILD_ACCUMULATE;
     }
     report_free(r);
     return st;

@@ -147,7 +147,61 @@ typedef struct {
     union { float f32; double f64; } lr;
 } Feed;
 
-static Status read_batch(Feed *f, const dpx_tensor *batch, int n)
+/* The target that passes add, or NULL: the model computes its loss itself, or there is none. */
+static const char *target_name(const dpx_trainer *t)
+{
+    const BuildOptions *b = &t->options->build;
+
+    return b->loss == LOSS_NONE || b->loss == LOSS_OUTPUT ? NULL : b->target ? b->target : "target";
+}
+
+static bool is_asked_for(const dpx_trainer *t, const char *name)
+{
+    const Graph *g = t->model->graph;
+    const char *target = target_name(t);
+
+    for (int i = 0; i < g->n_input; i++)
+        if (!strcmp(value(g, g->input[i])->name, name))
+            return true;
+    return target && !strcmp(target, name);
+}
+
+static void list_asked_for(char *text, size_t size, const dpx_trainer *t)
+{
+    const Graph *g = t->model->graph;
+    const char *target = target_name(t);
+    size_t len = 0;
+
+    *text = '\0';
+    for (int i = 0; i < g->n_input && len < size; i++)
+        len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", value(g, g->input[i])->name);
+    if (target && len < size)
+        snprintf(text + len, size - len, "%s'%s'", len ? ", " : "", target);
+}
+
+/* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in inference. */
+static Status check_names(const dpx_trainer *t, const Feed *f)
+{
+    char expected[768];
+    Problems wrong = { 0 };
+
+    for (int i = 0; i < f->n; i++) {
+        bool first = true;
+
+        for (int k = 0; k < i; k++)
+            first &= strcmp(f->tensor[k].name, f->tensor[i].name) != 0;
+        if (!first)
+            problems_add(&wrong, "'%s' is given twice", f->tensor[i].name);
+        else if (!is_asked_for(t, f->tensor[i].name))
+            problems_add(&wrong, "nobody asked for '%s'", f->tensor[i].name);
+    }
+    if (!wrong.n)
+        return ST_OK;
+    list_asked_for(expected, sizeof expected, t);
+    return problems_fail(&wrong, E_INVALID, "a batch of this model is of %s", expected);
+}
+
+static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n)
 {
     f->n = 0;
     f->samples = 0;
@@ -164,7 +218,7 @@ static Status read_batch(Feed *f, const dpx_tensor *batch, int n)
             f->samples = batch[i].dim[0];
     }
     f->n = n;
-    return ST_OK;
+    return check_names(t, f);
 }
 
 static void add_learning_rate(const dpx_trainer *t, Feed *f, double lr)
@@ -295,7 +349,7 @@ static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, BegunS
     Feed f;
 
     TRY(need_loss(t));
-    TRY(read_batch(&f, batch, n));
+    TRY(read_batch(&f, t, batch, n));
     t->evaluated = 0;
     b->result.samples = f.samples;
     if (t->options->accumulate > 1)
@@ -429,7 +483,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_resul
     Feed f;
 
     TRY(need_loss(t));
-    TRY(read_batch(&f, batch, n));
+    TRY(read_batch(&f, t, batch, n));
     if (t->evaluated++)
         tell_weights(t, "evaluation over several batches");
     TRY(begin(t, BUILD_EVAL, &f, &step));
@@ -468,7 +522,7 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
 
     if (n_outputs != g->n_output)
         return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
-    TRY(read_batch(&f, inputs, n));
+    TRY(read_batch(&f, t, inputs, n));
     TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
     TRY(session_step(&out, &n_out, t->session, BUILD_INFER, f.tensor, f.n));
     for (int i = 0; i < g->n_output; i++) {

@@ -218,7 +218,8 @@ DPX_API dpx_status dpx_trainer_trace(dpx_trainer *trainer, uint32_t events) DPX_
 /* Writes what was timed in Chrome's trace format (chrome://tracing, Perfetto): a row per device. */
 DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const char *path) DPX_CHECKED;
 
-/* One batch: all inputs of the model and the target, by name, in any order.  The buffers are read in place.
+/* One batch: all inputs of the model and the target, by name, in any order; dpx_run needs no target, but may be handed one.  A name that
+ * is neither, or that is given twice, is DPX_INVALID.  The buffers are read in place.
  * train_step updates the parameters (with "accumulate" K: at every K-th call).  val_step and test_step never change state
  * and use running statistics. */
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;

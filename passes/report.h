@@ -14,6 +14,7 @@ typedef enum {
     NOTE_HOST,          /* an operator without a kernel for the accelerator */
     NOTE_GUESS,         /* which constants were decided to be parameters, or none, without evidence */
     NOTE_EXPORTER,      /* what the exporter did to the model, or may have done */
+    NOTE_ACCUMULATION,  /* what keeps micro-batches from being exactly one batch */
     NOTE_OTHER          /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
 } NoteKind;
 
@@ -25,8 +26,8 @@ typedef struct {
 
 static inline bool note_is_warning(const Note *n)
 {
-    return n->kind == NOTE_MIXES || n->kind == NOTE_NO_GRADIENT || n->kind == NOTE_HOST ||
-           n->kind == NOTE_GUESS || n->kind == NOTE_EXPORTER;
+    return n->kind == NOTE_MIXES || n->kind == NOTE_NO_GRADIENT || n->kind == NOTE_HOST || n->kind == NOTE_GUESS ||
+           n->kind == NOTE_EXPORTER || n->kind == NOTE_ACCUMULATION;
 }
 
 typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind;

@@ -6,8 +6,9 @@
 
 static const char *const headings[] = { "inputs", "operators that mix samples of the batch", "parameters without a gradient",
                                         "values that every device holds in full",
-                                        "operators that the host computes", "what is trained, guessed", "exporter", "notes" };
-static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "host", "guesses", "exporter", "notes" };
+                                        "operators that the host computes", "what is trained, guessed", "exporter",
+                                        "what accumulation leaves apart", "notes" };
+static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "host", "guesses", "exporter", "accumulation", "notes" };
 enum { N_KINDS = sizeof keys / sizeof *keys };
 
 static Status finish(FILE *to)

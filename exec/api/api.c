@@ -272,8 +272,10 @@ dpx_status dpx_options_set_target_shape(dpx_options *o, const dpx_tensor *target
 {
     Shape s;
 
-    if (!target || target->rank < 0 || target->rank > MAX_RANK)
-        return (dpx_status)FAIL(E_INVALID, "the target's shape: a rank of %d is not valid", target ? target->rank : -1);
+    NEED(o, "options");
+    NEED(target, "target");
+    if (target->rank < 0 || target->rank > MAX_RANK)
+        return (dpx_status)FAIL(E_INVALID, "the target's shape: a rank of %d is not valid", target->rank);
     s = shape_of(target->rank, target->dim);
     return (dpx_status)options_set_target_shape((Options *)o, &s);
 }

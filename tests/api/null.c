@@ -52,6 +52,8 @@ typedef struct {
     X(weights_options, "class_weights: options", dpx_options_set_class_weights(NULL, &a->b.tensor[0]))              \
     X(weights_tensor, "class_weights: weights", dpx_options_set_class_weights(a->o, NULL))                          \
     X(weights_data, "has no data", dpx_options_set_class_weights(a->o, &a->bad))                                    \
+    X(target_options, "target_shape: options", dpx_options_set_target_shape(NULL, &a->b.tensor[1]))                \
+    X(target_tensor, "target_shape: target", dpx_options_set_target_shape(a->o, NULL))                              \
     X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                             \
     X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                         \
     X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                            \

@@ -119,6 +119,22 @@ static void test_run_and_loss(void)
     dpx_trainer_free(t);
 }
 
+/* All that nobody asked for, and all that is there twice, by name; a target is known to inference. */
+static void test_names(dpx_trainer *t, const Batch *b)
+{
+    static const char *const text = "of 'x', 'target': nobody asked for 'learning_rate'; 'x' is given twice; nobody asked for 'nonsense'";
+    float lr = 1;
+    dpx_tensor all[5] = { b->tensor[0], b->tensor[1], { .name = "learning_rate", .dtype = DPX_FLOAT32, .data = &lr }, b->tensor[0], b->tensor[0] };
+    dpx_result r;
+    dpx_tensor y;
+
+    all[4].name = "nonsense";
+    CHECK_DPX_FAILS(DPX_INVALID, text, dpx_train_step(t, all, 5, &r));
+    CHECK_DPX_FAILS(DPX_INVALID, text, dpx_val_step(t, all, 5, &r));
+    CHECK_DPX_FAILS(DPX_INVALID, text, dpx_run(t, all, 5, &y, 1));
+    CHECK_DPX(dpx_run(t, all, 2, &y, 1));
+}
+
 static void test_bad_batches(void)
 {
     dpx_trainer *t = make_trainer(sgd);
@@ -150,6 +166,7 @@ static void test_bad_batches(void)
     CHECK_DPX_FAILS(DPX_INVALID, "no name", dpx_train_step(t, two, 2, &r));
     two[0].name = "z";
     CU_ASSERT(dpx_train_step(t, two, 2, &r) != DPX_OK);
+    test_names(t, &b);
     CHECK_DPX_FAILS(DPX_INVALID, "2", dpx_run(t, b.tensor, 1, outputs, 2));
     CU_ASSERT_EQUAL(dpx_trainer_step_count(t), 0);
     CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));         /* none of it did harm */

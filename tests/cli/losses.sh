@@ -69,6 +69,13 @@ for quiet in "--accumulate 2 --loss-weight count" "--loss-weight sum --val $here
     "$dpexec" $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss $quiet >"$DIR/log" 2>&1
     check "not said with $quiet" test "$(grep -c "$weighs" "$DIR/log")" = 0
 done
+
+# Batch-norm takes statistics of each micro-batch, and that is said with the layers' names.
+says "not exactly one batch: 3 layers (" "$dpexec" models/fashion_cnn.onnx --data tests/oracle/data/fashion.npz --loss cross-entropy --batch-size 10 \
+    --steps 1 --accumulate 2 --threads 1
+check "no batch-norm, nothing said" test "$("$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --steps 1 \
+    --accumulate 2 --threads 1 2>&1 | grep -c "not exactly one batch")" = 0
+
 refused 2 "depends on parameters" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight total
 refused 2 "no output 'weights'" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight weights
 refused 2 "--loss-weight goes with --loss output:NAME" "$dpexec" $here/open.onnx "${common[@]}" "${scores[@]}" --loss-weight sum
