@@ -27,8 +27,9 @@ static Status run(Graph *g, PassCtx *ctx)
     }
     if (!first)
         return ST_OK;
-    return report_note(ctx->report, NOTE_ACCUMULATION, "--accumulate", "batch-norm takes the statistics of every micro-batch by itself, so a group is "
-                       "not exactly one batch: %d layer%s (%s%s); --freeze keeps their statistics", n_layer, n_layer > 1 ? "s" : "", names,
+    return report_note(ctx->report, NOTE_ACCUMULATION, "--accumulate",
+                       "batch-norm takes the statistics of every micro-batch by itself, so a group is not exactly one batch: %d "
+                       "layer%s (%s%s); --freeze keeps their statistics", n_layer, n_layer > 1 ? "s" : "", names,
                        n_layer > LISTED ? ", ..." : "");
 }
 
