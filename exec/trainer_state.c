@@ -8,6 +8,7 @@
 #include "exec/trace.h"
 #include "exec/trainer.h"
 #include "graph/base/outfile.h"
+#include "passes/inference.h"
 
 int dpx_trainer_state_count(const dpx_trainer *t)
 {
@@ -358,7 +359,8 @@ dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
     how.model = t->model->onnx;
     if ((st = session_model(&g, t->session)))
         return (dpx_status)st;
-    st = onnx_export_file(g, &how, path);
+    if (!(st = inference_make(g)))
+        st = onnx_export_file(g, &how, path);
     graph_free(g);
     return (dpx_status)st;
 }

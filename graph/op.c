@@ -281,3 +281,66 @@ Status import_attr_to_input(Graph *g, Node *n, const char *name, int i)
     node_remove_attr(n, name);
     return g->status;
 }
+
+/* ---- for respell functions ---- */
+
+bool attr_is_default(const AttrDecl *d, const Attr *a)
+{
+    switch (a->type) {
+    case A_INT: return a->i == d->i;
+    case A_FLOAT: return a->f == d->f;
+    case A_STRING: return !a->s || (d->s && !strcmp(a->s, d->s));
+    case A_INTS: case A_FLOATS: case A_STRINGS: return a->n == 0;
+    default: return !a->tensor;
+    }
+}
+
+bool respell_without(Node *n, const char *name)
+{
+    const Attr *a = node_attr(n, name);
+    const AttrDecl *d = find_decl(n->op, name);
+
+    if (a && !(d && attr_is_default(d, a)))
+        return false;
+    if (a)
+        node_remove_attr(n, name);
+    return true;
+}
+
+static void drop_input(Node *n, int i)
+{
+    if (i >= n->n_in)
+        return;
+    n->in[i] = NO_VALUE;
+    while (n->n_in && !has_value(n->in[n->n_in - 1]))
+        n->n_in--;
+}
+
+bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name)
+{
+    const Tensor *t = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+    int64_t *v;
+
+    if (!has_in(n, i))
+        return true;
+    if (!t || (t->dtype != DT_INT64 && t->dtype != DT_INT32) || !(v = ARENA_NEW(g->arena, int64_t, (size_t)tensor_numel(t))))
+        return false;
+    for (int64_t k = 0; k < tensor_numel(t); k++)
+        v[k] = tensor_int(t, k);
+    node_set_ints(g, n, name, (int)tensor_numel(t), v);
+    drop_input(n, i);
+    return !g->status;
+}
+
+bool respell_input_to_float(Graph *g, Node *n, int i, const char *name)
+{
+    double v;
+
+    if (!has_in(n, i))
+        return true;
+    if (!value_const_number(g, n->in[i], &v))
+        return false;
+    node_set_attr(g, n, &(Attr)FLOAT(name, v));
+    drop_input(n, i);
+    return !g->status;
+}

@@ -74,6 +74,7 @@ enum {
 struct OpDef {
     const char *name, *domain, *doc;            /* domain NULL: ai.onnx; "dpexec": ours */
     int since;                                  /* the one opset version the IR speaks */
+    int from;                                   /* the oldest opset that spells it so, types aside; 0: `since` */
     int8_t in_min, in_max, out_min, out_max;    /* max < 0: variadic */
     unsigned dtypes;                            /* of input 0 (of output 0 when there are no inputs); 0: any */
     unsigned flags;
@@ -90,6 +91,9 @@ struct OpDef {
     const AttrDecl *attrs;                      /* ends with { 0 }; NULL: none */
     /* Optional: any older or newer opset's spelling -> ours.  Sees the node as the file spelled it.  May emit nodes. */
     Status (*import)(Graph *, Node *, int opset);
+    /* Optional, the inverse of `import`: ours -> the spelling of an opset before `from`; false: that opset has no words for
+     * this node.  Changes the node alone, its list of inputs and its attributes: what becomes an attribute must be constant. */
+    bool (*respell)(Graph *, Node *, int opset);
     /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type and
      * shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with shape_unknown). */
     Status (*infer)(Graph *, Node *);
@@ -108,6 +112,8 @@ struct OpDef {
 extern const OpDef *const op_list[];            /* generated; ordered by name */
 extern const int op_list_len;
 const OpDef *op_find(const char *domain, const char *name);     /* NULL domain: ai.onnx; NULL when unknown */
+
+static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
 
 /* May output o overwrite input j when their sizes are equal? */
 static inline bool op_in_place(const OpDef *op, int o, int j)
@@ -129,6 +135,8 @@ bool node_inputs_known(const Graph *g, const Node *n);
 Status node_infer(Graph *g, Node *n) CHECKED;
 /* "Conv conv1 (output 'y')": how messages call a node.  In the thread's buffer: use at once, once per message. */
 const char *node_text(const Graph *g, const Node *n);
+
+bool attr_is_default(const AttrDecl *d, const Attr *a);
 
 /* ---- for infer functions ---- */
 void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape);    /* a no-op for an absent output */
@@ -154,6 +162,14 @@ ValueId import_emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, cons
 /* Up to opset 6 input 1 stood at `axis` of input 0 where attribute "broadcast" said so: it gets dimensions of 1 behind its own. */
 Status import_broadcast(Graph *g, Node *n, int opset) CHECKED;
 ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis);
+
+/* ---- for respell functions ---- */
+/* An attribute that the opset does not have: gone if it has its default, else false. */
+bool respell_without(Node *n, const char *name);
+/* The inverse of import_attr_to_input; true as well when there is no such input. */
+bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name);
+/* The same for an input that is one number and an attribute that is a float. */
+bool respell_input_to_float(Graph *g, Node *n, int i, const char *name);
 
 #include "graph/ops.gen.h"
 

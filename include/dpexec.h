@@ -253,7 +253,8 @@ DPX_API dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const
 /* Loads the newest checkpoint below `directory` that verifies.  `note`, when not NULL, receives a copy to free(). */
 DPX_API dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note) DPX_CHECKED;
 
-/* The trained model for inference: original names, running statistics, dropout off. */
+/* The trained model for inference in any runtime: original names and opset, running statistics, no operator in training mode, dropout
+ * and stochastic depth off.  Operators that draw other random numbers stay. */
 DPX_API dpx_status dpx_trainer_export(dpx_trainer *t, const char *path) DPX_CHECKED;
 
 #ifdef __cplusplus

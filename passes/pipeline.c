@@ -11,7 +11,7 @@ extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autod
     pass_cse, pass_dce,
     pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
     pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm,
-    pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm, pass_note_accumulation;
+    pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm, pass_note_accumulation, pass_stochastic_depth;
 
 const Pass *const pipeline[] = {
     &pass_convert_dtype,        /* before any type is inferred */
@@ -20,6 +20,7 @@ const Pass *const pipeline[] = {
     &pass_prepare_training,     /* likewise running statistics */
     &pass_note_accumulation,    /* behind prepare-training; before lower, while a layer is one node of the model's name */
     &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
+    &pass_stochastic_depth,     /* literals are constants; before lower and key-random, which make other operators of what draws */
     &pass_key_random,           /* before lower, which takes Dropout for the identity that it is out of training */
     &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
     &pass_fuse_attention,       /* once masks are constants; before cse and dce, which clear up behind it */

@@ -7,6 +7,7 @@
  * it on).  What is a parameter was decided before (passes/parameters.c). */
 #include <string.h>
 
+#include "passes/inference.h"
 #include "passes/parameters.h"
 
 typedef struct {
@@ -97,11 +98,7 @@ static Status train_batchnorm(Prepare *p, Node *n)
 static Status freeze_batchnorm(Prepare *p, Node *n)
 {
     p->ctx->n_changed += node_int(n, "training_mode") != 0;
-    node_set_int(p->g, n, "training_mode", 0);
-    for (int i = 1; i < n->n_out; i++)
-        if (has_out(n, i))
-            graph_replace(p->g, n->out[i], i < 3 ? n->in[i + 2] : NO_VALUE);
-    n->n_out = 1;
+    TRY(batch_norm_use_running(p->g, n));
     return node_infer(p->g, n);
 }
 
@@ -146,8 +143,8 @@ static Status run(Graph *g, PassCtx *ctx)
             TRY(prepare_batchnorm(&p, g->node[i]));
     if (!sees_batch(ctx))
         FOR_NODES(g, n)
-            if (n->op == &op_Dropout && n->n_in > 2)
-                n->n_in = 2;                    /* without a mode it is the identity */
+            if (n->op == &op_Dropout)
+                dropout_switch_off(n);
     return graph_sort(g);
 }
 

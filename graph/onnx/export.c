@@ -348,8 +348,6 @@ static Status finish_model(Exporter *x, Onnx__ModelProto *m)
 {
     const OnnxModel *old = x->opt->model;
 
-    if (old && old->opset > x->opset)
-        x->opset = old->opset;
     m->opset_import = export_alloc(x, sizeof *m->opset_import, x->n_domain + 1);
     if (!m->opset_import || !(m->opset_import[0] = NEW_MESSAGE(x, Onnx__OperatorSetIdProto, onnx__operator_set_id_proto)))
         return FAIL_NOMEM();
@@ -371,7 +369,6 @@ static Status build(Exporter *x, Onnx__ModelProto *m)
 {
     const Graph *g = x->g;
 
-    TRY(g->status);
     if (!(x->uses = graph_count_uses(g, x->arena)) || !(x->name = export_alloc(x, sizeof *x->name, g->n_value)))
         return FAIL_NOMEM();
     TRY(choose_names(x));
@@ -387,13 +384,21 @@ static Status build(Exporter *x, Onnx__ModelProto *m)
 
 Status onnx_export_file(const Graph *g, const ExportOptions *opt, const char *path)
 {
-    Exporter x = { .g = g, .opt = opt ? opt : &(ExportOptions){ 0 }, .arena = arena_create(), .opset = OPSET_AT_LEAST };
+    Graph view = *g;
+    Exporter x = { .g = &view, .opt = opt ? opt : &(ExportOptions){ 0 }, .arena = arena_create() };
     Onnx__ModelProto m = ONNX__MODEL_PROTO__INIT;
-    Status st;
+    Status st = g->status;
 
     if (!x.arena)
         return FAIL_NOMEM();
-    x.names.arena = x.arena;
+    x.names.arena = view.arena = x.arena;
+    x.opset = x.opt->model ? x.opt->model->opset : OPSET_AT_LEAST;
+    if (!x.opt->plain && x.opset < OPSET_AT_LEAST)
+        x.opset = OPSET_AT_LEAST;
+    if (!st && x.opt->plain)
+        st = export_respell(&view, &x.opset);
+    if (st)
+        goto done;
     TRY_TO(done, st, build(&x, &m));
     TRY_TO(done, st, message_write(&m.base, path));
 done:

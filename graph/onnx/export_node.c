@@ -32,13 +32,7 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
 
 static bool is_default(const Exporter *x, const AttrDecl *d, const Attr *a)
 {
-    switch (a->type) {
-    case A_INT: return a->i == d->i;
-    case A_FLOAT: return a->f == d->f || (x->opt->plain && (float)a->f == (float)d->f);
-    case A_STRING: return !a->s || (d->s && !strcmp(a->s, d->s));
-    case A_INTS: case A_FLOATS: case A_STRINGS: return a->n == 0;
-    default: return !a->tensor;
-    }
+    return attr_is_default(d, a) || (a->type == A_FLOAT && x->opt->plain && (float)a->f == (float)d->f);
 }
 
 static const AttrDecl *declared(const OpDef *op, const char *name)
@@ -49,11 +43,15 @@ static const AttrDecl *declared(const OpDef *op, const char *name)
     return NULL;
 }
 
+/* In an older spelling a number may have another default: it is written. */
 static bool left_out(const Exporter *x, const Node *n, const Attr *a)
 {
     const AttrDecl *d = declared(n->op, a->name);
+    bool older = x->opt->plain && !n->op->domain && x->opset < op_oldest(n->op);
 
-    return d && d->rule != ATTR_REQUIRED && is_default(x, d, a);
+    if (!d || d->rule == ATTR_REQUIRED || (older && d->rule != ATTR_OURS && (a->type == A_INT || a->type == A_FLOAT)))
+        return false;
+    return is_default(x, d, a);
 }
 
 static ProtobufCBinaryData bytes_of(const char *s)
@@ -154,7 +152,8 @@ static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
     const char *domain = has_ours(x, n) ? "dpexec" : n->op->domain;
 
     if (!domain) {
-        x->opset = x->opset < n->op->since ? n->op->since : x->opset;
+        if (!x->opt->plain)
+            x->opset = x->opset < n->op->since ? n->op->since : x->opset;
         return;
     }
     if (!strcmp(domain, "dpexec") && x->opt->plain)

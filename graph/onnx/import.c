@@ -187,6 +187,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
     if (default_domain(p->domain)) {
         if (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX)
             return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
+        im->newest = opset > im->newest ? opset : im->newest;
         if (!strcmp(p->op_type, "Constant"))
             return import_constant(im, b, p);
         if (is_sequence_operator(p->op_type))
@@ -401,7 +402,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     im.tensors.arena = im.g->arena;
     TRY_TO(fail, st, import_graph(&im));
     if (model)
-        TRY_TO(fail, st, model_remember(&remembered, m, opset));
+        TRY_TO(fail, st, model_remember(&remembered, m, im.newest > opset ? im.newest : opset));
     *out = im.g;
     if (model)
         *model = remembered;

@@ -76,6 +76,7 @@ typedef struct {
     TensorReader tensors;
     Problems problems;
     bool marked;                            /* the file is an export of ours: its doc_strings are marks */
+    int64_t newest;                         /* opset of the default domain that a node was spelled in: a function may have its own */
     size_t n_done;                          /* nodes imported so far, those of inlined functions too */
 } Importer;
 

@@ -23,7 +23,7 @@ typedef struct {
 
 /* What a graph does not hold but an export wants to give back. */
 typedef struct {
-    int64_t ir_version, opset;          /* of the default domain, as the file said */
+    int64_t ir_version, opset;          /* of the default domain: the newest that a node of the file is spelled in */
     const char *producer_name, *doc;    /* NULL when absent */
     const OnnxProp *prop;               /* metadata_props, but for our own */
     int n_prop;

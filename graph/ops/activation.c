@@ -62,17 +62,19 @@ static Status infer_gelu(Graph *g, Node *n)
     return n->n_in == 2 ? infer_grad_op(g, n) : infer_like(g, n, 0);
 }
 
-#define UNARY(version) .elementwise = true, .since = (version), .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
+#define UNARY(version, first) .elementwise = true, .since = (version), .from = (first), .in_min = 1, .in_max = 1, \
+    .out_min = 1, .out_max = 1, .inplace = { 1 }, \
     .dtypes = DTYPES_FLOAT, .infer = infer, .place = place_elementwise
 #define GRAD_OP .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 3 }, \
     .dtypes = DTYPES_FLOAT, .place = place_mul
 
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, .s = "none", .words = "none tanh" }, { 0 } };
 
-DEFINE_OP(Relu, .elementwise = true, .since = 14, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 },
+DEFINE_OP(Relu, .elementwise = true, .since = 14, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+    .inplace = { 1 },
     .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu, .place = place_elementwise, .doc = "max(x, 0)");
-DEFINE_OP(Sigmoid, UNARY(13), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
-DEFINE_OP(Tanh, UNARY(13), .grad = grad_tanh, .doc = "hyperbolic tangent");
+DEFINE_OP(Sigmoid, UNARY(13, 6), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
+DEFINE_OP(Tanh, UNARY(13, 6), .grad = grad_tanh, .doc = "hyperbolic tangent");
 DEFINE_OP(Gelu, .elementwise = true, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
     .attrs = gelu_attrs, .infer = infer_gelu, .grad = grad_gelu, .place = place_elementwise,
     .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
@@ -192,22 +194,22 @@ static Status grad_softsign(Grad *gr)
 
 #define ALPHA(default_value) (const AttrDecl[]){ { "alpha", A_FLOAT, .f = default_value }, { 0 } }
 
-DEFINE_OP(LeakyRelu, UNARY(16), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
-DEFINE_OP(ThresholdedRelu, UNARY(22), .attrs = ALPHA(1), .grad = grad_thresholded_relu, .doc = "x above alpha, else 0");
-DEFINE_OP(Elu, UNARY(22), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
+DEFINE_OP(LeakyRelu, UNARY(16, 6), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
+DEFINE_OP(ThresholdedRelu, UNARY(22, 10), .attrs = ALPHA(1), .grad = grad_thresholded_relu, .doc = "x above alpha, else 0");
+DEFINE_OP(Elu, UNARY(22, 6), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
 DEFINE_OP(Celu, .elementwise = true, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
     .attrs = ALPHA(1), .infer = infer_celu, .grad = grad_celu, .place = place_elementwise,
     .doc = "x, or alpha (e^(x / alpha) - 1) below 0");
-DEFINE_OP(Selu, UNARY(22), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e^x - 1) below 0",
+DEFINE_OP(Selu, UNARY(22, 6), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e^x - 1) below 0",
     .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 1.67326319217681884765625 },
                                  { "gamma", A_FLOAT, .f = 1.05070102214813232421875 }, { 0 } });
-DEFINE_OP(HardSigmoid, UNARY(22), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
+DEFINE_OP(HardSigmoid, UNARY(22, 6), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
     .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 0.2 }, { "beta", A_FLOAT, .f = 0.5 }, { 0 } });
 DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
     .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, .f = 0 }, { "lambd", A_FLOAT, .f = 0.5 }, { 0 } },
     .infer = infer, .grad = grad_shrink, .place = place_elementwise, .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
-DEFINE_OP(Softplus, .precision = PREC_WIDE, UNARY(22), .grad = grad_softplus, .doc = "log(1 + e^x)");
-DEFINE_OP(Softsign, UNARY(22), .grad = grad_softsign, .doc = "x / (1 + |x|)");
+DEFINE_OP(Softplus, .precision = PREC_WIDE, UNARY(22, 1), .grad = grad_softplus, .doc = "log(1 + e^x)");
+DEFINE_OP(Softsign, UNARY(22, 1), .grad = grad_softsign, .doc = "x / (1 + |x|)");
 
 /* ---- products of x and a gate, lowered: forward and gradient at once ---- */
 
@@ -238,6 +240,6 @@ static Status lower_swish(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(HardSwish, UNARY(22), .lower = lower_hard_swish, .doc = "x HardSigmoid(x; 1/6, 1/2)");
-DEFINE_OP(Mish, UNARY(22), .lower = lower_mish, .doc = "x tanh(log(1 + e^x))");
-DEFINE_OP(Swish, UNARY(24), .attrs = ALPHA(1), .lower = lower_swish, .doc = "x sigmoid(alpha x)");
+DEFINE_OP(HardSwish, UNARY(22, 14), .lower = lower_hard_swish, .doc = "x HardSigmoid(x; 1/6, 1/2)");
+DEFINE_OP(Mish, UNARY(22, 18), .lower = lower_mish, .doc = "x tanh(log(1 + e^x))");
+DEFINE_OP(Swish, UNARY(24, 24), .attrs = ALPHA(1), .lower = lower_swish, .doc = "x sigmoid(alpha x)");

@@ -30,10 +30,18 @@ static Status place_arg(Placement *p)
     return place_reduce(p, 1u << node_int(p->node, "axis"), node_int(p->node, "keepdims") != 0, false);
 }
 
+static bool respell_arg(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    return respell_without(n, "select_last_index");
+}
+
 static const AttrDecl arg_attrs[] = { { "axis", A_INT, .range = R_AXIS }, { "keepdims", A_INT, .i = 1 },
                                       { "select_last_index", A_INT, .i = 0 }, { 0 } };
 
-#define ARG .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .attrs = arg_attrs, \
+#define ARG .since = 13, .from = 12, .respell = respell_arg, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, \
+    .dtypes = DTYPES_NUMERIC, .attrs = arg_attrs, \
     .infer = infer_arg, .grad = grad_none, .place = place_arg
 
 DEFINE_OP(ArgMax, ARG, .doc = "index of the largest along axis; the first of equals, or the last");
@@ -86,6 +94,6 @@ static Status place_cumsum(Placement *p)
     return place_moved(p, to, "it adds along the split axis");
 }
 
-DEFINE_OP(CumSum, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
+DEFINE_OP(CumSum, .since = 14, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
     .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
     .infer = infer_cumsum, .grad = grad_cumsum, .place = place_cumsum, .doc = "running sums along axis");

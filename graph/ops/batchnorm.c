@@ -47,6 +47,14 @@ static Status import(Graph *g, Node *n, int opset)
     return g->status;
 }
 
+/* Without training it was always spelled like this. */
+static bool respell(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    return n->n_out == 1 && respell_without(n, "training_mode");
+}
+
 /* ---- inference ---- */
 
 static Status check_input(const Graph *g, const Node *n, int64_t *channels)
@@ -411,12 +419,13 @@ static Status place_grad_params(Placement *p)
 
 #define EPSILON { "epsilon", A_FLOAT, .f = 1e-5 }
 
-DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x1e, .since = 15, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3,
+DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x1e, .since = 15, .from = 14,
+    .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3,
     .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, .f = 0.9 }, { "training_mode", A_INT, .i = 0 },
                                  { "sync", A_INT, .i = 1, .rule = ATTR_OURS }, { "unbiased", A_INT, .rule = ATTR_OURS }, { 0 } },
     .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
-    .import = import, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower, .place = place_apply);
+    .import = import, .respell = respell, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower, .place = place_apply);
 
 DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,

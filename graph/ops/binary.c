@@ -54,13 +54,16 @@ static Status grad_div(Grad *gr)
     return g->status;
 }
 
-#define BINARY(version, types) .elementwise = true, .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+#define BINARY(version, first, types) .elementwise = true, .since = (version), .from = (first), .in_min = 2, .in_max = 2, \
+    .out_min = 1, .out_max = 1, .dtypes = (types), \
     .inplace = { 3 }, .import = import_broadcast, .infer = infer
 
-DEFINE_OP(Add, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add, .place = place_add, .doc = "a + b");
-DEFINE_OP(Sub, BINARY(14, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
-DEFINE_OP(Mul, BINARY(14, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_mul, .place = place_mul, .doc = "a * b");
-DEFINE_OP(Div, BINARY(14, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
+DEFINE_OP(Add, BINARY(14, 7, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add,
+    .place = place_add, .doc = "a + b");
+DEFINE_OP(Sub, BINARY(14, 7, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
+DEFINE_OP(Mul, BINARY(14, 7, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_mul,
+    .place = place_mul, .doc = "a * b");
+DEFINE_OP(Div, BINARY(14, 7, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
 
 /* ---- Pow ---- */
 
@@ -144,13 +147,15 @@ static Status lower_pow(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .from = 7, .in_min = 2, .in_max = 2,
+    .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .import = import_broadcast, .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
 
 /* ---- of any number of tensors ---- */
 
-#define VARIADIC(version, types) .elementwise = true, .since = (version), .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, \
+#define VARIADIC(version, first, types) .elementwise = true, .since = (version), .from = (first), .in_min = 1, \
+    .in_max = -1, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .inplace = { 1 }, .infer = infer
 
 static ValueId sum_of(Graph *g, const Node *n)
@@ -208,10 +213,13 @@ static Status grad_extreme(Grad *gr)
     return g->status;
 }
 
-DEFINE_OP(Sum, VARIADIC(13, DTYPES_FLOAT), .grad = grad_add, .lower = lower_sum, .place = place_add, .doc = "sum of all inputs");
-DEFINE_OP(Mean, VARIADIC(13, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add, .doc = "mean of all inputs");
-DEFINE_OP(Max, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "largest of all inputs");
-DEFINE_OP(Min, VARIADIC(13, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "smallest of all inputs");
+DEFINE_OP(Sum, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_add, .lower = lower_sum, .place = place_add,
+    .doc = "sum of all inputs");
+DEFINE_OP(Mean, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add,
+    .doc = "mean of all inputs");
+DEFINE_OP(Max, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "largest of all inputs");
+DEFINE_OP(Min, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
+    .doc = "smallest of all inputs");
 
 /* ---- PRelu ---- */
 
@@ -248,7 +256,7 @@ static Status infer_prelu(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .from = 6, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
     .import = import_prelu, .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
 
@@ -287,7 +295,8 @@ static Status infer_shift(Graph *g, Node *n)
     return infer_broadcast(g, n, DT_NONE);
 }
 
-DEFINE_OP(Mod, .elementwise = true, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
+DEFINE_OP(Mod, .elementwise = true, .since = 13, .from = 10, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
     .attrs = (const AttrDecl[]){ { "fmod", A_INT, .i = 0 }, { 0 } }, .infer = infer_mod, .grad = grad_mod,
     .place = place_elementwise, .doc = "remainder with the sign of b, or of a if fmod");
 DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED,
@@ -295,6 +304,6 @@ DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, 
     .attrs = (const AttrDecl[]){ { "direction", A_STRING, .rule = ATTR_REQUIRED, .words = "LEFT RIGHT" }, { 0 } },
     .infer = infer_shift, .grad = grad_none,
     .place = place_elementwise, .doc = "a shifted by b bits");
-DEFINE_OP(BitwiseAnd, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a and b");
-DEFINE_OP(BitwiseOr, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a or b");
-DEFINE_OP(BitwiseXor, BINARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in one of a and b");
+DEFINE_OP(BitwiseAnd, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a and b");
+DEFINE_OP(BitwiseOr, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a or b");
+DEFINE_OP(BitwiseXor, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in one of a and b");

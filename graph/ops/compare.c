@@ -8,14 +8,15 @@ static Status infer(Graph *g, Node *n)
     return infer_broadcast(g, n, DT_BOOL);
 }
 
-#define COMPARE(version, types) .elementwise = true, .since = (version), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = (types), \
+#define COMPARE(version, first, types) .elementwise = true, .since = (version), .from = (first), .in_min = 2, .in_max = 2, \
+    .out_min = 1, .out_max = 1, .dtypes = (types), \
     .import = import_broadcast, .infer = infer, .grad = grad_none, .place = place_elementwise
 
-DEFINE_OP(Equal, COMPARE(13, DTYPES_ALL), .doc = "a == b");
-DEFINE_OP(Greater, COMPARE(13, DTYPES_NUMERIC), .doc = "a > b");
-DEFINE_OP(Less, COMPARE(13, DTYPES_NUMERIC), .doc = "a < b");
-DEFINE_OP(GreaterOrEqual, COMPARE(16, DTYPES_NUMERIC), .doc = "a >= b");
-DEFINE_OP(LessOrEqual, COMPARE(16, DTYPES_NUMERIC), .doc = "a <= b");
-DEFINE_OP(And, COMPARE(7, DTYPES_BOOL), .doc = "a and b");
-DEFINE_OP(Or, COMPARE(7, DTYPES_BOOL), .doc = "a or b");
-DEFINE_OP(Xor, COMPARE(7, DTYPES_BOOL), .doc = "a or b, not both");
+DEFINE_OP(Equal, COMPARE(13, 7, DTYPES_ALL), .doc = "a == b");
+DEFINE_OP(Greater, COMPARE(13, 7, DTYPES_NUMERIC), .doc = "a > b");
+DEFINE_OP(Less, COMPARE(13, 7, DTYPES_NUMERIC), .doc = "a < b");
+DEFINE_OP(GreaterOrEqual, COMPARE(16, 12, DTYPES_NUMERIC), .doc = "a >= b");
+DEFINE_OP(LessOrEqual, COMPARE(16, 12, DTYPES_NUMERIC), .doc = "a <= b");
+DEFINE_OP(And, COMPARE(7, 7, DTYPES_BOOL), .doc = "a and b");
+DEFINE_OP(Or, COMPARE(7, 7, DTYPES_BOOL), .doc = "a or b");
+DEFINE_OP(Xor, COMPARE(7, 7, DTYPES_BOOL), .doc = "a or b, not both");

@@ -82,7 +82,7 @@ static Status place_concat(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Concat, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
+DEFINE_OP(Concat, .layout = LAYOUT_ANY, .since = 13, .from = 4, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
     .import = import_concat, .infer = infer_concat, .grad = grad_concat, .place = place_concat, .doc = "inputs joined along an axis");
 
@@ -96,6 +96,12 @@ static Status import_split(Graph *g, Node *n, int opset)
     if (opset < 18 && !has_in(n, 1) && has_out(n, n->n_out - 1))
         node_set_int(g, n, "num_outputs", n->n_out);
     return g->status;
+}
+
+static bool respell_split(Graph *g, Node *n, int opset)
+{
+    node_remove_attr(n, "num_outputs");     /* the default of which says that the parts are equal; else import has set it */
+    return opset >= 13 || respell_input_to_attr(g, n, 1, "split");
 }
 
 /* Sizes given, or equal ones of which the last may be smaller when num_outputs says so (opset 18). */
@@ -167,7 +173,7 @@ static Status place_split(Placement *p)
 
 DEFINE_OP(Split, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "num_outputs", A_INT, .range = R_NATURAL }, { 0 } },
-    .import = import_split, .infer = infer_split, .grad = grad_split, .place = place_split, .doc = "x cut along an axis");
+    .import = import_split, .respell = respell_split, .infer = infer_split, .grad = grad_split, .place = place_split, .doc = "x cut along an axis");
 
 /* ---- Slice ---- */
 
@@ -179,6 +185,13 @@ static Status import_slice(Graph *g, Node *n, int opset)
     TRY(import_attr_to_input(g, n, "starts", 1));
     TRY(import_attr_to_input(g, n, "ends", 2));
     return import_attr_to_input(g, n, "axes", 3);
+}
+
+static bool respell_slice(Graph *g, Node *n, int opset)
+{
+    (void)opset;
+    return !has_in(n, 4) && respell_input_to_attr(g, n, 3, "axes") && respell_input_to_attr(g, n, 2, "ends") &&
+           respell_input_to_attr(g, n, 1, "starts");
 }
 
 /* Of Slice(x, starts, ...), and of SliceGrad(dy, shape, starts, ...) with first = 2.  `*known`: whether all are constant. */
@@ -236,8 +249,9 @@ static Status place_slice(Placement *p)
     return place_range(p, &in_value(p->g, p->node, 0)->shape, 1);
 }
 
-DEFINE_OP(Slice, .layout = LAYOUT_ANY, .since = 13, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1,
-    .import = import_slice, .infer = infer_slice, .grad = grad_slice, .place = place_slice, .doc = "x[start:end:step] along axes");
+DEFINE_OP(Slice, .layout = LAYOUT_ANY, .since = 13, .from = 10, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1,
+    .import = import_slice, .respell = respell_slice, .infer = infer_slice, .grad = grad_slice,
+    .place = place_slice, .doc = "x[start:end:step] along axes");
 
 static Status infer_slice_grad(Graph *g, Node *n)
 {

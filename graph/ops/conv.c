@@ -407,7 +407,8 @@ static int64_t flops(const Graph *g, const Node *n)
 static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD,
                                        { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 } };
 
-DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1,
+DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2,
+    .in_max = 3, .out_min = 1,
     .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
     .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
 
@@ -418,7 +419,8 @@ DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_
 DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
-    .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input, .place = place_conv, .flops = flops);
+    .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input,
+    .place = place_conv, .flops = flops);
 
 DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
@@ -426,7 +428,8 @@ DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1
     .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight, .grad = grad_of_grad_weight,
     .place = place_grad_weight, .flops = flops);
 
-DEFINE_OP(ConvTranspose, .precision = PREC_LOW, .param_in = 6, .since = 11, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(ConvTranspose, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2, .in_max = 3,
+    .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ WINDOW_ATTRS, AUTO_PAD,
                                  { "kernel_shape", A_INTS, .range = R_STEPS }, { "output_padding", A_INTS, .range = R_SIZES },

@@ -51,7 +51,7 @@ static Status infer_constant(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(Constant, .since = 13, .in_min = 0, .in_max = 0, .out_min = 1, .out_max = 1,
+DEFINE_OP(Constant, .since = 13, .from = 12, .in_min = 0, .in_max = 0, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .rule = ATTR_REQUIRED }, { 0 } },
     .import = import_constant, .infer = infer_constant, .grad = grad_none, .place = place_all_b, .doc = "a tensor written in the model");
 
@@ -121,9 +121,16 @@ static Status infer_shape(Graph *g, Node *n)
     return g->status;
 }
 
+static bool respell_shape(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    return respell_without(n, "start") && respell_without(n, "end");
+}
+
 DEFINE_OP(Shape, .since = 15, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
     .attrs = (const AttrDecl[]){ { "start", A_INT, .i = 0 }, { "end", A_INT, .i = INT64_MAX }, { 0 } },
-    .infer = infer_shape, .grad = grad_none, .place = place_all_b, .doc = "the dimensions from start to end");
+    .respell = respell_shape, .infer = infer_shape, .grad = grad_none, .place = place_all_b, .doc = "the dimensions from start to end");
 
 static Status infer_size(Graph *g, Node *n)
 {
@@ -133,7 +140,7 @@ static Status infer_size(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(Size, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
+DEFINE_OP(Size, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
     .infer = infer_size, .grad = grad_none, .place = place_all_b, .doc = "the number of elements");
 
 /* ---- Range ---- */

@@ -73,7 +73,7 @@ static Status place_gather(Placement *p)
 
 static const AttrDecl axis_attr[] = { { "axis", A_INT, .range = R_AXIS }, { 0 } };
 
-DEFINE_OP(Gather, .param_in = 1, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
+DEFINE_OP(Gather, .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
     .infer = infer_gather, .grad = grad_gather, .place = place_gather, .index_range = index_range_axis,
     .doc = "slices of x picked by indices along axis");
 
@@ -182,7 +182,7 @@ static Status place_gather_elements(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(GatherElements, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
+DEFINE_OP(GatherElements, .since = 13, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
     .infer = infer_gather_elements, .grad = grad_gather_elements, .place = place_gather_elements,
     .index_range = index_range_axis, .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
 
@@ -269,8 +269,16 @@ static Status place_gather_nd(Placement *p)
 
 static const AttrDecl batch_dims_attr[] = { { "batch_dims", A_INT, .range = R_RANK }, { 0 } };
 
-DEFINE_OP(GatherND, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr,
-    .infer = infer_gather_nd, .grad = grad_gather_nd, .place = place_gather_nd, .doc = "slices of x picked by tuples of indices");
+static bool respell_gather_nd(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    return respell_without(n, "batch_dims");
+}
+
+DEFINE_OP(GatherND, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr,
+    .respell = respell_gather_nd, .infer = infer_gather_nd, .grad = grad_gather_nd, .place = place_gather_nd,
+    .doc = "slices of x picked by tuples of indices");
 
 static Status infer_gather_nd_grad(Graph *g, Node *n)
 {

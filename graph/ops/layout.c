@@ -1,4 +1,6 @@
 /* Operators that rearrange or repeat elements without computing: Transpose, Expand, Tile, Pad, DepthToSpace, SpaceToDepth. */
+#include <string.h>
+
 #include "graph/grad.h"
 #include "graph/ops/ranges.h"
 #include "graph/place.h"
@@ -26,7 +28,8 @@ static Status grad_expand(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Expand, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .shape_in = 2,
+DEFINE_OP(Expand, .layout = LAYOUT_ANY, .since = 13, .from = 8, .in_min = 2, .in_max = 2, .out_min = 1,
+    .out_max = 1, .shape_in = 2,
     .infer = infer_expand, .grad = grad_expand, .place = place_expand, .doc = "x broadcast to a shape");
 
 /* ---- Transpose ---- */
@@ -80,7 +83,7 @@ static Status place_transpose(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Transpose, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+DEFINE_OP(Transpose, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } },
     .infer = infer_transpose, .grad = grad_transpose, .place = place_transpose, .doc = "axes permuted");
 
@@ -145,7 +148,7 @@ static Status place_tile(Placement *p)
     return place_moved(p, to, "it repeats the batch");
 }
 
-DEFINE_OP(Tile, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(Tile, .layout = LAYOUT_ANY, .since = 13, .from = 6, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .infer = infer_tile, .grad = grad_tile, .place = place_tile, .doc = "x repeated along each axis");
 
 /* ---- Pad ---- */
@@ -163,6 +166,14 @@ static Status import_pad(Graph *g, Node *n, int opset)
     if (v != 0)
         node_set_input(g, n, 2, emit_scalar(g, DT_FLOAT32, v));     /* kernels convert it to the type of x */
     return g->status;
+}
+
+/* From opset 11 on pads were an input, from 18 axes, from 19 the mode may be to wrap. */
+static bool respell_pad(Graph *g, Node *n, int opset)
+{
+    if (!strcmp(node_string(n, "mode"), "wrap") || (opset < 18 && has_in(n, 3)))
+        return false;
+    return opset >= 11 || (respell_input_to_float(g, n, 2, "value") && respell_input_to_attr(g, n, 1, "pads"));
 }
 
 static const Tensor *const_or_null(const Graph *g, const Node *n, int i)
@@ -269,8 +280,10 @@ static Status place_pad(Placement *p)
 
 static const AttrDecl pad_attrs[] = { { "mode", A_STRING, .s = "constant", .words = "constant reflect edge wrap" }, { 0 } };
 
-DEFINE_OP(Pad, .layout = LAYOUT_ANY, .since = 19, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .attrs = pad_attrs,
-    .import = import_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
+DEFINE_OP(Pad, .layout = LAYOUT_ANY, .since = 19, .from = 18, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1,
+    .attrs = pad_attrs,
+    .import = import_pad, .respell = respell_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad,
+    .doc = "elements added around, or cut off");
 
 static Status infer_pad_grad(Graph *g, Node *n)
 {
@@ -361,11 +374,19 @@ static Status infer_depth_to_space(Graph *g, Node *n)
     return infer_blocks(g, n);
 }
 
-DEFINE_OP(DepthToSpace, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+static bool respell_depth_to_space(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    return respell_without(n, "mode");
+}
+
+DEFINE_OP(DepthToSpace, .since = 13, .from = 11, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
                                  { "mode", A_STRING, .s = "DCR", .words = "DCR CRD" }, { 0 } },
-    .infer = infer_depth_to_space, .grad = grad_depth_to_space, .place = place_blocks, .doc = "channels become blocks of pixels");
+    .respell = respell_depth_to_space, .infer = infer_depth_to_space, .grad = grad_depth_to_space,
+    .place = place_blocks, .doc = "channels become blocks of pixels");
 
-DEFINE_OP(SpaceToDepth, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+DEFINE_OP(SpaceToDepth, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, { 0 } },
     .infer = infer_blocks, .grad = grad_space_to_depth, .place = place_blocks, .doc = "blocks of pixels become channels");

@@ -224,11 +224,13 @@ static Status lower_softmax_cross_entropy(Graph *g, Node *n)
 static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, .i = NO_INDEX },
     { "reduction", A_STRING, .s = "mean", .words = "none mean sum" }, { 0 } };
 
-DEFINE_OP(SoftmaxCrossEntropyLoss, .precision = PREC_WIDE, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(SoftmaxCrossEntropyLoss, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2, .in_max = 3,
+    .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_softmax_cross_entropy,
     .index_range = loss_index_range, .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
 
-DEFINE_OP(NegativeLogLikelihoodLoss, .precision = PREC_WIDE, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(NegativeLogLikelihoodLoss, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2, .in_max = 3,
+    .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
     .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_negative_log_likelihood,
     .index_range = loss_index_range, .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");

@@ -309,13 +309,22 @@ static int64_t flops(const Graph *g, const Node *n)
 #define TRANS_ATTRS { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 }, { "alpha", A_FLOAT, .f = 1 }
 #define DTYPES_PRODUCT (DTYPES_FLOAT | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
 
-DEFINE_OP(MatMul, .precision = PREC_LOW, .param_in = 3, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
+DEFINE_OP(MatMul, .precision = PREC_LOW, .param_in = 3, .since = 13, .from = 1, .in_min = 2, .in_max = 2,
+    .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .doc = "matrix product of numpy", .infer = infer_product, .grad = grad_product, .place = place_product, .flops = flops);
 
 DEFINE_OP(BatchMatMul, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } },
     .doc = "alpha * op(A) op(B)", .infer = infer_batch, .grad = grad_product, .place = place_product, .flops = flops);
+
+/* C was not optional. */
+static bool respell_gemm(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    return has_in(n, 2);
+}
 
 /* Up to opset 6 an attribute said whether C is stretched, which its shape tells. */
 static Status import_gemm(Graph *g, Node *n, int opset)
@@ -325,6 +334,8 @@ static Status import_gemm(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-DEFINE_OP(Gemm, .precision = PREC_LOW, .param_in = 7, .since = 13, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
+DEFINE_OP(Gemm, .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2, .in_max = 3,
+    .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
-    .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .infer = infer_gemm, .grad = grad_gemm, .place = place_gemm, .flops = flops);
+    .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .respell = respell_gemm, .infer = infer_gemm, .grad = grad_gemm, .place = place_gemm,
+    .flops = flops);

@@ -211,15 +211,33 @@ static int64_t flops(const Graph *g, const Node *n)
     return count;
 }
 
+/* Until opset 9 there was no ceil_mode, nor dilations but of convolutions; in AveragePool these came with opset 19.  Until 7 MaxPool
+ * gave no indices. */
+static bool respell_pool(Graph *g, Node *n, int opset)
+{
+    int count;
+    const int64_t *dilation = node_ints(n, "dilations", &count);
+
+    (void)g;
+    for (int i = 0; i < count; i++)
+        if (dilation[i] != 1)
+            return false;
+    node_remove_attr(n, "dilations");
+    if (opset < 8 && !(n->n_out == 1 && respell_without(n, "storage_order")))
+        return false;
+    return opset >= 10 || respell_without(n, "ceil_mode");
+}
+
 #define KERNEL_ATTRS                                                                                                     \
     { "kernel_shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_STEPS }, { "strides", A_INTS, .range = R_STEPS },                               \
     { "pads", A_INTS, .range = R_PADS }, { "dilations", A_INTS, .range = R_STEPS }, { "ceil_mode", A_INT, .i = 0 }
 #define DTYPES_MAX (DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8))
 
-DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2, .dtypes = DTYPES_MAX,
+DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .from = 10, .in_min = 1, .in_max = 1, .out_min = 1,
+    .out_max = 2, .dtypes = DTYPES_MAX,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD,
                                  { "storage_order", A_INT, .i = 0 }, { 0 } },
-    .doc = "the maximum of each window", .infer = infer_pool, .grad = grad_max, .place = place_max, .flops = flops);
+    .doc = "the maximum of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_max, .place = place_max, .flops = flops);
 
 DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,
@@ -229,7 +247,8 @@ DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in
 DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD,
                                  { "count_include_pad", A_INT, .i = 0 }, { 0 } },
-    .doc = "the average of each window", .infer = infer_pool, .grad = grad_average, .place = place_average, .flops = flops);
+    .doc = "the average of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_average,
+    .place = place_average, .flops = flops);
 
 DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT,

@@ -197,7 +197,16 @@ static Status lower_dequantize(Graph *g, Node *n)
     return g->status;
 }
 
-#define LINEAR .since = 21, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
+/* Blocks and another type came with opset 21, what is saturated with 19, an axis with 13. */
+static bool respell(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    if (!respell_without(n, "block_size") || !respell_without(n, "output_dtype") || !respell_without(n, "precision"))
+        return false;
+    return (opset >= 19 || respell_without(n, "saturate")) && (opset >= 13 || respell_without(n, "axis"));
+}
+
+#define LINEAR .since = 21, .respell = respell, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
 #define LINEAR_ATTRS { "axis", A_INT, .i = 1, .range = R_AXIS }, { "block_size", A_INT, .range = R_NATURAL }, \
     { "output_dtype", A_INT, .range = R_DTYPE }
 
@@ -349,7 +358,7 @@ static Status lower_qlinear_matmul(Graph *g, Node *n)
     return inputs_known(g, n) ? rewrite_qlinear_matmul(g, n) : ST_OK;
 }
 
-DEFINE_OP(QLinearMatMul, .since = 21, .in_min = 8, .in_max = 8, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
+DEFINE_OP(QLinearMatMul, .since = 21, .from = 10, .in_min = 8, .in_max = 8, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
     .infer = infer_qlinear_matmul, .grad = grad_none, .lower = lower_qlinear_matmul, .doc = "quantised product of quantised matrices");
 
 /* ---- convolutions ---- */

@@ -152,6 +152,12 @@ static Status import_dropout(Graph *g, Node *n, int opset)
     return g->status;
 }
 
+static bool respell_dropout(Graph *g, Node *n, int opset)
+{
+    (void)opset;
+    return !has_in(n, 2) && respell_without(n, "seed") && respell_input_to_float(g, n, 1, "ratio");
+}
+
 static Status infer_dropout(Graph *g, Node *n)
 {
     const Value *ratio = has_in(n, 1) ? in_value(g, n, 1) : NULL, *mode = has_in(n, 2) ? in_value(g, n, 2) : NULL;
@@ -213,9 +219,10 @@ static Status place_dropout(Placement *p)
     return place_elementwise(p);
 }
 
-DEFINE_OP(Dropout, .since = 13, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM,
+DEFINE_OP(Dropout, .since = 13, .from = 12, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2,
+    .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM,
     .attrs = (const AttrDecl[]){ { "seed", A_INT, .i = 0 }, { 0 } },
-    .import = import_dropout, .infer = infer_dropout, .lower = lower_dropout, .place = place_dropout,
+    .import = import_dropout, .respell = respell_dropout, .infer = infer_dropout, .lower = lower_dropout, .place = place_dropout,
     .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
 
 /* ---- ONNX's generators ---- */
@@ -345,7 +352,7 @@ static Status lower_generator(Graph *g, Node *n)
     return g->status;
 }
 
-#define GENERATOR(version, types) .since = (version), .out_min = 1, .out_max = 1, .dtypes = (types), .flags = OPF_RANDOM, \
+#define GENERATOR(version, first, types) .since = (version), .from = (first), .out_min = 1, .out_max = 1, .dtypes = (types), .flags = OPF_RANDOM, \
     .grad = grad_none, .lower = lower_generator
 #define LIKE .in_min = 1, .in_max = 1
 #define SEED { "seed", A_FLOAT, .f = 0 }
@@ -354,17 +361,18 @@ static Status lower_generator(Graph *g, Node *n)
 #define SHAPED { "shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE }
 #define TYPED { "dtype", A_INT, .range = R_DTYPE }
 
-DEFINE_OP(RandomUniform, GENERATOR(22, 0), .attrs = (const AttrDecl[]){ SHAPED, UNIFORM, { 0 } }, .infer = infer_generator,
+DEFINE_OP(RandomUniform, GENERATOR(22, 1, 0), .attrs = (const AttrDecl[]){ SHAPED, UNIFORM, { 0 } }, .infer = infer_generator,
     .doc = "uniform in [low, high)");
-DEFINE_OP(RandomNormal, GENERATOR(22, 0), .attrs = (const AttrDecl[]){ SHAPED, NORMAL, { 0 } }, .infer = infer_generator,
+DEFINE_OP(RandomNormal, GENERATOR(22, 1, 0), .attrs = (const AttrDecl[]){ SHAPED, NORMAL, { 0 } }, .infer = infer_generator,
     .doc = "normal with mean and scale");
-DEFINE_OP(RandomUniformLike, GENERATOR(22, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, UNIFORM, { 0 } },
+DEFINE_OP(RandomUniformLike, GENERATOR(22, 1, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, UNIFORM, { 0 } },
     .infer = infer_generator_like, .doc = "uniform in [low, high), in x's shape");
-DEFINE_OP(RandomNormalLike, GENERATOR(22, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, NORMAL, { 0 } },
+DEFINE_OP(RandomNormalLike, GENERATOR(22, 1, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, NORMAL, { 0 } },
     .infer = infer_generator_like, .doc = "normal with mean and scale, in x's shape");
-DEFINE_OP(Bernoulli, GENERATOR(22, DTYPES_FLOAT), LIKE, .attrs = (const AttrDecl[]){ TYPED, SEED, { 0 } }, .infer = infer_bernoulli,
+DEFINE_OP(Bernoulli, GENERATOR(22, 15, DTYPES_FLOAT), LIKE, .attrs = (const AttrDecl[]){ TYPED, SEED, { 0 } },
+    .infer = infer_bernoulli,
     .doc = "1 with probability x, else 0");
-DEFINE_OP(Multinomial, GENERATOR(22, DTYPES_FLOAT), LIKE, .infer = infer_multinomial,
+DEFINE_OP(Multinomial, GENERATOR(22, 7, DTYPES_FLOAT), LIKE, .infer = infer_multinomial,
     .attrs = (const AttrDecl[]){ { "sample_size", A_INT, .i = 1, .range = R_POSITIVE }, { "dtype", A_INT, .i = DT_INT32, .range = R_DTYPE },
                                  SEED, { 0 } },
     .doc = "samples of the classes with log-probabilities x");

@@ -16,6 +16,18 @@ static Status import(Graph *g, Node *n, int opset)
     return import_attr_to_input(g, n, "axes", 1);
 }
 
+/* No axes meant all. */
+static bool respell(Graph *g, Node *n, int opset)
+{
+    const Tensor *axes = has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
+
+    (void)opset;
+    if (node_int(n, "noop_with_empty_axes") && (!axes || !tensor_numel(axes)))
+        return false;
+    node_remove_attr(n, "noop_with_empty_axes");
+    return respell_input_to_attr(g, n, 1, "axes");
+}
+
 Status reduce_axes(unsigned *out, const Graph *g, const Node *n)
 {
     int rank = in_value(g, n, 0)->shape.rank, count = 0, axis;
@@ -276,21 +288,26 @@ static const AttrDecl attrs[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_em
 static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_empty_axes", A_INT, .i = 0 },
                                       { "wide", A_INT, .rule = ATTR_OURS }, { 0 } };
 
-#define REDUCTION(version, types) .layout = LAYOUT_ANY, .since = (version), .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, \
-    .dtypes = (types), .import = import
-#define REDUCE(version, types) REDUCTION(version, types), .attrs = attrs, .infer = infer
+#define REDUCTION(version, first, types) .layout = LAYOUT_ANY, .since = (version), .from = (first), .in_min = 1, \
+    .in_max = 2, .out_min = 1, .out_max = 1, \
+    .dtypes = (types), .import = import, .respell = respell
+#define REDUCE(version, first, types) REDUCTION(version, first, types), .attrs = attrs, .infer = infer
 
-DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCTION(13, DTYPES_NUMERIC), .attrs = attrs_sum, .infer = infer_sum,
+DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCTION(13, 13, DTYPES_NUMERIC), .attrs = attrs_sum, .infer = infer_sum,
     .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
-DEFINE_OP(ReduceMean, REDUCE(18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
+DEFINE_OP(ReduceMean, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
     .doc = "mean along axes");
-DEFINE_OP(ReduceMax, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "largest along axes");
-DEFINE_OP(ReduceMin, REDUCE(20, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "smallest along axes");
-DEFINE_OP(ReduceProd, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_prod, .place = place_other, .doc = "product along axes");
-DEFINE_OP(ReduceL1, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l1, .place = place_sum_of, .doc = "sum of |x| along axes");
-DEFINE_OP(ReduceL2, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_l2, .place = place_other, .doc = "root of the sum of squares");
-DEFINE_OP(ReduceSumSquare, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of,
+DEFINE_OP(ReduceMax, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "largest along axes");
+DEFINE_OP(ReduceMin, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "smallest along axes");
+DEFINE_OP(ReduceProd, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_prod,
+    .place = place_other, .doc = "product along axes");
+DEFINE_OP(ReduceL1, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_l1, .place = place_sum_of,
+    .doc = "sum of |x| along axes");
+DEFINE_OP(ReduceL2, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_l2, .place = place_other,
+    .doc = "root of the sum of squares");
+DEFINE_OP(ReduceSumSquare, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of,
     .doc = "sum of x^2 along axes");
-DEFINE_OP(ReduceLogSum, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .lower = lower_log_sum, .place = place_other, .doc = "log of the sum");
-DEFINE_OP(ReduceLogSumExp, .precision = PREC_WIDE, REDUCE(18, DTYPES_NUMERIC), .grad = grad_log_sum_exp, .place = place_other,
+DEFINE_OP(ReduceLogSum, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .lower = lower_log_sum,
+    .place = place_other, .doc = "log of the sum");
+DEFINE_OP(ReduceLogSumExp, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_log_sum_exp, .place = place_other,
     .doc = "log of the sum of e^x");

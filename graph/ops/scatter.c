@@ -4,6 +4,17 @@
 #include "graph/grad.h"
 #include "graph/place.h"
 
+/* Before opset 18 there was no max or min, before 16 no reduction at all. */
+static bool respell(Graph *g, Node *n, int opset)
+{
+    const char *how = node_string(n, "reduction");
+
+    (void)g;
+    if (opset >= 16)
+        return strcmp(how, "max") && strcmp(how, "min");
+    return respell_without(n, "reduction");
+}
+
 static Status check_scatter(const Graph *g, const Node *n)
 {
     static const char *const known[] = { "none", "add", "mul", "max", "min" };
@@ -87,8 +98,9 @@ static Status place_scatter_elements(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ScatterElements, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
+DEFINE_OP(ScatterElements, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "reduction", A_STRING, .s = "none",
+    .words = "none add mul max min" }, { 0 } },
     .infer = infer_scatter_elements, .grad = grad_scatter_elements, .place = place_scatter_elements,
     .index_range = index_range_axis, .doc = "x with y[index[i][j]][j] = updates[i][j] (axis 0)");
 
@@ -142,7 +154,7 @@ static Status place_scatter_nd(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ScatterND, .since = 18, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
+DEFINE_OP(ScatterND, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
     .attrs = (const AttrDecl[]){ { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
     .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,
     .doc = "x with slices written at tuples of indices");

@@ -47,7 +47,7 @@ static int64_t index_range_one_hot(const Graph *g, const Node *n, int i)
     return i == 0 && depth ? tensor_int(depth, 0) : -1;
 }
 
-DEFINE_OP(OneHot, .since = 11, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(OneHot, .since = 11, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } },
     .infer = infer_one_hot, .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot, .index_misses = true,
     .doc = "a new axis with one value on, the others off");
@@ -68,7 +68,7 @@ static Status infer_non_zero(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(NonZero, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
+DEFINE_OP(NonZero, .since = 13, .from = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
     .infer = infer_non_zero, .grad = grad_none, .doc = "the indices of elements that are not zero, [rank, count]");
 
 /* ---- Compress ---- */
@@ -100,7 +100,7 @@ static Status infer_compress(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Compress, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
+DEFINE_OP(Compress, .since = 11, .from = 9, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = NO_AXIS, .range = R_AXIS }, { 0 } },
     .infer = infer_compress, .doc = "slices along axis (elements of the flattened x without one) where the condition is true");
 
@@ -140,6 +140,21 @@ DEFINE_OP(Trilu, .since = 14, .in_min = 1, .in_max = 2, .out_min = 1, .out_max =
 static Status import_top_k(Graph *g, Node *n, int opset)
 {
     return opset < 10 ? import_attr_to_input(g, n, "k", 1) : ST_OK;
+}
+
+static bool respell_top_k(Graph *g, Node *n, int opset)
+{
+    double k;
+
+    if (!respell_without(n, "largest") || !respell_without(n, "sorted"))
+        return false;
+    if (opset >= 10)
+        return true;
+    if (!value_const_number(g, n->in[1], &k))
+        return false;
+    node_set_int(g, n, "k", (int64_t)k);
+    n->n_in = 1;
+    return true;
 }
 
 static Status infer_top_k(Graph *g, Node *n)
@@ -189,5 +204,5 @@ static const AttrDecl top_k_attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXI
     { "sorted", A_INT, .i = 1 }, { 0 } };
 
 DEFINE_OP(TopK, .since = 11, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2, .dtypes = DTYPES_NUMERIC, .attrs = top_k_attrs,
-    .import = import_top_k, .infer = infer_top_k, .grad = grad_top_k, .place = place_top_k,
+    .import = import_top_k, .respell = respell_top_k, .infer = infer_top_k, .grad = grad_top_k, .place = place_top_k,
     .doc = "the k largest (smallest) along axis and their indices, in order; of equals the first");

@@ -14,6 +14,17 @@ static Status import(Graph *g, Node *n, int opset)
     return g->status;
 }
 
+/* Along the last axis both are the same. */
+static bool respell(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    if (!node_int(n, "flatten") && node_int(n, "axis") != -1)
+        return false;
+    node_remove_attr(n, "flatten");
+    return true;
+}
+
 static Status infer(Graph *g, Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape;
@@ -70,9 +81,9 @@ static const AttrDecl attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS }, {
 DEFINE_OP(Softmax, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
     .doc = "y = exp(x) / sum(exp(x)) along axis",
-    .import = import, .infer = infer, .lower = lower, .grad = grad_softmax, .place = place_all_but_axis);
+    .import = import, .respell = respell, .infer = infer, .lower = lower, .grad = grad_softmax, .place = place_all_but_axis);
 
 DEFINE_OP(LogSoftmax, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
     .doc = "y = x - log(sum(exp(x))) along axis",
-    .import = import, .infer = infer, .lower = lower, .grad = grad_log_softmax, .place = place_all_but_axis);
+    .import = import, .respell = respell, .infer = infer, .lower = lower, .grad = grad_log_softmax, .place = place_all_but_axis);

@@ -163,38 +163,41 @@ static Status grad_atanh(Grad *gr)
 
 /* ---- the operators ---- */
 
-#define UNARY(version, types) .since = (version), .elementwise = true, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
+#define UNARY(version, first, types) .since = (version), .from = (first), .elementwise = true, .in_min = 1, \
+    .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, \
     .dtypes = (types), .infer = infer
 #define STEPS .grad = grad_none, .flags = OPF_ZERO_GRAD, .place = place_elementwise
 
-DEFINE_OP(Neg, UNARY(13, DTYPES_FLOAT | DTYPES_SIGNED), .grad = grad_neg, .place = place_linear, .doc = "-x");
-DEFINE_OP(Abs, UNARY(13, DTYPES_NUMERIC), .grad = grad_abs, .place = place_elementwise, .doc = "|x|");
-DEFINE_OP(Reciprocal, UNARY(13, DTYPES_FLOAT), .grad = grad_reciprocal, .place = place_elementwise, .doc = "1 / x");
-DEFINE_OP(Sqrt, UNARY(13, DTYPES_FLOAT), .grad = grad_sqrt, .place = place_elementwise, .doc = "square root");
-DEFINE_OP(Exp, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_exp, .place = place_elementwise, .doc = "e^x");
-DEFINE_OP(Log, .precision = PREC_WIDE, UNARY(13, DTYPES_FLOAT), .grad = grad_log, .place = place_elementwise, .doc = "natural logarithm");
-DEFINE_OP(Erf, UNARY(13, DTYPES_NUMERIC), .grad = grad_erf, .place = place_elementwise, .doc = "error function");
-DEFINE_OP(Sin, UNARY(22, DTYPES_FLOAT), .grad = grad_sin, .place = place_elementwise, .doc = "sine");
-DEFINE_OP(Cos, UNARY(22, DTYPES_FLOAT), .grad = grad_cos, .place = place_elementwise, .doc = "cosine");
-DEFINE_OP(Tan, UNARY(22, DTYPES_FLOAT), .grad = grad_tan, .place = place_elementwise, .doc = "tangent");
-DEFINE_OP(Asin, UNARY(22, DTYPES_FLOAT), .grad = grad_asin, .place = place_elementwise, .doc = "inverse sine");
-DEFINE_OP(Acos, UNARY(22, DTYPES_FLOAT), .grad = grad_acos, .place = place_elementwise, .doc = "inverse cosine");
-DEFINE_OP(Atan, UNARY(22, DTYPES_FLOAT), .grad = grad_atan, .place = place_elementwise, .doc = "inverse tangent");
-DEFINE_OP(Sinh, UNARY(22, DTYPES_FLOAT), .grad = grad_sinh, .place = place_elementwise, .doc = "hyperbolic sine");
-DEFINE_OP(Cosh, UNARY(22, DTYPES_FLOAT), .grad = grad_cosh, .place = place_elementwise, .doc = "hyperbolic cosine");
-DEFINE_OP(Asinh, UNARY(22, DTYPES_FLOAT), .grad = grad_asinh, .place = place_elementwise, .doc = "inverse hyperbolic sine");
-DEFINE_OP(Acosh, UNARY(22, DTYPES_FLOAT), .grad = grad_acosh, .place = place_elementwise, .doc = "inverse hyperbolic cosine");
-DEFINE_OP(Atanh, UNARY(22, DTYPES_FLOAT), .grad = grad_atanh, .place = place_elementwise, .doc = "inverse hyperbolic tangent");
-DEFINE_OP(Sign, UNARY(13, DTYPES_NUMERIC), STEPS, .doc = "-1, 0 or 1");
-DEFINE_OP(Ceil, UNARY(13, DTYPES_FLOAT), STEPS, .doc = "smallest integer >= x");
-DEFINE_OP(Floor, UNARY(13, DTYPES_FLOAT), STEPS, .doc = "largest integer <= x");
-DEFINE_OP(Round, UNARY(22, DTYPES_FLOAT), STEPS, .doc = "nearest integer, halves to even");
-DEFINE_OP(Not, UNARY(1, DTYPES_BOOL), .grad = grad_none, .place = place_elementwise, .doc = "logical negation");
-DEFINE_OP(BitwiseNot, UNARY(18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "every bit inverted");
+DEFINE_OP(Neg, UNARY(13, 6, DTYPES_FLOAT | DTYPES_SIGNED), .grad = grad_neg, .place = place_linear, .doc = "-x");
+DEFINE_OP(Abs, UNARY(13, 6, DTYPES_NUMERIC), .grad = grad_abs, .place = place_elementwise, .doc = "|x|");
+DEFINE_OP(Reciprocal, UNARY(13, 6, DTYPES_FLOAT), .grad = grad_reciprocal, .place = place_elementwise, .doc = "1 / x");
+DEFINE_OP(Sqrt, UNARY(13, 6, DTYPES_FLOAT), .grad = grad_sqrt, .place = place_elementwise, .doc = "square root");
+DEFINE_OP(Exp, .precision = PREC_WIDE, UNARY(13, 6, DTYPES_FLOAT), .grad = grad_exp, .place = place_elementwise, .doc = "e^x");
+DEFINE_OP(Log, .precision = PREC_WIDE, UNARY(13, 6, DTYPES_FLOAT), .grad = grad_log, .place = place_elementwise,
+    .doc = "natural logarithm");
+DEFINE_OP(Erf, UNARY(13, 9, DTYPES_NUMERIC), .grad = grad_erf, .place = place_elementwise, .doc = "error function");
+DEFINE_OP(Sin, UNARY(22, 7, DTYPES_FLOAT), .grad = grad_sin, .place = place_elementwise, .doc = "sine");
+DEFINE_OP(Cos, UNARY(22, 7, DTYPES_FLOAT), .grad = grad_cos, .place = place_elementwise, .doc = "cosine");
+DEFINE_OP(Tan, UNARY(22, 7, DTYPES_FLOAT), .grad = grad_tan, .place = place_elementwise, .doc = "tangent");
+DEFINE_OP(Asin, UNARY(22, 7, DTYPES_FLOAT), .grad = grad_asin, .place = place_elementwise, .doc = "inverse sine");
+DEFINE_OP(Acos, UNARY(22, 7, DTYPES_FLOAT), .grad = grad_acos, .place = place_elementwise, .doc = "inverse cosine");
+DEFINE_OP(Atan, UNARY(22, 7, DTYPES_FLOAT), .grad = grad_atan, .place = place_elementwise, .doc = "inverse tangent");
+DEFINE_OP(Sinh, UNARY(22, 9, DTYPES_FLOAT), .grad = grad_sinh, .place = place_elementwise, .doc = "hyperbolic sine");
+DEFINE_OP(Cosh, UNARY(22, 9, DTYPES_FLOAT), .grad = grad_cosh, .place = place_elementwise, .doc = "hyperbolic cosine");
+DEFINE_OP(Asinh, UNARY(22, 9, DTYPES_FLOAT), .grad = grad_asinh, .place = place_elementwise, .doc = "inverse hyperbolic sine");
+DEFINE_OP(Acosh, UNARY(22, 9, DTYPES_FLOAT), .grad = grad_acosh, .place = place_elementwise, .doc = "inverse hyperbolic cosine");
+DEFINE_OP(Atanh, UNARY(22, 9, DTYPES_FLOAT), .grad = grad_atanh, .place = place_elementwise, .doc = "inverse hyperbolic tangent");
+DEFINE_OP(Sign, UNARY(13, 9, DTYPES_NUMERIC), STEPS, .doc = "-1, 0 or 1");
+DEFINE_OP(Ceil, UNARY(13, 6, DTYPES_FLOAT), STEPS, .doc = "smallest integer >= x");
+DEFINE_OP(Floor, UNARY(13, 6, DTYPES_FLOAT), STEPS, .doc = "largest integer <= x");
+DEFINE_OP(Round, UNARY(22, 11, DTYPES_FLOAT), STEPS, .doc = "nearest integer, halves to even");
+DEFINE_OP(Not, UNARY(1, 1, DTYPES_BOOL), .grad = grad_none, .place = place_elementwise, .doc = "logical negation");
+DEFINE_OP(BitwiseNot, UNARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "every bit inverted");
 
-#define TEST(version) .since = (version), .elementwise = true, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, \
+#define TEST(version, first) .since = (version), .from = (first), .elementwise = true, .in_min = 1, .in_max = 1, \
+    .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, \
     .infer = infer_bool, .grad = grad_none, .place = place_elementwise
 
-DEFINE_OP(IsNaN, TEST(20), .doc = "is x not a number?");
-DEFINE_OP(IsInf, TEST(20), .doc = "is x infinite, of the signs asked for?",
+DEFINE_OP(IsNaN, TEST(20, 9), .doc = "is x not a number?");
+DEFINE_OP(IsInf, TEST(20, 10), .doc = "is x infinite, of the signs asked for?",
     .attrs = (const AttrDecl[]){ { "detect_negative", A_INT, .i = 1 }, { "detect_positive", A_INT, .i = 1 }, { 0 } });

@@ -63,9 +63,17 @@ static Status grad_reshape(Grad *gr)
     return gr->g->status;
 }
 
+static bool respell_reshape(Graph *g, Node *n, int opset)
+{
+    (void)g;
+    (void)opset;
+    return respell_without(n, "allowzero");
+}
+
 DEFINE_OP(Reshape, .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
     .attrs = (const AttrDecl[]){ { "allowzero", A_INT, .i = 0 }, { 0 } }, .inplace = { 1 },
-    .import = import_reshape, .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape, .doc = "x under another shape of the same size");
+    .import = import_reshape, .respell = respell_reshape, .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape,
+    .doc = "x under another shape of the same size");
 
 /* ---- Flatten ---- */
 
@@ -94,7 +102,8 @@ static Status place_flatten(Placement *p)
     return place_moved(p, to, "it tears the batch apart");
 }
 
-DEFINE_OP(Flatten, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
+DEFINE_OP(Flatten, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
+    .inplace = { 1 },
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = 1, .range = R_CUT }, { 0 } },
     .infer = infer_flatten, .grad = grad_reshape, .place = place_flatten, .doc = "x as a matrix, cut before axis");
 
@@ -103,6 +112,12 @@ DEFINE_OP(Flatten, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max
 static Status import_axes(Graph *g, Node *n, int opset)
 {
     return opset < 13 ? import_attr_to_input(g, n, "axes", 1) : ST_OK;
+}
+
+static bool respell_axes(Graph *g, Node *n, int opset)
+{
+    (void)opset;
+    return respell_input_to_attr(g, n, 1, "axes");
 }
 
 /* The constant axes as a mask over `rank` dimensions. */
@@ -214,11 +229,11 @@ static Status place_unsqueeze(Placement *p)
 }
 
 DEFINE_OP(Squeeze, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
-    .inplace = { 1 }, .import = import_axes, .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
+    .inplace = { 1 }, .import = import_axes, .respell = respell_axes, .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
     .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
 
 DEFINE_OP(Unsqueeze, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
-    .inplace = { 1 }, .import = import_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
+    .inplace = { 1 }, .import = import_axes, .respell = respell_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
     .doc = "x with dimensions of 1 at axes of the result");
 
 /* ---- Identity ---- */
@@ -234,7 +249,8 @@ static Status grad_identity(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Identity, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
+DEFINE_OP(Identity, .layout = LAYOUT_ANY, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+    .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
     .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
 
 /* ---- layouts ---- */

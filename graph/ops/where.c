@@ -34,7 +34,8 @@ static Status place_where(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Where, .elementwise = true, .since = 16, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_BOOL, .inplace = { 6 },
+DEFINE_OP(Where, .elementwise = true, .since = 16, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_BOOL, .inplace = { 6 },
     .infer = infer_where, .grad = grad_where, .place = place_where, .doc = "X where the condition holds, else Y");
 
 /* ---- Clip ---- */
@@ -59,6 +60,12 @@ static Status import_clip(Graph *g, Node *n, int opset)
         return ST_OK;
     TRY(import_bound(g, n, "min", 1));
     return import_bound(g, n, "max", 2);
+}
+
+static bool respell_clip(Graph *g, Node *n, int opset)
+{
+    (void)opset;
+    return respell_input_to_float(g, n, 2, "max") && respell_input_to_float(g, n, 1, "min");
 }
 
 static Status infer_clip(Graph *g, Node *n)
@@ -121,5 +128,6 @@ static Status place_clip(Placement *p)
     return place_elementwise(p);
 }
 
-DEFINE_OP(Clip, .elementwise = true, .since = 13, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
-    .import = import_clip, .infer = infer_clip, .grad = grad_clip, .place = place_clip, .doc = "min(max(x, min), max)");
+DEFINE_OP(Clip, .elementwise = true, .since = 13, .from = 11, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 1,
+    .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+    .import = import_clip, .respell = respell_clip, .infer = infer_clip, .grad = grad_clip, .place = place_clip, .doc = "min(max(x, min), max)");

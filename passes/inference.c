@@ -1,0 +1,59 @@
+/* A model out of training: BatchNormalization by running statistics, Dropout as the identity, no stochastic depth.
+ *
+ * An ONNX operator's mode is part of the file, so a model that was exported for training goes on as in training wherever
+ * it is run, one sample normalised by itself.  What is written for inference must say so in the graph. */
+#include "passes/inference.h"
+
+#include "graph/op.h"
+#include "passes/pass.h"
+
+Status batch_norm_use_running(Graph *g, Node *n)
+{
+    node_set_int(g, n, "training_mode", 0);
+    for (int i = 1; i < n->n_out; i++)
+        if (has_out(n, i))
+            graph_replace(g, n->out[i], i < 3 ? n->in[i + 2] : NO_VALUE);
+    n->n_out = 1;
+    return g->status;
+}
+
+void dropout_switch_off(Node *n)
+{
+    n->n_in = n->n_in > 2 ? 2 : n->n_in;            /* without a mode it is the identity */
+}
+
+static Status switch_off(Graph *g, Arena *scratch)
+{
+    const uint32_t *uses = graph_count_uses(g, scratch);
+
+    if (!uses)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        if (n->op == &op_BatchNormalization)
+            TRY(batch_norm_use_running(g, n));
+        if (n->op != &op_Dropout)
+            continue;
+        dropout_switch_off(n);
+        if (has_out(n, 1) && !uses[n->out[1].i])
+            n->n_out = 1;
+    }
+    return g->status;
+}
+
+Status inference_make(Graph *g)
+{
+    extern const Pass pass_dce;
+    PassCtx ctx = { .scratch = arena_create() };
+    DropSites sites = { 0 };
+    Status st;
+
+    if (!ctx.scratch)
+        return FAIL_NOMEM();
+    TRY_TO(done, st, drop_sites_find(&sites, g, ctx.scratch));
+    TRY_TO(done, st, drop_sites_remove(g, &sites));
+    TRY_TO(done, st, switch_off(g, ctx.scratch));
+    TRY_TO(done, st, pass_dce.run(g, &ctx));
+done:
+    arena_free(ctx.scratch);
+    return st;
+}
