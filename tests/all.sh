@@ -5,4 +5,5 @@ cd "$(dirname "$0")/.."
 tools/install_packages.sh build test
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_SIM_ALIGNMENT=ON
 cmake --build build
+tests/interop/install.sh build
 tests/run.sh build

@@ -11,7 +11,8 @@ build="gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
     dataset-fashion-mnist"
 test="libcunit1-dev libonnx-testdata
     locales                             a decimal comma
-    python3-numpy python3-onnx          compare with the PyTorch oracle"
+    python3-numpy python3-onnx          compare with the PyTorch oracle
+    python3-venv                        what exports are compared with (tests/interop)"
 ci="clang libclang-rt-dev libomp-dev"
 
 # The words of a list up to each line's remark, which two spaces or more set off.

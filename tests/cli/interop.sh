@@ -1,0 +1,32 @@
+#!/bin/bash
+# What training exports is an inference model in other runtimes: every model of models/, exports of training mode with every
+# dropout that frameworks write, and the spellings of all opsets, trained for two steps and compared with ONNX Runtime and
+# onnx.reference.  The runtimes are in BUILD_DIR/python: tests/interop/install.sh BUILD_DIR.
+. "$(dirname "$0")/lib.sh"
+python=$build/python/bin/python
+if ! cmp -s tests/interop/requirements.txt "$build/python/requirements.txt"; then
+    fail "no runtimes to compare with: tests/interop/install.sh $build installs them"
+    finish
+fi
+
+mkdir "$DIR/spellings"
+check "spellings" "$python" tests/interop/spellings.py "$DIR/spellings" 7 9 10 11 12 13 15 17 18 21
+"$python" tests/interop/train.py "$dpexec" "$DIR/runs" models/*.onnx tests/interop/models/*.onnx "$DIR"/spellings/spellings_*.onnx >"$DIR/log" 2>&1
+while read -r line; do
+    case $line in
+    FAILED:*) fail "${line#FAILED: }" ;;
+    *" outputs agree, "*) pass ;;
+    *) fail "$line" ;;
+    esac
+done <"$DIR/log"
+check "all models were tried" test "$(grep -c . "$DIR/log")" = "$(ls models/*.onnx tests/interop/models/*.onnx "$DIR"/spellings/spellings_*.onnx | wc -l)"
+
+# What draws random numbers for anything else is kept, and said.
+out=$DIR/noise
+check "data" "$python" tests/interop/data.py "$DIR/spellings/noise.onnx" "$DIR/noise.npz"
+says "draws random numbers in evaluation, inference and an exported model too" \
+    "$dpexec" "$DIR/spellings/noise.onnx" --data "$DIR/noise.npz" --loss cross-entropy --batch-size 4 --steps 1 --threads 1 --out "$out"
+check "noise is kept" "$python" -c "
+import onnx, sys
+sys.exit('RandomNormalLike' not in [n.op_type for n in onnx.load(sys.argv[1]).graph.node])" "$out/model.onnx"
+finish
