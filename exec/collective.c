@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "exec/device.h"
+#include "graph/base/spin.h"
 #include "graph/reduce_tree.h"
 
 enum { BLOCK = 1024, SHARE_ALIGN = 64 };    /* elements */
@@ -83,11 +84,9 @@ static bool meet(Collective *c)
         wake(r);
         return !atomic_load(&r->cancelled);
     }
-    for (int i = 0; r->spin && i < SPIN_ROUNDS; i++) {
+    for (Spin s = spin_begin(r->spin); spin_on(&s);)
         if (released(c, generation))
             return !atomic_load(&r->cancelled);
-        cpu_relax();
-    }
     pthread_mutex_lock(&r->lock);
     atomic_fetch_add(&r->sleepers, 1);
     while (!released(c, generation))

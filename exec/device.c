@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "exec/gpu/accelerator.h"
+#include "graph/base/spin.h"
 
 enum { MESSAGE_BYTES = 2048 };
 
@@ -37,11 +38,9 @@ struct Device {
 
 static void wait_for(Device *d, atomic_uint *counter, unsigned wanted)
 {
-    for (int i = 0; d->spin && i < SPIN_ROUNDS; i++) {
+    for (Spin s = spin_begin(d->spin && atomic_load(counter) != wanted); spin_on(&s);)
         if (atomic_load(counter) == wanted)
             return;
-        cpu_relax();
-    }
     pthread_mutex_lock(&d->lock);
     atomic_fetch_add(&d->sleepers, 1);
     while (atomic_load(counter) != wanted)

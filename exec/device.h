@@ -23,8 +23,6 @@ typedef struct {
     struct World *world;    /* whose processes have as many devices each; NULL: there are no others */
 } DeviceList;
 
-int cpu_cores(void);                    /* that this process may run on */
-uint64_t cpu_memory(void);              /* bytes of the machine */
 /* "cpu:0,cpu:1", "cpu*4", "cuda", "cuda:0,cuda:1", "0,1", "cuda*2", "cuda:0@h100.json"; "all": every GPU where there are any,
  * else the CPU; NULL or "": one CPU device.  CPU and CUDA devices do not mix.  `threads` per device; 0: the cores divided among
  * the devices, at least one each.  Whether a CUDA device that is named is there shows when it is opened. */
@@ -61,16 +59,5 @@ void device_set_sync(Device *d, DeviceSync *sync, void *arg);
 Status device_sync(Device *d) CHECKED;
 /* A failure of the device's runtime as ours: its name and the runtime's message; `st` when that is ST_OK. */
 Status device_check(const Device *d, Status st) CHECKED;
-
-/* Waiting for a word that another thread will change: spins, then sleeps. */
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-enum { SPIN_ROUNDS = 4000 };
 
 #endif

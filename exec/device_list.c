@@ -1,30 +1,13 @@
 /* Which devices a run uses: the grammar of --devices. */
 #include <ctype.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "exec/describe.h"
 #include "exec/device.h"
 #include "exec/gpu/plugin.h"
-
-int cpu_cores(void)
-{
-    cpu_set_t set;
-
-    if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    return sysconf(_SC_NPROCESSORS_ONLN) > 0 ? (int)sysconf(_SC_NPROCESSORS_ONLN) : 1;
-}
-
-uint64_t cpu_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
-}
+#include "exec/machine.h"
 
 static const char *kind(bool cuda) { return cuda ? "cuda" : "cpu"; }
 
@@ -39,7 +22,7 @@ static Status add(DeviceList *list, bool cuda, int index)
     }
     if (list->n == MAX_DEVICES)
         return FAIL(E_INVALID, "devices: more than %d", MAX_DEVICES);
-    list->device[list->n++] = (DeviceSpec){ .cuda = cuda, .index = index, .memory = cuda ? 0 : cpu_memory() };
+    list->device[list->n++] = (DeviceSpec){ .cuda = cuda, .index = index, .memory = cuda ? 0 : machine_memory() };
     return ST_OK;
 }
 
@@ -138,7 +121,7 @@ Status device_list_parse(DeviceList *out, const char *text, int threads)
         end = s + strcspn(s, ",");
         TRY(add_described(&list, s, (size_t)(end - s)));
     }
-    share = cpu_cores() / list.n;
+    share = machine_cores() / list.n;
     for (int i = 0; i < list.n; i++)
         list.device[i].threads = threads ? threads : share > 1 ? share : 1;
     *out = list;

@@ -1,5 +1,6 @@
 /* Opening and closing in an order that each part needs: devices, then what they share; what they share, then the devices. */
 #include "exec/device_set.h"
+#include "exec/machine.h"
 
 #include "exec/gpu/group.h"
 #include "exec/world/world.h"
@@ -22,7 +23,7 @@ static bool has_core_for_each(const DeviceList *list)
 
     for (int i = 0; i < list->n; i++)
         threads += list->device[i].threads;
-    return threads * world_neighbours(list->world) <= cpu_cores();
+    return threads * world_neighbours(list->world) <= machine_cores();
 }
 
 Status device_set_open(DeviceSet *s, const DeviceList *list)

@@ -1,5 +1,6 @@
 /* The program is compiled as for a run, up to the point where memory would be allocated, and what was planned is printed. */
 #include "exec/dry_run.h"
+#include "exec/machine.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -160,7 +161,7 @@ static Status print_memory(DryRun *d, const Program *p, int device)
 {
     const Device *at = d->device[device];
     const MemoryPlan *plan = program_plan(p);
-    uint64_t there = device_info(at) ? (uint64_t)device_info(at)->memory : cpu_memory();
+    uint64_t there = device_info(at) ? (uint64_t)device_info(at)->memory : machine_memory();
     char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], has[BYTES_TEXT];
     int host = device + d->n_device;
     MemoryNeed need;

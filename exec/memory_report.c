@@ -1,5 +1,6 @@
 /* Reads the plan that passes/plan_memory.c made: what is alive at a node is every buffer whose first and last node enclose it. */
 #include "exec/memory_report.h"
+#include "exec/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -240,7 +241,7 @@ static void present_memory(Device *d, int64_t available, char *text, size_t n)
     char all[BYTES_TEXT], rest[BYTES_TEXT];
 
     if (!device_runtime(d))
-        snprintf(text, n, "; the machine has %s", bytes_text(all, cpu_memory()));
+        snprintf(text, n, "; the machine or its group has %s", bytes_text(all, machine_memory()));
     else if (available < 0)
         snprintf(text, n, "; it has %s", bytes_text(all, (uint64_t)device_info(d)->memory));
     else

@@ -2,6 +2,7 @@
  * their primitives, and before the memory is planned, because they say how much scratch they need: each node's scratch is part
  * of the plan, alive for that node alone. */
 #include "exec/prepared.h"
+#include "exec/machine.h"
 
 #include <stdlib.h>
 
@@ -169,8 +170,34 @@ Status prepared_reserve(Prepared *p, int d)
     return arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes);
 }
 
+/* The system gives out memory that it does not have, and ends the process that uses it.  So what the CPU devices of this process
+ * need together is compared first: E_NOMEM. */
+static Status check_host(const Prepared *p, int *largest)
+{
+    size_t all = 0, most = 0;
+    MemoryNeed need;
+
+    FOR_LOCAL(p, d) {
+        TRY(memory_need(&need, p->graph, p->plan, d, false));
+        all += memory_total(&need);
+        if (memory_total(&need) > most) {
+            most = memory_total(&need);
+            *largest = d;
+        }
+    }
+    return machine_memory() && all > machine_memory() ? FAIL(E_NOMEM, "more than this process may have") : ST_OK;
+}
+
 Status prepared_reserve_all(Prepared *p)
 {
+    int largest = 0;
+
+    if (check_host(p, &largest)) {
+        MemoryNeed need;
+
+        TRY(memory_need(&need, p->graph, p->plan, largest, false));
+        return memory_short(p->device[largest], p->graph, p->plan, largest, &need, p->opt.log, p->opt.log_user);
+    }
     FOR_LOCAL(p, d) {
         Status st = prepared_reserve(p, d);
         MemoryNeed need;

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "exec/trainer.h"
+#include "exec/machine.h"
 #include "graph/print.h"
 
 World *trainer_world(const dpx_trainer *t) { return t->options && t->options->world ? t->options->world->world : NULL; }
@@ -80,7 +81,7 @@ static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
  * cores for each can give. */
 static Status equal_teams(World *w, DeviceList *list, int asked)
 {
-    int64_t share = cpu_cores() / (list->n * world_neighbours(w)), least;
+    int64_t share = machine_cores() / (list->n * world_neighbours(w)), least;
 
     TRY(world_max(w, asked ? -asked : share > 1 ? -share : -1, &least));
     for (int i = 0; i < list->n; i++)

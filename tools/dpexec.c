@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
+#include "tools/patience.h"
 #include "tools/progress.h"
 #include "tools/shrunk.h"
 
@@ -60,6 +61,7 @@ static int dispatch(int which, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    limit_spinning(argv);
     catch_shrunk_files();
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
         print_usage();

@@ -7,6 +7,7 @@
 #include "exec/verify.h"
 #include "tools/args.h"
 #include "tools/feed.h"
+#include "tools/patience.h"
 #include "tools/shrunk.h"
 
 static const Flag flags[] = {
@@ -183,11 +184,13 @@ static int finish(Status st)
 
 int main(int argc, char **argv)
 {
-    Args a;
-    Status st = args_parse(&a, &command, argc - 1, argv + 1);
     int code = EXIT_DONE;
+    Status st;
+    Args a;
 
+    limit_spinning(argv);
     catch_shrunk_files();
+    st = args_parse(&a, &command, argc - 1, argv + 1);
     if (!st && a.help)
         args_help(&command, "graph-transform");
     else if (!st && args_has(&a, "list-passes"))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/api/api.h"
+#include "exec/machine.h"
 #include "exec/device.h"
 #include "exec/gpu/plugin.h"
 
@@ -12,7 +13,7 @@ static void describe_cpu(dpx_device *out)
     FILE *f = fopen("/proc/cpuinfo", "r");
     char line[256], *colon;
 
-    *out = (dpx_device){ .name = "cpu:0", .description = "CPU", .cores = cpu_cores(), .memory = cpu_memory() };
+    *out = (dpx_device){ .name = "cpu:0", .description = "CPU", .cores = machine_cores(), .memory = machine_memory() };
     while (f && fgets(line, sizeof line, f))
         if (!strncmp(line, "model name", 10) && (colon = strchr(line, ':'))) {
             line[strcspn(line, "\n")] = '\0';

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "exec/gpu/place.h"
+#include "graph/base/spin.h"
 
 enum { SPINS = 2000, NAP = 20000 /* nanoseconds */ };
 static const double LAST_WORDS = 2, LAST_WORK = 2;      /* seconds */

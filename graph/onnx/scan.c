@@ -151,7 +151,7 @@ static void budget_free(void *user, void *p)
 Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageDescriptor *type, const uint8_t *data,
                    size_t size)
 {
-    Budget budget = { arena, BUDGET_BASE + size * BUDGET_PER_BYTE, false, false };
+    Budget budget = { arena, arena_bytes(arena) + BUDGET_BASE + size * BUDGET_PER_BYTE, false, false };
     ProtobufCAllocator allocator = { budget_alloc, budget_free, &budget };
     ProtobufCMessage *m;
 

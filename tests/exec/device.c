@@ -1,5 +1,6 @@
 /* Devices: the grammar of --devices, and threads that take jobs and give back their failures. */
 #include "exec/device.h"
+#include "exec/machine.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@ static void test_lists(void)
     DeviceList l;
 
     CHECK_OK(device_list_parse(&l, NULL, 0));
-    CU_ASSERT(l.n == 1 && l.device[0].index == 0 && l.device[0].threads == cpu_cores());
+    CU_ASSERT(l.n == 1 && l.device[0].index == 0 && l.device[0].threads == machine_cores());
     CHECK_OK(device_list_parse(&l, "cpu:3,cpu:1", 5));
     CU_ASSERT(l.n == 2 && l.device[0].index == 3 && l.device[1].index == 1 && l.device[1].threads == 5);
     CHECK_OK(device_list_parse(&l, "cpu*4", 0));
     CU_ASSERT(l.n == 4 && l.device[3].index == 3);
-    CU_ASSERT(l.device[0].threads >= 1 && (l.device[0].threads == 1 || 4 * l.device[0].threads <= cpu_cores()));
+    CU_ASSERT(l.device[0].threads >= 1 && (l.device[0].threads == 1 || 4 * l.device[0].threads <= machine_cores()));
     CHECK_OK(device_list_parse(&l, "all", 0));
     CU_ASSERT_EQUAL(l.n, 1);
 }

@@ -96,7 +96,7 @@ static void test_too_large(void)
     CHECK_OK(graph_parse(&g, source, strlen(source)));
     CHECK_OK(device_list_parse(&list, "cpu", 1));
     CHECK_OK(session_create(&s, g, &opt, &list, add_log, &l));
-    CHECK_FAILS(E_NOMEM, "cpu:0: out of memory: a step needs 256.0 TiB (arena 256.0 TiB, states 0 B, constants 0 B); the machine has ",
+    CHECK_FAILS(E_NOMEM, "cpu:0: out of memory: a step needs 256.0 TiB (arena 256.0 TiB, states 0 B, constants 0 B); the machine or its group has ",
                 session_prepare(s, BUILD_INFER, &in, 1));
     CU_ASSERT_PTR_NOT_NULL(strstr(l.text, "cpu:0:    256.0 TiB  huge, from Expand huge"));
     CU_ASSERT(l.warnings >= 2);
