@@ -111,7 +111,7 @@ static bool names_wrong_axis(const BuildOptions *opt, const Value *v, int axis)
 }
 
 /* The target, which is no input yet, may be named as well. */
-static Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
+Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 {
     for (int i = 0; i < opt->n_batch_input; i++) {
         const BatchInput *b = &opt->batch_input[i];

@@ -10,6 +10,8 @@ int64_t batch_size(const Graph *g, const BuildOptions *opt);
 
 /* The size of the batch that the model's inputs declare; -1: open, or no input carries one. */
 int64_t declared_batch(const Graph *g, const BuildOptions *opt);
+/* E_INVALID: --batch-input names no input, no axis of it, or one whose size is fixed while another's is open. */
+Status check_batch_inputs(const Graph *g, const BuildOptions *opt) CHECKED;
 /* Gives the axes of all inputs that carry the batch this size (not those of --input-shape, which says all of an input's). */
 void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size);
 /* The types and shapes of what the node makes; where that is integers and known, it becomes constant. */

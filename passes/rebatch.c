@@ -639,9 +639,8 @@ static Status run(Graph *g, PassCtx *ctx)
                   .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node), .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value) };
     Status st = r.choice && r.choices && r.inner ? graph_sort(g) : FAIL_NOMEM();
 
-    if (!st)
+    if (!st && !(st = check_batch_inputs(g, ctx->opt)))     /* the wrong axis has no batch to speak of */
         st = rebatch(&r);
-
     close_worlds(&r);
     return st;
 }
