@@ -71,6 +71,13 @@ enum {
     PREC_WIDE               /* float32 always: sums of many terms, exponentials, losses */
 };
 
+/* What a split in blocks (Place.blocks) is to the rule of placement. */
+enum {
+    BLOCKS_NONE,            /* nothing it knows: such an input is gathered first; an elementwise operator passes it on all the same */
+    BLOCKS_PASS,            /* elements along a split axis are a set to it: wherever it has or wants a split, that axis has the same size */
+    BLOCKS_OWN              /* the rule itself says what becomes of them */
+};
+
 struct OpDef {
     const char *name, *domain, *doc;            /* domain NULL: ai.onnx; "dpexec": ours */
     int since;                                  /* the one opset version the IR speaks */
@@ -78,6 +85,7 @@ struct OpDef {
     int8_t in_min, in_max, out_min, out_max;    /* max < 0: variadic */
     unsigned dtypes;                            /* of input 0 (of output 0 when there are no inputs); 0: any */
     unsigned flags;
+    uint8_t blocks;                             /* BLOCKS_: what a split in blocks (Place.blocks) is to the rule `place` */
     int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[5];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
     /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast to

@@ -20,9 +20,13 @@ void place_mixes(Placement *p, const char *why)
     p->mixes = why;
 }
 
-bool place_can_split(const Placement *p, const Shape *s, int axis)
+bool place_can_split(const Placement *p, const Shape *s, Place at)
 {
-    return axis >= 0 && axis < s->rank && (p->batch ? s->dim[axis] % p->batch == 0 : s->dim[axis] == 0);
+    int64_t dim = at.axis >= 0 && at.axis < s->rank ? s->dim[at.axis] : -1;
+
+    if (dim < 0 || at.blocks < 1 || (at.blocks > 1 && s->rank >= MAX_RANK) || dim % at.blocks)
+        return false;
+    return p->batch ? dim / at.blocks % p->batch == 0 : dim == 0;
 }
 
 static const Shape *in_shape(const Placement *p, int i)
@@ -64,7 +68,8 @@ static int leading_split(const Placement *p)
 }
 
 /* Input i when the output is split `right` axes from the end, where it has size `dim`: split too, unless it is stretched
- * there.  A split axis of size 1 (a batch of one) may be stretched: part by part it becomes 1 or 0 times `dim`. */
+ * there.  A split axis of size 1 (a batch of one) may be stretched: part by part it becomes 1 or 0 times `dim`.  Where `dim` is
+ * 1 as well nothing is stretched, and all are split: an operator that does not broadcast takes parts of one size alone. */
 static Place follow_split(const Placement *p, int i, int right, int64_t dim)
 {
     const Shape *s = in_shape(p, i);
@@ -73,7 +78,7 @@ static Place follow_split(const Placement *p, int i, int right, int64_t dim)
 
     if (axis < 0)
         return PLACE_B;
-    return split_there || (s->dim[axis] == dim && dim != 1) ? PLACE_S(axis) : PLACE_B;
+    return split_there || s->dim[axis] == dim ? PLACE_S(axis) : PLACE_B;
 }
 
 /* The output's size `right` axes from its end. */
@@ -169,7 +174,7 @@ Status place_mul(Placement *p)
 
 Status place_div(Placement *p)
 {
-    if (p->in[0].kind != PL_P || p->in[1].kind == PL_S || p->in[1].kind == PL_L)
+    if (p->in[0].kind != PL_P || p->in[1].kind == PL_S || p->in[1].kind == PL_L || !dtype_is_float(in_value(p->g, p->node, 0)->dtype))
         return place_elementwise(p);
     p->in[1] = PLACE_B;
     place_set_all(p, PLACE_P);
@@ -234,20 +239,23 @@ Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum)
     return place_moved(p, to, "it reduces along the split axis");
 }
 
-/* The axis of `y` that carries the split of axis `a` of `x`, both row-major over the same elements: as many elements must
- * stand in front of it (then the parts are the same elements, if its size is a multiple of the batch).  -1: torn apart. */
-static int reshaped_axis(const Placement *p, const Shape *x, int a, const Shape *y)
+/* Where x[.., a, ..] is split at `at`, y has the same elements in the same order: the split of y that gives every replica the
+ * same elements.  Elements are dealt out anew once for everything that stands in front of a block, so as many blocks of y
+ * must begin, each a multiple of the batch.  One block is the better answer, then the same size; axis -1: torn apart. */
+static Place reshaped(const Placement *p, const Shape *x, Place at, const Shape *y)
 {
-    int64_t before = shape_count(x, 0, a), here = 1;
-    int found = -1;
+    int64_t rounds = shape_count(x, 0, at.axis) * at.blocks, here = 1;
+    Place found = { PL_S, -1, 0 };
 
-    for (int b = 0; b < y->rank; here *= y->dim[b++]) {
-        if (here != before || !place_can_split(p, y, b))
+    for (int b = 0; b < y->rank && here > 0; here *= y->dim[b++]) {
+        Place to = PLACE_ROWS(b, rounds % here ? 0 : rounds / here);
+
+        if (!place_can_split(p, y, to))
             continue;
-        if (y->dim[b] == x->dim[a])
-            return b;
-        if (found < 0)
-            found = b;
+        if (to.blocks == 1 && y->dim[b] == x->dim[at.axis])
+            return to;
+        if (found.axis < 0 || to.blocks < found.blocks)
+            found = to;
     }
     return found;
 }
@@ -255,11 +263,17 @@ static int reshaped_axis(const Placement *p, const Shape *x, int a, const Shape 
 Status place_reshape(Placement *p)
 {
     const Shape *x = in_shape(p, 0), *y = &value(p->g, p->node->out[0])->shape;
-    int to[MAX_RANK];
+    Place to = p->in[0];
 
-    for (int a = 0; a < x->rank; a++)
-        to[a] = shape_known(y) ? reshaped_axis(p, x, a, y) : -1;
-    return place_moved(p, to, "the new shape tears the batch apart");
+    need_b_from(p, 1);
+    if (to.kind == PL_S)
+        to = shape_known(y) ? reshaped(p, x, to, y) : PLACE_S(-1);
+    if (to.kind == PL_S && to.axis < 0) {
+        place_mixes(p, "the new shape tears the batch apart");
+        p->in[0] = to = PLACE_B;
+    }
+    place_set_all(p, to);
+    return ST_OK;
 }
 
 Status place_expand(Placement *p)
@@ -270,4 +284,45 @@ Status place_expand(Placement *p)
     for (int a = 0; a < x->rank; a++)
         to[a] = shape_known(y) && y->rank >= x->rank ? y->rank - x->rank + a : -1;
     return place_moved(p, to, "the shape is not known");
+}
+
+/* ---- splits in blocks ---- */
+
+/* Inputs that are split in other blocks than the first that has more than one are gathered, and so are all where the rule
+ * knows nothing of blocks.  Returns the number of blocks. */
+static int64_t agree_on_blocks(Placement *p, bool pass)
+{
+    int64_t blocks = 1;
+
+    for (int i = 0; i < p->node->n_in && blocks == 1; i++)
+        if (has_value(p->node->in[i]) && p->in[i].kind == PL_S)
+            blocks = p->in[i].blocks;
+    for (int i = 0; i < p->node->n_in; i++)
+        if (p->in[i].kind == PL_S && blocks > 1 && (!pass || p->in[i].blocks != blocks)) {
+            place_mixes(p, pass ? "its inputs are split along different axes" : "the batch is not the first of the axes that were joined");
+            p->in[i] = PLACE_B;
+        }
+    return blocks;
+}
+
+static void set_blocks(Place *at, int n, int64_t blocks)
+{
+    for (int i = 0; i < n; i++)
+        if (at[i].kind == PL_S)
+            at[i].blocks = blocks;
+}
+
+Status place_by_rule(Placement *p)
+{
+    const OpDef *op = p->node->op;
+    bool rule = op->place && node_inputs_known(p->g, p->node);
+    bool own = rule && op->blocks == BLOCKS_OWN, pass = rule && (op->blocks == BLOCKS_PASS || op->elementwise);
+    int64_t blocks = own ? 1 : agree_on_blocks(p, pass);
+
+    TRY((rule ? op->place : place_all_b)(p));
+    if (pass && blocks > 1) {
+        set_blocks(p->in, p->node->n_in, blocks);
+        set_blocks(p->out, p->node->n_out, blocks);
+    }
+    return ST_OK;
 }

@@ -19,12 +19,15 @@ typedef enum {
 typedef struct {
     PlaceKind kind;
     int axis;           /* PL_S only, else 0 */
+    int64_t blocks;     /* PL_S only, else 0: the axis is that many blocks, of each of which a replica has its part.  1, but for rows
+                         * [T*N] into which a batch [T,N] behind another axis was flattened: T */
 } Place;
 
-#define PLACE_B ((Place){ PL_B, 0 })
-#define PLACE_P ((Place){ PL_P, 0 })
-#define PLACE_L ((Place){ PL_L, 0 })
-#define PLACE_S(a) ((Place){ PL_S, (a) })
+#define PLACE_B ((Place){ PL_B, 0, 0 })
+#define PLACE_P ((Place){ PL_P, 0, 0 })
+#define PLACE_L ((Place){ PL_L, 0, 0 })
+#define PLACE_S(a) ((Place){ PL_S, (a), 1 })
+#define PLACE_ROWS(a, n) ((Place){ PL_S, (a), (n) })
 
 struct Placement {
     const Graph *g;
@@ -35,7 +38,7 @@ struct Placement {
     const char *mixes;          /* set by place_mixes: why samples of the batch are mixed here, for the report */
 };
 
-static inline bool place_eq(Place a, Place b) { return a.kind == b.kind && a.axis == b.axis; }
+static inline bool place_eq(Place a, Place b) { return a.kind == b.kind && a.axis == b.axis && a.blocks == b.blocks; }
 static inline Place place_in(const Placement *p, int i) { return i < p->node->n_in ? p->in[i] : PLACE_B; }
 static inline void place_need(Placement *p, int i, Place want) { if (i < p->node->n_in) p->in[i] = want; }
 static inline void place_set(Placement *p, int o, Place have) { if (o < p->node->n_out) p->out[o] = have; }
@@ -50,7 +53,7 @@ Status place_elementwise(Placement *p) CHECKED;     /* numpy broadcasting; P inp
 Status place_linear(Placement *p) CHECKED;          /* elementwise of one data input and linear in it: S, P, L pass through */
 Status place_add(Placement *p) CHECKED;             /* sums: all P stays P, else elementwise */
 Status place_mul(Placement *p) CHECKED;             /* P * B stays P (input 0 or 1), else elementwise */
-Status place_div(Placement *p) CHECKED;             /* P / B stays P, else elementwise */
+Status place_div(Placement *p) CHECKED;             /* of floats P / B stays P, else elementwise: integers truncate */
 Status place_all_but_axis(Placement *p) CHECKED;    /* attribute "axis" must not be split (it is gathered, reported); else passes */
 /* Data movement, linear in input 0: a split goes from axis a to axis to[a], or is gathered first (mixing, for the reason
  * `why`) where to[a] < 0; P and L pass through; every other input must be B. */
@@ -60,7 +63,10 @@ Status place_reshape(Placement *p) CHECKED;         /* input 0's elements in the
 Status place_expand(Placement *p) CHECKED;          /* input 0 broadcast to output 0's shape; other inputs B */
 /* Reduction of input 0 over the axes in `mask`; `sum`: linear, so that a split axis in the mask gives P. */
 Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum) CHECKED;
-/* May this axis of a value of that shape be split?  (Its size is a multiple of the batch size.) */
-bool place_can_split(const Placement *p, const Shape *s, int axis);
+/* May a value of that shape be split so?  (The size of each block is a multiple of the batch size.) */
+bool place_can_split(const Placement *p, const Shape *s, Place at);
+/* Calls the operator's rule, with what every rule can rely on seen to: splits in blocks reach only operators that pass them on
+ * (OpDef.blocks), all of them alike. */
+Status place_by_rule(Placement *p) CHECKED;
 
 #endif

@@ -10,7 +10,7 @@
 #include "passes/expand.h"
 
 struct SplitCopies {
-    int axis;
+    Place at;
     ValueId *part;
     SplitCopies *next;
 };
@@ -82,6 +82,42 @@ static ValueId *to_replicas(Expander *x, const OpDef *op, const Attr *spans, int
     if (spans)
         list[3] = *spans;
     return list_of(x, expand_emit(x, op, list, n_in, in, v, n, replica, x->p->device_of));
+}
+
+/* ---- splits in blocks ---- */
+
+/* A copy of v (replica r's part, or device d's whole) under the shape in which the blocks of `at` are an axis of their own,
+ * in front of at.axis; or back under its own. */
+static ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, Place at, bool apart, int r, int d)
+{
+    Shape s = value(x->g, copy)->shape, own = expand_local_shape(x, v, at, r);
+    ValueId in[2] = { copy, NO_VALUE };
+    Node *made;
+
+    if (apart) {
+        memmove(&s.dim[at.axis + 1], &s.dim[at.axis], (size_t)(s.rank++ - at.axis) * sizeof *s.dim);
+        s.dim[at.axis] = at.blocks;
+        s.dim[at.axis + 1] /= at.blocks;
+    }
+    in[1] = emit_shape_const(x->g, apart ? &s : &own);
+    made = expand_emit(x, &op_Reshape, ATTRS(INT("allowzero", 1)), 2, in, v, 1, r < 0 ? NULL : &r, &d);
+    return made ? made->out[0] : NO_VALUE;
+}
+
+/* The parts of v in replica order, gathered on each of the first n devices. */
+static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, int n)
+{
+    ValueId *apart = at.blocks > 1 ? new_list(x, x->p->replicas) : NULL, *list;
+
+    if (at.blocks == 1)
+        return to_devices(x, &op_AllGather, ATTRS(INT("axis", at.axis)), x->p->replicas, parts, v, n);
+    for (int r = 0; apart && r < x->p->replicas && !x->g->status; r++)
+        apart[r] = reshape_copy(x, v, parts[r], at, true, r, x->p->device_of[r]);
+    if (!apart || x->g->status || !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", at.axis + 1)), x->p->replicas, apart, v, n)))
+        return NULL;
+    for (int d = 0; d < n && !x->g->status; d++)
+        list[d] = reshape_copy(x, v, list[d], at, false, -1, d);
+    return list;
 }
 
 /* ---- sums over replicas ---- */
@@ -198,7 +234,7 @@ static const ValueId *whole_copies(Expander *x, ValueId v)
     if (at.kind == PL_P)
         x->whole[v.i] = reduce_to_devices(x, v);
     else if (at.kind == PL_S)
-        x->whole[v.i] = to_devices(x, &op_AllGather, ATTRS(INT("axis", at.axis)), x->p->replicas, native, v, x->p->devices);
+        x->whole[v.i] = gather(x, v, native, at, x->p->devices);
     else
         x->whole[v.i] = x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, x->p->devices) : x->native[v.i];
     return x->whole[v.i];
@@ -210,7 +246,7 @@ ValueId expand_on_first(Expander *x, ValueId v)
     const ValueId *list = native_copies(x, v);
 
     if (at.kind == PL_S && list && !x->whole[v.i])
-        list = to_devices(x, &op_AllGather, ATTRS(INT("axis", at.axis)), x->p->replicas, list, v, 1);
+        list = gather(x, v, list, at, 1);
     else if (at.kind != PL_L)
         list = whole_copies(x, v);
     return list ? list[0] : NO_VALUE;
@@ -225,20 +261,20 @@ const ValueId *expand_stacked(Expander *x, ValueId v)
 
 /* ---- to S ---- */
 
-static ValueId const_part(Expander *x, ValueId v, int axis, int r)
+static ValueId const_part(Expander *x, ValueId v, Place at, int r)
 {
     const Tensor *t = value(x->g, v)->init;
-    Shape s = expand_local_shape(x, v, PLACE_S(axis), r);
+    Shape s = expand_local_shape(x, v, at, r);
     Tensor *part = tensor_create(x->g->arena, t->dtype, &s);
-    size_t size = dtype_size(t->dtype), inner = (size_t)shape_count(&s, axis + 1, s.rank) * size;
-    size_t row = (size_t)s.dim[axis] * inner, wide = (size_t)t->shape.dim[axis] * inner;
-    size_t offset = (size_t)part_offset(x->p, t->shape.dim[axis], r) * inner;
+    size_t size = dtype_size(t->dtype), inner = (size_t)shape_count(&s, at.axis + 1, s.rank) * size;
+    size_t row = (size_t)(s.dim[at.axis] / at.blocks) * inner, wide = (size_t)(t->shape.dim[at.axis] / at.blocks) * inner;
+    size_t offset = (size_t)part_offset(x->p, t->shape.dim[at.axis] / at.blocks, r) * inner;
 
     if (!part) {
         x->g->status = FAIL_NOMEM();
         return NO_VALUE;
     }
-    for (int64_t i = 0; row && i < shape_count(&s, 0, axis); i++)
+    for (int64_t i = 0; row && i < shape_count(&s, 0, at.axis) * at.blocks; i++)
         memcpy((char *)part->data + (size_t)i * row, (const char *)t->data + (size_t)i * wide + offset, row);
     return graph_add_const_nocopy(x->g, value(x->g, v)->name, part);
 }
@@ -261,12 +297,12 @@ static bool made_in_parts(const Expander *x, ValueId v, int axis)
     return axis < lead || from->dim[axis - lead] == 1;
 }
 
-static ValueId repeated_part(Expander *x, ValueId v, int axis, int r)
+static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
 {
     const Node *n = value(x->g, v)->producer;
-    int d = x->p->device_of[r], at = n->op->shape_in - 1;
+    int d = x->p->device_of[r], shape_in = n->op->shape_in - 1;
     ValueId in[2] = { NO_VALUE };
-    Shape s = expand_local_shape(x, v, PLACE_S(axis), r);
+    Shape s = expand_local_shape(x, v, at, r);
     const ValueId *data = n->n_in > 1 ? expand_copies(x, n->in[0], PLACE_B) : NULL;
     Attr *attrs = ARENA_NEW(x->a, Attr, n->n_attr + 1);
     Node *made;
@@ -279,52 +315,56 @@ static ValueId repeated_part(Expander *x, ValueId v, int axis, int r)
         memcpy(attrs, n->attr, (size_t)n->n_attr * sizeof *attrs);
     if (data)
         in[0] = data[d];
-    in[at] = emit_shape_const(x->g, &s);
+    in[shape_in] = emit_shape_const(x->g, &s);
     made = expand_emit(x, n->op, attrs, n->n_in, in, v, 1, &r, &d);
     return made ? made->out[0] : NO_VALUE;
 }
 
-static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, int axis, int r)
+static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int r)
 {
-    int64_t dim = value(x->g, v)->shape.dim[axis], from = part_offset(x->p, dim, r), to = from + part_count(x->p, dim, r), along = axis;
+    int64_t dim = value(x->g, v)->shape.dim[at.axis] / at.blocks, from = part_offset(x->p, dim, r), to = from + part_count(x->p, dim, r);
+    int64_t along = at.blocks > 1 ? at.axis + 1 : at.axis;
     int d = x->p->device_of[r];
     ValueId in[4];
     Node *made;
 
     if (!whole)
         return NO_VALUE;
-    in[0] = whole[d];
+    in[0] = at.blocks > 1 ? reshape_copy(x, v, whole[d], at, true, -1, d) : whole[d];
     in[1] = emit_ints(x->g, 1, &from);
     in[2] = emit_ints(x->g, 1, &to);
     in[3] = emit_ints(x->g, 1, &along);
     made = expand_emit(x, &op_Slice, NULL, 4, in, v, 1, &r, &d);
-    return made ? made->out[0] : NO_VALUE;
+    if (!made)
+        return NO_VALUE;
+    return at.blocks > 1 ? reshape_copy(x, v, made->out[0], at, false, r, d) : made->out[0];
 }
 
-static ValueId *make_parts(Expander *x, ValueId v, int axis)
+static ValueId *make_parts(Expander *x, ValueId v, Place at)
 {
-    bool constant = value(x->g, v)->kind == V_CONST, repeated = !constant && x->t->value[v.i].kind == PL_B && made_in_parts(x, v, axis);
+    bool constant = value(x->g, v)->kind == V_CONST;
+    bool repeated = !constant && x->t->value[v.i].kind == PL_B && made_in_parts(x, v, at.axis);
     const ValueId *whole = constant || repeated ? NULL : whole_copies(x, v);
     ValueId *list = new_list(x, x->p->replicas);
 
     for (int r = 0; list && r < x->p->replicas && !x->g->status; r++)
-        list[r] = constant ? const_part(x, v, axis, r) : repeated ? repeated_part(x, v, axis, r) : slice_part(x, v, whole, axis, r);
+        list[r] = constant ? const_part(x, v, at, r) : repeated ? repeated_part(x, v, at, r) : slice_part(x, v, whole, at, r);
     return list;
 }
 
-static const ValueId *split_copies(Expander *x, ValueId v, int axis)
+static const ValueId *split_copies(Expander *x, ValueId v, Place at)
 {
     SplitCopies *s = x->split[v.i];
 
     for (; s; s = s->next)
-        if (s->axis == axis)
+        if (place_eq(s->at, at))
             return s->part;
     if (!(s = ARENA_NEW(x->a, SplitCopies, 1))) {
         x->g->status = FAIL_NOMEM();
         return NULL;
     }
-    s->axis = axis;
-    s->part = x->t->value[v.i].kind == PL_P ? reduce_to_parts(x, v, axis) : make_parts(x, v, axis);
+    s->at = at;
+    s->part = x->t->value[v.i].kind == PL_P && at.blocks == 1 ? reduce_to_parts(x, v, at.axis) : make_parts(x, v, at);
     s->next = x->split[v.i];
     x->split[v.i] = s;
     return x->g->status ? NULL : s->part;
@@ -361,7 +401,7 @@ const ValueId *expand_copies(Expander *x, ValueId v, Place want)
     else if (place_eq(x->t->value[v.i], want))
         list = native_copies(x, v);
     else if (want.kind == PL_S)
-        list = split_copies(x, v, want.axis);
+        list = split_copies(x, v, want);
     else
         list = per_replica(x, v, want.kind == PL_P);
     return x->g->status ? NULL : list;

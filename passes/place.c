@@ -34,7 +34,7 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
     if (!shape_known(s))
         return FAIL(E_UNSUPPORTED, "%s: the shape of '%s' is not known before the run, so it cannot be split over replicas",
                     node_text(p->g, p->node), value(p->g, v)->name);
-    if (!place_can_split(p, s, at.axis))
+    if (!place_can_split(p, s, at))
         return FAIL(E_UNSUPPORTED, "%s: %s %d of shape %s bakes the batch size: axis %d is not a multiple of the batch of %lld",
                     node_text(p->g, p->node), what, i, shape_text(s, text), at.axis, (long long)p->batch);
     return ST_OK;
@@ -46,7 +46,7 @@ static Status apply(Placement *p, const Placements *t)
 
     for (int i = 0; i < n->n_in; i++)
         p->in[i] = t->early[n->in[i].i] ? PLACE_B : t->value[n->in[i].i];
-    TRY((n->op->place && node_inputs_known(p->g, n) ? n->op->place : place_all_b)(p));
+    TRY(place_by_rule(p));
     for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
     for (int i = 0; i < n->n_out; i++) {

@@ -65,8 +65,14 @@ static Status infer_gelu(Graph *g, Node *n)
 #define UNARY(version, first) .elementwise = true, .since = (version), .from = (first), .in_min = 1, .in_max = 1, \
     .out_min = 1, .out_max = 1, .inplace = { 1 }, \
     .dtypes = DTYPES_FLOAT, .infer = infer, .place = place_elementwise
+/* Linear in dy alone. */
+static Status place_gradient(Placement *p)
+{
+    return p->in[0].kind == PL_P ? place_mul(p) : place_elementwise(p);
+}
+
 #define GRAD_OP .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 3 }, \
-    .dtypes = DTYPES_FLOAT, .place = place_mul
+    .dtypes = DTYPES_FLOAT, .place = place_gradient
 
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, .s = "none", .words = "none tanh" }, { 0 } };
 

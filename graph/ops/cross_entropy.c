@@ -88,10 +88,10 @@ static Status place_backward(Placement *p)
 #define CROSS_ENTROPY .domain = "dpexec", .since = 1, .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = NO_INDEX }, \
     { "label_smoothing", A_FLOAT, .f = 0 }, { 0 } }
 
-DEFINE_OP(CrossEntropySum, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT, .in_min = 2, .in_max = 2, .out_min = 3, .out_max = 3,
+DEFINE_OP(CrossEntropySum, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT, .in_min = 2, .in_max = 2, .out_min = 3, .out_max = 3,
     .infer = infer, .grad = grad, .place = place, .index_range = loss_index_range,
     .doc = "numerator and denominator of the cross-entropy of scores and class numbers, and the logarithms of the softmax's denominators");
 
-DEFINE_OP(CrossEntropyGrad, CROSS_ENTROPY, .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1,
+DEFINE_OP(CrossEntropyGrad, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1,
     .infer = infer_backward, .place = place_backward,
     .doc = "the gradient of CrossEntropySum by its scores, from (dy, scores, target, logarithms)");

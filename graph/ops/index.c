@@ -1,4 +1,6 @@
 /* Operators that read at indices: Gather, GatherElements, GatherND, and the scatter-adds that are their gradients. */
+#include <string.h>
+
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -46,6 +48,29 @@ static Status grad_gather(Grad *gr)
     return gr->g->status;
 }
 
+/* Indices that count through the axis, as exporters write a grid into a flattened batch ([B*T] read at b * T + t): a Reshape,
+ * along which a batch can be split. */
+static Status lower_gather(Graph *g, Node *n)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    const Tensor *ix = value_const(g, n->in[1]);
+    int axis = (int)node_int(n, "axis");
+    Shape y = { .rank = axis };
+
+    if (!ix || tensor_numel(ix) < 2 || tensor_numel(ix) != x->dim[axis] || x->rank - 1 + ix->shape.rank > MAX_RANK)
+        return ST_OK;
+    for (int64_t i = 0; i < tensor_numel(ix); i++)
+        if (tensor_int(ix, i) != i)
+            return ST_OK;
+    memcpy(y.dim, x->dim, (size_t)axis * sizeof *y.dim);
+    for (int i = 0; i < ix->shape.rank; i++)
+        y.dim[y.rank++] = ix->shape.dim[i];
+    for (int i = axis + 1; i < x->rank; i++)
+        y.dim[y.rank++] = x->dim[i];
+    graph_replace(g, n->out[0], emit_reshape(g, n->in[0], &y));
+    return g->status;
+}
+
 /* A table that is whole, read at split indices, gives a split result: an embedding.  A table split along another axis is
  * read by everybody at the same indices. */
 static Status place_gather(Placement *p)
@@ -73,8 +98,9 @@ static Status place_gather(Placement *p)
 
 static const AttrDecl axis_attr[] = { { "axis", A_INT, .range = R_AXIS }, { 0 } };
 
-DEFINE_OP(Gather, .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
-    .infer = infer_gather, .grad = grad_gather, .place = place_gather, .index_range = index_range_axis,
+DEFINE_OP(Gather, .blocks = BLOCKS_PASS,
+    .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
+    .infer = infer_gather, .grad = grad_gather, .lower = lower_gather, .place = place_gather, .index_range = index_range_axis,
     .doc = "slices of x picked by indices along axis");
 
 static Status infer_gather_grad(Graph *g, Node *n)
@@ -125,7 +151,7 @@ static Status place_gather_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(GatherGrad, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(GatherGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "dim", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL }, { 0 } },
     .infer = infer_gather_grad, .grad = grad_gather_grad, .place = place_gather_grad,
     .doc = "gradient of Gather: rows of dy added at their indices into zeros, dim of them along axis; inputs dy, indices");
@@ -242,6 +268,51 @@ static Status grad_gather_nd(Grad *gr)
     return g->status;
 }
 
+/* Does the first number of every tuple of `ix` count the positions along axis `axis`? */
+static bool counts_along(const Tensor *ix, int axis)
+{
+    int64_t width = ix->shape.dim[ix->shape.rank - 1], inner = shape_count(&ix->shape, axis + 1, ix->shape.rank - 1);
+
+    for (int64_t i = 0; i < tensor_numel(ix) / (width ? width : 1); i++)
+        if (tensor_int(ix, i * width) != i / inner % ix->shape.dim[axis])
+            return false;
+    return true;
+}
+
+/* Every tuple without its first number. */
+static ValueId drop_first(Graph *g, const Tensor *ix)
+{
+    Shape s = ix->shape;
+    int64_t width = s.dim[s.rank - 1]--;
+    Tensor *t = tensor_create(g->arena, ix->dtype, &s);
+
+    if (!t) {
+        g->status = FAIL_NOMEM();
+        return NO_VALUE;
+    }
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        tensor_set_int(t, i, tensor_int(ix, i / (width - 1) * width + 1 + i % (width - 1)));
+    return graph_add_const_nocopy(g, "", t);
+}
+
+/* Indices that are a grid (x[arange(N)[:, None], columns], a mask taken for every pair of positions): where the first numbers
+ * count through an axis that both have, that axis is a batch dimension, along which it can be split. */
+static Status lower_gather_nd(Graph *g, Node *n)
+{
+    const Tensor *ix;
+
+    while (!g->status && (ix = value_const(g, n->in[1]))) {
+        int batch_dims = (int)node_int(n, "batch_dims"), rank = ix->shape.rank;
+
+        if (batch_dims >= rank - 1 || ix->shape.dim[rank - 1] < 2 || batch_dims >= in_value(g, n, 0)->shape.rank - 1 ||
+            ix->shape.dim[batch_dims] != in_value(g, n, 0)->shape.dim[batch_dims] || !counts_along(ix, batch_dims))
+            break;
+        node_set_input(g, n, 1, drop_first(g, ix));
+        node_set_int(g, n, "batch_dims", batch_dims + 1);
+    }
+    return g->status;
+}
+
 /* Split along batch dimensions, or a whole table read at split indices. */
 static Status place_gather_nd(Placement *p)
 {
@@ -277,7 +348,7 @@ static bool respell_gather_nd(Graph *g, Node *n, int opset)
 }
 
 DEFINE_OP(GatherND, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr,
-    .respell = respell_gather_nd, .infer = infer_gather_nd, .grad = grad_gather_nd, .place = place_gather_nd,
+    .respell = respell_gather_nd, .infer = infer_gather_nd, .grad = grad_gather_nd, .lower = lower_gather_nd, .place = place_gather_nd,
     .doc = "slices of x picked by tuples of indices");
 
 static Status infer_gather_nd_grad(Graph *g, Node *n)

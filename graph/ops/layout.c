@@ -83,7 +83,8 @@ static Status place_transpose(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Transpose, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+DEFINE_OP(Transpose, .blocks = BLOCKS_PASS,
+    .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } },
     .infer = infer_transpose, .grad = grad_transpose, .place = place_transpose, .doc = "axes permuted");
 

@@ -119,14 +119,14 @@ int64_t loss_index_range(const Graph *g, const Node *n, int i)
     return i == 1 && scores->rank >= 2 ? scores->dim[1] : -1;
 }
 
-DEFINE_OP(NllSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2,
+DEFINE_OP(NllSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2,
     .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_sum, .grad = grad_nll, .place = place_counted,
     .index_range = loss_index_range,
     .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
            "inputs logp, target, w");
 
-DEFINE_OP(NllPerSample, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(NllPerSample, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
     .index_range = loss_index_range, .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
@@ -169,7 +169,7 @@ static Status place_nll_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(NllGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(NllGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .shape_in = 3, .attrs = nll_attrs, .infer = infer_nll_grad, .place = place_nll_grad,
     .doc = "dlogp[c] = -dy ((1-e) w[t] [c = t] + e/C w[c]), 0 where ignored; inputs dy, target, shape, w");
 
@@ -290,7 +290,7 @@ static void place_pair(Placement *p, int i, bool sum)
         place_set_all(p, PLACE_L);
         return;
     }
-    if (split >= 0 && p->in[i + 1].kind == PL_S && !place_eq(p->in[i + 1], s))
+    if (split >= 0 && p->in[i + 1].kind == PL_S && p->in[i + 1].axis != s.axis)
         place_mixes(p, "its inputs are split along different axes");
     p->in[i] = p->in[i + 1] = s;
     place_set_all(p, split >= 0 && sum ? PLACE_P : s);
@@ -314,14 +314,14 @@ static Status place_element_loss_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ElementLossSum, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
     .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
     .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy (bce, bce-logits); "
            "inputs x, target");
 
-DEFINE_OP(ElementLossGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(ElementLossGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { "by", A_INT, .i = 0 }, { 0 } },
     .infer = infer_element_loss_grad, .place = place_element_loss_grad,
     .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");

@@ -220,11 +220,10 @@ static Place follow_batch(const Placement *p, const MatMulRoles *r, int i, int a
 {
     const Shape *s = i ? &r->b : &r->a, *y = &value(p->g, p->node->out[0])->shape;
     int own = axis - (r->batch_y - (i ? r->batch_b : r->batch_a));
-    bool split_there = own >= 0 && p->in[i].kind == PL_S && p->in[i].axis == own;
 
     if (own < 0 || s->dim[own] != y->dim[axis])
         return PLACE_B;
-    return s->dim[own] != 1 || split_there ? PLACE_S(own) : PLACE_B;
+    return PLACE_S(own);
 }
 
 /* Input `lead` is split in a way that the product can follow; the other one is brought in line.  Returns the product's. */
@@ -244,7 +243,7 @@ static Place place_led(Placement *p, const MatMulRoles *r, int lead, Role role)
         p->in[other] = follow_batch(p, r, other, axis);
         out = PLACE_S(axis);
     }
-    if (before.kind == PL_S && !place_eq(before, p->in[other]))
+    if (before.kind == PL_S && (p->in[other].kind != PL_S || before.axis != p->in[other].axis))
         place_mixes(p, "its operands are split along axes that do not match");
     return out;
 }
@@ -289,10 +288,9 @@ static Status place_gemm(Placement *p)
     if (y.kind == PL_S) {
         const Shape *c = &in_value(p->g, p->node, 2)->shape;
         int axis = y.axis - (2 - c->rank);
-        bool split_there = p->in[2].kind == PL_S && p->in[2].axis == axis;
         bool full = axis >= 0 && c->dim[axis] == value(p->g, p->node->out[0])->shape.dim[y.axis];
 
-        y = full && (c->dim[axis] != 1 || split_there) ? PLACE_S(axis) : PLACE_B;
+        y = full ? PLACE_S(axis) : PLACE_B;
     }
     p->in[2] = y;
     return ST_OK;
@@ -309,11 +307,12 @@ static int64_t flops(const Graph *g, const Node *n)
 #define TRANS_ATTRS { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 }, { "alpha", A_FLOAT, .f = 1 }
 #define DTYPES_PRODUCT (DTYPES_FLOAT | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
 
-DEFINE_OP(MatMul, .precision = PREC_LOW, .param_in = 3, .since = 13, .from = 1, .in_min = 2, .in_max = 2,
+DEFINE_OP(MatMul, .blocks = BLOCKS_PASS,
+    .precision = PREC_LOW, .param_in = 3, .since = 13, .from = 1, .in_min = 2, .in_max = 2,
     .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .doc = "matrix product of numpy", .infer = infer_product, .grad = grad_product, .place = place_product, .flops = flops);
 
-DEFINE_OP(BatchMatMul, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } },
     .doc = "alpha * op(A) op(B)", .infer = infer_batch, .grad = grad_product, .place = place_product, .flops = flops);
@@ -334,7 +333,8 @@ static Status import_gemm(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-DEFINE_OP(Gemm, .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2, .in_max = 3,
+DEFINE_OP(Gemm, .blocks = BLOCKS_PASS,
+    .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2, .in_max = 3,
     .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
     .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .respell = respell_gemm,

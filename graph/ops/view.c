@@ -70,7 +70,8 @@ static bool respell_reshape(Graph *g, Node *n, int opset)
     return respell_without(n, "allowzero");
 }
 
-DEFINE_OP(Reshape, .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
+DEFINE_OP(Reshape, .blocks = BLOCKS_OWN,
+    .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
     .attrs = (const AttrDecl[]){ { "allowzero", A_INT, .i = 0 }, { 0 } }, .inplace = { 1 },
     .import = import_reshape, .respell = respell_reshape, .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape,
     .doc = "x under another shape of the same size");
@@ -92,17 +93,25 @@ static Status infer_flatten(Graph *g, Node *n)
     return g->status;
 }
 
+/* What stands in front of the split axis in its half becomes blocks of it. */
 static Status place_flatten(Placement *p)
 {
     const Shape *x = &in_value(p->g, p->node, 0)->shape;
-    int axis = (int)node_int(p->node, "axis"), to[MAX_RANK];
+    int axis = (int)node_int(p->node, "axis");
+    Place at = p->in[0];
 
-    for (int a = 0; a < x->rank; a++)
-        to[a] = a < axis ? (shape_count(x, 0, a) == 1 ? 0 : -1) : (shape_count(x, axis, a) == 1 ? 1 : -1);
-    return place_moved(p, to, "it tears the batch apart");
+    if (at.kind == PL_S && at.axis < axis)
+        at = PLACE_ROWS(0, shape_count(x, 0, at.axis) * at.blocks);
+    else if (at.kind == PL_S)
+        at = PLACE_ROWS(1, shape_count(x, axis, at.axis) * at.blocks);
+    if (at.kind == PL_S && at.blocks < 1)
+        at = p->in[0] = PLACE_B;
+    place_set(p, 0, at);
+    return ST_OK;
 }
 
-DEFINE_OP(Flatten, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
+DEFINE_OP(Flatten, .blocks = BLOCKS_OWN,
+    .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
     .inplace = { 1 },
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = 1, .range = R_CUT }, { 0 } },
     .infer = infer_flatten, .grad = grad_reshape, .place = place_flatten, .doc = "x as a matrix, cut before axis");
@@ -228,11 +237,13 @@ static Status place_unsqueeze(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Squeeze, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
+DEFINE_OP(Squeeze, .blocks = BLOCKS_PASS,
+    .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
     .inplace = { 1 }, .import = import_axes, .respell = respell_axes, .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
     .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
 
-DEFINE_OP(Unsqueeze, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
+DEFINE_OP(Unsqueeze, .blocks = BLOCKS_PASS,
+    .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
     .inplace = { 1 }, .import = import_axes, .respell = respell_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
     .doc = "x with dimensions of 1 at axes of the result");
 
@@ -249,7 +260,8 @@ static Status grad_identity(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Identity, .layout = LAYOUT_ANY, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+DEFINE_OP(Identity, .blocks = BLOCKS_PASS,
+    .layout = LAYOUT_ANY, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
     .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
     .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
 

@@ -51,6 +51,8 @@ Status check_gradient(Check *k, const Eval *e) CHECKED;
 Status check_half_gradient(Check *k, const Graph *g, DType type) CHECKED;
 /* Every way to split one or two inputs, by the placement rules, over 2 and 3 replicas of uneven parts, against e->out. */
 Status check_split(const Check *k, const Eval *e) CHECKED;
+/* Where a node's rule lets partial sums pass, the parts' results add up to the whole's. */
+Status check_linear(const Check *k, const Eval *e) CHECKED;
 /* All of the above. */
 Status check_case(Check *k) CHECKED;
 

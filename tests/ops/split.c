@@ -202,6 +202,7 @@ Status check_split(const Check *k, const Eval *e)
 
     if (k->c->nosplit || !all_shapes_known(e->g))
         return ST_OK;
+    TRY(check_linear(k, e));
     for (int i = 0; i < n; i++) {
         TRY(attempt(e, &option[i], 1, 2, 2));
         TRY(attempt(e, &option[i], 1, 3, 1));

@@ -178,6 +178,29 @@ static const char mixing[] =
 
 static void test_mixing(void) { train_check_all(mixing); }
 
+/* Behind what mixes a batch of one, a whole value and a part have the same size; operators that do not broadcast tell. */
+static const char after_mixing[] =
+    "graph \"after\" {\n"
+    "  input %x : float64[%B,4]\n"
+    "  input %t : float64[%B,3]\n"
+    "  state %w trainable : float64[4,3] = all 0\n"
+    "  state %scale trainable : float64[3] = all 0\n"
+    "  const %axis : int64[] = {0}\n"
+    "  %h = MatMul(%x, %w)\n"
+    "  %over = Softmax(%h) {axis=0}\n"
+    "  %g = Gelu(%over)\n"
+    "  %n = LayerNormalization(%g, %scale)\n"
+    "  %sum = Add(%n, %h)\n"
+    "  %p = Sigmoid(%sum)\n"
+    "  %e = Sub(%p, %t)\n"
+    "  %q = CumSum(%e, %axis)\n"
+    "  %sq = Mul(%q, %e)\n"
+    "  %loss = ReduceMean(%sq) {keepdims=0}\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+static void test_after_mixing(void) { train_check_all(after_mixing); }
+
 static int count_notes(const Report *r, NoteKind kind)
 {
     int n = 0;
@@ -249,6 +272,71 @@ static void test_collectives(void)
     graph_free(many);
 }
 
+/* Attention as PyTorch exports it, the sequence in front of the batch: heads join the batch ([T,N,E] to [T,N*H,d]), and products
+ * are of rows [T*N,E], of which a replica has its part of every block of N.  Nothing is gathered. */
+static const char rows[] =
+    "graph \"rows\" {\n"
+    "  input %x : float64[3,\"N\"=%B,4]\n"
+    "  input %h : float64[\"N\"=%B,4]\n"
+    "  state %w trainable : float64[4,4] = all 0\n"
+    "  state %b trainable : float64[4] = all 0\n"
+    "  state %o trainable : float64[4,4] = all 0\n"
+    "  const %flat : int64[2] = {-1,4}\n"
+    "  const %heads : int64[3] = {3,-1,2}\n"
+    "  const %back : int64[3] = {3,%B,4}\n"
+    "  %rows = Reshape(%x, %flat)\n"
+    "  %z = Gemm(%rows, %w, %b)\n"
+    "  %q = Reshape(%z, %heads)\n"
+    "  %q1 = Transpose(%q) {perm=[1,0,2]}\n"
+    "  %k1 = Transpose(%q) {perm=[1,2,0]}\n"
+    "  %scores = MatMul(%q1, %k1)\n"
+    "  %p = Softmax(%scores) {axis=-1}\n"
+    "  %y = MatMul(%p, %q1)\n"
+    "  %y1 = Transpose(%y) {perm=[1,0,2]}\n"
+    "  %r = Reshape(%y1, %flat)\n"
+    "  %out = MatMul(%r, %o)\n"
+    "  %act = Relu(%out)\n"
+    "  %all = Reshape(%act, %back)\n"
+    "  %masked = Mul(%all, %h)\n"
+    "  %sq = Mul(%masked, %masked)\n"
+    "  %loss = ReduceMean(%sq) {keepdims=0}\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+static void test_rows(void)
+{
+    Graph *one = train_graph(rows, 8), *many = NULL;
+    Report *r = report_create();
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 3, .devices = 3 }, r))) {
+        CU_ASSERT_EQUAL(count_notes(r, NOTE_MIXES), 0);
+        CU_ASSERT_EQUAL(count_nodes(many, &op_AllGather), 0);
+        CU_ASSERT_EQUAL(count_nodes(many, &op_ReduceScatter), 0);
+        CU_ASSERT_EQUAL(count_nodes(many, &op_AllReduce), 4);       /* three gradients, the loss */
+    }
+    train_check_all(rows);
+    graph_free(one);
+    graph_free(many);
+    report_free(r);
+}
+
+/* Rows [T*N] that must be whole: a softmax over all of them, and a constant and a result of the model's to go with them. */
+static const char whole_rows[] =
+    "graph \"whole\" {\n"
+    "  input %x : float64[3,\"N\"=%B,2]\n"
+    "  state %w trainable : float64[2,2] = all 0\n"
+    "  const %flat : int64[2] = {-1,2}\n"
+    "  %z = MatMul(%x, %w)\n"
+    "  %rows = Reshape(%z, %flat)\n"
+    "  %s = Softmax(%rows) {axis=0}\n"
+    "  %m = Mul(%s, %rows)\n"
+    "  %loss = ReduceSum(%m) {keepdims=0}\n"
+    "  output \"loss\" = %loss\n"
+    "  output \"rows\" = %rows\n"
+    "}\n";
+
+static void test_whole_rows(void) { train_check_all(whole_rows); }
+
 /* ---- the same bits on every mapping ---- */
 
 static char *as_float32(const char *text)
@@ -319,4 +407,6 @@ DEFINE_SUITE(exact, { "mlp", test_mlp }, { "convolution", test_conv }, { "synchr
     { "attention with tied weights", test_attention },
     { "batch on the second axis", test_second_axis }, { "a mean over the batch", test_own_loss_is_not_gathered },
     { "operators that mix samples", test_mixing }, { "mixing is reported", test_mixing_is_reported },
+    { "after what mixes", test_after_mixing }, { "rows of a sequence-first batch", test_rows },
+    { "rows that are gathered", test_whole_rows },
     { "collectives", test_collectives }, { "the same bits on every mapping", test_bits });
