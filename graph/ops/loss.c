@@ -156,6 +156,8 @@ static Status place_nll_grad(Placement *p)
 
     for (int i = 2; i < p->node->n_in; i++)
         p->in[i] = PLACE_B;
+    if (t.kind == PL_P)
+        p->in[1] = PLACE_B;
     if (t.kind == PL_S || dy.kind == PL_S) {
         int a = t.kind == PL_S ? t.axis : dy.axis;
 
