@@ -84,7 +84,7 @@ static Status bind_given(Graph *work, const Graph *g, const Tensor **values)
     return ST_OK;
 }
 
-static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values)
+static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values, InterpTouch touch, void *ctx)
 {
     const Tensor **in = ARENA_NEW(arena, const Tensor *, n->n_in);
     Tensor **out = ARENA_NEW(arena, Tensor *, n->n_out);
@@ -96,6 +96,8 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values)
     if (check_outputs(work, n))
         TRY(node_infer(work, n));
     TRY(interp_node(arena, work, n, in, out));
+    if (touch)
+        TRY(touch(ctx, n, in, out));
     for (int i = 0; i < n->n_out; i++)
         if (out[i]) {
             values[n->out[i].i] = out[i];
@@ -106,6 +108,11 @@ static Status step(Arena *arena, Graph *work, Node *n, const Tensor **values)
 
 Status interp_run(Arena *arena, const Graph *g, const Tensor **values)
 {
+    return interp_run_touched(arena, g, values, NULL, NULL);
+}
+
+Status interp_run_touched(Arena *arena, const Graph *g, const Tensor **values, InterpTouch touch, void *ctx)
+{
     Graph *work;
     Status st;
 
@@ -113,7 +120,7 @@ Status interp_run(Arena *arena, const Graph *g, const Tensor **values)
     values[0] = NULL;
     TRY_TO(done, st, bind_given(work, g, values));
     FOR_NODES(work, n)
-        TRY_TO(done, st, step(arena, work, n, values));
+        TRY_TO(done, st, step(arena, work, n, values, touch, ctx));
 done:
     graph_free(work);
     return st;

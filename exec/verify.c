@@ -8,6 +8,7 @@
 
 #include "exec/interp.h"
 #include "exec/verify_batch.h"
+#include "exec/verify_noise.h"
 #include "graph/base/foreign.h"
 #include "graph/op.h"
 
@@ -16,6 +17,7 @@
 typedef struct {
     VerifyRow *row;
     double *diff;           /* by row: ||a - b|| */
+    double *noise;          /* by row: the largest ||c - b|| of runs c that differ by rounding alone */
     int n, cap;
 } Rows;
 
@@ -72,9 +74,14 @@ static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state,
     return rows->row[rows->n++].name ? ST_OK : FAIL_NOMEM();
 }
 
+static double times(const VerifyRow *r)
+{
+    return r->difference / fmax(r->noise, VERIFY_FLOOR);
+}
+
 static int worse_first(const void *a, const void *b)
 {
-    double x = ((const VerifyRow *)a)->difference, y = ((const VerifyRow *)b)->difference;
+    double x = times(a), y = times(b);
 
     return x != x ? y != y ? 0 : -1 : y != y ? 1 : (x < y) - (x > y);
 }
@@ -84,7 +91,7 @@ static const double zero_fraction = 1e-11;
 
 static void finish(Verify *out, Rows *rows)
 {
-    double total[N_KIND] = { 0 };
+    double total[N_KIND] = { 0 }, worst = 0;
 
     for (int i = 0; i < rows->n; i++)
         total[kind_of(&rows->row[i])] += rows->row[i].norm * rows->row[i].norm;
@@ -95,9 +102,11 @@ static void finish(Verify *out, Rows *rows)
         r->zero = r->norm <= zero_fraction * all;
         by = r->zero ? all : r->norm;
         r->difference = rows->diff[i] == 0 ? 0 : by > 0 ? rows->diff[i] / by : INFINITY;
+        r->noise = by > 0 && isfinite(rows->noise[i]) ? rows->noise[i] / by : 0;
+        worst = r->difference <= worst ? worst : r->difference;
     }
     qsort(rows->row, (size_t)rows->n, sizeof *rows->row, worse_first);
-    *out = (Verify){ rows->row, rows->n, rows->n ? rows->row[0].difference : 0 };
+    *out = (Verify){ rows->row, rows->n, worst, rows->n ? times(&rows->row[0]) : 0 };
 }
 
 /* The sum of the copies of a partial state, which is what one replica's state is. */
@@ -140,13 +149,42 @@ static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Te
     return found ? ST_OK : FAIL(E_INTERNAL, "state '%s' is not updated by the partitioned graph", state->name);
 }
 
-static Status compare(Verify *out, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
+/* Result i of a graph, outputs first, then states after the step. */
+static const Tensor *result(const Graph *g, const Tensor *const *values, int i)
 {
-    Rows rows = { .cap = one->n_output + one->n_update };
+    return values[i < g->n_output ? g->output[i].value.i : g->update[i - g->n_output].next.i];
+}
 
-    rows.row = ARENA_NEW(arena, VerifyRow, rows.cap);
-    rows.diff = ARENA_NEW(arena, double, rows.cap);
-    if (!rows.row || !rows.diff)
+/* What the samples' order changes by more than this is no rounding: the graph tells positions apart. */
+static const double position_fraction = 1e-6;
+
+/* Raises the noise of every row by what one run of rounding alone differs; with `reversed`, of none if the run differs by more
+ * than rounding. */
+static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Tensor **run, bool reversed)
+{
+    double *diff = ARENA_NEW(arena, double, rows->n), norm;
+    bool not_a_number;
+
+    if (!diff)
+        return FAIL_NOMEM();
+    for (int i = 0; i < rows->n; i++) {
+        TRY(distance(&diff[i], &norm, &not_a_number, rows->row[i].name, result(one, run, i), result(one, v1, i)));
+        if (reversed && !(diff[i] <= position_fraction * norm) && norm > position_fraction)
+            return ST_OK;
+    }
+    for (int i = 0; i < rows->n; i++)
+        rows->noise[i] = fmax(rows->noise[i], diff[i]);
+    return ST_OK;
+}
+
+/* A row for every result of `one`, in their order. */
+static Status compare(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
+{
+    *rows = (Rows){ .cap = one->n_output + one->n_update };
+    rows->row = ARENA_NEW(arena, VerifyRow, rows->cap);
+    rows->diff = ARENA_NEW(arena, double, rows->cap);
+    rows->noise = ARENA_NEW(arena, double, rows->cap);
+    if (!rows->row || !rows->diff || !rows->noise)
         return FAIL_NOMEM();
     for (int i = 0; i < one->n_output; i++) {
         const char *name = one->output[i].name;
@@ -154,12 +192,11 @@ static Status compare(Verify *out, Arena *arena, const Graph *one, const Tensor 
 
         if (!has_value(v))
             return FAIL(E_INTERNAL, "the partitioned graph has no output '%s'", name);
-        TRY(add_row(&rows, arena, name, false, vn[v.i], v1[one->output[i].value.i]));
+        TRY(add_row(rows, arena, name, false, vn[v.i], v1[one->output[i].value.i]));
     }
     for (int i = 0; i < one->n_update; i++)
-        TRY(compare_state(&rows, arena, one, v1, many, vn, i));
-    finish(out, &rows);
-    return ST_OK;
+        TRY(compare_state(rows, arena, one, v1, many, vn, i));
+    return rows->n == rows->cap ? ST_OK : FAIL(E_INTERNAL, "%d tensors were compared of %d", rows->n, rows->cap);
 }
 
 /* ---- running ---- */
@@ -216,14 +253,25 @@ static Status give_inputs(Arena *a, const Graph *one, const Tensor **v1, const G
 Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many, const BuildOptions *opt, uint64_t seed)
 {
     const Tensor **v1 = ARENA_NEW(a, const Tensor *, one->n_value), **vn = ARENA_NEW(a, const Tensor *, many->n_value);
+    const Tensor **given, **run[NOISE_RUNS];
+    Rows rows;
+    bool reversed;
+    int n;
 
     if (!v1 || !vn)
         return FAIL_NOMEM();
     TRY(verify_batch(a, one, opt, seed, v1));
     TRY(give_inputs(a, one, v1, many, vn));
+    if (!(given = arena_memdup(a, v1, one->n_value * sizeof *v1)))
+        return FAIL_NOMEM();
     TRY(interp_run(a, one, v1));
     TRY(interp_run(a, many, vn));
-    return compare(out, a, one, v1, many, vn);
+    TRY(compare(&rows, a, one, v1, many, vn));
+    TRY(verify_noise(run, &n, &reversed, a, one, opt, given));
+    for (int k = 0; k < n; k++)
+        TRY(add_noise(&rows, a, one, v1, run[k], reversed && k == n - 1));
+    finish(out, &rows);
+    return ST_OK;
 }
 
 static Status build(Graph **out, const Graph *imported, const BuildOptions *opt, Evaluator eval)
@@ -261,9 +309,9 @@ Status verify_print(const Verify *v, FILE *to, int most)
 {
     int n = most > 0 && most < v->n_row ? most : v->n_row;
 
-    fprintf(to, "%-12s %-12s %-6s %s\n", "difference", "norm", "copies", "tensor");
+    fprintf(to, "%-12s %-12s %-12s %-6s %s\n", "difference", "rounding", "norm", "copies", "tensor");
     for (int i = 0; i < n; i++) {
-        fprintf(to, "%-12.3e %-12.5e %-6d %s", v->row[i].difference, v->row[i].norm, v->row[i].copies,
+        fprintf(to, "%-12.3e %-12.3e %-12.5e %-6d %s", v->row[i].difference, v->row[i].noise, v->row[i].norm, v->row[i].copies,
                 v->row[i].is_state ? "new state " : "");
         foreign_print(to, v->row[i].name);
         fprintf(to, "%s%s\n", v->row[i].zero ? "  (zero but for rounding)" : "", v->row[i].not_a_number ? "  (NaN in both)" : "");

@@ -13,16 +13,22 @@ typedef struct {
     int copies;             /* of the partitioned graph; the worst one counts */
     double difference;      /* ||a - b|| / ||b||; where b is zero but for rounding, relative to the norm of all tensors of its
                              * kind (gradients; states; other outputs) together */
+    double noise;           /* what rounding alone does to b, measured the same way (exec/verify_noise.h) */
     double norm;            /* ||b|| */
     bool zero;              /* b is zero but for rounding */
     bool not_a_number;      /* both hold NaN in the same places, which proves little */
 } VerifyRow;
 
 typedef struct {
-    VerifyRow *row;         /* in the arena, worst first */
+    VerifyRow *row;         /* in the arena, worst first: by the difference in units of what rounding does */
     int n_row;
-    double worst;
+    double worst;           /* difference */
+    double times;           /* the largest difference in units of what rounding does: max(VERIFY_FLOOR, noise) */
 } Verify;
+
+/* A tensor fails when its difference is above VERIFY_TIMES * max(VERIFY_FLOOR, noise). */
+#define VERIFY_TIMES 10.0
+#define VERIFY_FLOOR 1e-12
 
 /* Two graphs made from the same model; same inputs.  `seed` chooses the batch; labels and indices stay within the tables
  * they select from, and one in five labels is `opt->ignore_index` if there is one.  Parameters as the graphs say; moments of

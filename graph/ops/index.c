@@ -151,7 +151,8 @@ static Status place_gather_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(GatherGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(GatherGrad, .blocks = BLOCKS_PASS,
+    .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "dim", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL }, { 0 } },
     .infer = infer_gather_grad, .grad = grad_gather_grad, .place = place_gather_grad,
     .doc = "gradient of Gather: rows of dy added at their indices into zeros, dim of them along axis; inputs dy, indices");

@@ -276,7 +276,8 @@ DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { "stash_type", A_INT, .i = 1 }, { 0 } },
     .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower, .place = place);
 
-DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3, .out_max = 3, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS,
+    .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3, .out_max = 3, .dtypes = DTYPES_FLOAT,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { 0 } },
     .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale)", .infer = infer_backward, .place = place_backward);
 

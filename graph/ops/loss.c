@@ -126,7 +126,8 @@ DEFINE_OP(NllSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpex
     .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
            "inputs logp, target, w");
 
-DEFINE_OP(NllPerSample, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
+DEFINE_OP(NllPerSample, .blocks = BLOCKS_PASS,
+    .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_F32_F64,
     .attrs = nll_attrs, .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
     .index_range = loss_index_range, .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
@@ -171,7 +172,8 @@ static Status place_nll_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(NllGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(NllGrad, .blocks = BLOCKS_PASS,
+    .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .shape_in = 3, .attrs = nll_attrs, .infer = infer_nll_grad, .place = place_nll_grad,
     .doc = "dlogp[c] = -dy ((1-e) w[t] [c = t] + e/C w[c]), 0 where ignored; inputs dy, target, shape, w");
 
@@ -316,14 +318,16 @@ static Status place_element_loss_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS,
+    .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
     .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
     .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy (bce, bce-logits); "
            "inputs x, target");
 
-DEFINE_OP(ElementLossGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(ElementLossGrad, .blocks = BLOCKS_PASS,
+    .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { "by", A_INT, .i = 0 }, { 0 } },
     .infer = infer_element_loss_grad, .place = place_element_loss_grad,
     .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");

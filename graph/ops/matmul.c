@@ -312,7 +312,8 @@ DEFINE_OP(MatMul, .blocks = BLOCKS_PASS,
     .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .doc = "matrix product of numpy", .infer = infer_product, .grad = grad_product, .place = place_product, .flops = flops);
 
-DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS,
+    .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } },
     .doc = "alpha * op(A) op(B)", .infer = infer_batch, .grad = grad_product, .place = place_product, .flops = flops);
@@ -334,6 +335,7 @@ static Status import_gemm(Graph *g, Node *n, int opset)
 }
 
 DEFINE_OP(Gemm, .blocks = BLOCKS_PASS,
+    .blocks = BLOCKS_PASS,
     .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2, .in_max = 3,
     .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },

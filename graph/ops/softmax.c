@@ -78,12 +78,14 @@ static Status grad_log_softmax(Grad *gr)
 
 static const AttrDecl attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS }, { "flatten", A_INT, .rule = ATTR_OURS }, { 0 } };
 
-DEFINE_OP(Softmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+DEFINE_OP(Softmax, .blocks = BLOCKS_PASS,
+    .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
     .doc = "y = exp(x) / sum(exp(x)) along axis",
     .import = import, .respell = respell, .infer = infer, .lower = lower, .grad = grad_softmax, .place = place_all_but_axis);
 
-DEFINE_OP(LogSoftmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+DEFINE_OP(LogSoftmax, .blocks = BLOCKS_PASS,
+    .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
     .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
     .doc = "y = x - log(sum(exp(x))) along axis",
     .import = import, .respell = respell, .infer = infer, .lower = lower, .grad = grad_log_softmax, .place = place_all_but_axis);

@@ -320,6 +320,27 @@ static void test_rows(void)
     report_free(r);
 }
 
+/* Indices that arithmetic takes to their table: positions behind an offset, two numbers that make a row. */
+static const char computed_indices[] =
+    "graph \"indices\" {\n"
+    "  input %ids : int64[%B,3]\n"
+    "  input %back : int64[%B,3]\n"
+    "  state %table trainable : float64[9,4] = all 0\n"
+    "  const %two : int64[1] = {2}\n"
+    "  const %three : int64[3] = {3,2,1}\n"
+    "  const %eight : int64[1] = {8}\n"
+    "  %d = Mul(%ids, %two)\n"
+    "  %i = Add(%d, %three)\n"
+    "  %j = Sub(%eight, %back)\n"
+    "  %e = Gather(%table, %i)\n"
+    "  %f = Gather(%table, %j)\n"
+    "  %p = Mul(%e, %f)\n"
+    "  %loss = ReduceSum(%p) {keepdims=0}\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+static void test_computed_indices(void) { train_check_all(computed_indices); }
+
 /* Rows [T*N] that must be whole: a softmax over all of them, and a constant and a result of the model's to go with them. */
 static const char whole_rows[] =
     "graph \"whole\" {\n"
@@ -408,5 +429,5 @@ DEFINE_SUITE(exact, { "mlp", test_mlp }, { "convolution", test_conv }, { "synchr
     { "batch on the second axis", test_second_axis }, { "a mean over the batch", test_own_loss_is_not_gathered },
     { "operators that mix samples", test_mixing }, { "mixing is reported", test_mixing_is_reported },
     { "after what mixes", test_after_mixing }, { "rows of a sequence-first batch", test_rows },
-    { "rows that are gathered", test_whole_rows },
+    { "rows that are gathered", test_whole_rows }, { "indices that are computed", test_computed_indices },
     { "collectives", test_collectives }, { "the same bits on every mapping", test_bits });
