@@ -335,7 +335,6 @@ static Status import_gemm(Graph *g, Node *n, int opset)
 }
 
 DEFINE_OP(Gemm, .blocks = BLOCKS_PASS,
-    .blocks = BLOCKS_PASS,
     .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2, .in_max = 3,
     .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
     .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },

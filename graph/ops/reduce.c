@@ -288,7 +288,8 @@ static const AttrDecl attrs[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_em
 static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_empty_axes", A_INT, .i = 0 },
                                       { "wide", A_INT, .rule = ATTR_OURS }, { 0 } };
 
-#define REDUCTION(version, first, types) .layout = LAYOUT_ANY, .since = (version), .from = (first), .in_min = 1, \
+#define REDUCTION(version, first, types) .blocks = BLOCKS_PASS, \
+    .layout = LAYOUT_ANY, .since = (version), .from = (first), .in_min = 1, \
     .in_max = 2, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .import = import, .respell = respell
 #define REDUCE(version, first, types) REDUCTION(version, first, types), .attrs = attrs, .infer = infer
