@@ -301,13 +301,17 @@ static void test_log(void)
     BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = 2 };
     DeviceList list = { .n = 2, .device = { { .index = 0, .threads = 4, .memory = 100 }, { .index = 1, .threads = 1, .memory = 100 } } };
     Tensor *t = tensor_create(g->arena, DT_FLOAT32, &s);
-    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s), w = graph_add_const(g, "w", t), v = graph_add_const(g, "v", t);
+    ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s), w, v;
     NamedTensor in = { "x", { DT_FLOAT32, s, NULL } };
     char text[4096] = "", *first;
     Session *session = NULL;
     int64_t swap[] = { 1, 0 };
     Shape scalar = shape_scalar();
 
+    for (int i = 0; i < 18; i++)
+        ((float *)t->data)[i] = 0.1f * (float)(i * i % 7 - 3);      /* like weights: zeros alone are taken for a setting */
+    w = graph_add_const(g, "w", t);
+    v = graph_add_const(g, "v", t);
     v = EMIT(g, MatMul, NULL, x, emit_transpose(g, v, 2, swap));
     v = EMIT(g, ReduceSum, NULL, EMIT(g, Mul, NULL, v, v));
     graph_add_output(g, "loss", emit_reshape(g, v, &scalar));
