@@ -43,7 +43,13 @@ def make_net(model):
         sys.path.insert(0, str(ROOT / "bench"))
         import gpu_torch
 
-        return gpu_torch.Gpt2(sample, 12, 768, 12, classes), torch.zeros(batch, sample, dtype=torch.int64)
+        class Scores(gpu_torch.Gpt2):
+            """Scores as [N, classes, T], which the loss of both takes."""
+
+            def forward(self, tokens):
+                return super().forward(tokens).view(*tokens.shape, classes).transpose(1, 2)
+
+        return Scores(sample, 12, 768, 12, classes), torch.zeros(batch, sample, dtype=torch.int64)
     import torchvision
 
     more = {"dropout": 0.0} if model in ("vgg11_bn", "mobilenet_v2", "vit_b_16") else {}
