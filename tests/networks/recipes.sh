@@ -8,6 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-$here/../../build}
 work=${NETWORKS_WORK:-/tmp/networks}
 shift
+mkdir -p "$work"
 declare -A packages=(
     [keras]='tensorflow-cpu==2.21.0 keras==3.15.1 tf2onnx==1.17.0 onnx==1.23.2 numpy==2.4.6'
     [keras-jax]='jax==0.10.2 keras==3.15.1 jax2onnx==0.17.1 onnx==1.23.2 numpy==2.4.6'

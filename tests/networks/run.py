@@ -76,7 +76,8 @@ class Suite:
                                     "--steps", steps, "--no-shuffle", "--threads", "1", "--out", out)
         result |= {"said": said, "seconds": time.time() - start}
         if status:
-            result["error"] = "\n".join(line for line in said.splitlines() if line.startswith("dpexec: ")) or f"exit status {status}: {said}"
+            lines = [x for x in said.splitlines() if x.startswith("dpexec: ") and "warning: " not in x]
+            result["error"] = "\n".join(lines) or f"exit status {status}: {said}"
             return
         losses = [m["loss"] for m in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in m]
         apart = [abs(a - b) / abs(b) for a, b in zip(losses, oracle["losses"], strict=True)]
