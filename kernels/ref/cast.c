@@ -79,6 +79,7 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 }
 
 DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_ALL, .run = run_cast);
+DEFINE_KERNEL(ref_cast_like, .op = &op_CastLike, .dtypes = DTYPES_ALL, .run = run_cast);    /* while shapes are found; then it is a Cast */
 
 /* ---- many tensors ---- */
 
