@@ -140,7 +140,7 @@ def export(spec, weights, data, name, path):
 
 def main():
     if sys.argv[1:] == ["--list"]:
-        print(json.dumps({n.name: {"loss": n.loss, "flags": n.flags, "lr": n.lr} for n in nets.NETS.values()}))
+        print(json.dumps({n.name: {"loss": n.loss, "flags": n.flags, "lr": n.lr, "axes": n.axes} for n in nets.NETS.values()}))
         return
     name, weights, folder, *exports = sys.argv[1:]
     warnings.simplefilter("ignore")

@@ -26,6 +26,8 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+
 import judge
 import table
 
@@ -85,6 +87,17 @@ class Suite:
         result |= {"steps": steps, "first": apart[0], "losses": max(apart), "amplified": oracle["amplified"], "lost": judge.lost(oracle, model),
                    "trained": judge.compare_parameters(oracle, judge.tensors(model)[0], checkpoint)}
 
+    def runtimes(self, spec, folder, result):
+        """The trained model in ONNX Runtime and onnx.reference, the whole batch and single samples (tests/interop)."""
+        out, words = self.args.work / "runs" / result["case"], []
+        with np.load(folder / "data.npz") as data:
+            for name in data.files:
+                if name != "target":
+                    np.save(out / f"{name}.npy", np.moveaxis(data[name][:4], 0, spec["axes"].get(name, 0)))
+                    words += ["--input", f"{name}={out / name}.npy"]
+        status, said = self.command(sys.executable, HERE.parent / "interop" / "compare.py", self.dpexec, out / "model.onnx", *words)
+        result["runtimes"] = {"ok": status == 0, "said": said.strip()[-1000:]}
+
     def verify(self, spec, model, result):
         """Replicas and batches: the largest difference that graph-transform --verify found, or its error."""
         result["verify"] = {}
@@ -117,6 +130,7 @@ class Suite:
         else:
             self.train(spec, folder, model, result)
             if "error" not in result:
+                self.runtimes(spec, folder, result)
                 self.report(spec, model, result)
                 if not self.args.no_verify:
                     self.verify(spec, model, result)

@@ -12,6 +12,11 @@ def checked(r):
     return f"{sum(v['ok'] for v in runs)}/{len(runs)}" if runs else "-"
 
 
+def elsewhere(r):
+    """Whether the trained model answers alike in other runtimes."""
+    return {True: "yes", False: "NO"}[r["runtimes"]["ok"]] if "runtimes" in r else "-"
+
+
 def sent(r):
     """Bytes that a device sends in a step, over those of the gradients."""
     report = r.get("report", {})
@@ -23,7 +28,7 @@ def line(r):
         return f"{r['case']:48s} {r['verdict']:12s} {r['error'].splitlines()[0][:150]}"
     t = r["trained"]
     return (f"{r['case']:48s} {r['verdict']:12s} first {r['first']:.0e} losses {r['losses']:.0e} weights {t['worst'][0]:.0e} "
-            f"steps {r['steps']} trained {t['found']}/{t['parameters']}+{len(t['extra'])} verify {checked(r)} sent {sent(r)} {r['seconds']:.0f} s")
+            f"steps {r['steps']} trained {t['found']}/{t['parameters']}+{len(t['extra'])} runtimes {elsewhere(r)} verify {checked(r)} sent {sent(r)} {r['seconds']:.0f} s")
 
 
 def cell(r):
@@ -43,15 +48,20 @@ def load(results, case):
     return json.loads(path.read_text()) if path.exists() else None
 
 
+def over(found, what):
+    """One word for all files of a network, or each file's."""
+    words = [what(r) for r in found if r and "trained" in r]
+    return words[0] if len(set(words)) == 1 else ", ".join(words) or "-"
+
+
 def main_table(results, cases):
     rows = collections.defaultdict(list)
     for c in cases:
         rows[c.split(".")[0]].append(load(results, c))
-    yield "| network | " + " | ".join(SHORT.values()) + " | verify | sent |"
-    yield "|---" * (len(SHORT) + 3) + "|"
+    yield "| network | " + " | ".join(SHORT.values()) + " | runtimes | verify | sent |"
+    yield "|---" * (len(SHORT) + 4) + "|"
     for name, found in rows.items():
-        best = next((r for r in found if r and "trained" in r), {})
-        yield f"| {name} | " + " | ".join(map(cell, found)) + f" | {checked(best)} | {sent(best)} |"
+        yield f"| {name} | " + " | ".join(map(cell, found)) + f" | {over(found, elsewhere)} | {over(found, checked)} | {over(found, sent)} |"
 
 
 def cross_table(results, cases):
