@@ -38,27 +38,50 @@ static const char *dims_text(int rank, const int64_t *dim, char buf[160])
     return buf;
 }
 
-/* The sample's dimensions must be the input's, where those are known. */
-static void check_shape(const dpx_info *in, const Array *a, Problems *wrong)
+/* The axis that --batch-input gives this input's samples, as the options have checked it; else the first. */
+static int batch_axis(const Args *a, const char *name)
 {
-    char want[160], have[160];
-    bool fits = in->rank < 0 || in->rank == a->rank;
+    size_t n = strlen(name);
 
-    for (int i = 1; fits && i < in->rank; i++)
-        fits = in->dim[i] < 0 || in->dim[i] == a->dim[i];
-    if (!fits)
-        problems_add(wrong, "input '%s' is %s, the data's array is %s", in->name, dims_text(in->rank, in->dim, want),
-                     dims_text(a->rank, a->dim, have));
+    for (int i = 0; args_nth(a, "batch-input", i); i++) {
+        const char *given = args_nth(a, "batch-input", i);
+
+        if (!strncmp(given, name, n) && given[n] == ':' && strspn(given + n + 1, "0123456789") == strlen(given + n + 1))
+            return (int)strtol(given + n + 1, NULL, 10);
+    }
+    return 0;
 }
 
-static void add_field(Feed *f, const char *name, const Array *a, dpx_dtype dtype, Problems *wrong)
+/* The sample's dimensions must be the input's, where those are known. */
+static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
+{
+    char want[160], have[160];
+    int64_t dim[DPX_MAX_RANK], expected[DPX_MAX_RANK];
+    bool fits = in->rank < 0 || in->rank == f->array->rank;
+
+    if (f->axis >= f->array->rank)
+        return;                     /* which add_field tells */
+    field_dims(dim, f, 0);
+    for (int i = 0; fits && i < in->rank; i++)
+        fits = i == f->axis || in->dim[i] < 0 || in->dim[i] == dim[i];
+    if (fits)
+        return;
+    for (int i = 0; i < in->rank; i++)          /* as the file has it: samples first */
+        expected[i] = i <= f->axis ? in->dim[i ? i - 1 : f->axis < in->rank ? f->axis : 0] : in->dim[i];
+    problems_add(wrong, "input '%s' is %s%s, the data's array is %s", in->name, dims_text(in->rank, expected, want),
+                 f->axis ? " with its samples first" : "", dims_text(f->array->rank, f->array->dim, have));
+}
+
+static void add_field(Feed *f, Field field, Problems *wrong)
 {
     if (f->n == MAX_FIELDS)
         problems_add(wrong, "more than %d inputs", MAX_FIELDS);
-    else if (array_check_convert(a, dtype, name))
+    else if (array_check_convert(field.array, field.dtype, field.name))
         problems_add(wrong, "%s", dpx_error());
+    else if (field.axis >= field.array->rank)
+        problems_add(wrong, "--batch-input %s:%d: the data's array has rank %d", field.name, field.axis, field.array->rank);
     else
-        f->field[f->n++] = (Field){ name, a, dtype };
+        f->field[f->n++] = field;
 }
 
 dpx_dtype feed_dtype(const Args *a, dpx_dtype t)
@@ -82,8 +105,10 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
             problems_add(wrong, "no array for input '%s'", in.name);
             continue;
         }
-        check_shape(&in, array, wrong);
-        add_field(f, in.name, array, feed_dtype(a, in.dtype), wrong);
+        Field field = { in.name, array, feed_dtype(a, in.dtype), batch_axis(a, in.name) };
+
+        check_shape(&in, &field, wrong);
+        add_field(f, field, wrong);
     }
 }
 
@@ -136,7 +161,7 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) && !dpx_model_info(m, DPX_INPUT, 0, &in) &&
         in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;
-    add_field(f, array->name, array, wanted, wrong);
+    add_field(f, (Field){ array->name, array, wanted, batch_axis(a, array->name) }, wrong);
 }
 
 static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const char *source)
@@ -147,18 +172,6 @@ static Status read_normalisation(Normalisation *out, const Args *a, const char *
         return FAIL(E_INVALID, "--std: expected a number other than 0");
     if ((args_has(a, "mean") || args_has(a, "std")) && strncmp(source, "idx:", 4))
         return FAIL(E_INVALID, "--mean and --std are for idx images: --%s %s holds arrays, which are taken as they are", flag, source);
-    return ST_OK;
-}
-
-/* Samples are counted along the first axis of every array. */
-static Status check_batch_inputs(const Args *a)
-{
-    for (int i = 0; args_nth(a, "batch-input", i); i++) {
-        const char *colon = strrchr(args_nth(a, "batch-input", i), ':');
-
-        if (colon && strspn(colon + 1, "0123456789") == strlen(colon + 1) && strtol(colon + 1, NULL, 10) > 0)
-            return FAIL(E_INVALID, "--batch-input %s: data from files carries the batch along axis 0", args_nth(a, "batch-input", i));
-    }
     return ST_OK;
 }
 
@@ -175,7 +188,6 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     if (!source)
         return FAIL(E_INVALID, "--%s is missing: FILE.npz, a folder of .npy files or idx:IMAGES,LABELS", flag);
     TRY(read_normalisation(&norm, a, flag, source));
-    TRY(check_batch_inputs(a));
     f.adds_up = !strcmp(dpx_options_get(a->options, "loss-weight"), "sum");
     TRY(dataset_open(&f.data, source, norm));
     match_inputs(&f, a, model, &wrong);
@@ -192,13 +204,11 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size)
 {
     for (int i = 0; f->target && i < f->n; i++) {
-        const Array *from = f->field[i].array;
-        dpx_tensor t = { .name = f->target, .rank = from->rank, .dim = { batch_size } };
+        dpx_tensor t = { .name = f->target, .rank = f->field[i].array->rank };
 
         if (strcmp(f->field[i].name, f->target))
             continue;
-        for (int k = 1; k < t.rank; k++)
-            t.dim[k] = from->dim[k];
+        field_dims(t.dim, &f->field[i], batch_size);
         return (Status)dpx_options_set_target_shape(a->options, &t);
     }
     return ST_OK;

@@ -13,6 +13,7 @@ struct Loader {
     int n;
     LoaderOptions options;
     int64_t *order;                 /* a permutation of the samples */
+    char *sample;                   /* the thread's: one that goes to another axis than the first; NULL when none does */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -23,6 +24,12 @@ struct Loader {
     int64_t next_fill, next_take;   /* batch indices of this epoch */
     int lent;                       /* slot in the caller's hands, or -1 */
 };
+
+void field_dims(int64_t *dim, const Field *f, int64_t samples)
+{
+    for (int i = 0; i < f->array->rank; i++)
+        dim[i] = i == f->axis ? samples : f->array->dim[i < f->axis ? i + 1 : i];
+}
 
 /* splitmix64 (Steele, Lea, Flood 2014): one 64-bit state, every seed is good. */
 static uint64_t next_random(uint64_t *state)
@@ -67,6 +74,20 @@ int64_t loader_batches(const Loader *l)
     return l->options.drop_last ? n / b : (n + b - 1) / b;
 }
 
+/* Sample by sample: [sample, before, behind] of the array becomes [before, sample, behind]. */
+static void fill_inner(Loader *l, const Field *f, const int64_t *order, int64_t samples, char *out)
+{
+    size_t size = dpx_dtype_size(f->dtype), behind = 1, before = 1;
+
+    for (int i = 1; i < f->array->rank; i++)
+        *(i <= f->axis ? &before : &behind) *= (size_t)f->array->dim[i];
+    for (int64_t s = 0; s < samples; s++) {
+        array_gather(f->array, order + s, 1, f->dtype, l->sample);
+        for (size_t k = 0; k < before; k++)
+            memcpy(out + (k * (size_t)samples + (size_t)s) * behind * size, l->sample + k * behind * size, behind * size);
+    }
+}
+
 static void fill(Loader *l, Batch *b, int64_t index)
 {
     int64_t from = index * l->options.batch_size, left = l->data->samples - from;
@@ -74,8 +95,13 @@ static void fill(Loader *l, Batch *b, int64_t index)
     b->index = index;
     b->samples = left < l->options.batch_size ? left : l->options.batch_size;
     for (int i = 0; i < l->n; i++) {
-        b->tensor[i].dim[0] = b->samples;
-        array_gather(l->field[i].array, l->order + from, b->samples, l->field[i].dtype, b->tensor[i].data);
+        const Field *f = &l->field[i];
+
+        b->tensor[i].dim[f->axis] = b->samples;
+        if (f->axis)
+            fill_inner(l, f, l->order + from, b->samples, b->tensor[i].data);
+        else
+            array_gather(f->array, l->order + from, b->samples, f->dtype, b->tensor[i].data);
     }
 }
 
@@ -115,10 +141,23 @@ static void stop_thread(Loader *l)
     l->running = false;
 }
 
+static Status allocate_sample(Loader *l)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < l->n; i++) {
+        size_t own = array_sample_elements(l->field[i].array) * dpx_dtype_size(l->field[i].dtype);
+
+        bytes = l->field[i].axis && own >= bytes ? own + 1 : bytes;     /* an empty sample is one, too */
+    }
+    return bytes && !(l->sample = malloc(bytes)) ? FAIL_NOMEM() : ST_OK;
+}
+
 static Status allocate(Loader *l)
 {
     if (!(l->order = malloc((size_t)l->data->samples * sizeof *l->order)))
         return FAIL_NOMEM();
+    TRY(allocate_sample(l));
     for (int s = 0; s < SLOTS; s++)
         for (int i = 0; i < l->n; i++) {
             const Array *a = l->field[i].array;
@@ -126,7 +165,7 @@ static Status allocate(Loader *l)
             size_t bytes = 0;
 
             *t = (dpx_tensor){ .name = l->field[i].name, .dtype = l->field[i].dtype, .rank = a->rank };
-            memcpy(t->dim, a->dim, sizeof t->dim);
+            field_dims(t->dim, &l->field[i], a->dim[0]);
             if (__builtin_mul_overflow((size_t)l->options.batch_size * dpx_dtype_size(t->dtype), array_sample_elements(a), &bytes) ||
                 !(t->data = aligned_alloc(64, (bytes + 64) / 64 * 64)))
                 return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)l->options.batch_size, t->name);
@@ -172,6 +211,7 @@ void loader_free(Loader *l)
         for (int i = 0; i < l->n; i++)
             free(l->slot[s].tensor[i].data);
     free(l->order);
+    free(l->sample);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
     free(l);

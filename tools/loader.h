@@ -11,7 +11,11 @@ typedef struct {
     const char *name;           /* of the graph input */
     const Array *array;
     dpx_dtype dtype;
+    int axis;                   /* of the tensor along which samples lie; of the array it is the first */
 } Field;
+
+/* The dimensions of the field's tensor for so many samples; `dim` has room for the array's rank. */
+void field_dims(int64_t *dim, const Field *f, int64_t samples);
 
 typedef struct {
     int64_t batch_size;
