@@ -1,0 +1,49 @@
+/* The importer: what it takes from a file is a graph that verifies, can be copied and sorted, and is told as text. */
+#include "graph/onnx/onnx.h"
+#include "graph/op.h"
+#include "graph/print.h"
+#include "graph/verify.h"
+#include "tests/fuzz/common/fuzz.h"
+
+/* A step that was exported has updates, whose types are known once all nodes' are: what reads one infers and verifies. */
+static void check_step(Graph *g)
+{
+    FOR_NODES(g, n)
+        if (node_infer(g, n))
+            return;
+    (void)!graph_verify(g);
+}
+
+static void check_model(Graph *g)
+{
+    Graph *copy;
+
+    MUST_DO(graph_verify(g));
+    MUST_DO(graph_clone(&copy, g));
+    MUST_DO(graph_sort(copy));
+    MUST_DO(graph_verify(copy));
+    graph_free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    OnnxModel *model;
+    Graph *g;
+    char *text;
+    Status st = onnx_import_memory(&g, &model, data, size, "fuzz");
+
+    if (st) {
+        fuzz_refused(st);
+        MUST(!strncmp(status_message(), "fuzz: ", 6), "the message does not name the file");
+        return 0;
+    }
+    if (graph_is_step(g))
+        check_step(g);
+    else
+        check_model(g);
+    if (!graph_text(&text, g, &(PrintOptions){ .max_elements = 4 }))
+        free(text);
+    graph_free(g);
+    onnx_model_free(model);
+    return 0;
+}

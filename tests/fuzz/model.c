@@ -1,0 +1,52 @@
+/* What becomes of a model: repaired, and made the graph of inference and of a step of training on two replicas, constants folded;
+ * each within a small budget of memory.  The graph verifies after every pass, and what cannot be built is refused. */
+#include "exec/interp.h"
+#include "exec/plan_budget.h"
+#include "graph/onnx/onnx.h"
+#include "graph/verify.h"
+#include "passes/pass.h"
+#include "passes/report.h"
+#include "tests/fuzz/common/fuzz.h"
+
+enum { BUDGET = 1 << 20 };
+
+static void build(const Graph *model, const BuildOptions *opt)
+{
+    Report *report = report_create();
+    Graph *g;
+    Status st;
+
+    MUST(report, "memory");
+    if (!plan_copy(&g, model, BUDGET)) {
+        st = model_repair(g, opt, interp_node, report);
+        if (!st)
+            MUST(!graph_verify(g), "after the model passes");
+        if (!st)
+            st = pipeline_run(g, opt, interp_node, report, NULL);
+        if (!st)
+            st = report_graph(report, g);
+        if (st) {
+            fuzz_refused(st);
+            MUST(st != E_INTERNAL, "a mistake of ours");
+        }
+        graph_free(g);
+    }
+    report_free(report);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const BuildOptions infer = { .mode = BUILD_INFER, .devices = 1, .fuse = true, .fuse_product = true },
+                       train = { .mode = BUILD_TRAIN, .batch = 3, .loss = LOSS_MSE, .optimizer = OPT_SGD, .momentum = 0.9, .replicas = 2,
+                                 .devices = 2 };
+    Graph *g;
+
+    if (onnx_import_memory(&g, NULL, data, size, "fuzz"))
+        return 0;
+    if (!graph_is_step(g)) {
+        build(g, &infer);
+        build(g, &train);
+    }
+    graph_free(g);
+    return 0;
+}

@@ -1,0 +1,133 @@
+/* Options and the JSON of a run.  What begins with '{' is the note of a checkpoint, the description of a device and a line of
+ * metrics; else each line is an argument of `dpexec train`. */
+#include "exec/describe.h"
+#include "exec/options.h"
+#include "tests/fuzz/common/fuzz.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/note.h"
+#include "tools/run_dir.h"
+
+enum { MOST_ARGUMENTS = 64 };
+
+/* What the tools' code calls of tools/dpexec.c, which has a main of its own; nothing here gets there. */
+void report_log(void *user, int level, const char *line)
+{
+    (void)user, (void)level;
+    MUST(!line, "a run has begun");
+}
+
+int report_failure(Status st)
+{
+    MUST(!st, "a run has begun");
+    return 0;
+}
+
+static void silent(void *user, int level, const char *line)
+{
+    (void)user, (void)level;
+    MUST(*line, "an empty warning");
+}
+
+static void read_note(const char *text)
+{
+    char words[][16] = { "model.onnx", "--data=x.npz", "--loss=mse", "--lr=0.1", "--batch-size=8" };     /* which are cut at '=' */
+    char *argv[] = { words[0], words[1], words[2], words[3], words[4] };
+    RunFacts now = { .samples = 100, .batches = 13, .replicas = 1 };
+    Args a = { 0 };
+    Position at;
+    Status st;
+
+    MUST_DO(args_parse(&a, &command_train, sizeof argv / sizeof *argv, argv));
+    now.args = &a;
+    if ((st = note_read(&at, &now, text, 40, "fuzz", silent, NULL)))
+        fuzz_refused(st);
+    else
+        MUST(at.epoch >= 0 && at.epoch <= 40 && at.batch >= 0 && at.batch <= 13, "epoch %lld", (long long)at.epoch);
+    args_free(&a);
+}
+
+static void read_json(const char *text, size_t size)
+{
+    RunDir dir = { .lock = -1 };
+    bool evaluated;
+    GpuInfo gpu;
+    Status st;
+
+    read_note(text);
+    if ((st = describe_read(&gpu, NULL, fuzz_file("device.json", text, size))))
+        fuzz_refused(st);
+    fuzz_file("metrics.jsonl", text, size);
+    snprintf(dir.path, sizeof dir.path, "%s", fuzz_folder());
+    MUST_DO(run_dir_rewind(&dir, 20, true, &evaluated));
+}
+
+static void check_options(const Options *o)
+{
+    DeviceList devices;
+    Options *copy;
+    Status st = options_check(o);
+
+    if (st)
+        fuzz_refused(st);
+    if (!st) {
+        (void)options_learning_rate(o, 0);
+        (void)options_learning_rate(o, 1000);
+    }
+    MUST_DO(options_copy(&copy, o));
+    for (int i = 0; i < options_count(); i++) {
+        const char *name = options_at(i).name;
+
+        MUST(!strcmp(options_get(o, name), options_get(copy, name)), "--%s was '%s', its copy is '%s'", name, options_get(o, name),
+             options_get(copy, name));
+    }
+    options_free(copy);
+    if (!strstr(options_get(o, "devices"), "all") && (st = options_devices(&devices, o)))
+        fuzz_refused(st);
+}
+
+/* Files of this machine are none of a fuzzer's business: what names a path is passed over. */
+static int split(char **argv, char *text)
+{
+    int n = 0;
+    char *rest;
+
+    for (char *line = strtok_r(text, "\n", &rest); line && n < MOST_ARGUMENTS; line = strtok_r(NULL, "\n", &rest))
+        if (!strchr(line, '/'))
+            argv[n++] = line;
+    return n;
+}
+
+static void read_arguments(char *text)
+{
+    char *argv[MOST_ARGUMENTS];
+    int n = split(argv, text);
+    int64_t number;
+    double real;
+    Args a = { 0 };
+    Status st = args_parse(&a, &command_train, n, argv);
+
+    if (st)
+        fuzz_refused(st);
+    else if (a.options) {
+        check_options((const Options *)a.options);
+        if ((st = args_int(&number, &a, "epochs", 1, 1, 1000)) || (st = args_real(&real, &a, "mean", 0)))
+            fuzz_refused(st);
+    }
+    args_free(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+
+    MUST(text, "memory");
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (*text == '{')
+        read_json(text, size);
+    else
+        read_arguments(text);
+    free(text);
+    return 0;
+}
