@@ -42,8 +42,8 @@ static Status decode(Tensor **out, Importer *im, const Onnx__AttributeProto *a, 
 Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const Onnx__AttributeProto *a = NULL;
-    const char *kind = "";
-    ScopeEntry *e;
+    const char *kind = "", *name;
+    ScopeEntry *e, *shared = NULL;
     Tensor *t;
 
     for (size_t i = 0; i < p->n_attribute; i++) {
@@ -54,10 +54,18 @@ Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p)
     }
     if (!a || p->n_output != 1 || !*p->output[0] || p->n_input)
         return FAIL(E_MODEL, "%s: one value, one output and no input are expected", proto_text(im, p));
-    TRY(status_prefix(decode(&t, im, a, kind, p->output[0]), "%s", proto_text(im, p)));
     e = scope_find(&b->scope, p->output[0]);
-    e->value = graph_add_const_nocopy(im->g, body_name(im, b, p->output[0]), t);
+    if (b->repeated && !(shared = shared_entry(im, b, p)))
+        return FAIL_NOMEM();
+    if (shared && has_value(e->value = shared->value))
+        return ST_OK;
+    TRY(status_prefix(decode(&t, im, a, kind, p->output[0]), "%s", proto_text(im, p)));
+    if (!(name = arena_printf(im->scratch, "%s%s", b->constants, p->output[0])))
+        return FAIL_NOMEM();
+    e->value = graph_add_const_nocopy(im->g, name, t);
     TRY(im->g->status);
     value(im->g, e->value)->origin = ORIGIN_NODE;
+    if (shared)
+        shared->value = e->value;
     return ST_OK;
 }

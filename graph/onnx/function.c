@@ -137,13 +137,8 @@ static Status bind_inputs(Importer *im, Body *inner, const Body *b, const Onnx__
         if (!(e = scope_add(&inner->scope, inner->function->input[i])))
             return FAIL_NOMEM();
         e->formal = true;
-        if (*given) {
-            const ScopeEntry *outer = scope_find(&b->scope, given);
-
-            e->value = outer->value;
-            e->problem = outer->problem;
-            e->sequence = outer->sequence;
-        }
+        if (*given)
+            entry_take(e, body_find(b, given));
     }
     (void)im;
     return ST_OK;
@@ -158,22 +153,36 @@ static Status take_outputs(const Importer *im, const Body *inner, Body *b, const
             continue;
         if (!from || (!has_value(from->value) && !from->problem))
             return FAIL(E_MODEL, "%s: the function does not make its output '%s'", proto_text(im, p), inner->function->output[i]);
-        scope_find(&b->scope, p->output[i])->value = from->value;
-        scope_find(&b->scope, p->output[i])->problem = from->problem;
-        scope_find(&b->scope, p->output[i])->sequence = from->sequence;
+        entry_take(scope_find(&b->scope, p->output[i]), from);
     }
+    return ST_OK;
+}
+
+/* The same for a call that a loop repeats, another for each other call. */
+static Status call_site(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p)
+{
+    ScopeEntry *e = shared_entry(im, b, p);
+
+    if (!e)
+        return FAIL_NOMEM();
+    if (e->node < 0)
+        e->node = (int64_t)im->shared.n;        /* no other call has it: the table only grows */
+    *out = e->node;
     return ST_OK;
 }
 
 Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
 {
     Body inner = { .up = b, .function = f, .scope.arena = im->scratch, .n_node = f->n_node, .node = f->node,
-                   .n_opset = f->n_opset_import, .opset = f->opset_import };
+                   .n_opset = f->n_opset_import, .opset = f->opset_import, .repeated = b->repeated };
+    const char *name = text_or(p->name, text_or(p->op_type, "function"));
 
     TRY(check_call(im, b, p, f));
     TRY(bind(&inner.bindings, im, b, p, f));
-    inner.prefix = arena_printf(im->scratch, "%s%s/", b->prefix, text_or(p->name, text_or(p->op_type, "function")));
-    if (!inner.prefix)
+    TRY(call_site(&inner.site, im, b, p));
+    inner.prefix = arena_printf(im->scratch, "%s%s/", b->prefix, name);
+    inner.constants = arena_printf(im->scratch, "%s%s/", b->constants, name);
+    if (!inner.prefix || !inner.constants)
         return FAIL_NOMEM();
     TRY(bind_inputs(im, &inner, b, p));
     TRY(status_prefix(import_body(im, &inner), "function '%s'", f->name));

@@ -21,6 +21,35 @@ const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
     return text ? text : "a node";
 }
 
+ScopeEntry *body_find(const Body *b, const char *name)
+{
+    ScopeEntry *e = NULL;
+
+    for (; b && !e; b = b->outer)
+        e = scope_find(&b->scope, name);
+    return e;
+}
+
+ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part)
+{
+    char key[64];
+    ScopeEntry *e;
+    const char *kept;
+
+    im->shared.arena = im->scratch;
+    snprintf(key, sizeof key, "%lld:%p", (long long)b->site, part);
+    if ((e = scope_find(&im->shared, key)))
+        return e;
+    return (kept = arena_strdup(im->scratch, key)) ? scope_add(&im->shared, kept) : NULL;
+}
+
+Status spend_nodes(Importer *im, size_t n)
+{
+    if (n > MAX_NODES || (im->n_done += n) > MAX_NODES)
+        return FAIL(E_MODEL, "more than %d nodes with functions inlined and loops unrolled", MAX_NODES);
+    return ST_OK;
+}
+
 const char *body_name(Importer *im, const Body *b, const char *name)
 {
     const char *text = !*b->prefix || !*name ? name : arena_printf(im->scratch, "%s%s", b->prefix, name);
@@ -60,7 +89,7 @@ static Status leave_unmade(Importer *im, Body *b, const Onnx__NodeProto *p)
 static Status gather_inputs(ValueId *in, Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
     for (size_t i = 0; i < p->n_input; i++) {
-        const ScopeEntry *e = *p->input[i] ? scope_find(&b->scope, p->input[i]) : NULL;
+        const ScopeEntry *e = *p->input[i] ? body_find(b, p->input[i]) : NULL;
 
         if (e && e->problem)
             return FAIL(E_UNSUPPORTED, "%s: input '%s': %s", proto_text(im, p), p->input[i], e->problem);
@@ -142,7 +171,8 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     n = graph_add_node(im->g, op, body_name(im, b, text_or(p->name, "")), attrs, (int)p->n_input, in, (int)p->n_output, names);
     if (!n)
         return im->g->status;
-    TRY(remember_names(im, n, p));
+    if (!b->outer)                              /* a subgraph reads constants by names of its inputs, which mean nothing */
+        TRY(remember_names(im, n, p));
     TRY(late_module(&n->module, im, p));
     TRY(status_prefix(place_decode(&n->device, &n->replica, im, p->doc_string), "%s", proto_text(im, p)));
     for (int i = 0; i < n->n_out; i++) {
@@ -168,7 +198,7 @@ static bool alias(const Importer *im, Body *b, const Onnx__NodeProto *p)
 
     if (strcmp(p->op_type, "Identity") || p->n_input != 1 || p->n_output != 1 || !*p->input[0] || !*p->output[0])
         return false;
-    e = scope_find(&b->scope, p->input[0]);
+    e = body_find(b, p->input[0]);
     if (e->problem || !has_value(e->value))
         return false;
     if (value(im->g, e->value)->kind != V_CONST && !(im->marked && !strcmp(text_or(p->doc_string, ""), ALIAS_NODE)))
@@ -192,6 +222,8 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
             return import_constant(im, b, p);
         if (is_sequence_operator(p->op_type))
             return import_sequence(im, b, p);
+        if (is_flow_operator(p->op_type))
+            return import_flow(im, b, p);
         if (alias(im, b, p))
             return ST_OK;
     }
@@ -210,8 +242,7 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
     const Onnx__FunctionProto *f;
     Status st;
 
-    if (++im->n_done > MAX_NODES)
-        return FAIL(E_MODEL, "more than %d nodes with functions inlined", MAX_NODES);
+    TRY(spend_nodes(im, 1));
     if (!p->op_type || !*p->op_type)
         return FAIL(E_MODEL, "%s: a node without an operator", proto_text(im, p));
     TRY(function_find(&f, im, p));
@@ -238,45 +269,71 @@ Status import_body(Importer *im, Body *b)
 
 /* ---- the graph's edges ---- */
 
-static Status declare(ScopeEntry **out, Body *b, const char *name, const char *what)
+Status declare(ScopeEntry **out, Body *b, const char *name, const char *what)
 {
+    const ScopeEntry *outer;
+
     if (!name || !*name)
         return FAIL(E_MODEL, "%s without a name", what);
     if (scope_find(&b->scope, name))
         return FAIL(E_MODEL, "%s '%s' is defined already", what, name);
+    if (b->outer && (outer = body_find(b->outer, name)) && entry_made(outer))
+        return FAIL(E_MODEL, "%s '%s' is defined already outside of the subgraph", what, name);
     if (!(*out = scope_add(&b->scope, name)))
         return FAIL_NOMEM();
     return ST_OK;
 }
 
-static Status import_initializers(Importer *im, Body *b)
+/* What an initializer of a repeated body became at the first trip: true when there is nothing left to do. */
+static Status take_shared(ScopeEntry **shared, bool *done, Importer *im, const Body *b, ScopeEntry *e, const void *part)
 {
-    const Onnx__GraphProto *gp = im->model->graph;
-    ScopeEntry *e;
+    *shared = NULL;
+    *done = false;
+    if (!b->repeated)
+        return ST_OK;
+    if (!(*shared = shared_entry(im, b, part)))
+        return FAIL_NOMEM();
+    e->value = (*shared)->value;
+    *done = has_value(e->value);
+    return ST_OK;
+}
+
+static Status add_initializer(Importer *im, ScopeEntry *e, ScopeEntry *shared, const char *name, const Tensor *t)
+{
+    e->value = graph_add_const_nocopy(im->g, name, t);
+    TRY(im->g->status);
+    value(im->g, e->value)->origin = ORIGIN_INITIALIZER;
+    if (shared)
+        shared->value = e->value;
+    return ST_OK;
+}
+
+Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
+{
+    ScopeEntry *e, *shared;
     Tensor *t;
+    bool done;
 
     for (size_t i = 0; i < gp->n_initializer; i++) {
         const Onnx__TensorProto *p = gp->initializer[i];
 
         TRY(declare(&e, b, p->name, "initializer"));
-        if ((e->problem = tensor_type_problem(p->data_type)))
+        TRY(take_shared(&shared, &done, im, b, e, p));
+        if (done || (e->problem = tensor_type_problem(p->data_type)))
             continue;
         TRY(tensor_decode(&t, &im->tensors, p, p->name));
-        e->value = graph_add_const_nocopy(im->g, p->name, t);
-        TRY(im->g->status);
-        value(im->g, e->value)->origin = ORIGIN_INITIALIZER;
+        TRY(add_initializer(im, e, shared, p->name, t));
     }
     for (size_t i = 0; i < gp->n_sparse_initializer; i++) {
         const Onnx__SparseTensorProto *p = gp->sparse_initializer[i];
         const char *name = p->values ? p->values->name : NULL;
 
         TRY(declare(&e, b, name, "sparse initializer"));
-        if ((e->problem = tensor_type_problem(p->values->data_type)))
+        TRY(take_shared(&shared, &done, im, b, e, p));
+        if (done || (e->problem = tensor_type_problem(p->values->data_type)))
             continue;
         TRY(tensor_decode_sparse(&t, &im->tensors, p, name));
-        e->value = graph_add_const_nocopy(im->g, name, t);
-        TRY(im->g->status);
-        value(im->g, e->value)->origin = ORIGIN_INITIALIZER;
+        TRY(add_initializer(im, e, shared, name, t));
     }
     return im->g->status;
 }
@@ -373,16 +430,17 @@ static Status check_model(const Onnx__ModelProto *m, int64_t opset)
 static Status import_graph(Importer *im)
 {
     const Onnx__GraphProto *gp = im->model->graph;
-    Body b = { .prefix = "", .scope.arena = im->scratch, .n_node = gp->n_node, .node = gp->node,
+    Body b = { .prefix = "", .constants = "", .scope.arena = im->scratch, .n_node = gp->n_node, .node = gp->node,
                .n_opset = im->model->n_opset_import, .opset = im->model->opset_import };
 
     TRY(functions_index(im));
-    TRY(import_initializers(im, &b));
+    TRY(import_initializers(im, &b, gp));
     for (size_t i = 0; i < gp->n_input; i++)
         TRY(import_input(im, &b, gp->input[i]));
     TRY(import_body(im, &b));
     TRY(import_outputs(im, &b));
     TRY(problems_fail(&im->problems, E_UNSUPPORTED, "not supported"));
+    known_forget(im);
     TRY(model_restore(im, &b));
     TRY(model_said(im, &b));
     return graph_sort(im->g);

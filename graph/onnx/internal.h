@@ -50,18 +50,26 @@ typedef struct {
 typedef struct { ScopeEntry *slot; size_t n, cap; Arena *arena; } Scope;
 ScopeEntry *scope_find(const Scope *s, const char *name);           /* NULL when unknown */
 ScopeEntry *scope_add(Scope *s, const char *name);                  /* the one that is there, or a new one; NULL: no memory */
+void scope_clear(Scope *s);
+void entry_take(ScopeEntry *to, const ScopeEntry *from);            /* stands for the same */
+/* Has its node been read?  Then it can be used, or says why not. */
+static inline bool entry_made(const ScopeEntry *e) { return has_value(e->value) || e->problem || e->formal; }
 
 /* ---- import.c ---- */
 typedef struct Body Body;
 /* A function's attributes as one call gives them. */
 typedef struct { int n; const char **name; const Onnx__AttributeProto **attr; } Bindings;
 
-/* One list of nodes being imported: the graph's, or a function's for one call. */
+/* One list of nodes being imported: the graph's, a function's for one call, or a subgraph's for one trip. */
 struct Body {
     const Body *up;                         /* the caller's; NULL for the graph */
+    const Body *outer;                      /* of a subgraph: the body of its node, whose names it sees; else NULL */
     const Onnx__FunctionProto *function;
     Bindings bindings;
-    const char *prefix;                     /* of names of nodes and values: "" or "call/" */
+    const char *prefix;                     /* of names of nodes and values: "", "call/" or "loop/3/" */
+    const char *constants;                  /* of names of Constant nodes: without the trips of loops */
+    bool repeated;                          /* within a loop: its constants are the same in each trip */
+    int64_t site;                           /* of the call that it belongs to; calls in one trip of a loop and in another have the same */
     Scope scope;
     size_t n_node, n_opset;
     Onnx__NodeProto **node;
@@ -77,10 +85,23 @@ typedef struct {
     Problems problems;
     bool marked;                            /* the file is an export of ours: its doc_strings are marks */
     int64_t newest;                         /* opset of the default domain that a node was spelled in: a function may have its own */
-    size_t n_done;                          /* nodes imported so far, those of inlined functions too */
+    size_t n_done;                          /* nodes imported so far, those of inlined functions and subgraphs too */
+    Scope shared;                           /* constants and calls of repeated bodies (shared_entry) */
+    const struct Known **known;             /* known.c: by value, for those below n_known */
+    uint32_t n_known, n_inferred;
 } Importer;
 
 Status import_body(Importer *im, Body *b) CHECKED;
+/* A new name of the body: its input, or its initializer. */
+Status declare(ScopeEntry **out, Body *b, const char *name, const char *what) CHECKED;
+/* The body's initializers, or those of a subgraph. */
+Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp) CHECKED;
+/* Of a repeated body: what `part` of the file (a node, an initializer) became at the first trip; a new entry at that.  NULL: no memory. */
+ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part);
+/* Counts nodes, or work of that order, against the limit. */
+Status spend_nodes(Importer *im, size_t n) CHECKED;
+/* The name in the body or, of a subgraph, in those around it; NULL when unknown. */
+ScopeEntry *body_find(const Body *b, const char *name);
 /* "Conv conv1 (output 'y')", as node_text calls it, for a node that is not in the graph yet. */
 const char *proto_text(const Importer *im, const Onnx__NodeProto *p);
 /* The name that the graph gives to a body's value or node: with the body's prefix. */
@@ -103,6 +124,20 @@ Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__N
 
 /* ---- constant.c ---- */
 Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
+
+/* ---- known.c ---- */
+/* The integer or bool, one element, that constants of the file and declared sizes give; false: it depends on more. */
+bool known_number(int64_t *out, Importer *im, ValueId v);
+/* The size along an axis, which may count from the end; -1: not fixed.  E_MODEL when there is no such axis. */
+Status known_size(int64_t *out, Importer *im, ValueId v, int64_t axis) CHECKED;
+
+/* Shapes of inner values that were inferred to that end are unknown again: other sizes may be asked for. */
+void known_forget(Importer *im);
+
+/* ---- flow.c ---- */
+bool is_flow_operator(const char *name);
+/* If, Loop and Scan, inlined and unrolled. */
+Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- sequence.c ---- */
 bool is_sequence_operator(const char *name);

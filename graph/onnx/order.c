@@ -7,14 +7,17 @@ static Status declare_outputs(Importer *im, Body *b)
     for (size_t i = 0; i < b->n_node; i++)
         for (size_t o = 0; o < b->node[i]->n_output; o++) {
             const char *name = b->node[i]->output[o];
+            const ScopeEntry *outer;
             ScopeEntry *e;
 
             if (!*name)
                 continue;
             if (!(e = scope_find(&b->scope, name)) && !(e = scope_add(&b->scope, name)))
                 return FAIL_NOMEM();
-            else if (e->node >= 0 || has_value(e->value) || e->problem || e->formal)
+            else if (e->node >= 0 || entry_made(e))
                 return FAIL(E_MODEL, "%s: '%s' is defined already", proto_text(im, b->node[i]), name);
+            if (b->outer && (outer = body_find(b->outer, name)) && entry_made(outer))
+                return FAIL(E_MODEL, "%s: '%s' is defined already outside of the subgraph", proto_text(im, b->node[i]), name);
             e->node = (int64_t)i;
         }
     return ST_OK;
@@ -26,12 +29,16 @@ static Status check_inputs(Importer *im, const Body *b, bool *sorted)
     for (size_t i = 0; i < b->n_node; i++)
         for (size_t k = 0; k < b->node[i]->n_input; k++) {
             const char *name = b->node[i]->input[k];
-            const ScopeEntry *e = *name ? scope_find(&b->scope, name) : NULL;
+            const ScopeEntry *e = *name ? scope_find(&b->scope, name) : NULL, *outer;
 
-            if (*name && !e)
-                return FAIL(E_MODEL, "%s: input '%s' is defined nowhere", proto_text(im, b->node[i]), name);
             if (e && e->node >= (int64_t)i)
                 *sorted = false;
+            if (e || !*name)
+                continue;
+            if (!(outer = b->outer ? body_find(b->outer, name) : NULL))
+                return FAIL(E_MODEL, "%s: input '%s' is defined nowhere", proto_text(im, b->node[i]), name);
+            if (!entry_made(outer))
+                return FAIL(E_MODEL, "%s: input '%s' is made only behind the node whose subgraph reads it", proto_text(im, b->node[i]), name);
         }
     return ST_OK;
 }
@@ -74,7 +81,8 @@ static Status walk(Importer *im, const Body *b, size_t *order)
                 depth--;
             } else {
                 const char *name = p->input[top->input++];
-                int64_t next = *name ? scope_find(&b->scope, name)->node : -1;
+                const ScopeEntry *e = *name ? scope_find(&b->scope, name) : NULL;
+                int64_t next = e ? e->node : -1;
 
                 if (next >= 0 && state[next] == OPEN)
                     return fail_cycle(im, b, stack, depth, (size_t)next);

@@ -50,3 +50,17 @@ ScopeEntry *scope_add(Scope *s, const char *name)
     }
     return e;
 }
+
+void scope_clear(Scope *s)
+{
+    if (s->cap)
+        memset(s->slot, 0, s->cap * sizeof *s->slot);
+    s->n = 0;
+}
+
+void entry_take(ScopeEntry *to, const ScopeEntry *from)
+{
+    to->value = from->value;
+    to->problem = from->problem;
+    to->sequence = from->sequence;
+}

@@ -34,7 +34,7 @@ static Status make(Sequence **out, Importer *im, int n)
 
 static ScopeEntry *entry(const Body *b, const Onnx__NodeProto *p, size_t i)
 {
-    return i < p->n_input && *p->input[i] ? scope_find(&b->scope, p->input[i]) : NULL;
+    return i < p->n_input && *p->input[i] ? body_find(b, p->input[i]) : NULL;
 }
 
 static Status tensor_input(ValueId *out, const Body *b, const Onnx__NodeProto *p, size_t i)
@@ -82,9 +82,8 @@ static Status int_attr(int64_t *out, Importer *im, const Body *b, const Onnx__No
 }
 
 /* Sizes of the parts, one output each. */
-static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId sizes, int64_t axis)
+static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId sizes, int n, int64_t axis)
 {
-    int n = (int)tensor_numel(value_const(im->g, sizes));
     Node *split;
 
     TRY(make(out, im, n));
@@ -97,9 +96,25 @@ static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId si
     return node_normalise(im->g, split);
 }
 
+/* Parts of `part` elements, the last maybe fewer, of an axis of a size that the file fixes. */
+static Status split_evenly(Sequence **out, Importer *im, ValueId x, int64_t size, int64_t axis, int64_t part, bool squeezed)
+{
+    int n = (int)((size + part - 1) / part);
+    int64_t *sizes = ARENA_NEW(im->scratch, int64_t, n);
+
+    if (!sizes)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++)
+        sizes[i] = i < n - 1 ? part : size - part * (n - 1);
+    TRY(split_by_sizes(out, im, x, emit_ints(im->g, n, sizes), n, axis));
+    for (int i = 0; i < n && squeezed; i++)
+        (*out)->item[i] = import_emit(im->g, &op_Squeeze, NULL, 2, (ValueId[]){ (*out)->item[i], emit_ints(im->g, 1, &axis) });
+    return im->g->status;
+}
+
 static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
-    int64_t axis, keepdims, part = 1;
+    int64_t axis, keepdims, size, part = 1;
     ValueId x, sizes = NO_VALUE;
     bool given = entry(b, p, 1) != NULL;
 
@@ -115,11 +130,14 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
         if (!(t = value_const(im->g, sizes)) || !dtype_is_int(t->dtype) || t->shape.rank > 1 || tensor_numel(t) > MAX_ITEMS)
             return FAIL(E_UNSUPPORTED, "the sizes of the parts must be constant integers");
         if (t->shape.rank == 1)
-            return split_by_sizes(out, im, x, sizes, axis);
+            return split_by_sizes(out, im, x, sizes, (int)tensor_numel(t), axis);
         part = tensor_int(t, 0);
         if (part < 1 || part > INT32_MAX)
             return FAIL(E_MODEL, "parts of %lld elements", (long long)part);
     }
+    TRY(known_size(&size, im, x, axis));
+    if (size > 0 && size <= MAX_ITEMS)
+        return split_evenly(out, im, x, size, axis, part, !given && !keepdims);
     TRY(make(out, im, -1));
     (*out)->whole = x;
     (*out)->axis = axis;

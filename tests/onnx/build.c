@@ -181,6 +181,17 @@ void node_attr_int(Arena *a, Onnx__NodeProto *n, const char *name, int64_t v)
     node_add_attr(a, n, p);
 }
 
+Built built_subgraph(Built *b, Onnx__NodeProto *n, const char *name)
+{
+    Built sub = { b->arena, b->model, MAKE(b->arena, Onnx__GraphProto, onnx__graph_proto) };
+    Onnx__AttributeProto *a = attr_make(b->arena, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH);
+
+    sub.graph->name = arena_strdup(b->arena, name);
+    a->g = sub.graph;
+    node_add_attr(b->arena, n, a);
+    return sub;
+}
+
 Onnx__FunctionProto *built_function(Built *b, const char *domain, const char *name, const char *in, const char *out,
                                     const char *attrs)
 {

@@ -25,6 +25,8 @@ Onnx__TensorProto *built_init(Built *b, const char *name, int dtype, const char 
 Onnx__AttributeProto *attr_make(Arena *a, const char *name, Onnx__AttributeProto__AttributeType type);
 void node_add_attr(Arena *a, Onnx__NodeProto *n, Onnx__AttributeProto *attr);
 void node_attr_int(Arena *a, Onnx__NodeProto *n, const char *name, int64_t v);
+/* A graph for attribute `name` of the node: to be filled by the same functions, not to be freed. */
+Built built_subgraph(Built *b, Onnx__NodeProto *n, const char *name);
 Onnx__FunctionProto *built_function(Built *b, const char *domain, const char *name, const char *in, const char *out,
                                     const char *attrs);
 void function_node(Built *b, Onnx__FunctionProto *f, Onnx__NodeProto *n);

@@ -412,7 +412,7 @@ static void test_all_listed(void)
     built_node(&b, "If", "q", "r")->name = "two";
     s = built_input(&b, "s", DT_STRING, "1");
     (void)s;
-    REFUSED(&b, E_UNSUPPORTED, "input 's': string tensors are not supported; NoSuchOp one (output 'p'); If two (output 'r')");
+    REFUSED(&b, E_UNSUPPORTED, "input 's': string tensors are not supported; NoSuchOp one (output 'p'); If two (output 'r'): its condition 'q'");
 }
 
 /* An empty list of the wrong type is harmless, and must not reach the operator as what it is not. */

@@ -1,0 +1,543 @@
+/* If, Loop and Scan that the file decides become dataflow; those that data decides, and wrong ones, are refused with a line. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/onnx/build.h"
+
+#define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
+
+static Graph *imported(Built *b)
+{
+    Graph *g = NULL;
+
+    CHECK_OK(built_import(&g, b));
+    built_free(b);
+    return g;
+}
+
+static int count(const Graph *g, const OpDef *op)
+{
+    int n = 0;
+
+    FOR_NODES(g, x)
+        n += x->op == op;
+    return n;
+}
+
+static void int_const(Built *b, const char *name, int64_t v)
+{
+    built_init(b, name, DT_INT64, "", sizeof v, &v);
+}
+
+static void bool_const(Built *b, const char *name, uint8_t v)
+{
+    built_init(b, name, DT_BOOL, "", sizeof v, &v);
+}
+
+static void ints_attr(Built *b, Onnx__NodeProto *n, const char *name, size_t count_, int64_t *v)
+{
+    Onnx__AttributeProto *a = attr_make(b->arena, name, KIND(INTS));
+
+    a->n_ints = count_;
+    a->ints = v;
+    node_add_attr(b->arena, n, a);
+}
+
+/* ---- If ---- */
+
+/* y = c ? relu(x) : tanh(x). */
+static Onnx__NodeProto *choice(Built *b)
+{
+    Onnx__NodeProto *n = built_node(b, "If", "c", "y");
+    Built yes = built_subgraph(b, n, "then_branch"), no = built_subgraph(b, n, "else_branch");
+
+    n->name = "pick";
+    built_node(&yes, "Relu", "x", "r")->name = "relu";
+    built_output(&yes, "r");
+    built_node(&no, "Tanh", "x", "t");
+    built_output(&no, "t");
+    built_output(b, "y");
+    return n;
+}
+
+static void test_if(void)
+{
+    for (int c = 0; c < 2; c++) {
+        Built b = built_create(17);
+        Graph *g;
+
+        built_input(&b, "x", DT_FLOAT32, "N,3");
+        bool_const(&b, "c", (uint8_t)c);
+        choice(&b);
+        if (!(g = imported(&b)))
+            continue;
+        CU_ASSERT_EQUAL_FATAL(g->n_node, 1);
+        CU_ASSERT_PTR_EQUAL(g->node[0]->op, c ? &op_Relu : &op_Tanh);
+        CHECK_STR(c ? "pick/r" : "pick/t", value(g, g->output[0].value)->name);
+        CHECK_STR("y", g->output[0].name);
+        if (c)
+            CHECK_STR("pick/relu", g->node[0]->name);
+        graph_free(g);
+    }
+}
+
+/* What exporters compute conditions from: x.size(1) == 3 where only the batch is open, as torch.jit.script writes it. */
+static void test_if_by_shape(void)
+{
+    for (int64_t size = 3; size < 5; size++) {
+        Built b = built_create(17);
+        Onnx__NodeProto *n;
+        Graph *g;
+
+        built_input(&b, "x0", DT_FLOAT32, size == 3 ? "N,3" : "N,4");
+        int_const(&b, "one", 1);
+        int_const(&b, "three", 3);
+        built_node(&b, "Abs", "x0", "x");
+        built_node(&b, "Shape", "x", "s");
+        built_node(&b, "Gather", "s,one", "d");
+        built_node(&b, "Equal", "d,three", "e");
+        n = built_node(&b, "Cast", "e", "e1");
+        node_attr_int(b.arena, n, "to", DT_BOOL);
+        built_node(&b, "Not", "e1", "c0");
+        built_node(&b, "Not", "c0", "c");
+        choice(&b);
+        if (!(g = imported(&b)))
+            continue;
+        CU_ASSERT_EQUAL(count(g, &op_Relu), size == 3);
+        CU_ASSERT_EQUAL(count(g, &op_Tanh), size != 3);
+        graph_free(g);
+    }
+}
+
+/* Shapes that were inferred to find a condition are open again: another batch may follow. */
+static void test_shapes_stay_open(void)
+{
+    Built b = built_create(17);
+    Graph *g;
+
+    built_input(&b, "x0", DT_FLOAT32, "2,3");
+    built_init(&b, "w", DT_FLOAT32, "3,3", 36, (float[9]){ 0 });
+    built_init(&b, "three", DT_INT64, "1", 8, &(int64_t){ 6 });
+    built_node(&b, "MatMul", "x0,w", "x");
+    built_node(&b, "Size", "x", "s");
+    built_node(&b, "Equal", "s,three", "c");
+    choice(&b);
+    if (!(g = imported(&b)))
+        return;
+    CU_ASSERT_EQUAL(count(g, &op_Relu), 1);
+    FOR_NODES(g, n)
+        CU_ASSERT_EQUAL(value(g, n->out[0])->shape.rank, shape_unknown().rank);
+    graph_free(g);
+}
+
+static void test_if_refused(void)
+{
+    Built b = built_create(17), c = built_create(17), d = built_create(17), e = built_create(17), f = built_create(17);
+    Onnx__NodeProto *n;
+    Built sub;
+
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    built_input(&b, "c", DT_BOOL, "");
+    choice(&b);
+    built_node(&b, "NoSuchOp", "y", "z");
+    REFUSED(&b, E_UNSUPPORTED, "not supported: If pick (output 'y'): its condition 'c' depends on data, expected one that constants and "
+                               "fixed sizes of the file give; NoSuchOp");
+    built_input(&c, "x", DT_FLOAT32, "N,3");
+    bool_const(&c, "c", 1);
+    n = built_node(&c, "If", "c", "y");
+    REFUSED(&c, E_MODEL, "attribute 'then_branch', a subgraph, is missing");
+    (void)n;
+    built_input(&d, "x", DT_FLOAT32, "N,3");
+    bool_const(&d, "c", 1);
+    n = built_node(&d, "If", "c", "y,z");
+    sub = built_subgraph(&d, n, "then_branch");
+    built_node(&sub, "Relu", "x", "r");
+    built_output(&sub, "r");
+    REFUSED(&d, E_MODEL, "a branch of 0 inputs and 1 outputs, expected 0 and 2");
+    built_input(&e, "x", DT_FLOAT32, "N,3");
+    bool_const(&e, "c", 1);
+    sub = built_subgraph(&e, built_node(&e, "If", "c", "y"), "then_branch");
+    built_output(&sub, "nothing");
+    REFUSED(&e, E_MODEL, "output 'nothing' of the subgraph is made by no node");
+    built_input(&f, "x", DT_FLOAT32, "N,3");
+    built_node(&f, "If", "", "y");
+    REFUSED(&f, E_MODEL, "expected one input, the condition");
+}
+
+/* ---- names ---- */
+
+static void test_names(void)
+{
+    static const struct { const char *in, *out, *init, *said; } cases[] = {
+        { "x", "x", NULL, "'x' is defined already outside of the subgraph" },
+        { "x", "before", NULL, "'before' is defined already outside of the subgraph" },
+        { "late", "r", NULL, "input 'late' is made only behind the node whose subgraph reads it" },
+        { "y", "r", NULL, "input 'y' is made only behind the node whose subgraph reads it" },
+        { "nowhere", "r", NULL, "input 'nowhere' is defined nowhere" },
+        { "x", "r", "x", "initializer 'x' is defined already outside of the subgraph" },
+        { "x", "r", "r", "'r' is defined already" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Built b = built_create(17), sub;
+        float zero = 0;
+
+        built_input(&b, "x", DT_FLOAT32, "N,3");
+        bool_const(&b, "c", 1);
+        built_node(&b, "Relu", "x", "before");
+        sub = built_subgraph(&b, built_node(&b, "If", "c", "y"), "then_branch");
+        if (cases[i].init)
+            built_init(&sub, cases[i].init, DT_FLOAT32, "", sizeof zero, &zero);
+        built_node(&sub, "Relu", cases[i].in, cases[i].out);
+        built_output(&sub, cases[i].out);
+        built_node(&b, "Relu", "x", "late");
+        built_output(&b, "y");
+        REFUSED(&b, E_MODEL, cases[i].said);
+    }
+}
+
+/* An If in an If in a function: names of each body around are seen, those of the function's caller are not. */
+static void test_nested_names(void)
+{
+    for (int wrong = 0; wrong < 2; wrong++) {
+        Built b = built_create(17), one, two;
+        Onnx__FunctionProto *f;
+        Onnx__NodeProto *n, *m;
+        Graph *g;
+
+        built_opset(&b, "local", 1);
+        built_input(&b, "x", DT_FLOAT32, "N,3");
+        bool_const(&b, "c", 1);
+        n = built_node(&b, "F", "x,c", "y");
+        n->domain = "local";
+        n->name = "call";
+        built_output(&b, "y");
+        f = built_function(&b, "local", "F", "u,d", "v", "");
+        function_opset(&b, f, "", 17);
+        n = node_make(b.arena, "If", "d", "v");
+        function_node(&b, f, n);
+        one = built_subgraph(&b, n, "then_branch");
+        built_node(&one, "Neg", "u", "w");
+        m = built_node(&one, "If", "d", "p");
+        built_output(&one, "p");
+        two = built_subgraph(&b, m, "then_branch");
+        built_node(&two, "Add", wrong ? "w,x" : "w,u", "q");
+        built_output(&two, "q");
+        if (wrong) {
+            REFUSED(&b, E_MODEL, "input 'x' is defined nowhere");
+        } else if ((g = imported(&b))) {
+            CU_ASSERT_EQUAL_FATAL(g->n_node, 2);
+            CHECK_STR("call/If/If/q", value(g, g->output[0].value)->name);
+            graph_free(g);
+        }
+    }
+}
+
+/* ---- Loop ---- */
+
+/* h = tanh(h w) `trips` times, all h kept; w is the body's own. */
+static Built recurrence(const char *trips, Onnx__NodeProto **node)
+{
+    Built b = built_create(17), sub;
+    float w[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    if (*trips)
+        int_const(&b, "M", strtoll(trips, NULL, 10));
+    *node = built_node(&b, "Loop", *trips ? "M,,x" : ",,x", "last,all");
+    (*node)->name = "loop";
+    sub = built_subgraph(&b, *node, "body");
+    built_input(&sub, "i", DT_INT64, "");
+    built_input(&sub, "go", DT_BOOL, "");
+    built_input(&sub, "h", DT_FLOAT32, "N,3");
+    built_init(&sub, "w", DT_FLOAT32, "3,3", sizeof w, w);
+    built_node(&sub, "MatMul", "h,w", "a");
+    built_node(&sub, "Tanh", "a", "next");
+    built_node(&sub, "Identity", "go", "go_on");
+    built_output(&sub, "go_on");
+    built_output(&sub, "next");
+    built_output(&sub, "next");
+    built_output(&b, "last");
+    built_output(&b, "all");
+    return b;
+}
+
+static void test_loop(void)
+{
+    Onnx__NodeProto *n;
+    Built b = recurrence("4", &n);
+    Graph *g = imported(&b);
+    const Node *stacked;
+    int weights = 0;
+
+    if (!g)
+        return;
+    CU_ASSERT_EQUAL(count(g, &op_MatMul), 4);
+    stacked = value(g, graph_output(g, "all"))->producer;
+    CU_ASSERT_PTR_EQUAL_FATAL(stacked->op, &op_Concat);
+    CU_ASSERT_EQUAL(stacked->n_in, 4);
+    CU_ASSERT_EQUAL(node_int(stacked, "axis"), 0);
+    CHECK_STR("loop/3/next", value(g, graph_output(g, "last"))->name);
+    CHECK_STR("all", value(g, graph_output(g, "all"))->name);
+    FOR_NODES(g, x)
+        weights += x->op == &op_MatMul && !strcmp(value(g, x->in[1])->name, "w");
+    CU_ASSERT_EQUAL(weights, 4);                /* one parameter, not four */
+    graph_free(g);
+}
+
+/* A Constant of the body is one parameter, too, also in a loop in the loop and in a function that the loop calls. */
+static void test_loop_constants(void)
+{
+    Built b = built_create(17), one, two;
+    Onnx__FunctionProto *f;
+    Onnx__NodeProto *n;
+    ValueId w = NO_VALUE;
+    float weight[3] = { 1, 2, 3 };
+    Graph *g;
+
+    built_opset(&b, "local", 1);
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    int_const(&b, "M", 2);
+    n = built_node(&b, "Loop", "M,,x", "y");
+    n->name = "outer";
+    one = built_subgraph(&b, n, "body");
+    for (int i = 0; i < 3; i++)
+        built_input(&one, (const char *[]){ "i", "c", "h" }[i], DT_FLOAT32, "");
+    n = built_node(&one, "Loop", "M,c,h", "g");
+    n->name = "inner";
+    two = built_subgraph(&b, n, "body");
+    for (int i = 0; i < 3; i++)
+        built_input(&two, (const char *[]){ "j", "d", "k" }[i], DT_FLOAT32, "");
+    n = built_node(&two, "F", "k", "k2");
+    n->domain = "local";
+    n->name = "call";
+    built_output(&two, "d");
+    built_output(&two, "k2");
+    built_output(&one, "c");
+    built_output(&one, "g");
+    built_output(&b, "y");
+    f = built_function(&b, "local", "F", "u", "v", "");
+    function_opset(&b, f, "", 17);
+    n = node_make(b.arena, "Constant", "", "w");
+    Onnx__AttributeProto *a = attr_make(b.arena, "value", KIND(TENSOR));
+    a->t = tensor_make(b.arena, "", DT_FLOAT32, "3", sizeof weight, weight);
+    node_add_attr(b.arena, n, a);
+    function_node(&b, f, n);
+    function_node(&b, f, node_make(b.arena, "Mul", "u,w", "v"));
+    if (!(g = imported(&b)))
+        return;
+    CU_ASSERT_EQUAL(count(g, &op_Mul), 4);
+    FOR_NODES(g, x) {
+        CU_ASSERT(!has_value(w) || value_eq(w, x->in[1]));
+        w = x->in[1];
+    }
+    CHECK_STR("outer/inner/call/w", value(g, w)->name);
+    graph_free(g);
+}
+
+/* while (i < 3): what torch writes for a while loop over a number. */
+static void test_loop_counter(void)
+{
+    Built b = built_create(17), sub;
+    Onnx__NodeProto *n;
+    Graph *g;
+
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    int_const(&b, "M", INT64_MAX);
+    int_const(&b, "zero", 0);
+    int_const(&b, "one", 1);
+    int_const(&b, "three", 3);
+    bool_const(&b, "c", 1);
+    n = built_node(&b, "Loop", "M,c,x,zero", "y,i");
+    sub = built_subgraph(&b, n, "body");
+    for (int i = 0; i < 4; i++)
+        built_input(&sub, (const char *[]){ "t", "go", "h", "k" }[i], DT_FLOAT32, "");
+    built_node(&sub, "Relu", "h", "h2");
+    built_node(&sub, "Add", "k,one", "k2");
+    built_node(&sub, "Less", "k2,three", "go2");
+    built_output(&sub, "go2");
+    built_output(&sub, "h2");
+    built_output(&sub, "k2");
+    built_output(&b, "y");
+    if (!(g = imported(&b)))
+        return;
+    CU_ASSERT_EQUAL(count(g, &op_Relu), 3);
+    graph_free(g);
+}
+
+static void test_no_trips(void)
+{
+    Onnx__NodeProto *n;
+    Built b = recurrence("0", &n), c = recurrence("-3", &n);
+    const Value *all;
+    Graph *g;
+
+    REFUSED(&b, E_UNSUPPORTED, "no trip, and the body does not say what its output 'next' would be");
+    for (size_t i = 0; i < 3; i++)      /* now it does */
+        n->attribute[0]->g->output[i]->type = built_input(&(Built){ c.arena, c.model, n->attribute[0]->g }, "t", DT_FLOAT32, "2,3")->type;
+    n->attribute[0]->g->n_input = 3;
+    if (!(g = imported(&c)))
+        return;
+    CHECK_STR("x", value(g, graph_output(g, "last"))->name);
+    all = value(g, graph_output(g, "all"));
+    CU_ASSERT(all->kind == V_CONST && all->shape.rank == 3 && all->shape.dim[0] == 0 && all->shape.dim[2] == 3);
+    graph_free(g);
+}
+
+static void test_loop_refused(void)
+{
+    Onnx__NodeProto *n;
+    Built b = recurrence("", &n), c = recurrence("9000000000000", &n), d = recurrence("2", &n), e, f;
+
+    REFUSED(&b, E_MODEL, "more than 300000 nodes with functions inlined and loops unrolled");
+    n = c.graph->node[0];
+    n->attribute[0]->g->n_node = 1;     /* the shortest body there is */
+    n->attribute[0]->g->node[0] = node_make(c.arena, "Identity", "go", "go_on");
+    n->attribute[0]->g->output[1]->name = n->attribute[0]->g->output[2]->name = "h";
+    REFUSED(&c, E_MODEL, "more than 300000 nodes");
+    n = d.graph->node[0];
+    n->attribute[0]->g->n_input = 2;
+    REFUSED(&d, E_MODEL, "Loop loop (output 'last'): a body of 2 inputs, expected 3");
+    e = recurrence("2", &n);
+    n->attribute[0]->g->n_output = 1;
+    REFUSED(&e, E_MODEL, "2 outputs, of a body of 1 that carries 1 values");
+    f = recurrence("2", &n);
+    n->input[0] = "x";
+    REFUSED(&f, E_UNSUPPORTED, "its trip count 'x' depends on data");
+    e = recurrence("2", &n);
+    n->input[2] = "";
+    REFUSED(&e, E_MODEL, "input 2, a value that trips hand on, is absent");
+    e = recurrence("2", &n);
+    n->attribute[0]->g->output[0]->name = "next";
+    REFUSED(&e, E_UNSUPPORTED, "whether it goes on after trip 0 ('next') depends on data, expected a constant condition");
+    e = recurrence("1000", &n);
+    n->attribute[0]->g->node[1]->op_type = "NoSuchOp";
+    REFUSED(&e, E_UNSUPPORTED, "not supported: NoSuchOp (unnamed) (output 'next')");
+    CU_ASSERT_PTR_NULL(strstr(status_message(), ";"));      /* said once */
+    e = recurrence("2", &n);
+    n->attribute[0]->g->input[2]->name = "x";
+    REFUSED(&e, E_MODEL, "input of the subgraph 'x' is defined already outside of the subgraph");
+    e = recurrence("2", &n);
+    n->attribute[0]->g->input[2]->name = "go";
+    REFUSED(&e, E_MODEL, "input of the subgraph 'go' is defined already");
+}
+
+/* 20 loops in each other, of 20 trips each. */
+static void test_loops_that_multiply(void)
+{
+    Built b = built_create(17), at = b;
+    char name[3][16];
+
+    built_input(&b, "x", DT_FLOAT32, "N,3");
+    int_const(&b, "M", 20);
+    for (int k = 0; k < 20; k++) {
+        Onnx__NodeProto *n;
+
+        for (int i = 0; i < 3; i++)
+            snprintf(name[i], sizeof name[i], "%c%d", "icy"[i], k);
+        n = built_node(&at, "Loop", "M", "");
+        at = built_subgraph(&at, n, "body");
+        built_input(&at, name[0], DT_INT64, "");
+        built_input(&at, name[1], DT_BOOL, "");
+        built_output(&at, name[1]);
+    }
+    REFUSED(&b, E_MODEL, "more than 300000 nodes");
+}
+
+/* Each trip would copy the name of a megabyte, and again with the prefix. */
+static void test_long_names(void)
+{
+    Onnx__NodeProto *n;
+    Built b = recurrence("50000", &n);
+    char *name = arena_alloc(b.arena, (1 << 20) + 1);
+
+    memset(name, 'n', 1 << 20);
+    n->name = name;
+    REFUSED(&b, E_MODEL, "unrolled it takes more than 1024 MiB");
+}
+
+/* ---- Scan ---- */
+
+/* Running sums of x [2, 5, 3] along axis 1, from the end when `backward`, stacked along the last axis in reverse. */
+static Built running_sum(int64_t opset, const char *dims, Onnx__NodeProto **node)
+{
+    static int64_t in_axis = 1, back = 1, out_axis = -1;
+    Built b = built_create(opset), sub;
+    float zero[6] = { 0 };
+
+    built_input(&b, "x", DT_FLOAT32, dims);
+    built_init(&b, "zero", DT_FLOAT32, "2,3", sizeof zero, zero);
+    *node = built_node(&b, "Scan", "zero,x", "total,sums");
+    (*node)->name = "scan";
+    node_attr_int(b.arena, *node, "num_scan_inputs", 1);
+    ints_attr(&b, *node, "scan_input_axes", 1, &in_axis);
+    ints_attr(&b, *node, "scan_input_directions", 1, &back);
+    ints_attr(&b, *node, "scan_output_axes", 1, &out_axis);
+    ints_attr(&b, *node, "scan_output_directions", 1, &back);
+    sub = built_subgraph(&b, *node, "body");
+    built_input(&sub, "s", DT_FLOAT32, "2,3");
+    built_input(&sub, "part", DT_FLOAT32, "2,3");
+    built_node(&sub, "Add", "s,part", "s2");
+    built_output(&sub, "s2");
+    built_output(&sub, "s2");
+    built_output(&b, "total");
+    built_output(&b, "sums");
+    return b;
+}
+
+static void test_scan(void)
+{
+    Onnx__NodeProto *n;
+    Built b = running_sum(17, "2,5,3", &n);
+    Graph *g = imported(&b);
+    const Node *stacked, *split, *first = NULL;
+
+    if (!g)
+        return;
+    FOR_NODES(g, x)
+        first = first || x->op != &op_Add ? first : x;
+    split = g->node[0];
+    CU_ASSERT_PTR_EQUAL_FATAL(split->op, &op_Split);
+    CU_ASSERT_EQUAL(split->n_out, 5);
+    CU_ASSERT_EQUAL(node_int(split, "axis"), 1);
+    CU_ASSERT(value_eq(value(g, first->in[1])->producer->in[0], split->out[4]));        /* the last first */
+    stacked = value(g, graph_output(g, "sums"))->producer;
+    CU_ASSERT_EQUAL(node_int(stacked, "axis"), -1);
+    CU_ASSERT(value_eq(value(g, stacked->in[0])->producer->in[0], graph_output(g, "total")));
+    CU_ASSERT(value_eq(value(g, stacked->in[4])->producer->in[0], first->out[0]));
+    graph_free(g);
+}
+
+static void test_scan_refused(void)
+{
+    static int64_t two[2] = { 0, 0 }, far = 8;
+    Onnx__NodeProto *n;
+    Built b = running_sum(8, "2,5,3", &n), c = running_sum(17, "2,T,3", &n), d, e;
+
+    REFUSED(&b, E_UNSUPPORTED, "Scan scan (output 'total'): the form of opset 8, over a batch; expected opset 9 or newer");
+    REFUSED(&c, E_UNSUPPORTED, "the length of 'x' along axis 1, which is scanned, is not fixed in the file");
+    d = running_sum(17, "2,5,3", &n);
+    n->attribute[0]->i = 3;
+    REFUSED(&d, E_MODEL, "attribute 'num_scan_inputs' is missing, or not between 1 and the number of inputs");
+    d = running_sum(17, "2,5,3", &n);
+    n->attribute[1]->n_ints = 2;
+    n->attribute[1]->ints = two;
+    REFUSED(&d, E_MODEL, "attribute 'scan_input_axes' has 2 numbers, expected 1");
+    d = running_sum(17, "2,5,3", &n);
+    n->attribute[2]->ints = &far;
+    REFUSED(&d, E_MODEL, "attribute 'scan_input_directions': 8, expected 0 to 1");
+    d = running_sum(17, "5", &n);
+    REFUSED(&d, E_MODEL, "input 'x': axis 1 of 1 dimensions");
+    d = running_sum(17, "2,400000,3", &n);
+    REFUSED(&d, E_MODEL, "more than 300000 nodes");
+    e = running_sum(17, "2,5,3", &n);
+    n->attribute[n->n_attribute - 1]->g->n_output = 0;
+    REFUSED(&e, E_MODEL, "2 outputs, of a body of 0 that carries 1 values");
+}
+
+DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "shapes stay open", test_shapes_stay_open },
+    { "If refused", test_if_refused }, { "names", test_names }, { "nested names", test_nested_names }, { "Loop", test_loop },
+    { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter }, { "no trips", test_no_trips },
+    { "Loop refused", test_loop_refused }, { "loops that multiply", test_loops_that_multiply }, { "long names", test_long_names },
+    { "Scan", test_scan }, { "Scan refused", test_scan_refused });
