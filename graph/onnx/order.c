@@ -38,7 +38,8 @@ static Status check_inputs(Importer *im, const Body *b, bool *sorted)
             if (!(outer = b->outer ? body_find(b->outer, name) : NULL))
                 return FAIL(E_MODEL, "%s: input '%s' is defined nowhere", proto_text(im, b->node[i]), name);
             if (!entry_made(outer))
-                return FAIL(E_MODEL, "%s: input '%s' is made only behind the node whose subgraph reads it", proto_text(im, b->node[i]), name);
+                return FAIL(E_MODEL, "%s: input '%s' is made only behind the node whose subgraph reads it",
+                            proto_text(im, b->node[i]), name);
         }
     return ST_OK;
 }

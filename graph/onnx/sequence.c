@@ -96,25 +96,9 @@ static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId si
     return node_normalise(im->g, split);
 }
 
-/* Parts of `part` elements, the last maybe fewer, of an axis of a size that the file fixes. */
-static Status split_evenly(Sequence **out, Importer *im, ValueId x, int64_t size, int64_t axis, int64_t part, bool squeezed)
-{
-    int n = (int)((size + part - 1) / part);
-    int64_t *sizes = ARENA_NEW(im->scratch, int64_t, n);
-
-    if (!sizes)
-        return FAIL_NOMEM();
-    for (int i = 0; i < n; i++)
-        sizes[i] = i < n - 1 ? part : size - part * (n - 1);
-    TRY(split_by_sizes(out, im, x, emit_ints(im->g, n, sizes), n, axis));
-    for (int i = 0; i < n && squeezed; i++)
-        (*out)->item[i] = import_emit(im->g, &op_Squeeze, NULL, 2, (ValueId[]){ (*out)->item[i], emit_ints(im->g, 1, &axis) });
-    return im->g->status;
-}
-
 static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
-    int64_t axis, keepdims, size, part = 1;
+    int64_t axis, keepdims, part = 1;
     ValueId x, sizes = NO_VALUE;
     bool given = entry(b, p, 1) != NULL;
 
@@ -135,9 +119,6 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
         if (part < 1 || part > INT32_MAX)
             return FAIL(E_MODEL, "parts of %lld elements", (long long)part);
     }
-    TRY(known_size(&size, im, x, axis));
-    if (size > 0 && size <= MAX_ITEMS)
-        return split_evenly(out, im, x, size, axis, part, !given && !keepdims);
     TRY(make(out, im, -1));
     (*out)->whole = x;
     (*out)->axis = axis;
@@ -166,11 +147,14 @@ static Status check_index(int64_t *i, int64_t n, bool end)
 static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const Sequence *s;
-    int64_t i;
+    int64_t i, size;
 
     TRY(sequence_input(&s, b, p));
     TRY(const_input(&i, im, b, p, 1));
     if (s->n < 0) {
+        TRY(known_size(&size, im, s->whole, s->axis));
+        if (size >= 0)
+            TRY(check_index(&i, size ? (size - 1) / s->part + 1 : 0, false));
         if (i < 0 || i > MAX_ITEMS)
             return FAIL(E_UNSUPPORTED, "part %lld: how many parts there are depends on a shape", (long long)i);
         *out = slice_part(im, s, i);
@@ -183,9 +167,38 @@ static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeP
     return ST_OK;
 }
 
-static Status listed(const Sequence *s)
+/* All parts as a list, of an axis of that size; the last may be smaller. */
+static Status split_evenly(Sequence **out, Importer *im, const Sequence *s, int64_t size)
 {
-    return s->n < 0 ? FAIL(E_UNSUPPORTED, "how many parts the sequence has depends on a shape") : ST_OK;
+    int n = (int)((size - 1) / s->part + 1);
+    int64_t *sizes = ARENA_NEW(im->scratch, int64_t, n);
+    ValueId axes;
+
+    if (!sizes)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++)
+        sizes[i] = i < n - 1 ? s->part : size - s->part * (n - 1);
+    TRY(split_by_sizes(out, im, s->whole, emit_ints(im->g, n, sizes), n, s->axis));
+    axes = s->squeezed ? emit_ints(im->g, 1, &s->axis) : NO_VALUE;
+    for (int i = 0; i < n && s->squeezed; i++)
+        (*out)->item[i] = import_emit(im->g, &op_Squeeze, NULL, 2, (ValueId[]){ (*out)->item[i], axes });
+    return im->g->status;
+}
+
+/* Puts a list in the place of all parts, where the file fixes how many there are. */
+static Status listed(const Sequence **s, Importer *im)
+{
+    Sequence *list;
+    int64_t size;
+
+    if ((*s)->n >= 0)
+        return ST_OK;
+    TRY(known_size(&size, im, (*s)->whole, (*s)->axis));
+    if (size < 1 || size > MAX_ITEMS)
+        return FAIL(E_UNSUPPORTED, "how many parts the sequence has depends on a shape");
+    TRY(split_evenly(&list, im, *s, size));
+    *s = list;
+    return ST_OK;
 }
 
 static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
@@ -201,7 +214,7 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
         *out = s->whole;                        /* all parts in their order */
         return ST_OK;
     }
-    TRY(listed(s));
+    TRY(listed(&s, im));
     if (!s->n || axis < -MAX_RANK || axis >= MAX_RANK)
         return FAIL(E_MODEL, "%d tensors along axis %lld", s->n, (long long)axis);
     if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
@@ -220,7 +233,7 @@ static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t n;
 
     TRY(sequence_input(&s, b, p));
-    TRY(listed(s));
+    TRY(listed(&s, im));
     n = s->n;
     t.data = &n;
     *out = graph_add_const(im->g, p->output[0], &t);
@@ -243,7 +256,7 @@ static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t at;
 
     TRY(sequence_input(&s, b, p));
-    TRY(listed(s));
+    TRY(listed(&s, im));
     at = insert ? s->n : -1;
     if (entry(b, p, at_input))
         TRY(const_input(&at, im, b, p, at_input));

@@ -369,13 +369,14 @@ static void test_loop_counter(void)
 static void test_no_trips(void)
 {
     Onnx__NodeProto *n;
-    Built b = recurrence("0", &n), c = recurrence("-3", &n);
+    Built b = recurrence("0", &n), c = recurrence("-3", &n), sub;
     const Value *all;
     Graph *g;
 
     REFUSED(&b, E_UNSUPPORTED, "no trip, and the body does not say what its output 'next' would be");
+    sub = (Built){ c.arena, c.model, n->attribute[0]->g };
     for (size_t i = 0; i < 3; i++)      /* now it does */
-        n->attribute[0]->g->output[i]->type = built_input(&(Built){ c.arena, c.model, n->attribute[0]->g }, "t", DT_FLOAT32, "2,3")->type;
+        n->attribute[0]->g->output[i]->type = built_input(&sub, "t", DT_FLOAT32, "2,3")->type;
     n->attribute[0]->g->n_input = 3;
     if (!(g = imported(&c)))
         return;

@@ -453,18 +453,21 @@ static void test_sequences(void)
     CU_ASSERT_EQUAL(value(g, join->in[1])->out_index, 1);
     graph_free(g);
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         static const char *const said[] = { "index 5 of a sequence of 2", "must be constant integers",
-                                            "which only operators of sequences read", "depends on a shape" };
+                                            "which only operators of sequences read", "depends on a shape",
+                                            "index 5 of a sequence of 2" };
         Built c = built_relu();
 
         built_init(&c, "five", DT_INT64, "", 8, &five);
         built_init(&c, "one", DT_INT64, "", 8, &one);
         built_input(&c, "k", DT_INT64, "");
-        built_node(&c, "SplitToSequence", i == 1 ? "x,k" : "x,one", "s");
+        built_input(&c, "open", DT_FLOAT32, "N");
+        built_node(&c, "SplitToSequence", i == 1 ? "x,k" : i == 3 ? "open,one" : "x,one", "s");
         built_node(&c, "SequenceConstruct", "x,x", "t");
-        built_node(&c, i == 2 ? "Relu" : i == 3 ? "SequenceLength" : "SequenceAt", i == 0 ? "t,five" : i == 1 ? "s,one" : "s", "z");
-        REFUSED(&c, i ? E_UNSUPPORTED : E_MODEL, said[i]);
+        built_node(&c, i == 2 ? "Relu" : i == 3 ? "SequenceLength" : "SequenceAt",
+                   i == 0 ? "t,five" : i == 1 ? "s,one" : i == 4 ? "s,five" : "s", "z");
+        REFUSED(&c, i % 4 ? E_UNSUPPORTED : E_MODEL, said[i]);
     }
 }
 
