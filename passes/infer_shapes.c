@@ -62,11 +62,11 @@ static Status bind_given(Value *v, const InputShape *given, int named)
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
     if (v->shape.rank >= 0 && v->shape.rank != given->shape.rank)
-        return FAIL(E_SHAPE, "input '%s' has shape %s, --input-shape gives %s", v->name, shape_text(&v->shape, have),
+        return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(&v->shape, have),
                     shape_text(&given->shape, want));
     for (int i = 0; i < v->shape.rank; i++)
         if (v->shape.dim[i] >= 0 && v->shape.dim[i] != given->shape.dim[i] && i > 0 && i != named)
-            return FAIL(E_SHAPE, "input '%s' has shape %s, --input-shape gives %s", v->name, shape_text(&v->shape, have),
+            return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(&v->shape, have),
                         shape_text(&given->shape, want));
     v->shape = given->shape;
     return ST_OK;

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "graph/base/numtext.h"
+
 Status temporary_open(FILE **out, uint64_t bytes, const char *label)
 {
     FILE *f = tmpfile();
@@ -26,8 +28,6 @@ Status temporary_open(FILE **out, uint64_t bytes, const char *label)
     *out = f;
     return ST_OK;
 }
-
-#include "graph/base/numtext.h"
 
 Status map_stream(Mapped *out, FILE *f, const char *path)
 {
@@ -261,7 +261,10 @@ static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dt
 
     if (v >= least && v < above && v == floor(v))
         return true;
-    text_float64(number, v);
+    if (from == DPX_FLOAT64)
+        text_float64(number, v);
+    else
+        text_float32(number, (float)v);         /* as the file's type writes it */
     return false;
 }
 

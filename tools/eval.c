@@ -40,7 +40,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     TRY((Status)dpx_model_load(model, a->positional[0]));
     TRY(feed_class_weights(a, NULL));
-    TRY(feed_open(feed, a, "data", *model));
+    TRY(feed_open(feed, a, "data", *model, progress));
     if (!args_has(a, "resume"))         /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/foreign.h"
+
+enum { LIST_TEXT = 800 };
+
 static bool needs_target(const Args *a)
 {
     const char *loss = dpx_options_get(a->options, "loss");
@@ -19,14 +23,6 @@ bool feed_input(dpx_info *out, const dpx_model *m, const char *name)
     return false;
 }
 
-/* The array for an input: by name; images without a name feed the only input. */
-static const Array *array_for(const Dataset *d, const dpx_model *m, const char *name)
-{
-    const Array *a = dataset_find(d, name);
-
-    return !a && dpx_model_count(m, DPX_INPUT) == 1 ? dataset_find(d, "") : a;
-}
-
 static const char *dims_text(int rank, const int64_t *dim, char buf[160])
 {
     int n = snprintf(buf, 160, "[");
@@ -35,6 +31,15 @@ static const char *dims_text(int rank, const int64_t *dim, char buf[160])
         n += dim[i] < 0 ? snprintf(buf + n, 160 - (size_t)n, "%s?", i ? "," : "")
                         : snprintf(buf + n, 160 - (size_t)n, "%s%lld", i ? "," : "", (long long)dim[i]);
     snprintf(buf + n, 160 - (size_t)n, "]");
+    return buf;
+}
+
+/* "[100,3,32,32] float32", with ? for what is open. */
+static const char *array_text(int rank, const int64_t *dim, dpx_dtype dtype, char buf[192])
+{
+    char dims[160];
+
+    snprintf(buf, 192, "%s %s", rank < 0 ? "of any shape," : dims_text(rank, dim, dims), dpx_dtype_name(dtype));
     return buf;
 }
 
@@ -53,22 +58,35 @@ static int batch_axis(const Args *a, const char *name)
 }
 
 /* The sample's dimensions must be the input's, where those are known. */
+static bool fits_shape(const dpx_info *in, const Field *f)
+{
+    int64_t dim[DPX_MAX_RANK];
+    bool fits = f->axis < f->array->rank && (in->rank < 0 || in->rank == f->array->rank);
+
+    if (fits)
+        field_dims(dim, f, 0);
+    for (int i = 0; fits && i < in->rank; i++)
+        fits = i == f->axis || in->dim[i] < 0 || in->dim[i] == dim[i];
+    return fits;
+}
+
+/* An input's dimensions as files have them: samples first. */
+static void samples_first(dpx_info *out, const dpx_info *in, int axis)
+{
+    *out = *in;
+    for (int i = 0; i < in->rank && i <= axis; i++)
+        out->dim[i] = in->dim[i ? i - 1 : axis < in->rank ? axis : 0];
+}
+
 static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
 {
     char want[160], have[160];
-    int64_t dim[DPX_MAX_RANK], expected[DPX_MAX_RANK];
-    bool fits = in->rank < 0 || in->rank == f->array->rank;
+    dpx_info expected;
 
-    if (f->axis >= f->array->rank)
-        return;                     /* which add_field tells */
-    field_dims(dim, f, 0);
-    for (int i = 0; fits && i < in->rank; i++)
-        fits = i == f->axis || in->dim[i] < 0 || in->dim[i] == dim[i];
-    if (fits)
-        return;
-    for (int i = 0; i < in->rank; i++)          /* as the file has it: samples first */
-        expected[i] = i <= f->axis ? in->dim[i ? i - 1 : f->axis < in->rank ? f->axis : 0] : in->dim[i];
-    problems_add(wrong, "input '%s' is %s%s, the data's array is %s", in->name, dims_text(in->rank, expected, want),
+    if (f->axis >= f->array->rank || fits_shape(in, f))
+        return;                     /* the former is told by add_field */
+    samples_first(&expected, in, f->axis);
+    problems_add(wrong, "input '%s' is %s%s, the data's array is %s", in->name, dims_text(expected.rank, expected.dim, want),
                  f->axis ? " with its samples first" : "", dims_text(f->array->rank, f->array->dim, have));
 }
 
@@ -93,25 +111,6 @@ dpx_dtype feed_dtype(const Args *a, dpx_dtype t)
     return t;
 }
 
-static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
-{
-    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++) {
-        dpx_info in;
-        const Array *array;
-
-        if (dpx_model_info(m, DPX_INPUT, i, &in))
-            continue;
-        if (!(array = array_for(f->data, m, in.name))) {
-            problems_add(wrong, "no array for input '%s'", in.name);
-            continue;
-        }
-        Field field = { in.name, array, feed_dtype(a, in.dtype), batch_axis(a, in.name) };
-
-        check_shape(&in, &field, wrong);
-        add_field(f, field, wrong);
-    }
-}
-
 static bool is_fed(const Feed *f, const Array *a)
 {
     for (int i = 0; i < f->n; i++)
@@ -120,17 +119,141 @@ static bool is_fed(const Feed *f, const Array *a)
     return false;
 }
 
+/* "'x' [43,64] float32, ..." of the arrays that feed nothing, or of all. */
+static const char *list_arrays(char text[LIST_TEXT], const Feed *f, bool all)
+{
+    char one[192];
+    size_t len = 0;
+
+    *text = '\0';
+    for (int i = 0; i < f->data->n; i++) {
+        const Array *a = &f->data->array[i];
+
+        if (is_fed(f, a) && !all)
+            continue;
+        if (len > LIST_TEXT - 300) {
+            snprintf(text + len, LIST_TEXT - len, ", ...");
+            break;
+        }
+        len += (size_t)snprintf(text + len, LIST_TEXT - len, *a->name ? "%s'%.80s' %s" : "%simages%s %s", len ? ", " : "", a->name,
+                                array_text(a->rank, a->dim, a->dtype, one));
+    }
+    return text;
+}
+
+/* The target's array by name, which feeds nothing else; NULL: none is called so. */
+static const Array *named_target(const Feed *f, const Args *a)
+{
+    const char *name = args_value(a, "target");
+
+    return needs_target(a) ? dataset_find(f->data, name ? name : "target") : NULL;
+}
+
+/* What was found for an input that none has the name of. */
+typedef struct { const Array *array, *shaped; int n_fit, n_shaped; } Fit;   /* of the last that fits, and that has the shape at least */
+
+/* The arrays for the model's only input when none has its name. */
+static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
+{
+    const Array *target = named_target(f, a);
+    Fit fit = { 0 };
+
+    for (int i = 0; i < f->data->n; i++) {
+        const Array *x = &f->data->array[i];
+
+        if (x == target || !fits_shape(in, &(Field){ in->name, x, in->dtype, batch_axis(a, in->name) }))
+            continue;
+        fit.shaped = x;
+        fit.n_shaped++;
+        if (array_check_convert(x, feed_dtype(a, in->dtype), in->name))
+            continue;
+        fit.array = x;
+        fit.n_fit++;
+    }
+    return fit;
+}
+
+/* Is it the only input but for one that takes the target? */
+static bool is_only_input(const Args *a, const dpx_model *m, const dpx_info *in)
+{
+    const char *target = !needs_target(a) ? NULL : args_value(a, "target") ? args_value(a, "target") : "target";
+    dpx_info taken;
+    bool takes_target = target && feed_input(&taken, m, target);
+
+    return dpx_model_count(m, DPX_INPUT) == 1 + takes_target && !(takes_target && !strcmp(in->name, target));
+}
+
+static void tell_missing(const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
+{
+    dpx_dtype dtype = feed_dtype(a, in->dtype);
+    char want[192];
+    dpx_info expected;
+
+    samples_first(&expected, in, batch_axis(a, in->name));
+    array_text(expected.rank, expected.dim, dtype, want);
+    if (!fit)
+        problems_add(wrong, "no array for input '%s' %s", in->name, want);
+    else if (fit->n_fit)
+        problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fit->n_fit);
+    else if (fit->n_shaped == 1 && array_check_convert(fit->shaped, dtype, fit->shaped->name))
+        problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want, dpx_error());
+    else
+        problems_add(wrong, "no array for input '%s' %s: none is called so or fits", in->name, want);
+}
+
+/* The array for an input: by name; for the only one images without a name, else the one that fits.  Tells what is wrong when there is none. */
+static const Array *array_for(Feed *f, const Args *a, const dpx_model *m, const dpx_info *in, Problems *wrong)
+{
+    const Array *x = dataset_find(f->data, in->name);
+    bool only = is_only_input(a, m, in);
+    Fit fit = { 0 };
+
+    if (x || (only && (x = dataset_find(f->data, ""))))
+        return x;
+    if (only)
+        fit = find_fitting(f, a, in);
+    if (fit.n_fit == 1)
+        return f->guessed = fit.array;
+    tell_missing(a, in, only ? &fit : NULL, wrong);
+    return NULL;
+}
+
+static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
+{
+    char text[LIST_TEXT];
+    bool all = true;
+
+    for (int i = 0; i < dpx_model_count(m, DPX_INPUT); i++) {
+        dpx_info in;
+        const Array *array;
+
+        if (dpx_model_info(m, DPX_INPUT, i, &in))
+            continue;
+        if (!(array = array_for(f, a, m, &in, wrong))) {
+            all = false;
+            continue;
+        }
+        Field field = { in.name, array, feed_dtype(a, in.dtype), batch_axis(a, in.name) };
+
+        check_shape(&in, &field, wrong);
+        add_field(f, field, wrong);
+    }
+    if (!all)
+        problems_add(wrong, "the data has %s", list_arrays(text, f, true));
+}
+
 /* The array that --target names; without the flag, the only one that feeds no input. */
 static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
 {
     const char *name = args_value(a, "target");
     const Array *left = NULL;
+    char text[LIST_TEXT];
     int n = 0;
 
     if (name || dataset_find(f->data, "target")) {
         left = dataset_find(f->data, name ? name : "target");
         if (!left)
-            problems_add(wrong, "no array '%s' for the target", name);
+            problems_add(wrong, "no array '%s' for the target; the data has %s", name, list_arrays(text, f, true));
         return left;
     }
     for (int i = 0; i < f->data->n; i++)
@@ -138,8 +261,10 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
             left = &f->data->array[i];
             n++;
         }
-    if (n != 1)
-        problems_add(wrong, "%d arrays could be the target: name one with --target", n);
+    if (!n)
+        problems_add(wrong, "no array is left for the target; the data has %s", list_arrays(text, f, true));
+    else if (n > 1 && !wrong->n)        /* else one of them may be for an input */
+        problems_add(wrong, "%d arrays could be the target, name one with --target: %s", n, list_arrays(text, f, false));
     return n == 1 ? left : NULL;
 }
 
@@ -175,7 +300,21 @@ static Status read_normalisation(Normalisation *out, const Args *a, const char *
     return ST_OK;
 }
 
-Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model)
+/* Which array was taken without being named. */
+static void tell_guess(const Feed *f, const char *flag, const char *source, Progress *log)
+{
+    char line[512];
+
+    for (int i = 0; log && !log->quiet && i < f->n; i++)
+        if (f->field[i].array == f->guessed) {
+            snprintf(line, sizeof line, "--%s %s: input '%s' is read from array '%s', the only one that fits", flag, source, f->field[i].name,
+                     f->guessed->name);
+            foreign_clean(line);
+            progress_line(log, "%s", line);
+        }
+}
+
+Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Progress *log)
 {
     Feed f = { 0 };
     Problems wrong = { 0 };
@@ -197,6 +336,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         dataset_free(f.data);
         return st;
     }
+    tell_guess(&f, flag, source, log);
     *out = f;
     return ST_OK;
 }

@@ -4,19 +4,22 @@
 
 #include "tools/args.h"
 #include "tools/digest.h"
+#include "tools/progress.h"
 
 typedef struct {
     Dataset *data;
     Field field[MAX_FIELDS];
     int n;
     const char *target;         /* the name of the target input, NULL when the loss needs none */
+    const Array *guessed;       /* feeds the model's only input without having its name; NULL: none */
     bool adds_up;               /* the loss of several batches is the sum of theirs */
 } Feed;
 
 /* Opens the flag's data set (--data or --val; --mean and --std apply to idx images) and matches its arrays to the model's
- * inputs by name; an idx pair's images feed the model's only input.  The array named by --target, else the one array left
- * over, becomes the target.  E_INVALID lists every input without an array and every array that does not fit. */
-Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model) CHECKED;
+ * inputs by name.  A model's only input, where none has its name, is fed by an idx pair's images, or by the one array besides the
+ * target that fits, which `log` is told (NULL: nobody).  The array named by --target, else the one array left over, becomes the
+ * target.  E_INVALID lists every input without an array, with the arrays that there are, and every array that does not fit. */
+Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Progress *log) CHECKED;
 void feed_close(Feed *f);
 /* Tells the options the shape that a batch's targets will have. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;

@@ -11,17 +11,17 @@
 #include "tools/progress.h"
 
 static const Flag flags[] = {
-    { "input", "NAME=FILE.npy", "array for an input of the model; once for each" },
+    { "input", "NAME=FILE.npy", "array for an input of the model, once for each; FILE.npy alone for a model's only one" },
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
     { "dry-run", NULL, "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "quiet", NULL, "print nothing but errors" },
     { NULL, NULL, NULL },
 };
 
-const Command command_run = { "run", "MODEL.onnx --input NAME=FILE.npy ... --out DIR [options]", "Runs a model forward and writes its outputs.",
+const Command command_run = { "run", "MODEL.onnx --input [NAME=]FILE.npy ... --out DIR [options]", "Runs a model forward and writes its outputs.",
                               flags, true, 1, 1 };
 
-enum { MAX_ARRAYS = 64, MAX_PATH = 4096 };
+enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096 };
 
 typedef struct {
     dpx_model *model;
@@ -68,30 +68,43 @@ static Status convert(Job *j, const Array *a, dpx_dtype to)
     return ST_OK;
 }
 
-static Status name_input(Job *j, const char *argument, size_t len)
+static Status keep_name(Job *j, const char *name)
 {
     if (j->n == MAX_ARRAYS)
         return FAIL(E_UNSUPPORTED, "more than %d inputs", MAX_ARRAYS);
     for (int i = 0; i < j->n; i++)
-        if (strlen(j->name[i]) == len && !strncmp(j->name[i], argument, len))
-            return FAIL(E_INVALID, "--input %s is given twice", j->name[i]);
-    return (j->name[j->n++] = strndup(argument, len)) ? ST_OK : FAIL_NOMEM();
+        if (!strcmp(j->name[i], name))
+            return FAIL(E_INVALID, "--input %s is given twice", name);
+    return (j->name[j->n++] = strdup(name)) ? ST_OK : FAIL_NOMEM();
+}
+
+/* The input of NAME=FILE.npy, of FILE.npy the only one. */
+static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
+{
+    const char *eq = strchr(argument, '=');
+    char name[MAX_NAME];
+
+    if (eq == argument || (eq && !eq[1]) || !*argument)
+        return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, found '%s'", argument);
+    if (!eq && dpx_model_count(m, DPX_INPUT) != 1)
+        return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, for the model has %d inputs, found '%s'", dpx_model_count(m, DPX_INPUT), argument);
+    if (!eq)
+        return (Status)dpx_model_info(m, DPX_INPUT, 0, in);
+    snprintf(name, sizeof name, "%.*s", (int)(eq - argument), argument);
+    return feed_input(in, m, name) ? ST_OK : FAIL(E_INVALID, "--input %s: the model has no such input", name);
 }
 
 static Status add_input(Job *j, const Args *args, const char *argument)
 {
-    const char *eq = strchr(argument, '=');
+    const char *eq = strchr(argument, '='), *path = eq ? eq + 1 : argument;
     Array a = { .scale = 1, .std = 1 };
     dpx_info in;
     Status st;
 
-    if (!eq || eq == argument || !eq[1])
-        return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, found '%s'", argument);
-    TRY(name_input(j, argument, (size_t)(eq - argument)));
-    if (!feed_input(&in, j->model, j->name[j->n - 1]))
-        return FAIL(E_INVALID, "--input %s: the model has no such input", j->name[j->n - 1]);
-    TRY(mapped_open(&a.map, eq + 1));
-    TRY(npy_parse(&a, eq + 1));
+    TRY(find_input(&in, j->model, argument));
+    TRY(keep_name(j, in.name));
+    TRY(mapped_open(&a.map, path));
+    TRY(npy_parse(&a, path));
     st = convert(j, &a, feed_dtype(args, in.dtype));
     mapped_close(&a.map);
     return st;

@@ -190,6 +190,7 @@ static Status read_counts(Run *r)
 static Status open_data(Run *r)
 {
     const Args *a = r->args;
+    Progress *log = r->world.rank ? NULL : &r->progress;
     LoaderOptions how = { .shuffle = !args_has(a, "no-shuffle"), .drop_last = args_has(a, "drop-last") };
 
     TRY(set_default(a, "batch-size", "32"));
@@ -198,12 +199,12 @@ static Status open_data(Run *r)
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
-    TRY(feed_open(&r->train, a, "data", r->model));
+    TRY(feed_open(&r->train, a, "data", r->model, log));
     if (!args_has(a, "resume"))         /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n));
     if (args_has(a, "val"))
-        TRY(feed_open(&r->val, a, "val", r->model));
+        TRY(feed_open(&r->val, a, "val", r->model, log));
     TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
     return read_counts(r);
 }
