@@ -23,6 +23,12 @@ save("long.onnx", [H.make_node("Gemm", ["x", "w", "b"], ["y" * 4090])], ["y" * 4
 m = onnx.load("lin.onnx")
 m.metadata_props.add(key="dpexec.state:nosuch", value="trainable")
 onnx.save(m, "foreign.onnx")
+ints = lambda name, *v: N.from_array(np.array(v), name)
+save("scatter.onnx", [H.make_node("ConstantOfShape", ["size"], ["zeros"]), H.make_node("ScatterND", ["zeros", "at", "b"], ["mask"]),
+                      H.make_node("Gemm", ["x", "w", "mask"], ["y"])], ["y"])
+m = onnx.load("scatter.onnx")
+m.graph.initializer.extend([ints("size", 3), ints("at", [2], [0], [1])])
+onnx.save(m, "scatter.onnx")
 np.savez("d.npz", x=rng.normal(size=(20, 4)).astype("f"), target=rng.integers(0, 3, 20))
 np.savez("half.npz", x=rng.normal(size=(20, 4)).astype(np.float16), target=rng.integers(0, 3, 20))
 np.savez("ignored.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.full(20, -1))
@@ -38,6 +44,14 @@ import numpy as np, onnx, onnx.numpy_helper
 w, b = (onnx.numpy_helper.to_array(t).astype(np.float64) for t in onnx.load("lin.onnx").graph.initializer)
 y = np.load("o64/y.npy")
 assert y.dtype == np.float64 and abs(y - (np.load("x.npy") @ w + b)).max() < 1e-14, y
+PY
+# Swin's mask: a ConstantOfShape that does not say its type, filled by a ScatterND.
+check "a constant without a type, in float64" "$dpexec" run scatter.onnx --input x=x.npy --dtype float64 --out s64
+check "follows the type, as numpy computes it" "$python" - <<'PY'
+import numpy as np, onnx, onnx.numpy_helper
+w, b = (onnx.numpy_helper.to_array(t).astype(np.float64) for t in onnx.load("scatter.onnx").graph.initializer[:2])
+y = np.load("s64/y.npy")
+assert y.dtype == np.float64 and abs(y - (np.load("x.npy") @ w + b[[1, 2, 0]])).max() < 1e-14, y
 PY
 refused 1 "output 'y' is float16: a loss needs float32 or float64; --dtype float32 computes it so" "$dpexec" train half.onnx \
     --data half.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet
