@@ -11,7 +11,7 @@
 #include "graph/onnx/internal.h"
 
 enum { MAX_NESTING = 64 };
-static const size_t MAX_UNROLLED = (size_t)1 << 30;     /* bytes: attributes and names of a body count in each trip */
+static const size_t MAX_UNROLLED = (size_t)512 << 20;     /* bytes: attributes and names of a body count in each trip */
 
 typedef struct {
     Importer *im;

@@ -455,7 +455,7 @@ static void test_long_names(void)
 
     memset(name, 'n', 1 << 20);
     n->name = name;
-    REFUSED(&b, E_MODEL, "unrolled it takes more than 1024 MiB");
+    REFUSED(&b, E_MODEL, "unrolled it takes more than 512 MiB");
 }
 
 /* ---- Scan ---- */
