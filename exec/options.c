@@ -9,6 +9,8 @@
 #include "exec/parameter_list.h"
 #include "graph/base/numtext.h"
 
+static const double SCHEDULE_GAMMA = 0.1;        /* unless it is said */
+
 typedef enum { O_FLAG, O_INT, O_REAL, O_CHOICE, O_TEXT, O_CUSTOM } Kind;
 
 typedef struct Row {
@@ -138,7 +140,7 @@ static Status set_ignore_index(Options *o, const Row *r, const char *value)
     return ST_OK;
 }
 
-/* constant | step:EVERY[:GAMMA] | cosine[:FINAL] | linear[:FINAL] */
+/* constant | step:EVERY[:GAMMA] | cosine[:FINAL] | linear[:FINAL]; a wrong one leaves all as it was. */
 static Status set_schedule(Options *o, const Row *r, const char *value)
 {
     static const Row every = { .name = "lr-schedule step:EVERY", .min = 1, .max = 1e15 };
@@ -146,6 +148,8 @@ static Status set_schedule(Options *o, const Row *r, const char *value)
     static const Row final = { .name = "lr-schedule FINAL", .min = 0, .max = 1 };
     static const Row kinds = { .name = "lr-schedule", .choices = "constant|step|cosine|linear" };
     char word[64], *arg, *second = NULL;
+    double factor = SCHEDULE_GAMMA, last = 0;
+    int64_t steps = 1;
     int kind;
 
     snprintf(word, sizeof word, "%s", value);
@@ -154,15 +158,20 @@ static Status set_schedule(Options *o, const Row *r, const char *value)
         if ((second = strchr(arg, ':')))
             *second++ = '\0';
     }
-    if (read_choice(&kind, &kinds, word) || (kind == SCHEDULE_CONSTANT && arg) || (kind != SCHEDULE_STEP && second) ||
-        (kind == SCHEDULE_STEP && !arg))
+    if (strlen(value) >= sizeof word || read_choice(&kind, &kinds, word) || (kind == SCHEDULE_CONSTANT && arg) ||
+        (kind != SCHEDULE_STEP && second) || (kind == SCHEDULE_STEP && !arg))
         return bad(r, value, "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL]");
+    if (kind == SCHEDULE_STEP)
+        TRY(read_int(&steps, &every, arg));
+    else if (arg)
+        TRY(read_real(&last, &final, arg));
+    if (second)
+        TRY(read_real(&factor, &gamma, second));
     o->schedule = (ScheduleKind)kind;
-    if (kind == SCHEDULE_STEP) {
-        TRY(read_int(&o->schedule_every, &every, arg));
-        return second ? read_real(&o->schedule_gamma, &gamma, second) : ST_OK;
-    }
-    return arg ? read_real(&o->schedule_final, &final, arg) : ST_OK;
+    o->schedule_every = steps;
+    o->schedule_gamma = factor;
+    o->schedule_final = last;
+    return ST_OK;
 }
 
 static Status set_dtype(Options *o, const Row *r, const char *value)
@@ -463,7 +472,6 @@ Options *options_create(void)
     if (!o || !(o->text = ARENA_NEW(a, const char *, N_OPTIONS)))
         goto fail;
     o->arena = a;
-    o->schedule_gamma = 0.1;
     for (int i = 0; i < N_OPTIONS; i++)
         if (*table[i].fallback && strcmp(table[i].name, "devices") && set_row(o, &table[i], table[i].fallback))
             goto fail;

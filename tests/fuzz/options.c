@@ -70,11 +70,12 @@ static void check_options(const Options *o)
 
     if (st)
         fuzz_refused(st);
-    if (!st) {
-        (void)options_learning_rate(o, 0);
-        (void)options_learning_rate(o, 1000);
-    }
     MUST_DO(options_copy(&copy, o));
+    for (int64_t step = 0; step < 4000; step += 999) {
+        double rate = options_learning_rate(o, step), same = options_learning_rate(copy, step);
+
+        MUST(rate == same, "the rate of step %lld is %g, with a copy of the options %g", (long long)step, rate, same);
+    }
     for (int i = 0; i < options_count(); i++) {
         const char *name = options_at(i).name;
 
