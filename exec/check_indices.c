@@ -92,8 +92,10 @@ static Status check(const Range *r, const Graph *g, const Tensor *t)
 
     if (i == n)
         return ST_OK;
-    return FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node), (long long)i,
-                value(g, g->input[r->input])->name, (long long)tensor_int(t, i), (long long)r->high, r->ignores ? " classes" : "");
+    (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node), (long long)i,
+               value(g, g->input[r->input])->name, (long long)tensor_int(t, i), (long long)r->high, r->ignores ? " classes" : "");
+    status_set_element((const char *)t->data + (size_t)i * dtype_size(t->dtype));
+    return E_INVALID;
 }
 
 Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input)

@@ -1,4 +1,5 @@
-/* Indices and labels among a program's inputs, checked before a step: kernels of accelerators cannot fail.  An index that the
+/* Indices and labels among a program's inputs: checked before a step of accelerators, whose kernels cannot fail, and on CPUs when a
+ * step has failed, to tell the element as the caller counts it and not as its device's part does.  An index that the
  * graph computes is not checked there; it reads nothing elsewhere, gives zeros, and as a label a loss of NaN. */
 #ifndef DPX_CHECK_INDICES_H
 #define DPX_CHECK_INDICES_H
@@ -9,7 +10,8 @@ typedef struct IndexCheck IndexCheck;
 
 /* In the arena. */
 Status index_check_create(IndexCheck **out, Arena *a, const Graph *g) CHECKED;
-/* `input` [n_input] in the order of the graph's; E_INVALID names the node and an index that selects nothing. */
+/* `input` [n_input] in the order of the graph's; E_INVALID names the node and an index that selects nothing,
+ * which is the element of the failure. */
 Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input) CHECKED;
 
 #endif

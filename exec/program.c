@@ -165,9 +165,9 @@ static Status compile(Program *p, Graph *g, const ProgramOptions *opt)
         TRY(prepared_reserve_all(r));
     TRY(create_tensors(p));
     TRY(program_world_create(p));
+    TRY(index_check_create(&p->indices, r->arena, r->graph));
     if (!prepared_runtime(r))
         return list_work(p);
-    TRY(index_check_create(&p->indices, r->arena, r->graph));
     return gpu_program_create(&p->gpu, r);
 }
 

@@ -30,7 +30,7 @@ struct Program {
     Binding *binding, *input_binding;
     int n_binding, n_input_binding;
     GpuProgram *gpu;            /* of accelerators, else NULL */
-    IndexCheck *indices;        /* of accelerators, else NULL */
+    IndexCheck *indices;
     WorldOutputs *away;         /* outputs that other processes hold; NULL: no other process */
     unsigned bound;             /* Arenas.generation of the addresses; 0: none yet */
 };

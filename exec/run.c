@@ -124,6 +124,12 @@ static void bind(Program *p)
     p->bound = p->ready.opt.arenas->generation + 1;
 }
 
+/* A device counts within its part: where an input's index or label is to blame, it is told as the whole batch counts it. */
+static Status explain(const Program *p, Status st)
+{
+    return st == E_INVALID && index_check_run(p->indices, p->ready.graph, p->input) ? E_INVALID : st;
+}
+
 static Status run_on_cpus(Program *p)
 {
     bind_copies(p);
@@ -133,7 +139,7 @@ static Status run_on_cpus(Program *p)
             collective_reset(p->ready.call[i].collective);
     FOR_LOCAL(&p->ready, d)
         device_start(p->ready.device[d], run_device, &p->part[d]);
-    TRY(device_wait_all(p->ready.device + p->ready.opt.first, p->ready.opt.n_local));
+    TRY(explain(p, device_wait_all(p->ready.device + p->ready.opt.first, p->ready.opt.n_local)));
     return program_world_outputs(p);
 }
 

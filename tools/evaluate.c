@@ -16,7 +16,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
     for (const Batch *b; !st && (b = loader_next(l));) {
         dpx_result r;
 
-        if ((st = (Status)dpx_val_step(t, b->tensor, b->n, &r)))
+        if ((st = feed_name_sample((Status)dpx_val_step(t, b->tensor, b->n, &r), f, l, b)))
             break;
         sum += r.loss_sum;
         weight += r.loss_weight;

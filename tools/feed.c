@@ -337,6 +337,8 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         return st;
     }
     tell_guess(&f, flag, source, log);
+    f.flag = flag;
+    f.source = source;
     *out = f;
     return ST_OK;
 }
@@ -352,6 +354,13 @@ Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size)
         return (Status)dpx_options_set_target_shape(a->options, &t);
     }
     return ST_OK;
+}
+
+Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *b)
+{
+    int64_t sample = st ? loader_sample(l, b, status_element()) : -1;
+
+    return sample < 0 ? st : status_prefix(st, "--%s %s: sample %lld", f->flag, f->source, (long long)sample);
 }
 
 void feed_close(Feed *f)

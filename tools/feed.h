@@ -7,6 +7,7 @@
 #include "tools/progress.h"
 
 typedef struct {
+    const char *flag, *source;  /* where it is from: --flag source */
     Dataset *data;
     Field field[MAX_FIELDS];
     int n;
@@ -21,6 +22,8 @@ typedef struct {
  * target.  E_INVALID lists every input without an array, with the arrays that there are, and every array that does not fit. */
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Progress *log) CHECKED;
 void feed_close(Feed *f);
+/* Puts the file's name and the number of the sample that it is about in front of a failure of this batch, if it is about one. */
+Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *b);
 /* Tells the options the shape that a batch's targets will have. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 

@@ -252,3 +252,20 @@ const Batch *loader_next(Loader *l)
     pthread_mutex_unlock(&l->lock);
     return b;
 }
+
+int64_t loader_sample(const Loader *l, const Batch *b, const void *at)
+{
+    for (int i = 0; i < b->n; i++) {
+        const dpx_tensor *t = &b->tensor[i];
+        size_t size = dpx_dtype_size(t->dtype), behind = 1, n = 1;
+        uintptr_t offset = (uintptr_t)at - (uintptr_t)t->data;
+
+        for (int k = 0; k < t->rank; k++) {
+            n *= (size_t)t->dim[k];
+            behind *= k > l->field[i].axis ? (size_t)t->dim[k] : 1;
+        }
+        if (at && offset < n * size)
+            return l->order[b->index * l->options.batch_size + (int64_t)(offset / size / behind % (size_t)b->samples)];
+    }
+    return -1;
+}

@@ -38,6 +38,8 @@ int64_t loader_batches(const Loader *l);        /* of one epoch */
 /* Begins epoch `epoch` (counted from 0, it keys the shuffling) at its batch `first`, from 0 to the number of batches; the last gives an epoch
  * without any. */
 Status loader_start(Loader *l, int64_t epoch, int64_t first) CHECKED;
+/* The number, counted from 0 as the arrays hold them, of the sample that has its element of the batch at this address; -1: none has. */
+int64_t loader_sample(const Loader *l, const Batch *b, const void *at);
 /* The next batch of the epoch, valid until the next call; NULL after the last. */
 const Batch *loader_next(Loader *l);
 

@@ -363,7 +363,7 @@ static Status begin_step(Run *r, const Batch *b)
     for (int64_t k = 1;; k++) {
         bool last = b->index + 1 == loader_batches(r->loader);
 
-        TRY((Status)dpx_train_step(r->trainer, b->tensor, b->n, NULL));
+        TRY(feed_name_sample((Status)dpx_train_step(r->trainer, b->tensor, b->n, NULL), &r->train, r->loader, b));
         r->at.batch = b->index + 1;
         if (k == r->accumulate || last || !(b = loader_next(r->loader)))
             break;

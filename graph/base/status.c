@@ -1,4 +1,4 @@
-/* The thread's error text.  The only mutable global of the library, and thread-local. */
+/* The thread's error text and what goes with it.  The only mutable global of the library, and thread-local. */
 #include "graph/base/status.h"
 
 #include <stdarg.h>
@@ -13,6 +13,7 @@ enum { MESSAGE_MAX = 16384, TRACE_MAX = 512 };
 
 static _Thread_local char message[MESSAGE_MAX];
 static _Thread_local char trace[TRACE_MAX];
+static _Thread_local const void *element;
 
 static const char *base_name(const char *file)
 {
@@ -30,6 +31,7 @@ Status fail_at(const char *file, int line, Status s, const char *fmt, ...)
     va_end(ap);
     foreign_clean(text);
     memcpy(message, text, strlen(text) + 1);
+    element = NULL;
     snprintf(trace, sizeof trace, "%s:%d", base_name(file), line);
     return s;
 }
@@ -55,7 +57,11 @@ const char *status_trace(void)
 void status_clear(void)
 {
     message[0] = trace[0] = '\0';
+    element = NULL;
 }
+
+void status_set_element(const void *at) { element = at; }
+const void *status_element(void) { return element; }
 
 const char *status_name(Status s)
 {

@@ -49,6 +49,9 @@ const char *status_message(void);
 /* Where the last failure was made and through which calls it passed ("file:line < file:line ..."), for debugging. */
 const char *status_trace(void);
 const char *status_name(Status s);
+/* Which element of the caller's memory the last failure is about: an address to compare, never to read.  NULL when it is about none. */
+void status_set_element(const void *at);
+const void *status_element(void);
 void status_clear(void);
 
 /* Puts "context: " in front of this thread's message: the file or node that a deeper layer could not know. */

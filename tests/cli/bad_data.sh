@@ -118,6 +118,23 @@ for label in '\x0a\0\0\0\0\0\0\0' '\xff\xff\xff\xff\xff\xff\xff\xff' '\xff\xff\x
     bad "label" "$DIR/labels"
 done
 
+# It is named as the file counts it, whatever the order, the replicas and the micro-batches.
+check "labels" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import sys, numpy as np
+d = dict(np.load("tests/oracle/data/digits.npz"))
+d["target"][37] = 12
+np.savez(f"{sys.argv[1]}/labelled.npz", **d)
+PY
+for how in "" "--no-shuffle" "--replicas 3" "--accumulate 2" "--replicas 2 --seed 7 --accumulate 3 --batch-size 4"; do
+    # shellcheck disable=SC2086
+    refused 1 "--data $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
+        --epochs 1 --threads 1 $how
+    check "its label" grep -q "of input 'target' is 12, not one of 10 classes" "$DIR/refused.err"
+done
+refused 1 "--val $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
+    --steps 1 --eval-every 1 --threads 1
+refused 2 "--data $DIR/labelled.npz: sample 37: " "$dpexec" eval models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 8 --replicas 2
+
 # IDX: magic, type, counts, sizes, gzip.
 idx() { printf "\\x00\\x00\\x08\\x$1$2"; head -c "$3" /dev/zero; }
 images='\0\0\0\x04\0\0\0\x1c\0\0\0\x1c'
