@@ -31,20 +31,19 @@ static void silent(void *user, int level, const char *line)
 
 static void read_note(const char *text)
 {
-    char words[][16] = { "model.onnx", "--data=x.npz", "--loss=mse", "--lr=0.1", "--batch-size=8" };     /* which are cut at '=' */
-    char *argv[] = { words[0], words[1], words[2], words[3], words[4] };
-    RunFacts now = { .samples = 100, .batches = 13, .replicas = 1 };
-    Args a = { 0 };
+    static char words[][16] = { "model.onnx", "--data=x.npz", "--loss=mse", "--lr=0.1", "--batch-size=8" };     /* which are cut at '=' */
+    static char *argv[] = { words[0], words[1], words[2], words[3], words[4] };
+    static Args a;
+    const RunFacts now = { .args = &a, .samples = 100, .batches = 13, .replicas = 1 };
     Position at;
     Status st;
 
-    MUST_DO(args_parse(&a, &command_train, sizeof argv / sizeof *argv, argv));
-    now.args = &a;
+    if (!a.command)
+        MUST_DO(args_parse(&a, &command_train, sizeof argv / sizeof *argv, argv));
     if ((st = note_read(&at, &now, text, 40, "fuzz", silent, NULL)))
         fuzz_refused(st);
     else
         MUST(at.epoch >= 0 && at.epoch <= 40 && at.batch >= 0 && at.batch <= 13, "epoch %lld", (long long)at.epoch);
-    args_free(&a);
 }
 
 static void read_json(const char *text, size_t size)

@@ -31,33 +31,40 @@ const char *fuzz_folder(void)
     return folder;
 }
 
-/* A few names of a few harnesses: each path is made once and kept. */
-const char *fuzz_path(const char *name)
+/* A few names of a few harnesses: each path is made once and kept, and so is the file that is written. */
+static struct Slot { char path[4200]; int fd; } *find_slot(const char *name)
 {
     enum { MOST = 8 };
-    static char path[MOST][4200];
-    const char *slash;
-    int i;
+    static struct Slot slot[MOST];
+    size_t folder = strlen(fuzz_folder()) + 1;
+    struct Slot *s = slot;
 
-    for (i = 0; i < MOST && *path[i]; i++)
-        if ((slash = path[i] + strlen(fuzz_folder()) + 1) && !strcmp(slash, name))
-            return path[i];
-    MUST(i < MOST, "too many files");
-    snprintf(path[i], sizeof path[i], "%s/%s", fuzz_folder(), name);
-    for (char *at = path[i] + strlen(fuzz_folder()) + 1; (at = strchr(at, '/')); *at++ = '/') {
+    for (; s < slot + MOST && *s->path; s++)
+        if (!strcmp(s->path + folder, name))
+            return s;
+    MUST(s < slot + MOST, "too many files");
+    s->fd = -1;
+    snprintf(s->path, sizeof s->path, "%s/%s", fuzz_folder(), name);
+    for (char *at = s->path + folder; (at = strchr(at, '/')); *at++ = '/') {
         *at = '\0';
-        MUST(!mkdir(path[i], 0777) || errno == EEXIST, "%s: %s", path[i], strerror(errno));
+        MUST(!mkdir(s->path, 0777) || errno == EEXIST, "%s: %s", s->path, strerror(errno));
     }
-    return path[i];
+    return s;
+}
+
+const char *fuzz_path(const char *name)
+{
+    return find_slot(name)->path;
 }
 
 const char *fuzz_file(const char *name, const void *data, size_t size)
 {
-    const char *path = fuzz_path(name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    struct Slot *s = find_slot(name);
 
-    MUST(fd >= 0 && write(fd, data, size) == (ssize_t)size && !close(fd), "%s: %s", path, strerror(errno));
-    return path;
+    if (s->fd < 0)
+        s->fd = open(s->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    MUST(s->fd >= 0 && pwrite(s->fd, data, size, 0) == (ssize_t)size && !ftruncate(s->fd, (off_t)size), "%s: %s", s->path, strerror(errno));
+    return s->path;
 }
 
 /* In place of the C library's: in memory, whatever the disk is. */
