@@ -15,21 +15,11 @@ enum { TAG_NODE_OVERLOAD = 8, TAG_FUNCTION_DEFAULTS = 11, TAG_FUNCTION_OVERLOAD 
 /* Appends the function's default attributes that `to` does not bind yet; `to` has room. */
 static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto *fn)
 {
-    const ProtobufCMessage *m = &fn->base;
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, "attribute_proto");
-    size_t n = f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
-
-    for (size_t i = 0; i < n; i++) {
-        ProtobufCMessage *a = NULL;
+    for (size_t i = 0; i < late_count(&fn->base, TAG_FUNCTION_DEFAULTS); i++) {
+        ProtobufCMessage *a;
         bool bound = false;
 
-        if (f)
-            a = (*(ProtobufCMessage *const *const *)((const char *)m + f->offset))[i];
-        else if (late_is(&m->unknown_fields[i], TAG_FUNCTION_DEFAULTS)) {
-            ProtobufCBinaryData s = late_payload(&m->unknown_fields[i]);
-
-            TRY(onnx_unpack(&a, im->scratch, &onnx__attribute_proto__descriptor, s.data, s.len));
-        }
+        TRY(late_message(&a, im->scratch, &fn->base, TAG_FUNCTION_DEFAULTS, &onnx__attribute_proto__descriptor, i));
         if (!a || !((Onnx__AttributeProto *)a)->name)
             continue;
         for (int k = 0; k < to->n; k++)
@@ -42,17 +32,9 @@ static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto
     return ST_OK;
 }
 
-static size_t count_defaults(const Onnx__FunctionProto *fn)
-{
-    const ProtobufCMessage *m = &fn->base;
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, "attribute_proto");
-
-    return f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
-}
-
 static Status bind(Bindings *out, Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
 {
-    size_t room = p->n_attribute + count_defaults(f);
+    size_t room = p->n_attribute + late_count(&f->base, TAG_FUNCTION_DEFAULTS);
     Bindings to = { 0, ARENA_NEW(im->scratch, const char *, room), ARENA_NEW(im->scratch, const Onnx__AttributeProto *, room) };
 
     if (!to.name || !to.attr)
@@ -81,7 +63,7 @@ Status functions_index(Importer *im)
     im->functions.arena = im->scratch;
     for (size_t i = 0; i < im->model->n_functions; i++) {
         const Onnx__FunctionProto *f = im->model->functions[i];
-        const char *k = key(im->scratch, f->domain, f->name, late_string(&f->base, "overload", TAG_FUNCTION_OVERLOAD, im->scratch));
+        const char *k = key(im->scratch, f->domain, f->name, late_string(&f->base, TAG_FUNCTION_OVERLOAD, im->scratch));
         ScopeEntry *e;
 
         if (!k)
@@ -103,7 +85,7 @@ Status function_find(const Onnx__FunctionProto **out, const Importer *im, const 
     *out = NULL;
     if (!im->functions.n)
         return ST_OK;
-    k = key(im->scratch, p->domain, p->op_type, late_string(&p->base, "overload", TAG_NODE_OVERLOAD, im->scratch));
+    k = key(im->scratch, p->domain, p->op_type, late_string(&p->base, TAG_NODE_OVERLOAD, im->scratch));
     if (!k)
         return FAIL_NOMEM();
     if ((e = scope_find(&im->functions, k)))

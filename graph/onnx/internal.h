@@ -150,11 +150,16 @@ Status function_find(const Onnx__FunctionProto **out, const Importer *im, const 
 Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f) CHECKED;
 
 /* ---- late.c ---- */
-/* An unknown field: has it this tag, and the bytes that it holds? */
-bool late_is(const ProtobufCMessageUnknownField *f, unsigned tag);
-ProtobufCBinaryData late_payload(const ProtobufCMessageUnknownField *f);
-/* A string field by its name where the definition knows it, else by its tag; "" when absent. */
-const char *late_string(const ProtobufCMessage *m, const char *field, unsigned tag, Arena *a);
+/* A string; "" when absent. */
+const char *late_string(const ProtobufCMessage *m, unsigned tag, Arena *a);
+/* Messages of a repeated field: their number at most, and the i-th, NULL where unknown field i is another one.  The arena is for those
+ * that the definition at hand does not know. */
+size_t late_count(const ProtobufCMessage *m, unsigned tag);
+Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag, const ProtobufCMessageDescriptor *type,
+                    size_t i) CHECKED;
+/* Calls `take` for each entry of a list of metadata; the texts are lent for the call. */
+typedef Status LateEntry(void *user, const char *key, const char *text);
+Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsigned tag) CHECKED;
 /* The module that the exporter's metadata says the node comes from (Node.module), in the graph's arena; NULL: it says nothing. */
 Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p) CHECKED;
 

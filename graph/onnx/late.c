@@ -1,18 +1,21 @@
-/* Fields that only newer definitions of the format have: read by descriptor where the definition at hand knows them, else
+/* Fields that only newer definitions of the format have: read by descriptor where the definition at hand knows their tag, else
  * from the unknown fields, so that an old definition still reads new files. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
 
-enum { TAG_NODE_METADATA = 9, MAX_SCOPES_TEXT = 1 << 16 };
+enum { TAG_NODE_METADATA = 9, MAX_PATH = 4096 };
 #define KEY_SCOPES "pkg.torch.onnx.name_scopes"
 
-bool late_is(const ProtobufCMessageUnknownField *f, unsigned tag)
+/* ---- fields by their tag ---- */
+
+static bool holds_bytes(const ProtobufCMessageUnknownField *f, unsigned tag)
 {
     return f->tag == tag && f->wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED;
 }
 
-ProtobufCBinaryData late_payload(const ProtobufCMessageUnknownField *f)
+/* protobuf-c keeps the length in front of the bytes. */
+static ProtobufCBinaryData payload(const ProtobufCMessageUnknownField *f)
 {
     size_t i = 0;
 
@@ -21,15 +24,15 @@ ProtobufCBinaryData late_payload(const ProtobufCMessageUnknownField *f)
     return i < f->len ? (ProtobufCBinaryData){ f->len - i - 1, f->data + i + 1 } : (ProtobufCBinaryData){ 0, NULL };
 }
 
-const char *late_string(const ProtobufCMessage *m, const char *field, unsigned tag, Arena *a)
+const char *late_string(const ProtobufCMessage *m, unsigned tag, Arena *a)
 {
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, field);
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, tag);
 
     if (f)
         return text_or(*(char *const *)((const char *)m + f->offset), "");
     for (unsigned i = 0; i < m->n_unknown_fields; i++)
-        if (late_is(&m->unknown_fields[i], tag)) {
-            ProtobufCBinaryData s = late_payload(&m->unknown_fields[i]);
+        if (holds_bytes(&m->unknown_fields[i], tag)) {
+            ProtobufCBinaryData s = payload(&m->unknown_fields[i]);
             char *text = arena_alloc(a, s.len + 1);
 
             return text && s.len ? memcpy(text, s.data, s.len) : "";
@@ -37,9 +40,51 @@ const char *late_string(const ProtobufCMessage *m, const char *field, unsigned t
     return "";
 }
 
+size_t late_count(const ProtobufCMessage *m, unsigned tag)
+{
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, tag);
+
+    return f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
+}
+
+Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag, const ProtobufCMessageDescriptor *type,
+                    size_t i)
+{
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, tag);
+
+    *out = NULL;
+    if (f)
+        *out = (*(ProtobufCMessage *const *const *)((const char *)m + f->offset))[i];
+    else if (holds_bytes(&m->unknown_fields[i], tag)) {
+        ProtobufCBinaryData s = payload(&m->unknown_fields[i]);
+
+        return onnx_unpack(out, a, type, s.data, s.len);
+    }
+    return ST_OK;
+}
+
+Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsigned tag)
+{
+    Status st = ST_OK;
+    Arena *a = NULL;
+
+    for (size_t i = 0; i < late_count(m, tag) && !st; i++) {
+        ProtobufCMessage *entry;
+
+        if (!a && !(a = arena_create()))
+            return FAIL_NOMEM();
+        st = late_message(&entry, a, m, tag, &onnx__string_string_entry_proto__descriptor, i);
+        if (!st && entry)
+            st = take(user, text_or(((Onnx__StringStringEntryProto *)entry)->key, ""),
+                      text_or(((Onnx__StringStringEntryProto *)entry)->value, ""));
+    }
+    arena_free(a);
+    return st;
+}
+
 /* ---- where a node comes from ---- */
 
-/* Copies the Python string that begins at `s` (at its quote) to `to`, which has room; returns what follows, NULL: it is none. */
+/* What follows the Python string that begins at `s` (at its quote); `to`, if not NULL, gets it and has room.  NULL: it is none. */
 static const char *read_quoted(char *to, const char *s)
 {
     char quote = *s++;
@@ -49,25 +94,25 @@ static const char *read_quoted(char *to, const char *s)
     while (*s && *s != quote) {
         if (*s == '\\' && s[1])
             s++;
-        *to++ = *s++;
+        if (to)
+            *to++ = *s;
+        s++;
     }
-    *to = '\0';
     return *s ? s + 1 : NULL;
 }
 
 /* ['', 'encoder', 'encoder.norm', 'layer_norm_1']: paths of the modules from the outermost to the one that called the operator,
- * and the call's own name.  The last but one is the module; NULL when the text is something else. */
-static const char *innermost(Arena *a, const char *list)
+ * and the call's own name.  The last but one, at its quote, is the module; NULL when the text is something else. */
+static const char *innermost(const char *list)
 {
-    size_t len = strlen(list);
-    char *word[2] = { arena_alloc(a, len + 1), arena_alloc(a, len + 1) };
-    const char *s = list + 1;
+    const char *word[2] = { NULL, NULL }, *s = list + 1;
     int n = 0;
 
-    if (!word[0] || !word[1] || *list != '[' || len > MAX_SCOPES_TEXT)
+    if (*list != '[')
         return NULL;
     for (; *s && *s != ']'; n++) {
-        if (!(s = read_quoted(word[n & 1], s)))
+        word[n & 1] = s;
+        if (!(s = read_quoted(NULL, s)))
             return NULL;
         while (*s == ',' || *s == ' ')
             s++;
@@ -75,38 +120,27 @@ static const char *innermost(Arena *a, const char *list)
     return *s == ']' && n > 1 ? word[n & 1] : NULL;
 }
 
-static Status nth_entry(const Onnx__StringStringEntryProto **out, Importer *im, const ProtobufCMessage *m,
-                        const ProtobufCFieldDescriptor *f, size_t i)
+typedef struct { const char **out; Arena *arena; } Module;
+
+static Status take_module(void *user, const char *key, const char *text)
 {
-    ProtobufCMessage *entry = NULL;
+    const Module *m = user;
+    const char *path = !*m->out && !strcmp(key, KEY_SCOPES) ? innermost(text) : NULL, *end = path ? read_quoted(NULL, path) : NULL;
+    char *copy;
 
-    *out = NULL;
-    if (f)
-        entry = (*(ProtobufCMessage *const *const *)((const char *)m + f->offset))[i];
-    else if (late_is(&m->unknown_fields[i], TAG_NODE_METADATA)) {
-        ProtobufCBinaryData s = late_payload(&m->unknown_fields[i]);
-
-        TRY(onnx_unpack(&entry, im->scratch, &onnx__string_string_entry_proto__descriptor, s.data, s.len));
-    }
-    *out = (const Onnx__StringStringEntryProto *)entry;
+    if (!path || end - path > MAX_PATH)
+        return ST_OK;
+    if (!(copy = arena_alloc(m->arena, (size_t)(end - path))))
+        return FAIL_NOMEM();
+    (void)read_quoted(copy, path);
+    *m->out = copy;
     return ST_OK;
 }
 
 Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p)
 {
-    const ProtobufCMessage *m = &p->base;
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(m->descriptor, "metadata_props");
-    size_t n = f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
-    const Onnx__StringStringEntryProto *entry;
-    const char *path;
+    Module m = { out, im->g->arena };
 
     *out = NULL;
-    for (size_t i = 0; i < n && !*out; i++) {
-        TRY(status_prefix(nth_entry(&entry, im, m, f, i), "%s: its metadata", proto_text(im, p)));
-        if (!entry || strcmp(text_or(entry->key, ""), KEY_SCOPES))
-            continue;
-        if ((path = innermost(im->scratch, text_or(entry->value, ""))) && !(*out = arena_strdup(im->g->arena, path)))
-            return FAIL_NOMEM();
-    }
-    return ST_OK;
+    return status_prefix(late_entries(take_module, &m, &p->base, TAG_NODE_METADATA), "%s: its metadata", proto_text(im, p));
 }

@@ -20,56 +20,26 @@ static Value *find_constant(const Importer *im, const Body *b, const char *name)
 
 /* ---- metadata of values ---- */
 
-/* The payload of an unknown field: protobuf-c keeps the length in front of it. */
-static ProtobufCBinaryData payload(const ProtobufCMessageUnknownField *f)
-{
-    size_t i = 0;
+typedef struct { Value *v; Arena *arena; } Described;
 
-    while (i < f->len && f->data[i] & 128)
-        i++;
-    return i < f->len ? (ProtobufCBinaryData){ f->len - i - 1, f->data + i + 1 } : (ProtobufCBinaryData){ 0, NULL };
-}
-
-static Status take_entry(Importer *im, Value *v, const Onnx__StringStringEntryProto *entry)
+static Status take_entry(void *user, const char *key, const char *text)
 {
-    const char *key = text_or(entry->key, ""), *text = text_or(entry->value, "");
+    const Described *d = user;
 
     if (!strcmp(key, KEY_KIND))
-        v->said = !strcmp(text, "PARAMETER") ? SAID_PARAMETER : !strcmp(text, "BUFFER") ? SAID_BUFFER : v->said;
-    else if (!strcmp(key, KEY_FOLDED) && !(v->folded_from = arena_strdup(im->g->arena, text)))
+        d->v->said = !strcmp(text, "PARAMETER") ? SAID_PARAMETER : !strcmp(text, "BUFFER") ? SAID_BUFFER : d->v->said;
+    else if (!strcmp(key, KEY_FOLDED) && !(d->v->folded_from = arena_strdup(d->arena, text)))
         return FAIL_NOMEM();
     return ST_OK;
 }
 
-static Status take_metadata(Importer *im, Value *v, const ProtobufCMessage *m, Arena *a)
-{
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, TAG_VALUE_METADATA);
-    size_t n = f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
-
-    for (size_t i = 0; i < n; i++) {
-        const ProtobufCMessageUnknownField *unknown = f ? NULL : &m->unknown_fields[i];
-        ProtobufCMessage *entry = NULL;
-
-        if (f) {
-            entry = (*(ProtobufCMessage *const *const *)((const char *)m + f->offset))[i];
-        } else if (unknown->tag == TAG_VALUE_METADATA && unknown->wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED) {
-            ProtobufCBinaryData s = payload(unknown);
-
-            TRY(onnx_unpack(&entry, a, &onnx__string_string_entry_proto__descriptor, s.data, s.len));
-        }
-        if (entry)
-            TRY(take_entry(im, v, (const Onnx__StringStringEntryProto *)entry));
-    }
-    return ST_OK;
-}
-
-static Status read_values(Importer *im, const Body *b, Arena *a, size_t n, Onnx__ValueInfoProto *const *list)
+static Status read_values(Importer *im, const Body *b, size_t n, Onnx__ValueInfoProto *const *list)
 {
     for (size_t i = 0; i < n; i++) {
-        Value *v = find_constant(im, b, list[i]->name);
+        Described d = { find_constant(im, b, list[i]->name), im->g->arena };
 
-        if (v)
-            TRY(status_prefix(take_metadata(im, v, &list[i]->base, a), "metadata of '%s'", list[i]->name));
+        if (d.v)
+            TRY(status_prefix(late_entries(take_entry, &d, &list[i]->base, TAG_VALUE_METADATA), "metadata of '%s'", list[i]->name));
     }
     return ST_OK;
 }
@@ -121,21 +91,13 @@ Status model_said(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
     const Onnx__GraphProto *gp = m->graph;
-    Arena *a;
-    Status st;
 
     im->g->producer = arena_strdup(im->g->arena, text_or(m->producer_name, ""));
     im->g->producer_version = arena_strdup(im->g->arena, text_or(m->producer_version, ""));
     if (!im->g->producer || !im->g->producer_version)
         return FAIL_NOMEM();
-    a = arena_create();         /* the budget of unpacking is that of an arena, and the model's own is spent */
-    if (!a)
-        return FAIL_NOMEM();
-    st = read_values(im, b, a, gp->n_value_info, gp->value_info);
-    if (!st)
-        st = read_values(im, b, a, gp->n_input, gp->input);
-    arena_free(a);
-    TRY(st);
+    TRY(read_values(im, b, gp->n_value_info, gp->value_info));
+    TRY(read_values(im, b, gp->n_input, gp->input));
     read_training_info(im, b);
     read_our_own(im, b);
     return ST_OK;
