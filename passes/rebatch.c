@@ -132,6 +132,14 @@ static const Shape *shape_at(const Rebatch *r, int world, ValueId v)
     return &value(r->world[world].g, v)->shape;
 }
 
+/* a / b = m / n, where a product may overflow. */
+static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
+{
+    int64_t an, bm;
+
+    return !__builtin_mul_overflow(a, n, &an) && !__builtin_mul_overflow(b, m, &bm) && an == bm;
+}
+
 /* The one axis along which the value grows with the batch, and by nothing else; -1. */
 static int batch_axis(const Rebatch *r, ValueId v)
 {
@@ -144,8 +152,8 @@ static int batch_axis(const Rebatch *r, ValueId v)
     for (int a = 0; a < at[0]->rank; a++) {
         if (at[0]->dim[a] == at[1]->dim[a] && at[0]->dim[a] == at[2]->dim[a])
             continue;
-        if (axis >= 0 || at[0]->dim[a] * r->size[1] != at[1]->dim[a] * r->size[0] ||
-            at[0]->dim[a] * r->size[2] != at[2]->dim[a] * r->size[0])
+        if (axis >= 0 || !in_proportion(at[0]->dim[a], at[1]->dim[a], r->size[0], r->size[1]) ||
+            !in_proportion(at[0]->dim[a], at[2]->dim[a], r->size[0], r->size[2]))
             return -1;
         axis = a;
     }
@@ -239,7 +247,7 @@ static bool evenly(const Rebatch *r, ValueId v)
         if ((at[i] = shape_at(r, i, v))->rank != at[0]->rank || !shape_known(at[i]))
             return false;
     for (int a = 0; a < at[0]->rank; a++)
-        if ((at[1]->dim[a] - at[0]->dim[a]) * (r->size[2] - r->size[0]) != (at[2]->dim[a] - at[0]->dim[a]) * (r->size[1] - r->size[0]))
+        if (!in_proportion(at[1]->dim[a] - at[0]->dim[a], at[2]->dim[a] - at[0]->dim[a], r->size[1] - r->size[0], r->size[2] - r->size[0]))
             return false;
     return true;
 }
@@ -269,6 +277,17 @@ static Status check_outputs(Rebatch *r, const Node *n, bool *good)
     return ST_OK;
 }
 
+/* What failed in a trial is no failure of ours, unless there is no memory. */
+static Status disagree(Rebatch *r, int world, Status st, bool *good)
+{
+    if (st == E_NOMEM)
+        return st;
+    *good = r->soft = false;
+    r->at_b0 |= world == 0;
+    r->world[world].g->status = ST_OK;
+    return keep_why(r, status_message());
+}
+
 /* One node at all sizes; *good: it agrees. */
 static Status visit(Rebatch *r, uint32_t node, bool *good)
 {
@@ -277,24 +296,24 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
     *good = true;
     for (size_t k = 0; k < r->n_edit; k++)
         if (r->edit[k].kind == EDIT_ELEMENT && r->edit[k].node == node) {
-            for (int i = 0; i < WORLDS; i++)
-                TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
+            for (int i = 0; i < WORLDS && *good; i++) {
+                Status st = edit_world(&r->world[i], &r->edit[k], r->size[0]);
+
+                if (st)
+                    TRY(disagree(r, i, st, good));
+            }
             edited = true;
         }
+    if (!*good)
+        return ST_OK;
     if (r->decide && !edited && r->g->node[node]->op == &op_Reshape)
         TRY(decide_reshape(r, node));
     for (int i = 0; i < WORLDS; i++) {
         Graph *g = r->world[i].g;
         Status st = infer_and_fold(g, r->ctx, g->node[node]);
 
-        if (st == E_NOMEM)
-            return st;
-        if (!st)
-            continue;
-        *good = r->soft = false;
-        r->at_b0 |= i == 0;
-        g->status = ST_OK;
-        return keep_why(r, status_message());
+        if (st)
+            return disagree(r, i, st, good);
     }
     return check_outputs(r, r->g->node[node], good);
 }

@@ -37,9 +37,12 @@ static Tensor *count_on(Arena *a, const Tensor *t, int64_t step, int64_t n)
 static Status edit_element(World *w, const Edit *e, int64_t b0)
 {
     Node *n = w->g->node[e->node];
-    Tensor *t = tensor_copy(w->g->arena, value_const(w->g, n->in[e->in]));
+    const Tensor *old = value_const(w->g, n->in[e->in]);
+    Tensor *t;
 
-    if (!t)
+    if (!old || e->at >= tensor_numel(old))     /* a change in front of the node may have made another list of it */
+        return FAIL(E_UNSUPPORTED, "%s: input %d has no element %d", node_text(w->g, n), e->in, e->at);
+    if (!(t = tensor_copy(w->g->arena, old)))
         return FAIL_NOMEM();
     tensor_set_int(t, e->at, e->size / b0 * w->batch);
     node_set_input(w->g, n, e->in, graph_add_const_nocopy(w->g, "", t));

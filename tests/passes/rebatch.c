@@ -100,4 +100,19 @@ static void test_refused(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot be rewritten is named", test_refused });
+/* The axes that Expand is given are 4 in number because the batch is 4: at another size the fourth, which holds the batch, is none. */
+static void test_list_of_another_length(void)
+{
+    static const char *const text =
+        "graph \"g\" {\n  input %x : float32[4,4,4,4]\n  const %four : int64[1] = {4}\n  const %n : int64[1] = {4}\n"
+        "  const %axes : int64[3] = {1,2,3}\n  %w = Expand(%four, %n) \"list\"\n  %t = Transpose(%x) {perm=[1,2,3,0]} \"turn\"\n"
+        "  %e = Expand(%t, %w) \"expand\"\n  %p = ReduceSum(%x, %axes) {keepdims=0} \"sum\"\n  %u = Cast(%w) {to=1} \"cast\"\n"
+        "  %v = Add(%p, %u) \"add\"\n  output \"e\" = %e\n  output \"v\" = %v\n}\n";
+    Graph *g = NULL;
+
+    CHECK_FAILS(E_UNSUPPORTED, "exported for batches of 4 and cannot be taken to 3: Add add", repair_text(&g, text, 3));
+    graph_free(g);
+}
+
+DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot be rewritten is named", test_refused },
+             { "a list whose length is the batch", test_list_of_another_length });
