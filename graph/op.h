@@ -53,6 +53,7 @@ enum {
                              * in the partitioned one, gathered in replica order (batch-norm statistics) */
     OPF_PARAM_MAYBE = 128,  /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
     OPF_GAPS = 512,         /* any number of inputs of which some may be absent (else, without a limit, all are required) */
+    OPF_NORM = 1024,        /* a normalisation: its parameters scale and shift what has mean 0 and deviation 1 */
     OPF_INPLACE_EACH = 256  /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
@@ -93,6 +94,7 @@ struct OpDef {
     bool elementwise;
     uint8_t channel_in;                         /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
     uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
+    uint8_t setting_in;                         /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
     uint8_t layout;                             /* LAYOUT_; elementwise ones take any */
     uint8_t precision;                          /* PREC_ */
     uint8_t wide_in;                            /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */

@@ -6,12 +6,6 @@
 
 #define EXPORTER "the exporter"
 
-static bool is_norm(const Node *n)
-{
-    return n->op == &op_BatchNormalization || n->op == &op_LayerNormalization || n->op == &op_GroupNormalization ||
-           n->op == &op_InstanceNormalization || n->op == &op_RMSNormalization;
-}
-
 typedef enum { CONV_AS_IT_WAS, CONV_FOLDED, CONV_UNKNOWN } ConvWeight;
 
 /* Does its name, and what the exporter says of it, show that the weight was computed from the module's? */
@@ -38,7 +32,7 @@ static Status note_folded(const Graph *g, Report *report, bool torch_export)
     FOR_NODES(g, n) {
         ConvWeight w = n->op == &op_Conv || n->op == &op_ConvTranspose ? conv_weight(g, n, torch_export) : CONV_AS_IT_WAS;
 
-        norm |= is_norm(n);
+        norm |= n->op->flags & OPF_NORM;
         n_conv += n->op == &op_Conv || n->op == &op_ConvTranspose;
         n_folded += w == CONV_FOLDED;
         n_unknown += w == CONV_UNKNOWN;

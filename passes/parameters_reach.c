@@ -11,12 +11,6 @@ static bool has_weights(const Node *n)
     return n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE);
 }
 
-static bool is_norm(const Node *n)
-{
-    return n->op == &op_BatchNormalization || n->op == &op_LayerNormalization || n->op == &op_GroupNormalization ||
-           n->op == &op_InstanceNormalization || n->op == &op_RMSNormalization;
-}
-
 static void find_live(Reach *r)
 {
     const Graph *g = r->g;
@@ -58,17 +52,9 @@ static void find_origins(Reach *r)
     }
 }
 
-/* A float input that says how, not what: no framework has a parameter there. */
-static bool is_setting(const Node *n, int i)
-{
-    if (n->op == &op_Clip || n->op == &op_Dropout || n->op == &op_QuantizeLinear || n->op == &op_DequantizeLinear)
-        return i > 0;
-    return (n->op == &op_Pad && i == 2) || (n->op == &op_OneHot && i == 2) || n->op == &op_Range;
-}
-
 static bool differentiable(const Graph *g, const Node *n, int i)
 {
-    if (n->op->flags & (OPF_ZERO_GRAD | OPF_SHAPE_ONLY) || is_setting(n, i))
+    if (n->op->flags & (OPF_ZERO_GRAD | OPF_SHAPE_ONLY) || (i < 8 && n->op->setting_in >> i & 1))
         return false;
     for (int k = 0; k < n->n_out; k++)
         if (has_value(n->out[k]) && dtype_is_float(value(g, n->out[k])->dtype))
@@ -94,7 +80,7 @@ static uint8_t reach_of_input(const Reach *r, const Node *n, int i)
     if (!differentiable(r->g, n, i))
         return 0;
     if (has_weights(n) && i < 8 && n->op->param_in >> i & 1)
-        return is_norm(n) ? REACH_NORM : REACH_WEIGHT;
+        return n->op->flags & OPF_NORM ? REACH_NORM : REACH_WEIGHT;
     if (n->op == &op_Add || n->op == &op_Mul)
         return reach_of_term(r, n, i, REACH_TERM);
     if (n->op == &op_Sub || n->op == &op_Div)

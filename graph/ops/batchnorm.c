@@ -421,7 +421,7 @@ static Status place_grad_params(Placement *p)
 
 DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x1e, .since = 15, .from = 14,
     .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3,
-    .dtypes = DTYPES_FLOAT,
+    .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
     .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, .f = 0.9 }, { "training_mode", A_INT, .i = 0 },
                                  { "sync", A_INT, .i = 1, .rule = ATTR_OURS }, { "unbiased", A_INT, .rule = ATTR_OURS }, { 0 } },
     .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",

@@ -176,8 +176,8 @@ static Status infer_range(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(Range, .since = 11, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .flags = OPF_DYNAMIC,
-    .infer = infer_range, .grad = grad_none, .place = place_all_b, .doc = "start, start + delta ... below limit");
+DEFINE_OP(Range, .setting_in = 7, .since = 11, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
+    .flags = OPF_DYNAMIC, .infer = infer_range, .grad = grad_none, .place = place_all_b, .doc = "start, start + delta ... below limit");
 
 /* ---- EyeLike ---- */
 

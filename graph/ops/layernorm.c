@@ -268,11 +268,11 @@ static Status place_backward(Placement *p)
 }
 
 #define EPSILON { "epsilon", A_FLOAT, .f = 1e-5 }
-#define NORM .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT
+#define NORM .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .flags = OPF_NORM
 
 DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS,
     .param_in = 6, .wide_in = 6, .since = 17, .in_min = 2, .in_max = 3, .out_min = 1,
-    .out_max = 3, .dtypes = DTYPES_FLOAT,
+    .out_max = 3, .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { "stash_type", A_INT, .i = 1 }, { 0 } },
     .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower, .place = place);
 

@@ -206,7 +206,7 @@ static bool respell(Graph *g, Node *n, int opset)
     return (opset >= 19 || respell_without(n, "saturate")) && (opset >= 13 || respell_without(n, "axis"));
 }
 
-#define LINEAR .since = 21, .respell = respell, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
+#define LINEAR .setting_in = 6, .since = 21, .respell = respell, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
 #define LINEAR_ATTRS { "axis", A_INT, .i = 1, .range = R_AXIS }, { "block_size", A_INT, .range = R_NATURAL }, \
     { "output_dtype", A_INT, .range = R_DTYPE }
 

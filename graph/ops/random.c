@@ -219,7 +219,7 @@ static Status place_dropout(Placement *p)
     return place_elementwise(p);
 }
 
-DEFINE_OP(Dropout, .since = 13, .from = 12, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2,
+DEFINE_OP(Dropout, .setting_in = 6, .since = 13, .from = 12, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2,
     .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM,
     .attrs = (const AttrDecl[]){ { "seed", A_INT, .i = 0 }, { 0 } },
     .import = import_dropout, .respell = respell_dropout, .infer = infer_dropout, .lower = lower_dropout, .place = place_dropout,
