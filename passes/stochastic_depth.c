@@ -224,14 +224,17 @@ static bool per_sample(const Graph *g, const Node *draws)
     if (draws->op == &op_RandomUniform) {
         int rank;
         const int64_t *dim = node_ints(draws, "shape", &rank);
+        Shape s = shape_of(rank <= MAX_RANK ? rank : 0, dim);
 
-        return rank <= MAX_RANK && is_per_sample(&(Shape){ .rank = rank, .dim = { 0, rank > 1 ? dim[1] : 0 } });
+        return is_per_sample(&s);
     }
     for (int i = 0; n && i < DEPTH; i++) {
         if (shape_known(&value(g, n->out[0])->shape))
             return is_per_sample(&value(g, n->out[0])->shape);
         if (n->op == &op_ConstantOfShape || n->op == &op_Expand)
             return ones_behind_first(g, n->in[n->op == &op_Expand]);
+        if (!has_in(n, 0))
+            return false;
         if (value_const(g, n->in[0]))
             return is_per_sample(&in_value(g, n, 0)->shape);
         n = maker(g, n->in[0]);
