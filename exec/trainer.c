@@ -15,6 +15,7 @@
 #include "exec/trainer.h"
 #include "exec/transform.h"
 #include "graph/base/foreign.h"
+#include "passes/batch_axis.h"
 
 /* ---- life ---- */
 
@@ -201,6 +202,14 @@ static Status check_names(const dpx_trainer *t, const Feed *f)
     return problems_fail(&wrong, E_INVALID, "a batch of this model is of %s", expected);
 }
 
+/* How many a tensor of a batch has. */
+static int64_t samples_of(const dpx_trainer *t, const dpx_tensor *x)
+{
+    int axis = data_batch_axis(t->model->graph, &t->options->build, x->name);
+
+    return x->dim[axis < x->rank ? axis : 0];
+}
+
 static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n)
 {
     f->n = 0;
@@ -215,7 +224,7 @@ static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch,
         f->tensor[i].name = batch[i].name;
         TRY(api_tensor(&f->tensor[i].tensor, &batch[i]));
         if (!i && batch[i].rank > 0)
-            f->samples = batch[i].dim[0];
+            f->samples = samples_of(t, &batch[i]);
     }
     f->n = n;
     return check_names(t, f);

@@ -123,6 +123,9 @@ DPX_API int dpx_option_count(void);
 DPX_API dpx_option_info dpx_option_at(int index);       /* all zero and NULL where there is none */
 /* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such option. */
 DPX_API const char *dpx_options_get(const dpx_options *options, const char *name);
+/* The axis along which a batch has its samples in an input of the model, or in the target that the options' loss adds: as "batch-input"
+ * says it, else as the names of the model's dimensions do; 0 where nothing tells. */
+DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, const char *name);
 
 /* ---- several processes ---- */
 
@@ -219,7 +222,8 @@ DPX_API dpx_status dpx_trainer_trace(dpx_trainer *trainer, uint32_t events) DPX_
 DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const char *path) DPX_CHECKED;
 
 /* One batch: all inputs of the model and the target, by name, in any order; dpx_run needs no target, but may be handed one.  A name that
- * is neither, or that is given twice, is DPX_INVALID.  The buffers are read in place.
+ * is neither, or that is given twice, is DPX_INVALID.  The buffers are read in place,
+ * each with its samples where the model has them (dpx_batch_axis).
  * train_step updates the parameters (with "accumulate" K: at every K-th call).  val_step and test_step never change state
  * and use running statistics. */
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph/emit.h"
+#include "passes/batch_axis.h"
 #include "passes/class_axis.h"
 #include "passes/infer_shapes.h"
 #include "passes/report.h"
@@ -89,14 +90,17 @@ static Status find_output(Criterion *c, const char *name)
     return check_output(c->g, c->scores);
 }
 
-static Status add_target(Criterion *c, DType dtype, const Shape *shape)
+/* `classes`: the axis of the scores that the targets do not have, else 0. */
+static Status add_target(Criterion *c, DType dtype, const Shape *shape, int classes)
 {
+    const int scores = scores_batch_axis(c->g, c->opt, c->scores);
     const char *name = c->opt->target ? c->opt->target : "target";
 
     if (has_value(graph_find(c->g, name)))
         return FAIL(E_INVALID, "the model already has a value named '%s': give the target another name with --target", name);
     c->target = graph_add_input(c->g, name, dtype, shape);
-    return c->g->status;
+    TRY(c->g->status);
+    return mark_batch_axis(c->g, c->opt, value(c->g, c->target), target_batch_axis(c->opt, scores, classes));
 }
 
 /* ---- losses ---- */
@@ -126,18 +130,6 @@ static Status class_weights(ValueId *out, Criterion *c, int64_t classes)
 
 /* ---- the axis of the classes ---- */
 
-/* The axis of the scores that carries the batch: where the model's inputs carry it, unless its symbols say where. */
-static int batch_axis(const Criterion *c)
-{
-    const char *symbol = batch_symbol(c->g, c->opt);
-    const int rank = value(c->g, c->y)->shape.rank, named = c->opt->n_batch_input ? c->opt->batch_input[0].axis : 0;
-
-    for (int i = 0; symbol && c->scores->dim_param && i < rank; i++)
-        if (c->scores->dim_param[i] && !strcmp(c->scores->dim_param[i], symbol))
-            return i;
-    return named < rank ? named : 0;
-}
-
 static Status note_axis(const Criterion *c, const ClassAxis *a)
 {
     char text[SHAPE_TEXT];
@@ -154,7 +146,7 @@ static Status note_axis(const Criterion *c, const ClassAxis *a)
 static Status find_class_axis(Criterion *c, int *out)
 {
     const Value *y = value(c->g, c->y);
-    ClassAxis a = { .scores = y->shape, .batch = batch_axis(c), .classes = -1, .output = c->scores->name };
+    ClassAxis a = { .scores = y->shape, .batch = scores_batch_axis(c->g, c->opt, c->scores), .classes = -1, .output = c->scores->name };
 
     if (c->opt->class_weights && c->opt->class_weights->shape.rank == 1)
         a.classes = c->opt->class_weights->shape.dim[0];
@@ -222,7 +214,7 @@ static Status add_class_loss(Criterion *c)
         return no_classes(c);
     for (int i = 0; i < t.rank; i++)
         t.dim[i] = y.dim[i < axis ? i : i + 1];
-    TRY(add_target(c, DT_INT64, &t));
+    TRY(add_target(c, DT_INT64, &t, axis));
     TRY(class_weights(&w, c, y.dim[axis]));
     x = classes_to_axis_1(g, c->y, axis);
     logp = opt->loss == LOSS_NLL ? x : EMIT(g, LogSoftmax, ATTRS(INT("axis", 1)), x);
@@ -238,7 +230,7 @@ static Status add_element_loss(Criterion *c)
     Graph *g = c->g;
     const Value *y = value(g, c->y);
 
-    TRY(add_target(c, y->dtype, &y->shape));
+    TRY(add_target(c, y->dtype, &y->shape, 0));
     c->num = EMIT(g, ElementLossSum, ATTRS(STRING("kind", loss_name(c->opt->loss))), c->y, c->target);
     c->den = emit_scalar(g, y->dtype, (double)shape_numel(&y->shape));
     return g->status;

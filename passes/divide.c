@@ -1,51 +1,18 @@
 /* Which inputs carry the batch, and how many samples each replica gets.
  *
- * An input carries the batch along the axis the user named; when none was named, along the axis that has the same symbolic
- * dimension as axis 0 of the first input that has one there (else, as a dimension that is called a batch); when there is
- * none such either, along axis 0 if that has the batch size.  The target, which no exporter named, follows the last rule in
- * every case.  Only such inputs are split: a table or a mask without a batch axis goes to every device in full. */
+ * An input carries the batch along the axis the user named; when none was named, along the axis that has the batch's name
+ * (passes/batch_axis.h); when there is none such either, along axis 0 if that has the batch size.  The target, which no exporter
+ * named, carries it where the scores do, as the criterion says, else follows the last rule.  Only such inputs are
+ * split: a table or a mask without a batch axis goes to every device in full. */
 #include <string.h>
 
+#include "passes/batch_axis.h"
 #include "passes/place.h"
 #include "passes/report.h"
 
-static int named_axis(const BuildOptions *opt, const char *name)
-{
-    for (int i = 0; i < opt->n_batch_input; i++)
-        if (!strcmp(opt->batch_input[i].name, name))
-            return opt->batch_input[i].axis;
-    return -1;
-}
-
-static const char *batch_symbol(const Graph *g)
-{
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-
-        if (v->shape.rank > 0 && v->dim_param && v->dim_param[0])
-            return v->dim_param[0];
-    }
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-
-        for (int a = 1; v->dim_param && a < v->shape.rank; a++)
-            if (v->dim_param[a] && (strcasestr(v->dim_param[a], "batch") || !strcmp(v->dim_param[a], "N")))
-                return v->dim_param[a];
-    }
-    return NULL;
-}
-
-static int symbol_axis(const Value *v, const char *symbol)
-{
-    for (int i = 0; symbol && v->dim_param && i < v->shape.rank; i++)
-        if (v->dim_param[i] && !strcmp(v->dim_param[i], symbol))
-            return i;
-    return -1;
-}
-
 static int given_axis(const Value *v, const BuildOptions *opt, const char *symbol)
 {
-    return opt->n_batch_input ? named_axis(opt, v->name) : symbol_axis(v, symbol);
+    return opt->n_batch_input ? named_batch_axis(opt, v->name) : symbol_axis(v->dim_param, v->shape.rank, symbol);
 }
 
 static bool is_target(const Value *v, const BuildOptions *opt)
@@ -99,7 +66,7 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
 
 static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const BuildOptions *opt, Report *report)
 {
-    const char *symbol = opt->n_batch_input ? NULL : batch_symbol(g);
+    const char *symbol = opt->n_batch_input ? NULL : find_batch_dim(g, opt).symbol;
     bool known, by_size = !opt->n_batch_input && !symbol;
 
     *batch = 0;
@@ -111,12 +78,14 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         const Value *v = value(g, g->input[i]);
         int axis = given_axis(v, opt, symbol);
 
+        if (axis < 0 && is_target(v, opt) && (axis = marked_batch_axis(g, opt, v)) >= 0 && v->shape.dim[axis] != *batch)
+            axis = -1;
         if (axis < 0 && (by_size || is_target(v, opt)) && v->shape.rank > 0 && v->shape.dim[0] == *batch)
             axis = 0;
         batch_axis[g->input[i].i] = axis;
         if (axis >= 0)
             TRY(report_note(report, NOTE_INPUT, v->name, "split along axis %d (%s)", axis,
-                            opt->n_batch_input ? "as told" : symbol && symbol_axis(v, symbol) >= 0 ? symbol : "it has the batch size"));
+                            opt->n_batch_input ? "as told" : symbol && given_axis(v, opt, symbol) >= 0 ? symbol : "it has the batch size"));
         else
             TRY(report_note(report, NOTE_INPUT, v->name, "given to every device in full"));
     }

@@ -6,7 +6,7 @@
  * leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which
  * appends the loss, and before precision and autodiff, so that the gradient is fused too. */
 #include "graph/emit.h"
-#include "passes/pass.h"
+#include "passes/batch_axis.h"
 
 /* The LogSoftmax along the classes that the NllSum alone reads, or NULL. */
 static const Node *softmax_of(const Graph *g, const Node *nll, const uint32_t *uses)
@@ -64,8 +64,10 @@ static void rewrite(Graph *g, const Node *nll, const Node *softmax, bool leads)
         graph_replace(g, den, y[1]);
 }
 
-static bool batch_leads(const BuildOptions *opt)
+static bool batch_leads(const Graph *g, const BuildOptions *opt)
 {
+    if (find_batch_dim(g, opt).axis)
+        return false;
     for (int i = 0; i < opt->n_batch_input; i++)
         if (opt->batch_input[i].axis)
             return false;
@@ -84,7 +86,7 @@ static Status run(Graph *g, PassCtx *ctx)
         const Node *n = g->node[i], *softmax = n->op == &op_NllSum ? softmax_of(g, n, uses) : NULL;
 
         if (softmax) {
-            rewrite(g, n, softmax, batch_leads(ctx->opt));
+            rewrite(g, n, softmax, batch_leads(g, ctx->opt));
             ctx->n_changed++;
         }
     }

@@ -5,6 +5,7 @@
  * unknown and is left to the interpreter. */
 #include <string.h>
 
+#include "passes/batch_axis.h"
 #include "passes/fold.h"
 #include "passes/infer_shapes.h"
 
@@ -23,38 +24,12 @@ static const char *symbol(const Value *v, int axis)
     return v->dim_param ? v->dim_param[axis] : NULL;
 }
 
-/* The axis that carries the batch in this input as the options say it; -1 when they do not name it. */
-static int named_batch_axis(const BuildOptions *opt, const Value *v)
-{
-    for (int i = 0; i < opt->n_batch_input; i++)
-        if (!strcmp(opt->batch_input[i].name, v->name))
-            return opt->batch_input[i].axis;
-    return -1;
-}
-
-/* What the first batch input says of the batch dimension: a symbol's name, or the size baked in at export. */
-typedef struct { const char *symbol; int64_t size; } BatchDim;
-
-static BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
-{
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-        int axis = opt->n_batch_input ? named_batch_axis(opt, v) : 0;
-
-        if (axis >= 0 && axis < v->shape.rank)
-            return (BatchDim){ symbol(v, axis), v->shape.dim[axis] };
-    }
-    return (BatchDim){ NULL, -1 };
-}
-
 int64_t batch_size(const Graph *g, const BuildOptions *opt)
 {
     int64_t size = opt->batch > 0 ? opt->batch : find_batch_dim(g, opt).size;
 
     return size >= 0 ? size : 1;
 }
-
-const char *batch_symbol(const Graph *g, const BuildOptions *opt) { return find_batch_dim(g, opt).symbol; }
 
 /* The batch's axis, which is the first unless it is named, may have another size than the file says. */
 static Status bind_given(Value *v, const InputShape *given, int named)
@@ -74,11 +49,12 @@ static Status bind_given(Value *v, const InputShape *given, int named)
 
 static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
 {
-    int named = named_batch_axis(opt, v);
+    int named = named_batch_axis(opt, v->name);
 
     for (int i = 0; opt->batch && i < v->shape.rank; i++) {
         bool same_symbol = batch.symbol && symbol(v, i) && !strcmp(symbol(v, i), batch.symbol);
-        bool leading = i == 0 && !opt->n_batch_input && (v->shape.dim[0] < 0 ? !symbol(v, 0) : v->shape.dim[0] == batch.size);
+        bool leading = i == 0 && !opt->n_batch_input && !batch.axis &&
+                       (v->shape.dim[0] < 0 ? !symbol(v, 0) : v->shape.dim[0] == batch.size);
 
         if (i == named || same_symbol || leading)
             v->shape.dim[i] = opt->batch;
@@ -148,7 +124,7 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         char text[SHAPE_TEXT];
 
         if (given)
-            TRY(bind_given(v, given, named_batch_axis(opt, v)));
+            TRY(bind_given(v, given, named_batch_axis(opt, v->name)));
         else
             bind_batch(v, opt, batch);
         if (!shape_known(&v->shape))

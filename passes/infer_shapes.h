@@ -4,8 +4,8 @@
 
 #include "passes/pass.h"
 
-/* Samples of a batch: --batch-size, else the length of the axis that carries the batch in the first input that does (--batch-input,
- * else the first axis of the first input that has one); 1 when none does. */
+/* Samples of a batch: --batch-size, else the length of the axis that carries the batch in the first input that does
+ * (passes/batch_axis.h); 1 when none does. */
 int64_t batch_size(const Graph *g, const BuildOptions *opt);
 
 /* The size of the batch that the model's inputs declare; -1: open, or no input carries one. */
@@ -16,7 +16,5 @@ Status check_batch_inputs(const Graph *g, const BuildOptions *opt) CHECKED;
 void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size);
 /* The types and shapes of what the node makes; where that is integers and known, it becomes constant. */
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n) CHECKED;
-/* The name that the model's first batch input has for the length of the batch's axis; NULL: none. */
-const char *batch_symbol(const Graph *g, const BuildOptions *opt);
 
 #endif

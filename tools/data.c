@@ -48,8 +48,8 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
     if (a->rank < 1)
         st = FAIL(E_IO, "%s: array '%s' has no axis of samples", path, a->name);
     else if (d->n && a->dim[0] != d->samples)
-        st = FAIL(E_IO, "%s: array '%s' has %lld samples, '%s' has %lld", path, a->name, (long long)a->dim[0], d->array[0].name,
-                  (long long)d->samples);
+        st = FAIL(E_IO, "%s: array '%s' has %lld samples along its first axis, '%s' has %lld; all arrays hold the same samples, "
+                  "and hold them along the first axis", path, a->name, (long long)a->dim[0], d->array[0].name, (long long)d->samples);
     else if (*a->name && dataset_find(d, a->name))
         st = FAIL(E_IO, "%s: two arrays are called '%s'", path, a->name);
     else if (!(grown = realloc(d->array, ((size_t)d->n + 1) * sizeof *grown)))

@@ -43,20 +43,6 @@ static const char *array_text(int rank, const int64_t *dim, dpx_dtype dtype, cha
     return buf;
 }
 
-/* The axis that --batch-input gives this input's samples, as the options have checked it; else the first. */
-static int batch_axis(const Args *a, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (int i = 0; args_nth(a, "batch-input", i); i++) {
-        const char *given = args_nth(a, "batch-input", i);
-
-        if (!strncmp(given, name, n) && given[n] == ':' && strspn(given + n + 1, "0123456789") == strlen(given + n + 1))
-            return (int)strtol(given + n + 1, NULL, 10);
-    }
-    return 0;
-}
-
 /* The sample's dimensions must be the input's, where those are known. */
 static bool fits_shape(const dpx_info *in, const Field *f)
 {
@@ -161,7 +147,7 @@ static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
     for (int i = 0; i < f->data->n; i++) {
         const Array *x = &f->data->array[i];
 
-        if (x == target || !fits_shape(in, &(Field){ in->name, x, in->dtype, batch_axis(a, in->name) }))
+        if (x == target || !fits_shape(in, &(Field){ in->name, x, in->dtype, dpx_batch_axis(f->model, a->options, in->name) }))
             continue;
         fit.shaped = x;
         fit.n_shaped++;
@@ -183,13 +169,13 @@ static bool is_only_input(const Args *a, const dpx_model *m, const dpx_info *in)
     return dpx_model_count(m, DPX_INPUT) == 1 + takes_target && !(takes_target && !strcmp(in->name, target));
 }
 
-static void tell_missing(const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
+static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
 {
     dpx_dtype dtype = feed_dtype(a, in->dtype);
     char want[192];
     dpx_info expected;
 
-    samples_first(&expected, in, batch_axis(a, in->name));
+    samples_first(&expected, in, dpx_batch_axis(f->model, a->options, in->name));
     array_text(expected.rank, expected.dim, dtype, want);
     if (!fit)
         problems_add(wrong, "no array for input '%s' %s", in->name, want);
@@ -214,7 +200,7 @@ static const Array *array_for(Feed *f, const Args *a, const dpx_model *m, const 
         fit = find_fitting(f, a, in);
     if (fit.n_fit == 1)
         return f->guessed = fit.array;
-    tell_missing(a, in, only ? &fit : NULL, wrong);
+    tell_missing(f, a, in, only ? &fit : NULL, wrong);
     return NULL;
 }
 
@@ -233,7 +219,7 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
             all = false;
             continue;
         }
-        Field field = { in.name, array, feed_dtype(a, in.dtype), batch_axis(a, in.name) };
+        Field field = { in.name, array, feed_dtype(a, in.dtype), dpx_batch_axis(m, a->options, in.name) };
 
         check_shape(&in, &field, wrong);
         add_field(f, field, wrong);
@@ -274,6 +260,7 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     bool classes = !strcmp(loss, "cross-entropy") || !strcmp(loss, "nll");
     const Array *array = find_target(f, a, wrong);
     dpx_info in;
+    int axis;
 
     if (!array)
         return;
@@ -286,7 +273,8 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) && !dpx_model_info(m, DPX_INPUT, 0, &in) &&
         in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;
-    add_field(f, (Field){ array->name, array, wanted, batch_axis(a, array->name) }, wrong);
+    axis = dpx_batch_axis(m, a->options, array->name);
+    add_field(f, (Field){ array->name, array, wanted, axis < array->rank ? axis : 0 }, wrong);
 }
 
 static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const char *source)
@@ -316,7 +304,7 @@ static void tell_guess(const Feed *f, const char *flag, const char *source, Prog
 
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Progress *log)
 {
-    Feed f = { 0 };
+    Feed f = { .model = model };
     Problems wrong = { 0 };
     Normalisation norm;
     const char *source = args_value(a, flag);

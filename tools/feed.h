@@ -9,6 +9,7 @@
 typedef struct {
     const char *flag, *source;  /* where it is from: --flag source */
     Dataset *data;
+    const dpx_model *model;     /* lent */
     Field field[MAX_FIELDS];
     int n;
     const char *target;         /* the name of the target input, NULL when the loss needs none */

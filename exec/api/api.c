@@ -6,6 +6,7 @@
 #include "exec/api/api.h"
 #include "exec/interp.h"
 #include "exec/plan_budget.h"
+#include "passes/batch_axis.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 && (int)DPX_MAX_RANK == (int)MAX_RANK,
                "the public numbers are the internal ones");
@@ -235,6 +236,11 @@ dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info
     else
         api_info(out, kind == DPX_OUTPUT ? m->graph->output[index].name : value(m->graph, v)->name, value(m->graph, v));
     return DPX_OK;
+}
+
+int dpx_batch_axis(const dpx_model *m, const dpx_options *o, const char *name)
+{
+    return m && o && name ? data_batch_axis(m->graph, &((const Options *)o)->build, name) : 0;
 }
 
 /* ---- options ---- */

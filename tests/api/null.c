@@ -165,6 +165,7 @@ static void test_harmless(void)
     dpx_options_set_world(NULL, NULL);
     dpx_options_set_world(o, NULL);
     dpx_trainer_on_step(NULL, NULL, NULL);
+    CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL));
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
