@@ -486,9 +486,35 @@ static void test_trace(void)
     remove_folder(folder);
 }
 
+/* Inputs [time, batch, width]: samples are counted along the batch's axis. */
+static void test_sequence_first(void)
+{
+    static double x[7 * 4 * 5];
+    static int64_t y[7 * 4];
+    dpx_tensor batch[] = { { .name = "x", .dtype = DPX_FLOAT64, .rank = 3, .dim = { 7, 4, 5 }, .data = x },
+                           { .name = "target", .dtype = DPX_INT64, .rank = 2, .dim = { 7, 4 }, .data = y } };
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+    dpx_model *m = NULL;
+    dpx_result r = { 0 };
+
+    CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/tests/cli/sequence_first/words.onnx"));
+    CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
+    CHECK_DPX(dpx_options_set(o, "replicas", "3"));
+    CU_ASSERT_EQUAL(dpx_batch_axis(m, o, "x"), 1);
+    CU_ASSERT_EQUAL(dpx_batch_axis(m, o, "target"), 1);
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    CHECK_DPX(dpx_train_step(t, batch, 2, &r));
+    CU_ASSERT_EQUAL(r.samples, 4);
+    CU_ASSERT_DOUBLE_EQUAL(r.loss, 1.0986122886681098, 1e-15);      /* tanh(0) W = 0: ln 3 */
+    dpx_trainer_free(t);
+    dpx_options_free(o);
+    dpx_model_free(m);
+}
+
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state },
              { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches }, { "no loss", test_no_loss },
              { "set and get state", test_set_state }, { "accumulate and flush", test_accumulate },
              { "save, resume, export", test_checkpoint }, { "a scaled loss", test_loss_scale },
              { "options of the scale", test_loss_scale_options }, { "callbacks", test_callbacks }, { "two threads", test_threads },
-             { "timing", test_trace });
+             { "timing", test_trace }, { "sequence first", test_sequence_first });
