@@ -25,6 +25,9 @@ Status program_wait(Program *p, unsigned turn) CHECKED;
 /* The graph's outputs, in order: of the step that was run or waited for last. */
 const NamedTensor *program_outputs(const Program *p, int *n);
 
+/* E_INVALID lists all inputs of the graph that are not given. */
+Status program_check_given(const Graph *g, const NamedTensor *in, int n) CHECKED;
+
 const Graph *program_graph(const Program *p);           /* scheduled */
 const MemoryPlan *program_plan(const Program *p);
 /* The kernel that runs the node at this position of the schedule; NULL for views and collectives. */

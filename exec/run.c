@@ -66,18 +66,25 @@ static Status check_input(const Value *v, const Tensor *t)
     return ST_OK;
 }
 
+Status program_check_given(const Graph *g, const NamedTensor *in, int n)
+{
+    Problems missing = { 0 };
+
+    for (int i = 0; i < g->n_input; i++)
+        if (!named_find(in, n, value(g, g->input[i])->name))
+            problems_add(&missing, "input '%s' is missing", value(g, g->input[i])->name);
+    return problems_fail(&missing, E_INVALID, "a step of this model");
+}
+
 static Status set_inputs(Program *p, const NamedTensor *in, int n)
 {
     const Graph *g = p->ready.graph;
 
+    TRY(program_check_given(g, in, n));
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
-        const Tensor *given = NULL;
+        const Tensor *given = named_find(in, n, v->name);
 
-        for (int k = 0; k < n && !given; k++)
-            given = !strcmp(in[k].name, v->name) ? &in[k].tensor : NULL;
-        if (!given)
-            return FAIL(E_INVALID, "input '%s' is missing", v->name);
         TRY(check_input(v, given));
         p->input[i] = *given;
         p->ready.storage[g->input[i].i] = given->data;

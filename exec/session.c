@@ -445,12 +445,9 @@ static Status state_view(void **data, Session *s, Arena *a, const Value *v)
 static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **values, Tensor *header, const NamedTensor *in,
                          int n_in)
 {
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-
-        if (!(values[g->input[i].i] = named_find(in, n_in, v->name)))
-            return FAIL(E_INVALID, "input '%s' is missing", v->name);
-    }
+    TRY(program_check_given(g, in, n_in));
+    for (int i = 0; i < g->n_input; i++)
+        values[g->input[i].i] = named_find(in, n_in, value(g, g->input[i])->name);
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
 

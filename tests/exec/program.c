@@ -125,6 +125,7 @@ static void test_inputs_are_checked(void)
         NamedTensor *in = training_batch(a, 8, 0), *other = training_batch(a, 7, 0);
 
         CHECK_FAILS(E_INVALID, "input 'learning_rate' is missing", program_run(r.program, in, 2));
+        CHECK_FAILS(E_INVALID, "input 'target' is missing; input 'learning_rate' is missing", program_run(r.program, in, 1));
         in[1].tensor.dtype = DT_INT32;
         CHECK_FAILS(E_SHAPE, "input 'target' has type int32, expected int64", program_run(r.program, in, 3));
         CHECK_FAILS(E_SHAPE, "input 'x' has shape [7,6], expected [8,6]", program_run(r.program, other, 3));
