@@ -2,10 +2,10 @@
  * their primitives, and before the memory is planned, because they say how much scratch they need: each node's scratch is part
  * of the plan, alive for that node alone. */
 #include "exec/prepared.h"
-#include "exec/machine.h"
 
 #include <stdlib.h>
 
+#include "exec/machine.h"
 #include "exec/memory_report.h"
 #include "passes/pack.h"
 

@@ -72,7 +72,7 @@ static Span through(const Graph *g, const Node *n, int i, Span y)
         return i ? (Span){ b - y.high + 1, a - y.low + 1 } : (Span){ y.low + b, y.high + a };
     if (n->op == &op_Mul && constant && a > 0)
         return (Span){ y.low, (y.high + b - 1) / b };
-    if (n->op == &op_Div && constant && a > 0 && !i)
+    if (n->op == &op_Div && constant && a > 0 && !i && a <= 1LL << 20)
         return (Span){ y.low * a, y.high * a };
     return y;
 }

@@ -7,6 +7,8 @@
 #include "graph/op.h"
 #include "passes/pass.h"
 
+extern const Pass pass_dce;
+
 Status batch_norm_use_running(Graph *g, Node *n)
 {
     node_set_int(g, n, "training_mode", 0);
@@ -42,7 +44,6 @@ static Status switch_off(Graph *g, Arena *scratch)
 
 Status inference_make(Graph *g)
 {
-    extern const Pass pass_dce;
     PassCtx ctx = { .scratch = arena_create() };
     DropSites sites = { 0 };
     Status st;

@@ -81,22 +81,16 @@ Looks tensor_looks(const Tensor *t)
 uint64_t tensor_digest(const Tensor *t, bool transposed)
 {
     const int64_t numel = tensor_numel(t), columns = t->shape.rank == 2 ? t->shape.dim[1] : 1, rows = columns ? numel / columns : 0;
-    XXH3_state_t *state = XXH3_createState();
     double part[256];
     int n = 0;
-    uint64_t digest;
+    uint64_t digest = 0;
 
-    if (!state)
-        return 0;
-    XXH3_64bits_reset(state);
     for (int64_t i = 0; i < numel; i++) {
         part[n++] = tensor_float(t, transposed ? i % rows * columns + i / rows : i);
         if (n == 256 || i + 1 == numel) {
-            XXH3_64bits_update(state, part, (size_t)n * sizeof *part);
+            digest = XXH3_64bits_withSeed(part, (size_t)n * sizeof *part, digest);
             n = 0;
         }
     }
-    digest = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
     return digest;
 }

@@ -70,6 +70,12 @@ static Status open_world(World *w, const Rebatch *r, int64_t batch)
     TRY(graph_clone_lending(&w->g, r->g));
     bind_batch_axes(w->g, r->ctx->opt, batch);
     bind_open(w->g, r->ctx->opt);
+    for (int i = 0; i < w->g->n_input; i++) {
+        const Value *v = value(w->g, w->g->input[i]);
+
+        if (shape_known(&v->shape))
+            TRY(status_prefix(shape_check(&v->shape, 8), "input '%s'", v->name));
+    }
     return ST_OK;
 }
 

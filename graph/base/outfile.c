@@ -79,6 +79,10 @@ static bool find_target(Target *t, const char *path)
     struct stat s;
 
     *t = (Target){ .mode = 0 };
+    if (!*path) {
+        errno = ENOENT;
+        return false;
+    }
     if (snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) {
         errno = ENAMETOOLONG;
         return false;

@@ -25,6 +25,7 @@ static Status make(Sequence **out, Importer *im, int n)
 
     if (n > MAX_ITEMS)
         return FAIL(E_UNSUPPORTED, "a sequence of more than %d tensors", MAX_ITEMS);
+    TRY(spend_nodes(im, n > 0 ? (size_t)n / 4 : 0));    /* each list is a copy */
     if (!s || (n > 0 && !(s->item = ARENA_NEW(im->scratch, ValueId, n))))
         return FAIL_NOMEM();
     s->n = n;
@@ -89,6 +90,7 @@ static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId si
     TRY(make(out, im, n));
     if (!n)
         return FAIL(E_MODEL, "no sizes of parts");
+    TRY(spend_nodes(im, (size_t)n));                    /* outputs cost as much */
     if (!(split = graph_add_node(im->g, &op_Split, NULL, ATTRS(INT("axis", axis)), 2, (ValueId[]){ x, sizes }, n, NULL)))
         return im->g->status;
     for (int i = 0; i < n; i++)
@@ -236,7 +238,7 @@ static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     TRY(listed(&s, im));
     n = s->n;
     t.data = &n;
-    *out = graph_add_const(im->g, p->output[0], &t);
+    *out = graph_add_const(im->g, body_name(im, b, p->output[0]), &t);
     return im->g->status;
 }
 

@@ -154,6 +154,7 @@ static void test_refusals(void)
     CHECK_FAILS(E_IO, "cannot write: Is a directory", put(folder, ""));
     CHECK_FAILS(E_IO, "cannot write: Is a directory", outfile_check(folder));
     CHECK_FAILS(E_IO, "none/a: cannot write: No such file or directory", outfile_check(in_folder("none/a")));
+    CHECK_FAILS(E_IO, "cannot write: No such file or directory", outfile_check(""));
     CHECK_OK(outfile_check(in_folder("a")));
     CU_ASSERT_EQUAL(leave(), 0);
 }

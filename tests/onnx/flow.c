@@ -537,8 +537,29 @@ static void test_scan_refused(void)
     REFUSED(&e, E_MODEL, "2 outputs, of a body of 0 that carries 1 values");
 }
 
+/* Outputs cost as much as nodes: a file of 40 KB must not become a graph of millions. */
+static void test_sequences_that_multiply(void)
+{
+    static int64_t sizes[4096];
+    Built b = built_create(17);
+    char out[32];
+
+    for (int i = 0; i < 4096; i++)
+        sizes[i] = 1;
+    built_input(&b, "x", 1, "4096,N");
+    built_init(&b, "sizes", 7, "4096", sizeof sizes, sizes);
+    for (int i = 0; i < 200; i++) {
+        snprintf(out, sizeof out, "s%d", i);
+        built_node(&b, "SplitToSequence", "x,sizes", out);
+    }
+    built_node(&b, "Relu", "x", "y");
+    built_output(&b, "y");
+    REFUSED(&b, E_MODEL, "more than 300000 nodes");
+}
+
 DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "shapes stay open", test_shapes_stay_open },
     { "If refused", test_if_refused }, { "names", test_names }, { "nested names", test_nested_names }, { "Loop", test_loop },
     { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter }, { "no trips", test_no_trips },
     { "Loop refused", test_loop_refused }, { "loops that multiply", test_loops_that_multiply }, { "long names", test_long_names },
-    { "Scan", test_scan }, { "Scan refused", test_scan_refused });
+    { "Scan", test_scan }, { "Scan refused", test_scan_refused },
+    { "sequences that multiply", test_sequences_that_multiply });
