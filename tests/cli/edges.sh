@@ -84,7 +84,7 @@ for flag in epochs checkpoint-every mean; do check "$flag too" grep -qF -- "--$f
 refused 2 "graph-transform: the command line: there is no option --bogus" "$graph_transform" lin.onnx --bogus
 
 # A label that is no class: the node once, and the target by name.
-refused 1 "'target': label 7 of sample 0 is not one of 3 classes" "$dpexec" train lin.onnx --data labels.npz --loss cross-entropy --threads 1
+refused 1 "is 7, not one of 3 classes" "$dpexec" train lin.onnx --data labels.npz --loss cross-entropy --threads 1
 check "the node once" test "$(grep -o '(output ' refused.err | grep -c '')" = 1
 
 # --verify shows nothing, and knows what contradicts.
