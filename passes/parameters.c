@@ -121,10 +121,13 @@ static Verdict judge_folded(const Facts *f)
     return GUESS(f->v->shape.rank > 0, "the exporter computed it, from a parameter or from a constant");
 }
 
-static Verdict judge_by_rules(const Parameters *p, const Facts *f)
+static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalises)
 {
     const bool named = f->form == NAME_VARIABLE || (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER);
     Verdict verdict;
+
+    if (normalises && !(named && f->meaning == MEANS_PARAMETER))
+        return GUESS(false, "mean or variance of a batch normalisation that is written as a formula, out of training");
 
     if (f->literal)
         return judge_literal(p, f);
@@ -199,7 +202,7 @@ static Verdict judge(const Parameters *p, uint32_t i)
         f.looks = tensor_looks(v->init);
     if (opt->parameters)
         return judge_listed(p, i, &f);
-    return judge_by_file(&verdict, v) ? verdict : judge_by_rules(p, &f);
+    return judge_by_file(&verdict, v) ? verdict : judge_by_rules(p, &f, p->reach.normalises[i]);
 }
 
 /* ---- the pass ---- */

@@ -27,9 +27,13 @@ typedef struct {
     bool *constant;             /* by value id: computed from constants alone */
     bool *raw;                  /* by value id: computed from an input without any operator with weights */
     uint8_t *reach;             /* by value id: REACH_; 0: nothing that could be differentiated */
+    bool *normalises;           /* by value id: mean or variance of a batch-norm that is written as a formula */
 } Reach;
 
 Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;
+
+/* ---- parameters_formula.c ---- */
+Status formula_find(Reach *r, Arena *a) CHECKED;        /* fills `normalises` */
 
 /* ---- parameters_values.c: what the numbers tell ---- */
 typedef enum {

@@ -137,5 +137,5 @@ Status reach_find(Reach *r, const Graph *g, Arena *a)
         if (r->constant[g->output[i].value.i])
             r->reach[g->output[i].value.i] |= REACH_FLOW;
     find_reach(r);
-    return ST_OK;
+    return formula_find(r, a);
 }

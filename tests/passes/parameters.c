@@ -124,6 +124,36 @@ static const char tokens[] =
     "%b = Expand(%bank, %s5)\n %t = Expand(%cls_token, %s1)\n %h = Expand(%start, %s1)\n %c = Concat(%b, %t, %h, %x) {axis=1}\n"
     "%e = Exp(%logit_scale)\n %d = Mul(%c, %e)\n %f = Mul(%d, %eps)\n %k = Clip(%f, %low)\n output \"y\" = %k }";
 
+/* Batch normalisation out of training as formulas, the three ways in which they are written; a weight that is normalised by its own
+ * length, which also has a root, stays a parameter. */
+static const char norm_formulas[] =
+    "graph \"g\" { input %x : float32[4,3]\n const %mean : float32[3] = {1,2,3}\n const %var : float32[3] = {4,5,6}\n"
+    "const %scale : float32[3] = {1,2,4}\n const %shift : float32[3] = {0,1,5}\n const %eps : float32[] = {0.001}\n"
+    "const %one : float32[] = {1}\n const %w : float32[3,3] = {1,2,3,4,5,6,7,8,1}\n const %m : int64[1] = {0}\n"
+    "%h = MatMul(%x, %w)\n %v = Add(%var, %eps)\n %root = Sqrt(%v)\n";
+
+static void check_formula(const char *rest, const char *expected)
+{
+    char text[2048];
+
+    snprintf(text, sizeof text, "%s%s", norm_formulas, rest);
+    check(text, "jax2onnx", NULL, expected);
+}
+
+static void test_norm_formulas(void)
+{
+    const char *all = "mean-? var-? scale+ shift+ w+ eps-";
+
+    check_formula("%d = Sub(%h, %mean)\n %i = Div(%one, %root)\n %s = Mul(%i, %scale)\n %y = Mul(%d, %s)\n %z = Add(%y, %shift)\n"
+                  "output \"y\" = %z }", all);
+    check_formula("%i = Div(%scale, %root)\n %y = Mul(%h, %i)\n %o = Mul(%mean, %i)\n %p = Sub(%shift, %o)\n %z = Add(%y, %p)\n"
+                  "output \"y\" = %z }", all);
+    check_formula("%i = Div(%one, %root)\n %s = Mul(%i, %scale)\n %n = Neg(%mean)\n %o = Mul(%n, %s)\n %p = Add(%o, %shift)\n"
+                  "%y = Mul(%h, %s)\n %z = Add(%y, %p)\n output \"y\" = %z }", all);
+    check_formula("%q = Mul(%w, %w)\n %l = ReduceSum(%q, %m) {keepdims=0}\n %le = Add(%l, %eps)\n %lr = Sqrt(%le)\n %wn = Div(%w, %lr)\n"
+                  "%u = MatMul(%h, %wn)\n %z = Add(%u, %shift)\n output \"y\" = %z }", "w+ shift+");
+}
+
 static void test_reach(void)
 {
     const Mark literal[] = { { "eps", ORIGIN_NODE, SAID_NOTHING, NULL }, { "low", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
@@ -310,4 +340,4 @@ static void test_summary(void)
 
 DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values }, { "said", test_said },
     { "folded", test_folded }, { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
-    { "exporter", test_exporter }, { "summary", test_summary });
+    { "exporter", test_exporter }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas });
