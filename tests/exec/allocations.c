@@ -4,6 +4,7 @@
  *
  * It can fail too: the n-th allocation of a convolution, for every n, in oneDNN as elsewhere. */
 #include <fcntl.h>
+#include <omp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -124,6 +125,7 @@ static void test_steps_allocate_nothing(void)
 
 /* ---- failures in oneDNN ---- */
 
+enum { PATIENCE = 30 };                 /* seconds of one trial */
 enum { DONE = 40, OUT_OF_MEMORY, OTHER, NOT_REACHED, MOST_ALLOCATIONS = 1 << 20 };        /* unlike what others exit with */
 
 /* A convolution with a layout of oneDNN's own and a matrix product, planned and run, and the n-th allocation failing.  The status of the
@@ -145,6 +147,7 @@ static int convolve(int n)
         s.win.stride[i] = s.win.dilation[i] = 1;
         s.win.pad[i] = used;
     }
+    omp_set_num_threads(1);             /* and begins OpenMP, which waits for ever or exits where its own allocations fail */
     atomic_store(&until_failure, n);
     st = onednn_conv(&d, &ctx, ONEDNN_CONV_FORWARD, &s);
     if (!st)
@@ -168,6 +171,7 @@ static int convolve_apart(int n)
 
     if (!pid) {
         dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);       /* for what std::terminate says */
+        alarm(PATIENCE);
         _exit(convolve(n));
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
