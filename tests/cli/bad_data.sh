@@ -200,7 +200,8 @@ bad "the array has 2251799813685376 bytes by its header" "$DIR/claims.npz"
 bad "the archive has 5002 members, at most 4096 are read" "$DIR/many.npz"
 bad_idx "long.gz: unpacks to more than the 3152 bytes that its header asks for" "$DIR/long.gz" "$DIR/la"
 bad_idx "far.gz: unpacked it has 576460752303423504 bytes, in /tmp" "$DIR/far.gz" "$DIR/la"
-bombed() { ( ulimit -v 4000000 -f 20000; "$dpexec" models/mlp.onnx --data "$1" --loss cross-entropy --steps 1 --threads 1 ) >"$DIR/bombed" 2>&1; grep -q "$2" "$DIR/bombed"; }
+sanitized=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")       # which reserves terabytes of addresses
+bombed() { ( ulimit -f 20000; [ -n "$sanitized" ] || ulimit -v 4000000; "$dpexec" models/mlp.onnx --data "$1" --loss cross-entropy --steps 1 --threads 1 ) >"$DIR/bombed" 2>&1; grep -q "$2" "$DIR/bombed"; }
 check "within 20 MB of files" bombed "$DIR/lies.npz" "x.npy: "
 check "within 20 MB of files" bombed "idx:$DIR/long.gz,$DIR/la" "unpacks to more"
 
