@@ -501,6 +501,7 @@ static void test_sequence_first(void)
     CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/tests/cli/sequence_first/words.onnx"));
     CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
     CHECK_DPX(dpx_options_set(o, "replicas", "3"));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
     CU_ASSERT_EQUAL(dpx_batch_axis(m, o, "x"), 1);
     CU_ASSERT_EQUAL(dpx_batch_axis(m, o, "target"), 1);
     CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
