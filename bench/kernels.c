@@ -2,8 +2,9 @@
  *
  *     bench_kernels [--trial] FILE        FILE: bench/kernels.txt; --trial: tiny sizes, which prove that it runs
  *
- * The driver is the one of tests/harness/gpu.h.  Counted are the bytes of all inputs and outputs, each once: what a kernel moves at
- * least.  A time is the median of REPEAT launches between two events.  Prints a JSON object a line: first the copy, then each case. */
+ * The driver is the one of tests/harness/gpu.h.  Counted are the bytes of all inputs and outputs, each once: what a
+ * kernel moves at least.  A time is the median of REPEAT launches between two events.  Prints a JSON object a line:
+ * first the copy, then each case. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,12 +16,21 @@
 #include "tests/ops/case.h"
 
 #define LAST "channels-last "
-enum { REPEAT = 15, WARM = 3, TRIAL_REPEAT = 2, MAX_PORTS = 32, PATTERN = 1 << 16, COPY_BYTES = 1 << 29, TRIAL_COPY = 1 << 16, LINE = 1024 };
+enum {
+    REPEAT = 15,
+    WARM = 3,
+    TRIAL_REPEAT = 2,
+    MAX_PORTS = 32,
+    PATTERN = 1 << 16,
+    COPY_BYTES = 1 << 29,
+    TRIAL_COPY = 1 << 16,
+    LINE = 1024
+};
 
 typedef struct {
     const TestGpu *gpu;
     GpuEvent *from, *to;
-    double copy;                        /* bytes a second */
+    double copy; /* bytes a second */
     bool trial;
 } Bench;
 
@@ -30,7 +40,7 @@ typedef struct {
     void *state;
     Tensor in[MAX_PORTS], out[MAX_PORTS];
     size_t bytes;
-    bool last;                          /* channels last */
+    bool last; /* channels last */
 } Job;
 
 /* ---- timing ---- */
@@ -61,7 +71,11 @@ static Status time_of(double *out, const Bench *b, Status (*launch)(void *), voi
     return ST_OK;
 }
 
-typedef struct { const TestGpu *gpu; void *to, *from; size_t bytes; } Copy;
+typedef struct {
+    const TestGpu *gpu;
+    void *to, *from;
+    size_t bytes;
+} Copy;
 
 static Status launch_copy(void *arg)
 {
@@ -81,7 +95,8 @@ static Status measure_copy(Bench *b)
     TRY_TO(done, st, gpu_check(b->gpu->driver, r->alloc(b->gpu->device, &c.from, c.bytes)));
     TRY_TO(done, st, time_of(&seconds, b, launch_copy, &c));
     b->copy = 2 * (double)c.bytes / seconds;
-    printf("{\"case\":\"copy\",\"us\":%.2f,\"gbs\":%.1f,\"simulated\":%s}\n", seconds * 1e6, b->copy * 1e-9, r->simulated ? "true" : "false");
+    printf("{\"case\":\"copy\",\"us\":%.2f,\"gbs\":%.1f,\"simulated\":%s}\n", seconds * 1e6, b->copy * 1e-9,
+           r->simulated ? "true" : "false");
 done:
     r->free(b->gpu->device, c.to);
     r->free(b->gpu->device, c.from);
@@ -196,8 +211,9 @@ static void print_result(const Bench *b, const Job *j, const Case *c, double sec
 {
     double rate = (double)j->bytes / seconds;
 
-    printf("{\"case\":\"%s%.*s\",\"kernel\":\"%s\",\"bytes\":%zu,\"us\":%.2f,\"gbs\":%.1f,\"share\":%.3f}\n", j->last ? LAST : "",
-           (int)strcspn(c->line, "{|\""), c->line, j->kernel->name, j->bytes, seconds * 1e6, rate * 1e-9, rate / b->copy);
+    printf("{\"case\":\"%s%.*s\",\"kernel\":\"%s\",\"bytes\":%zu,\"us\":%.2f,\"gbs\":%.1f,\"share\":%.3f}\n",
+           j->last ? LAST : "", (int)strcspn(c->line, "{|\""), c->line, j->kernel->name, j->bytes, seconds * 1e6,
+           rate * 1e-9, rate / b->copy);
 }
 
 static Status run_job(Job *j, const Bench *b, Arena *a, const Case *c, const Graph *g)

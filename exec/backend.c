@@ -1,4 +1,5 @@
-/* Chooses kernels: of those that fit, the one of least rank; the reference comes last and fits whatever the operator allows. */
+/* Chooses kernels: of those that fit, the one of least rank; the reference comes last and fits whatever the operator
+ * allows. */
 #include "exec/backend.h"
 
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static const Kernel *find(const Kernel *const *list, int len, const Graph *g, co
     const Kernel *best = NULL;
 
     for (int i = 0; i < len; i++)
-        if ((!best || list[i]->rank < best->rank) && (any_layout || knows_layouts(list[i], g, n)) && fits(list[i], g, n))
+        if ((!best || list[i]->rank < best->rank) && (any_layout || knows_layouts(list[i], g, n)) &&
+            fits(list[i], g, n))
             best = list[i];
     return best;
 }

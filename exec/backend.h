@@ -6,46 +6,48 @@
 #include "graph/op.h"
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
- * sets `scratch` to at least that many bytes, 64-byte aligned (256 on an accelerator), shared by all kernels of the device.
- * On an accelerator tensors and scratch lie in its memory, and `run` gives its work to `stream` and returns.
+ * sets `scratch` to at least that many bytes, 64-byte aligned (256 on an accelerator), shared by all kernels of the
+ * device. On an accelerator tensors and scratch lie in its memory, and `run` gives its work to `stream` and returns.
  *
- * A kernel of an accelerator whose launch cannot carry the addresses of all its tensors raises table_bytes in `prepare`: so many
- * bytes of the device, 256-byte aligned, are the call's own, and hold what `tabulate` writes once the addresses are known. */
+ * A kernel of an accelerator whose launch cannot carry the addresses of all its tensors raises table_bytes in
+ * `prepare`: so many bytes of the device, 256-byte aligned, are the call's own, and hold what `tabulate` writes once
+ * the addresses are known. */
 typedef struct {
-    int n_threads;          /* of the OpenMP team that `run` may use */
+    int n_threads; /* of the OpenMP team that `run` may use */
     size_t scratch_bytes, table_bytes;
     void *scratch, *table;
     const Runtime *runtime; /* NULL: a CPU device */
     GpuDevice *gpu;
-    GpuStream *stream;      /* of the node that runs; NULL while preparing */
+    GpuStream *stream; /* of the node that runs; NULL while preparing */
 } KernelCtx;
 
-/* The state of a kernel that needs none is NULL.  `in` and `out` have n_in and n_out entries; an absent optional one has
- * data NULL and rank -1.  Outputs do not overlap inputs but where OpDef.inplace allows it; then they coincide exactly. */
+/* The state of a kernel that needs none is NULL.  `in` and `out` have n_in and n_out entries; an absent optional one
+ * has data NULL and rank -1.  Outputs do not overlap inputs but where OpDef.inplace allows it; then they coincide
+ * exactly. */
 typedef struct {
     const OpDef *op;
     const char *name;
-    unsigned dtypes;                                        /* of input 0 (output 0 when there are no inputs); 0: any */
-    bool channels_last;                                     /* knows the layouts of values (Value.layout); else takes rows alone */
-    int rank;                                               /* candidates of one backend are tried by increasing rank */
-    bool (*supports)(const Graph *, const Node *);          /* optional: shapes and attributes are known */
+    unsigned dtypes;    /* of input 0 (output 0 when there are no inputs); 0: any */
+    bool channels_last; /* knows the layouts of values (Value.layout); else takes rows alone */
+    int rank;           /* candidates of one backend are tried by increasing rank */
+    bool (*supports)(const Graph *, const Node *); /* optional: shapes and attributes are known */
     /* Once per program: reads attributes and shapes, creates primitives, says how much scratch is needed. */
-    Status (*prepare)(void **state, KernelCtx *, const Graph *, const Node *);      /* optional */
-    Status (*run)(KernelCtx *, void *state, const Tensor *in, Tensor *out);         /* never allocates or reads attributes */
+    Status (*prepare)(void **state, KernelCtx *, const Graph *, const Node *); /* optional */
+    Status (*run)(KernelCtx *, void *state, const Tensor *in, Tensor *out);    /* never allocates or reads attributes */
     /* Fills the table, in the host's memory; of kernels that ask for one.  Again whenever an address has changed. */
     void (*tabulate)(void *table, const void *state, const Tensor *in, const Tensor *out);
-    void (*release)(void *state);                           /* optional; gets what prepare made */
+    void (*release)(void *state); /* optional; gets what prepare made */
 } Kernel;
 
 /* Kernels stand in kernels/<backend>/<family>.c; the build generates each backend's list by scanning for DEFINE_KERNEL(
  * in column 0.  `ident` begins with the backend's name: ref_softmax, cpu_conv_forward. */
 #define DEFINE_KERNEL(ident, ...) const Kernel kernel_##ident = { .name = #ident, __VA_ARGS__ }
 
-extern const Kernel *const kernels_ref[];       /* plain C, every operator, every type: the oracle and the fallback */
+extern const Kernel *const kernels_ref[]; /* plain C, every operator, every type: the oracle and the fallback */
 extern const int kernels_ref_len;
-extern const Kernel *const kernels_cpu[];       /* the fast path */
+extern const Kernel *const kernels_cpu[]; /* the fast path */
 extern const int kernels_cpu_len;
-extern const Kernel *const kernels_cuda[];      /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
+extern const Kernel *const kernels_cuda[]; /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
 extern const int kernels_cuda_len;
 
 /* Is there a CUDA kernel for the node?  For BuildOptions.computes. */
@@ -53,23 +55,30 @@ bool cuda_computes(const Graph *g, const Node *n);
 
 /* Plans for CUDA devices that are only described (GpuOptions.described) and runs nothing; needs no plug-in. */
 const Runtime *described_runtime(void);
-typedef enum { DESCRIBED_PLAN, DESCRIBED_GENERATED, DESCRIBED_OWN, N_DESCRIBED } DescribedKind;    /* own: of kernels/cuda/device */
+typedef enum {
+    DESCRIBED_PLAN,
+    DESCRIBED_GENERATED,
+    DESCRIBED_OWN,
+    N_DESCRIBED
+} DescribedKind; /* own: of kernels/cuda/device */
 typedef struct {
-    bool asked;             /* the libraries of GpuOptions.confirm could be asked */
-    int wanted[N_DESCRIBED], confirmed[N_DESCRIBED];    /* library plans, generated and own kernels; those that the libraries confirm */
-    size_t workspace;       /* bytes, the most that a confirmed plan needs: the plan of memory has none */
-    size_t epilogue;        /* bytes, the most scratch that a product takes where the library lacks its epilogue: the plan takes it to have all */
-    char refusal[256];      /* what they said first of one that they do not confirm, or of the device; "": nothing */
+    bool asked; /* the libraries of GpuOptions.confirm could be asked */
+    int wanted[N_DESCRIBED],
+        confirmed[N_DESCRIBED]; /* library plans, generated and own kernels; those that the libraries confirm */
+    size_t workspace;           /* bytes, the most that a confirmed plan needs: the plan of memory has none */
+    size_t epilogue;   /* bytes, the most scratch that a product takes where the library lacks its epilogue: the plan
+                          takes it to have all */
+    char refusal[256]; /* what they said first of one that they do not confirm, or of the device; "": nothing */
 } Described;
-void described_count(Described *out, const GpuDevice *d);       /* of described_runtime() */
+void described_count(Described *out, const GpuDevice *d); /* of described_runtime() */
 
-/* Memory of `prepare`, zeroed, to be freed with free(): a table whose length follows from shapes.  It counts as planning's for as long
- * as the budget of the graph lasts; NULL when that or the memory is exhausted. */
+/* Memory of `prepare`, zeroed, to be freed with free(): a table whose length follows from shapes.  It counts as
+ * planning's for as long as the budget of the graph lasts; NULL when that or the memory is exhausted. */
 void *kernel_table(const Graph *g, size_t n, size_t size);
 /* The first candidate by rank whose op, dtypes and `supports` fit, or NULL. */
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);
 /* The reference kernel; for 16-bit floats, where there is none, that of float32 between conversions.  NULL: neither. */
 const Kernel *kernel_reference(const Graph *g, const Node *n);
-extern const Kernel kernel_half;                /* kernels/ref/half.c */
+extern const Kernel kernel_half; /* kernels/ref/half.c */
 
 #endif

@@ -1,10 +1,16 @@
-/* Finding which inputs select among how many entries, and looking at their elements: a pass over integers of a batch. */
+/* Finding which inputs select among how many entries, and looking at their elements: a pass over integers of a
+ * batch. */
 #include "exec/check_indices.h"
 
 #include "graph/ops.gen.h"
 
 /* The input's elements must be in [low, high), or `ignore`. */
-typedef struct { int input; const Node *node; int64_t low, high, ignore; bool ignores; } Range;
+typedef struct {
+    int input;
+    const Node *node;
+    int64_t low, high, ignore;
+    bool ignores;
+} Range;
 
 struct IndexCheck {
     int n;
@@ -16,7 +22,8 @@ static ValueId source(const Graph *g, ValueId v)
 {
     const Node *n = value(g, v)->producer;
 
-    while (n && n->n_in && (n->op == &op_Scatter || n->op == &op_Broadcast || n->op == &op_Copy || n->op->flags & OPF_VIEW)) {
+    while (n && n->n_in &&
+           (n->op == &op_Scatter || n->op == &op_Broadcast || n->op == &op_Copy || n->op->flags & OPF_VIEW)) {
         v = n->in[0];
         n = value(g, v)->producer;
     }
@@ -39,8 +46,12 @@ static bool find_range(Range *r, const Graph *g, const Node *n, int i)
 
     if (high < 0)
         return false;
-    *r = (Range){ .input = input_of(g, source(g, n->in[i])), .node = n, .low = ignore ? 0 : -high, .high = high,
-                  .ignore = ignore ? ignore->i : 0, .ignores = ignore };
+    *r = (Range){ .input = input_of(g, source(g, n->in[i])),
+                  .node = n,
+                  .low = ignore ? 0 : -high,
+                  .high = high,
+                  .ignore = ignore ? ignore->i : 0,
+                  .ignores = ignore };
     return r->input >= 0;
 }
 
@@ -69,17 +80,20 @@ Status index_check_create(IndexCheck **out, Arena *a, const Graph *g)
     return ST_OK;
 }
 
-static bool is_allowed(const Range *r, int64_t x) { return (x >= r->low && x < r->high) || (r->ignores && x == r->ignore); }
+static bool is_allowed(const Range *r, int64_t x)
+{
+    return (x >= r->low && x < r->high) || (r->ignores && x == r->ignore);
+}
 
 /* The first element that is not allowed; n if all are. */
-#define DEFINE_FIRST_BAD(name, T) \
+#define DEFINE_FIRST_BAD(name, T)                              \
     static int64_t name(const Range *r, const T *x, int64_t n) \
-    { \
-        int64_t i = 0; \
-    \
-        while (i < n && is_allowed(r, x[i])) \
-            i++; \
-        return i; \
+    {                                                          \
+        int64_t i = 0;                                         \
+                                                               \
+        while (i < n && is_allowed(r, x[i]))                   \
+            i++;                                               \
+        return i;                                              \
     }
 
 DEFINE_FIRST_BAD(first_bad_32, int32_t)
@@ -88,12 +102,14 @@ DEFINE_FIRST_BAD(first_bad_64, int64_t)
 /* Indices and labels are int32 or int64. */
 static Status check(const Range *r, const Graph *g, const Tensor *t)
 {
-    const int64_t n = tensor_numel(t), i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
+    const int64_t n = tensor_numel(t),
+                  i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
 
     if (i == n)
         return ST_OK;
-    (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node), (long long)i,
-               value(g, g->input[r->input])->name, (long long)tensor_int(t, i), (long long)r->high, r->ignores ? " classes" : "");
+    (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node),
+               (long long)i, value(g, g->input[r->input])->name, (long long)tensor_int(t, i), (long long)r->high,
+               r->ignores ? " classes" : "");
     status_set_element((const char *)t->data + (size_t)i * dtype_size(t->dtype));
     return E_INVALID;
 }

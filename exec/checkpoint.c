@@ -21,7 +21,7 @@
 #define MANIFEST_FILE "manifest.json"
 #define FINAL "step-"
 #define ASIDE ".old-step-"
-#define TEMPORARY ".tmp-"           /* + process id + "-" + step */
+#define TEMPORARY ".tmp-" /* + process id + "-" + step */
 enum { FORMAT = 1, HASH_TEXT = 33 };
 
 /* ---- files ---- */
@@ -68,7 +68,7 @@ static void hash_note(char text[HASH_TEXT], int64_t step, const char *note)
 static Status sync_path(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && (!fsync(fd) || errno == EINVAL || errno == ENOTSUP);    /* there is nothing to wait for */
+    bool good = fd >= 0 && (!fsync(fd) || errno == EINVAL || errno == ENOTSUP); /* there is nothing to wait for */
     int why = errno;
 
     if (fd >= 0)
@@ -116,8 +116,9 @@ static Status write_manifest(const char *folder, int64_t step, const char *note)
         return FAIL(E_INVALID, "%s: the note is not UTF-8", folder);
     TRY(hash_file(path, hash, &bytes));
     hash_note(of_note, step, note ? note : "");
-    root = json_pack("{s:i, s:I, s:s, s:s, s:{s:{s:I, s:s}}}", "format", FORMAT, "step", (json_int_t)step, "note", note ? note : "",
-                     "note_xxh3_128", of_note, "files", STATE_FILE, "bytes", (json_int_t)bytes, "xxh3_128", hash);
+    root = json_pack("{s:i, s:I, s:s, s:s, s:{s:{s:I, s:s}}}", "format", FORMAT, "step", (json_int_t)step, "note",
+                     note ? note : "", "note_xxh3_128", of_note, "files", STATE_FILE, "bytes", (json_int_t)bytes,
+                     "xxh3_128", hash);
     text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
@@ -136,8 +137,9 @@ static Status fill_folder(const char *folder, int64_t step, const NamedTensor *l
     return sync_path(folder);
 }
 
-/* A checkpoint of the same step is moved aside first: a rename cannot replace a folder that is not empty.  Until the new one has
- * its name, the one aside is what checkpoint_read finds; what an earlier crash left aside is given up only when there is another. */
+/* A checkpoint of the same step is moved aside first: a rename cannot replace a folder that is not empty.  Until the
+ * new one has its name, the one aside is what checkpoint_read finds; what an earlier crash left aside is given up only
+ * when there is another. */
 static Status commit_folder(const char *directory, const char *temporary, int64_t step)
 {
     char final[PATH_MAX], aside[PATH_MAX];
@@ -227,18 +229,22 @@ static Status check_note(const char *folder, const json_t *root, int64_t step, c
     hash_note(found, step, note);
     if (step < 0)
         return FAIL(E_IO, "%s/%s: step is %" PRId64 ", expected 0 or more", folder, MANIFEST_FILE, step);
-    return !hash || !strcmp(hash, found) ? ST_OK : FAIL(E_IO, "%s/%s: the hash of the note is not the manifest's", folder, MANIFEST_FILE);
+    return !hash || !strcmp(hash, found)
+               ? ST_OK
+               : FAIL(E_IO, "%s/%s: the hash of the note is not the manifest's", folder, MANIFEST_FILE);
 }
 
 static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, const json_t *root)
 {
     const json_t *file = json_object_get(json_object_get(root, "files"), STATE_FILE);
-    const char *hash = json_string_value(json_object_get(file, "xxh3_128")), *note = json_string_value(json_object_get(root, "note"));
+    const char *hash = json_string_value(json_object_get(file, "xxh3_128")),
+               *note = json_string_value(json_object_get(root, "note"));
     char path[PATH_MAX], found[HASH_TEXT];
     int64_t bytes;
 
     snprintf(path, sizeof path, "%s/%s", folder, STATE_FILE);
-    if (json_integer_value(json_object_get(root, "format")) != FORMAT || !hash || !json_is_integer(json_object_get(root, "step")))
+    if (json_integer_value(json_object_get(root, "format")) != FORMAT || !hash ||
+        !json_is_integer(json_object_get(root, "step")))
         return FAIL(E_IO, "%s/%s: not a manifest of format %d", folder, MANIFEST_FILE, FORMAT);
     TRY(hash_file(path, found, &bytes));
     if (strcmp(found, hash) || bytes != json_integer_value(json_object_get(file, "bytes")))
@@ -264,10 +270,7 @@ static Status read_folder(Checkpoint *out, Arena *arena, const char *folder)
     return st;
 }
 
-static const char *digits_of(const struct dirent *e)
-{
-    return e->d_name + strlen(*e->d_name == '.' ? ASIDE : FINAL);
-}
+static const char *digits_of(const struct dirent *e) { return e->d_name + strlen(*e->d_name == '.' ? ASIDE : FINAL); }
 
 static int is_checkpoint(const struct dirent *e)
 {

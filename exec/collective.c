@@ -1,10 +1,11 @@
 /* Barrier, every device does its share directly in the others' memory, barrier.
  *
  * Sums are added element by element in the order of graph/reduce_tree.h, so neither the number of devices nor which of
- * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written to
- * all outputs by one thread, which is why outputs may lie over inputs.  Copies are shared out by destination.  What is rare
- * (ReduceScatter) is done by the first member with the reference kernel.  Where other processes take part the first member
- * brings what they hold before, and gives them the sums after (exec/collective_span.h); its own devices meet in between. */
+ * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written
+ * to all outputs by one thread, which is why outputs may lie over inputs.  Copies are shared out by destination.  What
+ * is rare (ReduceScatter) is done by the first member with the reference kernel.  Where other processes take part the
+ * first member brings what they hold before, and gives them the sums after (exec/collective_span.h); its own devices
+ * meet in between. */
 #include "exec/collective.h"
 
 #include <stdlib.h>
@@ -14,20 +15,20 @@
 #include "graph/base/spin.h"
 #include "graph/reduce_tree.h"
 
-enum { BLOCK = 1024, SHARE_ALIGN = 64 };    /* elements */
+enum { BLOCK = 1024, SHARE_ALIGN = 64 }; /* elements */
 
 struct Collective {
     Rendezvous *meet;
-    Span *span;                 /* NULL: all is in this process */
+    Span *span; /* NULL: all is in this process */
     const Node *node;
     const OpDef *op;
     int n_member, n_in, n_out;
-    int *rank;                  /* [device] among the members; -1: not one */
-    int *device;                /* [n_out] that holds the output */
+    int *rank;   /* [device] among the members; -1: not one */
+    int *device; /* [n_out] that holds the output */
     int axis, n_tensor, n_part, n_copy;
-    int *program;               /* of the sums: reduce_tree_program */
-    void **stack;               /* [member] blocks of partial sums */
-    const Kernel *kernel;       /* what the first member does alone, or NULL */
+    int *program;         /* of the sums: reduce_tree_program */
+    void **stack;         /* [member] blocks of partial sums */
+    const Kernel *kernel; /* what the first member does alone, or NULL */
     void *state;
     KernelCtx ctx;
     atomic_uint arrived, generation;
@@ -96,36 +97,33 @@ static bool meet(Collective *c)
     return !atomic_load(&r->cancelled);
 }
 
-void collective_reset(Collective *c)
-{
-    atomic_store(&c->arrived, 0);
-}
+void collective_reset(Collective *c) { atomic_store(&c->arrived, 0); }
 
 /* ---- sums ---- */
 
 /* stack[0] = the tree's sum of elements [at, at+len) of the parts. */
-#define SUM_BLOCK(fn, T)                                                                            \
-    static void fn(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len)     \
-    {                                                                                               \
-        T(*stack)[BLOCK] = blocks;                                                                  \
-        int top = 0;                                                                                \
-                                                                                                    \
-        if (c->n_part == 2) {                                                                       \
-            const T *a = (const T *)in[0].data + at, *b = (const T *)in[1].data + at;               \
-                                                                                                    \
-            for (size_t k = 0; k < len; k++)                                                        \
-                stack[0][k] = (T)(a[k] + b[k]);                                                     \
-            return;                                                                                 \
-        }                                                                                           \
-        for (int i = 0; i < 2 * c->n_part - 1; i++) {                                               \
-            if (c->program[i] != TREE_ADD) {                                                        \
-                memcpy(stack[top++], (const T *)in[c->program[i]].data + at, len * sizeof(T));      \
-                continue;                                                                           \
-            }                                                                                       \
-            top--;                                                                                  \
-            for (size_t k = 0; k < len; k++)                                                        \
-                stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);                         \
-        }                                                                                           \
+#define SUM_BLOCK(fn, T)                                                                        \
+    static void fn(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len) \
+    {                                                                                           \
+        T(*stack)[BLOCK] = blocks;                                                              \
+        int top = 0;                                                                            \
+                                                                                                \
+        if (c->n_part == 2) {                                                                   \
+            const T *a = (const T *)in[0].data + at, *b = (const T *)in[1].data + at;           \
+                                                                                                \
+            for (size_t k = 0; k < len; k++)                                                    \
+                stack[0][k] = (T)(a[k] + b[k]);                                                 \
+            return;                                                                             \
+        }                                                                                       \
+        for (int i = 0; i < 2 * c->n_part - 1; i++) {                                           \
+            if (c->program[i] != TREE_ADD) {                                                    \
+                memcpy(stack[top++], (const T *)in[c->program[i]].data + at, len * sizeof(T));  \
+                continue;                                                                       \
+            }                                                                                   \
+            top--;                                                                              \
+            for (size_t k = 0; k < len; k++)                                                    \
+                stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);                     \
+        }                                                                                       \
     }
 SUM_BLOCK(sum_f32, float)
 SUM_BLOCK(sum_f64, double)
@@ -199,8 +197,8 @@ static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor
 
 /* ---- copies ---- */
 
-/* Copies the rows of `part` to (gather) or from their place in `whole`, `offset` bytes into each of its rows; returns the
- * bytes of one row of the part. */
+/* Copies the rows of `part` to (gather) or from their place in `whole`, `offset` bytes into each of its rows; returns
+ * the bytes of one row of the part. */
 static size_t copy_rows(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool gather, bool skip)
 {
     size_t size = dtype_size(whole->dtype), wide, row;

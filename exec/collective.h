@@ -27,13 +27,14 @@ typedef struct Collective Collective;
 
 /* At least one device of this process takes part: those of site->member, or all when it spans processes. */
 Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const Site *site) CHECKED;
-void collective_free(Collective *c);        /* NULL is legal */
+void collective_free(Collective *c); /* NULL is legal */
 /* Before a step, while no thread is inside: forgets an interrupted meeting. */
 void collective_reset(Collective *c);
 /* Does this device of the process take part? */
 bool collective_has(const Collective *c, int device);
-/* Called by every member's thread with the tensors of all devices (data NULL where another process holds them).  Returns when all
- * of its own outputs are written and nobody reads its inputs any more.  E_INTERRUPTED when the rendezvous was cancelled. */
+/* Called by every member's thread with the tensors of all devices (data NULL where another process holds them). Returns
+ * when all of its own outputs are written and nobody reads its inputs any more.  E_INTERRUPTED when the rendezvous was
+ * cancelled. */
 Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out) CHECKED;
 
 #endif

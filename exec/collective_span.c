@@ -1,28 +1,28 @@
 /* Two ways of crossing, both made of exchanges between every pair of processes.
  *
- * An AllReduce of P processes shares out the elements: each process gets everybody's parts of its share, adds them by the same
- * tree as one process would (graph/reduce_tree.h), and gives the sums to all.  So the bits do not depend on how the devices are
- * spread over processes, and with one part per process each sends and receives 2 (P - 1) / P of the tensor, as in a ring.
- * What is rarer: every process gets all inputs, and computes its own outputs.
+ * An AllReduce of P processes shares out the elements: each process gets everybody's parts of its share, adds them by
+ * the same tree as one process would (graph/reduce_tree.h), and gives the sums to all.  So the bits do not depend on
+ * how the devices are spread over processes, and with one part per process each sends and receives 2 (P - 1) / P of the
+ * tensor, as in a ring. What is rarer: every process gets all inputs, and computes its own outputs.
  *
- * What comes lies in buffers as large as the whole tensor, so that addresses are those of the tensor's elements; of a sum only
- * the share's pages are ever touched, and only they take memory. */
+ * What comes lies in buffers as large as the whole tensor, so that addresses are those of the tensor's elements; of a
+ * sum only the share's pages are ever touched, and only they take memory. */
 #include "exec/collective_span.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARE_ALIGN = 64 };      /* elements */
+enum { SHARE_ALIGN = 64 }; /* elements */
 
 struct Span {
     World *world;
     int size, rank, n_local;
     int n_in, n_out, n_tensor, n_part, n_copy;
     bool sum;
-    int *owner;                 /* [n_in] the process that holds the input; -1: all do */
-    void **staged_in, **staged_out;     /* NULL: not needed */
+    int *owner;                     /* [n_in] the process that holds the input; -1: all do */
+    void **staged_in, **staged_out; /* NULL: not needed */
     Tensor *in, *out;
-    Parcel *send, *recv;        /* [size] */
+    Parcel *send, *recv; /* [size] */
     struct iovec *pieces;
 };
 
@@ -154,7 +154,8 @@ void span_share(const Span *s, int64_t n, int64_t *from, int64_t *to)
 /* The share of one process of a sum, else all of the tensor. */
 static void add_piece(const Span *s, Parcel *p, const Tensor *t, int rank)
 {
-    int64_t n = tensor_numel(t), from = s->sum ? share_start(s, n, rank) : 0, to = s->sum ? share_start(s, n, rank + 1) : n;
+    int64_t n = tensor_numel(t), from = s->sum ? share_start(s, n, rank) : 0,
+            to = s->sum ? share_start(s, n, rank + 1) : n;
     size_t size = dtype_size(t->dtype);
 
     if (to > from)

@@ -1,5 +1,5 @@
-/* A description is one object whose fields are those of GpuInfo; a field more is as wrong as a field less, because it is a
- * misspelt one. */
+/* A description is one object whose fields are those of GpuInfo; a field more is as wrong as a field less, because it
+ * is a misspelt one. */
 #include "exec/describe.h"
 
 #include <errno.h>
@@ -13,16 +13,27 @@ enum { MAX_TEXT = 1 << 16 };
 
 typedef struct {
     const char *name;
-    size_t at;                  /* in GpuInfo */
-    bool wide;                  /* int64_t, else int */
+    size_t at; /* in GpuInfo */
+    bool wide; /* int64_t, else int */
     int64_t least, most;
 } Field;
 
-#define SMALL(field, least, most) { #field, offsetof(GpuInfo, field), false, least, most }
-#define BYTES(field, least) { #field, offsetof(GpuInfo, field), true, least, INT64_C(1) << 50 }
+#define SMALL(field, least, most)                            \
+    {                                                        \
+#field, offsetof(GpuInfo, field), false, least, most \
+    }
+#define BYTES(field, least)                                             \
+    {                                                                   \
+#field, offsetof(GpuInfo, field), true, least, INT64_C(1) << 50 \
+    }
 static const Field fields[] = {
-    SMALL(multiprocessors, 1, 100000), SMALL(warp_size, 32, 32), SMALL(max_threads_per_block, 32, 65536),
-    SMALL(max_threads_per_multiprocessor, 32, 65536), BYTES(memory, 1), BYTES(l2, 0), BYTES(shared_per_block, 1),
+    SMALL(multiprocessors, 1, 100000),
+    SMALL(warp_size, 32, 32),
+    SMALL(max_threads_per_block, 32, 65536),
+    SMALL(max_threads_per_multiprocessor, 32, 65536),
+    BYTES(memory, 1),
+    BYTES(l2, 0),
+    BYTES(shared_per_block, 1),
     BYTES(shared_per_multiprocessor, 1),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
@@ -35,7 +46,8 @@ static void read_number(GpuInfo *out, const json_t *root, const Field *f, Proble
     if (!v)
         problems_add(wrong, "'%s' is missing", f->name);
     else if (!json_is_integer(v) || n < f->least || n > f->most)
-        problems_add(wrong, "'%s': expected a whole number from %lld to %lld", f->name, (long long)f->least, (long long)f->most);
+        problems_add(wrong, "'%s': expected a whole number from %lld to %lld", f->name, (long long)f->least,
+                     (long long)f->most);
     else if (f->wide)
         *(int64_t *)((char *)out + f->at) = n;
     else
@@ -91,9 +103,8 @@ static Status read_fields(GpuInfo *out, json_t *root, const char *path)
     read_capability(out, root, &wrong);
     for (int i = 0; i < N_FIELDS; i++)
         read_number(out, root, &fields[i], &wrong);
-    json_object_foreach(root, key, v)
-        if (!is_known(key))
-            problems_add(&wrong, "'%s' is not a property of a device", key);
+    json_object_foreach(root, key, v) if (!is_known(key))
+        problems_add(&wrong, "'%s' is not a property of a device", key);
     return problems_fail(&wrong, E_INVALID, "%s: the description of the device is wrong", path);
 }
 

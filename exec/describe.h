@@ -4,7 +4,8 @@
 
 #include "exec/runtime.h"
 
-/* Reads the file; all that is wrong or missing is named at once.  `text`, when not NULL, receives the file's text to free(). */
+/* Reads the file; all that is wrong or missing is named at once.  `text`, when not NULL, receives the file's text to
+ * free(). */
 Status describe_read(GpuInfo *out, char **text, const char *path) CHECKED;
 
 #endif

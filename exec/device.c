@@ -2,9 +2,9 @@
  *
  * OpenMP keeps one team per thread that opens parallel regions, so a thread per device gives every device a team of its
  * own, of the size set once when the thread starts.  Work is handed over by a counter: the caller raises `posted`, the
- * thread runs the job and raises `finished` to it.  Whoever waits spins a while, because steps follow each other closely,
- * and then sleeps on the condition variable; the one who raises a counter takes the lock only to wake a sleeper.
- * A GPU is opened and closed on the thread that will drive it. */
+ * thread runs the job and raises `finished` to it.  Whoever waits spins a while, because steps follow each other
+ * closely, and then sleeps on the condition variable; the one who raises a counter takes the lock only to wake a
+ * sleeper. A GPU is opened and closed on the thread that will drive it. */
 #include "exec/device.h"
 
 #include <omp.h>
@@ -21,7 +21,7 @@ enum { MESSAGE_BYTES = 2048 };
 struct Device {
     char name[16];
     KernelCtx ctx;
-    Accelerator accelerator;    /* of a CUDA device */
+    Accelerator accelerator; /* of a CUDA device */
     DeviceSync *sync;
     void *sync_arg;
     bool spin;
@@ -30,7 +30,7 @@ struct Device {
     pthread_cond_t changed;
     atomic_uint posted, finished;
     atomic_int sleepers;
-    DeviceJob *job;             /* NULL: end the thread */
+    DeviceJob *job; /* NULL: end the thread */
     void *arg;
     Status status;
     char message[MESSAGE_BYTES];
@@ -171,7 +171,7 @@ Status device_wait_all(Device *const *d, int n)
             first = st;
         }
     }
-    return first ? device_wait(d[failed]) : ST_OK;      /* again: its message */
+    return first ? device_wait(d[failed]) : ST_OK; /* again: its message */
 }
 
 KernelCtx *device_ctx(Device *d) { return &d->ctx; }

@@ -58,13 +58,14 @@ static Status set_described(DeviceList *list, int first, const char *file, size_
     GpuInfo info;
 
     if (!len || len >= DEVICE_PATH)
-        return FAIL(E_INVALID, "devices: '@%.*s': expected the name of a file of at most %d bytes", (int)(len > 64 ? 64 : len), file,
-                    DEVICE_PATH - 1);
+        return FAIL(E_INVALID, "devices: '@%.*s': expected the name of a file of at most %d bytes",
+                    (int)(len > 64 ? 64 : len), file, DEVICE_PATH - 1);
     for (int i = first; i < list->n; i++) {
         DeviceSpec *d = &list->device[i];
 
         if (!d->cuda)
-            return FAIL(E_INVALID, "devices: cpu:%d@%.*s: only a CUDA device can be described", d->index, (int)len, file);
+            return FAIL(E_INVALID, "devices: cpu:%d@%.*s: only a CUDA device can be described", d->index, (int)len,
+                        file);
         snprintf(d->described, sizeof d->described, "%.*s", (int)len, file);
         TRY(describe_read(&info, NULL, d->described));
         d->memory = (uint64_t)info.memory;
@@ -96,7 +97,8 @@ static Status add_word(DeviceList *list, const char *s, size_t len)
             TRY(add(list, cuda, i));
         return ST_OK;
     }
-    return FAIL(E_INVALID, "devices: '%.*s': expected cpu, cpu:N, cpu*N, cuda, cuda:N, cuda*N, N or all", (int)(len > 64 ? 64 : len), s);
+    return FAIL(E_INVALID, "devices: '%.*s': expected cpu, cpu:N, cpu*N, cuda, cuda:N, cuda*N, N or all",
+                (int)(len > 64 ? 64 : len), s);
 }
 
 static Status add_described(DeviceList *list, const char *s, size_t len)
@@ -128,10 +130,7 @@ Status device_list_parse(DeviceList *out, const char *text, int threads)
     return ST_OK;
 }
 
-static bool unequal(uint64_t a, uint64_t b)
-{
-    return 4 * (a < b ? a : b) < 3 * (a < b ? b : a);
-}
+static bool unequal(uint64_t a, uint64_t b) { return 4 * (a < b ? a : b) < 3 * (a < b ? b : a); }
 
 bool device_list_unequal(const DeviceList *list, char text[DEVICE_TEXT])
 {
@@ -142,8 +141,8 @@ bool device_list_unequal(const DeviceList *list, char text[DEVICE_TEXT])
             if (!unequal((uint64_t)a->threads, (uint64_t)b->threads) && !unequal(a->memory, b->memory))
                 continue;
             snprintf(text, DEVICE_TEXT, "%s:%d (%d threads, %llu MiB) and %s:%d (%d threads, %llu MiB) are unequal",
-                     kind(a->cuda), a->index, a->threads, (unsigned long long)(a->memory >> 20), kind(b->cuda), b->index, b->threads,
-                     (unsigned long long)(b->memory >> 20));
+                     kind(a->cuda), a->index, a->threads, (unsigned long long)(a->memory >> 20), kind(b->cuda),
+                     b->index, b->threads, (unsigned long long)(b->memory >> 20));
             return true;
         }
     return false;

@@ -1,4 +1,5 @@
-/* Opening and closing in an order that each part needs: devices, then what they share; what they share, then the devices. */
+/* Opening and closing in an order that each part needs: devices, then what they share; what they share, then the
+ * devices. */
 #include "exec/device_set.h"
 #include "exec/machine.h"
 
@@ -8,11 +9,12 @@
 static Status check(const DeviceList *list, int of_all)
 {
     if (of_all > MAX_DEVICES)
-        return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported", world_size(list->world), list->n,
-                    MAX_DEVICES);
+        return FAIL(E_INVALID, "%d processes of %d devices each, at most %d devices are supported",
+                    world_size(list->world), list->n, MAX_DEVICES);
     for (int i = 0; i < list->n; i++)
         if (*list->device[i].described)
-            return FAIL(E_INVALID, "cuda:%d is only described (%s): a run can be planned for it with --dry-run, not done",
+            return FAIL(E_INVALID,
+                        "cuda:%d is only described (%s): a run can be planned for it with --dry-run, not done",
                         list->device[i].index, list->device[i].described);
     return ST_OK;
 }
@@ -48,5 +50,5 @@ void device_set_close(DeviceSet *s)
     arenas_close(&s->arenas);
     gpu_group_free(s->group);
     for (int i = 0; i < s->n; i++)
-        device_close(s->device[i]);     /* NULL is legal */
+        device_close(s->device[i]); /* NULL is legal */
 }

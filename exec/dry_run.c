@@ -1,4 +1,5 @@
-/* The program is compiled as for a run, up to the point where memory would be allocated, and what was planned is printed. */
+/* The program is compiled as for a run, up to the point where memory would be allocated, and what was planned is
+ * printed. */
 #include "exec/dry_run.h"
 #include "exec/machine.h"
 
@@ -25,7 +26,7 @@ typedef struct {
     DeviceList list;
     Device *device[MAX_DEVICES];
     int n_device;
-    Problems too_large;         /* devices whose memory does not suffice */
+    Problems too_large; /* devices whose memory does not suffice */
 } DryRun;
 
 /* ---- one step ---- */
@@ -77,7 +78,10 @@ static const char *kernel_of(const Program *p, const MemoryPlan *plan, const Nod
 {
     const char *kernel = program_kernel(p, n->index);
 
-    return kernel ? kernel : stream_is_view(plan, n) ? "(view)" : n->op->flags & OPF_COLLECTIVE ? "(collective)" : "(copy)";
+    return kernel                          ? kernel
+           : stream_is_view(plan, n)       ? "(view)"
+           : n->op->flags & OPF_COLLECTIVE ? "(collective)"
+                                           : "(copy)";
 }
 
 static void print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
@@ -172,8 +176,8 @@ static Status print_memory(DryRun *d, const Program *p, int device)
     if (host < plan->n_device)
         fprintf(d->to, "  memory of the host: arena %s\n", bytes_text(arena, plan->device[host].arena_bytes));
     if (memory_total(&need) > there)
-        problems_add(&d->too_large, "%s: a step needs %s, it has %s", device_name(at), bytes_text(total, memory_total(&need)),
-                     bytes_text(has, there));
+        problems_add(&d->too_large, "%s: a step needs %s, it has %s", device_name(at),
+                     bytes_text(total, memory_total(&need)), bytes_text(has, there));
     return memory_table(program_graph(p), plan, device, print_line, d);
 }
 
@@ -187,9 +191,9 @@ static void print_heading(const DryRun *d, const StreamDevice *s, int device)
     if (!info)
         fprintf(d->to, "\n%s: threads: %d\n", device_name(d->device[device]), d->list.device[device].threads);
     else
-        fprintf(d->to, "\n%s: %s%s, compute capability %d.%d; streams: %d, events: %d\n", device_name(d->device[device]), info->name,
-                *d->list.device[device].described ? ", described" : "", info->capability / 10, info->capability % 10, streams,
-                s->n_event);
+        fprintf(d->to, "\n%s: %s%s, compute capability %d.%d; streams: %d, events: %d\n",
+                device_name(d->device[device]), info->name, *d->list.device[device].described ? ", described" : "",
+                info->capability / 10, info->capability % 10, streams, s->n_event);
 }
 
 static Status print_device(DryRun *d, const Program *p, const StreamPlan *streams, int device)
@@ -290,15 +294,19 @@ static void tell_confirmed(const DryRun *d, int device)
     int n;
 
     described_count(&c, device_gpu(d->device[device]));
-    n = snprintf(line, sizeof line, c.asked ? "%s: the libraries confirm" : "%s: no plug-in confirms what is planned", name);
+    n = snprintf(line, sizeof line, c.asked ? "%s: the libraries confirm" : "%s: no plug-in confirms what is planned",
+                 name);
     for (int i = 0; c.asked && i < N_DESCRIBED; i++) {
-        n += snprintf(line + n, sizeof line - (size_t)n, "%s %d of %d %s", i ? "," : "", c.confirmed[i], c.wanted[i], what[i]);
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s %d of %d %s", i ? "," : "", c.confirmed[i], c.wanted[i],
+                      what[i]);
         all = all && c.confirmed[i] == c.wanted[i];
     }
     if (c.asked)
-        n += snprintf(line + n, sizeof line - (size_t)n, "; they ask for up to %s of workspace, which is not counted", bytes_text(most, c.workspace));
+        n += snprintf(line + n, sizeof line - (size_t)n, "; they ask for up to %s of workspace, which is not counted",
+                      bytes_text(most, c.workspace));
     if (c.epilogue)
-        n += snprintf(line + n, sizeof line - (size_t)n, "; where cublasLt lacks an epilogue, products take up to %s of scratch, %s",
+        n += snprintf(line + n, sizeof line - (size_t)n,
+                      "; where cublasLt lacks an epilogue, products take up to %s of scratch, %s",
                       bytes_text(epilogue, c.epilogue), "which is not counted");
     if (*c.refusal)
         snprintf(line + n, sizeof line - (size_t)n, "%s: %s", c.asked ? "; the first refusal" : "", c.refusal);

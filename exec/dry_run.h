@@ -7,11 +7,12 @@
 #include "exec/options.h"
 #include "exec/session.h"
 
-/* Compiles the steps that a run with these options executes (the training step, or both halves of an accumulated one; inference
- * without a loss) for the devices that the options name, which may be described ones, and writes for each device: its nodes in
- * order with stream, kernel, buffers and the events waited for and recorded; what memory it needs and for what.  Nothing is
- * allocated on the devices.  E_NOMEM when a device's memory cannot hold a step; what is to be said is written before.  The log,
- * which may be NULL, receives what the passes found, and whether the plug-in's libraries confirm the plans for a described device. */
+/* Compiles the steps that a run with these options executes (the training step, or both halves of an accumulated one;
+ * inference without a loss) for the devices that the options name, which may be described ones, and writes for each
+ * device: its nodes in order with stream, kernel, buffers and the events waited for and recorded; what memory it needs
+ * and for what.  Nothing is allocated on the devices.  E_NOMEM when a device's memory cannot hold a step; what is to be
+ * said is written before.  The log, which may be NULL, receives what the passes found, and whether the plug-in's
+ * libraries confirm the plans for a described device. */
 Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, void *user) CHECKED;
 
 #endif

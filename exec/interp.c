@@ -1,5 +1,5 @@
-/* Shapes that depend on data are inferred at the last moment: a node is inferred again when its inputs' values are known,
- * in a copy of the graph in which they have become constants. */
+/* Shapes that depend on data are inferred at the last moment: a node is inferred again when its inputs' values are
+ * known, in a copy of the graph in which they have become constants. */
 #include "exec/interp.h"
 
 #include <string.h>
@@ -45,7 +45,8 @@ Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *i
     for (int i = 0; i < n->n_in; i++)
         ins[i] = in[i] ? *in[i] : (Tensor){ .shape = shape_unknown() };
     for (int i = 0; i < n->n_out; i++) {
-        out[i] = has_value(n->out[i]) ? tensor_create(arena, value(g, n->out[i])->dtype, &value(g, n->out[i])->shape) : NULL;
+        out[i] =
+            has_value(n->out[i]) ? tensor_create(arena, value(g, n->out[i])->dtype, &value(g, n->out[i])->shape) : NULL;
         if (has_value(n->out[i]) && !out[i])
             return FAIL(E_NOMEM, "%s: out of memory", node_text(g, n));
         outs[i] = out[i] ? *out[i] : (Tensor){ .shape = shape_unknown() };
@@ -76,7 +77,7 @@ static Status bind_given(Graph *work, const Graph *g, const Tensor **values)
         if (v->kind == V_TEMP)
             continue;
         if (!values[i])
-            values[i] = g->value[i]->init;      /* the copy's would die with it */
+            values[i] = g->value[i]->init; /* the copy's would die with it */
         if (!values[i])
             return FAIL(E_INVALID, "input '%s' was not given", v->name);
         fix_value(work, (ValueId){ i }, values[i]);

@@ -1,5 +1,5 @@
-/* Control groups of version 2 are a tree: each limits what is below it, so the least limit on the way up is in force.  Of version 1
- * the group at the root of what is seen is asked, which in a container is its own.
+/* Control groups of version 2 are a tree: each limits what is below it, so the least limit on the way up is in force.
+ * Of version 1 the group at the root of what is seen is asked, which in a container is its own.
  * https://docs.kernel.org/admin-guide/cgroup-v2.html */
 #include "exec/machine.h"
 
@@ -94,7 +94,8 @@ int machine_cores(void)
     if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0)
         least = CPU_COUNT(&set);
     for_groups(look_at_quota, &least);
-    if (read_numbers(GROUPS "/cpu/cpu.cfs_quota_us", quota) && quota[0] < INT64_MAX && read_numbers(GROUPS "/cpu/cpu.cfs_period_us", period))
+    if (read_numbers(GROUPS "/cpu/cpu.cfs_quota_us", quota) && quota[0] < INT64_MAX &&
+        read_numbers(GROUPS "/cpu/cpu.cfs_period_us", period))
         take_quota(&least, quota[0], period[0]);
     return least;
 }

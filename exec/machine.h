@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-int machine_cores(void);        /* at least 1: the mask's, and no more than whole processors of the group's quota (cpu.max) */
-uint64_t machine_memory(void);  /* bytes: the machine's, and no more than the group's (memory.max); 0: not known */
+int machine_cores(void); /* at least 1: the mask's, and no more than whole processors of the group's quota (cpu.max) */
+uint64_t machine_memory(void); /* bytes: the machine's, and no more than the group's (memory.max); 0: not known */
 
 #endif

@@ -1,5 +1,6 @@
-/* Pages from the system, touched first by the thread that will use them: that thread's node of the machine holds them then.
- * Memory of an accelerator comes from its runtime and is filled and read in order with the device's own stream. */
+/* Pages from the system, touched first by the thread that will use them: that thread's node of the machine holds them
+ * then. Memory of an accelerator comes from its runtime and is filled and read in order with the device's own
+ * stream. */
 #include "exec/memory.h"
 
 #include <stdlib.h>
@@ -8,7 +9,10 @@
 
 enum { HUGE_FROM = 2 << 20 };
 
-typedef struct { void *at; size_t bytes; } Range;
+typedef struct {
+    void *at;
+    size_t bytes;
+} Range;
 
 static Status touch(Device *d, void *arg)
 {
@@ -26,7 +30,7 @@ static Status open_pages(void **out, Device *d, size_t bytes)
     if (r.at == MAP_FAILED)
         return FAIL(E_NOMEM, "%s: %zu bytes cannot be had", device_name(d), bytes);
     if (bytes >= HUGE_FROM)
-        (void)madvise(r.at, bytes, MADV_HUGEPAGE);      /* a wish: without it the pages are small */
+        (void)madvise(r.at, bytes, MADV_HUGEPAGE); /* a wish: without it the pages are small */
     device_start(d, touch, &r);
     TRY(device_wait(d));
     *out = r.at;
@@ -53,8 +57,8 @@ void memory_close(Device *d, void *p, size_t bytes)
 
 /* ---- contents ---- */
 
-/* What was given before is waited for first: a copy that involves pageable memory may hold the host until it ends, and a step
- * under way need not. */
+/* What was given before is waited for first: a copy that involves pageable memory may hold the host until it ends, and
+ * a step under way need not. */
 static Status transfer(Device *d, void *to, const void *from, size_t bytes)
 {
     const Runtime *r = device_runtime(d);
@@ -70,8 +74,14 @@ static Status transfer(Device *d, void *to, const void *from, size_t bytes)
     return device_sync(d);
 }
 
-Status memory_write(Device *d, void *to, const void *from_host, size_t bytes) { return transfer(d, to, from_host, bytes); }
-Status memory_read(Device *d, void *to_host, const void *from, size_t bytes) { return transfer(d, to_host, from, bytes); }
+Status memory_write(Device *d, void *to, const void *from_host, size_t bytes)
+{
+    return transfer(d, to, from_host, bytes);
+}
+Status memory_read(Device *d, void *to_host, const void *from, size_t bytes)
+{
+    return transfer(d, to_host, from, bytes);
+}
 
 Status memory_zero(Device *d, void *p, size_t bytes)
 {

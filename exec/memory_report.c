@@ -1,4 +1,5 @@
-/* Reads the plan that passes/plan_memory.c made: what is alive at a node is every buffer whose first and last node enclose it. */
+/* Reads the plan that passes/plan_memory.c made: what is alive at a node is every buffer whose first and last node
+ * enclose it. */
 #include "exec/memory_report.h"
 #include "exec/machine.h"
 
@@ -74,7 +75,10 @@ Status memory_need(MemoryNeed *out, const Graph *g, const MemoryPlan *plan, int 
     return ST_OK;
 }
 
-size_t memory_total(const MemoryNeed *need) { return need->arena + need->states + need->constants + need->inputs + need->collectives; }
+size_t memory_total(const MemoryNeed *need)
+{
+    return need->arena + need->states + need->constants + need->inputs + need->collectives;
+}
 
 /* ---- the table ---- */
 
@@ -83,10 +87,12 @@ static bool alive(const MemBuffer *b, int device, uint32_t at)
     return b->device == device && b->first <= at && at <= b->last;
 }
 
-/* The first node during which most bytes of the device are alive; *bytes of them.  Position n_node is after the step. */
+/* The first node during which most bytes of the device are alive; *bytes of them.  Position n_node is after the
+ * step. */
 static Status fullest(const Graph *g, const MemoryPlan *plan, int device, uint32_t *at, size_t *bytes)
 {
-    size_t *begins = calloc((size_t)g->n_node + 2, sizeof *begins), *ends = calloc((size_t)g->n_node + 2, sizeof *ends), live = 0;
+    size_t *begins = calloc((size_t)g->n_node + 2, sizeof *begins), *ends = calloc((size_t)g->n_node + 2, sizeof *ends),
+           live = 0;
 
     *at = 0;
     *bytes = 0;
@@ -125,7 +131,8 @@ static void print_buffer(const Graph *g, const MemBuffer *b, MemoryLine *line, v
     if (!has_value(b->value))
         snprintf(text, sizeof text, "  %10s  scratch of %s", bytes_text(bytes, b->bytes), first);
     else
-        snprintf(text, sizeof text, "  %10s  %.120s, from %s to %s", bytes_text(bytes, b->bytes), value(g, b->value)->name, first, last);
+        snprintf(text, sizeof text, "  %10s  %.120s, from %s to %s", bytes_text(bytes, b->bytes),
+                 value(g, b->value)->name, first, last);
     line(user, text);
 }
 
@@ -173,13 +180,17 @@ static Status print_buffers(const Graph *g, const MemoryPlan *plan, int device, 
     return st;
 }
 
-typedef struct { size_t bytes; uint32_t value; } Holding;
+typedef struct {
+    size_t bytes;
+    uint32_t value;
+} Holding;
 
 static int larger_holding(const void *a, const void *b)
 {
     const Holding *x = a, *y = b;
 
-    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x->value > y->value) - (x->value < y->value);
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes)
+                                : (x->value > y->value) - (x->value < y->value);
 }
 
 static Status print_states(const Graph *g, const MemoryPlan *plan, int device, MemoryLine *line, void *user)
@@ -245,7 +256,8 @@ static void present_memory(Device *d, int64_t available, char *text, size_t n)
     else if (available < 0)
         snprintf(text, n, "; it has %s", bytes_text(all, (uint64_t)device_info(d)->memory));
     else
-        snprintf(text, n, "; it has %s, %s of them free", bytes_text(all, (uint64_t)device_info(d)->memory), bytes_text(rest, (uint64_t)available));
+        snprintf(text, n, "; it has %s, %s of them free", bytes_text(all, (uint64_t)device_info(d)->memory),
+                 bytes_text(rest, (uint64_t)available));
 }
 
 /* ", inputs 5.0 KiB, collectives 0 B), 12.0 KiB of the host's" */
@@ -264,14 +276,15 @@ Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int devic
                     void (*log)(void *user, bool warning, const char *line), void *user)
 {
     Warner w = { log, user, device_name(d) };
-    char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], rest[160], present[96], why[LINE];
+    char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], rest[160], present[96],
+        why[LINE];
 
     snprintf(why, sizeof why, "%s", status_message());
     if (log)
         TRY(memory_table(g, plan, device, warn, &w));
     print_rest_of_need(d, need, rest, sizeof rest);
     present_memory(d, need->available, present, sizeof present);
-    return FAIL(E_NOMEM, "%s: out of memory: a step needs %s (arena %s, states %s, constants %s%s%s: %s", device_name(d),
-                bytes_text(total, memory_total(need)), bytes_text(arena, need->arena), bytes_text(states, need->states),
-                bytes_text(constants, need->constants), rest, present, why);
+    return FAIL(E_NOMEM, "%s: out of memory: a step needs %s (arena %s, states %s, constants %s%s%s: %s",
+                device_name(d), bytes_text(total, memory_total(need)), bytes_text(arena, need->arena),
+                bytes_text(states, need->states), bytes_text(constants, need->constants), rest, present, why);
 }

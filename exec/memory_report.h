@@ -15,7 +15,7 @@ typedef struct {
 
 /* Arena, states and constants; the rest is 0 and not known.  `copies`: the device has memory of its own. */
 Status memory_need(MemoryNeed *out, const Graph *g, const MemoryPlan *plan, int device, bool copies) CHECKED;
-size_t memory_total(const MemoryNeed *need);    /* of the device */
+size_t memory_total(const MemoryNeed *need); /* of the device */
 
 /* "12 B", "1.5 KiB", "20.0 MiB": rounded to a tenth of the unit. */
 enum { BYTES_TEXT = 24 };
@@ -25,12 +25,12 @@ const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes);
 const char *node_label(char *text, size_t n, const Node *node);
 
 typedef void MemoryLine(void *user, const char *line);
-/* Writes, a line each without its end: the buffers alive where the arena is fullest, the largest first, with the nodes between
- * which they live; then the largest states. */
+/* Writes, a line each without its end: the buffers alive where the arena is fullest, the largest first, with the nodes
+ * between which they live; then the largest states. */
 Status memory_table(const Graph *g, const MemoryPlan *plan, int device, MemoryLine *line, void *user) CHECKED;
 
-/* After an allocation for the device failed with E_NOMEM: that again, as one line that says what the step needs and what there is.
- * The log, which may be NULL, receives the table. */
+/* After an allocation for the device failed with E_NOMEM: that again, as one line that says what the step needs and
+ * what there is. The log, which may be NULL, receives the table. */
 Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, const MemoryNeed *need,
                     void (*log)(void *user, bool warning, const char *line), void *user) CHECKED;
 

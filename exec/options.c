@@ -9,17 +9,17 @@
 #include "exec/parameter_list.h"
 #include "graph/base/numtext.h"
 
-static const double SCHEDULE_GAMMA = 0.1;        /* unless it is said */
+static const double SCHEDULE_GAMMA = 0.1; /* unless it is said */
 
 typedef enum { O_FLAG, O_INT, O_REAL, O_CHOICE, O_TEXT, O_CUSTOM } Kind;
 
 typedef struct Row {
     const char *name, *metavar, *fallback, *help;
     Kind kind;
-    size_t at;                              /* offset in Options: int64_t, double, int (choice), bool or const char * */
+    size_t at; /* offset in Options: int64_t, double, int (choice), bool or const char * */
     double min, max;
-    bool above_min;                         /* the minimum itself is not allowed */
-    const char *choices;                    /* "a|b|c" in the order of the enumeration */
+    bool above_min;      /* the minimum itself is not allowed */
+    const char *choices; /* "a|b|c" in the order of the enumeration */
     Status (*set)(Options *, const struct Row *, const char *value);
     bool repeats;
 } Row;
@@ -50,8 +50,10 @@ static Status read_real(double *out, const Row *r, const char *value)
     char range[96];
     double v;
 
-    snprintf(range, sizeof range, "a number %s %g%s%.4g", r->above_min ? "above" : "from", r->min, r->above_min ? " up to " : " to ", r->max);
-    if (!text_to_float64(&v, value, strlen(value)) || !isfinite(v) || v < r->min || (r->above_min && v == r->min) || v > r->max)
+    snprintf(range, sizeof range, "a number %s %g%s%.4g", r->above_min ? "above" : "from", r->min,
+             r->above_min ? " up to " : " to ", r->max);
+    if (!text_to_float64(&v, value, strlen(value)) || !isfinite(v) || v < r->min || (r->above_min && v == r->min) ||
+        v > r->max)
         return bad(r, value, range);
     *out = v;
     return ST_OK;
@@ -186,9 +188,13 @@ static Status set_dtype(Options *o, const Row *r, const char *value)
 
 static Status set_precision(Options *o, const Row *r, const char *value)
 {
-    static const struct { const char *name; DType type; bool tf32; } known[] = {
-        { "float32", DT_NONE, false }, { "tf32", DT_NONE, true }, { "bfloat16", DT_BFLOAT16, false }, { "bf16", DT_BFLOAT16, false },
-        { "float16", DT_FLOAT16, false }, { "fp16", DT_FLOAT16, false },
+    static const struct {
+        const char *name;
+        DType type;
+        bool tf32;
+    } known[] = {
+        { "float32", DT_NONE, false },  { "tf32", DT_NONE, true },        { "bfloat16", DT_BFLOAT16, false },
+        { "bf16", DT_BFLOAT16, false }, { "float16", DT_FLOAT16, false }, { "fp16", DT_FLOAT16, false },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -300,7 +306,7 @@ static Status add_batch_input(Options *o, const Row *r, const char *value)
         return bad(r, value, "NAME[:AXIS]");
     if (!grown)
         return FAIL_NOMEM();
-    if (colon && read_int(&a, &axis, colon + 1))    /* a name may hold colons */
+    if (colon && read_int(&a, &axis, colon + 1)) /* a name may hold colons */
         colon = NULL;
     if (o->build.n_batch_input)
         memcpy(grown, o->build.batch_input, (size_t)o->build.n_batch_input * sizeof *grown);
@@ -339,73 +345,101 @@ static Status set_plan_memory(Options *o, const Row *r, const char *value)
 #define COUNT_MAX 1e15
 
 static const Row table[] = {
-    { "batch-size", "N", "", "samples of one batch, over all replicas", O_INT, AT(build.batch), 1, 1e9, 0, NULL, NULL, 0 },
-    { "loss", "KIND", "none", "cross-entropy (from logits), nll, mse, l1, bce, bce-logits, or output:NAME: the model's own",
-      O_CUSTOM, 0, 0, 0, 0, NULL, set_loss, 0 },
-    { "loss-weight", "OUTPUT", "", "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
+    { "batch-size", "N", "", "samples of one batch, over all replicas", O_INT, AT(build.batch), 1, 1e9, 0, NULL, NULL,
+      0 },
+    { "loss", "KIND", "none",
+      "cross-entropy (from logits), nll, mse, l1, bce, bce-logits, or output:NAME: the model's own", O_CUSTOM, 0, 0, 0,
+      0, NULL, set_loss, 0 },
+    { "loss-weight", "OUTPUT", "",
+      "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
       O_CUSTOM, 0, 0, 0, 0, NULL, set_loss_weight, 0 },
-    { "target", "NAME", "target", "name of the target among the data's arrays", O_TEXT, AT(build.target), 0, 0, 0, NULL, NULL, 0 },
-    { "logits", "NAME", "", "the model output that the loss compares with the target; else the first", O_TEXT, AT(build.logits), 0, 0, 0,
-      NULL, NULL, 0 },
-    { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape", O_CUSTOM, 0, 1 - MAX_RANK,
-      MAX_RANK - 1, 0, NULL, set_class_axis, 0 },
-    { "ignore-index", "N", "", "a class that counts neither in the loss nor in the metric", O_CUSTOM, 0, -1e15, COUNT_MAX, 0, NULL,
-      set_ignore_index, 0 },
-    { "label-smoothing", "X", "0", "share of the target spread evenly over all classes", O_REAL, AT(build.label_smoothing), 0, 1, 0, NULL,
+    { "target", "NAME", "target", "name of the target among the data's arrays", O_TEXT, AT(build.target), 0, 0, 0, NULL,
       NULL, 0 },
-    { "metric", "NAME", "none", "accuracy: the share of targets that the largest logit hits", O_CUSTOM, 0, 0, 0, 0, NULL, set_metric, 0 },
-    { "optimizer", "NAME", "sgd", "sgd, adam or adamw", O_CHOICE, AT(build.optimizer), 0, 0, 0, "sgd|adam|adamw", NULL, 0 },
+    { "logits", "NAME", "", "the model output that the loss compares with the target; else the first", O_TEXT,
+      AT(build.logits), 0, 0, 0, NULL, NULL, 0 },
+    { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
+      O_CUSTOM, 0, 1 - MAX_RANK, MAX_RANK - 1, 0, NULL, set_class_axis, 0 },
+    { "ignore-index", "N", "", "a class that counts neither in the loss nor in the metric", O_CUSTOM, 0, -1e15,
+      COUNT_MAX, 0, NULL, set_ignore_index, 0 },
+    { "label-smoothing", "X", "0", "share of the target spread evenly over all classes", O_REAL,
+      AT(build.label_smoothing), 0, 1, 0, NULL, NULL, 0 },
+    { "metric", "NAME", "none", "accuracy: the share of targets that the largest logit hits", O_CUSTOM, 0, 0, 0, 0,
+      NULL, set_metric, 0 },
+    { "optimizer", "NAME", "sgd", "sgd, adam or adamw", O_CHOICE, AT(build.optimizer), 0, 0, 0, "sgd|adam|adamw", NULL,
+      0 },
     { "lr", "X", "0.01", "learning rate", O_REAL, AT(lr), 0, REAL_MAX, 0, NULL, NULL, 0 },
     { "momentum", "X", "0", "of sgd", O_REAL, AT(build.momentum), 0, 1, 0, NULL, NULL, 0 },
     { "nesterov", NULL, "false", "Nesterov's momentum", O_FLAG, AT(build.nesterov), 0, 0, 0, NULL, NULL, 0 },
-    { "weight-decay", "X", "0", "L2 term in the gradient (sgd, adam) or decoupled decay (adamw)", O_REAL, AT(build.weight_decay), 0,
-      REAL_MAX, 0, NULL, NULL, 0 },
+    { "weight-decay", "X", "0", "L2 term in the gradient (sgd, adam) or decoupled decay (adamw)", O_REAL,
+      AT(build.weight_decay), 0, REAL_MAX, 0, NULL, NULL, 0 },
     { "beta1", "X", "0.9", "decay of adam's first moment", O_REAL, AT(build.beta1), 0, 0.9999999999, 0, NULL, NULL, 0 },
-    { "beta2", "X", "0.999", "decay of adam's second moment", O_REAL, AT(build.beta2), 0, 0.9999999999, 0, NULL, NULL, 0 },
+    { "beta2", "X", "0.999", "decay of adam's second moment", O_REAL, AT(build.beta2), 0, 0.9999999999, 0, NULL, NULL,
+      0 },
     { "eps", "X", "1e-8", "added to adam's denominator", O_REAL, AT(build.eps), 0, 1, 0, NULL, NULL, 0 },
-    { "lr-schedule", "S", "constant", "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL] (a fraction of lr)", O_CUSTOM, 0, 0,
-      0, 0, NULL, set_schedule, 0 },
-    { "warmup-steps", "N", "0", "steps over which the rate rises linearly to lr", O_INT, AT(warmup_steps), 0, COUNT_MAX, 0, NULL, NULL, 0 },
-    { "total-steps", "N", "0", "where cosine and linear schedules end; the command line derives it from --epochs or --steps", O_INT,
+    { "lr-schedule", "S", "constant",
+      "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL] (a fraction of lr)", O_CUSTOM, 0, 0, 0, 0, NULL,
+      set_schedule, 0 },
+    { "warmup-steps", "N", "0", "steps over which the rate rises linearly to lr", O_INT, AT(warmup_steps), 0, COUNT_MAX,
+      0, NULL, NULL, 0 },
+    { "total-steps", "N", "0",
+      "where cosine and linear schedules end; the command line derives it from --epochs or --steps", O_INT,
       AT(total_steps), 0, COUNT_MAX, 0, NULL, NULL, 0 },
-    { "accumulate", "K", "1", "batches whose gradients make one optimizer step", O_INT, AT(accumulate), 1, 1e9, 0, NULL, NULL, 0 },
-    { "clip-norm", "X", "0", "bound on the gradient's global norm; 0: none", O_REAL, AT(build.clip_norm), 0, REAL_MAX, 0, NULL, NULL, 0 },
-    { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all", O_TEXT, AT(devices), 0, 0, 0, NULL, NULL, 0 },
-    { "replicas", "R", "", "logical replicas; else one per device", O_INT, AT(build.replicas), 1, MAX_REPLICAS, 0, NULL, NULL, 0 },
-    { "threads", "N", "", "threads of each device's team; else the cores are shared out", O_INT, AT(threads), 1, 1024, 0, NULL, NULL, 0 },
-    { "split", "MODE", "balanced", "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller", O_CHOICE,
+    { "accumulate", "K", "1", "batches whose gradients make one optimizer step", O_INT, AT(accumulate), 1, 1e9, 0, NULL,
+      NULL, 0 },
+    { "clip-norm", "X", "0", "bound on the gradient's global norm; 0: none", O_REAL, AT(build.clip_norm), 0, REAL_MAX,
+      0, NULL, NULL, 0 },
+    { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all", O_TEXT, AT(devices), 0, 0,
+      0, NULL, NULL, 0 },
+    { "replicas", "R", "", "logical replicas; else one per device", O_INT, AT(build.replicas), 1, MAX_REPLICAS, 0, NULL,
+      NULL, 0 },
+    { "threads", "N", "", "threads of each device's team; else the cores are shared out", O_INT, AT(threads), 1, 1024,
+      0, NULL, NULL, 0 },
+    { "split", "MODE", "balanced",
+      "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller", O_CHOICE,
       AT(build.split), 0, 0, 0, "balanced|chunk", NULL, 0 },
-    { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part", O_CHOICE, AT(build.bn_local), 0,
-      0, 0, "sync|local", NULL, 0 },
-    { "bn-variance", "KIND", "population", "what the running variance averages: population (ONNX) or unbiased (PyTorch)", O_CHOICE,
-      AT(build.bn_unbiased), 0, 0, 0, "population|unbiased", NULL, 0 },
-    { "train", "PATTERN", "", "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", O_CUSTOM, 0, 0, 0,
-      0, NULL, add_train, true },
-    { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", O_CUSTOM, 0, 0, 0, 0, NULL, add_freeze, true },
-    { "parameters", "FILE", "", "what is trained and nothing else: names one a line, or a .safetensors whose keys count", O_CUSTOM, 0, 0, 0, 0,
+    { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part", O_CHOICE,
+      AT(build.bn_local), 0, 0, 0, "sync|local", NULL, 0 },
+    { "bn-variance", "KIND", "population",
+      "what the running variance averages: population (ONNX) or unbiased (PyTorch)", O_CHOICE, AT(build.bn_unbiased), 0,
+      0, 0, "population|unbiased", NULL, 0 },
+    { "train", "PATTERN", "",
+      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", O_CUSTOM, 0, 0, 0, 0,
+      NULL, add_train, true },
+    { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", O_CUSTOM, 0, 0, 0, 0, NULL,
+      add_freeze, true },
+    { "parameters", "FILE", "",
+      "what is trained and nothing else: names one a line, or a .safetensors whose keys count", O_CUSTOM, 0, 0, 0, 0,
       NULL, set_parameters, 0 },
-    { "untie", "PATTERN", "", "tensors of several readers that become one for each module that reads them (docs/onnx.md)", O_CUSTOM,
-      0, 0, 0, 0, NULL, add_untie, true },
-    { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", O_CUSTOM, 0, 0, 0, 0, NULL, set_dtype, 0 },
-    { "precision", "P", "float32", "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
-      O_CUSTOM, 0, 0, 0, 0, NULL, set_precision, 0 },
-    { "loss-scale", "S", "", "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
-      "differentiated", O_CUSTOM, 0, 0, 0, 0, NULL, set_loss_scale, 0 },
-    { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only", O_FLAG, AT(tune), 0, 0, 0,
-      NULL, NULL, 0 },
-    { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step", O_FLAG, AT(ways.uncaptured), 0, 0, 0,
-      NULL, NULL, 0 },
-    { "reproducible", NULL, "false", "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower",
-      O_FLAG, AT(ways.reproducible), 0, 0, 0, NULL, NULL, 0 },
-    { "check-nodes", NULL, "false", "wait for every call of every step on a GPU, so that a failure names the node; slow", O_FLAG,
+    { "untie", "PATTERN", "",
+      "tensors of several readers that become one for each module that reads them (docs/onnx.md)", O_CUSTOM, 0, 0, 0, 0,
+      NULL, add_untie, true },
+    { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", O_CUSTOM, 0, 0, 0, 0, NULL,
+      set_dtype, 0 },
+    { "precision", "P", "float32",
+      "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32", O_CUSTOM,
+      0, 0, 0, 0, NULL, set_precision, 0 },
+    { "loss-scale", "S", "",
+      "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
+      "differentiated",
+      O_CUSTOM, 0, 0, 0, 0, NULL, set_loss_scale, 0 },
+    { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only", O_FLAG,
+      AT(tune), 0, 0, 0, NULL, NULL, 0 },
+    { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step", O_FLAG,
+      AT(ways.uncaptured), 0, 0, 0, NULL, NULL, 0 },
+    { "reproducible", NULL, "false",
+      "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower", O_FLAG,
+      AT(ways.reproducible), 0, 0, 0, NULL, NULL, 0 },
+    { "check-nodes", NULL, "false",
+      "wait for every call of every step on a GPU, so that a failure names the node; slow", O_FLAG,
       AT(ways.check_nodes), 0, 0, 0, NULL, NULL, 0 },
     { "seed", "N", "0", "of everything random", O_INT, AT(build.seed), 0, 9e15, 0, NULL, NULL, 0 },
-    { "plan-memory", "SIZE", "", "what planning may take, e.g. 8G; else half of the memory that the machine or its cgroup has", O_CUSTOM, 0, 0,
-      0, 0, NULL, set_plan_memory, 0 },
-    { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open", O_CUSTOM, 0, 0, 0, 0, NULL,
-      add_input_shape, true },
-    { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly", O_CUSTOM, 0, 0, 0, 0, NULL,
-      add_batch_input, true },
+    { "plan-memory", "SIZE", "",
+      "what planning may take, e.g. 8G; else half of the memory that the machine or its cgroup has", O_CUSTOM, 0, 0, 0,
+      0, NULL, set_plan_memory, 0 },
+    { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open", O_CUSTOM, 0, 0, 0, 0,
+      NULL, add_input_shape, true },
+    { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly", O_CUSTOM, 0, 0,
+      0, 0, NULL, add_batch_input, true },
 };
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
@@ -553,8 +587,8 @@ Status options_copy(Options **out, const Options *o)
 Status options_set_class_weights(Options *o, const Tensor *weights)
 {
     if (weights->shape.rank != 1 || (weights->dtype != DT_FLOAT32 && weights->dtype != DT_FLOAT64))
-        return FAIL(E_INVALID, "class weights: expected a vector of float32 or float64, found rank %d of %s", weights->shape.rank,
-                    dtype_name(weights->dtype));
+        return FAIL(E_INVALID, "class weights: expected a vector of float32 or float64, found rank %d of %s",
+                    weights->shape.rank, dtype_name(weights->dtype));
     for (int64_t i = 0; i < tensor_numel(weights); i++)
         if (!(tensor_float(weights, i) >= 0) || isinf(tensor_float(weights, i)))
             return FAIL(E_INVALID, "class weights: weight %lld is %g", (long long)i, tensor_float(weights, i));
@@ -570,10 +604,7 @@ Status options_set_target_shape(Options *o, const Shape *shape)
 
 /* ---- reading ---- */
 
-int options_count(void)
-{
-    return N_OPTIONS;
-}
+int options_count(void) { return N_OPTIONS; }
 
 dpx_option_info options_at(int i)
 {

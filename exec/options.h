@@ -1,5 +1,5 @@
-/* The options of a training run: one table of names, types, ranges and help texts serves the command line, the C API and
- * args.json. */
+/* The options of a training run: one table of names, types, ranges and help texts serves the command line, the C API
+ * and args.json. */
 #ifndef DPX_OPTIONS_H
 #define DPX_OPTIONS_H
 
@@ -11,26 +11,26 @@ typedef enum { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_LINEA
 
 /* See options.c for what each means on the command line. */
 typedef struct {
-    BuildOptions build;                     /* its pointers live in `arena` */
+    BuildOptions build; /* its pointers live in `arena` */
     ScheduleKind schedule;
-    int64_t schedule_every;                 /* SCHEDULE_STEP: steps between decays */
-    double schedule_gamma;                  /* SCHEDULE_STEP: factor of one decay */
-    double schedule_final;                  /* SCHEDULE_COSINE, SCHEDULE_LINEAR: the last rate, as a fraction of lr */
-    int64_t warmup_steps, total_steps;      /* total_steps: where cosine and linear end */
+    int64_t schedule_every;            /* SCHEDULE_STEP: steps between decays */
+    double schedule_gamma;             /* SCHEDULE_STEP: factor of one decay */
+    double schedule_final;             /* SCHEDULE_COSINE, SCHEDULE_LINEAR: the last rate, as a fraction of lr */
+    int64_t warmup_steps, total_steps; /* total_steps: where cosine and linear end */
     double lr;
     int64_t accumulate;
-    const char *devices;                    /* as given; NULL: the default */
-    bool loss_scale_given;                  /* else what precision makes of it */
-    bool tune;                              /* on accelerators: measure algorithms */
-    GpuWays ways;                           /* on accelerators */
-    int threads;                            /* per device; 0: cores / devices */
-    dpx_world *world;                       /* lent; NULL: this process alone */
-    const char **text;                      /* by option index: the text in force, NULL: the default */
+    const char *devices;   /* as given; NULL: the default */
+    bool loss_scale_given; /* else what precision makes of it */
+    bool tune;             /* on accelerators: measure algorithms */
+    GpuWays ways;          /* on accelerators */
+    int threads;           /* per device; 0: cores / devices */
+    dpx_world *world;      /* lent; NULL: this process alone */
+    const char **text;     /* by option index: the text in force, NULL: the default */
     Arena *arena;
 } Options;
 
-Options *options_create(void);              /* NULL when out of memory */
-void options_free(Options *o);              /* NULL is legal */
+Options *options_create(void); /* NULL when out of memory */
+void options_free(Options *o); /* NULL is legal */
 Status options_copy(Options **out, const Options *o) CHECKED;
 Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;

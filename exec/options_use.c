@@ -6,7 +6,10 @@
 /* Given to an optimizer that knows them not, which would pass over them without a word. */
 static Status check_optimizer(const Options *o)
 {
-    static const struct { const char *name; bool sgd; } of[] = {
+    static const struct {
+        const char *name;
+        bool sgd;
+    } of[] = {
         { "momentum", true }, { "nesterov", true }, { "beta1", false }, { "beta2", false }, { "eps", false },
     };
     const bool sgd = o->build.optimizer == OPT_SGD;
@@ -31,20 +34,25 @@ Status options_check(const Options *o)
     if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
         return FAIL(E_INVALID, "--loss-scale needs --precision float16");
     if (o->ways.reproducible && o->tune)
-        return FAIL(E_INVALID, "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
+        return FAIL(E_INVALID,
+                    "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
     return ST_OK;
 }
 
 static Status check_flags(const Options *o, const DeviceSpec *d)
 {
-    const char *flag = o->tune ? "--tune" : o->ways.check_nodes ? "--check-nodes" : o->ways.uncaptured ? "--no-capture" : NULL;
+    const char *flag = o->tune               ? "--tune"
+                       : o->ways.check_nodes ? "--check-nodes"
+                       : o->ways.uncaptured  ? "--no-capture"
+                                             : NULL;
 
     if (!flag)
         return ST_OK;
     if (!d->cuda)
         return FAIL(E_INVALID, "%s is for GPUs: --devices names cpu:%d", flag, d->index);
     if (o->tune && *d->described)
-        return FAIL(E_INVALID, "--tune measures on a GPU that is there: cuda:%d is only described (%s)", d->index, d->described);
+        return FAIL(E_INVALID, "--tune measures on a GPU that is there: cuda:%d is only described (%s)", d->index,
+                    d->described);
     return ST_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Reads which tensors are to be trained.  A text file says so name by name; a file of tensors is what a framework saved of a model,
- * so that its keys count, and its numbers find what exporters renamed. */
+/* Reads which tensors are to be trained.  A text file says so name by name; a file of tensors is what a framework saved
+ * of a model, so that its keys count, and its numbers find what exporters renamed. */
 #include "exec/parameter_list.h"
 
 #include <errno.h>
@@ -18,7 +18,9 @@ static bool is_tensors(const char *path)
 
 static Status describe(ParameterKey *out, Arena *a, const NamedTensor *t)
 {
-    *out = (ParameterKey){ .name = arena_strdup(a, t->name), .has_numbers = true, .is_float = dtype_is_float(t->tensor.dtype),
+    *out = (ParameterKey){ .name = arena_strdup(a, t->name),
+                           .has_numbers = true,
+                           .is_float = dtype_is_float(t->tensor.dtype),
                            .numel = tensor_numel(&t->tensor) };
     if (!out->name)
         return FAIL_NOMEM();

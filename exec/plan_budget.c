@@ -1,4 +1,5 @@
-/* A model of a few bytes can ask for any amount: shapes are numbers, and constants are made of them.  So what is planned is charged. */
+/* A model of a few bytes can ask for any amount: shapes are numbers, and constants are made of them.  So what is
+ * planned is charged. */
 #include "exec/plan_budget.h"
 
 #include "exec/machine.h"
@@ -8,7 +9,8 @@ MemoryBudget *plan_budget(int64_t bytes)
 {
     if (bytes > 0)
         return memory_budget_create((size_t)bytes, "--plan-memory");
-    return memory_budget_create((size_t)(machine_memory() / 2), "--plan-memory (half of the memory there is, unless given)");
+    return memory_budget_create((size_t)(machine_memory() / 2),
+                                "--plan-memory (half of the memory there is, unless given)");
 }
 
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes)
@@ -17,7 +19,7 @@ Status plan_copy(Graph **out, const Graph *model, int64_t bytes)
     Status st = b ? graph_clone_within(out, model, b) : FAIL_NOMEM();
 
     st = memory_budget_explain(b, st);
-    memory_budget_free(b);         /* the graph holds it */
+    memory_budget_free(b); /* the graph holds it */
     return st;
 }
 

@@ -4,8 +4,8 @@
 
 #include "graph/graph.h"
 
-/* Of `bytes`; 0: half of what the machine has, or the group of processes that this one belongs to (cgroup), whichever is less.  NULL
- * when out of memory. */
+/* Of `bytes`; 0: half of what the machine has, or the group of processes that this one belongs to (cgroup), whichever
+ * is less.  NULL when out of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
 /* A copy of the model to be planned, within a budget of its own. */
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes) CHECKED;

@@ -1,6 +1,6 @@
-/* Kernels are chosen and prepared on the thread of the device that will run them, because libraries bake the team's size into
- * their primitives, and before the memory is planned, because they say how much scratch they need: each node's scratch is part
- * of the plan, alive for that node alone. */
+/* Kernels are chosen and prepared on the thread of the device that will run them, because libraries bake the team's
+ * size into their primitives, and before the memory is planned, because they say how much scratch they need: each
+ * node's scratch is part of the plan, alive for that node alone. */
 #include "exec/prepared.h"
 
 #include <stdlib.h>
@@ -21,7 +21,10 @@ const Runtime *prepared_runtime(const Prepared *p) { return device_runtime(p->de
 /* The device whose thread prepares and runs what is on device d or on its host's side. */
 static int driver_of(const Prepared *p, int d) { return d % p->opt.n_device; }
 
-static bool on_accelerator(const Prepared *p, const Node *n) { return prepared_runtime(p) && n->device < p->opt.n_device; }
+static bool on_accelerator(const Prepared *p, const Node *n)
+{
+    return prepared_runtime(p) && n->device < p->opt.n_device;
+}
 
 static const Kernel *choose(const Prepared *p, const Node *n)
 {
@@ -55,10 +58,12 @@ static Status choose_kernels(Prepared *p)
 
         c->node = n;
         c->device = n->device < 0 ? 0 : n->device;
-        if (!has_kernel(n) || (prepared_runtime(p) && n->op == &op_Copy) || !prepared_is_local(p, driver_of(p, c->device)))
+        if (!has_kernel(n) || (prepared_runtime(p) && n->op == &op_Copy) ||
+            !prepared_is_local(p, driver_of(p, c->device)))
             continue;
         if (!(c->kernel = choose(p, n)))
-            problems_add(&missing, "%s%s", node_text(p->graph, n), narrow(p->graph, n) ? " in 16 bits (--dtype float32 computes it)" : "");
+            problems_add(&missing, "%s%s", node_text(p->graph, n),
+                         narrow(p->graph, n) ? " in 16 bits (--dtype float32 computes it)" : "");
     }
     return problems_fail(&missing, E_UNSUPPORTED, "no kernel computes");
 }
@@ -89,8 +94,8 @@ static Status prepare_device(Device *d, void *arg)
     return ST_OK;
 }
 
-/* One device after another: libraries initialise themselves when they are first used, and what one device has compiled the
- * next finds in their caches. */
+/* One device after another: libraries initialise themselves when they are first used, and what one device has compiled
+ * the next finds in their caches. */
 static Status prepare_kernels(Prepared *p)
 {
     FOR_LOCAL(p, d) {
@@ -114,7 +119,8 @@ static Status check_devices(const Prepared *p)
             int from = v ? value_device(g, n->in[i]) : 0;
 
             if (v && v->kind != V_INPUT && v->kind != V_CONST && from != (n->device < 0 ? 0 : n->device))
-                return FAIL(E_INTERNAL, "%s on device %d reads '%s' of device %d", node_text(g, n), n->device, v->name, from);
+                return FAIL(E_INTERNAL, "%s on device %d reads '%s' of device %d", node_text(g, n), n->device, v->name,
+                            from);
         }
     }
     return ST_OK;
@@ -129,7 +135,7 @@ static Status plan(Prepared *p)
     for (uint32_t i = 0; i < p->graph->n_node; i++) {
         p->scratch[i] = p->call[i].scratch_bytes;
         if (p->scratch[i] && on_accelerator(p, p->graph->node[i]))
-            p->scratch[i] += GPU_SCRATCH_ALIGN - PACK_ALIGN;       /* room to align its address */
+            p->scratch[i] += GPU_SCRATCH_ALIGN - PACK_ALIGN; /* room to align its address */
     }
     TRY(plan_memory(&p->plan, p->graph, p->scratch, p->arena));
     if (p->plan->n_device > most)
@@ -170,8 +176,8 @@ Status prepared_reserve(Prepared *p, int d)
     return arenas_reserve(p->opt.arenas, d, p->plan->device[d].arena_bytes);
 }
 
-/* The system gives out memory that it does not have, and ends the process that uses it.  So what the CPU devices of this process
- * need together is compared first: E_NOMEM. */
+/* The system gives out memory that it does not have, and ends the process that uses it.  So what the CPU devices of
+ * this process need together is compared first: E_NOMEM. */
 static Status check_host(const Prepared *p, int *largest)
 {
     size_t all = 0, most = 0;

@@ -1,5 +1,6 @@
-/* Compiling for CPUs: collectives, each device's list of calls, tensors that are bound to addresses; they live in the program, and
- * when an arena moves they are bound again.  What accelerators do with a prepared graph is in exec/gpu/program.c. */
+/* Compiling for CPUs: collectives, each device's list of calls, tensors that are bound to addresses; they live in the
+ * program, and when an arena moves they are bound again.  What accelerators do with a prepared graph is in
+ * exec/gpu/program.c. */
 #include "exec/program.h"
 
 #include <stdlib.h>
@@ -25,7 +26,9 @@ static Status create_collective(Program *p, Call *c)
     const Node *n = c->node;
     bool *member = ARENA_NEW(p->ready.arena, bool, p->ready.opt.n_device), any = false;
     int *from = ARENA_NEW(p->ready.arena, int, n->n_in), *to = ARENA_NEW(p->ready.arena, int, n->n_out);
-    Site site = { p->ready.opt.world, p->ready.opt.n_device, p->ready.opt.first, p->ready.opt.n_local, member, from, to };
+    Site site = {
+        p->ready.opt.world, p->ready.opt.n_device, p->ready.opt.first, p->ready.opt.n_local, member, from, to
+    };
 
     if (!member || !from || !to)
         return FAIL_NOMEM();
@@ -37,7 +40,8 @@ static Status create_collective(Program *p, Call *c)
             member[to[o]] = true;
     FOR_LOCAL(&p->ready, d)
         any |= member[d];
-    return any || span_is_needed(n, &site) ? collective_create(&c->collective, &p->meet, p->ready.graph, n, &site) : ST_OK;
+    return any || span_is_needed(n, &site) ? collective_create(&c->collective, &p->meet, p->ready.graph, n, &site)
+                                           : ST_OK;
 }
 
 static Status create_collectives(Program *p)
@@ -160,7 +164,8 @@ static Status compile(Program *p, Graph *g, const ProgramOptions *opt)
     if (opt->plan_only)
         return ST_OK;
     if (prepared_runtime(r) && !opt->group)
-        return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators", device_name(r->device[opt->first]));
+        return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators",
+                    device_name(r->device[opt->first]));
     if (!prepared_runtime(r))
         TRY(prepared_reserve_all(r));
     TRY(create_tensors(p));

@@ -1,14 +1,14 @@
-/* The outputs of a step for all processes.  The loss and the metrics lie on one device, whose process sends them; so all processes
- * decide alike what comes next. */
+/* The outputs of a step for all processes.  The loss and the metrics lie on one device, whose process sends them; so
+ * all processes decide alike what comes next. */
 #include <stdlib.h>
 
 #include "exec/program_internal.h"
 
 struct WorldOutputs {
-    void **staged;              /* [n_output] of those that another process holds */
+    void **staged; /* [n_output] of those that another process holds */
     int n_output;
-    int *owner;                 /* [n_output] -1: every process has it */
-    bool any;                   /* an output has an owner */
+    int *owner; /* [n_output] -1: every process has it */
+    bool any;   /* an output has an owner */
     Parcel *send, *recv;
     struct iovec *pieces;
 };

@@ -1,5 +1,5 @@
-/* Running a program: one hand-over to every device's thread, then every device walks its list of calls; they meet only in
- * collectives.  A failure on one device cancels the meetings, so that none waits for a device that will not come. */
+/* Running a program: one hand-over to every device's thread, then every device walks its list of calls; they meet only
+ * in collectives.  A failure on one device cancels the meetings, so that none waits for a device that will not come. */
 #include <string.h>
 
 #include "exec/gpu/program.h"
@@ -12,13 +12,15 @@ static Status run_call(DeviceProgram *part, KernelCtx *ctx, Call *c)
     Status st;
 
     ctx->scratch = c->scratch;
-    st = c->collective ? collective_run(c->collective, part->device, c->in, c->out) : c->kernel->run(ctx, c->state, c->in, c->out);
+    st = c->collective ? collective_run(c->collective, part->device, c->in, c->out)
+                       : c->kernel->run(ctx, c->state, c->in, c->out);
     return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->ready.graph, c->node)) : st;
 }
 
 static void trace_call(Trace *t, int device, const Call *c, uint64_t start)
 {
-    trace_add(t, &(TraceEvent){ device, c->node, c->kernel ? c->kernel->name : NULL, trace_bytes(c->node, c->in, c->out), start, trace_now() });
+    trace_add(t, &(TraceEvent){ device, c->node, c->kernel ? c->kernel->name : NULL,
+                                trace_bytes(c->node, c->in, c->out), start, trace_now() });
 }
 
 static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
@@ -57,7 +59,8 @@ static Status check_input(const Value *v, const Tensor *t)
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
     if (t->dtype != v->dtype)
-        return FAIL(E_SHAPE, "input '%s' has type %s, expected %s", v->name, dtype_name(t->dtype), dtype_name(v->dtype));
+        return FAIL(E_SHAPE, "input '%s' has type %s, expected %s", v->name, dtype_name(t->dtype),
+                    dtype_name(v->dtype));
     if (!shape_eq(&t->shape, &v->shape))
         return FAIL(E_SHAPE, "input '%s' has shape %s, expected %s", v->name, shape_text(&t->shape, have),
                     shape_text(&v->shape, want));
@@ -131,7 +134,8 @@ static void bind(Program *p)
     p->bound = p->ready.opt.arenas->generation + 1;
 }
 
-/* A device counts within its part: where an input's index or label is to blame, it is told as the whole batch counts it. */
+/* A device counts within its part: where an input's index or label is to blame, it is told as the whole batch counts
+ * it. */
 static Status explain(const Program *p, Status st)
 {
     return st == E_INVALID && index_check_run(p->indices, p->ready.graph, p->input) ? E_INVALID : st;

@@ -13,7 +13,10 @@
 
 static const uint64_t MAX_HEADER = 100 * 1000 * 1000;
 
-static const struct { DType dtype; const char *name; } types[] = {
+static const struct {
+    DType dtype;
+    const char *name;
+} types[] = {
     { DT_FLOAT32, "F32" }, { DT_FLOAT64, "F64" }, { DT_FLOAT16, "F16" }, { DT_BFLOAT16, "BF16" }, { DT_BOOL, "BOOL" },
     { DT_INT8, "I8" },     { DT_INT16, "I16" },   { DT_INT32, "I32" },   { DT_INT64, "I64" },     { DT_UINT8, "U8" },
     { DT_UINT16, "U16" },  { DT_UINT32, "U32" },  { DT_UINT64, "U64" },
@@ -52,8 +55,8 @@ static json_t *describe(const Tensor *t, uint64_t from)
 
     for (int i = 0; i < t->shape.rank; i++)
         json_array_append_new(shape, json_integer(t->shape.dim[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_name(t->dtype), "shape", shape, "data_offsets", (json_int_t)from,
-                     (json_int_t)(from + tensor_bytes(t)));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_name(t->dtype), "shape", shape, "data_offsets",
+                     (json_int_t)from, (json_int_t)(from + tensor_bytes(t)));
 }
 
 /* The header, padded with spaces to a multiple of 8 so that the data is aligned. */
@@ -158,7 +161,8 @@ static Status read_shape(Shape *out, const char *path, const char *name, const j
     out->rank = 0;
     if (!json_is_array(dims) || json_array_size(dims) > MAX_RANK)
         return FAIL(E_IO, "%s: tensor '%s': shape is not a list of at most %d numbers", path, name, MAX_RANK);
-    json_array_foreach(dims, i, d) {
+    json_array_foreach(dims, i, d)
+    {
         if (!json_is_integer(d) || json_integer_value(d) < 0)
             return FAIL(E_IO, "%s: tensor '%s': dimension %zu is not a count", path, name, i);
         out->dim[out->rank++] = json_integer_value(d);
@@ -166,8 +170,8 @@ static Status read_shape(Shape *out, const char *path, const char *name, const j
     return shape_check(out, 16);
 }
 
-static Status read_tensor(Arena *arena, const char *path, const char *name, const json_t *entry, const unsigned char *data, uint64_t size,
-                          NamedTensor *out)
+static Status read_tensor(Arena *arena, const char *path, const char *name, const json_t *entry,
+                          const unsigned char *data, uint64_t size, NamedTensor *out)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     const json_t *range = json_object_get(entry, "data_offsets");
@@ -178,10 +182,11 @@ static Status read_tensor(Arena *arena, const char *path, const char *name, cons
     TRY(read_shape(&out->tensor.shape, path, name, json_object_get(entry, "shape")));
     if (json_array_size(range) != 2 || from < 0 || to < from || (uint64_t)to > size ||
         (uint64_t)(to - from) != tensor_bytes(&out->tensor))
-        return FAIL(E_IO, "%s: tensor '%s': offsets %lld to %lld do not fit %zu bytes in %llu", path, name, (long long)from, (long long)to,
-                    tensor_bytes(&out->tensor), (unsigned long long)size);
+        return FAIL(E_IO, "%s: tensor '%s': offsets %lld to %lld do not fit %zu bytes in %llu", path, name,
+                    (long long)from, (long long)to, tensor_bytes(&out->tensor), (unsigned long long)size);
     out->name = arena_strdup(arena, name);
-    out->tensor.data = arena_memdup(arena, data + from, (size_t)(to - from));   /* aligned, whatever the file's offsets are */
+    out->tensor.data =
+        arena_memdup(arena, data + from, (size_t)(to - from)); /* aligned, whatever the file's offsets are */
     return out->name && out->tensor.data ? ST_OK : FAIL_NOMEM();
 }
 
@@ -196,13 +201,14 @@ static int by_offset(const void *a, const void *b)
 static Status check_cover(Arena *arena, const char *path, const json_t *root, uint64_t size)
 {
     size_t n = json_object_size(root), k = 0;
-    int64_t (*range)[2] = arena_array(arena, sizeof *range, n), end = 0;
+    int64_t(*range)[2] = arena_array(arena, sizeof *range, n), end = 0;
     const char *name;
     json_t *entry;
 
     if (!range)
         return FAIL_NOMEM();
-    json_object_foreach((json_t *)(uintptr_t)root, name, entry) {
+    json_object_foreach((json_t *)(uintptr_t)root, name, entry)
+    {
         const json_t *offsets = json_object_get(entry, "data_offsets");
 
         if (strcmp(name, "__metadata__")) {
@@ -214,8 +220,9 @@ static Status check_cover(Arena *arena, const char *path, const json_t *root, ui
     for (size_t i = 0; i < k; end = range[i++][1])
         if (range[i][0] != end)
             return FAIL(E_IO, "%s: tensors overlap or leave a hole at byte %lld", path, (long long)end);
-    return (uint64_t)end == size ? ST_OK : FAIL(E_IO, "%s: %llu bytes of data, the header covers %lld", path, (unsigned long long)size,
-                                                (long long)end);
+    return (uint64_t)end == size ? ST_OK
+                                 : FAIL(E_IO, "%s: %llu bytes of data, the header covers %lld", path,
+                                        (unsigned long long)size, (long long)end);
 }
 
 static Status read_entries(Arena *arena, const char *path, const json_t *root, const unsigned char *data, uint64_t size,
@@ -228,9 +235,8 @@ static Status read_entries(Arena *arena, const char *path, const json_t *root, c
 
     if (!t)
         return FAIL_NOMEM();
-    json_object_foreach((json_t *)(uintptr_t)root, name, entry)
-        if (strcmp(name, "__metadata__"))
-            TRY(read_tensor(arena, path, name, entry, data, size, &t[count++]));
+    json_object_foreach((json_t *)(uintptr_t)root, name, entry) if (strcmp(name, "__metadata__"))
+        TRY(read_tensor(arena, path, name, entry, data, size, &t[count++]));
     TRY(check_cover(arena, path, root, size));
     *list = t;
     *n = count;

@@ -17,10 +17,10 @@
 typedef struct Compiled {
     struct Compiled *next;
     BuildMode mode;
-    ClassAxis class_axis;       /* that it was built with; axis 0: none */
+    ClassAxis class_axis; /* that it was built with; axis 0: none */
     Program *program;
-    Graph *graph;               /* interpreted; else NULL */
-    Arena *arena;               /* interpreted: the last step's values */
+    Graph *graph; /* interpreted; else NULL */
+    Arena *arena; /* interpreted: the last step's values */
     NamedTensor *output;
 } Compiled;
 
@@ -30,13 +30,13 @@ struct Session {
     DeviceSet devices;
     GpuWays ways;
     States *states;
-    Compiled *compiled;         /* the latest first */
-    InputShape *shape;          /* [model->n_input] given most recently; rank -1: never */
+    Compiled *compiled; /* the latest first */
+    InputShape *shape;  /* [model->n_input] given most recently; rank -1: never */
     Trace *trace;
-    SessionLog *log;            /* may be NULL */
+    SessionLog *log; /* may be NULL */
     void *log_user;
-    bool told, told_accumulation;   /* what the passes found, once; what only those for micro-batches do */
-    ClassAxis class_axis;       /* in force once it is decided; else what programs were built with */
+    bool told, told_accumulation; /* what the passes found, once; what only those for micro-batches do */
+    ClassAxis class_axis;         /* in force once it is decided; else what programs were built with */
 };
 
 /* ---- creation ---- */
@@ -75,8 +75,8 @@ static Status repair(Session *s)
     return st;
 }
 
-Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices, SessionLog *log,
-                      void *user)
+Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices,
+                      SessionLog *log, void *user)
 {
     Session *s = calloc(1, sizeof *s);
     Status st;
@@ -213,7 +213,7 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
     opt.replicas = whole ? 1 : opt.replicas;
     opt.device_of_replica = whole ? NULL : opt.device_of_replica;
     target_devices(&opt, whole ? 1 : s->devices.n, s->devices.group);
-    if (whole) {                        /* for the interpreter; layouts stay, for they are those of the states */
+    if (whole) { /* for the interpreter; layouts stay, for they are those of the states */
         opt.computes = NULL;
         opt.fuse = opt.fuse_product = opt.fuse_conv = opt.fuse_attention = false;
     }
@@ -227,22 +227,27 @@ done:
     return st;
 }
 
-static Status state_storage(void **data, void *user, const Value *v)
-{
-    return states_storage(data, user, v);
-}
+static Status state_storage(void **data, void *user, const Value *v) { return states_storage(data, user, v); }
 
-static Status reserve_states(void *user, const Value *const *v, int n)
-{
-    return states_reserve(user, v, n);
-}
+static Status reserve_states(void *user, const Value *const *v, int n) { return states_reserve(user, v, n); }
 
 static Status compile_program(Session *s, Compiled *c, Graph *g)
 {
     DeviceSet *d = &s->devices;
-    ProgramOptions opt = { .device = d->device, .n_device = d->n, .world = d->world, .first = d->first, .n_local = d->n_local,
-                           .arenas = &d->arenas, .state = state_storage, .reserve = reserve_states, .user = s->states, .spin = d->spin,
-                           .group = d->group, .ways = s->ways, .log = s->log, .log_user = s->log_user };
+    ProgramOptions opt = { .device = d->device,
+                           .n_device = d->n,
+                           .world = d->world,
+                           .first = d->first,
+                           .n_local = d->n_local,
+                           .arenas = &d->arenas,
+                           .state = state_storage,
+                           .reserve = reserve_states,
+                           .user = s->states,
+                           .spin = d->spin,
+                           .group = d->group,
+                           .ways = s->ways,
+                           .log = s->log,
+                           .log_user = s->log_user };
 
     TRY(plan_explain(s->model, program_compile(&c->program, g, &opt)));
     program_set_trace(c->program, s->trace);
@@ -258,14 +263,15 @@ static Status report_dynamic(const Graph *g)
             problems_add(&p, "%s", node_text(g, n));
     if (!p.n)
         problems_add(&p, "a shape computed from an input");
-    return problems_fail(&p, E_UNSUPPORTED, "training needs shapes that are known before the step; these depend on data");
+    return problems_fail(&p, E_UNSUPPORTED,
+                         "training needs shapes that are known before the step; these depend on data");
 }
 
 static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
     TRY(build(&c->graph, s, c, in, n_in, true));
     for (uint32_t i = 1; i < c->graph->n_value; i++)
-        c->graph->value[i]->device = s->devices.first;      /* every process computes all of it */
+        c->graph->value[i]->device = s->devices.first; /* every process computes all of it */
     c->output = calloc((size_t)c->graph->n_output + 1, sizeof *c->output);
     if (!c->output)
         return FAIL_NOMEM();
@@ -293,8 +299,8 @@ static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n
 
 /* ---- the axis of the classes ----
  *
- * Programs may be compiled before any target was seen; once one decides, those that were built with another axis go.  The scores'
- * name is lent by a graph that goes with them. */
+ * Programs may be compiled before any target was seen; once one decides, those that were built with another axis go.
+ * The scores' name is lent by a graph that goes with them. */
 
 static void take_class_axis(Session *s, const ClassAxis *found)
 {
@@ -334,7 +340,10 @@ static Status decide_class_axis(Session *s, const Compiled *c, const NamedTensor
     return ST_OK;
 }
 
-int session_class_axis(const Session *s) { return s->class_axis.decided && s->class_axis.scores.rank != 2 ? s->class_axis.axis : 0; }
+int session_class_axis(const Session *s)
+{
+    return s->class_axis.decided && s->class_axis.scores.rank != 2 ? s->class_axis.axis : 0;
+}
 
 Status session_keep_class_axis(Session *s, int axis)
 {
@@ -343,7 +352,9 @@ Status session_keep_class_axis(Session *s, int axis)
     if (!axis)
         return ST_OK;
     if (s->class_axis.decided && s->class_axis.axis != axis)
-        return FAIL(E_INVALID, "the classes are along axis %d of the logits, in the run of the checkpoint along axis %d: give --class-axis %d",
+        return FAIL(E_INVALID,
+                    "the classes are along axis %d of the logits, in the run of the checkpoint along axis %d: give "
+                    "--class-axis %d",
                     s->class_axis.axis, axis, axis);
     take_class_axis(s, &kept);
     return ST_OK;
@@ -442,8 +453,8 @@ static Status state_view(void **data, Session *s, Arena *a, const Value *v)
     return memory_read(d, *data, storage, bytes);
 }
 
-static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **values, Tensor *header, const NamedTensor *in,
-                         int n_in)
+static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **values, Tensor *header,
+                         const NamedTensor *in, int n_in)
 {
     TRY(program_check_given(g, in, n_in));
     for (int i = 0; i < g->n_input; i++)

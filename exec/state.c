@@ -6,7 +6,11 @@
 
 enum { CHUNK = 1 << 20, ALIGN = 64 };
 
-typedef struct { Device *device; char *base; size_t bytes, used; } Chunk;
+typedef struct {
+    Device *device;
+    char *base;
+    size_t bytes, used;
+} Chunk;
 
 struct States {
     Arena *arena;
@@ -16,7 +20,7 @@ struct States {
     size_t n, cap;
     Chunk *chunk;
     size_t n_chunk, cap_chunk;
-    size_t *open;               /* [n_device] the chunk being filled, from 1; 0: none */
+    size_t *open; /* [n_device] the chunk being filled, from 1; 0: none */
 };
 
 Status states_create(States **out, Device *const *device, int n_device)
@@ -89,10 +93,7 @@ static State *find(const States *s, const char *name)
     return NULL;
 }
 
-static size_t bytes_of(const State *st)
-{
-    return tensor_bytes(&(Tensor){ st->dtype, st->shape, NULL });
-}
+static size_t bytes_of(const State *st) { return tensor_bytes(&(Tensor){ st->dtype, st->shape, NULL }); }
 
 /* Between the layout of the copies and row-major order: `bytes_of(st)` bytes of the host, both of them. */
 static void reorder(const State *st, void *to, const void *from, bool stored)
@@ -137,8 +138,8 @@ static Status check_fits(const State *st, DType dtype, const Shape *shape)
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
     if (st->dtype != dtype || !shape_eq(&st->shape, shape))
-        return FAIL(E_SHAPE, "state '%s' is %s%s, found %s%s", st->name, dtype_name(st->dtype), shape_text(&st->shape, want),
-                    dtype_name(dtype), shape_text(shape, have));
+        return FAIL(E_SHAPE, "state '%s' is %s%s, found %s%s", st->name, dtype_name(st->dtype),
+                    shape_text(&st->shape, want), dtype_name(dtype), shape_text(shape, have));
     return ST_OK;
 }
 
@@ -315,7 +316,8 @@ Status states_set(States *s, const char *name, const Tensor *t)
     for (int i = 0; i < st->n_copy; i++) {
         Device *d = s->device[st->copy[i].device];
 
-        TRY(i && st->partial ? memory_zero(d, st->copy[i].data, bytes_of(st)) : write_copy(s, st, &st->copy[i], t->data));
+        TRY(i && st->partial ? memory_zero(d, st->copy[i].data, bytes_of(st))
+                             : write_copy(s, st, &st->copy[i], t->data));
     }
     return ST_OK;
 }
@@ -339,8 +341,8 @@ static Status check_copies(const States *s, const State *st, char *buffer)
     for (int c = 1; c < st->n_copy; c++) {
         TRY(host_view(&other, s, st, c, buffer + bytes_of(st)));
         if (memcmp(first, other, bytes_of(st)))
-            return FAIL(E_INTERNAL, "state '%s' differs between %s and %s", st->name, device_name(s->device[st->copy[0].device]),
-                        device_name(s->device[st->copy[c].device]));
+            return FAIL(E_INTERNAL, "state '%s' differs between %s and %s", st->name,
+                        device_name(s->device[st->copy[0].device]), device_name(s->device[st->copy[c].device]));
     }
     return ST_OK;
 }

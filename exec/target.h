@@ -5,8 +5,8 @@
 #include "exec/backend.h"
 #include "passes/pass.h"
 
-/* `devices` of one kind; a replica on each unless the options say how many.  Tensor cores, which compute convolutions of 16-bit
- * numbers and of TF32, want channels last. */
+/* `devices` of one kind; a replica on each unless the options say how many.  Tensor cores, which compute convolutions
+ * of 16-bit numbers and of TF32, want channels last. */
 static inline void target_devices(BuildOptions *b, int devices, bool cuda)
 {
     const bool half = b->precision == DT_FLOAT16 || b->precision == DT_BFLOAT16;

@@ -1,4 +1,5 @@
-/* Events go into an array made beforehand, each thread taking the next place: timing allocates nothing and locks nothing. */
+/* Events go into an array made beforehand, each thread taking the next place: timing allocates nothing and locks
+ * nothing. */
 #include "exec/trace.h"
 
 #include <inttypes.h>
@@ -26,10 +27,7 @@ Status trace_create(Trace **out, uint32_t max)
     return ST_OK;
 }
 
-void trace_free(Trace *t)
-{
-    free(t);
-}
+void trace_free(Trace *t) { free(t); }
 
 uint64_t trace_now(void)
 {

@@ -10,15 +10,15 @@ typedef struct Trace Trace;
 
 /* Room for `max` events; later ones are dropped. */
 Status trace_create(Trace **out, uint32_t max) CHECKED;
-void trace_free(Trace *t);                  /* NULL is legal */
-uint64_t trace_now(void);                   /* nanoseconds */
+void trace_free(Trace *t); /* NULL is legal */
+uint64_t trace_now(void);  /* nanoseconds */
 /* One node's run on a device. */
 typedef struct {
     int device;
     const Node *node;
-    const char *kernel;                     /* lives as long as the program; NULL: no kernel (a copy, a collective) */
-    uint64_t bytes;                         /* of its inputs and outputs, each counted once */
-    uint64_t start, end;                    /* nanoseconds */
+    const char *kernel;  /* lives as long as the program; NULL: no kernel (a copy, a collective) */
+    uint64_t bytes;      /* of its inputs and outputs, each counted once */
+    uint64_t start, end; /* nanoseconds */
 } TraceEvent;
 /* From any thread. */
 void trace_add(Trace *t, const TraceEvent *e);

@@ -1,10 +1,11 @@
 /* The trainer: a session, the learning-rate schedule, and gradient accumulation.
  *
- * A training step is begun and ended; between the two, on accelerators, the next one can be begun, so that they never wait for
- * the host.  What a step needs of its number is known when it begins: the learning rate follows from it.
+ * A training step is begun and ended; between the two, on accelerators, the next one can be begun, so that they never
+ * wait for the host.  What a step needs of its number is known when it begins: the learning rate follows from it.
  *
- * With `accumulate` K a step is K micro-batches whose unnormalised gradients and loss terms are summed in transient state,
- * then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal size. */
+ * With `accumulate` K a step is K micro-batches whose unnormalised gradients and loss terms are summed in transient
+ * state, then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal
+ * size. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -92,7 +93,8 @@ static Status told(const dpx_trainer *t, Status st)
     return st;
 }
 
-dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log, void *user)
+dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log,
+                              void *user)
 {
     dpx_trainer *t;
     Status st;
@@ -133,8 +135,11 @@ static void tell_weights(dpx_trainer *t, const char *what)
 
     if (t->told_weights || b->loss != LOSS_OUTPUT || b->loss_weight || b->loss_is_sum)
         return;
-    snprintf(line, sizeof line, "%s: the loss of each batch, output '%s', is weighed by its samples; where it is a mean over anything else give "
-             "--loss-weight OUTPUT, where it is a sum --loss-weight sum", what, b->loss_output);
+    snprintf(line, sizeof line,
+             "%s: the loss of each batch, output '%s', is weighed by its samples; where it is a mean over anything "
+             "else give "
+             "--loss-weight OUTPUT, where it is a sum --loss-weight sum",
+             what, b->loss_output);
     forward_log(t, true, line);
     t->told_weights = true;
 }
@@ -145,7 +150,10 @@ typedef struct {
     NamedTensor tensor[MAX_BATCH_TENSORS];
     int n;
     int64_t samples;
-    union { float f32; double f64; } lr;
+    union {
+        float f32;
+        double f64;
+    } lr;
 } Feed;
 
 /* The target that passes add, or NULL: the model computes its loss itself, or there is none. */
@@ -180,7 +188,8 @@ static void list_asked_for(char *text, size_t size, const dpx_trainer *t)
         snprintf(text + len, size - len, "%s'%s'", len ? ", " : "", target);
 }
 
-/* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in inference. */
+/* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in
+ * inference. */
 static Status check_names(const dpx_trainer *t, const Feed *f)
 {
     char expected[768];
@@ -374,7 +383,8 @@ static Status check_room(const dpx_trainer *t, bool now)
 {
     if (t->n_begun < (now ? 1 : MAX_BEGUN))
         return ST_OK;
-    return FAIL(E_INVALID, "%d step%s been begun whose result was not taken: call dpx_train_result", t->n_begun, t->n_begun > 1 ? "s have" : " has");
+    return FAIL(E_INVALID, "%d step%s been begun whose result was not taken: call dpx_train_result", t->n_begun,
+                t->n_begun > 1 ? "s have" : " has");
 }
 
 /* What runs ahead is ended by dpx_train_result; the rest is over and must be read before the next step. */
@@ -539,7 +549,9 @@ static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor 
 
         if (!y)
             return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
-        outputs[i] = (dpx_tensor){ .name = g->output[i].name, .dtype = (dpx_dtype)y->dtype, .rank = y->shape.rank, .data = y->data };
+        outputs[i] = (dpx_tensor){
+            .name = g->output[i].name, .dtype = (dpx_dtype)y->dtype, .rank = y->shape.rank, .data = y->data
+        };
         memcpy(outputs[i].dim, y->shape.dim, sizeof outputs[i].dim);
     }
     return ST_OK;

@@ -10,29 +10,29 @@ enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };
 /* A training step whose result has not been given out. */
 typedef struct {
     SessionStep step;
-    bool ended;                         /* the result is complete */
-    dpx_result result;                  /* else what is known before the outputs are there */
+    bool ended;        /* the result is complete */
+    dpx_result result; /* else what is known before the outputs are there */
 } BegunStep;
 
 struct dpx_trainer {
     const dpx_model *model;
     Options *options;
     Session *session;
-    DType dtype;                        /* of parameters and of the learning rate */
-    int replicas;                       /* in force */
-    int64_t step;                       /* optimizer steps begun */
-    BegunStep begun[MAX_BEGUN];         /* the oldest first */
+    DType dtype;                /* of parameters and of the learning rate */
+    int replicas;               /* in force */
+    int64_t step;               /* optimizer steps begun */
+    BegunStep begun[MAX_BEGUN]; /* the oldest first */
     int n_begun;
-    int64_t pending;                    /* micro-batches in the present group */
-    dpx_result group;                   /* sums over the group */
-    NamedTensor shape[MAX_BATCH_TENSORS];   /* of the first micro-batch: what BUILD_APPLY is compiled for */
+    int64_t pending;                      /* micro-batches in the present group */
+    dpx_result group;                     /* sums over the group */
+    NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
-    bool agreed;                        /* all processes of the world have rank 0's state, as far as there is any */
-    bool resumed;                       /* and has not trained since, which will tell whether the checkpoint is of this run */
-    bool told_weights;                  /* what a loss of the model's own weighs */
-    int64_t evaluated;                  /* batches since the last that was trained */
-    int n_resumed;                      /* the first states: those that the checkpoint had */
-    Trace *trace;                       /* NULL: nothing is timed */
+    bool agreed;       /* all processes of the world have rank 0's state, as far as there is any */
+    bool resumed;      /* and has not trained since, which will tell whether the checkpoint is of this run */
+    bool told_weights; /* what a loss of the model's own weighs */
+    int64_t evaluated; /* batches since the last that was trained */
+    int n_resumed;     /* the first states: those that the checkpoint had */
+    Trace *trace;      /* NULL: nothing is timed */
     dpx_log_fn *log;
     void *log_user;
     dpx_progress_fn *progress;
@@ -40,16 +40,17 @@ struct dpx_trainer {
 };
 
 /* exec/trainer_world.c */
-World *trainer_world(const dpx_trainer *t);     /* NULL: this process alone */
-/* Before anything is compiled: E_INVALID lists all that was not given alike to all processes.  Sets the list's world and teams. */
+World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
+/* Before anything is compiled: E_INVALID lists all that was not given alike to all processes.  Sets the list's world
+ * and teams. */
 Status trainer_enter_world(const dpx_trainer *t, DeviceList *list) CHECKED;
-/* Before the first step, and the first after the state was set or has grown: all processes get rank 0's.  E_INVALID lists how the steps done, the
- * names, types and shapes of the states, and the constants differ. */
+/* Before the first step, and the first after the state was set or has grown: all processes get rank 0's.  E_INVALID
+ * lists how the steps done, the names, types and shapes of the states, and the constants differ. */
 Status trainer_agree_states(dpx_trainer *t) CHECKED;
 
 /* exec/trainer_state.c */
-/* Before a step of a trainer that has resumed: E_IO lists what the checkpoint lacks of its state and, before training, what it has
- * besides. */
+/* Before a step of a trainer that has resumed: E_IO lists what the checkpoint lacks of its state and, before training,
+ * what it has besides. */
 Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
 
 /* Compiles what the run will need, if all shapes are known before the first batch, so that errors come early. */

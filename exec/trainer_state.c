@@ -10,15 +10,9 @@
 #include "graph/base/outfile.h"
 #include "passes/inference.h"
 
-int dpx_trainer_state_count(const dpx_trainer *t)
-{
-    return t ? states_count(session_states(t->session)) : 0;
-}
+int dpx_trainer_state_count(const dpx_trainer *t) { return t ? states_count(session_states(t->session)) : 0; }
 
-int64_t dpx_trainer_step_count(const dpx_trainer *t)
-{
-    return t ? t->step : 0;
-}
+int64_t dpx_trainer_step_count(const dpx_trainer *t) { return t ? t->step : 0; }
 
 dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out)
 {
@@ -29,7 +23,8 @@ dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out
     if (index < 0 || index >= dpx_trainer_state_count(t))
         return (dpx_status)FAIL(E_INVALID, "state %d of %d", index, dpx_trainer_state_count(t));
     s = states_at(session_states(t->session), index);
-    *out = (dpx_info){ .name = s->name, .dtype = (dpx_dtype)s->dtype, .rank = s->shape.rank, .trainable = s->trainable };
+    *out =
+        (dpx_info){ .name = s->name, .dtype = (dpx_dtype)s->dtype, .rank = s->shape.rank, .trainable = s->trainable };
     memcpy(out->dim, s->shape.dim, sizeof out->dim);
     return DPX_OK;
 }
@@ -77,12 +72,10 @@ dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_ten
 
 /* ---- checkpoints and export ---- */
 
-#define CLASS_AXIS "dpexec.class_axis"     /* int64 0-d, beside the state: the axis of the logits that counts the classes */
+/* int64 0-d, beside the state: the axis of the logits that counts the classes */
+#define CLASS_AXIS "dpexec.class_axis"
 
-static bool is_kept(const State *s)
-{
-    return !s->transient;
-}
+static bool is_kept(const State *s) { return !s->transient; }
 
 static Status collect_class_axis(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n)
 {
@@ -142,12 +135,12 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
 
 /* ---- resuming ----
  *
- * A state exists once a program that has it is compiled, and that may be after resuming: what a checkpoint has of others waits in the
- * session's states until then.  So whether the checkpoint is of this run is known in two parts: at once for the state that exists, and
- * for the rest when the steps that follow have been compiled. */
+ * A state exists once a program that has it is compiled, and that may be after resuming: what a checkpoint has of
+ * others waits in the session's states until then.  So whether the checkpoint is of this run is known in two parts: at
+ * once for the state that exists, and for the rest when the steps that follow have been compiled. */
 
-/* All state that programs have must be in the checkpoint, with its type and shape; all that is wrong is listed before anything is
- * changed. */
+/* All state that programs have must be in the checkpoint, with its type and shape; all that is wrong is listed before
+ * anything is changed. */
 static Status check_states(const States *states, const Checkpoint *c, const char *directory)
 {
     Problems wrong = { 0 };
@@ -162,8 +155,8 @@ static Status check_states(const States *states, const Checkpoint *c, const char
         if (!t)
             problems_add(&wrong, "no '%s'", s->name);
         else if (t->dtype != s->dtype || !shape_eq(&t->shape, &s->shape))
-            problems_add(&wrong, "'%s' is %s%s, expected %s%s", s->name, dtype_name(t->dtype), shape_text(&t->shape, have),
-                         dtype_name(s->dtype), shape_text(&s->shape, want));
+            problems_add(&wrong, "'%s' is %s%s, expected %s%s", s->name, dtype_name(t->dtype),
+                         shape_text(&t->shape, have), dtype_name(s->dtype), shape_text(&s->shape, want));
     }
     return problems_fail(&wrong, E_IO, "%s: the checkpoint is of another run", directory);
 }
@@ -202,14 +195,15 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
     for (int i = 0; i < c->n; i++)
         TRY(take_state(t, &c->tensor[i]));
     t->n_resumed = states_count(states);
-    t->step = c->step;      /* not the state's, which counts no step that was skipped */
+    t->step = c->step; /* not the state's, which counts no step that was skipped */
     t->pending = 0;
     return states_zero_transient(states);
 }
 
 static Status keep_class_axis(dpx_trainer *t, const Tensor *kept)
 {
-    if (kept && (kept->dtype != DT_INT64 || tensor_numel(kept) != 1 || tensor_int(kept, 0) < 1 || tensor_int(kept, 0) >= MAX_RANK))
+    if (kept && (kept->dtype != DT_INT64 || tensor_numel(kept) != 1 || tensor_int(kept, 0) < 1 ||
+                 tensor_int(kept, 0) >= MAX_RANK))
         return FAIL(E_IO, "the checkpoint's '%s' is not an axis", CLASS_AXIS);
     return kept ? session_keep_class_axis(t->session, (int)tensor_int(kept, 0)) : ST_OK;
 }
@@ -267,15 +261,16 @@ static bool is_ours(const dpx_trainer *t)
     return false;
 }
 
-/* Before the first step of a run only the model has state.  Outputs that are not trained may have parameters which only evaluation
- * needs: a checkpoint may be without them, and they are as the model brought them. */
+/* Before the first step of a run only the model has state.  Outputs that are not trained may have parameters which only
+ * evaluation needs: a checkpoint may be without them, and they are as the model brought them. */
 static bool is_missed(const dpx_trainer *t, BuildMode mode, const State *s)
 {
     if (!is_kept(s))
         return false;
     if (!model_state(t, s->name))
         return t->step > 0;
-    return mode == BUILD_EVAL || mode == BUILD_INFER ? !is_ours(t) : program_reads(session_program(t->session, mode), s->name);
+    return mode == BUILD_EVAL || mode == BUILD_INFER ? !is_ours(t)
+                                                     : program_reads(session_program(t->session, mode), s->name);
 }
 
 static void list_missing(Problems *wrong, const dpx_trainer *t, BuildMode mode)

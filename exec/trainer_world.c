@@ -1,5 +1,5 @@
-/* What the processes of a world settle before they train: that they were given the same, that their devices fit together, and
- * that all begin with rank 0's state, whatever values their own model files or checkpoints had. */
+/* What the processes of a world settle before they train: that they were given the same, that their devices fit
+ * together, and that all begin with rank 0's state, whatever values their own model files or checkpoints had. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,8 @@ static Status add_options(Facts *f, const Options *o)
             TRY(facts_add(f, name, options_get(o, options_at(i).name)));
     }
     if (o->build.class_weights)
-        TRY(facts_add_digest(f, "class weights of digest", o->build.class_weights->data, tensor_bytes(o->build.class_weights)));
+        TRY(facts_add_digest(f, "class weights of digest", o->build.class_weights->data,
+                             tensor_bytes(o->build.class_weights)));
     return ST_OK;
 }
 
@@ -77,8 +78,8 @@ static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
 
 /* ---- devices ---- */
 
-/* What is computed on every device must come out the same, so teams are equal: of as many threads as the machine with the fewest
- * cores for each can give. */
+/* What is computed on every device must come out the same, so teams are equal: of as many threads as the machine with
+ * the fewest cores for each can give. */
 static Status equal_teams(World *w, DeviceList *list, int asked)
 {
     int64_t share = machine_cores() / (list->n * world_neighbours(w)), least;
@@ -106,7 +107,8 @@ Status trainer_enter_world(const dpx_trainer *t, DeviceList *list)
     facts_free(f);
     TRY(st);
     if (replicas && replicas < devices)
-        return FAIL(E_INVALID, "--replicas %d: fewer than the %d devices of %d processes", replicas, devices, world_size(w));
+        return FAIL(E_INVALID, "--replicas %d: fewer than the %d devices of %d processes", replicas, devices,
+                    world_size(w));
     list->world = w;
     return equal_teams(w, list, t->options->threads);
 }
@@ -116,7 +118,7 @@ Status trainer_enter_world(const dpx_trainer *t, DeviceList *list)
 /* The states that all processes have, in one order. */
 typedef struct {
     const State **state;
-    uint64_t *mine, *first;     /* digests of their values: here, at rank 0 */
+    uint64_t *mine, *first; /* digests of their values: here, at rank 0 */
     int n;
 } Shared;
 
@@ -145,7 +147,8 @@ static Status list_shared(Shared *out, const States *states)
     size_t most = (size_t)states_count(states) + 1;
     Tensor t;
 
-    *out = (Shared){ malloc(most * sizeof *out->state), malloc(most * sizeof *out->mine), malloc(most * sizeof *out->first), 0 };
+    *out = (Shared){ malloc(most * sizeof *out->state), malloc(most * sizeof *out->mine),
+                     malloc(most * sizeof *out->first), 0 };
     if (!out->state || !out->mine || !out->first)
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
@@ -170,7 +173,8 @@ static Status add_constants(Facts *f, const dpx_trainer *t)
         const Tensor *init = g->value[i]->init;
         char name[256];
 
-        if (!init || !init->data || !dtype_is_float(init->dtype) || states_find(session_states(t->session), g->value[i]->name))
+        if (!init || !init->data || !dtype_is_float(init->dtype) ||
+            states_find(session_states(t->session), g->value[i]->name))
             continue;
         snprintf(name, sizeof name, "constant '%s' of digest", g->value[i]->name);
         TRY(facts_add_digest(f, name, init->data, tensor_bytes(init)));
@@ -186,7 +190,8 @@ static Status add_beginning(Facts *f, const dpx_trainer *t, const Shared *s)
     TRY(facts_add(f, "steps done", text));
     for (int i = 0; i < s->n; i++) {
         snprintf(name, sizeof name, "state '%s'", s->state[i]->name);
-        snprintf(text, sizeof text, "number %d: %s%s", i, dtype_name(s->state[i]->dtype), shape_text(&s->state[i]->shape, shape));
+        snprintf(text, sizeof text, "number %d: %s%s", i, dtype_name(s->state[i]->dtype),
+                 shape_text(&s->state[i]->shape, shape));
         TRY(facts_add(f, name, text));
     }
     return add_constants(f, t);
@@ -237,7 +242,8 @@ static Status share_states(const dpx_trainer *t, const Shared *s)
     TRY(world_max(w, memcmp(s->mine, s->first, (size_t)s->n * sizeof *s->mine) != 0, &differs));
     for (int i = 0; i < s->n && differs; i++)
         TRY(share_state(t, s, i, &sent));
-    snprintf(line, sizeof line, "the processes began with different values of %d of %d states: all go on with rank 0's", sent, s->n);
+    snprintf(line, sizeof line, "the processes began with different values of %d of %d states: all go on with rank 0's",
+             sent, s->n);
     if (sent && t->log)
         t->log(t->log_user, DPX_LOG_WARNING, line);
     return ST_OK;

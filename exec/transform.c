@@ -1,4 +1,5 @@
-/* A stage of the pipeline as a graph, and the formats that a graph is written in.  A file appears whole or not at all. */
+/* A stage of the pipeline as a graph, and the formats that a graph is written in.  A file appears whole or not at
+ * all. */
 #include "exec/transform.h"
 
 #include <stdlib.h>
@@ -62,7 +63,8 @@ Status transform_check_model(const Graph *model)
     return ST_OK;
 }
 
-static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until, Report *report)
+static Status build(Graph **out, const Graph *model, const Options *o, BuildMode mode, const char *until,
+                    Report *report)
 {
     PipelineOptions how = { .until = until };
     BuildOptions build = o->build;

@@ -11,9 +11,9 @@
 /* The name of the last stage: planning does not change the graph, but it can be asked for by name. */
 #define STAGE_PLAN "plan-memory"
 
-/* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss, else for
- * inference.  `report` may be NULL; a whole run fills its loads and peaks.  A model that is a step (graph_is_step), written by
- * transform_write, is copied with its types inferred; options and `until` are refused. */
+/* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss,
+ * else for inference.  `report` may be NULL; a whole run fills its loads and peaks.  A model that is a step
+ * (graph_is_step), written by transform_write, is copied with its types inferred; options and `until` are refused. */
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report) CHECKED;
 /* E_MODEL when it is such a step. */
 Status transform_check_model(const Graph *model) CHECKED;

@@ -1,5 +1,5 @@
-/* Both graphs are run by the interpreter with the reference kernels: what is compared is the meaning of the graphs, not the
- * speed or the skill of a backend. */
+/* Both graphs are run by the interpreter with the reference kernels: what is compared is the meaning of the graphs, not
+ * the speed or the skill of a backend. */
 #include "exec/verify.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@
 
 typedef struct {
     VerifyRow *row;
-    double *diff;           /* by row: ||a - b|| */
-    double *noise;          /* by row: the largest ||c - b|| of runs c that differ by rounding alone */
+    double *diff;  /* by row: ||a - b|| */
+    double *noise; /* by row: the largest ||c - b|| of runs c that differ by rounding alone */
     int n, cap;
 } Rows;
 
@@ -25,18 +25,22 @@ enum { KIND_GRAD, KIND_STATE, KIND_OUTPUT, N_KIND };
 
 static int kind_of(const VerifyRow *r)
 {
-    return r->is_state ? KIND_STATE : strncmp(r->name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) ? KIND_OUTPUT : KIND_GRAD;
+    return r->is_state                                                  ? KIND_STATE
+           : strncmp(r->name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) ? KIND_OUTPUT
+                                                                        : KIND_GRAD;
 }
 
 /* Not a number in the same place on both sides is agreement: a loss of no samples is that. */
-static Status distance(double *diff, double *norm, bool *not_a_number, const char *name, const Tensor *a, const Tensor *b)
+static Status distance(double *diff, double *norm, bool *not_a_number, const char *name, const Tensor *a,
+                       const Tensor *b)
 {
     char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
 
     if (!a || !b)
         return FAIL(E_INTERNAL, "'%s' was not computed", name);
     if (a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape))
-        return FAIL(E_INTERNAL, "'%s' is %s, partitioned %s", name, shape_text(&b->shape, tb), shape_text(&a->shape, ta));
+        return FAIL(E_INTERNAL, "'%s' is %s, partitioned %s", name, shape_text(&b->shape, tb),
+                    shape_text(&a->shape, ta));
     *diff = *norm = 0;
     *not_a_number = false;
     for (int64_t i = 0; i < tensor_numel(a); i++) {
@@ -68,16 +72,14 @@ static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state,
     }
     if (rows->n == rows->cap)
         return FAIL(E_INTERNAL, "more tensors than were counted");
-    rows->row[rows->n] = (VerifyRow){ .name = arena_strdup(arena, name), .is_state = is_state, .copies = 1, .norm = norm,
-                                      .not_a_number = not_a_number };
+    rows->row[rows->n] = (VerifyRow){
+        .name = arena_strdup(arena, name), .is_state = is_state, .copies = 1, .norm = norm, .not_a_number = not_a_number
+    };
     rows->diff[rows->n] = diff;
     return rows->row[rows->n++].name ? ST_OK : FAIL_NOMEM();
 }
 
-static double times(const VerifyRow *r)
-{
-    return r->difference / fmax(r->noise, VERIFY_FLOOR);
-}
+static double times(const VerifyRow *r) { return r->difference / fmax(r->noise, VERIFY_FLOOR); }
 
 static int worse_first(const void *a, const void *b)
 {
@@ -129,7 +131,8 @@ static Status sum_copies(Tensor **out, Arena *arena, const Graph *many, const Te
     return ST_OK;
 }
 
-static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn, int u)
+static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many,
+                            const Tensor **vn, int u)
 {
     const Value *state = value(one, one->update[u].state);
     const Tensor *expected = v1[one->update[u].next.i];
@@ -158,9 +161,10 @@ static const Tensor *result(const Graph *g, const Tensor *const *values, int i)
 /* What the samples' order changes by more than this is no rounding: the graph tells positions apart. */
 static const double position_fraction = 1e-6;
 
-/* Raises the noise of every row by what one run of rounding alone differs; with `reversed`, of none if the run differs by more
- * than rounding. */
-static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Tensor **run, bool reversed)
+/* Raises the noise of every row by what one run of rounding alone differs; with `reversed`, of none if the run differs
+ * by more than rounding. */
+static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Tensor **run,
+                        bool reversed)
 {
     double *diff = ARENA_NEW(arena, double, rows->n), norm;
     bool not_a_number;
@@ -178,7 +182,8 @@ static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor
 }
 
 /* A row for every result of `one`, in their order. */
-static Status compare(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many, const Tensor **vn)
+static Status compare(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many,
+                      const Tensor **vn)
 {
     *rows = (Rows){ .cap = one->n_output + one->n_update };
     rows->row = ARENA_NEW(arena, VerifyRow, rows->cap);
@@ -211,7 +216,8 @@ static bool is_moment(const Graph *g, const Value *v)
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *w = g->value[i];
 
-        if (w->kind == V_STATE && w->trainable && strlen(w->name) == (size_t)(dot - v->name) && !strncmp(w->name, v->name, strlen(w->name)))
+        if (w->kind == V_STATE && w->trainable && strlen(w->name) == (size_t)(dot - v->name) &&
+            !strncmp(w->name, v->name, strlen(w->name)))
             return true;
     }
     return false;
@@ -286,7 +292,8 @@ static Status build(Graph **out, const Graph *imported, const BuildOptions *opt,
     return st;
 }
 
-Status verify_partition(Verify *out, Arena *a, const Graph *imported, const BuildOptions *opt, Evaluator eval, uint64_t seed)
+Status verify_partition(Verify *out, Arena *a, const Graph *imported, const BuildOptions *opt, Evaluator eval,
+                        uint64_t seed)
 {
     BuildOptions how = *opt;
     Graph *one = NULL, *many = NULL;
@@ -311,10 +318,11 @@ Status verify_print(const Verify *v, FILE *to, int most)
 
     fprintf(to, "%-12s %-12s %-12s %-6s %s\n", "difference", "rounding", "norm", "copies", "tensor");
     for (int i = 0; i < n; i++) {
-        fprintf(to, "%-12.3e %-12.3e %-12.5e %-6d %s", v->row[i].difference, v->row[i].noise, v->row[i].norm, v->row[i].copies,
-                v->row[i].is_state ? "new state " : "");
+        fprintf(to, "%-12.3e %-12.3e %-12.5e %-6d %s", v->row[i].difference, v->row[i].noise, v->row[i].norm,
+                v->row[i].copies, v->row[i].is_state ? "new state " : "");
         foreign_print(to, v->row[i].name);
-        fprintf(to, "%s%s\n", v->row[i].zero ? "  (zero but for rounding)" : "", v->row[i].not_a_number ? "  (NaN in both)" : "");
+        fprintf(to, "%s%s\n", v->row[i].zero ? "  (zero but for rounding)" : "",
+                v->row[i].not_a_number ? "  (NaN in both)" : "");
     }
     fprintf(to, "largest relative difference of %d tensors: %.3e\n", v->n_row, v->worst);
     return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;

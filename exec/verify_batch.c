@@ -1,5 +1,5 @@
-/* The random batch of a check.  Index ranges are found by walking the graph backwards from the operators that select; whatever
- * passes integers on (casts, reshapes) passes the range on too, arithmetic with constants turned around. */
+/* The random batch of a check.  Index ranges are found by walking the graph backwards from the operators that select;
+ * whatever passes integers on (casts, reshapes) passes the range on too, arithmetic with constants turned around. */
 #include "exec/verify_batch.h"
 
 #include <string.h>
@@ -18,7 +18,9 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Integers in [low, high); none is asked for where `high` is INT64_MAX. */
-typedef struct { int64_t low, high; } Span;
+typedef struct {
+    int64_t low, high;
+} Span;
 
 static const Span ANY = { INT64_MIN, INT64_MAX };
 
@@ -55,8 +57,8 @@ static bool const_span(const Graph *g, ValueId v, int64_t *least, int64_t *most)
     return *least > -(1LL << 40) && *most < 1LL << 40;
 }
 
-/* What input i may be, so that the node's result lies in `y`: arithmetic with a constant is turned around; of two that are not,
- * each gets half; whatever else passes integers on passes the span on. */
+/* What input i may be, so that the node's result lies in `y`: arithmetic with a constant is turned around; of two that
+ * are not, each gets half; whatever else passes integers on passes the span on. */
 static Span through(const Graph *g, const Node *n, int i, Span y)
 {
     int64_t a = 0, b = 0;

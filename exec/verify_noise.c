@@ -1,5 +1,5 @@
-/* A result counts as rounded unless it is exact for certain: a whole number, or an element that an input of the node has too
- * (what is selected or moved: a maximum must stay equal to the element that it is). */
+/* A result counts as rounded unless it is exact for certain: a whole number, or an element that an input of the node
+ * has too (what is selected or moved: a maximum must stay equal to the element that it is). */
 #include "exec/verify_noise.h"
 
 #include <math.h>
@@ -78,7 +78,8 @@ static Tensor *reverse(Arena *a, const Tensor *t, int axis)
 
     for (int64_t o = 0; r && row && o < outer; o++)
         for (int64_t i = 0; i < dim; i++)
-            memcpy((char *)r->data + (size_t)(o * dim + i) * row, (const char *)t->data + (size_t)(o * dim + dim - 1 - i) * row, row);
+            memcpy((char *)r->data + (size_t)(o * dim + i) * row,
+                   (const char *)t->data + (size_t)(o * dim + dim - 1 - i) * row, row);
     return r;
 }
 
@@ -104,8 +105,8 @@ static Status run_reversed(const Tensor **values, Arena *a, const Graph *g, cons
     return interp_run(a, g, values);
 }
 
-Status verify_noise(const Tensor **run[NOISE_RUNS], int *n, bool *reversed, Arena *a, const Graph *g, const BuildOptions *opt,
-                    const Tensor *const *given)
+Status verify_noise(const Tensor **run[NOISE_RUNS], int *n, bool *reversed, Arena *a, const Graph *g,
+                    const BuildOptions *opt, const Tensor *const *given)
 {
     int k = 0;
 

@@ -78,10 +78,7 @@ void node_set_attr(Graph *g, Node *n, const Attr *a)
         graph_fail_nomem(g);
 }
 
-void node_set_int(Graph *g, Node *n, const char *name, int64_t v)
-{
-    node_set_attr(g, n, &(Attr)INT(name, v));
-}
+void node_set_int(Graph *g, Node *n, const char *name, int64_t v) { node_set_attr(g, n, &(Attr)INT(name, v)); }
 
 void node_set_ints(Graph *g, Node *n, const char *name, int count, const int64_t *v)
 {

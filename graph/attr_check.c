@@ -1,12 +1,12 @@
-/* Attributes against their declarations, apart from shapes: a model may leave shapes unknown, and the rules that then run all the
- * same (placement, printing, conversion of types) index and multiply by what stands here. */
+/* Attributes against their declarations, apart from shapes: a model may leave shapes unknown, and the rules that then
+ * run all the same (placement, printing, conversion of types) index and multiply by what stands here. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "graph/op.h"
 
 typedef struct {
-    int max_n;              /* of a list; 0: any number */
+    int max_n; /* of a list; 0: any number */
     int64_t low, high;
     const char *what;
 } Range;
@@ -51,7 +51,8 @@ static Status check_distinct(const Graph *g, const Node *n, const AttrDecl *d, c
 static Status check_list(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a, const Range *r)
 {
     if (r->max_n && a->n > r->max_n)
-        return FAIL(E_MODEL, "%s: %s has %d entries, at most %d are possible", node_text(g, n), a->name, a->n, r->max_n);
+        return FAIL(E_MODEL, "%s: %s has %d entries, at most %d are possible", node_text(g, n), a->name, a->n,
+                    r->max_n);
     if (d->range == R_PADS && a->n % 2)
         return FAIL(E_MODEL, "%s: %s has %d entries, expected two for each axis", node_text(g, n), a->name, a->n);
     for (int i = 0; i < a->n; i++)
@@ -64,8 +65,8 @@ static Status check_dtype(const Graph *g, const Node *n, const Attr *a)
     bool held = a->i >= 0 && a->i < DT_COUNT && (DTYPES_ALL >> a->i & 1);
 
     if (!held && a->i != DT_NONE)
-        return FAIL(E_UNSUPPORTED, "%s: %s %" PRId64 " is no type that tensors have here (%s)", node_text(g, n), a->name, a->i,
-                    a->i > 0 && a->i < DT_COUNT ? dtype_name((DType)a->i) : "unknown");
+        return FAIL(E_UNSUPPORTED, "%s: %s %" PRId64 " is no type that tensors have here (%s)", node_text(g, n),
+                    a->name, a->i, a->i > 0 && a->i < DT_COUNT ? dtype_name((DType)a->i) : "unknown");
     return ST_OK;
 }
 
@@ -76,7 +77,8 @@ static Status check_word(const Graph *g, const Node *n, const AttrDecl *d, const
     for (const char *w = d->words; w && *w; w += strcspn(w, " "), w += *w == ' ')
         if (len && strcspn(w, " ") == len && !strncmp(w, a->s, len))
             return ST_OK;
-    return FAIL(E_UNSUPPORTED, "%s: %s '%.100s', expected one of: %s", node_text(g, n), a->name, a->s ? a->s : "", d->words);
+    return FAIL(E_UNSUPPORTED, "%s: %s '%.100s', expected one of: %s", node_text(g, n), a->name, a->s ? a->s : "",
+                d->words);
 }
 
 static bool is_default(const AttrDecl *d, const Attr *a)

@@ -1,5 +1,5 @@
-/* One box per node, one ellipse per input, state and output; constants are left out but for their number, which a node's
- * label tells.  A node's colour is its device's, so that a partitioned graph shows its halves. */
+/* One box per node, one ellipse per input, state and output; constants are left out but for their number, which a
+ * node's label tells.  A node's colour is its device's, so that a partitioned graph shows its halves. */
 #include "graph/dot.h"
 
 #include <string.h>
@@ -7,9 +7,10 @@
 #include "graph/base/foreign.h"
 #include "graph/op.h"
 
-enum { LABEL_MAX = 60 };        /* of a user's name: longer ones are cut */
+enum { LABEL_MAX = 60 }; /* of a user's name: longer ones are cut */
 
-static const char *const colours[] = { "#dce9f7", "#fbe3d0", "#dff0d8", "#f3dff0", "#fff5cc", "#d9f0f0", "#f0dada", "#e6e6e6" };
+static const char *const colours[] = { "#dce9f7", "#fbe3d0", "#dff0d8", "#f3dff0",
+                                       "#fff5cc", "#d9f0f0", "#f0dada", "#e6e6e6" };
 
 /* Inside double quotes; "\l" and "\n" of labels are written by the caller. */
 static void print_escaped(FILE *f, const char *s, size_t max)
@@ -71,7 +72,8 @@ static void print_node(FILE *f, const Graph *g, const Node *n)
 {
     int constants = count_constants(g, n);
 
-    fprintf(f, "  n%u [shape=box, style=\"filled,rounded\", fillcolor=\"%s\", label=\"%s\\n", n->index, colour(n->device), n->op->name);
+    fprintf(f, "  n%u [shape=box, style=\"filled,rounded\", fillcolor=\"%s\", label=\"%s\\n", n->index,
+            colour(n->device), n->op->name);
     print_escaped(f, n->name, LABEL_MAX);
     if (constants)
         fprintf(f, "\\n%d constant%s", constants, constants == 1 ? "" : "s");
@@ -124,7 +126,9 @@ Status graph_dot(FILE *f, const Graph *g)
 {
     fputs("digraph \"", f);
     print_escaped(f, g->name, LABEL_MAX);
-    fputs("\" {\n  rankdir=TB;\n  node [fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", fontsize=8];\n", f);
+    fputs("\" {\n  rankdir=TB;\n  node [fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", "
+          "fontsize=8];\n",
+          f);
     for (uint32_t i = 1; i < g->n_value; i++)
         if (g->value[i]->kind == V_INPUT || g->value[i]->kind == V_STATE)
             print_source(f, g, i, g->value[i]->kind == V_INPUT ? "ellipse" : "cylinder");

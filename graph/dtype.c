@@ -3,29 +3,26 @@
 
 #include <string.h>
 
-static const struct { const char *name; size_t size; } info[DT_COUNT] = {
-    [DT_NONE] = { "none", 0 },           [DT_FLOAT32] = { "float32", 4 },      [DT_UINT8] = { "uint8", 1 },
-    [DT_INT8] = { "int8", 1 },           [DT_UINT16] = { "uint16", 2 },        [DT_INT16] = { "int16", 2 },
-    [DT_INT32] = { "int32", 4 },         [DT_INT64] = { "int64", 8 },          [DT_STRING] = { "string", 0 },
-    [DT_BOOL] = { "bool", 1 },           [DT_FLOAT16] = { "float16", 2 },      [DT_FLOAT64] = { "float64", 8 },
-    [DT_UINT32] = { "uint32", 4 },       [DT_UINT64] = { "uint64", 8 },        [DT_COMPLEX64] = { "complex64", 8 },
-    [DT_COMPLEX128] = { "complex128", 16 }, [DT_BFLOAT16] = { "bfloat16", 2 },
+static const struct {
+    const char *name;
+    size_t size;
+} info[DT_COUNT] = {
+    [DT_NONE] = { "none", 0 },           [DT_FLOAT32] = { "float32", 4 },
+    [DT_UINT8] = { "uint8", 1 },         [DT_INT8] = { "int8", 1 },
+    [DT_UINT16] = { "uint16", 2 },       [DT_INT16] = { "int16", 2 },
+    [DT_INT32] = { "int32", 4 },         [DT_INT64] = { "int64", 8 },
+    [DT_STRING] = { "string", 0 },       [DT_BOOL] = { "bool", 1 },
+    [DT_FLOAT16] = { "float16", 2 },     [DT_FLOAT64] = { "float64", 8 },
+    [DT_UINT32] = { "uint32", 4 },       [DT_UINT64] = { "uint64", 8 },
+    [DT_COMPLEX64] = { "complex64", 8 }, [DT_COMPLEX128] = { "complex128", 16 },
+    [DT_BFLOAT16] = { "bfloat16", 2 },
 };
 
-static bool known(DType t)
-{
-    return (unsigned)t < DT_COUNT;
-}
+static bool known(DType t) { return (unsigned)t < DT_COUNT; }
 
-size_t dtype_size(DType t)
-{
-    return known(t) ? info[t].size : 0;
-}
+size_t dtype_size(DType t) { return known(t) ? info[t].size : 0; }
 
-const char *dtype_name(DType t)
-{
-    return known(t) ? info[t].name : "unknown";
-}
+const char *dtype_name(DType t) { return known(t) ? info[t].name : "unknown"; }
 
 DType dtype_parse(const char *name)
 {
@@ -35,17 +32,8 @@ DType dtype_parse(const char *name)
     return DT_NONE;
 }
 
-bool dtype_is_float(DType t)
-{
-    return known(t) && (DTYPE_BIT(t) & DTYPES_FLOAT);
-}
+bool dtype_is_float(DType t) { return known(t) && (DTYPE_BIT(t) & DTYPES_FLOAT); }
 
-bool dtype_is_int(DType t)
-{
-    return known(t) && (DTYPE_BIT(t) & DTYPES_INT);
-}
+bool dtype_is_int(DType t) { return known(t) && (DTYPE_BIT(t) & DTYPES_INT); }
 
-bool dtype_is_signed(DType t)
-{
-    return known(t) && (DTYPE_BIT(t) & (DTYPES_SIGNED | DTYPES_FLOAT));
-}
+bool dtype_is_signed(DType t) { return known(t) && (DTYPE_BIT(t) & (DTYPES_SIGNED | DTYPES_FLOAT)); }

@@ -14,8 +14,8 @@ typedef enum {
     DT_INT16 = 5,
     DT_INT32 = 6,
     DT_INT64 = 7,
-    DT_STRING = 8,      /* read and named in errors; no kernel computes with it */
-    DT_BOOL = 9,        /* one byte, 0 or 1 */
+    DT_STRING = 8, /* read and named in errors; no kernel computes with it */
+    DT_BOOL = 9,   /* one byte, 0 or 1 */
     DT_FLOAT16 = 10,
     DT_FLOAT64 = 11,
     DT_UINT32 = 12,
@@ -37,11 +37,11 @@ typedef enum {
 #define DTYPES_BOOL DTYPE_BIT(DT_BOOL)
 #define DTYPES_ALL (DTYPES_NUMERIC | DTYPES_BOOL)
 
-size_t dtype_size(DType t);             /* bytes of one element; 0 for what has no fixed size */
-const char *dtype_name(DType t);        /* "float32", "int64", ...; never NULL */
-DType dtype_parse(const char *name);    /* DT_NONE when unknown */
+size_t dtype_size(DType t);          /* bytes of one element; 0 for what has no fixed size */
+const char *dtype_name(DType t);     /* "float32", "int64", ...; never NULL */
+DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);
 bool dtype_is_int(DType t);
-bool dtype_is_signed(DType t);          /* signed integers and floats */
+bool dtype_is_signed(DType t); /* signed integers and floats */
 
 #endif

@@ -1,5 +1,5 @@
-/* Emits are inferred at once, so a helper may leave out what changes nothing: a reshape to the same shape, a cast to the same type,
- * a sum over no axes.  Gradients then need no special cases, and graphs no nodes without effect. */
+/* Emits are inferred at once, so a helper may leave out what changes nothing: a reshape to the same shape, a cast to
+ * the same type, a sum over no axes.  Gradients then need no special cases, and graphs no nodes without effect. */
 #include "graph/emit.h"
 
 #include <assert.h>
@@ -54,10 +54,7 @@ ValueId emit_ints(Graph *g, int n, const int64_t *v)
     return add_const(g, DT_INT64, &s, v, 0);
 }
 
-ValueId emit_shape_const(Graph *g, const Shape *s)
-{
-    return emit_ints(g, s->rank, s->dim);
-}
+ValueId emit_shape_const(Graph *g, const Shape *s) { return emit_ints(g, s->rank, s->dim); }
 
 ValueId emit_full(Graph *g, DType dtype, const Shape *s, double v)
 {

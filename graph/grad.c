@@ -1,4 +1,5 @@
-/* Answers of gradient functions: what nobody wants is dropped here, so a gradient need not ask unless the work is worth it. */
+/* Answers of gradient functions: what nobody wants is dropped here, so a gradient need not ask unless the work is worth
+ * it. */
 #include "graph/grad.h"
 
 ValueId grad_dout_or_zeros(Grad *gr, int i)
@@ -33,7 +34,4 @@ void grad_set_unbroadcast(Grad *gr, int i, ValueId dx)
         grad_set(gr, i, emit_sum_to_shape(gr->g, dx, &grad_in_value(gr, i)->shape));
 }
 
-Status grad_none(Grad *gr)
-{
-    return gr->g->status;
-}
+Status grad_none(Grad *gr) { return gr->g->status; }

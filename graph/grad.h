@@ -7,9 +7,9 @@
 struct Grad {
     Graph *g;
     const Node *node;
-    const ValueId *dout;        /* [n_out] gradient of the loss by each output; NO_VALUE where none flows */
-    const bool *wanted;         /* [n_in] whether somebody needs the gradient by this input */
-    ValueId *din;               /* [n_in] the answer; NO_VALUE: zero */
+    const ValueId *dout; /* [n_out] gradient of the loss by each output; NO_VALUE where none flows */
+    const bool *wanted;  /* [n_in] whether somebody needs the gradient by this input */
+    ValueId *din;        /* [n_in] the answer; NO_VALUE: zero */
 };
 
 static inline Graph *grad_graph(Grad *gr) { return gr->g; }

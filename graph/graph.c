@@ -49,15 +49,15 @@ void graph_free(Graph *g)
 
 /* ---- values ---- */
 
-#define PUSH(g, array, count, cap, item)                                                                        \
-    do {                                                                                                        \
-        void *grown_ = arena_grow((g)->arena, (g)->array, sizeof *(g)->array, (size_t)(g)->count, &(g)->cap);   \
-        if (!grown_) {                                                                                          \
-            graph_fail_nomem(g);                                                                                \
-            break;                                                                                              \
-        }                                                                                                       \
-        (g)->array = grown_;                                                                                    \
-        (g)->array[(g)->count++] = (item);                                                                      \
+#define PUSH(g, array, count, cap, item)                                                                      \
+    do {                                                                                                      \
+        void *grown_ = arena_grow((g)->arena, (g)->array, sizeof *(g)->array, (size_t)(g)->count, &(g)->cap); \
+        if (!grown_) {                                                                                        \
+            graph_fail_nomem(g);                                                                              \
+            break;                                                                                            \
+        }                                                                                                     \
+        (g)->array = grown_;                                                                                  \
+        (g)->array[(g)->count++] = (item);                                                                    \
     } while (0)
 
 ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype, const Shape *shape)
@@ -254,8 +254,9 @@ static void add_outputs(Graph *g, Node *n, int n_out, const char *const *out_nam
         char made[96];
 
         if (given && !*given)
-            continue;                   /* "": an absent optional output */
-        snprintf(made, sizeof made, "%s_%u%s", n->op->name, n->index, i ? (char[]){ '.', (char)('0' + i % 10), 0 } : "");
+            continue; /* "": an absent optional output */
+        snprintf(made, sizeof made, "%s_%u%s", n->op->name, n->index,
+                 i ? (char[]){ '.', (char)('0' + i % 10), 0 } : "");
         n->out[i] = graph_add_value(g, V_TEMP, given ? given : made, DT_NONE, &unknown);
         if (has_value(n->out[i])) {
             value(g, n->out[i])->producer = n;
@@ -306,8 +307,8 @@ void graph_replace(Graph *g, ValueId old, ValueId by)
     if (g->status || !has_value(old) || value_eq(old, by))
         return;
     if (has_value(by) && !same_type(value(g, old), value(g, by))) {
-        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type or shape, '%s'", value(g, old)->name,
-                         value(g, by)->name);
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type or shape, '%s'",
+                         value(g, old)->name, value(g, by)->name);
         return;
     }
     FOR_NODES(g, n)
@@ -440,12 +441,6 @@ static Status clone(Graph **out, const Graph *g, bool lend, MemoryBudget *b)
 
 Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) { return clone(out, g, false, b); }
 
-Status graph_clone(Graph **out, const Graph *g)
-{
-    return clone(out, g, false, arena_budget(g->arena));
-}
+Status graph_clone(Graph **out, const Graph *g) { return clone(out, g, false, arena_budget(g->arena)); }
 
-Status graph_clone_lending(Graph **out, const Graph *g)
-{
-    return clone(out, g, true, arena_budget(g->arena));
-}
+Status graph_clone_lending(Graph **out, const Graph *g) { return clone(out, g, true, arena_budget(g->arena)); }

@@ -1,8 +1,8 @@
 /* The IR: a dataflow graph of nodes over values, static single assignment, with state that outlives a step.
  *
  * Values are named by typed ids; nodes and values are allocated one by one in the graph's arena and never move, so a
- * pointer stays valid as long as the graph.  No use lists are stored: uses are counted when needed, so no pass can leave
- * them stale.  Nodes stand in topological order except between a pass's first change and its graph_sort. */
+ * pointer stays valid as long as the graph.  No use lists are stored: uses are counted when needed, so no pass can
+ * leave them stale.  Nodes stand in topological order except between a pass's first change and its graph_sort. */
 #ifndef DPX_GRAPH_H
 #define DPX_GRAPH_H
 
@@ -14,68 +14,72 @@ typedef struct OpDef OpDef;
 typedef struct Graph Graph;
 typedef struct Node Node;
 
-typedef struct { uint32_t i; } ValueId;     /* 0: none */
+typedef struct {
+    uint32_t i;
+} ValueId; /* 0: none */
 #define NO_VALUE ((ValueId){ 0 })
 
 enum { MAX_DEVICES = 256, MAX_REPLICAS = 4096 };
 
 typedef enum {
-    V_TEMP,             /* computed by a node */
-    V_INPUT,            /* given by the caller at each step */
-    V_STATE,            /* outlives the step: parameter, moment, running statistic, counter */
-    V_CONST             /* known now: `init` */
+    V_TEMP,  /* computed by a node */
+    V_INPUT, /* given by the caller at each step */
+    V_STATE, /* outlives the step: parameter, moment, running statistic, counter */
+    V_CONST  /* known now: `init` */
 } ValueKind;
 
 /* The order in which a value's elements are stored; its shape and meaning do not depend on it. */
 typedef enum {
-    LAYOUT_ROWS,                /* row-major */
-    LAYOUT_CHANNELS_LAST        /* of [N, C, spatial...]: as [N, spatial..., C] would be row-major (passes/layout.c) */
+    LAYOUT_ROWS,         /* row-major */
+    LAYOUT_CHANNELS_LAST /* of [N, C, spatial...]: as [N, spatial..., C] would be row-major (passes/layout.c) */
 } Layout;
 
 /* V_CONST of a model: where its file has it. */
 typedef enum {
-    ORIGIN_NONE,                /* nowhere: made here */
+    ORIGIN_NONE, /* nowhere: made here */
     ORIGIN_INITIALIZER,
-    ORIGIN_NODE                 /* the value of a Constant node */
+    ORIGIN_NODE /* the value of a Constant node */
 } Origin;
 
 /* What the file itself says of a constant of a model (graph/onnx/said.c). */
 typedef enum {
     SAID_NOTHING,
-    SAID_TRAINED,               /* by training_info, or by an export of ours */
+    SAID_TRAINED, /* by training_info, or by an export of ours */
     SAID_FIXED,
-    SAID_PARAMETER,             /* by the exporter: of the framework's module */
-    SAID_BUFFER                 /* likewise: not among its parameters */
+    SAID_PARAMETER, /* by the exporter: of the framework's module */
+    SAID_BUFFER     /* likewise: not among its parameters */
 } Said;
 
 typedef struct {
-    const char *name;           /* unique in the graph; the user's name where one exists */
+    const char *name; /* unique in the graph; the user's name where one exists */
     ValueKind kind;
     DType dtype;
     Shape shape;
     Layout layout;
-    Node *producer;             /* V_TEMP: the node; else NULL */
-    int out_index;              /* which of the producer's outputs */
-    const Tensor *init;         /* V_CONST: its value; V_STATE: its initial value */
-    bool trainable;             /* V_STATE: a parameter that the optimizer updates */
-    bool transient;             /* V_STATE: not part of a checkpoint (gradient accumulators) */
-    bool partial;               /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
-                                 * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
-                                 * update of it is P, or a B that is zero */
-    const char *const *dim_param;   /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
-    int replica, device;        /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
-    const char *logical;        /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
+    Node *producer;     /* V_TEMP: the node; else NULL */
+    int out_index;      /* which of the producer's outputs */
+    const Tensor *init; /* V_CONST: its value; V_STATE: its initial value */
+    bool trainable;     /* V_STATE: a parameter that the optimizer updates */
+    bool transient;     /* V_STATE: not part of a checkpoint (gradient accumulators) */
+    bool partial;       /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
+                         * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
+                         * update of it is P, or a B that is zero */
+    const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
+    int replica, device; /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
+    const char
+        *logical; /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
     Origin origin;
     Said said;
-    const char *folded_from;    /* what the exporter says that it computed the constant from: "['fc.weight', 'val_1']"; or NULL */
+    const char
+        *folded_from; /* what the exporter says that it computed the constant from: "['fc.weight', 'val_1']"; or NULL */
 } Value;
 
 typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR } AttrType;
 
 typedef struct {
-    const char *name;           /* NULL ends a list */
+    const char *name; /* NULL ends a list */
     AttrType type;
-    int n;                      /* elements of ints, floats, strings */
+    int n; /* elements of ints, floats, strings */
     int64_t i;
     double f;
     const char *s;
@@ -86,31 +90,34 @@ typedef struct {
 } Attr;
 
 struct Node {
-    const OpDef *op;            /* NULL: removed */
-    const char *name;           /* the user's name, or one made from the operator's; unique not required */
+    const OpDef *op;  /* NULL: removed */
+    const char *name; /* the user's name, or one made from the operator's; unique not required */
     int n_in, n_out, n_attr;
-    ValueId *in, *out;          /* NO_VALUE: an optional one that is absent */
-    Attr *attr;                 /* every declared attribute, defaults filled in (after node_normalise) */
-    int replica, device;        /* set by passes/expand.c; -1: none */
-    const char *module;         /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
-    const char *const *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),
-                                 * [n_read_as] by input, NULL for the value's own; of models as imported */
+    ValueId *in, *out;   /* NO_VALUE: an optional one that is absent */
+    Attr *attr;          /* every declared attribute, defaults filled in (after node_normalise) */
+    int replica, device; /* set by passes/expand.c; -1: none */
+    const char *module; /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
+    const char *const
+        *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),
+                   * [n_read_as] by input, NULL for the value's own; of models as imported */
     int n_read_as;
-    uint32_t index;             /* in Graph.node */
+    uint32_t index; /* in Graph.node */
 };
 
-typedef struct { ValueId state, next; } Update;                 /* after the step: state := next */
 typedef struct {
-    const char *name;           /* survives replacement of the value */
+    ValueId state, next;
+} Update; /* after the step: state := next */
+typedef struct {
+    const char *name; /* survives replacement of the value */
     ValueId value;
-    const char *const *dim_param;   /* as in Value, of the shape that the model's file declares */
+    const char *const *dim_param; /* as in Value, of the shape that the model's file declares */
 } Output;
 
 struct Graph {
     Arena *arena;
     const char *name;
-    const char *producer, *producer_version;    /* of the file it was read from; "" when unknown */
-    Value **value;              /* [1..n_value); [0] is NULL */
+    const char *producer, *producer_version; /* of the file it was read from; "" when unknown */
+    Value **value;                           /* [1..n_value); [0] is NULL */
     uint32_t n_value;
     Node **node;
     uint32_t n_node;
@@ -120,16 +127,17 @@ struct Graph {
     int n_output;
     Update *update;
     int n_update;
-    Status status;              /* sticky: the first failure of emit and the other builders */
+    Status status; /* sticky: the first failure of emit and the other builders */
     size_t cap_value, cap_node, cap_input, cap_output, cap_update;
     struct NameTable *names;
 };
 
-Graph *graph_create(const char *name);                          /* NULL when out of memory */
-Graph *graph_create_within(const char *name, MemoryBudget *b);        /* its memory is taken of the budget */
-void graph_free(Graph *g);                                      /* NULL is legal */
-Status graph_clone(Graph **out, const Graph *g) CHECKED;        /* deep but for constants' data, copied too */
-Status graph_clone_lending(Graph **out, const Graph *g) CHECKED;    /* as graph_clone, but the data stay g's, which must outlive it */
+Graph *graph_create(const char *name);                         /* NULL when out of memory */
+Graph *graph_create_within(const char *name, MemoryBudget *b); /* its memory is taken of the budget */
+void graph_free(Graph *g);                                     /* NULL is legal */
+Status graph_clone(Graph **out, const Graph *g) CHECKED;       /* deep but for constants' data, copied too */
+Status graph_clone_lending(Graph **out,
+                           const Graph *g) CHECKED; /* as graph_clone, but the data stay g's, which must outlive it */
 /* The copy's memory is taken of the budget; graph_clone's of the budget of the graph. */
 Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) CHECKED;
 
@@ -137,10 +145,10 @@ Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) CHECKED;
 static inline Value *value(const Graph *g, ValueId v) { return g->value[v.i]; }
 static inline bool has_value(ValueId v) { return v.i != 0; }
 static inline bool value_eq(ValueId a, ValueId b) { return a.i == b.i; }
-ValueId graph_find(const Graph *g, const char *name);           /* NO_VALUE when there is none */
-ValueId graph_output(const Graph *g, const char *name);         /* the value behind a named output, or NO_VALUE */
+ValueId graph_find(const Graph *g, const char *name);   /* NO_VALUE when there is none */
+ValueId graph_output(const Graph *g, const char *name); /* the value behind a named output, or NO_VALUE */
 /* Visits live nodes by increasing index; nodes appended during the walk are visited too. */
-#define FOR_NODES(g, n) \
+#define FOR_NODES(g, n)                                    \
     for (uint32_t i_##n = 0; i_##n < (g)->n_node; i_##n++) \
         for (Node *n = (g)->node[i_##n]; n && n->op; n = NULL)
 /* Uses of each value by nodes, outputs and updates; array of n_value in `a`.  NULL when out of memory. */
@@ -149,24 +157,26 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a);
 Node **graph_readers(const Graph *g, Arena *a);
 /* The name the value has in the unpartitioned graph. */
 static inline const char *value_logical_name(const Value *v) { return v->logical ? v->logical : v->name; }
-/* Passes have made a step of it, or a part: it has state, or something that has a place, a layout or is a copy, as no model does. */
+/* Passes have made a step of it, or a part: it has state, or something that has a place, a layout or is a copy, as no
+ * model does. */
 bool graph_is_step(const Graph *g);
 /* The value's data if it is a constant, else NULL. */
 const Tensor *value_const(const Graph *g, ValueId v);
 /* Is the value a constant of one number?  Then *out is that. */
 bool value_const_number(const Graph *g, ValueId v, double *out);
-/* Constant int64/int32 vector (or scalar) into `out` of at most `max`; E_SHAPE when longer, E_UNSUPPORTED when not constant. */
+/* Constant int64/int32 vector (or scalar) into `out` of at most `max`; E_SHAPE when longer, E_UNSUPPORTED when not
+ * constant. */
 Status value_const_ints(const Graph *g, ValueId v, int64_t *out, int max, int *n) CHECKED;
 
 /* ---- building; failures are sticky in g->status ---- */
-Status graph_fail_nomem(Graph *g);                              /* records that memory ran out, unless something failed before */
+Status graph_fail_nomem(Graph *g); /* records that memory ran out, unless something failed before */
 ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype, const Shape *shape);
 ValueId graph_add_input(Graph *g, const char *name, DType dtype, const Shape *shape);
-ValueId graph_add_const(Graph *g, const char *name, const Tensor *t);                   /* copies the data */
-ValueId graph_add_const_nocopy(Graph *g, const char *name, const Tensor *t);            /* the data lives in the arena */
+ValueId graph_add_const(Graph *g, const char *name, const Tensor *t);        /* copies the data */
+ValueId graph_add_const_nocopy(Graph *g, const char *name, const Tensor *t); /* the data lives in the arena */
 ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool trainable);
 void graph_add_output(Graph *g, const char *name, ValueId v);
-void graph_remove_output(Graph *g, const char *name);           /* nothing when there is none */
+void graph_remove_output(Graph *g, const char *name); /* nothing when there is none */
 void graph_add_update(Graph *g, ValueId state, ValueId next);
 /* Appends a node with fresh outputs of unknown type (see emit.h for inference on the go).  Attributes are copied.
  * `out_names` may be NULL, or hold NULLs for made-up names; a name in use gets a suffix. */
@@ -174,32 +184,45 @@ Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *at
                      int n_out, const char *const *out_names);
 /* A name not yet used: `base`, else base_1, base_2 ...  In the arena. */
 const char *graph_unique_name(Graph *g, const char *base);
-void graph_rename(Graph *g, ValueId v, const char *name);       /* made unique */
+void graph_rename(Graph *g, ValueId v, const char *name); /* made unique */
 
 /* ---- changing ---- */
-/* In every node, output and update.  E_INTERNAL when their types or shapes are known to be unlike: readers were made for old's. */
+/* In every node, output and update.  E_INTERNAL when their types or shapes are known to be unlike: readers were made
+ * for old's. */
 void graph_replace(Graph *g, ValueId old, ValueId by);
-void graph_remove(Graph *g, Node *n);                           /* its outputs must be unused, or replaced already */
-Status graph_sort(Graph *g) CHECKED;    /* stable topological order, drops removed nodes; E_MODEL names a cycle's nodes */
+void graph_remove(Graph *g, Node *n); /* its outputs must be unused, or replaced already */
+Status graph_sort(Graph *g) CHECKED;  /* stable topological order, drops removed nodes; E_MODEL names a cycle's nodes */
 
 /* ---- attributes ---- */
-const Attr *node_attr(const Node *n, const char *name);         /* NULL when absent */
+const Attr *node_attr(const Node *n, const char *name); /* NULL when absent */
 /* Of a declared attribute (asserted). */
 int64_t node_int(const Node *n, const char *name);
 double node_float(const Node *n, const char *name);
-const char *node_string(const Node *n, const char *name);       /* may be NULL when it has no default */
+const char *node_string(const Node *n, const char *name); /* may be NULL when it has no default */
 const int64_t *node_ints(const Node *n, const char *name, int *count);
-void node_set_attr(Graph *g, Node *n, const Attr *a);           /* adds or replaces; copies */
+void node_set_attr(Graph *g, Node *n, const Attr *a); /* adds or replaces; copies */
 void node_set_int(Graph *g, Node *n, const char *name, int64_t v);
 void node_set_ints(Graph *g, Node *n, const char *name, int count, const int64_t *v);
 void node_set_string(Graph *g, Node *n, const char *name, const char *v);
 void node_remove_attr(Node *n, const char *name);
-void node_set_input(Graph *g, Node *n, int i, ValueId v);       /* grows the list as needed */
+void node_set_input(Graph *g, Node *n, int i, ValueId v); /* grows the list as needed */
 
-#define INT(key, v) { .name = (key), .type = A_INT, .i = (v) }
-#define FLOAT(key, v) { .name = (key), .type = A_FLOAT, .f = (v) }
-#define STRING(key, v) { .name = (key), .type = A_STRING, .s = (v) }
-#define INTS(key, count, v) { .name = (key), .type = A_INTS, .n = (count), .ints = (v) }
+#define INT(key, v)                            \
+    {                                          \
+        .name = (key), .type = A_INT, .i = (v) \
+    }
+#define FLOAT(key, v)                            \
+    {                                            \
+        .name = (key), .type = A_FLOAT, .f = (v) \
+    }
+#define STRING(key, v)                            \
+    {                                             \
+        .name = (key), .type = A_STRING, .s = (v) \
+    }
+#define INTS(key, count, v)                                      \
+    {                                                            \
+        .name = (key), .type = A_INTS, .n = (count), .ints = (v) \
+    }
 #define ATTRS(...) ((const Attr[]){ __VA_ARGS__, { .name = NULL } })
 
 #endif

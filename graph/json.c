@@ -77,10 +77,7 @@ static void print_places(FILE *f, bool *first, int replica, int device)
     }
 }
 
-static bool is_shown(const Value *v)
-{
-    return v->kind != V_TEMP || (v->producer && v->producer->op);
-}
+static bool is_shown(const Value *v) { return v->kind != V_TEMP || (v->producer && v->producer->op); }
 
 static void print_value(FILE *f, const Value *v)
 {
@@ -146,8 +143,9 @@ static void print_attr(FILE *f, const Attr *a)
         putc(']', f);
         break;
     case A_TENSOR:
-        a->tensor ? (void)fprintf(f, "\"tensor %s%s\"", dtype_name(a->tensor->dtype), shape_text(&a->tensor->shape, text))
-                  : (void)fputs("null", f);
+        a->tensor
+            ? (void)fprintf(f, "\"tensor %s%s\"", dtype_name(a->tensor->dtype), shape_text(&a->tensor->shape, text))
+            : (void)fputs("null", f);
         break;
     case A_NONE: fputs("null", f); break;
     }

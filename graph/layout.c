@@ -3,10 +3,7 @@
 
 #include "graph/op.h"
 
-bool layout_matters(const Shape *s)
-{
-    return s->rank >= 3 && s->dim[1] > 1 && shape_count(s, 2, s->rank) > 1;
-}
+bool layout_matters(const Shape *s) { return s->rank >= 3 && s->dim[1] > 1 && shape_count(s, 2, s->rank) > 1; }
 
 int layout_axis(Layout l, int rank, int position)
 {

@@ -92,7 +92,8 @@ static size_t number_length(const Lexer *l)
 {
     const char *p = l->at + 1;
 
-    while (p < l->end && (is_letter(*p) || is_digit(*p) || *p == '.' || ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E'))))
+    while (p < l->end &&
+           (is_letter(*p) || is_digit(*p) || *p == '.' || ((*p == '-' || *p == '+') && (p[-1] == 'e' || p[-1] == 'E'))))
         p++;
     return (size_t)(p - l->at);
 }
@@ -108,7 +109,9 @@ static size_t name_length(const char *from, const char *end, char also)
 
 static Status lex_punct(Lexer *l, Token *out)
 {
-    size_t n = l->end - l->at >= 3 && !memcmp(l->at, "...", 3) ? 3 : l->end - l->at >= 2 && !memcmp(l->at, ":=", 2) ? 2 : 1;
+    size_t n = l->end - l->at >= 3 && !memcmp(l->at, "...", 3)  ? 3
+               : l->end - l->at >= 2 && !memcmp(l->at, ":=", 2) ? 2
+                                                                : 1;
     const char *from = l->at;
 
     if (n == 1 && (!*from || !strchr("(){}[],:=@?*", *from)))

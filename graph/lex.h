@@ -7,16 +7,16 @@
 
 typedef enum {
     T_END,
-    T_WORD,         /* letters, digits, _ . / - beginning with a letter or _: `text` */
-    T_VALUE,        /* %name (@ may stand in it too) or %"name": `text` is the name */
-    T_STRING,       /* "..." with \" \\ \xNN: `text` without the quotes */
-    T_NUMBER,       /* begins with a digit or a sign */
-    T_PUNCT         /* one of ( ) { } [ ] , : = @ ? * or := or ... */
+    T_WORD,   /* letters, digits, _ . / - beginning with a letter or _: `text` */
+    T_VALUE,  /* %name (@ may stand in it too) or %"name": `text` is the name */
+    T_STRING, /* "..." with \" \\ \xNN: `text` without the quotes */
+    T_NUMBER, /* begins with a digit or a sign */
+    T_PUNCT   /* one of ( ) { } [ ] , : = @ ? * or := or ... */
 } TokenKind;
 
 typedef struct {
     TokenKind kind;
-    const char *text;       /* NUL-terminated, in the lexer's arena */
+    const char *text; /* NUL-terminated, in the lexer's arena */
     size_t len;
     int line;
 } Token;

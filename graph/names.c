@@ -1,16 +1,20 @@
-/* The table of a graph's names: open addressing, linear probing; names are never removed (a renamed value's old name stays taken). */
+/* The table of a graph's names: open addressing, linear probing; names are never removed (a renamed value's old name
+ * stays taken). */
 #include "graph/names.h"
 
 #include <string.h>
 
 struct NameTable {
-    struct { const char *name; uint32_t id, next_suffix; } *slot;
+    struct {
+        const char *name;
+        uint32_t id, next_suffix;
+    } * slot;
     uint32_t n, cap;
 };
 
 static uint32_t hash_name(const char *s)
 {
-    uint32_t h = 2166136261u;           /* FNV-1a */
+    uint32_t h = 2166136261u; /* FNV-1a */
 
     for (; *s; s++)
         h = (h ^ (unsigned char)*s) * 16777619u;
@@ -77,12 +81,10 @@ static bool is_taken(const Graph *g, const char *name)
     return g->names->cap && g->names->slot[slot_of(g->names, name)].name;
 }
 
-bool names_given_up(const Graph *g, const char *name)
-{
-    return is_taken(g, name) && !has_value(graph_find(g, name));
-}
+bool names_given_up(const Graph *g, const char *name) { return is_taken(g, name) && !has_value(graph_find(g, name)); }
 
-/* The table remembers where the search for a free suffix ended: a name given a million times is not a million searches. */
+/* The table remembers where the search for a free suffix ended: a name given a million times is not a million
+ * searches. */
 const char *graph_unique_name(Graph *g, const char *base)
 {
     const char *name = arena_strdup(g->arena, *base ? base : "value");

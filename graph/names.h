@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-struct NameTable *names_create(Arena *a);       /* NULL: out of memory */
+struct NameTable *names_create(Arena *a); /* NULL: out of memory */
 /* The name, which lives as long as the graph, is that of value `id` from now on.  Fails by Graph.status. */
 void names_put(Graph *g, const char *name, uint32_t id);
 /* Has the value that had it been renamed? */

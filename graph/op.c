@@ -4,10 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int compare_domain(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "");
-}
+static int compare_domain(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : ""); }
 
 const OpDef *op_find(const char *domain, const char *name)
 {
@@ -21,7 +18,7 @@ const OpDef *op_find(const char *domain, const char *name)
 
 const char *node_text(const Graph *g, const Node *n)
 {
-    static _Thread_local char text[4][256];         /* several may stand in one message */
+    static _Thread_local char text[4][256]; /* several may stand in one message */
     static _Thread_local unsigned turn;
     char *buf = text[turn++ % 4];
     const char *out = "";
@@ -57,10 +54,7 @@ static Status check_counts(const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static bool is_list(AttrType t)
-{
-    return t == A_INTS || t == A_FLOATS || t == A_STRINGS;
-}
+static bool is_list(AttrType t) { return t == A_INTS || t == A_FLOATS || t == A_STRINGS; }
 
 /* An empty list says nothing of its type: it takes the declared one. */
 static Status check_attrs(const Graph *g, Node *n)
@@ -164,7 +158,8 @@ Status infer_wide_dtype(const Graph *g, const Node *n, int from, int to)
         if (want == DT_NONE)
             want = dtype_size(t) == 2 && found == DT_FLOAT32 ? DT_FLOAT32 : t;
         if (found != want)
-            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(found), dtype_name(want));
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(found),
+                        dtype_name(want));
     }
     return ST_OK;
 }
@@ -177,8 +172,8 @@ Status infer_same_dtype(const Graph *g, const Node *n, int from, int to)
         if (!has_value(n->in[i]))
             continue;
         if (t != DT_NONE && in_value(g, n, i)->dtype != t)
-            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(in_value(g, n, i)->dtype),
-                        dtype_name(t));
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
+                        dtype_name(in_value(g, n, i)->dtype), dtype_name(t));
         t = in_value(g, n, i)->dtype;
     }
     return ST_OK;
@@ -229,11 +224,13 @@ static ValueId ints_const(Graph *g, int n, const int64_t *v)
     return graph_add_const(g, "const", &(Tensor){ DT_INT64, s, (void *)v });
 }
 
-/* In arithmetic on shapes, since that of x is not known yet: y reshaped to its own dimensions and a 1 for each of x's behind them. */
+/* In arithmetic on shapes, since that of x is not known yet: y reshaped to its own dimensions and a 1 for each of x's
+ * behind them. */
 ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis)
 {
     static const int64_t one = 1, all = INT32_MAX;
-    ValueId of_x = import_emit(g, &op_Shape, NULL, 1, &x), of_y = import_emit(g, &op_Shape, NULL, 1, &y), rest, ones, whole;
+    ValueId of_x = import_emit(g, &op_Shape, NULL, 1, &x), of_y = import_emit(g, &op_Shape, NULL, 1, &y), rest, ones,
+            whole;
     ValueId behind = import_emit(g, &op_Shape, NULL, 1, &of_y);
 
     behind = import_emit(g, &op_Add, NULL, 2, (ValueId[]){ behind, ints_const(g, 1, &axis) });
@@ -290,7 +287,9 @@ bool attr_is_default(const AttrDecl *d, const Attr *a)
     case A_INT: return a->i == d->i;
     case A_FLOAT: return a->f == d->f;
     case A_STRING: return !a->s || (d->s && !strcmp(a->s, d->s));
-    case A_INTS: case A_FLOATS: case A_STRINGS: return a->n == 0;
+    case A_INTS:
+    case A_FLOATS:
+    case A_STRINGS: return a->n == 0;
     default: return !a->tensor;
     }
 }
@@ -323,7 +322,8 @@ bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name)
 
     if (!has_in(n, i))
         return true;
-    if (!t || (t->dtype != DT_INT64 && t->dtype != DT_INT32) || !(v = ARENA_NEW(g->arena, int64_t, (size_t)tensor_numel(t))))
+    if (!t || (t->dtype != DT_INT64 && t->dtype != DT_INT32) ||
+        !(v = ARENA_NEW(g->arena, int64_t, (size_t)tensor_numel(t))))
         return false;
     for (int64_t k = 0; k < tensor_numel(t); k++)
         v[k] = tensor_int(t, k);

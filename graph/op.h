@@ -8,120 +8,127 @@
 typedef struct Grad Grad;           /* graph/grad.h */
 typedef struct Placement Placement; /* graph/place.h */
 
-/* ATTR_OURS: optional, and not known to ONNX; a node where it does not have its default is exported in our own domain. */
+/* ATTR_OURS: optional, and not known to ONNX; a node where it does not have its default is exported in our own
+ * domain. */
 enum { ATTR_OPTIONAL = false, ATTR_REQUIRED = true, ATTR_OURS = 2 };
 
-/* A declared attribute and its default: { "axis", A_INT, .i = -1, .range = R_AXIS }.  A required one has no default.  Lists default
- * to empty, tensors to NULL. */
+/* A declared attribute and its default: { "axis", A_INT, .i = -1, .range = R_AXIS }.  A required one has no default.
+ * Lists default to empty, tensors to NULL. */
 typedef struct {
     const char *name;
     AttrType type;
     int64_t i;
     double f;
-    uint8_t rule;               /* ATTR_ */
+    uint8_t rule; /* ATTR_ */
     const char *s;
-    uint8_t range;              /* R_ */
-    const char *words;          /* a string must be one of these, separated by blanks; NULL: any */
+    uint8_t range;     /* R_ */
+    const char *words; /* a string must be one of these, separated by blanks; NULL: any */
 } AttrDecl;
 
-/* What a number or the numbers of a list may be, whatever the shapes: checked by node_normalise, so that rules that run where a
- * shape is not known may trust it.  The default is always legal. */
+/* What a number or the numbers of a list may be, whatever the shapes: checked by node_normalise, so that rules that run
+ * where a shape is not known may trust it.  The default is always legal. */
 enum {
     R_ANY,
-    R_AXIS,         /* -8 to 7; of a list, up to 8 of them, no two the same */
-    R_CUT,          /* -8 to 8: between axes */
-    R_RANK,         /* 0 to 8 */
-    R_PERM,         /* up to 8: 0, 1 ... each once, in any order */
-    R_SIZES,        /* up to 8, none negative */
-    R_STEPS,        /* up to 8, each 1 to 2^31 - 1 */
-    R_PADS,         /* an even number of up to 16, each less than 2^31 either way */
-    R_COUNTS,       /* any number, none negative */
-    R_DEVICES,      /* any number, each -1 (the host) to MAX_DEVICES - 1 */
-    R_NATURAL,      /* not negative */
+    R_AXIS,    /* -8 to 7; of a list, up to 8 of them, no two the same */
+    R_CUT,     /* -8 to 8: between axes */
+    R_RANK,    /* 0 to 8 */
+    R_PERM,    /* up to 8: 0, 1 ... each once, in any order */
+    R_SIZES,   /* up to 8, none negative */
+    R_STEPS,   /* up to 8, each 1 to 2^31 - 1 */
+    R_PADS,    /* an even number of up to 16, each less than 2^31 either way */
+    R_COUNTS,  /* any number, none negative */
+    R_DEVICES, /* any number, each -1 (the host) to MAX_DEVICES - 1 */
+    R_NATURAL, /* not negative */
     R_POSITIVE,
-    R_DTYPE         /* a type that tensors may have, or 0 */
+    R_DTYPE /* a type that tensors may have, or 0 */
 };
 
 enum {
-    OPF_RANDOM = 1,         /* draws random numbers: never folded or merged */
-    OPF_VIEW = 2,           /* output 0 is input 0's bytes under another shape */
-    OPF_COLLECTIVE = 4,     /* inputs and outputs live on several devices */
-    OPF_DYNAMIC = 8,        /* the output's shape depends on data: only the interpreter runs it */
-    OPF_ZERO_GRAD = 16,     /* piecewise constant (Floor, Sign): gradient exists and is zero */
-    OPF_SHAPE_ONLY = 32,    /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
-    OPF_STACKS_L = 64,      /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
-                             * in the partitioned one, gathered in replica order (batch-norm statistics) */
-    OPF_PARAM_MAYBE = 128,  /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
-    OPF_GAPS = 512,         /* any number of inputs of which some may be absent (else, without a limit, all are required) */
-    OPF_NORM = 1024,        /* a normalisation: its parameters scale and shift what has mean 0 and deviation 1 */
-    OPF_INPLACE_EACH = 256  /* output i may overwrite input i (instead of `inplace`, for any number of them) */
+    OPF_RANDOM = 1,      /* draws random numbers: never folded or merged */
+    OPF_VIEW = 2,        /* output 0 is input 0's bytes under another shape */
+    OPF_COLLECTIVE = 4,  /* inputs and outputs live on several devices */
+    OPF_DYNAMIC = 8,     /* the output's shape depends on data: only the interpreter runs it */
+    OPF_ZERO_GRAD = 16,  /* piecewise constant (Floor, Sign): gradient exists and is zero */
+    OPF_SHAPE_ONLY = 32, /* reads only the shapes of its inputs (Shape, Size): folded as soon as they are known */
+    OPF_STACKS_L = 64, /* an input placed L arrives as one row per replica: [1,...] in the unpartitioned graph, [R,...]
+                        * in the partitioned one, gathered in replica order (batch-norm statistics) */
+    OPF_PARAM_MAYBE = 128, /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
+    OPF_GAPS = 512,  /* any number of inputs of which some may be absent (else, without a limit, all are required) */
+    OPF_NORM = 1024, /* a normalisation: its parameters scale and shift what has mean 0 and deviation 1 */
+    OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
 /* What an operator takes and gives of layouts; a backend has to have a kernel for it as well (passes/layout.c). */
 enum {
-    LAYOUT_FIXED,           /* rows alone */
-    LAYOUT_ANY,             /* whatever its data has: one layout for all of its tensors that have channels */
-    LAYOUT_EACH,            /* whatever they have, each its own */
-    LAYOUT_LIKES            /* channels last, where it may choose: convolutions */
+    LAYOUT_FIXED, /* rows alone */
+    LAYOUT_ANY,   /* whatever its data has: one layout for all of its tensors that have channels */
+    LAYOUT_EACH,  /* whatever they have, each its own */
+    LAYOUT_LIKES  /* channels last, where it may choose: convolutions */
 };
 
 /* What an operator wants when the model computes in 16-bit floats (passes/precision.c). */
 enum {
-    PREC_FOLLOW,            /* 16 bits where a data input has them already: arithmetic in float32, results rounded */
-    PREC_LOW,               /* 16 bits always: products, which hardware is made for and adds up in float32 */
-    PREC_WIDE               /* float32 always: sums of many terms, exponentials, losses */
+    PREC_FOLLOW, /* 16 bits where a data input has them already: arithmetic in float32, results rounded */
+    PREC_LOW,    /* 16 bits always: products, which hardware is made for and adds up in float32 */
+    PREC_WIDE    /* float32 always: sums of many terms, exponentials, losses */
 };
 
 /* What a split in blocks (Place.blocks) is to the rule of placement. */
 enum {
-    BLOCKS_NONE,            /* nothing it knows: such an input is gathered first; an elementwise operator passes it on all the same */
-    BLOCKS_PASS,            /* elements along a split axis are a set to it: wherever it has or wants a split, that axis has the same size */
-    BLOCKS_OWN              /* the rule itself says what becomes of them */
+    BLOCKS_NONE, /* nothing it knows: such an input is gathered first; an elementwise operator passes it on all the
+                  * same */
+    BLOCKS_PASS, /* elements along a split axis are a set to it: wherever it has or wants a split, that axis has the
+                    same size */
+    BLOCKS_OWN   /* the rule itself says what becomes of them */
 };
 
 struct OpDef {
-    const char *name, *domain, *doc;            /* domain NULL: ai.onnx; "dpexec": ours */
-    int since;                                  /* the one opset version the IR speaks */
-    int from;                                   /* the oldest opset that spells it so, types aside; 0: `since` */
-    int8_t in_min, in_max, out_min, out_max;    /* max < 0: variadic */
-    unsigned dtypes;                            /* of input 0 (of output 0 when there are no inputs); 0: any */
+    const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": ours */
+    int since;                               /* the one opset version the IR speaks */
+    int from;                                /* the oldest opset that spells it so, types aside; 0: `since` */
+    int8_t in_min, in_max, out_min, out_max; /* max < 0: variadic */
+    unsigned dtypes;                         /* of input 0 (of output 0 when there are no inputs); 0: any */
     unsigned flags;
-    uint8_t blocks;                             /* BLOCKS_: what a split in blocks (Place.blocks) is to the rule `place` */
-    int8_t shape_in;                            /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
-    uint8_t inplace[5];                         /* bit j of [i]: output i may overwrite input j when sizes are equal */
-    /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast to
-     * the output's shape as numpy does. */
+    uint8_t blocks;     /* BLOCKS_: what a split in blocks (Place.blocks) is to the rule `place` */
+    int8_t shape_in;    /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
+    uint8_t inplace[5]; /* bit j of [i]: output i may overwrite input j when sizes are equal */
+    /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast
+     * to the output's shape as numpy does. */
     bool elementwise;
-    uint8_t channel_in;                         /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
-    uint8_t param_in;                           /* bit i: a float constant at input i is a parameter, to be trained */
-    uint8_t setting_in;                         /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
-    uint8_t layout;                             /* LAYOUT_; elementwise ones take any */
-    uint8_t precision;                          /* PREC_ */
-    uint8_t wide_in;                            /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
-    const AttrDecl *attrs;                      /* ends with { 0 }; NULL: none */
+    uint8_t channel_in;    /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
+    uint8_t param_in;      /* bit i: a float constant at input i is a parameter, to be trained */
+    uint8_t setting_in;    /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
+    uint8_t layout;        /* LAYOUT_; elementwise ones take any */
+    uint8_t precision;     /* PREC_ */
+    uint8_t wide_in;       /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
+    const AttrDecl *attrs; /* ends with { 0 }; NULL: none */
     /* Optional: any older or newer opset's spelling -> ours.  Sees the node as the file spelled it.  May emit nodes. */
     Status (*import)(Graph *, Node *, int opset);
-    /* Optional, the inverse of `import`: ours -> the spelling of an opset before `from`; false: that opset has no words for
-     * this node.  Changes the node alone, its list of inputs and its attributes: what becomes an attribute must be constant. */
+    /* Optional, the inverse of `import`: ours -> the spelling of an opset before `from`; false: that opset has no words
+     * for this node.  Changes the node alone, its list of inputs and its attributes: what becomes an attribute must be
+     * constant. */
     bool (*respell)(Graph *, Node *, int opset);
-    /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type and
-     * shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with shape_unknown). */
+    /* Checks, normalises attributes (axis >= 0 ...), sets dtype and shape of every output.  Inputs are of known type
+     * and shape.  A shape that depends on the value of a non-constant input is left unknown (set_out with
+     * shape_unknown). */
     Status (*infer)(Graph *, Node *);
-    Status (*grad)(Grad *);                     /* emits nodes; grad_none: no gradient exists; NULL: an error by name */
-    Status (*lower)(Graph *, Node *);           /* optional: rewrite into simpler operators and graph_replace the outputs */
-    /* How B / S(axis) / P / L pass from inputs to outputs, where types and shapes of all inputs are known; NULL: place_all_b. */
+    Status (*grad)(Grad *);           /* emits nodes; grad_none: no gradient exists; NULL: an error by name */
+    Status (*lower)(Graph *, Node *); /* optional: rewrite into simpler operators and graph_replace the outputs */
+    /* How B / S(axis) / P / L pass from inputs to outputs, where types and shapes of all inputs are known; NULL:
+     * place_all_b. */
     Status (*place)(Placement *);
-    int64_t (*flops)(const Graph *, const Node *);  /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
+    int64_t (*flops)(const Graph *,
+                     const Node *); /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
-    bool index_misses;                          /* an index outside of that range is legal: it selects nothing */
+    bool index_misses; /* an index outside of that range is legal: it selects nothing */
 };
 
 #define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }
 
-extern const OpDef *const op_list[];            /* generated; ordered by name */
+extern const OpDef *const op_list[]; /* generated; ordered by name */
 extern const int op_list_len;
-const OpDef *op_find(const char *domain, const char *name);     /* NULL domain: ai.onnx; NULL when unknown */
+const OpDef *op_find(const char *domain, const char *name); /* NULL domain: ai.onnx; NULL when unknown */
 
 static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
 
@@ -134,14 +141,16 @@ static inline bool op_in_place(const OpDef *op, int o, int j)
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }
 static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 
-/* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a value that AttrDecl excludes, a missing required one, a
- * wrong input count. */
+/* Fills in defaults; E_MODEL for an undeclared attribute, a wrong type, a value that AttrDecl excludes, a missing
+ * required one, a wrong input count. */
 Status node_normalise(Graph *g, Node *n) CHECKED;
-/* E_MODEL (a type that no tensor here has: E_UNSUPPORTED) when the attribute's value is not what the declaration allows. */
+/* E_MODEL (a type that no tensor here has: E_UNSUPPORTED) when the attribute's value is not what the declaration
+ * allows. */
 Status attr_check(const Graph *g, const Node *n, const AttrDecl *d, const Attr *a) CHECKED;
 /* Are type and shape of every input known, as infer and place demand? */
 bool node_inputs_known(const Graph *g, const Node *n);
-/* node_normalise'd node: checks dtypes of input 0 and runs op->infer if all inputs are known, else leaves outputs unknown. */
+/* node_normalise'd node: checks dtypes of input 0 and runs op->infer if all inputs are known, else leaves outputs
+ * unknown. */
 Status node_infer(Graph *g, Node *n) CHECKED;
 /* "Conv conv1 (output 'y')": how messages call a node.  In the thread's buffer: use at once, once per message. */
 const char *node_text(const Graph *g, const Node *n);
@@ -149,27 +158,31 @@ const char *node_text(const Graph *g, const Node *n);
 bool attr_is_default(const AttrDecl *d, const Attr *a);
 
 /* ---- for infer functions ---- */
-void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape);    /* a no-op for an absent output */
+void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape); /* a no-op for an absent output */
 static inline const Value *in_value(const Graph *g, const Node *n, int i) { return value(g, n->in[i]); }
 static inline bool has_in(const Node *n, int i) { return i < n->n_in && has_value(n->in[i]); }
 static inline bool has_out(const Node *n, int i) { return i < n->n_out && has_value(n->out[i]); }
-Status infer_like(Graph *g, Node *n, int i) CHECKED;            /* output 0 has type and shape of input i */
-Status infer_broadcast(Graph *g, Node *n, DType out) CHECKED;   /* all inputs broadcast; DT_NONE: type of input 0 (all equal) */
-Status infer_same_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;   /* inputs [from,to) that are present agree */
+Status infer_like(Graph *g, Node *n, int i) CHECKED; /* output 0 has type and shape of input i */
+Status infer_broadcast(Graph *g, Node *n,
+                       DType out) CHECKED; /* all inputs broadcast; DT_NONE: type of input 0 (all equal) */
+Status infer_same_dtype(const Graph *g, const Node *n, int from,
+                        int to) CHECKED; /* inputs [from,to) that are present agree */
 /* Inputs [from,to) that are present agree, and have the type of input 0, or float32 where that has 16 bits. */
 Status infer_wide_dtype(const Graph *g, const Node *n, int from, int to) CHECKED;
 /* Attribute "axis" in [-rank,rank) of input 0 becomes >= 0. */
 Status infer_axis(Graph *g, Node *n, int rank) CHECKED;
 
 /* ---- for index_range ---- */
-int64_t index_range_axis(const Graph *g, const Node *n, int i);     /* input 1 selects along attribute "axis" of input 0 */
+int64_t index_range_axis(const Graph *g, const Node *n, int i); /* input 1 selects along attribute "axis" of input 0 */
 
 /* ---- for import functions ---- */
 /* Attribute `name` (int, ints) becomes input `i`, a constant int64 vector; nothing when the attribute is absent. */
 Status import_attr_to_input(Graph *g, Node *n, const char *name, int i) CHECKED;
-/* The output of a new node whose types are found later, as those of any imported node; NO_VALUE when g->status says why. */
+/* The output of a new node whose types are found later, as those of any imported node; NO_VALUE when g->status says
+ * why. */
 ValueId import_emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in);
-/* Up to opset 6 input 1 stood at `axis` of input 0 where attribute "broadcast" said so: it gets dimensions of 1 behind its own. */
+/* Up to opset 6 input 1 stood at `axis` of input 0 where attribute "broadcast" said so: it gets dimensions of 1 behind
+ * its own. */
 Status import_broadcast(Graph *g, Node *n, int opset) CHECKED;
 ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis);
 

@@ -25,7 +25,8 @@ static Status place(Parser *p, int *replica, int *device)
         int64_t n;
         char letter = p->tok.text[0];
 
-        if (p->tok.kind != T_WORD || (letter != 'r' && letter != 'd') || !parse_int_text(&n, p->tok.text + 1) || n < 0 || n > 1 << 20) {
+        if (p->tok.kind != T_WORD || (letter != 'r' && letter != 'd') || !parse_int_text(&n, p->tok.text + 1) ||
+            n < 0 || n > 1 << 20) {
             if (i)
                 return ST_OK;
             return parse_expected(p, "r0 or d0");
@@ -56,8 +57,9 @@ static Status list(Parser *p, Attr *a)
         if (!ints || !floats || !strings)
             return FAIL_NOMEM();
         if (!a->n)
-            a->type = p->tok.kind == T_STRING ? A_STRINGS
-                    : p->tok.kind == T_NUMBER && parse_int_text(&ints[0], p->tok.text) ? A_INTS : A_FLOATS;
+            a->type = p->tok.kind == T_STRING                                            ? A_STRINGS
+                      : p->tok.kind == T_NUMBER && parse_int_text(&ints[0], p->tok.text) ? A_INTS
+                                                                                         : A_FLOATS;
         if (a->type == A_STRINGS)
             TRY(parse_string(p, &strings[a->n], "a string"));
         else if (a->type == A_INTS)
@@ -177,7 +179,8 @@ static Status used_value(Parser *p, ValueId *out, bool may_be_absent)
 static Status keep_params(Parser *p, Value *v, const char *const *params)
 {
     for (int i = 0; i < v->shape.rank; i++)
-        if (params[i] && !v->dim_param && !(v->dim_param = arena_memdup(p->g->arena, params, sizeof *params * MAX_RANK)))
+        if (params[i] && !v->dim_param &&
+            !(v->dim_param = arena_memdup(p->g->arena, params, sizeof *params * MAX_RANK)))
             return FAIL_NOMEM();
     return ST_OK;
 }
@@ -236,7 +239,8 @@ static Status declaration(Parser *p, ValueKind kind)
     if (has_data)
         TRY(parse_data(p, &init, v.dtype, &v.shape));
     if (has_data != (kind != V_INPUT))
-        return FAIL(E_MODEL, "line %d: %%%s: %s", p->tok.line, name, has_data ? "an input has no data" : "expected '=' and data");
+        return FAIL(E_MODEL, "line %d: %%%s: %s", p->tok.line, name,
+                    has_data ? "an input has no data" : "expected '=' and data");
     id = kind == V_INPUT ? graph_add_input(p->g, name, v.dtype, &v.shape) : graph_add_const_nocopy(p->g, name, init);
     TRY(p->g->status);
     value(p->g, id)->kind = kind;
@@ -251,10 +255,10 @@ static Status declaration(Parser *p, ValueKind kind)
 }
 
 typedef struct {
-    const char **name;          /* "" for an absent one */
-    Value *value;               /* what the text says of it; device -2: as the node */
+    const char **name; /* "" for an absent one */
+    Value *value;      /* what the text says of it; device -2: as the node */
     int n;
-    bool typed;                 /* each has a type */
+    bool typed; /* each has a type */
 } Outputs;
 
 static Status output_type(Parser *p, Value *v, const char *name, bool *typed)
@@ -344,7 +348,7 @@ static void copy_marks(Graph *g, Node *n, const Outputs *o)
         v->replica = said->device == -2 ? n->replica : said->replica;
         v->device = said->device == -2 ? n->device : said->device;
         v->logical = said->logical;
-        if (said->layout)               /* else as the operator says */
+        if (said->layout) /* else as the operator says */
             v->layout = said->layout;
     }
 }
@@ -419,7 +423,10 @@ static Status output(Parser *p)
 
 static Status statement(Parser *p)
 {
-    static const struct { const char *word; ValueKind kind; } kinds[] = { { "input", V_INPUT }, { "state", V_STATE }, { "const", V_CONST } };
+    static const struct {
+        const char *word;
+        ValueKind kind;
+    } kinds[] = { { "input", V_INPUT }, { "state", V_STATE }, { "const", V_CONST } };
     bool found;
 
     if (p->tok.kind == T_VALUE || at_word(p, "_"))

@@ -4,8 +4,8 @@
 
 #include "graph/graph.h"
 
-/* E_MODEL names the line, what was expected and what was found.  Attributes get their defaults; outputs written without a
- * type get the one that inference finds. */
+/* E_MODEL names the line, what was expected and what was found.  Attributes get their defaults; outputs written without
+ * a type get the one that inference finds. */
 Status graph_parse(Graph **out, const char *text, size_t len) CHECKED;
 
 #endif

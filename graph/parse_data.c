@@ -1,5 +1,5 @@
-/* Tokens with their error messages, numbers, tensors and types of the text form.  Nothing is allocated by the text's word
- * alone: the elements of a tensor are counted against the text that is left, and "all" has a limit. */
+/* Tokens with their error messages, numbers, tensors and types of the text form.  Nothing is allocated by the text's
+ * word alone: the elements of a tensor are counted against the text that is left, and "all" has a limit. */
 #include "graph/parser.h"
 
 #include <errno.h>
@@ -13,10 +13,7 @@ enum { MAX_ALL_BYTES = 1 << 30 };
 
 /* ---- tokens ---- */
 
-Status parse_next(Parser *p)
-{
-    return lex_next(&p->lex, &p->tok);
-}
+Status parse_next(Parser *p) { return lex_next(&p->lex, &p->tok); }
 
 Status parse_expected(const Parser *p, const char *what)
 {
@@ -25,15 +22,9 @@ Status parse_expected(const Parser *p, const char *what)
     return FAIL(E_MODEL, "line %d: expected %s, found '%.80s'", p->tok.line, what, p->tok.text);
 }
 
-bool at_punct(const Parser *p, const char *s)
-{
-    return p->tok.kind == T_PUNCT && !strcmp(p->tok.text, s);
-}
+bool at_punct(const Parser *p, const char *s) { return p->tok.kind == T_PUNCT && !strcmp(p->tok.text, s); }
 
-bool at_word(const Parser *p, const char *s)
-{
-    return p->tok.kind == T_WORD && !strcmp(p->tok.text, s);
-}
+bool at_word(const Parser *p, const char *s) { return p->tok.kind == T_WORD && !strcmp(p->tok.text, s); }
 
 Status parse_punct(Parser *p, const char *s)
 {
@@ -201,7 +192,8 @@ static Status all_data(Parser *p, Tensor **out, DType dtype, const Shape *s, int
     Tensor *t;
 
     if (!n || !size || (uint64_t)n > MAX_ALL_BYTES / size)
-        return FAIL(E_MODEL, "line %d: 'all' for %" PRId64 " elements: expected 1 to %zu", p->tok.line, n, MAX_ALL_BYTES / (size ? size : 1));
+        return FAIL(E_MODEL, "line %d: 'all' for %" PRId64 " elements: expected 1 to %zu", p->tok.line, n,
+                    MAX_ALL_BYTES / (size ? size : 1));
     if (!(t = tensor_create(p->g->arena, dtype, s)))
         return FAIL_NOMEM();
     TRY(element(p, t, 0));

@@ -7,7 +7,7 @@
 
 typedef struct {
     Lexer lex;
-    Token tok;              /* the one to be looked at next */
+    Token tok; /* the one to be looked at next */
     Graph *g;
 } Parser;
 
@@ -16,11 +16,11 @@ Status parse_next(Parser *p) CHECKED;
 Status parse_expected(const Parser *p, const char *what) CHECKED;
 bool at_punct(const Parser *p, const char *s);
 bool at_word(const Parser *p, const char *s);
-Status parse_punct(Parser *p, const char *s) CHECKED;                       /* takes it, or fails */
-Status parse_accept(Parser *p, const char *s, bool *found) CHECKED;         /* takes it when it is there */
+Status parse_punct(Parser *p, const char *s) CHECKED;               /* takes it, or fails */
+Status parse_accept(Parser *p, const char *s, bool *found) CHECKED; /* takes it when it is there */
 Status parse_accept_word(Parser *p, const char *s, bool *found) CHECKED;
 Status parse_string(Parser *p, const char **out, const char *what) CHECKED;
-bool parse_int_text(int64_t *out, const char *s);                           /* the whole of `s` */
+bool parse_int_text(int64_t *out, const char *s); /* the whole of `s` */
 Status parse_integer(Parser *p, int64_t *out) CHECKED;
 Status parse_float64(Parser *p, double *out) CHECKED;
 /* {1, 2} or "all 0", as the shape says. */

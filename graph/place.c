@@ -15,10 +15,7 @@ bool place_any(const Placement *p, PlaceKind kind)
     return false;
 }
 
-void place_mixes(Placement *p, const char *why)
-{
-    p->mixes = why;
-}
+void place_mixes(Placement *p, const char *why) { p->mixes = why; }
 
 bool place_can_split(const Placement *p, const Shape *s, Place at)
 {
@@ -29,10 +26,7 @@ bool place_can_split(const Placement *p, const Shape *s, Place at)
     return p->batch ? dim / at.blocks % p->batch == 0 : dim == 0;
 }
 
-static const Shape *in_shape(const Placement *p, int i)
-{
-    return &in_value(p->g, p->node, i)->shape;
-}
+static const Shape *in_shape(const Placement *p, int i) { return &in_value(p->g, p->node, i)->shape; }
 
 static void need_b_from(Placement *p, int first)
 {
@@ -67,9 +61,10 @@ static int leading_split(const Placement *p)
     return best;
 }
 
-/* Input i when the output is split `right` axes from the end, where it has size `dim`: split too, unless it is stretched
- * there.  A split axis of size 1 (a batch of one) may be stretched: part by part it becomes 1 or 0 times `dim`.  Where `dim` is
- * 1 as well nothing is stretched, and all are split: an operator that does not broadcast takes parts of one size alone. */
+/* Input i when the output is split `right` axes from the end, where it has size `dim`: split too, unless it is
+ * stretched there.  A split axis of size 1 (a batch of one) may be stretched: part by part it becomes 1 or 0 times
+ * `dim`.  Where `dim` is 1 as well nothing is stretched, and all are split: an operator that does not broadcast takes
+ * parts of one size alone. */
 static Place follow_split(const Placement *p, int i, int right, int64_t dim)
 {
     const Shape *s = in_shape(p, i);
@@ -87,7 +82,8 @@ static int64_t broadcast_dim(const Placement *p, int right)
     int64_t dim = 1;
 
     for (int i = 0; i < p->node->n_in; i++)
-        if (has_value(p->node->in[i]) && in_shape(p, i)->rank >= right && in_shape(p, i)->dim[in_shape(p, i)->rank - right] != 1)
+        if (has_value(p->node->in[i]) && in_shape(p, i)->rank >= right &&
+            in_shape(p, i)->dim[in_shape(p, i)->rank - right] != 1)
             dim = in_shape(p, i)->dim[in_shape(p, i)->rank - right];
     return dim;
 }
@@ -139,7 +135,8 @@ static bool all_present(const Placement *p, PlaceKind kind)
     return p->node->n_in > 0;
 }
 
-/* A sum kept from step to step (state that is partial) takes a whole addend as replica 0's part: nothing is reduced for it. */
+/* A sum kept from step to step (state that is partial) takes a whole addend as replica 0's part: nothing is reduced for
+ * it. */
 static bool adds_to_partial_state(const Placement *p)
 {
     bool any = false;
@@ -164,7 +161,8 @@ Status place_add(Placement *p)
 
 Status place_mul(Placement *p)
 {
-    bool one_partial = (p->in[0].kind == PL_P && p->in[1].kind == PL_B) || (p->in[0].kind == PL_B && p->in[1].kind == PL_P);
+    bool one_partial =
+        (p->in[0].kind == PL_P && p->in[1].kind == PL_B) || (p->in[0].kind == PL_B && p->in[1].kind == PL_P);
 
     if (!one_partial)
         return place_elementwise(p);
@@ -174,7 +172,8 @@ Status place_mul(Placement *p)
 
 Status place_div(Placement *p)
 {
-    if (p->in[0].kind != PL_P || p->in[1].kind == PL_S || p->in[1].kind == PL_L || !dtype_is_float(in_value(p->g, p->node, 0)->dtype))
+    if (p->in[0].kind != PL_P || p->in[1].kind == PL_S || p->in[1].kind == PL_L ||
+        !dtype_is_float(in_value(p->g, p->node, 0)->dtype))
         return place_elementwise(p);
     p->in[1] = PLACE_B;
     place_set_all(p, PLACE_P);
@@ -239,9 +238,10 @@ Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum)
     return place_moved(p, to, "it reduces along the split axis");
 }
 
-/* Where x[.., a, ..] is split at `at`, y has the same elements in the same order: the split of y that gives every replica the
- * same elements.  Elements are dealt out anew once for everything that stands in front of a block, so as many blocks of y
- * must begin, each a multiple of the batch.  One block is the better answer, then the same size; axis -1: torn apart. */
+/* Where x[.., a, ..] is split at `at`, y has the same elements in the same order: the split of y that gives every
+ * replica the same elements.  Elements are dealt out anew once for everything that stands in front of a block, so as
+ * many blocks of y must begin, each a multiple of the batch.  One block is the better answer, then the same size; axis
+ * -1: torn apart. */
 static Place reshaped(const Placement *p, const Shape *x, Place at, const Shape *y)
 {
     int64_t rounds = shape_count(x, 0, at.axis) * at.blocks, here = 1;
@@ -288,8 +288,8 @@ Status place_expand(Placement *p)
 
 /* ---- splits in blocks ---- */
 
-/* Inputs that are split in other blocks than the first that has more than one are gathered, and so are all where the rule
- * knows nothing of blocks.  Returns the number of blocks. */
+/* Inputs that are split in other blocks than the first that has more than one are gathered, and so are all where the
+ * rule knows nothing of blocks.  Returns the number of blocks. */
 static int64_t agree_on_blocks(Placement *p, bool pass)
 {
     int64_t blocks = 1;
@@ -299,7 +299,8 @@ static int64_t agree_on_blocks(Placement *p, bool pass)
             blocks = p->in[i].blocks;
     for (int i = 0; i < p->node->n_in; i++)
         if (p->in[i].kind == PL_S && blocks > 1 && (!pass || p->in[i].blocks != blocks)) {
-            place_mixes(p, pass ? "its inputs are split along different axes" : "the batch is not the first of the axes that were joined");
+            place_mixes(p, pass ? "its inputs are split along different axes"
+                                : "the batch is not the first of the axes that were joined");
             p->in[i] = PLACE_B;
         }
     return blocks;

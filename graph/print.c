@@ -1,7 +1,7 @@
 /* Writes the text form: inputs, state and constants, nodes in order, updates, outputs; one line each.
  *
- * What the parser would fill in by itself is left out (attributes that have their default, made-up node names), so a line
- * says what is particular about it.  Numbers are printed so that they read back to the same bits. */
+ * What the parser would fill in by itself is left out (attributes that have their default, made-up node names), so a
+ * line says what is particular about it.  Numbers are printed so that they read back to the same bits. */
 #include "graph/print.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #include "graph/base/numtext.h"
 #include "graph/op.h"
 
-enum { SPLAT_FROM = 5 };        /* this many equal elements are written once */
+enum { SPLAT_FROM = 5 }; /* this many equal elements are written once */
 
 typedef struct {
     FILE *f;
@@ -185,12 +185,26 @@ static void print_element(FILE *f, const Tensor *t, int64_t i)
     if (t->dtype == DT_FLOAT16 || t->dtype == DT_BFLOAT16)
         memcpy(&half, at, 2);
     switch (t->dtype) {
-    case DT_FLOAT16: v = half_to_float(half); print_f32(f, &v, half, 0x7e00); break;
-    case DT_BFLOAT16: v = bfloat_to_float(half); print_f32(f, &v, half, 0x7fc0); break;
+    case DT_FLOAT16:
+        v = half_to_float(half);
+        print_f32(f, &v, half, 0x7e00);
+        break;
+    case DT_BFLOAT16:
+        v = bfloat_to_float(half);
+        print_f32(f, &v, half, 0x7fc0);
+        break;
     case DT_FLOAT32: print_f32(f, at, 0, 0); break;
     case DT_FLOAT64: print_f64(f, at); break;
-    case DT_COMPLEX64: print_f32(f, at, 0, 0); fputs(", ", f); print_f32(f, at + 4, 0, 0); break;
-    case DT_COMPLEX128: print_f64(f, at); fputs(", ", f); print_f64(f, at + 8); break;
+    case DT_COMPLEX64:
+        print_f32(f, at, 0, 0);
+        fputs(", ", f);
+        print_f32(f, at + 4, 0, 0);
+        break;
+    case DT_COMPLEX128:
+        print_f64(f, at);
+        fputs(", ", f);
+        print_f64(f, at + 8);
+        break;
     case DT_UINT64: fprintf(f, "%" PRIu64, (uint64_t)tensor_int(t, i)); break;
     default: fprintf(f, "%" PRId64, tensor_int(t, i)); break;
     }
@@ -291,7 +305,8 @@ static bool is_default(const AttrDecl *d, const Attr *a)
 static void print_attr(Printer *p, const Attr *a, int *n)
 {
     fputs((*n)++ ? ", " : " {", p->f);
-    is_bare(a->name, "_") && !isdigit((unsigned char)a->name[0]) ? (void)fputs(a->name, p->f) : print_quoted(p->f, a->name);
+    is_bare(a->name, "_") && !isdigit((unsigned char)a->name[0]) ? (void)fputs(a->name, p->f)
+                                                                 : print_quoted(p->f, a->name);
     putc('=', p->f);
     print_attr_value(p, a);
 }
@@ -331,7 +346,8 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
     fprintf(p->f, "  %s ", word);
     print_value(p, id);
     if (v->kind == V_STATE)
-        fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "", v->partial ? " partial" : "");
+        fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "",
+                v->partial ? " partial" : "");
     fputs(" : ", p->f);
     print_type(p, v->dtype, &v->shape, v->dim_param);
     print_layout(p, v);

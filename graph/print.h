@@ -1,4 +1,5 @@
-/* The text form of a graph, for reading, for golden tests and for dumps; graph/parse.h reads it back.  Grammar: docs/ir.md. */
+/* The text form of a graph, for reading, for golden tests and for dumps; graph/parse.h reads it back.  Grammar:
+ * docs/ir.md. */
 #ifndef DPX_PRINT_H
 #define DPX_PRINT_H
 
@@ -7,9 +8,9 @@
 #include "graph/graph.h"
 
 typedef struct {
-    int64_t max_elements;       /* a tensor of more is cut after that many ("..."), which cannot be read back; 0: never cut */
+    int64_t max_elements; /* a tensor of more is cut after that many ("..."), which cannot be read back; 0: never cut */
     bool no_node_names;
-    bool no_init;               /* values of constants and states are left out, which cannot be read back */
+    bool no_init; /* values of constants and states are left out, which cannot be read back */
 } PrintOptions;
 
 /* `opt` may be NULL.  E_IO when the stream fails. */
@@ -20,8 +21,9 @@ Status graph_text(char **out, const Graph *g, const PrintOptions *opt) CHECKED;
 /* "Op(%a, %b) {attributes}" */
 void graph_print_call(FILE *f, const Graph *g, const Node *n);
 
-/* What the text leaves out because the reader fills it in.  A value called NAME@r0 or NAME@d0 is a copy of NAME (`out` of at
- * least strlen(name) + 1, returned; NULL: of nothing), and a node is called as the value that its first output is or copies. */
+/* What the text leaves out because the reader fills it in.  A value called NAME@r0 or NAME@d0 is a copy of NAME (`out`
+ * of at least strlen(name) + 1, returned; NULL: of nothing), and a node is called as the value that its first output is
+ * or copies. */
 const char *text_default_logical(char *out, const char *name);
 const char *text_default_node_name(const Graph *g, const Node *n);
 

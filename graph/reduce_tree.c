@@ -12,7 +12,7 @@ int64_t reduce_tree_mid(int64_t lo, int64_t hi)
 
 typedef struct {
     const int64_t *spans;
-    int n, next, length;        /* parts in all, used so far; steps written */
+    int n, next, length; /* parts in all, used so far; steps written */
     int *program;
 } Builder;
 

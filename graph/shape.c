@@ -1,4 +1,5 @@
-/* Shapes.  shape_check bounds the number of bytes once, when a shape enters the graph; later products cannot overflow. */
+/* Shapes.  shape_check bounds the number of bytes once, when a shape enters the graph; later products cannot
+ * overflow. */
 #include "graph/shape.h"
 
 #include <assert.h>
@@ -14,15 +15,9 @@ Shape shape_of(int rank, const int64_t *dim)
     return s;
 }
 
-Shape shape_scalar(void)
-{
-    return (Shape){ 0 };
-}
+Shape shape_scalar(void) { return (Shape){ 0 }; }
 
-Shape shape_unknown(void)
-{
-    return (Shape){ .rank = -1 };
-}
+Shape shape_unknown(void) { return (Shape){ .rank = -1 }; }
 
 bool shape_known(const Shape *s)
 {
@@ -51,10 +46,7 @@ int64_t shape_count(const Shape *s, int from, int to)
     return n;
 }
 
-int64_t shape_numel(const Shape *s)
-{
-    return shape_known(s) ? shape_count(s, 0, s->rank) : -1;
-}
+int64_t shape_numel(const Shape *s) { return shape_known(s) ? shape_count(s, 0, s->rank) : -1; }
 
 void shape_strides(const Shape *s, int64_t *stride)
 {
@@ -78,7 +70,7 @@ Status shape_check(const Shape *s, size_t element_size)
 
         if (d < 0)
             return FAIL(E_SHAPE, "shape %s: dimension %d is %lld", shape_text(s, text), i, (long long)d);
-        if (d > 1 && n > (INT64_MAX >> 1) / d)          /* zero dimensions do not excuse an absurd one */
+        if (d > 1 && n > (INT64_MAX >> 1) / d) /* zero dimensions do not excuse an absurd one */
             return FAIL(E_SHAPE, "shape %s: the size overflows", shape_text(s, text));
         n *= d > 1 ? d : 1;
     }

@@ -15,15 +15,16 @@ typedef struct {
     int64_t dim[MAX_RANK];
 } Shape;
 
-#define SHAPE(...) shape_of((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (const int64_t[]){ __VA_ARGS__ })
+#define SHAPE(...) \
+    shape_of((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (const int64_t[]){ __VA_ARGS__ })
 Shape shape_of(int rank, const int64_t *dim);
 Shape shape_scalar(void);
 Shape shape_unknown(void);
-bool shape_known(const Shape *s);                       /* rank and every dimension */
+bool shape_known(const Shape *s); /* rank and every dimension */
 bool shape_eq(const Shape *a, const Shape *b);
-int64_t shape_numel(const Shape *s);                    /* -1 when not known; asserts no overflow (see shape_check) */
-int64_t shape_count(const Shape *s, int from, int to);  /* product of dim[from..to) */
-void shape_strides(const Shape *s, int64_t *stride);    /* in elements, row-major */
+int64_t shape_numel(const Shape *s);                   /* -1 when not known; asserts no overflow (see shape_check) */
+int64_t shape_count(const Shape *s, int from, int to); /* product of dim[from..to) */
+void shape_strides(const Shape *s, int64_t *stride);   /* in elements, row-major */
 /* E_SHAPE when a dimension is negative or the bytes of a tensor of this element size overflow int64. */
 Status shape_check(const Shape *s, size_t element_size) CHECKED;
 /* numpy's rule: align right, 1 stretches.  `what` names the node in the error. */

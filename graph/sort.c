@@ -53,7 +53,7 @@ static Status sort_into(Node **sorted, uint32_t *n_sorted, Graph *g, Arena *scra
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < g->n_node; i++)
         g->node[i]->index = i;
-#define FOR_EDGES(n, p) \
+#define FOR_EDGES(n, p)                    \
     for (int e_ = 0; e_ < (n)->n_in; e_++) \
         for (Node *p = has_value((n)->in[e_]) ? value(g, (n)->in[e_])->producer : NULL; p && p->op; p = NULL)
     FOR_NODES(g, n)

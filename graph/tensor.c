@@ -1,19 +1,13 @@
-/* Tensors, and single elements of any type as int64 or double.  The 16-bit types are rounded once, to nearest even: by way of
- * float32 a double would be rounded twice. */
+/* Tensors, and single elements of any type as int64 or double.  The 16-bit types are rounded once, to nearest even: by
+ * way of float32 a double would be rounded twice. */
 #include "graph/tensor.h"
 
 #include <math.h>
 #include <string.h>
 
-int64_t tensor_numel(const Tensor *t)
-{
-    return shape_numel(&t->shape);
-}
+int64_t tensor_numel(const Tensor *t) { return shape_numel(&t->shape); }
 
-size_t tensor_bytes(const Tensor *t)
-{
-    return (size_t)tensor_numel(t) * dtype_size(t->dtype);
-}
+size_t tensor_bytes(const Tensor *t) { return (size_t)tensor_numel(t) * dtype_size(t->dtype); }
 
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape)
 {
@@ -40,7 +34,7 @@ float half_to_float(uint16_t h)
 {
     int exponent = (h >> 10) & 31, mantissa = h & 1023;
     float v = exponent == 31 ? (mantissa ? NAN : INFINITY)
-            : exponent       ? ldexpf((float)(mantissa + 1024), exponent - 25)
+              : exponent     ? ldexpf((float)(mantissa + 1024), exponent - 25)
                              : ldexpf((float)mantissa, -24);
 
     return h & 0x8000 ? -v : v;
@@ -60,7 +54,7 @@ uint16_t half_from_double(double d)
     frexp(a, &e);
     if (e < -13)
         e = -13;
-    steps = nearbyint(ldexp(a, 11 - e));            /* in units of 2^(e-11): below 2^11 + 1 */
+    steps = nearbyint(ldexp(a, 11 - e)); /* in units of 2^(e-11): below 2^11 + 1 */
     if (steps >= 2048.0) {
         steps /= 2;
         e++;
@@ -88,9 +82,17 @@ uint16_t bfloat_from_float(float f)
     return (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
-#define EACH_NATIVE(X)                                                                                                  \
-    X(DT_FLOAT32, float) X(DT_FLOAT64, double) X(DT_INT8, int8_t) X(DT_INT16, int16_t) X(DT_INT32, int32_t)             \
-    X(DT_INT64, int64_t) X(DT_UINT8, uint8_t) X(DT_UINT16, uint16_t) X(DT_UINT32, uint32_t) X(DT_UINT64, uint64_t)      \
+#define EACH_NATIVE(X)     \
+    X(DT_FLOAT32, float)   \
+    X(DT_FLOAT64, double)  \
+    X(DT_INT8, int8_t)     \
+    X(DT_INT16, int16_t)   \
+    X(DT_INT32, int32_t)   \
+    X(DT_INT64, int64_t)   \
+    X(DT_UINT8, uint8_t)   \
+    X(DT_UINT16, uint16_t) \
+    X(DT_UINT32, uint32_t) \
+    X(DT_UINT64, uint64_t) \
     X(DT_BOOL, uint8_t)
 
 void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, bool to_channels_last)
@@ -100,17 +102,20 @@ void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, boo
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < c; k++)
             for (int64_t p = 0; p < positions; p++) {
-                size_t rows = (size_t)((i * c + k) * positions + p) * size, last = (size_t)((i * positions + p) * c + k) * size;
+                size_t rows = (size_t)((i * c + k) * positions + p) * size,
+                       last = (size_t)((i * positions + p) * c + k) * size;
 
-                memcpy((char *)to + (to_channels_last ? last : rows), (const char *)from + (to_channels_last ? rows : last), size);
+                memcpy((char *)to + (to_channels_last ? last : rows),
+                       (const char *)from + (to_channels_last ? rows : last), size);
             }
 }
 
 int64_t tensor_int(const Tensor *t, int64_t i)
 {
     switch (t->dtype) {
-#define X(D, T) case D: return (int64_t)((const T *)t->data)[i];
-    EACH_NATIVE(X)
+#define X(D, T) \
+    case D: return (int64_t)((const T *)t->data)[i];
+        EACH_NATIVE(X)
 #undef X
     default: return (int64_t)tensor_float(t, i);
     }
@@ -119,8 +124,9 @@ int64_t tensor_int(const Tensor *t, int64_t i)
 double tensor_float(const Tensor *t, int64_t i)
 {
     switch (t->dtype) {
-#define X(D, T) case D: return (double)((const T *)t->data)[i];
-    EACH_NATIVE(X)
+#define X(D, T) \
+    case D: return (double)((const T *)t->data)[i];
+        EACH_NATIVE(X)
 #undef X
     case DT_FLOAT16: return half_to_float(((const uint16_t *)t->data)[i]);
     case DT_BFLOAT16: return bfloat_to_float(((const uint16_t *)t->data)[i]);
@@ -131,8 +137,9 @@ double tensor_float(const Tensor *t, int64_t i)
 void tensor_set_int(Tensor *t, int64_t i, int64_t v)
 {
     switch (t->dtype) {
-#define X(D, T) case D: ((T *)t->data)[i] = (T)v; break;
-    EACH_NATIVE(X)
+#define X(D, T) \
+    case D: ((T *)t->data)[i] = (T)v; break;
+        EACH_NATIVE(X)
 #undef X
     default: tensor_set_float(t, i, (double)v);
     }
@@ -141,8 +148,9 @@ void tensor_set_int(Tensor *t, int64_t i, int64_t v)
 void tensor_set_float(Tensor *t, int64_t i, double v)
 {
     switch (t->dtype) {
-#define X(D, T) case D: ((T *)t->data)[i] = (T)v; break;
-    EACH_NATIVE(X)
+#define X(D, T) \
+    case D: ((T *)t->data)[i] = (T)v; break;
+        EACH_NATIVE(X)
 #undef X
     case DT_FLOAT16: ((uint16_t *)t->data)[i] = half_from_double(v); break;
     case DT_BFLOAT16: ((uint16_t *)t->data)[i] = bfloat_from_float((float)v); break;

@@ -9,12 +9,12 @@
 typedef struct {
     DType dtype;
     Shape shape;
-    void *data;             /* NULL for an absent optional input and for a tensor of no elements */
+    void *data; /* NULL for an absent optional input and for a tensor of no elements */
 } Tensor;
 
-size_t tensor_bytes(const Tensor *t);                                   /* shape and type must be known */
+size_t tensor_bytes(const Tensor *t); /* shape and type must be known */
 int64_t tensor_numel(const Tensor *t);
-bool tensor_is_filled(const Tensor *t);                 /* with one number throughout */
+bool tensor_is_filled(const Tensor *t); /* with one number throughout */
 /* Zeroed data and the header in the arena; NULL when out of memory. */
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
 Tensor *tensor_copy(Arena *a, const Tensor *t);

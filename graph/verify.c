@@ -8,8 +8,8 @@
 
 typedef struct {
     const Graph *g;
-    bool *defined;          /* [n_value] */
-    bool *seen;             /* [n_value] inputs, then states with an update */
+    bool *defined; /* [n_value] */
+    bool *seen;    /* [n_value] inputs, then states with an update */
 } Check;
 
 #define BROKEN(...) FAIL(E_INTERNAL, __VA_ARGS__)
@@ -178,8 +178,8 @@ static Status check_update(Check *c, Update u)
     if (!c->defined[u.next.i])
         return BROKEN("state '%s' is updated by '%s', which nothing defines", s->name, next->name);
     if (s->dtype != next->dtype || !shape_eq(&s->shape, &next->shape))
-        return BROKEN("state '%s' %s%s is updated by '%s' %s%s", s->name, dtype_name(s->dtype), shape_text(&s->shape, a),
-                      next->name, dtype_name(next->dtype), shape_text(&next->shape, b));
+        return BROKEN("state '%s' %s%s is updated by '%s' %s%s", s->name, dtype_name(s->dtype),
+                      shape_text(&s->shape, a), next->name, dtype_name(next->dtype), shape_text(&next->shape, b));
     return ST_OK;
 }
 

@@ -8,13 +8,13 @@
  *         if (dpx_train_step(trainer, batch, 2, &result)) ...
  *     dpx_trainer_export(trainer, "trained.onnx");
  *
- * Every function that can fail returns a dpx_status; the message is dpx_error(), of the calling thread.  Nothing prints,
- * exits or keeps global state.  Different handles may be used from different threads; one handle by one thread at a time.
- * `const` pointers are lent for the call; what a function hands out through `**out` is freed with its _free.
+ * Every function that can fail returns a dpx_status; the message is dpx_error(), of the calling thread.  Nothing
+ * prints, exits or keeps global state.  Different handles may be used from different threads; one handle by one thread
+ * at a time. `const` pointers are lent for the call; what a function hands out through `**out` is freed with its _free.
  *
- * NULL is legal for a handle that is freed, left or aborted, and for an argument of which that is said.  Else a function that returns a
- * dpx_status answers DPX_INVALID, naming itself and the argument, and changes nothing; of the others those that count or tell give 0,
- * those that look up give NULL, and those that set do nothing. */
+ * NULL is legal for a handle that is freed, left or aborted, and for an argument of which that is said.  Else a
+ * function that returns a dpx_status answers DPX_INVALID, naming itself and the argument, and changes nothing; of the
+ * others those that count or tell give 0, those that look up give NULL, and those that set do nothing. */
 #ifndef DPEXEC_H
 #define DPEXEC_H
 
@@ -38,9 +38,9 @@ extern "C" {
 typedef enum {
     DPX_OK = 0,
     DPX_NOMEM = -1,
-    DPX_INVALID = -2,       /* a wrong argument, option or batch */
-    DPX_MODEL = -3,         /* a malformed model */
-    DPX_UNSUPPORTED = -4,   /* a model that needs what is not implemented; the message lists all of it */
+    DPX_INVALID = -2,     /* a wrong argument, option or batch */
+    DPX_MODEL = -3,       /* a malformed model */
+    DPX_UNSUPPORTED = -4, /* a model that needs what is not implemented; the message lists all of it */
     DPX_SHAPE = -5,
     DPX_DEVICE = -6,
     DPX_IO = -7,
@@ -56,21 +56,33 @@ DPX_API const char *dpx_version(void);
 
 /* Numbered as in ONNX. */
 typedef enum {
-    DPX_FLOAT32 = 1, DPX_UINT8 = 2, DPX_INT8 = 3, DPX_UINT16 = 4, DPX_INT16 = 5, DPX_INT32 = 6, DPX_INT64 = 7,
-    DPX_BOOL = 9, DPX_FLOAT16 = 10, DPX_FLOAT64 = 11, DPX_UINT32 = 12, DPX_UINT64 = 13, DPX_BFLOAT16 = 16
+    DPX_FLOAT32 = 1,
+    DPX_UINT8 = 2,
+    DPX_INT8 = 3,
+    DPX_UINT16 = 4,
+    DPX_INT16 = 5,
+    DPX_INT32 = 6,
+    DPX_INT64 = 7,
+    DPX_BOOL = 9,
+    DPX_FLOAT16 = 10,
+    DPX_FLOAT64 = 11,
+    DPX_UINT32 = 12,
+    DPX_UINT64 = 13,
+    DPX_BFLOAT16 = 16
 } dpx_dtype;
 
 typedef struct {
-    const char *name;               /* of the graph input, output or state it is for */
+    const char *name; /* of the graph input, output or state it is for */
     dpx_dtype dtype;
     int rank;
     int64_t dim[DPX_MAX_RANK];
-    void *data;                     /* lent; never written where a function takes `const dpx_tensor *` */
+    void *data; /* lent; never written where a function takes `const dpx_tensor *` */
 } dpx_tensor;
 
-DPX_API size_t dpx_dtype_size(dpx_dtype dtype);         /* bytes; 0 for an unknown type */
-DPX_API const char *dpx_dtype_name(dpx_dtype dtype);    /* "float32" ... */
-/* Views a DLPack tensor (`const DLTensor *` of dlpack/dlpack.h) without a copy.  It must be dense row-major CPU memory. */
+DPX_API size_t dpx_dtype_size(dpx_dtype dtype);      /* bytes; 0 for an unknown type */
+DPX_API const char *dpx_dtype_name(dpx_dtype dtype); /* "float32" ... */
+/* Views a DLPack tensor (`const DLTensor *` of dlpack/dlpack.h) without a copy.  It must be dense row-major CPU
+ * memory. */
 DPX_API dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void *dl_tensor) DPX_CHECKED;
 
 /* ---- models ---- */
@@ -78,20 +90,21 @@ DPX_API dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, con
 typedef struct dpx_model dpx_model;
 
 DPX_API dpx_status dpx_model_load(dpx_model **out, const char *path) DPX_CHECKED;
-DPX_API void dpx_model_free(dpx_model *model);         /* trainers made from it may live on */
+DPX_API void dpx_model_free(dpx_model *model); /* trainers made from it may live on */
 
 typedef enum { DPX_INPUT, DPX_OUTPUT, DPX_STATE } dpx_kind;
 
 typedef struct {
-    const char *name;               /* lives as long as the model or trainer it was asked of */
+    const char *name; /* lives as long as the model or trainer it was asked of */
     dpx_dtype dtype;
-    int rank;                       /* -1: not known */
-    int64_t dim[DPX_MAX_RANK];      /* -1: not known */
+    int rank;                           /* -1: not known */
+    int64_t dim[DPX_MAX_RANK];          /* -1: not known */
     const char *dim_name[DPX_MAX_RANK]; /* of symbolic dimensions, else NULL */
-    int trainable;                  /* state: a parameter that the optimizer updates */
+    int trainable;                      /* state: a parameter that the optimizer updates */
 } dpx_info;
 
-/* Is it a step, or a part of one, that dpx_transform wrote?  That again writes it as it is; nothing can be trained or run from it. */
+/* Is it a step, or a part of one, that dpx_transform wrote?  That again writes it as it is; nothing can be trained or
+ * run from it. */
 DPX_API int dpx_model_is_step(const dpx_model *model);
 DPX_API int dpx_model_count(const dpx_model *model, dpx_kind kind);
 DPX_API dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
@@ -100,44 +113,46 @@ DPX_API dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int ind
 
 typedef struct dpx_options dpx_options;
 
-DPX_API dpx_options *dpx_options_create(void);          /* the defaults; NULL when out of memory */
+DPX_API dpx_options *dpx_options_create(void); /* the defaults; NULL when out of memory */
 DPX_API void dpx_options_free(dpx_options *options);
-/* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), on GPUs ("tune", "true"), ("no-capture", "true"); what may be
- * repeated is added. */
+/* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), on GPUs ("tune", "true"), ("no-capture", "true");
+ * what may be repeated is added. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
 /* Weights of the classes for the cross-entropy and nll losses: a vector of floats, copied. */
 DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx_tensor *weights) DPX_CHECKED;
-/* The shape of the batches' targets, where it is known before the first batch; data is not looked at.  The class losses find by it which
- * axis of the logits counts the classes, unless "class-axis" says so: the axis k >= 1 without which the logits have the target's shape.
- * Else the first batch decides, for the whole run, and axis 1 is assumed until then; a checkpoint keeps the decision. */
+/* The shape of the batches' targets, where it is known before the first batch; data is not looked at.  The class losses
+ * find by it which axis of the logits counts the classes, unless "class-axis" says so: the axis k >= 1 without which
+ * the logits have the target's shape. Else the first batch decides, for the whole run, and axis 1 is assumed until
+ * then; a checkpoint keeps the decision. */
 DPX_API dpx_status dpx_options_set_target_shape(dpx_options *options, const dpx_tensor *target) DPX_CHECKED;
 
 typedef struct {
-    const char *name, *metavar;     /* metavar NULL: a flag that takes no value */
-    const char *fallback;           /* the default as text; "" when there is none */
+    const char *name, *metavar; /* metavar NULL: a flag that takes no value */
+    const char *fallback;       /* the default as text; "" when there is none */
     const char *help;
     int repeats;
 } dpx_option_info;
 
 DPX_API int dpx_option_count(void);
-DPX_API dpx_option_info dpx_option_at(int index);       /* all zero and NULL where there is none */
-/* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such option. */
+DPX_API dpx_option_info dpx_option_at(int index); /* all zero and NULL where there is none */
+/* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such
+ * option. */
 DPX_API const char *dpx_options_get(const dpx_options *options, const char *name);
-/* The axis along which a batch has its samples in an input of the model, or in the target that the options' loss adds: as "batch-input"
- * says it, else as the names of the model's dimensions do; 0 where nothing tells. */
+/* The axis along which a batch has its samples in an input of the model, or in the target that the options' loss adds:
+ * as "batch-input" says it, else as the names of the model's dimensions do; 0 where nothing tells. */
 DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, const char *name);
 
 /* ---- several processes ---- */
 
-/* The processes that train one model together.  Each drives as many devices as the others, of the same kind; replicas are counted
- * over all of them, and every process is given the same model, options and whole batches.  When one fails, the others' calls fail
- * with its rank and reason. */
+/* The processes that train one model together.  Each drives as many devices as the others, of the same kind; replicas
+ * are counted over all of them, and every process is given the same model, options and whole batches.  When one fails,
+ * the others' calls fail with its rank and reason. */
 typedef struct dpx_world dpx_world;
 
 typedef struct {
-    int size, rank;                 /* processes; which this is, 0 to size - 1 */
-    const char *rendezvous;         /* "HOST:PORT": where rank 0 listens and the others meet it; not needed for size 1 */
-    double timeout;                 /* seconds to wait for others, when joining and later; 0: 300 */
+    int size, rank;         /* processes; which this is, 0 to size - 1 */
+    const char *rendezvous; /* "HOST:PORT": where rank 0 listens and the others meet it; not needed for size 1 */
+    double timeout;         /* seconds to wait for others, when joining and later; 0: 300 */
 } dpx_world_options;
 
 /* Returns once all processes are connected; the connections are not encrypted. */
@@ -146,27 +161,28 @@ DPX_API dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *opti
 DPX_API void dpx_world_leave(dpx_world *world);
 /* Tells the others why this process cannot go on.  Steps that fail do so themselves.  NULL is legal. */
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
-/* What the processes must have in common besides model and options, such as a digest of the data: compared when the next trainer is
- * created. */
+/* What the processes must have in common besides model and options, such as a digest of the data: compared when the
+ * next trainer is created. */
 DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
 /* Every process calls it: the largest `mine`.  For decisions that all must make alike. */
 DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
-/* Trainers that are created with these options train in the world, which must outlive them; NULL: this process alone. */
+/* Trainers that are created with these options train in the world, which must outlive them; NULL: this process
+ * alone. */
 DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);
 
 /* ---- devices ---- */
 
 typedef struct {
-    char name[32];                  /* "cpu:0", "cuda:0" */
+    char name[32]; /* "cpu:0", "cuda:0" */
     char description[96];
-    int cores;                      /* that a team may use; a GPU's multiprocessors */
-    uint64_t memory;                /* bytes */
-    int capability;                 /* of a GPU: 90 is compute capability 9.0; else 0 */
-    int driver;                     /* of a GPU: 13000 is a driver for CUDA 13.0; else 0 */
+    int cores;       /* that a team may use; a GPU's multiprocessors */
+    uint64_t memory; /* bytes */
+    int capability;  /* of a GPU: 90 is compute capability 9.0; else 0 */
+    int driver;      /* of a GPU: 13000 is a driver for CUDA 13.0; else 0 */
 } dpx_device;
 
-/* Fills at most `max` entries, the CPU first, and sets `n` to how many devices there are.  When no GPU can be used that is not
- * DPX_OK and dpx_error() says why (no plug-in, no driver, none there); the CPU is listed all the same. */
+/* Fills at most `max` entries, the CPU first, and sets `n` to how many devices there are.  When no GPU can be used that
+ * is not DPX_OK and dpx_error() says why (no plug-in, no driver, none there); the CPU is listed all the same. */
 DPX_API dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 
 /* ---- transformation ---- */
@@ -174,41 +190,41 @@ DPX_API dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
 
 /* The graph that training would run, after the pass `until` (NULL: all), in a format "txt", "onnx", "dot" or "json". */
-DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *options, const char *until, const char *format,
-                                 dpx_write_fn *write, void *user) DPX_CHECKED;
+DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *options, const char *until,
+                                 const char *format, dpx_write_fn *write, void *user) DPX_CHECKED;
 
 enum { DPX_LOG_INFO, DPX_LOG_WARNING };
 typedef void dpx_log_fn(void *user, int level, const char *line);
 
-/* What a run with these options would execute: the training step, or inference without a loss.  For each device its nodes in order
- * with kernel, place in memory, stream and events, and what needs how much memory; nothing runs and nothing is allocated on a
- * device, which may be one that is only described ("cuda:0@h100.json").  DPX_NOMEM when a step does not fit; the text is written
- * all the same.  `log` may be NULL. */
-DPX_API dpx_status dpx_plan(const dpx_model *model, const dpx_options *options, dpx_write_fn *write, void *user, dpx_log_fn *log,
-                            void *log_user) DPX_CHECKED;
+/* What a run with these options would execute: the training step, or inference without a loss.  For each device its
+ * nodes in order with kernel, place in memory, stream and events, and what needs how much memory; nothing runs and
+ * nothing is allocated on a device, which may be one that is only described ("cuda:0@h100.json").  DPX_NOMEM when a
+ * step does not fit; the text is written all the same.  `log` may be NULL. */
+DPX_API dpx_status dpx_plan(const dpx_model *model, const dpx_options *options, dpx_write_fn *write, void *user,
+                            dpx_log_fn *log, void *log_user) DPX_CHECKED;
 
 /* ---- training ---- */
 
 typedef struct dpx_trainer dpx_trainer;
 
 typedef struct {
-    int64_t step;                   /* optimizer steps done, this one included; skipped ones count */
-    int64_t samples;                /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
-    double loss;                    /* loss_sum / loss_weight; with "loss-weight" "sum" loss_sum */
-    double loss_sum, loss_weight;   /* add up over batches exactly; a loss that is a sum has weight 0 */
-    int64_t correct, counted;       /* metric accuracy; 0, 0 without it */
-    double lr;                      /* that this step used */
-    double grad_norm;               /* before clipping; NaN when it is not computed */
-    int updated;                    /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
-    double loss_scale;              /* dynamic: that this step used; else NaN */
-    int skipped;                    /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */
+    int64_t step;    /* optimizer steps done, this one included; skipped ones count */
+    int64_t samples; /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
+    double loss;     /* loss_sum / loss_weight; with "loss-weight" "sum" loss_sum */
+    double loss_sum, loss_weight; /* add up over batches exactly; a loss that is a sum has weight 0 */
+    int64_t correct, counted;     /* metric accuracy; 0, 0 without it */
+    double lr;                    /* that this step used */
+    double grad_norm;             /* before clipping; NaN when it is not computed */
+    int updated;       /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
+    double loss_scale; /* dynamic: that this step used; else NaN */
+    int skipped;       /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */
 } dpx_result;
 
 typedef void dpx_progress_fn(void *user, const dpx_result *result);
 
 /* `log` receives what is found and decided (what was split, what has no gradient ...); NULL: nobody. */
-DPX_API dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log,
-                                      void *user) DPX_CHECKED;
+DPX_API dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options,
+                                      dpx_log_fn *log, void *user) DPX_CHECKED;
 DPX_API void dpx_trainer_free(dpx_trainer *trainer);
 /* Into how many parts every batch is cut: "replicas", else as many as there are devices in all processes. */
 DPX_API int dpx_trainer_replicas(const dpx_trainer *trainer);
@@ -221,44 +237,46 @@ DPX_API dpx_status dpx_trainer_trace(dpx_trainer *trainer, uint32_t events) DPX_
 /* Writes what was timed in Chrome's trace format (chrome://tracing, Perfetto): a row per device. */
 DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const char *path) DPX_CHECKED;
 
-/* One batch: all inputs of the model and the target, by name, in any order; dpx_run needs no target, but may be handed one.  A name that
- * is neither, or that is given twice, is DPX_INVALID.  The buffers are read in place,
- * each with its samples where the model has them (dpx_batch_axis).
- * train_step updates the parameters (with "accumulate" K: at every K-th call).  val_step and test_step never change state
- * and use running statistics. */
+/* One batch: all inputs of the model and the target, by name, in any order; dpx_run needs no target, but may be handed
+ * one.  A name that is neither, or that is given twice, is DPX_INVALID.  The buffers are read in place, each with its
+ * samples where the model has them (dpx_batch_axis). train_step updates the parameters (with "accumulate" K: at every
+ * K-th call).  val_step and test_step never change state and use running statistics. */
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
-/* With `out` NULL train_step and train_flush begin a step and do not wait for its end on GPUs: the batch has been taken over on
- * return, and the host prepares the next one meanwhile.  train_result then waits for the oldest step begun whose result was not
- * taken, and gives it; micro-batches that complete no group have none.  At most two results may be waiting, none when a step is
- * given an `out`.  A failure may show in a later call.  On the CPU a step is over when train_step returns, in any case. */
+/* With `out` NULL train_step and train_flush begin a step and do not wait for its end on GPUs: the batch has been taken
+ * over on return, and the host prepares the next one meanwhile.  train_result then waits for the oldest step begun
+ * whose result was not taken, and gives it; micro-batches that complete no group have none.  At most two results may be
+ * waiting, none when a step is given an `out`.  A failure may show in a later call.  On the CPU a step is over when
+ * train_step returns, in any case. */
 DPX_API dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
-DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t);      /* 1: steps begun go on behind the call */
+DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun go on behind the call */
 /* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none. */
 DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 
 /* Inference on the current state.  `outputs` receives one tensor per model output, in the model's order, whose memory
  * belongs to the trainer and is valid until its next call. */
-DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
+DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs,
+                           int n_outputs) DPX_CHECKED;
 
 /* Parameters, moments, running statistics, counters. */
 DPX_API int dpx_trainer_state_count(const dpx_trainer *t);
 DPX_API dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out) DPX_CHECKED;
-/* Copies to or from the tensor's data, whose type and shape must be the state's.  In a world all processes set state, or resume,
- * before the same step, or before their first; that step then begins with rank 0's values everywhere. */
+/* Copies to or from the tensor's data, whose type and shape must be the state's.  In a world all processes set state,
+ * or resume, before the same step, or before their first; that step then begins with rank 0's values everywhere. */
 DPX_API dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out) DPX_CHECKED;
 DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in) DPX_CHECKED;
-DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t);      /* begun */
+DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t); /* begun */
 
-/* A checkpoint: `directory`/step-N/{state.safetensors,manifest.json}, written under a temporary name, synced and renamed.
- * `note` is kept in the manifest and handed back by resume (the caller's position in its data); may be NULL. */
+/* A checkpoint: `directory`/step-N/{state.safetensors,manifest.json}, written under a temporary name, synced and
+ * renamed. `note` is kept in the manifest and handed back by resume (the caller's position in its data); may be
+ * NULL. */
 DPX_API dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note) DPX_CHECKED;
 /* Loads the newest checkpoint below `directory` that verifies.  `note`, when not NULL, receives a copy to free(). */
 DPX_API dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note) DPX_CHECKED;
 
-/* The trained model for inference in any runtime: original names and opset, running statistics, no operator in training mode, dropout
- * and stochastic depth off.  Operators that draw other random numbers stay. */
+/* The trained model for inference in any runtime: original names and opset, running statistics, no operator in training
+ * mode, dropout and stochastic depth off.  Operators that draw other random numbers stay. */
 DPX_API dpx_status dpx_trainer_export(dpx_trainer *t, const char *path) DPX_CHECKED;
 
 #ifdef __cplusplus

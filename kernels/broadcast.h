@@ -9,16 +9,18 @@
 enum { MAX_OPERANDS = 3 };
 
 typedef struct {
-    int n, rank;                                /* operands; outer dimensions left after merging */
-    int64_t row;                                /* elements of a row; 0: nothing to do */
-    int64_t row_stride[MAX_OPERANDS];           /* 0 or more, in elements */
+    int n, rank;                      /* operands; outer dimensions left after merging */
+    int64_t row;                      /* elements of a row; 0: nothing to do */
+    int64_t row_stride[MAX_OPERANDS]; /* 0 or more, in elements */
     int64_t dim[MAX_RANK], stride[MAX_OPERANDS][MAX_RANK];
     int64_t at[MAX_RANK], offset[MAX_OPERANDS]; /* where the walk stands; offset is that of the row's first element */
 } Walk;
 
-/* Merges the dimensions of `out` that `n` operands, which broadcast to it, walk alike: sizes and each operand's strides in
- * elements, innermost first; dimensions of size 1 are left out.  Returns how many are left, -1 when there are no elements. */
-static inline int merge_dims(const Shape *out, int n, const Shape *const *in, int64_t dim[MAX_RANK], int64_t (*stride)[MAX_RANK])
+/* Merges the dimensions of `out` that `n` operands, which broadcast to it, walk alike: sizes and each operand's strides
+ * in elements, innermost first; dimensions of size 1 are left out.  Returns how many are left, -1 when there are no
+ * elements. */
+static inline int merge_dims(const Shape *out, int n, const Shape *const *in, int64_t dim[MAX_RANK],
+                             int64_t (*stride)[MAX_RANK])
 {
     int rank = 0;
 
@@ -87,7 +89,9 @@ static inline bool walk_next(Walk *w)
 }
 
 /* for (WALK(w, &out->shape, 2, in)) { one row } */
-#define WALK(w, out, n, in) Walk w = walk_start((out), (n), (in)), *more_##w = w.row ? &w : NULL; more_##w; \
+#define WALK(w, out, n, in)                                               \
+    Walk w = walk_start((out), (n), (in)), *more_##w = w.row ? &w : NULL; \
+    more_##w;                                                             \
     more_##w = walk_next(&w) ? &w : NULL
 
 #endif

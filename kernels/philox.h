@@ -1,8 +1,8 @@
 /* Philox4x32-10, the counter-based generator of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
  *
  * Random numbers are a function of (seed, step, node, global element): nothing is carried from one draw to the next, so
- * the mask of sample 17 is the same for every way of splitting the batch, on every device and after a resume.  This file
- * is plain C with no includes but <stdint.h>, for the CPU kernels and CUDA alike.
+ * the mask of sample 17 is the same for every way of splitting the batch, on every device and after a resume.  This
+ * file is plain C with no includes but <stdint.h>, for the CPU kernels and CUDA alike.
  *
  * Element i is word i mod 4 of the block with counter (i / 4 as 64 bits, step mod 2^32, node) under the key `seed`. */
 #ifndef DPX_KERNELS_PHILOX_H
@@ -16,7 +16,9 @@
 #define PHILOX_FN static inline
 #endif
 
-typedef struct { uint32_t word[4]; } PhiloxBlock;
+typedef struct {
+    uint32_t word[4];
+} PhiloxBlock;
 
 PHILOX_FN PhiloxBlock philox4x32_10(PhiloxBlock counter, uint32_t key0, uint32_t key1)
 {
@@ -65,7 +67,9 @@ PHILOX_FN float philox_uniform_float(uint32_t word) { return (float)(word >> 8) 
 
 /* Where a local tensor of (outer, dim, inner) lies in the global one of (outer, split_dim, inner): row o of local
  * elements, dim * inner long, starts at global element (o * split_dim + offset) * inner. */
-typedef struct { int64_t outer, row, global_row, global_start; } PhiloxSpan;
+typedef struct {
+    int64_t outer, row, global_row, global_start;
+} PhiloxSpan;
 
 PHILOX_FN PhiloxSpan philox_span(int64_t outer, int64_t dim, int64_t inner, int64_t split_dim, int64_t offset)
 {

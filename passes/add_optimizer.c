@@ -2,34 +2,36 @@
  *
  * BUILD_TRAIN: undo the loss's scale, clip, then one update node a parameter; the step counter goes up by one.
  *
- * With a dynamic loss scale (passes/scale_loss.c) all of that happens only when every gradient is finite.  The test reads the
- * gradients as they come, still scaled, and needs them whole: behind their reduction, so that all replicas decide alike.
- * Gradients are multiplied once, by a scalar that undoes the scale and clips: backends can do that on the way.
+ * With a dynamic loss scale (passes/scale_loss.c) all of that happens only when every gradient is finite.  The test
+ * reads the gradients as they come, still scaled, and needs them whole: behind their reduction, so that all replicas
+ * decide alike. Gradients are multiplied once, by a scalar that undoes the scale and clips: backends can do that on the
+ * way.
  *
  * Accumulation splits the same step over two graphs, built from one model by the same passes:
- *   BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of numerator,
- *   denominator and metric.  These states are transient (a checkpoint falls between steps, where they are zero) and
- *   partial: each replica adds up its own, nothing crosses devices.
- *   BUILD_APPLY, once a step: gradient = PARAM.grad_sum / sum of denominators (1 when the loss is a sum and has none), then as
- *   BUILD_TRAIN, and the sums become zero.
- *   The passes before have built the forward and backward graph here too, which tells which parameters have a gradient;
- *   everything they made is removed.
- * One denominator for the whole group makes uneven micro-batches, and a last, incomplete group, exact. */
+ *   BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of
+ * numerator, denominator and metric.  These states are transient (a checkpoint falls between steps, where they are
+ * zero) and partial: each replica adds up its own, nothing crosses devices. BUILD_APPLY, once a step: gradient =
+ * PARAM.grad_sum / sum of denominators (1 when the loss is a sum and has none), then as BUILD_TRAIN, and the sums
+ * become zero. The passes before have built the forward and backward graph here too, which tells which parameters have
+ * a gradient; everything they made is removed. One denominator for the whole group makes uneven micro-batches, and a
+ * last, incomplete group, exact. */
 #include <string.h>
 
 #include "graph/emit.h"
 #include "passes/pass.h"
 
-typedef struct { ValueId param, grad; } Pair;
+typedef struct {
+    ValueId param, grad;
+} Pair;
 
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
-    Pair *pair;                     /* parameters that have a gradient, in the order of the outputs */
+    Pair *pair; /* parameters that have a gradient, in the order of the outputs */
     int n;
     ValueId lr, step;
-    ValueId factor;                 /* what every gradient is to be multiplied by; NO_VALUE: nothing */
-    ValueId ok;                     /* all gradients are finite; NO_VALUE: not asked */
+    ValueId factor; /* what every gradient is to be multiplied by; NO_VALUE: nothing */
+    ValueId ok;     /* all gradients are finite; NO_VALUE: not asked */
 } Optimizer;
 
 /* ---- shared ---- */
@@ -107,17 +109,20 @@ static Status check_options(const BuildOptions *opt)
     if (opt->nesterov && !(opt->momentum > 0))
         return FAIL(E_INVALID, "--nesterov needs --momentum above 0");
     if (!(opt->momentum >= 0) || !(opt->weight_decay >= 0) || !(opt->clip_norm >= 0))
-        return FAIL(E_INVALID, "--momentum %g, --weight-decay %g and --clip-norm %g must not be negative", opt->momentum,
-                    opt->weight_decay, opt->clip_norm);
-    if (opt->optimizer != OPT_SGD && !(opt->beta1 >= 0 && opt->beta1 < 1 && opt->beta2 >= 0 && opt->beta2 < 1 && opt->eps >= 0))
-        return FAIL(E_INVALID, "--beta1 %g and --beta2 %g must be in 0..1 and below 1, --eps %g not negative", opt->beta1, opt->beta2, opt->eps);
+        return FAIL(E_INVALID, "--momentum %g, --weight-decay %g and --clip-norm %g must not be negative",
+                    opt->momentum, opt->weight_decay, opt->clip_norm);
+    if (opt->optimizer != OPT_SGD &&
+        !(opt->beta1 >= 0 && opt->beta1 < 1 && opt->beta2 >= 0 && opt->beta2 < 1 && opt->eps >= 0))
+        return FAIL(E_INVALID, "--beta1 %g and --beta2 %g must be in 0..1 and below 1, --eps %g not negative",
+                    opt->beta1, opt->beta2, opt->eps);
     return ST_OK;
 }
 
 static void emit_sgd(Optimizer *o, const Pair *p, ValueId lr)
 {
     Graph *g = o->g;
-    const Attr *attrs = ATTRS(FLOAT("momentum", o->opt->momentum), INT("nesterov", o->opt->nesterov), FLOAT("weight_decay", o->opt->weight_decay));
+    const Attr *attrs = ATTRS(FLOAT("momentum", o->opt->momentum), INT("nesterov", o->opt->nesterov),
+                              FLOAT("weight_decay", o->opt->weight_decay));
     ValueId next[2], m;
 
     if (o->opt->momentum == 0) {
@@ -152,7 +157,8 @@ static void emit_dynamic_scale(Optimizer *o, const ValueId *all, DType t)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
-    ValueId scale = graph_find(g, STATE_LOSS_SCALE), good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
+    ValueId scale = graph_find(g, STATE_LOSS_SCALE),
+            good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
 
     o->ok = emit(g, &op_AllFinite, NULL, o->n, all);
     EMIT_MULTI(g, LossScaleUpdate, NULL, 2, next, scale, good, o->ok);
@@ -193,7 +199,8 @@ static void emit_clip(Optimizer *o, ValueId *all)
     ValueId out[2];
 
     all[o->n] = o->factor;
-    emit_multi(o->g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INT("scaled", scaled)), o->n + scaled, all, 2, out);
+    emit_multi(o->g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INT("scaled", scaled)), o->n + scaled,
+               all, 2, out);
     graph_add_output(o->g, OUT_GRAD_NORM, out[0]);
     o->factor = out[1];
 }
@@ -254,8 +261,13 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
 /* ---- accumulation ---- */
 
 /* The sums beside the gradients: output of a batch, state over batches. */
-static const struct { const char *output, *state; } sums[] = {
-    { OUT_LOSS_SUM, STATE_LOSS_SUM }, { OUT_LOSS_WEIGHT, STATE_LOSS_WEIGHT }, { OUT_CORRECT, STATE_CORRECT }, { OUT_COUNTED, STATE_COUNTED },
+static const struct {
+    const char *output, *state;
+} sums[] = {
+    { OUT_LOSS_SUM, STATE_LOSS_SUM },
+    { OUT_LOSS_WEIGHT, STATE_LOSS_WEIGHT },
+    { OUT_CORRECT, STATE_CORRECT },
+    { OUT_COUNTED, STATE_COUNTED },
 };
 enum { N_SUMS = sizeof sums / sizeof *sums };
 
@@ -379,5 +391,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_add_optimizer = { .name = "add-optimizer", .summary = "append the updates of parameters and optimizer state",
-                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY, .run = run };
+const Pass pass_add_optimizer = { .name = "add-optimizer",
+                                  .summary = "append the updates of parameters and optimizer state",
+                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                                  .run = run };

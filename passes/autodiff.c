@@ -1,9 +1,9 @@
 /* autodiff: appends the backward pass, only what the loss needs.
  *
  * A value wants a gradient when it depends on a parameter; one flows to it when the loss depends on it.  Nodes are
- * visited in reverse order, so when a node's turn comes every consumer of its outputs has contributed: contributions are
- * added as they arrive, which makes the order of addition that of the nodes.  New nodes are appended behind the forward
- * pass and stay in topological order. */
+ * visited in reverse order, so when a node's turn comes every consumer of its outputs has contributed: contributions
+ * are added as they arrive, which makes the order of addition that of the nodes.  New nodes are appended behind the
+ * forward pass and stay in topological order. */
 #include "passes/autodiff.h"
 
 #include <string.h>
@@ -15,16 +15,13 @@
 typedef struct {
     Graph *g;
     Arena *scratch;
-    bool *wants;            /* by value id: depends on something to differentiate by */
-    ValueId *grad;          /* by value id: the sum of contributions so far */
-    uint32_t n_value;       /* of the forward graph: the tables' size */
+    bool *wants;      /* by value id: depends on something to differentiate by */
+    ValueId *grad;    /* by value id: the sum of contributions so far */
+    uint32_t n_value; /* of the forward graph: the tables' size */
     Problems missing;
 } Walk;
 
-static bool differentiable(const Graph *g, ValueId v)
-{
-    return has_value(v) && dtype_is_float(value(g, v)->dtype);
-}
+static bool differentiable(const Graph *g, ValueId v) { return has_value(v) && dtype_is_float(value(g, v)->dtype); }
 
 static void mark_wanted(Walk *w)
 {
@@ -51,8 +48,8 @@ static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
         return ST_OK;
     if (value(g, dx)->dtype != value(g, x)->dtype || !shape_eq(&value(g, dx)->shape, &value(g, x)->shape))
         return FAIL(E_INTERNAL, "%s: gradient by input %d is %s%s, the input %s%s", node_text(g, n), input,
-                    dtype_name(value(g, dx)->dtype), shape_text(&value(g, dx)->shape, a), dtype_name(value(g, x)->dtype),
-                    shape_text(&value(g, x)->shape, b));
+                    dtype_name(value(g, dx)->dtype), shape_text(&value(g, dx)->shape, a),
+                    dtype_name(value(g, x)->dtype), shape_text(&value(g, x)->shape, b));
     w->grad[x.i] = has_value(w->grad[x.i]) ? EMIT(g, Add, NULL, w->grad[x.i], dx) : dx;
     return g->status;
 }
@@ -107,8 +104,9 @@ Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId
     for (uint32_t i = n_forward; i-- > 0;)
         if (g->node[i]->op)
             TRY(visit(&w, g->node[i]));
-    TRY(problems_fail(&w.missing, E_UNSUPPORTED, "no gradient is known for %d operator%s between the loss and the parameters",
-                      w.missing.n, w.missing.n == 1 ? "" : "s"));
+    TRY(problems_fail(&w.missing, E_UNSUPPORTED,
+                      "no gradient is known for %d operator%s between the loss and the parameters", w.missing.n,
+                      w.missing.n == 1 ? "" : "s"));
     for (int i = 0; i < n_wrt; i++)
         grads[i] = w.grad[wrt[i].i];
     return g->status;
@@ -157,5 +155,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-const Pass pass_autodiff = { .name = "autodiff", .summary = "append the gradients of the loss by every trainable parameter",
-                             .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY, .run = run };
+const Pass pass_autodiff = { .name = "autodiff",
+                             .summary = "append the gradients of the loss by every trainable parameter",
+                             .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                             .run = run };

@@ -5,8 +5,8 @@
 #include "graph/graph.h"
 
 /* Appends the nodes that compute d loss / d wrt[i] for a scalar `loss`; grads[i] is NO_VALUE where the loss does not
- * depend on wrt[i].  The graph must be sorted, shaped and lowered.  E_UNSUPPORTED lists all operators on the way that have
- * no gradient.  Needs 3 tables of n_value entries in `scratch`. */
+ * depend on wrt[i].  The graph must be sorted, shaped and lowered.  E_UNSUPPORTED lists all operators on the way that
+ * have no gradient.  Needs 3 tables of n_value entries in `scratch`. */
 Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId *wrt, ValueId *grads) CHECKED;
 
 #endif

@@ -1,4 +1,5 @@
-/* One rule for all that ask where the batch is: binding of shapes, the loss, the partition, and who gathers batches from files. */
+/* One rule for all that ask where the batch is: binding of shapes, the loss, the partition, and who gathers batches
+ * from files. */
 #include "passes/batch_axis.h"
 
 #include <string.h>
@@ -41,7 +42,10 @@ static int distance(const char *symbol, int axis)
     return word || letter ? 0 : names_time(symbol) ? 4 : 2;
 }
 
-static BatchDim dim_of(const Value *v, int axis) { return (BatchDim){ v->dim_param ? v->dim_param[axis] : NULL, v->shape.dim[axis], axis }; }
+static BatchDim dim_of(const Value *v, int axis)
+{
+    return (BatchDim){ v->dim_param ? v->dim_param[axis] : NULL, v->shape.dim[axis], axis };
+}
 
 /* By names; `symbol` NULL: nothing is called anything. */
 static BatchDim find_by_name(const Graph *g)
@@ -115,7 +119,7 @@ Status mark_batch_axis(Graph *g, const BuildOptions *opt, Value *target, int axi
     const char **names, *batch = batch_name(g, opt);
 
     if (!batch || axis < 1 || axis >= target->shape.rank)
-        return ST_OK;               /* the first axis is taken unless another is noted */
+        return ST_OK; /* the first axis is taken unless another is noted */
     if (!(names = ARENA_NEW(g->arena, const char *, MAX_RANK)))
         return FAIL_NOMEM();
     names[axis] = batch;

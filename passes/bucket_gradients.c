@@ -1,13 +1,13 @@
 /* bucket_gradients: AllReduce nodes of gradients become few: one of several tensors, up to a size.
  *
  * A collective costs a latency that a small gradient is not worth.  Gradients enter buckets in the order in which the
- * backward pass finishes them, so that a bucket can leave while the rest is computed; the first is small, to leave soon.
- * Legal because only reductions from whose results no way leads to another collective or to a replica's own computation
- * are merged: none of them waits for another, so a merged node closes no cycle.  The sums do not change: the tree is over
- * replicas, element by element.  The node stands where its last tensor's stood.
+ * backward pass finishes them, so that a bucket can leave while the rest is computed; the first is small, to leave
+ * soon. Legal because only reductions from whose results no way leads to another collective or to a replica's own
+ * computation are merged: none of them waits for another, so a merged node closes no cycle.  The sums do not change:
+ * the tree is over replicas, element by element.  The node stands where its last tensor's stood.
  *
- * Single numbers, as the loss, come last: what reads them would wait for the gradients that travel with them, and with it all
- * that its device computes next. */
+ * Single numbers, as the loss, come last: what reads them would wait for the gradients that travel with them, and with
+ * it all that its device computes next. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -46,7 +46,8 @@ static bool same_ints(const Node *a, const Node *b, const char *name)
 
 static bool fits(const Graph *g, const Node *a, const Node *b)
 {
-    return in_value(g, a, 0)->dtype == in_value(g, b, 0)->dtype && same_ints(a, b, "spans") && same_ints(a, b, "devices");
+    return in_value(g, a, 0)->dtype == in_value(g, b, 0)->dtype && same_ints(a, b, "spans") &&
+           same_ints(a, b, "devices");
 }
 
 static int64_t bytes_of(const Graph *g, const Node *n)
@@ -104,10 +105,7 @@ static int fill(const Graph *g, Node **all, int n, Node **bucket, int64_t limit)
     return len;
 }
 
-static bool is_single(const Graph *g, const Node *n)
-{
-    return shape_numel(&in_value(g, n, 0)->shape) == 1;
-}
+static bool is_single(const Graph *g, const Node *n) { return shape_numel(&in_value(g, n, 0)->shape) == 1; }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
@@ -120,7 +118,8 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     for (int single = 0; single < 2; single++)
         FOR_NODES(g, r)
-            if (r->op == &op_AllReduce && node_int(r, "tensors") == 1 && !upstream[r->index] && is_single(g, r) == single)
+            if (r->op == &op_AllReduce && node_int(r, "tensors") == 1 && !upstream[r->index] &&
+                is_single(g, r) == single)
                 all[n++] = r;
     while ((len = fill(g, all, n, bucket, given ? given : made ? BUCKET : FIRST_BUCKET))) {
         made++;
@@ -132,5 +131,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_bucket_gradients = { .name = "bucket-gradients", .summary = "reduce several gradients in one collective",
-                                     .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY, .run = run };
+const Pass pass_bucket_gradients = { .name = "bucket-gradients",
+                                     .summary = "reduce several gradients in one collective",
+                                     .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
+                                     .run = run };

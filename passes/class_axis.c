@@ -1,5 +1,6 @@
-/* Finding the axis of the classes: [N, C, d...] is ONNX's order, [N, T, C] that of language models.  Shapes alone cannot always tell
- * them apart (T = C), so what cannot be told is asked for, and never guessed where a target is there. */
+/* Finding the axis of the classes: [N, C, d...] is ONNX's order, [N, T, C] that of language models.  Shapes alone
+ * cannot always tell them apart (T = C), so what cannot be told is asked for, and never guessed where a target is
+ * there. */
 #include "passes/class_axis.h"
 
 #include <stdio.h>
@@ -47,10 +48,10 @@ static Status fail_none(const ClassAxis *c, const Shape *target)
             problems_add(&fit, "%s with the classes along axis %d", shape_text(&s, want), k);
     }
     if (!fit.n)
-        return FAIL(E_SHAPE, "output '%s' %s has no axis of %lld classes, as many as there are --class-weights", c->output,
-                    shape_text(&c->scores, scores), (long long)c->classes);
-    return problems_fail(&fit, E_SHAPE, "targets of shape %s do not fit the scores of output '%s' %s; expected", shape_text(target, have),
-                         c->output, shape_text(&c->scores, scores));
+        return FAIL(E_SHAPE, "output '%s' %s has no axis of %lld classes, as many as there are --class-weights",
+                    c->output, shape_text(&c->scores, scores), (long long)c->classes);
+    return problems_fail(&fit, E_SHAPE, "targets of shape %s do not fit the scores of output '%s' %s; expected",
+                         shape_text(target, have), c->output, shape_text(&c->scores, scores));
 }
 
 Status class_axis_decide(ClassAxis *c, const Shape *target)
@@ -63,8 +64,11 @@ Status class_axis_decide(ClassAxis *c, const Shape *target)
     if (!all)
         return fail_none(c, target);
     if (!only(all) && !only(all & ~c->open))
-        return FAIL(E_INVALID, "targets of shape %s fit the scores of output '%s' %s with the classes along more than one axis: give "
-                    "--class-axis", shape_text(target, text), c->output, shape_text(&c->scores, scores));
+        return FAIL(
+            E_INVALID,
+            "targets of shape %s fit the scores of output '%s' %s with the classes along more than one axis: give "
+            "--class-axis",
+            shape_text(target, text), c->output, shape_text(&c->scores, scores));
     c->axis = only(all) ? only(all) : only(all & ~c->open);
     c->decided = true;
     return ST_OK;
@@ -86,10 +90,11 @@ Status class_axis_set(ClassAxis *c, int axis)
     char text[SHAPE_TEXT];
 
     if (k < 1 || k >= c->scores.rank)
-        return FAIL(E_INVALID, "--class-axis %d: output '%s' is %s, of which an axis from 1 on can count classes", axis, c->output,
-                    shape_text(&c->scores, text));
+        return FAIL(E_INVALID, "--class-axis %d: output '%s' is %s, of which an axis from 1 on can count classes", axis,
+                    c->output, shape_text(&c->scores, text));
     if (k == c->batch)
-        return FAIL(E_INVALID, "--class-axis %d: that axis of output '%s' %s carries the batch", axis, c->output, shape_text(&c->scores, text));
+        return FAIL(E_INVALID, "--class-axis %d: that axis of output '%s' %s carries the batch", axis, c->output,
+                    shape_text(&c->scores, text));
     c->axis = k;
     c->decided = true;
     return ST_OK;

@@ -5,19 +5,20 @@
 #include "graph/graph.h"
 
 struct ClassAxis {
-    int axis;               /* of the scores; 0: nothing is known yet */
-    bool decided;           /* by the flag, by the targets' shape, or because there is no other; else axis 1 is assumed */
+    int axis;     /* of the scores; 0: nothing is known yet */
+    bool decided; /* by the flag, by the targets' shape, or because there is no other; else axis 1 is assumed */
     Shape scores;
-    unsigned open;          /* a bit for each axis whose length the model's file leaves open: the weights fix the number of classes */
-    int batch;              /* the axis that carries the batch */
-    int64_t classes;        /* as many as there are class weights; -1: none are given */
-    const char *output;     /* the scores' name, lent */
+    unsigned
+        open; /* a bit for each axis whose length the model's file leaves open: the weights fix the number of classes */
+    int batch;          /* the axis that carries the batch */
+    int64_t classes;    /* as many as there are class weights; -1: none are given */
+    const char *output; /* the scores' name, lent */
 };
 typedef struct ClassAxis ClassAxis;
 
-/* Decides by the shape of the targets, of which the length along the batch's axis does not count: the axis k >= 1, not the batch's,
- * without which the scores have the targets' shape.  Where several fit, axes of open length are left out first.  E_INVALID: several
- * fit still; E_SHAPE: none does. */
+/* Decides by the shape of the targets, of which the length along the batch's axis does not count: the axis k >= 1, not
+ * the batch's, without which the scores have the targets' shape.  Where several fit, axes of open length are left out
+ * first.  E_INVALID: several fit still; E_SHAPE: none does. */
 Status class_axis_decide(ClassAxis *c, const Shape *target) CHECKED;
 /* Without targets: the only axis that can be it, else axis 1 is assumed. */
 void class_axis_assume(ClassAxis *c);

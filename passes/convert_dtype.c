@@ -1,8 +1,8 @@
 /* convert-dtype: the model computes in the float type that was asked for.
  *
- * Every float input, constant and state becomes of that type, and so does every type that an attribute names (Cast's `to`,
- * the `dtype` of generators, tensors such as ConstantOfShape's value); inference then finds the new type of all else.  Right
- * because ONNX's operators mean the same in every float type; integers stay as they are. */
+ * Every float input, constant and state becomes of that type, and so does every type that an attribute names (Cast's
+ * `to`, the `dtype` of generators, tensors such as ConstantOfShape's value); inference then finds the new type of all
+ * else.  Right because ONNX's operators mean the same in every float type; integers stay as they are. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -70,4 +70,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-const Pass pass_convert_dtype = { .name = "convert-dtype", .summary = "convert the model's floats to the wanted type", .run = run };
+const Pass pass_convert_dtype = { .name = "convert-dtype",
+                                  .summary = "convert the model's floats to the wanted type",
+                                  .run = run };

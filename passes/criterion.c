@@ -1,9 +1,10 @@
 /* criterion: appends the loss, its numerator and denominator, and the metric.
  *
- * The loss of a batch is always numerator / denominator, a plain Div: when the batch is split both are partial sums, and
- * the loss over uneven parts is exact without further rules.  Where every sample counts 1 the denominator is a constant of
- * the whole batch's size, so no replica has to ask the others for it.  Adding numerators and denominators of several batches
- * gives the exact loss of an epoch or of a group of micro-batches.  A loss that is a sum has no denominator.
+ * The loss of a batch is always numerator / denominator, a plain Div: when the batch is split both are partial sums,
+ * and the loss over uneven parts is exact without further rules.  Where every sample counts 1 the denominator is a
+ * constant of the whole batch's size, so no replica has to ask the others for it.  Adding numerators and denominators
+ * of several batches gives the exact loss of an epoch or of a group of micro-batches.  A loss that is a sum has no
+ * denominator.
  *
  * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
 #include <string.h>
@@ -17,17 +18,14 @@
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
-    Report *report;                 /* may be NULL */
-    const Output *scores;           /* the output that y is */
+    Report *report;       /* may be NULL */
+    const Output *scores; /* the output that y is */
     ValueId y, target;
-    ValueId num, den;               /* den NO_VALUE: the loss is a sum */
-    ValueId correct, counted;       /* NO_VALUE without a metric */
+    ValueId num, den;         /* den NO_VALUE: the loss is a sum */
+    ValueId correct, counted; /* NO_VALUE without a metric */
 } Criterion;
 
-static bool is_class_loss(LossKind k)
-{
-    return k == LOSS_CROSS_ENTROPY || k == LOSS_NLL;
-}
+static bool is_class_loss(LossKind k) { return k == LOSS_CROSS_ENTROPY || k == LOSS_NLL; }
 
 static const char *loss_name(LossKind k)
 {
@@ -76,7 +74,8 @@ static Status check_output(const Graph *g, const Output *o)
     if (!shape_known(&v->shape))
         return FAIL(E_SHAPE, "the shape of output '%s' is not known", v->name);
     if (!(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
-        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so", v->name, dtype_name(v->dtype));
+        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so",
+                    v->name, dtype_name(v->dtype));
     return ST_OK;
 }
 
@@ -97,7 +96,8 @@ static Status add_target(Criterion *c, DType dtype, const Shape *shape, int clas
     const char *name = c->opt->target ? c->opt->target : "target";
 
     if (has_value(graph_find(c->g, name)))
-        return FAIL(E_INVALID, "the model already has a value named '%s': give the target another name with --target", name);
+        return FAIL(E_INVALID, "the model already has a value named '%s': give the target another name with --target",
+                    name);
     c->target = graph_add_input(c->g, name, dtype, shape);
     TRY(c->g->status);
     return mark_batch_axis(c->g, c->opt, value(c->g, c->target), target_batch_axis(c->opt, scores, classes));
@@ -117,8 +117,8 @@ static Status class_weights(ValueId *out, Criterion *c, int64_t classes)
     if (w->shape.rank != 1 || w->shape.dim[0] != classes || !dtype_is_float(w->dtype)) {
         char text[SHAPE_TEXT];
 
-        return FAIL(E_INVALID, "--class-weights hold %s %s, output '%s' has %lld classes", dtype_name(w->dtype), shape_text(&w->shape, text),
-                    value(c->g, c->y)->name, (long long)classes);
+        return FAIL(E_INVALID, "--class-weights hold %s %s, output '%s' has %lld classes", dtype_name(w->dtype),
+                    shape_text(&w->shape, text), value(c->g, c->y)->name, (long long)classes);
     }
     if (!(t = tensor_create(c->g->arena, value(c->g, c->y)->dtype, &s)))
         return FAIL_NOMEM();
@@ -135,18 +135,24 @@ static Status note_axis(const Criterion *c, const ClassAxis *a)
     char text[SHAPE_TEXT];
 
     if (!a->decided)
-        return report_note(c->report, NOTE_OTHER, c->scores->name, "the classes of the scores %s are taken along axis %d, unless the targets' "
-                           "shape says otherwise; --class-axis chooses", shape_text(&a->scores, text), a->axis);
+        return report_note(c->report, NOTE_OTHER, c->scores->name,
+                           "the classes of the scores %s are taken along axis %d, unless the targets' "
+                           "shape says otherwise; --class-axis chooses",
+                           shape_text(&a->scores, text), a->axis);
     if (a->axis == 1 || c->opt->class_axis)
         return ST_OK;
-    return report_note(c->report, NOTE_OTHER, c->scores->name, "the classes of the scores %s are along axis %d, as the targets' shape says",
+    return report_note(c->report, NOTE_OTHER, c->scores->name,
+                       "the classes of the scores %s are along axis %d, as the targets' shape says",
                        shape_text(&a->scores, text), a->axis);
 }
 
 static Status find_class_axis(Criterion *c, int *out)
 {
     const Value *y = value(c->g, c->y);
-    ClassAxis a = { .scores = y->shape, .batch = scores_batch_axis(c->g, c->opt, c->scores), .classes = -1, .output = c->scores->name };
+    ClassAxis a = { .scores = y->shape,
+                    .batch = scores_batch_axis(c->g, c->opt, c->scores),
+                    .classes = -1,
+                    .output = c->scores->name };
 
     if (c->opt->class_weights && c->opt->class_weights->shape.rank == 1)
         a.classes = c->opt->class_weights->shape.dim[0];
@@ -191,8 +197,8 @@ static Status no_classes(const Criterion *c)
 {
     char text[SHAPE_TEXT];
 
-    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", loss_name(c->opt->loss), c->scores->name,
-                shape_text(&value(c->g, c->y)->shape, text));
+    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", loss_name(c->opt->loss),
+                c->scores->name, shape_text(&value(c->g, c->y)->shape, text));
 }
 
 static Status add_class_loss(Criterion *c)
@@ -271,21 +277,27 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
     bool trained;
 
     if (!w)
-        return FAIL(E_INVALID, "--loss-weight: the model has no output '%s'; expected one of its outputs, or sum", c->opt->loss_weight);
+        return FAIL(E_INVALID, "--loss-weight: the model has no output '%s'; expected one of its outputs, or sum",
+                    c->opt->loss_weight);
     if (!shape_known(&value(g, w->value)->shape))
         return FAIL(E_SHAPE, "--loss-weight: the shape of output '%s' is not known", w->name);
     if (shape_numel(&value(g, c->y)->shape) != 1)
-        return FAIL(E_SHAPE, "--loss-weight %s: the loss, output '%s', is %s; expected one number, the mean that the weight belongs to", w->name,
-                    c->scores->name, shape_text(&value(g, c->y)->shape, text));
+        return FAIL(
+            E_SHAPE,
+            "--loss-weight %s: the loss, output '%s', is %s; expected one number, the mean that the weight belongs to",
+            w->name, c->scores->name, shape_text(&value(g, c->y)->shape, text));
     TRY(is_trained(&trained, g, w->value, scratch));
     if (trained)
-        return FAIL(E_INVALID, "--loss-weight: output '%s' depends on parameters that are trained; a weight must follow from the data alone",
+        return FAIL(E_INVALID,
+                    "--loss-weight: output '%s' depends on parameters that are trained; a weight must follow from the "
+                    "data alone",
                     w->name);
     c->den = emit_sum_to_shape(g, emit_cast(g, w->value, loss), &scalar);
     return g->status;
 }
 
-/* A mean over the batch, which weighs as much as an output says, or as many samples as the batch has; or a sum, which weighs nothing. */
+/* A mean over the batch, which weighs as much as an output says, or as many samples as the batch has; or a sum, which
+ * weighs nothing. */
 static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
 {
     Graph *g = c->g;
@@ -342,5 +354,8 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-const Pass pass_criterion = { .name = "criterion", .summary = "append the loss and the metric",
-                              .modes = 1u << BUILD_EVAL | 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY, .run = run };
+const Pass pass_criterion = { .name = "criterion",
+                              .summary = "append the loss and the metric",
+                              .modes =
+                                  1u << BUILD_EVAL | 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                              .run = run };

@@ -1,25 +1,26 @@
 /* cse: one constant for equal constants, one node for nodes that compute the same.
  *
- * Legal because nodes are functions of their inputs and attributes; those that draw random numbers or talk to other devices
- * are left alone.  States are never merged, even with equal initial values: they may differ after the first step.  One walk
- * in order suffices: when a node is looked up, its inputs have been replaced by their representatives already. */
+ * Legal because nodes are functions of their inputs and attributes; those that draw random numbers or talk to other
+ * devices are left alone.  States are never merged, even with equal initial values: they may differ after the first
+ * step.  One walk in order suffices: when a node is looked up, its inputs have been replaced by their representatives
+ * already. */
 #include <string.h>
 
 #include "graph/op.h"
 #include "passes/pass.h"
 
-enum { MAX_CONST_BYTES = 1 << 16 };     /* larger ones are weights: equal by accident at most, and slow to compare */
+enum { MAX_CONST_BYTES = 1 << 16 }; /* larger ones are weights: equal by accident at most, and slow to compare */
 
 typedef struct {
     Graph *g;
-    ValueId *alias;             /* by value id: its representative */
-    uint32_t *slot, mask;       /* open addressing: 1 + index into values or nodes */
+    ValueId *alias;       /* by value id: its representative */
+    uint32_t *slot, mask; /* open addressing: 1 + index into values or nodes */
 } Merge;
 
 static uint64_t mix(uint64_t h, const void *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        h = (h ^ ((const unsigned char *)p)[i]) * 1099511628211u;       /* FNV-1a */
+        h = (h ^ ((const unsigned char *)p)[i]) * 1099511628211u; /* FNV-1a */
     return h;
 }
 
@@ -96,8 +97,8 @@ static uint64_t node_hash(const Node *n)
 
 static bool node_same(const Node *a, const Node *b)
 {
-    if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->n_attr != b->n_attr || a->replica != b->replica ||
-        a->device != b->device)
+    if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->n_attr != b->n_attr ||
+        a->replica != b->replica || a->device != b->device)
         return false;
     for (int i = 0; i < a->n_in; i++)
         if (!value_eq(a->in[i], b->in[i]))

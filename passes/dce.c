@@ -1,8 +1,8 @@
 /* dce: removes nodes that nothing reads and constants that nothing uses.
  *
- * Legal because nodes have no effects: a step's results are its outputs and its updates, and what reaches neither does not
- * matter.  Inputs and states stay: they are the interface of the graph and the contents of a checkpoint.  Ids stay too; a
- * constant that is gone is a temporary that nothing computes. */
+ * Legal because nodes have no effects: a step's results are its outputs and its updates, and what reaches neither does
+ * not matter.  Inputs and states stay: they are the interface of the graph and the contents of a checkpoint.  Ids stay
+ * too; a constant that is gone is a temporary that nothing computes. */
 #include "passes/pass.h"
 
 static void use(uint32_t *n_use, const Node *n, uint32_t by)

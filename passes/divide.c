@@ -1,9 +1,9 @@
 /* Which inputs carry the batch, and how many samples each replica gets.
  *
- * An input carries the batch along the axis the user named; when none was named, along the axis that has the batch's name
- * (passes/batch_axis.h); when there is none such either, along axis 0 if that has the batch size.  The target, which no exporter
- * named, carries it where the scores do, as the criterion says, else follows the last rule.  Only such inputs are
- * split: a table or a mask without a batch axis goes to every device in full. */
+ * An input carries the batch along the axis the user named; when none was named, along the axis that has the batch's
+ * name (passes/batch_axis.h); when there is none such either, along axis 0 if that has the batch size.  The target,
+ * which no exporter named, carries it where the scores do, as the criterion says, else follows the last rule.  Only
+ * such inputs are split: a table or a mask without a batch axis goes to every device in full. */
 #include <string.h>
 
 #include "passes/batch_axis.h"
@@ -48,8 +48,8 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
         if (axis < 0)
             continue;
         if (*known && v->shape.dim[axis] != *batch)
-            return FAIL(E_INVALID, "input '%s' has shape %s: its axis %d was expected to have the batch size %lld", v->name,
-                        shape_text(&v->shape, text), axis, (long long)*batch);
+            return FAIL(E_INVALID, "input '%s' has shape %s: its axis %d was expected to have the batch size %lld",
+                        v->name, shape_text(&v->shape, text), axis, (long long)*batch);
         *batch = v->shape.dim[axis];
         *known = true;
     }
@@ -85,7 +85,9 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         batch_axis[g->input[i].i] = axis;
         if (axis >= 0)
             TRY(report_note(report, NOTE_INPUT, v->name, "split along axis %d (%s)", axis,
-                            opt->n_batch_input ? "as told" : symbol && given_axis(v, opt, symbol) >= 0 ? symbol : "it has the batch size"));
+                            opt->n_batch_input                          ? "as told"
+                            : symbol && given_axis(v, opt, symbol) >= 0 ? symbol
+                                                                        : "it has the batch size"));
         else
             TRY(report_note(report, NOTE_INPUT, v->name, "given to every device in full"));
     }
@@ -112,9 +114,11 @@ static Status map_devices(Partition *p, const BuildOptions *opt, Arena *a)
     if (!device_of || !first)
         return FAIL_NOMEM();
     for (int r = 0; r < p->replicas; r++) {
-        device_of[r] = opt->device_of_replica ? opt->device_of_replica[r] : (int)((int64_t)r * p->devices / p->replicas);
+        device_of[r] =
+            opt->device_of_replica ? opt->device_of_replica[r] : (int)((int64_t)r * p->devices / p->replicas);
         if (device_of[r] < (r ? device_of[r - 1] : 0) || device_of[r] >= p->devices)
-            return FAIL(E_INVALID, "replica %d is on device %d: expected non-decreasing numbers below %d", r, device_of[r], p->devices);
+            return FAIL(E_INVALID, "replica %d is on device %d: expected non-decreasing numbers below %d", r,
+                        device_of[r], p->devices);
         first[device_of[r] + 1] = r + 1;
     }
     for (int d = 1; d <= p->devices; d++) {

@@ -1,16 +1,14 @@
 /* expand: from one graph and its placements to the graph of all replicas.
  *
  * A node all of whose values are B is copied once per device (state lives once per device), any other once per replica,
- * with local shapes, reading copies in the placement its rule asked for.  Consumers come after producers, so when a node
- * is copied the copies of its inputs exist.  Constants are shared: they are the same everywhere and never written. */
+ * with local shapes, reading copies in the placement its rule asked for.  Consumers come after producers, so when a
+ * node is copied the copies of its inputs exist.  Constants are shared: they are the same everywhere and never
+ * written. */
 #include "passes/expand.h"
 
 #include <string.h>
 
-static Status fail_or_nomem(const Expander *x)
-{
-    return x->g->status ? x->g->status : FAIL_NOMEM();
-}
+static Status fail_or_nomem(const Expander *x) { return x->g->status ? x->g->status : FAIL_NOMEM(); }
 
 /* ---- state ---- */
 

@@ -1,8 +1,8 @@
 /* Conversions between placements: where a consumer needs another one than the producer has, a collective or a slice
  * appears.  Each is made once and shared by all consumers.
  *
- * Sums follow the tree of graph/reduce_tree.h.  Subtrees whose replicas share a device are added there by plain Add nodes,
- * so only one partial sum per such subtree crosses devices, and the bits are those of any other mapping. */
+ * Sums follow the tree of graph/reduce_tree.h.  Subtrees whose replicas share a device are added there by plain Add
+ * nodes, so only one partial sum per such subtree crosses devices, and the bits are those of any other mapping. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -44,7 +44,8 @@ static int *devices_upto(Expander *x, int n, int64_t *attr)
 }
 
 /* A collective from `in` to a copy of v on each of the first n devices. */
-static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n_in, const ValueId *in, ValueId v, int n)
+static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n_in, const ValueId *in, ValueId v,
+                           int n)
 {
     int64_t *ids = ARENA_NEW(x->a, int64_t, n);
     int *devices = ids ? devices_upto(x, n, ids) : NULL;
@@ -62,7 +63,8 @@ static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n
 }
 
 /* A collective from `in` to a part of v for each replica, split along `axis`. */
-static ValueId *to_replicas(Expander *x, const OpDef *op, const Attr *spans, int n_in, const ValueId *in, ValueId v, int axis)
+static ValueId *to_replicas(Expander *x, const OpDef *op, const Attr *spans, int n_in, const ValueId *in, ValueId v,
+                            int axis)
 {
     int n = x->p->replicas, *replica = ARENA_NEW(x->a, int, n);
     int64_t *counts = ARENA_NEW(x->a, int64_t, n), *devices = ARENA_NEW(x->a, int64_t, n);
@@ -86,8 +88,8 @@ static ValueId *to_replicas(Expander *x, const OpDef *op, const Attr *spans, int
 
 /* ---- splits in blocks ---- */
 
-/* A copy of v (replica r's part, or device d's whole) under the shape in which the blocks of `at` are an axis of their own,
- * in front of at.axis; or back under its own. */
+/* A copy of v (replica r's part, or device d's whole) under the shape in which the blocks of `at` are an axis of their
+ * own, in front of at.axis; or back under its own. */
 static ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, Place at, bool apart, int r, int d)
 {
     Shape s = value(x->g, copy)->shape, own = expand_local_shape(x, v, at, r);
@@ -113,7 +115,8 @@ static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, i
         return to_devices(x, &op_AllGather, ATTRS(INT("axis", at.axis)), x->p->replicas, parts, v, n);
     for (int r = 0; apart && r < x->p->replicas && !x->g->status; r++)
         apart[r] = reshape_copy(x, v, parts[r], at, true, r, x->p->device_of[r]);
-    if (!apart || x->g->status || !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", at.axis + 1)), x->p->replicas, apart, v, n)))
+    if (!apart || x->g->status ||
+        !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", at.axis + 1)), x->p->replicas, apart, v, n)))
         return NULL;
     for (int d = 0; d < n && !x->g->status; d++)
         list[d] = reshape_copy(x, v, list[d], at, false, -1, d);
@@ -174,7 +177,8 @@ static ValueId *reduce_to_devices(Expander *x, ValueId v)
         return NULL;
     if (parts.n == 1)
         return parts.part;
-    return to_devices(x, &op_AllReduce, ATTRS(INTS("spans", 2 * parts.n, parts.span)), parts.n, parts.part, v, x->p->devices);
+    return to_devices(x, &op_AllReduce, ATTRS(INTS("spans", 2 * parts.n, parts.span)), parts.n, parts.part, v,
+                      x->p->devices);
 }
 
 static ValueId *reduce_to_parts(Expander *x, ValueId v, int axis)
@@ -236,7 +240,8 @@ static const ValueId *whole_copies(Expander *x, ValueId v)
     else if (at.kind == PL_S)
         x->whole[v.i] = gather(x, v, native, at, x->p->devices);
     else
-        x->whole[v.i] = x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, x->p->devices) : x->native[v.i];
+        x->whole[v.i] =
+            x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, x->p->devices) : x->native[v.i];
     return x->whole[v.i];
 }
 
@@ -267,7 +272,8 @@ static ValueId const_part(Expander *x, ValueId v, Place at, int r)
     Shape s = expand_local_shape(x, v, at, r);
     Tensor *part = tensor_create(x->g->arena, t->dtype, &s);
     size_t size = dtype_size(t->dtype), inner = (size_t)shape_count(&s, at.axis + 1, s.rank) * size;
-    size_t row = (size_t)(s.dim[at.axis] / at.blocks) * inner, wide = (size_t)(t->shape.dim[at.axis] / at.blocks) * inner;
+    size_t row = (size_t)(s.dim[at.axis] / at.blocks) * inner,
+           wide = (size_t)(t->shape.dim[at.axis] / at.blocks) * inner;
     size_t offset = (size_t)part_offset(x->p, t->shape.dim[at.axis] / at.blocks, r) * inner;
 
     if (!part) {
@@ -279,14 +285,16 @@ static ValueId const_part(Expander *x, ValueId v, Place at, int r)
     return graph_add_const_nocopy(x->g, value(x->g, v)->name, part);
 }
 
-/* A value that only repeats others along the split axis (a broadcast, a fill) is made in parts: nobody holds the whole. */
+/* A value that only repeats others along the split axis (a broadcast, a fill) is made in parts: nobody holds the
+ * whole. */
 static bool made_in_parts(const Expander *x, ValueId v, int axis)
 {
     const Node *n = value(x->g, v)->producer;
     const Shape *from;
     int lead;
 
-    if (!n || !n->op || !n->op->shape_in || n->op->flags & (OPF_VIEW | OPF_RANDOM) || !value_const(x->g, n->in[n->op->shape_in - 1]))
+    if (!n || !n->op || !n->op->shape_in || n->op->flags & (OPF_VIEW | OPF_RANDOM) ||
+        !value_const(x->g, n->in[n->op->shape_in - 1]))
         return false;
     if (n->n_in == 1)
         return true;
@@ -322,7 +330,8 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
 
 static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int r)
 {
-    int64_t dim = value(x->g, v)->shape.dim[at.axis] / at.blocks, from = part_offset(x->p, dim, r), to = from + part_count(x->p, dim, r);
+    int64_t dim = value(x->g, v)->shape.dim[at.axis] / at.blocks, from = part_offset(x->p, dim, r),
+            to = from + part_count(x->p, dim, r);
     int64_t along = at.blocks > 1 ? at.axis + 1 : at.axis;
     int d = x->p->device_of[r];
     ValueId in[4];
@@ -348,7 +357,9 @@ static ValueId *make_parts(Expander *x, ValueId v, Place at)
     ValueId *list = new_list(x, x->p->replicas);
 
     for (int r = 0; list && r < x->p->replicas && !x->g->status; r++)
-        list[r] = constant ? const_part(x, v, at, r) : repeated ? repeated_part(x, v, at, r) : slice_part(x, v, whole, at, r);
+        list[r] = constant   ? const_part(x, v, at, r)
+                  : repeated ? repeated_part(x, v, at, r)
+                             : slice_part(x, v, whole, at, r);
     return list;
 }
 

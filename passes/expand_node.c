@@ -64,7 +64,7 @@ static void set_local_shape(Expander *x, const Node *of, Node *n, int r)
 
     node_set_input(x->g, n, n->op->shape_in - 1, emit_shape_const(x->g, &s));
     if (node_attr(n, "allowzero"))
-        node_set_int(x->g, n, "allowzero", 1);      /* a part may be empty: 0 means none, not "as the input" */
+        node_set_int(x->g, n, "allowzero", 1); /* a part may be empty: 0 means none, not "as the input" */
 }
 
 /* Random numbers are keyed by the position in the whole value, wherever the part is computed. */
@@ -95,8 +95,8 @@ static Status check_outputs(const Expander *x, const Node *of, const Node *n, in
         local = value(x->g, n->out[i]);
         expected = expand_local_shape(x, of->out[i], x->t->value[of->out[i].i], r);
         if (local->dtype != global->dtype || !shape_eq(&local->shape, &expected))
-            return FAIL(E_UNSUPPORTED, "%s bakes the batch size: replica %d's output %d is %s, expected %s", node_text(x->g, of), r,
-                        i, shape_text(&local->shape, a), shape_text(&expected, b));
+            return FAIL(E_UNSUPPORTED, "%s bakes the batch size: replica %d's output %d is %s, expected %s",
+                        node_text(x->g, of), r, i, shape_text(&local->shape, a), shape_text(&expected, b));
     }
     return ST_OK;
 }

@@ -1,5 +1,5 @@
-/* A node is evaluated when all that it reads is known.  Random operators are not: each step draws anew.  Collectives are not:
- * their outputs lie on devices. */
+/* A node is evaluated when all that it reads is known.  Random operators are not: each step draws anew.  Collectives
+ * are not: their outputs lie on devices. */
 #include "passes/fold.h"
 
 bool fold_possible(const Graph *g, const Node *n)
@@ -62,7 +62,7 @@ Status fold_node(Graph *g, PassCtx *ctx, Node *n, int64_t max_bytes)
     if (st)
         return st == E_UNSUPPORTED ? ST_OK : st;
     for (int i = 0; i < n->n_out; i++)
-        if (out[i]) {                       /* the value itself becomes the constant: nothing needs to be replaced */
+        if (out[i]) { /* the value itself becomes the constant: nothing needs to be replaced */
             Value *v = value(g, n->out[i]);
 
             v->kind = V_CONST;

@@ -47,4 +47,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_fold_constants = { .name = "fold-constants", .summary = "evaluate what depends on constants alone", .run = run };
+const Pass pass_fold_constants = { .name = "fold-constants",
+                                   .summary = "evaluate what depends on constants alone",
+                                   .run = run };

@@ -1,9 +1,10 @@
 /* fold-transpose: a matrix product reads an operand that was transposed as it was before.
  *
- * MatMul(A, Transpose(B)) is BatchMatMul(A, B, transB=1), and Gemm and BatchMatMul take their flags' opposite: the same sum of
- * the same products.  Only a Transpose that exchanges the last two axes is one of matrices; operands of MatMul with fewer than
- * two axes keep it as it is.  Before autodiff, for the gradient of such a product needs no transposed copy either: logits by a
- * tied embedding then move its table in neither direction.  The Transposes that nobody reads any more are dce's. */
+ * MatMul(A, Transpose(B)) is BatchMatMul(A, B, transB=1), and Gemm and BatchMatMul take their flags' opposite: the same
+ * sum of the same products.  Only a Transpose that exchanges the last two axes is one of matrices; operands of MatMul
+ * with fewer than two axes keep it as it is.  Before autodiff, for the gradient of such a product needs no transposed
+ * copy either: logits by a tied embedding then move its table in neither direction.  The Transposes that nobody reads
+ * any more are dce's. */
 #include "graph/op.h"
 #include "passes/pass.h"
 
@@ -53,4 +54,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-const Pass pass_fold_transpose = { .name = "fold-transpose", .summary = "let matrix products read transposed operands as they were", .run = run };
+const Pass pass_fold_transpose = { .name = "fold-transpose",
+                                   .summary = "let matrix products read transposed operands as they were",
+                                   .run = run };

@@ -1,30 +1,35 @@
 /* fuse-attention: softmax(scale * Q K^T + mask) V becomes one ScaledDotProductAttention.
  *
- * The scores of every query against every key then never reach memory.  Recognised is a Softmax along the last axis whose
- * result feeds one product with V and nothing else, behind
+ * The scores of every query against every key then never reach memory.  Recognised is a Softmax along the last axis
+ * whose result feeds one product with V and nothing else, behind
  *
  *   product Q K^T; or its factors scaled        scale: Mul or Div by a constant, on the product or on Q and K
  *   optionally a causal mask                    Where by a constant, or Add of one, checked element by element
  *
  * in this order, each value with a single reader.  A masked score may be any number up to -10^4 in place of -inf: its
- * exponential is zero beside scores that are not.  What is anything else (dropout of the probabilities, a mask that depends
- * on data, a bias) is left alone, and so is what no fused kernel computes.  The new node wants [B, T, H, D], which is what
- * models transpose from: Transposes that undo each other are left out.  Before autodiff, so that the gradient is fused too. */
+ * exponential is zero beside scores that are not.  What is anything else (dropout of the probabilities, a mask that
+ * depends on data, a bias) is left alone, and so is what no fused kernel computes.  The new node wants [B, T, H, D],
+ * which is what models transpose from: Transposes that undo each other are left out.  Before autodiff, so that the
+ * gradient is fused too. */
 #include <math.h>
 
 #include "graph/emit.h"
 #include "passes/pass.h"
 
-enum { DEPTH_STEP = 8, DEPTH_MOST = 128 };      /* of what fused kernels take */
-static const double HIDDEN = -1e4;              /* a masked score is at most this */
+enum { DEPTH_STEP = 8, DEPTH_MOST = 128 }; /* of what fused kernels take */
+static const double HIDDEN = -1e4;         /* a masked score is at most this */
 
 typedef struct {
     Graph *g;
     const uint32_t *uses;
-    uint32_t n_value, n_node;                   /* from before the pass */
+    uint32_t n_value, n_node; /* from before the pass */
 } Fuse;
 
-typedef struct { ValueId q, kt, v, out; double scale; bool causal; } Found;
+typedef struct {
+    ValueId q, kt, v, out;
+    double scale;
+    bool causal;
+} Found;
 
 /* ---- reading the pattern ---- */
 
@@ -68,7 +73,8 @@ static const Tensor *mask_of(const Graph *g, ValueId v, const Shape *scores)
     const Tensor *t = has_value(v) ? value_const(g, v) : NULL;
     int r = t ? t->shape.rank : 0;
 
-    if (r < 2 || t->shape.dim[r - 2] != scores->dim[scores->rank - 2] || t->shape.dim[r - 1] != scores->dim[scores->rank - 1])
+    if (r < 2 || t->shape.dim[r - 2] != scores->dim[scores->rank - 2] ||
+        t->shape.dim[r - 1] != scores->dim[scores->rank - 1])
         return NULL;
     return shape_count(&t->shape, 0, r - 2) == 1 ? t : NULL;
 }
@@ -110,7 +116,8 @@ static bool is_mask(const Graph *g, const Node *n, ValueId *x)
 
     if (n->op == &op_Add) {
         data = value_const(g, n->in[0]) ? 1 : 0;
-        if (!(t = mask_of(g, n->in[1 - data], scores)) || !dtype_is_float(t->dtype) || !is_causal(t, is_zero, is_hidden))
+        if (!(t = mask_of(g, n->in[1 - data], scores)) || !dtype_is_float(t->dtype) ||
+            !is_causal(t, is_zero, is_hidden))
             return false;
     } else if (n->op == &op_Where) {
         if (!(t = mask_of(g, n->in[0], scores)) || t->dtype != DT_BOOL)
@@ -151,7 +158,8 @@ static bool shapes_fit(const Graph *g, const Found *m)
     for (int i = 0; i < r - 2; i++)
         if (q->dim[i] != k->dim[i] || q->dim[i] != v->dim[i])
             return false;
-    return k->dim[r - 2] == depth && v->dim[r - 1] == depth && k->dim[r - 1] == v->dim[r - 2] && shape_numel(q) && shape_numel(v);
+    return k->dim[r - 2] == depth && v->dim[r - 1] == depth && k->dim[r - 1] == v->dim[r - 2] && shape_numel(q) &&
+           shape_numel(v);
 }
 
 static bool find(const Fuse *f, const Node *softmax, Found *m)
@@ -264,4 +272,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
-const Pass pass_fuse_attention = { .name = "fuse-attention", .summary = "merge softmax(scale Q K^T + causal mask) V into one node", .run = run };
+const Pass pass_fuse_attention = { .name = "fuse-attention",
+                                   .summary = "merge softmax(scale Q K^T + causal mask) V into one node",
+                                   .run = run };

@@ -1,16 +1,16 @@
 /* fuse_batch_norm: small and elementwise operators around batch-norm's become part of them.
  *
- * On an accelerator the gradient of a Relu behind batch-norm is a pass over three tensors, and what is done for each channel is a
- * launch that takes longer than its work.  Taken in are
+ * On an accelerator the gradient of a Relu behind batch-norm is a pass over three tensors, and what is done for each
+ * channel is a launch that takes longer than its work.  Taken in are
  *
- *   ReluGrad   of a Relu of a BatchNormApply, by BatchNormGradStats and BatchNormGradInput: both read x, which tells the sign of
- *              the Relu's result.  They read what ReluGrad read as dy, and nothing else
- *   BatchNormGradParams, which takes the sums apart, by the BatchNormGradInput that reads them too
- *   Add(Mul(old, number), Mul(new, number)), the next running mean or variance, by the BatchNormMerge that makes the new one
+ *   ReluGrad   of a Relu of a BatchNormApply, by BatchNormGradStats and BatchNormGradInput: both read x, which tells
+ * the sign of the Relu's result.  They read what ReluGrad read as dy, and nothing else BatchNormGradParams, which takes
+ * the sums apart, by the BatchNormGradInput that reads them too Add(Mul(old, number), Mul(new, number)), the next
+ * running mean or variance, by the BatchNormMerge that makes the new one
  *
- * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node.  The sign
- * is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad and the running
- * statistics for itself. */
+ * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node.
+ * The sign is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad
+ * and the running statistics for itself. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -22,8 +22,8 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     int n_device;
-    uint32_t *uses;             /* [value] */
-    bool *stained;              /* [value] */
+    uint32_t *uses; /* [value] */
+    bool *stained;  /* [value] */
 } Fusing;
 
 /* A node as it would be. */
@@ -103,7 +103,8 @@ static bool is_gradient(const Node *r, const Node *norm, ValueId v)
 {
     const bool input = r->op == &op_BatchNormGradInput;
 
-    if ((!input && r->op != &op_BatchNormGradStats) || !value_eq(r->in[1], v) || has_in(r, input ? 7 : 5) || !same_place(r, norm))
+    if ((!input && r->op != &op_BatchNormGradStats) || !value_eq(r->in[1], v) || has_in(r, input ? 7 : 5) ||
+        !same_place(r, norm))
         return false;
     return value_eq(r->in[0], norm->in[0]) && value_eq(r->in[2], norm->in[1]) && value_eq(r->in[3], norm->in[2]) &&
            (!input || value_eq(r->in[4], norm->in[3])) && node_float(r, "epsilon") == node_float(norm, "epsilon");
@@ -115,7 +116,8 @@ static int list_gradients(const Fusing *f, const Node *n, const Node *norm, Node
     int count = 0;
 
     FOR_NODES(f->g, r)
-        if (count < READERS_MOST && (r->op == &op_BatchNormGradStats || r->op == &op_BatchNormGradInput) && is_gradient(r, norm, n->out[0]))
+        if (count < READERS_MOST && (r->op == &op_BatchNormGradStats || r->op == &op_BatchNormGradInput) &&
+            is_gradient(r, norm, n->out[0]))
             list[count++] = r;
     return f->uses[n->out[0].i] == (uint32_t)count ? count : 0;
 }
@@ -178,8 +180,8 @@ static Status take_params(Fusing *f, Node *n)
     if (n->op != &op_BatchNormGradParams)
         return ST_OK;
     FOR_NODES(f->g, r)
-        if (r->op == &op_BatchNormGradInput && value_eq(r->in[5], n->in[0]) && r->n_out == 1 && r->device == n->device &&
-            (r->replica == n->replica || n->replica < 0))
+        if (r->op == &op_BatchNormGradInput && value_eq(r->in[5], n->in[0]) && r->n_out == 1 &&
+            r->device == n->device && (r->replica == n->replica || n->replica < 0))
             by = r;
     if (!by || leads_to(f, n, by))
         return ST_OK;
@@ -212,7 +214,8 @@ static Status take_running(Fusing *f, Node *n, Node *merge, int o, ValueId old, 
     Draft d;
 
     if (has_out(merge, 3 + o) || !same_place(n, merge) || !same_place(n, part[0]) || !same_place(n, part[1]) ||
-        (before && before->index >= merge->index) || !shape_eq(&value(f->g, old)->shape, &value(f->g, merge->out[o])->shape))
+        (before && before->index >= merge->index) ||
+        !shape_eq(&value(f->g, old)->shape, &value(f->g, merge->out[o])->shape))
         return ST_OK;
     if (merge->n_out > 3 && (node_float(merge, "keep") != keep || node_float(merge, "take") != take))
         return ST_OK;
@@ -282,5 +285,7 @@ static Status run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_fuse_batch_norm = { .name = "fuse-batch-norm",
-                                    .summary = "make Relu's gradient and running statistics part of batch-norm's operators",
-                                    .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE, .run = run };
+                                    .summary =
+                                        "make Relu's gradient and running statistics part of batch-norm's operators",
+                                    .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE,
+                                    .run = run };

@@ -2,13 +2,15 @@
  *
  *   Conv -> Relu        Conv -> Add of a value of the same shape -> Relu
  *
- * The second is the end of a residual block whose batch-norms were folded into its convolutions.  An accelerator's library does both
- * while the result is in registers; as nodes of their own they read and write it all again.  When both terms of an Add are
- * convolutions the first takes in the other's result, or the second the first's where the device does not compute that.
+ * The second is the end of a residual block whose batch-norms were folded into its convolutions.  An accelerator's
+ * library does both while the result is in registers; as nodes of their own they read and write it all again.  When
+ * both terms of an Add are convolutions the first takes in the other's result, or the second the first's where the
+ * device does not compute that.
  *
- * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node: the gradient
- * of Relu reads its result, which stays.  A 16-bit result is rounded once instead of after each step.  Behind layout, which
- * wants every value in one order; before fuse-elementwise, which would take Add and Relu for itself. */
+ * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node:
+ * the gradient of Relu reads its result, which stays.  A 16-bit result is rounded once instead of after each step.
+ * Behind layout, which wants every value in one order; before fuse-elementwise, which would take Add and Relu for
+ * itself. */
 #include "graph/ops/conv.h"
 #include "passes/fuse_product.h"
 
@@ -31,7 +33,8 @@ static bool alike(const Graph *g, ValueId a, ValueId b)
 static Status take(bool *taken, Fusing *f, Node *n, ValueId z, ValueId y)
 {
     Graph *g = f->g;
-    ValueId in[CONV_INPUTS] = { n->in[CONV_IN_X], n->in[CONV_IN_W], has_in(n, CONV_IN_BIAS) ? n->in[CONV_IN_BIAS] : NO_VALUE, z };
+    ValueId in[CONV_INPUTS] = { n->in[CONV_IN_X], n->in[CONV_IN_W],
+                                has_in(n, CONV_IN_BIAS) ? n->in[CONV_IN_BIAS] : NO_VALUE, z };
     Node made = *n;
 
     made.op = &op_ConvRelu;
@@ -101,4 +104,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : g->status;
 }
 
-const Pass pass_fuse_conv = { .name = "fuse-conv", .summary = "make what stands behind a convolution part of it", .run = run };
+const Pass pass_fuse_conv = { .name = "fuse-conv",
+                              .summary = "make what stands behind a convolution part of it",
+                              .run = run };

@@ -1,9 +1,9 @@
 /* fuse-cross-entropy: NllSum of LogSoftmax becomes one CrossEntropySum.
  *
- * The logarithms of probabilities never reach memory, nor does their gradient: the scores are read once forward and once
- * backward, in 16 bits where the model computes in them.  Legal where nothing else reads LogSoftmax's result.  With class
- * weights the parts are left alone.  Scores whose classes were moved to axis 1 for the loss, from the end where a product
- * leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which
+ * The logarithms of probabilities never reach memory, nor does their gradient: the scores are read once forward and
+ * once backward, in 16 bits where the model computes in them.  Legal where nothing else reads LogSoftmax's result. With
+ * class weights the parts are left alone.  Scores whose classes were moved to axis 1 for the loss, from the end where a
+ * product leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which
  * appends the loss, and before precision and autodiff, so that the gradient is fused too. */
 #include "graph/emit.h"
 #include "passes/batch_axis.h"
@@ -50,7 +50,8 @@ static void take_rows(Graph *g, ValueId *x, ValueId *target, ValueId last)
 /* `leads`: the batch is along axis 0, so that rows keep it in one piece. */
 static void rewrite(Graph *g, const Node *nll, const Node *softmax, bool leads)
 {
-    const Attr *attrs = ATTRS(INT("ignore_index", node_int(nll, "ignore_index")), FLOAT("label_smoothing", node_float(nll, "label_smoothing")));
+    const Attr *attrs = ATTRS(INT("ignore_index", node_int(nll, "ignore_index")),
+                              FLOAT("label_smoothing", node_float(nll, "label_smoothing")));
     const ValueId num = nll->out[0], den = nll->out[1];
     ValueId x = softmax->in[0], target = nll->in[1], last = classes_last(g, x), y[3];
 
@@ -93,4 +94,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
-const Pass pass_fuse_cross_entropy = { .name = "fuse-cross-entropy", .summary = "merge LogSoftmax and NllSum into one node", .run = run };
+const Pass pass_fuse_cross_entropy = { .name = "fuse-cross-entropy",
+                                       .summary = "merge LogSoftmax and NllSum into one node",
+                                       .run = run };

@@ -1,14 +1,15 @@
-/* fuse_elementwise: elementwise nodes that work on the same elements become one node, which an accelerator computes in one
- * pass over memory: every intermediate saves a write and its reads, every node a launch.
+/* fuse_elementwise: elementwise nodes that work on the same elements become one node, which an accelerator computes in
+ * one pass over memory: every intermediate saves a write and its reads, every node a launch.
  *
  * Nodes belong together when they stand on one device for one replica, compute values of one shape, and one reads what
- * another makes or both read the same tensor of that shape; the scalars of a step are gathered whatever they read.  Groups
- * grow node by node.  Two are merged unless a way leads out of one and by other nodes into the other: the merged node would
- * wait for itself.  Legal because Fused computes what its nodes do; what is used outside becomes an output.  The next value of
- * a state that is read outside the group stays outside too, so that it can wait for those readers and be computed in place.
+ * another makes or both read the same tensor of that shape; the scalars of a step are gathered whatever they read.
+ * Groups grow node by node.  Two are merged unless a way leads out of one and by other nodes into the other: the merged
+ * node would wait for itself.  Legal because Fused computes what its nodes do; what is used outside becomes an output.
+ * The next value of a state that is read outside the group stays outside too, so that it can wait for those readers and
+ * be computed in place.
  *
- * What is needed much later is not computed together with what is needed now: the part of a gradient that depends on the
- * forward pass alone would have to be stored until then, where it can be computed from what is stored anyway. */
+ * What is needed much later is not computed together with what is needed now: the part of a gradient that depends on
+ * the forward pass alone would have to be stored until then, where it can be computed from what is stored anyway. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -18,9 +19,9 @@
 enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1, APART = 16, SMALL = 1 << 12 };
 
 typedef struct {
-    uint32_t node[NODES_MOST];  /* by increasing index, when the group is made a node */
-    int n;                      /* 0: merged into another */
-    uint32_t first, last;       /* indices */
+    uint32_t node[NODES_MOST]; /* by increasing index, when the group is made a node */
+    int n;                     /* 0: merged into another */
+    uint32_t first, last;      /* indices */
 } Group;
 
 typedef struct {
@@ -28,15 +29,15 @@ typedef struct {
     Arena *a;
     Group *group;
     int n_group;
-    int *of;                    /* [node] its group, or NO_GROUP */
-    uint32_t *reads;            /* [value] by nodes */
-    ValueId *state;             /* [value] whose next value it is */
-    uint32_t *uses;             /* [value] */
-    uint32_t *seen;             /* [node] the walk that came here last */
+    int *of;         /* [node] its group, or NO_GROUP */
+    uint32_t *reads; /* [value] by nodes */
+    ValueId *state;  /* [value] whose next value it is */
+    uint32_t *uses;  /* [value] */
+    uint32_t *seen;  /* [node] the walk that came here last */
     uint32_t walk;
     uint32_t *stack;
-    uint32_t *height;           /* [node] nodes on the longest way from it to an end */
-    uint32_t *reader;           /* [value] 1 + the last node in a group that reads it */
+    uint32_t *height; /* [node] nodes on the longest way from it to an end */
+    uint32_t *reader; /* [value] 1 + the last node in a group that reads it */
     const BuildOptions *opt;
     int n_devices;
 } Fusion;
@@ -113,7 +114,8 @@ static bool listed(const ValueId *list, int n, ValueId v)
     return false;
 }
 
-/* The inputs of two groups together (b may be NULL), each once, in order of use; -1 when there are more than INPUTS_MOST. */
+/* The inputs of two groups together (b may be NULL), each once, in order of use; -1 when there are more than
+ * INPUTS_MOST. */
 static int list_inputs(const Fusion *f, const Group *a, const Group *b, ValueId in[INPUTS_MOST])
 {
     const Group *part[2] = { a, b };
@@ -198,8 +200,8 @@ static void visit(Fusion *f, const Node *p, uint32_t *n_stack)
     }
 }
 
-/* Puts on the stack what node `i` reads from outside `to`, which it may belong to; true when that comes from `from` and the
- * node does not belong to `to`.  What ends before `from` begins is left aside. */
+/* Puts on the stack what node `i` reads from outside `to`, which it may belong to; true when that comes from `from` and
+ * the node does not belong to `to`.  What ends before `from` begins is left aside. */
 static bool expand(Fusion *f, uint32_t i, const Group *from, const Group *to, uint32_t *n_stack)
 {
     const Node *x = f->g->node[i];
@@ -250,7 +252,8 @@ static void try_merge(Fusion *f, uint32_t x, uint32_t y)
     ValueId in[INPUTS_MOST];
 
     if (a == b || !alike(f, x, y) || a->n + b->n > NODES_MOST || list_inputs(f, a, b, in) < 0 ||
-        count_outputs(f, a, b) > OUTPUTS_MOST || parts_update(f, a, b) || leads_around(f, a, b) || leads_around(f, b, a))
+        count_outputs(f, a, b) > OUTPUTS_MOST || parts_update(f, a, b) || leads_around(f, a, b) ||
+        leads_around(f, b, a))
         return;
     merge(f, a, b);
 }
@@ -268,7 +271,9 @@ static void sort_nodes(Group *q)
         }
 }
 
-typedef struct { ValueId of, in_body; } Mapped;
+typedef struct {
+    ValueId of, in_body;
+} Mapped;
 
 static ValueId mapped(const Mapped *map, int n, ValueId v)
 {
@@ -287,7 +292,8 @@ static Status build_body(Fusion *f, const Group *q, Graph *body, const ValueId *
 
     for (int i = 0; i < n_in; i++) {
         snprintf(name, sizeof name, "x%d", i);
-        map[n_map++] = (Mapped){ in[i], graph_add_input(body, name, value(f->g, in[i])->dtype, &value(f->g, in[i])->shape) };
+        map[n_map++] =
+            (Mapped){ in[i], graph_add_input(body, name, value(f->g, in[i])->dtype, &value(f->g, in[i])->shape) };
     }
     for (int i = 0; i < q->n; i++) {
         const Node *x = f->g->node[q->node[i]];
@@ -426,7 +432,7 @@ static void join_neighbours(Fusion *f, const Node *n)
 
 static Status grow(Fusion *f)
 {
-    uint32_t scalar = UINT32_MAX;       /* the last node that computes one element */
+    uint32_t scalar = UINT32_MAX; /* the last node that computes one element */
 
     FOR_NODES(f->g, n) {
         Group *own = &f->group[f->n_group];
@@ -483,4 +489,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_fuse_elementwise = { .name = "fuse-elementwise", .summary = "compute elementwise operators together", .run = run };
+const Pass pass_fuse_elementwise = { .name = "fuse-elementwise",
+                                     .summary = "compute elementwise operators together",
+                                     .run = run };

@@ -4,42 +4,63 @@
  *   x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))           Gelu with approximate="tanh"
  *   x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3))              the same function: 1 + tanh(u) = 2 sigmoid(2u)
  *
- * Models write these in many ways: 1/2 first or last, Div or Mul by the root, Pow or products, the cube with x taken out.  So
- * what is compared is not how a formula is put together but the polynomial it stands for.  Sums, products and powers with
- * constants are multiplied out: what erf (tanh, sigmoid) is taken of as a polynomial in x, all the rest as one in x and that
- * result t.  The coefficients must be those above, but for the rounding of literals: to float32 when all literals are numbers of float32,
- * else to float64, in which a literal that is off by more says another function.  x is whatever value makes it so.
+ * Models write these in many ways: 1/2 first or last, Div or Mul by the root, Pow or products, the cube with x taken
+ * out.  So what is compared is not how a formula is put together but the polynomial it stands for.  Sums, products and
+ * powers with constants are multiplied out: what erf (tanh, sigmoid) is taken of as a polynomial in x, all the rest as
+ * one in x and that result t.  The coefficients must be those above, but for the rounding of literals: to float32 when
+ * all literals are numbers of float32, else to float64, in which a literal that is off by more says another function.
+ * x is whatever value makes it so.
  *
- * Legal because it is the same function, computed and differentiated with less rounding.  The gradient reads x alone, where
- * the single operators keep t, 1 + t and a multiple of x until the backward pass; hence before autodiff.  Whoever else reads a
- * part of the formula keeps that part: only the last value is replaced.  In types of 16 bits, where literals of another
- * function round to these, nothing is fused. */
+ * Legal because it is the same function, computed and differentiated with less rounding.  The gradient reads x alone,
+ * where the single operators keep t, 1 + t and a multiple of x until the backward pass; hence before autodiff.  Whoever
+ * else reads a part of the formula keeps that part: only the last value is replaced.  In types of 16 bits, where
+ * literals of another function round to these, nothing is fused. */
 #include <math.h>
 
 #include "graph/emit.h"
 #include "passes/pass.h"
 
 enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };
-static const double ROUNDING = 0x1p-22, WIDE_ROUNDING = 0x1p-50;    /* relative: a product of a few literals of float32, float64 */
+static const double ROUNDING = 0x1p-22,
+                    WIDE_ROUNDING = 0x1p-50; /* relative: a product of a few literals of float32, float64 */
 
 /* The sum of c[i][j] x^i t^j.  wide: some literal in it is a number of float64 that float32 does not have. */
-typedef struct { double c[POWERS][2]; bool wide; } Poly;
+typedef struct {
+    double c[POWERS][2];
+    bool wide;
+} Poly;
 
 #define SQRT_HALF 0.70710678118654752440
 #define SQRT_2_OVER_PI 0.79788456080286535588
 #define CUBIC 0.044715
 
 /* x (a + b t) with t = op(c x + d x^3). */
-typedef struct { const OpDef *op; const char *approximate; double a, b, c, d; } Form;
-#define FORM(Op, how, a, b, scale, cubic) { &op_##Op, how, a, b, scale, (scale) * (cubic) }
-static const Form forms[] = {       /* each also with the argument's sign turned: erf and tanh are odd, sigmoid(-u) = 1 - sigmoid(u) */
-    FORM(Erf, "none", 0.5, 0.5, SQRT_HALF, 0),              FORM(Erf, "none", 0.5, -0.5, -SQRT_HALF, 0),
-    FORM(Tanh, "tanh", 0.5, 0.5, SQRT_2_OVER_PI, CUBIC),    FORM(Tanh, "tanh", 0.5, -0.5, -SQRT_2_OVER_PI, CUBIC),
-    FORM(Sigmoid, "tanh", 0, 1, 2 * SQRT_2_OVER_PI, CUBIC), FORM(Sigmoid, "tanh", 1, -1, -2 * SQRT_2_OVER_PI, CUBIC),
+typedef struct {
+    const OpDef *op;
+    const char *approximate;
+    double a, b, c, d;
+} Form;
+#define FORM(Op, how, a, b, scale, cubic)             \
+    {                                                 \
+        &op_##Op, how, a, b, scale, (scale) * (cubic) \
+    }
+static const Form forms[] = {
+    /* each also with the argument's sign turned: erf and tanh are odd, sigmoid(-u) = 1 - sigmoid(u) */
+    FORM(Erf, "none", 0.5, 0.5, SQRT_HALF, 0),
+    FORM(Erf, "none", 0.5, -0.5, -SQRT_HALF, 0),
+    FORM(Tanh, "tanh", 0.5, 0.5, SQRT_2_OVER_PI, CUBIC),
+    FORM(Tanh, "tanh", 0.5, -0.5, -SQRT_2_OVER_PI, CUBIC),
+    FORM(Sigmoid, "tanh", 0, 1, 2 * SQRT_2_OVER_PI, CUBIC),
+    FORM(Sigmoid, "tanh", 1, -1, -2 * SQRT_2_OVER_PI, CUBIC),
 };
 
-/* t is a form's function of x, or of another x in another form: erf(-x / sqrt 2) may stand in the GELU of x or of -x. */
-typedef struct Gate { ValueId x, t; const Form *form; const struct Gate *other; } Gate;
+/* t is a form's function of x, or of another x in another form: erf(-x / sqrt 2) may stand in the GELU of x or of
+ * -x. */
+typedef struct Gate {
+    ValueId x, t;
+    const Form *form;
+    const struct Gate *other;
+} Gate;
 
 /* ---- polynomials ---- */
 
@@ -105,7 +126,9 @@ static const Node *arithmetic(const Graph *g, ValueId v)
     const Node *n = has_value(v) ? value(g, v)->producer : NULL;
     const OpDef *op = n ? n->op : NULL;
 
-    return op && (op == &op_Add || op == &op_Sub || op == &op_Mul || op == &op_Div || op == &op_Neg || op == &op_Pow) ? n : NULL;
+    return op && (op == &op_Add || op == &op_Sub || op == &op_Mul || op == &op_Div || op == &op_Neg || op == &op_Pow)
+               ? n
+               : NULL;
 }
 
 static bool combine(Poly *out, const OpDef *op, const Poly *a, const Poly *b)
@@ -116,7 +139,8 @@ static bool combine(Poly *out, const OpDef *op, const Poly *a, const Poly *b)
         return multiply(out, a, b);
     if (!is_number(b))
         return false;
-    return op == &op_Pow ? raise(out, a, b->c[0][0]) : multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0], .wide = b->wide });
+    return op == &op_Pow ? raise(out, a, b->c[0][0])
+                         : multiply(out, a, &(Poly){ .c[0][0] = 1 / b->c[0][0], .wide = b->wide });
 }
 
 /* The polynomial c x^i t^j. */
@@ -258,4 +282,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
-const Pass pass_fuse_gelu = { .name = "fuse-gelu", .summary = "merge GELU written in single operators into one node", .run = run };
+const Pass pass_fuse_gelu = { .name = "fuse-gelu",
+                              .summary = "merge GELU written in single operators into one node",
+                              .run = run };

@@ -2,28 +2,29 @@
  *
  *   d = x - mean(x);    y = d / sqrt(mean(d^2) + epsilon);    optionally y * scale, then + bias
  *
- * as exporters write it for opsets before 17, the means over the last axes (passes/lower.c has made sums and divisions of
- * them).  Legal because it is the same function, and its gradient reads x alone, where the single operators keep d, the
- * quotient and the root of every row until the backward pass; hence before autodiff.  Scale and bias are taken in where they
- * are parameters (or frozen) of the normalised shape and what they change has no other reader.  Whoever else reads a part
- * keeps that part.  Where the first axis is among the normalised it stays a sum, which can be exact over a batch in parts. */
+ * as exporters write it for opsets before 17, the means over the last axes (passes/lower.c has made sums and divisions
+ * of them).  Legal because it is the same function, and its gradient reads x alone, where the single operators keep d,
+ * the quotient and the root of every row until the backward pass; hence before autodiff.  Scale and bias are taken in
+ * where they are parameters (or frozen) of the normalised shape and what they change has no other reader.  Whoever else
+ * reads a part keeps that part.  Where the first axis is among the normalised it stays a sum, which can be exact over a
+ * batch in parts. */
 #include <math.h>
 
 #include "graph/emit.h"
 #include "graph/ops/reduce.h"
 #include "passes/pass.h"
 
-static const double ROUNDING = 0x1p-23;         /* relative: of a literal of float32 */
+static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */
 
 typedef struct {
     Graph *g;
     const uint32_t *uses;
-    Node **reader;                              /* by value id: the last node that reads it */
+    Node **reader; /* by value id: the last node that reads it */
 } Fuse;
 
 typedef struct {
     ValueId x, scale, bias;
-    Node *last[3];                              /* Div (Mul), then that by scale, that by bias */
+    Node *last[3]; /* Div (Mul), then that by scale, that by bias */
     int n_last, axis;
     double epsilon;
 } Found;
@@ -114,8 +115,7 @@ static bool is_variance(const Graph *g, ValueId v, ValueId d, Found *m)
     int axis;
 
     return with_number(g, made_by(g, v, &op_Add), &mean, &m->epsilon) && m->epsilon >= 0 && isfinite(m->epsilon) &&
-           is_mean(g, mean, &squares, &axis) && axis == m->axis &&
-           is_square(g, squares, &root) && value_eq(root, d);
+           is_mean(g, mean, &squares, &axis) && axis == m->axis && is_square(g, squares, &root) && value_eq(root, d);
 }
 
 static bool is_root(const Graph *g, ValueId v, ValueId *square)
@@ -163,7 +163,8 @@ static bool find(const Graph *g, Node *n, Found *m)
 
 /* ---- scale and bias ---- */
 
-/* Whether `v` is a parameter, or a constant, whose shape is the normalised part of x's, with or without ones in front. */
+/* Whether `v` is a parameter, or a constant, whose shape is the normalised part of x's, with or without ones in
+ * front. */
 static bool fits(const Value *v, const Shape *x, int axis)
 {
     const Shape *s = &v->shape;
@@ -177,7 +178,8 @@ static bool fits(const Value *v, const Shape *x, int axis)
     return true;
 }
 
-/* What the only reader of the last value, an `op`, combines it with: that reader is the last node then.  Else NO_VALUE. */
+/* What the only reader of the last value, an `op`, combines it with: that reader is the last node then.  Else
+ * NO_VALUE. */
 static ValueId take_in(const Fuse *f, Found *m, const OpDef *op)
 {
     const ValueId v = m->last[m->n_last - 1]->out[0];
@@ -229,4 +231,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status || !ctx->n_changed ? g->status : graph_sort(g);
 }
 
-const Pass pass_fuse_layer_norm = { .name = "fuse-layer-norm", .summary = "merge layer normalisation written in single operators", .run = run };
+const Pass pass_fuse_layer_norm = { .name = "fuse-layer-norm",
+                                    .summary = "merge layer normalisation written in single operators",
+                                    .run = run };

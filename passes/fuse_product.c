@@ -1,24 +1,28 @@
 /* fuse_product: what stands around a matrix product becomes part of it: one Product node (graph/ops/product.c).
  *
- * An accelerator's library adds a bias, applies an activation or its derivative, sums rows and converts the result while it is in
- * registers; as a node of its own each of these reads and writes it all again.  Taken in are, in this order,
+ * An accelerator's library adds a bias, applies an activation or its derivative, sums rows and converts the result
+ * while it is in registers; as a node of its own each of these reads and writes it all again.  Taken in are, in this
+ * order,
  *
- *   forward    Add of a row; Relu, Gelu by tanh.  What came before Gelu stays a value (aux) where others read it: its gradient does
- *   backward   ReluGrad, GeluGrad of a product, where the forward product has the activation.  Relu's then leaves a mask of bits
- *              instead of a second reading of the result; it is written only when a gradient is taken in that reads it
- *   Cast       to float32 of a plain product of 16 bits: gradients of weights then lose no bits
- *   ReduceSum  of gradients over their rows, as biases have it (passes/fuse_product_sums.c).  Others take in their Cast to float32
+ *   forward    Add of a row; Relu, Gelu by tanh.  What came before Gelu stays a value (aux) where others read it: its
+ * gradient does backward   ReluGrad, GeluGrad of a product, where the forward product has the activation.  Relu's then
+ * leaves a mask of bits instead of a second reading of the result; it is written only when a gradient is taken in that
+ * reads it Cast       to float32 of a plain product of 16 bits: gradients of weights then lose no bits ReduceSum  of
+ * gradients over their rows, as biases have it (passes/fuse_product_sums.c).  Others take in their Cast to float32
  *
- * Legal where nothing else reads what disappears, on one device for one replica, when the product is one of two matrices and the
- * device computes it so.  Sums are the same but for their order; a 16-bit result is rounded once instead of after each step.
- * Behind layout, which decides what lies by rows; before fuse-elementwise, which would take the epilogues for itself. */
+ * Legal where nothing else reads what disappears, on one device for one replica, when the product is one of two
+ * matrices and the device computes it so.  Sums are the same but for their order; a 16-bit result is rounded once
+ * instead of after each step. Behind layout, which decides what lies by rows; before fuse-elementwise, which would take
+ * the epilogues for itself. */
 #include "passes/fuse_product.h"
 
 #include <string.h>
 
 /* ---- forward ---- */
 
-typedef struct { Node *product, *add; } Linear;     /* add: NULL when there is none */
+typedef struct {
+    Node *product, *add;
+} Linear; /* add: NULL when there is none */
 
 /* A product at input i of `add` that the other input is a row for. */
 static bool read_sum(Draft *d, const Fusing *f, const Node *add, int i)
@@ -117,7 +121,9 @@ static Node *forward_of(const Fusing *f, const Node *n)
     if (n->op == &op_ReluGrad)
         return !strcmp(node_string(p, "activation"), "relu") && value_eq(p->out[PRODUCT_Y], v) ? p : NULL;
     return !strcmp(node_string(n, "approximate"), "tanh") && !strcmp(node_string(p, "activation"), "gelu_tanh") &&
-           has_out(p, PRODUCT_AUX_OUT) && value_eq(p->out[PRODUCT_AUX_OUT], v) ? p : NULL;
+                   has_out(p, PRODUCT_AUX_OUT) && value_eq(p->out[PRODUCT_AUX_OUT], v)
+               ? p
+               : NULL;
 }
 
 /* What the forward product would be that makes what its gradient reads; it may be that already. */
@@ -202,4 +208,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : g->status;
 }
 
-const Pass pass_fuse_product = { .name = "fuse-product", .summary = "make what stands around a matrix product part of it", .run = run };
+const Pass pass_fuse_product = { .name = "fuse-product",
+                                 .summary = "make what stands around a matrix product part of it",
+                                 .run = run };

@@ -10,9 +10,9 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     int n_device;
-    uint32_t n_value;           /* of the tables: values that were there when they were made */
-    uint32_t *uses;             /* [value] */
-    Node **reader;              /* [value] one of the nodes that read it */
+    uint32_t n_value; /* of the tables: values that were there when they were made */
+    uint32_t *uses;   /* [value] */
+    Node **reader;    /* [value] one of the nodes that read it */
 } Fusing;
 
 /* A Product node in the making. */
@@ -33,15 +33,15 @@ ValueId fusing_behind_views(const Fusing *f, ValueId v);
 /* Is `from` read once, for views that are read once, up to v? */
 bool fusing_is_alone(const Fusing *f, ValueId v, ValueId from);
 void fusing_remove_views(Fusing *f, ValueId v, ValueId from);
-void fusing_make_view(Fusing *f, Node *n, ValueId of);  /* n becomes what gives `of` the shape of n's output */
+void fusing_make_view(Fusing *f, Node *n, ValueId of); /* n becomes what gives `of` the shape of n's output */
 bool fusing_same_place(const Node *a, const Node *b);
-int64_t fusing_columns(const Graph *g, ValueId v);      /* the last dimension; -1: unknown */
-int64_t fusing_rows(const Graph *g, ValueId v);         /* the product of the others; -1: unknown */
+int64_t fusing_columns(const Graph *g, ValueId v); /* the last dimension; -1: unknown */
+int64_t fusing_rows(const Graph *g, ValueId v);    /* the product of the others; -1: unknown */
 
-/* n as a Product; false when it is no product of two matrices (the first may have its rows along several axes), or not one that the
- * device computes. */
+/* n as a Product; false when it is no product of two matrices (the first may have its rows along several axes), or not
+ * one that the device computes. */
 bool draft_read(Draft *d, const Fusing *f, const Node *n);
-bool draft_is_plain(const Draft *d);                    /* no bias, nothing behind the product */
+bool draft_is_plain(const Draft *d); /* no bias, nothing behind the product */
 /* A new output of d, called after value `of`; its shape follows from draft_fits. */
 void draft_add_output(Fusing *f, Draft *d, int output, ValueId of, const char *suffix);
 /* Does the device compute what n would be?  Sets types and shapes of new outputs.  Else nothing has changed. */

@@ -1,7 +1,7 @@
 /* Products in the making: what can be a Product node, and the step from one node to the other.
  *
- * A node becomes a Product in place.  Until the device has said that it computes such a node nothing changes but for values
- * that nothing defines, which are dead. */
+ * A node becomes a Product in place.  Until the device has said that it computes such a node nothing changes but for
+ * values that nothing defines, which are dead. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -32,7 +32,8 @@ ValueId fusing_behind_views(const Fusing *f, ValueId v)
     const int64_t columns = fusing_columns(g, v);
     const Node *n;
 
-    while (columns >= 0 && value(g, v)->layout == LAYOUT_ROWS && is_view(n = value(g, v)->producer) && fusing_columns(g, n->in[0]) == columns)
+    while (columns >= 0 && value(g, v)->layout == LAYOUT_ROWS && is_view(n = value(g, v)->producer) &&
+           fusing_columns(g, n->in[0]) == columns)
         v = n->in[0];
     return v;
 }
@@ -123,7 +124,8 @@ bool draft_read(Draft *d, const Fusing *f, const Node *n)
 {
     const Graph *g = f->g;
 
-    if (!n || n->device >= f->n_device || (n->op != &op_MatMul && n->op != &op_BatchMatMul && n->op != &op_Gemm && n->op != &op_Product))
+    if (!n || n->device >= f->n_device ||
+        (n->op != &op_MatMul && n->op != &op_BatchMatMul && n->op != &op_Gemm && n->op != &op_Product))
         return false;
     *d = (Draft){ .in = { n->in[0], n->in[1] }, .out = { n->out[0] }, .alpha = 1, .activation = "none", .sum = "none" };
     if (n->op != &op_MatMul) {
@@ -152,7 +154,8 @@ void draft_add_output(Fusing *f, Draft *d, int output, ValueId of, const char *s
 {
     Graph *g = f->g;
     const Value *v = value(g, of);
-    const char *base = value_logical_name(v), *place = v->name + (strncmp(v->name, base, strlen(base)) ? 0 : strlen(base));
+    const char *base = value_logical_name(v),
+               *place = v->name + (strncmp(v->name, base, strlen(base)) ? 0 : strlen(base));
     const char *logical = arena_printf(g->arena, "%s%s", base, suffix);
     const char *name = logical ? arena_printf(g->arena, "%s%s", logical, place) : NULL;
     const Shape unknown = shape_unknown();
@@ -181,9 +184,11 @@ static int length(const ValueId *list, int n)
 Status draft_fits(bool *out, Fusing *f, Draft *d, const Node *n)
 {
     Graph *g = f->g;
-    const Attr attrs[] = { INT("transA", d->trans_a), INT("transB", d->trans_b), FLOAT("alpha", d->alpha), INT("wide", d->wide),
-                           STRING("activation", d->activation), INT("gradient", d->gradient), STRING("bias_grad", d->sum),
-                           INT("wide_bias_grad", d->wide_sum) };
+    const Attr attrs[] = {
+        INT("transA", d->trans_a),   INT("transB", d->trans_b),           FLOAT("alpha", d->alpha),
+        INT("wide", d->wide),        STRING("activation", d->activation), INT("gradient", d->gradient),
+        STRING("bias_grad", d->sum), INT("wide_bias_grad", d->wide_sum)
+    };
 
     TRY(g->status);
     d->node = *n;

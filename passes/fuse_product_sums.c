@@ -1,12 +1,12 @@
 /* Sums of gradients over their rows, by which a bias is learned, as outputs of products.
  *
- * A gradient [rows, n] that a Product makes is summed while that writes it ("result").  Any other is read by the product that makes
- * the gradient of the weight, which contracts the rows: there the sum is that of an operand along the contracted axis ("a", "b").
- * Views of the sum and its conversion to float32 go away as well: it is computed in that.  Legal for a product that does not wait
- * for the sum by other nodes.
+ * A gradient [rows, n] that a Product makes is summed while that writes it ("result").  Any other is read by the
+ * product that makes the gradient of the weight, which contracts the rows: there the sum is that of an operand along
+ * the contracted axis ("a", "b"). Views of the sum and its conversion to float32 go away as well: it is computed in
+ * that.  Legal for a product that does not wait for the sum by other nodes.
  *
- * A sum that stays a node, as that of the bias of a convolution does, still comes in float32 where its conversion to that is all that
- * reads it. */
+ * A sum that stays a node, as that of the bias of a convolution does, still comes in float32 where its conversion to
+ * that is all that reads it. */
 #include <string.h>
 
 #include "graph/ops/reduce.h"
@@ -16,16 +16,16 @@ enum { MOST_LINKS = 4 };
 
 /* A ReduceSum and what stands behind it: views and a Cast, each the only reader of the one before. */
 typedef struct Sum {
-    Node *link[MOST_LINKS];     /* [0]: the ReduceSum */
+    Node *link[MOST_LINKS]; /* [0]: the ReduceSum */
     int n;
-    ValueId of, end;            /* of: what is summed, from before views of it */
-    struct Sum *next;           /* of the same value */
+    ValueId of, end;  /* of: what is summed, from before views of it */
+    struct Sum *next; /* of the same value */
 } Sum;
 
 typedef struct {
     Fusing *f;
-    Sum **waiting;              /* [value] those of it that no product has taken yet, in the order of their nodes */
-    uint32_t *seen, *stack;     /* [node] */
+    Sum **waiting;          /* [value] those of it that no product has taken yet, in the order of their nodes */
+    uint32_t *seen, *stack; /* [node] */
     uint32_t walk;
 } Sums;
 
@@ -115,8 +115,8 @@ static void remove_views(Fusing *f, ValueId v, ValueId of)
     }
 }
 
-/* n, a Product or to become one, makes the sum of `what` as well.  A sum that is not flat gets its shape from the last of the nodes
- * that are left out. */
+/* n, a Product or to become one, makes the sum of `what` as well.  A sum that is not flat gets its shape from the last
+ * of the nodes that are left out. */
 static Status take_sum(bool *out, Fusing *f, Draft *d, Node *n, const Sum *s, const char *what)
 {
     Graph *g = f->g;
@@ -186,8 +186,10 @@ static Node *widened_sum(const Fusing *f, const Node *n)
     Node *sum = n->op == &op_Cast && node_int(n, "to") == DT_FLOAT32 ? fusing_inner(f, n->in[0]) : NULL;
     const Value *y = sum ? value(f->g, n->in[0]) : NULL;
 
-    return sum && sum->op == &op_ReduceSum && dtype_is_float(y->dtype) && dtype_size(y->dtype) == 2 && sum->device < f->n_device &&
-           fusing_same_place(sum, n) && y->layout == value(f->g, n->out[0])->layout ? sum : NULL;
+    return sum && sum->op == &op_ReduceSum && dtype_is_float(y->dtype) && dtype_size(y->dtype) == 2 &&
+                   sum->device < f->n_device && fusing_same_place(sum, n) && y->layout == value(f->g, n->out[0])->layout
+               ? sum
+               : NULL;
 }
 
 static Status widen_sum(Fusing *f, Node *cast)

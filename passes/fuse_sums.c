@@ -1,11 +1,12 @@
 /* fuse-sums: a sum over axes of what an elementwise node makes becomes part of that node: Fused with `sum`.
  *
- * A gradient's product that is summed along rows, as softmax's, is then never stored; one that is stored too, as what a bias is added
- * to, is not read again.  The node may be a program already (passes/fuse_elementwise.c) or a single operator.
+ * A gradient's product that is summed along rows, as softmax's, is then never stored; one that is stored too, as what a
+ * bias is added to, is not read again.  The node may be a program already (passes/fuse_elementwise.c) or a single
+ * operator.
  *
- * Legal where the sum reads nothing else, on one device for one replica: it then waits for nothing that the node does not wait for.
- * What nothing but the sum reads is no output any more; in 16 bits it is then not rounded before it is summed.  A node takes in one
- * sum.  The device must compute such a node. */
+ * Legal where the sum reads nothing else, on one device for one replica: it then waits for nothing that the node does
+ * not wait for. What nothing but the sum reads is no output any more; in 16 bits it is then not rounded before it is
+ * summed.  A node takes in one sum.  The device must compute such a node. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -25,7 +26,7 @@ typedef struct {
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    uint32_t *uses;             /* [value] */
+    uint32_t *uses; /* [value] */
     int n_devices;
 } Fusion;
 
@@ -36,7 +37,8 @@ static Status sums_some(bool *out, const Graph *g, const Node *n)
     const Value *x = in_value(g, n, 0);
     unsigned mask;
 
-    *out = dtype_is_float(x->dtype) && shape_known(&x->shape) && shape_numel(&x->shape) > 0 && (!has_in(n, 1) || value_const(g, n->in[1]));
+    *out = dtype_is_float(x->dtype) && shape_known(&x->shape) && shape_numel(&x->shape) > 0 &&
+           (!has_in(n, 1) || value_const(g, n->in[1]));
     if (*out)
         TRY(reduce_axes(&mask, g, n));
     *out = *out && mask;
@@ -64,7 +66,8 @@ static Status summand(Node **out, const Fusion *f, const Node *n)
 /* A single node as the program of a Fused; its inputs, each once, in d. */
 static Status single_body(Graph **out, Draft *d, const Fusion *f, const Node *p)
 {
-    ValueId *arg = ARENA_NEW(f->ctx->scratch, ValueId, p->n_in), *in = ARENA_NEW(f->ctx->scratch, ValueId, p->n_in), *x = d->node.in;
+    ValueId *arg = ARENA_NEW(f->ctx->scratch, ValueId, p->n_in), *in = ARENA_NEW(f->ctx->scratch, ValueId, p->n_in),
+            *x = d->node.in;
     Graph *body = arg && in ? graph_create("body") : NULL;
     const char *y = "y0";
     Node *copy;
@@ -232,4 +235,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_fuse_sums = { .name = "fuse-sums", .summary = "sum what elementwise operators compute while they do", .run = run };
+const Pass pass_fuse_sums = { .name = "fuse-sums",
+                              .summary = "sum what elementwise operators compute while they do",
+                              .run = run };

@@ -1,20 +1,23 @@
-/* group_casts: the conversions of an accelerator's parameters to 16 bits become one node at the beginning of the step, those of
- * gradients from 16 bits to float32 one node for each that reads them: the update of all parameters, or the collective of a bucket.
+/* group_casts: the conversions of an accelerator's parameters to 16 bits become one node at the beginning of the step,
+ * those of gradients from 16 bits to float32 one node for each that reads them: the update of all parameters, or the
+ * collective of a bucket.
  *
- * There a launch costs as much as the conversion of a small parameter, and a model has hundreds.  Legal because a state does not
- * change before the step ends, so nothing else need come first.  The converted parameters then live from the beginning on; in a
- * training step, and in the pass of a micro-batch, nearly all of them are read again on the way back, so they were there when memory
- * is fullest anyway.  Without a way back they are converted one by one, and only one is there at a time.
+ * There a launch costs as much as the conversion of a small parameter, and a model has hundreds.  Legal because a state
+ * does not change before the step ends, so nothing else need come first.  The converted parameters then live from the
+ * beginning on; in a training step, and in the pass of a micro-batch, nearly all of them are read again on the way
+ * back, so they were there when memory is fullest anyway.  Without a way back they are converted one by one, and only
+ * one is there at a time.
  *
- * Conversions that one node reads and nothing else may be one, because what that node needs it needs all at once.  The 16 bits live
- * on until then instead of twice as many; in all a step's gradients, in both types, are there at its end, when activations are not. */
+ * Conversions that one node reads and nothing else may be one, because what that node needs it needs all at once.  The
+ * 16 bits live on until then instead of twice as many; in all a step's gradients, in both types, are there at its end,
+ * when activations are not. */
 #include "graph/op.h"
 #include "passes/pass.h"
 
 typedef struct {
     Graph *g;
-    uint32_t *uses;             /* [value] */
-    Node **reader;              /* [value] one of those that read it */
+    uint32_t *uses; /* [value] */
+    Node **reader;  /* [value] one of those that read it */
 } Casts;
 
 static bool converts_state(const Graph *g, const Node *n)
@@ -35,16 +38,19 @@ static const Node *reader_of(const Casts *c, const Node *n)
 
     if (!reader || dtype_size(in_value(c->g, n, 0)->dtype) != 2 || c->uses[n->out[0].i] != 1)
         return NULL;
-    return reader->op == &op_SgdUpdateAll || reader->op == &op_AdamUpdateAll || reader->op == &op_AllReduce ? reader : NULL;
+    return reader->op == &op_SgdUpdateAll || reader->op == &op_AdamUpdateAll || reader->op == &op_AllReduce ? reader
+                                                                                                            : NULL;
 }
 
 static bool fits(const Casts *c, const Node *a, const Node *b)
 {
     return a->device == b->device && reader_of(c, a) == reader_of(c, b) &&
-           in_value(c->g, a, 0)->dtype == in_value(c->g, b, 0)->dtype && value(c->g, a->out[0])->dtype == value(c->g, b->out[0])->dtype;
+           in_value(c->g, a, 0)->dtype == in_value(c->g, b, 0)->dtype &&
+           value(c->g, a->out[0])->dtype == value(c->g, b->out[0])->dtype;
 }
 
-/* The first node becomes that of all, the others are removed; nothing happens when the device does not compute such a node. */
+/* The first node becomes that of all, the others are removed; nothing happens when the device does not compute such a
+ * node. */
 static Status merge(Graph *g, PassCtx *ctx, Node *const *list, int count)
 {
     Node *first = list[0], one = *first;
@@ -104,5 +110,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_group_casts = { .name = "group-casts", .summary = "one node converts all parameters of an accelerator",
-                                .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE, .run = run };
+const Pass pass_group_casts = { .name = "group-casts",
+                                .summary = "one node converts all parameters of an accelerator",
+                                .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE,
+                                .run = run };

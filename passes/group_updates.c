@@ -1,11 +1,13 @@
 /* group_updates: the updates of all parameters of an accelerator become one node.
  *
- * There a launch costs as much as the update of a small parameter, and a model has hundreds: SgdUpdate nodes that agree in all
- * but the parameter become one SgdUpdateAll, AdamUpdate nodes one AdamUpdateAll.  A gradient that is only multiplied by a
- * scalar before (clipping) is taken as it is, and the node multiplies.  The arithmetic of each element stays the same.
+ * There a launch costs as much as the update of a small parameter, and a model has hundreds: SgdUpdate nodes that agree
+ * in all but the parameter become one SgdUpdateAll, AdamUpdate nodes one AdamUpdateAll.  A gradient that is only
+ * multiplied by a scalar before (clipping) is taken as it is, and the node multiplies.  The arithmetic of each element
+ * stays the same.
  *
- * Legal because each update reads its own states alone; a node to whose inputs a way leads from another update's outputs stays
- * out, so no cycle closes.  Not done on the CPU, where a gradient should die as soon as its parameter has been updated. */
+ * Legal because each update reads its own states alone; a node to whose inputs a way leads from another update's
+ * outputs stays out, so no cycle closes.  Not done on the CPU, where a gradient should die as soon as its parameter has
+ * been updated. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -14,9 +16,9 @@
 /* Where an update operator has what. */
 typedef struct {
     const OpDef *one, *all;
-    int n_state, state[3];      /* inputs: of the first output, the second ... */
+    int n_state, state[3]; /* inputs: of the first output, the second ... */
     int n_shared, shared[2];
-    int apply;                  /* input; optional */
+    int apply; /* input; optional */
 } Kind;
 
 enum { GRADIENT = 1 };
@@ -31,7 +33,7 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 typedef struct {
     Graph *g;
     const uint32_t *uses;
-    bool *after;                /* [node] an update's output is needed first */
+    bool *after; /* [node] an update's output is needed first */
 } Grouping;
 
 static const Kind *kind_of(const Node *n)
@@ -70,7 +72,8 @@ static ValueId apply_of(const Node *n)
 static bool same_attrs(const Node *a, const Node *b)
 {
     for (const AttrDecl *d = a->op->attrs; d->name; d++)
-        if (d->type == A_INT ? node_int(a, d->name) != node_int(b, d->name) : node_float(a, d->name) != node_float(b, d->name))
+        if (d->type == A_INT ? node_int(a, d->name) != node_int(b, d->name)
+                             : node_float(a, d->name) != node_float(b, d->name))
             return false;
     return true;
 }
@@ -105,15 +108,19 @@ static Status find_after(Grouping *s, Arena *a)
     return ST_OK;
 }
 
-/* The node of the last one becomes that of all; the others, and multiplications that are now part of it, are removed.  Nothing
- * happens when the device does not compute such a node. */
+/* The node of the last one becomes that of all; the others, and multiplications that are now part of it, are removed.
+ * Nothing happens when the device does not compute such a node. */
 static Status merge(Grouping *s, PassCtx *ctx, Node *const *list, int count)
 {
     Graph *g = s->g;
     Node *last = list[count - 1], one = *last;
     const Kind *k = kind_of(last);
     const ValueId scale = scale_of(s, last), apply = apply_of(last);
-    int states = count * k->n_state, shared = states + count, n_in = shared + k->n_shared + (has_value(apply) ? 2 : has_value(scale) ? 1 : 0);
+    int states = count * k->n_state, shared = states + count,
+        n_in = shared + k->n_shared +
+               (has_value(apply)   ? 2
+                : has_value(scale) ? 1
+                                   : 0);
     ValueId *in = ARENA_NEW(g->arena, ValueId, n_in), *out = ARENA_NEW(g->arena, ValueId, states);
     Node **mul = ARENA_NEW(ctx->scratch, Node *, count);
 
@@ -184,5 +191,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_group_updates = { .name = "group-updates", .summary = "one node updates all parameters of an accelerator",
-                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY, .run = run };
+const Pass pass_group_updates = { .name = "group-updates",
+                                  .summary = "one node updates all parameters of an accelerator",
+                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
+                                  .run = run };

@@ -9,7 +9,7 @@
 #include "passes/fold.h"
 #include "passes/infer_shapes.h"
 
-enum { MAX_SHAPE_ARITHMETIC = 1 << 24 };        /* bytes of one folded integer tensor (masks, position indices) */
+enum { MAX_SHAPE_ARITHMETIC = 1 << 24 }; /* bytes of one folded integer tensor (masks, position indices) */
 
 static const InputShape *given_shape(const BuildOptions *opt, const char *name)
 {
@@ -19,10 +19,7 @@ static const InputShape *given_shape(const BuildOptions *opt, const char *name)
     return NULL;
 }
 
-static const char *symbol(const Value *v, int axis)
-{
-    return v->dim_param ? v->dim_param[axis] : NULL;
-}
+static const char *symbol(const Value *v, int axis) { return v->dim_param ? v->dim_param[axis] : NULL; }
 
 int64_t batch_size(const Graph *g, const BuildOptions *opt)
 {
@@ -61,10 +58,7 @@ static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
     }
 }
 
-int64_t declared_batch(const Graph *g, const BuildOptions *opt)
-{
-    return find_batch_dim(g, opt).size;
-}
+int64_t declared_batch(const Graph *g, const BuildOptions *opt) { return find_batch_dim(g, opt).size; }
 
 void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size)
 {
@@ -98,10 +92,11 @@ Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
         if ((!v || v->kind != V_INPUT) && strcmp(b->name, opt->target ? opt->target : "target"))
             return FAIL(E_INVALID, "--batch-input %s: the model has no such input", b->name);
         if (v && v->shape.rank >= 0 && b->axis >= v->shape.rank)
-            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", b->name, b->axis, shape_text(&v->shape, text));
-        if (v && v->shape.rank >= 0 && names_wrong_axis(opt, v, b->axis))
-            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open", b->name, b->axis,
+            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", b->name, b->axis,
                         shape_text(&v->shape, text));
+        if (v && v->shape.rank >= 0 && names_wrong_axis(opt, v, b->axis))
+            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open",
+                        b->name, b->axis, shape_text(&v->shape, text));
     }
     return ST_OK;
 }
@@ -130,7 +125,8 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         if (!shape_known(&v->shape))
             problems_add(&unbound, "'%s' %s", v->name, shape_text(&v->shape, text));
     }
-    return problems_fail(&unbound, E_SHAPE, "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for");
+    return problems_fail(&unbound, E_SHAPE,
+                         "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for");
 }
 
 static bool is_integral(const Graph *g, const Node *n)
@@ -155,4 +151,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_infer_shapes = { .name = "infer-shapes", .summary = "bind symbolic dimensions, find every type and shape", .run = run };
+const Pass pass_infer_shapes = { .name = "infer-shapes",
+                                 .summary = "bind symbolic dimensions, find every type and shape",
+                                 .run = run };

@@ -12,7 +12,8 @@ int64_t batch_size(const Graph *g, const BuildOptions *opt);
 int64_t declared_batch(const Graph *g, const BuildOptions *opt);
 /* E_INVALID: --batch-input names no input, no axis of it, or one whose size is fixed while another's is open. */
 Status check_batch_inputs(const Graph *g, const BuildOptions *opt) CHECKED;
-/* Gives the axes of all inputs that carry the batch this size (not those of --input-shape, which says all of an input's). */
+/* Gives the axes of all inputs that carry the batch this size (not those of --input-shape, which says all of an
+ * input's). */
 void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size);
 /* The types and shapes of what the node makes; where that is integers and known, it becomes constant. */
 Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n) CHECKED;

@@ -1,7 +1,7 @@
 /* A model out of training: BatchNormalization by running statistics, Dropout as the identity, no stochastic depth.
  *
- * An ONNX operator's mode is part of the file, so a model that was exported for training goes on as in training wherever
- * it is run, one sample normalised by itself.  What is written for inference must say so in the graph. */
+ * An ONNX operator's mode is part of the file, so a model that was exported for training goes on as in training
+ * wherever it is run, one sample normalised by itself.  What is written for inference must say so in the graph. */
 #include "passes/inference.h"
 
 #include "graph/op.h"
@@ -19,10 +19,7 @@ Status batch_norm_use_running(Graph *g, Node *n)
     return g->status;
 }
 
-void dropout_switch_off(Node *n)
-{
-    n->n_in = n->n_in > 2 ? 2 : n->n_in;            /* without a mode it is the identity */
-}
+void dropout_switch_off(Node *n) { n->n_in = n->n_in > 2 ? 2 : n->n_in; /* without a mode it is the identity */ }
 
 static Status switch_off(Graph *g, Arena *scratch)
 {

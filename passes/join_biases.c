@@ -4,27 +4,30 @@
  *
  *   Split(X W) = p, q ...; p + b, q + c ...      becomes      Split(X W + Concat(b, c ...))
  *
- * The same sums.  A product then takes the addition in (passes/fuse_product.c), and the gradients of all biases are the parts of one sum
- * over rows, which the product that makes the gradient of W takes in too.  Joining and dividing vectors costs little against
- * that.  Legal where each part is read by the addition of a row and nothing else; the rows are parameters or constants, which wait
- * for nothing.  Before precision, which would stand conversions in between, and before autodiff. */
+ * The same sums.  A product then takes the addition in (passes/fuse_product.c), and the gradients of all biases are the
+ * parts of one sum over rows, which the product that makes the gradient of W takes in too.  Joining and dividing
+ * vectors costs little against that.  Legal where each part is read by the addition of a row and nothing else; the rows
+ * are parameters or constants, which wait for nothing.  Before precision, which would stand conversions in between, and
+ * before autodiff. */
 #include "graph/emit.h"
 #include "passes/pass.h"
 
 typedef struct {
     Graph *g;
-    const uint32_t *uses;       /* of the values that there were */
-    Node **reader;              /* [value] one of the nodes that read it */
+    const uint32_t *uses; /* of the values that there were */
+    Node **reader;        /* [value] one of the nodes that read it */
 } Joining;
 
-/* Does n divide the columns of a product that can take a bias in: of two matrices, the first perhaps with rows along several axes? */
+/* Does n divide the columns of a product that can take a bias in: of two matrices, the first perhaps with rows along
+ * several axes? */
 static bool divides_product(const Joining *j, const Node *n)
 {
     const Graph *g = j->g;
     const Node *p = n->op == &op_Split ? in_value(g, n, 0)->producer : NULL;
 
     return p && (p->op == &op_MatMul || p->op == &op_BatchMatMul || (p->op == &op_Gemm && !has_in(p, 2))) &&
-           in_value(g, p, 1)->shape.rank == 2 && j->uses[n->in[0].i] == 1 && node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
+           in_value(g, p, 1)->shape.rank == 2 && j->uses[n->in[0].i] == 1 &&
+           node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
 }
 
 /* The Add of a row to output o of a Split; *row: its input that is the row.  NULL: there is none. */
@@ -40,7 +43,9 @@ static Node *bias_of(const Joining *j, const Node *split, int o, int *row)
     *row = value_eq(add->in[0], part);
     b = in_value(g, add, *row);
     return !b->producer && b->kind != V_INPUT && b->shape.rank == 1 && shape_known(&value(g, part)->shape) &&
-           b->shape.dim[0] == value(g, part)->shape.dim[value(g, part)->shape.rank - 1] ? add : NULL;
+                   b->shape.dim[0] == value(g, part)->shape.dim[value(g, part)->shape.rank - 1]
+               ? add
+               : NULL;
 }
 
 static Status join(Joining *j, Node *split, Arena *a, bool *done)
@@ -89,4 +94,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
-const Pass pass_join_biases = { .name = "join-biases", .summary = "add the biases of a divided product before it is divided", .run = run };
+const Pass pass_join_biases = { .name = "join-biases",
+                                .summary = "add the biases of a divided product before it is divided",
+                                .run = run };

@@ -6,10 +6,7 @@
 #include "graph/ops/random.h"
 #include "passes/pass.h"
 
-static bool draws(const Node *n)
-{
-    return (n->op->flags & OPF_RANDOM) && !n->op->domain;
-}
+static bool draws(const Node *n) { return (n->op->flags & OPF_RANDOM) && !n->op->domain; }
 
 /* The state, and its update: one more after this step. */
 static ValueId add_counter(Graph *g)
@@ -30,7 +27,7 @@ static Status run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n) {
         if (!draws(n))
             continue;
-        if (dropout_keeps_all(g, n)) {      /* left to lower; it has its number, so that the others keep theirs */
+        if (dropout_keeps_all(g, n)) { /* left to lower; it has its number, so that the others keep theirs */
             key++;
             continue;
         }
@@ -44,5 +41,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_key_random = { .name = "key-random", .summary = "key random operators by seed, batch, node and element",
-                               .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE, .run = run };
+const Pass pass_key_random = { .name = "key-random",
+                               .summary = "key random operators by seed, batch, node and element",
+                               .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE,
+                               .run = run };

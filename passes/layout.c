@@ -1,13 +1,14 @@
 /* layout: convolutions and what surrounds them on values stored channels last.
  *
  * A layout is the order of a value's elements in memory; no operator's meaning depends on it, so no shape, attribute or
- * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution asks for channels
- * last; an operator of any layout takes what its data has or, where that has no order, what the next convolution wants; all
- * others take rows.  Where a value is wanted in the other order a Reorder node makes it, once for all readers.  State keeps the
- * layout that passes/layout_weights.c gave it.  What enters and leaves the graph is stored by rows.
+ * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution asks for
+ * channels last; an operator of any layout takes what its data has or, where that has no order, what the next
+ * convolution wants; all others take rows.  Where a value is wanted in the other order a Reorder node makes it, once
+ * for all readers.  State keeps the layout that passes/layout_weights.c gave it.  What enters and leaves the graph is
+ * stored by rows.
  *
- * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only one
- * of channels and positions has more than one element, both orders are the same and count as rows. */
+ * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only
+ * one of channels and positions has more than one element, both orders are the same and count as rows. */
 #include "passes/layout.h"
 
 #include "graph/op.h"
@@ -16,8 +17,8 @@
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    ValueId *other;             /* by value: the same in the other layout, once somebody needs it */
-    bool *wanted;               /* by value: channels last by what becomes of it */
+    ValueId *other; /* by value: the same in the other layout, once somebody needs it */
+    bool *wanted;   /* by value: channels last by what becomes of it */
     uint32_t n_value;
 } Layouts;
 
@@ -73,7 +74,8 @@ static ValueId reordered(Layouts *l, ValueId v, Layout to)
     const char *name = arena_printf(g->arena, "%s@%s", of->name, to == LAYOUT_ROWS ? "rows" : "channels_last");
     Node *n;
 
-    if (!name || !(n = graph_add_node(g, &op_Reorder, value_logical_name(of), ATTRS(INT("layout", to)), 1, &v, 1, &name))) {
+    if (!name ||
+        !(n = graph_add_node(g, &op_Reorder, value_logical_name(of), ATTRS(INT("layout", to)), 1, &v, 1, &name))) {
         graph_fail_nomem(g);
         return v;
     }
@@ -125,8 +127,8 @@ static void find_wanted(Layouts *l, uint32_t n_node)
     }
 }
 
-/* A view stays where its data is, so its elements must have that order already: channels last, positions alone may be divided
- * otherwise. */
+/* A view stays where its data is, so its elements must have that order already: channels last, positions alone may be
+ * divided otherwise. */
 static bool may_be_last(const Graph *g, const Node *n)
 {
     const Shape *x, *y;
@@ -138,7 +140,8 @@ static bool may_be_last(const Graph *g, const Node *n)
     return op_any_layout(n->op) && x->rank >= 3 && y->rank >= 3 && x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1];
 }
 
-/* Of any layout are channels last when data is that already, or when none has an order yet and the result is wanted so. */
+/* Of any layout are channels last when data is that already, or when none has an order yet and the result is wanted
+ * so. */
 static bool asks(const Layouts *l, const Node *n)
 {
     bool ordered = false, wanted = false;
@@ -213,4 +216,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_layout = { .name = "layout", .summary = "store values channels last where convolutions want them so", .run = run };
+const Pass pass_layout = { .name = "layout",
+                           .summary = "store values channels last where convolutions want them so",
+                           .run = run };

@@ -1,8 +1,8 @@
 /* layout-weights: the weights of convolutions are stored channels last from step to step.
  *
- * State outlives programs, so its layout must be the same in all of them: it is chosen here, from the forward graph, which
- * every mode has at this point, and what passes/add_optimizer.c keeps beside a parameter follows it.  A weight is found
- * through the conversions that lead to a convolution; one that anything else reads too is stored by rows. */
+ * State outlives programs, so its layout must be the same in all of them: it is chosen here, from the forward graph,
+ * which every mode has at this point, and what passes/add_optimizer.c keeps beside a parameter follows it.  A weight is
+ * found through the conversions that lead to a convolution; one that anything else reads too is stored by rows. */
 #include "graph/op.h"
 #include "passes/layout.h"
 
@@ -46,4 +46,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
-const Pass pass_layout_weights = { .name = "layout-weights", .summary = "store the weights of convolutions channels last", .run = run };
+const Pass pass_layout_weights = { .name = "layout-weights",
+                                   .summary = "store the weights of convolutions channels last",
+                                   .run = run };

@@ -14,7 +14,8 @@ static bool unused(const Graph *g, const Node *n, const uint32_t *uses)
     return true;
 }
 
-/* Shapes that depend on data stay unknown until the interpreter runs; what needs lowering then has no kernel, and says so. */
+/* Shapes that depend on data stay unknown until the interpreter runs; what needs lowering then has no kernel, and says
+ * so. */
 static bool inputs_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)

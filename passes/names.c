@@ -1,4 +1,5 @@
-/* What names tell.  Siblings are the entries of one list of modules: a word of their paths, or several, is another number. */
+/* What names tell.  Siblings are the entries of one list of modules: a word of their paths, or several, is another
+ * number. */
 #include "passes/names.h"
 
 #include <stdlib.h>
@@ -11,10 +12,7 @@ const char *names_last(const char *name)
     return dot ? dot + 1 : name;
 }
 
-static bool is_number(const char *s, size_t n)
-{
-    return n && strspn(s, "0123456789") >= n;
-}
+static bool is_number(const char *s, size_t n) { return n && strspn(s, "0123456789") >= n; }
 
 bool names_siblings(const char *a, const char *b, int *order, size_t prefix[2])
 {
@@ -47,7 +45,4 @@ bool names_are_siblings(const char *a, const char *b)
     return names_siblings(a, b, &order, prefix);
 }
 
-bool names_made_up(const char *name)
-{
-    return !strchr(name, '.') || strstr(name, "::");
-}
+bool names_made_up(const char *name) { return !strchr(name, '.') || strstr(name, "::"); }

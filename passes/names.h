@@ -7,8 +7,8 @@
 
 /* The last word: "weight" of "layers.0.weight". */
 const char *names_last(const char *name);
-/* Do the names differ in numbers alone, and in one at least?  *order < 0: a comes before b.  prefix: the lengths of a and b up to the end
- * of the first word that differs. */
+/* Do the names differ in numbers alone, and in one at least?  *order < 0: a comes before b.  prefix: the lengths of a
+ * and b up to the end of the first word that differs. */
 bool names_siblings(const char *a, const char *b, int *order, size_t prefix[2]);
 bool names_are_siblings(const char *a, const char *b);
 /* A name that an exporter made, not one of a module's parameter: val_12, onnx::MatMul_34. */

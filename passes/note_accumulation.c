@@ -1,14 +1,15 @@
 /* note-accumulation: says what keeps micro-batches from being exactly one batch.
  *
- * Sums over samples add up; statistics of a batch do not: batch-norm normalises each micro-batch by its own mean and variance and
- * updates the running ones once a micro-batch.  After prepare-training, which decides which layers are trained. */
+ * Sums over samples add up; statistics of a batch do not: batch-norm normalises each micro-batch by its own mean and
+ * variance and updates the running ones once a micro-batch.  After prepare-training, which decides which layers are
+ * trained. */
 #include <stdio.h>
 
 #include "graph/op.h"
 #include "passes/pass.h"
 #include "passes/report.h"
 
-enum { LISTED = 5 };        /* names, of all that there may be */
+enum { LISTED = 5 }; /* names, of all that there may be */
 
 static bool takes_statistics(const Node *n) { return n->op == &op_BatchNormalization && node_int(n, "training_mode"); }
 
@@ -27,11 +28,14 @@ static Status run(Graph *g, PassCtx *ctx)
     }
     if (!first)
         return ST_OK;
-    return report_note(ctx->report, NOTE_ACCUMULATION, "--accumulate",
-                       "batch-norm takes the statistics of every micro-batch by itself, so a group is not exactly one batch: %d "
-                       "layer%s (%s%s); --freeze keeps their statistics", n_layer, n_layer > 1 ? "s" : "", names,
-                       n_layer > LISTED ? ", ..." : "");
+    return report_note(
+        ctx->report, NOTE_ACCUMULATION, "--accumulate",
+        "batch-norm takes the statistics of every micro-batch by itself, so a group is not exactly one batch: %d "
+        "layer%s (%s%s); --freeze keeps their statistics",
+        n_layer, n_layer > 1 ? "s" : "", names, n_layer > LISTED ? ", ..." : "");
 }
 
-const Pass pass_note_accumulation = { .name = "note-accumulation", .summary = "say what makes micro-batches differ from one batch",
-                                      .modes = 1u << BUILD_ACCUMULATE, .run = run };
+const Pass pass_note_accumulation = { .name = "note-accumulation",
+                                      .summary = "say what makes micro-batches differ from one batch",
+                                      .modes = 1u << BUILD_ACCUMULATE,
+                                      .run = run };

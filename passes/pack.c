@@ -1,22 +1,29 @@
 /* Packing of intervals: offline dynamic storage allocation, which is NP-hard, by greedy placement.
  *
- * Items are placed one by one, each in the smallest gap that fits among the placed items alive at the same time.  The order
- * decides the quality: by size, by size times duration, by duration and by start are tried, and the best one is refined by
- * moving items that stick out at the top to the front.  The first order that reaches the lower bound ends the search. */
+ * Items are placed one by one, each in the smallest gap that fits among the placed items alive at the same time.  The
+ * order decides the quality: by size, by size times duration, by duration and by start are tried, and the best one is
+ * refined by moving items that stick out at the top to the front.  The first order that reaches the lower bound ends
+ * the search. */
 #include "passes/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { double weight; uint32_t i; } Rank;
-typedef struct { uint32_t at; int64_t change; } Event;
+typedef struct {
+    double weight;
+    uint32_t i;
+} Rank;
+typedef struct {
+    uint32_t at;
+    int64_t change;
+} Event;
 
 typedef struct {
     PackItem *item;
     uint32_t n;
     Rank *rank;
-    uint32_t *order;            /* item numbers in order of placement */
-    uint32_t *placed;           /* item numbers by increasing offset */
+    uint32_t *order;  /* item numbers in order of placement */
+    uint32_t *placed; /* item numbers by increasing offset */
     size_t *offset, *best;
     size_t best_total;
 } Packing;
@@ -50,8 +57,8 @@ static Status lower_bound(size_t *out, const PackItem *item, uint32_t n, Arena *
     return ST_OK;
 }
 
-/* The smallest gap that fits item i below, between or above those placed and alive with it.  Returns the index in `placed`
- * at which it belongs. */
+/* The smallest gap that fits item i below, between or above those placed and alive with it.  Returns the index in
+ * `placed` at which it belongs. */
 static void place(Packing *p, uint32_t i, uint32_t n_placed)
 {
     const PackItem *x = &p->item[i];
@@ -107,7 +114,7 @@ static double weight(const PackItem *x, int rule)
     default: return -(double)x->first;
     }
 }
-enum { N_RULES = 4, MIN_REFINE = 16, MAX_REFINE = 400, REFINE_PAIRS = 1 << 24 };   /* pairs of items looked at */
+enum { N_RULES = 4, MIN_REFINE = 16, MAX_REFINE = 400, REFINE_PAIRS = 1 << 24 }; /* pairs of items looked at */
 
 static int by_weight(const void *pa, const void *pb)
 {

@@ -10,9 +10,9 @@
 enum { PACK_ALIGN = 64 };
 
 typedef struct {
-    size_t bytes;               /* rounded up to PACK_ALIGN by pack */
-    uint32_t first, last;       /* alive from first to last, both included */
-    size_t offset;              /* the answer */
+    size_t bytes;         /* rounded up to PACK_ALIGN by pack */
+    uint32_t first, last; /* alive from first to last, both included */
+    size_t offset;        /* the answer */
 } PackItem;
 
 /* Sets every offset so that no two items that are alive at one time overlap; `total` is the region's size, `bound` the

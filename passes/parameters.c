@@ -1,9 +1,10 @@
 /* find-parameters: decides about every float constant of the model whether it is trained, and says why.
  *
- * The first that has something to say decides: what cannot be differentiated is fixed; the user's patterns; the user's list; the
- * file; then rules.  The rules go by the name where the producer's names are known, by where the tensor came from, by its numbers,
- * and by what it does in the model.  Where they cannot tell two cases apart they decide one way, and the decision is a guess that
- * the user is warned of.  All modes decide the same: a session shares the states between its graphs. */
+ * The first that has something to say decides: what cannot be differentiated is fixed; the user's patterns; the user's
+ * list; the file; then rules.  The rules go by the name where the producer's names are known, by where the tensor came
+ * from, by its numbers, and by what it does in the model.  Where they cannot tell two cases apart they decide one way,
+ * and the decision is a guess that the user is warned of.  All modes decide the same: a session shares the states
+ * between its graphs. */
 #include "passes/parameters.h"
 
 #include <stdio.h>
@@ -22,8 +23,8 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     Reach reach;
-    ParameterMatch list;        /* of --parameters; NULLs without */
-    bool literal_weights;       /* the file keeps its weights in Constant nodes */
+    ParameterMatch list;  /* of --parameters; NULLs without */
+    bool literal_weights; /* the file keeps its weights in Constant nodes */
     bool torch_export;
 } Parameters;
 
@@ -42,7 +43,8 @@ typedef struct {
 
 static bool in_weights_place(const Facts *f) { return f->reach & (REACH_WEIGHT | REACH_NORM); }
 
-/* A number of the code that has the place of a parameter, as GroupNorm that is exported as InstanceNormalization has. */
+/* A number of the code that has the place of a parameter, as GroupNorm that is exported as InstanceNormalization
+ * has. */
 static Verdict judge_literal(const Parameters *p, const Facts *f)
 {
     if (producer_is(p->g, "pytorch"))
@@ -51,8 +53,9 @@ static Verdict judge_literal(const Parameters *p, const Facts *f)
         return FIXED("one number in a Constant node");
     if (f->looks == LOOKS_UNIFORM)
         return FIXED("the same number throughout, in a Constant node of a file whose weights are initializers");
-    return in_weights_place(f) ? GUESS(true, "stands where weights do, but in a Constant node of a file whose weights are initializers")
-                               : GUESS(false, "a Constant node of a file whose weights are initializers");
+    return in_weights_place(f)
+               ? GUESS(true, "stands where weights do, but in a Constant node of a file whose weights are initializers")
+               : GUESS(false, "a Constant node of a file whose weights are initializers");
 }
 
 static Verdict judge_number(const Facts *f)
@@ -83,8 +86,9 @@ static Verdict judge_term(const Facts *f)
     if (f->reach & REACH_TERM)
         return TRAINED("added or multiplied");
     if (f->reach & REACH_FLOW)
-        return f->looks == LOOKS_UNIFORM ? GUESS(false, "becomes data, and is one number throughout: a start state, or a fresh parameter")
-                                         : GUESS(true, "becomes data: a parameter, or a table");
+        return f->looks == LOOKS_UNIFORM
+                   ? GUESS(false, "becomes data, and is one number throughout: a start state, or a fresh parameter")
+                   : GUESS(true, "becomes data: a parameter, or a table");
     return FIXED("a divisor or exponent");
 }
 
@@ -144,7 +148,8 @@ static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalis
     if (f->meaning == MEANS_BUFFER && !(f->reach & REACH_NORM))
         return GUESS(false, "has the name of a buffer");
     if (in_weights_place(f))
-        return f->form == NAME_KEY ? GUESS(true, "stands where weights do; a parameter, or a buffer") : TRAINED("stands where weights do");
+        return f->form == NAME_KEY ? GUESS(true, "stands where weights do; a parameter, or a buffer")
+                                   : TRAINED("stands where weights do");
     return judge_term(f);
 }
 
@@ -163,7 +168,8 @@ static Verdict judge_listed(const Parameters *p, uint32_t i, const Facts *f)
         return GUESS(false, "in the list of --parameters, but it looks like a buffer");
     if (key->has_numbers && name_meaning(key->name) == MEANS_BUFFER)
         return GUESS(false, "in the list of --parameters, with the name of a buffer");
-    return TRAINED(strcmp(key->name, f->v->name) ? "its numbers are in the list of --parameters" : "in the list of --parameters");
+    return TRAINED(strcmp(key->name, f->v->name) ? "its numbers are in the list of --parameters"
+                                                 : "in the list of --parameters");
 }
 
 static bool judge_by_file(Verdict *out, const Value *v)
@@ -178,16 +184,18 @@ static bool judge_by_file(Verdict *out, const Value *v)
     return false;
 }
 
-static bool is_literal(const Parameters *p, const Value *v)
-{
-    return v->origin == ORIGIN_NODE && !p->literal_weights;
-}
+static bool is_literal(const Parameters *p, const Value *v) { return v->origin == ORIGIN_NODE && !p->literal_weights; }
 
 static Verdict judge(const Parameters *p, uint32_t i)
 {
     const Value *v = p->g->value[i];
     const BuildOptions *opt = p->ctx->opt;
-    Facts f = { v, p->reach.reach[i], name_form(p->g, v, p->torch_export), name_meaning(v->name), LOOKS_PLAIN, shape_numel(&v->shape),
+    Facts f = { v,
+                p->reach.reach[i],
+                name_form(p->g, v, p->torch_export),
+                name_meaning(v->name),
+                LOOKS_PLAIN,
+                shape_numel(&v->shape),
                 is_literal(p, v) };
     PatternRule rule = pattern_rule(opt, v->name, NULL);
     Verdict verdict;
@@ -230,7 +238,9 @@ static Status decide(Parameters *p)
             continue;
         verdict = judge(p, i);
         TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
-                            p->reach.reach[i] & REACH_STATISTIC ? DECISION_STATISTIC : p->reach.reach[i] ? DECISION_DATA : DECISION_UNUSED));
+                            p->reach.reach[i] & REACH_STATISTIC ? DECISION_STATISTIC
+                            : p->reach.reach[i]                 ? DECISION_DATA
+                                                                : DECISION_UNUSED));
         if (!verdict.trained)
             continue;
         v->kind = V_STATE;
@@ -260,9 +270,12 @@ static Status note_guesses(const Report *r, Report *to, bool trained)
     if (!n)
         return ST_OK;
     if (trained)
-        return report_note(to, NOTE_GUESS, "what is trained", "taken for parameters, which they need not be: %s%s; --freeze keeps them as "
-                           "they are", names, n > shown ? " and others" : "");
-    return report_note(to, NOTE_GUESS, "what is trained", "not taken for parameters, which they may be: %s%s; --train trains them", names,
+        return report_note(to, NOTE_GUESS, "what is trained",
+                           "taken for parameters, which they need not be: %s%s; --freeze keeps them as "
+                           "they are",
+                           names, n > shown ? " and others" : "");
+    return report_note(to, NOTE_GUESS, "what is trained",
+                       "not taken for parameters, which they may be: %s%s; --train trains them", names,
                        n > shown ? " and others" : "");
 }
 
@@ -284,5 +297,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return exporter_notes(g, ctx->report, ctx->scratch);
 }
 
-const Pass pass_find_parameters = { .name = "find-parameters", .summary = "decide which constants are parameters, make those state",
+const Pass pass_find_parameters = { .name = "find-parameters",
+                                    .summary = "decide which constants are parameters, make those state",
                                     .run = run };

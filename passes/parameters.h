@@ -1,7 +1,8 @@
 /* What is trained: the evidence and the decision about every float constant of a model.
  *
- * parameters.c asks, in this order: the user's patterns and list (parameters_list.c), what the file says (Value.said), and rules
- * over names (parameters_names.c), values (parameters_values.c) and places (parameters_reach.c).  docs/parameters.md tells all of it. */
+ * parameters.c asks, in this order: the user's patterns and list (parameters_list.c), what the file says (Value.said),
+ * and rules over names (parameters_names.c), values (parameters_values.c) and places (parameters_reach.c).
+ * docs/parameters.md tells all of it. */
 #ifndef DPX_PARAMETERS_H
 #define DPX_PARAMETERS_H
 
@@ -11,38 +12,38 @@
 
 /* ---- parameters_reach.c: what a constant does in the model ---- */
 enum {
-    REACH_WEIGHT = 1,           /* stands where an operator declares a parameter: Conv, Gemm, MatMul, Gather's table, PRelu */
-    REACH_NORM = 2,             /* likewise, of a normalisation */
-    REACH_STATISTIC = 4,        /* running mean or variance of a BatchNormalization */
-    REACH_BIAS = 8,             /* is added to the result of an operator with weights */
-    REACH_TERM = 16,            /* Add and Mul: a bias or a scale, or a piece of a formula */
-    REACH_COLOUR = 32,          /* few numbers that meet the model's input before any weights */
-    REACH_RATIO = 64,           /* a divisor or an exponent */
-    REACH_FLOW = 128            /* becomes data: Concat, Where, Expand, Sub ... */
+    REACH_WEIGHT = 1,    /* stands where an operator declares a parameter: Conv, Gemm, MatMul, Gather's table, PRelu */
+    REACH_NORM = 2,      /* likewise, of a normalisation */
+    REACH_STATISTIC = 4, /* running mean or variance of a BatchNormalization */
+    REACH_BIAS = 8,      /* is added to the result of an operator with weights */
+    REACH_TERM = 16,     /* Add and Mul: a bias or a scale, or a piece of a formula */
+    REACH_COLOUR = 32,   /* few numbers that meet the model's input before any weights */
+    REACH_RATIO = 64,    /* a divisor or an exponent */
+    REACH_FLOW = 128     /* becomes data: Concat, Where, Expand, Sub ... */
 };
 
 typedef struct {
     const Graph *g;
-    bool *live;                 /* by node index: some output needs it */
-    bool *constant;             /* by value id: computed from constants alone */
-    bool *raw;                  /* by value id: computed from an input without any operator with weights */
-    uint8_t *reach;             /* by value id: REACH_; 0: nothing that could be differentiated */
-    bool *normalises;           /* by value id: mean or variance of a batch-norm that is written as a formula */
+    bool *live;       /* by node index: some output needs it */
+    bool *constant;   /* by value id: computed from constants alone */
+    bool *raw;        /* by value id: computed from an input without any operator with weights */
+    uint8_t *reach;   /* by value id: REACH_; 0: nothing that could be differentiated */
+    bool *normalises; /* by value id: mean or variance of a batch-norm that is written as a formula */
 } Reach;
 
 Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;
 
 /* ---- parameters_formula.c ---- */
-Status formula_find(Reach *r, Arena *a) CHECKED;        /* fills `normalises` */
+Status formula_find(Reach *r, Arena *a) CHECKED; /* fills `normalises` */
 
 /* ---- parameters_values.c: what the numbers tell ---- */
 typedef enum {
     LOOKS_PLAIN,
-    LOOKS_UNIFORM,              /* one number, many times */
-    LOOKS_SWITCH,               /* zeros and ones, both */
-    LOOKS_MASK,                 /* zeros and one large negative number, or any number below -1e4 */
-    LOOKS_WINDOW,               /* a filter whose numbers are not negative and sum to 1: it smooths */
-    LOOKS_WAVES                 /* sines and cosines of one angle: a table of positions */
+    LOOKS_UNIFORM, /* one number, many times */
+    LOOKS_SWITCH,  /* zeros and ones, both */
+    LOOKS_MASK,    /* zeros and one large negative number, or any number below -1e4 */
+    LOOKS_WINDOW,  /* a filter whose numbers are not negative and sum to 1: it smooths */
+    LOOKS_WAVES    /* sines and cosines of one angle: a table of positions */
 } Looks;
 
 Looks tensor_looks(const Tensor *t);
@@ -51,10 +52,10 @@ uint64_t tensor_digest(const Tensor *t, bool transposed);
 
 /* ---- parameters_names.c: what the names tell ---- */
 typedef enum {
-    NAME_PLAIN,                 /* of a producer whose names are not known here */
-    NAME_KEY,                   /* a key of the framework's parameters and buffers: "features.0.weight" */
-    NAME_VARIABLE,              /* a variable of the framework: only parameters and statistics are */
-    NAME_MADE                   /* the exporter made it up: "val_5", "onnx::MatMul_123" */
+    NAME_PLAIN,    /* of a producer whose names are not known here */
+    NAME_KEY,      /* a key of the framework's parameters and buffers: "features.0.weight" */
+    NAME_VARIABLE, /* a variable of the framework: only parameters and statistics are */
+    NAME_MADE      /* the exporter made it up: "val_5", "onnx::MatMul_123" */
 } NameForm;
 typedef enum { MEANS_NOTHING, MEANS_PARAMETER, MEANS_BUFFER } NameMeaning;
 
@@ -84,16 +85,17 @@ typedef struct ParameterList {
 } ParameterList;
 
 typedef struct {
-    const char **by;            /* by value id: the key that names it, or NULL */
+    const char **by; /* by value id: the key that names it, or NULL */
     const ParameterKey **key;
 } ParameterMatch;
 
 /* E_INVALID lists the keys that belong to nothing. */
-Status parameter_list_match(ParameterMatch *out, const ParameterList *list, const Graph *g, const Reach *r, Arena *a) CHECKED;
+Status parameter_list_match(ParameterMatch *out, const ParameterList *list, const Graph *g, const Reach *r,
+                            Arena *a) CHECKED;
 
 typedef enum { PATTERN_SILENT, PATTERN_TRAIN, PATTERN_FREEZE } PatternRule;
-/* What --train and --freeze say of a name: the pattern with the most characters that are no wildcards decides, --freeze among
- * equals.  `pattern`, if not NULL, gets it. */
+/* What --train and --freeze say of a name: the pattern with the most characters that are no wildcards decides, --freeze
+ * among equals.  `pattern`, if not NULL, gets it. */
 PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char **pattern);
 /* E_INVALID lists the patterns that match no float constant and no BatchNormalization. */
 Status pattern_check(const BuildOptions *opt, const Graph *g) CHECKED;

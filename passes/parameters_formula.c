@@ -1,21 +1,20 @@
-/* Batch normalisation out of training, written in single operators as some exporters do: (x - mean) * (scale / sqrt(variance + eps)) +
- * bias, or x * s + (bias - mean * s), or x * s + (-mean * s + bias).  Mean and variance are what running statistics were, and no parameters. */
+/* Batch normalisation out of training, written in single operators as some exporters do: (x - mean) * (scale /
+ * sqrt(variance + eps)) + bias, or x * s + (bias - mean * s), or x * s + (-mean * s + bias).  Mean and variance are
+ * what running statistics were, and no parameters. */
 #include "passes/parameters.h"
 
 typedef struct {
     Reach *r;
-    bool *deviation;            /* by value id: computed from a 1 / sqrt(variance + eps) */
+    bool *deviation; /* by value id: computed from a 1 / sqrt(variance + eps) */
 } Formula;
 
-static bool one_number(const Graph *g, ValueId v)
-{
-    return value_const(g, v) && shape_numel(&value(g, v)->shape) == 1;
-}
+static bool one_number(const Graph *g, ValueId v) { return value_const(g, v) && shape_numel(&value(g, v)->shape) == 1; }
 
 /* Only the shape changes. */
 static bool reshapes(const Node *n)
 {
-    return n->op == &op_Reshape || n->op == &op_Unsqueeze || n->op == &op_Squeeze || n->op == &op_Expand || n->op == &op_Identity;
+    return n->op == &op_Reshape || n->op == &op_Unsqueeze || n->op == &op_Squeeze || n->op == &op_Expand ||
+           n->op == &op_Identity;
 }
 
 /* The constant of several numbers that `v` is, in another shape; NO_VALUE: none. */
@@ -79,7 +78,8 @@ static ValueId subtracted(const Formula *f, ValueId v)
 /* bias - mean * s: the mean of the product that a constant is subtracted as. */
 static ValueId shifted(const Formula *f, const Node *sub)
 {
-    const Node *product = sub->op == &op_Sub && f->r->constant[sub->in[0].i] ? in_value(f->r->g, sub, 1)->producer : NULL;
+    const Node *product =
+        sub->op == &op_Sub && f->r->constant[sub->in[0].i] ? in_value(f->r->g, sub, 1)->producer : NULL;
 
     for (int i = 0; product && i < 2; i++)
         if (is_scaled(f, product, product->in[i]))

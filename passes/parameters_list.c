@@ -1,8 +1,9 @@
-/* What the user says is trained: patterns of names, and a list of keys, each of which must belong to something in the model.
+/* What the user says is trained: patterns of names, and a list of keys, each of which must belong to something in the
+ * model.
  *
- * Exporters rename what they rewrite, so a key that names nothing is looked for by its numbers, which reshaping, transposing or
- * changing the type does not change, where the list has them (a file of tensors).  Tensors that an exporter merged because they
- * were equal answer to the keys of all. */
+ * Exporters rename what they rewrite, so a key that names nothing is looked for by its numbers, which reshaping,
+ * transposing or changing the type does not change, where the list has them (a file of tensors).  Tensors that an
+ * exporter merged because they were equal answer to the keys of all. */
 #include <fnmatch.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ static const char *best_match(const char *const *pattern, int n, const char *nam
 
 PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char **pattern)
 {
-    const char *train = best_match(opt->train, opt->n_train, name), *freeze = best_match(opt->freeze, opt->n_freeze, name);
+    const char *train = best_match(opt->train, opt->n_train, name),
+               *freeze = best_match(opt->freeze, opt->n_freeze, name);
     PatternRule rule = !train && !freeze ? PATTERN_SILENT : PATTERN_FREEZE;
 
     if (train && (!freeze || literal_characters(train) > literal_characters(freeze)))
@@ -44,7 +46,8 @@ PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char *
 static bool matches_any(const Graph *g, const char *pattern)
 {
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_CONST && dtype_is_float(g->value[i]->dtype) && !fnmatch(pattern, g->value[i]->name, 0))
+        if (g->value[i]->kind == V_CONST && dtype_is_float(g->value[i]->dtype) &&
+            !fnmatch(pattern, g->value[i]->name, 0))
             return true;
     FOR_NODES(g, n)
         if (n->op == &op_BatchNormalization && !fnmatch(pattern, n->name, 0))
@@ -70,7 +73,7 @@ Status pattern_check(const BuildOptions *opt, const Graph *g)
 typedef struct {
     const Graph *g;
     const Reach *reach;
-    uint64_t *digest;           /* by value id, once they are asked for; else NULL */
+    uint64_t *digest; /* by value id, once they are asked for; else NULL */
     Arena *arena;
 } Match;
 
@@ -93,7 +96,8 @@ static Status find_digests(Match *m)
     return ST_OK;
 }
 
-/* The tensors of the key's numbers: initializers, where there are any.  Equal ones cannot be told apart, and all are meant. */
+/* The tensors of the key's numbers: initializers, where there are any.  Equal ones cannot be told apart, and all are
+ * meant. */
 static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey *k)
 {
     bool found = false;
@@ -127,7 +131,7 @@ static Status match_key(ParameterMatch *out, Match *m, const ParameterKey *k, Pr
     bool found = has_value(v) && is_candidate(m->g, v.i);
 
     if (has_value(v) && value(m->g, v)->kind == V_CONST && !found)
-        return ST_OK;                   /* of integers: not trainable, and nobody says that it is missing */
+        return ST_OK; /* of integers: not trainable, and nobody says that it is missing */
     if (found) {
         out->by[v.i] = k->name;
         out->key[v.i] = k;
@@ -136,7 +140,8 @@ static Status match_key(ParameterMatch *out, Match *m, const ParameterKey *k, Pr
         found = take_numbers(out, m, k);
     }
     if (!found && !is_no_parameter(k))
-        problems_add(unmatched, "'%s'%s", k->name, k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
+        problems_add(unmatched, "'%s'%s", k->name,
+                     k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
     return ST_OK;
 }
 
@@ -151,6 +156,8 @@ Status parameter_list_match(ParameterMatch *out, const ParameterList *list, cons
         return FAIL_NOMEM();
     for (int i = 0; i < list->n; i++)
         TRY(match_key(out, &m, &list->key[i], &unmatched));
-    return problems_fail(&unmatched, E_INVALID, "--parameters %s: no tensor of the model has these names%s (exporters rename, merge and "
-                         "drop tensors: docs/parameters.md)", list->path, list->n && list->key[0].has_numbers ? " or numbers" : "");
+    return problems_fail(&unmatched, E_INVALID,
+                         "--parameters %s: no tensor of the model has these names%s (exporters rename, merge and "
+                         "drop tensors: docs/parameters.md)",
+                         list->path, list->n && list->key[0].has_numbers ? " or numbers" : "");
 }

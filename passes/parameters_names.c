@@ -5,10 +5,7 @@
 #include "graph/base/foreign.h"
 #include "passes/parameters.h"
 
-bool producer_is(const Graph *g, const char *name)
-{
-    return !ascii_casecmp(g->producer, name, strlen(name));
-}
+bool producer_is(const Graph *g, const char *name) { return !ascii_casecmp(g->producer, name, strlen(name)); }
 
 bool from_torch_export(const Graph *g)
 {
@@ -27,27 +24,22 @@ static bool ends(const char *s, const char *with)
     return n >= m && !ascii_casecmp(s + n - m, with, m);
 }
 
-static bool all_digits(const char *s)
-{
-    return *s && strspn(s, "0123456789") == strlen(s);
-}
+static bool all_digits(const char *s) { return *s && strspn(s, "0123456789") == strlen(s); }
 
 /* "val_12" of "val_" */
-static bool is_numbered(const char *s, const char *stem)
-{
-    return starts(s, stem) && all_digits(s + strlen(stem));
-}
+static bool is_numbered(const char *s, const char *stem) { return starts(s, stem) && all_digits(s + strlen(stem)); }
 
 /* ---- producers ---- */
 
-/* The newer exporter describes every parameter and buffer that it left as it was; batch-norms are folded into weights that keep
- * their names and lose the description. */
+/* The newer exporter describes every parameter and buffer that it left as it was; batch-norms are folded into weights
+ * that keep their names and lose the description. */
 static NameForm torch_form(const Value *v, bool torch_export)
 {
     const char *s = v->name;
 
-    if (starts(s, "onnx::") || is_numbered(s, "val_") || is_numbered(s, "_v_") || all_digits(s) || *s == '/' || v->folded_from ||
-        starts(s, "scalar_tensor") || starts(s, "lifted_tensor") || strstr(s, "_tensor_constant") || strstr(s, "_output_"))
+    if (starts(s, "onnx::") || is_numbered(s, "val_") || is_numbered(s, "_v_") || all_digits(s) || *s == '/' ||
+        v->folded_from || starts(s, "scalar_tensor") || starts(s, "lifted_tensor") || strstr(s, "_tensor_constant") ||
+        strstr(s, "_output_"))
         return NAME_MADE;
     return torch_export && v->said == SAID_NOTHING && !strchr(s, '.') ? NAME_MADE : NAME_KEY;
 }
@@ -64,10 +56,12 @@ static NameForm paddle_form(const char *s)
 
 static NameForm tensorflow_form(const char *s)
 {
-    if (strstr(s, "ReadVariableOp") || strstr(s, "/kernel") || strstr(s, "/bias") || strstr(s, "/gamma") || strstr(s, "/beta") ||
-        strstr(s, "/embeddings"))
+    if (strstr(s, "ReadVariableOp") || strstr(s, "/kernel") || strstr(s, "/bias") || strstr(s, "/gamma") ||
+        strstr(s, "/beta") || strstr(s, "/embeddings"))
         return NAME_VARIABLE;
-    return starts(s, "const_fold_opt__") || starts(s, "new_shape__") || starts(s, "Const") || strstr(s, "/Const") ? NAME_MADE : NAME_PLAIN;
+    return starts(s, "const_fold_opt__") || starts(s, "new_shape__") || starts(s, "Const") || strstr(s, "/Const")
+               ? NAME_MADE
+               : NAME_PLAIN;
 }
 
 NameForm name_form(const Graph *g, const Value *v, bool torch_export)
@@ -109,14 +103,19 @@ static bool any_equal(const char *s, const char *const *with)
 
 NameMeaning name_meaning(const char *name)
 {
-    static const char *const buffer_ends[] = { "mask", "running_mean", "running_var", "num_batches_tracked", "inv_freq", "position_ids",
-        "_grid", "anchors", "anchor_grid", "_buffer", "_cached", "_table_const", "pixel_mean", "pixel_std", "masked_bias",
-        "coords_table", NULL };
-    static const char *const buffers[] = { "pe", "grid", "freqs", "freqs_cis", "cos", "sin", "window", "mean", "std", "stride", "strides",
-        "indices", NULL };
-    static const char *const parameter_ends[] = { "weight", "bias", "kernel", "token", "tokens", "embed", "embedding", "embeddings",
-        "gamma", "beta", "bias_table", "scale", "weight_g", "weight_v", "weight_ih", "weight_hh", "layer_scale_1", "layer_scale_2",
-        "lambda_1", "lambda_2", "q_bias", "v_bias", "prompt", "temperature", "original0", "original1", NULL };
+    static const char *const buffer_ends[] = { "mask",        "running_mean", "running_var", "num_batches_tracked",
+                                               "inv_freq",    "position_ids", "_grid",       "anchors",
+                                               "anchor_grid", "_buffer",      "_cached",     "_table_const",
+                                               "pixel_mean",  "pixel_std",    "masked_bias", "coords_table",
+                                               NULL };
+    static const char *const buffers[] = { "pe",   "grid", "freqs",  "freqs_cis", "cos",     "sin", "window",
+                                           "mean", "std",  "stride", "strides",   "indices", NULL };
+    static const char *const parameter_ends[] = {
+        "weight",     "bias",      "kernel",        "token",         "tokens",    "embed",    "embedding",
+        "embeddings", "gamma",     "beta",          "bias_table",    "scale",     "weight_g", "weight_v",
+        "weight_ih",  "weight_hh", "layer_scale_1", "layer_scale_2", "lambda_1",  "lambda_2", "q_bias",
+        "v_bias",     "prompt",    "temperature",   "original0",     "original1", NULL
+    };
     const char *s = last_part(name);
 
     if (any_end(s, buffer_ends) || any_equal(s, buffers))
@@ -127,12 +126,79 @@ NameMeaning name_meaning(const char *name)
 /* A result that torch.export named after its operator: "arange_3", "convert_element_type_default". */
 static bool is_operator(const char *name)
 {
-    static const char *const operators[] = { "add", "arange", "bitwise_and", "bitwise_not", "bitwise_or", "cat", "clone", "conv1d", "conv2d",
-        "conv3d", "convert_element_type", "cos", "cumsum", "div", "embedding", "eq", "exp", "expand", "eye", "floor", "full", "full_like", "ge",
-        "gt", "index", "le", "lift_fresh_copy", "linear", "linspace", "log", "logical_and", "logical_not", "lt", "masked_fill", "matmul",
-        "maximum", "minimum", "mul", "ne", "neg", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "permute", "pow", "reciprocal",
-        "remainder", "repeat", "reshape", "rsqrt", "rsub", "scalar_tensor", "select", "sin", "slice", "sqrt", "squeeze", "stack", "sub",
-        "sum", "_to_copy", "to", "transpose", "tril", "triu", "unsqueeze", "view", "where", "zeros", "zeros_like", NULL };
+    static const char *const operators[] = { "add",
+                                             "arange",
+                                             "bitwise_and",
+                                             "bitwise_not",
+                                             "bitwise_or",
+                                             "cat",
+                                             "clone",
+                                             "conv1d",
+                                             "conv2d",
+                                             "conv3d",
+                                             "convert_element_type",
+                                             "cos",
+                                             "cumsum",
+                                             "div",
+                                             "embedding",
+                                             "eq",
+                                             "exp",
+                                             "expand",
+                                             "eye",
+                                             "floor",
+                                             "full",
+                                             "full_like",
+                                             "ge",
+                                             "gt",
+                                             "index",
+                                             "le",
+                                             "lift_fresh_copy",
+                                             "linear",
+                                             "linspace",
+                                             "log",
+                                             "logical_and",
+                                             "logical_not",
+                                             "lt",
+                                             "masked_fill",
+                                             "matmul",
+                                             "maximum",
+                                             "minimum",
+                                             "mul",
+                                             "ne",
+                                             "neg",
+                                             "new_full",
+                                             "new_ones",
+                                             "new_zeros",
+                                             "ones",
+                                             "ones_like",
+                                             "permute",
+                                             "pow",
+                                             "reciprocal",
+                                             "remainder",
+                                             "repeat",
+                                             "reshape",
+                                             "rsqrt",
+                                             "rsub",
+                                             "scalar_tensor",
+                                             "select",
+                                             "sin",
+                                             "slice",
+                                             "sqrt",
+                                             "squeeze",
+                                             "stack",
+                                             "sub",
+                                             "sum",
+                                             "_to_copy",
+                                             "to",
+                                             "transpose",
+                                             "tril",
+                                             "triu",
+                                             "unsqueeze",
+                                             "view",
+                                             "where",
+                                             "zeros",
+                                             "zeros_like",
+                                             NULL };
     char stem[64];
     size_t len = strlen(name);
 

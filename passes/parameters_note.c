@@ -1,4 +1,5 @@
-/* What exporters do to a network on the way into a file, as far as the file shows it, and what they are known to do without a trace. */
+/* What exporters do to a network on the way into a file, as far as the file shows it, and what they are known to do
+ * without a trace. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ static Status note_folded(const Graph *g, Report *report, bool torch_export)
     bool norm = false;
 
     FOR_NODES(g, n) {
-        ConvWeight w = n->op == &op_Conv || n->op == &op_ConvTranspose ? conv_weight(g, n, torch_export) : CONV_AS_IT_WAS;
+        ConvWeight w =
+            n->op == &op_Conv || n->op == &op_ConvTranspose ? conv_weight(g, n, torch_export) : CONV_AS_IT_WAS;
 
         norm |= n->op->flags & OPF_NORM;
         n_conv += n->op == &op_Conv || n->op == &op_ConvTranspose;
@@ -38,13 +40,18 @@ static Status note_folded(const Graph *g, Report *report, bool torch_export)
         n_unknown += w == CONV_UNKNOWN;
     }
     if (n_folded)
-        return report_note(report, NOTE_EXPORTER, EXPORTER, "the weights of %d of %d convolutions are not the module's own but computed "
-                           "from them, as when BatchNormalization is folded into them: what is trained is the network without it "
-                           "(docs/export.md tells how to keep it)", n_folded, n_conv);
+        return report_note(
+            report, NOTE_EXPORTER, EXPORTER,
+            "the weights of %d of %d convolutions are not the module's own but computed "
+            "from them, as when BatchNormalization is folded into them: what is trained is the network without it "
+            "(docs/export.md tells how to keep it)",
+            n_folded, n_conv);
     if (norm || n_conv < 3 || n_unknown < n_conv || producer_is(g, "dpexec"))
         return ST_OK;
-    return report_note(report, NOTE_EXPORTER, EXPORTER, "%d convolutions and no normalisation: if the model had any, the exporter folded "
-                       "it into their weights, and it is trained without (docs/export.md)", n_conv);
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "%d convolutions and no normalisation: if the model had any, the exporter folded "
+                       "it into their weights, and it is trained without (docs/export.md)",
+                       n_conv);
 }
 
 /* Distinct nodes that read each value, two at most. */
@@ -65,16 +72,19 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
 
-        if (!v->trainable || readers[i] < 2 || v->origin != ORIGIN_INITIALIZER || tensor_looks(v->init) != LOOKS_UNIFORM)
+        if (!v->trainable || readers[i] < 2 || v->origin != ORIGIN_INITIALIZER ||
+            tensor_looks(v->init) != LOOKS_UNIFORM)
             continue;
         n_tied++;
         first = first ? first : v->name;
     }
     if (!n_tied)
         return ST_OK;
-    return report_note(report, NOTE_EXPORTER, EXPORTER, "'%s'%s read by several operators and hold%s one number throughout: exporters "
-                       "merge equal tensors of a network that was not trained yet; here each stays one parameter (docs/export.md)", first,
-                       n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s");
+    return report_note(
+        report, NOTE_EXPORTER, EXPORTER,
+        "'%s'%s read by several operators and hold%s one number throughout: exporters "
+        "merge equal tensors of a network that was not trained yet; here each stays one parameter (docs/export.md)",
+        first, n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s");
 }
 
 /* What leaves no trace is told by the exporter alone. */
@@ -85,12 +95,15 @@ static Status note_known(const Graph *g, Report *report, bool torch_export)
     for (uint32_t i = 1; i < g->n_value && producer_is(g, "pytorch"); i++) {
         const Value *v = g->value[i];
 
-        folds |= v->folded_from || (v->origin == ORIGIN_INITIALIZER && dtype_is_float(v->dtype) && !strncmp(v->name, "onnx::", 6));
+        folds |= v->folded_from ||
+                 (v->origin == ORIGIN_INITIALIZER && dtype_is_float(v->dtype) && !strncmp(v->name, "onnx::", 6));
     }
     if (!folds)
         return ST_OK;
-    return report_note(report, NOTE_EXPORTER, EXPORTER, "%s %s, %s: it is known to fold BatchNormalization%s and to merge tensors that are "
-                       "equal, which a file need not show (docs/export.md)", g->producer, g->producer_version,
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "%s %s, %s: it is known to fold BatchNormalization%s and to merge tensors that are "
+                       "equal, which a file need not show (docs/export.md)",
+                       g->producer, g->producer_version,
                        torch_export ? "torch.export with its optimizer" : "in evaluation mode",
                        torch_export ? ", to drop biases of zeros" : "");
 }

@@ -1,15 +1,12 @@
-/* What each constant does in the model, found backwards from the operators that read it.  A constant that only feeds computation
- * on other constants (a transposed, tied or normalised weight) does what the result does. */
+/* What each constant does in the model, found backwards from the operators that read it.  A constant that only feeds
+ * computation on other constants (a transposed, tied or normalised weight) does what the result does. */
 #include <string.h>
 
 #include "passes/parameters.h"
 
-enum { FEW = 4 };       /* colour channels, with transparency */
+enum { FEW = 4 }; /* colour channels, with transparency */
 
-static bool has_weights(const Node *n)
-{
-    return n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE);
-}
+static bool has_weights(const Node *n) { return n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE); }
 
 static void find_live(Reach *r)
 {

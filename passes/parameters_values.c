@@ -4,7 +4,8 @@
 
 #include "passes/parameters.h"
 
-/* Zeros beside one number: what a mask that is added to scores holds.  A bias of zeros and one such number is not likely. */
+/* Zeros beside one number: what a mask that is added to scores holds.  A bias of zeros and one such number is not
+ * likely. */
 static const double LARGE_NEGATIVE = -10, CERTAINLY_MASK = -1e4;
 enum { MIN_WAVES = 16, MIN_WINDOW = 3 };
 
@@ -31,7 +32,8 @@ static bool is_waves(const Tensor *t)
 /* Convolutions [O, I, spatial...] that take a weighted mean of each channel. */
 static bool is_window(const Tensor *t)
 {
-    const int64_t filters = t->shape.rank > 2 ? t->shape.dim[0] * t->shape.dim[1] : 0, size = filters ? tensor_numel(t) / filters : 0;
+    const int64_t filters = t->shape.rank > 2 ? t->shape.dim[0] * t->shape.dim[1] : 0,
+                  size = filters ? tensor_numel(t) / filters : 0;
 
     for (int64_t f = 0; f < filters; f++) {
         double sum = 0;
@@ -54,7 +56,7 @@ Looks tensor_looks(const Tensor *t)
     const int64_t numel = t && t->data ? tensor_numel(t) : 0;
     const double first = numel ? tensor_float(t, 0) : 0;
     bool zero = false, one = false, uniform = true, two = true;
-    double other = 0;               /* the number that is not zero, while there is but one */
+    double other = 0; /* the number that is not zero, while there is but one */
 
     for (int64_t i = 0; i < numel; i++) {
         double v = tensor_float(t, i);
@@ -80,7 +82,8 @@ Looks tensor_looks(const Tensor *t)
 
 uint64_t tensor_digest(const Tensor *t, bool transposed)
 {
-    const int64_t numel = tensor_numel(t), columns = t->shape.rank == 2 ? t->shape.dim[1] : 1, rows = columns ? numel / columns : 0;
+    const int64_t numel = tensor_numel(t), columns = t->shape.rank == 2 ? t->shape.dim[1] : 1,
+                  rows = columns ? numel / columns : 0;
     double part[256];
     int n = 0;
     uint64_t digest = 0;

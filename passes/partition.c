@@ -1,8 +1,8 @@
 /* partition: from the training graph on one device to the graph of all replicas on all devices.
  *
  * Forward, loss, backward and update are partitioned by one mechanism: divide.c says which inputs are split and how,
- * place.c finds where every value lives then, expand.c makes the copies and the collectives between them.  One replica on
- * one device stays as it is. */
+ * place.c finds where every value lives then, expand.c makes the copies and the collectives between them.  One replica
+ * on one device stays as it is. */
 #include "passes/expand.h"
 #include "passes/report.h"
 
@@ -58,7 +58,8 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     }
     if (!carries_batch(g, &p) && ctx->opt->mode != BUILD_APPLY)
-        TRY(report_note(ctx->report, NOTE_OTHER, g->name, "no input carries the batch: every device computes all of it"));
+        TRY(report_note(ctx->report, NOTE_OTHER, g->name,
+                        "no input carries the batch: every device computes all of it"));
     TRY(sweep(g, ctx->scratch));
     TRY(place_graph(&t, g, &p, ctx->scratch, ctx->report));
     TRY(expand_graph(g, &p, &t, ctx->scratch));
@@ -67,4 +68,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
-const Pass pass_partition = { .name = "partition", .summary = "one copy of the graph per replica, collectives between them", .run = run };
+const Pass pass_partition = { .name = "partition",
+                              .summary = "one copy of the graph per replica, collectives between them",
+                              .run = run };

@@ -8,142 +8,162 @@
 
 /* What is built from an imported model. */
 typedef enum {
-    BUILD_INFER,        /* forward only, outputs of the model; running statistics, no dropout */
-    BUILD_EVAL,         /* BUILD_INFER + criterion and metrics */
-    BUILD_TRAIN,        /* a whole optimizer step from one batch */
-    BUILD_ACCUMULATE,   /* one micro-batch: gradients and loss sums are added to transient state */
-    BUILD_APPLY         /* the optimizer step from the accumulated state */
+    BUILD_INFER,      /* forward only, outputs of the model; running statistics, no dropout */
+    BUILD_EVAL,       /* BUILD_INFER + criterion and metrics */
+    BUILD_TRAIN,      /* a whole optimizer step from one batch */
+    BUILD_ACCUMULATE, /* one micro-batch: gradients and loss sums are added to transient state */
+    BUILD_APPLY       /* the optimizer step from the accumulated state */
 } BuildMode;
 
-typedef enum { LOSS_NONE, LOSS_CROSS_ENTROPY, LOSS_NLL, LOSS_MSE, LOSS_L1, LOSS_BCE, LOSS_BCE_LOGITS, LOSS_OUTPUT } LossKind;
+typedef enum {
+    LOSS_NONE,
+    LOSS_CROSS_ENTROPY,
+    LOSS_NLL,
+    LOSS_MSE,
+    LOSS_L1,
+    LOSS_BCE,
+    LOSS_BCE_LOGITS,
+    LOSS_OUTPUT
+} LossKind;
 typedef enum { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
 typedef enum { SPLIT_BALANCED, SPLIT_CHUNK } SplitMode;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
 
-typedef struct { const char *name; Shape shape; } InputShape;
-typedef struct { const char *name; int axis; } BatchInput;
+typedef struct {
+    const char *name;
+    Shape shape;
+} InputShape;
+typedef struct {
+    const char *name;
+    int axis;
+} BatchInput;
 
 typedef struct {
     BuildMode mode;
 
     /* shapes and types */
-    int64_t batch;                          /* global batch size; 0: as the inputs' shapes say */
-    const InputShape *input_shape;          /* binds symbolic dimensions */
+    int64_t batch;                 /* global batch size; 0: as the inputs' shapes say */
+    const InputShape *input_shape; /* binds symbolic dimensions */
     int n_input_shape;
-    const BatchInput *batch_input;          /* which inputs carry the batch; none: found (see passes/place.c) */
+    const BatchInput *batch_input; /* which inputs carry the batch; none: found (see passes/place.c) */
     int n_batch_input;
-    DType dtype;                            /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
-    DType precision;                        /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
-    LossScaling loss_scaling;               /* of the loss that is differentiated (passes/scale_loss.c) */
-    double loss_scale;                      /* SCALE_FIXED: the factor */
+    DType dtype;              /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
+    DType precision;          /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
+    LossScaling loss_scaling; /* of the loss that is differentiated (passes/scale_loss.c) */
+    double loss_scale;        /* SCALE_FIXED: the factor */
 
     /* criterion */
     LossKind loss;
-    const char *loss_output;                /* LOSS_OUTPUT: the graph output that is the loss */
-    const char *loss_weight;                /* LOSS_OUTPUT: the graph output that it weighs in a group of batches; NULL: samples */
-    bool loss_is_sum;                       /* LOSS_OUTPUT: the loss of a group of batches is the sum of theirs */
-    const char *logits;                     /* the graph output the loss is computed from; NULL: the first */
-    const char *target;                     /* name of the target input that is created; NULL: "target" */
-    const Shape *target_shape;              /* of targets as batches bring them; NULL: not known yet */
-    int class_axis;                         /* of the scores, from the end when negative; 0: found (passes/class_axis.h) */
-    struct ClassAxis *class_axis_found;     /* receives what was found or assumed; may be NULL */
+    const char *loss_output;   /* LOSS_OUTPUT: the graph output that is the loss */
+    const char *loss_weight;   /* LOSS_OUTPUT: the graph output that it weighs in a group of batches; NULL: samples */
+    bool loss_is_sum;          /* LOSS_OUTPUT: the loss of a group of batches is the sum of theirs */
+    const char *logits;        /* the graph output the loss is computed from; NULL: the first */
+    const char *target;        /* name of the target input that is created; NULL: "target" */
+    const Shape *target_shape; /* of targets as batches bring them; NULL: not known yet */
+    int class_axis;            /* of the scores, from the end when negative; 0: found (passes/class_axis.h) */
+    struct ClassAxis *class_axis_found; /* receives what was found or assumed; may be NULL */
     int64_t ignore_index;
     bool has_ignore_index;
-    const Tensor *class_weights;            /* [C] float, or NULL */
+    const Tensor *class_weights; /* [C] float, or NULL */
     double label_smoothing;
     bool metric_accuracy;
 
     /* optimizer */
     OptimizerKind optimizer;
-    double momentum, weight_decay, beta1, beta2, eps, clip_norm;    /* clip_norm 0: none */
+    double momentum, weight_decay, beta1, beta2, eps, clip_norm; /* clip_norm 0: none */
     bool nesterov;
-    const char *const *untie;               /* fnmatch patterns on names of constants that are untied whatever the file shows */
+    const char *const *untie; /* fnmatch patterns on names of constants that are untied whatever the file shows */
     int n_untie;
-    const char *const *freeze, *const *train;   /* fnmatch patterns on parameter names (passes/parameters_list.c) */
+    const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/parameters_list.c) */
     int n_freeze, n_train;
-    const struct ParameterList *parameters; /* which are trained, all others are not; NULL: found (passes/parameters.c) */
+    const struct ParameterList
+        *parameters; /* which are trained, all others are not; NULL: found (passes/parameters.c) */
 
     /* partition */
-    int replicas;                           /* logical; 0 or 1 with one device: the graph stays as it is */
+    int replicas; /* logical; 0 or 1 with one device: the graph stays as it is */
     int devices;
-    const int *device_of_replica;           /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
+    const int *device_of_replica; /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
-    int64_t bucket_bytes;                   /* the most of the gradients that go in one collective (passes/bucket_gradients.c); 0: its own choice */
+    int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/bucket_gradients.c); 0: its own
+                             choice */
     bool bn_local, bn_unbiased;
-    bool fuse_cross_entropy;                /* LogSoftmax and NllSum are computed together (passes/fuse_cross_entropy.c) */
-    bool fuse_attention;                    /* the device has kernels of fused attention in the type of products */
-    /* Accelerators: does the device compute this node?  What it does not is put on the host's side.  NULL: all devices compute
-     * everything. */
+    bool fuse_cross_entropy; /* LogSoftmax and NllSum are computed together (passes/fuse_cross_entropy.c) */
+    bool fuse_attention;     /* the device has kernels of fused attention in the type of products */
+    /* Accelerators: does the device compute this node?  What it does not is put on the host's side.  NULL: all devices
+     * compute everything. */
     bool (*computes)(const Graph *g, const Node *n);
-    bool tf32;                              /* accelerators: products of float32 may round their inputs to TF32 */
-    bool channels_last;                     /* accelerators: convolutions on values stored channels last */
-    bool fuse_product;                      /* biases, activations and sums become part of products (passes/fuse_product.c, passes/join_biases.c) */
-    bool fuse_conv;                         /* Relu and an addition before it become part of convolutions (passes/fuse_conv.c) */
-    bool fuse;                              /* elementwise operators are computed together (passes/fuse_elementwise.c) */
-    bool keep_gradients;                    /* outputs "grad:NAME" stay in the graph (--verify) */
+    bool tf32;           /* accelerators: products of float32 may round their inputs to TF32 */
+    bool channels_last;  /* accelerators: convolutions on values stored channels last */
+    bool fuse_product;   /* biases, activations and sums become part of products (passes/fuse_product.c,
+                            passes/join_biases.c) */
+    bool fuse_conv;      /* Relu and an addition before it become part of convolutions (passes/fuse_conv.c) */
+    bool fuse;           /* elementwise operators are computed together (passes/fuse_elementwise.c) */
+    bool keep_gradients; /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
-    int64_t plan_memory;                    /* bytes that planning may take; 0: see exec/plan_budget.h */
+    int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan_budget.h */
 } BuildOptions;
 
-/* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Given by exec/,
- * which passes must not include.  E_UNSUPPORTED when there is no kernel. */
+/* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Given by
+ * exec/, which passes must not include.  E_UNSUPPORTED when there is no kernel. */
 typedef Status (*Evaluator)(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out);
 
-typedef struct Report Report;   /* passes/report.h: what was found, for --report and the log */
+typedef struct Report Report; /* passes/report.h: what was found, for --report and the log */
 
 typedef struct {
-    Arena *scratch;             /* emptied after each pass */
+    Arena *scratch; /* emptied after each pass */
     const BuildOptions *opt;
-    Evaluator eval;             /* NULL: nothing is folded */
-    Report *report;             /* may be NULL */
+    Evaluator eval; /* NULL: nothing is folded */
+    Report *report; /* may be NULL */
     int n_changed;
 } PassCtx;
 
 typedef struct {
     const char *name, *summary;
-    unsigned modes;                             /* bits 1 << BuildMode; 0: all */
+    unsigned modes; /* bits 1 << BuildMode; 0: all */
     Status (*run)(Graph *g, PassCtx *ctx);
 } Pass;
 
 /* ---- passes/pipeline.c ---- */
-extern const Pass *const pipeline[];            /* in order */
+extern const Pass *const pipeline[]; /* in order */
 extern const int pipeline_len;
 
 typedef struct {
-    const char *until;          /* stop after the pass of this name; NULL: all */
+    const char *until; /* stop after the pass of this name; NULL: all */
     /* Called after each pass that ran (dumps, timing); may be NULL. */
     void (*after)(void *user, const Pass *pass, const Graph *g, double seconds, int n_changed);
     void *user;
 } PipelineOptions;
 
 /* Runs the pipeline in place.  In debug builds the graph is verified after each pass. */
-Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report, const PipelineOptions *how) CHECKED;
+Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report,
+                    const PipelineOptions *how) CHECKED;
 
-/* The model passes: they mend what exporters did to the model, once between import and the pipeline, in place.  What they make is
- * the model that is trained, run and exported.  `report` may be NULL. */
-extern const Pass *const model_passes[];        /* in order */
+/* The model passes: they mend what exporters did to the model, once between import and the pipeline, in place.  What
+ * they make is the model that is trained, run and exported.  `report` may be NULL. */
+extern const Pass *const model_passes[]; /* in order */
 extern const int model_passes_len;
 Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report) CHECKED;
 
 /* ---- names that passes agree on ---- */
 /* Outputs of a training or evaluation graph. */
-#define OUT_LOSS "loss"                 /* the loss of the whole batch */
-#define OUT_LOSS_SUM "loss_sum"         /* its numerator and denominator, so that evaluations add up exactly */
+#define OUT_LOSS "loss"         /* the loss of the whole batch */
+#define OUT_LOSS_SUM "loss_sum" /* its numerator and denominator, so that evaluations add up exactly */
 #define OUT_LOSS_WEIGHT "loss_weight"
-#define OUT_CORRECT "accuracy_correct"  /* counts, int64 */
+#define OUT_CORRECT "accuracy_correct" /* counts, int64 */
 #define OUT_COUNTED "accuracy_counted"
-#define OUT_GRAD_NORM "grad_norm"       /* before clipping */
-#define OUT_LOSS_SCALE "loss_scale"     /* SCALE_DYNAMIC: that this step used */
-#define OUT_APPLIED "applied"           /* SCALE_DYNAMIC: bool: all gradients were finite; else the step changed nothing but the scale */
-#define OUT_SCALED_LOSS "scaled_loss"   /* what is differentiated instead of the loss; gone after passes/autodiff.c */
-#define OUT_GRAD_PREFIX "grad:"         /* grad:NAME, the gradient by parameter NAME */
+#define OUT_GRAD_NORM "grad_norm"   /* before clipping */
+#define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
+#define OUT_APPLIED \
+    "applied" /* SCALE_DYNAMIC: bool: all gradients were finite; else the step changed nothing but the scale */
+#define OUT_SCALED_LOSS "scaled_loss" /* what is differentiated instead of the loss; gone after passes/autodiff.c */
+#define OUT_GRAD_PREFIX "grad:"       /* grad:NAME, the gradient by parameter NAME */
 /* Inputs made by passes. */
-#define IN_LR "learning_rate"           /* 0-d, of the parameters' type */
+#define IN_LR "learning_rate" /* 0-d, of the parameters' type */
 /* State made by passes; parameters and running statistics keep the user's names. */
-#define STATE_STEP "dpexec.step"        /* int64 0-d: updates of the parameters done */
-#define STATE_LOSS_SCALE "dpexec.loss_scale"    /* float32 0-d */
-#define STATE_GOOD_STEPS "dpexec.good_steps"    /* int64 0-d: updates since the scale changed */
-#define STATE_DRAW "dpexec.draw"        /* int64 0-d: batches drawn for, keys random numbers */
+#define STATE_STEP "dpexec.step"             /* int64 0-d: updates of the parameters done */
+#define STATE_LOSS_SCALE "dpexec.loss_scale" /* float32 0-d */
+#define STATE_GOOD_STEPS "dpexec.good_steps" /* int64 0-d: updates since the scale changed */
+#define STATE_DRAW "dpexec.draw"             /* int64 0-d: batches drawn for, keys random numbers */
 /* "PARAM.momentum", "PARAM.exp_avg", "PARAM.exp_avg_sq", "PARAM.grad_sum" */
 /* Transient sums over the micro-batches of one step, made by passes/add_optimizer.c. */
 #define STATE_LOSS_SUM "dpexec.loss_sum"

@@ -1,4 +1,5 @@
-/* The order of the passes, with the reason for each place.  Adding a pass: its file, its declaration and its line here. */
+/* The order of the passes, with the reason for each place.  Adding a pass: its file, its declaration and its line
+ * here. */
 #include <string.h>
 #include <time.h>
 
@@ -6,60 +7,68 @@
 #include "passes/pass.h"
 #include "passes/report.h"
 
-extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition, pass_bucket_gradients,
-    pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype, pass_find_parameters, pass_prepare_training,
-    pass_cse, pass_dce,
-    pass_place_host, pass_precision, pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
-    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss, pass_fuse_layer_norm,
-    pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm, pass_note_accumulation, pass_stochastic_depth;
+extern const Pass pass_infer_shapes, pass_fold_constants, pass_lower, pass_autodiff, pass_partition,
+    pass_bucket_gradients, pass_criterion, pass_add_optimizer, pass_key_random, pass_schedule, pass_convert_dtype,
+    pass_find_parameters, pass_prepare_training, pass_cse, pass_dce, pass_place_host, pass_precision,
+    pass_fuse_attention, pass_fuse_cross_entropy, pass_fold_transpose, pass_layout_weights, pass_layout,
+    pass_group_updates, pass_group_casts, pass_fuse_product, pass_fuse_conv, pass_fuse_elementwise, pass_scale_loss,
+    pass_fuse_layer_norm, pass_fuse_gelu, pass_join_biases, pass_fuse_sums, pass_fuse_batch_norm,
+    pass_note_accumulation, pass_stochastic_depth;
 
 const Pass *const pipeline[] = {
-    &pass_convert_dtype,        /* before any type is inferred */
-    &pass_infer_shapes,         /* everything below needs shapes */
-    &pass_find_parameters,      /* parameters must be state before constants are folded */
-    &pass_prepare_training,     /* likewise running statistics */
-    &pass_note_accumulation,    /* behind prepare-training; before lower, while a layer is one node of the model's name */
-    &pass_fold_constants,       /* after parameters have become state: no weight is folded away */
-    &pass_stochastic_depth,     /* literals are constants; before lower and key-random, which make other operators of what draws */
-    &pass_key_random,           /* before lower, which takes Dropout for the identity that it is out of training */
-    &pass_lower,                /* before autodiff: gradients are those of the simpler operators */
-    &pass_fuse_attention,       /* once masks are constants; before cse and dce, which clear up behind it */
-    &pass_cse,                  /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
-    &pass_fuse_layer_norm,      /* behind lower, which writes means as sums, and cse: a difference from the mean is one value */
-    &pass_fuse_gelu,            /* once literals are constants; before autodiff, which then keeps x alone */
-    &pass_dce,                  /* no gradient for what nothing needs */
-    &pass_criterion,            /* after lower: what it appends is in simple operators already */
-    &pass_fuse_cross_entropy,   /* after criterion, which appends the loss; before precision, which would convert the scores */
-    &pass_fold_transpose,       /* before precision, which would stand conversions in between, and before autodiff */
-    &pass_join_biases,          /* likewise; what fuse-product takes in later */
-    &pass_precision,            /* before autodiff: gradients are computed in the types of what they belong to */
-    &pass_layout_weights,       /* while every mode has its forward graph; before add-optimizer, whose state follows it */
-    &pass_scale_loss,           /* last of all before autodiff, which differentiates what it makes */
+    &pass_convert_dtype,      /* before any type is inferred */
+    &pass_infer_shapes,       /* everything below needs shapes */
+    &pass_find_parameters,    /* parameters must be state before constants are folded */
+    &pass_prepare_training,   /* likewise running statistics */
+    &pass_note_accumulation,  /* behind prepare-training; before lower, while a layer is one node of the model's name */
+    &pass_fold_constants,     /* after parameters have become state: no weight is folded away */
+    &pass_stochastic_depth,   /* literals are constants; before lower and key-random, which make other operators of what
+                                 draws */
+    &pass_key_random,         /* before lower, which takes Dropout for the identity that it is out of training */
+    &pass_lower,              /* before autodiff: gradients are those of the simpler operators */
+    &pass_fuse_attention,     /* once masks are constants; before cse and dce, which clear up behind it */
+    &pass_cse,                /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
+    &pass_fuse_layer_norm,    /* behind lower, which writes means as sums, and cse: a difference from the mean is one
+                               * value */
+    &pass_fuse_gelu,          /* once literals are constants; before autodiff, which then keeps x alone */
+    &pass_dce,                /* no gradient for what nothing needs */
+    &pass_criterion,          /* after lower: what it appends is in simple operators already */
+    &pass_fuse_cross_entropy, /* after criterion, which appends the loss; before precision, which would convert the
+                                 scores */
+    &pass_fold_transpose,     /* before precision, which would stand conversions in between, and before autodiff */
+    &pass_join_biases,        /* likewise; what fuse-product takes in later */
+    &pass_precision,          /* before autodiff: gradients are computed in the types of what they belong to */
+    &pass_layout_weights,     /* while every mode has its forward graph; before add-optimizer, whose state follows it */
+    &pass_scale_loss,         /* last of all before autodiff, which differentiates what it makes */
     &pass_autodiff,
-    &pass_add_optimizer,        /* consumes the gradients */
-    &pass_cse,                  /* gradients share sums and transposes */
+    &pass_add_optimizer, /* consumes the gradients */
+    &pass_cse,           /* gradients share sums and transposes */
     &pass_dce,
-    &pass_partition,            /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
-    &pass_bucket_gradients,     /* before schedule, which decides when a bucket leaves */
-    &pass_place_host,           /* once every node has its device; before schedule, which orders the copies too */
-    &pass_layout,               /* once it is known what the host computes */
-    &pass_group_updates,        /* after layout, which goes by single parameters: one node for each device */
-    &pass_fuse_product,         /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise does */
-    &pass_fuse_conv,            /* likewise */
-    &pass_fuse_batch_norm,      /* behind autodiff and partition; before fuse-elementwise, which would take ReluGrad */
-    &pass_group_casts,          /* behind layout, which would make them rows and channels last one by one, and fuse-product, which takes some */
-    &pass_fuse_elementwise,     /* behind autodiff and partition, which know operators; what the host computes stays apart */
-    &pass_fuse_sums,            /* behind fuse-elementwise, whose programs take sums in; behind fuse-product, which has first call */
-    &pass_schedule,             /* the order of execution: nothing may be added behind it */
+    &pass_partition, /* once all of the step is in the graph: forward, loss, backward and update by one mechanism */
+    &pass_bucket_gradients, /* before schedule, which decides when a bucket leaves */
+    &pass_place_host,       /* once every node has its device; before schedule, which orders the copies too */
+    &pass_layout,           /* once it is known what the host computes */
+    &pass_group_updates,    /* after layout, which goes by single parameters: one node for each device */
+    &pass_fuse_product,     /* behind layout, which decides what lies by rows; takes epilogues before fuse-elementwise
+                             * does */
+    &pass_fuse_conv,        /* likewise */
+    &pass_fuse_batch_norm,  /* behind autodiff and partition; before fuse-elementwise, which would take ReluGrad */
+    &pass_group_casts,      /* behind layout, which would make them rows and channels last one by one, and fuse-product,
+                               which takes some */
+    &pass_fuse_elementwise, /* behind autodiff and partition, which know operators; what the host computes stays
+                             * apart */
+    &pass_fuse_sums, /* behind fuse-elementwise, whose programs take sums in; behind fuse-product, which has first
+                      * call */
+    &pass_schedule,  /* the order of execution: nothing may be added behind it */
 };
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 
 extern const Pass pass_untie, pass_tie_twins, pass_rebatch;
 
 const Pass *const model_passes[] = {
-    &pass_untie,                /* first: what is one tensor in the file may be several, each with its own readers */
-    &pass_tie_twins,            /* behind untie, whose copies are no twins */
-    &pass_rebatch,              /* last: what it emits need not be looked through */
+    &pass_untie,     /* first: what is one tensor in the file may be several, each with its own readers */
+    &pass_tie_twins, /* behind untie, whose copies are no twins */
+    &pass_rebatch,   /* last: what it emits need not be looked through */
 };
 const int model_passes_len = sizeof model_passes / sizeof *model_passes;
 
@@ -86,13 +95,11 @@ static Status run_pass(Graph *g, const Pass *pass, PassCtx *ctx)
     return ST_OK;
 }
 
-static bool applies(const Pass *pass, BuildMode mode)
-{
-    return !pass->modes || (pass->modes >> mode & 1);
-}
+static bool applies(const Pass *pass, BuildMode mode) { return !pass->modes || (pass->modes >> mode & 1); }
 
 /* One pass with a scratch arena of its own. */
-static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report, int *n_changed)
+static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report,
+                      int *n_changed)
 {
     PassCtx ctx = { .scratch = arena_create_beside(g->arena), .opt = opt, .eval = eval, .report = report };
     Status st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();

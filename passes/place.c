@@ -1,14 +1,15 @@
 /* The table of placements: a walk over the nodes in order, each passing its inputs' placements to its outputs by its
  * operator's rule.
  *
- * Right because a rule is a statement about one operator: if the inputs are what it asked for (and passes/expand.c makes
- * them so), running the operator on every replica gives outputs of the placement it states.  The rest is induction.
+ * Right because a rule is a statement about one operator: if the inputs are what it asked for (and passes/expand.c
+ * makes them so), running the operator on every replica gives outputs of the placement it states.  The rest is
+ * induction.
  *
  * A partial sum is reduced where it is made, unless that would be too early: it stays partial on a way that leads to an
  * addition of two partial sums (a weight used twice is reduced once), to a state that is one, to a reader that needs
- * only parts of it (then a ReduceScatter does), or to a conversion that widens it (sums over replicas are not rounded to 16
- * bits).  Otherwise the scaling, clipping and the update that follow would run once per replica, and a gradient that is read in
- * two ways would be reduced twice. */
+ * only parts of it (then a ReduceScatter does), or to a conversion that widens it (sums over replicas are not rounded
+ * to 16 bits).  Otherwise the scaling, clipping and the update that follow would run once per replica, and a gradient
+ * that is read in two ways would be reduced twice. */
 #include "passes/place.h"
 
 #include "passes/report.h"
@@ -32,10 +33,12 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
         return ST_OK;
     s = &value(p->g, v)->shape;
     if (!shape_known(s))
-        return FAIL(E_UNSUPPORTED, "%s: the shape of '%s' is not known before the run, so it cannot be split over replicas",
+        return FAIL(E_UNSUPPORTED,
+                    "%s: the shape of '%s' is not known before the run, so it cannot be split over replicas",
                     node_text(p->g, p->node), value(p->g, v)->name);
     if (!place_can_split(p, s, at))
-        return FAIL(E_UNSUPPORTED, "%s: %s %d of shape %s bakes the batch size: axis %d is not a multiple of the batch of %lld",
+        return FAIL(E_UNSUPPORTED,
+                    "%s: %s %d of shape %s bakes the batch size: axis %d is not a multiple of the batch of %lld",
                     node_text(p->g, p->node), what, i, shape_text(s, text), at.axis, (long long)p->batch);
     return ST_OK;
 }
@@ -70,7 +73,8 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
             return FAIL_NOMEM();
         TRY(apply(&p, t));
         if (p.mixes)
-            TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n), p.mixes));
+            TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n),
+                            p.mixes));
     }
     return ST_OK;
 }
@@ -87,7 +91,8 @@ static int partial_inputs(const Placements *t, const Node *n)
 /* Of one value of 16 bits the same value in 32 or 64. */
 static bool widens(const Graph *g, const Node *n)
 {
-    return n->n_in == 1 && n->n_out == 1 && dtype_is_float(in_value(g, n, 0)->dtype) && dtype_is_float(value(g, n->out[0])->dtype) &&
+    return n->n_in == 1 && n->n_out == 1 && dtype_is_float(in_value(g, n, 0)->dtype) &&
+           dtype_is_float(value(g, n->out[0])->dtype) &&
            dtype_size(value(g, n->out[0])->dtype) > dtype_size(in_value(g, n, 0)->dtype);
 }
 
@@ -121,7 +126,8 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
 
 Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
 {
-    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node), ARENA_NEW(a, bool, g->n_value) };
+    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node),
+                     ARENA_NEW(a, bool, g->n_value) };
 
     if (!t.value || !t.want || !t.early)
         return FAIL_NOMEM();

@@ -1,9 +1,10 @@
 /* place_host: what an accelerator has no kernel for is computed on the host's side of its device.
  *
- * Of n devices, n + d is the host's side of device d: memory of the host that the device can read.  A node put there reads
- * inputs of the graph and constants where they lie; every other value that crosses over goes through a Copy node, one for all
- * its readers.  Legal because Copy changes nothing but the place.  State, outputs of the graph and what collectives read stay
- * on the devices, so that nothing behind this pass needs to know of the host's side but the executor. */
+ * Of n devices, n + d is the host's side of device d: memory of the host that the device can read.  A node put there
+ * reads inputs of the graph and constants where they lie; every other value that crosses over goes through a Copy node,
+ * one for all its readers.  Legal because Copy changes nothing but the place.  State, outputs of the graph and what
+ * collectives read stay on the devices, so that nothing behind this pass needs to know of the host's side but the
+ * executor. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -16,9 +17,9 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     int n_device;
-    uint32_t n_value, n_node;   /* before any copy was added */
-    bool *on_host;              /* [node] */
-    ValueId *copy;              /* [value] on the other side, once somebody needs it */
+    uint32_t n_value, n_node; /* before any copy was added */
+    bool *on_host;            /* [node] */
+    ValueId *copy;            /* [value] on the other side, once somebody needs it */
 } Hosting;
 
 /* States have their layouts already; whether a node takes them so is asked later (passes/layout.c). */
@@ -102,8 +103,9 @@ static Status tell(const Hosting *h)
                 count++;
             }
         if (count && !told)
-            TRY(report_note(h->ctx->report, NOTE_HOST, n->op->name, "no kernel of the accelerator computes %s%s: on the host",
-                            node_text(h->g, n), count > 1 ? arena_printf(h->ctx->scratch, " and %d more", count - 1) : ""));
+            TRY(report_note(h->ctx->report, NOTE_HOST, n->op->name,
+                            "no kernel of the accelerator computes %s%s: on the host", node_text(h->g, n),
+                            count > 1 ? arena_printf(h->ctx->scratch, " and %d more", count - 1) : ""));
     }
     return ST_OK;
 }
@@ -136,4 +138,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_place_host = { .name = "place-host", .summary = "what the accelerator has no kernel for goes to the host", .run = run };
+const Pass pass_place_host = { .name = "place-host",
+                               .summary = "what the accelerator has no kernel for goes to the host",
+                               .run = run };

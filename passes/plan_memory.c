@@ -1,11 +1,12 @@
 /* plan_memory: gives every value an address before the first step, so that a step allocates nothing.
  *
- * Values that share storage are gathered into buffers: a view shares that of its input; an operator that may overwrite an
- * input (OpDef.inplace) takes its buffer when that input is used for the last time; the next value of a state is computed
- * in the state's own storage when nothing needs the old one any more, else copied there at the end of the step.  A buffer
- * is alive from the node that makes it to the last node that uses one of its values, in the order of execution.  That is
- * right with several devices too, because only collectives read values of other devices, and those are points that all
- * their devices reach together.  Then the buffers of each device are packed into one arena (pack.c).
+ * Values that share storage are gathered into buffers: a view shares that of its input; an operator that may overwrite
+ * an input (OpDef.inplace) takes its buffer when that input is used for the last time; the next value of a state is
+ * computed in the state's own storage when nothing needs the old one any more, else copied there at the end of the
+ * step.  A buffer is alive from the node that makes it to the last node that uses one of its values, in the order of
+ * execution.  That is right with several devices too, because only collectives read values of other devices, and those
+ * are points that all their devices reach together.  Then the buffers of each device are packed into one arena
+ * (pack.c).
  *
  * After a step that failed midway, state that was being updated in place is undefined. */
 #include "passes/plan_memory.h"
@@ -19,9 +20,9 @@
 
 typedef struct {
     MemKind kind;
-    ValueId root;               /* the first value */
+    ValueId root; /* the first value */
     int device;
-    bool writable;              /* arena, or state that this graph updates */
+    bool writable; /* arena, or state that this graph updates */
     size_t bytes;
     uint32_t first, last;
     size_t offset;
@@ -32,13 +33,13 @@ typedef struct {
     Arena *a;
     MemoryPlan *plan;
     const size_t *scratch_bytes;
-    Buffer *buffer;             /* [0] stands for none */
+    Buffer *buffer; /* [0] stands for none */
     uint32_t n_buffer;
-    uint32_t *of;               /* [value] -> buffer */
-    size_t *at;                 /* [value] offset in its buffer */
-    uint32_t *last_use;         /* [value] position of the last node that reads it; n_node: needed after the step */
-    int *update_of;             /* [value] the update whose next value it is, or -1 */
-    uint32_t *scratch_buffer;   /* [node] */
+    uint32_t *of;             /* [value] -> buffer */
+    size_t *at;               /* [value] offset in its buffer */
+    uint32_t *last_use;       /* [value] position of the last node that reads it; n_node: needed after the step */
+    int *update_of;           /* [value] the update whose next value it is, or -1 */
+    uint32_t *scratch_buffer; /* [node] */
 } Planner;
 
 int value_device(const Graph *g, ValueId v)
@@ -63,7 +64,8 @@ static size_t value_bytes(const Graph *g, ValueId v)
 
 /* ---- buffers ---- */
 
-static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, size_t bytes, uint32_t first, uint32_t last)
+static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, size_t bytes, uint32_t first,
+                           uint32_t last)
 {
     p->buffer[p->n_buffer] = (Buffer){ kind, root, device, kind == MEM_ARENA, bytes, first, last, 0 };
     return p->n_buffer++;
@@ -111,9 +113,11 @@ static void add_roots(Planner *p)
         const Value *v = g->value[i];
         size_t bytes;
 
-        if (v->kind == V_TEMP || !p->plan->occurs[i] || !shape_known(&v->shape) || !(bytes = value_bytes(g, (ValueId){ i })))
+        if (v->kind == V_TEMP || !p->plan->occurs[i] || !shape_known(&v->shape) ||
+            !(bytes = value_bytes(g, (ValueId){ i })))
             continue;
-        join(p, (ValueId){ i }, add_buffer(p, kind[v->kind], (ValueId){ i }, value_device(g, (ValueId){ i }), bytes, 0, 0), 0);
+        join(p, (ValueId){ i },
+             add_buffer(p, kind[v->kind], (ValueId){ i }, value_device(g, (ValueId){ i }), bytes, 0, 0), 0);
     }
     for (int u = 0; u < g->n_update; u++)
         if (!value_eq(g->update[u].next, g->update[u].state))
@@ -121,14 +125,15 @@ static void add_roots(Planner *p)
     p->buffer[0].writable = false;
 }
 
-/* May output o be computed over input j?  A device adds its share of an AllReduce block by block, every part read before
- * the sums are written, so they may lie over any part of the same tensor.  A program of elementwise operators reads an
- * element of all inputs before it writes one of any output, so it may lie over any input whose elements are its own's size; a sum
- * is written while other elements are still read. */
+/* May output o be computed over input j?  A device adds its share of an AllReduce block by block, every part read
+ * before the sums are written, so they may lie over any part of the same tensor.  A program of elementwise operators
+ * reads an element of all inputs before it writes one of any output, so it may lie over any input whose elements are
+ * its own's size; a sum is written while other elements are still read. */
 static bool allows(const Graph *g, const Node *n, int o, int j)
 {
     if (n->op == &op_Fused)
-        return !(fused_sums(n) && o == n->n_out - 1) && dtype_size(value(g, n->out[o])->dtype) == dtype_size(in_value(g, n, j)->dtype);
+        return !(fused_sums(n) && o == n->n_out - 1) &&
+               dtype_size(value(g, n->out[o])->dtype) == dtype_size(in_value(g, n, j)->dtype);
     if (n->op == &op_AllReduce) {
         int tensors = (int)node_int(n, "tensors");
 
@@ -137,13 +142,14 @@ static bool allows(const Graph *g, const Node *n, int o, int j)
     return op_in_place(n->op, o, j);
 }
 
-/* May output o of n (of `bytes`) be computed over buffer b?  Every input in that buffer must be one that the operator may
- * overwrite, used here for the last time, and coincide with the output. */
+/* May output o of n (of `bytes`) be computed over buffer b?  Every input in that buffer must be one that the operator
+ * may overwrite, used here for the last time, and coincide with the output. */
 static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, size_t bytes)
 {
     const Buffer *buf = &p->buffer[b];
 
-    if (!b || !buf->writable || buf->bytes != bytes || buf->last > n->index || buf->device != value_device(p->g, n->out[o]))
+    if (!b || !buf->writable || buf->bytes != bytes || buf->last > n->index ||
+        buf->device != value_device(p->g, n->out[o]))
         return false;
     for (int i = 0; i < o; i++)
         if (has_value(n->out[i]) && p->of[n->out[i].i] == b)
@@ -155,8 +161,8 @@ static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, si
     return true;
 }
 
-/* The buffer that output o takes over, or 0.  The storage of the state it is the next value of comes first; no other value
- * goes there, because the next value could not follow. */
+/* The buffer that output o takes over, or 0.  The storage of the state it is the next value of comes first; no other
+ * value goes there, because the next value could not follow. */
 static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes)
 {
     int u = p->update_of[n->out[o].i];
@@ -173,8 +179,8 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
     return 0;
 }
 
-/* Is output o input 0's bytes from `offset` on?  Views by definition; and, since host memory can be read from every device,
- * a graph input or constant that is broadcast, or scattered along its outermost axis. */
+/* Is output o input 0's bytes from `offset` on?  Views by definition; and, since host memory can be read from every
+ * device, a graph input or constant that is broadcast, or scattered along its outermost axis. */
 static bool is_view(const Planner *p, const Node *n, int o, size_t *offset)
 {
     const Buffer *from = has_value(n->in[0]) ? &p->buffer[p->of[n->in[0].i]] : p->buffer;
@@ -241,8 +247,8 @@ static uint32_t first_reader(const Graph *g, const Node *n)
     return g->n_node;
 }
 
-/* What a sum over replicas reads is not given away before its result is needed: the nodes behind it in the order run beside
- * it on a device that has streams, and would have to wait for it if they wrote there. */
+/* What a sum over replicas reads is not given away before its result is needed: the nodes behind it in the order run
+ * beside it on a device that has streams, and would have to wait for it if they wrote there. */
 static void outlast_sums(Planner *p)
 {
     FOR_NODES(p->g, n) {
@@ -295,7 +301,10 @@ static bool *overwritten_at_end(const Planner *p)
     return lost;
 }
 
-typedef struct { uint32_t of, snapshot; size_t at, bytes; } Late;     /* a value read after the step; of 0: none */
+typedef struct {
+    uint32_t of, snapshot;
+    size_t at, bytes;
+} Late; /* a value read after the step; of 0: none */
 
 /* A value read after the step that lies in a state which a copy overwrites is saved first. */
 static Late late_read(Planner *p, ValueId v, const bool *lost)
@@ -440,8 +449,8 @@ static Status allocate(Planner *p)
     p->last_use = ARENA_NEW(p->a, uint32_t, g->n_value);
     p->update_of = ARENA_NEW(p->a, int, g->n_value);
     p->scratch_buffer = ARENA_NEW(p->a, uint32_t, g->n_node);
-    if (!plan->device || !plan->value || !plan->occurs || !plan->output || !plan->scratch || !plan->copy || !p->buffer || !p->of ||
-        !p->at || !p->last_use || !p->update_of || !p->scratch_buffer)
+    if (!plan->device || !plan->value || !plan->occurs || !plan->output || !plan->scratch || !plan->copy ||
+        !p->buffer || !p->of || !p->at || !p->last_use || !p->update_of || !p->scratch_buffer)
         return FAIL_NOMEM();
     for (uint32_t v = 0; v < g->n_value; v++)
         p->update_of[v] = -1;

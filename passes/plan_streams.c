@@ -1,15 +1,15 @@
 /* plan_streams: divides each device's nodes among its streams and orders the streams by events.
  *
- * Collectives between devices run on the communication stream, so that buckets are reduced while the backward pass goes on;
- * what moves data to and from the host, and what the host computes, on the copy stream; all else on the compute stream.
- * A device's streams share its arena, where one buffer follows another in the same bytes: so what must be ordered is found
- * from the bytes, not from the graph's edges.  Two steps conflict when one writes bytes that the other reads or writes, be
- * they values, views of them, state or scratch; the later in the order of execution must then begin after the earlier ended.
- * Between devices nothing is shared, so each device is planned for itself.
+ * Collectives between devices run on the communication stream, so that buckets are reduced while the backward pass goes
+ * on; what moves data to and from the host, and what the host computes, on the copy stream; all else on the compute
+ * stream. A device's streams share its arena, where one buffer follows another in the same bytes: so what must be
+ * ordered is found from the bytes, not from the graph's edges.  Two steps conflict when one writes bytes that the other
+ * reads or writes, be they values, views of them, state or scratch; the later in the order of execution must then begin
+ * after the earlier ended. Between devices nothing is shared, so each device is planned for itself.
  *
- * Each step carries a vector clock: how many steps of every stream have ended for certain when it begins.  A step waits for
- * the last conflicting step of another stream when its clock does not cover that one yet, and when no other wait implies it:
- * then no wait can be left out. */
+ * Each step carries a vector clock: how many steps of every stream have ended for certain when it begins.  A step waits
+ * for the last conflicting step of another stream when its clock does not cover that one yet, and when no other wait
+ * implies it: then no wait can be left out. */
 #include "passes/plan_streams.h"
 
 #include <string.h>
@@ -21,7 +21,9 @@ typedef struct {
     bool writes;
 } Access;
 
-typedef struct { int count[N_STREAMS]; } Clock;
+typedef struct {
+    int count[N_STREAMS];
+} Clock;
 
 typedef struct {
     const Graph *g;
@@ -30,19 +32,22 @@ typedef struct {
     int n_device, device;
     Arena *a;
     StreamDevice *out;
-    Access *access;             /* of all steps, [first[step], first[step + 1]) */
+    Access *access; /* of all steps, [first[step], first[step + 1]) */
     uint32_t *first;
-    int *line[N_STREAMS];       /* [position] -> step */
+    int *line[N_STREAMS]; /* [position] -> step */
     int length[N_STREAMS];
-    int *position;              /* [step] on its stream */
-    Clock *before;              /* [step] */
+    int *position; /* [step] on its stream */
+    Clock *before; /* [step] */
 } Lanes;
 
 /* ---- what a device does in a node ---- */
 
 static bool in_device_memory(const MemRef *r) { return r->kind == MEM_ARENA || r->kind == MEM_STATE; }
 
-static bool on_device(const Lanes *l, const MemRef *r) { return in_device_memory(r) && r->device % l->n_device == l->device; }
+static bool on_device(const Lanes *l, const MemRef *r)
+{
+    return in_device_memory(r) && r->device % l->n_device == l->device;
+}
 
 bool stream_is_view(const MemoryPlan *plan, const Node *n)
 {
@@ -124,7 +129,9 @@ static uint32_t add_accesses(Lanes *l, uint32_t at, const Node *n)
         at = add_access(l, at, &l->plan->value[n->in[i].i], false);
     for (int o = 0; o < n->n_out; o++)
         at = add_access(l, at, &l->plan->value[n->out[o].i], true);
-    return add_access(l, at, &(MemRef){ MEM_ARENA, n->device < 0 ? 0 : n->device, NO_VALUE, l->plan->scratch[n->index], scratch }, true);
+    return add_access(
+        l, at, &(MemRef){ MEM_ARENA, n->device < 0 ? 0 : n->device, NO_VALUE, l->plan->scratch[n->index], scratch },
+        true);
 }
 
 static bool conflict(const Access *a, const Access *b)
@@ -216,7 +223,8 @@ static void join_streams(Lanes *l)
         known = clock_after(l, l->line[STREAM_COMPUTE][n - 1]);
     for (int t = 0; t < N_STREAMS; t++) {
         l->out->uses[t] = l->length[t] > 0;
-        l->out->join[t] = t != STREAM_COMPUTE && l->length[t] > known.count[t] ? event_of(l->out, l->line[t][l->length[t] - 1]) : -1;
+        l->out->join[t] =
+            t != STREAM_COMPUTE && l->length[t] > known.count[t] ? event_of(l->out, l->line[t][l->length[t] - 1]) : -1;
     }
 }
 
@@ -259,7 +267,8 @@ static Status plan_device(Lanes *l)
     return ST_OK;
 }
 
-Status plan_streams(StreamPlan **out, const Graph *g, const MemoryPlan *plan, const size_t *scratch, int n_device, Arena *arena)
+Status plan_streams(StreamPlan **out, const Graph *g, const MemoryPlan *plan, const size_t *scratch, int n_device,
+                    Arena *arena)
 {
     StreamPlan *p = ARENA_NEW(arena, StreamPlan, 1);
 
@@ -267,7 +276,13 @@ Status plan_streams(StreamPlan **out, const Graph *g, const MemoryPlan *plan, co
         return FAIL_NOMEM();
     p->n_device = n_device;
     for (int d = 0; d < n_device; d++) {
-        Lanes l = { .g = g, .plan = plan, .scratch = scratch, .n_device = n_device, .device = d, .a = arena, .out = &p->device[d] };
+        Lanes l = { .g = g,
+                    .plan = plan,
+                    .scratch = scratch,
+                    .n_device = n_device,
+                    .device = d,
+                    .a = arena,
+                    .out = &p->device[d] };
 
         TRY(plan_device(&l));
     }

@@ -11,8 +11,8 @@
 typedef struct {
     Graph *g;
     DType low;
-    ValueId *cast;              /* by value: its other form, once it is needed */
-    uint32_t n_value;           /* of the table: values from before the pass */
+    ValueId *cast;    /* by value: its other form, once it is needed */
+    uint32_t n_value; /* of the table: values from before the pass */
     int n_changed;
 } Precision;
 
@@ -48,10 +48,7 @@ static bool is(const Precision *p, const Node *n, int i, DType t)
     return has_in(n, i) && in_value(p->g, n, i)->dtype == t;
 }
 
-static bool stays_wide(const Node *n, int i)
-{
-    return i < 8 && n->op->wide_in >> i & 1;
-}
+static bool stays_wide(const Node *n, int i) { return i < 8 && n->op->wide_in >> i & 1; }
 
 /* Does the node compute in 16 bits? */
 static bool wants_low(const Precision *p, const Node *n)
@@ -110,4 +107,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_precision = { .name = "precision", .summary = "compute products in 16-bit floats, keep state in float32", .run = run };
+const Pass pass_precision = { .name = "precision",
+                              .summary = "compute products in 16-bit floats, keep state in float32",
+                              .run = run };

@@ -1,10 +1,11 @@
 /* prepare-training: operators that behave differently in training are told which it is.
  *
- * Running mean and variance of BatchNormalization are states that are not trained; its outputs 1 and 2 update them.  In training
- * BatchNormalization works in training mode (ONNX's default is off, and exporters leave it so) unless its node, running mean or
- * running variance is frozen, or the file has others in training mode and not this one: a file that says the mode of some means
- * those of the rest.  Elsewhere running statistics are used and Dropout is the identity (in training, passes/key_random.c turns
- * it on).  What is a parameter was decided before (passes/parameters.c). */
+ * Running mean and variance of BatchNormalization are states that are not trained; its outputs 1 and 2 update them.  In
+ * training BatchNormalization works in training mode (ONNX's default is off, and exporters leave it so) unless its
+ * node, running mean or running variance is frozen, or the file has others in training mode and not this one: a file
+ * that says the mode of some means those of the rest.  Elsewhere running statistics are used and Dropout is the
+ * identity (in training, passes/key_random.c turns it on).  What is a parameter was decided before
+ * (passes/parameters.c). */
 #include <string.h>
 
 #include "passes/inference.h"
@@ -13,13 +14,10 @@
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    bool mixed;         /* the file has batch-norms in training mode, and others that are not */
+    bool mixed; /* the file has batch-norms in training mode, and others that are not */
 } Prepare;
 
-static bool training(const PassCtx *ctx)
-{
-    return ctx->opt->mode >= BUILD_TRAIN;
-}
+static bool training(const PassCtx *ctx) { return ctx->opt->mode >= BUILD_TRAIN; }
 
 /* BUILD_APPLY has no batch: nothing that a batch changes is updated there. */
 static bool sees_batch(const PassCtx *ctx)
@@ -34,10 +32,7 @@ static bool frozen(const Prepare *p, const char *name)
 
 /* ---- batch-norm ---- */
 
-static bool is_batchnorm(const Node *n)
-{
-    return n->op == &op_BatchNormalization;
-}
+static bool is_batchnorm(const Node *n) { return n->op == &op_BatchNormalization; }
 
 static Status add_output(Graph *g, Node *n, int i, const char *name)
 {
@@ -114,7 +109,8 @@ static Status prepare_batchnorm(Prepare *p, Node *n)
     bool freeze = frozen(p, n->name) || frozen(p, in_value(p->g, n, 3)->name) || frozen(p, in_value(p->g, n, 4)->name);
 
     if (p->mixed && !node_int(n, "training_mode")) {
-        TRY(report_note(p->ctx->report, NOTE_OTHER, n->name, "in evaluation mode in a file that has others in training mode: its running "
+        TRY(report_note(p->ctx->report, NOTE_OTHER, n->name,
+                        "in evaluation mode in a file that has others in training mode: its running "
                         "statistics stay as they are"));
         freeze = true;
     }
@@ -148,5 +144,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_prepare_training = { .name = "prepare-training", .summary = "make running statistics state, set training or evaluation mode",
+const Pass pass_prepare_training = { .name = "prepare-training",
+                                     .summary = "make running statistics state, set training or evaluation mode",
                                      .run = run };

@@ -1,18 +1,20 @@
 /* rebatch: a model that was exported at one batch size works at any.
  *
- * Exporters write the batch size b0 of their example into constants: targets of Reshape and Expand, ends of Slice, rows of a constant
- * that was expanded when it was written (a class token).  Which constants carry it is found by inferring the shapes of the whole
- * model at b0 and at two other sizes, node by node side by side: where the other sizes fail, or where shapes do not grow with the
- * batch by a fixed amount a sample, something in front of that node is written for b0.  What it is is tried: numbers that are b0 or
- * multiples, constants that repeat a row b0 times, the nearest first, until the node agrees at all three sizes.  The numbers
- * themselves are no evidence (b0 may be 1, and 4 may be the number of heads); only that inference succeeds is.
+ * Exporters write the batch size b0 of their example into constants: targets of Reshape and Expand, ends of Slice, rows
+ * of a constant that was expanded when it was written (a class token).  Which constants carry it is found by inferring
+ * the shapes of the whole model at b0 and at two other sizes, node by node side by side: where the other sizes fail, or
+ * where shapes do not grow with the batch by a fixed amount a sample, something in front of that node is written for
+ * b0.  What it is is tried: numbers that are b0 or multiples, constants that repeat a row b0 times, the nearest first,
+ * until the node agrees at all three sizes.  The numbers themselves are no evidence (b0 may be 1, and 4 may be the
+ * number of heads); only that inference succeeds is.
  *
- * A Reshape is decided where it stands: elements keep their order, so the batch, which has so many elements in front of it, can only go
- * to an axis that has as many in front of it, and of several (those of size 1 behind each other) to the first, or into one that
- * joins it with what is in front.  Where that turns out wrong, at a node behind it, the next one is tried.
+ * A Reshape is decided where it stands: elements keep their order, so the batch, which has so many elements in front of
+ * it, can only go to an axis that has as many in front of it, and of several (those of size 1 behind each other) to the
+ * first, or into one that joins it with what is in front.  Where that turns out wrong, at a node behind it, the next
+ * one is tried.
  *
- * At b0 every changed constant has the value that it had: the model computes the same bits.  A constant of equal rows is one row
- * afterwards, which is trained as one. */
+ * At b0 every changed constant has the value that it had: the model computes the same bits.  A constant of equal rows
+ * is one row afterwards, which is trained as one. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -26,16 +28,17 @@ enum { WORLDS = 3, MAX_TRIALS = 256, MAX_CONE = 96, OPEN_DIM = 16 };
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    World world[WORLDS];        /* at b0, then at two other sizes */
+    World world[WORLDS]; /* at b0, then at two other sizes */
     int64_t size[WORLDS];
     Edit *edit;
     size_t n_edit, cap_edit;
-    uint8_t *choice, *choices;  /* by node: which of how many axes a Reshape gives to the batch */
-    int64_t *inner;             /* by value: what is in front of the batch within the axis that holds it, [5, N] as [5N]; 0: nothing */
-    bool decide;                /* Reshapes are decided */
-    bool at_b0;                 /* what failed does so at b0 too, or depends on data: nothing can be said */
-    bool soft;                  /* what failed is a shape that does not grow evenly */
-    const char *why;            /* the message of what failed */
+    uint8_t *choice, *choices; /* by node: which of how many axes a Reshape gives to the batch */
+    int64_t
+        *inner;  /* by value: what is in front of the batch within the axis that holds it, [5, N] as [5N]; 0: nothing */
+    bool decide; /* Reshapes are decided */
+    bool at_b0;  /* what failed does so at b0 too, or depends on data: nothing can be said */
+    bool soft;   /* what failed is a shape that does not grow evenly */
+    const char *why; /* the message of what failed */
     int trials;
 } Rebatch;
 
@@ -133,10 +136,7 @@ static const Tensor *fixed_ints(const Rebatch *r, uint32_t node, int in)
 
 /* ---- Reshape ---- */
 
-static const Shape *shape_at(const Rebatch *r, int world, ValueId v)
-{
-    return &value(r->world[world].g, v)->shape;
-}
+static const Shape *shape_at(const Rebatch *r, int world, ValueId v) { return &value(r->world[world].g, v)->shape; }
 
 /* a / b = m / n, where a product may overflow. */
 static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
@@ -172,8 +172,8 @@ static int64_t in_front(const Rebatch *r, ValueId v, int axis)
     return shape_count(shape_at(r, 0, v), 0, axis) * (r->inner[v.i] ? r->inner[v.i] : 1);
 }
 
-/* May the batch, which has `before` elements in front of it, be the outermost part of an axis of this size with `here` in front of it,
- * or (`inside`) another part of it? */
+/* May the batch, which has `before` elements in front of it, be the outermost part of an axis of this size with `here`
+ * in front of it, or (`inside`) another part of it? */
 static bool takes_batch(const Rebatch *r, int64_t before, int64_t here, int64_t dim, bool inside)
 {
     if (!inside)
@@ -216,7 +216,8 @@ static Status decide_reshape(Rebatch *r, uint32_t node)
         return ST_OK;
     y = shape_at(r, 0, n->out[0]);
     to = choose_axis(r, node, in_front(r, n->in[0], from), y);
-    if (to < 0 || tensor_int(target, to) == -1 || (grows_as_wanted(r, 1, node, y, to) && grows_as_wanted(r, 2, node, y, to)))
+    if (to < 0 || tensor_int(target, to) == -1 ||
+        (grows_as_wanted(r, 1, node, y, to) && grows_as_wanted(r, 2, node, y, to)))
         return ST_OK;
     e.at = to;
     e.size = y->dim[to];
@@ -253,7 +254,8 @@ static bool evenly(const Rebatch *r, ValueId v)
         if ((at[i] = shape_at(r, i, v))->rank != at[0]->rank || !shape_known(at[i]))
             return false;
     for (int a = 0; a < at[0]->rank; a++)
-        if (!in_proportion(at[1]->dim[a] - at[0]->dim[a], at[2]->dim[a] - at[0]->dim[a], r->size[1] - r->size[0], r->size[2] - r->size[0]))
+        if (!in_proportion(at[1]->dim[a] - at[0]->dim[a], at[2]->dim[a] - at[0]->dim[a], r->size[1] - r->size[0],
+                           r->size[2] - r->size[0]))
             return false;
     return true;
 }
@@ -278,7 +280,8 @@ static Status check_outputs(Rebatch *r, const Node *n, bool *good)
         }
         *good = false;
         r->soft = true;
-        TRY(keep_why(r, arena_printf(r->ctx->scratch, "%s: output %d does not grow with the batch", node_text(r->g, n), i)));
+        TRY(keep_why(
+            r, arena_printf(r->ctx->scratch, "%s: output %d does not grow with the batch", node_text(r->g, n), i)));
     }
     return ST_OK;
 }
@@ -410,7 +413,8 @@ static bool rows_equal(const Tensor *t, int axis)
 
     for (int64_t i = 0; i < shape_count(&t->shape, 0, axis); i++)
         for (int64_t k = 1; k < n; k++)
-            if (memcmp((const char *)t->data + (size_t)(i * n) * row, (const char *)t->data + (size_t)(i * n + k) * row, row))
+            if (memcmp((const char *)t->data + (size_t)(i * n) * row, (const char *)t->data + (size_t)(i * n + k) * row,
+                       row))
                 return false;
     return true;
 }
@@ -454,7 +458,8 @@ static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n
                 if (!*helps) {
                     uint32_t failed;
 
-                    TRY(walk(r, node, &failed));        /* what the inputs are is asked of the worlds as they are without trials */
+                    TRY(walk(r, node,
+                             &failed)); /* what the inputs are is asked of the worlds as they are without trials */
                     TRY(try_elements(r, cone[i], k, multiples, node, helps));
                 }
             }
@@ -507,8 +512,8 @@ static Status search(Rebatch *r, uint32_t *failed)
 
 /* ---- sizes ---- */
 
-/* Two sizes beside b0: a smaller one, which shows what is cut off at b0, where that does not make the batch 1; primes that are hardly
- * a size of something else. */
+/* Two sizes beside b0: a smaller one, which shows what is cut off at b0, where that does not make the batch 1; primes
+ * that are hardly a size of something else. */
 static void choose_sizes(Rebatch *r, int64_t b0)
 {
     r->size[0] = b0;
@@ -516,7 +521,8 @@ static void choose_sizes(Rebatch *r, int64_t b0)
     r->size[2] = b0 == 29 ? 31 : b0 + 29;
 }
 
-/* The batch is open in the file: do its constants agree at any size?  If not, b0 is a size at which they do; 0: none. */
+/* The batch is open in the file: do its constants agree at any size?  If not, b0 is a size at which they do; 0:
+ * none. */
 static Status find_b0(Rebatch *r, int64_t *b0)
 {
     static const int64_t usual[] = { 1, 2, 3, 4, 5, 6, 8, 10, 16, 32, 64, 128 };
@@ -567,7 +573,8 @@ static Status note_edit(const Rebatch *r, const Edit *e)
     if (e->kind != EDIT_ROWS)
         return ST_OK;
     v = value(r->g, e->value);
-    return report_note(r->ctx->report, NOTE_OTHER, v->name, "constant %s holds one row for each of %lld samples: it is one, expanded",
+    return report_note(r->ctx->report, NOTE_OTHER, v->name,
+                       "constant %s holds one row for each of %lld samples: it is one, expanded",
                        shape_text(&v->init->shape, text), (long long)r->size[0]);
 }
 
@@ -586,8 +593,9 @@ static Status apply(Rebatch *r)
         r->ctx->n_changed++;
     }
     if (n_constant)
-        TRY(report_note(r->ctx->report, NOTE_OTHER, r->g->name, "%d constant%s written for batches of %lld follow%s the batch's size now",
-                        n_constant, n_constant > 1 ? "s" : "", (long long)r->size[0], n_constant > 1 ? "" : "s"));
+        TRY(report_note(r->ctx->report, NOTE_OTHER, r->g->name,
+                        "%d constant%s written for batches of %lld follow%s the batch's size now", n_constant,
+                        n_constant > 1 ? "s" : "", (long long)r->size[0], n_constant > 1 ? "" : "s"));
     return graph_sort(r->g);
 }
 
@@ -636,9 +644,10 @@ static Status refuse(const Rebatch *r, uint32_t node)
     if (name && !(by = arena_printf(r->ctx->scratch, " (constant '%s' is written for it)", name)))
         return FAIL_NOMEM();
     if (want && want != r->size[0])
-        return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s%s", (long long)r->size[0],
-                    (long long)want, r->why, by);
-    return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes batches of %lld alone: %s%s", (long long)r->size[0], r->why, by);
+        return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s%s",
+                    (long long)r->size[0], (long long)want, r->why, by);
+    return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes batches of %lld alone: %s%s",
+                       (long long)r->size[0], r->why, by);
 }
 
 static Status rebatch(Rebatch *r)
@@ -660,14 +669,19 @@ static Status rebatch(Rebatch *r)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Rebatch r = { .g = g, .ctx = ctx, .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
-                  .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node), .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value) };
+    Rebatch r = { .g = g,
+                  .ctx = ctx,
+                  .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
+                  .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
+                  .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value) };
     Status st = r.choice && r.choices && r.inner ? graph_sort(g) : FAIL_NOMEM();
 
-    if (!st && !(st = check_batch_inputs(g, ctx->opt)))     /* the wrong axis has no batch to speak of */
+    if (!st && !(st = check_batch_inputs(g, ctx->opt))) /* the wrong axis has no batch to speak of */
         st = rebatch(&r);
     close_worlds(&r);
     return st;
 }
 
-const Pass pass_rebatch = { .name = "rebatch", .summary = "constants that hold the batch's size follow it", .run = run };
+const Pass pass_rebatch = { .name = "rebatch",
+                            .summary = "constants that hold the batch's size follow it",
+                            .run = run };

@@ -1,5 +1,5 @@
-/* The changes that take a model to another batch size (rebatch.h), made in a trial by constants of one size, and in the model by nodes
- * that read the batch size off an input: 0 or -1 in a Reshape where that says it too. */
+/* The changes that take a model to another batch size (rebatch.h), made in a trial by constants of one size, and in the
+ * model by nodes that read the batch size off an input: 0 or -1 in a Reshape where that says it too. */
 #include "passes/rebatch.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static Status edit_element(World *w, const Edit *e, int64_t b0)
     const Tensor *old = value_const(w->g, n->in[e->in]);
     Tensor *t;
 
-    if (!old || e->at >= tensor_numel(old))     /* a change in front of the node may have made another list of it */
+    if (!old || e->at >= tensor_numel(old)) /* a change in front of the node may have made another list of it */
         return FAIL(E_UNSUPPORTED, "%s: input %d has no element %d", node_text(w->g, n), e->in, e->at);
     if (!(t = tensor_copy(w->g->arena, old)))
         return FAIL_NOMEM();
@@ -57,7 +57,8 @@ Status edit_world(World *w, const Edit *e, int64_t b0)
     if (e->kind == EDIT_ELEMENT)
         return edit_element(w, e, b0);
     v = value(w->g, e->value);
-    t = e->kind == EDIT_ROWS ? repeat_rows(w->g->arena, v->init, e->at, w->batch) : count_on(w->g->arena, v->init, e->size, w->batch);
+    t = e->kind == EDIT_ROWS ? repeat_rows(w->g->arena, v->init, e->at, w->batch)
+                             : count_on(w->g->arena, v->init, e->size, w->batch);
     if (!t)
         return FAIL_NOMEM();
     v->init = t;
@@ -135,7 +136,7 @@ static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *resh
         list[remains] = y->dim[remains];
     for (int i = 0; i < n; i++)
         if (list[i] == 0)
-            return false;               /* an empty one leaves nothing to divide by; a copied one stays beside the batch */
+            return false; /* an empty one leaves nothing to divide by; a copied one stays beside the batch */
     list[e->at] = -1;
     return true;
 }
@@ -205,7 +206,8 @@ static Status range_in_model(const Batch *b, const Edit *e)
     return g->status;
 }
 
-Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool open, ValueId batch_input, int batch_axis)
+Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool open, ValueId batch_input,
+                  int batch_axis)
 {
     Batch b = { g, batch_input, batch_axis };
 

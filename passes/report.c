@@ -134,8 +134,8 @@ static DeviceLoad *load_of(Report *r, int device)
     return device >= 0 && device < r->n_load ? &r->load[device] : NULL;
 }
 
-/* What each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for Broadcast.  What comes
- * from the caller (Scatter and Broadcast of graph inputs) crosses no link between devices. */
+/* What each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for Broadcast.  What
+ * comes from the caller (Scatter and Broadcast of graph inputs) crosses no link between devices. */
 static void count_traffic(Report *r, const Graph *g, const Node *n)
 {
     int64_t total = 0;
@@ -174,8 +174,8 @@ static Status note_gathered(Report *r, const Graph *g)
         const Value *v = n->op == &op_AllGather && n->n_out > 1 ? value(g, n->out[0]) : NULL;
 
         if (v && !meant[n->out[0].i])
-            TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes", shape_text(&v->shape, shape),
-                            (long long)bytes_of(g, n->out[0])));
+            TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes",
+                            shape_text(&v->shape, shape), (long long)bytes_of(g, n->out[0])));
     }
     return ST_OK;
 }

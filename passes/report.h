@@ -7,21 +7,21 @@
 #include "graph/graph.h"
 
 typedef enum {
-    NOTE_INPUT,         /* an input was split, or given to every device */
-    NOTE_MIXES,         /* an operator mixes samples of the batch */
-    NOTE_NO_GRADIENT,   /* a parameter that the loss does not reach */
-    NOTE_REPLICATED,    /* a large value that every device holds in full */
-    NOTE_HOST,          /* an operator without a kernel for the accelerator */
-    NOTE_GUESS,         /* which constants were decided to be parameters, or none, without evidence */
-    NOTE_EXPORTER,      /* what the exporter did to the model, or may have done */
-    NOTE_ACCUMULATION,  /* what keeps micro-batches from being exactly one batch */
-    NOTE_OTHER          /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
+    NOTE_INPUT,        /* an input was split, or given to every device */
+    NOTE_MIXES,        /* an operator mixes samples of the batch */
+    NOTE_NO_GRADIENT,  /* a parameter that the loss does not reach */
+    NOTE_REPLICATED,   /* a large value that every device holds in full */
+    NOTE_HOST,         /* an operator without a kernel for the accelerator */
+    NOTE_GUESS,        /* which constants were decided to be parameters, or none, without evidence */
+    NOTE_EXPORTER,     /* what the exporter did to the model, or may have done */
+    NOTE_ACCUMULATION, /* what keeps micro-batches from being exactly one batch */
+    NOTE_OTHER         /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */
 } NoteKind;
 
 typedef struct {
     NoteKind kind;
-    const char *subject;        /* name of the input, node or parameter */
-    const char *text;           /* what about it */
+    const char *subject; /* name of the input, node or parameter */
+    const char *text;    /* what about it */
 } Note;
 
 static inline bool note_is_warning(const Note *n)
@@ -36,7 +36,7 @@ typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind
 typedef struct {
     const char *name, *reason;
     Shape shape;
-    DecisionKind kind;          /* DECISION_UNUSED: no output depends on it by a derivative */
+    DecisionKind kind; /* DECISION_UNUSED: no output depends on it by a derivative */
     bool trained, guess;
 } Decision;
 
@@ -47,11 +47,11 @@ typedef struct {
 
 typedef struct {
     int device;
-    int64_t parameters;         /* elements of trainable state */
-    int64_t state_bytes;        /* all state held there */
-    int64_t flops;              /* of one step; multiply and add count as two */
-    int64_t sent_bytes;         /* of one step: what the device puts into collectives for the others (ring all-reduce) */
-    int64_t peak_bytes;         /* of the memory plan, kernels' scratch aside; 0 when shapes depend on data */
+    int64_t parameters;  /* elements of trainable state */
+    int64_t state_bytes; /* all state held there */
+    int64_t flops;       /* of one step; multiply and add count as two */
+    int64_t sent_bytes;  /* of one step: what the device puts into collectives for the others (ring all-reduce) */
+    int64_t peak_bytes;  /* of the memory plan, kernels' scratch aside; 0 when shapes depend on data */
     int nodes;
 } DeviceLoad;
 
@@ -59,27 +59,29 @@ struct Report {
     Arena *arena;
     int replicas;
     int64_t batch;
-    const int64_t *count;       /* [replicas] samples */
+    const int64_t *count; /* [replicas] samples */
     Note *note;
     int n_note;
     Decision *decision;
     int n_decision;
     Stage *stage;
     int n_stage;
-    DeviceLoad *load;           /* [n_load], by device */
+    DeviceLoad *load; /* [n_load], by device */
     int n_load;
-    int collectives;            /* nodes in the final graph */
+    int collectives; /* nodes in the final graph */
     size_t cap_note, cap_stage, cap_decision;
 };
 typedef struct Report Report;
 
-Report *report_create(void);                    /* NULL when out of memory */
-void report_free(Report *r);                    /* NULL is legal */
+Report *report_create(void); /* NULL when out of memory */
+void report_free(Report *r); /* NULL is legal */
 
 /* All of these do nothing for a NULL report; E_NOMEM is the only failure. */
-Status report_note(Report *r, NoteKind kind, const char *subject, const char *fmt, ...) __attribute__((format(printf, 4, 5))) CHECKED;
+Status report_note(Report *r, NoteKind kind, const char *subject, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5))) CHECKED;
 /* `reason` is kept as it is. */
-Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason, DecisionKind kind) CHECKED;
+Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason,
+                       DecisionKind kind) CHECKED;
 /* "trains 81,226 numbers in 152 tensors; 7 constants are fixed (graph-transform --parameters lists them and why)" */
 enum { REPORT_SUMMARY = 200 };
 void report_summary(char text[REPORT_SUMMARY], const Report *r);
@@ -88,11 +90,11 @@ Status report_stage(Report *r, const char *pass, const Graph *g, int changed) CH
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
 /* Notes that a parameter gets no gradient, and where the way from it to the loss ends. */
 Status report_unreached(Report *r, const Graph *g, ValueId param) CHECKED;
-/* Fills `load` and `collectives` from a final graph, and notes the computed values that every device holds in full.  Call
- * after the pipeline. */
+/* Fills `load` and `collectives` from a final graph, and notes the computed values that every device holds in full.
+ * Call after the pipeline. */
 Status report_graph(Report *r, const Graph *g) CHECKED;
 
-Status report_print(const Report *r, FILE *to) CHECKED;         /* E_IO when writing failed */
+Status report_print(const Report *r, FILE *to) CHECKED; /* E_IO when writing failed */
 /* The decisions alone. */
 Status report_print_parameters(const Report *r, FILE *to, bool json) CHECKED;
 Status report_print_json(const Report *r, FILE *to) CHECKED;

@@ -32,16 +32,18 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
         tensors += d->trained;
         fixed += !d->trained && d->kind == DECISION_DATA && shape_numel(&d->shape) > 1;
     }
-    snprintf(text, REPORT_SUMMARY, "trains %s numbers in %s tensor%s; %s constant%s fixed (graph-transform --parameters lists them and why)",
-             grouped(a, numbers), grouped(b, tensors), tensors == 1 ? "" : "s", grouped(c, fixed), fixed == 1 ? " is" : "s are");
+    snprintf(text, REPORT_SUMMARY,
+             "trains %s numbers in %s tensor%s; %s constant%s fixed (graph-transform --parameters lists them and why)",
+             grouped(a, numbers), grouped(b, tensors), tensors == 1 ? "" : "s", grouped(c, fixed),
+             fixed == 1 ? " is" : "s are");
 }
 
 static void print_row(const Decision *d, int width, FILE *to)
 {
     char shape[SHAPE_TEXT];
 
-    fprintf(to, "%-*s  %-16s  %-7s  %s%s\n", width, d->name, shape_text(&d->shape, shape), d->trained ? "trained" : "fixed", d->reason,
-            d->guess ? " (a guess)" : "");
+    fprintf(to, "%-*s  %-16s  %-7s  %s%s\n", width, d->name, shape_text(&d->shape, shape),
+            d->trained ? "trained" : "fixed", d->reason, d->guess ? " (a guess)" : "");
 }
 
 static void json_row(const Decision *d, FILE *to)
@@ -51,7 +53,8 @@ static void json_row(const Decision *d, FILE *to)
     fprintf(to, ", \"shape\": [");
     for (int i = 0; i < d->shape.rank; i++)
         fprintf(to, "%s%" PRId64, i ? ", " : "", d->shape.dim[i]);
-    fprintf(to, "], \"trained\": %s, \"guess\": %s, \"reason\": ", d->trained ? "true" : "false", d->guess ? "true" : "false");
+    fprintf(to, "], \"trained\": %s, \"guess\": %s, \"reason\": ", d->trained ? "true" : "false",
+            d->guess ? "true" : "false");
     json_write_string(to, d->reason);
     fprintf(to, "}");
 }

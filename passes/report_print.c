@@ -4,11 +4,17 @@
 #include "graph/json.h"
 #include "passes/report.h"
 
-static const char *const headings[] = { "inputs", "operators that mix samples of the batch", "parameters without a gradient",
+static const char *const headings[] = { "inputs",
+                                        "operators that mix samples of the batch",
+                                        "parameters without a gradient",
                                         "values that every device holds in full",
-                                        "operators that the host computes", "what is trained, guessed", "exporter",
-                                        "what accumulation leaves apart", "notes" };
-static const char *const keys[] = { "inputs", "mixes", "no_gradient", "replicated", "host", "guesses", "exporter", "accumulation", "notes" };
+                                        "operators that the host computes",
+                                        "what is trained, guessed",
+                                        "exporter",
+                                        "what accumulation leaves apart",
+                                        "notes" };
+static const char *const keys[] = { "inputs",  "mixes",    "no_gradient",  "replicated", "host",
+                                    "guesses", "exporter", "accumulation", "notes" };
 enum { N_KINDS = sizeof keys / sizeof *keys };
 
 static Status finish(FILE *to)
@@ -85,7 +91,8 @@ Status report_print(const Report *r, FILE *to)
     if (r->n_stage)
         fprintf(to, "stages\n  %-20s %8s %8s %8s\n", "after", "nodes", "values", "changed");
     for (int i = 0; i < r->n_stage; i++)
-        fprintf(to, "  %-20s %8d %8d %8d\n", r->stage[i].pass, r->stage[i].nodes, r->stage[i].values, r->stage[i].changed);
+        fprintf(to, "  %-20s %8d %8d %8d\n", r->stage[i].pass, r->stage[i].nodes, r->stage[i].values,
+                r->stage[i].changed);
     print_loads(r, to);
     return finish(to);
 }
@@ -116,9 +123,11 @@ static void json_loads(const Report *r, FILE *to)
     for (int i = 0; i < r->n_load; i++) {
         const DeviceLoad *d = &r->load[i];
 
-        fprintf(to, "%s\n    {\"device\": %d, \"nodes\": %d, \"parameters\": %" PRId64 ", \"state_bytes\": %" PRId64 ", \"flops\": %" PRId64
-                ", \"sent_bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64 "}", i ? "," : "", d->device, d->nodes, d->parameters,
-                d->state_bytes, d->flops, d->sent_bytes, d->peak_bytes);
+        fprintf(to,
+                "%s\n    {\"device\": %d, \"nodes\": %d, \"parameters\": %" PRId64 ", \"state_bytes\": %" PRId64
+                ", \"flops\": %" PRId64 ", \"sent_bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64 "}",
+                i ? "," : "", d->device, d->nodes, d->parameters, d->state_bytes, d->flops, d->sent_bytes,
+                d->peak_bytes);
     }
     fprintf(to, "%s],\n", r->n_load ? "\n  " : "");
 }
@@ -135,7 +144,8 @@ Status report_print_json(const Report *r, FILE *to)
     for (int i = 0; i < r->n_stage; i++) {
         fprintf(to, "%s\n    {\"pass\": ", i ? "," : "");
         json_write_string(to, r->stage[i].pass);
-        fprintf(to, ", \"nodes\": %d, \"values\": %d, \"changed\": %d}", r->stage[i].nodes, r->stage[i].values, r->stage[i].changed);
+        fprintf(to, ", \"nodes\": %d, \"values\": %d, \"changed\": %d}", r->stage[i].nodes, r->stage[i].values,
+                r->stage[i].changed);
     }
     fprintf(to, "%s],\n", r->n_stage ? "\n  " : "");
     json_loads(r, to);

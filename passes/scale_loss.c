@@ -1,10 +1,11 @@
-/* scale_loss: multiplies the loss by a scale before it is differentiated, so that gradients too small for float16 are not lost.
+/* scale_loss: multiplies the loss by a scale before it is differentiated, so that gradients too small for float16 are
+ * not lost.
  *
- * The output "scaled_loss" is what passes/autodiff.c differentiates; passes/add_optimizer.c divides the gradients, float32 by
- * then, by the scale again.  Loss, its sums and the metric stay as they are.  A fixed scale is a constant.  A dynamic one is a
- * state that goes as high as the gradients allow (Micikevicius et al. 2018, section 3.2): it doubles after 2000 steps whose
- * gradients were finite and is halved when one is not, and that step changes nothing else.  A dynamic scale is always a power of
- * two, so that scaling by it rounds nothing; a fixed one is what was asked for. */
+ * The output "scaled_loss" is what passes/autodiff.c differentiates; passes/add_optimizer.c divides the gradients,
+ * float32 by then, by the scale again.  Loss, its sums and the metric stay as they are.  A fixed scale is a constant.
+ * A dynamic one is a state that goes as high as the gradients allow (Micikevicius et al. 2018, section 3.2): it doubles
+ * after 2000 steps whose gradients were finite and is halved when one is not, and that step changes nothing else.  A
+ * dynamic scale is always a power of two, so that scaling by it rounds nothing; a fixed one is what was asked for. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -39,5 +40,7 @@ static Status run(Graph *g, PassCtx *ctx)
     return g->status;
 }
 
-const Pass pass_scale_loss = { .name = "scale-loss", .summary = "scale the loss for gradients in float16",
-                               .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY, .run = run };
+const Pass pass_scale_loss = { .name = "scale-loss",
+                               .summary = "scale the loss for gradients in float16",
+                               .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                               .run = run };

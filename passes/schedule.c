@@ -1,16 +1,17 @@
 /* schedule: the order of execution.  Any topological order computes the same; this one keeps little memory alive.
  *
- * - The replicas of a device run in turn: all that replica 0 can do comes before replica 1's first node, so one replica's
- *   activations are alive at a time.  Turns are counted from the end: the last replicas of all devices run in step, because
- *   it is their gradients that complete the collectives.
+ * - The replicas of a device run in turn: all that replica 0 can do comes before replica 1's first node, so one
+ * replica's activations are alive at a time.  Turns are counted from the end: the last replicas of all devices run in
+ * step, because it is their gradients that complete the collectives.
  * - When a replica of the present turn waits for a collective (synchronised batch-norm, the loss's denominator), of the
  *   later replicas only what that collective needs is run.
- * - What belongs to a device rather than a replica (collectives, partial sums, the optimizer) runs as soon as it can: it
- *   ends the life of gradients.
- * - What is computed from state, constants and scalars alone runs right before its first use, not at the start of the step.
+ * - What belongs to a device rather than a replica (collectives, partial sums, the optimizer) runs as soon as it can:
+ * it ends the life of gradients.
+ * - What is computed from state, constants and scalars alone runs right before its first use, not at the start of the
+ * step.
  * - What is computed from one state, and from other things, for the update of that state alone is a group, run at once
- *   when its other inputs are there (no gradient waits for the last one) and when every other reader of that state has run,
- *   so that the update may happen in place. */
+ *   when its other inputs are there (no gradient waits for the last one) and when every other reader of that state has
+ * run, so that the update may happen in place. */
 #include "passes/schedule.h"
 
 #include <string.h>
@@ -18,30 +19,33 @@
 #include "graph/op.h"
 #include "passes/schedule_groups.h"
 
-typedef struct { uint64_t *key; uint32_t n; } Heap;
+typedef struct {
+    uint64_t *key;
+    uint32_t n;
+} Heap;
 
 typedef struct {
-    uint32_t pending;           /* edges from outside that are missing */
-    uint32_t readers;           /* uses of the group's states outside that have not run */
+    uint32_t pending; /* edges from outside that are missing */
+    uint32_t readers; /* uses of the group's states outside that have not run */
     uint32_t n_node;
-    Node **node;                /* in order */
+    Node **node; /* in order */
 } Group;
 
 typedef struct {
     Graph *g;
     uint32_t n;
     int n_replica;
-    uint32_t *first, *edge;     /* the nodes that use an output of node i: edge[first[i]..first[i+1]) */
-    int *owner;                 /* [node] group or NO_GROUP */
-    int *writer;                /* [value] group that computes a state's next value, or NO_GROUP */
+    uint32_t *first, *edge; /* the nodes that use an output of node i: edge[first[i]..first[i+1]) */
+    int *owner;             /* [node] group or NO_GROUP */
+    int *writer;            /* [value] group that computes a state's next value, or NO_GROUP */
     bool *lazy, *done, *urgent, *queued;
-    uint32_t *missing;          /* [node] inputs that have not been computed, lazy ones aside */
-    uint64_t *key;              /* [node] turn, ordinal in its replica, index */
-    uint32_t *turn_left;        /* [turn] nodes that have not run */
-    int turn, n_turn;           /* the lowest turn that is not done */
-    uint32_t blocker;           /* a node of that turn: none of lower index is left */
+    uint32_t *missing;   /* [node] inputs that have not been computed, lazy ones aside */
+    uint64_t *key;       /* [node] turn, ordinal in its replica, index */
+    uint32_t *turn_left; /* [turn] nodes that have not run */
+    int turn, n_turn;    /* the lowest turn that is not done */
+    uint32_t blocker;    /* a node of that turn: none of lower index is left */
     Group *group;
-    Heap ready, hot, groups;    /* hot: urgent nodes of later turns */
+    Heap ready, hot, groups; /* hot: urgent nodes of later turns */
     Node **order;
     uint32_t n_order;
     uint32_t *stack;
@@ -75,7 +79,7 @@ static void heap_pop(Heap *h)
 
 enum { INDEX_BITS = 24, TURN_SHIFT = 2 * INDEX_BITS };
 static uint32_t key_index(uint64_t key) { return (uint32_t)(key & ((1u << INDEX_BITS) - 1)); }
-static int key_turn(uint64_t key) { return (int)(key >> TURN_SHIFT); }        /* 0: belongs to no replica */
+static int key_turn(uint64_t key) { return (int)(key >> TURN_SHIFT); } /* 0: belongs to no replica */
 
 /* ---- what is known before the walk ---- */
 
@@ -181,7 +185,7 @@ static Status find_turns(Schedule *s, Arena *a)
         device[r] = n_device - 1;
     FOR_NODES(g, n)
         if (n->replica >= 0 && device[n->replica] > (n->device < 0 ? 0 : n->device))
-            device[n->replica] = n->device < 0 ? 0 : n->device;     /* not the host's side, of a higher number */
+            device[n->replica] = n->device < 0 ? 0 : n->device; /* not the host's side, of a higher number */
     for (int r = 0; r < n_replica; r++) {
         turn[r] = ++count[device[r]];
         s->n_turn = count[device[r]] > s->n_turn ? count[device[r]] : s->n_turn;
@@ -385,8 +389,8 @@ static Status prepare(Schedule *s, Arena *a)
     s->ready.key = ARENA_NEW(a, uint64_t, s->n);
     s->hot.key = ARENA_NEW(a, uint64_t, s->n);
     s->groups.key = ARENA_NEW(a, uint64_t, 3 * (size_t)s->g->n_update);
-    if (!s->lazy || !s->done || !s->urgent || !s->queued || !s->missing || !s->key || !s->order || !s->stack || !s->ready.key ||
-        !s->hot.key || !s->groups.key)
+    if (!s->lazy || !s->done || !s->urgent || !s->queued || !s->missing || !s->key || !s->order || !s->stack ||
+        !s->ready.key || !s->hot.key || !s->groups.key)
         return FAIL_NOMEM();
     s->n_replica = schedule_replicas(s->g);
     TRY(link_consumers(s, a));
@@ -413,9 +417,8 @@ Status schedule_graph(Graph *g, Arena *scratch)
     return ST_OK;
 }
 
-static Status run(Graph *g, PassCtx *ctx)
-{
-    return schedule_graph(g, ctx->scratch);
-}
+static Status run(Graph *g, PassCtx *ctx) { return schedule_graph(g, ctx->scratch); }
 
-const Pass pass_schedule = { .name = "schedule", .summary = "order the nodes so that little memory is alive", .run = run };
+const Pass pass_schedule = { .name = "schedule",
+                             .summary = "order the nodes so that little memory is alive",
+                             .run = run };

@@ -1,4 +1,5 @@
-/* What is computed for the update of one state alone: the optimizer's arithmetic of that parameter, a running statistic. */
+/* What is computed for the update of one state alone: the optimizer's arithmetic of that parameter, a running
+ * statistic. */
 #include "passes/schedule_groups.h"
 
 #include "graph/op.h"
@@ -11,7 +12,8 @@ typedef struct {
 } Groups;
 
 /* The group that node n may be in, given those of its consumers: theirs if they agree.  A use by an update
- * alone counts only where no node uses the output; several such updates (an optimizer step in one node) go by the first. */
+ * alone counts only where no node uses the output; several such updates (an optimizer step in one node) go by the
+ * first. */
 static int common_owner(const Groups *s, const Node *n, const int *update_of)
 {
     int strong = NO_GROUP, weak = NO_GROUP;
@@ -58,8 +60,8 @@ static bool used_outside(const Groups *s, const Node *n)
     return false;
 }
 
-/* A gradient is computed for the update alone, yet belongs to the backward pass: of the nodes that only a group uses, those
- * stay in it that begin at its states. */
+/* A gradient is computed for the update alone, yet belongs to the backward pass: of the nodes that only a group uses,
+ * those stay in it that begin at its states. */
 static void trim(Groups *s)
 {
     for (uint32_t i = 0; i < s->g->n_node; i++)
@@ -83,7 +85,7 @@ static void find_writers(Groups *s)
 Status schedule_groups(int **owner, int **writer, const Graph *g, const uint32_t *first, const uint32_t *edge, Arena *a)
 {
     Groups s = { g, schedule_replicas(g), first, edge, ARENA_NEW(a, int, g->n_node), ARENA_NEW(a, int, g->n_value) };
-    int *update_of = ARENA_NEW(a, int, g->n_value);     /* -1: no update; -2: an output of the graph */
+    int *update_of = ARENA_NEW(a, int, g->n_value); /* -1: no update; -2: an output of the graph */
 
     if (!update_of || !s.owner || !s.writer)
         return FAIL_NOMEM();

@@ -7,11 +7,15 @@
 enum { NO_GROUP = -1 };
 
 /* For a sorted graph, whose node i is used by edge[first[i]..first[i+1]).  `owner`: [n_node] the group (a number below
- * n_update) or NO_GROUP; every user of a group's node is in the group.  `writer`: [n_value] the group that computes the next
- * value of a state, or NO_GROUP. */
-Status schedule_groups(int **owner, int **writer, const Graph *g, const uint32_t *first, const uint32_t *edge, Arena *a) CHECKED;
+ * n_update) or NO_GROUP; every user of a group's node is in the group.  `writer`: [n_value] the group that computes the
+ * next value of a state, or NO_GROUP. */
+Status schedule_groups(int **owner, int **writer, const Graph *g, const uint32_t *first, const uint32_t *edge,
+                       Arena *a) CHECKED;
 
-static inline const Node *schedule_producer(const Graph *g, ValueId v) { return has_value(v) ? value(g, v)->producer : NULL; }
+static inline const Node *schedule_producer(const Graph *g, ValueId v)
+{
+    return has_value(v) ? value(g, v)->producer : NULL;
+}
 
 static inline int schedule_replicas(const Graph *g)
 {

@@ -3,17 +3,17 @@
  * Dropout is an operator with a mode; stochastic depth, and every other dropout that a framework writes in single
  * operators, is not: exported for training it goes on dropping wherever the file is run.  What it looks like:
  *
- *   a mask of zeros and ones, one with probability `keep`       Bernoulli(keep); u < keep, u >= 1 - keep, floor(u + keep)
- *                                                               with u uniform in [0, 1); also cast, spread or negated
- *   y = x * mask / keep                                         the division before, behind or within the mask
- *   x + branch * mask                                           not divided, and one number for each sample or for all
+ *   a mask of zeros and ones, one with probability `keep`       Bernoulli(keep); u < keep, u >= 1 - keep, floor(u +
+ * keep) with u uniform in [0, 1); also cast, spread or negated y = x * mask / keep the division before, behind or
+ * within the mask x + branch * mask                                           not divided, and one number for each
+ * sample or for all
  *
- * The division by the very probability of the mask is what makes it dropout: the mean of y is x, and x is what all frameworks
- * compute out of training.  Without it a mask that is multiplied may be the model's own noise, unless it takes
- * a residual branch in or out for whole samples.  Literals are compared to within the rounding of 16-bit floats.
+ * The division by the very probability of the mask is what makes it dropout: the mean of y is x, and x is what all
+ * frameworks compute out of training.  Without it a mask that is multiplied may be the model's own noise, unless it
+ * takes a residual branch in or out for whole samples.  Literals are compared to within the rounding of 16-bit floats.
  *
- * In training the graph stays as it is.  Operators that draw random numbers for anything else draw them in every mode, which is
- * noted. */
+ * In training the graph stays as it is.  Operators that draw random numbers for anything else draw them in every mode,
+ * which is noted. */
 #include <math.h>
 
 #include "graph/op.h"
@@ -25,14 +25,14 @@ enum { DEPTH = 16 };
 static const double ROUNDING = 0x1p-10;
 
 /* scale * (1 with probability keep, else 0) */
-typedef struct { double keep, scale; const Node *draws; } Mask;
+typedef struct {
+    double keep, scale;
+    const Node *draws;
+} Mask;
 
 /* ---- numbers ---- */
 
-static bool about(double a, double b)
-{
-    return fabs(a - b) <= ROUNDING * fabs(b);
-}
+static bool about(double a, double b) { return fabs(a - b) <= ROUNDING * fabs(b); }
 
 static const Node *maker(const Graph *g, ValueId v)
 {
@@ -211,10 +211,7 @@ static bool ones_behind_first(const Graph *g, ValueId dims)
     return n->n_in > 1;
 }
 
-static bool is_per_sample(const Shape *s)
-{
-    return s->rank > 1 && shape_known(s) && shape_count(s, 1, s->rank) == 1;
-}
+static bool is_per_sample(const Shape *s) { return s->rank > 1 && shape_known(s) && shape_count(s, 1, s->rank) == 1; }
 
 /* By the shape that is drawn where it is known, else by what says it. */
 static bool per_sample(const Graph *g, const Node *draws)
@@ -308,8 +305,8 @@ static bool is_site(const DropSites *found, ValueId v)
     return false;
 }
 
-/* What `n` gives out of training, if it drops: the number that undoes `keep` stands in the mask, in front of it or behind it.  What
- * stands behind one that was found in front of this is taken. */
+/* What `n` gives out of training, if it drops: the number that undoes `keep` stands in the mask, in front of it or
+ * behind it.  What stands behind one that was found in front of this is taken. */
 static bool drops(DropSite *out, const Graph *g, const Node *n, const DropSites *found)
 {
     const Node *next, *before;
@@ -374,7 +371,7 @@ static void need(const DropSites *sites, bool *live, ValueId v)
     for (int i = 0; i < sites->n; i++)
         if (value_eq(sites->site[i].out, v))
             v = sites->site[i].by;
-    live[v.i] = true;       /* that of no value counts for nothing */
+    live[v.i] = true; /* that of no value counts for nothing */
 }
 
 /* The values that the model's outputs need when nothing is dropped. */
@@ -404,14 +401,17 @@ static Status tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
         return FAIL_NOMEM();
     if (sites->n)
         TRY(report_note(ctx->report, NOTE_OTHER, g->name,
-                        "%d place%s %s at random in training alone (%s%s): evaluation, inference and an exported model drop nothing",
-                        sites->n, sites->n == 1 ? "" : "s", sites->n == 1 ? "drops" : "drop", node_text(g, sites->site[0].node),
-                        sites->n > 1 ? " ..." : ""));
+                        "%d place%s %s at random in training alone (%s%s): evaluation, inference and an exported model "
+                        "drop nothing",
+                        sites->n, sites->n == 1 ? "" : "s", sites->n == 1 ? "drops" : "drop",
+                        node_text(g, sites->site[0].node), sites->n > 1 ? " ..." : ""));
     FOR_NODES(g, n)
         if (n->op->flags & OPF_RANDOM && n->op != &op_Dropout && !n->op->domain && live[n->out[0].i])
-            TRY(report_note(ctx->report, NOTE_OTHER, n->name,
-                            "%s draws random numbers in evaluation, inference and an exported model too: what is made of them is "
-                            "no dropout that is known", node_text(g, n)));
+            TRY(report_note(
+                ctx->report, NOTE_OTHER, n->name,
+                "%s draws random numbers in evaluation, inference and an exported model too: what is made of them is "
+                "no dropout that is known",
+                node_text(g, n)));
     return ST_OK;
 }
 
@@ -430,4 +430,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_stochastic_depth = { .name = "stochastic-depth", .summary = "drop no branches out of training", .run = run };
+const Pass pass_stochastic_depth = { .name = "stochastic-depth",
+                                     .summary = "drop no branches out of training",
+                                     .run = run };

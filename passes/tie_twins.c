@@ -1,11 +1,11 @@
 /* tie-twins: a tensor and its transpose, both in the file, are one parameter.
  *
- * Where an embedding is the output layer's weight too, exporters that fold constants write the table for Gather and its transpose for
- * MatMul: two tensors, which training would take apart.  The transpose is computed from the tensor again.
+ * Where an embedding is the output layer's weight too, exporters that fold constants write the table for Gather and its
+ * transpose for MatMul: two tensors, which training would take apart.  The transpose is computed from the tensor again.
  *
- * Two matrices of other than one number that are each other's transposes to the bit are never so by accident, with one exception:
- * copies of a layer of which one was transposed.  Those are read by siblings ("layers.0", "layers.1"), and left alone; so is what
- * matches --untie.  The one that has a parameter's name stays, else the first.
+ * Two matrices of other than one number that are each other's transposes to the bit are never so by accident, with one
+ * exception: copies of a layer of which one was transposed.  Those are read by siblings ("layers.0", "layers.1"), and
+ * left alone; so is what matches --untie.  The one that has a parameter's name stays, else the first.
  *
  * Corners do not move when a matrix is transposed: sorted by size and corners, candidates stand side by side. */
 #include <fnmatch.h>
@@ -19,15 +19,12 @@
 
 typedef struct {
     ValueId v;
-    const Node *reader;         /* the first */
-    int64_t few, many;          /* rows and columns, the smaller number first */
-    double first, last;         /* corners */
+    const Node *reader; /* the first */
+    int64_t few, many;  /* rows and columns, the smaller number first */
+    double first, last; /* corners */
 } Matrix;
 
-static int compare_numbers(double a, double b)
-{
-    return (a > b) - (a < b);
-}
+static int compare_numbers(double a, double b) { return (a > b) - (a < b); }
 
 static int compare(const void *p, const void *q)
 {
@@ -77,7 +74,11 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
             continue;
         rows = t->shape.dim[0];
         columns = t->shape.dim[1];
-        list[n++] = (Matrix){ { i }, reader[i], rows < columns ? rows : columns, rows < columns ? columns : rows, tensor_float(t, 0),
+        list[n++] = (Matrix){ { i },
+                              reader[i],
+                              rows < columns ? rows : columns,
+                              rows < columns ? columns : rows,
+                              tensor_float(t, 0),
                               tensor_float(t, tensor_numel(t) - 1) };
     }
     *out = list;
@@ -94,7 +95,8 @@ static bool is_transpose(const Tensor *a, const Tensor *b)
         return false;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t k = 0; k < columns; k++)
-            if (memcmp((const char *)a->data + (size_t)(i * columns + k) * size, (const char *)b->data + (size_t)(k * rows + i) * size, size))
+            if (memcmp((const char *)a->data + (size_t)(i * columns + k) * size,
+                       (const char *)b->data + (size_t)(k * rows + i) * size, size))
                 return false;
     return true;
 }
@@ -120,8 +122,9 @@ static Status tie(Graph *g, PassCtx *ctx, ValueId kept, ValueId twin)
         if (value_eq(g->output[i].value, twin))
             g->output[i].value = turned;
     ctx->n_changed++;
-    return report_note(ctx->report, NOTE_OTHER, value(g, twin)->name, "is the transpose of %s: one parameter (--untie '%s' makes them two)",
-                       value(g, kept)->name, value(g, twin)->name);
+    return report_note(ctx->report, NOTE_OTHER, value(g, twin)->name,
+                       "is the transpose of %s: one parameter (--untie '%s' makes them two)", value(g, kept)->name,
+                       value(g, twin)->name);
 }
 
 static Status tie_among(Graph *g, PassCtx *ctx, Matrix *m, int n)
@@ -149,11 +152,14 @@ static Status run(Graph *g, PassCtx *ctx)
     qsort(m, (size_t)n, sizeof *m, compare);
     for (int i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && m[end].few == m[i].few && m[end].many == m[i].many && m[end].first == m[i].first &&
-                          m[end].last == m[i].last; end++)
+                          m[end].last == m[i].last;
+             end++)
             ;
         TRY(tie_among(g, ctx, &m[i], end - i));
     }
     return graph_sort(g);
 }
 
-const Pass pass_tie_twins = { .name = "tie-twins", .summary = "a tensor and its transpose are one parameter", .run = run };
+const Pass pass_tie_twins = { .name = "tie-twins",
+                              .summary = "a tensor and its transpose are one parameter",
+                              .run = run };

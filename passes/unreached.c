@@ -1,7 +1,8 @@
 /* Why a parameter gets no gradient: the node at which every way from it to the loss ends.
  *
- * Follows the parameter forward through what can be differentiated.  The first node that nothing passes through (integers,
- * ArgMax, Floor ...) is named; where there is none, no output that the loss is computed from reads the parameter. */
+ * Follows the parameter forward through what can be differentiated.  The first node that nothing passes through
+ * (integers, ArgMax, Floor ...) is named; where there is none, no output that the loss is computed from reads the
+ * parameter. */
 #include "graph/grad.h"
 #include "passes/report.h"
 
@@ -39,6 +40,8 @@ Status report_unreached(Report *r, const Graph *g, ValueId param)
     }
     shape_text(&v->shape, shape);
     if (end)
-        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape, node_text(g, end));
-    return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: nothing that the loss is computed from reads it", shape);
+        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape,
+                           node_text(g, end));
+    return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: nothing that the loss is computed from reads it",
+                       shape);
 }

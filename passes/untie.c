@@ -1,19 +1,20 @@
 /* untie: one tensor that an exporter made of several parameters becomes several again.
  *
- * PyTorch's default exporter keeps one initializer of those that are equal when it writes the file: all LayerNorm weights of a fresh
- * network are ones, copies of a layer begin alike.  Its older exporter does the same out of training mode, and leaves an Identity for
- * each name that went.  Trained as one tensor they would be another network.
+ * PyTorch's default exporter keeps one initializer of those that are equal when it writes the file: all LayerNorm
+ * weights of a fresh network are ones, copies of a layer begin alike.  Its older exporter does the same out of training
+ * mode, and leaves an Identity for each name that went.  Trained as one tensor they would be another network.
  *
- * The file shows which parameter a reader meant: by the name under which it reads the tensor (Node.read_as), or by its module
- * (Node.module) and the place at which it reads.  Equal parameters and one parameter that is truly shared look alike up to that; they
- * are told apart by
+ * The file shows which parameter a reader meant: by the name under which it reads the tensor (Node.read_as), or by its
+ * module (Node.module) and the place at which it reads.  Equal parameters and one parameter that is truly shared look
+ * alike up to that; they are told apart by
  *
- * - values: parameters of different modules that are filled with one number began alike and are several.  Any other numbers are
- *   random ones, which two modules have in common only when one is a copy of the other or they share it;
- * - names: copies are siblings (layers.0.w, layers.1.w), and of equal tensors the exporter keeps the first one's name, while a
- *   parameter that siblings share has the last one's.
+ * - values: parameters of different modules that are filled with one number began alike and are several.  Any other
+ * numbers are random ones, which two modules have in common only when one is a copy of the other or they share it;
+ * - names: copies are siblings (layers.0.w, layers.1.w), and of equal tensors the exporter keeps the first one's name,
+ * while a parameter that siblings share has the last one's.
  *
- * A module that is called twice reads the same name twice and keeps its one tensor.  What is not shown stays tied, and is said;
+ * A module that is called twice reads the same name twice and keeps its one tensor.  What is not shown stays tied, and
+ * is said;
  * --untie PATTERN unties it all the same. */
 #include <fnmatch.h>
 #include <string.h>
@@ -26,19 +27,23 @@
 typedef struct {
     Node *n;
     int in;
-    const char *key;        /* the parameter that the reader means, as far as the file shows it */
-    bool by_name;           /* it reads it under that name */
+    const char *key; /* the parameter that the reader means, as far as the file shows it */
+    bool by_name;    /* it reads it under that name */
 } Edge;
 
 /* Readers that mean the same parameter. */
 typedef struct {
     const char *key;
     bool by_name, apart;
-    bool joined;            /* to an earlier group, which stands for it */
+    bool joined; /* to an earlier group, which stands for it */
 } Group;
 
-/* What a tensor of random numbers shows of two siblings, "layers.0" and "layers.1": copies of each other, or one module. */
-typedef struct { const char *a, *b; bool one; } Pair;
+/* What a tensor of random numbers shows of two siblings, "layers.0" and "layers.1": copies of each other, or one
+ * module. */
+typedef struct {
+    const char *a, *b;
+    bool one;
+} Pair;
 
 /* Tensors in the order in which they are looked at: what the first show of modules tells about the others. */
 typedef enum { RANDOM, FILLED, UNNAMED } Turn;
@@ -46,11 +51,11 @@ typedef enum { RANDOM, FILLED, UNNAMED } Turn;
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    Edge *edge;             /* of all values: those of value i are edge[first[i] .. first[i + 1]) */
+    Edge *edge; /* of all values: those of value i are edge[first[i] .. first[i + 1]) */
     uint32_t *first;
     Pair *pair;
     size_t n_pair, cap_pair;
-    bool *matched;          /* [n_untie] */
+    bool *matched; /* [n_untie] */
 } Untie;
 
 /* ---- names ---- */
@@ -89,7 +94,8 @@ static Status list_edges(Untie *u)
     Graph *g = u->g;
     uint32_t *at;
 
-    if (!(u->first = ARENA_NEW(u->ctx->scratch, uint32_t, g->n_value + 1)) || !(at = ARENA_NEW(u->ctx->scratch, uint32_t, g->n_value + 1)))
+    if (!(u->first = ARENA_NEW(u->ctx->scratch, uint32_t, g->n_value + 1)) ||
+        !(at = ARENA_NEW(u->ctx->scratch, uint32_t, g->n_value + 1)))
         return FAIL_NOMEM();
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
@@ -106,7 +112,8 @@ static Status list_edges(Untie *u)
     return ST_OK;
 }
 
-/* The reader whose module the tensor's name says: where several of them are, the one that reads it where that name belongs. */
+/* The reader whose module the tensor's name says: where several of them are, the one that reads it where that name
+ * belongs. */
 static const Edge *home_edge(const Edge *e, uint32_t n, const char *name)
 {
     const Edge *home = NULL;
@@ -170,7 +177,8 @@ static Status remember_pair(Untie *u, const char *a, const char *b, const size_t
 {
     Arena *scratch = u->ctx->scratch;
     Pair *grown = arena_grow(scratch, u->pair, sizeof *grown, u->n_pair, &u->cap_pair);
-    Pair p = { arena_printf(scratch, "%.*s", (int)prefix[0], a), arena_printf(scratch, "%.*s", (int)prefix[1], b), one };
+    Pair p = { arena_printf(scratch, "%.*s", (int)prefix[0], a), arena_printf(scratch, "%.*s", (int)prefix[1], b),
+               one };
 
     if (!grown || !p.a || !p.b)
         return FAIL_NOMEM();
@@ -214,7 +222,8 @@ static Status judge_named(Untie *u, const Value *v, Group *group, int n)
 
         if (!strcmp(group[k].key, v->name))
             continue;
-        group[k].apart = sibling ? group[k].by_name || (order < 0 && !are_pair(u, v->name, group[k].key, true)) : filled;
+        group[k].apart =
+            sibling ? group[k].by_name || (order < 0 && !are_pair(u, v->name, group[k].key, true)) : filled;
         if (sibling && !filled)
             TRY(remember_pair(u, v->name, group[k].key, prefix, !group[k].apart));
     }
@@ -236,7 +245,8 @@ static void join_groups(const Untie *u, Edge *e, uint32_t n, Group *group, int n
         }
 }
 
-/* A tensor that the exporter computed (a transposed weight) has no parameter's name: it goes with what its modules show elsewhere. */
+/* A tensor that the exporter computed (a transposed weight) has no parameter's name: it goes with what its modules show
+ * elsewhere. */
 static void judge_unnamed(const Untie *u, Group *group, int n)
 {
     for (int k = 1; k < n; k++)
@@ -284,7 +294,8 @@ static Status split_all(Untie *u, ValueId v, Edge *e, uint32_t n)
     for (uint32_t i = 1; i < n; i++)
         if (e[i].n != e[0].n)
             TRY(split_off(u, v, &e[i], 1, e[i].key, value(u->g, v)->name));
-    return report_note(u->ctx->report, NOTE_OTHER, value(u->g, v)->name, "untied, as asked: each node that reads it has its own");
+    return report_note(u->ctx->report, NOTE_OTHER, value(u->g, v)->name,
+                       "untied, as asked: each node that reads it has its own");
 }
 
 static Status tell(Untie *u, const Value *v, const Group *group, int n, bool asked)
@@ -301,9 +312,11 @@ static Status tell(Untie *u, const Value *v, const Group *group, int n, bool ask
     }
     if (*apart)
         TRY(report_note(u->ctx->report, NOTE_OTHER, v->name, "the file has one tensor for this and %s: %s", apart,
-                        asked ? "untied, as asked" : "equal when it was written, they are parameters of different modules, and untied"));
+                        asked ? "untied, as asked"
+                              : "equal when it was written, they are parameters of different modules, and untied"));
     if (*tied)
-        TRY(report_note(u->ctx->report, NOTE_OTHER, v->name, "one parameter, which %s %s too (--untie '%s' makes them several)", tied,
+        TRY(report_note(u->ctx->report, NOTE_OTHER, v->name,
+                        "one parameter, which %s %s too (--untie '%s' makes them several)", tied,
                         strchr(tied, ',') ? "are" : "is", v->name));
     return ST_OK;
 }
@@ -348,7 +361,8 @@ static Status check_patterns(Untie *u)
             forced(u, u->g->value[i]->name);
     for (int i = 0; i < u->ctx->opt->n_untie; i++)
         if (!u->matched[i])
-            return FAIL(E_INVALID, "--untie '%s' matches no tensor that several nodes read, and no matrix", u->ctx->opt->untie[i]);
+            return FAIL(E_INVALID, "--untie '%s' matches no tensor that several nodes read, and no matrix",
+                        u->ctx->opt->untie[i]);
     return ST_OK;
 }
 
@@ -367,4 +381,6 @@ static Status run(Graph *g, PassCtx *ctx)
     return check_patterns(&u);
 }
 
-const Pass pass_untie = { .name = "untie", .summary = "give modules their own tensors where the exporter merged equal ones", .run = run };
+const Pass pass_untie = { .name = "untie",
+                          .summary = "give modules their own tensors where the exporter merged equal ones",
+                          .run = run };

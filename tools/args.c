@@ -47,7 +47,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     if (value)
         *value++ = '\0';
     flag = find_flag(a->command, name);
-    listing = flag && flag->metavar && *flag->metavar == '[';       /* with a value it is the option of that name */
+    listing = flag && flag->metavar && *flag->metavar == '['; /* with a value it is the option of that name */
     flag = listing && value ? NULL : flag;
     is_option = !flag && find_option(&option, a->command, name);
     if ((!flag && !is_option) || (dashes == 1) != (strlen(name) == 1)) {
@@ -130,10 +130,7 @@ const char *args_value(const Args *a, const char *name)
     return NULL;
 }
 
-bool args_has(const Args *a, const char *name)
-{
-    return args_value(a, name) != NULL;
-}
+bool args_has(const Args *a, const char *name) { return args_value(a, name) != NULL; }
 
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max)
 {
@@ -147,7 +144,8 @@ Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback,
     errno = 0;
     v = strtoll(text, &end, 10);
     if (!*text || *end || errno || v < min || v > max)
-        return FAIL(E_INVALID, "--%s: expected a whole number from %lld to %lld, found '%s'", name, (long long)min, (long long)max, text);
+        return FAIL(E_INVALID, "--%s: expected a whole number from %lld to %lld, found '%s'", name, (long long)min,
+                    (long long)max, text);
     *out = v;
     return ST_OK;
 }
@@ -159,7 +157,9 @@ Status args_real(double *out, const Args *a, const char *name, double fallback)
     *out = fallback;
     if (!text)
         return ST_OK;
-    return text_to_float64(out, text, strlen(text)) && isfinite(*out) ? ST_OK : FAIL(E_INVALID, "--%s: expected a number, found '%s'", name, text);
+    return text_to_float64(out, text, strlen(text)) && isfinite(*out)
+               ? ST_OK
+               : FAIL(E_INVALID, "--%s: expected a number, found '%s'", name, text);
 }
 
 /* ---- help ---- */
@@ -168,10 +168,11 @@ static void print_flag(const char *name, const char *metavar, const char *help, 
 {
     char left[80];
     const char *space = metavar && *metavar != '[' ? " " : "";
-    int n = snprintf(left, sizeof left, "  %s%s%s%s", strlen(name) > 1 ? "--" : "-", name, space, metavar ? metavar : "");
+    int n =
+        snprintf(left, sizeof left, "  %s%s%s%s", strlen(name) > 1 ? "--" : "-", name, space, metavar ? metavar : "");
 
-    printf("%-28s%s%s%s%s%s\n", left, n >= 28 ? "\n                            " : "", help, fallback && *fallback ? " [" : "",
-           fallback ? fallback : "", fallback && *fallback ? "]" : "");
+    printf("%-28s%s%s%s%s%s\n", left, n >= 28 ? "\n                            " : "", help,
+           fallback && *fallback ? " [" : "", fallback ? fallback : "", fallback && *fallback ? "]" : "");
 }
 
 void args_help(const Command *c, const char *program)

@@ -10,16 +10,17 @@
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 typedef struct {
-    const char *name, *metavar, *help;      /* metavar NULL: takes no value; "N": a number from 1; "X": a real one;
-                                             * "[=TEXT]": without a value a flag, with one the library's option of that name */
+    const char *name, *metavar,
+        *help; /* metavar NULL: takes no value; "N": a number from 1; "X": a real one;
+                * "[=TEXT]": without a value a flag, with one the library's option of that name */
 } Flag;
 
 typedef struct {
-    const char *name;               /* "train" */
-    const char *synopsis;           /* what follows the name: "MODEL.onnx --data SRC [options]" */
+    const char *name;     /* "train" */
+    const char *synopsis; /* what follows the name: "MODEL.onnx --data SRC [options]" */
     const char *summary;
-    const Flag *flags;              /* ends with a NULL name */
-    bool takes_options;             /* the library's options are flags too */
+    const Flag *flags;  /* ends with a NULL name */
+    bool takes_options; /* the library's options are flags too */
     int min_positional, max_positional;
 } Command;
 
@@ -27,8 +28,10 @@ typedef struct {
     const Command *command;
     int n_positional, n_given;
     const char **positional;
-    struct { const char *name, *value; } *given;        /* in order; value "" for flags without one */
-    dpx_options *options;           /* NULL unless takes_options */
+    struct {
+        const char *name, *value;
+    } * given;            /* in order; value "" for flags without one */
+    dpx_options *options; /* NULL unless takes_options */
     bool help;
 } Args;
 
@@ -36,11 +39,11 @@ typedef struct {
 Status args_parse(Args *out, const Command *c, int argc, char **argv) CHECKED;
 void args_free(Args *a);
 bool args_has(const Args *a, const char *name);
-const char *args_value(const Args *a, const char *name);                /* the last one given, or NULL */
-const char *args_nth(const Args *a, const char *name, int index);       /* of a repeated flag, or NULL */
+const char *args_value(const Args *a, const char *name);          /* the last one given, or NULL */
+const char *args_nth(const Args *a, const char *name, int index); /* of a repeated flag, or NULL */
 /* The flag's whole number in [min, max], or `fallback` when it was not given. */
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;
 Status args_real(double *out, const Args *a, const char *name, double fallback) CHECKED;
-void args_help(const Command *c, const char *program);                  /* to standard output */
+void args_help(const Command *c, const char *program); /* to standard output */
 
 #endif

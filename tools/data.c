@@ -22,8 +22,9 @@ Status temporary_open(FILE **out, uint64_t bytes, const char *label)
         return FAIL(E_IO, "%s: cannot make a temporary file: %s", label, strerror(errno));
     if (!fstatvfs(fileno(f), &disk) && disk.f_frsize && bytes / disk.f_frsize >= disk.f_bavail) {
         fclose(f);
-        return FAIL(E_IO, "%s: unpacked it has %" PRIu64 " bytes, in " P_tmpdir " %" PRIu64 " are free: give it as .npy", label, bytes,
-                    (uint64_t)disk.f_bavail * disk.f_frsize);
+        return FAIL(E_IO,
+                    "%s: unpacked it has %" PRIu64 " bytes, in " P_tmpdir " %" PRIu64 " are free: give it as .npy",
+                    label, bytes, (uint64_t)disk.f_bavail * disk.f_frsize);
     }
     *out = f;
     return ST_OK;
@@ -48,8 +49,11 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
     if (a->rank < 1)
         st = FAIL(E_IO, "%s: array '%s' has no axis of samples", path, a->name);
     else if (d->n && a->dim[0] != d->samples)
-        st = FAIL(E_IO, "%s: array '%s' has %lld samples along its first axis, '%s' has %lld; all arrays hold the same samples, "
-                  "and hold them along the first axis", path, a->name, (long long)a->dim[0], d->array[0].name, (long long)d->samples);
+        st = FAIL(
+            E_IO,
+            "%s: array '%s' has %lld samples along its first axis, '%s' has %lld; all arrays hold the same samples, "
+            "and hold them along the first axis",
+            path, a->name, (long long)a->dim[0], d->array[0].name, (long long)d->samples);
     else if (*a->name && dataset_find(d, a->name))
         st = FAIL(E_IO, "%s: two arrays are called '%s'", path, a->name);
     else if (!(grown = realloc(d->array, ((size_t)d->n + 1) * sizeof *grown)))
@@ -109,10 +113,7 @@ static Status add_npy(Dataset *d, const char *path)
     return dataset_add(d, &a, path);
 }
 
-static int is_npy(const struct dirent *e)
-{
-    return ends_with(e->d_name, ".npy");
-}
+static int is_npy(const struct dirent *e) { return ends_with(e->d_name, ".npy"); }
 
 static Status read_folder(Dataset *d, const char *folder)
 {
@@ -193,9 +194,17 @@ static void swap_bytes(unsigned char *p, size_t n, size_t size)
         }
 }
 
-#define EACH_NATIVE(X)                                                                                               \
-    X(DPX_FLOAT32, float) X(DPX_FLOAT64, double) X(DPX_INT8, int8_t) X(DPX_INT16, int16_t) X(DPX_INT32, int32_t)     \
-    X(DPX_INT64, int64_t) X(DPX_UINT8, uint8_t) X(DPX_UINT16, uint16_t) X(DPX_UINT32, uint32_t) X(DPX_UINT64, uint64_t) \
+#define EACH_NATIVE(X)      \
+    X(DPX_FLOAT32, float)   \
+    X(DPX_FLOAT64, double)  \
+    X(DPX_INT8, int8_t)     \
+    X(DPX_INT16, int16_t)   \
+    X(DPX_INT32, int32_t)   \
+    X(DPX_INT64, int64_t)   \
+    X(DPX_UINT8, uint8_t)   \
+    X(DPX_UINT16, uint16_t) \
+    X(DPX_UINT32, uint32_t) \
+    X(DPX_UINT64, uint64_t) \
     X(DPX_BOOL, uint8_t)
 
 /* binary16: a sign, 5 bits of exponent, 10 of mantissa. */
@@ -220,8 +229,13 @@ static double element_float(const unsigned char *p, dpx_dtype t)
 {
     switch (t) {
     case DPX_FLOAT16: return half_value(p);
-#define X(D, T) case D: { T v; memcpy(&v, p, sizeof v); return (double)v; }
-    EACH_NATIVE(X)
+#define X(D, T)                  \
+    case D: {                    \
+        T v;                     \
+        memcpy(&v, p, sizeof v); \
+        return (double)v;        \
+    }
+        EACH_NATIVE(X)
 #undef X
     default: return 0;
     }
@@ -231,8 +245,13 @@ static int64_t element_int(const unsigned char *p, dpx_dtype t)
 {
     switch (t) {
     case DPX_FLOAT16: return (int64_t)half_value(p);
-#define X(D, T) case D: { T v; memcpy(&v, p, sizeof v); return (int64_t)v; }
-    EACH_NATIVE(X)
+#define X(D, T)                  \
+    case D: {                    \
+        T v;                     \
+        memcpy(&v, p, sizeof v); \
+        return (int64_t)v;       \
+    }
+        EACH_NATIVE(X)
 #undef X
     default: return 0;
     }
@@ -252,7 +271,8 @@ static bool is_signed(dpx_dtype t) { return t == DPX_INT8 || t == DPX_INT16 || t
 
 static size_t array_elements(const Array *a) { return array_sample_elements(a) * (size_t)(a->rank ? a->dim[0] : 1); }
 
-/* Does an integer type of `bits` value bits and perhaps a sign hold the element?  If not, `number` receives the element. */
+/* Does an integer type of `bits` value bits and perhaps a sign hold the element?  If not, `number` receives the
+ * element. */
 typedef bool Holds(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign);
 
 static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign)
@@ -264,7 +284,7 @@ static bool holds_float(char number[NUMBER_TEXT], const unsigned char *e, dpx_dt
     if (from == DPX_FLOAT64)
         text_float64(number, v);
     else
-        text_float32(number, (float)v);         /* as the file's type writes it */
+        text_float32(number, (float)v); /* as the file's type writes it */
     return false;
 }
 
@@ -285,7 +305,7 @@ static bool holds_int(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtyp
 
 static Status check_elements(const Array *a, dpx_dtype to, const char *what, Holds *holds)
 {
-    int bits = 8 * (int)dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64);       /* element_int gives an int64_t */
+    int bits = 8 * (int)dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64); /* element_int gives an int64_t */
     size_t n = array_elements(a);
     unsigned char e[8];
     char number[NUMBER_TEXT];
@@ -293,8 +313,8 @@ static Status check_elements(const Array *a, dpx_dtype to, const char *what, Hol
     for (size_t i = 0; i < n; i++) {
         element_at(e, a, a->data, i);
         if (!holds(number, e, a->dtype, bits, is_signed(to)))
-            return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to),
-                        i / array_sample_elements(a), number);
+            return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %s", what, dpx_dtype_name(a->dtype),
+                        dpx_dtype_name(to), i / array_sample_elements(a), number);
     }
     return ST_OK;
 }
@@ -312,7 +332,8 @@ Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
     if (a->dtype == to)
         return ST_OK;
     if (to == DPX_FLOAT16 || to == DPX_BFLOAT16 || a->dtype == DPX_BFLOAT16 || to == DPX_BOOL)
-        return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype), dpx_dtype_name(to));
+        return FAIL(E_INVALID, "%s: the data's %s cannot become %s", what, dpx_dtype_name(a->dtype),
+                    dpx_dtype_name(to));
     if (is_float(to))
         return ST_OK;
     if (is_float(a->dtype))
@@ -327,17 +348,20 @@ static void convert_sample(const Array *a, const unsigned char *from, size_t n, 
     for (size_t i = 0; i < n; i++) {
         element_at(e, a, from, i);
         switch (to) {
-        case DPX_FLOAT32: ((float *)out)[i] = (float)((element_float(e, a->dtype) * a->scale - a->mean) / a->std); break;
+        case DPX_FLOAT32:
+            ((float *)out)[i] = (float)((element_float(e, a->dtype) * a->scale - a->mean) / a->std);
+            break;
         case DPX_FLOAT64: ((double *)out)[i] = (element_float(e, a->dtype) * a->scale - a->mean) / a->std; break;
         case DPX_INT64: ((int64_t *)out)[i] = element_int(e, a->dtype); break;
         case DPX_INT32: ((int32_t *)out)[i] = (int32_t)element_int(e, a->dtype); break;
         case DPX_INT16: ((int16_t *)out)[i] = (int16_t)element_int(e, a->dtype); break;
         case DPX_INT8: ((int8_t *)out)[i] = (int8_t)element_int(e, a->dtype); break;
-        case DPX_UINT8: case DPX_BOOL: ((uint8_t *)out)[i] = (uint8_t)element_int(e, a->dtype); break;
+        case DPX_UINT8:
+        case DPX_BOOL: ((uint8_t *)out)[i] = (uint8_t)element_int(e, a->dtype); break;
         case DPX_UINT16: ((uint16_t *)out)[i] = (uint16_t)element_int(e, a->dtype); break;
         case DPX_UINT32: ((uint32_t *)out)[i] = (uint32_t)element_int(e, a->dtype); break;
         case DPX_UINT64: ((uint64_t *)out)[i] = (uint64_t)element_int(e, a->dtype); break;
-        case DPX_FLOAT16: memcpy((uint16_t *)out + i, e, sizeof(uint16_t)); break;      /* of the same type: only swapped */
+        case DPX_FLOAT16: memcpy((uint16_t *)out + i, e, sizeof(uint16_t)); break; /* of the same type: only swapped */
         default: break;
         }
     }

@@ -1,6 +1,6 @@
-/* Data sets: named arrays that share their first axis, the samples.  Files are mapped; compressed ones are first unpacked
- * into an unnamed temporary file, so a set may be larger than memory.  How much is unpacked is what the header of the array asks for:
- * a stream that goes on behind that is an error, and so is one for which there is no room. */
+/* Data sets: named arrays that share their first axis, the samples.  Files are mapped; compressed ones are first
+ * unpacked into an unnamed temporary file, so a set may be larger than memory.  How much is unpacked is what the header
+ * of the array asks for: a stream that goes on behind that is an error, and so is one for which there is no room. */
 #ifndef DPX_TOOLS_DATA_H
 #define DPX_TOOLS_DATA_H
 
@@ -16,15 +16,15 @@ Status temporary_open(FILE **out, uint64_t bytes, const char *label) CHECKED;
 Status map_stream(Mapped *out, FILE *f, const char *path) CHECKED;
 
 typedef struct {
-    char *name;                     /* "" when the format has none (idx) */
+    char *name; /* "" when the format has none (idx) */
     dpx_dtype dtype;
     int rank;
-    int64_t dim[DPX_MAX_RANK];      /* dim[0]: samples */
-    const unsigned char *data;      /* row-major */
-    bool swapped;                   /* elements are big-endian */
-    double scale;                   /* value = (element * scale - mean) / std, when converted to a float type */
+    int64_t dim[DPX_MAX_RANK]; /* dim[0]: samples */
+    const unsigned char *data; /* row-major */
+    bool swapped;              /* elements are big-endian */
+    double scale;              /* value = (element * scale - mean) / std, when converted to a float type */
     double mean, std;
-    Mapped map;                     /* what `data` points into; empty when another array owns it */
+    Mapped map; /* what `data` points into; empty when another array owns it */
 } Array;
 
 typedef struct {
@@ -33,7 +33,9 @@ typedef struct {
     int64_t samples;
 } Dataset;
 
-typedef struct { double mean, std; } Normalisation;     /* of idx images */
+typedef struct {
+    double mean, std;
+} Normalisation; /* of idx images */
 
 /* SRC: FILE.npz, FILE.npy, a folder of .npy files, or idx:IMAGES,LABELS (gzip or not).  Errors name the file. */
 Status dataset_open(Dataset **out, const char *source, Normalisation norm) CHECKED;
@@ -42,8 +44,9 @@ void dataset_free(Dataset *d);
 const Array *dataset_find(const Dataset *d, const char *name);
 
 /* ---- for the formats: tools/data_*.c ---- */
-Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;       /* takes the mapping and the name */
-/* The .npy file in a->map, which it closes on failure; fills dtype, rank, dim, data.  `label` names the file or archive member. */
+Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* takes the mapping and the name */
+/* The .npy file in a->map, which it closes on failure; fills dtype, rank, dim, data.  `label` names the file or archive
+ * member. */
 Status npy_parse(Array *a, const char *label) CHECKED;
 /* How long the whole file is, by the header, which must lie in the first `n` bytes. */
 Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
@@ -51,8 +54,8 @@ Status npz_read(Dataset *d, const char *path) CHECKED;
 Status idx_read(Dataset *d, const char *images_comma_labels, Normalisation norm) CHECKED;
 
 size_t array_sample_elements(const Array *a);
-/* E_INVALID, naming `what`, for conversions that lose meaning: what becomes integers must be whole numbers that their type holds;
- * where the types do not say so, all are looked at here. */
+/* E_INVALID, naming `what`, for conversions that lose meaning: what becomes integers must be whole numbers that their
+ * type holds; where the types do not say so, all are looked at here. */
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what) CHECKED;
 /* Copies samples index[0..n) into `out` as elements of type `to`, once that has been checked. */
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);

@@ -1,5 +1,6 @@
 /* The IDX format of MNIST: 0, 0, a type, the rank, big-endian sizes, big-endian elements; often gzipped.
- * The first file holds images: bytes are scaled to [0, 1], and [N, H, W] gets a channel axis.  The second holds labels. */
+ * The first file holds images: bytes are scaled to [0, 1], and [N, H, W] gets a channel axis.  The second holds
+ * labels. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,11 +16,14 @@ static uint64_t big_endian(const unsigned char *p)
     return (uint64_t)p[0] << 24 | (uint64_t)p[1] << 16 | (uint64_t)p[2] << 8 | p[3];
 }
 
-/* Reads the header of the file that begins with these bytes; fills dtype, rank, dim and swapped.  `bytes` is the whole file's. */
-static Status read_header(Array *a, size_t *header, size_t *bytes, const unsigned char *file, size_t size, const char *path)
+/* Reads the header of the file that begins with these bytes; fills dtype, rank, dim and swapped.  `bytes` is the whole
+ * file's. */
+static Status read_header(Array *a, size_t *header, size_t *bytes, const unsigned char *file, size_t size,
+                          const char *path)
 {
-    static const dpx_dtype types[16] = { [8] = DPX_UINT8, [9] = DPX_INT8, [11] = DPX_INT16, [12] = DPX_INT32, [13] = DPX_FLOAT32,
-                                         [14] = DPX_FLOAT64 };
+    static const dpx_dtype types[16] = {
+        [8] = DPX_UINT8, [9] = DPX_INT8, [11] = DPX_INT16, [12] = DPX_INT32, [13] = DPX_FLOAT32, [14] = DPX_FLOAT64
+    };
     size_t n;
 
     if (size < 8 || file[0] || file[1] || file[2] > 14 || !types[file[2]] || file[3] < 1)
@@ -96,7 +100,8 @@ static Status parse(Array *a, const char *path)
 
     TRY(read_header(a, &header, &bytes, a->map.data, a->map.size, path));
     if (bytes != a->map.size)
-        return FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes - header, a->map.size - header);
+        return FAIL(E_IO, "%s: the header asks for %zu bytes of data, the file has %zu", path, bytes - header,
+                    a->map.size - header);
     a->data = a->map.data + header;
     return ST_OK;
 }

@@ -1,7 +1,7 @@
 /* The .npy format: magic, version, the length of a Python dictionary in text, the dictionary, the data.
  * The dictionary is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }; a small scanner reads just that.
- * Data in column-major (Fortran) order is written row-major into an unnamed temporary file first: a sample's elements lie far
- * apart in it, which every epoch would pay for. */
+ * Data in column-major (Fortran) order is written row-major into an unnamed temporary file first: a sample's elements
+ * lie far apart in it, which every epoch would pay for. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -10,12 +10,18 @@
 
 #include "tools/data.h"
 
-static const struct { const char *descr; dpx_dtype dtype; } types[] = {
-    { "f4", DPX_FLOAT32 }, { "f8", DPX_FLOAT64 }, { "f2", DPX_FLOAT16 }, { "i1", DPX_INT8 },   { "i2", DPX_INT16 },  { "i4", DPX_INT32 },
-    { "i8", DPX_INT64 },   { "u1", DPX_UINT8 },   { "u2", DPX_UINT16 },  { "u4", DPX_UINT32 }, { "u8", DPX_UINT64 }, { "b1", DPX_BOOL },
+static const struct {
+    const char *descr;
+    dpx_dtype dtype;
+} types[] = {
+    { "f4", DPX_FLOAT32 }, { "f8", DPX_FLOAT64 }, { "f2", DPX_FLOAT16 }, { "i1", DPX_INT8 },
+    { "i2", DPX_INT16 },   { "i4", DPX_INT32 },   { "i8", DPX_INT64 },   { "u1", DPX_UINT8 },
+    { "u2", DPX_UINT16 },  { "u4", DPX_UINT32 },  { "u8", DPX_UINT64 },  { "b1", DPX_BOOL },
 };
 
-typedef struct { const char *at, *end; } Scanner;
+typedef struct {
+    const char *at, *end;
+} Scanner;
 
 static void skip_space(Scanner *s)
 {
@@ -61,7 +67,7 @@ static bool take_shape(Scanner *s, Array *out)
 {
     if (!take(s, '('))
         return false;
-    for (out->rank = 0; !take(s, ')'); ) {
+    for (out->rank = 0; !take(s, ')');) {
         int64_t d = 0;
 
         skip_space(s);
@@ -79,7 +85,10 @@ static bool take_shape(Scanner *s, Array *out)
     return true;
 }
 
-typedef struct { char descr[64]; bool fortran, has_descr, has_order, has_shape; } Header;
+typedef struct {
+    char descr[64];
+    bool fortran, has_descr, has_order, has_shape;
+} Header;
 
 static bool take_header(Scanner *s, Header *h, Array *out)
 {
@@ -134,9 +143,10 @@ static int64_t data_bytes(const Array *a)
     return n;
 }
 
-/* Reads the header of the file that begins with these bytes; fills dtype, rank and dim.  `header` receives its length, `bytes` that
- * of the data. */
-static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *bytes, const unsigned char *file, size_t size, const char *label)
+/* Reads the header of the file that begins with these bytes; fills dtype, rank and dim.  `header` receives its length,
+ * `bytes` that of the data. */
+static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *bytes, const unsigned char *file,
+                          size_t size, const char *label)
 {
     size_t at = 10, len;
     Header h = { 0 };
@@ -184,13 +194,14 @@ static Status parse(Array *a, bool *fortran, const char *label)
 
     TRY(read_header(a, fortran, &header, &bytes, a->map.data, a->map.size, label));
     if (bytes != a->map.size - header)
-        return FAIL(E_IO, "%s: the shape asks for %" PRIu64 " bytes of data, the file has %zu", label, bytes, a->map.size - header);
+        return FAIL(E_IO, "%s: the shape asks for %" PRIu64 " bytes of data, the file has %zu", label, bytes,
+                    a->map.size - header);
     a->data = a->map.data + header;
     return ST_OK;
 }
 
-/* Moves `index` to the next element of a sample in row-major order and returns how many of a column-major sample's elements
- * stand before it. */
+/* Moves `index` to the next element of a sample in row-major order and returns how many of a column-major sample's
+ * elements stand before it. */
 static size_t next_element(const Array *a, int64_t *index)
 {
     size_t at = 0;

@@ -32,7 +32,8 @@ static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t said
     TRY(read_chunk(buf, &n, from, label));
     TRY(npy_length(&length, (const unsigned char *)buf, n, label));
     if (length != said)
-        return FAIL(E_IO, "%s: the array has %" PRIu64 " bytes by its header, %" PRIu64 " by the archive", label, length, said);
+        return FAIL(E_IO, "%s: the array has %" PRIu64 " bytes by its header, %" PRIu64 " by the archive", label,
+                    length, said);
     TRY(temporary_open(&to, length, label));
     for (st = ST_OK; !st && n; st = st ? st : read_chunk(buf, &n, from, label))
         if ((done += n) > length)

@@ -7,9 +7,12 @@
 #include "tools/progress.h"
 #include "tools/shrunk.h"
 
-static const struct { const Command *command; int (*run)(const Args *); } commands[] = {
-    { &command_train, run_train }, { &command_eval, run_eval }, { &command_run, run_run }, { &command_launch, run_launch },
-    { &command_devices, run_devices },
+static const struct {
+    const Command *command;
+    int (*run)(const Args *);
+} commands[] = {
+    { &command_train, run_train },   { &command_eval, run_eval },       { &command_run, run_run },
+    { &command_launch, run_launch }, { &command_devices, run_devices },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -34,7 +37,8 @@ static int print_usage(void)
     printf("usage: dpexec [train] MODEL.onnx --data SRC --loss KIND [options]\n");
     for (int i = 1; i < N_COMMANDS; i++)
         printf("       dpexec %s %s\n", commands[i].command->name, commands[i].command->synopsis);
-    printf("       dpexec --version\n\nTrains ONNX models on data-parallel replicas.  'dpexec COMMAND --help' tells more:\n\n");
+    printf("       dpexec --version\n\nTrains ONNX models on data-parallel replicas.  'dpexec COMMAND --help' tells "
+           "more:\n\n");
     for (int i = 0; i < N_COMMANDS; i++)
         printf("  %-10s%s\n", commands[i].command->name, commands[i].command->summary);
     return EXIT_DONE;

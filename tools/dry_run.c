@@ -1,4 +1,5 @@
-/* --dry-run: prints what a run would execute on each device and what memory it needs, and runs nothing.  No data is read. */
+/* --dry-run: prints what a run would execute on each device and what memory it needs, and runs nothing.  No data is
+ * read. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 static void write_out(void *user, const char *text, size_t bytes)
 {
     (void)user;
-    fwrite(text, 1, bytes, stdout);     /* told by fflush */
+    fwrite(text, 1, bytes, stdout); /* told by fflush */
 }
 
 /* What the options leave open gets what training takes by default; a schedule's last step changes no plan. */

@@ -17,8 +17,13 @@ static const Flag flags[] = {
     { NULL, NULL, NULL },
 };
 
-const Command command_eval = { "eval", "MODEL.onnx --data SRC --loss KIND [options]", "Prints the loss and the metric over a whole data set.",
-                               flags, true, 1, 1 };
+const Command command_eval = { "eval",
+                               "MODEL.onnx --data SRC --loss KIND [options]",
+                               "Prints the loss and the metric over a whole data set.",
+                               flags,
+                               true,
+                               1,
+                               1 };
 
 static Status load_checkpoint(dpx_trainer *t, const Args *a)
 {
@@ -41,7 +46,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY((Status)dpx_model_load(model, a->positional[0]));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, progress));
-    if (!args_has(a, "resume"))         /* else the checkpoint says what the run decided by it */
+    if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));

@@ -1,4 +1,5 @@
-/* Sums over the batches of a set, divided once at the end: a smaller last batch weighs what it is worth.  Losses that are sums are only added. */
+/* Sums over the batches of a set, divided once at the end: a smaller last batch weighs what it is worth.  Losses that
+ * are sums are only added. */
 #include "tools/evaluate.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 
 typedef struct {
     double loss, accuracy;
-    int64_t samples, counted;       /* counted 0: no accuracy was asked for */
+    int64_t samples, counted; /* counted 0: no accuracy was asked for */
 } Evaluation;
 
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size) CHECKED;

@@ -1,4 +1,5 @@
-/* Matches arrays to inputs by name, and without names where only one answer is possible.  All mismatches are told at once. */
+/* Matches arrays to inputs by name, and without names where only one answer is possible.  All mismatches are told at
+ * once. */
 #include "tools/feed.h"
 
 #include <stdlib.h>
@@ -70,10 +71,11 @@ static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
     dpx_info expected;
 
     if (f->axis >= f->array->rank || fits_shape(in, f))
-        return;                     /* the former is told by add_field */
+        return; /* the former is told by add_field */
     samples_first(&expected, in, f->axis);
-    problems_add(wrong, "input '%s' is %s%s, the data's array is %s", in->name, dims_text(expected.rank, expected.dim, want),
-                 f->axis ? " with its samples first" : "", dims_text(f->array->rank, f->array->dim, have));
+    problems_add(wrong, "input '%s' is %s%s, the data's array is %s", in->name,
+                 dims_text(expected.rank, expected.dim, want), f->axis ? " with its samples first" : "",
+                 dims_text(f->array->rank, f->array->dim, have));
 }
 
 static void add_field(Feed *f, Field field, Problems *wrong)
@@ -83,7 +85,8 @@ static void add_field(Feed *f, Field field, Problems *wrong)
     else if (array_check_convert(field.array, field.dtype, field.name))
         problems_add(wrong, "%s", dpx_error());
     else if (field.axis >= field.array->rank)
-        problems_add(wrong, "--batch-input %s:%d: the data's array has rank %d", field.name, field.axis, field.array->rank);
+        problems_add(wrong, "--batch-input %s:%d: the data's array has rank %d", field.name, field.axis,
+                     field.array->rank);
     else
         f->field[f->n++] = field;
 }
@@ -121,8 +124,8 @@ static const char *list_arrays(char text[LIST_TEXT], const Feed *f, bool all)
             snprintf(text + len, LIST_TEXT - len, ", ...");
             break;
         }
-        len += (size_t)snprintf(text + len, LIST_TEXT - len, *a->name ? "%s'%.80s' %s" : "%simages%s %s", len ? ", " : "", a->name,
-                                array_text(a->rank, a->dim, a->dtype, one));
+        len += (size_t)snprintf(text + len, LIST_TEXT - len, *a->name ? "%s'%.80s' %s" : "%simages%s %s",
+                                len ? ", " : "", a->name, array_text(a->rank, a->dim, a->dtype, one));
     }
     return text;
 }
@@ -136,7 +139,10 @@ static const Array *named_target(const Feed *f, const Args *a)
 }
 
 /* What was found for an input that none has the name of. */
-typedef struct { const Array *array, *shaped; int n_fit, n_shaped; } Fit;   /* of the last that fits, and that has the shape at least */
+typedef struct {
+    const Array *array, *shaped;
+    int n_fit, n_shaped;
+} Fit; /* of the last that fits, and that has the shape at least */
 
 /* The arrays for the model's only input when none has its name. */
 static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
@@ -147,7 +153,8 @@ static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
     for (int i = 0; i < f->data->n; i++) {
         const Array *x = &f->data->array[i];
 
-        if (x == target || !fits_shape(in, &(Field){ in->name, x, in->dtype, dpx_batch_axis(f->model, a->options, in->name) }))
+        if (x == target ||
+            !fits_shape(in, &(Field){ in->name, x, in->dtype, dpx_batch_axis(f->model, a->options, in->name) }))
             continue;
         fit.shaped = x;
         fit.n_shaped++;
@@ -182,12 +189,14 @@ static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const
     else if (fit->n_fit)
         problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fit->n_fit);
     else if (fit->n_shaped == 1 && array_check_convert(fit->shaped, dtype, fit->shaped->name))
-        problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want, dpx_error());
+        problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want,
+                     dpx_error());
     else
         problems_add(wrong, "no array for input '%s' %s: none is called so or fits", in->name, want);
 }
 
-/* The array for an input: by name; for the only one images without a name, else the one that fits.  Tells what is wrong when there is none. */
+/* The array for an input: by name; for the only one images without a name, else the one that fits.  Tells what is wrong
+ * when there is none. */
 static const Array *array_for(Feed *f, const Args *a, const dpx_model *m, const dpx_info *in, Problems *wrong)
 {
     const Array *x = dataset_find(f->data, in->name);
@@ -249,8 +258,9 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
         }
     if (!n)
         problems_add(wrong, "no array is left for the target; the data has %s", list_arrays(text, f, true));
-    else if (n > 1 && !wrong->n)        /* else one of them may be for an input */
-        problems_add(wrong, "%d arrays could be the target, name one with --target: %s", n, list_arrays(text, f, false));
+    else if (n > 1 && !wrong->n) /* else one of them may be for an input */
+        problems_add(wrong, "%d arrays could be the target, name one with --target: %s", n,
+                     list_arrays(text, f, false));
     return n == 1 ? left : NULL;
 }
 
@@ -266,12 +276,12 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
         return;
     f->target = array->name;
     if (feed_input(&in, m, array->name))
-        return;                     /* the model takes the target itself */
+        return; /* the model takes the target itself */
     if (dpx_options_set(a->options, "target", array->name))
         problems_add(wrong, "%s", dpx_error());
     dpx_dtype wanted = classes ? DPX_INT64 : feed_dtype(a, DPX_FLOAT32);
-    if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) && !dpx_model_info(m, DPX_INPUT, 0, &in) &&
-        in.dtype == DPX_FLOAT64)
+    if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) &&
+        !dpx_model_info(m, DPX_INPUT, 0, &in) && in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;
     axis = dpx_batch_axis(m, a->options, array->name);
     add_field(f, (Field){ array->name, array, wanted, axis < array->rank ? axis : 0 }, wrong);
@@ -284,7 +294,8 @@ static Status read_normalisation(Normalisation *out, const Args *a, const char *
     if (out->std == 0)
         return FAIL(E_INVALID, "--std: expected a number other than 0");
     if ((args_has(a, "mean") || args_has(a, "std")) && strncmp(source, "idx:", 4))
-        return FAIL(E_INVALID, "--mean and --std are for idx images: --%s %s holds arrays, which are taken as they are", flag, source);
+        return FAIL(E_INVALID, "--mean and --std are for idx images: --%s %s holds arrays, which are taken as they are",
+                    flag, source);
     return ST_OK;
 }
 
@@ -295,8 +306,8 @@ static void tell_guess(const Feed *f, const char *flag, const char *source, Prog
 
     for (int i = 0; log && !log->quiet && i < f->n; i++)
         if (f->field[i].array == f->guessed) {
-            snprintf(line, sizeof line, "--%s %s: input '%s' is read from array '%s', the only one that fits", flag, source, f->field[i].name,
-                     f->guessed->name);
+            snprintf(line, sizeof line, "--%s %s: input '%s' is read from array '%s', the only one that fits", flag,
+                     source, f->field[i].name, f->guessed->name);
             foreign_clean(line);
             progress_line(log, "%s", line);
         }

@@ -7,23 +7,25 @@
 #include "tools/progress.h"
 
 typedef struct {
-    const char *flag, *source;  /* where it is from: --flag source */
+    const char *flag, *source; /* where it is from: --flag source */
     Dataset *data;
-    const dpx_model *model;     /* lent */
+    const dpx_model *model; /* lent */
     Field field[MAX_FIELDS];
     int n;
-    const char *target;         /* the name of the target input, NULL when the loss needs none */
-    const Array *guessed;       /* feeds the model's only input without having its name; NULL: none */
-    bool adds_up;               /* the loss of several batches is the sum of theirs */
+    const char *target;   /* the name of the target input, NULL when the loss needs none */
+    const Array *guessed; /* feeds the model's only input without having its name; NULL: none */
+    bool adds_up;         /* the loss of several batches is the sum of theirs */
 } Feed;
 
-/* Opens the flag's data set (--data or --val; --mean and --std apply to idx images) and matches its arrays to the model's
- * inputs by name.  A model's only input, where none has its name, is fed by an idx pair's images, or by the one array besides the
- * target that fits, which `log` is told (NULL: nobody).  The array named by --target, else the one array left over, becomes the
- * target.  E_INVALID lists every input without an array, with the arrays that there are, and every array that does not fit. */
+/* Opens the flag's data set (--data or --val; --mean and --std apply to idx images) and matches its arrays to the
+ * model's inputs by name.  A model's only input, where none has its name, is fed by an idx pair's images, or by the one
+ * array besides the target that fits, which `log` is told (NULL: nobody).  The array named by --target, else the one
+ * array left over, becomes the target.  E_INVALID lists every input without an array, with the arrays that there are,
+ * and every array that does not fit. */
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Progress *log) CHECKED;
 void feed_close(Feed *f);
-/* Puts the file's name and the number of the sample that it is about in front of a failure of this batch, if it is about one. */
+/* Puts the file's name and the number of the sample that it is about in front of a failure of this batch, if it is
+ * about one. */
 Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *b);
 /* Tells the options the shape that a batch's targets will have. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
@@ -34,7 +36,8 @@ bool feed_input(dpx_info *out, const dpx_model *m, const char *name);
 /* The type in which a run with these options takes an input of type `t`: --dtype is that of every float. */
 dpx_dtype feed_dtype(const Args *a, dpx_dtype t);
 
-/* --class-weights FILE.npy goes into the options, and its digest, "" without the flag, into `digest` unless that is NULL. */
+/* --class-weights FILE.npy goes into the options, and its digest, "" without the flag, into `digest` unless that is
+ * NULL. */
 Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT]) CHECKED;
 
 #endif

@@ -12,9 +12,11 @@
 
 static const Flag flags[] = {
     { "until", "PASS", "stop after this pass [all of them]" },
-    { "o", "FILE", "write the graph to FILE.txt, .onnx, .dot or .json; text to a device or pipe [text to standard output]" },
+    { "o", "FILE",
+      "write the graph to FILE.txt, .onnx, .dot or .json; text to a device or pipe [text to standard output]" },
     { "report", NULL, "print what was split and found, node counts of each stage, load of each device" },
-    { "parameters", "[=FILE]", "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
+    { "parameters", "[=FILE]",
+      "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
       "line, or a .safetensors)" },
     { "json", NULL, "the report, or the table of --parameters, as JSON" },
     { "verify", NULL, "run the partitioned and the unpartitioned graph on a random batch in float64 and compare" },
@@ -23,8 +25,13 @@ static const Flag flags[] = {
     { NULL, NULL, NULL },
 };
 
-static const Command command = { "", "MODEL.onnx [options]",
-                                 "Shows the graph of a training run (with --loss) or of inference at any stage.", flags, true, 0, 1 };
+static const Command command = { "",
+                                 "MODEL.onnx [options]",
+                                 "Shows the graph of a training run (with --loss) or of inference at any stage.",
+                                 flags,
+                                 true,
+                                 0,
+                                 1 };
 
 enum { VERIFY_ROWS = 12 };
 
@@ -49,7 +56,9 @@ static Status check_alone(const Args *a, const char *const *others, const char *
 
 static Status check_flags(const Args *a, const Options *o)
 {
-    static const char *const shown[] = { "o", "until", "report", "json", NULL }, *const graphs[] = { "o", "until", "report", "verify", NULL };
+    static const char *const shown[] = { "o", "until", "report", "json", NULL }, *const graphs[] = { "o", "until",
+                                                                                                     "report", "verify",
+                                                                                                     NULL };
 
     if (args_has(a, "parameters"))
         return check_alone(a, graphs, "--parameters prints a table and shows no graph (=FILE names what is trained)");
@@ -78,11 +87,13 @@ static Status verify(const Graph *model, const Options *o)
     if (!st)
         st = verify_print(&v, stdout, VERIFY_ROWS);
     if (!st && !(v.times <= VERIFY_TIMES))
-        st = FAIL(E_INTERNAL, "'%s' of the partitioned graph differs by %.3g, %.3g times what rounding does (at most %.0f times)",
+        st = FAIL(E_INTERNAL,
+                  "'%s' of the partitioned graph differs by %.3g, %.3g times what rounding does (at most %.0f times)",
                   v.row[0].name, v.row[0].difference, v.times, VERIFY_TIMES);
     for (int i = 0; !st && i < v.n_row; i++)
         if (v.row[i].not_a_number)
-            st = FAIL(E_INTERNAL, "'%s' holds NaN in both graphs, which proves nothing: choose another --seed", v.row[i].name);
+            st = FAIL(E_INTERNAL, "'%s' holds NaN in both graphs, which proves nothing: choose another --seed",
+                      v.row[i].name);
     arena_free(a);
     return st;
 }

@@ -1,9 +1,9 @@
 /* dpexec launch: starts the processes of a world on this machine, and waits for them.
  *
- * They meet at a port that was free a moment ago.  Ctrl-C reaches them from the terminal, so only SIGTERM, which comes to us alone,
- * is passed on: to all that still run, for those that have not met yet cannot tell each other.  Signals are blocked from before the
- * first process starts and taken one at a time, between looks at who has ended: none is lost, and none goes to a process that has
- * been waited for, whose number may be another's by then. */
+ * They meet at a port that was free a moment ago.  Ctrl-C reaches them from the terminal, so only SIGTERM, which comes
+ * to us alone, is passed on: to all that still run, for those that have not met yet cannot tell each other.  Signals
+ * are blocked from before the first process starts and taken one at a time, between looks at who has ended: none is
+ * lost, and none goes to a process that has been waited for, whose number may be another's by then. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,13 +21,18 @@ static const Flag flags[] = {
     { NULL, NULL, NULL },
 };
 
-const Command command_launch = { "launch", "-n N -- train MODEL.onnx ... --devices cuda:{rank}",
-                                 "Trains in several processes of this machine.", flags, false, 1, 1 << 20 };
+const Command command_launch = { "launch",
+                                 "-n N -- train MODEL.onnx ... --devices cuda:{rank}",
+                                 "Trains in several processes of this machine.",
+                                 flags,
+                                 false,
+                                 1,
+                                 1 << 20 };
 
 typedef struct {
-    pid_t child[256];           /* 0: has ended and been waited for */
+    pid_t child[256]; /* 0: has ended and been waited for */
     int size, living;
-    sigset_t watched, before;   /* signals: those taken by us, and what was blocked when we were started */
+    sigset_t watched, before; /* signals: those taken by us, and what was blocked when we were started */
 } Launch;
 
 static void watch_signals(Launch *l)
@@ -38,7 +43,7 @@ static void watch_signals(Launch *l)
     sigaddset(&l->watched, SIGTERM);
     sigaddset(&l->watched, SIGINT);
     sigaddset(&l->watched, SIGCHLD);
-    sigaction(SIGCHLD, &normal, NULL);          /* ignored, as it may be inherited, it would hide how processes end */
+    sigaction(SIGCHLD, &normal, NULL); /* ignored, as it may be inherited, it would hide how processes end */
     sigprocmask(SIG_BLOCK, &l->watched, &l->before);
 }
 
@@ -89,7 +94,8 @@ static void become(const Args *a, int rank, int size, int port)
     if (setenv("WORLD_SIZE", number, 1))
         return;
     snprintf(number, sizeof number, "%d", port);
-    if (setenv("MASTER_PORT", number, 1) || setenv("MASTER_ADDR", "127.0.0.1", 1) || !argv || !(argv[0] = strdup("dpexec")))
+    if (setenv("MASTER_PORT", number, 1) || setenv("MASTER_ADDR", "127.0.0.1", 1) || !argv ||
+        !(argv[0] = strdup("dpexec")))
         return;
     for (int i = 0; i < a->n_positional; i++)
         if (!(argv[i + 1] = fill_in(a->positional[i], rank)))

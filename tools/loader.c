@@ -12,8 +12,8 @@ struct Loader {
     Field field[MAX_FIELDS];
     int n;
     LoaderOptions options;
-    int64_t *order;                 /* a permutation of the samples */
-    char *sample;                   /* the thread's: one that goes to another axis than the first; NULL when none does */
+    int64_t *order; /* a permutation of the samples */
+    char *sample;   /* the thread's: one that goes to another axis than the first; NULL when none does */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -21,8 +21,8 @@ struct Loader {
     Batch slot[SLOTS];
     bool full[SLOTS];
     bool running, stop;
-    int64_t next_fill, next_take;   /* batch indices of this epoch */
-    int lent;                       /* slot in the caller's hands, or -1 */
+    int64_t next_fill, next_take; /* batch indices of this epoch */
+    int lent;                     /* slot in the caller's hands, or -1 */
 };
 
 void field_dims(int64_t *dim, const Field *f, int64_t samples)
@@ -84,7 +84,8 @@ static void fill_inner(Loader *l, const Field *f, const int64_t *order, int64_t 
     for (int64_t s = 0; s < samples; s++) {
         array_gather(f->array, order + s, 1, f->dtype, l->sample);
         for (size_t k = 0; k < before; k++)
-            memcpy(out + (k * (size_t)samples + (size_t)s) * behind * size, l->sample + k * behind * size, behind * size);
+            memcpy(out + (k * (size_t)samples + (size_t)s) * behind * size, l->sample + k * behind * size,
+                   behind * size);
     }
 }
 
@@ -148,7 +149,7 @@ static Status allocate_sample(Loader *l)
     for (int i = 0; i < l->n; i++) {
         size_t own = array_sample_elements(l->field[i].array) * dpx_dtype_size(l->field[i].dtype);
 
-        bytes = l->field[i].axis && own >= bytes ? own + 1 : bytes;     /* an empty sample is one, too */
+        bytes = l->field[i].axis && own >= bytes ? own + 1 : bytes; /* an empty sample is one, too */
     }
     return bytes && !(l->sample = malloc(bytes)) ? FAIL_NOMEM() : ST_OK;
 }
@@ -166,9 +167,11 @@ static Status allocate(Loader *l)
 
             *t = (dpx_tensor){ .name = l->field[i].name, .dtype = l->field[i].dtype, .rank = a->rank };
             field_dims(t->dim, &l->field[i], a->dim[0]);
-            if (__builtin_mul_overflow((size_t)l->options.batch_size * dpx_dtype_size(t->dtype), array_sample_elements(a), &bytes) ||
+            if (__builtin_mul_overflow((size_t)l->options.batch_size * dpx_dtype_size(t->dtype),
+                                       array_sample_elements(a), &bytes) ||
                 !(t->data = aligned_alloc(64, (bytes + 64) / 64 * 64)))
-                return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)l->options.batch_size, t->name);
+                return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)l->options.batch_size,
+                            t->name);
             l->slot[s].n = l->n;
         }
     return ST_OK;
@@ -220,8 +223,8 @@ void loader_free(Loader *l)
 Status loader_start(Loader *l, int64_t epoch, int64_t first)
 {
     if (epoch < 0 || first < 0 || first > loader_batches(l))
-        return FAIL(E_INVALID, "epoch %lld from batch %lld: an epoch has %lld batches", (long long)epoch, (long long)first,
-                    (long long)loader_batches(l));
+        return FAIL(E_INVALID, "epoch %lld from batch %lld: an epoch has %lld batches", (long long)epoch,
+                    (long long)first, (long long)loader_batches(l));
     stop_thread(l);
     make_order(l, epoch);
     memset(l->full, 0, sizeof l->full);

@@ -1,6 +1,6 @@
-/* The note is JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.  Every option has a place in the table
- * below or belongs to `run`, so that a new one is compared unless somebody says that it changes nothing.  A note of an earlier
- * version may lack some: those cannot be compared. */
+/* The note is JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.  Every option has a
+ * place in the table below or belongs to `run`, so that a new one is compared unless somebody says that it changes
+ * nothing.  A note of an earlier version may lack some: those cannot be compared. */
 #include "tools/note.h"
 
 #include <inttypes.h>
@@ -11,17 +11,31 @@
 #include "graph/base/numtext.h"
 
 typedef enum {
-    IS_FIXED,           /* another value would be another run */
-    IS_TOLD,            /* may be changed on purpose: the run goes on with the new value and says so */
-    IS_FREE,            /* does not change what is computed */
-    IS_ELSEWHERE,       /* compared in another way */
+    IS_FIXED,     /* another value would be another run */
+    IS_TOLD,      /* may be changed on purpose: the run goes on with the new value and says so */
+    IS_FREE,      /* does not change what is computed */
+    IS_ELSEWHERE, /* compared in another way */
 } Change;
 
-static const struct { const char *name; Change change; } known[] = {
-    { "lr", IS_TOLD }, { "lr-schedule", IS_TOLD }, { "warmup-steps", IS_TOLD }, { "total-steps", IS_TOLD }, { "threads", IS_TOLD },
-    { "tune", IS_TOLD }, { "plan-memory", IS_FREE }, { "reproducible", IS_TOLD },
-    { "devices", IS_FREE }, { "metric", IS_FREE }, { "no-capture", IS_FREE }, { "check-nodes", IS_FREE },
-    { "replicas", IS_ELSEWHERE }, { "batch-size", IS_ELSEWHERE }, { "parameters", IS_ELSEWHERE },
+static const struct {
+    const char *name;
+    Change change;
+} known[] = {
+    { "lr", IS_TOLD },
+    { "lr-schedule", IS_TOLD },
+    { "warmup-steps", IS_TOLD },
+    { "total-steps", IS_TOLD },
+    { "threads", IS_TOLD },
+    { "tune", IS_TOLD },
+    { "plan-memory", IS_FREE },
+    { "reproducible", IS_TOLD },
+    { "devices", IS_FREE },
+    { "metric", IS_FREE },
+    { "no-capture", IS_FREE },
+    { "check-nodes", IS_FREE },
+    { "replicas", IS_ELSEWHERE },
+    { "batch-size", IS_ELSEWHERE },
+    { "parameters", IS_ELSEWHERE },
     { "class-axis", IS_ELSEWHERE },
 };
 
@@ -42,7 +56,10 @@ static const char *text_in_force(const Args *a, const char *name)
     return strcmp(name, "total-steps") || ends ? dpx_options_get(a->options, name) : "0";
 }
 
-static int64_t batch_size(const RunFacts *f) { return strtoll(dpx_options_get(f->args->options, "batch-size"), NULL, 10); }
+static int64_t batch_size(const RunFacts *f)
+{
+    return strtoll(dpx_options_get(f->args->options, "batch-size"), NULL, 10);
+}
 
 static json_t *describe(const RunFacts *f)
 {
@@ -65,8 +82,9 @@ static json_t *describe(const RunFacts *f)
 
 char *note_write(const RunFacts *now, Position at)
 {
-    json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)at.epoch, "batch", (json_int_t)at.batch, "samples",
-                          (json_int_t)now->samples, "batch_size", (json_int_t)batch_size(now), "run", describe(now));
+    json_t *j =
+        json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)at.epoch, "batch", (json_int_t)at.batch, "samples",
+                  (json_int_t)now->samples, "batch_size", (json_int_t)batch_size(now), "run", describe(now));
     char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
     json_decref(j);
@@ -83,7 +101,8 @@ static bool same_value(const char *a, const char *b)
 
 static void compare_counts(Problems *differ, const RunFacts *now, const json_t *had)
 {
-    int64_t samples = json_integer_value(json_object_get(had, "samples")), batch = json_integer_value(json_object_get(had, "batch_size"));
+    int64_t samples = json_integer_value(json_object_get(had, "samples")),
+            batch = json_integer_value(json_object_get(had, "batch_size"));
 
     if (samples != now->samples)
         problems_add(differ, "--data had %" PRId64 " samples, has %" PRId64, samples, now->samples);
@@ -101,12 +120,14 @@ static void tell(const char *name, const char *before, const char *after, dpx_lo
 }
 
 /* What differs and must not; or, `telling`, what differs and may. */
-static void compare_facts(Problems *differ, const json_t *mine, const json_t *had, bool telling, dpx_log_fn *warn, void *user)
+static void compare_facts(Problems *differ, const json_t *mine, const json_t *had, bool telling, dpx_log_fn *warn,
+                          void *user)
 {
     json_t *value;
     const char *name;
 
-    json_object_foreach((json_t *)(uintptr_t)mine, name, value) {
+    json_object_foreach((json_t *)(uintptr_t)mine, name, value)
+    {
         const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
 
         if (!was || !is || same_value(was, is) || telling != (change_of(name) == IS_TOLD))
@@ -121,15 +142,19 @@ static void compare_facts(Problems *differ, const json_t *mine, const json_t *ha
 /* An epoch has a step at least, and its end is the batch behind its last. */
 static Status read_position(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file)
 {
-    *out = (Position){ json_integer_value(json_object_get(j, "epoch")), json_integer_value(json_object_get(j, "batch")) };
+    *out =
+        (Position){ json_integer_value(json_object_get(j, "epoch")), json_integer_value(json_object_get(j, "batch")) };
     if (out->epoch < 0 || out->epoch > step)
-        return FAIL(E_IO, "%s: the note says epoch %" PRId64 ", expected 0 to the %" PRId64 " steps done", file, out->epoch, step);
+        return FAIL(E_IO, "%s: the note says epoch %" PRId64 ", expected 0 to the %" PRId64 " steps done", file,
+                    out->epoch, step);
     if (out->batch < 0 || out->batch > now->batches)
-        return FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file, out->batch, now->batches);
+        return FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
+                    out->batch, now->batches);
     return ST_OK;
 }
 
-static Status compare(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file, dpx_log_fn *warn, void *user)
+static Status compare(Position *out, const RunFacts *now, const json_t *j, int64_t step, const char *file,
+                      dpx_log_fn *warn, void *user)
 {
     json_t *mine = describe(now);
     const json_t *had = json_object_get(j, "run");
@@ -147,12 +172,14 @@ static Status compare(Position *out, const RunFacts *now, const json_t *j, int64
     return st;
 }
 
-Status note_read(Position *out, const RunFacts *now, const char *note, int64_t step, const char *file, dpx_log_fn *warn, void *user)
+Status note_read(Position *out, const RunFacts *now, const char *note, int64_t step, const char *file, dpx_log_fn *warn,
+                 void *user)
 {
     json_t *j = json_loads(note, 0, NULL);
     bool is_ours = json_is_integer(json_object_get(j, "epoch")) && json_is_integer(json_object_get(j, "batch")) &&
                    json_is_object(json_object_get(j, "run"));
-    Status st = is_ours ? compare(out, now, j, step, file, warn, user) : FAIL(E_IO, "%s: the note is not one of dpexec train", file);
+    Status st = is_ours ? compare(out, now, j, step, file, warn, user)
+                        : FAIL(E_IO, "%s: the note is not one of dpexec train", file);
 
     json_decref(j);
     return st;

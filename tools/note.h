@@ -7,17 +7,21 @@
 /* What a run computes, as far as its model does not say. */
 typedef struct {
     const Args *args;
-    int64_t samples, batches;           /* of an epoch */
-    int replicas;                       /* in force */
+    int64_t samples, batches; /* of an epoch */
+    int replicas;             /* in force */
     char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT];
 } RunFacts;
 
-typedef struct { int64_t epoch, batch; } Position;      /* the next batch to take */
+typedef struct {
+    int64_t epoch, batch;
+} Position; /* the next batch to take */
 
 /* The text, to be freed; NULL when memory ran out. */
 char *note_write(const RunFacts *now, Position at);
-/* Where the run stood that wrote the note of a checkpoint after `step` steps.  E_INVALID names all that is not as it was; what may be
- * changed on the way, the learning rate above all, goes to `warn` with both values.  E_IO, naming `file`: damaged. */
-Status note_read(Position *out, const RunFacts *now, const char *note, int64_t step, const char *file, dpx_log_fn *warn, void *user) CHECKED;
+/* Where the run stood that wrote the note of a checkpoint after `step` steps.  E_INVALID names all that is not as it
+ * was; what may be changed on the way, the learning rate above all, goes to `warn` with both values.  E_IO, naming
+ * `file`: damaged. */
+Status note_read(Position *out, const RunFacts *now, const char *note, int64_t step, const char *file, dpx_log_fn *warn,
+                 void *user) CHECKED;
 
 #endif

@@ -21,7 +21,7 @@ static const char *descr(dpx_dtype t)
     case DPX_UINT32: return "<u4";
     case DPX_UINT64: return "<u8";
     case DPX_BOOL: return "|b1";
-    default: return NULL;               /* numpy has no bfloat16 */
+    default: return NULL; /* numpy has no bfloat16 */
     }
 }
 

@@ -1,6 +1,7 @@
-/* GNU's OpenMP counts rounds, not time, and by default spins for milliseconds between two parallel regions: on a machine that
- * has other work, a team then spends its time in waiting for members that do not get a processor.  How long a round takes is
- * measured, since the processor's pause takes from 3 to 50 nanoseconds.  https://gcc.gnu.org/onlinedocs/libgomp/GOMP_005fSPINCOUNT.html */
+/* GNU's OpenMP counts rounds, not time, and by default spins for milliseconds between two parallel regions: on a
+ * machine that has other work, a team then spends its time in waiting for members that do not get a processor.  How
+ * long a round takes is measured, since the processor's pause takes from 3 to 50 nanoseconds.
+ * https://gcc.gnu.org/onlinedocs/libgomp/GOMP_005fSPINCOUNT.html */
 #include "tools/patience.h"
 
 #include <stdint.h>

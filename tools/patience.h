@@ -2,8 +2,9 @@
 #ifndef DPX_PATIENCE_H
 #define DPX_PATIENCE_H
 
-/* To be called first of all: gives the OpenMP library at most 50 microseconds of spinning, unless the environment says how it
- * should wait.  The library reads that when it is loaded, before main; so the program starts itself again, once. */
+/* To be called first of all: gives the OpenMP library at most 50 microseconds of spinning, unless the environment says
+ * how it should wait.  The library reads that when it is loaded, before main; so the program starts itself again,
+ * once. */
 void limit_spinning(char **argv);
 
 #endif

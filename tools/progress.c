@@ -32,7 +32,8 @@ static void format_time(double s, char buf[32])
         snprintf(buf, 32, "%lld:%02lld", (long long)(t / 60), (long long)(t % 60));
 }
 
-void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int64_t total, double loss, int64_t samples)
+void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int64_t total, double loss,
+                   int64_t samples)
 {
     double now = seconds_now(), spent = now - p->start;
     char left[32], of[32] = "";
@@ -44,8 +45,9 @@ void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int
     format_time(done && p->samples ? spent / (double)done * (double)(total - done) : 0, left);
     if (epochs > 0)
         snprintf(of, sizeof of, "/%lld", (long long)epochs);
-    fprintf(stderr, "%sepoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s%s", p->terminal ? "\r" : "", (long long)epoch, of,
-            (long long)done, (long long)total, loss, (double)p->samples / spent, left, p->terminal ? "\033[K" : "\n");
+    fprintf(stderr, "%sepoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s%s", p->terminal ? "\r" : "",
+            (long long)epoch, of, (long long)done, (long long)total, loss, (double)p->samples / spent, left,
+            p->terminal ? "\033[K" : "\n");
     p->open = p->terminal;
     fflush(stderr);
 }

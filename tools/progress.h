@@ -7,15 +7,16 @@
 
 typedef struct {
     bool quiet, terminal;
-    double start, shown;            /* seconds, monotonic */
-    int64_t samples;                /* since the start */
-    bool open;                      /* a moving line stands on the terminal */
+    double start, shown; /* seconds, monotonic */
+    int64_t samples;     /* since the start */
+    bool open;           /* a moving line stands on the terminal */
 } Progress;
 
 double seconds_now(void);
 void progress_start(Progress *p, bool quiet);
 /* After each step: `done` of `total` steps; samples of this step.  Shows at most a few times a second. */
-void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int64_t total, double loss, int64_t samples);
+void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int64_t total, double loss,
+                   int64_t samples);
 /* A line of its own; the moving line is put back behind it by the next step. */
 void progress_line(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void progress_end(Progress *p);

@@ -11,15 +11,22 @@
 #include "tools/progress.h"
 
 static const Flag flags[] = {
-    { "input", "NAME=FILE.npy", "array for an input of the model, once for each; FILE.npy alone for a model's only one" },
+    { "input", "NAME=FILE.npy",
+      "array for an input of the model, once for each; FILE.npy alone for a model's only one" },
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
-    { "dry-run", NULL, "print what each device would execute and the memory it needs, and run nothing; no data is read" },
+    { "dry-run", NULL,
+      "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "quiet", NULL, "print nothing but errors" },
     { NULL, NULL, NULL },
 };
 
-const Command command_run = { "run", "MODEL.onnx --input [NAME=]FILE.npy ... --out DIR [options]", "Runs a model forward and writes its outputs.",
-                              flags, true, 1, 1 };
+const Command command_run = { "run",
+                              "MODEL.onnx --input [NAME=]FILE.npy ... --out DIR [options]",
+                              "Runs a model forward and writes its outputs.",
+                              flags,
+                              true,
+                              1,
+                              1 };
 
 enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096 };
 
@@ -27,8 +34,8 @@ typedef struct {
     dpx_model *model;
     dpx_trainer *trainer;
     int n, n_out;
-    char *name[MAX_ARRAYS];         /* of the inputs */
-    char *file[MAX_ARRAYS];         /* of the outputs */
+    char *name[MAX_ARRAYS]; /* of the inputs */
+    char *file[MAX_ARRAYS]; /* of the outputs */
     dpx_tensor input[MAX_ARRAYS], output[MAX_ARRAYS];
     void *converted[MAX_ARRAYS];
     Progress progress;
@@ -50,7 +57,7 @@ static void close_job(Job *j)
 static Status convert(Job *j, const Array *a, dpx_dtype to)
 {
     dpx_tensor *t = &j->input[j->n - 1];
-    Array rows = *a;                            /* gathered as one sample */
+    Array rows = *a; /* gathered as one sample */
     int64_t n = 1, zero = 0;
 
     for (int i = 0; i < a->rank; i++)
@@ -87,7 +94,8 @@ static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
     if (eq == argument || (eq && !eq[1]) || !*argument)
         return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, found '%s'", argument);
     if (!eq && dpx_model_count(m, DPX_INPUT) != 1)
-        return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, for the model has %d inputs, found '%s'", dpx_model_count(m, DPX_INPUT), argument);
+        return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, for the model has %d inputs, found '%s'",
+                    dpx_model_count(m, DPX_INPUT), argument);
     if (!eq)
         return (Status)dpx_model_info(m, DPX_INPUT, 0, in);
     snprintf(name, sizeof name, "%.*s", (int)(eq - argument), argument);
@@ -136,7 +144,8 @@ static Status name_files(Job *j, const char *folder)
         TRY((Status)dpx_model_info(j->model, DPX_OUTPUT, i, &info));
         TRY(file_name(&j->file[i], info.name));
         if (strlen(folder) + 1 + strlen(j->file[i]) >= MAX_PATH)
-            return FAIL(E_INVALID, "--out: %.40s.../%.40s: a path has at most %d bytes", folder, j->file[i], MAX_PATH - 1);
+            return FAIL(E_INVALID, "--out: %.40s.../%.40s: a path has at most %d bytes", folder, j->file[i],
+                        MAX_PATH - 1);
         for (int k = 0; k < i; k++)
             if (!strcmp(j->file[k], j->file[i]))
                 return FAIL(E_INVALID, "output '%s' and another would both be written to %s", info.name, j->file[i]);
@@ -195,10 +204,11 @@ static void print_device(const dpx_device *d)
 {
     const char *unit = d->capability ? "multiprocessor" : "core";
 
-    printf("%s  %s, %d %s%s, %.1f GiB", d->name, d->description, d->cores, unit, d->cores == 1 ? "" : "s", (double)d->memory / (1 << 30));
+    printf("%s  %s, %d %s%s, %.1f GiB", d->name, d->description, d->cores, unit, d->cores == 1 ? "" : "s",
+           (double)d->memory / (1 << 30));
     if (d->capability)
-        printf(", compute capability %d.%d, driver for CUDA %d.%d", d->capability / 10, d->capability % 10, d->driver / 1000,
-               d->driver % 1000 / 10);
+        printf(", compute capability %d.%d, driver for CUDA %d.%d", d->capability / 10, d->capability % 10,
+               d->driver / 1000, d->driver % 1000 / 10);
     putchar('\n');
 }
 

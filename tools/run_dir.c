@@ -1,5 +1,6 @@
-/* metrics.jsonl is appended line by line; on resume what follows the checkpoint is cut off, so that its steps stand there once.
- * Other files appear whole or not at all.  The lock is flock's on a file that stays: it ends with the process, however that ends. */
+/* metrics.jsonl is appended line by line; on resume what follows the checkpoint is cut off, so that its steps stand
+ * there once. Other files appear whole or not at all.  The lock is flock's on a file that stays: it ends with the
+ * process, however that ends. */
 #include "tools/run_dir.h"
 
 #include <dirent.h>
@@ -147,7 +148,7 @@ void run_dir_close(RunDir *r)
     if (r->metrics)
         fclose(r->metrics);
     if (r->metrics && ftruncate(r->lock, 0))
-        errno = 0;                  /* the text is for who finds the lock; it ends all the same */
+        errno = 0; /* the text is for who finds the lock; it ends all the same */
     if (r->lock >= 0)
         close(r->lock);
     *r = (RunDir){ .lock = -1 };
@@ -177,13 +178,15 @@ static char *describe_args(const Args *a)
     for (int i = 0; i < a->n_positional; i++)
         good &= !json_array_append_new(positional, json_text(a->positional[i]));
     for (int i = 0; i < a->n_given; i++)
-        good &= !json_array_append_new(given, json_pack("[o, o]", json_text(a->given[i].name), json_text(a->given[i].value)));
+        good &= !json_array_append_new(given,
+                                       json_pack("[o, o]", json_text(a->given[i].name), json_text(a->given[i].value)));
     for (int i = 0; i < dpx_option_count(); i++) {
         const char *name = dpx_option_at(i).name;
 
         good &= !json_object_set_new(options, name, json_text(dpx_options_get(a->options, name)));
     }
-    root = json_pack("{s:s, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "given", given, "options", options);
+    root = json_pack("{s:s, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "given", given,
+                     "options", options);
     text = good && root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;
@@ -208,8 +211,8 @@ Status run_dir_write_args(const RunDir *r, const Args *a)
 
 /* ---- metrics ---- */
 
-/* Lines up to the first of a later step, or with `evaluates` of an evaluation at `step`; a damaged last line (a crash in mid-write)
- * ends them too. */
+/* Lines up to the first of a later step, or with `evaluates` of an evaluation at `step`; a damaged last line (a crash
+ * in mid-write) ends them too. */
 static long bytes_up_to(FILE *f, int64_t step, bool evaluates, bool *evaluated)
 {
     char *line = NULL;
@@ -267,13 +270,14 @@ Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, doub
 
     if (!r->metrics)
         return ST_OK;
-    fprintf(r->metrics, "{\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"lr\":%s,\"samples\":%lld,\"ms\":%s", (long long)result->step,
-            (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr), (long long)result->samples,
-            json_number(round(ms * 1e3) / 1e3, time));
+    fprintf(r->metrics, "{\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"lr\":%s,\"samples\":%lld,\"ms\":%s",
+            (long long)result->step, (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr),
+            (long long)result->samples, json_number(round(ms * 1e3) / 1e3, time));
     if (!isnan(result->grad_norm))
         fprintf(r->metrics, ",\"grad_norm\":%s", json_number(result->grad_norm, norm));
     if (!isnan(result->loss_scale))
-        fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", json_number(result->loss_scale, scale), result->skipped ? "true" : "false");
+        fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", json_number(result->loss_scale, scale),
+                result->skipped ? "true" : "false");
     fprintf(r->metrics, "}\n");
     return flush(r);
 }

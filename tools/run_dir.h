@@ -9,12 +9,13 @@
 typedef struct {
     char path[4000];
     FILE *metrics;
-    int lock;                       /* descriptor of the locked file; -1: none */
-    char aside[32];                 /* what metrics.jsonl of an earlier attempt is called now; "": there was none */
+    int lock;       /* descriptor of the locked file; -1: none */
+    char aside[32]; /* what metrics.jsonl of an earlier attempt is called now; "": there was none */
 } RunDir;
 
-/* Makes the folder and locks it until run_dir_close: E_IO names the process that has it.  One that holds a run, which is a checkpoint
- * or a trained model, is refused unless `resume`; what an attempt without either left is kept aside.  After a failure run_dir_close. */
+/* Makes the folder and locks it until run_dir_close: E_IO names the process that has it.  One that holds a run, which
+ * is a checkpoint or a trained model, is refused unless `resume`; what an attempt without either left is kept aside.
+ * After a failure run_dir_close. */
 Status run_dir_open(RunDir *out, const char *path, bool resume) CHECKED;
 /* Is there a checkpoint, whole or damaged, in the folder of a run? */
 bool run_dir_has_checkpoint(const char *path);
@@ -26,8 +27,8 @@ void run_dir_close(RunDir *r);
 const char *run_dir_file(const RunDir *r, const char *name, char buf[4096]);
 /* args.json: every flag given and every option's value in force. */
 Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
-/* Drops the lines of metrics.jsonl that belong to steps after `step`, so that a resumed run writes them once.  With `evaluates` also
- * the evaluation at `step`: `*evaluated` tells that there was one, which the caller writes again. */
+/* Drops the lines of metrics.jsonl that belong to steps after `step`, so that a resumed run writes them once.  With
+ * `evaluates` also the evaluation at `step`: `*evaluated` tells that there was one, which the caller writes again. */
 Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) CHECKED;
 /* One line a step, one an evaluation; numbers read back to the same bits.  E_IO when the disk is full. */
 Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms) CHECKED;

@@ -1,5 +1,5 @@
-/* The handler asks the kernel which file lies at the address: so it serves whoever mapped it, and nothing keeps a list.  It
- * calls only what may be called in a signal handler. */
+/* The handler asks the kernel which file lies at the address: so it serves whoever mapped it, and nothing keeps a list.
+ * It calls only what may be called in a signal handler. */
 #include "tools/shrunk.h"
 
 #include <errno.h>
@@ -43,7 +43,8 @@ static uintptr_t hex(const char **s)
     }
 }
 
-/* A line of /proc/self/maps: "FROM-TO permissions offset device inode   /path".  Its path, when the address is in it. */
+/* A line of /proc/self/maps: "FROM-TO permissions offset device inode   /path".  Its path, when the address is in
+ * it. */
 static const char *path_at(const char *line, uintptr_t address)
 {
     const char *s = line;

@@ -17,8 +17,9 @@
 #include "tools/run_dir.h"
 #include "tools/world.h"
 
-enum { TRACE_EVENTS = 1 << 18 };        /* 8 MiB; later ones are dropped */
-static const double LEAST_LOSS_SCALE = 0x1p-24;     /* of float16 itself: gradients that overflow here are not finite at all */
+enum { TRACE_EVENTS = 1 << 18 }; /* 8 MiB; later ones are dropped */
+static const double LEAST_LOSS_SCALE =
+    0x1p-24; /* of float16 itself: gradients that overflow here are not finite at all */
 
 static const Flag flags[] = {
     { "data", "SRC", "training data: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
@@ -35,14 +36,20 @@ static const Flag flags[] = {
     { "resume", "DIR", "go on from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
-    { "dry-run", NULL, "print what each device would execute and the memory it needs, and run nothing; no data is read" },
+    { "dry-run", NULL,
+      "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "quiet", NULL, "print nothing but errors and the result" },
     WORLD_FLAGS,
     { NULL, NULL, NULL },
 };
 
-const Command command_train = { "train", "MODEL.onnx --data SRC --loss KIND [options]", "Trains a model and writes it for inference.", flags,
-                                true, 1, 1 };
+const Command command_train = { "train",
+                                "MODEL.onnx --data SRC --loss KIND [options]",
+                                "Trains a model and writes it for inference.",
+                                flags,
+                                true,
+                                1,
+                                1 };
 
 typedef struct {
     const Args *args;
@@ -55,22 +62,22 @@ typedef struct {
     int64_t batch_size, accumulate, epochs, steps, checkpoint_every, eval_every;
     RunFacts facts;
     Position at;
-    int64_t begun, step;            /* steps begun; those whose result is known */
+    int64_t begun, step; /* steps begun; those whose result is known */
     int64_t saved_step;
-    double since;                   /* when the last result was known */
+    double since; /* when the last result was known */
     ToolWorld world;
-    int signal;                     /* that ends the run, caught by any process; 0: none */
-    bool has_dir, running;          /* this process writes the folder; the command line and the files were right */
+    int signal;            /* that ends the run, caught by any process; 0: none */
+    bool has_dir, running; /* this process writes the folder; the command line and the files were right */
     Evaluation last_eval;
-    int64_t eval_step;              /* of last_eval; -1: none yet */
+    int64_t eval_step; /* of last_eval; -1: none yet */
 } Run;
 
 /* ---- signals ---- */
 
 static volatile sig_atomic_t caught, has_begun;
 
-/* The first signal asks for a checkpoint, the second ends the process at once, and so does the first before the run has begun, that
- * is, before there is anything to keep. */
+/* The first signal asks for a checkpoint, the second ends the process at once, and so does the first before the run has
+ * begun, that is, before there is anything to keep. */
 static void on_signal(int sig)
 {
     static const char early[] = "dpexec: stopped by a signal before the first step\n";
@@ -87,7 +94,7 @@ static void catch_signals(void)
 
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL);      /* a file over the limit is an error of write(), told like a full disk */
+    sigaction(SIGXFSZ, &ignore, NULL); /* a file over the limit is an error of write(), told like a full disk */
 }
 
 /* Between two steps: all processes stop at the same one. */
@@ -128,8 +135,8 @@ static Status save(Run *r)
     return st;
 }
 
-/* What metrics.jsonl has of later steps is dropped, and an evaluation of this one is done again: it stands there once, and is of the
- * data that are given now. */
+/* What metrics.jsonl has of later steps is dropped, and an evaluation of this one is done again: it stands there once,
+ * and is of the data that are given now. */
 static Status rewind_metrics(Run *r)
 {
     bool evaluated = false;
@@ -177,14 +184,17 @@ static Status read_counts(Run *r)
     TRY(args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
     per_epoch = loader_batches(r->loader);
     if (!per_epoch)
-        return FAIL(E_INVALID, "--drop-last: %" PRId64 " samples do not fill one batch of %" PRId64, r->train.data->samples, r->batch_size);
+        return FAIL(E_INVALID, "--drop-last: %" PRId64 " samples do not fill one batch of %" PRId64,
+                    r->train.data->samples, r->batch_size);
     groups = (per_epoch + r->accumulate - 1) / r->accumulate;
     if (r->epochs && (!r->steps || r->epochs * groups < r->steps))
         r->steps = r->epochs * groups;
     if (!r->epochs)
         r->epochs = (r->steps + groups - 1) / groups;
     snprintf(text, sizeof text, "%" PRId64, r->steps);
-    return strcmp(dpx_options_get(a->options, "total-steps"), "0") ? ST_OK : (Status)dpx_options_set(a->options, "total-steps", text);
+    return strcmp(dpx_options_get(a->options, "total-steps"), "0")
+               ? ST_OK
+               : (Status)dpx_options_set(a->options, "total-steps", text);
 }
 
 static Status open_data(Run *r)
@@ -200,7 +210,7 @@ static Status open_data(Run *r)
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(feed_open(&r->train, a, "data", r->model, log));
-    if (!args_has(a, "resume"))         /* else the checkpoint says what the run decided by it */
+    if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n));
     if (args_has(a, "val"))
@@ -212,7 +222,9 @@ static Status open_data(Run *r)
 /* The options are compared by the library. */
 static Status note_given(const Run *r)
 {
-    static const char *const same[] = { "epochs", "steps", "no-shuffle", "drop-last", "eval-every", "checkpoint-every" };
+    static const char *const same[] = {
+        "epochs", "steps", "no-shuffle", "drop-last", "eval-every", "checkpoint-every"
+    };
 
     TRY(world_note_data(&r->world, "--data of digest", &r->train));
     if (r->val.data)
@@ -243,8 +255,10 @@ static Status open_folder(Run *r, const char *out, const char *from)
     TRY(run_dir_open(&r->dir, out, from && same_folder(out, from)));
     r->has_dir = true;
     if (*r->dir.aside)
-        progress_line(&r->progress, "dpexec: warning: %s: the run that began here ended before its first checkpoint: its metrics are now %s", out,
-                      r->dir.aside);
+        progress_line(
+            &r->progress,
+            "dpexec: warning: %s: the run that began here ended before its first checkpoint: its metrics are now %s",
+            out, r->dir.aside);
     return ST_OK;
 }
 
@@ -258,7 +272,8 @@ static Status find_checkpoint(const char **from, Run *r)
     if (!r->world.rank && !run_dir_is_begun(*from))
         return FAIL(E_IO, "--resume %s: there is no run in this folder: begin one with --out", *from);
     if (!r->world.rank)
-        progress_line(&r->progress, "dpexec: warning: --resume %s: there is no checkpoint: the run begins again", *from);
+        progress_line(&r->progress, "dpexec: warning: --resume %s: there is no checkpoint: the run begins again",
+                      *from);
     *from = NULL;
     return ST_OK;
 }
@@ -273,7 +288,7 @@ static Status load_all(Run *r)
     TRY(open_data(r));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
-    if (args_has(a, "trace"))       /* all ranks: collectives are captured by all or by none */
+    if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */
         TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
     return ST_OK;
 }
@@ -299,7 +314,7 @@ static Status open_run(Run *r)
     if (from)
         TRY(resume(r, from));
     if (r->has_dir)
-        TRY(run_dir_write_args(&r->dir, a));        /* a refused --resume leaves the old run's as they are */
+        TRY(run_dir_write_args(&r->dir, a)); /* a refused --resume leaves the old run's as they are */
     return from ? rewind_metrics(r) : ST_OK;
 }
 
@@ -324,11 +339,17 @@ static Status after_update(Run *r, const dpx_result *result)
     r->step = result->step;
     TRY(run_dir_log_step(&r->dir, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3));
     if (!was_finite)
-        return FAIL(E_INVALID, "the loss of step %" PRId64 " is %g: look for bad numbers in the data or a batch without a label that counts, "
-                    "lower --lr, or give --clip-norm", r->step, result->loss);
+        return FAIL(E_INVALID,
+                    "the loss of step %" PRId64
+                    " is %g: look for bad numbers in the data or a batch without a label that counts, "
+                    "lower --lr, or give --clip-norm",
+                    r->step, result->loss);
     if (result->skipped && result->loss_scale <= LEAST_LOSS_SCALE)
-        return FAIL(E_INVALID, "the gradients of step %" PRId64 " are not finite at a loss scale of %g: look for bad numbers in the data, or "
-                    "give --precision bfloat16", r->step, result->loss_scale);
+        return FAIL(E_INVALID,
+                    "the gradients of step %" PRId64
+                    " are not finite at a loss scale of %g: look for bad numbers in the data, or "
+                    "give --precision bfloat16",
+                    r->step, result->loss_scale);
     progress_step(&r->progress, r->at.epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(evaluate_now(r));
@@ -368,13 +389,13 @@ static Status begin_step(Run *r, const Batch *b)
         if (k == r->accumulate || last || !(b = loader_next(r->loader)))
             break;
     }
-    TRY((Status)dpx_train_flush(r->trainer, NULL));     /* a group that is not complete */
+    TRY((Status)dpx_train_flush(r->trainer, NULL)); /* a group that is not complete */
     r->begun++;
     return ST_OK;
 }
 
-/* The rest of the present epoch.  Stops between two steps when a signal came or the last step is done.  On devices that run
- * ahead the result of a step is read while the next one runs. */
+/* The rest of the present epoch.  Stops between two steps when a signal came or the last step is done.  On devices that
+ * run ahead the result of a step is read while the next one runs. */
 static Status run_epoch(Run *r)
 {
     const int ahead = dpx_trainer_runs_ahead(r->trainer);
@@ -409,7 +430,7 @@ static Status finish(Run *r)
     if (args_has(r->args, "trace") && !r->world.rank)
         TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     progress_end(&r->progress);
-    TRY(look_for_signal(r));        /* the others end when rank 0 has written everything, or fail with it */
+    TRY(look_for_signal(r)); /* the others end when rank 0 has written everything, or fail with it */
     if (r->world.rank)
         return ST_OK;
     printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
@@ -438,7 +459,8 @@ static Status train(Run *r)
     TRY(save(r));
     TRY(look_for_signal(r));
     if (!r->world.rank)
-        progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step, r->has_dir ? "; --resume goes on from here" : "");
+        progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step,
+                      r->has_dir ? "; --resume goes on from here" : "");
     return ST_OK;
 }
 
@@ -446,7 +468,7 @@ static Status join_and_train(Run *r)
 {
     Status st;
 
-    TRY(world_open(&r->world, r->args));        /* until here a signal ends the process at once */
+    TRY(world_open(&r->world, r->args)); /* until here a signal ends the process at once */
     r->progress.quiet |= r->world.rank > 0;
     catch_signals();
     st = train(r);

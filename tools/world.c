@@ -1,12 +1,16 @@
-/* Flags come first, then the environment.  A batch script of Slurm has its variables too, though it is no task of a parallel
- * step, so they count only when a rendezvous is named; the other launchers set theirs in the processes that they start. */
+/* Flags come first, then the environment.  A batch script of Slurm has its variables too, though it is no task of a
+ * parallel step, so they count only when a rendezvous is named; the other launchers set theirs in the processes that
+ * they start. */
 #include "tools/world.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { const char *name, *size, *rank; bool always; } Launcher;
+typedef struct {
+    const char *name, *size, *rank;
+    bool always;
+} Launcher;
 
 static const Launcher launchers[] = {
     { "torchrun", "WORLD_SIZE", "RANK", false },
@@ -51,8 +55,10 @@ static Status ask_launcher(dpx_world_options *o, bool has_rendezvous)
         TRY(read_number(&o->size, l->size, 1));
         TRY(read_number(&o->rank, l->rank, 0));
         if (o->size > 1 && !has_rendezvous)
-            return FAIL(E_INVALID, "%s started %d processes: --rendezvous HOST:PORT says where they meet; --world 1 lets each train alone",
-                        l->name, o->size);
+            return FAIL(
+                E_INVALID,
+                "%s started %d processes: --rendezvous HOST:PORT says where they meet; --world 1 lets each train alone",
+                l->name, o->size);
         return ST_OK;
     }
     return ST_OK;
@@ -125,7 +131,8 @@ Status world_note_flag(const ToolWorld *w, const Args *a, const char *name)
     char label[64];
 
     snprintf(label, sizeof label, "--%s", name);
-    return w->world ? (Status)dpx_world_note(w->world, label, args_has(a, name) ? args_value(a, name) : "not given") : ST_OK;
+    return w->world ? (Status)dpx_world_note(w->world, label, args_has(a, name) ? args_value(a, name) : "not given")
+                    : ST_OK;
 }
 
 Status world_most(int *out, const ToolWorld *w, int mine)

@@ -5,22 +5,25 @@
 #include "tools/feed.h"
 
 /* The flags of a command that can be run by several processes, for its table. */
-#define WORLD_FLAGS                                                                                                     \
-    { "world", "N", "processes that train together, each with --devices of its own [1, or as a launcher says]" },       \
-    { "rank", "K", "which of them this is, 0 to N-1; rank 0 alone writes files and prints" },                           \
-    { "rendezvous", "HOST:PORT", "where rank 0 listens and the others meet it" },                                       \
-    { "world-timeout", "SECONDS", "to wait for other processes before giving up [300]" }
+#define WORLD_FLAGS                                                                                               \
+    { "world", "N", "processes that train together, each with --devices of its own [1, or as a launcher says]" }, \
+        { "rank", "K", "which of them this is, 0 to N-1; rank 0 alone writes files and prints" },                 \
+        { "rendezvous", "HOST:PORT", "where rank 0 listens and the others meet it" },                             \
+    {                                                                                                             \
+        "world-timeout", "SECONDS", "to wait for other processes before giving up [300]"                          \
+    }
 
 typedef struct {
-    dpx_world *world;       /* NULL: this process alone */
+    dpx_world *world; /* NULL: this process alone */
     int rank, size;
 } ToolWorld;
 
-/* Joins the world that the flags, else a launcher's environment, speak of: WORLD_SIZE and RANK with MASTER_ADDR and MASTER_PORT,
- * or the size and rank of Open MPI, MPICH or Slurm.  The options are told. */
+/* Joins the world that the flags, else a launcher's environment, speak of: WORLD_SIZE and RANK with MASTER_ADDR and
+ * MASTER_PORT, or the size and rank of Open MPI, MPICH or Slurm.  The options are told. */
 Status world_open(ToolWorld *out, const Args *a) CHECKED;
 void world_close(ToolWorld *w);
-/* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 64 MiB some of it is read. */
+/* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 64 MiB some of
+ * it is read. */
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;
 /* The same of a flag's value. */
 Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHECKED;

@@ -1,5 +1,5 @@
-/* Trains models/mlp.onnx on made-up data through dpexec.h: the data parallelism of two replicas, a checkpoint, a resumed trainer,
- * the trained model, inference.
+/* Trains models/mlp.onnx on made-up data through dpexec.h: the data parallelism of two replicas, a checkpoint, a
+ * resumed trainer, the trained model, inference.
  *
  *     cc train.c $(pkg-config --cflags --libs dpexec) -o train && ./train mlp.onnx FOLDER
  *
@@ -41,11 +41,14 @@ static void next_batch(Data *d)
     }
 }
 
-/* The images come as DLPack, as an array library would hand them over; the labels as a plain view.  Nothing is copied. */
+/* The images come as DLPack, as an array library would hand them over; the labels as a plain view.  Nothing is
+ * copied. */
 static dpx_status describe_batch(dpx_tensor batch[2], Data *d)
 {
     static int64_t shape[2] = { BATCH, PIXELS };
-    DLTensor images = { .data = d->x, .device = { kDLCPU, 0 }, .ndim = 2, .dtype = { kDLFloat, 32, 1 }, .shape = shape };
+    DLTensor images = {
+        .data = d->x, .device = { kDLCPU, 0 }, .ndim = 2, .dtype = { kDLFloat, 32, 1 }, .shape = shape
+    };
 
     batch[1] = (dpx_tensor){ .name = "target", .dtype = DPX_INT64, .rank = 1, .dim = { BATCH }, .data = d->label };
     return dpx_tensor_from_dlpack(&batch[0], "x", &images);
@@ -144,7 +147,8 @@ static dpx_status run(const char *model, const char *folder, dpx_model **m, dpx_
         return st;
     if ((st = train(t[0], &data, STEPS / 2)) || (st = dpx_trainer_save(t[0], folder, NULL)))
         return st;
-    if ((st = create_trainer(&t[1], *m)) || (st = dpx_trainer_resume(t[1], folder, NULL)))     /* as another process would */
+    if ((st = create_trainer(&t[1], *m)) ||
+        (st = dpx_trainer_resume(t[1], folder, NULL))) /* as another process would */
         return st;
     printf("resumed at step %" PRId64 "\n", dpx_trainer_step_count(t[1]));
     if ((st = train(t[1], &data, STEPS / 2)) || (st = infer(t[1], &data)))

@@ -8,35 +8,25 @@
 #include "exec/plan_budget.h"
 #include "passes/batch_axis.h"
 
-_Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 && (int)DPX_MAX_RANK == (int)MAX_RANK,
+_Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 &&
+                   (int)DPX_MAX_RANK == (int)MAX_RANK,
                "the public numbers are the internal ones");
 
-const char *dpx_error(void)
-{
-    return status_message();
-}
+const char *dpx_error(void) { return status_message(); }
 
-const char *dpx_version(void)
-{
-    return DPX_VERSION;
-}
+const char *dpx_version(void) { return DPX_VERSION; }
 
 /* ---- tensors ---- */
 
-size_t dpx_dtype_size(dpx_dtype dtype)
-{
-    return dtype_size((DType)dtype);
-}
+size_t dpx_dtype_size(dpx_dtype dtype) { return dtype_size((DType)dtype); }
 
-const char *dpx_dtype_name(dpx_dtype dtype)
-{
-    return dtype_name((DType)dtype);
-}
+const char *dpx_dtype_name(dpx_dtype dtype) { return dtype_name((DType)dtype); }
 
 Status api_tensor(Tensor *out, const dpx_tensor *t)
 {
     if (!dtype_size((DType)t->dtype) || t->rank < 0 || t->rank > MAX_RANK)
-        return FAIL(E_INVALID, "tensor '%s': type %d and rank %d are not valid", t->name ? t->name : "", (int)t->dtype, t->rank);
+        return FAIL(E_INVALID, "tensor '%s': type %d and rank %d are not valid", t->name ? t->name : "", (int)t->dtype,
+                    t->rank);
     *out = (Tensor){ (DType)t->dtype, shape_of(t->rank, t->dim), t->data };
     TRY(shape_check(&out->shape, dtype_size(out->dtype)));
     if (!t->data && shape_numel(&out->shape))
@@ -46,10 +36,14 @@ Status api_tensor(Tensor *out, const dpx_tensor *t)
 
 static DType dlpack_dtype(DLDataType t)
 {
-    static const struct { int code, bits; DType dtype; } known[] = {
-        { kDLFloat, 32, DT_FLOAT32 }, { kDLFloat, 64, DT_FLOAT64 }, { kDLFloat, 16, DT_FLOAT16 }, { kDLBfloat, 16, DT_BFLOAT16 },
-        { kDLInt, 8, DT_INT8 },       { kDLInt, 16, DT_INT16 },     { kDLInt, 32, DT_INT32 },     { kDLInt, 64, DT_INT64 },
-        { kDLUInt, 8, DT_UINT8 },     { kDLUInt, 16, DT_UINT16 },   { kDLUInt, 32, DT_UINT32 },   { kDLUInt, 64, DT_UINT64 },
+    static const struct {
+        int code, bits;
+        DType dtype;
+    } known[] = {
+        { kDLFloat, 32, DT_FLOAT32 },    { kDLFloat, 64, DT_FLOAT64 }, { kDLFloat, 16, DT_FLOAT16 },
+        { kDLBfloat, 16, DT_BFLOAT16 },  { kDLInt, 8, DT_INT8 },       { kDLInt, 16, DT_INT16 },
+        { kDLInt, 32, DT_INT32 },        { kDLInt, 64, DT_INT64 },     { kDLUInt, 8, DT_UINT8 },
+        { kDLUInt, 16, DT_UINT16 },      { kDLUInt, 32, DT_UINT32 },   { kDLUInt, 64, DT_UINT64 },
         { 6 /* kDLBool */, 8, DT_BOOL },
     };
 
@@ -82,13 +76,15 @@ dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void 
     NEED(name, "name");
     NEED(t, "dl_tensor");
     if (t->device.device_type != kDLCPU)
-        return (dpx_status)FAIL(E_DEVICE, "tensor '%s': DLPack device type %d, expected host memory", name, (int)t->device.device_type);
+        return (dpx_status)FAIL(E_DEVICE, "tensor '%s': DLPack device type %d, expected host memory", name,
+                                (int)t->device.device_type);
     if (t->ndim < 0 || t->ndim > MAX_RANK)
         return (dpx_status)FAIL(E_SHAPE, "tensor '%s': rank %d, at most %d are supported", name, t->ndim, MAX_RANK);
     if (t->ndim && !t->shape)
         return (dpx_status)FAIL(E_INVALID, "tensor '%s': DLPack shape is NULL for rank %d", name, t->ndim);
     if (!(made.dtype = (dpx_dtype)dlpack_dtype(t->dtype)))
-        return (dpx_status)FAIL(E_UNSUPPORTED, "tensor '%s': DLPack type code %d of %d bits is not supported", name, t->dtype.code, t->dtype.bits);
+        return (dpx_status)FAIL(E_UNSUPPORTED, "tensor '%s': DLPack type code %d of %d bits is not supported", name,
+                                t->dtype.code, t->dtype.bits);
     made.rank = t->ndim;
     for (int i = 0; i < t->ndim; i++)
         made.dim[i] = t->shape[i];
@@ -105,7 +101,7 @@ dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void 
 
 const dpx_model *model_keep(const dpx_model *m)
 {
-    ((dpx_model *)(uintptr_t)m)->users++;       /* the count alone is not const: the model may be shared by threads */
+    ((dpx_model *)(uintptr_t)m)->users++; /* the count alone is not const: the model may be shared by threads */
     return m;
 }
 
@@ -121,10 +117,7 @@ void model_release(const dpx_model *shared)
     free(m);
 }
 
-void dpx_model_free(dpx_model *m)
-{
-    model_release(m);
-}
+void dpx_model_free(dpx_model *m) { model_release(m); }
 
 static void bind_open_dims(Graph *g, int64_t size)
 {
@@ -149,9 +142,9 @@ static Status prepare_copy(dpx_model *m, int64_t size)
     return pipeline_run(m->prepared, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });
 }
 
-/* State is known after prepare-training: run the pipeline that far on a copy.  What is state does not depend on the sizes that
- * the model leaves open, but shapes must be consistent: 1 and 64 fit nearly all.  Where neither does, the model's states are
- * not listed; a trainer, which is told the sizes, knows them. */
+/* State is known after prepare-training: run the pipeline that far on a copy.  What is state does not depend on the
+ * sizes that the model leaves open, but shapes must be consistent: 1 and 64 fit nearly all.  Where neither does, the
+ * model's states are not listed; a trainer, which is told the sizes, knows them. */
 static Status find_state(dpx_model *m)
 {
     if (!prepare_copy(m, 1) || !prepare_copy(m, 64))
@@ -245,15 +238,9 @@ int dpx_batch_axis(const dpx_model *m, const dpx_options *o, const char *name)
 
 /* ---- options ---- */
 
-dpx_options *dpx_options_create(void)
-{
-    return (dpx_options *)options_create();
-}
+dpx_options *dpx_options_create(void) { return (dpx_options *)options_create(); }
 
-void dpx_options_free(dpx_options *o)
-{
-    options_free((Options *)o);
-}
+void dpx_options_free(dpx_options *o) { options_free((Options *)o); }
 
 dpx_status dpx_options_set(dpx_options *o, const char *name, const char *text)
 {
@@ -286,10 +273,7 @@ dpx_status dpx_options_set_target_shape(dpx_options *o, const dpx_tensor *target
     return (dpx_status)options_set_target_shape((Options *)o, &s);
 }
 
-int dpx_option_count(void)
-{
-    return options_count();
-}
+int dpx_option_count(void) { return options_count(); }
 
 dpx_option_info dpx_option_at(int index)
 {

@@ -8,10 +8,10 @@
 #include "include/dpexec.h"
 
 struct dpx_model {
-    Graph *graph;           /* as imported */
-    Graph *prepared;        /* after prepare-training: tells what is state */
+    Graph *graph;    /* as imported */
+    Graph *prepared; /* after prepare-training: tells what is state */
     OnnxModel *onnx;
-    _Atomic int users;      /* handles and trainers that hold it */
+    _Atomic int users; /* handles and trainers that hold it */
 };
 
 struct dpx_world {
@@ -20,10 +20,10 @@ struct dpx_world {
 };
 
 /* A pointer that a function of dpexec.h cannot do without; `name`: what the header calls it. */
-#define NEED(p, name)                                                                    \
-    do {                                                                                 \
-        if (!(p))                                                                        \
-            return (dpx_status)FAIL(E_INVALID, "%s: %s is NULL", __func__, (name));      \
+#define NEED(p, name)                                                               \
+    do {                                                                            \
+        if (!(p))                                                                   \
+            return (dpx_status)FAIL(E_INVALID, "%s: %s is NULL", __func__, (name)); \
     } while (0)
 
 const dpx_model *model_keep(const dpx_model *m);

@@ -29,7 +29,9 @@ static Status describe_gpu(dpx_device *out, const Runtime *r, int index)
     GpuInfo info;
 
     TRY(runtime_check(r, r->info(&info, index)));
-    *out = (dpx_device){ .cores = info.multiprocessors, .memory = (uint64_t)info.memory, .capability = info.capability,
+    *out = (dpx_device){ .cores = info.multiprocessors,
+                         .memory = (uint64_t)info.memory,
+                         .capability = info.capability,
                          .driver = info.driver };
     snprintf(out->name, sizeof out->name, "cuda:%d", index);
     snprintf(out->description, sizeof out->description, "%s", info.name);

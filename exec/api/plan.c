@@ -5,7 +5,10 @@
 #include "exec/api/api.h"
 #include "exec/dry_run.h"
 
-typedef struct { dpx_log_fn *log; void *user; } Log;
+typedef struct {
+    dpx_log_fn *log;
+    void *user;
+} Log;
 
 static void forward(void *user, bool warning, const char *line)
 {
@@ -14,7 +17,8 @@ static void forward(void *user, bool warning, const char *line)
     l->log(l->user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, line);
 }
 
-dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn *write, void *user, dpx_log_fn *log, void *log_user)
+dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn *write, void *user, dpx_log_fn *log,
+                    void *log_user)
 {
     Log l = { log, log_user };
     size_t bytes = 0;

@@ -30,7 +30,8 @@ static Status read_back(FILE *f, char **text, size_t *bytes)
     *bytes = (size_t)size;
     if (!(*text = malloc(*bytes + 1)))
         return FAIL_NOMEM();
-    return fread(*text, 1, *bytes, f) == *bytes ? ST_OK : FAIL(E_IO, "cannot read the exported graph: %s", strerror(errno));
+    return fread(*text, 1, *bytes, f) == *bytes ? ST_OK
+                                                : FAIL(E_IO, "cannot read the exported graph: %s", strerror(errno));
 }
 
 /* The exporter writes files: one in a folder of its own, read back. */
@@ -57,7 +58,8 @@ static Status export_to_memory(const Graph *g, const OnnxModel *onnx, char **tex
     return st;
 }
 
-static Status transform(const dpx_model *m, const Options *o, const char *until, const char *format, char **text, size_t *bytes)
+static Status transform(const dpx_model *m, const Options *o, const char *until, const char *format, char **text,
+                        size_t *bytes)
 {
     Graph *g;
     Status st;
@@ -69,8 +71,8 @@ static Status transform(const dpx_model *m, const Options *o, const char *until,
     return st;
 }
 
-dpx_status dpx_transform(const dpx_model *m, const dpx_options *options, const char *until, const char *format, dpx_write_fn *write,
-                         void *user)
+dpx_status dpx_transform(const dpx_model *m, const dpx_options *options, const char *until, const char *format,
+                         dpx_write_fn *write, void *user)
 {
     size_t bytes = 0;
     char *text = NULL;

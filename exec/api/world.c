@@ -3,7 +3,7 @@
 
 #include "exec/api/api.h"
 
-static const double PATIENCE = 300;     /* seconds */
+static const double PATIENCE = 300; /* seconds */
 
 dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
 {
@@ -13,7 +13,8 @@ dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
 
     NEED(out, "out");
     NEED(options, "options");
-    own = (WorldOptions){ options->size, options->rank, options->rendezvous, options->timeout != 0 ? options->timeout : PATIENCE };
+    own = (WorldOptions){ options->size, options->rank, options->rendezvous,
+                          options->timeout != 0 ? options->timeout : PATIENCE };
     w = calloc(1, sizeof *w);
     st = w && (w->notes = facts_create()) ? ST_OK : FAIL_NOMEM();
     if (!st)

@@ -12,10 +12,10 @@
 static const char *cache_folder(char text[PATH_MAX])
 {
     const char *given = getenv("DPEXEC_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = given          ? snprintf(text, PATH_MAX, "%s", given)
-            : xdg && *xdg  ? snprintf(text, PATH_MAX, "%s/dpexec", xdg)
-            : home         ? snprintf(text, PATH_MAX, "%s/.cache/dpexec", home)
-                           : 0;
+    int n = given         ? snprintf(text, PATH_MAX, "%s", given)
+            : xdg && *xdg ? snprintf(text, PATH_MAX, "%s/dpexec", xdg)
+            : home        ? snprintf(text, PATH_MAX, "%s/.cache/dpexec", home)
+                          : 0;
 
     return n > 0 && n < PATH_MAX ? text : NULL;
 }

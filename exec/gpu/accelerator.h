@@ -5,11 +5,11 @@
 #include "exec/device.h"
 
 typedef struct {
-    const Runtime *runtime;     /* NULL: none is open */
+    const Runtime *runtime; /* NULL: none is open */
     GpuDevice *gpu;
-    GpuStream *stream;          /* NULL: the device is described and runs nothing */
+    GpuStream *stream; /* NULL: the device is described and runs nothing */
     GpuInfo info;
-    char *description;          /* JSON text; NULL: the device is there */
+    char *description; /* JSON text; NULL: the device is there */
 } Accelerator;
 
 /* Errors are one line that begins with the device's name; a missing device lists those that are there. */

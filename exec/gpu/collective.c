@@ -1,17 +1,18 @@
-/* Collectives between accelerators: pack what the device holds into its bucket, one operation of the communicator over it,
- * unpack.
+/* Collectives between accelerators: pack what the device holds into its bucket, one operation of the communicator over
+ * it, unpack.
  *
- * A bucket is one flat message however many tensors and replicas it stands for: gradients of a bucket_gradients node, the
- * batch-norm statistics of all local replicas.  Partial sums that one device holds are added there first; where the graph
- * could not do it by Add nodes they are no subtree of graph/reduce_tree.h, and then, as in the communicator's own order of
- * adding, bits may differ from the CPU's by rounding.  With two devices of one part each there is one addition, and they are
- * the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large as the largest device's.
+ * A bucket is one flat message however many tensors and replicas it stands for: gradients of a bucket_gradients node,
+ * the batch-norm statistics of all local replicas.  Partial sums that one device holds are added there first; where the
+ * graph could not do it by Add nodes they are no subtree of graph/reduce_tree.h, and then, as in the communicator's own
+ * order of adding, bits may differ from the CPU's by rounding.  With two devices of one part each there is one
+ * addition, and they are the same.  Devices may hold different amounts, so chunks of a gather or a scatter are as large
+ * as the largest device's.
  *
- * With `by_tree` the partial sums themselves are gathered, and every device adds all of them by the tree: the bits then depend on
- * the replicas alone, at the price of more bytes on the wire and in the bucket.
+ * With `by_tree` the partial sums themselves are gathered, and every device adds all of them by the tree: the bits then
+ * depend on the replicas alone, at the price of more bytes on the wire and in the bucket.
  *
- * Buckets are registered with the communicator, tensors are not, and one collective must not mix them: its devices work all
- * in their buckets or all where the tensors lie, which each derives from the plan of all. */
+ * Buckets are registered with the communicator, tensors are not, and one collective must not mix them: its devices work
+ * all in their buckets or all where the tensors lie, which each derives from the plan of all. */
 #include "exec/gpu/collective.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ enum { BUCKET_ALIGN = 256 };
 
 typedef struct {
     int device;
-    size_t offset;              /* in the device's chunk */
+    size_t offset; /* in the device's chunk */
     size_t bytes;
 } Part;
 
@@ -31,19 +32,19 @@ struct GpuCollective {
     const OpDef *op;
     DType dtype;
     int device, n_device;
-    bool shared, direct;        /* direct: of tensors where they lie */
-    bool by_tree;               /* a sum of parts that are gathered */
+    bool shared, direct; /* direct: of tensors where they lie */
+    bool by_tree;        /* a sum of parts that are gathered */
     int n_in, n_out, n_tensor, n_part, n_copy;
     int axis, root;
-    Part *part;                 /* AllGather, by_tree: of the inputs; ReduceScatter, Scatter: of the outputs */
-    size_t chunk;               /* bytes that one device puts into a gather or gets from a scatter */
-    size_t *place;              /* [n_tensor] of a sum: offsets in the bucket */
-    size_t total, count;        /* bytes of all of them; elements up to the end of the last */
-    Tensor *packed;             /* [n_tensor] of a sum */
-    bool *held;                 /* [n_tensor] this device holds a part */
-    int *program;               /* by_tree: reduce_tree_program */
-    Tensor *pair;               /* by_tree, [n_in]: the two parts of each tensor that are added next */
-    const Kernel *kernel;       /* adds up the device's own parts; by_tree: two parts */
+    Part *part;           /* AllGather, by_tree: of the inputs; ReduceScatter, Scatter: of the outputs */
+    size_t chunk;         /* bytes that one device puts into a gather or gets from a scatter */
+    size_t *place;        /* [n_tensor] of a sum: offsets in the bucket */
+    size_t total, count;  /* bytes of all of them; elements up to the end of the last */
+    Tensor *packed;       /* [n_tensor] of a sum */
+    bool *held;           /* [n_tensor] this device holds a part */
+    int *program;         /* by_tree: reduce_tree_program */
+    Tensor *pair;         /* by_tree, [n_in]: the two parts of each tensor that are added next */
+    const Kernel *kernel; /* adds up the device's own parts; by_tree: two parts */
     void *state;
 };
 
@@ -71,8 +72,8 @@ static int count_held(const GpuCollective *c, const MemoryPlan *plan, int n, con
     return held;
 }
 
-/* A sum of one tensor: every device that takes part has one part and one output; a broadcast: has an output.  The same on all
- * of them. */
+/* A sum of one tensor: every device that takes part has one part and one output; a broadcast: has an output.  The same
+ * on all of them. */
 static bool is_direct(const GpuCollective *c, const Node *n, const MemoryPlan *plan)
 {
     bool sum = c->op == &op_AllReduce;
@@ -162,7 +163,8 @@ static Status prepare_tree(GpuCollective *c, const Graph *g, const Node *n, cons
     return lay_parts(c, g, plan, n->n_in, n->in);
 }
 
-static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n, const MemoryPlan *plan)
+static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, const Graph *g, const Node *n,
+                      const MemoryPlan *plan)
 {
     size_t all;
 
@@ -250,8 +252,8 @@ static Status copy(const Queue *q, void *to, const void *from, size_t bytes)
 }
 
 /* Between a part that lies dense at `at` and its rows in `whole`, `*offset` bytes into each; moves the offset on. */
-static Status move_part(const Queue *q, const Tensor *part, void *at, const Tensor *whole, void *base, int axis, bool gather,
-                        size_t *offset)
+static Status move_part(const Queue *q, const Tensor *part, void *at, const Tensor *whole, void *base, int axis,
+                        bool gather, size_t *offset)
 {
     size_t size = dtype_size(whole->dtype);
     size_t wide = (size_t)shape_count(&whole->shape, axis, whole->shape.rank) * size;
@@ -264,8 +266,8 @@ static Status move_part(const Queue *q, const Tensor *part, void *at, const Tens
         return ST_OK;
     if (rows == 1)
         return copy(q, gather ? (void *)w : at, gather ? at : (void *)w, row);
-    return runtime_check(q->r, q->r->copy_rows(q->s, gather ? (void *)w : at, gather ? wide : row, gather ? at : (void *)w,
-                                               gather ? row : wide, row, rows));
+    return runtime_check(q->r, q->r->copy_rows(q->s, gather ? (void *)w : at, gather ? wide : row,
+                                               gather ? at : (void *)w, gather ? row : wide, row, rows));
 }
 
 /* ---- the operations ---- */
@@ -285,7 +287,8 @@ static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, 
     return c->kernel->run(&own, c->state, in, c->packed);
 }
 
-/* The sums go from the bucket to the device's outputs by the kernel that brought them there: with no other part, it copies. */
+/* The sums go from the bucket to the device's outputs by the kernel that brought them there: with no other part, it
+ * copies. */
 static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
 {
     for (int t = 0; t < c->n_tensor; t++)
@@ -295,9 +298,10 @@ static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
     return ST_OK;
 }
 
-/* Every device gets all parts and adds them in place: each sum lies where its lower part lay, so the whole one where the first
- * does. */
-static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in)
+/* Every device gets all parts and adds them in place: each sum lies where its lower part lay, so the whole one where
+ * the first does. */
+static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket,
+                          const Tensor *in)
 {
     char *all = bucket + c->chunk;
     KernelCtx own = *ctx;
@@ -339,8 +343,8 @@ static void *first_held(const Tensor *t, int n)
     return NULL;
 }
 
-static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in,
-                         Tensor *out)
+static Status all_reduce(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, void *bucket,
+                         const Tensor *in, Tensor *out)
 {
     const void *from = first_held(in, c->n_in);
     void *to = first_held(out, c->n_out);
@@ -374,8 +378,8 @@ static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *
             const Part *p = &c->part[i];
             bool own = p->device == c->device;
 
-            TRY(move_part(q, &in[i], own ? in[i].data : all + c->chunk * (size_t)p->device + p->offset, &out[o], out[o].data, c->axis,
-                          true, &offset));
+            TRY(move_part(q, &in[i], own ? in[i].data : all + c->chunk * (size_t)p->device + p->offset, &out[o],
+                          out[o].data, c->axis, true, &offset));
         }
     }
     return ST_OK;
@@ -389,14 +393,14 @@ static Status cut_sum(const GpuCollective *c, const Queue *q, char *chunks, Tens
     for (int o = 0; o < c->n_out; o++) {
         const Part *p = chunks ? &c->part[o] : NULL;
 
-        TRY(move_part(q, &out[o], chunks ? chunks + c->chunk * (size_t)p->device + p->offset : out[o].data, &c->packed[0],
-                      c->packed[0].data, c->axis, false, &offset));
+        TRY(move_part(q, &out[o], chunks ? chunks + c->chunk * (size_t)p->device + p->offset : out[o].data,
+                      &c->packed[0], c->packed[0].data, c->axis, false, &offset));
     }
     return ST_OK;
 }
 
-static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket, const Tensor *in,
-                             Tensor *out)
+static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue *q, GpuComm *comm, char *bucket,
+                             const Tensor *in, Tensor *out)
 {
     char *chunks = bucket + c->total, *own = chunks + c->chunk * (size_t)c->n_device;
     size_t size = dtype_size(c->dtype);
@@ -417,7 +421,8 @@ static Status reduce_scatter(GpuCollective *c, const KernelCtx *ctx, const Queue
     return ST_OK;
 }
 
-static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in, Tensor *out)
+static Status broadcast(const GpuCollective *c, const Queue *q, GpuComm *comm, void *bucket, const Tensor *in,
+                        Tensor *out)
 {
     size_t bytes = tensor_bytes(in);
     bool root = c->root == c->device;
@@ -445,7 +450,8 @@ static Status scatter(const GpuCollective *c, const Queue *q, const Tensor *in, 
     return ST_OK;
 }
 
-Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, void *bucket, const Tensor *in, Tensor *out)
+Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm, void *bucket, const Tensor *in,
+                          Tensor *out)
 {
     Queue q = { ctx->runtime, ctx->stream };
 

@@ -1,7 +1,7 @@
 /* Creating, sharing, failing.
  *
- * When a device fails in the middle of a step whoever starts the step aborts all communicators once no thread is inside one.
- * Parameters may differ between devices then, so the group stays broken. */
+ * When a device fails in the middle of a step whoever starts the step aborts all communicators once no thread is inside
+ * one. Parameters may differ between devices then, so the group stays broken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct {
     GpuGroup *group;
     int rank;
     GpuCommId id;
-    Status heard;               /* why the others will not come */
+    Status heard; /* why the others will not come */
 } Member;
 
 /* ---- creation ---- */
@@ -50,7 +50,9 @@ static bool others_ended(void *arg)
     Member *me = arg;
 
     if (!me->heard)
-        me->heard = atomic_load(&me->group->failed) ? E_INTERRUPTED : world_size(me->group->world) > 1 ? world_poll(me->group->world) : ST_OK;
+        me->heard = atomic_load(&me->group->failed)    ? E_INTERRUPTED
+                    : world_size(me->group->world) > 1 ? world_poll(me->group->world)
+                                                       : ST_OK;
     return me->heard;
 }
 
@@ -61,7 +63,7 @@ static Status connect_member(Device *d, void *arg)
     const GpuCommWait wait = { me->group->timeout, others_ended, me };
     Status st = m->runtime->comm_create(&m->comm, m->gpu, &me->id, me->rank, me->group->n_device, &wait);
 
-    if (me->heard)              /* its message is this thread's */
+    if (me->heard) /* its message is this thread's */
         return me->heard;
     if (st)
         atomic_store(&me->group->failed, true);
@@ -77,8 +79,8 @@ static Status agree_id(const GpuGroup *g, GpuCommId *id)
     return world_size(g->world) > 1 ? world_share(g->world, 0, id, sizeof *id) : ST_OK;
 }
 
-/* The process of the first device makes the id.  Nobody goes on before all are here: who fails before is heard of at once, not
- * by the communicator's timeout. */
+/* The process of the first device makes the id.  Nobody goes on before all are here: who fails before is heard of at
+ * once, not by the communicator's timeout. */
 static Status connect_members(GpuGroup *g, Device *const *device)
 {
     Member *me = calloc((size_t)g->n_device, sizeof *me);
@@ -120,7 +122,9 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
     for (int d = 0; d < n; d++) {
         if (!device[d])
             continue;
-        g->member[d] = (GpuMember){ .group = g, .device = device[d], .runtime = device_runtime(device[d]), .gpu = device_gpu(device[d]) };
+        g->member[d] = (GpuMember){
+            .group = g, .device = device[d], .runtime = device_runtime(device[d]), .gpu = device_gpu(device[d])
+        };
         device_start(device[d], open_streams, &g->member[d]);
         TRY_TO(fail, st, device_wait(device[d]));
     }

@@ -1,7 +1,7 @@
 /* Giving one device's step to its streams, call by call: while a graph is captured, or to be run at once.
  *
- * A step's work on all streams begins after the compute stream's (a fork) and ends before it goes on (a join); inputs are
- * uploaded on the copy stream before the fork, and so while the step before still computes. */
+ * A step's work on all streams begins after the compute stream's (a fork) and ends before it goes on (a join); inputs
+ * are uploaded on the copy stream before the fork, and so while the step before still computes. */
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +52,9 @@ static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
 
     if (!c->call->scratch_bytes)
         return;
-    c->call->scratch = host ? base + at : (void *)(((uintptr_t)(base + at) + GPU_SCRATCH_ALIGN - 1) / GPU_SCRATCH_ALIGN * GPU_SCRATCH_ALIGN);
+    c->call->scratch =
+        host ? base + at
+             : (void *)(((uintptr_t)(base + at) + GPU_SCRATCH_ALIGN - 1) / GPU_SCRATCH_ALIGN * GPU_SCRATCH_ALIGN);
     for (int k = 0; k < GPU_SLOTS && host; k++)
         c->host[k].ctx.scratch = c->call->scratch;
 }
@@ -71,7 +73,8 @@ static Status fill_tables(GpuPart *part, int k)
         if (c->call->table_bytes)
             c->call->kernel->tabulate(slot->staging + c->table_at, c->call->state, c->in[k], c->out[k]);
     }
-    TRY_MEMBER(m, copy(m->stream[STREAM_COMPUTE], slot->input + part->input_bytes, slot->staging + part->input_bytes, part->table_bytes));
+    TRY_MEMBER(m, copy(m->stream[STREAM_COMPUTE], slot->input + part->input_bytes, slot->staging + part->input_bytes,
+                       part->table_bytes));
     return ST_OK;
 }
 
@@ -122,8 +125,8 @@ Status gpu_part_upload(GpuPart *part, int k)
     for (int i = 0; i < part->n_input; i++) {
         const GpuPiece *piece = &part->input[i];
 
-        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset, piece->ref.bytes,
-             device_ctx(m->device)->n_threads);
+        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset,
+             piece->ref.bytes, device_ctx(m->device)->n_threads);
     }
     TRY_MEMBER(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
     TRY_MEMBER(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));
@@ -133,8 +136,8 @@ Status gpu_part_upload(GpuPart *part, int k)
 
 /* ---- calls ---- */
 
-/* On a thread of the runtime, when the stream has come here.  After the first failure of a step nothing is computed any more:
- * what the kernels would read may not be there. */
+/* On a thread of the runtime, when the stream has come here.  After the first failure of a step nothing is computed any
+ * more: what the kernels would read may not be there. */
 static void run_host(void *arg)
 {
     HostCall *h = arg;
@@ -145,7 +148,8 @@ static void run_host(void *arg)
     omp_set_num_threads(h->ctx.n_threads);
     if (!(st = h->call->kernel->run(&h->ctx, h->call->state, h->in, h->out)))
         return;
-    snprintf(h->member->host_message, sizeof h->member->host_message, "%s: %s", node_text(h->graph, h->call->node), status_message());
+    snprintf(h->member->host_message, sizeof h->member->host_message, "%s: %s", node_text(h->graph, h->call->node),
+             status_message());
     atomic_store(&h->member->host_status, (int)st);
 }
 
@@ -158,10 +162,12 @@ static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     if (c->call->node->op == &op_Copy) {
         size_t bytes = tensor_bytes(c->in[k]);
 
-        return bytes ? runtime_check(m->runtime, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes)) : ST_OK;
+        return bytes ? runtime_check(m->runtime, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes))
+                     : ST_OK;
     }
     if (c->collective)
-        return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k], c->out[k]);
+        return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k],
+                                  c->out[k]);
     ctx->scratch = c->call->scratch;
     ctx->table = c->call->table_bytes ? part->slot[k].input + c->table_at : NULL;
     return c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
@@ -174,7 +180,8 @@ static Status blame(const GpuPart *part, const GpuCall *c, Status st)
     char message[GPU_MESSAGE];
 
     snprintf(message, sizeof message, "%s", status_message());
-    if (st == E_DEVICE && !part->capturing && !part->gpu->program->opt.ways.check_nodes && gpu_group_faulted(part->gpu->group, part->device))
+    if (st == E_DEVICE && !part->capturing && !part->gpu->program->opt.ways.check_nodes &&
+        gpu_group_faulted(part->gpu->group, part->device))
         return FAIL(st, "%s: %s", device, message);
     return FAIL(st, "%s: %s: %s", device, node_text(part->gpu->program->graph, c->call->node), message);
 }
@@ -203,7 +210,8 @@ static Status await_call(GpuPart *part, const KernelCtx *ctx, const GpuCall *c)
 
     TRY_MEMBER(part->member, event_record(part->timed[1], ctx->stream));
     st = gpu_group_wait(part->gpu->group, part->device, part->timed[1]);
-    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->gpu->program->graph, c->call->node)) : st;
+    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->gpu->program->graph, c->call->node))
+                                     : st;
 }
 
 static Status check_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
@@ -215,7 +223,9 @@ static Status check_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 /* What the call takes on the device: everything before it has ended. */
 static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 {
-    TraceEvent e = { .device = part->device, .node = c->call->node, .kernel = c->call->kernel ? c->call->kernel->name : NULL };
+    TraceEvent e = { .device = part->device,
+                     .node = c->call->node,
+                     .kernel = c->call->kernel ? c->call->kernel->name : NULL };
     double seconds;
 
     ctx->stream = part->member->stream[c->step->stream];
@@ -254,11 +264,11 @@ static Status issue_ends(GpuPart *part, int k)
             TRY_MEMBER(m, event_await(part->event[part->plan->join[t]], s));
     for (int i = 0; i < plan->n_copy; i++)
         if (plan->copy[i].to.device == part->device)
-            TRY_MEMBER(m, copy(s, address(part, slot, &plan->copy[i].to, false), address(part, slot, &plan->copy[i].from, false),
-                            plan->copy[i].to.bytes));
+            TRY_MEMBER(m, copy(s, address(part, slot, &plan->copy[i].to, false),
+                               address(part, slot, &plan->copy[i].from, false), plan->copy[i].to.bytes));
     for (int i = 0; i < part->n_output; i++)
         TRY_MEMBER(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
-                        part->output[i].ref.bytes));
+                           part->output[i].ref.bytes));
     return gpu_place_end(part, k, s);
 }
 
@@ -269,8 +279,8 @@ Status gpu_part_issue(GpuPart *part, int k)
 
     TRY(fork_streams(part));
     for (int s = 0; s < part->plan->n_step; s++)
-        TRY(p->trace             ? trace_call(part, &ctx, &part->call[s], k)
+        TRY(p->trace                  ? trace_call(part, &ctx, &part->call[s], k)
             : p->opt.ways.check_nodes ? check_call(part, &ctx, &part->call[s], k)
-                                 : issue_call(part, &ctx, &part->call[s], k));
+                                      : issue_call(part, &ctx, &part->call[s], k));
     return issue_ends(part, k);
 }

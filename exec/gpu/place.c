@@ -1,9 +1,10 @@
-/* A device's place is a number in pinned memory of the host, which the device itself writes: captured steps record no events
- * that the host could ask for.  It is written beside the step, by a stream of its own that waits for what comes before the
- * collective, so that the collective does not wait for the copy of four bytes; and at the step's end behind all else.
+/* A device's place is a number in pinned memory of the host, which the device itself writes: captured steps record no
+ * events that the host could ask for.  It is written beside the step, by a stream of its own that waits for what comes
+ * before the collective, so that the collective does not wait for the copy of four bytes; and at the step's end behind
+ * all else.
  *
- * The other processes are asked by the world's notes, which they answer while they wait themselves: one that does not answer
- * is busy elsewhere, or hangs, and so is missing. */
+ * The other processes are asked by the world's notes, which they answer while they wait themselves: one that does not
+ * answer is busy elsewhere, or hangs, and so is missing. */
 #include "exec/gpu/place.h"
 
 #include <stdio.h>
@@ -117,10 +118,7 @@ Status gpu_place_end(GpuPart *part, int k, GpuStream *s)
 
 /* ---- where everybody is ---- */
 
-static int place_now(const GpuPart *part, unsigned k)
-{
-    return (int)*(const volatile uint32_t *)part->slot[k].place;
-}
+static int place_now(const GpuPart *part, unsigned k) { return (int)*(const volatile uint32_t *)part->slot[k].place; }
 
 /* The first local device of a program. */
 static const GpuPart *first_part(const GpuProgram *g) { return &g->part[g->program->opt.first]; }
@@ -175,12 +173,12 @@ WorldPlace gpu_place_of_process(void *arg)
 /* ---- the message ---- */
 
 typedef struct {
-    const GpuProgram *program;      /* whose step has not ended */
+    const GpuProgram *program; /* whose step has not ended */
     unsigned slot;
     WorldPlace rank[WORLD_MAX];
     bool told[WORLD_MAX];
-    int farthest;                   /* the place to which somebody has come, and not all */
-    char text[GPU_MESSAGE];         /* who is missing */
+    int farthest;           /* the place to which somebody has come, and not all */
+    char text[GPU_MESSAGE]; /* who is missing */
     size_t len;
 } Late;
 
@@ -189,7 +187,9 @@ static int place_of_rank(const Late *l, int r)
 {
     int64_t number = l->program->number[l->slot];
 
-    return !l->told[r] || l->rank[r].step < number ? -1 : l->rank[r].step > number ? first_part(l->program)->n_place : (int)l->rank[r].at;
+    return !l->told[r] || l->rank[r].step < number ? -1
+           : l->rank[r].step > number              ? first_part(l->program)->n_place
+                                                   : (int)l->rank[r].at;
 }
 
 static void find_farthest(Late *l, const World *w)
@@ -255,11 +255,14 @@ static Status tell(const Late *l, const GpuGroup *g, int d)
     const char *name = device_name(g->member[d].device), *node = name_of_place(l, l->farthest);
 
     if (!node)
-        return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: no device has come to a collective%s%s", name, g->timeout,
-                    l->len ? "; missing: " : "", l->text);
+        return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: no device has come to a collective%s%s",
+                    name, g->timeout, l->len ? "; missing: " : "", l->text);
     if (l->len)
-        return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: %s waits for %s", name, g->timeout, node, l->text);
-    return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: all devices have come to %s, and it or what follows does not end",
+        return FAIL(E_DEVICE, "%s: the step has not ended within %g seconds: %s waits for %s", name, g->timeout, node,
+                    l->text);
+    return FAIL(E_DEVICE,
+                "%s: the step has not ended within %g seconds: all devices have come to %s, and it or what follows "
+                "does not end",
                 name, g->timeout, node);
 }
 
@@ -280,7 +283,8 @@ Status gpu_place_late(GpuGroup *g, int d)
         find_missing(l, g->world);
         st = tell(l, g, d);
     } else if (!st) {
-        st = FAIL(E_DEVICE, "%s: what was given to it has not ended within %g seconds", device_name(g->member[d].device), g->timeout);
+        st = FAIL(E_DEVICE, "%s: what was given to it has not ended within %g seconds",
+                  device_name(g->member[d].device), g->timeout);
     }
     free(l);
     return st;

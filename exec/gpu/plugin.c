@@ -1,5 +1,5 @@
-/* Loading by dlopen, which keeps one copy for each process however often it is asked: so there is nothing to remember here,
- * and two sessions share no variable of ours. */
+/* Loading by dlopen, which keeps one copy for each process however often it is asked: so there is nothing to remember
+ * here, and two sessions share no variable of ours. */
 #include "exec/gpu/plugin.h"
 
 #include <dlfcn.h>
@@ -11,10 +11,7 @@
 
 #define PLUGIN_FILE "libdpexec_cuda.so"
 
-Status runtime_check(const Runtime *r, Status st)
-{
-    return st ? FAIL(st, "%s", r->message()) : ST_OK;
-}
+Status runtime_check(const Runtime *r, Status st) { return st ? FAIL(st, "%s", r->message()) : ST_OK; }
 
 static Status enter(const Runtime **out, void *library, const char *path)
 {
@@ -24,7 +21,7 @@ static Status enter(const Runtime **out, void *library, const char *path)
 
     if (!symbol)
         return FAIL(E_DEVICE, "%s is no plug-in: it has no %s", path, CUDA_DRIVER_SYMBOL);
-    memcpy(&entry, &symbol, sizeof entry);      /* POSIX: they have one size; C has no cast between them */
+    memcpy(&entry, &symbol, sizeof entry); /* POSIX: they have one size; C has no cast between them */
     if (!(r = (const Runtime *)entry()) || r->abi != RUNTIME_ABI)
         return FAIL(E_DEVICE, "%s is of another version: interface %d, expected %d", path, r ? r->abi : 0, RUNTIME_ABI);
     *out = r;
@@ -45,7 +42,9 @@ static Status load(const Runtime **out, const char *path)
 
 /* ---- where to look ---- */
 
-typedef struct { char at[PATH_MAX]; } Folder;
+typedef struct {
+    char at[PATH_MAX];
+} Folder;
 
 /* The folder of the library or program that holds this code, without a last slash; false: unknown. */
 static bool own_folder(Folder *out)
@@ -55,7 +54,8 @@ static bool own_folder(Folder *out)
     ssize_t n = -1;
 
     out->at[0] = '\0';
-    if (dladdr(PLUGIN_FILE, &info) && info.dli_fname && strchr(info.dli_fname, '/') && realpath(info.dli_fname, out->at))
+    if (dladdr(PLUGIN_FILE, &info) && info.dli_fname && strchr(info.dli_fname, '/') &&
+        realpath(info.dli_fname, out->at))
         n = (ssize_t)strlen(out->at);
     else if ((n = readlink("/proc/self/exe", out->at, sizeof out->at - 1)) > 0)
         out->at[n] = '\0';
@@ -75,7 +75,8 @@ static int list_folders(Folder out[3])
         snprintf(out[n++].at, sizeof out->at, "%s", given);
     if (own_folder(&own)) {
         out[n++] = own;
-        snprintf(out[n++].at, sizeof out->at, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), own.at, DPX_LIBDIR);
+        snprintf(out[n++].at, sizeof out->at, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), own.at,
+                 DPX_LIBDIR);
     }
     return n;
 }
@@ -103,8 +104,10 @@ Status plugin_cuda(const Runtime **out)
     free(folder);
     if (found)
         free(missing.text);
-    return found ? st : problems_fail(&missing, E_DEVICE, "there is no CUDA plug-in " PLUGIN_FILE
-                                                          " ($DPEXEC_PLUGIN_DIR may name its folder); looked in");
+    return found ? st
+                 : problems_fail(&missing, E_DEVICE,
+                                 "there is no CUDA plug-in " PLUGIN_FILE
+                                 " ($DPEXEC_PLUGIN_DIR may name its folder); looked in");
 }
 
 /* ---- what it sees ---- */
@@ -119,8 +122,9 @@ void plugin_present(const Runtime *r, char text[PRESENT_TEXT])
     if (r->count(&n))
         return;
     for (int i = 0; i < n && len < PRESENT_TEXT - 1; i++) {
-        int wrote = r->info(&info, i) ? snprintf(text + len, PRESENT_TEXT - len, "%scuda:%d", i ? ", " : "", i)
-                                      : snprintf(text + len, PRESENT_TEXT - len, "%scuda:%d (%s)", i ? ", " : "", i, info.name);
+        int wrote = r->info(&info, i)
+                        ? snprintf(text + len, PRESENT_TEXT - len, "%scuda:%d", i ? ", " : "", i)
+                        : snprintf(text + len, PRESENT_TEXT - len, "%scuda:%d (%s)", i ? ", " : "", i, info.name);
 
         len += (size_t)(wrote > 0 ? wrote : 0);
     }

@@ -1,11 +1,11 @@
-/* Compiling for accelerators: streams planned, collectives prepared, room for what comes from the host and goes back.  All of a
- * device is planned before any of it is allocated, so that what does not fit can be told in numbers.
+/* Compiling for accelerators: streams planned, collectives prepared, room for what comes from the host and goes back.
+ * All of a device is planned before any of it is allocated, so that what does not fit can be told in numbers.
  *
- * Inputs of the graph are read by a device in its own memory: each range of bytes that one of its nodes reads has a place in
- * the device's input block, of which there are two, each with a pinned block of the host of the same layout; so a step's
- * inputs are uploaded by one transfer, and each range is aligned whatever its offset in the caller's tensor.  Nodes on the
- * host's side read the pinned block.  Behind the inputs stand the tables of kernels, which are uploaded when addresses have
- * changed.  Constants are uploaded once, here. */
+ * Inputs of the graph are read by a device in its own memory: each range of bytes that one of its nodes reads has a
+ * place in the device's input block, of which there are two, each with a pinned block of the host of the same layout;
+ * so a step's inputs are uploaded by one transfer, and each range is aligned whatever its offset in the caller's
+ * tensor.  Nodes on the host's side read the pinned block.  Behind the inputs stand the tables of kernels, which are
+ * uploaded when addresses have changed.  Constants are uploaded once, here. */
 #include <stdlib.h>
 
 #include "exec/gpu/place.h"
@@ -125,8 +125,9 @@ static Status create_host_calls(GpuPart *part, GpuCall *c)
     if (!(c->host = ARENA_NEW(p->arena, HostCall, GPU_SLOTS)))
         return FAIL_NOMEM();
     for (int k = 0; k < GPU_SLOTS; k++)
-        c->host[k] = (HostCall){ part->member, p->graph, c->call, { .n_threads = device_ctx(part->member->device)->n_threads },
-                                 c->in[k], c->out[k] };
+        c->host[k] =
+            (HostCall){ part->member, p->graph, c->call, { .n_threads = device_ctx(part->member->device)->n_threads },
+                        c->in[k],     c->out[k] };
     return ST_OK;
 }
 
@@ -146,7 +147,8 @@ static Status create_call(GpuPart *part, GpuCall *c, const StreamStep *step)
         return create_host_calls(part, c);
     if (!(n->op->flags & OPF_COLLECTIVE))
         return ST_OK;
-    TRY(gpu_collective_create(&c->collective, &bytes, device_ctx(part->member->device), p->graph, n, p->plan, &sharing));
+    TRY(gpu_collective_create(&c->collective, &bytes, device_ctx(part->member->device), p->graph, n, p->plan,
+                              &sharing));
     part->bucket_bytes = bytes > part->bucket_bytes ? bytes : part->bucket_bytes;
     return ST_OK;
 }
@@ -204,7 +206,8 @@ static Status upload_constants(GpuPart *part)
     part->constants = base;
     for (uint32_t v = 1; v < g->n_value; v++)
         if (part->constant_at[v])
-            TRY(memory_write(d, part->constants + part->constant_at[v] - 1, g->value[v]->init->data, tensor_bytes(g->value[v]->init)));
+            TRY(memory_write(d, part->constants + part->constant_at[v] - 1, g->value[v]->init->data,
+                             tensor_bytes(g->value[v]->init)));
     return ST_OK;
 }
 
@@ -241,7 +244,8 @@ static Status find_memory(MemoryNeed *out, const GpuPart *part)
     TRY(memory_need(out, p->graph, p->plan, part->device, true));
     out->constants = part->constant_bytes;
     out->inputs = given;
-    out->collectives = (part->bucket_bytes > m->bucket_bytes ? part->bucket_bytes : m->bucket_bytes) + gpu_aligned(gpu_place_bytes(part));
+    out->collectives = (part->bucket_bytes > m->bucket_bytes ? part->bucket_bytes : m->bucket_bytes) +
+                       gpu_aligned(gpu_place_bytes(part));
     out->host = given + GPU_SLOTS * part->output_bytes + host_arena_bytes(part);
     if (m->runtime->free_memory(m->gpu, &out->available))
         out->available = -1;
@@ -272,7 +276,7 @@ static Status reserve_part(GpuPart *part)
     MemoryNeed need;
     Status st;
 
-    TRY(gpu_group_drain(part->gpu->group, part->device));       /* arenas may move */
+    TRY(gpu_group_drain(part->gpu->group, part->device)); /* arenas may move */
     TRY(find_memory(&need, part));
     if (!(st = prepared_reserve(p, part->device))) {
         device_start(d, create_part, part);
@@ -300,7 +304,8 @@ static void tell_order(const GpuProgram *g)
     for (int s = 0; s < part->plan->n_step && p->opt.log && !g->group->told; s++)
         if (part->call[s].collective && gpu_collective_has_order(part->call[s].collective)) {
             g->group->told = true;
-            p->opt.log(p->opt.log_user, false, "sums over these devices are added in the library's order: their last bits depend on which "
+            p->opt.log(p->opt.log_user, false,
+                       "sums over these devices are added in the library's order: their last bits depend on which "
                        "device has which replica (--reproducible: they do not)");
         }
 }
@@ -344,7 +349,8 @@ Status gpu_program_create(GpuProgram **out, Prepared *p)
     gpu->by_call = p->opt.ways.uncaptured || p->opt.ways.check_nodes;
     TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, p->scratch, p->opt.n_device, p->arena));
     FOR_LOCAL(p, d) {
-        gpu->part[d] = (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };
+        gpu->part[d] =
+            (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };
         device_start(p->device[d], plan_part, &gpu->part[d]);
         TRY_TO(fail, st, device_wait(p->device[d]));
     }
@@ -403,7 +409,7 @@ void gpu_program_free(GpuProgram *g)
     if (!g)
         return;
     if (g->pending)
-        (void)!gpu_program_wait(g, g->turn);     /* or aborts what would never end */
+        (void)!gpu_program_wait(g, g->turn); /* or aborts what would never end */
     gpu_program_drop_graphs(g);
     strike(g);
     for (int d = 0; d < g->program->opt.n_device; d++) {

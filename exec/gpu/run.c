@@ -1,15 +1,15 @@
-/* Running on accelerators: every device's thread fills a slot, gives the step to the streams and returns; whoever wants the
- * outputs waits.
+/* Running on accelerators: every device's thread fills a slot, gives the step to the streams and returns; whoever wants
+ * the outputs waits.
  *
- * The first step of a program is issued call by call, so that libraries load what they load on first use.  From the second
- * on the whole step of a slot is captured once as one graph and launched as one; the same calls with the same addresses in
- * the same order, so the same bits.  When an arena has moved it is captured anew.  While a trace is taken, steps are issued
- * call by call and each is waited for.
+ * The first step of a program is issued call by call, so that libraries load what they load on first use.  From the
+ * second on the whole step of a slot is captured once as one graph and launched as one; the same calls with the same
+ * addresses in the same order, so the same bits.  When an arena has moved it is captured anew.  While a trace is taken,
+ * steps are issued call by call and each is waited for.
  *
- * Whether a collective is captured must be the same for all its members.  So all devices capture before any launches, and when
- * one of them, or of another process, cannot, all go on call by call.  They come to it at the same step: addresses count as
- * moved everywhere when they have moved anywhere.  A communicator keeps the failure of a call, and then nothing can go on: if
- * one has failed when all have captured, the run ends with what it failed of. */
+ * Whether a collective is captured must be the same for all its members.  So all devices capture before any launches,
+ * and when one of them, or of another process, cannot, all go on call by call.  They come to it at the same step:
+ * addresses count as moved everywhere when they have moved anywhere.  A communicator keeps the failure of a call, and
+ * then nothing can go on: if one has failed when all have captured, the run ends with what it failed of. */
 #include <stdio.h>
 #include <string.h>
 
@@ -57,7 +57,8 @@ static Status capture(GpuPart *part, int k)
     return ST_OK;
 }
 
-/* Can collectives go on after what was captured?  If not, `why` is of the call that failed, where it is this device's. */
+/* Can collectives go on after what was captured?  If not, `why` is of the call that failed, where it is this
+ * device's. */
 static bool has_lost_comm(GpuPart *part)
 {
     const GpuMember *m = part->member;
@@ -93,12 +94,14 @@ static void warn(const Prepared *p, int rank, const char *why)
 
     if (rank != world_rank(p->opt.world))
         snprintf(who, sizeof who, "rank %d of %d: ", rank, world_size(p->opt.world));
-    snprintf(line, sizeof line, "a step cannot be captured as one graph, so every call is given to the GPU: %s%.*s", who, GPU_MESSAGE - 1, why);
+    snprintf(line, sizeof line, "a step cannot be captured as one graph, so every call is given to the GPU: %s%.*s",
+             who, GPU_MESSAGE - 1, why);
     if (p->opt.log)
         p->opt.log(p->opt.log_user, true, line);
 }
 
-/* How much a part's capture is to be heard of: before all its own call that cost it the communicator, of which others only hear. */
+/* How much a part's capture is to be heard of: before all its own call that cost it the communicator, of which others
+ * only hear. */
 enum { CAPTURED, UNCAPTURED, LOST, LOST_BY_CALL };
 
 static int outcome(const GpuPart *part)
@@ -118,7 +121,8 @@ static Status by_call(GpuProgram *g, int rank, const char *why)
 
 static Status end_lost(World *w, int rank, const char *why)
 {
-    return rank == world_rank(w) ? FAIL(E_DEVICE, "%s", why) : FAIL(E_DEVICE, "rank %d of %d: %s", rank, world_size(w), why);
+    return rank == world_rank(w) ? FAIL(E_DEVICE, "%s", why)
+                                 : FAIL(E_DEVICE, "rank %d of %d: %s", rank, world_size(w), why);
 }
 
 /* All devices of all processes together.  `worst`: the local device that is to be heard of. */
@@ -203,7 +207,9 @@ static void set_outputs(GpuProgram *g, unsigned k)
 
     for (int i = 0; i < p->graph->n_output; i++) {
         const MemRef *ref = &p->plan->output[i];
-        char *base = ref->kind == MEM_INPUT ? p->storage[ref->root.i] : ref->kind == MEM_CONST ? value(p->graph, ref->root)->init->data : NULL;
+        char *base = ref->kind == MEM_INPUT   ? p->storage[ref->root.i]
+                     : ref->kind == MEM_CONST ? value(p->graph, ref->root)->init->data
+                                              : NULL;
 
         p->output[i].tensor.data = base ? base + ref->offset : NULL;
     }

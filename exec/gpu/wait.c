@@ -1,9 +1,9 @@
 /* Waiting for accelerators, never blindly where that can be helped.
  *
- * A device that fails in the middle of a step leaves others in collectives that can never end.  So nobody waits for an event
- * blindly while there is a communicator: the host asks for the event, the communicator and the failure of others in turn.
- * Failures of other processes are heard in the same way, from the world.  A single device keeps nobody waiting, and works as long
- * as it works. */
+ * A device that fails in the middle of a step leaves others in collectives that can never end.  So nobody waits for an
+ * event blindly while there is a communicator: the host asks for the event, the communicator and the failure of others
+ * in turn. Failures of other processes are heard in the same way, from the world.  A single device keeps nobody
+ * waiting, and works as long as it works. */
 #include <stdio.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #include "graph/base/spin.h"
 
 enum { SPINS = 2000, NAP = 20000 /* nanoseconds */ };
-static const double LAST_WORDS = 2, LAST_WORK = 2;      /* seconds */
+static const double LAST_WORDS = 2, LAST_WORK = 2; /* seconds */
 
 static void pause_for(int round)
 {
@@ -85,7 +85,8 @@ Status gpu_group_wait(GpuGroup *g, int d, GpuEvent *e)
     return host_failure(m);
 }
 
-/* All that was given to the device, whose collectives have been aborted, ends within LAST_WORK, or because the device has failed. */
+/* All that was given to the device, whose collectives have been aborted, ends within LAST_WORK, or because the device
+ * has failed. */
 static bool ends(const GpuMember *m, GpuStream *s)
 {
     double until = world_now() + LAST_WORK;

@@ -1,5 +1,5 @@
-/* What processes settle between steps, made of exchanges: the largest number, the bytes of one of them, and whether facts are the same
- * everywhere. */
+/* What processes settle between steps, made of exchanges: the largest number, the bytes of one of them, and whether
+ * facts are the same everywhere. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,7 +187,8 @@ static Status check_sizes(const World *w, const int64_t *bytes)
 {
     for (int r = 0; r < w->size; r++)
         if (bytes[r] < 0 || bytes[r] > MOST_FACTS)
-            return FAIL(E_INVALID, "rank %d of %d: facts of %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r], MOST_FACTS);
+            return FAIL(E_INVALID, "rank %d of %d: facts of %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r],
+                        MOST_FACTS);
     return ST_OK;
 }
 

@@ -1,10 +1,10 @@
 /* Joining: all processes meet at the address of rank 0, learn each other's addresses, and connect every pair.
  *
- * Rank 0 listens; the others connect to it, trying again while it is not there yet, and say who they are and where they listen
- * themselves.  When all are there rank 0 sends everybody the list; then each process connects to every lower rank, which is
- * possible before those accept, and accepts the higher ones.  What connects and does not speak our language is turned away.
- * Everything ends by the timeout.  The connections are neither encrypted nor authenticated: a world belongs in a network whose
- * members trust each other. */
+ * Rank 0 listens; the others connect to it, trying again while it is not there yet, and say who they are and where they
+ * listen themselves.  When all are there rank 0 sends everybody the list; then each process connects to every lower
+ * rank, which is possible before those accept, and accepts the higher ones.  What connects and does not speak our
+ * language is turned away. Everything ends by the timeout.  The connections are neither encrypted nor authenticated: a
+ * world belongs in a network whose members trust each other. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -21,21 +21,22 @@
 #include "exec/world/socket.h"
 
 enum { HOST = 256, ADDRESS = 48, FIRST_NAP = 10, LONGEST_NAP = 500 /* milliseconds */ };
-static const uint64_t MAGIC = 0x64706578656331ull;      /* "dpexec1"; read the other way round on a machine of other byte order */
-static const double SPEAK = 5;                          /* seconds in which who has connected must have said who it is */
+static const uint64_t MAGIC =
+    0x64706578656331ull;       /* "dpexec1"; read the other way round on a machine of other byte order */
+static const double SPEAK = 5; /* seconds in which who has connected must have said who it is */
 
 /* What a process says of itself. */
 typedef struct {
-    uint64_t magic, nonce;      /* nonce: rank 0's, once it is known; tells this world from others */
+    uint64_t magic, nonce; /* nonce: rank 0's, once it is known; tells this world from others */
     uint64_t machine;
     int32_t size, rank, channel, port;
-    char address[ADDRESS];      /* numeric; filled in by rank 0 */
+    char address[ADDRESS]; /* numeric; filled in by rank 0 */
 } Hello;
 
 /* Rank 0's answer. */
 typedef struct {
     uint64_t magic, nonce;
-    int32_t refused, size;      /* refused: `reason` says why; else `size` Hellos follow */
+    int32_t refused, size; /* refused: `reason` says why; else `size` Hellos follow */
     char reason[WORLD_REASON];
 } Answer;
 
@@ -45,7 +46,7 @@ typedef struct {
     char host[HOST], port[8];
     int listener;
     double until;
-    Hello *member;              /* [size] */
+    Hello *member; /* [size] */
     uint64_t nonce;
 } Joining;
 
@@ -64,7 +65,8 @@ static Status split_rendezvous(Joining *j)
         len -= 2;
     }
     if (!len || len >= HOST || !colon[1] || *end || port < 1 || port > 65535)
-        return FAIL(E_INVALID, "rendezvous: expected HOST:PORT with a port from 1 to 65535, found '%s'", j->rendezvous ? j->rendezvous : "");
+        return FAIL(E_INVALID, "rendezvous: expected HOST:PORT with a port from 1 to 65535, found '%s'",
+                    j->rendezvous ? j->rendezvous : "");
     snprintf(j->host, sizeof j->host, "%.*s", (int)len, text);
     snprintf(j->port, sizeof j->port, "%ld", port);
     return ST_OK;
@@ -88,7 +90,9 @@ static Status listen_at_rendezvous(Joining *j)
         if ((j->listener = socket_listen(a->ai_addr, a->ai_addrlen, 2 * j->world->size)) < 0)
             why = errno;
     freeaddrinfo(list);
-    return j->listener < 0 ? FAIL(E_DEVICE, "rendezvous %s: rank 0 cannot listen there: %s", j->rendezvous, strerror(why)) : ST_OK;
+    return j->listener < 0
+               ? FAIL(E_DEVICE, "rendezvous %s: rank 0 cannot listen there: %s", j->rendezvous, strerror(why))
+               : ST_OK;
 }
 
 /* Listens at the address by which rank 0 is reached, on any port. */
@@ -107,7 +111,8 @@ static Status listen_beside(Joining *j, int fd, Hello *me)
     n = sizeof at;
     if (j->listener < 0 || getsockname(j->listener, (struct sockaddr *)&at, &n))
         return FAIL(E_DEVICE, "rank %d cannot listen for other processes: %s", j->world->rank, strerror(errno));
-    me->port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port : ((struct sockaddr_in *)&at)->sin_port);
+    me->port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                              : ((struct sockaddr_in *)&at)->sin_port);
     return ST_OK;
 }
 
@@ -115,7 +120,10 @@ static Status listen_beside(Joining *j, int fd, Hello *me)
 
 static void nap_for(long ms) { nanosleep(&(struct timespec){ 0, ms * 1000000 }, NULL); }
 
-static bool is_passing(int why) { return why == ECONNREFUSED || why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EINTR; }
+static bool is_passing(int why)
+{
+    return why == ECONNREFUSED || why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EINTR;
+}
 
 /* Rank 0 may not be there yet. */
 static Status connect_rendezvous(const Joining *j, int *out)
@@ -134,14 +142,14 @@ static Status connect_rendezvous(const Joining *j, int *out)
     }
     freeaddrinfo(list);
     if (fd < 0)
-        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s within %g seconds: %s", j->world->rank, j->rendezvous, j->world->timeout,
-                    strerror(why));
+        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s within %g seconds: %s", j->world->rank, j->rendezvous,
+                    j->world->timeout, strerror(why));
     *out = fd;
     return ST_OK;
 }
 
-/* The interface by which rank 0 is reached.  An address that holds on one link only was seen by rank 0 on that link, where its
- * own number of the interface says nothing to us. */
+/* The interface by which rank 0 is reached.  An address that holds on one link only was seen by rank 0 on that link,
+ * where its own number of the interface says nothing to us. */
 static uint32_t scope_of_link(const Joining *j)
 {
     struct sockaddr_in6 at = { .sin6_family = AF_UNSPEC };
@@ -165,7 +173,9 @@ static Status connect_member(const Joining *j, int rank, int *out)
         *out = socket_connect((struct sockaddr *)&six, sizeof six, j->until);
     } else
         return FAIL(E_INTERNAL, "rank %d has no address: '%s'", rank, to->address);
-    return *out < 0 ? FAIL(E_DEVICE, "rank %d cannot reach rank %d at %s: %s", j->world->rank, rank, to->address, strerror(errno)) : ST_OK;
+    return *out < 0 ? FAIL(E_DEVICE, "rank %d cannot reach rank %d at %s: %s", j->world->rank, rank, to->address,
+                           strerror(errno))
+                    : ST_OK;
 }
 
 /* The next process that connects and says who it is; -1: none by the deadline. */
@@ -182,7 +192,7 @@ static int accept_next(const Joining *j, Hello *out)
         if (ready < 0)
             continue;
         if ((fd = accept4(j->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0) {
-            nap_for(FIRST_NAP);         /* with no descriptor free it would fail again at once */
+            nap_for(FIRST_NAP); /* with no descriptor free it would fail again at once */
             continue;
         }
         socket_tune(fd);
@@ -199,7 +209,8 @@ static Status check_joiner(const Joining *j, const Hello *h)
     const World *w = j->world;
 
     if (h->size != w->size)
-        return FAIL(E_INVALID, "rank %d was started for a world of %d processes, rank 0 for one of %d", h->rank, h->size, w->size);
+        return FAIL(E_INVALID, "rank %d was started for a world of %d processes, rank 0 for one of %d", h->rank,
+                    h->size, w->size);
     if (h->rank < 1 || h->rank >= w->size)
         return FAIL(E_INVALID, "rank %d: expected 1 to %d", h->rank, w->size - 1);
     if (w->peer[h->rank].fd[CHANNEL_DATA] >= 0)
@@ -230,8 +241,8 @@ static Status nobody_more(const Joining *j, int have)
     for (int r = 1; r < j->world->size && len < sizeof text; r++)
         if (j->world->peer[r].fd[CHANNEL_DATA] < 0)
             len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", len ? ", " : "", r);
-    return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: rank %s did not", have, j->world->size, j->rendezvous,
-                j->world->timeout, text);
+    return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: rank %s did not", have, j->world->size,
+                j->rendezvous, j->world->timeout, text);
 }
 
 static void note_address(Hello *h, int fd)
@@ -324,8 +335,9 @@ static Status open_channel(const Joining *j, int rank, Channel channel)
     else
         TRY(connect_rendezvous(j, &fd));
     w->peer[rank].fd[channel] = fd;
-    return socket_move(fd, &h, sizeof h, j->until, true) ? ST_OK
-                                                      : FAIL(E_DEVICE, "rank %d cannot talk to rank %d: %s", w->rank, rank, strerror(errno));
+    return socket_move(fd, &h, sizeof h, j->until, true)
+               ? ST_OK
+               : FAIL(E_DEVICE, "rank %d cannot talk to rank %d: %s", w->rank, rank, strerror(errno));
 }
 
 static Status accept_channels(const Joining *j)
@@ -338,7 +350,8 @@ static Status accept_channels(const Joining *j)
         int fd = accept_next(j, &h);
 
         if (fd < 0)
-            return FAIL(E_DEVICE, "rank %d: %d connections of higher ranks have not come within %g seconds", w->rank, wanted, w->timeout);
+            return FAIL(E_DEVICE, "rank %d: %d connections of higher ranks have not come within %g seconds", w->rank,
+                        wanted, w->timeout);
         if (h.nonce != j->nonce || h.rank <= w->rank || h.rank >= w->size || h.channel < 0 || h.channel >= N_CHANNELS ||
             w->peer[h.rank].fd[h.channel] >= 0) {
             close(fd);

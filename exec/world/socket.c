@@ -50,7 +50,8 @@ int socket_listen(const struct sockaddr *at, socklen_t n, int waiting)
 {
     int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1, why;
 
-    if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) && !bind(fd, at, n) && !listen(fd, waiting))
+    if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) && !bind(fd, at, n) &&
+        !listen(fd, waiting))
         return fd;
     why = errno;
     if (fd >= 0)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-int socket_left_ms(double until);       /* for poll(); 0: it is over */
+int socket_left_ms(double until); /* for poll(); 0: it is over */
 /* Small messages go at once, and a dead machine is noticed. */
 void socket_tune(int fd);
 /* Moves all the bytes or returns false with errno; ETIMEDOUT after `until`, ECONNRESET at the end of the connection. */

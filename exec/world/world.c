@@ -1,8 +1,9 @@
 /* Talking: exchanges of data among all, and notes about who fails or leaves.
  *
- * Two connections join every pair of processes.  One carries the parcels of exchanges, in the same order on both sides; with all
- * of them polled at once no order of sending can block.  The other carries notes, so that a failure can be told while a parcel is
- * half sent.  A process that dies closes its connections; one whose machine dies is noticed by the time that nothing moves. */
+ * Two connections join every pair of processes.  One carries the parcels of exchanges, in the same order on both sides;
+ * with all of them polled at once no order of sending can block.  The other carries notes, so that a failure can be
+ * told while a parcel is half sent.  A process that dies closes its connections; one whose machine dies is noticed by
+ * the time that nothing moves. */
 #include "exec/world/world.h"
 
 #include <errno.h>
@@ -157,7 +158,8 @@ static Status peer_gone(World *w, int r)
     }
     TRY(world_poll(w));
     return FAIL(E_DEVICE, "rank %d of %d: %s", r, w->size,
-                has_left(w, r) ? "has ended its part while others go on" : "the process has gone: its connection is closed");
+                has_left(w, r) ? "has ended its part while others go on"
+                               : "the process has gone: its connection is closed");
 }
 
 void world_abort(World *w, const char *reason)
@@ -332,9 +334,9 @@ static Status receive_some(World *w, int r, const Parcel *parcel, bool *moved)
     *moved = true;
     advance(p, parcel, (size_t)n);
     if (head && p->head_done == sizeof p->head && (p->head.turn != w->turn || p->head.bytes != parcel_bytes(parcel)))
-        return FAIL(E_INTERNAL, "rank %d of %d is at exchange %llu of %llu bytes, expected exchange %llu of %zu bytes", r, w->size,
-                    (unsigned long long)p->head.turn, (unsigned long long)p->head.bytes, (unsigned long long)w->turn,
-                    parcel_bytes(parcel));
+        return FAIL(E_INTERNAL, "rank %d of %d is at exchange %llu of %llu bytes, expected exchange %llu of %zu bytes",
+                    r, w->size, (unsigned long long)p->head.turn, (unsigned long long)p->head.bytes,
+                    (unsigned long long)w->turn, parcel_bytes(parcel));
     return ST_OK;
 }
 
@@ -378,7 +380,8 @@ static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n)
     return ST_OK;
 }
 
-static Status move_ready(World *w, const Parcel *send, const Parcel *recv, const struct pollfd *f, const int *rank, int n, bool *moved)
+static Status move_ready(World *w, const Parcel *send, const Parcel *recv, const struct pollfd *f, const int *rank,
+                         int n, bool *moved)
 {
     for (int i = 0; i < n; i++) {
         bool ended_too = f[i].revents & (POLLERR | POLLHUP | POLLNVAL);
@@ -419,7 +422,8 @@ static Status exchange(World *w, const Parcel *send, const Parcel *recv, const a
             return E_INTERRUPTED;
         last = moved ? world_now() : last;
         if (world_now() - last > w->timeout)
-            return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds", missing(w, ranks, sizeof ranks), w->size, w->timeout);
+            return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds", missing(w, ranks, sizeof ranks),
+                        w->size, w->timeout);
     }
     w->turn++;
     return ST_OK;

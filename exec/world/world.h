@@ -1,8 +1,8 @@
 /* A world: the processes that train one model together, each connected with every other.
  *
- * All functions but world_poll, world_abort and the ones that only read are collective: every process calls them in the same
- * order, one thread of it at a time.  When one process fails the others' present or next call fails with its rank and reason,
- * and every later one. */
+ * All functions but world_poll, world_abort and the ones that only read are collective: every process calls them in the
+ * same order, one thread of it at a time.  When one process fails the others' present or next call fails with its rank
+ * and reason, and every later one. */
 #ifndef DPX_WORLD_H
 #define DPX_WORLD_H
 
@@ -16,26 +16,27 @@
 enum { WORLD_MAX = 256, WORLD_REASON = 1024 };
 
 typedef struct {
-    int size, rank;             /* processes, and which this is: 0 to size - 1 */
-    const char *rendezvous;     /* "HOST:PORT", an address of rank 0's machine */
-    double timeout;             /* seconds to wait for others, when they join and whenever they are waited for */
+    int size, rank;         /* processes, and which this is: 0 to size - 1 */
+    const char *rendezvous; /* "HOST:PORT", an address of rank 0's machine */
+    double timeout;         /* seconds to wait for others, when they join and whenever they are waited for */
 } WorldOptions;
 
 typedef struct World World;
 
-/* Returns once all processes are connected.  E_INVALID when they do not belong together, E_DEVICE when some do not come. */
+/* Returns once all processes are connected.  E_INVALID when they do not belong together, E_DEVICE when some do not
+ * come. */
 Status world_join(World **out, const WorldOptions *opt) CHECKED;
 /* Tells the others that this process waits for nobody any more, and closes.  NULL is legal. */
 void world_leave(World *w);
-/* Tells the others why this process has failed, unless it fails because one of them did; once, from any thread.  The world is
- * then good for nothing but to be left.  NULL is legal. */
+/* Tells the others why this process has failed, unless it fails because one of them did; once, from any thread.  The
+ * world is then good for nothing but to be left.  NULL is legal. */
 void world_abort(World *w, const char *reason);
 
-int world_rank(const World *w);         /* NULL: 0 */
-int world_size(const World *w);         /* NULL: 1 */
-int world_neighbours(const World *w);   /* processes on this machine, this one included; NULL: 1 */
+int world_rank(const World *w);       /* NULL: 0 */
+int world_size(const World *w);       /* NULL: 1 */
+int world_neighbours(const World *w); /* processes on this machine, this one included; NULL: 1 */
 double world_timeout(const World *w);
-double world_now(void);                 /* seconds of a clock that never jumps */
+double world_now(void); /* seconds of a clock that never jumps */
 
 /* What goes to one process, or comes from it: pieces of memory one after another. */
 typedef struct {
@@ -43,8 +44,8 @@ typedef struct {
     int n;
 } Parcel;
 
-/* Sends send[r] to every other rank r and fills recv[r] by what it sends here: [size] each, the own rank's are passed over.
- * Both sides know the sizes.  E_INTERRUPTED when `cancelled`, which may be NULL, becomes true. */
+/* Sends send[r] to every other rank r and fills recv[r] by what it sends here: [size] each, the own rank's are passed
+ * over. Both sides know the sizes.  E_INTERRUPTED when `cancelled`, which may be NULL, becomes true. */
 Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled) CHECKED;
 /* Between exchanges, from any thread: E_DEVICE when another process has failed or gone. */
 Status world_poll(World *w) CHECKED;
@@ -52,12 +53,14 @@ Status world_poll(World *w) CHECKED;
 /* ---- who is late ---- */
 
 /* How far a process has come: steps begun, and how far in the last of them; what is larger is farther. */
-typedef struct { int64_t step, at; } WorldPlace;
-/* How to tell the place of this process when others ask: from any thread that waits for others, until it is set to NULL; it
- * must call nothing of the world. */
+typedef struct {
+    int64_t step, at;
+} WorldPlace;
+/* How to tell the place of this process when others ask: from any thread that waits for others, until it is set to
+ * NULL; it must call nothing of the world. */
 void world_set_place(World *w, WorldPlace (*where)(void *arg), void *arg);
-/* Asks all others, from any thread, and waits for their answers at most that long: of who has answered told[rank] becomes true.
- * Only processes that wait for others answer. */
+/* Asks all others, from any thread, and waits for their answers at most that long: of who has answered told[rank]
+ * becomes true. Only processes that wait for others answer. */
 Status world_places(World *w, double seconds, WorldPlace place[WORLD_MAX], bool told[WORLD_MAX]) CHECKED;
 
 /* ---- made of exchanges ---- */
@@ -69,14 +72,15 @@ Status world_share(World *w, int root, void *data, size_t bytes) CHECKED;
 
 /* What must be equal in all processes: texts by name. */
 typedef struct Facts Facts;
-Facts *facts_create(void);              /* NULL: out of memory */
-void facts_free(Facts *f);              /* NULL is legal */
+Facts *facts_create(void); /* NULL: out of memory */
+void facts_free(Facts *f); /* NULL is legal */
 Status facts_add(Facts *f, const char *name, const char *value) CHECKED;
 /* The value is the digest of these bytes. */
 Status facts_add_digest(Facts *f, const char *name, const void *data, size_t bytes) CHECKED;
 /* All of them, again. */
 Status facts_add_all(Facts *f, const Facts *more) CHECKED;
-/* The same names and values in the same order everywhere?  E_INVALID lists for every rank all that differs from rank 0's. */
+/* The same names and values in the same order everywhere?  E_INVALID lists for every rank all that differs from rank
+ * 0's. */
 Status world_agree(World *w, const Facts *f, const char *about) CHECKED;
 
 #endif

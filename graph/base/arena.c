@@ -11,14 +11,14 @@ enum { BLOCK_BYTES = 64 * 1024, BIG_ALIGN_FROM = 256 };
 
 typedef struct Block {
     struct Block *next;
-    size_t used, size;                      /* of `data` */
+    size_t used, size; /* of `data` */
     _Alignas(64) char data[];
 } Block;
 
 struct Arena {
     Block *blocks;
     size_t bytes;
-    MemoryBudget *budget;                         /* NULL: none */
+    MemoryBudget *budget; /* NULL: none */
 };
 
 Arena *arena_create_within(MemoryBudget *b)
@@ -88,10 +88,7 @@ void *arena_alloc(Arena *a, size_t n)
     return memset(b->data + at, 0, n);
 }
 
-void *arena_array(Arena *a, size_t size, size_t n)
-{
-    return n > SIZE_MAX / size ? NULL : arena_alloc(a, size * n);
-}
+void *arena_array(Arena *a, size_t size, size_t n) { return n > SIZE_MAX / size ? NULL : arena_alloc(a, size * n); }
 
 void *arena_memdup(Arena *a, const void *p, size_t n)
 {
@@ -100,10 +97,7 @@ void *arena_memdup(Arena *a, const void *p, size_t n)
     return copy && n ? memcpy(copy, p, n) : copy;
 }
 
-char *arena_strdup(Arena *a, const char *s)
-{
-    return arena_memdup(a, s, strlen(s) + 1);
-}
+char *arena_strdup(Arena *a, const char *s) { return arena_memdup(a, s, strlen(s) + 1); }
 
 char *arena_printf(Arena *a, const char *fmt, ...)
 {
@@ -137,7 +131,4 @@ void *arena_grow(Arena *a, void *p, size_t size, size_t n, size_t *cap)
     return moved;
 }
 
-size_t arena_bytes(const Arena *a)
-{
-    return a->bytes;
-}
+size_t arena_bytes(const Arena *a) { return a->bytes; }

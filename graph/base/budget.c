@@ -7,7 +7,7 @@
 struct MemoryBudget {
     size_t limit;
     const char *flag;
-    atomic_size_t used, refused;        /* refused: the last request */
+    atomic_size_t used, refused; /* refused: the last request */
     atomic_int holders;
 };
 
@@ -66,6 +66,7 @@ Status memory_budget_explain(const MemoryBudget *b, Status st)
 
     if (st != E_NOMEM || !asked)
         return st;
-    return status_prefix(st, "planning takes more memory than %s allows: of %.3f GB %.3f are taken, and %.3f more are asked for", b->flag,
-                         (double)b->limit / 1e9, (double)atomic_load(&b->used) / 1e9, (double)asked / 1e9);
+    return status_prefix(
+        st, "planning takes more memory than %s allows: of %.3f GB %.3f are taken, and %.3f more are asked for",
+        b->flag, (double)b->limit / 1e9, (double)atomic_load(&b->used) / 1e9, (double)asked / 1e9);
 }

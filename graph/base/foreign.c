@@ -1,11 +1,15 @@
-/* What may be shown is decided by character, not by byte: the second control block and the direction marks are ordinary bytes
- * of UTF-8.  https://www.unicode.org/reports/tr9/ lists the marks. */
+/* What may be shown is decided by character, not by byte: the second control block and the direction marks are ordinary
+ * bytes of UTF-8.  https://www.unicode.org/reports/tr9/ lists the marks. */
 #include "graph/base/foreign.h"
 
 int utf8_length(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
-    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    int n = s[0] < 0x80                   ? 1
+            : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+            : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                          : 0;
 
     for (int i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)

@@ -1,6 +1,6 @@
-/* Files mapped for reading.  A FIFO or a device is refused without waiting for it; the pages are private, so what another
- * process appends is not seen.  (A process that truncates the file while it is read can still kill us: mappings have no
- * defence against that.) */
+/* Files mapped for reading.  A FIFO or a device is refused without waiting for it; the pages are private, so what
+ * another process appends is not seen.  (A process that truncates the file while it is read can still kill us: mappings
+ * have no defence against that.) */
 #include "graph/base/mapped.h"
 
 #include <errno.h>

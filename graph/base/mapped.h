@@ -14,7 +14,7 @@ typedef struct {
 
 /* E_IO unless it is a regular file and not empty. */
 Status mapped_open(Mapped *out, const char *path) CHECKED;
-Status mapped_fd(Mapped *out, int fd, const char *path) CHECKED;    /* leaves fd open; `path` is for errors */
-void mapped_close(Mapped *m);                                       /* of { 0 }: nothing */
+Status mapped_fd(Mapped *out, int fd, const char *path) CHECKED; /* leaves fd open; `path` is for errors */
+void mapped_close(Mapped *m);                                    /* of { 0 }: nothing */
 
 #endif

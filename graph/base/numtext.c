@@ -1,5 +1,6 @@
 /* Tries few digits first; %g drops trailing zeros, so the first that reads back is the shortest (subnormals have few).
- * printf and strtod speak the locale that the host has set; these switch this thread to the C locale around the call. */
+ * printf and strtod speak the locale that the host has set; these switch this thread to the C locale around the
+ * call. */
 #include "graph/base/numtext.h"
 
 #include <float.h>
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_MAX = 512 };      /* the longest number that is read */
+enum { NUMBER_MAX = 512 }; /* the longest number that is read */
 
 int text_vformat(char *buf, size_t size, const char *fmt, va_list ap)
 {
@@ -23,8 +24,7 @@ int text_vformat(char *buf, size_t size, const char *fmt, va_list ap)
     return n;
 }
 
-__attribute__((format(printf, 2, 3)))
-static void format(char buf[NUMBER_TEXT], const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void format(char buf[NUMBER_TEXT], const char *fmt, ...)
 {
     va_list ap;
 

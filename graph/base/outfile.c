@@ -1,7 +1,7 @@
 /* Writes go through a stream of our own, which remembers the first error: stdio forgets why an earlier write failed.
  *
- * Links are followed by hand, because what they name may not exist yet, and because those below /proc (where /dev/stdout
- * leads) name open files, which a rename would not reach. */
+ * Links are followed by hand, because what they name may not exist yet, and because those below /proc (where
+ * /dev/stdout leads) name open files, which a rename would not reach. */
 #include "graph/base/outfile.h"
 
 #include <errno.h>
@@ -16,25 +16,22 @@
 enum { MAX_LINKS = 40, MAX_NAMES = 100 };
 
 typedef struct {
-    char path[PATH_MAX];        /* with all links followed, unless it is `direct` */
-    char folder[PATH_MAX];      /* that holds it */
-    bool direct;                /* opened as it is: no file, or an open one */
-    mode_t mode;                /* of the file that is replaced; 0: there is none */
+    char path[PATH_MAX];   /* with all links followed, unless it is `direct` */
+    char folder[PATH_MAX]; /* that holds it */
+    bool direct;           /* opened as it is: no file, or an open one */
+    mode_t mode;           /* of the file that is replaced; 0: there is none */
 } Target;
 
 struct OutFile {
     FILE *f;
-    int fd, error;              /* the first that failed */
+    int fd, error; /* the first that failed */
     bool direct, nameless;
-    char *path;                 /* as given, for messages */
+    char *path; /* as given, for messages */
     char temporary[PATH_MAX];
     Target to;
 };
 
-static Status cannot(const char *path, int why)
-{
-    return FAIL(E_IO, "%s: cannot write: %s", path, strerror(why));
-}
+static Status cannot(const char *path, int why) { return FAIL(E_IO, "%s: cannot write: %s", path, strerror(why)); }
 
 /* ---- where it goes ---- */
 
@@ -68,10 +65,7 @@ static bool follow(Target *t)
     return true;
 }
 
-static bool below_proc(const char *folder)
-{
-    return !strcmp(folder, "/proc") || !strncmp(folder, "/proc/", 6);
-}
+static bool below_proc(const char *folder) { return !strcmp(folder, "/proc") || !strncmp(folder, "/proc/", 6); }
 
 /* False with errno. */
 static bool find_target(Target *t, const char *path)
@@ -129,7 +123,8 @@ static ssize_t take(void *cookie, const char *data, size_t n)
 static bool open_named(OutFile *o)
 {
     for (int i = 0; i < MAX_NAMES; i++) {
-        if (snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->to.path, (long)getpid(), i) < 0)
+        if (snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->to.path, (long)getpid(),
+                     i) < 0)
             return false;
         if ((o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0)
             return true;
@@ -143,7 +138,8 @@ static bool open_target(OutFile *o)
 {
     if (o->to.direct)
         return (o->fd = open(o->to.path, O_WRONLY | O_CLOEXEC | O_NOCTTY)) >= 0;
-    o->nameless = !access("/proc/self/fd", X_OK) && (o->fd = open(o->to.folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)) >= 0;
+    o->nameless =
+        !access("/proc/self/fd", X_OK) && (o->fd = open(o->to.folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)) >= 0;
     return o->nameless || open_named(o);
 }
 
@@ -177,10 +173,7 @@ FILE *outfile_stream(OutFile *o) { return o->f; }
 /* ---- the end ---- */
 
 /* A file system that cannot sync says EINVAL, and there is nothing to wait for. */
-static bool synced(int fd)
-{
-    return !fsync(fd) || errno == EINVAL || errno == ENOTSUP;
-}
+static bool synced(int fd) { return !fsync(fd) || errno == EINVAL || errno == ENOTSUP; }
 
 static bool name_it(OutFile *o)
 {
@@ -206,7 +199,7 @@ static bool sync_folder(const char *folder)
     bool good;
 
     if (fd < 0)
-        return errno == EACCES;         /* a folder may be written and not be read */
+        return errno == EACCES; /* a folder may be written and not be read */
     good = synced(fd);
     why = errno;
     close(fd);

@@ -1,7 +1,8 @@
-/* Waiting for a word that another thread will change: spins for a while, because steps follow each other closely, then sleeps.
+/* Waiting for a word that another thread will change: spins for a while, because steps follow each other closely, then
+ * sleeps.
  *
- * The while is short and told by the clock: on a machine that has other work, who waits by spinning keeps from its processor
- * the thread that it waits for. */
+ * The while is short and told by the clock: on a machine that has other work, who waits by spinning keeps from its
+ * processor the thread that it waits for. */
 #ifndef DPX_SPIN_H
 #define DPX_SPIN_H
 
@@ -28,13 +29,13 @@ static inline uint64_t spin_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-typedef struct { uint64_t until; unsigned rounds; } Spin;
+typedef struct {
+    uint64_t until;
+    unsigned rounds;
+} Spin;
 
 /* The state before the first round; `wanted` false: no round at all. */
-static inline Spin spin_begin(bool wanted)
-{
-    return (Spin){ wanted ? spin_now() + SPIN_NANOSECONDS : 0, 0 };
-}
+static inline Spin spin_begin(bool wanted) { return (Spin){ wanted ? spin_now() + SPIN_NANOSECONDS : 0, 0 }; }
 
 /* One round; false when it is time to sleep. */
 static inline bool spin_on(Spin *s)

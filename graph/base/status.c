@@ -23,7 +23,7 @@ static const char *base_name(const char *file)
 
 Status fail_at(const char *file, int line, Status s, const char *fmt, ...)
 {
-    char text[MESSAGE_MAX];         /* the arguments may point into `message` */
+    char text[MESSAGE_MAX]; /* the arguments may point into `message` */
     va_list ap;
 
     va_start(ap, fmt);
@@ -44,15 +44,9 @@ void fail_trace(const char *file, int line)
         snprintf(trace + len, sizeof trace - len, " < %s:%d", base_name(file), line);
 }
 
-const char *status_message(void)
-{
-    return message;
-}
+const char *status_message(void) { return message; }
 
-const char *status_trace(void)
-{
-    return trace;
-}
+const char *status_trace(void) { return trace; }
 
 void status_clear(void)
 {
@@ -65,8 +59,10 @@ const void *status_element(void) { return element; }
 
 const char *status_name(Status s)
 {
-    static const char *const names[] = { "ok", "out of memory", "invalid argument", "malformed model", "unsupported",
-                                         "shape mismatch", "device error", "i/o error", "internal error", "interrupted" };
+    static const char *const names[] = {
+        "ok",           "out of memory", "invalid argument", "malformed model", "unsupported", "shape mismatch",
+        "device error", "i/o error",     "internal error",   "interrupted"
+    };
 
     return s <= 0 && s > -(int)(sizeof names / sizeof *names) ? names[-s] : "unknown status";
 }
@@ -105,7 +101,7 @@ void problems_add(Problems *p, const char *fmt, ...)
         char *grown = cap <= MESSAGE_MAX * 4 ? realloc(p->text, cap) : NULL;
 
         if (!grown)
-            return;                 /* the count still tells that there were more */
+            return; /* the count still tells that there were more */
         p->text = grown;
         p->cap = cap;
     }

@@ -22,7 +22,8 @@ typedef enum {
 
 #define CHECKED __attribute__((warn_unused_result))
 
-/* Records a one-line message for this thread and is `s`, which the compiler sees: it knows that what follows a TRY ran on success. */
+/* Records a one-line message for this thread and is `s`, which the compiler sees: it knows that what follows a TRY ran
+ * on success. */
 #define FAIL(s, ...) ((void)fail_at(__FILE__, __LINE__, (s), __VA_ARGS__), (s))
 #define FAIL_NOMEM() FAIL(E_NOMEM, "out of memory")
 #define TRY(e)                              \
@@ -49,7 +50,8 @@ const char *status_message(void);
 /* Where the last failure was made and through which calls it passed ("file:line < file:line ..."), for debugging. */
 const char *status_trace(void);
 const char *status_name(Status s);
-/* Which element of the caller's memory the last failure is about: an address to compare, never to read.  NULL when it is about none. */
+/* Which element of the caller's memory the last failure is about: an address to compare, never to read.  NULL when it
+ * is about none. */
 void status_set_element(const void *at);
 const void *status_element(void);
 void status_clear(void);

@@ -13,13 +13,13 @@ int attribute_type(const Onnx__AttributeProto *a)
 {
     if (a->has_type && a->type != KIND(UNDEFINED))
         return (int)a->type;
-    return a->has_i      ? KIND(INT)
-           : a->has_f    ? KIND(FLOAT)
-           : a->has_s    ? KIND(STRING)
-           : a->t        ? KIND(TENSOR)
-           : a->g        ? KIND(GRAPH)
-           : a->n_ints   ? KIND(INTS)
-           : a->n_floats ? KIND(FLOATS)
+    return a->has_i       ? KIND(INT)
+           : a->has_f     ? KIND(FLOAT)
+           : a->has_s     ? KIND(STRING)
+           : a->t         ? KIND(TENSOR)
+           : a->g         ? KIND(GRAPH)
+           : a->n_ints    ? KIND(INTS)
+           : a->n_floats  ? KIND(FLOATS)
            : a->n_strings ? KIND(STRINGS)
                           : KIND(UNDEFINED);
 }
@@ -33,7 +33,8 @@ Status attribute_resolve(const Onnx__AttributeProto **out, const Importer *im, c
     if (!a->ref_attr_name || !*a->ref_attr_name)
         return ST_OK;
     if (!b->function)
-        return FAIL(E_MODEL, "%s: attribute '%s' refers to a function's attribute outside of a function", proto_text(im, p), a->name);
+        return FAIL(E_MODEL, "%s: attribute '%s' refers to a function's attribute outside of a function",
+                    proto_text(im, p), a->name);
     *out = NULL;
     for (int i = 0; i < b->bindings.n; i++)
         if (!strcmp(b->bindings.name[i], a->ref_attr_name))
@@ -97,13 +98,15 @@ static Status decode(Attr *to, Importer *im, const Onnx__AttributeProto *a)
     switch (attribute_type(a)) {
     case KIND(INT): *to = (Attr){ .type = A_INT, .i = a->i }; return ST_OK;
     case KIND(FLOAT): *to = (Attr){ .type = A_FLOAT, .f = exact_float(im, a) }; return ST_OK;
-    case KIND(STRING): *to = (Attr){ .type = A_STRING, .s = copy_bytes(im->scratch, a->s) };
+    case KIND(STRING):
+        *to = (Attr){ .type = A_STRING, .s = copy_bytes(im->scratch, a->s) };
         return to->s ? ST_OK : FAIL_NOMEM();
     case KIND(INTS): *to = (Attr){ .type = A_INTS, .n = (int)a->n_ints, .ints = a->ints }; return ST_OK;
     case KIND(FLOATS): return decode_floats(to, im, a);
     case KIND(STRINGS): return decode_strings(to, im, a);
     case KIND(TENSOR): return decode_tensor(to, im, a);
-    case KIND(GRAPH): case KIND(GRAPHS): return FAIL(E_UNSUPPORTED, "subgraphs are not supported");
+    case KIND(GRAPH):
+    case KIND(GRAPHS): return FAIL(E_UNSUPPORTED, "subgraphs are not supported");
     case KIND(UNDEFINED): return FAIL(E_MODEL, "it has no type and no value");
     default: return FAIL(E_UNSUPPORTED, "attributes of this type are not supported");
     }

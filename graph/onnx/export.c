@@ -1,9 +1,9 @@
 /* Graphs to ONNX models.
  *
- * Constants and states become initializers under their names, symbolic dimensions of inputs get their names back, outputs
- * their names even when a pass has put another value in their place (an Identity where one value has two names).  Unless the
- * export is plain, what ONNX has no place for is kept as metadata: which initializers are state and what updates them,
- * and the rest as doc_strings (mark.c), so that importing the file gives the graph back. */
+ * Constants and states become initializers under their names, symbolic dimensions of inputs get their names back,
+ * outputs their names even when a pass has put another value in their place (an Identity where one value has two
+ * names).  Unless the export is plain, what ONNX has no place for is kept as metadata: which initializers are state and
+ * what updates them, and the rest as doc_strings (mark.c), so that importing the file gives the graph back. */
 #include "graph/onnx/export.h"
 
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static bool take_name(Exporter *x, const char *name, uint32_t i)
     return true;
 }
 
-/* Inputs keep their names, outputs give theirs to the value they stand for, the rest keep theirs where they are free. */
+/* Inputs keep their names, outputs give theirs to the value they stand for, the rest keep theirs where they are
+ * free. */
 static Status choose_names(Exporter *x)
 {
     const Graph *g = x->g;
@@ -77,7 +78,11 @@ static Status choose_names(Exporter *x)
         char *name = export_text(x, g->output[i].name);
         bool free_to_rename = !x->name[v] && (g->value[v]->kind == V_TEMP || !strcmp(g->value[v]->name, name));
 
-        if (!take_name(x, name, free_to_rename ? v : x->name[v] && !strcmp(x->name[v], name) ? v : UINT32_MAX) && !x->no_memory)
+        if (!take_name(x, name,
+                       free_to_rename                            ? v
+                       : x->name[v] && !strcmp(x->name[v], name) ? v
+                                                                 : UINT32_MAX) &&
+            !x->no_memory)
             return FAIL(E_INVALID, "output '%s' has the name of another input or output", name);
         if (free_to_rename)
             x->name[v] = name;
@@ -116,11 +121,11 @@ typedef struct {
     DType dtype;
     const Shape *shape;
     const char *const *dim_param;
-    bool computed;                      /* its sizes follow from the inputs' */
+    bool computed; /* its sizes follow from the inputs' */
 } Declared;
 
-/* A size that may stem from a symbolic dimension is not claimed to be fixed: on the axis of the batch it gets the symbol's
- * name, elsewhere it is left open. */
+/* A size that may stem from a symbolic dimension is not claimed to be fixed: on the axis of the batch it gets the
+ * symbol's name, elsewhere it is left open. */
 static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Declared *v, int axis)
 {
     int64_t size = v->shape->dim[axis];
@@ -164,7 +169,7 @@ static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const c
         return NULL;
     p->name = export_text(x, name);
     if (v->dtype == DT_NONE)
-        return p;                       /* a type that is not known yet: left out */
+        return p; /* a type that is not known yet: left out */
     if (!(p->type = NEW_MESSAGE(x, Onnx__TypeProto, onnx__type_proto)))
         return NULL;
     p->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
@@ -180,7 +185,8 @@ static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const c
 static Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
-    Onnx__ValueInfoProto *p = export_info(x, &(Declared){ v->dtype, &v->shape, v->dim_param, v->kind != V_INPUT }, x->name[i]);
+    Onnx__ValueInfoProto *p =
+        export_info(x, &(Declared){ v->dtype, &v->shape, v->dim_param, v->kind != V_INPUT }, x->name[i]);
 
     if (p && !x->opt->plain)
         p->doc_string = export_mark(x, i);
@@ -279,7 +285,8 @@ static void add_infos(Exporter *x, Onnx__GraphProto *gp)
         const Value *v = g->value[i];
         bool known = v->dtype != DT_NONE && shape_known(&v->shape);
 
-        if (v->producer && v->producer->op && (known || export_mark(x, i)) && !scope_find(&x->names, x->name[i])->formal)
+        if (v->producer && v->producer->op && (known || export_mark(x, i)) &&
+            !scope_find(&x->names, x->name[i])->formal)
             gp->value_info[gp->n_value_info++] = export_value(x, i);
     }
 }
@@ -300,7 +307,10 @@ static void add_prop(Exporter *x, Onnx__ModelProto *m, const char *prefix, const
 
 static const char *state_words(const Value *v)
 {
-    return v->trainable ? "trainable" : v->transient ? v->partial ? "transient partial" : "transient" : v->partial ? "partial" : "plain";
+    return v->trainable   ? "trainable"
+           : v->transient ? v->partial ? "transient partial" : "transient"
+           : v->partial   ? "partial"
+                          : "plain";
 }
 
 /* What was decided of the constants, so that training goes on with the same parameters (said.c). */
@@ -319,8 +329,9 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
     const Graph *g = x->g;
     const OnnxModel *old = x->opt->model;
 
-    m->metadata_props = export_alloc(x, sizeof *m->metadata_props,
-                                     2 * (size_t)g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0) + 1);
+    m->metadata_props =
+        export_alloc(x, sizeof *m->metadata_props,
+                     2 * (size_t)g->n_value + (size_t)g->n_update + (size_t)(old ? old->n_prop : 0) + 1);
     for (int i = 0; old && i < old->n_prop && !x->no_memory; i++)
         add_prop(x, m, "", old->prop[i].key, old->prop[i].value);
     add_parameters(x, m);
@@ -336,7 +347,9 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
 
 static int64_t ir_version(int64_t opset)
 {
-    static const struct { int8_t opset, ir; } table[] = { { 25, 13 }, { 24, 12 }, { 23, 11 }, { 21, 10 }, { 19, 9 }, { 15, 8 } };
+    static const struct {
+        int8_t opset, ir;
+    } table[] = { { 25, 13 }, { 24, 12 }, { 23, 11 }, { 21, 10 }, { 19, 9 }, { 15, 8 } };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (opset >= table[i].opset)
@@ -349,7 +362,8 @@ static Status finish_model(Exporter *x, Onnx__ModelProto *m)
     const OnnxModel *old = x->opt->model;
 
     m->opset_import = export_alloc(x, sizeof *m->opset_import, x->n_domain + 1);
-    if (!m->opset_import || !(m->opset_import[0] = NEW_MESSAGE(x, Onnx__OperatorSetIdProto, onnx__operator_set_id_proto)))
+    if (!m->opset_import ||
+        !(m->opset_import[0] = NEW_MESSAGE(x, Onnx__OperatorSetIdProto, onnx__operator_set_id_proto)))
         return FAIL_NOMEM();
     m->opset_import[0]->domain = "";
     m->opset_import[0]->has_version = true;

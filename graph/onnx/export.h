@@ -7,14 +7,14 @@
 typedef struct {
     const Graph *g;
     const ExportOptions *opt;
-    Arena *arena;               /* of the messages */
-    const uint32_t *uses;       /* of each value */
-    char **name;                /* [n_value] what the file calls each value */
-    Scope names;                /* those that are taken */
-    Problems problems;          /* of plain exports: what ONNX does not have */
-    bool no_memory;             /* sticky: the message is not complete */
-    int64_t opset;              /* of the default domain; of an export that is not plain the newest `since` so far */
-    Onnx__OperatorSetIdProto **domain;      /* the others */
+    Arena *arena;         /* of the messages */
+    const uint32_t *uses; /* of each value */
+    char **name;          /* [n_value] what the file calls each value */
+    Scope names;          /* those that are taken */
+    Problems problems;    /* of plain exports: what ONNX does not have */
+    bool no_memory;       /* sticky: the message is not complete */
+    int64_t opset;        /* of the default domain; of an export that is not plain the newest `since` so far */
+    Onnx__OperatorSetIdProto **domain; /* the others */
     size_t n_domain, cap_domain;
 } Exporter;
 
@@ -34,8 +34,8 @@ Onnx__NodeProto *export_node(Exporter *x, const Node *n);
 Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name);
 
 /* ---- respell.c ---- */
-/* Raises `*opset` as far as the nodes need it, and replaces those that it spells otherwise than we do.  `view` is a copy of the
- * graph's struct with an arena for that; its nodes are left alone. */
+/* Raises `*opset` as far as the nodes need it, and replaces those that it spells otherwise than we do.  `view` is a
+ * copy of the graph's struct with an arena for that; its nodes are left alone. */
 Status export_respell(Graph *view, int64_t *opset) CHECKED;
 
 /* ---- write.c ---- */

@@ -1,8 +1,8 @@
 /* Nodes, attributes and tensors as messages.  Data is referred to, not copied: the graph outlives the messages.
  *
- * Attributes that have their default are left out, so that what only we know does not leak into ONNX's operators.  Where it
- * matters (an operator of ours, an ATTR_OURS that is not the default), the node goes to our own domain; the importer finds
- * ONNX's operators there too. */
+ * Attributes that have their default are left out, so that what only we know does not leak into ONNX's operators. Where
+ * it matters (an operator of ours, an ATTR_OURS that is not the default), the node goes to our own domain; the importer
+ * finds ONNX's operators there too. */
 #include "graph/onnx/export.h"
 
 #include <math.h>
@@ -96,13 +96,33 @@ static Onnx__AttributeProto *export_attr(Exporter *x, const Attr *a)
     p->name = export_text(x, a->name);
     p->has_type = true;
     switch (a->type) {
-    case A_INT: p->type = KIND(INT); p->has_i = true; p->i = a->i; break;
-    case A_FLOAT: p->type = KIND(FLOAT); p->has_f = true; p->f = (float)a->f; p->doc_string = exact_text(x, a->f); break;
-    case A_STRING: p->type = KIND(STRING); p->has_s = true; p->s = bytes_of(a->s); break;
-    case A_INTS: p->type = KIND(INTS); p->n_ints = (size_t)a->n; p->ints = (int64_t *)(uintptr_t)a->ints; break;
+    case A_INT:
+        p->type = KIND(INT);
+        p->has_i = true;
+        p->i = a->i;
+        break;
+    case A_FLOAT:
+        p->type = KIND(FLOAT);
+        p->has_f = true;
+        p->f = (float)a->f;
+        p->doc_string = exact_text(x, a->f);
+        break;
+    case A_STRING:
+        p->type = KIND(STRING);
+        p->has_s = true;
+        p->s = bytes_of(a->s);
+        break;
+    case A_INTS:
+        p->type = KIND(INTS);
+        p->n_ints = (size_t)a->n;
+        p->ints = (int64_t *)(uintptr_t)a->ints;
+        break;
     case A_FLOATS: set_floats(x, p, a); break;
     case A_STRINGS: set_strings(x, p, a); break;
-    default: p->type = KIND(TENSOR); p->t = export_tensor(x, a->tensor, NULL); break;
+    default:
+        p->type = KIND(TENSOR);
+        p->t = export_tensor(x, a->tensor, NULL);
+        break;
     }
     return p;
 }

@@ -1,8 +1,9 @@
 /* External data: weights in files beside the model.
  *
  * The file's name comes from the model, so it must not lead out of the model's folder: no absolute path, no "..", no
- * symbolic link in any part of it, no hard link to something elsewhere, regular files only.  Linux checks the path itself
- * (openat2); where a kernel or a container does not have that call, the path is walked part by part with the same rules. */
+ * symbolic link in any part of it, no hard link to something elsewhere, regular files only.  Linux checks the path
+ * itself (openat2); where a kernel or a container does not have that call, the path is walked part by part with the
+ * same rules. */
 #include "graph/onnx/internal.h"
 
 #include <errno.h>
@@ -14,7 +15,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef struct File { struct File *next; const char *location; Mapped map; } File;
+typedef struct File {
+    struct File *next;
+    const char *location;
+    Mapped map;
+} File;
 
 struct External {
     Arena *arena;
@@ -60,7 +65,7 @@ static int open_by_parts(int folder, const char *location)
         }
         memcpy(part, location, len);
         part[len] = '\0';
-        next = openat(at, part, OPEN_FLAGS);    /* a link gives ELOOP, what is no folder ENOTDIR in the next turn */
+        next = openat(at, part, OPEN_FLAGS); /* a link gives ELOOP, what is no folder ENOTDIR in the next turn */
         close(at);
         if (last)
             return next;
@@ -72,7 +77,8 @@ static int open_by_parts(int folder, const char *location)
 
 static int open_beneath(int folder, const char *location)
 {
-    struct open_how how = { .flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+    struct open_how how = { .flags = OPEN_FLAGS,
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
     long fd = syscall(SYS_openat2, folder, location, &how, sizeof how);
 
     if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
@@ -117,7 +123,8 @@ static Status map_file(Mapped *out, int fd, const char *name, const char *locati
     struct stat st;
 
     if (fd < 0)
-        return FAIL(errno == ELOOP || errno == EXDEV ? E_MODEL : E_IO, "initializer '%s': external data '%s': %s", name, location,
+        return FAIL(errno == ELOOP || errno == EXDEV ? E_MODEL : E_IO, "initializer '%s': external data '%s': %s", name,
+                    location,
                     errno == ELOOP   ? "a symbolic link is not followed"
                     : errno == EXDEV ? "leads out of the model's folder"
                                      : strerror(errno));
@@ -144,7 +151,8 @@ static Status file_get(File **out, External *e, const char *location, const char
             return ST_OK;
         }
     if (!plain_path(location))
-        return FAIL(E_MODEL, "initializer '%s': external data '%s' must be a relative path without '.' and '..'", name, location);
+        return FAIL(E_MODEL, "initializer '%s': external data '%s' must be a relative path without '.' and '..'", name,
+                    location);
     if (!(f = ARENA_NEW(e->arena, File, 1)))
         return FAIL_NOMEM();
     TRY(open_folder(&folder, e));
@@ -167,7 +175,8 @@ static Status parse_size(size_t *out, const char *key, const char *text, const c
 
     for (const char *p = text; *p || p == text; p++) {
         if (*p < '0' || *p > '9' || v > (SIZE_MAX - 9) / 10)
-            return FAIL(E_MODEL, "initializer '%s': external data %s '%.40s' is not a number of bytes", name, key, text);
+            return FAIL(E_MODEL, "initializer '%s': external data %s '%.40s' is not a number of bytes", name, key,
+                        text);
         v = v * 10 + (size_t)(*p - '0');
     }
     *out = v;
@@ -196,8 +205,8 @@ Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto 
         return FAIL(E_MODEL, "initializer '%s': external data of %zu bytes, expected %zu", name, length, size);
     TRY(file_get(&f, e, location, name));
     if (offset > f->map.size || size > f->map.size - offset)
-        return FAIL(E_MODEL, "initializer '%s': external data '%s' has %zu bytes, expected %zu at offset %zu", name, location,
-                    f->map.size, size, offset);
+        return FAIL(E_MODEL, "initializer '%s': external data '%s' has %zu bytes, expected %zu at offset %zu", name,
+                    location, f->map.size, size, offset);
     *out = f->map.data + offset;
     return ST_OK;
 }

@@ -1,9 +1,10 @@
-/* Control flow that the file itself decides: an If becomes the nodes of the branch that is taken, a Loop or a Scan those of all its
- * trips, so that the graph holds dataflow alone.
+/* Control flow that the file itself decides: an If becomes the nodes of the branch that is taken, a Loop or a Scan
+ * those of all its trips, so that the graph holds dataflow alone.
  *
- * Conditions and trip counts are found by known.c; what depends on data is refused by name.  A subgraph sees the names around its
- * node and must not define one of them again.  Its nodes get the node's name as a prefix, "loop/3/": of trip 3; its constants are the
- * same in all trips, so that a weight in a loop is one parameter.  The branch that is not taken is not looked at. */
+ * Conditions and trip counts are found by known.c; what depends on data is refused by name.  A subgraph sees the names
+ * around its node and must not define one of them again.  Its nodes get the node's name as a prefix, "loop/3/": of trip
+ * 3; its constants are the same in all trips, so that a weight in a loop is one parameter.  The branch that is not
+ * taken is not looked at. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,21 +12,21 @@
 #include "graph/onnx/internal.h"
 
 enum { MAX_NESTING = 64 };
-static const size_t MAX_UNROLLED = (size_t)512 << 20;     /* bytes: attributes and names of a body count in each trip */
+static const size_t MAX_UNROLLED = (size_t)512 << 20; /* bytes: attributes and names of a body count in each trip */
 
 typedef struct {
     Importer *im;
-    Body *b;                            /* of the node */
+    Body *b; /* of the node */
     const Onnx__NodeProto *p;
-    const Onnx__GraphProto *gp;         /* Loop, Scan: the body */
-    Body inner;                         /* of the trip at hand */
-    size_t n_carried, n_scanned;        /* values that go from trip to trip; outputs that keep one of each trip */
+    const Onnx__GraphProto *gp;  /* Loop, Scan: the body */
+    Body inner;                  /* of the trip at hand */
+    size_t n_carried, n_scanned; /* values that go from trip to trip; outputs that keep one of each trip */
     ScopeEntry *carried;
-    ValueId **scanned;                  /* [n_scanned][trips], each grown as needed */
+    ValueId **scanned; /* [n_scanned][trips], each grown as needed */
     size_t *cap;
     size_t trips;
-    size_t bytes;                       /* in use at the beginning */
-    int problems;                       /* known at the beginning */
+    size_t bytes; /* in use at the beginning */
+    int problems; /* known at the beginning */
 } Flow;
 
 /* ---- attributes ---- */
@@ -65,7 +66,8 @@ static Status list_element(int64_t *out, const Flow *f, const char *name, size_t
         return FAIL(E_MODEL, "attribute '%s' has %zu numbers, expected %zu", name, a->n_ints, n);
     *out = a->ints[i];
     if (*out < low || *out > high)
-        return FAIL(E_MODEL, "attribute '%s': %lld, expected %lld to %lld", name, (long long)*out, (long long)low, (long long)high);
+        return FAIL(E_MODEL, "attribute '%s': %lld, expected %lld to %lld", name, (long long)*out, (long long)low,
+                    (long long)high);
     return ST_OK;
 }
 
@@ -90,8 +92,16 @@ static Status enter(Flow *f, const Onnx__GraphProto *gp, int64_t trip)
 
     scope_clear(&kept);
     kept.arena = im->scratch;
-    f->inner = (Body){ .up = b, .outer = b, .function = b->function, .bindings = b->bindings, .scope = kept, .site = b->site,
-                       .n_node = gp->n_node, .node = gp->node, .n_opset = b->n_opset, .opset = b->opset,
+    f->inner = (Body){ .up = b,
+                       .outer = b,
+                       .function = b->function,
+                       .bindings = b->bindings,
+                       .scope = kept,
+                       .site = b->site,
+                       .n_node = gp->n_node,
+                       .node = gp->node,
+                       .n_opset = b->n_opset,
+                       .opset = b->opset,
                        .repeated = b->repeated || trip >= 0 };
     f->inner.constants = arena_printf(im->scratch, "%s%s/", b->constants, name);
     f->inner.prefix = trip < 0 ? arena_printf(im->scratch, "%s%s/", b->prefix, name)
@@ -158,11 +168,13 @@ static Status import_if(Flow *f)
     if (f->p->n_input != 1 || !c)
         return FAIL(E_MODEL, "expected one input, the condition");
     if (!known_number(&taken, f->im, c->value))
-        return FAIL(E_UNSUPPORTED, "its condition '%s' depends on data, expected one that constants and fixed sizes of the file give",
+        return FAIL(E_UNSUPPORTED,
+                    "its condition '%s' depends on data, expected one that constants and fixed sizes of the file give",
                     f->p->input[0]);
     TRY(subgraph(&gp, f->p, taken ? "then_branch" : "else_branch"));
     if (gp->n_input || gp->n_output != f->p->n_output)
-        return FAIL(E_MODEL, "a branch of %zu inputs and %zu outputs, expected 0 and %zu", gp->n_input, gp->n_output, f->p->n_output);
+        return FAIL(E_MODEL, "a branch of %zu inputs and %zu outputs, expected 0 and %zu", gp->n_input, gp->n_output,
+                    f->p->n_output);
     TRY(enter(f, gp, -1));
     TRY(import_body(f->im, &f->inner));
     for (size_t i = 0; i < gp->n_output; i++) {
@@ -181,7 +193,8 @@ static Status begin_trips(Flow *f, size_t n_carried, size_t first)
     f->n_carried = n_carried;
     f->n_scanned = f->gp->n_output - (f->gp->n_output < n_carried + first ? f->gp->n_output : n_carried + first);
     if (f->gp->n_output < n_carried + first || f->p->n_output > n_carried + f->n_scanned)
-        return FAIL(E_MODEL, "%zu outputs, of a body of %zu that carries %zu values", f->p->n_output, f->gp->n_output, n_carried);
+        return FAIL(E_MODEL, "%zu outputs, of a body of %zu that carries %zu values", f->p->n_output, f->gp->n_output,
+                    n_carried);
     f->carried = ARENA_NEW(a, ScopeEntry, n_carried);
     f->scanned = ARENA_NEW(a, ValueId *, f->n_scanned);
     f->cap = ARENA_NEW(a, size_t, f->n_scanned);
@@ -212,7 +225,7 @@ static Status run_trip(Flow *f, size_t first)
 
         TRY(result(&e, &f->inner, f->gp->output[first + i]));
         entry_take(&f->carried[i], e);
-        (void)known_number(&number, f->im, e->value);   /* a counter is looked at while its chain is short */
+        (void)known_number(&number, f->im, e->value); /* a counter is looked at while its chain is short */
     }
     for (size_t k = 0; k < f->n_scanned; k++) {
         ValueId *grown = arena_grow(f->im->scratch, f->scanned[k], sizeof *grown, f->trips, &f->cap[k]);
@@ -229,10 +242,7 @@ static Status run_trip(Flow *f, size_t first)
 }
 
 /* Something in the body is not supported: said once, not for each trip. */
-static bool in_vain(const Flow *f)
-{
-    return f->im->problems.n > f->problems;
-}
+static bool in_vain(const Flow *f) { return f->im->problems.n > f->problems; }
 
 /* No trip made one: the body must say what they would be. */
 static Status stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoProto *p, int64_t axis)
@@ -242,8 +252,8 @@ static Status stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoPr
     const char **params = NULL;
     Tensor *t;
 
-    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && !tensor_type_problem(type->tensor_type->elem_type) &&
-        type->tensor_type->shape)
+    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+        !tensor_type_problem(type->tensor_type->elem_type) && type->tensor_type->shape)
         TRY(type_shape_decode(&s, &params, f->im->scratch, type->tensor_type->shape, p->name));
     if (!shape_known(&s) || s.rank == MAX_RANK)
         return FAIL(E_UNSUPPORTED, "no trip, and the body does not say what its output '%s' would be", p->name);
@@ -305,13 +315,14 @@ static void set_carried(const Flow *f)
 
 static ValueId number(Flow *f, const Onnx__ValueInfoProto *formal, DType dtype, int64_t v)
 {
-    bool vector = formal->type && formal->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && formal->type->tensor_type->shape &&
-                  formal->type->tensor_type->shape->n_dim == 1;
+    bool vector = formal->type && formal->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+                  formal->type->tensor_type->shape && formal->type->tensor_type->shape->n_dim == 1;
     Shape s = vector ? SHAPE(1) : shape_scalar();
     uint8_t truth = v != 0;
     Tensor t = { dtype, s, dtype == DT_BOOL ? (void *)&truth : (void *)&v };
 
-    return graph_add_const(f->im->g, body_name(f->im, f->inner.prefix ? &f->inner : f->b, text_or(formal->name, "")), &t);
+    return graph_add_const(f->im->g, body_name(f->im, f->inner.prefix ? &f->inner : f->b, text_or(formal->name, "")),
+                           &t);
 }
 
 /* Input 0 or 1; absent: for ever. */
@@ -321,7 +332,8 @@ static Status limit(int64_t *out, const Flow *f, size_t i, const char *what, int
 
     *out = absent;
     if (e && !known_number(out, f->im, e->value))
-        return FAIL(E_UNSUPPORTED, "its %s '%s' depends on data, expected one that constants and fixed sizes of the file give", what,
+        return FAIL(E_UNSUPPORTED,
+                    "its %s '%s' depends on data, expected one that constants and fixed sizes of the file give", what,
                     f->p->input[i]);
     return ST_OK;
 }
@@ -364,7 +376,8 @@ static Status import_loop(Flow *f)
             return ST_OK;
         TRY(tensor_result(&cond.value, f, f->gp->output[0]));
         if ((int64_t)f->trips < count && !known_number(&go, f->im, cond.value))
-            return FAIL(E_UNSUPPORTED, "whether it goes on after trip %zu ('%s') depends on data, expected a constant condition",
+            return FAIL(E_UNSUPPORTED,
+                        "whether it goes on after trip %zu ('%s') depends on data, expected a constant condition",
                         f->trips - 1, f->gp->output[0]->name);
         cond.problem = NULL;
         cond.sequence = NULL;
@@ -392,10 +405,11 @@ static Status cut(ValueId **out, int64_t *trips, Flow *f, size_t i, size_t k, si
     TRY(list_element(&backward, f, "scan_input_directions", n, k, 0, 1));
     TRY(status_prefix(known_size(&size, f->im, e->value, axis), "input '%s'", f->p->input[i]));
     if (size < 0)
-        return FAIL(E_UNSUPPORTED, "the length of '%s' along axis %lld, which is scanned, is not fixed in the file", f->p->input[i],
-                    (long long)axis);
+        return FAIL(E_UNSUPPORTED, "the length of '%s' along axis %lld, which is scanned, is not fixed in the file",
+                    f->p->input[i], (long long)axis);
     if (*trips >= 0 && size != *trips)
-        return FAIL(E_MODEL, "'%s' has length %lld, another scanned input %lld", f->p->input[i], (long long)size, (long long)*trips);
+        return FAIL(E_MODEL, "'%s' has length %lld, another scanned input %lld", f->p->input[i], (long long)size,
+                    (long long)*trips);
     *trips = size;
     TRY(spend_nodes(f->im, (size_t)size));
     if (!size)
@@ -406,8 +420,8 @@ static Status cut(ValueId **out, int64_t *trips, Flow *f, size_t i, size_t k, si
         return FAIL_NOMEM();
     for (int64_t t = 0; t < size; t++)
         ones[t] = 1;
-    split = graph_add_node(g, &op_Split, NULL, ATTRS(INT("axis", axis)), 2, (ValueId[]){ e->value, emit_ints(g, (int)size, ones) },
-                           (int)size, NULL);
+    split = graph_add_node(g, &op_Split, NULL, ATTRS(INT("axis", axis)), 2,
+                           (ValueId[]){ e->value, emit_ints(g, (int)size, ones) }, (int)size, NULL);
     if (!split)
         return g->status;
     TRY(node_normalise(g, split));
@@ -501,7 +515,9 @@ Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p)
     Status st = check_depth(b);
 
     if (!st)
-        st = !strcmp(p->op_type, "If") ? import_if(&f) : !strcmp(p->op_type, "Loop") ? import_loop(&f) : import_scan(&f);
+        st = !strcmp(p->op_type, "If")     ? import_if(&f)
+             : !strcmp(p->op_type, "Loop") ? import_loop(&f)
+                                           : import_scan(&f);
     TRY(status_prefix(st, "%s", proto_text(im, p)));
     return leave_rest(&f);
 }

@@ -1,9 +1,9 @@
 /* Local functions are inlined where they are called: the rest of the engine never sees one.
  *
- * A function's body sees its formal inputs and nothing of the caller's.  Its attributes are bound to the call's, else to
- * the function's defaults, else absent.  Names of inner nodes and values begin with the call's name, so that messages tell
- * where they come from.  Recursion and absurd nesting are refused; the importer counts nodes, so that functions that call
- * functions many times cannot grow without bound. */
+ * A function's body sees its formal inputs and nothing of the caller's.  Its attributes are bound to the call's, else
+ * to the function's defaults, else absent.  Names of inner nodes and values begin with the call's name, so that
+ * messages tell where they come from.  Recursion and absurd nesting are refused; the importer counts nodes, so that
+ * functions that call functions many times cannot grow without bound. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ static Status add_defaults(Bindings *to, Importer *im, const Onnx__FunctionProto
 static Status bind(Bindings *out, Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
 {
     size_t room = p->n_attribute + late_count(&f->base, TAG_FUNCTION_DEFAULTS);
-    Bindings to = { 0, ARENA_NEW(im->scratch, const char *, room), ARENA_NEW(im->scratch, const Onnx__AttributeProto *, room) };
+    Bindings to = { 0, ARENA_NEW(im->scratch, const char *, room),
+                    ARENA_NEW(im->scratch, const Onnx__AttributeProto *, room) };
 
     if (!to.name || !to.attr)
         return FAIL_NOMEM();
@@ -103,8 +104,8 @@ static Status check_call(const Importer *im, const Body *b, const Onnx__NodeProt
     if (depth > MAX_NESTING)
         return FAIL(E_MODEL, "%s: functions call each other more than %d deep", proto_text(im, p), MAX_NESTING);
     if (p->n_input > f->n_input || p->n_output > f->n_output)
-        return FAIL(E_MODEL, "%s: %zu inputs and %zu outputs, the function has %zu and %zu", proto_text(im, p), p->n_input,
-                    p->n_output, f->n_input, f->n_output);
+        return FAIL(E_MODEL, "%s: %zu inputs and %zu outputs, the function has %zu and %zu", proto_text(im, p),
+                    p->n_input, p->n_output, f->n_input, f->n_output);
     return ST_OK;
 }
 
@@ -115,7 +116,8 @@ static Status bind_inputs(Importer *im, Body *inner, const Body *b, const Onnx__
         ScopeEntry *e;
 
         if (scope_find(&inner->scope, inner->function->input[i]))
-            return FAIL(E_MODEL, "function '%s': input '%s' is named twice", inner->function->name, inner->function->input[i]);
+            return FAIL(E_MODEL, "function '%s': input '%s' is named twice", inner->function->name,
+                        inner->function->input[i]);
         if (!(e = scope_add(&inner->scope, inner->function->input[i])))
             return FAIL_NOMEM();
         e->formal = true;
@@ -134,7 +136,8 @@ static Status take_outputs(const Importer *im, const Body *inner, Body *b, const
         if (!*p->output[i])
             continue;
         if (!from || (!has_value(from->value) && !from->problem))
-            return FAIL(E_MODEL, "%s: the function does not make its output '%s'", proto_text(im, p), inner->function->output[i]);
+            return FAIL(E_MODEL, "%s: the function does not make its output '%s'", proto_text(im, p),
+                        inner->function->output[i]);
         entry_take(scope_find(&b->scope, p->output[i]), from);
     }
     return ST_OK;
@@ -148,15 +151,21 @@ static Status call_site(int64_t *out, Importer *im, const Body *b, const Onnx__N
     if (!e)
         return FAIL_NOMEM();
     if (e->node < 0)
-        e->node = (int64_t)im->shared.n;        /* no other call has it: the table only grows */
+        e->node = (int64_t)im->shared.n; /* no other call has it: the table only grows */
     *out = e->node;
     return ST_OK;
 }
 
 Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__FunctionProto *f)
 {
-    Body inner = { .up = b, .function = f, .scope.arena = im->scratch, .n_node = f->n_node, .node = f->node,
-                   .n_opset = f->n_opset_import, .opset = f->opset_import, .repeated = b->repeated };
+    Body inner = { .up = b,
+                   .function = f,
+                   .scope.arena = im->scratch,
+                   .n_node = f->n_node,
+                   .node = f->node,
+                   .n_opset = f->n_opset_import,
+                   .opset = f->opset_import,
+                   .repeated = b->repeated };
     const char *name = text_or(p->name, text_or(p->op_type, "function"));
 
     TRY(check_call(im, b, p, f));

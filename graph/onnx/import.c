@@ -1,7 +1,7 @@
 /* ONNX models to graphs: one body of nodes after the other, each node in topological order.
  *
- * What is malformed fails at once.  What is well formed but not supported is collected, so that one error lists all of it;
- * the nodes behind it are still read, on values of unknown type, to find what else is missing. */
+ * What is malformed fails at once.  What is well formed but not supported is collected, so that one error lists all of
+ * it; the nodes behind it are still read, on values of unknown type, to find what else is missing. */
 #include "graph/onnx/internal.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
 
     for (size_t i = 0; i < p->n_output && !*out; i++)
         out = p->output[i];
-    text = arena_printf(im->scratch, "%.100s %.100s (output '%.100s')", text_or(p->op_type, "?"), text_or(p->name, "(unnamed)"), out);
+    text = arena_printf(im->scratch, "%.100s %.100s (output '%.100s')", text_or(p->op_type, "?"),
+                        text_or(p->name, "(unnamed)"), out);
     return text ? text : "a node";
 }
 
@@ -57,10 +58,7 @@ const char *body_name(Importer *im, const Body *b, const char *name)
     return text ? text : name;
 }
 
-static bool default_domain(const char *domain)
-{
-    return !domain || !*domain || !strcmp(domain, "ai.onnx");
-}
+static bool default_domain(const char *domain) { return !domain || !*domain || !strcmp(domain, "ai.onnx"); }
 
 int64_t opset_of(const Body *b, const char *domain)
 {
@@ -130,8 +128,9 @@ static Status bind_outputs(Importer *im, Body *b, const Onnx__NodeProto *p, cons
         if (!e)
             continue;
         e->value = dropped ? NO_VALUE : out[i];
-        if (dropped && !(e->problem = arena_printf(im->scratch, "output %zu of %s is for a backward pass that is not made here", i,
-                                                   proto_text(im, p))))
+        if (dropped &&
+            !(e->problem = arena_printf(im->scratch, "output %zu of %s is for a backward pass that is not made here", i,
+                                        proto_text(im, p))))
             return FAIL_NOMEM();
     }
     return im->g->status;
@@ -143,7 +142,8 @@ static Status remember_names(Importer *im, Node *n, const Onnx__NodeProto *p)
     const char **names = NULL;
 
     for (int i = 0; i < n->n_in; i++) {
-        if (!has_value(n->in[i]) || value(im->g, n->in[i])->kind != V_CONST || !strcmp(value(im->g, n->in[i])->name, p->input[i]))
+        if (!has_value(n->in[i]) || value(im->g, n->in[i])->kind != V_CONST ||
+            !strcmp(value(im->g, n->in[i])->name, p->input[i]))
             continue;
         if (!names && !(names = ARENA_NEW(im->g->arena, const char *, n->n_in)))
             return FAIL_NOMEM();
@@ -168,10 +168,11 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     TRY(attributes_decode(&attrs, im, b, p));
     for (size_t i = 0; i < p->n_output; i++)
         names[i] = body_name(im, b, p->output[i]);
-    n = graph_add_node(im->g, op, body_name(im, b, text_or(p->name, "")), attrs, (int)p->n_input, in, (int)p->n_output, names);
+    n = graph_add_node(im->g, op, body_name(im, b, text_or(p->name, "")), attrs, (int)p->n_input, in, (int)p->n_output,
+                       names);
     if (!n)
         return im->g->status;
-    if (!b->outer)                              /* a subgraph reads constants by names of its inputs, which mean nothing */
+    if (!b->outer) /* a subgraph reads constants by names of its inputs, which mean nothing */
         TRY(remember_names(im, n, p));
     TRY(late_module(&n->module, im, p));
     TRY(status_prefix(place_decode(&n->device, &n->replica, im, p->doc_string), "%s", proto_text(im, p)));
@@ -183,15 +184,15 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
         }
     }
     if (opset < 7)
-        node_remove_attr(n, "consumed_inputs");         /* once said which inputs might be overwritten */
+        node_remove_attr(n, "consumed_inputs"); /* once said which inputs might be overwritten */
     TRY(absorb_opset(im, n, opset, out));
     if (n->op)
         TRY(node_normalise(im->g, n));
     return bind_outputs(im, b, p, n, out);
 }
 
-/* An Identity of a constant is another name for it: weights that exporters share this way are one parameter.  So are those of
- * our own exports. */
+/* An Identity of a constant is another name for it: weights that exporters share this way are one parameter.  So are
+ * those of our own exports. */
 static bool alias(const Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const ScopeEntry *e;
@@ -213,10 +214,12 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
     const OpDef *op;
 
     if (!opset)
-        return FAIL(E_MODEL, "%s: the opset of domain '%s' is not given", proto_text(im, p), text_or(p->domain, "ai.onnx"));
+        return FAIL(E_MODEL, "%s: the opset of domain '%s' is not given", proto_text(im, p),
+                    text_or(p->domain, "ai.onnx"));
     if (default_domain(p->domain)) {
         if (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX)
-            return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
+            return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN,
+                        ONNX_OPSET_MAX);
         im->newest = opset > im->newest ? opset : im->newest;
         if (!strcmp(p->op_type, "Constant"))
             return import_constant(im, b, p);
@@ -228,7 +231,7 @@ static Status import_operator(Importer *im, Body *b, const Onnx__NodeProto *p)
             return ST_OK;
     }
     if (!(op = op_find(p->domain, p->op_type)) && p->domain && !strcmp(p->domain, "dpexec")) {
-        op = op_find(NULL, p->op_type);         /* an operator of ONNX with attributes that only we know, spelled as here */
+        op = op_find(NULL, p->op_type); /* an operator of ONNX with attributes that only we know, spelled as here */
         opset = ONNX_OPSET_MAX;
     }
     if (!op)
@@ -251,7 +254,7 @@ static Status import_node(Importer *im, Body *b, const Onnx__NodeProto *p)
         return st;
     problems_add(&im->problems, "%s", status_message());
     if (im->g->status == E_UNSUPPORTED)
-        im->g->status = ST_OK;                  /* go on: the graph is thrown away at the end */
+        im->g->status = ST_OK; /* go on: the graph is thrown away at the end */
     return leave_unmade(im, b, p);
 }
 
@@ -347,7 +350,7 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
     ValueId v;
 
     if (p->name && (e = scope_find(&b->scope, p->name)) && !e->formal && (has_value(e->value) || e->problem)) {
-        e->formal = true;                       /* an initializer that is also an input: its default, a constant to us */
+        e->formal = true; /* an initializer that is also an input: its default, a constant to us */
         return ST_OK;
     }
     TRY(declare(&e, b, p->name, "input"));
@@ -364,7 +367,8 @@ static Status import_input(Importer *im, Body *b, const Onnx__ValueInfoProto *p)
         return im->g->status;
     }
     if (type->tensor_type->shape)
-        TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, type->tensor_type->shape, p->name), "input"));
+        TRY(status_prefix(type_shape_decode(&shape, &params, im->g->arena, type->tensor_type->shape, p->name),
+                          "input"));
     e->value = v = graph_add_input(im->g, p->name, (DType)type->tensor_type->elem_type, &shape);
     if (!has_value(v))
         return im->g->status;
@@ -430,8 +434,13 @@ static Status check_model(const Onnx__ModelProto *m, int64_t opset)
 static Status import_graph(Importer *im)
 {
     const Onnx__GraphProto *gp = im->model->graph;
-    Body b = { .prefix = "", .constants = "", .scope.arena = im->scratch, .n_node = gp->n_node, .node = gp->node,
-               .n_opset = im->model->n_opset_import, .opset = im->model->opset_import };
+    Body b = { .prefix = "",
+               .constants = "",
+               .scope.arena = im->scratch,
+               .n_node = gp->n_node,
+               .node = gp->node,
+               .n_opset = im->model->n_opset_import,
+               .opset = im->model->opset_import };
 
     TRY(functions_index(im));
     TRY(import_initializers(im, &b, gp));
@@ -450,7 +459,9 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
 {
     Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
     int64_t opset = opset_of(&top, NULL);
-    Importer im = { .scratch = scratch, .model = m, .tensors = { NULL, ext, DENSE_BYTES }, .marked = model_is_marked(m) };
+    Importer im = {
+        .scratch = scratch, .model = m, .tensors = { NULL, ext, DENSE_BYTES }, .marked = model_is_marked(m)
+    };
     OnnxModel *remembered = NULL;
     Status st;
 
@@ -471,7 +482,8 @@ fail:
     return st;
 }
 
-static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const char *path, const char *name)
+static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const char *path,
+                           const char *name)
 {
     Arena *scratch = arena_create();
     External *ext = NULL;

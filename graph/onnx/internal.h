@@ -17,59 +17,70 @@ Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageD
 /* ---- external.c ---- */
 /* The external data files of one model: opened at first use, mapped until closed. */
 typedef struct External External;
-External *external_create(Arena *a, const char *model_path);        /* NULL when out of memory */
-void external_close(External *e);                                   /* NULL is legal */
+External *external_create(Arena *a, const char *model_path); /* NULL when out of memory */
+void external_close(External *e);                            /* NULL is legal */
 /* The bytes that an EXTERNAL tensor names; exactly `size` of them. */
 Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto *t, size_t size) CHECKED;
 
 /* ---- tensor.c ---- */
 typedef struct {
-    Arena *arena;               /* of the tensors made */
-    External *external;         /* NULL: external data is refused */
-    int64_t dense_left;         /* bytes that sparse tensors may still fill */
+    Arena *arena;       /* of the tensors made */
+    External *external; /* NULL: external data is refused */
+    int64_t dense_left; /* bytes that sparse tensors may still fill */
 } TensorReader;
 /* Why tensors of this type cannot be held, or NULL. */
 const char *tensor_type_problem(int data_type);
 Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, const char *name) CHECKED;
 Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTensorProto *t, const char *name) CHECKED;
-/* The shape of an input or output; unknown dimensions are -1, those with a name get it in `params` (else left alone). */
-Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx__TensorShapeProto *s, const char *name) CHECKED;
+/* The shape of an input or output; unknown dimensions are -1, those with a name get it in `params` (else left
+ * alone). */
+Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx__TensorShapeProto *s,
+                         const char *name) CHECKED;
 Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name) CHECKED;
 
 /* ---- scope.c ---- */
-typedef struct Sequence Sequence;       /* sequence.c */
+typedef struct Sequence Sequence; /* sequence.c */
 typedef struct {
     const char *name;
-    ValueId value;          /* NO_VALUE: not made yet, or an optional input that the caller left out */
-    const char *problem;    /* why it cannot be used, or NULL */
-    const Sequence *sequence;   /* what a sequence consists of; its `problem` keeps operators of tensors from reading it */
-    int64_t node;           /* the node of the body that makes it; -1: none */
-    bool formal;            /* an input of a function */
+    ValueId value;       /* NO_VALUE: not made yet, or an optional input that the caller left out */
+    const char *problem; /* why it cannot be used, or NULL */
+    const Sequence
+        *sequence; /* what a sequence consists of; its `problem` keeps operators of tensors from reading it */
+    int64_t node;  /* the node of the body that makes it; -1: none */
+    bool formal;   /* an input of a function */
 } ScopeEntry;
 /* The names of one body: what each stands for. */
-typedef struct { ScopeEntry *slot; size_t n, cap; Arena *arena; } Scope;
-ScopeEntry *scope_find(const Scope *s, const char *name);           /* NULL when unknown */
-ScopeEntry *scope_add(Scope *s, const char *name);                  /* the one that is there, or a new one; NULL: no memory */
+typedef struct {
+    ScopeEntry *slot;
+    size_t n, cap;
+    Arena *arena;
+} Scope;
+ScopeEntry *scope_find(const Scope *s, const char *name); /* NULL when unknown */
+ScopeEntry *scope_add(Scope *s, const char *name);        /* the one that is there, or a new one; NULL: no memory */
 void scope_clear(Scope *s);
-void entry_take(ScopeEntry *to, const ScopeEntry *from);            /* stands for the same */
+void entry_take(ScopeEntry *to, const ScopeEntry *from); /* stands for the same */
 /* Has its node been read?  Then it can be used, or says why not. */
 static inline bool entry_made(const ScopeEntry *e) { return has_value(e->value) || e->problem || e->formal; }
 
 /* ---- import.c ---- */
 typedef struct Body Body;
 /* A function's attributes as one call gives them. */
-typedef struct { int n; const char **name; const Onnx__AttributeProto **attr; } Bindings;
+typedef struct {
+    int n;
+    const char **name;
+    const Onnx__AttributeProto **attr;
+} Bindings;
 
 /* One list of nodes being imported: the graph's, a function's for one call, or a subgraph's for one trip. */
 struct Body {
-    const Body *up;                         /* the caller's; NULL for the graph */
-    const Body *outer;                      /* of a subgraph: the body of its node, whose names it sees; else NULL */
+    const Body *up;    /* the caller's; NULL for the graph */
+    const Body *outer; /* of a subgraph: the body of its node, whose names it sees; else NULL */
     const Onnx__FunctionProto *function;
     Bindings bindings;
-    const char *prefix;                     /* of names of nodes and values: "", "call/" or "loop/3/" */
-    const char *constants;                  /* of names of Constant nodes: without the trips of loops */
-    bool repeated;                          /* within a loop: its constants are the same in each trip */
-    int64_t site;                           /* of the call that it belongs to; calls in one trip of a loop and in another have the same */
+    const char *prefix;    /* of names of nodes and values: "", "call/" or "loop/3/" */
+    const char *constants; /* of names of Constant nodes: without the trips of loops */
+    bool repeated;         /* within a loop: its constants are the same in each trip */
+    int64_t site; /* of the call that it belongs to; calls in one trip of a loop and in another have the same */
     Scope scope;
     size_t n_node, n_opset;
     Onnx__NodeProto **node;
@@ -78,16 +89,16 @@ struct Body {
 
 typedef struct {
     Graph *g;
-    Arena *scratch;                         /* what lives until the end of the import */
+    Arena *scratch; /* what lives until the end of the import */
     const Onnx__ModelProto *model;
-    Scope functions;                        /* by domain, name and overload; `node` is the function's number */
+    Scope functions; /* by domain, name and overload; `node` is the function's number */
     TensorReader tensors;
     Problems problems;
-    bool marked;                            /* the file is an export of ours: its doc_strings are marks */
-    int64_t newest;                         /* opset of the default domain that a node was spelled in: a function may have its own */
-    size_t n_done;                          /* nodes imported so far, those of inlined functions and subgraphs too */
-    Scope shared;                           /* constants and calls of repeated bodies (shared_entry) */
-    const struct Known **known;             /* known.c: by value, for those below n_known */
+    bool marked;    /* the file is an export of ours: its doc_strings are marks */
+    int64_t newest; /* opset of the default domain that a node was spelled in: a function may have its own */
+    size_t n_done;  /* nodes imported so far, those of inlined functions and subgraphs too */
+    Scope shared;   /* constants and calls of repeated bodies (shared_entry) */
+    const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
 } Importer;
 
@@ -96,7 +107,8 @@ Status import_body(Importer *im, Body *b) CHECKED;
 Status declare(ScopeEntry **out, Body *b, const char *name, const char *what) CHECKED;
 /* The body's initializers, or those of a subgraph. */
 Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp) CHECKED;
-/* Of a repeated body: what `part` of the file (a node, an initializer) became at the first trip; a new entry at that.  NULL: no memory. */
+/* Of a repeated body: what `part` of the file (a node, an initializer) became at the first trip; a new entry at that.
+ * NULL: no memory. */
 ScopeEntry *shared_entry(Importer *im, const Body *b, const void *part);
 /* Counts nodes, or work of that order, against the limit. */
 Status spend_nodes(Importer *im, size_t n) CHECKED;
@@ -107,7 +119,7 @@ const char *proto_text(const Importer *im, const Onnx__NodeProto *p);
 /* The name that the graph gives to a body's value or node: with the body's prefix. */
 const char *body_name(Importer *im, const Body *b, const char *name);
 static inline const char *text_or(const char *s, const char *absent) { return s && *s ? s : absent; }
-int64_t opset_of(const Body *b, const char *domain);                /* 0 when not imported */
+int64_t opset_of(const Body *b, const char *domain); /* 0 when not imported */
 
 /* ---- order.c ---- */
 /* Checks single assignment and that every input is defined; `order` gets node numbers in topological order, file order
@@ -118,7 +130,7 @@ Status body_order(Importer *im, Body *b, size_t *order) CHECKED;
 /* The attribute with references to the function's attributes followed; NULL: absent in this call. */
 Status attribute_resolve(const Onnx__AttributeProto **out, const Importer *im, const Body *b, const Onnx__NodeProto *p,
                          const Onnx__AttributeProto *a) CHECKED;
-int attribute_type(const Onnx__AttributeProto *a);                  /* files of IR version 1 do not say it */
+int attribute_type(const Onnx__AttributeProto *a); /* files of IR version 1 do not say it */
 /* `list` gets all attributes of the node in `scratch`, ended by a nameless one. */
 Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__NodeProto *p) CHECKED;
 
@@ -152,27 +164,31 @@ Status import_call(Importer *im, Body *b, const Onnx__NodeProto *p, const Onnx__
 /* ---- late.c ---- */
 /* A string; "" when absent. */
 const char *late_string(const ProtobufCMessage *m, unsigned tag, Arena *a);
-/* Messages of a repeated field: their number at most, and the i-th, NULL where unknown field i is another one.  The arena is for those
- * that the definition at hand does not know. */
+/* Messages of a repeated field: their number at most, and the i-th, NULL where unknown field i is another one.  The
+ * arena is for those that the definition at hand does not know. */
 size_t late_count(const ProtobufCMessage *m, unsigned tag);
-Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag, const ProtobufCMessageDescriptor *type,
-                    size_t i) CHECKED;
+Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag,
+                    const ProtobufCMessageDescriptor *type, size_t i) CHECKED;
 /* Calls `take` for each entry of a list of metadata; the texts are lent for the call. */
 typedef Status LateEntry(void *user, const char *key, const char *text);
 Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsigned tag) CHECKED;
-/* The module that the exporter's metadata says the node comes from (Node.module), in the graph's arena; NULL: it says nothing. */
+/* The module that the exporter's metadata says the node comes from (Node.module), in the graph's arena; NULL: it says
+ * nothing. */
 Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p) CHECKED;
 
 /* ---- model.c ---- */
 Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset) CHECKED;
 /* Metadata of our own: state and updates of a graph that was exported half way. */
 #define PROP_PREFIX "dpexec."
-#define PROP_STATE PROP_PREFIX "state:"         /* + name: "trainable", "transient", "partial", "transient partial" or "plain" */
-#define PROP_UPDATE PROP_PREFIX "update:"       /* + name of a state: name of its next value */
-#define PROP_MARKS PROP_PREFIX "marks"          /* MARKS_VERSION: doc_strings are marks (mark.c); else they are somebody's text */
+#define PROP_STATE \
+    PROP_PREFIX "state:" /* + name: "trainable", "transient", "partial", "transient partial" or "plain" */
+#define PROP_UPDATE PROP_PREFIX "update:" /* + name of a state: name of its next value */
+#define PROP_MARKS \
+    PROP_PREFIX "marks" /* MARKS_VERSION: doc_strings are marks (mark.c); else they are somebody's text */
 #define MARKS_VERSION "1"
-#define ALIAS_NODE "another name of a value"    /* doc_string of an Identity: the graph has one value with two names */
-#define PROP_PARAMETER PROP_PREFIX "parameter:" /* + name of an initializer, in any export: PARAMETER_TRAINED or PARAMETER_FIXED */
+#define ALIAS_NODE "another name of a value" /* doc_string of an Identity: the graph has one value with two names */
+#define PROP_PARAMETER \
+    PROP_PREFIX "parameter:" /* + name of an initializer, in any export: PARAMETER_TRAINED or PARAMETER_FIXED */
 #define PARAMETER_TRAINED "trained"
 #define PARAMETER_FIXED "fixed"
 bool model_is_marked(const Onnx__ModelProto *m);
@@ -184,8 +200,8 @@ Status model_restore(Importer *im, const Body *b) CHECKED;
 Status model_said(Importer *im, const Body *b) CHECKED;
 
 /* ---- mark.c ---- */
-/* Read what export writes as a node's or a value's doc_string.  A text that is none, and any text in a file that is no export of
- * ours (PROP_MARKS), changes nothing; a wrong mark is E_MODEL. */
+/* Read what export writes as a node's or a value's doc_string.  A text that is none, and any text in a file that is no
+ * export of ours (PROP_MARKS), changes nothing; a wrong mark is E_MODEL. */
 Status place_decode(int *device, int *replica, const Importer *im, const char *doc) CHECKED;
 Status mark_decode(const Importer *im, ValueId v, const char *doc) CHECKED;
 

@@ -1,8 +1,9 @@
-/* What conditions and trip counts are, where the file alone says it: integers and bools that come from its constants and from sizes
- * that it fixes, by the few operators that exporters compute them with.
+/* What conditions and trip counts are, where the file alone says it: integers and bools that come from its constants
+ * and from sizes that it fixes, by the few operators that exporters compute them with.
  *
- * Numbers and short vectors only, element by element: of a shape [N, 3, 8] the 3 and the 8 are known.  Whatever is not understood is
- * not known, which is never wrong.  Results are kept by value, so that a counter that a loop carries costs a step for each trip. */
+ * Numbers and short vectors only, element by element: of a shape [N, 3, 8] the 3 and the 8 are known.  Whatever is not
+ * understood is not known, which is never wrong.  Results are kept by value, so that a counter that a loop carries
+ * costs a step for each trip. */
 #include <string.h>
 
 #include "graph/onnx/internal.h"
@@ -10,10 +11,10 @@
 enum { MAX_KNOWN = 32, MAX_STEPS = 200 };
 
 typedef struct Known {
-    int n;                      /* elements; -1: nothing is known */
-    bool vector;                /* else a scalar */
+    int n;       /* elements; -1: nothing is known */
+    bool vector; /* else a scalar */
     int64_t v[MAX_KNOWN];
-    bool is[MAX_KNOWN];         /* is the element known? */
+    bool is[MAX_KNOWN]; /* is the element known? */
 } Known;
 
 static const Known unknown = { .n = -1 };
@@ -22,12 +23,13 @@ static const Known *known_of(Importer *im, ValueId v, int steps);
 
 /* ---- shapes ---- */
 
-/* Infers the nodes read so far, those whose inputs have known shapes.  What fails here fails again in the pass that infers all. */
+/* Infers the nodes read so far, those whose inputs have known shapes.  What fails here fails again in the pass that
+ * infers all. */
 static void infer_so_far(Importer *im)
 {
     Graph *g = im->g;
 
-    if (im->problems.n || g->status)            /* what was refused may have left nodes that are not whole */
+    if (im->problems.n || g->status) /* what was refused may have left nodes that are not whole */
         return;
     for (; im->n_inferred < g->n_node; im->n_inferred++) {
         Node *n = g->node[im->n_inferred];
@@ -55,10 +57,7 @@ static Shape shape_so_far(Importer *im, ValueId v)
 
 /* ---- elements ---- */
 
-static Known nothing(void)
-{
-    return unknown;
-}
+static Known nothing(void) { return unknown; }
 
 static void set(Known *k, int i, int64_t v)
 {
@@ -66,10 +65,7 @@ static void set(Known *k, int i, int64_t v)
     k->is[i] = true;
 }
 
-static bool fits_int32(int64_t v)
-{
-    return v >= INT32_MIN && v <= INT32_MAX;
-}
+static bool fits_int32(int64_t v) { return v >= INT32_MIN && v <= INT32_MAX; }
 
 /* Sums and products beyond 32 bits may depend on the type, which is not known here. */
 static void set_result(Known *k, int i, bool overflow, int64_t v)
@@ -80,7 +76,8 @@ static void set_result(Known *k, int i, bool overflow, int64_t v)
 
 static Known of_constant(const Tensor *t)
 {
-    Known k = { .n = t->shape.rank == 1 ? (int)(t->shape.dim[0] > MAX_KNOWN ? -1 : t->shape.dim[0]) : 1, .vector = t->shape.rank == 1 };
+    Known k = { .n = t->shape.rank == 1 ? (int)(t->shape.dim[0] > MAX_KNOWN ? -1 : t->shape.dim[0]) : 1,
+                .vector = t->shape.rank == 1 };
 
     if (t->shape.rank > 1 || k.n < 0 || (t->dtype != DT_INT64 && t->dtype != DT_INT32 && t->dtype != DT_BOOL))
         return nothing();
@@ -129,22 +126,25 @@ static void compute(Known *out, int i, const OpDef *op, int64_t a, int64_t b)
     if (op == &op_Add || op == &op_Sub || op == &op_Mul || op == &op_Div)
         set_result(out, i, overflow, r);
     else
-        set(out, i, op == &op_Equal          ? a == b
-                    : op == &op_Greater        ? a > b
-                    : op == &op_Less           ? a < b
-                    : op == &op_GreaterOrEqual ? a >= b
-                    : op == &op_LessOrEqual    ? a <= b
-                    : op == &op_And            ? a && b
-                    : op == &op_Or             ? a || b
-                    : op == &op_Xor            ? !a != !b
-                    : op == &op_Min            ? (a < b ? a : b)
-                                               : (a > b ? a : b));
+        set(out, i,
+            op == &op_Equal            ? a == b
+            : op == &op_Greater        ? a > b
+            : op == &op_Less           ? a < b
+            : op == &op_GreaterOrEqual ? a >= b
+            : op == &op_LessOrEqual    ? a <= b
+            : op == &op_And            ? a && b
+            : op == &op_Or             ? a || b
+            : op == &op_Xor            ? !a != !b
+            : op == &op_Min            ? (a < b ? a : b)
+                                       : (a > b ? a : b));
 }
 
 static bool is_binary(const OpDef *op)
 {
-    const OpDef *const list[] = { &op_Add, &op_Sub, &op_Mul, &op_Div, &op_Equal, &op_Greater, &op_Less, &op_GreaterOrEqual, &op_LessOrEqual,
-                                  &op_And, &op_Or, &op_Xor, &op_Min, &op_Max };
+    const OpDef *const list[] = { &op_Add,         &op_Sub,     &op_Mul,  &op_Div,
+                                  &op_Equal,       &op_Greater, &op_Less, &op_GreaterOrEqual,
+                                  &op_LessOrEqual, &op_And,     &op_Or,   &op_Xor,
+                                  &op_Min,         &op_Max };
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (op == list[i])
@@ -181,7 +181,8 @@ static Known of_where(const Known *c, const Known *a, const Known *b)
 {
     Known k = { .n = c->n, .vector = c->vector || a->vector || b->vector };
 
-    if (c->n < 0 || a->n < 0 || b->n < 0 || a->n > c->n || b->n > c->n || (a->n != c->n && a->n != 1) || (b->n != c->n && b->n != 1))
+    if (c->n < 0 || a->n < 0 || b->n < 0 || a->n > c->n || b->n > c->n || (a->n != c->n && a->n != 1) ||
+        (b->n != c->n && b->n != 1))
         return nothing();
     for (int i = 0; i < k.n; i++) {
         const Known *from = c->v[i] ? a : b;

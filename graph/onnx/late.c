@@ -1,5 +1,5 @@
-/* Fields that only newer definitions of the format have: read by descriptor where the definition at hand knows their tag, else
- * from the unknown fields, so that an old definition still reads new files. */
+/* Fields that only newer definitions of the format have: read by descriptor where the definition at hand knows their
+ * tag, else from the unknown fields, so that an old definition still reads new files. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
@@ -47,8 +47,8 @@ size_t late_count(const ProtobufCMessage *m, unsigned tag)
     return f ? *(const size_t *)((const char *)m + f->quantifier_offset) : m->n_unknown_fields;
 }
 
-Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag, const ProtobufCMessageDescriptor *type,
-                    size_t i)
+Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag,
+                    const ProtobufCMessageDescriptor *type, size_t i)
 {
     const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(m->descriptor, tag);
 
@@ -84,7 +84,8 @@ Status late_entries(LateEntry *take, void *user, const ProtobufCMessage *m, unsi
 
 /* ---- where a node comes from ---- */
 
-/* What follows the Python string that begins at `s` (at its quote); `to`, if not NULL, gets it and has room.  NULL: it is none. */
+/* What follows the Python string that begins at `s` (at its quote); `to`, if not NULL, gets it and has room.  NULL: it
+ * is none. */
 static const char *read_quoted(char *to, const char *s)
 {
     char quote = *s++;
@@ -101,8 +102,9 @@ static const char *read_quoted(char *to, const char *s)
     return *s ? s + 1 : NULL;
 }
 
-/* ['', 'encoder', 'encoder.norm', 'layer_norm_1']: paths of the modules from the outermost to the one that called the operator,
- * and the call's own name.  The last but one, at its quote, is the module; NULL when the text is something else. */
+/* ['', 'encoder', 'encoder.norm', 'layer_norm_1']: paths of the modules from the outermost to the one that called the
+ * operator, and the call's own name.  The last but one, at its quote, is the module; NULL when the text is something
+ * else. */
 static const char *innermost(const char *list)
 {
     const char *word[2] = { NULL, NULL }, *s = list + 1;
@@ -120,12 +122,16 @@ static const char *innermost(const char *list)
     return *s == ']' && n > 1 ? word[n & 1] : NULL;
 }
 
-typedef struct { const char **out; Arena *arena; } Module;
+typedef struct {
+    const char **out;
+    Arena *arena;
+} Module;
 
 static Status take_module(void *user, const char *key, const char *text)
 {
     const Module *m = user;
-    const char *path = !*m->out && !strcmp(key, KEY_SCOPES) ? innermost(text) : NULL, *end = path ? read_quoted(NULL, path) : NULL;
+    const char *path = !*m->out && !strcmp(key, KEY_SCOPES) ? innermost(text) : NULL,
+               *end = path ? read_quoted(NULL, path) : NULL;
     char *copy;
 
     if (!path || end - path > MAX_PATH)
@@ -142,5 +148,6 @@ Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p)
     Module m = { out, im->g->arena };
 
     *out = NULL;
-    return status_prefix(late_entries(take_module, &m, &p->base, TAG_NODE_METADATA), "%s: its metadata", proto_text(im, p));
+    return status_prefix(late_entries(take_module, &m, &p->base, TAG_NODE_METADATA), "%s: its metadata",
+                         proto_text(im, p));
 }

@@ -6,8 +6,9 @@
  *   of=NAME                    the value of the unpartitioned graph that it is a copy of
  *   name=NAME                  its own, where the file gives it that of an output
  *
- * A file whose doc_strings are to be read so says it in its metadata (PROP_MARKS); in any other file they are somebody's text
- * and say nothing to us.  What a mark may say is bounded: memory is planned by the numbers of devices and replicas. */
+ * A file whose doc_strings are to be read so says it in its metadata (PROP_MARKS); in any other file they are
+ * somebody's text and say nothing to us.  What a mark may say is bounded: memory is planned by the numbers of devices
+ * and replicas. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,14 +54,15 @@ static bool is_placed(const Value *v)
 char *export_mark(Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
-    const char *name = strcmp(x->name[i], v->name) ? v->name : NULL, *shape = is_bound(v) ? shape_line(x, &v->shape) : "";
+    const char *name = strcmp(x->name[i], v->name) ? v->name : NULL,
+               *shape = is_bound(v) ? shape_line(x, &v->shape) : "";
     char *text;
 
     if (is_placed(v) && !v->layout && shape && !*shape && !v->logical && !name)
         return NULL;
-    text = arena_printf(x->arena, "device=%d replica=%d%s%s%s%s%s%s", v->device, v->replica, v->layout ? "\n" CHANNELS_LAST : "",
-                        shape ? shape : "", v->logical ? "\n" COPY_OF : "", v->logical ? v->logical : "", name ? "\n" OWN_NAME : "",
-                        name ? name : "");
+    text = arena_printf(x->arena, "device=%d replica=%d%s%s%s%s%s%s", v->device, v->replica,
+                        v->layout ? "\n" CHANNELS_LAST : "", shape ? shape : "", v->logical ? "\n" COPY_OF : "",
+                        v->logical ? v->logical : "", name ? "\n" OWN_NAME : "", name ? name : "");
     x->no_memory |= !text || !shape;
     return text;
 }
@@ -73,10 +75,7 @@ static const char *after(const char *line, const char *key)
     return strncmp(line, key, strlen(key)) ? NULL : line + strlen(key);
 }
 
-static bool is_mark(const Importer *im, const char *doc)
-{
-    return im->marked && doc && after(doc, DEVICE);
-}
+static bool is_mark(const Importer *im, const char *doc) { return im->marked && doc && after(doc, DEVICE); }
 
 Status place_decode(int *device, int *replica, const Importer *im, const char *doc)
 {
@@ -89,7 +88,7 @@ Status place_decode(int *device, int *replica, const Importer *im, const char *d
     d = strtoll(after(doc, DEVICE), &end, 10);
     if (!(text = after(end, REPLICA)) || (r = strtoll(text, &end, 10), *end && *end != '\n'))
         return FAIL(E_MODEL, "expected '" DEVICE "D" REPLICA "R' in the doc_string of an exported step");
-    if (d < -1 || d >= 2 * MAX_DEVICES)                         /* of n devices, n + d is the host's side of device d */
+    if (d < -1 || d >= 2 * MAX_DEVICES) /* of n devices, n + d is the host's side of device d */
         return FAIL(E_MODEL, "device %lld, expected -1 to %d", d, 2 * MAX_DEVICES - 1);
     if (r < -1 || r >= MAX_REPLICAS)
         return FAIL(E_MODEL, "replica %lld, expected -1 to %d", r, MAX_REPLICAS - 1);

@@ -1,13 +1,10 @@
-/* What of a model is not part of its graph: remembered for a later export, and our own metadata, which makes a graph that
- * was exported half way whole again. */
+/* What of a model is not part of its graph: remembered for a later export, and our own metadata, which makes a graph
+ * that was exported half way whole again. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
 
-static bool has_prefix(const char *s, const char *prefix)
-{
-    return !strncmp(s, prefix, strlen(prefix));
-}
+static bool has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
 
 static const char *keep(Arena *a, const char *s, bool *ok)
 {
@@ -31,7 +28,8 @@ static bool remember_outputs(OnnxModel *r, Arena *a, const Onnx__GraphProto *g)
         list[i].name = arena_strdup(a, text_or(g->output[i]->name, ""));
         list[i].shape = shape_unknown();
         ok = list[i].name != NULL;
-        if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || tensor_type_problem(t->tensor_type->elem_type))
+        if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+            tensor_type_problem(t->tensor_type->elem_type))
             continue;
         list[i].dtype = (DType)t->tensor_type->elem_type;
         if (t->tensor_type->shape)

@@ -1,8 +1,8 @@
 /* Reading and writing ONNX files.
  *
- * A file is hostile until shown otherwise: its bytes are scanned before they are unpacked (scan.c), everything it says is
- * checked before it is used, and external data stays inside the model's folder (external.c).  docs/onnx.md tells what is
- * read, what is refused and why. */
+ * A file is hostile until shown otherwise: its bytes are scanned before they are unpacked (scan.c), everything it says
+ * is checked before it is used, and external data stays inside the model's folder (external.c).  docs/onnx.md tells
+ * what is read, what is refused and why. */
 #ifndef DPX_ONNX_H
 #define DPX_ONNX_H
 
@@ -11,32 +11,34 @@
 /* The opsets of the default domain whose operators' `import` functions are known to be right. */
 enum { ONNX_OPSET_MIN = 1, ONNX_OPSET_MAX = 27 };
 
-typedef struct { const char *key, *value; } OnnxProp;
+typedef struct {
+    const char *key, *value;
+} OnnxProp;
 
 /* What a model declares of an output: not believed, but given back where nothing better is known. */
 typedef struct {
     const char *name;
     DType dtype;
     Shape shape;
-    const char *const *dim_param;       /* as in Value */
+    const char *const *dim_param; /* as in Value */
 } OnnxOutput;
 
 /* What a graph does not hold but an export wants to give back. */
 typedef struct {
-    int64_t ir_version, opset;          /* of the default domain: the newest that a node of the file is spelled in */
-    const char *producer_name, *doc;    /* NULL when absent */
-    const OnnxProp *prop;               /* metadata_props, but for our own */
+    int64_t ir_version, opset;       /* of the default domain: the newest that a node of the file is spelled in */
+    const char *producer_name, *doc; /* NULL when absent */
+    const OnnxProp *prop;            /* metadata_props, but for our own */
     int n_prop;
     const OnnxOutput *output;
     int n_output;
-    Arena *arena;                       /* of all of it */
+    Arena *arena; /* of all of it */
 } OnnxModel;
 
-void onnx_model_free(OnnxModel *m);     /* NULL is legal */
+void onnx_model_free(OnnxModel *m); /* NULL is legal */
 
-/* A graph in the order of its nodes: initializers and Constant nodes are V_CONST, inputs have -1 for symbolic dimensions
- * (dim_param names them), operators are spelled as the IR does and normalised, shapes are not inferred.  `model` may be
- * NULL.  E_UNSUPPORTED lists all that is not supported.  onnx_import_memory reads no external data. */
+/* A graph in the order of its nodes: initializers and Constant nodes are V_CONST, inputs have -1 for symbolic
+ * dimensions (dim_param names them), operators are spelled as the IR does and normalised, shapes are not inferred.
+ * `model` may be NULL.  E_UNSUPPORTED lists all that is not supported.  onnx_import_memory reads no external data. */
 Status onnx_import_file(Graph **out, OnnxModel **model, const char *path) CHECKED;
 Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name) CHECKED;
 
@@ -44,9 +46,9 @@ Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size
 Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path) CHECKED;
 
 typedef struct {
-    const OnnxModel *model;             /* of the import; NULL: unknown */
-    bool plain;                         /* for inference elsewhere: no devices, no updates, no metadata of ours but what is
-                                         * trained; an operator that ONNX does not have is an error */
+    const OnnxModel *model; /* of the import; NULL: unknown */
+    bool plain;             /* for inference elsewhere: no devices, no updates, no metadata of ours but what is
+                             * trained; an operator that ONNX does not have is an error */
 } ExportOptions;
 
 /* The file appears whole or not at all (graph/base/outfile.h).  `opt` may be NULL. */

@@ -17,7 +17,8 @@ static Status declare_outputs(Importer *im, Body *b)
             else if (e->node >= 0 || entry_made(e))
                 return FAIL(E_MODEL, "%s: '%s' is defined already", proto_text(im, b->node[i]), name);
             if (b->outer && (outer = body_find(b->outer, name)) && entry_made(outer))
-                return FAIL(E_MODEL, "%s: '%s' is defined already outside of the subgraph", proto_text(im, b->node[i]), name);
+                return FAIL(E_MODEL, "%s: '%s' is defined already outside of the subgraph", proto_text(im, b->node[i]),
+                            name);
             e->node = (int64_t)i;
         }
     return ST_OK;
@@ -44,7 +45,9 @@ static Status check_inputs(Importer *im, const Body *b, bool *sorted)
     return ST_OK;
 }
 
-typedef struct { size_t node, input; } Step;
+typedef struct {
+    size_t node, input;
+} Step;
 
 static Status fail_cycle(Importer *im, const Body *b, const Step *stack, size_t depth, size_t back_to)
 {

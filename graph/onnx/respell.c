@@ -1,9 +1,9 @@
 /* The opset of a plain export: the lowest from the file's own on in which every node can be said.
  *
- * A runtime may know no newer opset than the file's, and a model that was read in one spelling can nearly always be written in
- * it again: the operators' `respell` undo what their `import` did.  Types are not asked for: what came from the file was valid
- * in its opset, and what else stands in a model are operators on the types that every opset has.  Before opset 7 operators broadcast
- * otherwise; no older one is written. */
+ * A runtime may know no newer opset than the file's, and a model that was read in one spelling can nearly always be
+ * written in it again: the operators' `respell` undo what their `import` did.  Types are not asked for: what came from
+ * the file was valid in its opset, and what else stands in a model are operators on the types that every opset has.
+ * Before opset 7 operators broadcast otherwise; no older one is written. */
 #include "graph/onnx/export.h"
 
 #include <string.h>

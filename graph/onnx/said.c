@@ -1,6 +1,7 @@
-/* What a file says of its own constants, for passes/parameters.c: who wrote it, which tensors a training step would update
- * (training_info), which were trained before (exports of ours), and which PyTorch's exporter knows as parameters or buffers of the
- * module, or as computed from such (metadata of the values, a field that older definitions of the format do not have). */
+/* What a file says of its own constants, for passes/parameters.c: who wrote it, which tensors a training step would
+ * update (training_info), which were trained before (exports of ours), and which PyTorch's exporter knows as parameters
+ * or buffers of the module, or as computed from such (metadata of the values, a field that older definitions of the
+ * format do not have). */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
@@ -20,7 +21,10 @@ static Value *find_constant(const Importer *im, const Body *b, const char *name)
 
 /* ---- metadata of values ---- */
 
-typedef struct { Value *v; Arena *arena; } Described;
+typedef struct {
+    Value *v;
+    Arena *arena;
+} Described;
 
 static Status take_entry(void *user, const char *key, const char *text)
 {
@@ -39,7 +43,8 @@ static Status read_values(Importer *im, const Body *b, size_t n, Onnx__ValueInfo
         Described d = { find_constant(im, b, list[i]->name), im->g->arena };
 
         if (d.v)
-            TRY(status_prefix(late_entries(take_entry, &d, &list[i]->base, TAG_VALUE_METADATA), "metadata of '%s'", list[i]->name));
+            TRY(status_prefix(late_entries(take_entry, &d, &list[i]->base, TAG_VALUE_METADATA), "metadata of '%s'",
+                              list[i]->name));
     }
     return ST_OK;
 }
@@ -80,10 +85,14 @@ static void read_our_own(Importer *im, const Body *b)
 
     for (size_t i = 0; i < m->n_metadata_props; i++) {
         const char *key = text_or(m->metadata_props[i]->key, ""), *text = text_or(m->metadata_props[i]->value, "");
-        Value *v = strncmp(key, PROP_PARAMETER, strlen(PROP_PARAMETER)) ? NULL : find_constant(im, b, key + strlen(PROP_PARAMETER));
+        Value *v = strncmp(key, PROP_PARAMETER, strlen(PROP_PARAMETER))
+                       ? NULL
+                       : find_constant(im, b, key + strlen(PROP_PARAMETER));
 
         if (v)
-            v->said = !strcmp(text, PARAMETER_TRAINED) ? SAID_TRAINED : !strcmp(text, PARAMETER_FIXED) ? SAID_FIXED : v->said;
+            v->said = !strcmp(text, PARAMETER_TRAINED) ? SAID_TRAINED
+                      : !strcmp(text, PARAMETER_FIXED) ? SAID_FIXED
+                                                       : v->said;
     }
 }
 

@@ -1,23 +1,24 @@
 /* The wire format, checked before it is unpacked.
  *
- * protobuf-c unpacks by recursion, without a limit on depth, count or memory: 29 KB of nested graphs overflow its stack and
- * 4 MB of empty nodes take 300 MB.  This scan walks the same bytes with a stack of its own and the generated descriptors,
- * and refuses what nests too deep, has too many parts, runs over its end, or gives a singular message twice (unpacking
- * merges those, which takes time quadratic in their number).  Unpacking then allocates from an arena with a budget. */
+ * protobuf-c unpacks by recursion, without a limit on depth, count or memory: 29 KB of nested graphs overflow its stack
+ * and 4 MB of empty nodes take 300 MB.  This scan walks the same bytes with a stack of its own and the generated
+ * descriptors, and refuses what nests too deep, has too many parts, runs over its end, or gives a singular message
+ * twice (unpacking merges those, which takes time quadratic in their number).  Unpacking then allocates from an arena
+ * with a budget. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
 
 enum { MAX_DEPTH = 100, MAX_PARTS = 1000000 };
 #define BUDGET_BASE ((size_t)256 << 20)
-enum { BUDGET_PER_BYTE = 8 };           /* a packed varint of one byte becomes an int64 */
+enum { BUDGET_PER_BYTE = 8 }; /* a packed varint of one byte becomes an int64 */
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 typedef struct {
     const uint8_t *end;
     const ProtobufCMessageDescriptor *type;
-    uint64_t seen;                      /* singular messages, by index of the field */
+    uint64_t seen; /* singular messages, by index of the field */
 } Frame;
 
 typedef struct {
@@ -126,7 +127,11 @@ static Status scan(const ProtobufCMessageDescriptor *type, const uint8_t *data, 
     return ST_OK;
 }
 
-typedef struct { Arena *arena; size_t limit; bool over, no_memory; } Budget;
+typedef struct {
+    Arena *arena;
+    size_t limit;
+    bool over, no_memory;
+} Budget;
 
 static void *budget_alloc(void *user, size_t n)
 {

@@ -5,7 +5,7 @@
 
 static size_t slot_of(const Scope *s, const char *name)
 {
-    uint32_t h = 2166136261u;           /* FNV-1a */
+    uint32_t h = 2166136261u; /* FNV-1a */
     size_t i;
 
     for (const char *p = name; *p; p++)

@@ -1,8 +1,8 @@
 /* Sequences of tensors whose structure the file gives: resolved here, so that the graph holds tensors alone.
  *
- * Exporters write chunk and split as SplitToSequence and SequenceAt.  Where the sizes of the parts are constants, a part is a Split's
- * output; where one size is given for all, how many parts there are depends on a shape that is not known yet, and a part is a Slice.
- * What depends on more than that is refused by name. */
+ * Exporters write chunk and split as SplitToSequence and SequenceAt.  Where the sizes of the parts are constants, a
+ * part is a Split's output; where one size is given for all, how many parts there are depends on a shape that is not
+ * known yet, and a part is a Slice. What depends on more than that is refused by name. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -12,11 +12,11 @@ enum { MAX_ITEMS = 4096 };
 
 /* Either a list of tensors, or all parts of `part` elements of one tensor along an axis. */
 struct Sequence {
-    int n;                  /* -1: parts */
+    int n; /* -1: parts */
     ValueId *item;
     ValueId whole;
     int64_t axis, part;
-    bool squeezed;          /* parts of one element lose the axis */
+    bool squeezed; /* parts of one element lose the axis */
 };
 
 static Status make(Sequence **out, Importer *im, int n)
@@ -25,7 +25,7 @@ static Status make(Sequence **out, Importer *im, int n)
 
     if (n > MAX_ITEMS)
         return FAIL(E_UNSUPPORTED, "a sequence of more than %d tensors", MAX_ITEMS);
-    TRY(spend_nodes(im, n > 0 ? (size_t)n / 4 : 0));    /* each list is a copy */
+    TRY(spend_nodes(im, n > 0 ? (size_t)n / 4 : 0)); /* each list is a copy */
     if (!s || (n > 0 && !(s->item = ARENA_NEW(im->scratch, ValueId, n))))
         return FAIL_NOMEM();
     s->n = n;
@@ -55,7 +55,8 @@ static Status sequence_input(const Sequence **out, const Body *b, const Onnx__No
     const ScopeEntry *e = entry(b, p, 0);
 
     if (!e || !e->sequence)
-        return FAIL(E_UNSUPPORTED, "%s", e && e->problem ? e->problem : "input 0 is no sequence that the file itself gives");
+        return FAIL(E_UNSUPPORTED, "%s",
+                    e && e->problem ? e->problem : "input 0 is no sequence that the file itself gives");
     *out = e->sequence;
     return ST_OK;
 }
@@ -70,7 +71,8 @@ static Status const_input(int64_t *out, Importer *im, const Body *b, const Onnx_
     return n == 1 ? ST_OK : FAIL(E_MODEL, "input %zu is empty", i);
 }
 
-static Status int_attr(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p, const char *name, int64_t absent)
+static Status int_attr(int64_t *out, Importer *im, const Body *b, const Onnx__NodeProto *p, const char *name,
+                       int64_t absent)
 {
     Attr *attrs;
 
@@ -90,8 +92,9 @@ static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId si
     TRY(make(out, im, n));
     if (!n)
         return FAIL(E_MODEL, "no sizes of parts");
-    TRY(spend_nodes(im, (size_t)n));                    /* outputs cost as much */
-    if (!(split = graph_add_node(im->g, &op_Split, NULL, ATTRS(INT("axis", axis)), 2, (ValueId[]){ x, sizes }, n, NULL)))
+    TRY(spend_nodes(im, (size_t)n)); /* outputs cost as much */
+    if (!(split =
+              graph_add_node(im->g, &op_Split, NULL, ATTRS(INT("axis", axis)), 2, (ValueId[]){ x, sizes }, n, NULL)))
         return im->g->status;
     for (int i = 0; i < n; i++)
         (*out)->item[i] = split->out[i];
@@ -113,7 +116,8 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
         const Tensor *t;
 
         TRY(tensor_input(&sizes, b, p, 1));
-        if (!(t = value_const(im->g, sizes)) || !dtype_is_int(t->dtype) || t->shape.rank > 1 || tensor_numel(t) > MAX_ITEMS)
+        if (!(t = value_const(im->g, sizes)) || !dtype_is_int(t->dtype) || t->shape.rank > 1 ||
+            tensor_numel(t) > MAX_ITEMS)
             return FAIL(E_UNSUPPORTED, "the sizes of the parts must be constant integers");
         if (t->shape.rank == 1)
             return split_by_sizes(out, im, x, sizes, (int)tensor_numel(t), axis);
@@ -213,7 +217,7 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     TRY(int_attr(&new_axis, im, b, p, "new_axis", 0));
     TRY(sequence_input(&s, b, p));
     if (s->n < 0 && axis == s->axis && !new_axis && !s->squeezed) {
-        *out = s->whole;                        /* all parts in their order */
+        *out = s->whole; /* all parts in their order */
         return ST_OK;
     }
     TRY(listed(&s, im));
@@ -222,7 +226,9 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
         return FAIL_NOMEM();
     for (int i = 0; i < s->n; i++)
-        items[i] = new_axis ? import_emit(im->g, &op_Unsqueeze, NULL, 2, (ValueId[]){ s->item[i], emit_ints(im->g, 1, &axis) }) : s->item[i];
+        items[i] =
+            new_axis ? import_emit(im->g, &op_Unsqueeze, NULL, 2, (ValueId[]){ s->item[i], emit_ints(im->g, 1, &axis) })
+                     : s->item[i];
     *out = import_emit(im->g, &op_Concat, ATTRS(INT("axis", axis)), s->n, items);
     return im->g->status;
 }

@@ -1,5 +1,5 @@
-/* TensorProto and SparseTensorProto to tensors.  The element count that the dimensions give must be exactly what the data
- * holds, whichever of the fields it stands in; it is compared before anything of that size is allocated. */
+/* TensorProto and SparseTensorProto to tensors.  The element count that the dimensions give must be exactly what the
+ * data holds, whichever of the fields it stands in; it is compared before anything of that size is allocated. */
 #include "graph/onnx/internal.h"
 
 #include <string.h>
@@ -36,7 +36,8 @@ Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx_
         return FAIL(E_SHAPE, "'%s': rank %zu, at most %d dimensions are supported", name, s->n_dim, MAX_RANK);
     for (size_t i = 0; i < s->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
-        bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value != -1;  /* -1: Paddle's "?" */
+        bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+                     d->dim_value != -1; /* -1: Paddle's "?" */
 
         shape.dim[i] = fixed ? d->dim_value : -1;
         known[i] = fixed ? d->dim_value : 1;
@@ -71,8 +72,9 @@ static Status from_int32(void *out, DType type, const int32_t *v, size_t n, cons
 
     for (size_t i = 0; i < n; i++) {
         if (v[i] < low || v[i] > high)
-            return FAIL(E_MODEL, "tensor '%s': element %zu is %d, out of range for %s", name, i, (int)v[i], dtype_name(type));
-        memcpy((char *)out + i * size, &v[i], size);        /* the low bytes of a little-endian integer */
+            return FAIL(E_MODEL, "tensor '%s': element %zu is %d, out of range for %s", name, i, (int)v[i],
+                        dtype_name(type));
+        memcpy((char *)out + i * size, &v[i], size); /* the low bytes of a little-endian integer */
     }
     return ST_OK;
 }
@@ -93,7 +95,8 @@ static size_t typed_count(const Onnx__TensorProto *t, const char **field)
     case DT_FLOAT32: *field = "float_data"; return t->n_float_data;
     case DT_FLOAT64: *field = "double_data"; return t->n_double_data;
     case DT_INT64: *field = "int64_data"; return t->n_int64_data;
-    case DT_UINT32: case DT_UINT64: *field = "uint64_data"; return t->n_uint64_data;
+    case DT_UINT32:
+    case DT_UINT64: *field = "uint64_data"; return t->n_uint64_data;
     default: *field = "int32_data"; return t->n_int32_data;
     }
 }
@@ -108,7 +111,8 @@ static Status from_typed(Tensor *to, const Onnx__TensorProto *t, const char *nam
     case DT_FLOAT32: memcpy(to->data, t->float_data, n * 4); return ST_OK;
     case DT_FLOAT64: memcpy(to->data, t->double_data, n * 8); return ST_OK;
     case DT_INT64: memcpy(to->data, t->int64_data, n * 8); return ST_OK;
-    case DT_UINT32: case DT_UINT64: return from_uint64(to->data, to->dtype, t->uint64_data, n, name);
+    case DT_UINT32:
+    case DT_UINT64: return from_uint64(to->data, to->dtype, t->uint64_data, n, name);
     default: return from_int32(to->data, to->dtype, t->int32_data, n, name);
     }
 }

@@ -8,10 +8,7 @@ typedef struct {
     FILE *f;
 } Sink;
 
-static void append(ProtobufCBuffer *base, size_t n, const uint8_t *data)
-{
-    fwrite(data, 1, n, ((Sink *)base)->f);
-}
+static void append(ProtobufCBuffer *base, size_t n, const uint8_t *data) { fwrite(data, 1, n, ((Sink *)base)->f); }
 
 Status message_write(const ProtobufCMessage *m, const char *path)
 {

@@ -7,15 +7,9 @@
 #include "graph/grad.h"
 #include "graph/place.h"
 
-static Status infer(Graph *g, Node *n)
-{
-    return infer_like(g, n, 0);
-}
+static Status infer(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
-static ValueId scalar_like(Grad *gr, double v)
-{
-    return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v);
-}
+static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 
 /* ---- the gradient operators: dx = dy * f'(x), linear in dy ---- */
 
@@ -62,28 +56,26 @@ static Status infer_gelu(Graph *g, Node *n)
     return n->n_in == 2 ? infer_grad_op(g, n) : infer_like(g, n, 0);
 }
 
-#define UNARY(version, first) .elementwise = true, .since = (version), .from = (first), .in_min = 1, .in_max = 1, \
-    .out_min = 1, .out_max = 1, .inplace = { 1 }, \
-    .dtypes = DTYPES_FLOAT, .infer = infer, .place = place_elementwise
+#define UNARY(version, first)                                                                                       \
+    .elementwise = true, .since = (version), .from = (first), .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, \
+    .inplace = { 1 }, .dtypes = DTYPES_FLOAT, .infer = infer, .place = place_elementwise
 /* Linear in dy alone. */
-static Status place_gradient(Placement *p)
-{
-    return p->in[0].kind == PL_P ? place_mul(p) : place_elementwise(p);
-}
+static Status place_gradient(Placement *p) { return p->in[0].kind == PL_P ? place_mul(p) : place_elementwise(p); }
 
-#define GRAD_OP .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 3 }, \
-    .dtypes = DTYPES_FLOAT, .place = place_gradient
+#define GRAD_OP                                                                                                \
+    .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, \
+    .inplace = { 3 }, .dtypes = DTYPES_FLOAT, .place = place_gradient
 
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, .s = "none", .words = "none tanh" }, { 0 } };
 
 DEFINE_OP(Relu, .elementwise = true, .since = 14, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .inplace = { 1 },
-    .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu, .place = place_elementwise, .doc = "max(x, 0)");
+          .inplace = { 1 }, .dtypes = DTYPES_FLOAT | DTYPES_SIGNED, .infer = infer, .grad = grad_relu,
+          .place = place_elementwise, .doc = "max(x, 0)");
 DEFINE_OP(Sigmoid, UNARY(13, 6), .grad = grad_sigmoid, .doc = "1 / (1 + e^-x)");
 DEFINE_OP(Tanh, UNARY(13, 6), .grad = grad_tanh, .doc = "hyperbolic tangent");
-DEFINE_OP(Gelu, .elementwise = true, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
-    .attrs = gelu_attrs, .infer = infer_gelu, .grad = grad_gelu, .place = place_elementwise,
-    .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
+DEFINE_OP(Gelu, .elementwise = true, .since = 20, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .inplace = { 1 }, .dtypes = DTYPES_FLOAT, .attrs = gelu_attrs, .infer = infer_gelu, .grad = grad_gelu,
+          .place = place_elementwise, .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
 DEFINE_OP(ReluGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy where y > 0, else 0");
 DEFINE_OP(SigmoidGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy y (1 - y)");
 DEFINE_OP(TanhGrad, GRAD_OP, .infer = infer_grad_op, .doc = "(dy, y): dy (1 - y^2)");
@@ -109,7 +101,8 @@ static Status grad_leaky_relu(Grad *gr)
     double alpha = node_float(gr->node, "alpha");
     ValueId is_negative = negative(gr, alpha > 0);
 
-    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, alpha)), grad_dout(gr, 0));
+    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, alpha)),
+                     grad_dout(gr, 0));
 }
 
 /* x < 0: dy (y + alpha), else dy */
@@ -198,22 +191,30 @@ static Status grad_softsign(Grad *gr)
     return g->status;
 }
 
-#define ALPHA(default_value) (const AttrDecl[]){ { "alpha", A_FLOAT, .f = default_value }, { 0 } }
+#define ALPHA(default_value)                            \
+    (const AttrDecl[])                                  \
+    {                                                   \
+        { "alpha", A_FLOAT, .f = default_value }, { 0 } \
+    }
 
 DEFINE_OP(LeakyRelu, UNARY(16, 6), .attrs = ALPHA(0.01), .grad = grad_leaky_relu, .doc = "x, or alpha x below 0");
-DEFINE_OP(ThresholdedRelu, UNARY(22, 10), .attrs = ALPHA(1), .grad = grad_thresholded_relu, .doc = "x above alpha, else 0");
+DEFINE_OP(ThresholdedRelu, UNARY(22, 10), .attrs = ALPHA(1), .grad = grad_thresholded_relu,
+          .doc = "x above alpha, else 0");
 DEFINE_OP(Elu, UNARY(22, 6), .attrs = ALPHA(1), .grad = grad_elu, .doc = "x, or alpha (e^x - 1) below 0");
-DEFINE_OP(Celu, .elementwise = true, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_FLOAT,
-    .attrs = ALPHA(1), .infer = infer_celu, .grad = grad_celu, .place = place_elementwise,
-    .doc = "x, or alpha (e^(x / alpha) - 1) below 0");
+DEFINE_OP(Celu, .elementwise = true, .since = 12, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .inplace = { 1 }, .dtypes = DTYPES_FLOAT, .attrs = ALPHA(1), .infer = infer_celu, .grad = grad_celu,
+          .place = place_elementwise, .doc = "x, or alpha (e^(x / alpha) - 1) below 0");
 DEFINE_OP(Selu, UNARY(22, 6), .grad = grad_selu, .doc = "gamma x, or gamma alpha (e^x - 1) below 0",
-    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 1.67326319217681884765625 },
-                                 { "gamma", A_FLOAT, .f = 1.05070102214813232421875 }, { 0 } });
+          .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 1.67326319217681884765625 },
+                                       { "gamma", A_FLOAT, .f = 1.05070102214813232421875 },
+                                       { 0 } });
 DEFINE_OP(HardSigmoid, UNARY(22, 6), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
-    .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 0.2 }, { "beta", A_FLOAT, .f = 0.5 }, { 0 } });
-DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
-    .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, .f = 0 }, { "lambd", A_FLOAT, .f = 0.5 }, { 0 } },
-    .infer = infer, .grad = grad_shrink, .place = place_elementwise, .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
+          .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 0.2 }, { "beta", A_FLOAT, .f = 0.5 }, { 0 } });
+DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,
+          .attrs = (const AttrDecl[]){ { "bias", A_FLOAT, .f = 0 }, { "lambd", A_FLOAT, .f = 0.5 }, { 0 } },
+          .infer = infer, .grad = grad_shrink, .place = place_elementwise,
+          .doc = "x pulled toward 0 by bias, 0 within lambd of 0");
 DEFINE_OP(Softplus, .precision = PREC_WIDE, UNARY(22, 1), .grad = grad_softplus, .doc = "log(1 + e^x)");
 DEFINE_OP(Softsign, UNARY(22, 1), .grad = grad_softsign, .doc = "x / (1 + |x|)");
 

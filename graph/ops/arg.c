@@ -12,7 +12,8 @@ static Status infer_arg(Graph *g, Node *n)
 
     TRY(infer_axis(g, n, x->rank));
     axis = node_int(n, "axis");
-    if (x->dim[axis] == 0 && shape_numel(x) == 0 && shape_count(x, 0, (int)axis) * shape_count(x, (int)axis + 1, x->rank) != 0)
+    if (x->dim[axis] == 0 && shape_numel(x) == 0 &&
+        shape_count(x, 0, (int)axis) * shape_count(x, (int)axis + 1, x->rank) != 0)
         return FAIL(E_SHAPE, "%s: axis %d has no elements to choose from", node_text(g, n), (int)axis);
     for (int i = 0; i < x->rank; i++)
         if (i != axis)
@@ -37,12 +38,13 @@ static bool respell_arg(Graph *g, Node *n, int opset)
     return respell_without(n, "select_last_index");
 }
 
-static const AttrDecl arg_attrs[] = { { "axis", A_INT, .range = R_AXIS }, { "keepdims", A_INT, .i = 1 },
-                                      { "select_last_index", A_INT, .i = 0 }, { 0 } };
+static const AttrDecl arg_attrs[] = {
+    { "axis", A_INT, .range = R_AXIS }, { "keepdims", A_INT, .i = 1 }, { "select_last_index", A_INT, .i = 0 }, { 0 }
+};
 
-#define ARG .since = 13, .from = 12, .respell = respell_arg, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, \
-    .dtypes = DTYPES_NUMERIC, .attrs = arg_attrs, \
-    .infer = infer_arg, .grad = grad_none, .place = place_arg
+#define ARG                                                                                                \
+    .since = 13, .from = 12, .respell = respell_arg, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, \
+    .dtypes = DTYPES_NUMERIC, .attrs = arg_attrs, .infer = infer_arg, .grad = grad_none, .place = place_arg
 
 DEFINE_OP(ArgMax, ARG, .doc = "index of the largest along axis; the first of equals, or the last");
 DEFINE_OP(ArgMin, ARG, .doc = "index of the smallest along axis; the first of equals, or the last");
@@ -75,7 +77,8 @@ static Status infer_cumsum(Graph *g, Node *n)
 /* Each element goes into all later sums, so its gradient is the sum of all later gradients: the same sum backward. */
 static Status grad_cumsum(Grad *gr)
 {
-    const Attr *backward = ATTRS(INT("exclusive", node_int(gr->node, "exclusive")), INT("reverse", !node_int(gr->node, "reverse")));
+    const Attr *backward =
+        ATTRS(INT("exclusive", node_int(gr->node, "exclusive")), INT("reverse", !node_int(gr->node, "reverse")));
 
     grad_set(gr, 0, EMIT(gr->g, CumSum, backward, grad_dout(gr, 0), grad_in(gr, 1)));
     return gr->g->status;
@@ -94,6 +97,7 @@ static Status place_cumsum(Placement *p)
     return place_moved(p, to, "it adds along the split axis");
 }
 
-DEFINE_OP(CumSum, .since = 14, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
-    .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
-    .infer = infer_cumsum, .grad = grad_cumsum, .place = place_cumsum, .doc = "running sums along axis");
+DEFINE_OP(CumSum, .since = 14, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_NUMERIC,
+          .attrs = (const AttrDecl[]){ { "exclusive", A_INT, .i = 0 }, { "reverse", A_INT, .i = 0 }, { 0 } },
+          .infer = infer_cumsum, .grad = grad_cumsum, .place = place_cumsum, .doc = "running sums along axis");

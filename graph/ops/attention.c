@@ -3,8 +3,8 @@
  *   S = scale Q K^T per batch and head, with S[i,j] = -inf for j > i when `causal`
  *   Y = softmax(S) V,   L = log sum exp of each row of S
  *
- * Q and Y are [B, Tq, H, D], K and V [B, Tk, H, D]: as projections of tokens leave them, so that nothing is transposed.  The
- * backward pass finds the probabilities again as exp(S - L), so that nothing of size Tq * Tk is kept (Dao et al.,
+ * Q and Y are [B, Tq, H, D], K and V [B, Tk, H, D]: as projections of tokens leave them, so that nothing is transposed.
+ * The backward pass finds the probabilities again as exp(S - L), so that nothing of size Tq * Tk is kept (Dao et al.,
  * FlashAttention, 2022). */
 #include "graph/grad.h"
 #include "graph/place.h"
@@ -16,9 +16,11 @@ static Status check_shapes(const Graph *g, const Node *n)
     const Shape *q = &in_value(g, n, 0)->shape, *k = &in_value(g, n, 1)->shape;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
-    if (q->rank != ATTENTION_RANK || k->rank != ATTENTION_RANK || q->dim[BATCH] != k->dim[BATCH] || q->dim[HEADS] != k->dim[HEADS]
-        || q->dim[DEPTH] != k->dim[DEPTH])
-        return FAIL(E_SHAPE, "%s: expected [batch, tokens, heads, depth] with one number of tokens for queries, one for keys: found %s and %s",
+    if (q->rank != ATTENTION_RANK || k->rank != ATTENTION_RANK || q->dim[BATCH] != k->dim[BATCH] ||
+        q->dim[HEADS] != k->dim[HEADS] || q->dim[DEPTH] != k->dim[DEPTH])
+        return FAIL(E_SHAPE,
+                    "%s: expected [batch, tokens, heads, depth] with one number of tokens for queries, one for keys: "
+                    "found %s and %s",
                     node_text(g, n), shape_text(q, a), shape_text(k, b));
     if (k->dim[TOKENS] < 1)
         return FAIL(E_SHAPE, "%s: there are no keys", node_text(g, n));
@@ -29,15 +31,9 @@ static Status check_shapes(const Graph *g, const Node *n)
 }
 
 /* Float32 for 16-bit data. */
-static DType statistics_type(DType t)
-{
-    return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
-}
+static DType statistics_type(DType t) { return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; }
 
-static Shape statistics_shape(const Shape *q)
-{
-    return SHAPE(q->dim[BATCH], q->dim[HEADS], q->dim[TOKENS]);
-}
+static Shape statistics_shape(const Shape *q) { return SHAPE(q->dim[BATCH], q->dim[HEADS], q->dim[TOKENS]); }
 
 static Status infer(Graph *g, Node *n)
 {
@@ -62,7 +58,8 @@ static Status infer_backward(Graph *g, Node *n)
     rows = statistics_shape(&q->shape);
     if (in_value(g, n, 5)->dtype != q->dtype || l->dtype != statistics_type(q->dtype))
         return FAIL(E_SHAPE, "%s: types of the output's gradient and of the statistics do not fit", node_text(g, n));
-    if (!shape_eq(&in_value(g, n, 3)->shape, &q->shape) || !shape_eq(&in_value(g, n, 5)->shape, &q->shape) || !shape_eq(&l->shape, &rows))
+    if (!shape_eq(&in_value(g, n, 3)->shape, &q->shape) || !shape_eq(&in_value(g, n, 5)->shape, &q->shape) ||
+        !shape_eq(&l->shape, &rows))
         return FAIL(E_SHAPE, "%s: output, statistics or output gradient do not fit the queries", node_text(g, n));
     set_out(g, n, 0, q->dtype, &q->shape);
     set_out(g, n, 1, q->dtype, &k->shape);
@@ -79,8 +76,8 @@ static Status grad(Grad *gr)
 
     if (has_value(grad_dout(gr, 1)))
         return FAIL(E_UNSUPPORTED, "%s: no gradient through its statistics", node_text(g, n));
-    EMIT_MULTI(g, ScaledDotProductAttentionGrad, attrs, 3, d, grad_in(gr, 0), grad_in(gr, 1), grad_in(gr, 2), grad_out(gr, 0),
-               grad_out(gr, 1), grad_dout(gr, 0));
+    EMIT_MULTI(g, ScaledDotProductAttentionGrad, attrs, 3, d, grad_in(gr, 0), grad_in(gr, 1), grad_in(gr, 2),
+               grad_out(gr, 0), grad_out(gr, 1), grad_dout(gr, 0));
     for (int i = 0; i < 3 && !g->status; i++)
         if (grad_wanted(gr, i))
             grad_set(gr, i, d[i]);
@@ -115,11 +112,16 @@ static int64_t flops(const Graph *g, const Node *n)
     return 2 * products * shape_numel(q) * k->dim[TOKENS] / (node_int(n, "causal") ? 2 : 1);
 }
 
-#define ATTENTION .domain = "dpexec", .since = 1, .dtypes = DTYPES_FLOAT, .place = place, .flops = flops,              \
-    .attrs = (const AttrDecl[]){ { "causal", A_INT, .i = 0 }, { "scale", A_FLOAT, .f = 1 }, { 0 } }
+#define ATTENTION                                                                           \
+    .domain = "dpexec", .since = 1, .dtypes = DTYPES_FLOAT, .place = place, .flops = flops, \
+    .attrs = (const AttrDecl[])                                                             \
+    {                                                                                       \
+        { "causal", A_INT, .i = 0 }, { "scale", A_FLOAT, .f = 1 }, { 0 }                    \
+    }
 
-DEFINE_OP(ScaledDotProductAttention, ATTENTION, .precision = PREC_LOW, .in_min = 3, .in_max = 3, .out_min = 2, .out_max = 2,
-    .doc = "softmax(scale * Q K^T) V and the logarithms of its denominators", .infer = infer, .grad = grad);
+DEFINE_OP(ScaledDotProductAttention, ATTENTION, .precision = PREC_LOW, .in_min = 3, .in_max = 3, .out_min = 2,
+          .out_max = 2, .doc = "softmax(scale * Q K^T) V and the logarithms of its denominators", .infer = infer,
+          .grad = grad);
 
 DEFINE_OP(ScaledDotProductAttentionGrad, ATTENTION, .in_min = 6, .in_max = 6, .out_min = 3, .out_max = 3,
-    .doc = "dQ, dK, dV of ScaledDotProductAttention, from (q, k, v, y, l, dy)", .infer = infer_backward);
+          .doc = "dQ, dK, dV of ScaledDotProductAttention, from (q, k, v, y, l, dy)", .infer = infer_backward);

@@ -1,25 +1,25 @@
 /* BatchNormalization: y = (x - mean) / sqrt(var + epsilon) * scale + bias, per channel (axis 1).
  *
- * The inference form, with given statistics, is one node.  The training form is lowered into steps whose placements make it
- * exact over replicas (docs/semantics.md, batch-norm):
+ * The inference form, with given statistics, is one node.  The training form is lowered into steps whose placements
+ * make it exact over replicas (docs/semantics.md, batch-norm):
  *
  *   stats = BatchNormStats(x)                       one row (n, mean, M2) of this replica, in float64
  *   mean, var, count = BatchNormMerge(stats)        all rows merged pairwise (Chan et al. 1979), population variance
  *   y = BatchNormApply(x, mean, var, scale, bias, count)
- *   sums = BatchNormGradStats(x, dy, mean, var)     sum of dy and of dy * (x - mean) / sqrt(var + epsilon): partial sums
- *   dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count)
- *   dscale, dbias = BatchNormGradParams(sums)
+ *   sums = BatchNormGradStats(x, dy, mean, var)     sum of dy and of dy * (x - mean) / sqrt(var + epsilon): partial
+ * sums dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count) dscale, dbias = BatchNormGradParams(sums)
  *
  * What passes/fuse_batch_norm.c makes of these on an accelerator:
  *
- * - with the bias (and scale) as further inputs both gradients are those through a Relu behind the batch-norm: dy counts where
- *   (x - mean) / sqrt(var + epsilon) * scale + bias > 0, which x tells without a reading of the Relu's result;
+ * - with the bias (and scale) as further inputs both gradients are those through a Relu behind the batch-norm: dy
+ * counts where (x - mean) / sqrt(var + epsilon) * scale + bias > 0, which x tells without a reading of the Relu's
+ * result;
  * - BatchNormGradInput gives dscale and dbias as well, which it has read anyway;
  * - BatchNormMerge gives the next running statistics as well, old * keep + new * take.
  *
- * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding alone moves
- * the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the statistics themselves pass
- * none on, and running statistics, which only they feed, carry none.
+ * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding
+ * alone moves the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the
+ * statistics themselves pass none on, and running statistics, which only they feed, carry none.
  *
  * Data in 16 bits goes with statistics, scale, bias and their gradients in float32. */
 #include "graph/grad.h"
@@ -27,8 +27,8 @@
 
 /* ---- import ---- */
 
-/* Before opset 14 further outputs meant training; the fourth and fifth (saved statistics) were hints for a backward pass, which the
- * importer keeps from being read.  Before opset 7 is_test said it. */
+/* Before opset 14 further outputs meant training; the fourth and fifth (saved statistics) were hints for a backward
+ * pass, which the importer keeps from being read.  Before opset 7 is_test said it. */
 static Status import(Graph *g, Node *n, int opset)
 {
     const Attr *spatial = node_attr(n, "spatial"), *is_test = node_attr(n, "is_test");
@@ -76,7 +76,8 @@ static Status check_vectors(const Graph *g, const Node *n, int from, int to, int
         const Shape *s = has_in(n, i) ? &in_value(g, n, i)->shape : NULL;
 
         if (s && (s->rank != 1 || s->dim[0] != channels))
-            return FAIL(E_SHAPE, "%s: input %d is %s, expected [%lld]", node_text(g, n), i, shape_text(s, found), (long long)channels);
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected [%lld]", node_text(g, n), i, shape_text(s, found),
+                        (long long)channels);
     }
     return ST_OK;
 }
@@ -131,9 +132,11 @@ static Status infer_merge(Graph *g, Node *n)
     set_out(g, n, 2, t, &one);
     for (int i = 1; i < 3; i++) {
         if (has_in(n, i) != has_out(n, 2 + i))
-            return FAIL(E_SHAPE, "%s: input %d and output %d are running statistics before and after, or absent", node_text(g, n), i, 2 + i);
+            return FAIL(E_SHAPE, "%s: input %d and output %d are running statistics before and after, or absent",
+                        node_text(g, n), i, 2 + i);
         if (has_in(n, i) && in_value(g, n, i)->dtype != t)
-            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, dtype_name(in_value(g, n, i)->dtype), dtype_name(t));
+            return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
+                        dtype_name(in_value(g, n, i)->dtype), dtype_name(t));
         set_out(g, n, 2 + i, t, &channel);
     }
     return ST_OK;
@@ -228,7 +231,8 @@ static ValueId running(Graph *g, const Node *n, ValueId old, ValueId fresh)
     return EMIT(g, Add, NULL, kept, EMIT(g, Mul, NULL, fresh, emit_scalar(g, t, 1 - momentum)));
 }
 
-/* var * n / (n - 1); by at least 1, for a replica of its own statistics may have a single sample, whose variance is 0. */
+/* var * n / (n - 1); by at least 1, for a replica of its own statistics may have a single sample, whose variance is
+ * 0. */
 static ValueId unbiased(Graph *g, DType t, ValueId var, ValueId count)
 {
     ValueId one = emit_scalar(g, t, 1), less = EMIT(g, Sub, NULL, count, one);
@@ -244,8 +248,10 @@ static Status lower(Graph *g, Node *n)
 
     if (!node_int(n, "training_mode"))
         return ST_OK;
-    EMIT_MULTI(g, BatchNormMerge, ATTRS(INT("sync", node_int(n, "sync")), INT("dtype", t)), 3, m, EMIT(g, BatchNormStats, NULL, x));
-    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", node_float(n, "epsilon"))), x, m[0], m[1], n->in[1], n->in[2], m[2]);
+    EMIT_MULTI(g, BatchNormMerge, ATTRS(INT("sync", node_int(n, "sync")), INT("dtype", t)), 3, m,
+               EMIT(g, BatchNormStats, NULL, x));
+    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", node_float(n, "epsilon"))), x, m[0], m[1], n->in[1], n->in[2],
+             m[2]);
     if (has_out(n, 1))
         next[0] = running(g, n, n->in[3], m[0]);
     if (has_out(n, 2))
@@ -261,7 +267,10 @@ static Status lower(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-typedef struct { ValueId x, mean, var, scale; double epsilon; } Norm;
+typedef struct {
+    ValueId x, mean, var, scale;
+    double epsilon;
+} Norm;
 
 static ValueId grad_stats(Graph *g, const Norm *b, ValueId dy)
 {
@@ -273,10 +282,12 @@ static ValueId inv_std(Graph *g, const Norm *b)
 {
     DType t = value(g, b->var)->dtype;
 
-    return EMIT(g, Div, NULL, emit_scalar(g, t, 1), EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, b->var, emit_scalar(g, t, b->epsilon))));
+    return EMIT(g, Div, NULL, emit_scalar(g, t, 1),
+                EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, b->var, emit_scalar(g, t, b->epsilon))));
 }
 
-/* Statistics given from outside: dx = dy * scale / sqrt(var + epsilon), which is the operator itself with mean and bias 0. */
+/* Statistics given from outside: dx = dy * scale / sqrt(var + epsilon), which is the operator itself with mean and bias
+ * 0. */
 static ValueId grad_fixed_input(Graph *g, const Norm *b, ValueId dy)
 {
     ValueId zero = emit_zeros_like(g, b->mean);
@@ -297,7 +308,8 @@ static void grad_fixed_statistics(Grad *gr, const Norm *b, ValueId dscale, Value
     if (grad_wanted(gr, at_mean))
         grad_set(gr, at_mean, EMIT(g, Neg, NULL, EMIT(g, Mul, NULL, scaled, dbias)));
     if (grad_wanted(gr, at_var)) {
-        ValueId half = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, scaled, inv), emit_scalar(g, value(g, b->var)->dtype, -0.5));
+        ValueId half =
+            EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, scaled, inv), emit_scalar(g, value(g, b->var)->dtype, -0.5));
 
         grad_set(gr, at_var, EMIT(g, Mul, NULL, half, dscale));
     }
@@ -307,18 +319,22 @@ static void grad_fixed_statistics(Grad *gr, const Norm *b, ValueId dscale, Value
 static Status grad_norm(Grad *gr, int scale, int bias, int mean, int var, ValueId count)
 {
     Graph *g = gr->g;
-    Norm b = { grad_in(gr, 0), grad_in(gr, mean), grad_in(gr, var), grad_in(gr, scale), node_float(gr->node, "epsilon") };
+    Norm b = { grad_in(gr, 0), grad_in(gr, mean), grad_in(gr, var), grad_in(gr, scale),
+               node_float(gr->node, "epsilon") };
     ValueId dy = grad_dout(gr, 0), params[2] = { NO_VALUE }, sums = NO_VALUE;
     bool fixed = !has_value(count);
-    bool need_params = grad_wanted(gr, scale) || grad_wanted(gr, bias) || (fixed && (grad_wanted(gr, mean) || grad_wanted(gr, var)));
+    bool need_params =
+        grad_wanted(gr, scale) || grad_wanted(gr, bias) || (fixed && (grad_wanted(gr, mean) || grad_wanted(gr, var)));
 
     if (need_params || (!fixed && grad_wanted(gr, 0)))
         sums = grad_stats(g, &b, dy);
     if (need_params)
         EMIT_MULTI(g, BatchNormGradParams, NULL, 2, params, sums);
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, fixed ? grad_fixed_input(g, &b, dy)
-                              : EMIT(g, BatchNormGradInput, ATTRS(FLOAT("epsilon", b.epsilon)), b.x, dy, b.mean, b.var, b.scale, sums, count));
+        grad_set(gr, 0,
+                 fixed ? grad_fixed_input(g, &b, dy)
+                       : EMIT(g, BatchNormGradInput, ATTRS(FLOAT("epsilon", b.epsilon)), b.x, dy, b.mean, b.var,
+                              b.scale, sums, count));
     grad_set(gr, scale, params[0]);
     grad_set(gr, bias, params[1]);
     if (fixed)
@@ -333,10 +349,7 @@ static Status grad_batch_norm(Grad *gr)
     return grad_norm(gr, 1, 2, 3, 4, NO_VALUE);
 }
 
-static Status grad_apply(Grad *gr)
-{
-    return grad_norm(gr, 3, 4, 1, 2, grad_in(gr, 5));
-}
+static Status grad_apply(Grad *gr) { return grad_norm(gr, 3, 4, 1, 2, grad_in(gr, 5)); }
 
 /* ---- placement ---- */
 
@@ -417,47 +430,58 @@ static Status place_grad_params(Placement *p)
     return ST_OK;
 }
 
-#define EPSILON { "epsilon", A_FLOAT, .f = 1e-5 }
+#define EPSILON                       \
+    {                                 \
+        "epsilon", A_FLOAT, .f = 1e-5 \
+    }
 
 DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x1e, .since = 15, .from = 14,
-    .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3,
-    .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
-    .attrs = (const AttrDecl[]){ EPSILON, { "momentum", A_FLOAT, .f = 0.9 }, { "training_mode", A_INT, .i = 0 },
-                                 { "sync", A_INT, .i = 1, .rule = ATTR_OURS }, { "unbiased", A_INT, .rule = ATTR_OURS }, { 0 } },
-    .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
-    .import = import, .respell = respell, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower, .place = place_apply);
+          .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
+          .attrs = (const AttrDecl[]){ EPSILON,
+                                       { "momentum", A_FLOAT, .f = 0.9 },
+                                       { "training_mode", A_INT, .i = 0 },
+                                       { "sync", A_INT, .i = 1, .rule = ATTR_OURS },
+                                       { "unbiased", A_INT, .rule = ATTR_OURS },
+                                       { 0 } },
+          .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
+          .import = import, .respell = respell, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower,
+          .place = place_apply);
 
-DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .doc = "[1, 2C+1]: count, means, sums of squared differences from them", .infer = infer_stats, .grad = grad_none, .place = place_stats);
+DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT, .doc = "[1, 2C+1]: count, means, sums of squared differences from them",
+          .infer = infer_stats, .grad = grad_none, .place = place_stats);
 
 DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 3, .out_min = 3, .out_max = 5,
-    .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L, .inplace = { [3] = 1 << 1, [4] = 1 << 2 },
-    .attrs = (const AttrDecl[]){ { "sync", A_INT, .i = 1 }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
-                                 { "keep", A_FLOAT, .f = 0 }, { "take", A_FLOAT, .f = 0 }, { 0 } },
-    .doc = "mean, population variance and count from rows of statistics; from (rows, mean, variance) running ones as well: "
-           "old * keep + new * take", .infer = infer_merge, .grad = grad_none, .place = place_merge);
+          .dtypes = DTYPE_BIT(DT_FLOAT64), .flags = OPF_STACKS_L, .inplace = { [3] = 1 << 1, [4] = 1 << 2 },
+          .attrs = (const AttrDecl[]){ { "sync", A_INT, .i = 1 },
+                                       { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
+                                       { "keep", A_FLOAT, .f = 0 },
+                                       { "take", A_FLOAT, .f = 0 },
+                                       { 0 } },
+          .doc = "mean, population variance and count from rows of statistics; from (rows, mean, variance) running "
+                 "ones as well: "
+                 "old * keep + new * take",
+          .infer = infer_merge, .grad = grad_none, .place = place_merge);
 
-DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 5,
-    .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
-    .wide_in = 0x3e,
-    .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
-    .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x", .infer = infer_apply,
-    .grad = grad_apply, .place = place_apply);
+DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,
+          .in_min = 5, .in_max = 6, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .wide_in = 0x3e,
+          .inplace = { 1 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
+          .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias; with a count the statistics are those of x",
+          .infer = infer_apply, .grad = grad_apply, .place = place_apply);
 
-DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
-    .doc = "[2, C]: sum(dy), sum(dy * (x - mean) / sqrt(var + epsilon)) from (x, dy, mean, var); "
-           "with (scale, bias) dy is that of the Relu behind", .infer = infer_grad_stats,
-    .place = place_grad_stats);
+DEFINE_OP(BatchNormGradStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6,
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
+          .doc = "[2, C]: sum(dy), sum(dy * (x - mean) / sqrt(var + epsilon)) from (x, dy, mean, var); "
+                 "with (scale, bias) dy is that of the Relu behind",
+          .infer = infer_grad_stats, .place = place_grad_stats);
 
-DEFINE_OP(BatchNormGradInput, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 8, .out_min = 1, .out_max = 3,
-    .dtypes = DTYPES_FLOAT,
-    .inplace = { 3 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
+DEFINE_OP(
+    BatchNormGradInput, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 7, .in_max = 8, .out_min = 1,
+    .out_max = 3, .dtypes = DTYPES_FLOAT, .inplace = { 3 }, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
     .doc = "gradient of training batch-norm by x, from (x, dy, mean, var, scale, sums, count), and dscale, dbias; "
-           "with (bias) dy is that of the Relu behind", .infer = infer_grad_input,
-    .place = place_grad_input);
+           "with (bias) dy is that of the Relu behind",
+    .infer = infer_grad_input, .place = place_grad_input);
 
-DEFINE_OP(BatchNormGradParams, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2, .out_max = 2, .dtypes = DTYPES_FLOAT,
-    .doc = "dscale and dbias from the sums", .infer = infer_grad_params, .place = place_grad_params);
+DEFINE_OP(BatchNormGradParams, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 2, .out_max = 2,
+          .dtypes = DTYPES_FLOAT, .doc = "dscale and dbias from the sums", .infer = infer_grad_params,
+          .place = place_grad_params);

@@ -1,21 +1,15 @@
 /* Arithmetic of tensors with numpy broadcasting.
  *
- * Integer arithmetic wraps.  What C leaves undefined is defined here: x / 0 = 0, x mod 0 = 0, the lowest value divided by
- * -1 is itself; a shift by the width or more gives 0. */
+ * Integer arithmetic wraps.  What C leaves undefined is defined here: x / 0 = 0, x mod 0 = 0, the lowest value divided
+ * by -1 is itself; a shift by the width or more gives 0. */
 #include <string.h>
 
 #include "graph/grad.h"
 #include "graph/place.h"
 
-static Status infer(Graph *g, Node *n)
-{
-    return infer_broadcast(g, n, DT_NONE);
-}
+static Status infer(Graph *g, Node *n) { return infer_broadcast(g, n, DT_NONE); }
 
-static ValueId scalar_like(Grad *gr, double v)
-{
-    return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v);
-}
+static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 
 /* ---- Add Sub Mul Div ---- */
 
@@ -54,15 +48,15 @@ static Status grad_div(Grad *gr)
     return g->status;
 }
 
-#define BINARY(version, first, types) .elementwise = true, .since = (version), .from = (first), .in_min = 2, .in_max = 2, \
-    .out_min = 1, .out_max = 1, .dtypes = (types), \
-    .inplace = { 3 }, .import = import_broadcast, .infer = infer
+#define BINARY(version, first, types)                                                                               \
+    .elementwise = true, .since = (version), .from = (first), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, \
+    .dtypes = (types), .inplace = { 3 }, .import = import_broadcast, .infer = infer
 
 DEFINE_OP(Add, BINARY(14, 7, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add,
-    .place = place_add, .doc = "a + b");
+          .place = place_add, .doc = "a + b");
 DEFINE_OP(Sub, BINARY(14, 7, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
 DEFINE_OP(Mul, BINARY(14, 7, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_mul,
-    .place = place_mul, .doc = "a * b");
+          .place = place_mul, .doc = "a * b");
 DEFINE_OP(Div, BINARY(14, 7, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
 
 /* ---- Pow ---- */
@@ -105,7 +99,8 @@ static ValueId grad_base(Grad *gr, ValueId a, ValueId b)
     return EMIT(g, Mul, NULL, grad_dout(gr, 0), slope);
 }
 
-/* dy y log(a), and 0 where a = 0 (the limit from b > 0); NaN where a < 0, as the function is not differentiable there. */
+/* dy y log(a), and 0 where a = 0 (the limit from b > 0); NaN where a < 0, as the function is not differentiable
+ * there. */
 static ValueId grad_exponent(Grad *gr, ValueId a)
 {
     Graph *g = gr->g;
@@ -148,14 +143,14 @@ static Status lower_pow(Graph *g, Node *n)
 }
 
 DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .from = 7, .in_min = 2, .in_max = 2,
-    .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
-    .import = import_broadcast, .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise, .doc = "a to the power b");
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 }, .import = import_broadcast,
+          .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise,
+          .doc = "a to the power b");
 
 /* ---- of any number of tensors ---- */
 
-#define VARIADIC(version, first, types) .elementwise = true, .since = (version), .from = (first), .in_min = 1, \
-    .in_max = -1, .out_min = 1, .out_max = 1, \
+#define VARIADIC(version, first, types)                                                                              \
+    .elementwise = true, .since = (version), .from = (first), .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .inplace = { 1 }, .infer = infer
 
 static ValueId sum_of(Graph *g, const Node *n)
@@ -214,12 +209,13 @@ static Status grad_extreme(Grad *gr)
 }
 
 DEFINE_OP(Sum, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_add, .lower = lower_sum, .place = place_add,
-    .doc = "sum of all inputs");
+          .doc = "sum of all inputs");
 DEFINE_OP(Mean, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add,
-    .doc = "mean of all inputs");
-DEFINE_OP(Max, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise, .doc = "largest of all inputs");
+          .doc = "mean of all inputs");
+DEFINE_OP(Max, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
+          .doc = "largest of all inputs");
 DEFINE_OP(Min, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,
-    .doc = "smallest of all inputs");
+          .doc = "smallest of all inputs");
 
 /* ---- PRelu ---- */
 
@@ -256,9 +252,9 @@ static Status infer_prelu(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .from = 6, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
-    .import = import_prelu, .infer = infer_prelu, .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
+DEFINE_OP(PRelu, .elementwise = true, .param_in = 2, .since = 16, .from = 6, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 }, .import = import_prelu, .infer = infer_prelu,
+          .grad = grad_prelu, .place = place_elementwise, .doc = "x, or slope * x below 0");
 
 /* ---- of integers ---- */
 
@@ -296,14 +292,16 @@ static Status infer_shift(Graph *g, Node *n)
 }
 
 DEFINE_OP(Mod, .elementwise = true, .since = 13, .from = 10, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_NUMERIC, .inplace = { 3 },
-    .attrs = (const AttrDecl[]){ { "fmod", A_INT, .i = 0 }, { 0 } }, .infer = infer_mod, .grad = grad_mod,
-    .place = place_elementwise, .doc = "remainder with the sign of b, or of a if fmod");
-DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_UNSIGNED,
-    .inplace = { 3 },
-    .attrs = (const AttrDecl[]){ { "direction", A_STRING, .rule = ATTR_REQUIRED, .words = "LEFT RIGHT" }, { 0 } },
-    .infer = infer_shift, .grad = grad_none,
-    .place = place_elementwise, .doc = "a shifted by b bits");
-DEFINE_OP(BitwiseAnd, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a and b");
-DEFINE_OP(BitwiseOr, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in a or b");
-DEFINE_OP(BitwiseXor, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise, .doc = "bits in one of a and b");
+          .dtypes = DTYPES_NUMERIC, .inplace = { 3 }, .attrs = (const AttrDecl[]){ { "fmod", A_INT, .i = 0 }, { 0 } },
+          .infer = infer_mod, .grad = grad_mod, .place = place_elementwise,
+          .doc = "remainder with the sign of b, or of a if fmod");
+DEFINE_OP(BitShift, .elementwise = true, .since = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_UNSIGNED, .inplace = { 3 },
+          .attrs = (const AttrDecl[]){ { "direction", A_STRING, .rule = ATTR_REQUIRED, .words = "LEFT RIGHT" }, { 0 } },
+          .infer = infer_shift, .grad = grad_none, .place = place_elementwise, .doc = "a shifted by b bits");
+DEFINE_OP(BitwiseAnd, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise,
+          .doc = "bits in a and b");
+DEFINE_OP(BitwiseOr, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise,
+          .doc = "bits in a or b");
+DEFINE_OP(BitwiseXor, BINARY(18, 18, DTYPES_INT), .grad = grad_none, .place = place_elementwise,
+          .doc = "bits in one of a and b");

@@ -64,9 +64,9 @@ static Status place(Placement *p)
 }
 
 DEFINE_OP(Cast, .elementwise = true, .since = 13, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_ALL,
-    .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
-    .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
+          .dtypes = DTYPES_ALL,
+          .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
+          .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
 
 /* ---- CastLike: a Cast whose type is found in the graph ---- */
 
@@ -85,7 +85,8 @@ static Status lower_cast_like(Graph *g, Node *n)
 }
 
 DEFINE_OP(CastLike, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
-    .doc = "x in the type of the second input", .import = import, .infer = infer_like_second, .lower = lower_cast_like);
+          .doc = "x in the type of the second input", .import = import, .infer = infer_like_second,
+          .lower = lower_cast_like);
 
 /* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
 static Status infer_all(Graph *g, Node *n)
@@ -99,8 +100,8 @@ static Status infer_all(Graph *g, Node *n)
         return FAIL(E_SHAPE, "%s: input 0 is absent", node_text(g, n));
     from = in_value(g, n, 0)->dtype;
     if (from == DT_FLOAT32 ? to != DT_FLOAT16 && to != DT_BFLOAT16 : to != DT_FLOAT32)
-        return FAIL(E_UNSUPPORTED, "%s: from %s to %lld: expected float16 or bfloat16 to float32, or back", node_text(g, n),
-                    dtype_name(from), (long long)to);
+        return FAIL(E_UNSUPPORTED, "%s: from %s to %lld: expected float16 or bfloat16 to float32, or back",
+                    node_text(g, n), dtype_name(from), (long long)to);
     for (int i = 0; i < n->n_in; i++) {
         if (!has_in(n, i) || in_value(g, n, i)->dtype != from)
             return FAIL(E_SHAPE, "%s: input %d is %s: expected %s", node_text(g, n), i,
@@ -111,6 +112,7 @@ static Status infer_all(Graph *g, Node *n)
 }
 
 DEFINE_OP(CastAll, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
-    .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
-    .doc = "y[i] = (to) x[i] for every input, float32 to 16-bit floats or back", .infer = infer_all, .grad = grad_none, .place = place_all_b);
+          .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
+          .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
+          .doc = "y[i] = (to) x[i] for every input, float32 to 16-bit floats or back", .infer = infer_all,
+          .grad = grad_none, .place = place_all_b);

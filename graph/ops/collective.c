@@ -40,7 +40,8 @@ static Status set_split_outputs(Graph *g, Node *n, const Value *whole)
     left = part.dim[axis];
     for (int i = 0; i < n->n_out; i++) {
         if (counts[i] < 0 || counts[i] > left)
-            return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->shape.dim[axis]);
+            return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n),
+                        (long long)whole->shape.dim[axis]);
         left -= part.dim[axis] = counts[i];
         set_out(g, n, i, whole->dtype, &part);
     }
@@ -70,10 +71,13 @@ static Status infer_scatter(Graph *g, Node *n)
     return set_split_outputs(g, n, in_value(g, n, 0));
 }
 
-DEFINE_OP(Scatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
-                                 { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
-    .infer = infer_scatter, .doc = "output r is replica r's part of the input: counts[r] elements along axis");
+DEFINE_OP(Scatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1,
+          .flags = OPF_COLLECTIVE,
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
+                                       { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                       { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
+                                       { 0 } },
+          .infer = infer_scatter, .doc = "output r is replica r's part of the input: counts[r] elements along axis");
 
 /* ---- Broadcast ---- */
 
@@ -87,17 +91,20 @@ static Status infer_broadcast_op(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(Broadcast, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
-    .infer = infer_broadcast_op, .doc = "the input on every device");
+DEFINE_OP(Broadcast, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1,
+          .flags = OPF_COLLECTIVE,
+          .attrs = (const AttrDecl[]){ { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
+          .infer = infer_broadcast_op, .doc = "the input on every device");
 
 /* ---- Copy ---- */
 
 static Status infer_copy(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
-DEFINE_OP(Copy, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .infer = infer_copy,
-    .doc = "the input in the memory of the node's device; the input lies on the host's side of that device, or the other way "
-           "round (passes/place_host.c)");
+DEFINE_OP(Copy, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .infer = infer_copy,
+          .doc = "the input in the memory of the node's device; the input lies on the host's side of that device, or "
+                 "the other way "
+                 "round (passes/place_host.c)");
 
 /* ---- AllReduce ---- */
 
@@ -108,8 +115,8 @@ static Status infer_all_reduce(Graph *g, Node *n)
 
     node_ints(n, "devices", &n_devices);
     if (tensors < 1 || n->n_in % tensors || n->n_out != tensors * n_devices)
-        return FAIL(E_MODEL, "%s: %d inputs and %d outputs, expected %lld tensors of equal parts on %d devices", node_text(g, n),
-                    n->n_in, n->n_out, (long long)tensors, n_devices);
+        return FAIL(E_MODEL, "%s: %d inputs and %d outputs, expected %lld tensors of equal parts on %d devices",
+                    node_text(g, n), n->n_in, n->n_out, (long long)tensors, n_devices);
     parts = (int)(n->n_in / tensors);
     TRY(check_spans(g, n, parts));
     TRY(infer_same_dtype(g, n, 0, n->n_in));
@@ -121,13 +128,16 @@ static Status infer_all_reduce(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS }, { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
-                                 { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
-    .infer = infer_all_reduce,
-    .doc = "the sum of partial values on every device, added by the tree of graph/reduce_tree.h.  Input t*parts + i is the sum "
-           "over replicas [spans[2i], spans[2i+1]) of tensor t; output t*devices + d is tensor t on device d");
+DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
+          .out_max = -1, .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
+          .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                       { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
+                                       { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
+                                       { 0 } },
+          .infer = infer_all_reduce,
+          .doc = "the sum of partial values on every device, added by the tree of graph/reduce_tree.h.  Input t*parts "
+                 "+ i is the sum "
+                 "over replicas [spans[2i], spans[2i+1]) of tensor t; output t*devices + d is tensor t on device d");
 
 /* ---- AllGather ---- */
 
@@ -147,8 +157,8 @@ static Status infer_all_gather(Graph *g, Node *n)
         if (part.rank == whole.rank)
             like.dim[axis] = whole.dim[axis];
         if (!shape_eq(&like, &whole))
-            return FAIL(E_SHAPE, "%s: part %d is %s, expected like %s but for axis %d", node_text(g, n), i, shape_text(&part, a),
-                        shape_text(&whole, b), (int)axis);
+            return FAIL(E_SHAPE, "%s: part %d is %s, expected like %s but for axis %d", node_text(g, n), i,
+                        shape_text(&part, a), shape_text(&whole, b), (int)axis);
         whole.dim[axis] += part.dim[axis];
     }
     for (int i = 0; i < n->n_out; i++)
@@ -156,10 +166,13 @@ static Status infer_all_gather(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(AllGather, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
-    .infer = infer_all_gather,
-    .doc = "the replicas' parts joined along axis, on every device of the list (one device: a gather)");
+DEFINE_OP(AllGather, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
+          .flags = OPF_COLLECTIVE,
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
+                                       { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
+                                       { 0 } },
+          .infer = infer_all_gather,
+          .doc = "the replicas' parts joined along axis, on every device of the list (one device: a gather)");
 
 /* ---- ReduceScatter ---- */
 
@@ -172,9 +185,11 @@ static Status infer_reduce_scatter(Graph *g, Node *n)
 }
 
 DEFINE_OP(ReduceScatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
-    .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS }, { "axis", A_INT, .range = R_AXIS },
-                                 { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
-    { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
-    .infer = infer_reduce_scatter,
-    .doc = "the sum of partial values as in AllReduce, of which replica r gets counts[r] elements along axis");
+          .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
+          .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                       { "axis", A_INT, .range = R_AXIS },
+                                       { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                       { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
+                                       { 0 } },
+          .infer = infer_reduce_scatter,
+          .doc = "the sum of partial values as in AllReduce, of which replica r gets counts[r] elements along axis");

@@ -83,12 +83,14 @@ static Status place_concat(Placement *p)
 }
 
 DEFINE_OP(Concat, .layout = LAYOUT_ANY, .since = 13, .from = 4, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
-    .import = import_concat, .infer = infer_concat, .grad = grad_concat, .place = place_concat, .doc = "inputs joined along an axis");
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
+          .import = import_concat, .infer = infer_concat, .grad = grad_concat, .place = place_concat,
+          .doc = "inputs joined along an axis");
 
 /* ---- Split ---- */
 
-/* Sizes were an attribute up to opset 12; up to 17 their absence meant equal parts, which now is said by num_outputs. */
+/* Sizes were an attribute up to opset 12; up to 17 their absence meant equal parts, which now is said by
+ * num_outputs. */
 static Status import_split(Graph *g, Node *n, int opset)
 {
     if (opset < 13)
@@ -100,7 +102,7 @@ static Status import_split(Graph *g, Node *n, int opset)
 
 static bool respell_split(Graph *g, Node *n, int opset)
 {
-    node_remove_attr(n, "num_outputs");     /* the default of which says that the parts are equal; else import has set it */
+    node_remove_attr(n, "num_outputs"); /* the default of which says that the parts are equal; else import has set it */
     return opset >= 13 || respell_input_to_attr(g, n, 1, "split");
 }
 
@@ -119,7 +121,8 @@ static Status split_sizes(const Graph *g, const Node *n, int64_t d, int64_t *siz
         if (sizes[i] < 0 || __builtin_add_overflow(sum, sizes[i], &sum))
             return FAIL(E_SHAPE, "%s: part %d has size %lld", node_text(g, n), i, (long long)sizes[i]);
     if (count != n->n_out || sum != d || (!has_in(n, 1) && !node_int(n, "num_outputs") && d % n->n_out))
-        return FAIL(E_SHAPE, "%s: %lld elements along the axis do not make these %d parts", node_text(g, n), (long long)d, n->n_out);
+        return FAIL(E_SHAPE, "%s: %lld elements along the axis do not make these %d parts", node_text(g, n),
+                    (long long)d, n->n_out);
     return ST_OK;
 }
 
@@ -133,7 +136,8 @@ static Status infer_split(Graph *g, Node *n)
     if (!sizes)
         return FAIL_NOMEM();
     if (node_int(n, "num_outputs") && node_int(n, "num_outputs") != n->n_out)
-        return FAIL(E_MODEL, "%s: num_outputs %lld with %d outputs", node_text(g, n), (long long)node_int(n, "num_outputs"), n->n_out);
+        return FAIL(E_MODEL, "%s: num_outputs %lld with %d outputs", node_text(g, n),
+                    (long long)node_int(n, "num_outputs"), n->n_out);
     for (int i = 0; i < n->n_out; i++)
         set_out(g, n, i, x->dtype, &y);
     if (has_in(n, 1) && !value_const(g, n->in[1]))
@@ -172,8 +176,11 @@ static Status place_split(Placement *p)
 }
 
 DEFINE_OP(Split, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "num_outputs", A_INT, .range = R_NATURAL }, { 0 } },
-    .import = import_split, .respell = respell_split, .infer = infer_split, .grad = grad_split, .place = place_split, .doc = "x cut along an axis");
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
+                                       { "num_outputs", A_INT, .range = R_NATURAL },
+                                       { 0 } },
+          .import = import_split, .respell = respell_split, .infer = infer_split, .grad = grad_split,
+          .place = place_split, .doc = "x cut along an axis");
 
 /* ---- Slice ---- */
 
@@ -194,7 +201,8 @@ static bool respell_slice(Graph *g, Node *n, int opset)
            respell_input_to_attr(g, n, 1, "starts");
 }
 
-/* Of Slice(x, starts, ...), and of SliceGrad(dy, shape, starts, ...) with first = 2.  `*known`: whether all are constant. */
+/* Of Slice(x, starts, ...), and of SliceGrad(dy, shape, starts, ...) with first = 2.  `*known`: whether all are
+ * constant. */
 static Status node_range(SliceRange *r, bool *known, const Graph *g, const Node *n, const Shape *x, int first)
 {
     const Tensor *t[4] = { NULL };
@@ -226,8 +234,9 @@ static Status grad_slice(Grad *gr)
 {
     Graph *g = gr->g;
 
-    grad_set(gr, 0, EMIT(g, SliceGrad, NULL, grad_dout(gr, 0), emit_shape_const(g, &grad_in_value(gr, 0)->shape), grad_in(gr, 1),
-                         grad_in(gr, 2), grad_in(gr, 3), grad_in(gr, 4)));
+    grad_set(gr, 0,
+             EMIT(g, SliceGrad, NULL, grad_dout(gr, 0), emit_shape_const(g, &grad_in_value(gr, 0)->shape),
+                  grad_in(gr, 1), grad_in(gr, 2), grad_in(gr, 3), grad_in(gr, 4)));
     return g->status;
 }
 
@@ -244,14 +253,11 @@ static Status place_range(Placement *p, const Shape *x, int first)
     return place_moved(p, to, "it slices the batch");
 }
 
-static Status place_slice(Placement *p)
-{
-    return place_range(p, &in_value(p->g, p->node, 0)->shape, 1);
-}
+static Status place_slice(Placement *p) { return place_range(p, &in_value(p->g, p->node, 0)->shape, 1); }
 
 DEFINE_OP(Slice, .layout = LAYOUT_ANY, .since = 13, .from = 10, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1,
-    .import = import_slice, .respell = respell_slice, .infer = infer_slice, .grad = grad_slice,
-    .place = place_slice, .doc = "x[start:end:step] along axes");
+          .import = import_slice, .respell = respell_slice, .infer = infer_slice, .grad = grad_slice,
+          .place = place_slice, .doc = "x[start:end:step] along axes");
 
 static Status infer_slice_grad(Graph *g, Node *n)
 {
@@ -272,15 +278,14 @@ static Status infer_slice_grad(Graph *g, Node *n)
 /* The gradient of a gradient: linear in dy. */
 static Status grad_slice_grad(Grad *gr)
 {
-    grad_set(gr, 0, EMIT(gr->g, Slice, NULL, grad_dout(gr, 0), grad_in(gr, 2), grad_in(gr, 3), grad_in(gr, 4), grad_in(gr, 5)));
+    grad_set(
+        gr, 0,
+        EMIT(gr->g, Slice, NULL, grad_dout(gr, 0), grad_in(gr, 2), grad_in(gr, 3), grad_in(gr, 4), grad_in(gr, 5)));
     return gr->g->status;
 }
 
-static Status place_slice_grad(Placement *p)
-{
-    return place_range(p, &value(p->g, p->node->out[0])->shape, 2);
-}
+static Status place_slice_grad(Placement *p) { return place_range(p, &value(p->g, p->node->out[0])->shape, 2); }
 
-DEFINE_OP(SliceGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1, .out_max = 1, .shape_in = 2,
-    .infer = infer_slice_grad, .grad = grad_slice_grad, .place = place_slice_grad,
-    .doc = "zeros of a shape with dy at the slice; inputs dy, shape, starts, ends, axes, steps");
+DEFINE_OP(SliceGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1,
+          .out_max = 1, .shape_in = 2, .infer = infer_slice_grad, .grad = grad_slice_grad, .place = place_slice_grad,
+          .doc = "zeros of a shape with dy at the slice; inputs dy, shape, starts, ends, axes, steps");

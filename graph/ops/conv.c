@@ -4,11 +4,12 @@
  *   dx = ConvGradInput(dy, w)      the transpose in x
  *   dw = ConvGradWeight(x, dy)     the transpose in w
  *
- * and ConvRelu(x, w, b, z) = max(0, Conv(x, w, b) + z), rounded once.  passes/fuse_conv.c makes it of the single operators where these
- * have their gradients and places.
+ * and ConvRelu(x, w, b, z) = max(0, Conv(x, w, b) + z), rounded once.  passes/fuse_conv.c makes it of the single
+ * operators where these have their gradients and places.
  *
- * ConvTranspose is ConvGradInput of its input, plus a bias.  The gradients take sizes that their inputs do not hold from the
- * attributes `spatial` and `kernel`; the batch always comes from an input, so that replicas can share the node. */
+ * ConvTranspose is ConvGradInput of its input, plus a bias.  The gradients take sizes that their inputs do not hold
+ * from the attributes `spatial` and `kernel`; the batch always comes from an input, so that replicas can share the
+ * node. */
 #include <string.h>
 
 #include "graph/grad.h"
@@ -28,16 +29,16 @@ static Status check_channels(const Graph *g, const Node *n, int64_t c, int64_t m
     if (group < 1 || group > GROUP_LIMIT)
         return FAIL(E_MODEL, "%s: group is %lld", node_text(g, n), (long long)group);
     if (m % group || c % group || c / group != per_group)
-        return FAIL(E_SHAPE, "%s: %lld channels in %lld groups do not fit weights of %lld outputs by %lld", node_text(g, n),
-                    (long long)c, (long long)group, (long long)m, (long long)per_group);
+        return FAIL(E_SHAPE, "%s: %lld channels in %lld groups do not fit weights of %lld outputs by %lld",
+                    node_text(g, n), (long long)c, (long long)group, (long long)m, (long long)per_group);
     return ST_OK;
 }
 
 static Status check_ranks(const Graph *g, const Node *n, const Shape *a, const Shape *b)
 {
     if (a->rank != b->rank || a->rank < 3 || a->rank > 2 + WINDOW_AXES)
-        return FAIL(E_SHAPE, "%s: inputs of rank %d and %d, expected the same of 3 to %d", node_text(g, n), a->rank, b->rank,
-                    2 + WINDOW_AXES);
+        return FAIL(E_SHAPE, "%s: inputs of rank %d and %d, expected the same of 3 to %d", node_text(g, n), a->rank,
+                    b->rank, 2 + WINDOW_AXES);
     return infer_same_dtype(g, n, 0, n->n_in);
 }
 
@@ -85,7 +86,8 @@ static Status infer_conv_relu(Graph *g, Node *n)
     TRY(infer_conv(g, n));
     y = &value(g, n->out[0])->shape;
     if (z && !shape_eq(z, y))
-        return FAIL(E_SHAPE, "%s: what is added is %s, expected %s", node_text(g, n), shape_text(z, a), shape_text(y, b));
+        return FAIL(E_SHAPE, "%s: what is added is %s, expected %s", node_text(g, n), shape_text(z, a),
+                    shape_text(y, b));
     return ST_OK;
 }
 
@@ -99,7 +101,8 @@ static Status check_gradient_window(Graph *g, Node *n, const Shape *x, const int
     y = window_out_shape(&w, dy->dim[0], dy->dim[1]);
     if (!shape_eq(&y, dy)) {
         char a[SHAPE_TEXT], b[SHAPE_TEXT];
-        return FAIL(E_SHAPE, "%s: the output gradient is %s, expected %s", node_text(g, n), shape_text(dy, a), shape_text(&y, b));
+        return FAIL(E_SHAPE, "%s: the output gradient is %s, expected %s", node_text(g, n), shape_text(dy, a),
+                    shape_text(&y, b));
     }
     return ST_OK;
 }
@@ -173,12 +176,14 @@ static ValueId forward(Graph *g, const Node *like, ValueId x, ValueId w)
 
 static ValueId grad_input(Graph *g, const Node *like, ValueId dy, ValueId w, const Shape *x)
 {
-    return emit_family(g, &op_ConvGradInput, like, (Attr)INTS("spatial", x->rank - 2, x->dim + 2), 2, (ValueId[]){ dy, w });
+    return emit_family(g, &op_ConvGradInput, like, (Attr)INTS("spatial", x->rank - 2, x->dim + 2), 2,
+                       (ValueId[]){ dy, w });
 }
 
 static ValueId grad_weight(Graph *g, const Node *like, ValueId x, ValueId dy, const Shape *w)
 {
-    return emit_family(g, &op_ConvGradWeight, like, (Attr)INTS("kernel", w->rank - 2, w->dim + 2), 2, (ValueId[]){ x, dy });
+    return emit_family(g, &op_ConvGradWeight, like, (Attr)INTS("kernel", w->rank - 2, w->dim + 2), 2,
+                       (ValueId[]){ x, dy });
 }
 
 static ValueId grad_bias(Graph *g, ValueId dy)
@@ -284,8 +289,8 @@ static Status transpose_sizes(Graph *g, Node *n, const Shape *x, const Shape *w,
             return FAIL(E_SHAPE, "%s: spatial axis %d is too large", node_text(g, n), i);
         if (same && !n_shape)
             wanted = x->dim[2 + i] * stride[i];
-        TRY(transpose_axis(g, n, x->dim[2 + i], (w->dim[2 + i] - 1) * dilation[i] + 1, stride[i], extra[i], wanted, upper,
-                           &pads[i], &pads[rank + i], &out[i]));
+        TRY(transpose_axis(g, n, x->dim[2 + i], (w->dim[2 + i] - 1) * dilation[i] + 1, stride[i], extra[i], wanted,
+                           upper, &pads[i], &pads[rank + i], &out[i]));
     }
     node_set_ints(g, n, "pads", 2 * rank, pads);
     node_set_string(g, n, "auto_pad", "NOTSET");
@@ -301,8 +306,8 @@ static Status infer_transpose(Graph *g, Node *n)
 
     TRY(check_ranks(g, n, x, w));
     if (group < 1 || group > GROUP_LIMIT || w->dim[1] > GROUP_LIMIT || x->dim[1] != w->dim[0])
-        return FAIL(E_SHAPE, "%s: %lld channels, %lld groups and weights do not fit", node_text(g, n), (long long)x->dim[1],
-                    (long long)group);
+        return FAIL(E_SHAPE, "%s: %lld channels, %lld groups and weights do not fit", node_text(g, n),
+                    (long long)x->dim[1], (long long)group);
     TRY(check_channels(g, n, w->dim[1] * group, w->dim[0], w->dim[1]));
     TRY(check_bias(g, n, w->dim[1] * group));
     TRY(check_kernel_shape(g, n, w));
@@ -355,21 +360,18 @@ static Status grad_transpose(Grad *gr)
 
 /* ---- placement ---- */
 
-static Status all_but(Placement *p, int data)       /* the first input is split along the batch, or nothing is */
+static Status all_but(Placement *p, int data) /* the first input is split along the batch, or nothing is */
 {
-    bool partial = !has_in(p->node, 2) && place_in(p, data).kind + place_in(p, 1 - data).kind == PL_P
-                && (place_in(p, data).kind == PL_P || place_in(p, 1 - data).kind == PL_P);
+    bool partial = !has_in(p->node, 2) && place_in(p, data).kind + place_in(p, 1 - data).kind == PL_P &&
+                   (place_in(p, data).kind == PL_P || place_in(p, 1 - data).kind == PL_P);
 
     if (!partial)
         return place_batch0(p);
-    place_set_all(p, PLACE_P);          /* bilinear: one factor a partial sum, the other whole, no bias */
+    place_set_all(p, PLACE_P); /* bilinear: one factor a partial sum, the other whole, no bias */
     return ST_OK;
 }
 
-static Status place_conv(Placement *p)
-{
-    return all_but(p, 0);
-}
+static Status place_conv(Placement *p) { return all_but(p, 0); }
 
 /* Both split along the batch: the sum over samples is partial. */
 static Status place_grad_weight(Placement *p)
@@ -395,43 +397,54 @@ static int64_t flops(const Graph *g, const Node *n)
 {
     bool by_weight = n->op == &op_ConvGradWeight, by_input = n->op == &op_ConvGradInput;
     const Shape *w = by_weight ? &value(g, n->out[0])->shape : &in_value(g, n, 1)->shape;
-    const Shape *y = by_weight ? &in_value(g, n, 1)->shape : by_input ? &in_value(g, n, 0)->shape : &value(g, n->out[0])->shape;
+    const Shape *y = by_weight  ? &in_value(g, n, 1)->shape
+                     : by_input ? &in_value(g, n, 0)->shape
+                                : &value(g, n->out[0])->shape;
 
     return shape_known(w) && shape_known(y) ? 2 * shape_numel(y) * shape_count(w, 1, w->rank) : 0;
 }
 
-#define WINDOW_ATTRS                                                                                     \
-    { "dilations", A_INTS, .range = R_STEPS }, { "group", A_INT, .i = 1, .range = R_POSITIVE },                   \
-    { "pads", A_INTS, .range = R_PADS }, { "strides", A_INTS, .range = R_STEPS }
+#define WINDOW_ATTRS                                                                            \
+    { "dilations", A_INTS, .range = R_STEPS }, { "group", A_INT, .i = 1, .range = R_POSITIVE }, \
+        { "pads", A_INTS, .range = R_PADS },                                                    \
+    {                                                                                           \
+        "strides", A_INTS, .range = R_STEPS                                                     \
+    }
 
-static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD,
-                                       { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 } };
+static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD, { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 } };
 
 DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2,
-    .in_max = 3, .out_min = 1,
-    .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
-    .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs, .doc = "convolution",
+          .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
 
-DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
-    .doc = "max(0, Conv(x, w, b) + z)", .infer = infer_conv_relu, .lower = lower_conv_relu, .flops = flops);
+DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs, .doc = "max(0, Conv(x, w, b) + z)",
+          .infer = infer_conv_relu, .lower = lower_conv_relu, .flops = flops);
 
-DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
-    .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input,
-    .place = place_conv, .flops = flops);
+DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
+                                       { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
+                                       { 0 } },
+          .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input,
+          .place = place_conv, .flops = flops);
 
-DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, { "kernel", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
-    .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight, .grad = grad_of_grad_weight,
-    .place = place_grad_weight, .flops = flops);
+DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2,
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
+                                       { "kernel", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
+                                       { 0 } },
+          .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight,
+          .grad = grad_of_grad_weight, .place = place_grad_weight, .flops = flops);
 
 DEFINE_OP(ConvTranspose, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2, .in_max = 3,
-    .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ WINDOW_ATTRS, AUTO_PAD,
-                                 { "kernel_shape", A_INTS, .range = R_STEPS }, { "output_padding", A_INTS, .range = R_SIZES },
-                                 { "output_shape", A_INTS, .range = R_SIZES }, { "spatial", A_INTS, .rule = ATTR_OURS, .range = R_SIZES }, { 0 } },
-    .doc = "transposed convolution", .infer = infer_transpose, .grad = grad_transpose, .lower = lower_transpose, .place = place_conv);
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
+                                       AUTO_PAD,
+                                       { "kernel_shape", A_INTS, .range = R_STEPS },
+                                       { "output_padding", A_INTS, .range = R_SIZES },
+                                       { "output_shape", A_INTS, .range = R_SIZES },
+                                       { "spatial", A_INTS, .rule = ATTR_OURS, .range = R_SIZES },
+                                       { 0 } },
+          .doc = "transposed convolution", .infer = infer_transpose, .grad = grad_transpose, .lower = lower_transpose,
+          .place = place_conv);

@@ -2,6 +2,12 @@
 #ifndef DPX_OPS_CONV_H
 #define DPX_OPS_CONV_H
 
-enum { CONV_IN_X, CONV_IN_W, CONV_IN_BIAS, CONV_IN_ADDED, CONV_INPUTS };    /* the last of ConvRelu alone; it has Y's shape */
+enum {
+    CONV_IN_X,
+    CONV_IN_W,
+    CONV_IN_BIAS,
+    CONV_IN_ADDED,
+    CONV_INPUTS
+}; /* the last of ConvRelu alone; it has Y's shape */
 
 #endif

@@ -1,19 +1,16 @@
-/* Cross-entropy of scores and class numbers in one pass over the scores, and its gradient (passes/fuse_cross_entropy.c makes
- * them of LogSoftmax and NllSum): with L = log sum_c exp(x[c]) of each sample and smoothing e,
+/* Cross-entropy of scores and class numbers in one pass over the scores, and its gradient (passes/fuse_cross_entropy.c
+ * makes them of LogSoftmax and NllSum): with L = log sum_c exp(x[c]) of each sample and smoothing e,
  *
  *   num = sum over samples not ignored of  L - (1-e) x[t] - e/C sum_c x[c],   den = how many they are
  *   dx[c] = dy (exp(x[c] - L) - (1-e) [c = t] - e/C)
  *
- * The probabilities are found again in the backward pass, so that nothing of the scores' size is kept but the scores, which
- * may have 16 bits: sums are taken in float32 at least. */
+ * The probabilities are found again in the backward pass, so that nothing of the scores' size is kept but the scores,
+ * which may have 16 bits: sums are taken in float32 at least. */
 #include "graph/grad.h"
 #include "graph/ops/loss.h"
 
 /* Float32 for 16-bit scores. */
-static DType sum_type(DType t)
-{
-    return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
-}
+static DType sum_type(DType t) { return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; }
 
 static Status infer(Graph *g, Node *n)
 {
@@ -34,12 +31,14 @@ static Status grad(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
-    const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")), FLOAT("label_smoothing", node_float(n, "label_smoothing")));
+    const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")),
+                              FLOAT("label_smoothing", node_float(n, "label_smoothing")));
 
     if (has_value(grad_dout(gr, 2)))
         return FAIL(E_UNSUPPORTED, "%s: no gradient through its statistics", node_text(g, n));
     if (has_value(grad_dout(gr, 0)))
-        grad_set(gr, 0, EMIT(g, CrossEntropyGrad, attrs, grad_dout(gr, 0), grad_in(gr, 0), grad_in(gr, 1), grad_out(gr, 2)));
+        grad_set(gr, 0,
+                 EMIT(g, CrossEntropyGrad, attrs, grad_dout(gr, 0), grad_in(gr, 0), grad_in(gr, 1), grad_out(gr, 2)));
     return g->status;
 }
 
@@ -60,7 +59,8 @@ static Status infer_backward(Graph *g, Node *n)
     const Value *dy = in_value(g, n, 0), *x = in_value(g, n, 1), *target = in_value(g, n, 2), *l = in_value(g, n, 3);
 
     TRY(loss_check_target(g, n, &x->shape, target));
-    if (dy->shape.rank || dy->dtype != sum_type(x->dtype) || l->dtype != dy->dtype || !shape_eq(&l->shape, &target->shape))
+    if (dy->shape.rank || dy->dtype != sum_type(x->dtype) || l->dtype != dy->dtype ||
+        !shape_eq(&l->shape, &target->shape))
         return FAIL(E_SHAPE, "%s: the gradient of the sum or the statistics do not fit the scores", node_text(g, n));
     set_out(g, n, 0, x->dtype, &x->shape);
     return ST_OK;
@@ -85,13 +85,17 @@ static Status place_backward(Placement *p)
     return ST_OK;
 }
 
-#define CROSS_ENTROPY .domain = "dpexec", .since = 1, .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = NO_INDEX }, \
-    { "label_smoothing", A_FLOAT, .f = 0 }, { 0 } }
+#define CROSS_ENTROPY                                                                           \
+    .domain = "dpexec", .since = 1, .attrs = (const AttrDecl[])                                 \
+    {                                                                                           \
+        { "ignore_index", A_INT, .i = NO_INDEX }, { "label_smoothing", A_FLOAT, .f = 0 }, { 0 } \
+    }
 
-DEFINE_OP(CrossEntropySum, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT, .in_min = 2, .in_max = 2, .out_min = 3, .out_max = 3,
-    .infer = infer, .grad = grad, .place = place, .index_range = loss_index_range,
-    .doc = "numerator and denominator of the cross-entropy of scores and class numbers, and the logarithms of the softmax's denominators");
+DEFINE_OP(CrossEntropySum, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT, .in_min = 2, .in_max = 2,
+          .out_min = 3, .out_max = 3, .infer = infer, .grad = grad, .place = place, .index_range = loss_index_range,
+          .doc = "numerator and denominator of the cross-entropy of scores and class numbers, and the logarithms of "
+                 "the softmax's denominators");
 
-DEFINE_OP(CrossEntropyGrad, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1,
-    .infer = infer_backward, .place = place_backward,
-    .doc = "the gradient of CrossEntropySum by its scores, from (dy, scores, target, logarithms)");
+DEFINE_OP(CrossEntropyGrad, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4,
+          .out_min = 1, .out_max = 1, .infer = infer_backward, .place = place_backward,
+          .doc = "the gradient of CrossEntropySum by its scores, from (dy, scores, target, logarithms)");

@@ -1,16 +1,17 @@
 /* Fused: a program of elementwise operators as one node, so that a backend can compute it in one pass over memory.
  *
- * The program is written as the nodes of a graph are (docs/ir.md), without types: its inputs are %x0, %x1 ..., its outputs
- * %y0, %y1 ..., all of one shape:
+ * The program is written as the nodes of a graph are (docs/ir.md), without types: its inputs are %x0, %x1 ..., its
+ * outputs %y0, %y1 ..., all of one shape:
  *
  *   %t0 = Mul(%x0, %x1) %y0 = Relu(%t0) %y1 = Add(%y0, %x2)
  *
- * The node computes what its program does, operator by operator, so it can be lowered to it at any time.  An intermediate of 16
- * bits that is no output may be kept in float32 by a kernel; a Cast rounds always, and an output is read by the program as it
- * is stored.  All outputs and all inputs of their size have one layout.  passes/fuse_elementwise.c makes such nodes.
+ * The node computes what its program does, operator by operator, so it can be lowered to it at any time.  An
+ * intermediate of 16 bits that is no output may be kept in float32 by a kernel; a Cast rounds always, and an output is
+ * read by the program as it is stored.  All outputs and all inputs of their size have one layout.
+ * passes/fuse_elementwise.c makes such nodes.
  *
- * With `sum`, a value of the program by its name, there is one output more, the last: ReduceSum of that value over `axes` (none: all),
- * with that operator's `keepdims` and `wide`.  A stored value is summed as it is stored. */
+ * With `sum`, a value of the program by its name, there is one output more, the last: ReduceSum of that value over
+ * `axes` (none: all), with that operator's `keepdims` and `wide`.  A stored value is summed as it is stored. */
 #include "graph/ops/fused.h"
 
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static void write_body(FILE *f, const Graph *g, const Node *n)
 
     fputs("graph \"body\" {\n", f);
     for (int i = 0; i < n->n_in; i++)
-        fprintf(f, "input %%x%d : %s%s\n", i, dtype_name(in_value(g, n, i)->dtype), shape_text(&in_value(g, n, i)->shape, shape));
+        fprintf(f, "input %%x%d : %s%s\n", i, dtype_name(in_value(g, n, i)->dtype),
+                shape_text(&in_value(g, n, i)->shape, shape));
     fprintf(f, "%s\n", node_string(n, "program"));
     for (int i = 0; i < stored(n); i++)
         fprintf(f, "output \"y%d\" = %%y%d\n", i, i);
@@ -273,9 +275,13 @@ static int64_t flops(const Graph *g, const Node *n)
     return nodes * elements;
 }
 
-DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
-    .attrs = (const AttrDecl[]){ { "program", A_STRING, .rule = ATTR_REQUIRED }, { "sum", A_STRING, .s = "" },
-                                 { "axes", A_INTS, .range = R_AXIS }, { "keepdims", A_INT, .i = 1 },
-                                 { "wide", A_INT, .i = 0 }, { 0 } },
-    .infer = infer, .lower = lower, .place = place, .flops = flops,
-    .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... and a sum are the outputs");
+DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
+          .out_max = -1,
+          .attrs = (const AttrDecl[]){ { "program", A_STRING, .rule = ATTR_REQUIRED },
+                                       { "sum", A_STRING, .s = "" },
+                                       { "axes", A_INTS, .range = R_AXIS },
+                                       { "keepdims", A_INT, .i = 1 },
+                                       { "wide", A_INT, .i = 0 },
+                                       { 0 } },
+          .infer = infer, .lower = lower, .place = place, .flops = flops,
+          .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... and a sum are the outputs");

@@ -4,9 +4,9 @@
 
 #include "graph/graph.h"
 
-/* The program of node n as a graph of elementwise nodes: its input i is of the type, shape and layout of input i of n, its
- * output i is output i; the last, where n has a sum, is what is summed.  The caller frees it.  E_MODEL, E_SHAPE for a program that
- * is none. */
+/* The program of node n as a graph of elementwise nodes: its input i is of the type, shape and layout of input i of n,
+ * its output i is output i; the last, where n has a sum, is what is summed.  The caller frees it.  E_MODEL, E_SHAPE for
+ * a program that is none. */
 Status fused_body(Graph **out, const Graph *g, const Node *n) CHECKED;
 /* Is the last output of n a sum? */
 bool fused_sums(const Node *n);

@@ -46,14 +46,15 @@ static Status infer_constant(Graph *g, Node *n)
     const Tensor *t = node_attr(n, "value")->tensor;
 
     if (!t || t->dtype == DT_STRING || !dtype_size(t->dtype))
-        return FAIL(E_UNSUPPORTED, "%s: a constant of type %s is not supported", node_text(g, n), dtype_name(t ? t->dtype : DT_NONE));
+        return FAIL(E_UNSUPPORTED, "%s: a constant of type %s is not supported", node_text(g, n),
+                    dtype_name(t ? t->dtype : DT_NONE));
     set_out(g, n, 0, t->dtype, &t->shape);
     return ST_OK;
 }
 
 DEFINE_OP(Constant, .since = 13, .from = 12, .in_min = 0, .in_max = 0, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .rule = ATTR_REQUIRED }, { 0 } },
-    .import = import_constant, .infer = infer_constant, .grad = grad_none, .place = place_all_b, .doc = "a tensor written in the model");
+          .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .rule = ATTR_REQUIRED }, { 0 } }, .import = import_constant,
+          .infer = infer_constant, .grad = grad_none, .place = place_all_b, .doc = "a tensor written in the model");
 
 /* ---- ConstantOfShape ---- */
 
@@ -91,9 +92,9 @@ static Status infer_constant_of_shape(Graph *g, Node *n)
 }
 
 DEFINE_OP(ConstantOfShape, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .shape_in = 1,
-    .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .s = NULL }, { 0 } },
-    .import = import_constant_of_shape,
-    .infer = infer_constant_of_shape, .grad = grad_none, .place = place_all_b, .doc = "a tensor full of one value (0)");
+          .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .s = NULL }, { 0 } }, .import = import_constant_of_shape,
+          .infer = infer_constant_of_shape, .grad = grad_none, .place = place_all_b,
+          .doc = "a tensor full of one value (0)");
 
 /* ---- Shape, Size ---- */
 
@@ -129,8 +130,9 @@ static bool respell_shape(Graph *g, Node *n, int opset)
 }
 
 DEFINE_OP(Shape, .since = 15, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
-    .attrs = (const AttrDecl[]){ { "start", A_INT, .i = 0 }, { "end", A_INT, .i = INT64_MAX }, { 0 } },
-    .respell = respell_shape, .infer = infer_shape, .grad = grad_none, .place = place_all_b, .doc = "the dimensions from start to end");
+          .attrs = (const AttrDecl[]){ { "start", A_INT, .i = 0 }, { "end", A_INT, .i = INT64_MAX }, { 0 } },
+          .respell = respell_shape, .infer = infer_shape, .grad = grad_none, .place = place_all_b,
+          .doc = "the dimensions from start to end");
 
 static Status infer_size(Graph *g, Node *n)
 {
@@ -141,7 +143,7 @@ static Status infer_size(Graph *g, Node *n)
 }
 
 DEFINE_OP(Size, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
-    .infer = infer_size, .grad = grad_none, .place = place_all_b, .doc = "the number of elements");
+          .infer = infer_size, .grad = grad_none, .place = place_all_b, .doc = "the number of elements");
 
 /* ---- Range ---- */
 
@@ -176,8 +178,9 @@ static Status infer_range(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(Range, .setting_in = 7, .since = 11, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC,
-    .flags = OPF_DYNAMIC, .infer = infer_range, .grad = grad_none, .place = place_all_b, .doc = "start, start + delta ... below limit");
+DEFINE_OP(Range, .setting_in = 7, .since = 11, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_NUMERIC, .flags = OPF_DYNAMIC, .infer = infer_range, .grad = grad_none, .place = place_all_b,
+          .doc = "start, start + delta ... below limit");
 
 /* ---- EyeLike ---- */
 
@@ -195,5 +198,6 @@ static Status infer_eye_like(Graph *g, Node *n)
 }
 
 DEFINE_OP(EyeLike, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,
-    .attrs = (const AttrDecl[]){ { "dtype", A_INT, .range = R_DTYPE }, { "k", A_INT, .i = 0 }, { 0 } },
-    .infer = infer_eye_like, .grad = grad_none, .place = place_all_b, .doc = "ones on diagonal k, zeros elsewhere");
+          .attrs = (const AttrDecl[]){ { "dtype", A_INT, .range = R_DTYPE }, { "k", A_INT, .i = 0 }, { 0 } },
+          .infer = infer_eye_like, .grad = grad_none, .place = place_all_b,
+          .doc = "ones on diagonal k, zeros elsewhere");

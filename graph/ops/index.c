@@ -48,8 +48,8 @@ static Status grad_gather(Grad *gr)
     return gr->g->status;
 }
 
-/* Indices that count through the axis, as exporters write a grid into a flattened batch ([B*T] read at b * T + t): a Reshape,
- * along which a batch can be split. */
+/* Indices that count through the axis, as exporters write a grid into a flattened batch ([B*T] read at b * T + t): a
+ * Reshape, along which a batch can be split. */
 static Status lower_gather(Graph *g, Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape;
@@ -71,8 +71,8 @@ static Status lower_gather(Graph *g, Node *n)
     return g->status;
 }
 
-/* A table that is whole, read at split indices, gives a split result: an embedding.  A table split along another axis is
- * read by everybody at the same indices. */
+/* A table that is whole, read at split indices, gives a split result: an embedding.  A table split along another axis
+ * is read by everybody at the same indices. */
 static Status place_gather(Placement *p)
 {
     int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape.rank;
@@ -98,10 +98,9 @@ static Status place_gather(Placement *p)
 
 static const AttrDecl axis_attr[] = { { "axis", A_INT, .range = R_AXIS }, { 0 } };
 
-DEFINE_OP(Gather, .blocks = BLOCKS_PASS,
-    .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
-    .infer = infer_gather, .grad = grad_gather, .lower = lower_gather, .place = place_gather, .index_range = index_range_axis,
-    .doc = "slices of x picked by indices along axis");
+DEFINE_OP(Gather, .blocks = BLOCKS_PASS, .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .attrs = axis_attr, .infer = infer_gather, .grad = grad_gather, .lower = lower_gather,
+          .place = place_gather, .index_range = index_range_axis, .doc = "slices of x picked by indices along axis");
 
 static Status infer_gather_grad(Graph *g, Node *n)
 {
@@ -124,7 +123,8 @@ static Status infer_gather_grad(Graph *g, Node *n)
 
 static Status grad_gather_grad(Grad *gr)
 {
-    grad_set(gr, 0, EMIT(gr->g, Gather, ATTRS(INT("axis", node_int(gr->node, "axis"))), grad_dout(gr, 0), grad_in(gr, 1)));
+    grad_set(gr, 0,
+             EMIT(gr->g, Gather, ATTRS(INT("axis", node_int(gr->node, "axis"))), grad_dout(gr, 0), grad_in(gr, 1)));
     return gr->g->status;
 }
 
@@ -151,11 +151,15 @@ static Status place_gather_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(GatherGrad, .blocks = BLOCKS_PASS,
-    .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "dim", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL }, { 0 } },
+DEFINE_OP(
+    GatherGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
+    .out_max = 1, .dtypes = DTYPES_F32_F64,
+    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
+                                 { "dim", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL },
+                                 { 0 } },
     .infer = infer_gather_grad, .grad = grad_gather_grad, .place = place_gather_grad,
-    .doc = "gradient of Gather: rows of dy added at their indices into zeros, dim of them along axis; inputs dy, indices");
+    .doc =
+        "gradient of Gather: rows of dy added at their indices into zeros, dim of them along axis; inputs dy, indices");
 
 /* ---- GatherElements ---- */
 
@@ -181,7 +185,8 @@ static Status grad_gather_elements(Grad *gr)
     Graph *g = gr->g;
     const Attr *attrs = ATTRS(INT("axis", node_int(gr->node, "axis")), STRING("reduction", "add"));
 
-    grad_set(gr, 0, EMIT(g, ScatterElements, attrs, emit_zeros_like(g, grad_in(gr, 0)), grad_in(gr, 1), grad_dout(gr, 0)));
+    grad_set(gr, 0,
+             EMIT(g, ScatterElements, attrs, emit_zeros_like(g, grad_in(gr, 0)), grad_in(gr, 1), grad_dout(gr, 0)));
     return g->status;
 }
 
@@ -197,7 +202,7 @@ static Status place_gather_elements(Placement *p)
     if (!place_any(p, PL_S))
         return place_elementwise(p);
     a = p->in[1].kind == PL_S ? p->in[1].axis : p->in[0].axis;
-    if (a == axis && p->in[0].kind != PL_S) {           /* a whole table, split indices */
+    if (a == axis && p->in[0].kind != PL_S) { /* a whole table, split indices */
         p->in[0] = PLACE_B;
         place_set_all(p, PLACE_S(a));
         return ST_OK;
@@ -209,9 +214,10 @@ static Status place_gather_elements(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(GatherElements, .since = 13, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = axis_attr,
-    .infer = infer_gather_elements, .grad = grad_gather_elements, .place = place_gather_elements,
-    .index_range = index_range_axis, .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
+DEFINE_OP(GatherElements, .since = 13, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .attrs = axis_attr, .infer = infer_gather_elements, .grad = grad_gather_elements,
+          .place = place_gather_elements, .index_range = index_range_axis,
+          .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
 
 /* ---- GatherND ---- */
 
@@ -220,19 +226,22 @@ static Status check_nd(const Graph *g, const Node *n, const Shape *x, const Shap
 {
     int64_t k = ix->rank ? ix->dim[ix->rank - 1] : 0;
 
-    if (x->rank < 1 || ix->rank < 1 || batch_dims < 0 || batch_dims >= ix->rank || k > x->rank - batch_dims || k < (batch_dims ? 1 : 0))
-        return FAIL(E_SHAPE, "%s: indices of %lld into rank %d with %lld batch dimensions", node_text(g, n), (long long)k, x->rank,
-                    (long long)batch_dims);
+    if (x->rank < 1 || ix->rank < 1 || batch_dims < 0 || batch_dims >= ix->rank || k > x->rank - batch_dims ||
+        k < (batch_dims ? 1 : 0))
+        return FAIL(E_SHAPE, "%s: indices of %lld into rank %d with %lld batch dimensions", node_text(g, n),
+                    (long long)k, x->rank, (long long)batch_dims);
     for (int i = 0; i < batch_dims; i++)
         if (x->dim[i] != ix->dim[i])
-            return FAIL(E_SHAPE, "%s: batch dimension %d is %lld and %lld", node_text(g, n), i, (long long)x->dim[i], (long long)ix->dim[i]);
+            return FAIL(E_SHAPE, "%s: batch dimension %d is %lld and %lld", node_text(g, n), i, (long long)x->dim[i],
+                        (long long)ix->dim[i]);
     for (int64_t i = batch_dims; i < batch_dims + k; i++)
         if (x->dim[i] == 0 && shape_numel(ix) > 0)
             return FAIL(E_SHAPE, "%s: indices into the empty axis %lld", node_text(g, n), (long long)i);
     return ST_OK;
 }
 
-static Status gathered_shape(const Graph *g, const Node *n, const Shape *x, const Shape *ix, int64_t batch_dims, Shape *y)
+static Status gathered_shape(const Graph *g, const Node *n, const Shape *x, const Shape *ix, int64_t batch_dims,
+                             Shape *y)
 {
     int64_t k;
 
@@ -265,7 +274,8 @@ static Status grad_gather_nd(Grad *gr)
     const Attr *attrs = ATTRS(INT("batch_dims", node_int(gr->node, "batch_dims")));
     ValueId dy = grad_dout_wide(gr, 0);
 
-    grad_set_narrow(gr, 0, EMIT(g, GatherNDGrad, attrs, dy, grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape)));
+    grad_set_narrow(
+        gr, 0, EMIT(g, GatherNDGrad, attrs, dy, grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape)));
     return g->status;
 }
 
@@ -296,8 +306,8 @@ static ValueId drop_first(Graph *g, const Tensor *ix)
     return graph_add_const_nocopy(g, "", t);
 }
 
-/* Indices that are a grid (x[arange(N)[:, None], columns], a mask taken for every pair of positions): where the first numbers
- * count through an axis that both have, that axis is a batch dimension, along which it can be split. */
+/* Indices that are a grid (x[arange(N)[:, None], columns], a mask taken for every pair of positions): where the first
+ * numbers count through an axis that both have, that axis is a batch dimension, along which it can be split. */
 static Status lower_gather_nd(Graph *g, Node *n)
 {
     const Tensor *ix;
@@ -348,9 +358,9 @@ static bool respell_gather_nd(Graph *g, Node *n, int opset)
     return respell_without(n, "batch_dims");
 }
 
-DEFINE_OP(GatherND, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr,
-    .respell = respell_gather_nd, .infer = infer_gather_nd, .grad = grad_gather_nd, .lower = lower_gather_nd, .place = place_gather_nd,
-    .doc = "slices of x picked by tuples of indices");
+DEFINE_OP(GatherND, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .attrs = batch_dims_attr, .respell = respell_gather_nd, .infer = infer_gather_nd, .grad = grad_gather_nd,
+          .lower = lower_gather_nd, .place = place_gather_nd, .doc = "slices of x picked by tuples of indices");
 
 static Status infer_gather_nd_grad(Graph *g, Node *n)
 {
@@ -385,6 +395,7 @@ static Status place_gather_nd_grad(Placement *p)
     return place_any(p, PL_L) ? place_elementwise(p) : place_all_b(p);
 }
 
-DEFINE_OP(GatherNDGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .shape_in = 3,
-    .dtypes = DTYPES_F32_F64, .attrs = batch_dims_attr, .infer = infer_gather_nd_grad, .place = place_gather_nd_grad,
-    .doc = "gradient of GatherND: slices of dy added at their indices into zeros; inputs dy, indices, shape");
+DEFINE_OP(GatherNDGrad, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+          .shape_in = 3, .dtypes = DTYPES_F32_F64, .attrs = batch_dims_attr, .infer = infer_gather_nd_grad,
+          .place = place_gather_nd_grad,
+          .doc = "gradient of GatherND: slices of dy added at their indices into zeros; inputs dy, indices, shape");

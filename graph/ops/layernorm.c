@@ -1,8 +1,8 @@
 /* LayerNormalization: y = (x - mean) * inv_std * scale + bias over the axes from `axis` on.
  *
- * The backward pass is one node that finds mean and inv_std again from x (a row stays in cache, so it costs little and keeps
- * nothing alive) and yields all three gradients; those of scale and bias are partial sums when the rows are split.
- * GroupNormalization, InstanceNormalization and RMSNormalization are written in simpler operators. */
+ * The backward pass is one node that finds mean and inv_std again from x (a row stays in cache, so it costs little and
+ * keeps nothing alive) and yields all three gradients; those of scale and bias are partial sums when the rows are
+ * split. GroupNormalization, InstanceNormalization and RMSNormalization are written in simpler operators. */
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -15,8 +15,8 @@ static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x,
         rest.dim[k - axis] = x->dim[k];
     TRY(shape_broadcast(&out, &rest, &in_value(g, n, i)->shape, node_text(g, n)));
     if (!shape_eq(&out, &rest))
-        return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i, shape_text(&in_value(g, n, i)->shape, found),
-                    shape_text(&rest, wanted));
+        return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
+                    shape_text(&in_value(g, n, i)->shape, found), shape_text(&rest, wanted));
     return ST_OK;
 }
 
@@ -82,7 +82,8 @@ static ValueId through_statistics(Grad *gr, ValueId dmean, ValueId dinv)
         ValueId cube = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, inv, inv), inv);
 
         if (!has_value(mean))
-            mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, x, shape.rank - axis, axes, true), emit_scalar(g, wide, 1 / count));
+            mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, x, shape.rank - axis, axes, true),
+                        emit_scalar(g, wide, 1 / count));
         d = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, dinv, cube), EMIT(g, Sub, NULL, mean, x));
         total = has_value(dmean) ? EMIT(g, Add, NULL, d, dmean) : d;
     }
@@ -157,8 +158,9 @@ static Status normalise_groups(Graph *g, Node *n, int64_t groups)
             *v = emit_reshape(g, emit_expand(g, emit_reshape(g, *v, &column), &full), &all);
     }
     parts = EMIT(g, Reshape, NULL, n->in[0], emit_ints(g, 3, (int64_t[]){ 0, groups, ones.dim[0] }));
-    y = EMIT(g, LayerNormalization, ATTRS(INT("axis", 2), FLOAT("epsilon", node_float(n, "epsilon"))), parts, emit_full(g, t, &ones, 1));
-    x.dim[0] = 0;                       /* Reshape's word for the input's own size: no batch is baked in */
+    y = EMIT(g, LayerNormalization, ATTRS(INT("axis", 2), FLOAT("epsilon", node_float(n, "epsilon"))), parts,
+             emit_full(g, t, &ones, 1));
+    x.dim[0] = 0; /* Reshape's word for the input's own size: no batch is baked in */
     y = EMIT(g, Reshape, NULL, y, emit_ints(g, x.rank, x.dim));
     y = EMIT(g, Add, NULL, EMIT(g, Mul, NULL, y, per_channel(g, scale, &x)), per_channel(g, bias, &x));
     if (!g->status)
@@ -172,7 +174,8 @@ static Status infer_groups(Graph *g, Node *n, int64_t groups)
 
     TRY(infer_same_dtype(g, n, 0, 3));
     if (x->rank < 3 || x->dim[1] < 1 || groups < 1 || x->dim[1] % groups || !shape_count(x, 2, x->rank))
-        return FAIL(E_SHAPE, "%s: expected [batch, channels, ...] with channels in %lld groups", node_text(g, n), (long long)groups);
+        return FAIL(E_SHAPE, "%s: expected [batch, channels, ...] with channels in %lld groups", node_text(g, n),
+                    (long long)groups);
     for (int i = 1; i < 3; i++) {
         const Shape *s = &in_value(g, n, i)->shape;
 
@@ -182,25 +185,16 @@ static Status infer_groups(Graph *g, Node *n, int64_t groups)
     return infer_like(g, n, 0);
 }
 
-static Status infer_group(Graph *g, Node *n)
-{
-    return infer_groups(g, n, node_int(n, "num_groups"));
-}
+static Status infer_group(Graph *g, Node *n) { return infer_groups(g, n, node_int(n, "num_groups")); }
 
-static Status lower_group(Graph *g, Node *n)
-{
-    return normalise_groups(g, n, node_int(n, "num_groups"));
-}
+static Status lower_group(Graph *g, Node *n) { return normalise_groups(g, n, node_int(n, "num_groups")); }
 
 static Status infer_instance(Graph *g, Node *n)
 {
     return infer_groups(g, n, in_value(g, n, 0)->shape.rank > 1 ? in_value(g, n, 0)->shape.dim[1] : 0);
 }
 
-static Status lower_instance(Graph *g, Node *n)
-{
-    return normalise_groups(g, n, in_value(g, n, 0)->shape.dim[1]);
-}
+static Status lower_instance(Graph *g, Node *n) { return normalise_groups(g, n, in_value(g, n, 0)->shape.dim[1]); }
 
 static Status infer_rms(Graph *g, Node *n)
 {
@@ -224,7 +218,8 @@ static Status lower_rms(Graph *g, Node *n)
     for (int k = 0; k < count; k++)
         axes[k] = axis + k;
     squares = EMIT(g, Mul, NULL, n->in[0], n->in[0]);
-    mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, squares, count, axes, true), emit_scalar(g, x->dtype, elements > 0 ? 1 / elements : 0));
+    mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, squares, count, axes, true),
+                emit_scalar(g, x->dtype, elements > 0 ? 1 / elements : 0));
     root = EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, mean, emit_scalar(g, x->dtype, node_float(n, "epsilon"))));
     y = EMIT(g, Mul, NULL, EMIT(g, Div, NULL, n->in[0], root), n->in[1]);
     if (!g->status)
@@ -267,28 +262,41 @@ static Status place_backward(Placement *p)
     return ST_OK;
 }
 
-#define EPSILON { "epsilon", A_FLOAT, .f = 1e-5 }
+#define EPSILON                       \
+    {                                 \
+        "epsilon", A_FLOAT, .f = 1e-5 \
+    }
 #define NORM .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .flags = OPF_NORM
 
-DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS,
-    .param_in = 6, .wide_in = 6, .since = 17, .in_min = 2, .in_max = 3, .out_min = 1,
-    .out_max = 3, .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { "stash_type", A_INT, .i = 1 }, { 0 } },
-    .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower, .place = place);
+DEFINE_OP(LayerNormalization, .blocks = BLOCKS_PASS, .param_in = 6, .wide_in = 6, .since = 17, .in_min = 2, .in_max = 3,
+          .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS },
+                                       EPSILON,
+                                       { "stash_type", A_INT, .i = 1 },
+                                       { 0 } },
+          .doc = "(x - mean) * inv_std * scale + bias over the last axes", .infer = infer, .grad = grad, .lower = lower,
+          .place = place);
 
-DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS,
-    .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3, .out_max = 3, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { 0 } },
-    .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale)", .infer = infer_backward, .place = place_backward);
+DEFINE_OP(LayerNormGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 3,
+          .out_max = 3, .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { 0 } },
+          .doc = "dx, dscale, dbias of LayerNormalization, from (x, dy, scale)", .infer = infer_backward,
+          .place = place_backward);
 
 DEFINE_OP(GroupNormalization, .param_in = 6, .since = 21, .in_min = 3, .in_max = 3, NORM,
-    .attrs = (const AttrDecl[]){ EPSILON, { "num_groups", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
-                                 { "stash_type", A_INT, .i = 1 }, { 0 } },
-    .doc = "groups of channels normalised", .infer = infer_group, .lower = lower_group);
+          .attrs = (const AttrDecl[]){ EPSILON,
+                                       { "num_groups", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
+                                       { "stash_type", A_INT, .i = 1 },
+                                       { 0 } },
+          .doc = "groups of channels normalised", .infer = infer_group, .lower = lower_group);
 
-DEFINE_OP(InstanceNormalization, .param_in = 6, .since = 6, .in_min = 3, .in_max = 3, NORM, .attrs = (const AttrDecl[]){ EPSILON, { 0 } },
-    .doc = "every channel of every sample normalised", .infer = infer_instance, .lower = lower_instance);
+DEFINE_OP(InstanceNormalization, .param_in = 6, .since = 6, .in_min = 3, .in_max = 3, NORM,
+          .attrs = (const AttrDecl[]){ EPSILON, { 0 } }, .doc = "every channel of every sample normalised",
+          .infer = infer_instance, .lower = lower_instance);
 
 DEFINE_OP(RMSNormalization, .param_in = 2, .since = 23, .in_min = 2, .in_max = 2, NORM,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, EPSILON, { "stash_type", A_INT, .i = 1 }, { 0 } },
-    .doc = "x / sqrt(mean(x^2) + epsilon) * scale", .infer = infer_rms, .lower = lower_rms);
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS },
+                                       EPSILON,
+                                       { "stash_type", A_INT, .i = 1 },
+                                       { 0 } },
+          .doc = "x / sqrt(mean(x^2) + epsilon) * scale", .infer = infer_rms, .lower = lower_rms);

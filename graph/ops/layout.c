@@ -1,4 +1,5 @@
-/* Operators that rearrange or repeat elements without computing: Transpose, Expand, Tile, Pad, DepthToSpace, SpaceToDepth. */
+/* Operators that rearrange or repeat elements without computing: Transpose, Expand, Tile, Pad, DepthToSpace,
+ * SpaceToDepth. */
 #include <string.h>
 
 #include "graph/grad.h"
@@ -28,9 +29,9 @@ static Status grad_expand(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Expand, .layout = LAYOUT_ANY, .since = 13, .from = 8, .in_min = 2, .in_max = 2, .out_min = 1,
-    .out_max = 1, .shape_in = 2,
-    .infer = infer_expand, .grad = grad_expand, .place = place_expand, .doc = "x broadcast to a shape");
+DEFINE_OP(Expand, .layout = LAYOUT_ANY, .since = 13, .from = 8, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .shape_in = 2, .infer = infer_expand, .grad = grad_expand, .place = place_expand,
+          .doc = "x broadcast to a shape");
 
 /* ---- Transpose ---- */
 
@@ -83,10 +84,9 @@ static Status place_transpose(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Transpose, .blocks = BLOCKS_PASS,
-    .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } },
-    .infer = infer_transpose, .grad = grad_transpose, .place = place_transpose, .doc = "axes permuted");
+DEFINE_OP(Transpose, .blocks = BLOCKS_PASS, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } },
+          .infer = infer_transpose, .grad = grad_transpose, .place = place_transpose, .doc = "axes permuted");
 
 /* ---- Tile ---- */
 
@@ -127,7 +127,8 @@ static Status grad_tile(Grad *gr)
         if (repeats[i] == 1)
             continue;
         if (s.rank == MAX_RANK)
-            return FAIL(E_UNSUPPORTED, "%s: the gradient would need more than %d dimensions", node_text(g, gr->node), MAX_RANK);
+            return FAIL(E_UNSUPPORTED, "%s: the gradient would need more than %d dimensions", node_text(g, gr->node),
+                        MAX_RANK);
         for (int j = s.rank++; j > i; j--)
             s.dim[j] = s.dim[j - 1];
         s.dim[i] = repeats[i];
@@ -150,7 +151,7 @@ static Status place_tile(Placement *p)
 }
 
 DEFINE_OP(Tile, .layout = LAYOUT_ANY, .since = 13, .from = 6, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .infer = infer_tile, .grad = grad_tile, .place = place_tile, .doc = "x repeated along each axis");
+          .infer = infer_tile, .grad = grad_tile, .place = place_tile, .doc = "x repeated along each axis");
 
 /* ---- Pad ---- */
 
@@ -165,7 +166,7 @@ static Status import_pad(Graph *g, Node *n, int opset)
     TRY(import_attr_to_input(g, n, opset < 2 ? "paddings" : "pads", 1));
     node_remove_attr(n, "value");
     if (v != 0)
-        node_set_input(g, n, 2, emit_scalar(g, DT_FLOAT32, v));     /* kernels convert it to the type of x */
+        node_set_input(g, n, 2, emit_scalar(g, DT_FLOAT32, v)); /* kernels convert it to the type of x */
     return g->status;
 }
 
@@ -197,8 +198,8 @@ static Status padded_dim(int64_t *out, const Graph *g, const Node *n, PadMode mo
     int64_t d = in_value(g, n, 0)->shape.dim[axis], y;
 
     if (__builtin_add_overflow(r->before[axis] + r->after[axis], d, &y) || !pad_fits(mode, r, axis, d, y))
-        return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n), (long long)r->before[axis],
-                    (long long)r->after[axis], axis, (long long)d);
+        return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n),
+                    (long long)r->before[axis], (long long)r->after[axis], axis, (long long)d);
     *out = y;
     return ST_OK;
 }
@@ -235,8 +236,8 @@ static ValueId emit_pads(Graph *g, int rank, const PadRange *r, int64_t sign)
     return emit_ints(g, 2 * rank, pads);
 }
 
-/* Constant mode: what was added is cut off and what was cut off is zero, which is Pad with the opposite pads.  The other
- * modes add each copy's gradient to its source. */
+/* Constant mode: what was added is cut off and what was cut off is zero, which is Pad with the opposite pads.  The
+ * other modes add each copy's gradient to its source. */
 static Status grad_pad(Grad *gr)
 {
     Graph *g = gr->g;
@@ -279,12 +280,12 @@ static Status place_pad(Placement *p)
     return place_moved(p, to, "it pads the batch");
 }
 
-static const AttrDecl pad_attrs[] = { { "mode", A_STRING, .s = "constant", .words = "constant reflect edge wrap" }, { 0 } };
+static const AttrDecl pad_attrs[] = { { "mode", A_STRING, .s = "constant", .words = "constant reflect edge wrap" },
+                                      { 0 } };
 
-DEFINE_OP(Pad, .setting_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1,
-    .attrs = pad_attrs,
-    .import = import_pad, .respell = respell_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad,
-    .doc = "elements added around, or cut off");
+DEFINE_OP(Pad, .setting_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18, .in_min = 2, .in_max = 4, .out_min = 1,
+          .out_max = 1, .attrs = pad_attrs, .import = import_pad, .respell = respell_pad, .infer = infer_pad,
+          .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
 
 static Status infer_pad_grad(Graph *g, Node *n)
 {
@@ -303,10 +304,9 @@ static Status infer_pad_grad(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(PadGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_F32_F64,
-    .attrs = pad_attrs, .infer = infer_pad_grad, .place = place_pad,
-    .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");
+DEFINE_OP(PadGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = pad_attrs, .infer = infer_pad_grad, .place = place_pad,
+          .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");
 
 /* ---- DepthToSpace, SpaceToDepth ---- */
 
@@ -321,7 +321,8 @@ static Status infer_blocks(Graph *g, Node *n)
     if (y.rank != 4 || b < 1 || __builtin_mul_overflow(b, b, &square))
         return FAIL(E_SHAPE, "%s: blocks of %lld for an input of rank %d", node_text(g, n), (long long)b, y.rank);
     if (n->op == &op_DepthToSpace) {
-        fits = y.dim[1] % square == 0 && !__builtin_mul_overflow(y.dim[2], b, &y.dim[2]) && !__builtin_mul_overflow(y.dim[3], b, &y.dim[3]);
+        fits = y.dim[1] % square == 0 && !__builtin_mul_overflow(y.dim[2], b, &y.dim[2]) &&
+               !__builtin_mul_overflow(y.dim[3], b, &y.dim[3]);
         y.dim[1] /= square;
     } else {
         fits = y.dim[2] % b == 0 && y.dim[3] % b == 0 && !__builtin_mul_overflow(y.dim[1], square, &y.dim[1]);
@@ -329,7 +330,8 @@ static Status infer_blocks(Graph *g, Node *n)
         y.dim[3] /= b;
     }
     if (!fits)
-        return FAIL(E_SHAPE, "%s: shape %s does not divide into blocks of %lld", node_text(g, n), shape_text(&x->shape, text), (long long)b);
+        return FAIL(E_SHAPE, "%s: shape %s does not divide into blocks of %lld", node_text(g, n),
+                    shape_text(&x->shape, text), (long long)b);
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -383,11 +385,13 @@ static bool respell_depth_to_space(Graph *g, Node *n, int opset)
 }
 
 DEFINE_OP(DepthToSpace, .since = 13, .from = 11, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
-                                 { "mode", A_STRING, .s = "DCR", .words = "DCR CRD" }, { 0 } },
-    .respell = respell_depth_to_space, .infer = infer_depth_to_space, .grad = grad_depth_to_space,
-    .place = place_blocks, .doc = "channels become blocks of pixels");
+          .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
+                                       { "mode", A_STRING, .s = "DCR", .words = "DCR CRD" },
+                                       { 0 } },
+          .respell = respell_depth_to_space, .infer = infer_depth_to_space, .grad = grad_depth_to_space,
+          .place = place_blocks, .doc = "channels become blocks of pixels");
 
 DEFINE_OP(SpaceToDepth, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, { 0 } },
-    .infer = infer_blocks, .grad = grad_space_to_depth, .place = place_blocks, .doc = "blocks of pixels become channels");
+          .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, { 0 } },
+          .infer = infer_blocks, .grad = grad_space_to_depth, .place = place_blocks,
+          .doc = "blocks of pixels become channels");

@@ -1,5 +1,5 @@
-/* Losses.  Each sums over its samples into a numerator and a denominator (0-d each): under a split batch both are partial
- * sums, so that the mean of the whole batch, numerator / denominator, is exact for parts of any size.
+/* Losses.  Each sums over its samples into a numerator and a denominator (0-d each): under a split batch both are
+ * partial sums, so that the mean of the whole batch, numerator / denominator, is exact for parts of any size.
  *
  * ONNX's two losses are lowered into LogSoftmax, NllSum or NllPerSample, and Div. */
 #include <string.h>
@@ -17,7 +17,8 @@ Status loss_check_target(const Graph *g, const Node *n, const Shape *x, const Va
     for (int i = 0; i < t.rank; i++)
         t.dim[i] = x->dim[i ? i + 1 : 0];
     if (x->rank < 2 || !shape_eq(&t, &target->shape))
-        return FAIL(E_SHAPE, "%s: target of shape %s for scores of shape %s", node_text(g, n), shape_text(&target->shape, a), shape_text(x, b));
+        return FAIL(E_SHAPE, "%s: target of shape %s for scores of shape %s", node_text(g, n),
+                    shape_text(&target->shape, a), shape_text(x, b));
     if (target->dtype != DT_INT64 && target->dtype != DT_INT32)
         return FAIL(E_SHAPE, "%s: target is %s, expected int32 or int64", node_text(g, n), dtype_name(target->dtype));
     return ST_OK;
@@ -27,8 +28,10 @@ static Status check_weights(const Graph *g, const Node *n, int i, DType t, int64
 {
     if (!has_in(n, i))
         return ST_OK;
-    if (in_value(g, n, i)->dtype != t || in_value(g, n, i)->shape.rank != 1 || in_value(g, n, i)->shape.dim[0] != classes)
-        return FAIL(E_SHAPE, "%s: weights must be a vector of %lld %s", node_text(g, n), (long long)classes, dtype_name(t));
+    if (in_value(g, n, i)->dtype != t || in_value(g, n, i)->shape.rank != 1 ||
+        in_value(g, n, i)->shape.dim[0] != classes)
+        return FAIL(E_SHAPE, "%s: weights must be a vector of %lld %s", node_text(g, n), (long long)classes,
+                    dtype_name(t));
     return ST_OK;
 }
 
@@ -62,13 +65,16 @@ static Status grad_nll(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
-    const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")), FLOAT("label_smoothing", node_float(n, "label_smoothing")));
+    const Attr *attrs = ATTRS(INT("ignore_index", node_int(n, "ignore_index")),
+                              FLOAT("label_smoothing", node_float(n, "label_smoothing")));
 
     if (grad_wanted(gr, 2))
         return FAIL(E_UNSUPPORTED, "%s: no gradient by the class weights", node_text(g, n));
     if (!has_value(grad_dout(gr, 0)))
         return ST_OK;
-    grad_set(gr, 0, EMIT(g, NllGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape), grad_in(gr, 2)));
+    grad_set(gr, 0,
+             EMIT(g, NllGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1),
+                  emit_shape_const(g, &grad_in_value(gr, 0)->shape), grad_in(gr, 2)));
     return g->status;
 }
 
@@ -110,7 +116,8 @@ static Status place_nll_per_sample(Placement *p)
 }
 
 static const AttrDecl nll_attrs[] = { { "ignore_index", A_INT, .i = NO_INDEX },
-    { "label_smoothing", A_FLOAT, .f = 0 }, { 0 } };
+                                      { "label_smoothing", A_FLOAT, .f = 0 },
+                                      { 0 } };
 
 int64_t loss_index_range(const Graph *g, const Node *n, int i)
 {
@@ -119,18 +126,17 @@ int64_t loss_index_range(const Graph *g, const Node *n, int i)
     return i == 1 && scores->rank >= 2 ? scores->dim[1] : -1;
 }
 
-DEFINE_OP(NllSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2,
-    .dtypes = DTYPES_F32_F64,
-    .attrs = nll_attrs, .infer = infer_nll_sum, .grad = grad_nll, .place = place_counted,
-    .index_range = loss_index_range,
-    .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
-           "inputs logp, target, w");
+DEFINE_OP(NllSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs, .infer = infer_nll_sum,
+          .grad = grad_nll, .place = place_counted, .index_range = loss_index_range,
+          .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
+                 "inputs logp, target, w");
 
-DEFINE_OP(NllPerSample, .blocks = BLOCKS_PASS,
-    .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_F32_F64,
-    .attrs = nll_attrs, .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
-    .index_range = loss_index_range, .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
+DEFINE_OP(NllPerSample, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs,
+          .infer = infer_nll_per_sample, .grad = grad_nll, .place = place_nll_per_sample,
+          .index_range = loss_index_range,
+          .doc = "the terms of NllSum's numerator, 0 where ignored; inputs logp, target, w");
 
 /* ---- NllGrad ---- */
 
@@ -172,10 +178,10 @@ static Status place_nll_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(NllGrad, .blocks = BLOCKS_PASS,
-    .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
-    .shape_in = 3, .attrs = nll_attrs, .infer = infer_nll_grad, .place = place_nll_grad,
-    .doc = "dlogp[c] = -dy ((1-e) w[t] [c = t] + e/C w[c]), 0 where ignored; inputs dy, target, shape, w");
+DEFINE_OP(NllGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 4, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_F32_F64, .shape_in = 3, .attrs = nll_attrs, .infer = infer_nll_grad,
+          .place = place_nll_grad,
+          .doc = "dlogp[c] = -dy ((1-e) w[t] [c = t] + e/C w[c]), 0 where ignored; inputs dy, target, shape, w");
 
 /* ---- ONNX's losses ---- */
 
@@ -210,10 +216,7 @@ static Status lower_nll(Graph *g, Node *n, ValueId logp)
     return g->status;
 }
 
-static Status lower_negative_log_likelihood(Graph *g, Node *n)
-{
-    return lower_nll(g, n, n->in[0]);
-}
+static Status lower_negative_log_likelihood(Graph *g, Node *n) { return lower_nll(g, n, n->in[0]); }
 
 static Status lower_softmax_cross_entropy(Graph *g, Node *n)
 {
@@ -226,18 +229,18 @@ static Status lower_softmax_cross_entropy(Graph *g, Node *n)
 }
 
 static const AttrDecl onnx_attrs[] = { { "ignore_index", A_INT, .i = NO_INDEX },
-    { "reduction", A_STRING, .s = "mean", .words = "none mean sum" }, { 0 } };
+                                       { "reduction", A_STRING, .s = "mean", .words = "none mean sum" },
+                                       { 0 } };
 
 DEFINE_OP(SoftmaxCrossEntropyLoss, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2, .in_max = 3,
-    .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT,
-    .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_softmax_cross_entropy,
-    .index_range = loss_index_range, .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
+          .out_min = 1, .out_max = 2, .dtypes = DTYPES_FLOAT, .attrs = onnx_attrs, .infer = infer_onnx,
+          .lower = lower_softmax_cross_entropy, .index_range = loss_index_range,
+          .doc = "cross-entropy of scores [N, C, d...] and class numbers [N, d...]; becomes LogSoftmax, NllSum, Div");
 
 DEFINE_OP(NegativeLogLikelihoodLoss, .precision = PREC_WIDE, .since = 13, .from = 12, .in_min = 2, .in_max = 3,
-    .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .attrs = onnx_attrs, .infer = infer_onnx, .lower = lower_negative_log_likelihood,
-    .index_range = loss_index_range, .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = onnx_attrs, .infer = infer_onnx,
+          .lower = lower_negative_log_likelihood, .index_range = loss_index_range,
+          .doc = "the mean of -logp at the class numbers; becomes NllSum, Div");
 
 /* ---- losses of one element against one element ---- */
 
@@ -249,11 +252,13 @@ static Status infer_element(Graph *g, Node *n, int x)
 
     TRY(infer_same_dtype(g, n, 0, n->n_in));
     if (!shape_eq(&a->shape, &b->shape))
-        return FAIL(E_SHAPE, "%s: target of shape %s for values of shape %s", node_text(g, n), shape_text(&b->shape, tb), shape_text(&a->shape, ta));
+        return FAIL(E_SHAPE, "%s: target of shape %s for values of shape %s", node_text(g, n),
+                    shape_text(&b->shape, tb), shape_text(&a->shape, ta));
     for (int i = 0; i < 4; i++)
         if (!strcmp(node_string(n, "kind"), kinds[i]))
             return ST_OK;
-    return FAIL(E_INVALID, "%s: kind '%s', expected mse, l1, bce or bce-logits", node_text(g, n), node_string(n, "kind"));
+    return FAIL(E_INVALID, "%s: kind '%s', expected mse, l1, bce or bce-logits", node_text(g, n),
+                node_string(n, "kind"));
 }
 
 static Status infer_element_loss(Graph *g, Node *n)
@@ -318,16 +323,16 @@ static Status place_element_loss_grad(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS,
-    .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
-    .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
-    .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy (bce, bce-logits); "
-           "inputs x, target");
+DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+          .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
+          .infer = infer_element_loss, .grad = grad_element_loss, .place = place_element_loss,
+          .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy "
+                 "(bce, bce-logits); "
+                 "inputs x, target");
 
-DEFINE_OP(ElementLossGrad, .blocks = BLOCKS_PASS,
-    .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { "by", A_INT, .i = 0 }, { 0 } },
-    .infer = infer_element_loss_grad, .place = place_element_loss_grad,
-    .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");
+DEFINE_OP(ElementLossGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3,
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+          .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { "by", A_INT, .i = 0 }, { 0 } },
+          .infer = infer_element_loss_grad, .place = place_element_loss_grad,
+          .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");

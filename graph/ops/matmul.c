@@ -1,10 +1,9 @@
 /* Matrix products.
  *
  *   MatMul        numpy's: batches broadcast, 1-D operands count as a row or a column that is dropped from the result
- *   BatchMatMul   alpha * op(A) op(B) for operands of rank >= 2, op = transpose where told: what gradients are written in,
- *                 so that no transposed copy is ever made
- *   Gemm          alpha * op(A) op(B) + beta * C of matrices
- */
+ *   BatchMatMul   alpha * op(A) op(B) for operands of rank >= 2, op = transpose where told: what gradients are written
+ * in, so that no transposed copy is ever made Gemm          alpha * op(A) op(B) + beta * C of
+ * matrices */
 #include <string.h>
 
 #include "graph/grad.h"
@@ -36,7 +35,8 @@ static Status check_factor(const Graph *g, const Node *n, const char *name)
     double v = node_attr(n, name) ? node_float(n, name) : 1;
 
     if (!dtype_is_float(in_value(g, n, 0)->dtype) && !(v >= INT32_MIN && v <= INT32_MAX && v == (double)(int32_t)v))
-        return FAIL(E_UNSUPPORTED, "%s: %s is %g for %s data", node_text(g, n), name, v, dtype_name(in_value(g, n, 0)->dtype));
+        return FAIL(E_UNSUPPORTED, "%s: %s is %g for %s data", node_text(g, n), name, v,
+                    dtype_name(in_value(g, n, 0)->dtype));
     return ST_OK;
 }
 
@@ -51,7 +51,8 @@ static Status infer_product(Graph *g, Node *n)
     TRY(check_factor(g, n, "beta"));
     matmul_roles(&r, g, n);
     if (r.a.rank < 1 || r.b.rank < 1 || r.a.dim[r.k_a] != r.b.dim[r.k_b])
-        return FAIL(E_SHAPE, "%s: shapes %s and %s do not multiply", node_text(g, n), shape_text(&r.a, ta), shape_text(&r.b, tb));
+        return FAIL(E_SHAPE, "%s: shapes %s and %s do not multiply", node_text(g, n), shape_text(&r.a, ta),
+                    shape_text(&r.b, tb));
     a = shape_of(r.batch_a, r.a.dim);
     b = shape_of(r.batch_b, r.b.dim);
     TRY(shape_broadcast(&y, &a, &b, node_text(g, n)));
@@ -67,7 +68,8 @@ static Status check_min_rank(const Graph *g, const Node *n, int min, int max)
 {
     for (int i = 0; i < 2; i++)
         if (in_value(g, n, i)->shape.rank < min || in_value(g, n, i)->shape.rank > max)
-            return FAIL(E_SHAPE, "%s: input %d has rank %d, expected %d or more", node_text(g, n), i, in_value(g, n, i)->shape.rank, min);
+            return FAIL(E_SHAPE, "%s: input %d has rank %d, expected %d or more", node_text(g, n), i,
+                        in_value(g, n, i)->shape.rank, min);
     return ST_OK;
 }
 
@@ -94,12 +96,12 @@ static Status infer_gemm(Graph *g, Node *n)
 
 /* ---- gradients ---- */
 
-typedef struct { ValueId v; bool trans; } Operand;
+typedef struct {
+    ValueId v;
+    bool trans;
+} Operand;
 
-static Operand flip(Operand a)
-{
-    return (Operand){ a.v, !a.trans };
-}
+static Operand flip(Operand a) { return (Operand){ a.v, !a.trans }; }
 
 static ValueId product(Graph *g, double alpha, Operand a, Operand b)
 {
@@ -114,8 +116,8 @@ static ValueId flatten(Graph *g, ValueId x)
     return s->rank == 2 ? x : EMIT(g, Reshape, NULL, x, emit_ints(g, 2, (int64_t[]){ -1, s->dim[s->rank - 1] }));
 }
 
-/* d(op(A)) = dY op(B)^T, itself transposed when A was; d(op(B)) = op(A)^T dY likewise.  An operand that was broadcast over
- * batches gets the sum over them.  For a matrix B used by every batch of A, batches and rows are one long axis. */
+/* d(op(A)) = dY op(B)^T, itself transposed when A was; d(op(B)) = op(A)^T dY likewise.  An operand that was broadcast
+ * over batches gets the sum over them.  For a matrix B used by every batch of A, batches and rows are one long axis. */
 static void grad_operands(Grad *gr, double alpha, Operand a, Operand b, ValueId dy, ValueId *da, ValueId *db)
 {
     Graph *g = gr->g;
@@ -125,8 +127,8 @@ static void grad_operands(Grad *gr, double alpha, Operand a, Operand b, ValueId 
         *da = a.trans ? product(g, alpha, b, flip(d)) : product(g, alpha, d, flip(b));
     if (!grad_wanted(gr, 1) || g->status)
         return;
-    if (!a.trans && value(g, b.v)->shape.rank == 2 && value(g, a.v)->shape.rank > 2 && shape_numel(&value(g, a.v)->shape)
-        && shape_numel(&value(g, dy)->shape)) {
+    if (!a.trans && value(g, b.v)->shape.rank == 2 && value(g, a.v)->shape.rank > 2 &&
+        shape_numel(&value(g, a.v)->shape) && shape_numel(&value(g, dy)->shape)) {
         a.v = flatten(g, a.v);
         d.v = flatten(g, dy);
     }
@@ -226,7 +228,8 @@ static Place follow_batch(const Placement *p, const MatMulRoles *r, int i, int a
     return PLACE_S(own);
 }
 
-/* Input `lead` is split in a way that the product can follow; the other one is brought in line.  Returns the product's. */
+/* Input `lead` is split in a way that the product can follow; the other one is brought in line.  Returns the
+ * product's. */
 static Place place_led(Placement *p, const MatMulRoles *r, int lead, Role role)
 {
     int other = 1 - lead, axis;
@@ -304,19 +307,19 @@ static int64_t flops(const Graph *g, const Node *n)
     return 2 * shape_numel(&value(g, n->out[0])->shape) * r.a.dim[r.k_a];
 }
 
-#define TRANS_ATTRS { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 }, { "alpha", A_FLOAT, .f = 1 }
-#define DTYPES_PRODUCT (DTYPES_FLOAT | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
+#define TRANS_ATTRS \
+    { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 }, { "alpha", A_FLOAT, .f = 1 }
+#define DTYPES_PRODUCT \
+    (DTYPES_FLOAT | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
 
-DEFINE_OP(MatMul, .blocks = BLOCKS_PASS,
-    .precision = PREC_LOW, .param_in = 3, .since = 13, .from = 1, .in_min = 2, .in_max = 2,
-    .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
-    .doc = "matrix product of numpy", .infer = infer_product, .grad = grad_product, .place = place_product, .flops = flops);
+DEFINE_OP(MatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .param_in = 3, .since = 13, .from = 1, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT, .doc = "matrix product of numpy",
+          .infer = infer_product, .grad = grad_product, .place = place_product, .flops = flops);
 
-DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS,
-    .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_PRODUCT,
-    .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } },
-    .doc = "alpha * op(A) op(B)", .infer = infer_batch, .grad = grad_product, .place = place_product, .flops = flops);
+DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
+          .attrs = (const AttrDecl[]){ TRANS_ATTRS, { 0 } }, .doc = "alpha * op(A) op(B)", .infer = infer_batch,
+          .grad = grad_product, .place = place_product, .flops = flops);
 
 /* C was not optional. */
 static bool respell_gemm(Graph *g, Node *n, int opset)
@@ -334,10 +337,8 @@ static Status import_gemm(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-DEFINE_OP(Gemm, .blocks = BLOCKS_PASS,
-    .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2, .in_max = 3,
-    .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
-    .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
-    .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .respell = respell_gemm,
-    .infer = infer_gemm, .grad = grad_gemm, .place = place_gemm,
-    .flops = flops);
+DEFINE_OP(Gemm, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
+          .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
+          .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .respell = respell_gemm, .infer = infer_gemm,
+          .grad = grad_gemm, .place = place_gemm, .flops = flops);

@@ -6,9 +6,9 @@
 
 typedef struct {
     Shape a, b;
-    int row, k_a;                       /* axes of A: free, contracted; row -1 for a 1-D A */
-    int k_b, col;                       /* axes of B; col -1 for a 1-D B */
-    int batch_a, batch_b, batch_y;      /* leading axes that count batches */
+    int row, k_a;                  /* axes of A: free, contracted; row -1 for a 1-D A */
+    int k_b, col;                  /* axes of B; col -1 for a 1-D B */
+    int batch_a, batch_b, batch_y; /* leading axes that count batches */
 } MatMulRoles;
 
 /* Of MatMul, BatchMatMul and Gemm. */

@@ -31,9 +31,9 @@ static Status place(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(AccuracyCount, .blocks = BLOCKS_PASS,
-    .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
-    .dtypes = DTYPES_F32_F64,
-    .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = INT64_MIN }, { 0 } },
-    .infer = infer, .grad = grad_none, .place = place,
-    .doc = "how many samples have their largest score (axis 1, of equals the first) at the target, and how many are not ignored");
+DEFINE_OP(AccuracyCount, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 2, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64,
+          .attrs = (const AttrDecl[]){ { "ignore_index", A_INT, .i = INT64_MIN }, { 0 } }, .infer = infer,
+          .grad = grad_none, .place = place,
+          .doc = "how many samples have their largest score (axis 1, of equals the first) at the target, and how many "
+                 "are not ignored");

@@ -1,8 +1,8 @@
 /* Pooling: the maximum or the average of a window, or of all positions of a channel.
  *
- * The gradient of the maximum goes to the first largest element of each window in row-major order (a NaN counts as larger
- * than everything, so that it is seen): it is found again from the input, which costs one more scan of the input and saves the
- * indices.  Gradients take the input's sizes from `spatial`, never its batch. */
+ * The gradient of the maximum goes to the first largest element of each window in row-major order (a NaN counts as
+ * larger than everything, so that it is seen): it is found again from the input, which costs one more scan of the input
+ * and saves the indices.  Gradients take the input's sizes from `spatial`, never its batch. */
 #include "graph/grad.h"
 #include "graph/ops/window.h"
 #include "graph/place.h"
@@ -15,7 +15,8 @@ static Status infer_window(Window *w, Graph *g, Node *n, const Shape *x)
     const int64_t *kernel = node_ints(n, "kernel_shape", &count);
 
     if (count != x->rank - 2)
-        return FAIL(E_SHAPE, "%s: kernel_shape has %d entries for an input of rank %d", node_text(g, n), count, x->rank);
+        return FAIL(E_SHAPE, "%s: kernel_shape has %d entries for an input of rank %d", node_text(g, n), count,
+                    x->rank);
     return window_infer(w, g, n, x, kernel, node_int(n, "ceil_mode"));
 }
 
@@ -41,7 +42,8 @@ static Status check_pooled(Graph *g, Node *n, const Shape *x, const Shape *dy)
     TRY(infer_window(&w, g, n, x));
     y = window_out_shape(&w, x->dim[0], x->dim[1]);
     if (!shape_eq(&y, dy))
-        return FAIL(E_SHAPE, "%s: the output gradient is %s, expected %s", node_text(g, n), shape_text(dy, a), shape_text(&y, b));
+        return FAIL(E_SHAPE, "%s: the output gradient is %s, expected %s", node_text(g, n), shape_text(dy, a),
+                    shape_text(&y, b));
     return ST_OK;
 }
 
@@ -99,22 +101,27 @@ static ValueId emit_pool(Grad *gr, const OpDef *op, const Attr extra[2], int n_i
     const int64_t *kernel = node_ints(n, "kernel_shape", &rank), *strides = node_ints(n, "strides", &rank);
     const int64_t *dilations = node_ints(n, "dilations", &rank), *pads = node_ints(n, "pads", &n_pad);
 
-    return emit(gr->g, op, ATTRS(INTS("kernel_shape", rank, kernel), INTS("strides", rank, strides),
-                                 INTS("dilations", rank, dilations), INTS("pads", n_pad, pads),
-                                 INT("ceil_mode", node_int(n, "ceil_mode")), extra[0], extra[1]), n_in, in);
+    return emit(gr->g, op,
+                ATTRS(INTS("kernel_shape", rank, kernel), INTS("strides", rank, strides),
+                      INTS("dilations", rank, dilations), INTS("pads", n_pad, pads),
+                      INT("ceil_mode", node_int(n, "ceil_mode")), extra[0], extra[1]),
+                n_in, in);
 }
 
 static Status grad_max(Grad *gr)
 {
     if (has_value(grad_dout(gr, 0)))
-        grad_set(gr, 0, emit_pool(gr, &op_MaxPoolGrad, (Attr[2]){ { 0 } }, 2, (ValueId[]){ grad_dout(gr, 0), grad_in(gr, 0) }));
+        grad_set(
+            gr, 0,
+            emit_pool(gr, &op_MaxPoolGrad, (Attr[2]){ { 0 } }, 2, (ValueId[]){ grad_dout(gr, 0), grad_in(gr, 0) }));
     return gr->g->status;
 }
 
 static Status grad_average(Grad *gr)
 {
     const Shape *x = &grad_in_value(gr, 0)->shape;
-    const Attr extra[] = { INT("count_include_pad", node_int(gr->node, "count_include_pad")), INTS("spatial", x->rank - 2, x->dim + 2) };
+    const Attr extra[] = { INT("count_include_pad", node_int(gr->node, "count_include_pad")),
+                           INTS("spatial", x->rank - 2, x->dim + 2) };
 
     grad_set(gr, 0, emit_pool(gr, &op_AveragePoolGrad, extra, 1, (ValueId[]){ grad_dout(gr, 0) }));
     return gr->g->status;
@@ -211,8 +218,8 @@ static int64_t flops(const Graph *g, const Node *n)
     return count;
 }
 
-/* Until opset 9 there was no ceil_mode, nor dilations but of convolutions; in AveragePool these came with opset 19.  Until 7 MaxPool
- * gave no indices. */
+/* Until opset 9 there was no ceil_mode, nor dilations but of convolutions; in AveragePool these came with opset 19.
+ * Until 7 MaxPool gave no indices. */
 static bool respell_pool(Graph *g, Node *n, int opset)
 {
     int count;
@@ -228,38 +235,43 @@ static bool respell_pool(Graph *g, Node *n, int opset)
     return opset >= 10 || respell_without(n, "ceil_mode");
 }
 
-#define KERNEL_ATTRS                                                                                                     \
-    { "kernel_shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_STEPS }, { "strides", A_INTS, .range = R_STEPS },                               \
-    { "pads", A_INTS, .range = R_PADS }, { "dilations", A_INTS, .range = R_STEPS }, { "ceil_mode", A_INT, .i = 0 }
+#define KERNEL_ATTRS                                                                                              \
+    { "kernel_shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_STEPS }, { "strides", A_INTS, .range = R_STEPS }, \
+        { "pads", A_INTS, .range = R_PADS }, { "dilations", A_INTS, .range = R_STEPS },                           \
+    {                                                                                                             \
+        "ceil_mode", A_INT, .i = 0                                                                                \
+    }
 #define DTYPES_MAX (DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8))
 
-DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .from = 10, .in_min = 1, .in_max = 1, .out_min = 1,
-    .out_max = 2, .dtypes = DTYPES_MAX,
-    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD,
-                                 { "storage_order", A_INT, .i = 0 }, { 0 } },
-    .doc = "the maximum of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_max, .place = place_max, .flops = flops);
+DEFINE_OP(MaxPool, .layout = LAYOUT_ANY, .since = 12, .from = 10, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 2,
+          .dtypes = DTYPES_MAX,
+          .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD, { "storage_order", A_INT, .i = 0 }, { 0 } },
+          .doc = "the maximum of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_max,
+          .place = place_max, .flops = flops);
 
-DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
-    .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .place = place_channels, .flops = flops);
+DEFINE_OP(MaxPoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { 0 } },
+          .doc = "gradient of MaxPool, from (dy, x)", .infer = infer_max_grad, .place = place_channels, .flops = flops);
 
-DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD,
-                                 { "count_include_pad", A_INT, .i = 0 }, { 0 } },
-    .doc = "the average of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_average,
-    .place = place_average, .flops = flops);
+DEFINE_OP(AveragePool, .layout = LAYOUT_ANY, .since = 19, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ KERNEL_ATTRS, AUTO_PAD, { "count_include_pad", A_INT, .i = 0 }, { 0 } },
+          .doc = "the average of each window", .respell = respell_pool, .infer = infer_pool, .grad = grad_average,
+          .place = place_average, .flops = flops);
 
-DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ KERNEL_ATTRS, { "count_include_pad", A_INT, .i = 0 },
-                                 { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { 0 } },
-    .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .grad = grad_of_average_grad, .place = place_average,
-    .flops = flops);
+DEFINE_OP(AveragePoolGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ KERNEL_ATTRS,
+                                       { "count_include_pad", A_INT, .i = 0 },
+                                       { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
+                                       { 0 } },
+          .doc = "gradient of AveragePool, from dy", .infer = infer_average_grad, .grad = grad_of_average_grad,
+          .place = place_average, .flops = flops);
 
-DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
-    .doc = "the average of each channel", .infer = infer_global, .grad = grad_global_average, .place = place_average);
+DEFINE_OP(GlobalAveragePool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_FLOAT, .doc = "the average of each channel", .infer = infer_global,
+          .grad = grad_global_average, .place = place_average);
 
-DEFINE_OP(GlobalMaxPool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
-    .doc = "the maximum of each channel", .infer = infer_global, .grad = grad_global_max, .lower = lower_global_max,
-    .place = place_channels);
+DEFINE_OP(GlobalMaxPool, .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_FLOAT, .doc = "the maximum of each channel", .infer = infer_global, .grad = grad_global_max,
+          .lower = lower_global_max, .place = place_channels);

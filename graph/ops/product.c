@@ -3,18 +3,15 @@
  *     Y = act(alpha op(A) op(B) + bias)                   gradient = 0
  *     Y = alpha op(A) op(B) * act'(aux)                   gradient = 1
  *
- *   A, B       read as matrices [all leading axes, last axis]; op = transpose where transA, transB say so.  Y has op(A)'s leading
- *              axes (of a transposed A: its last axis) and op(B)'s columns
- *   bias       [n], of Y's type
- *   Y          of the type of A and B; float32 where these have 16 bits and wide = 1.  Sums and the epilogue are float32 (float64),
- *              Y is rounded once
- *   activation "none", "relu", "gelu_tanh"
- *   aux        what the gradient needs of the forward product: its output 1, which is input 3 of the gradient.
- *              relu: uint8, Y's leading axes and 16 ceil(n / 128) bytes; bit j % 8 of byte j / 8 tells of column j that not Y <= 0, as
- *              ReluGrad asks; the bits behind the last column are 0.  gelu_tanh: what the activation was applied to, of Y's type and
- *              shape.  The gradient's aux may have other leading axes of as many rows
- *   bias_grad  output 2 holds the sum over "result": the rows of Y [n]; "a": op(A)'s columns [m]; "b": op(B)'s rows [n], both
- *              without alpha.  Of Y's type; float32 where that has 16 bits and wide_bias_grad = 1
+ *   A, B       read as matrices [all leading axes, last axis]; op = transpose where transA, transB say so.  Y has
+ * op(A)'s leading axes (of a transposed A: its last axis) and op(B)'s columns bias       [n], of Y's type Y          of
+ * the type of A and B; float32 where these have 16 bits and wide = 1.  Sums and the epilogue are float32 (float64), Y
+ * is rounded once activation "none", "relu", "gelu_tanh" aux        what the gradient needs of the forward product: its
+ * output 1, which is input 3 of the gradient. relu: uint8, Y's leading axes and 16 ceil(n / 128) bytes; bit j % 8 of
+ * byte j / 8 tells of column j that not Y <= 0, as ReluGrad asks; the bits behind the last column are 0.  gelu_tanh:
+ * what the activation was applied to, of Y's type and shape.  The gradient's aux may have other leading axes of as many
+ * rows bias_grad  output 2 holds the sum over "result": the rows of Y [n]; "a": op(A)'s columns [m]; "b": op(B)'s rows
+ * [n], both without alpha.  Of Y's type; float32 where that has 16 bits and wide_bias_grad = 1
  *
  * There is no gradient and no placement: the pass that makes these nodes runs on what has both behind it. */
 #include "graph/ops/product.h"
@@ -47,12 +44,14 @@ static Status read_sizes(Product *p, const Graph *g, const Node *n)
     p->trans_b = node_int(n, "transB");
     p->alpha = node_float(n, "alpha");
     if (a->rank < 2 || b->rank < 2)
-        return FAIL(E_SHAPE, "%s: shapes %s and %s: expected rank 2 or more", node_text(g, n), shape_text(a, text_a), shape_text(b, text_b));
+        return FAIL(E_SHAPE, "%s: shapes %s and %s: expected rank 2 or more", node_text(g, n), shape_text(a, text_a),
+                    shape_text(b, text_b));
     p->m = p->trans_a ? columns_of(a) : rows_of(a);
     p->k = p->trans_a ? rows_of(a) : columns_of(a);
     p->n = p->trans_b ? rows_of(b) : columns_of(b);
     if (p->k != (p->trans_b ? columns_of(b) : rows_of(b)))
-        return FAIL(E_SHAPE, "%s: shapes %s and %s do not multiply", node_text(g, n), shape_text(a, text_a), shape_text(b, text_b));
+        return FAIL(E_SHAPE, "%s: shapes %s and %s do not multiply", node_text(g, n), shape_text(a, text_a),
+                    shape_text(b, text_b));
     p->n_sum = p->sum == PRODUCT_SUM_OF_A ? p->m : p->n;
     return ST_OK;
 }
@@ -60,25 +59,30 @@ static Status read_sizes(Product *p, const Graph *g, const Node *n)
 /* Which inputs and outputs go with which attributes. */
 static Status check_ports(const Product *p, const Graph *g, const Node *n)
 {
-    if (p->gradient && (p->activation == PRODUCT_LINEAR || !has_in(n, PRODUCT_AUX) || has_in(n, PRODUCT_BIAS) || has_out(n, PRODUCT_AUX_OUT)))
+    if (p->gradient && (p->activation == PRODUCT_LINEAR || !has_in(n, PRODUCT_AUX) || has_in(n, PRODUCT_BIAS) ||
+                        has_out(n, PRODUCT_AUX_OUT)))
         return FAIL(E_MODEL, "%s: a gradient takes an activation's aux and nothing else", node_text(g, n));
     if (!p->gradient && has_in(n, PRODUCT_AUX))
         return FAIL(E_MODEL, "%s: only a gradient takes aux", node_text(g, n));
     if (p->activation == PRODUCT_LINEAR && has_out(n, PRODUCT_AUX_OUT))
         return FAIL(E_MODEL, "%s: there is no aux without an activation", node_text(g, n));
     if (has_out(n, PRODUCT_BIAS_GRAD) != (p->sum != PRODUCT_NO_SUM))
-        return FAIL(E_MODEL, "%s: output 2 and bias_grad \"%s\" do not go together", node_text(g, n), node_string(n, "bias_grad"));
+        return FAIL(E_MODEL, "%s: output 2 and bias_grad \"%s\" do not go together", node_text(g, n),
+                    node_string(n, "bias_grad"));
     return ST_OK;
 }
 
 Status product_read(Product *out, const Graph *g, const Node *n)
 {
-    static const char *const activations[] = { "none", "relu", "gelu_tanh", NULL }, *const sums[] = { "none", "result", "a", "b", NULL };
+    static const char *const activations[] = { "none", "relu", "gelu_tanh", NULL }, *const sums[] = { "none", "result",
+                                                                                                      "a", "b", NULL };
     int activation, sum;
 
     TRY(read_choice(&activation, g, n, "activation", activations));
     TRY(read_choice(&sum, g, n, "bias_grad", sums));
-    *out = (Product){ .activation = (ProductActivation)activation, .sum = (ProductSum)sum, .gradient = node_int(n, "gradient"),
+    *out = (Product){ .activation = (ProductActivation)activation,
+                      .sum = (ProductSum)sum,
+                      .gradient = node_int(n, "gradient"),
                       .bias = has_in(n, PRODUCT_BIAS) };
     out->aux = out->gradient || has_out(n, PRODUCT_AUX_OUT);
     TRY(check_ports(out, g, n));
@@ -88,10 +92,7 @@ Status product_read(Product *out, const Graph *g, const Node *n)
 /* ---- inference ---- */
 
 /* What `t` is widened to. */
-static DType widened(DType t, bool wide)
-{
-    return wide && dtype_size(t) == 2 ? DT_FLOAT32 : t;
-}
+static DType widened(DType t, bool wide) { return wide && dtype_size(t) == 2 ? DT_FLOAT32 : t; }
 
 /* Input i must be a matrix of `rows` rows. */
 static Status check_matrix(const Graph *g, const Node *n, int i, DType t, int64_t rows, int64_t columns)
@@ -100,8 +101,9 @@ static Status check_matrix(const Graph *g, const Node *n, int i, DType t, int64_
     char text[SHAPE_TEXT];
 
     if (v->dtype != t || v->shape.rank < 1 || rows_of(&v->shape) != rows || columns_of(&v->shape) != columns)
-        return FAIL(E_SHAPE, "%s: input %d is %s%s, expected %s of %lld rows of %lld", node_text(g, n), i, dtype_name(v->dtype),
-                    shape_text(&v->shape, text), dtype_name(t), (long long)rows, (long long)columns);
+        return FAIL(E_SHAPE, "%s: input %d is %s%s, expected %s of %lld rows of %lld", node_text(g, n), i,
+                    dtype_name(v->dtype), shape_text(&v->shape, text), dtype_name(t), (long long)rows,
+                    (long long)columns);
     return ST_OK;
 }
 
@@ -146,9 +148,16 @@ static int64_t flops(const Graph *g, const Node *n)
     return 2 * shape_numel(&value(g, n->out[PRODUCT_Y])->shape) * (node_int(n, "transA") ? rows_of(a) : columns_of(a));
 }
 
-DEFINE_OP(Product, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT,
-    .attrs = (const AttrDecl[]){ { "transA", A_INT, .i = 0 }, { "transB", A_INT, .i = 0 },
-                                 { "alpha", A_FLOAT, .f = 1 }, { "wide", A_INT, .i = 0 },
-                                 { "activation", A_STRING, .s = "none" }, { "gradient", A_INT, .i = 0 },
-                                 { "bias_grad", A_STRING, .s = "none" }, { "wide_bias_grad", A_INT, .i = 0 }, { 0 } },
-    .doc = "act(alpha op(A) op(B) + bias), or alpha op(A) op(B) act'(aux), and sums of it or its operands", .infer = infer, .flops = flops);
+DEFINE_OP(Product, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 3,
+          .dtypes = DTYPES_FLOAT,
+          .attrs = (const AttrDecl[]){ { "transA", A_INT, .i = 0 },
+                                       { "transB", A_INT, .i = 0 },
+                                       { "alpha", A_FLOAT, .f = 1 },
+                                       { "wide", A_INT, .i = 0 },
+                                       { "activation", A_STRING, .s = "none" },
+                                       { "gradient", A_INT, .i = 0 },
+                                       { "bias_grad", A_STRING, .s = "none" },
+                                       { "wide_bias_grad", A_INT, .i = 0 },
+                                       { 0 } },
+          .doc = "act(alpha op(A) op(B) + bias), or alpha op(A) op(B) act'(aux), and sums of it or its operands",
+          .infer = infer, .flops = flops);

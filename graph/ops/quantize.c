@@ -1,15 +1,18 @@
 /* Quantised operators, forward only: lowered to the arithmetic that defines them.
  *
- * real = (quantised - zero_point) * scale.  Products of 8-bit integers are added exactly: in int32 for matrices, in float64
- * for convolutions (sums stay far below 2^53).  Scales and zero points are per tensor, per element of an axis, or per
- * block of an axis. */
+ * real = (quantised - zero_point) * scale.  Products of 8-bit integers are added exactly: in int32 for matrices, in
+ * float64 for convolutions (sums stay far below 2^53).  Scales and zero points are per tensor, per element of an axis,
+ * or per block of an axis. */
 #include "graph/grad.h"
 #include "graph/ops/window.h"
 
 /* ---- parameters ---- */
 
 /* Along which axis a parameter varies; `block` elements of it share one value (0: none do). */
-typedef struct { int axis; int64_t block; } Along;
+typedef struct {
+    int axis;
+    int64_t block;
+} Along;
 
 static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, Along along)
 {
@@ -19,12 +22,14 @@ static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, 
     if (!fits && s->rank == 1 && along.axis >= 0)
         fits = s->dim[0] == x->dim[along.axis];
     if (!fits && along.block > 0 && along.axis >= 0 && s->rank == x->rank && x->rank < MAX_RANK) {
-        fits = along.block <= INT64_MAX / (s->dim[along.axis] + 1) && s->dim[along.axis] * along.block == x->dim[along.axis];
+        fits = along.block <= INT64_MAX / (s->dim[along.axis] + 1) &&
+               s->dim[along.axis] * along.block == x->dim[along.axis];
         for (int k = 0; k < s->rank; k++)
             fits &= k == along.axis || s->dim[k] == x->dim[k];
     }
     if (!fits)
-        return FAIL(E_SHAPE, "%s: input %d must be one value, one for each element of the axis, or one for each whole block",
+        return FAIL(E_SHAPE,
+                    "%s: input %d must be one value, one for each element of the axis, or one for each whole block",
                     node_text(g, n), i);
     return ST_OK;
 }
@@ -42,7 +47,7 @@ static ValueId param(Graph *g, ValueId v, DType to, const Shape *x, Along along)
             flat.dim[k] = k == along.axis ? s.dim[0] : 1;
         return emit_reshape(g, v, &flat);
     }
-    for (int k = 0; k < x->rank; k++) {                 /* each block's value is repeated along a new axis behind its own */
+    for (int k = 0; k < x->rank; k++) { /* each block's value is repeated along a new axis behind its own */
         wide.dim[wide.rank++] = s.dim[k];
         if (k == along.axis)
             wide.dim[wide.rank++] = 1;
@@ -74,10 +79,7 @@ static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType 
     return emit_cast(g, q, to);
 }
 
-static ValueId optional(const Node *n, int i)
-{
-    return has_in(n, i) ? n->in[i] : NO_VALUE;
-}
+static ValueId optional(const Node *n, int i) { return has_in(n, i) ? n->in[i] : NO_VALUE; }
 
 /* What is not known before the run is not lowered, and then refused by name. */
 static bool inputs_known(const Graph *g, const Node *n)
@@ -137,7 +139,9 @@ static Status infer_linear(Graph *g, Node *n, DType out, bool zero_is_input)
 
 static DType quantized_type(const Graph *g, const Node *n)
 {
-    return has_in(n, 2) ? in_value(g, n, 2)->dtype : node_int(n, "output_dtype") ? (DType)node_int(n, "output_dtype") : DT_UINT8;
+    return has_in(n, 2)                  ? in_value(g, n, 2)->dtype
+           : node_int(n, "output_dtype") ? (DType)node_int(n, "output_dtype")
+                                         : DT_UINT8;
 }
 
 static Status infer_quantize(Graph *g, Node *n)
@@ -150,10 +154,7 @@ static Status infer_quantize(Graph *g, Node *n)
 }
 
 /* 16-bit floats are computed in float32. */
-static DType working_type(DType t)
-{
-    return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
-}
+static DType working_type(DType t) { return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32; }
 
 static Status lower_quantize(Graph *g, Node *n)
 {
@@ -176,10 +177,7 @@ static DType dequantized_type(const Graph *g, const Node *n)
     return node_int(n, "output_dtype") ? (DType)node_int(n, "output_dtype") : in_value(g, n, 1)->dtype;
 }
 
-static Status infer_dequantize(Graph *g, Node *n)
-{
-    return infer_linear(g, n, dequantized_type(g, n), true);
-}
+static Status infer_dequantize(Graph *g, Node *n) { return infer_linear(g, n, dequantized_type(g, n), true); }
 
 static Status lower_dequantize(Graph *g, Node *n)
 {
@@ -206,15 +204,24 @@ static bool respell(Graph *g, Node *n, int opset)
     return (opset >= 19 || respell_without(n, "saturate")) && (opset >= 13 || respell_without(n, "axis"));
 }
 
-#define LINEAR .setting_in = 6, .since = 21, .respell = respell, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .grad = grad_none
-#define LINEAR_ATTRS { "axis", A_INT, .i = 1, .range = R_AXIS }, { "block_size", A_INT, .range = R_NATURAL }, \
-    { "output_dtype", A_INT, .range = R_DTYPE }
+#define LINEAR                                                                                              \
+    .setting_in = 6, .since = 21, .respell = respell, .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, \
+    .grad = grad_none
+#define LINEAR_ATTRS                                                                         \
+    { "axis", A_INT, .i = 1, .range = R_AXIS }, { "block_size", A_INT, .range = R_NATURAL }, \
+    {                                                                                        \
+        "output_dtype", A_INT, .range = R_DTYPE                                              \
+    }
 
-DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), .infer = infer_quantize, .lower = lower_quantize,
-    .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { "saturate", A_INT, .i = 1 }, { "precision", A_INT, .range = R_DTYPE }, { 0 } },
-    .doc = "round(x / scale) + zero_point, saturated");
+DEFINE_OP(QuantizeLinear, LINEAR, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT32), .infer = infer_quantize,
+          .lower = lower_quantize,
+          .attrs = (const AttrDecl[]){ LINEAR_ATTRS,
+                                       { "saturate", A_INT, .i = 1 },
+                                       { "precision", A_INT, .range = R_DTYPE },
+                                       { 0 } },
+          .doc = "round(x / scale) + zero_point, saturated");
 DEFINE_OP(DequantizeLinear, LINEAR, .dtypes = DTYPES_INT, .infer = infer_dequantize, .lower = lower_dequantize,
-    .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } }, .doc = "(x - zero_point) * scale");
+          .attrs = (const AttrDecl[]){ LINEAR_ATTRS, { 0 } }, .doc = "(x - zero_point) * scale");
 
 /* ---- DynamicQuantizeLinear ---- */
 
@@ -247,13 +254,11 @@ static Status rewrite_dynamic(Graph *g, Node *n)
     return g->status;
 }
 
-static Status lower_dynamic(Graph *g, Node *n)
-{
-    return inputs_known(g, n) ? rewrite_dynamic(g, n) : ST_OK;
-}
+static Status lower_dynamic(Graph *g, Node *n) { return inputs_known(g, n) ? rewrite_dynamic(g, n) : ST_OK; }
 
-DEFINE_OP(DynamicQuantizeLinear, .since = 11, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3, .dtypes = DTYPE_BIT(DT_FLOAT32),
-    .infer = infer_dynamic, .grad = grad_none, .lower = lower_dynamic, .doc = "x in 8 bits, with the scale and zero point of its range");
+DEFINE_OP(DynamicQuantizeLinear, .since = 11, .in_min = 1, .in_max = 1, .out_min = 3, .out_max = 3,
+          .dtypes = DTYPE_BIT(DT_FLOAT32), .infer = infer_dynamic, .grad = grad_none, .lower = lower_dynamic,
+          .doc = "x in 8 bits, with the scale and zero point of its range");
 
 /* ---- matrix products ---- */
 
@@ -262,7 +267,8 @@ DEFINE_OP(DynamicQuantizeLinear, .since = 11, .in_min = 1, .in_max = 1, .out_min
 static Status check_8bit(const Graph *g, const Node *n, int i)
 {
     if (!(DTYPES_8BIT & DTYPE_BIT(in_value(g, n, i)->dtype)))
-        return FAIL(E_SHAPE, "%s: input %d is %s, expected int8 or uint8", node_text(g, n), i, dtype_name(in_value(g, n, i)->dtype));
+        return FAIL(E_SHAPE, "%s: input %d is %s, expected int8 or uint8", node_text(g, n), i,
+                    dtype_name(in_value(g, n, i)->dtype));
     return ST_OK;
 }
 
@@ -293,10 +299,7 @@ static Status infer_matmul(Graph *g, Node *n, int b, int zero_a, int zero_b, DTy
     return ST_OK;
 }
 
-static Status infer_matmul_integer(Graph *g, Node *n)
-{
-    return infer_matmul(g, n, 1, 2, 3, DT_INT32);
-}
+static Status infer_matmul_integer(Graph *g, Node *n) { return infer_matmul(g, n, 1, 2, 3, DT_INT32); }
 
 static ValueId integer_product(Graph *g, const Node *n, int b, int zero_a, int zero_b)
 {
@@ -314,7 +317,8 @@ static Status lower_matmul_integer(Graph *g, Node *n)
 }
 
 DEFINE_OP(MatMulInteger, .since = 10, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
-    .infer = infer_matmul_integer, .grad = grad_none, .lower = lower_matmul_integer, .doc = "(A - a_zero) (B - b_zero) in int32");
+          .infer = infer_matmul_integer, .grad = grad_none, .lower = lower_matmul_integer,
+          .doc = "(A - a_zero) (B - b_zero) in int32");
 
 /* Inputs: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero. */
 static Status infer_qlinear_matmul(Graph *g, Node *n)
@@ -332,8 +336,8 @@ static Status infer_qlinear_matmul(Graph *g, Node *n)
     return check_param(g, n, 7, &y, rows(g, n->out[0]));
 }
 
-/* Output = quantised(sum * scale_x * scale_w / scale_y), of operators with inputs x, scale, zero, w, scale, zero, scale_y, zero_y.
- * `along`: the axis of x's and y's scales, `along_w`: of w's. */
+/* Output = quantised(sum * scale_x * scale_w / scale_y), of operators with inputs x, scale, zero, w, scale, zero,
+ * scale_y, zero_y. `along`: the axis of x's and y's scales, `along_w`: of w's. */
 static Status rescale(Graph *g, Node *n, ValueId sum, Along along, Along along_w)
 {
     Shape y = value(g, n->out[0])->shape;
@@ -358,16 +362,19 @@ static Status lower_qlinear_matmul(Graph *g, Node *n)
     return inputs_known(g, n) ? rewrite_qlinear_matmul(g, n) : ST_OK;
 }
 
-DEFINE_OP(QLinearMatMul, .since = 21, .from = 10, .in_min = 8, .in_max = 8, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
-    .infer = infer_qlinear_matmul, .grad = grad_none, .lower = lower_qlinear_matmul, .doc = "quantised product of quantised matrices");
+DEFINE_OP(QLinearMatMul, .since = 21, .from = 10, .in_min = 8, .in_max = 8, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_8BIT, .infer = infer_qlinear_matmul, .grad = grad_none, .lower = lower_qlinear_matmul,
+          .doc = "quantised product of quantised matrices");
 
 /* ---- convolutions ---- */
 
-static const AttrDecl conv_attrs[] = {
-    { "group", A_INT, .i = 1, .range = R_POSITIVE }, { "strides", A_INTS, .range = R_STEPS }, { "pads", A_INTS, .range = R_PADS },
-    { "dilations", A_INTS, .range = R_STEPS }, AUTO_PAD,
-    { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 }
-};
+static const AttrDecl conv_attrs[] = { { "group", A_INT, .i = 1, .range = R_POSITIVE },
+                                       { "strides", A_INTS, .range = R_STEPS },
+                                       { "pads", A_INTS, .range = R_PADS },
+                                       { "dilations", A_INTS, .range = R_STEPS },
+                                       AUTO_PAD,
+                                       { "kernel_shape", A_INTS, .range = R_STEPS },
+                                       { 0 } };
 
 static Status infer_conv(Graph *g, Node *n, int w, int zero_x, int zero_w, DType out)
 {
@@ -378,7 +385,8 @@ static Status infer_conv(Graph *g, Node *n, int w, int zero_x, int zero_w, DType
 
     TRY(check_8bit(g, n, w));
     if (xs->rank != ws->rank || xs->rank < 3 || xs->rank > 2 + WINDOW_AXES)
-        return FAIL(E_SHAPE, "%s: inputs of rank %d and %d, expected the same of 3 to %d", node_text(g, n), xs->rank, ws->rank, 2 + WINDOW_AXES);
+        return FAIL(E_SHAPE, "%s: inputs of rank %d and %d, expected the same of 3 to %d", node_text(g, n), xs->rank,
+                    ws->rank, 2 + WINDOW_AXES);
     if (group < 1 || xs->dim[1] % group || ws->dim[0] % group || xs->dim[1] / group != ws->dim[1])
         return FAIL(E_SHAPE, "%s: the channels do not fit %lld groups", node_text(g, n), (long long)group);
     TRY(window_infer(&win, g, n, xs, ws->dim + 2, false));
@@ -405,10 +413,7 @@ static ValueId integer_conv(Graph *g, const Node *n, int w, int zero_x, int zero
     return has_value(bias) ? EMIT(g, Conv, attrs, x, k, bias) : EMIT(g, Conv, attrs, x, k);
 }
 
-static Status infer_conv_integer(Graph *g, Node *n)
-{
-    return infer_conv(g, n, 1, 2, 3, DT_INT32);
-}
+static Status infer_conv_integer(Graph *g, Node *n) { return infer_conv(g, n, 1, 2, 3, DT_INT32); }
 
 static Status lower_conv_integer(Graph *g, Node *n)
 {
@@ -417,8 +422,9 @@ static Status lower_conv_integer(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(ConvInteger, .since = 10, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT, .attrs = conv_attrs,
-    .infer = infer_conv_integer, .grad = grad_none, .lower = lower_conv_integer, .doc = "convolution of (x - x_zero) by (w - w_zero) in int32");
+DEFINE_OP(ConvInteger, .since = 10, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
+          .attrs = conv_attrs, .infer = infer_conv_integer, .grad = grad_none, .lower = lower_conv_integer,
+          .doc = "convolution of (x - x_zero) by (w - w_zero) in int32");
 
 /* Inputs: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias in units of x_scale * w_scale. */
 static Status infer_qlinear_conv(Graph *g, Node *n)
@@ -434,7 +440,8 @@ static Status infer_qlinear_conv(Graph *g, Node *n)
     TRY(check_param(g, n, 6, &one, (Along){ -1, 0 }));
     TRY(check_param(g, n, 7, &one, (Along){ -1, 0 }));
     if (has_in(n, 8) && in_value(g, n, 8)->dtype != DT_INT32)
-        return FAIL(E_SHAPE, "%s: the bias is %s, expected int32", node_text(g, n), dtype_name(in_value(g, n, 8)->dtype));
+        return FAIL(E_SHAPE, "%s: the bias is %s, expected int32", node_text(g, n),
+                    dtype_name(in_value(g, n, 8)->dtype));
     return ST_OK;
 }
 
@@ -446,10 +453,8 @@ static Status rewrite_qlinear_conv(Graph *g, Node *n)
     return rescale(g, n, integer_conv(g, n, 3, 2, 5, bias), channel, channel);
 }
 
-static Status lower_qlinear_conv(Graph *g, Node *n)
-{
-    return inputs_known(g, n) ? rewrite_qlinear_conv(g, n) : ST_OK;
-}
+static Status lower_qlinear_conv(Graph *g, Node *n) { return inputs_known(g, n) ? rewrite_qlinear_conv(g, n) : ST_OK; }
 
-DEFINE_OP(QLinearConv, .since = 10, .in_min = 8, .in_max = 9, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT, .attrs = conv_attrs,
-    .infer = infer_qlinear_conv, .grad = grad_none, .lower = lower_qlinear_conv, .doc = "quantised convolution");
+DEFINE_OP(QLinearConv, .since = 10, .in_min = 8, .in_max = 9, .out_min = 1, .out_max = 1, .dtypes = DTYPES_8BIT,
+          .attrs = conv_attrs, .infer = infer_qlinear_conv, .grad = grad_none, .lower = lower_qlinear_conv,
+          .doc = "quantised convolution");

@@ -1,8 +1,8 @@
 /* Operators that draw random numbers.
  *
  * ONNX's are what models say.  Ours (domain dpexec) draw from Philox by (seed, step, node, global element): in training
- * every drawing node becomes one (random_make_keyed), with the step from a state; elsewhere `lower` makes them with step 0,
- * and Dropout out of training is the identity. */
+ * every drawing node becomes one (random_make_keyed), with the step from a state; elsewhere `lower` makes them with
+ * step 0, and Dropout out of training is the identity. */
 #include "graph/ops/random.h"
 
 #include <math.h>
@@ -12,9 +12,12 @@
 
 /* ---- ours ---- */
 
-#define KEYED                                                                                                           \
+#define KEYED                                                                                               \
     { "seed", A_INT, .i = 0 }, { "key", A_INT, .i = 0 }, { "split_axis", A_INT, .i = -1, .range = R_AXIS }, \
-    { "split_offset", A_INT, .range = R_NATURAL }, { "split_dim", A_INT, .range = R_NATURAL }
+        { "split_offset", A_INT, .range = R_NATURAL },                                                      \
+    {                                                                                                       \
+        "split_dim", A_INT, .range = R_NATURAL                                                              \
+    }
 
 /* The part given by split_* must lie in the whole. */
 static Status check_split(const Graph *g, const Node *n, const Shape *s)
@@ -22,8 +25,8 @@ static Status check_split(const Graph *g, const Node *n, const Shape *s)
     int64_t axis = node_int(n, "split_axis"), offset = node_int(n, "split_offset"), dim = node_int(n, "split_dim");
 
     if (axis < -1 || axis >= s->rank || (axis >= 0 && (offset < 0 || offset > dim - s->dim[axis])))
-        return FAIL(E_MODEL, "%s: split_axis %lld, split_offset %lld and split_dim %lld do not fit the shape", node_text(g, n),
-                    (long long)axis, (long long)offset, (long long)dim);
+        return FAIL(E_MODEL, "%s: split_axis %lld, split_offset %lld and split_dim %lld do not fit the shape",
+                    node_text(g, n), (long long)axis, (long long)offset, (long long)dim);
     return ST_OK;
 }
 
@@ -64,10 +67,10 @@ static Status grad_random_dropout(Grad *gr)
 }
 
 DEFINE_OP(RandomDropout, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
-    .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, KEYED, { 0 } },
-    .infer = infer_random_dropout, .grad = grad_random_dropout, .place = place_elementwise,
-    .doc = "(x, draw): x / (1 - ratio) where the mask holds, else 0; and the mask");
+          .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .inplace = { 1 },
+          .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, KEYED, { 0 } }, .infer = infer_random_dropout,
+          .grad = grad_random_dropout, .place = place_elementwise,
+          .doc = "(x, draw): x / (1 - ratio) where the mask holds, else 0; and the mask");
 
 static Status infer_dropout_grad(Graph *g, Node *n)
 {
@@ -85,10 +88,11 @@ static Status grad_dropout_grad(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(DropoutGrad, .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, { 0 } },
-    .infer = infer_dropout_grad, .grad = grad_dropout_grad, .place = place_mul,
-    .doc = "(dy, mask): dy / (1 - ratio) where the mask holds, else 0");
+DEFINE_OP(DropoutGrad, .elementwise = true, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_FLOAT, .inplace = { 1 },
+          .attrs = (const AttrDecl[]){ { "ratio", A_FLOAT, .f = 0.5 }, { 0 } }, .infer = infer_dropout_grad,
+          .grad = grad_dropout_grad, .place = place_mul,
+          .doc = "(dy, mask): dy / (1 - ratio) where the mask holds, else 0");
 
 static Status float_type(const Graph *g, const Node *n, DType t)
 {
@@ -124,16 +128,22 @@ static Status place_random(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_RANDOM,
-    .attrs = (const AttrDecl[]){ { "normal", A_INT, .i = 0 }, { "a", A_FLOAT, .f = 0 },
-                                 { "b", A_FLOAT, .f = 1 }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
-                                 { "shape", A_INTS, .range = R_SIZES }, KEYED, { 0 } },
-    .infer = infer_random, .grad = grad_none, .place = place_random,
-    .doc = "(draw, like?): uniform in [a, b), or normal with mean a and deviation b, in like's shape or `shape`");
+DEFINE_OP(Random, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1,
+          .flags = OPF_RANDOM,
+          .attrs = (const AttrDecl[]){ { "normal", A_INT, .i = 0 },
+                                       { "a", A_FLOAT, .f = 0 },
+                                       { "b", A_FLOAT, .f = 1 },
+                                       { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
+                                       { "shape", A_INTS, .range = R_SIZES },
+                                       KEYED,
+                                       { 0 } },
+          .infer = infer_random, .grad = grad_none, .place = place_random,
+          .doc = "(draw, like?): uniform in [a, b), or normal with mean a and deviation b, in like's shape or `shape`");
 
 /* ---- Dropout ---- */
 
-/* Up to opset 11 the ratio was an attribute and the mode was the runtime's; up to 6 an attribute could say that nothing is dropped. */
+/* Up to opset 11 the ratio was an attribute and the mode was the runtime's; up to 6 an attribute could say that nothing
+ * is dropped. */
 static Status import_dropout(Graph *g, Node *n, int opset)
 {
     const Attr *ratio = node_attr(n, "ratio");
@@ -182,10 +192,7 @@ static Status dropout_ratio(double *out, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static ValueId all_true(Graph *g, const Shape *s)
-{
-    return emit_full(g, DT_BOOL, s, 1);
-}
+static ValueId all_true(Graph *g, const Shape *s) { return emit_full(g, DT_BOOL, s, 1); }
 
 bool dropout_keeps_all(const Graph *g, const Node *n)
 {
@@ -194,8 +201,8 @@ bool dropout_keeps_all(const Graph *g, const Node *n)
     return ratio && tensor_float(ratio, 0) == 0;
 }
 
-/* Not in training, or dropping nothing: the identity, and a mask that keeps everything.  A mode known only at run time is left
- * alone. */
+/* Not in training, or dropping nothing: the identity, and a mask that keeps everything.  A mode known only at run time
+ * is left alone. */
 static Status lower_dropout(Graph *g, Node *n)
 {
     const Tensor *mode = has_in(n, 2) ? value_const(g, n->in[2]) : NULL;
@@ -220,15 +227,17 @@ static Status place_dropout(Placement *p)
 }
 
 DEFINE_OP(Dropout, .setting_in = 6, .since = 13, .from = 12, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2,
-    .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM,
-    .attrs = (const AttrDecl[]){ { "seed", A_INT, .i = 0 }, { 0 } },
-    .import = import_dropout, .respell = respell_dropout, .infer = infer_dropout, .lower = lower_dropout, .place = place_dropout,
-    .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
+          .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .attrs = (const AttrDecl[]){ { "seed", A_INT, .i = 0 }, { 0 } },
+          .import = import_dropout, .respell = respell_dropout, .infer = infer_dropout, .lower = lower_dropout,
+          .place = place_dropout, .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
 
 /* ---- ONNX's generators ---- */
 
 /* Which attribute gives a and b of Random. */
-typedef struct { const char *a, *b; bool normal, like; } Generator;
+typedef struct {
+    const char *a, *b;
+    bool normal, like;
+} Generator;
 
 static Generator generator(const OpDef *op)
 {
@@ -265,16 +274,20 @@ static Status infer_generator_like(Graph *g, Node *n)
     return ST_OK;
 }
 
-typedef struct { ValueId draw; int64_t seed, key; } Keys;
+typedef struct {
+    ValueId draw;
+    int64_t seed, key;
+} Keys;
 
 static ValueId emit_generator(Graph *g, const Node *n, Keys k)
 {
     Generator how = generator(n->op);
     int rank = 0;
     const int64_t *dim = how.like ? NULL : node_ints(n, "shape", &rank);
-    const Attr *attrs = ATTRS(INT("normal", how.normal), FLOAT("a", node_float(n, how.a)), FLOAT("b", node_float(n, how.b)),
-                              INT("dtype", how.like ? like_type(g, n) : node_int(n, "dtype")), INTS("shape", rank, dim),
-                              INT("seed", k.seed), INT("key", k.key));
+    const Attr *attrs =
+        ATTRS(INT("normal", how.normal), FLOAT("a", node_float(n, how.a)), FLOAT("b", node_float(n, how.b)),
+              INT("dtype", how.like ? like_type(g, n) : node_int(n, "dtype")), INTS("shape", rank, dim),
+              INT("seed", k.seed), INT("key", k.key));
 
     return emit(g, &op_Random, attrs, how.like ? 2 : 1, (ValueId[]){ k.draw, how.like ? n->in[0] : NO_VALUE });
 }
@@ -295,7 +308,8 @@ static ValueId emit_multinomial(Graph *g, const Node *n, Keys k)
     DType t = in_value(g, n, 0)->dtype;
     Shape x = in_value(g, n, 0)->shape, row = SHAPE(x.dim[0], 1, x.dim[1]);
     int64_t whole[3] = { x.dim[0], node_int(n, "sample_size"), x.dim[1] };
-    const Attr *attrs = ATTRS(INT("dtype", t), FLOAT("a", 1e-7), INTS("shape", 3, whole), INT("seed", k.seed), INT("key", k.key));
+    const Attr *attrs =
+        ATTRS(INT("dtype", t), FLOAT("a", 1e-7), INTS("shape", 3, whole), INT("seed", k.seed), INT("key", k.key));
     ValueId u = EMIT(g, Random, attrs, k.draw);
     ValueId spread = EMIT(g, Log, NULL, EMIT(g, Neg, NULL, EMIT(g, Log, NULL, u)));
     ValueId score = EMIT(g, Sub, NULL, emit_reshape(g, n->in[0], &row), spread);
@@ -321,7 +335,8 @@ static Status infer_multinomial(Graph *g, Node *n)
     Shape y;
 
     if (x->rank != 2 || x->dim[1] == 0 || samples < 1 || (t != DT_INT32 && t != DT_INT64))
-        return FAIL(E_SHAPE, "%s: expected [batch, classes], sample_size >= 1 and dtype int32 or int64", node_text(g, n));
+        return FAIL(E_SHAPE, "%s: expected [batch, classes], sample_size >= 1 and dtype int32 or int64",
+                    node_text(g, n));
     y = SHAPE(x->dim[0], samples);
     set_out(g, n, 0, (DType)t, &y);
     return ST_OK;
@@ -336,8 +351,9 @@ static Keys keys_of(const Node *n, ValueId draw, uint64_t seed, int64_t key)
 
 static ValueId emit_keyed(Graph *g, const Node *n, Keys k)
 {
-    return n->op == &op_Bernoulli ? emit_bernoulli(g, n, k)
-         : n->op == &op_Multinomial ? emit_multinomial(g, n, k) : emit_generator(g, n, k);
+    return n->op == &op_Bernoulli     ? emit_bernoulli(g, n, k)
+           : n->op == &op_Multinomial ? emit_multinomial(g, n, k)
+                                      : emit_generator(g, n, k);
 }
 
 /* Outside training: the numbers of step 0. */
@@ -352,30 +368,39 @@ static Status lower_generator(Graph *g, Node *n)
     return g->status;
 }
 
-#define GENERATOR(version, first, types) .since = (version), .from = (first), .out_min = 1, .out_max = 1, .dtypes = (types), .flags = OPF_RANDOM, \
+#define GENERATOR(version, first, types)                                                                     \
+    .since = (version), .from = (first), .out_min = 1, .out_max = 1, .dtypes = (types), .flags = OPF_RANDOM, \
     .grad = grad_none, .lower = lower_generator
 #define LIKE .in_min = 1, .in_max = 1
-#define SEED { "seed", A_FLOAT, .f = 0 }
+#define SEED                    \
+    {                           \
+        "seed", A_FLOAT, .f = 0 \
+    }
 #define UNIFORM { "low", A_FLOAT, .f = 0 }, { "high", A_FLOAT, .f = 1 }, SEED
 #define NORMAL { "mean", A_FLOAT, .f = 0 }, { "scale", A_FLOAT, .f = 1 }, SEED
-#define SHAPED { "shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE }
-#define TYPED { "dtype", A_INT, .range = R_DTYPE }
+#define SHAPED \
+    { "shape", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES }, { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE }
+#define TYPED                            \
+    {                                    \
+        "dtype", A_INT, .range = R_DTYPE \
+    }
 
-DEFINE_OP(RandomUniform, GENERATOR(22, 1, 0), .attrs = (const AttrDecl[]){ SHAPED, UNIFORM, { 0 } }, .infer = infer_generator,
-    .doc = "uniform in [low, high)");
-DEFINE_OP(RandomNormal, GENERATOR(22, 1, 0), .attrs = (const AttrDecl[]){ SHAPED, NORMAL, { 0 } }, .infer = infer_generator,
-    .doc = "normal with mean and scale");
+DEFINE_OP(RandomUniform, GENERATOR(22, 1, 0), .attrs = (const AttrDecl[]){ SHAPED, UNIFORM, { 0 } },
+          .infer = infer_generator, .doc = "uniform in [low, high)");
+DEFINE_OP(RandomNormal, GENERATOR(22, 1, 0), .attrs = (const AttrDecl[]){ SHAPED, NORMAL, { 0 } },
+          .infer = infer_generator, .doc = "normal with mean and scale");
 DEFINE_OP(RandomUniformLike, GENERATOR(22, 1, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, UNIFORM, { 0 } },
-    .infer = infer_generator_like, .doc = "uniform in [low, high), in x's shape");
+          .infer = infer_generator_like, .doc = "uniform in [low, high), in x's shape");
 DEFINE_OP(RandomNormalLike, GENERATOR(22, 1, 0), LIKE, .attrs = (const AttrDecl[]){ TYPED, NORMAL, { 0 } },
-    .infer = infer_generator_like, .doc = "normal with mean and scale, in x's shape");
+          .infer = infer_generator_like, .doc = "normal with mean and scale, in x's shape");
 DEFINE_OP(Bernoulli, GENERATOR(22, 15, DTYPES_FLOAT), LIKE, .attrs = (const AttrDecl[]){ TYPED, SEED, { 0 } },
-    .infer = infer_bernoulli,
-    .doc = "1 with probability x, else 0");
+          .infer = infer_bernoulli, .doc = "1 with probability x, else 0");
 DEFINE_OP(Multinomial, GENERATOR(22, 7, DTYPES_FLOAT), LIKE, .infer = infer_multinomial,
-    .attrs = (const AttrDecl[]){ { "sample_size", A_INT, .i = 1, .range = R_POSITIVE }, { "dtype", A_INT, .i = DT_INT32, .range = R_DTYPE },
-                                 SEED, { 0 } },
-    .doc = "samples of the classes with log-probabilities x");
+          .attrs = (const AttrDecl[]){ { "sample_size", A_INT, .i = 1, .range = R_POSITIVE },
+                                       { "dtype", A_INT, .i = DT_INT32, .range = R_DTYPE },
+                                       SEED,
+                                       { 0 } },
+          .doc = "samples of the classes with log-probabilities x");
 
 /* ---- training ---- */
 
@@ -385,7 +410,8 @@ static Status make_keyed_dropout(Graph *g, const Node *n, Keys k)
     double ratio;
 
     TRY(dropout_ratio(&ratio, g, n));
-    EMIT_MULTI(g, RandomDropout, ATTRS(FLOAT("ratio", ratio), INT("seed", k.seed), INT("key", k.key)), 2, out, n->in[0], k.draw);
+    EMIT_MULTI(g, RandomDropout, ATTRS(FLOAT("ratio", ratio), INT("seed", k.seed), INT("key", k.key)), 2, out, n->in[0],
+               k.draw);
     graph_replace(g, n->out[0], out[0]);
     if (has_out(n, 1))
         graph_replace(g, n->out[1], out[1]);

@@ -14,10 +14,7 @@ static Status check_vector(const Tensor *t, int64_t n, const char *name, const c
     return ST_OK;
 }
 
-static int64_t clamp(int64_t x, int64_t lo, int64_t hi)
-{
-    return x < lo ? lo : x > hi ? hi : x;
-}
+static int64_t clamp(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
 
 static void slice_axis(SliceRange *r, int axis, int64_t d, int64_t start, int64_t end, int64_t step)
 {
@@ -29,7 +26,7 @@ static void slice_axis(SliceRange *r, int axis, int64_t d, int64_t start, int64_
     span = step < 0 ? start - end : end - start;
     r->start[axis] = start;
     r->count[axis] = span > 0 ? 1 + (span - 1) / (step < 0 ? -step : step) : 0;
-    r->step[axis] = r->count[axis] > 1 ? step : 1;          /* a step that is not taken may be absurd */
+    r->step[axis] = r->count[axis] > 1 ? step : 1; /* a step that is not taken may be absurd */
 }
 
 Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const Tensor *ends, const Tensor *axes,
@@ -61,10 +58,7 @@ Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const 
 }
 
 /* Sums of a dimension and two pads cannot overflow. */
-static bool too_far(int64_t pad)
-{
-    return pad < -(INT64_C(1) << 60) || pad > INT64_C(1) << 60;
-}
+static bool too_far(int64_t pad) { return pad < -(INT64_C(1) << 60) || pad > INT64_C(1) << 60; }
 
 Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes, const char *what)
 {
@@ -87,7 +81,8 @@ Status pad_range(PadRange *out, int rank, const Tensor *pads, const Tensor *axes
         out->before[axis] = tensor_int(pads, i);
         out->after[axis] = tensor_int(pads, n + i);
         if (too_far(out->before[axis]) || too_far(out->after[axis]))
-            return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d", what, (long long)out->before[axis], (long long)out->after[axis], axis);
+            return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d", what, (long long)out->before[axis],
+                        (long long)out->after[axis], axis);
     }
     return ST_OK;
 }
@@ -119,17 +114,14 @@ int64_t pad_source(PadMode mode, int64_t i, int64_t d)
     if (i >= 0 && i < d)
         return i;
     switch (mode) {
-    case PAD_EDGE:
-        return i < 0 ? 0 : d - 1;
-    case PAD_WRAP:
-        return (i % d + d) % d;
+    case PAD_EDGE: return i < 0 ? 0 : d - 1;
+    case PAD_WRAP: return (i % d + d) % d;
     case PAD_REFLECT:
         if (d == 1)
             return 0;
         period = 2 * (d - 1);
         i = (i % period + period) % period;
         return i < d ? i : period - i;
-    default:
-        return -1;
+    default: return -1;
     }
 }

@@ -5,7 +5,9 @@
 #include "graph/op.h"
 
 /* y[i] = x[start + i * step] for i < count, along each axis. */
-typedef struct { int64_t start[MAX_RANK], step[MAX_RANK], count[MAX_RANK]; } SliceRange;
+typedef struct {
+    int64_t start[MAX_RANK], step[MAX_RANK], count[MAX_RANK];
+} SliceRange;
 
 /* Slice's inputs against a shape; `axes` and `steps` may be NULL.  `what` names the node in errors. */
 Status slice_range(SliceRange *out, const Shape *x, const Tensor *starts, const Tensor *ends, const Tensor *axes,
@@ -17,7 +19,9 @@ static inline bool slice_keeps(const SliceRange *r, const Shape *x, int axis)
 }
 
 /* Elements added (removed when negative) in front of and behind each axis. */
-typedef struct { int64_t before[MAX_RANK], after[MAX_RANK]; } PadRange;
+typedef struct {
+    int64_t before[MAX_RANK], after[MAX_RANK];
+} PadRange;
 
 typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } PadMode;
 

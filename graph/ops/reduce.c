@@ -92,10 +92,7 @@ static Status spread(ValueId *out, Grad *gr, ValueId v)
     return gr->g->status;
 }
 
-static ValueId scalar_like(Grad *gr, double v)
-{
-    return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v);
-}
+static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 
 /* The number of elements of x that go into one of y. */
 static Status reduced_count(int64_t *out, const Graph *g, const Node *n)
@@ -182,8 +179,9 @@ static Status grad_log_sum_exp(Grad *gr)
 
 static ValueId sum_kept(Grad *gr, ValueId x)
 {
-    return EMIT(gr->g, ReduceSum, ATTRS(INT("keepdims", 1), INT("noop_with_empty_axes", node_int(gr->node, "noop_with_empty_axes"))),
-                x, grad_in(gr, 1));
+    return EMIT(gr->g, ReduceSum,
+                ATTRS(INT("keepdims", 1), INT("noop_with_empty_axes", node_int(gr->node, "noop_with_empty_axes"))), x,
+                grad_in(gr, 1));
 }
 
 /* The elements that equal the extreme share dy in equal parts, as PyTorch's amax does. */
@@ -202,8 +200,8 @@ static Status grad_extreme(Grad *gr)
     return g->status;
 }
 
-/* dy times the product of the other elements.  With the zeros taken out, p is the product of the rest: x's others multiply
- * to p / x if there is no zero, to p at the only zero, and to 0 everywhere else. */
+/* dy times the product of the other elements.  With the zeros taken out, p is the product of the rest: x's others
+ * multiply to p / x if there is no zero, to p at the only zero, and to 0 everywhere else. */
 static Status grad_prod(Grad *gr)
 {
     Graph *g = gr->g;
@@ -218,8 +216,9 @@ static Status grad_prod(Grad *gr)
     own = emit_cast(g, is_zero, t);
     zeros = sum_kept(gr, own);
     rest = EMIT(g, Where, NULL, is_zero, scalar_like(gr, 1), grad_in(gr, 0));
-    p = EMIT(g, ReduceProd, ATTRS(INT("keepdims", 1), INT("noop_with_empty_axes", node_int(gr->node, "noop_with_empty_axes"))),
-             rest, grad_in(gr, 1));
+    p = EMIT(g, ReduceProd,
+             ATTRS(INT("keepdims", 1), INT("noop_with_empty_axes", node_int(gr->node, "noop_with_empty_axes"))), rest,
+             grad_in(gr, 1));
     others = EMIT(g, Div, NULL, p, rest);
     others = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, zeros, own), others, zero);
     return set_times(gr, dy, others);
@@ -229,7 +228,8 @@ static Status grad_prod(Grad *gr)
 
 static ValueId emit_like(Graph *g, const Node *n, const OpDef *op, ValueId x)
 {
-    const Attr *how = ATTRS(INT("keepdims", node_int(n, "keepdims")), INT("noop_with_empty_axes", node_int(n, "noop_with_empty_axes")));
+    const Attr *how = ATTRS(INT("keepdims", node_int(n, "keepdims")),
+                            INT("noop_with_empty_axes", node_int(n, "noop_with_empty_axes")));
 
     return emit(g, op, how, has_in(n, 1) ? 2 : 1, (ValueId[]){ x, has_in(n, 1) ? n->in[1] : NO_VALUE });
 }
@@ -265,10 +265,7 @@ static Status place_axes(Placement *p, bool is_sum)
     return place_reduce(p, mask, node_int(p->node, "keepdims") != 0, is_sum);
 }
 
-static Status place_sum(Placement *p)
-{
-    return place_axes(p, true);
-}
+static Status place_sum(Placement *p) { return place_axes(p, true); }
 
 /* A sum of a function of the elements: partial inputs must be whole first. */
 static Status place_sum_of(Placement *p)
@@ -278,37 +275,37 @@ static Status place_sum_of(Placement *p)
     return place_axes(p, true);
 }
 
-static Status place_other(Placement *p)
-{
-    return place_axes(p, false);
-}
+static Status place_other(Placement *p) { return place_axes(p, false); }
 
 static const AttrDecl attrs[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_empty_axes", A_INT, .i = 0 }, { 0 } };
 
-static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, .i = 1 }, { "noop_with_empty_axes", A_INT, .i = 0 },
-                                      { "wide", A_INT, .rule = ATTR_OURS }, { 0 } };
+static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, .i = 1 },
+                                      { "noop_with_empty_axes", A_INT, .i = 0 },
+                                      { "wide", A_INT, .rule = ATTR_OURS },
+                                      { 0 } };
 
-#define REDUCTION(version, first, types) .blocks = BLOCKS_PASS, \
-    .layout = LAYOUT_ANY, .since = (version), .from = (first), .in_min = 1, \
-    .in_max = 2, .out_min = 1, .out_max = 1, \
-    .dtypes = (types), .import = import, .respell = respell
+#define REDUCTION(version, first, types)                                                                        \
+    .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = (version), .from = (first), .in_min = 1, .in_max = 2, \
+    .out_min = 1, .out_max = 1, .dtypes = (types), .import = import, .respell = respell
 #define REDUCE(version, first, types) REDUCTION(version, first, types), .attrs = attrs, .infer = infer
 
 DEFINE_OP(ReduceSum, .precision = PREC_WIDE, REDUCTION(13, 13, DTYPES_NUMERIC), .attrs = attrs_sum, .infer = infer_sum,
-    .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
+          .grad = grad_sum, .place = place_sum, .doc = "sum along axes");
 DEFINE_OP(ReduceMean, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_mean, .lower = lower_mean, .place = place_other,
-    .doc = "mean along axes");
-DEFINE_OP(ReduceMax, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "largest along axes");
-DEFINE_OP(ReduceMin, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other, .doc = "smallest along axes");
-DEFINE_OP(ReduceProd, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_prod,
-    .place = place_other, .doc = "product along axes");
+          .doc = "mean along axes");
+DEFINE_OP(ReduceMax, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other,
+          .doc = "largest along axes");
+DEFINE_OP(ReduceMin, REDUCE(20, 18, DTYPES_ALL), .grad = grad_extreme, .place = place_other,
+          .doc = "smallest along axes");
+DEFINE_OP(ReduceProd, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_prod, .place = place_other,
+          .doc = "product along axes");
 DEFINE_OP(ReduceL1, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_l1, .place = place_sum_of,
-    .doc = "sum of |x| along axes");
+          .doc = "sum of |x| along axes");
 DEFINE_OP(ReduceL2, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_l2, .place = place_other,
-    .doc = "root of the sum of squares");
-DEFINE_OP(ReduceSumSquare, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_sum_square, .place = place_sum_of,
-    .doc = "sum of x^2 along axes");
+          .doc = "root of the sum of squares");
+DEFINE_OP(ReduceSumSquare, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_sum_square,
+          .place = place_sum_of, .doc = "sum of x^2 along axes");
 DEFINE_OP(ReduceLogSum, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .lower = lower_log_sum,
-    .place = place_other, .doc = "log of the sum");
-DEFINE_OP(ReduceLogSumExp, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_log_sum_exp, .place = place_other,
-    .doc = "log of the sum of e^x");
+          .place = place_other, .doc = "log of the sum");
+DEFINE_OP(ReduceLogSumExp, .precision = PREC_WIDE, REDUCE(18, 18, DTYPES_NUMERIC), .grad = grad_log_sum_exp,
+          .place = place_other, .doc = "log of the sum of e^x");

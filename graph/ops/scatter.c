@@ -32,10 +32,7 @@ static Status check_scatter(const Graph *g, const Node *n)
     return FAIL(E_MODEL, "%s: reduction '%s', expected none, add, mul, max or min", node_text(g, n), reduction);
 }
 
-static bool reduces(const Node *n, const char *how)
-{
-    return !strcmp(node_string(n, "reduction"), how);
-}
+static bool reduces(const Node *n, const char *how) { return !strcmp(node_string(n, "reduction"), how); }
 
 static Status infer_scatter_elements(Graph *g, Node *n)
 {
@@ -60,9 +57,11 @@ static Status grad_scatter(Grad *gr, const OpDef *gather, const Attr *attrs)
     ValueId dy = grad_dout(gr, 0), ix = grad_in(gr, 1);
 
     if (!reduces(gr->node, "none") && !reduces(gr->node, "add"))
-        return FAIL(E_UNSUPPORTED, "%s: no gradient for reduction '%s'", node_text(g, gr->node), node_string(gr->node, "reduction"));
+        return FAIL(E_UNSUPPORTED, "%s: no gradient for reduction '%s'", node_text(g, gr->node),
+                    node_string(gr->node, "reduction"));
     if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
-        grad_set(gr, 0, emit(g, gr->node->op, attrs, 3, (const ValueId[]){ dy, ix, emit_zeros_like(g, grad_in(gr, 2)) }));
+        grad_set(gr, 0,
+                 emit(g, gr->node->op, attrs, 3, (const ValueId[]){ dy, ix, emit_zeros_like(g, grad_in(gr, 2)) }));
     else
         grad_set(gr, 0, dy);
     if (grad_wanted(gr, 2))
@@ -84,7 +83,8 @@ static Status place_scatter_elements(Placement *p)
     for (int i = 0; i < 3; i++)
         a = p->in[i].kind == PL_S && a < 0 ? p->in[i].axis : a;
     if (a < 0) {
-        if (p->in[0].kind == PL_P && p->in[1].kind == PL_B && p->in[2].kind == PL_P && (reduces(p->node, "none") || reduces(p->node, "add")))
+        if (p->in[0].kind == PL_P && p->in[1].kind == PL_B && p->in[2].kind == PL_P &&
+            (reduces(p->node, "none") || reduces(p->node, "add")))
             place_set_all(p, PLACE_P);
         else
             return place_elementwise(p);
@@ -98,11 +98,13 @@ static Status place_scatter_elements(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ScatterElements, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS }, { "reduction", A_STRING, .s = "none",
-    .words = "none add mul max min" }, { 0 } },
-    .infer = infer_scatter_elements, .grad = grad_scatter_elements, .place = place_scatter_elements,
-    .index_range = index_range_axis, .doc = "x with y[index[i][j]][j] = updates[i][j] (axis 0)");
+DEFINE_OP(ScatterElements, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+          .inplace = { 1 },
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
+                                       { "reduction", A_STRING, .s = "none", .words = "none add mul max min" },
+                                       { 0 } },
+          .infer = infer_scatter_elements, .grad = grad_scatter_elements, .place = place_scatter_elements,
+          .index_range = index_range_axis, .doc = "x with y[index[i][j]][j] = updates[i][j] (axis 0)");
 
 /* ---- ScatterND ---- */
 
@@ -127,10 +129,7 @@ static Status infer_scatter_nd(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static Status grad_scatter_nd(Grad *gr)
-{
-    return grad_scatter(gr, &op_GatherND, NULL);
-}
+static Status grad_scatter_nd(Grad *gr) { return grad_scatter(gr, &op_GatherND, NULL); }
 
 /* The dimensions behind the indexed ones pass: of data and updates alike, counted from the right. */
 static Status place_scatter_nd(Placement *p)
@@ -154,7 +153,8 @@ static Status place_scatter_nd(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(ScatterND, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
-    .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,
-    .doc = "x with slices written at tuples of indices");
+DEFINE_OP(ScatterND, .since = 18, .respell = respell, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
+          .inplace = { 1 },
+          .attrs = (const AttrDecl[]){ { "reduction", A_STRING, .s = "none", .words = "none add mul max min" }, { 0 } },
+          .infer = infer_scatter_nd, .grad = grad_scatter_nd, .place = place_scatter_nd,
+          .doc = "x with slices written at tuples of indices");

@@ -48,9 +48,9 @@ static int64_t index_range_one_hot(const Graph *g, const Node *n, int i)
 }
 
 DEFINE_OP(OneHot, .setting_in = 4, .since = 11, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } },
-    .infer = infer_one_hot, .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot, .index_misses = true,
-    .doc = "a new axis with one value on, the others off");
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } }, .infer = infer_one_hot,
+          .grad = grad_none, .place = place_one_hot, .index_range = index_range_one_hot, .index_misses = true,
+          .doc = "a new axis with one value on, the others off");
 
 /* ---- NonZero ---- */
 
@@ -69,7 +69,8 @@ static Status infer_non_zero(Graph *g, Node *n)
 }
 
 DEFINE_OP(NonZero, .since = 13, .from = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
-    .infer = infer_non_zero, .grad = grad_none, .doc = "the indices of elements that are not zero, [rank, count]");
+          .infer = infer_non_zero, .grad = grad_none,
+          .doc = "the indices of elements that are not zero, [rank, count]");
 
 /* ---- Compress ---- */
 
@@ -101,8 +102,9 @@ static Status infer_compress(Graph *g, Node *n)
 }
 
 DEFINE_OP(Compress, .since = 11, .from = 9, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_DYNAMIC,
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = NO_AXIS, .range = R_AXIS }, { 0 } },
-    .infer = infer_compress, .doc = "slices along axis (elements of the flattened x without one) where the condition is true");
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = NO_AXIS, .range = R_AXIS }, { 0 } },
+          .infer = infer_compress,
+          .doc = "slices along axis (elements of the flattened x without one) where the condition is true");
 
 /* ---- Trilu ---- */
 
@@ -117,7 +119,8 @@ static Status infer_trilu(Graph *g, Node *n)
 
 static Status grad_trilu(Grad *gr)
 {
-    grad_set(gr, 0, EMIT(gr->g, Trilu, ATTRS(INT("upper", node_int(gr->node, "upper"))), grad_dout(gr, 0), grad_in(gr, 1)));
+    grad_set(gr, 0,
+             EMIT(gr->g, Trilu, ATTRS(INT("upper", node_int(gr->node, "upper"))), grad_dout(gr, 0), grad_in(gr, 1)));
     return gr->g->status;
 }
 
@@ -131,8 +134,8 @@ static Status place_trilu(Placement *p)
 }
 
 DEFINE_OP(Trilu, .since = 14, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "upper", A_INT, .i = 1 }, { 0 } },
-    .infer = infer_trilu, .grad = grad_trilu, .place = place_trilu, .doc = "the upper or lower triangle, zeros elsewhere");
+          .attrs = (const AttrDecl[]){ { "upper", A_INT, .i = 1 }, { 0 } }, .infer = infer_trilu, .grad = grad_trilu,
+          .place = place_trilu, .doc = "the upper or lower triangle, zeros elsewhere");
 
 /* ---- TopK ---- */
 
@@ -183,7 +186,9 @@ static Status grad_top_k(Grad *gr)
     const Attr *attrs = ATTRS(INT("axis", node_int(gr->node, "axis")));
 
     if (has_value(grad_dout(gr, 0)))
-        grad_set(gr, 0, EMIT(g, ScatterElements, attrs, emit_zeros_like(g, grad_in(gr, 0)), grad_out(gr, 1), grad_dout(gr, 0)));
+        grad_set(
+            gr, 0,
+            EMIT(g, ScatterElements, attrs, emit_zeros_like(g, grad_in(gr, 0)), grad_out(gr, 1), grad_dout(gr, 0)));
     return g->status;
 }
 
@@ -200,9 +205,11 @@ static Status place_top_k(Placement *p)
     return ST_OK;
 }
 
-static const AttrDecl top_k_attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS }, { "largest", A_INT, .i = 1 },
-    { "sorted", A_INT, .i = 1 }, { 0 } };
+static const AttrDecl top_k_attrs[] = {
+    { "axis", A_INT, .i = -1, .range = R_AXIS }, { "largest", A_INT, .i = 1 }, { "sorted", A_INT, .i = 1 }, { 0 }
+};
 
-DEFINE_OP(TopK, .since = 11, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2, .dtypes = DTYPES_NUMERIC, .attrs = top_k_attrs,
-    .import = import_top_k, .respell = respell_top_k, .infer = infer_top_k, .grad = grad_top_k, .place = place_top_k,
-    .doc = "the k largest (smallest) along axis and their indices, in order; of equals the first");
+DEFINE_OP(TopK, .since = 11, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2, .dtypes = DTYPES_NUMERIC,
+          .attrs = top_k_attrs, .import = import_top_k, .respell = respell_top_k, .infer = infer_top_k,
+          .grad = grad_top_k, .place = place_top_k,
+          .doc = "the k largest (smallest) along axis and their indices, in order; of equals the first");

@@ -2,8 +2,9 @@
 #include "graph/grad.h"
 #include "graph/place.h"
 
-/* Up to opset 12 the input was taken as a matrix, dimensions from `axis` (default 1) on flattened: the sum goes over all of
- * them.  `flatten` says so until shapes are known; `lower` then spells it out, so nothing after it meets the attribute. */
+/* Up to opset 12 the input was taken as a matrix, dimensions from `axis` (default 1) on flattened: the sum goes over
+ * all of them.  `flatten` says so until shapes are known; `lower` then spells it out, so nothing after it meets the
+ * attribute. */
 static Status import(Graph *g, Node *n, int opset)
 {
     if (opset >= 13)
@@ -76,16 +77,16 @@ static Status grad_log_softmax(Grad *gr)
     return g->status;
 }
 
-static const AttrDecl attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS }, { "flatten", A_INT, .rule = ATTR_OURS }, { 0 } };
+static const AttrDecl attrs[] = { { "axis", A_INT, .i = -1, .range = R_AXIS },
+                                  { "flatten", A_INT, .rule = ATTR_OURS },
+                                  { 0 } };
 
-DEFINE_OP(Softmax, .blocks = BLOCKS_PASS,
-    .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
-    .doc = "y = exp(x) / sum(exp(x)) along axis",
-    .import = import, .respell = respell, .infer = infer, .lower = lower, .grad = grad_softmax, .place = place_all_but_axis);
+DEFINE_OP(Softmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1,
+          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
+          .doc = "y = exp(x) / sum(exp(x)) along axis", .import = import, .respell = respell, .infer = infer,
+          .lower = lower, .grad = grad_softmax, .place = place_all_but_axis);
 
-DEFINE_OP(LogSoftmax, .blocks = BLOCKS_PASS,
-    .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
-    .doc = "y = x - log(sum(exp(x))) along axis",
-    .import = import, .respell = respell, .infer = infer, .lower = lower, .grad = grad_log_softmax, .place = place_all_but_axis);
+DEFINE_OP(LogSoftmax, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .precision = PREC_WIDE, .since = 13, .in_min = 1,
+          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .inplace = { 1 }, .attrs = attrs,
+          .doc = "y = x - log(sum(exp(x))) along axis", .import = import, .respell = respell, .infer = infer,
+          .lower = lower, .grad = grad_log_softmax, .place = place_all_but_axis);

@@ -4,8 +4,8 @@
 
 /* ---- Reshape ---- */
 
-/* Dimension 0 copies that of x, -1 is what remains.  Dimensions that were copied as 0 are left out of what remains, so that
- * [0, -1] flattens an empty batch too. */
+/* Dimension 0 copies that of x, -1 is what remains.  Dimensions that were copied as 0 are left out of what remains, so
+ * that [0, -1] flattens an empty batch too. */
 static Status resolve_shape(const Graph *g, const Node *n, const Shape *x, Shape *y)
 {
     int64_t known = 1, total = 1;
@@ -17,7 +17,8 @@ static Status resolve_shape(const Graph *g, const Node *n, const Shape *x, Shape
             return FAIL(E_SHAPE, "%s: dimension %d of the shape is %lld", node_text(g, n), i, (long long)y->dim[i]);
         if (y->dim[i] == 0 && !node_int(n, "allowzero")) {
             if (i >= x->rank)
-                return FAIL(E_SHAPE, "%s: dimension %d is to be copied from an input of rank %d", node_text(g, n), i, x->rank);
+                return FAIL(E_SHAPE, "%s: dimension %d is to be copied from an input of rank %d", node_text(g, n), i,
+                            x->rank);
             y->dim[i] = x->dim[i];
             copied |= x->dim[i] ? 0 : 1u << i;
         }
@@ -52,7 +53,8 @@ static Status infer_reshape(Graph *g, Node *n)
     TRY(resolve_shape(g, n, &x->shape, &y));
     TRY(shape_check(&y, dtype_size(x->dtype)));
     if (shape_numel(&y) != shape_numel(&x->shape))
-        return FAIL(E_SHAPE, "%s: shape %s cannot become %s", node_text(g, n), shape_text(&x->shape, from), shape_text(&y, to));
+        return FAIL(E_SHAPE, "%s: shape %s cannot become %s", node_text(g, n), shape_text(&x->shape, from),
+                    shape_text(&y, to));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -70,11 +72,11 @@ static bool respell_reshape(Graph *g, Node *n, int opset)
     return respell_without(n, "allowzero");
 }
 
-DEFINE_OP(Reshape, .blocks = BLOCKS_OWN,
-    .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
-    .attrs = (const AttrDecl[]){ { "allowzero", A_INT, .i = 0 }, { 0 } }, .inplace = { 1 },
-    .import = import_reshape, .respell = respell_reshape, .infer = infer_reshape, .grad = grad_reshape, .place = place_reshape,
-    .doc = "x under another shape of the same size");
+DEFINE_OP(Reshape, .blocks = BLOCKS_OWN, .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
+          .attrs = (const AttrDecl[]){ { "allowzero", A_INT, .i = 0 }, { 0 } }, .inplace = { 1 },
+          .import = import_reshape, .respell = respell_reshape, .infer = infer_reshape, .grad = grad_reshape,
+          .place = place_reshape, .doc = "x under another shape of the same size");
 
 /* ---- Flatten ---- */
 
@@ -110,11 +112,10 @@ static Status place_flatten(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Flatten, .blocks = BLOCKS_OWN,
-    .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
-    .inplace = { 1 },
-    .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = 1, .range = R_CUT }, { 0 } },
-    .infer = infer_flatten, .grad = grad_reshape, .place = place_flatten, .doc = "x as a matrix, cut before axis");
+DEFINE_OP(Flatten, .blocks = BLOCKS_OWN, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+          .flags = OPF_VIEW, .inplace = { 1 },
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = 1, .range = R_CUT }, { 0 } }, .infer = infer_flatten,
+          .grad = grad_reshape, .place = place_flatten, .doc = "x as a matrix, cut before axis");
 
 /* ---- Squeeze, Unsqueeze ---- */
 
@@ -146,8 +147,8 @@ static Status axes_mask(const Graph *g, const Node *n, int rank, unsigned *mask)
     return ST_OK;
 }
 
-/* Without axes every dimension of 1 goes.  The axes are written down here, where the batch is whole: a replica's part may
- * have one sample. */
+/* Without axes every dimension of 1 goes.  The axes are written down here, where the batch is whole: a replica's part
+ * may have one sample. */
 static void name_unit_axes(Graph *g, Node *n, const Shape *x)
 {
     int64_t axes[MAX_RANK];
@@ -237,22 +238,19 @@ static Status place_unsqueeze(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Squeeze, .blocks = BLOCKS_PASS,
-    .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
-    .inplace = { 1 }, .import = import_axes, .respell = respell_axes, .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
-    .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
+DEFINE_OP(Squeeze, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1,
+          .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes, .respell = respell_axes,
+          .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
+          .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
 
-DEFINE_OP(Unsqueeze, .blocks = BLOCKS_PASS,
-    .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW,
-    .inplace = { 1 }, .import = import_axes, .respell = respell_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
-    .doc = "x with dimensions of 1 at axes of the result");
+DEFINE_OP(Unsqueeze, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes, .respell = respell_axes,
+          .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
+          .doc = "x with dimensions of 1 at axes of the result");
 
 /* ---- Identity ---- */
 
-static Status infer_identity(Graph *g, Node *n)
-{
-    return infer_like(g, n, 0);
-}
+static Status infer_identity(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
 static Status grad_identity(Grad *gr)
 {
@@ -260,10 +258,9 @@ static Status grad_identity(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Identity, .blocks = BLOCKS_PASS,
-    .layout = LAYOUT_ANY, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
-    .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
-    .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
+DEFINE_OP(Identity, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .from = 1, .in_min = 1, .in_max = 1,
+          .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .infer = infer_identity,
+          .grad = grad_identity, .place = place_linear, .doc = "x");
 
 /* ---- layouts ---- */
 
@@ -280,5 +277,6 @@ static Status infer_reorder(Graph *g, Node *n)
 
 /* Made by passes/layout.c; the interpreter stores everything by rows, and copies. */
 DEFINE_OP(Reorder, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-    .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
-    .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none, .place = place_linear);
+          .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
+          .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none,
+          .place = place_linear);

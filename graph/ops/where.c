@@ -35,8 +35,8 @@ static Status place_where(Placement *p)
 }
 
 DEFINE_OP(Where, .elementwise = true, .since = 16, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_BOOL, .inplace = { 6 },
-    .infer = infer_where, .grad = grad_where, .place = place_where, .doc = "X where the condition holds, else Y");
+          .dtypes = DTYPES_BOOL, .inplace = { 6 }, .infer = infer_where, .grad = grad_where, .place = place_where,
+          .doc = "X where the condition holds, else Y");
 
 /* ---- Clip ---- */
 
@@ -128,6 +128,6 @@ static Status place_clip(Placement *p)
     return place_elementwise(p);
 }
 
-DEFINE_OP(Clip, .elementwise = true, .setting_in = 6, .since = 13, .from = 11, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 1,
-    .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
-    .import = import_clip, .respell = respell_clip, .infer = infer_clip, .grad = grad_clip, .place = place_clip, .doc = "min(max(x, min), max)");
+DEFINE_OP(Clip, .elementwise = true, .setting_in = 6, .since = 13, .from = 11, .in_min = 1, .in_max = 3, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 }, .import = import_clip, .respell = respell_clip,
+          .infer = infer_clip, .grad = grad_clip, .place = place_clip, .doc = "min(max(x, min), max)");

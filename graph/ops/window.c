@@ -1,7 +1,7 @@
 /* The sliding window of convolutions and pooling: checks and normalisation of its attributes.
  *
- * auto_pad is resolved to explicit pads here, once: gradients, kernels and the local graphs of replicas (which share all
- * spatial sizes) see pads alone.  Every number is bounded by 2^31, so that no sum or product below overflows. */
+ * auto_pad is resolved to explicit pads here, once: gradients, kernels and the local graphs of replicas (which share
+ * all spatial sizes) see pads alone.  Every number is bounded by 2^31, so that no sum or product below overflows. */
 #include "graph/ops/window.h"
 
 #include <string.h>
@@ -34,11 +34,12 @@ static Status check_rank(const Graph *g, const Node *n, const Shape *x)
     if (x->rank < 3)
         return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, spatial...]", node_text(g, n), x->rank);
     if (x->rank > 2 + WINDOW_AXES)
-        return FAIL(E_UNSUPPORTED, "%s: %d spatial axes, at most %d are supported", node_text(g, n), x->rank - 2, WINDOW_AXES);
+        return FAIL(E_UNSUPPORTED, "%s: %d spatial axes, at most %d are supported", node_text(g, n), x->rank - 2,
+                    WINDOW_AXES);
     return ST_OK;
 }
 
-static int64_t reach(const Window *w, int i)        /* input positions that one window spans */
+static int64_t reach(const Window *w, int i) /* input positions that one window spans */
 {
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }

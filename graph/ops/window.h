@@ -6,19 +6,22 @@
 
 enum { WINDOW_AXES = 3 };
 
-#define AUTO_PAD { "auto_pad", A_STRING, .s = "NOTSET", .words = "NOTSET SAME_UPPER SAME_LOWER VALID" }
+#define AUTO_PAD                                                                           \
+    {                                                                                      \
+        "auto_pad", A_STRING, .s = "NOTSET", .words = "NOTSET SAME_UPPER SAME_LOWER VALID" \
+    }
 
-/* Always three axes: missing ones stand in front with size, kernel and stride 1, so that loops need no case for the rank.
- * Output position o and kernel position k meet input position o * stride + k * dilation - pad. */
+/* Always three axes: missing ones stand in front with size, kernel and stride 1, so that loops need no case for the
+ * rank. Output position o and kernel position k meet input position o * stride + k * dilation - pad. */
 typedef struct {
-    int rank;                               /* spatial axes of the operator, 1 to 3 */
+    int rank; /* spatial axes of the operator, 1 to 3 */
     int64_t in[WINDOW_AXES], out[WINDOW_AXES], kernel[WINDOW_AXES], stride[WINDOW_AXES], dilation[WINDOW_AXES];
     int64_t pad[WINDOW_AXES], pad_end[WINDOW_AXES];
 } Window;
 
 /* Checks and normalises the window of node `n` over an input of shape `x` ([N, C, spatial...]): afterwards "strides",
- * "dilations" and "pads" are full lists and "auto_pad", where declared, is NOTSET with its meaning in the pads.  `kernel`
- * holds one size per spatial axis.  Sizes of the output are in w->out. */
+ * "dilations" and "pads" are full lists and "auto_pad", where declared, is NOTSET with its meaning in the pads.
+ * `kernel` holds one size per spatial axis.  Sizes of the output are in w->out. */
 Status window_infer(Window *w, Graph *g, Node *n, const Shape *x, const int64_t *kernel, bool ceil_mode) CHECKED;
 /* The same of an already normalised node, whose input and output shapes are given. */
 void window_read(Window *w, const Node *n, const Shape *x, const Shape *y, const int64_t *kernel);
@@ -27,10 +30,7 @@ Status window_list(Graph *g, Node *n, const char *name, int rank, int64_t value,
 /* The shape [n, c, w->out...]. */
 Shape window_out_shape(const Window *w, int64_t n, int64_t c);
 
-static inline int64_t window_numel(const int64_t size[WINDOW_AXES])
-{
-    return size[0] * size[1] * size[2];
-}
+static inline int64_t window_numel(const int64_t size[WINDOW_AXES]) { return size[0] * size[1] * size[2]; }
 
 /* The output positions [*lo, *hi) along `axis` for which kernel position k lies inside the input; may be empty. */
 static inline void window_range(const Window *w, int axis, int64_t k, int64_t *lo, int64_t *hi)

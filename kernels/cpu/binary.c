@@ -3,45 +3,48 @@
 #include "kernels/cpu/vmath.h"
 
 /* One loop for each pattern of a row: both operands advance, or one of them stands still. */
-#define LOOP2(NAME, T, R, A, B, EXPR)                                                                               \
-    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param)      \
-    {                                                                                                               \
-        R *y = yv;                                                                                                  \
-        const T *as = av, *bs = bv;                                                                                 \
-        (void)cv;                                                                                                   \
-        (void)param;                                                                                                \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                         \
-        {                                                                                                           \
-            const T a = as[A], b = bs[B];                                                                           \
-            y[i] = (EXPR);                                                                                          \
-        }                                                                                                           \
+#define LOOP2(NAME, T, R, A, B, EXPR)                                                                          \
+    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
+    {                                                                                                          \
+        R *y = yv;                                                                                             \
+        const T *as = av, *bs = bv;                                                                            \
+        (void)cv;                                                                                              \
+        (void)param;                                                                                           \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
+        {                                                                                                      \
+            const T a = as[A], b = bs[B];                                                                      \
+            y[i] = (EXPR);                                                                                     \
+        }                                                                                                      \
     }
-#define ROW2(NAME, T, R, EXPR)                                                                                      \
-    LOOP2(NAME##_vv, T, R, i, i, EXPR) LOOP2(NAME##_sv, T, R, 0, i, EXPR) LOOP2(NAME##_vs, T, R, i, 0, EXPR)        \
-    static const RowFn NAME[] = { NAME##_vv, NAME##_sv, NAME##_vs, NAME##_vv };
+#define ROW2(NAME, T, R, EXPR)         \
+    LOOP2(NAME##_vv, T, R, i, i, EXPR) \
+    LOOP2(NAME##_sv, T, R, 0, i, EXPR) \
+    LOOP2(NAME##_vs, T, R, i, 0, EXPR) static const RowFn NAME[] = { NAME##_vv, NAME##_sv, NAME##_vs, NAME##_vv };
 
-#define PREPARE(NAME, TABLE)                                                                                        \
-    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)                                 \
-    {                                                                                                               \
-        const DType t = in_value(g, n, 0)->dtype;                                                                   \
-        Elementwise *e;                                                                                             \
-        (void)ctx;                                                                                                  \
-        (void)t;                                                                                                    \
-        TRY(elementwise_prepare(&e, g, n, 2, TABLE));                                                               \
-        *state = e;                                                                                                 \
-        return ST_OK;                                                                                               \
+#define PREPARE(NAME, TABLE)                                                        \
+    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
+    {                                                                               \
+        const DType t = in_value(g, n, 0)->dtype;                                   \
+        Elementwise *e;                                                             \
+        (void)ctx;                                                                  \
+        (void)t;                                                                    \
+        TRY(elementwise_prepare(&e, g, n, 2, TABLE));                               \
+        *state = e;                                                                 \
+        return ST_OK;                                                               \
     }
-#define ARITHMETIC(NAME, EXPR)                                                                                      \
-    ROW2(NAME##_f32, float, float, EXPR) ROW2(NAME##_f64, double, double, EXPR)                                     \
-    PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : NAME##_f64)
-#define COMPARISON(NAME, EXPR)                                                                                      \
-    ROW2(NAME##_f32, float, uint8_t, EXPR) ROW2(NAME##_f64, double, uint8_t, EXPR) ROW2(NAME##_i64, int64_t, uint8_t, EXPR) \
+#define ARITHMETIC(NAME, EXPR)           \
+    ROW2(NAME##_f32, float, float, EXPR) \
+    ROW2(NAME##_f64, double, double, EXPR) PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : NAME##_f64)
+#define COMPARISON(NAME, EXPR)               \
+    ROW2(NAME##_f32, float, uint8_t, EXPR)   \
+    ROW2(NAME##_f64, double, uint8_t, EXPR)  \
+    ROW2(NAME##_i64, int64_t, uint8_t, EXPR) \
     PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : t == DT_FLOAT64 ? NAME##_f64 : NAME##_i64)
 #define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free
 
 ARITHMETIC(add, a + b)
 ARITHMETIC(sub, a - b)
-ARITHMETIC(mul, a * b)
+ARITHMETIC(mul, a *b)
 ARITHMETIC(div, a / b)
 ARITHMETIC(max, a > b || a != a ? a : b)
 ARITHMETIC(min, a < b || a != a ? a : b)
@@ -76,8 +79,8 @@ DEFINE_KERNEL(cpu_less_or_equal, .op = &op_LessOrEqual, .dtypes = COMPARED, KERN
 /* ---- gradients of activations: a is dy, b is y (of Gelu: x) ---- */
 
 ARITHMETIC(relu_grad, b <= 0 ? 0 : a)
-ARITHMETIC(sigmoid_grad, a * b * (1 - b))
-ARITHMETIC(tanh_grad, a * (1 - b * b))
+ARITHMETIC(sigmoid_grad, a *b *(1 - b))
+ARITHMETIC(tanh_grad, a *(1 - b * b))
 
 /* Phi(x) + x phi(x) */
 static inline float gelu_erf_slope(float x)
@@ -96,8 +99,8 @@ static inline float gelu_tanh_slope(float x)
     return s + x * (e * d * d) * k * (1.0f + 3.0f * c * x2);
 }
 
-ROW2(gelu_grad_erf, float, float, a * gelu_erf_slope(b))
-ROW2(gelu_grad_tanh, float, float, a * gelu_tanh_slope(b))
+ROW2(gelu_grad_erf, float, float, a *gelu_erf_slope(b))
+ROW2(gelu_grad_tanh, float, float, a *gelu_tanh_slope(b))
 PREPARE(prepare_gelu_grad, strcmp(node_string(n, "approximate"), "tanh") ? gelu_grad_erf : gelu_grad_tanh)
 
 DEFINE_KERNEL(cpu_relu_grad, .op = &op_ReluGrad, .dtypes = DTYPES_F32_F64, KERNEL(relu_grad));
@@ -107,27 +110,29 @@ DEFINE_KERNEL(cpu_gelu_grad, .op = &op_GeluGrad, .dtypes = DTYPE_BIT(DT_FLOAT32)
 
 /* ---- Where: by the size of the element ---- */
 
-#define LOOP3(NAME, T, C, A, B)                                                                                     \
-    static void NAME(void *yv, const void *cv, const void *av, const void *bv, int64_t n, const double *param)      \
-    {                                                                                                               \
-        T *y = yv;                                                                                                  \
-        const uint8_t *cs = cv;                                                                                     \
-        const T *as = av, *bs = bv;                                                                                 \
-        (void)param;                                                                                                \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = cs[C] ? as[A] : bs[B];                           \
+#define LOOP3(NAME, T, C, A, B)                                                                                \
+    static void NAME(void *yv, const void *cv, const void *av, const void *bv, int64_t n, const double *param) \
+    {                                                                                                          \
+        T *y = yv;                                                                                             \
+        const uint8_t *cs = cv;                                                                                \
+        const T *as = av, *bs = bv;                                                                            \
+        (void)param;                                                                                           \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = cs[C] ? as[A] : bs[B];                      \
     }
 /* By pattern: bit 0 the condition stands still, bit 1 X, bit 2 Y. */
-#define ROW3(NAME, T)                                                                                               \
-    LOOP3(NAME##_0, T, i, i, i) LOOP3(NAME##_1, T, 0, i, i) LOOP3(NAME##_2, T, i, 0, i) LOOP3(NAME##_3, T, 0, 0, i) \
-    LOOP3(NAME##_4, T, i, i, 0) LOOP3(NAME##_5, T, 0, i, 0) LOOP3(NAME##_6, T, i, 0, 0)                             \
+#define ROW3(NAME, T)           \
+    LOOP3(NAME##_0, T, i, i, i) \
+    LOOP3(NAME##_1, T, 0, i, i) \
+    LOOP3(NAME##_2, T, i, 0, i) \
+    LOOP3(NAME##_3, T, 0, 0, i) \
+    LOOP3(NAME##_4, T, i, i, 0) \
+    LOOP3(NAME##_5, T, 0, i, 0) \
+    LOOP3(NAME##_6, T, i, 0, 0) \
     static const RowFn NAME[] = { NAME##_0, NAME##_1, NAME##_2, NAME##_3, NAME##_4, NAME##_5, NAME##_6, NAME##_0 };
 ROW3(where_32, uint32_t)
 ROW3(where_64, uint64_t)
 
-static bool supports_where(const Graph *g, const Node *n)
-{
-    return dtype_size(in_value(g, n, 1)->dtype) >= 4;
-}
+static bool supports_where(const Graph *g, const Node *n) { return dtype_size(in_value(g, n, 1)->dtype) >= 4; }
 
 static Status prepare_where(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {

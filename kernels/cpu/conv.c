@@ -1,5 +1,5 @@
-/* Convolution and its gradients by oneDNN, in float32.  What it does not do (empty tensors, absurd sizes) is left to the
- * reference kernels. */
+/* Convolution and its gradients by oneDNN, in float32.  What it does not do (empty tensors, absurd sizes) is left to
+ * the reference kernels. */
 #include "kernels/cpu/onednn.h"
 
 static bool fits_roles(const Shape *x, const Shape *w, const Shape *y)
@@ -13,10 +13,7 @@ static bool fits_roles(const Shape *x, const Shape *w, const Shape *y)
     return true;
 }
 
-static const Shape *in_shape(const Graph *g, const Node *n, int i)
-{
-    return &in_value(g, n, i)->shape;
-}
+static const Shape *in_shape(const Graph *g, const Node *n, int i) { return &in_value(g, n, i)->shape; }
 
 static bool supports_forward(const Graph *g, const Node *n)
 {
@@ -33,9 +30,13 @@ static bool supports_weight(const Graph *g, const Node *n)
     return fits_roles(in_shape(g, n, 0), &value(g, n->out[0])->shape, in_shape(g, n, 1));
 }
 
-static Status make(void **state, KernelCtx *ctx, const Node *n, OnednnConv what, const Shape *x, const Shape *w, const Shape *y)
+static Status make(void **state, KernelCtx *ctx, const Node *n, OnednnConv what, const Shape *x, const Shape *w,
+                   const Shape *y)
 {
-    OnednnConvShape s = { .batch = x->dim[0], .group = node_int(n, "group"), .in_channels = x->dim[1], .out_channels = w->dim[0],
+    OnednnConvShape s = { .batch = x->dim[0],
+                          .group = node_int(n, "group"),
+                          .in_channels = x->dim[1],
+                          .out_channels = w->dim[0],
                           .bias = has_in(n, 2) };
     Onednn *d;
     Status st;
@@ -82,25 +83,20 @@ static Status run_weight(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return onednn_conv_run(state, ctx, in[0].data, out[0].data, NULL, in[1].data);
 }
 
-static void release(void *state)
-{
-    onednn_free(state);
-}
+static void release(void *state) { onednn_free(state); }
 
-static bool without_bias(const Graph *g, const Node *n)
-{
-    return !has_in(n, 2) && supports_forward(g, n);
-}
+static bool without_bias(const Graph *g, const Node *n) { return !has_in(n, 2) && supports_forward(g, n); }
 
-static bool with_bias(const Graph *g, const Node *n)
-{
-    return has_in(n, 2) && supports_forward(g, n);
-}
+static bool with_bias(const Graph *g, const Node *n) { return has_in(n, 2) && supports_forward(g, n); }
 
 #define F32 .dtypes = DTYPE_BIT(DT_FLOAT32), .release = release
 
 DEFINE_KERNEL(cpu_conv, .op = &op_Conv, F32, .supports = without_bias, .prepare = prepare_forward, .run = run_forward);
-DEFINE_KERNEL(cpu_conv_bias, .op = &op_Conv, F32, .supports = with_bias, .prepare = prepare_forward, .run = run_forward_bias);
-DEFINE_KERNEL(cpu_conv_grad_input, .op = &op_ConvGradInput, F32, .supports = supports_input, .prepare = prepare_input, .run = run_input);
-DEFINE_KERNEL(cpu_conv_grad_weight, .op = &op_ConvGradWeight, F32, .supports = supports_weight, .prepare = prepare_weight, .run = run_weight);
-DEFINE_KERNEL(cpu_conv_transpose, .op = &op_ConvTranspose, F32, .supports = supports_input, .prepare = prepare_input, .run = run_input);
+DEFINE_KERNEL(cpu_conv_bias, .op = &op_Conv, F32, .supports = with_bias, .prepare = prepare_forward,
+              .run = run_forward_bias);
+DEFINE_KERNEL(cpu_conv_grad_input, .op = &op_ConvGradInput, F32, .supports = supports_input, .prepare = prepare_input,
+              .run = run_input);
+DEFINE_KERNEL(cpu_conv_grad_weight, .op = &op_ConvGradWeight, F32, .supports = supports_weight,
+              .prepare = prepare_weight, .run = run_weight);
+DEFINE_KERNEL(cpu_conv_transpose, .op = &op_ConvTranspose, F32, .supports = supports_input, .prepare = prepare_input,
+              .run = run_input);

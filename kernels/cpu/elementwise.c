@@ -76,7 +76,8 @@ Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     }
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int t = 0; t < threads; t++) {
-        int64_t from = e->total / 64 * t / threads * 64, to = t + 1 < threads ? e->total / 64 * (t + 1) / threads * 64 : e->total;
+        int64_t from = e->total / 64 * t / threads * 64,
+                to = t + 1 < threads ? e->total / 64 * (t + 1) / threads * 64 : e->total;
 
         run_range(e, in, out, from, to);
     }

@@ -1,8 +1,9 @@
 /* Elementwise kernels as flat loops over rows.
  *
- * Broadcasting is resolved when the program is made: merged dimensions leave rows in which every operand either advances
- * by one element or stands still, and each operator has one loop for each of these patterns, without index arithmetic.
- * The threads of the team divide the elements of the output evenly; which thread computes an element does not change it. */
+ * Broadcasting is resolved when the program is made: merged dimensions leave rows in which every operand either
+ * advances by one element or stands still, and each operator has one loop for each of these patterns, without index
+ * arithmetic. The threads of the team divide the elements of the output evenly; which thread computes an element does
+ * not change it. */
 #ifndef DPX_KERNELS_CPU_ELEMENTWISE_H
 #define DPX_KERNELS_CPU_ELEMENTWISE_H
 
@@ -17,13 +18,13 @@ typedef void (*RowFn)(void *y, const void *a, const void *b, const void *c, int6
 typedef struct {
     RowFn fn;
     Walk walk;
-    int64_t total;              /* elements of the output */
+    int64_t total; /* elements of the output */
     size_t in_size[MAX_OPERANDS], out_size;
     double param[2];
 } Elementwise;
 
-/* The walk over the inputs of `n` (those of rank >= 0 up to `operands`), the sizes, and the row function for its pattern:
- * table[pattern], of 1 << operands entries. */
+/* The walk over the inputs of `n` (those of rank >= 0 up to `operands`), the sizes, and the row function for its
+ * pattern: table[pattern], of 1 << operands entries. */
 Status elementwise_prepare(Elementwise **out, const Graph *g, const Node *n, int operands, const RowFn *table) CHECKED;
 Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) CHECKED;
 

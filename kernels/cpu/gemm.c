@@ -1,15 +1,13 @@
-/* The usual blocked product (Goto, van de Geijn 2008): blocks of A and B are copied into the order in which a small kernel,
- * which keeps MR x NR sums in registers, reads them.  Copying absorbs the transposes and pads the edges with zeros. */
+/* The usual blocked product (Goto, van de Geijn 2008): blocks of A and B are copied into the order in which a small
+ * kernel, which keeps MR x NR sums in registers, reads them.  Copying absorbs the transposes and pads the edges with
+ * zeros. */
 #include "kernels/cpu/gemm.h"
 
 #include <string.h>
 
 enum { MR = 4, NR = 8, MC = DGEMM_MC, KC = DGEMM_KC, NC = DGEMM_NC };
 
-static int64_t min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Strips of `width` rows of x (element (i, k) at i * si + k * sk), k outermost in each. */
 static void pack(double *out, const double *x, int64_t si, int64_t sk, int64_t rows, int64_t depth, int width)
@@ -24,7 +22,7 @@ typedef double V4 __attribute__((vector_size(32)));
 
 static void strip(const double *a, const double *b, int64_t depth, double sum[MR][NR])
 {
-    const V4 *v = (const V4 *)b;                /* packed: aligned */
+    const V4 *v = (const V4 *)b; /* packed: aligned */
     V4 s[MR][2] = { { { 0 } } };
 
     for (int64_t k = 0; k < depth; k++, a += MR, v += 2)
@@ -35,7 +33,8 @@ static void strip(const double *a, const double *b, int64_t depth, double sum[MR
     memcpy(sum, s, sizeof s);
 }
 
-static void block(const double *a, const double *b, int64_t m, int64_t n, int64_t depth, double alpha, double *c, int64_t ldc)
+static void block(const double *a, const double *b, int64_t m, int64_t n, int64_t depth, double alpha, double *c,
+                  int64_t ldc)
 {
     double sum[MR][NR];
 
@@ -55,8 +54,8 @@ static void scale(double *c, int64_t ldc, int64_t m, int64_t n, double beta)
             c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];
 }
 
-void dgemm(void *scratch, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
-           const double *b, int64_t ldb, double beta, double *c, int64_t ldc)
+void dgemm(void *scratch, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
+           int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc)
 {
     double *pa = scratch, *pb = pa + (size_t)MC * KC;
     int64_t ai = trans_a ? 1 : lda, ak = trans_a ? lda : 1, bk = trans_b ? 1 : ldb, bj = trans_b ? ldb : 1;

@@ -11,7 +11,7 @@ enum { DGEMM_MC = 64, DGEMM_KC = 256, DGEMM_NC = 256 };
 
 /* c [m, n] = alpha * op(a) op(b) + beta * c, row-major; c is not read when beta is 0.  `scratch`: DGEMM_SCRATCH bytes,
  * 64-byte aligned. */
-void dgemm(void *scratch, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
-           const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
+void dgemm(void *scratch, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
+           int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
 #endif

@@ -1,5 +1,5 @@
-/* LayerNormalization and its gradient by rows.  Each thread has consecutive rows; the gradients of scale and bias are summed
- * per thread and then over threads in order, so they are the same for a given team. */
+/* LayerNormalization and its gradient by rows.  Each thread has consecutive rows; the gradients of scale and bias are
+ * summed per thread and then over threads in order, so they are the same for a given team. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,13 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ shape_count(x, 0, axis), shape_count(x, axis, x->rank), node_float(n, "epsilon"),
-                 team_size(ctx->n_threads, shape_numel(x)), has_in(n, 2), has_out(n, 1), has_out(n, 2) };
+    *p = (Plan){ shape_count(x, 0, axis),
+                 shape_count(x, axis, x->rank),
+                 node_float(n, "epsilon"),
+                 team_size(ctx->n_threads, shape_numel(x)),
+                 has_in(n, 2),
+                 has_out(n, 1),
+                 has_out(n, 2) };
     *state = p;
     return ST_OK;
 }
@@ -39,74 +44,79 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
     return ST_OK;
 }
 
-#define SIMD_SUM(...) _Pragma("omp simd reduction(+ : sum, more)") for (int64_t i = 0; i < p->n; i++) { __VA_ARGS__ }
-#define EACH_TEAM(p) _Pragma("omp parallel for num_threads(p->team) schedule(static, 1)") for (int team = 0; team < p->team; team++)
+#define SIMD_SUM(...) \
+    _Pragma("omp simd reduction(+ : sum, more)") for (int64_t i = 0; i < p->n; i++) { __VA_ARGS__ }
+#define EACH_TEAM(p) \
+    _Pragma("omp parallel for num_threads(p->team) schedule(static, 1)") for (int team = 0; team < p->team; team++)
 #define ROWS(p) for (int64_t r = team_begin(p->rows, team, p->team); r < team_begin(p->rows, team + 1, p->team); r++)
 
 /* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale. */
-#define FAMILY(S, T)                                                                                            \
-    static void moments_##S(const Plan *p, const T *x, double *mean, double *inv)                               \
-    {                                                                                                           \
-        double sum = 0, more = 0, m;                                                                            \
-        SIMD_SUM(sum += (double)x[i];)                                                                          \
-        m = sum / (double)p->n;                                                                                 \
-        SIMD_SUM(double d = (double)x[i] - m; more += d * d;)                                                   \
-        *mean = m;                                                                                              \
-        *inv = 1 / sqrt(more / (double)p->n + p->epsilon);                                                      \
-    }                                                                                                           \
+#define FAMILY(S, T)                                                                                                   \
+    static void moments_##S(const Plan *p, const T *x, double *mean, double *inv)                                      \
+    {                                                                                                                  \
+        double sum = 0, more = 0, m;                                                                                   \
+        SIMD_SUM(sum += (double)x[i];)                                                                                 \
+        m = sum / (double)p->n;                                                                                        \
+        SIMD_SUM(double d = (double)x[i] - m; more += d * d;)                                                          \
+        *mean = m;                                                                                                     \
+        *inv = 1 / sqrt(more / (double)p->n + p->epsilon);                                                             \
+    }                                                                                                                  \
     static void forward_##S(const Plan *p, const T *x_all, const T *scale, const T *bias, T *y_all, T *means, T *invs) \
-    {                                                                                                           \
-        EACH_TEAM(p) ROWS(p) {                                                                                  \
-            const T *x = x_all + r * p->n;                                                                      \
-            T *y = y_all + r * p->n, m, v;                                                                      \
-            double mean, inv;                                                                                   \
-            moments_##S(p, x, &mean, &inv);                                                                     \
-            m = (T)mean;                                                                                        \
-            v = (T)inv;                                                                                         \
-            if (bias)                                                                                           \
-                for (int64_t i = 0; i < p->n; i++)                                                              \
-                    y[i] = (x[i] - m) * v * scale[i] + bias[i];                                                 \
-            else                                                                                                \
-                for (int64_t i = 0; i < p->n; i++)                                                              \
-                    y[i] = (x[i] - m) * v * scale[i];                                                           \
-            if (means)                                                                                          \
-                means[r] = m;                                                                                   \
-            if (invs)                                                                                           \
-                invs[r] = v;                                                                                    \
-        }                                                                                                       \
-    }                                                                                                           \
-    static void backward_row_##S(const Plan *p, const T *x, const T *dy, const T *scale, T *dx, double *ds, double *db) \
-    {                                                                                                           \
-        double mean, inv, sum = 0, more = 0;                                                                    \
-        T m, v, h, hx;                                                                                          \
-        moments_##S(p, x, &mean, &inv);                                                                         \
-        SIMD_SUM(double xhat = ((double)x[i] - mean) * inv, d = (double)dy[i], k = d * (double)scale[i];        \
-                 sum += k; more += k * xhat; ds[i] += d * xhat; db[i] += d;)                                    \
-        m = (T)mean;                                                                                            \
-        v = (T)inv;                                                                                             \
-        h = (T)(sum / (double)p->n);                                                                            \
-        hx = (T)(more / (double)p->n);                                                                          \
-        for (int64_t i = 0; i < p->n; i++)                                                                      \
-            dx[i] = v * (dy[i] * scale[i] - h - (x[i] - m) * v * hx);                                           \
-    }                                                                                                           \
-    static void backward_##S(const Plan *p, double *part, const Tensor *in, Tensor *out)                        \
-    {                                                                                                           \
-        const T *x = in[0].data, *dy = in[1].data, *scale = in[2].data;                                         \
-        T *dx = out[0].data, *dscale = out[1].data, *dbias = out[2].data;                                       \
-        EACH_TEAM(p) {                                                                                          \
-            double *ds = part + 2 * team * p->n, *db = ds + p->n;                                               \
-            memset(ds, 0, 2 * (size_t)p->n * sizeof *ds);                                                       \
-            ROWS(p) backward_row_##S(p, x + r * p->n, dy + r * p->n, scale, dx + r * p->n, ds, db);             \
-        }                                                                                                       \
-        for (int64_t i = 0; i < p->n; i++) {                                                                    \
-            double ds = 0, db = 0;                                                                              \
-            for (int t = 0; t < p->team; t++) {                                                                 \
-                ds += part[2 * t * p->n + i];                                                                   \
-                db += part[(2 * t + 1) * p->n + i];                                                             \
-            }                                                                                                   \
-            dscale[i] = (T)ds;                                                                                  \
-            dbias[i] = (T)db;                                                                                   \
-        }                                                                                                       \
+    {                                                                                                                  \
+        EACH_TEAM(p)                                                                                                   \
+            ROWS(p)                                                                                                    \
+            {                                                                                                          \
+                const T *x = x_all + r * p->n;                                                                         \
+                T *y = y_all + r * p->n, m, v;                                                                         \
+                double mean, inv;                                                                                      \
+                moments_##S(p, x, &mean, &inv);                                                                        \
+                m = (T)mean;                                                                                           \
+                v = (T)inv;                                                                                            \
+                if (bias)                                                                                              \
+                    for (int64_t i = 0; i < p->n; i++)                                                                 \
+                        y[i] = (x[i] - m) * v * scale[i] + bias[i];                                                    \
+                else                                                                                                   \
+                    for (int64_t i = 0; i < p->n; i++)                                                                 \
+                        y[i] = (x[i] - m) * v * scale[i];                                                              \
+                if (means)                                                                                             \
+                    means[r] = m;                                                                                      \
+                if (invs)                                                                                              \
+                    invs[r] = v;                                                                                       \
+            }                                                                                                          \
+    }                                                                                                                  \
+    static void backward_row_##S(const Plan *p, const T *x, const T *dy, const T *scale, T *dx, double *ds,            \
+                                 double *db)                                                                           \
+    {                                                                                                                  \
+        double mean, inv, sum = 0, more = 0;                                                                           \
+        T m, v, h, hx;                                                                                                 \
+        moments_##S(p, x, &mean, &inv);                                                                                \
+        SIMD_SUM(double xhat = ((double)x[i] - mean) * inv, d = (double)dy[i], k = d * (double)scale[i]; sum += k;     \
+                 more += k * xhat; ds[i] += d * xhat; db[i] += d;)                                                     \
+        m = (T)mean;                                                                                                   \
+        v = (T)inv;                                                                                                    \
+        h = (T)(sum / (double)p->n);                                                                                   \
+        hx = (T)(more / (double)p->n);                                                                                 \
+        for (int64_t i = 0; i < p->n; i++)                                                                             \
+            dx[i] = v * (dy[i] * scale[i] - h - (x[i] - m) * v * hx);                                                  \
+    }                                                                                                                  \
+    static void backward_##S(const Plan *p, double *part, const Tensor *in, Tensor *out)                               \
+    {                                                                                                                  \
+        const T *x = in[0].data, *dy = in[1].data, *scale = in[2].data;                                                \
+        T *dx = out[0].data, *dscale = out[1].data, *dbias = out[2].data;                                              \
+        EACH_TEAM(p) {                                                                                                 \
+            double *ds = part + 2 * team * p->n, *db = ds + p->n;                                                      \
+            memset(ds, 0, 2 * (size_t)p->n * sizeof *ds);                                                              \
+            ROWS(p) backward_row_##S(p, x + r * p->n, dy + r * p->n, scale, dx + r * p->n, ds, db);                    \
+        }                                                                                                              \
+        for (int64_t i = 0; i < p->n; i++) {                                                                           \
+            double ds = 0, db = 0;                                                                                     \
+            for (int t = 0; t < p->team; t++) {                                                                        \
+                ds += part[2 * t * p->n + i];                                                                          \
+                db += part[(2 * t + 1) * p->n + i];                                                                    \
+            }                                                                                                          \
+            dscale[i] = (T)ds;                                                                                         \
+            dbias[i] = (T)db;                                                                                          \
+        }                                                                                                              \
     }
 FAMILY(f32, float)
 FAMILY(f64, double)
@@ -140,15 +150,13 @@ static bool full_size(const Graph *g, const Node *n)
     const Shape *x = &in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
 
-    return size > 0 && shape_numel(&in_value(g, n, 1)->shape) == size && (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
+    return size > 0 && shape_numel(&in_value(g, n, 1)->shape) == size &&
+           (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
 }
 
-static bool not_empty(const Graph *g, const Node *n)
-{
-    return shape_numel(&in_value(g, n, 2)->shape) > 0;
-}
+static bool not_empty(const Graph *g, const Node *n) { return shape_numel(&in_value(g, n, 2)->shape) > 0; }
 
-DEFINE_KERNEL(cpu_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64, .supports = full_size, .prepare = prepare,
-    .run = run_forward, .release = free);
-DEFINE_KERNEL(cpu_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_F32_F64, .supports = not_empty, .prepare = prepare_backward,
-    .run = run_backward, .release = free);
+DEFINE_KERNEL(cpu_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64, .supports = full_size,
+              .prepare = prepare, .run = run_forward, .release = free);
+DEFINE_KERNEL(cpu_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_F32_F64, .supports = not_empty,
+              .prepare = prepare_backward, .run = run_backward, .release = free);

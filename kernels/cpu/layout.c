@@ -1,7 +1,7 @@
 /* Transpose and Expand shared among the team.
  *
- * Transpose: of the two inner loops one walks the innermost axis of x, the other that of y, in tiles that stay in cache; when
- * both axes are the same one, lines are copied.  The other axes are one counter, cut among the team. */
+ * Transpose: of the two inner loops one walks the innermost axis of x, the other that of y, in tiles that stay in
+ * cache; when both axes are the same one, lines are copied.  The other axes are one counter, cut among the team. */
 #include "kernels/cpu/team.h"
 #include "kernels/ref/ref.h"
 
@@ -11,8 +11,8 @@ enum { TILE = 32 };
 typedef struct {
     int n_outer;
     int64_t dim[MAX_RANK], xs[MAX_RANK], ys[MAX_RANK];
-    int64_t a, b;               /* sizes; a = 1 when x and y have the same innermost axis */
-    int64_t xa, xb, ya;         /* strides: of a in x (1) and y, of b in x; b in y is 1 */
+    int64_t a, b;       /* sizes; a = 1 when x and y have the same innermost axis */
+    int64_t xa, xb, ya; /* strides: of a in x (1) and y, of b in x; b in y is 1 */
     int64_t outer;
     size_t size;
 } Plan;
@@ -80,21 +80,21 @@ static Status prepare_transpose(void **state, KernelCtx *ctx, const Graph *g, co
     return ST_OK;
 }
 
-#define MOVE(NAME, T)                                                                                   \
-    static void NAME(const Plan *p, const T *x, T *y)                                                   \
-    {                                                                                                   \
-        const int64_t xb = p->xb, xa = p->xa, ya = p->ya;                                               \
-        if (p->a == 1 && xb == 1) {                                                                     \
-            memcpy(y, x, (size_t)p->b * sizeof *y);                                                     \
-            return;                                                                                     \
-        }                                                                                               \
-        for (int64_t i = 0; i < p->a; i += TILE)                                                        \
-            for (int64_t j = 0; j < p->b; j += TILE) {                                                  \
+#define MOVE(NAME, T)                                                                                         \
+    static void NAME(const Plan *p, const T *x, T *y)                                                         \
+    {                                                                                                         \
+        const int64_t xb = p->xb, xa = p->xa, ya = p->ya;                                                     \
+        if (p->a == 1 && xb == 1) {                                                                           \
+            memcpy(y, x, (size_t)p->b * sizeof *y);                                                           \
+            return;                                                                                           \
+        }                                                                                                     \
+        for (int64_t i = 0; i < p->a; i += TILE)                                                              \
+            for (int64_t j = 0; j < p->b; j += TILE) {                                                        \
                 const int64_t ie = i + TILE < p->a ? i + TILE : p->a, je = j + TILE < p->b ? j + TILE : p->b; \
-                for (int64_t r = i; r < ie; r++)                                                        \
-                    for (int64_t c = j; c < je; c++)                                                    \
-                        y[r * ya + c] = x[r * xa + c * xb];                                             \
-            }                                                                                           \
+                for (int64_t r = i; r < ie; r++)                                                              \
+                    for (int64_t c = j; c < je; c++)                                                          \
+                        y[r * ya + c] = x[r * xa + c * xb];                                                   \
+            }                                                                                                 \
     }
 MOVE(move_4, uint32_t)
 MOVE(move_8, uint64_t)
@@ -123,7 +123,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_transpose, .op = &op_Transpose, .rank = 10, .supports = movable, .prepare = prepare_transpose, .run = run, .release = free);
+DEFINE_KERNEL(cpu_transpose, .op = &op_Transpose, .rank = 10, .supports = movable, .prepare = prepare_transpose,
+              .run = run, .release = free);
 
 /* ---- Expand: a transpose whose stretched axes step 0 in x ---- */
 
@@ -146,4 +147,5 @@ static Status prepare_expand(void **state, KernelCtx *ctx, const Graph *g, const
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_expand, .op = &op_Expand, .rank = 10, .supports = movable, .prepare = prepare_expand, .run = run, .release = free);
+DEFINE_KERNEL(cpu_expand, .op = &op_Expand, .rank = 10, .supports = movable, .prepare = prepare_expand, .run = run,
+              .release = free);

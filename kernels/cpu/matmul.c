@@ -1,7 +1,7 @@
 /* MatMul, BatchMatMul and Gemm: float32 by oneDNN's sgemm, float64 by our own dgemm (oneDNN has none).
  *
- * Many small products are divided among the team, one thread each; a single large one is divided inside the product.  C is
- * written into the result first, so that the product adds to it. */
+ * Many small products are divided among the team, one thread each; a single large one is divided inside the product.  C
+ * is written into the result first, so that the product adds to it. */
 #include "graph/ops/matmul.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
@@ -13,8 +13,8 @@
 typedef struct {
     int64_t batches, m, n, k;
     bool trans_a, trans_b, has_c;
-    int64_t lda, ldb, ci, cj;           /* C's strides; 0 where it is broadcast */
-    int64_t *offset_a, *offset_b;       /* [batches]; offset_b points into offset_a's block */
+    int64_t lda, ldb, ci, cj;     /* C's strides; 0 where it is broadcast */
+    int64_t *offset_a, *offset_b; /* [batches]; offset_b points into offset_a's block */
     double alpha, beta;
     bool batch_parallel;
 } Plan;
@@ -68,8 +68,8 @@ static void read_c(Plan *p, const Graph *g, const Node *n)
 /* One matrix B for all batches of an A whose rows lie one after another: all rows are one long A. */
 static void merge_batches(Plan *p, const MatMulRoles *r)
 {
-    if (p->trans_a || r->row < 0 || shape_count(&r->b, 0, r->batch_b) != 1
-        || shape_count(&r->a, 0, r->batch_a) != p->batches)
+    if (p->trans_a || r->row < 0 || shape_count(&r->b, 0, r->batch_b) != 1 ||
+        shape_count(&r->a, 0, r->batch_a) != p->batches)
         return;
     p->m *= p->batches;
     p->batches = 1;
@@ -108,15 +108,15 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 }
 
 /* y = C, stretched; 0 without C. */
-#define FILL(NAME, T)                                                                   \
-    static void NAME(const Plan *p, const T *c, T *y)                                   \
-    {                                                                                   \
-        for (int64_t i = 0; i < p->m; i++, y += p->n)                                   \
-            if (p->cj)                                                                  \
-                memcpy(y, c + i * p->ci, (size_t)p->n * sizeof *y);                     \
-            else                                                                        \
-                for (int64_t j = 0; j < p->n; j++)                                      \
-                    y[j] = c[i * p->ci];                                                \
+#define FILL(NAME, T)                                               \
+    static void NAME(const Plan *p, const T *c, T *y)               \
+    {                                                               \
+        for (int64_t i = 0; i < p->m; i++, y += p->n)               \
+            if (p->cj)                                              \
+                memcpy(y, c + i * p->ci, (size_t)p->n * sizeof *y); \
+            else                                                    \
+                for (int64_t j = 0; j < p->n; j++)                  \
+                    y[j] = c[i * p->ci];                            \
     }
 FILL(fill_f32, float)
 FILL(fill_f64, double)
@@ -171,7 +171,8 @@ static Status run_f64(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
         char *scratch = (char *)ctx->scratch + (size_t)t * DGEMM_SCRATCH;
         int64_t first = p->batch_parallel ? team_begin(p->batches, t, team) : 0;
         int64_t last = p->batch_parallel ? team_begin(p->batches, t + 1, team) : p->batches;
-        int64_t row = parts == 1 ? 0 : team_begin(p->m, t, team), end = parts == 1 ? p->m : team_begin(p->m, t + 1, team);
+        int64_t row = parts == 1 ? 0 : team_begin(p->m, t, team),
+                end = parts == 1 ? p->m : team_begin(p->m, t + 1, team);
 
         for (int64_t i = first; i < last; i++)
             dgemm(scratch, p->trans_a, p->trans_b, end - row, p->n, p->k, p->alpha,
@@ -193,8 +194,10 @@ static bool supports(const Graph *g, const Node *n)
     return true;
 }
 
-#define FLOAT32 .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = supports, .prepare = prepare, .run = run_f32, .release = release
-#define FLOAT64 .dtypes = DTYPE_BIT(DT_FLOAT64), .supports = supports, .prepare = prepare, .run = run_f64, .release = release
+#define FLOAT32 \
+    .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = supports, .prepare = prepare, .run = run_f32, .release = release
+#define FLOAT64 \
+    .dtypes = DTYPE_BIT(DT_FLOAT64), .supports = supports, .prepare = prepare, .run = run_f64, .release = release
 
 DEFINE_KERNEL(cpu_matmul, .op = &op_MatMul, FLOAT32);
 DEFINE_KERNEL(cpu_batch_matmul, .op = &op_BatchMatMul, FLOAT32);

@@ -1,5 +1,5 @@
-/* oneDNN, both of its C APIs: up to 2.x with operation descriptors and memory descriptors held by value, from 3.0 on without the
- * former and with opaque ones.  What differs stands in the first section; the rest is the same for both. */
+/* oneDNN, both of its C APIs: up to 2.x with operation descriptors and memory descriptors held by value, from 3.0 on
+ * without the former and with opaque ones.  What differs stands in the first section; the rest is the same for both. */
 #include "kernels/cpu/onednn.h"
 
 #include <omp.h>
@@ -34,23 +34,29 @@ static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnn
                    : onednn.memory_desc_create_with_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
 }
 
-static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y, const Geometry *g,
-                             const_dnnl_primitive_attr_t attr, dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y,
+                             const Geometry *g, const_dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                             const_dnnl_primitive_desc_t hint)
 {
     switch (what) {
     case ONEDNN_CONV_FORWARD:
-        return onednn.convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, dnnl_convolution_direct, x, w, b,
-                                                                     y, g->strides, g->dilates, g->pad, g->pad_end, attr);
+        return onednn.convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training,
+                                                                dnnl_convolution_direct, x, w, b, y, g->strides,
+                                                                g->dilates, g->pad, g->pad_end, attr);
     case ONEDNN_CONV_INPUT:
-        return onednn.convolution_backward_data_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, y, g->strides,
-                                                                           g->dilates, g->pad, g->pad_end, hint, attr);
+        return onednn.convolution_backward_data_primitive_desc_create(
+            out, engine, dnnl_convolution_direct, x, w, y, g->strides, g->dilates, g->pad, g->pad_end, hint, attr);
     default:
-        return onednn.convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, NULL, y,
-                                                                              g->strides, g->dilates, g->pad, g->pad_end, hint, attr);
+        return onednn.convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w,
+                                                                         NULL, y, g->strides, g->dilates, g->pad,
+                                                                         g->pad_end, hint, attr);
     }
 }
 
-static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what) { return dnnl_primitive_desc_query_md(pd, what, 0); }
+static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(pd, what, 0);
+}
 #else
 typedef dnnl_memory_desc_t Md;
 typedef const dnnl_memory_desc_t *ConstMd;
@@ -64,40 +70,44 @@ static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnn
                    : onednn.memory_desc_init_by_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
 }
 
-static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y, const Geometry *g,
-                             const_dnnl_primitive_attr_t attr, dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y,
+                             const Geometry *g, const_dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                             const_dnnl_primitive_desc_t hint)
 {
     dnnl_convolution_desc_t d;
     dnnl_status_t st;
 
     switch (what) {
     case ONEDNN_CONV_FORWARD:
-        st = onednn.dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, x, w, b, y, g->strides,
-                                                        g->dilates, g->pad, g->pad_end);
+        st = onednn.dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, x, w, b,
+                                                          y, g->strides, g->dilates, g->pad, g->pad_end);
         break;
     case ONEDNN_CONV_INPUT:
-        st = onednn.dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, x, w, y, g->strides, g->dilates, g->pad,
-                                                              g->pad_end);
+        st = onednn.dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, x, w, y, g->strides,
+                                                                g->dilates, g->pad, g->pad_end);
         break;
     default:
-        st = onednn.dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, x, w, NULL, y, g->strides, g->dilates,
-                                                                 g->pad, g->pad_end);
+        st = onednn.dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, x, w, NULL, y,
+                                                                   g->strides, g->dilates, g->pad, g->pad_end);
     }
     return st != dnnl_success ? st : onednn.primitive_desc_create(out, &d, attr, engine, hint);
 }
 
-static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what) { return dnnl_primitive_desc_query_md(pd, what, 0); }
+static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(pd, what, 0);
+}
 #endif
 
 /* ---- the object ---- */
 
 typedef struct {
-    int id;                     /* DNNL_ARG_ */
+    int id; /* DNNL_ARG_ */
     bool output;
     Md plain;
-    dnnl_memory_t user, own;    /* own: the primitive's layout; equal to user when that is plain */
-    dnnl_primitive_t reorder;   /* NULL when nothing is converted */
-    size_t offset;              /* of own in the scratch */
+    dnnl_memory_t user, own;  /* own: the primitive's layout; equal to user when that is plain */
+    dnnl_primitive_t reorder; /* NULL when nothing is converted */
+    size_t offset;            /* of own in the scratch */
 } Arg;
 
 struct Onednn {
@@ -110,11 +120,12 @@ struct Onednn {
     Arg arg[MAX_ARGS];
 };
 
-#define TRY_DNNL(e)                                                                 \
-    do {                                                                            \
-        dnnl_status_t d_ = (e);                                                     \
-        if (d_ != dnnl_success)                                                     \
-            return FAIL(code_of(d_), "oneDNN: %s (status %d)%s", #e, (int)d_, d_ == dnnl_out_of_memory ? ": out of memory" : "");        \
+#define TRY_DNNL(e)                                                           \
+    do {                                                                      \
+        dnnl_status_t d_ = (e);                                               \
+        if (d_ != dnnl_success)                                               \
+            return FAIL(code_of(d_), "oneDNN: %s (status %d)%s", #e, (int)d_, \
+                        d_ == dnnl_out_of_memory ? ": out of memory" : "");   \
     } while (0)
 
 static Status code_of(dnnl_status_t st)
@@ -191,7 +202,8 @@ static Status add_arg(Onednn *d, Arg *a, ConstMd own, size_t *used)
 
 static Status run_reorder(Onednn *d, const Arg *a)
 {
-    dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, a->output ? a->own : a->user }, { DNNL_ARG_TO, a->output ? a->user : a->own } };
+    dnnl_exec_arg_t args[2] = { { DNNL_ARG_FROM, a->output ? a->own : a->user },
+                                { DNNL_ARG_TO, a->output ? a->user : a->own } };
 
     TRY_DNNL(onednn.primitive_execute(a->reorder, d->stream, 2, args));
     return ST_OK;
@@ -263,7 +275,8 @@ static void conv_shapes(Dense t[MAX_ARGS], const OnednnConvShape *s)
         dense_strides(t[i].n, t[i].dims, t[i].strides);
 }
 
-/* oneDNN wants the end padding that makes its own formula yield the output's size: rows beyond it are not read by anyone. */
+/* oneDNN wants the end padding that makes its own formula yield the output's size: rows beyond it are not read by
+ * anyone. */
 static Geometry conv_geometry(const Window *w)
 {
     Geometry g = { 0 };
@@ -277,7 +290,8 @@ static Geometry conv_geometry(const Window *w)
     return g;
 }
 
-static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const Md *md, bool bias, const Geometry *g)
+static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const Md *md, bool bias,
+                          const Geometry *g)
 {
     ConstMd b = bias ? md_const(&md[2]) : NULL;
     dnnl_primitive_desc_t hint = NULL;
@@ -287,7 +301,8 @@ static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what
     TRY_DNNL(onednn.primitive_attr_create(&attr));
     st = onednn.primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (st == dnnl_success && what != ONEDNN_CONV_FORWARD)
-        st = conv_pd(&hint, ONEDNN_CONV_FORWARD, md_const(&md[0]), md_const(&md[1]), NULL, md_const(&md[3]), g, attr, d->engine, NULL);
+        st = conv_pd(&hint, ONEDNN_CONV_FORWARD, md_const(&md[0]), md_const(&md[1]), NULL, md_const(&md[3]), g, attr,
+                     d->engine, NULL);
     if (st == dnnl_success)
         st = conv_pd(out, what, md_const(&md[0]), md_const(&md[1]), b, md_const(&md[3]), g, attr, d->engine, hint);
     dnnl_primitive_desc_destroy(hint);
@@ -297,16 +312,17 @@ static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what
 }
 
 /* Arguments and primitive from a chosen description. */
-static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primitive_desc_t pd, const Dense *t, bool bias)
+static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primitive_desc_t pd, const Dense *t,
+                          bool bias)
 {
     static const dnnl_query_t query[3][MAX_ARGS] = {
         { dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_exec_arg_md, dnnl_query_dst_md },
         { dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_exec_arg_md, dnnl_query_diff_dst_md },
-        { dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_exec_arg_md, dnnl_query_diff_dst_md } };
-    static const int id[3][MAX_ARGS] = {
-        { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST },
-        { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST },
-        { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST } };
+        { dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_exec_arg_md, dnnl_query_diff_dst_md }
+    };
+    static const int id[3][MAX_ARGS] = { { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST },
+                                         { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST },
+                                         { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST } };
     static const int result[3] = { 3, 0, 1 };
     size_t used = 0;
     ConstMd pad = pd_md(pd, dnnl_query_scratchpad_md);
@@ -397,11 +413,12 @@ Status onednn_conv_run(Onednn *d, KernelCtx *ctx, void *x, void *w, void *b, voi
 
 /* ---- matrix product ---- */
 
-Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
+Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                    const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
     int team = enter_team(ctx);
-    dnnl_status_t st = onednn.sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    dnnl_status_t st =
+        onednn.sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 
     leave_team(ctx, team);
     TRY_DNNL(st);

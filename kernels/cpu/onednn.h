@@ -1,9 +1,10 @@
 /* The one door to oneDNN: a primitive made once from plain dense tensors, run many times without allocating.
  *
- * Tensors are given in their plain layouts.  Where a primitive is faster in a layout of its own, the conversions are part of
- * the object and their buffers part of the kernel's scratch.  An object belongs to one thread at a time; it has an engine and
- * a stream of its own (both are small, and oneDNN's cache of generated code is shared by all), so it needs nothing from the
- * device but its team: primitives are made for, and run by, KernelCtx.n_threads OpenMP threads. */
+ * Tensors are given in their plain layouts.  Where a primitive is faster in a layout of its own, the conversions are
+ * part of the object and their buffers part of the kernel's scratch.  An object belongs to one thread at a time; it has
+ * an engine and a stream of its own (both are small, and oneDNN's cache of generated code is shared by all), so it
+ * needs nothing from the device but its team: primitives are made for, and run by, KernelCtx.n_threads OpenMP
+ * threads. */
 #ifndef DPX_CPU_ONEDNN_H
 #define DPX_CPU_ONEDNN_H
 
@@ -16,18 +17,19 @@ typedef enum { ONEDNN_CONV_FORWARD, ONEDNN_CONV_INPUT, ONEDNN_CONV_WEIGHT } Oned
 
 typedef struct {
     Window win;
-    int64_t batch, group, in_channels, out_channels;    /* of all groups together */
-    bool bias;                                          /* ONEDNN_CONV_FORWARD only */
+    int64_t batch, group, in_channels, out_channels; /* of all groups together */
+    bool bias;                                       /* ONEDNN_CONV_FORWARD only */
 } OnednnConvShape;
 
 /* float32 convolution.  E_UNSUPPORTED when oneDNN has no implementation.  Raises ctx->scratch_bytes. */
 Status onednn_conv(Onednn **out, KernelCtx *ctx, OnednnConv what, const OnednnConvShape *s) CHECKED;
 /* In the roles of the forward pass: x, w, b (NULL without bias), y. */
 Status onednn_conv_run(Onednn *d, KernelCtx *ctx, void *x, void *w, void *b, void *y) CHECKED;
-void onednn_free(Onednn *d);            /* NULL is legal */
+void onednn_free(Onednn *d); /* NULL is legal */
 
 /* c [m, n] = alpha * op(a) op(b) + beta * c, row-major, float32; lda ... are row lengths. */
-Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                    int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) CHECKED;
+Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                    const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                    int64_t ldc) CHECKED;
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <new>
 
-namespace {
+namespace
+{
 
 template <auto F> struct Guard;
 
@@ -20,7 +21,7 @@ template <class... A, dnnl_status_t (*F)(A...)> struct Guard<F> {
     }
 };
 
-}
+} // namespace
 
 const OnednnGuarded onednn = {
 #define X(F) Guard<&dnnl_##F>::call,

@@ -1,5 +1,5 @@
-/* Parameter updates in one pass over memory, vectorised by the compiler, shared among the team.  Scalars are computed in
- * double and rounded once to the parameters' type, as PyTorch does. */
+/* Parameter updates in one pass over memory, vectorised by the compiler, shared among the team.  Scalars are computed
+ * in double and rounded once to the parameters' type, as PyTorch does. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,15 +18,14 @@
         const T lr = *(const T *)in[2].data, mu = (T)p->momentum, decay = (T)p->decay;                          \
         const T direct = p->nesterov ? 1 : 0, through = p->nesterov ? mu : 1;                                   \
         if (m) {                                                                                                \
-            _Pragma("omp parallel for simd num_threads(team) schedule(static)")                                 \
-            for (int64_t i = 0; i < n; i++) {                                                                   \
+            _Pragma("omp parallel for simd num_threads(team) schedule(static)") for (int64_t i = 0; i < n; i++) \
+            {                                                                                                   \
                 const T d = g[i] + decay * w[i], b = mu * m[i] + d;                                             \
                 m1[i] = b;                                                                                      \
                 w1[i] = w[i] - lr * (direct * d + through * b);                                                 \
             }                                                                                                   \
         } else {                                                                                                \
-            _Pragma("omp parallel for simd num_threads(team) schedule(static)")                                 \
-            for (int64_t i = 0; i < n; i++)                                                                     \
+            _Pragma("omp parallel for simd num_threads(team) schedule(static)") for (int64_t i = 0; i < n; i++) \
                 w1[i] = w[i] - lr * (g[i] + decay * w[i]);                                                      \
         }                                                                                                       \
     }
@@ -48,7 +47,8 @@ static Status run_sgd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = sgd_prepare, .run = run_sgd, .release = free);
+DEFINE_KERNEL(cpu_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = sgd_prepare,
+              .run = run_sgd, .release = free);
 
 /* ---- Adam, AdamW ---- */
 
@@ -61,8 +61,8 @@ DEFINE_KERNEL(cpu_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .ra
         const T size = (T)(lr / (1 - pow(p->beta1, t))), root = (T)sqrt(1 - pow(p->beta2, t)), eps = (T)p->eps; \
         const T b1 = (T)p->beta1, c1 = (T)(1 - p->beta1), b2 = (T)p->beta2, c2 = (T)(1 - p->beta2);             \
         const T keep = (T)(p->decoupled ? 1 - lr * p->decay : 1), decay = (T)(p->decoupled ? 0 : p->decay);     \
-        _Pragma("omp parallel for simd num_threads(team) schedule(static)")                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                       \
+        _Pragma("omp parallel for simd num_threads(team) schedule(static)") for (int64_t i = 0; i < n; i++)     \
+        {                                                                                                       \
             const T d = g[i] + decay * w[i], a = b1 * m[i] + c1 * d, b = b2 * v[i] + c2 * d * d;                \
             m1[i] = a;                                                                                          \
             v1[i] = b;                                                                                          \
@@ -87,11 +87,17 @@ static Status run_adam(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = adam_prepare, .run = run_adam, .release = free);
+DEFINE_KERNEL(cpu_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = adam_prepare,
+              .run = run_adam, .release = free);
 
 /* ---- norm: sums of blocks in double, added in order, so that the team's size does not change a bit ---- */
 
-typedef struct { int n; double max_norm; bool scaled; int64_t blocks; } Norm;      /* n: tensors */
+typedef struct {
+    int n;
+    double max_norm;
+    bool scaled;
+    int64_t blocks;
+} Norm; /* n: tensors */
 enum { BLOCK = 4096 };
 
 static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -114,23 +120,22 @@ static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-#define SQUARES(NAME, T)                                                                            \
-    static double NAME(int team, int64_t n, const T *x, double *sum)                                \
-    {                                                                                               \
-        int64_t blocks = (n + BLOCK - 1) / BLOCK;                                                   \
-        double all = 0;                                                                             \
-        _Pragma("omp parallel for num_threads(team) schedule(static)")                              \
-        for (int64_t b = 0; b < blocks; b++) {                                                      \
-            const int64_t end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;                          \
-            double s = 0;                                                                           \
-            _Pragma("omp simd reduction(+:s)")                                                      \
-            for (int64_t i = b * BLOCK; i < end; i++)                                               \
-                s += (double)x[i] * (double)x[i];                                                   \
-            sum[b] = s;                                                                             \
-        }                                                                                           \
-        for (int64_t b = 0; b < blocks; b++)                                                        \
-            all += sum[b];                                                                          \
-        return all;                                                                                 \
+#define SQUARES(NAME, T)                                                                                    \
+    static double NAME(int team, int64_t n, const T *x, double *sum)                                        \
+    {                                                                                                       \
+        int64_t blocks = (n + BLOCK - 1) / BLOCK;                                                           \
+        double all = 0;                                                                                     \
+        _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t b = 0; b < blocks; b++) \
+        {                                                                                                   \
+            const int64_t end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;                                  \
+            double s = 0;                                                                                   \
+            _Pragma("omp simd reduction(+:s)") for (int64_t i = b * BLOCK; i < end; i++) s +=               \
+                (double)x[i] * (double)x[i];                                                                \
+            sum[b] = s;                                                                                     \
+        }                                                                                                   \
+        for (int64_t b = 0; b < blocks; b++)                                                                \
+            all += sum[b];                                                                                  \
+        return all;                                                                                         \
     }
 SQUARES(squares_f32, float)
 SQUARES(squares_f64, double)
@@ -144,7 +149,8 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
         int64_t n = tensor_numel(&in[i]);
         int team = team_size(ctx->n_threads, n);
 
-        sum += in[i].dtype == DT_FLOAT32 ? squares_f32(team, n, in[i].data, ctx->scratch) : squares_f64(team, n, in[i].data, ctx->scratch);
+        sum += in[i].dtype == DT_FLOAT32 ? squares_f32(team, n, in[i].data, ctx->scratch)
+                                         : squares_f64(team, n, in[i].data, ctx->scratch);
     }
     norm = sqrt(sum) * fabs(by);
     scale = p->max_norm / (norm + 1e-6);
@@ -153,4 +159,5 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = prepare_norm, .run = run_norm, .release = free);
+DEFINE_KERNEL(cpu_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .rank = 10, .prepare = prepare_norm,
+              .run = run_norm, .release = free);

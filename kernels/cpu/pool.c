@@ -1,5 +1,5 @@
-/* Pooling, plane by plane: for each kernel position, rows of input and output are paired, so that the inner loops run along
- * memory.  Planes are divided among the team. */
+/* Pooling, plane by plane: for each kernel position, rows of input and output are paired, so that the inner loops run
+ * along memory.  Planes are divided among the team. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct {
     Window win;
     int64_t planes, in_size, out_size;
     int team;
-    double *share;              /* [out_size] 1 / elements that an average covers; NULL for maxima */
+    double *share; /* [out_size] 1 / elements that an average covers; NULL for maxima */
 } Plan;
 
 static void release(void *state)
@@ -30,7 +30,8 @@ static void release(void *state)
 /* Positions of the window at output o along one axis that count: inside the input, or its explicit padding as well. */
 static int64_t counted(const Window *w, int axis, int64_t o, bool include_pad)
 {
-    int64_t start = o * w->stride[axis] - w->pad[axis], end = w->in[axis] + (include_pad ? w->pad_end[axis] : 0), count = 0;
+    int64_t start = o * w->stride[axis] - w->pad[axis], end = w->in[axis] + (include_pad ? w->pad_end[axis] : 0),
+            count = 0;
 
     for (int64_t k = 0, at = start; k < w->kernel[axis]; k++, at += w->dilation[axis])
         count += at < end && (include_pad || at >= 0);
@@ -112,104 +113,112 @@ static Status prepare_max_grad(void **state, KernelCtx *ctx, const Graph *g, con
 /* ---- the loops ---- */
 
 /* For each kernel position and output row: BODY sees the offsets xo, yo of `count` pairs, x's with stride s. */
-#define TAPS(w, BODY)                                                                                           \
-    {                                                                                                           \
-        int64_t lo[3], hi[3], k[3], s = (w)->stride[2];                                                         \
-        for (k[0] = 0; k[0] < (w)->kernel[0]; k[0]++)                                                           \
-            for (k[1] = 0; k[1] < (w)->kernel[1]; k[1]++)                                                       \
-                for (k[2] = 0; k[2] < (w)->kernel[2]; k[2]++) {                                                 \
-                    for (int a = 0; a < 3; a++)                                                                 \
-                        window_range(w, a, k[a], &lo[a], &hi[a]);                                               \
-                    for (int64_t i = lo[0]; i < hi[0]; i++)                                                     \
-                        for (int64_t j = lo[1]; j < hi[1]; j++) {                                               \
-                            int64_t xi = i * (w)->stride[0] + k[0] * (w)->dilation[0] - (w)->pad[0];            \
-                            int64_t xj = j * (w)->stride[1] + k[1] * (w)->dilation[1] - (w)->pad[1];            \
-                            int64_t xl = lo[2] * s + k[2] * (w)->dilation[2] - (w)->pad[2];                     \
-                            int64_t xo = (xi * (w)->in[1] + xj) * (w)->in[2] + xl;                              \
-                            int64_t yo = (i * (w)->out[1] + j) * (w)->out[2] + lo[2], count = hi[2] - lo[2];    \
-                            BODY                                                                                \
-                        }                                                                                       \
-                }                                                                                               \
+#define TAPS(w, BODY)                                                                                        \
+    {                                                                                                        \
+        int64_t lo[3], hi[3], k[3], s = (w)->stride[2];                                                      \
+        for (k[0] = 0; k[0] < (w)->kernel[0]; k[0]++)                                                        \
+            for (k[1] = 0; k[1] < (w)->kernel[1]; k[1]++)                                                    \
+                for (k[2] = 0; k[2] < (w)->kernel[2]; k[2]++) {                                              \
+                    for (int a = 0; a < 3; a++)                                                              \
+                        window_range(w, a, k[a], &lo[a], &hi[a]);                                            \
+                    for (int64_t i = lo[0]; i < hi[0]; i++)                                                  \
+                        for (int64_t j = lo[1]; j < hi[1]; j++) {                                            \
+                            int64_t xi = i * (w)->stride[0] + k[0] * (w)->dilation[0] - (w)->pad[0];         \
+                            int64_t xj = j * (w)->stride[1] + k[1] * (w)->dilation[1] - (w)->pad[1];         \
+                            int64_t xl = lo[2] * s + k[2] * (w)->dilation[2] - (w)->pad[2];                  \
+                            int64_t xo = (xi * (w)->in[1] + xj) * (w)->in[2] + xl;                           \
+                            int64_t yo = (i * (w)->out[1] + j) * (w)->out[2] + lo[2], count = hi[2] - lo[2]; \
+                            BODY                                                                             \
+                        }                                                                                    \
+                }                                                                                            \
     }
-#define EACH_PLANE(p) _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->planes; c++)
+#define EACH_PLANE(p) \
+    _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->planes; c++)
 
-#define FAMILY(S, T, INDEX)                                                                                     \
-    static void max_row_##S(const T *x, int64_t s, T *y, int64_t count)                                         \
-    {                                                                                                           \
-        for (int64_t t = 0; t < count; t++)                                                                     \
-            y[t] = x[t * s] > y[t] || x[t * s] != x[t * s] ? x[t * s] : y[t];                                   \
-    }                                                                                                           \
-    static void max_##S(const Plan *p, const T *x_all, T *y_all)                                                \
-    {                                                                                                           \
-        EACH_PLANE(p) {                                                                                         \
-            const T *x = x_all + c * p->in_size;                                                                \
-            T *y = y_all + c * p->out_size;                                                                     \
-            for (int64_t i = 0; i < p->out_size; i++)                                                           \
-                y[i] = -(T)INFINITY;                                                                            \
-            TAPS(&p->win, s == 1 ? max_row_##S(x + xo, 1, y + yo, count) : s == 2                               \
-                               ? max_row_##S(x + xo, 2, y + yo, count) : max_row_##S(x + xo, s, y + yo, count);) \
-        }                                                                                                       \
-    }                                                                                                           \
-    /* The first largest element wins, a NaN above all: as in the reference. */                                 \
-    static void first_row_##S(const T *x, int64_t at, int64_t s, T *best, INDEX *place, int64_t count)          \
-    {                                                                                                           \
-        for (int64_t t = 0; t < count; t++) {                                                                   \
-            T v = x[at + t * s], b = best[t];                                                                   \
-            int take = (v > b) | (place[t] < 0) | ((v != v) & (b == b));                                        \
-            best[t] = take ? v : b;                                                                             \
-            place[t] = take ? (INDEX)(at + t * s) : place[t];                                                   \
-        }                                                                                                       \
-    }                                                                                                           \
-    static void max_grad_##S(const Plan *p, char *scratch, const T *dy_all, const T *x_all, T *dx_all)          \
-    {                                                                                                           \
-        _Pragma("omp parallel for num_threads(p->team) schedule(static, 1)") for (int team = 0; team < p->team; team++) { \
-            INDEX *place = (INDEX *)(void *)(scratch + (size_t)team * plane_scratch(p));                        \
-            T *best = (T *)(void *)(place + p->out_size);                                                       \
-            for (int64_t c = team_begin(p->planes, team, p->team); c < team_begin(p->planes, team + 1, p->team); c++) { \
-                const T *x = x_all + c * p->in_size, *dy = dy_all + c * p->out_size;                            \
-                T *dx = dx_all + c * p->in_size;                                                                \
-                memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                 \
-                for (int64_t i = 0; i < p->out_size; i++)                                                       \
-                    place[i] = -1, best[i] = -(T)INFINITY;                                                      \
-                TAPS(&p->win, first_row_##S(x, xo, s, best + yo, place + yo, count);)                           \
-                for (int64_t i = 0; i < p->out_size; i++)                                                       \
-                    if (place[i] >= 0)                                                                          \
-                        dx[place[i]] += dy[i];                                                                  \
-            }                                                                                                   \
-        }                                                                                                       \
-    }                                                                                                           \
-    static void average_##S(const Plan *p, const T *x_all, T *y_all)                                            \
-    {                                                                                                           \
-        EACH_PLANE(p) {                                                                                         \
-            const T *x = x_all + c * p->in_size;                                                                \
-            T *y = y_all + c * p->out_size;                                                                     \
-            memset(y, 0, (size_t)p->out_size * sizeof *y);                                                      \
-            TAPS(&p->win, for (int64_t t = 0; t < count; t++) y[yo + t] += x[xo + t * s];)                      \
-            for (int64_t i = 0; i < p->out_size; i++)                                                           \
-                y[i] *= (T)p->share[i];                                                                         \
-        }                                                                                                       \
-    }                                                                                                           \
-    static void average_grad_##S(const Plan *p, const T *dy_all, T *dx_all)                                     \
-    {                                                                                                           \
-        EACH_PLANE(p) {                                                                                         \
-            const T *dy = dy_all + c * p->out_size;                                                             \
-            T *dx = dx_all + c * p->in_size;                                                                    \
-            memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                     \
-            TAPS(&p->win, for (int64_t t = 0; t < count; t++) dx[xo + t * s] += dy[yo + t] * (T)p->share[yo + t];) \
-        }                                                                                                       \
-    }                                                                                                           \
-    static void global_##S(int team, int64_t planes, int64_t size, const T *x, T *y)                            \
-    {                                                                                                           \
-        _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t c = 0; c < planes; c++) {   \
-            T sum = 0;                                                                                          \
+#define FAMILY(S, T, INDEX)                                                                                         \
+    static void max_row_##S(const T *x, int64_t s, T *y, int64_t count)                                             \
+    {                                                                                                               \
+        for (int64_t t = 0; t < count; t++)                                                                         \
+            y[t] = x[t * s] > y[t] || x[t * s] != x[t * s] ? x[t * s] : y[t];                                       \
+    }                                                                                                               \
+    static void max_##S(const Plan *p, const T *x_all, T *y_all)                                                    \
+    {                                                                                                               \
+        EACH_PLANE(p) {                                                                                             \
+            const T *x = x_all + c * p->in_size;                                                                    \
+            T *y = y_all + c * p->out_size;                                                                         \
+            for (int64_t i = 0; i < p->out_size; i++)                                                               \
+                y[i] = -(T)INFINITY;                                                                                \
+            TAPS(&p->win, s == 1   ? max_row_##S(x + xo, 1, y + yo, count)                                          \
+                          : s == 2 ? max_row_##S(x + xo, 2, y + yo, count)                                          \
+                                   : max_row_##S(x + xo, s, y + yo, count);)                                        \
+        }                                                                                                           \
+    }                                                                                                               \
+    /* The first largest element wins, a NaN above all: as in the reference. */                                     \
+    static void first_row_##S(const T *x, int64_t at, int64_t s, T *best, INDEX *place, int64_t count)              \
+    {                                                                                                               \
+        for (int64_t t = 0; t < count; t++) {                                                                       \
+            T v = x[at + t * s], b = best[t];                                                                       \
+            int take = (v > b) | (place[t] < 0) | ((v != v) & (b == b));                                            \
+            best[t] = take ? v : b;                                                                                 \
+            place[t] = take ? (INDEX)(at + t * s) : place[t];                                                       \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void max_grad_##S(const Plan *p, char *scratch, const T *dy_all, const T *x_all, T *dx_all)              \
+    {                                                                                                               \
+        _Pragma("omp parallel for num_threads(p->team) schedule(static, 1)") for (int team = 0; team < p->team;     \
+                                                                                  team++)                           \
+        {                                                                                                           \
+            INDEX *place = (INDEX *)(void *)(scratch + (size_t)team * plane_scratch(p));                            \
+            T *best = (T *)(void *)(place + p->out_size);                                                           \
+            for (int64_t c = team_begin(p->planes, team, p->team); c < team_begin(p->planes, team + 1, p->team);    \
+                 c++) {                                                                                             \
+                const T *x = x_all + c * p->in_size, *dy = dy_all + c * p->out_size;                                \
+                T *dx = dx_all + c * p->in_size;                                                                    \
+                memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                     \
+                for (int64_t i = 0; i < p->out_size; i++)                                                           \
+                    place[i] = -1, best[i] = -(T)INFINITY;                                                          \
+                TAPS(&p->win, first_row_##S(x, xo, s, best + yo, place + yo, count);)                               \
+                for (int64_t i = 0; i < p->out_size; i++)                                                           \
+                    if (place[i] >= 0)                                                                              \
+                        dx[place[i]] += dy[i];                                                                      \
+            }                                                                                                       \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void average_##S(const Plan *p, const T *x_all, T *y_all)                                                \
+    {                                                                                                               \
+        EACH_PLANE(p) {                                                                                             \
+            const T *x = x_all + c * p->in_size;                                                                    \
+            T *y = y_all + c * p->out_size;                                                                         \
+            memset(y, 0, (size_t)p->out_size * sizeof *y);                                                          \
+            TAPS(&p->win, for (int64_t t = 0; t < count; t++) y[yo + t] += x[xo + t * s];)                          \
+            for (int64_t i = 0; i < p->out_size; i++)                                                               \
+                y[i] *= (T)p->share[i];                                                                             \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void average_grad_##S(const Plan *p, const T *dy_all, T *dx_all)                                         \
+    {                                                                                                               \
+        EACH_PLANE(p) {                                                                                             \
+            const T *dy = dy_all + c * p->out_size;                                                                 \
+            T *dx = dx_all + c * p->in_size;                                                                        \
+            memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                         \
+            TAPS(&p->win, for (int64_t t = 0; t < count; t++) dx[xo + t * s] += dy[yo + t] * (T)p->share[yo + t];)  \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void global_##S(int team, int64_t planes, int64_t size, const T *x, T *y)                                \
+    {                                                                                                               \
+        _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t c = 0; c < planes; c++)         \
+        {                                                                                                           \
+            T sum = 0;                                                                                              \
             _Pragma("omp simd reduction(+ : sum)") for (int64_t i = c * size; i < (c + 1) * size; i++) sum += x[i]; \
-            y[c] = sum / (T)size;                                                                               \
-        }                                                                                                       \
+            y[c] = sum / (T)size;                                                                                   \
+        }                                                                                                           \
     }
 FAMILY(f32, float, int32_t)
 FAMILY(f64, double, int64_t)
 
-#define GLOBAL(t) team_size(ctx->n_threads, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), shape_count(&(t).shape, 2, (t).shape.rank)
+#define GLOBAL(t)                                                                      \
+    team_size(ctx->n_threads, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), \
+        shape_count(&(t).shape, 2, (t).shape.rank)
 RUN_FLOAT(run_max, max, state, in[0].data, out[0].data)
 RUN_FLOAT(run_max_grad, max_grad, state, ctx->scratch, in[0].data, in[1].data, out[0].data)
 RUN_FLOAT(run_average, average, state, in[0].data, out[0].data)
@@ -231,9 +240,12 @@ static bool small_planes(const Graph *g, const Node *n)
 
 #define COMMON .dtypes = DTYPES_F32_F64, .release = release
 
-DEFINE_KERNEL(cpu_max_pool, .op = &op_MaxPool, COMMON, .supports = values_only, .prepare = prepare_forward, .run = run_max);
-DEFINE_KERNEL(cpu_max_pool_grad, .op = &op_MaxPoolGrad, COMMON, .supports = small_planes, .prepare = prepare_max_grad, .run = run_max_grad);
-DEFINE_KERNEL(cpu_average_pool, .op = &op_AveragePool, COMMON, .supports = values_only, .prepare = prepare_forward, .run = run_average);
-DEFINE_KERNEL(cpu_average_pool_grad, .op = &op_AveragePoolGrad, COMMON, .supports = small_planes, .prepare = prepare_backward,
-    .run = run_average_grad);
+DEFINE_KERNEL(cpu_max_pool, .op = &op_MaxPool, COMMON, .supports = values_only, .prepare = prepare_forward,
+              .run = run_max);
+DEFINE_KERNEL(cpu_max_pool_grad, .op = &op_MaxPoolGrad, COMMON, .supports = small_planes, .prepare = prepare_max_grad,
+              .run = run_max_grad);
+DEFINE_KERNEL(cpu_average_pool, .op = &op_AveragePool, COMMON, .supports = values_only, .prepare = prepare_forward,
+              .run = run_average);
+DEFINE_KERNEL(cpu_average_pool_grad, .op = &op_AveragePoolGrad, COMMON, .supports = small_planes,
+              .prepare = prepare_backward, .run = run_average_grad);
 DEFINE_KERNEL(cpu_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_F32_F64, .run = run_global);

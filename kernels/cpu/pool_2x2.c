@@ -1,12 +1,15 @@
-/* Maxima over 2 x 2 windows that lie side by side: the pooling of most image models.  Every input element belongs to one
- * window at most, so the backward pass writes all of dx once and needs to remember no places. */
+/* Maxima over 2 x 2 windows that lie side by side: the pooling of most image models.  Every input element belongs to
+ * one window at most, so the backward pass writes all of dx once and needs to remember no places. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/backend.h"
 #include "kernels/cpu/team.h"
 
-typedef struct { int64_t planes, in_h, in_w, out_h, out_w; int team; } Plan;
+typedef struct {
+    int64_t planes, in_h, in_w, out_h, out_w;
+    int team;
+} Plan;
 
 static bool list_is(const Node *n, const char *name, int64_t wanted)
 {
@@ -22,8 +25,9 @@ static bool list_is(const Node *n, const char *name, int64_t wanted)
 /* Windows inside the input: a last odd row or column belongs to none. */
 static bool fits(const Node *n, const Shape *x, const Shape *y)
 {
-    return x->rank == 4 && shape_numel(x) > 0 && list_is(n, "kernel_shape", 2) && list_is(n, "strides", 2) && list_is(n, "dilations", 1)
-           && list_is(n, "pads", 0) && y->dim[2] == x->dim[2] / 2 && y->dim[3] == x->dim[3] / 2;
+    return x->rank == 4 && shape_numel(x) > 0 && list_is(n, "kernel_shape", 2) && list_is(n, "strides", 2) &&
+           list_is(n, "dilations", 1) && list_is(n, "pads", 0) && y->dim[2] == x->dim[2] / 2 &&
+           y->dim[3] == x->dim[3] / 2;
 }
 
 static bool supports_forward(const Graph *g, const Node *n)
@@ -42,7 +46,9 @@ static Status make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shap
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ x->dim[0] * x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], team_size(ctx->n_threads, shape_numel(x)) };
+    *p = (Plan){
+        x->dim[0] * x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], team_size(ctx->n_threads, shape_numel(x))
+    };
     *state = p;
     return ST_OK;
 }
@@ -58,13 +64,13 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
 }
 
 typedef float V8 __attribute__((vector_size(32)));
-typedef int32_t M8 __attribute__((vector_size(32)));    /* all bits of an element, or none */
+typedef int32_t M8 __attribute__((vector_size(32))); /* all bits of an element, or none */
 enum { LANES = 8 };
 
 /* Macros where a function would take or return vectors, whose ABI depends on the machine compiled for.
  *
- * BEATS: whether b, which comes after a, is the larger: the first of equal elements wins, a NaN above all.  Comparing pairs
- * and then their winners finds what comparing one after another does. */
+ * BEATS: whether b, which comes after a, is the larger: the first of equal elements wins, a NaN above all.  Comparing
+ * pairs and then their winners finds what comparing one after another does. */
 #define BEATS(b, a) ((M8)((b) > (a)) | ((M8)((b) != (b)) & (M8)((a) == (a))))
 #define CHOOSE(mask, yes, no) ((V8)(((mask) & (M8)(yes)) | (~(mask) & (M8)(no))))
 #define KEEP(mask, v) ((V8)((mask) & (M8)(v)))
@@ -195,14 +201,15 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     (void)ctx;
 #pragma omp parallel for num_threads(p->team) schedule(static)
     for (int64_t c = 0; c < p->planes; c++)
-        grad_plane(p, (const float *)in[0].data + c * p->out_h * p->out_w, (const float *)in[1].data + c * p->in_h * p->in_w,
-                   (float *)out[0].data + c * p->in_h * p->in_w);
+        grad_plane(p, (const float *)in[0].data + c * p->out_h * p->out_w,
+                   (const float *)in[1].data + c * p->in_h * p->in_w, (float *)out[0].data + c * p->in_h * p->in_w);
     return ST_OK;
 }
 
 /* Before the kernels for any window. */
 #define FIRST .dtypes = DTYPE_BIT(DT_FLOAT32), .rank = -1, .release = free
 
-DEFINE_KERNEL(cpu_max_pool_2x2, .op = &op_MaxPool, FIRST, .supports = supports_forward, .prepare = prepare_forward, .run = run_max);
-DEFINE_KERNEL(cpu_max_pool_2x2_grad, .op = &op_MaxPoolGrad, FIRST, .supports = supports_backward, .prepare = prepare_backward,
-    .run = run_grad);
+DEFINE_KERNEL(cpu_max_pool_2x2, .op = &op_MaxPool, FIRST, .supports = supports_forward, .prepare = prepare_forward,
+              .run = run_max);
+DEFINE_KERNEL(cpu_max_pool_2x2_grad, .op = &op_MaxPoolGrad, FIRST, .supports = supports_backward,
+              .prepare = prepare_backward, .run = run_grad);

@@ -58,9 +58,9 @@ static void draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t globa
         draw_one(mask + i, key, threshold, global + i);
 }
 
-#define APPLY(NAME, T)                                                                      \
-    static void NAME(T *y, const T *x, const uint8_t *mask, T scale, int64_t n)             \
-    {                                                                                       \
+#define APPLY(NAME, T)                                                                         \
+    static void NAME(T *y, const T *x, const uint8_t *mask, T scale, int64_t n)                \
+    {                                                                                          \
         _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = mask[i] ? x[i] * scale : 0; \
     }
 APPLY(apply_f32, float)
@@ -69,7 +69,8 @@ APPLY(apply_f64, double)
 /* Chunk c of row o. */
 static void chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, int64_t o, int64_t c)
 {
-    const int64_t from = c * CHUNK, n = p->span.row - from < CHUNK ? p->span.row - from : CHUNK, at = o * p->span.row + from;
+    const int64_t from = c * CHUNK, n = p->span.row - from < CHUNK ? p->span.row - from : CHUNK,
+                  at = o * p->span.row + from;
     uint8_t *mask = (uint8_t *)out[1].data + at;
 
     draw(mask, key, p->threshold, o * p->span.global_row + p->span.global_start + from, n);
@@ -82,7 +83,7 @@ static void chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, i
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
-    const PhiloxKey key = { p->seed, (uint32_t)*(const int64_t *)in[1].data, p->key };
+    const PhiloxKey key = { p->seed, (uint32_t) * (const int64_t *)in[1].data, p->key };
     const int64_t chunks = (p->span.row + CHUNK - 1) / CHUNK, tasks = p->span.outer * chunks;
     const int threads = p->span.outer * p->span.row < CHUNK ? 1 : ctx->n_threads;
 
@@ -92,13 +93,14 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run,
+              .release = free);
 
-#define GRAD(NAME, T, APPLIED)                                                                                      \
-    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param)      \
-    {                                                                                                               \
-        (void)cv;                                                                                                   \
-        APPLIED(yv, av, bv, (T)param[0], n);                                                                        \
+#define GRAD(NAME, T, APPLIED)                                                                                 \
+    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
+    {                                                                                                          \
+        (void)cv;                                                                                              \
+        APPLIED(yv, av, bv, (T)param[0], n);                                                                   \
     }
 GRAD(grad_f32, float, apply_f32)
 GRAD(grad_f64, double, apply_f64)
@@ -116,5 +118,5 @@ static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_grad, .run = elementwise_run,
-    .release = free);
+DEFINE_KERNEL(cpu_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_grad,
+              .run = elementwise_run, .release = free);

@@ -1,9 +1,10 @@
-/* Reductions, vectorised: rows when the innermost axis is reduced, columns when it is kept, or when it is reduced but too
- * short to be worth a vector (the 2 x 2 squares of an upsampling's gradient): columns whose elements are `step` apart.
+/* Reductions, vectorised: rows when the innermost axis is reduced, columns when it is kept, or when it is reduced but
+ * too short to be worth a vector (the 2 x 2 squares of an upsampling's gradient): columns whose elements are `step`
+ * apart.
  *
- * Floats are added in blocks of BLOCK by vector code and the blocks in double, so the error does not grow with the number
- * of elements.  Work is cut into tasks of a size that does not depend on the threads, and the tasks of one output are
- * added in order: the bits are the same for every team. */
+ * Floats are added in blocks of BLOCK by vector code and the blocks in double, so the error does not grow with the
+ * number of elements.  Work is cut into tasks of a size that does not depend on the threads, and the tasks of one
+ * output are added in order: the bits are the same for every team. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,20 +13,23 @@
 
 enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256, SHORT = 8 };
 
-typedef struct { int n; int64_t dim[MAX_RANK], stride[MAX_RANK]; } Axes;
+typedef struct {
+    int n;
+    int64_t dim[MAX_RANK], stride[MAX_RANK];
+} Axes;
 
 /* Task (o, c) reduces part c of what goes into output row o.
  *   rows:    an output is one element; the reduced positions are pieces of rows, SEGMENT elements or less
  *   columns: an output is a tile of up to TILE elements that lie `step` apart in x; a position adds one such tile */
 typedef struct {
-    Axes kept, reduced;             /* the outer axes, innermost first; not the innermost run */
+    Axes kept, reduced; /* the outer axes, innermost first; not the innermost run */
     bool rows;
-    int64_t run;                    /* length of the innermost run: reduced when rows, else kept */
-    int64_t step;                   /* between the elements of a column's run */
-    int64_t pieces;                 /* segments of a row, or tiles of a run */
-    int64_t outputs, positions;     /* tasks are outputs x parts; positions are per output */
+    int64_t run;                /* length of the innermost run: reduced when rows, else kept */
+    int64_t step;               /* between the elements of a column's run */
+    int64_t pieces;             /* segments of a row, or tiles of a run */
+    int64_t outputs, positions; /* tasks are outputs x parts; positions are per output */
     int64_t per_part, parts;
-    int64_t out_count, count;       /* elements of the output; of x in each of them */
+    int64_t out_count, count; /* elements of the output; of x in each of them */
 } Plan;
 
 /* Merges neighbouring axes of one kind; axes of size 1 vanish. */
@@ -33,7 +37,7 @@ static int merge_axes(const Shape *x, unsigned mask, int64_t *dim, bool *reduced
 {
     int n = 0;
 
-    for (int i = x->rank - 1; i >= 0; i--) {            /* innermost first */
+    for (int i = x->rank - 1; i >= 0; i--) { /* innermost first */
         bool r = mask >> i & 1;
 
         if (x->dim[i] == 1)
@@ -59,7 +63,7 @@ static Plan make_plan(const Shape *x, unsigned mask)
     int64_t dim[MAX_RANK] = { 1 }, stride = 1, kept = 1, outer = 1;
     bool reduced[MAX_RANK] = { true };
     int n = merge_axes(x, mask, dim, reduced);
-    int run = n > 1 && reduced[0] && dim[0] <= SHORT ? 1 : 0;      /* the axis along which the inner loops run */
+    int run = n > 1 && reduced[0] && dim[0] <= SHORT ? 1 : 0; /* the axis along which the inner loops run */
     Plan p = { .rows = reduced[run], .run = dim[run], .step = run ? dim[0] : 1, .count = 1 };
 
     for (int i = 0; i < n; stride *= dim[i++]) {
@@ -136,7 +140,8 @@ static void row_task(const Plan *p, const Reduction *r, const char *x, int64_t o
 static void column_task(const Plan *p, const Reduction *r, const char *x, int64_t o, int64_t part, double *out)
 {
     int64_t piece = o % p->pieces * TILE, n = at_most(TILE, p->run - piece);
-    int64_t base = offset_of(&p->kept, o / p->pieces) + piece * p->step, to = at_most((part + 1) * p->per_part, p->positions);
+    int64_t base = offset_of(&p->kept, o / p->pieces) + piece * p->step,
+            to = at_most((part + 1) * p->per_part, p->positions);
 
     for (int64_t i = 0; i < n; i++)
         out[i] = r->first;
@@ -181,7 +186,7 @@ static Status reduce(KernelCtx *ctx, const Plan *p, const Reduction *r, const Te
     const int threads = p->count * p->out_count < TASK ? 1 : ctx->n_threads;
     double *partial = ctx->scratch;
 
-    if (p->positions == 0 || p->run == 0)               /* nothing to reduce: the neutral element */
+    if (p->positions == 0 || p->run == 0) /* nothing to reduce: the neutral element */
         for (int64_t i = 0; i < p->out_count; i++)
             r->store(out->data, i, &r->first, 1);
     if (p->positions == 0 || p->run == 0)
@@ -201,70 +206,70 @@ static double larger(double a, double b) { return b > a || b != b ? b : a; }
 static double smaller(double a, double b) { return b < a || b != b ? b : a; }
 
 /* Takes x = xs[i * step] into acc[i]; the usual steps are loops of their own, which the compiler can vectorise. */
-#define COLUMN_BY(STEP, TAKE)                                                               \
-    _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                     \
-    {                                                                                       \
-        const double x = (double)xs[i * (STEP)];                                            \
-        TAKE;                                                                               \
+#define COLUMN_BY(STEP, TAKE)                           \
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) \
+    {                                                   \
+        const double x = (double)xs[i * (STEP)];        \
+        TAKE;                                           \
     }
-#define COLUMN(TAKE)                                                                        \
-    if (step == 1)                                                                          \
-        COLUMN_BY(1, TAKE)                                                                  \
-    else if (step == 2)                                                                     \
-        COLUMN_BY(2, TAKE)                                                                  \
-    else                                                                                    \
+#define COLUMN(TAKE)       \
+    if (step == 1)         \
+        COLUMN_BY(1, TAKE) \
+    else if (step == 2)    \
+        COLUMN_BY(2, TAKE) \
+    else                   \
         COLUMN_BY(step, TAKE)
 
 /* TERM(x) summed in blocks by vectors, the blocks in double. */
-#define SUM(NAME, T, TERM)                                                                  \
-    static double NAME##_row(const void *xv, int64_t n)                                     \
-    {                                                                                       \
-        const T *xs = xv;                                                                   \
-        double total = 0;                                                                   \
-        for (int64_t b = 0; b < n; b += BLOCK) {                                            \
-            const int64_t to = at_most(b + BLOCK, n);                                       \
-            T sum = 0;                                                                      \
-            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = b; i < to; i++)         \
-            {                                                                               \
-                const T x = xs[i];                                                          \
-                sum += TERM;                                                                \
-            }                                                                               \
-            total += (double)sum;                                                           \
-        }                                                                                   \
-        return total;                                                                       \
-    }                                                                                       \
-    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step)         \
-    {                                                                                       \
-        const T *xs = xv;                                                                   \
-        COLUMN(acc[i] += TERM)                                                              \
+#define SUM(NAME, T, TERM)                                                          \
+    static double NAME##_row(const void *xv, int64_t n)                             \
+    {                                                                               \
+        const T *xs = xv;                                                           \
+        double total = 0;                                                           \
+        for (int64_t b = 0; b < n; b += BLOCK) {                                    \
+            const int64_t to = at_most(b + BLOCK, n);                               \
+            T sum = 0;                                                              \
+            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = b; i < to; i++) \
+            {                                                                       \
+                const T x = xs[i];                                                  \
+                sum += TERM;                                                        \
+            }                                                                       \
+            total += (double)sum;                                                   \
+        }                                                                           \
+        return total;                                                               \
+    }                                                                               \
+    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step) \
+    {                                                                               \
+        const T *xs = xv;                                                           \
+        COLUMN(acc[i] += TERM)                                                      \
     }
 /* The extreme, and NaN if there is one. */
-#define EXTREME(NAME, T, OP, FIRST)                                                         \
-    static double NAME##_row(const void *xv, int64_t n)                                     \
-    {                                                                                       \
-        const T *xs = xv;                                                                   \
-        T best = FIRST;                                                                     \
-        for (int64_t i = 0; i < n; i++)                                                     \
-            best = xs[i] OP best || xs[i] != xs[i] ? xs[i] : best;                          \
-        return (double)best;                                                                \
-    }                                                                                       \
-    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step)         \
-    {                                                                                       \
-        const T *xs = xv;                                                                   \
-        COLUMN(acc[i] = x OP acc[i] || x != x ? x : acc[i])                                 \
+#define EXTREME(NAME, T, OP, FIRST)                                                 \
+    static double NAME##_row(const void *xv, int64_t n)                             \
+    {                                                                               \
+        const T *xs = xv;                                                           \
+        T best = FIRST;                                                             \
+        for (int64_t i = 0; i < n; i++)                                             \
+            best = xs[i] OP best || xs[i] != xs[i] ? xs[i] : best;                  \
+        return (double)best;                                                        \
+    }                                                                               \
+    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step) \
+    {                                                                               \
+        const T *xs = xv;                                                           \
+        COLUMN(acc[i] = x OP acc[i] || x != x ? x : acc[i])                         \
     }
-#define STORE(NAME, T)                                                                      \
-    static void NAME(void *y, int64_t at, const double *v, int64_t n)                       \
-    {                                                                                       \
-        for (int64_t i = 0; i < n; i++)                                                     \
-            ((T *)y)[at + i] = (T)v[i];                                                     \
+#define STORE(NAME, T)                                                \
+    static void NAME(void *y, int64_t at, const double *v, int64_t n) \
+    {                                                                 \
+        for (int64_t i = 0; i < n; i++)                               \
+            ((T *)y)[at + i] = (T)v[i];                               \
     }
 STORE(store_f32, float)
 STORE(store_f64, double)
 SUM(sum_f32, float, x)
 SUM(sum_f64, double, x)
-SUM(square_f32, float, x * x)
-SUM(square_f64, double, x * x)
+SUM(square_f32, float, x *x)
+SUM(square_f64, double, x *x)
 SUM(l1_f32, float, (x < 0 ? -x : x))
 SUM(l1_f64, double, (x < 0 ? -x : x))
 EXTREME(max_f32, float, >, -INFINITY)
@@ -272,12 +277,12 @@ EXTREME(max_f64, double, >, -INFINITY)
 EXTREME(min_f32, float, <, INFINITY)
 EXTREME(min_f64, double, <, INFINITY)
 
-#define RUN(NAME, FIRST, JOIN)                                                                                          \
-    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)                                \
-    {                                                                                                                   \
-        static const Reduction f32 = { sizeof(float), FIRST, NAME##_f32_row, NAME##_f32_column, JOIN, store_f32 };      \
-        static const Reduction f64 = { sizeof(double), FIRST, NAME##_f64_row, NAME##_f64_column, JOIN, store_f64 };     \
-        return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);                                    \
+#define RUN(NAME, FIRST, JOIN)                                                                                      \
+    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)                            \
+    {                                                                                                               \
+        static const Reduction f32 = { sizeof(float), FIRST, NAME##_f32_row, NAME##_f32_column, JOIN, store_f32 };  \
+        static const Reduction f64 = { sizeof(double), FIRST, NAME##_f64_row, NAME##_f64_column, JOIN, store_f64 }; \
+        return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);                                \
     }
 RUN(sum, 0, add)
 RUN(square, 0, add)

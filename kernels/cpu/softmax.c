@@ -6,7 +6,10 @@
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/vmath.h"
 
-typedef struct { int64_t rows, n; int team; } Plan;
+typedef struct {
+    int64_t rows, n;
+    int team;
+} Plan;
 
 /* The axis is the last one, or only ones follow. */
 static bool rows_of_memory(const Graph *g, const Node *n)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { TEAM_MAX = 64, TEAM_GRAIN = 16384 };     /* elements below which another thread costs more than it brings */
+enum { TEAM_MAX = 64, TEAM_GRAIN = 16384 }; /* elements below which another thread costs more than it brings */
 
 /* Threads worth having for `work` elements. */
 static inline int team_size(int n_threads, int64_t work)
@@ -15,9 +15,6 @@ static inline int team_size(int n_threads, int64_t work)
     return n < most ? n : (int)most;
 }
 /* Part `t` of `team` equal parts of [0, n) begins here; part `team` at the end. */
-static inline int64_t team_begin(int64_t n, int t, int team)
-{
-    return n / team * t + (n % team < t ? n % team : t);
-}
+static inline int64_t team_begin(int64_t n, int t, int team) { return n / team * t + (n % team < t ? n % team : t); }
 
 #endif

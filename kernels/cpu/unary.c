@@ -2,35 +2,40 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/vmath.h"
 
-#define ROW1(NAME, T, EXPR)                                                                                         \
-    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param)      \
-    {                                                                                                               \
-        T *y = yv;                                                                                                  \
-        const T *a = av;                                                                                            \
-        (void)bv;                                                                                                   \
-        (void)cv;                                                                                                   \
-        (void)param;                                                                                                \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                         \
-        {                                                                                                           \
-            const T x = a[i];                                                                                       \
-            y[i] = (EXPR);                                                                                          \
-        }                                                                                                           \
+#define ROW1(NAME, T, EXPR)                                                                                    \
+    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
+    {                                                                                                          \
+        T *y = yv;                                                                                             \
+        const T *a = av;                                                                                       \
+        (void)bv;                                                                                              \
+        (void)cv;                                                                                              \
+        (void)param;                                                                                           \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
+        {                                                                                                      \
+            const T x = a[i];                                                                                  \
+            y[i] = (EXPR);                                                                                     \
+        }                                                                                                      \
     }
 
-/* prepare for float32 and float64, or for float32 alone.  One operand that the output has the shape of never stands still. */
-#define PREPARE(NAME, F32, F64)                                                                                     \
-    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)                                 \
-    {                                                                                                               \
-        const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? F32 : F64;                                        \
-        Elementwise *e;                                                                                             \
-        (void)ctx;                                                                                                  \
-        TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));                                           \
-        *state = e;                                                                                                 \
-        return ST_OK;                                                                                               \
+/* prepare for float32 and float64, or for float32 alone.  One operand that the output has the shape of never stands
+ * still. */
+#define PREPARE(NAME, F32, F64)                                                     \
+    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
+    {                                                                               \
+        const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? F32 : F64;        \
+        Elementwise *e;                                                             \
+        (void)ctx;                                                                  \
+        TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));           \
+        *state = e;                                                                 \
+        return ST_OK;                                                               \
     }
-#define BOTH(NAME, EXPR_F, EXPR_D) \
-    ROW1(NAME##_f32, float, EXPR_F) ROW1(NAME##_f64, double, EXPR_D) PREPARE(prepare_##NAME, NAME##_f32, NAME##_f64)
-#define SINGLE(NAME, EXPR) ROW1(NAME##_f32, float, EXPR) PREPARE(prepare_##NAME, NAME##_f32, NAME##_f32)
+#define BOTH(NAME, EXPR_F, EXPR_D)   \
+    ROW1(NAME##_f32, float, EXPR_F)  \
+    ROW1(NAME##_f64, double, EXPR_D) \
+    PREPARE(prepare_##NAME, NAME##_f32, NAME##_f64)
+#define SINGLE(NAME, EXPR)        \
+    ROW1(NAME##_f32, float, EXPR) \
+    PREPARE(prepare_##NAME, NAME##_f32, NAME##_f32)
 
 BOTH(neg, -x, -x)
 BOTH(abs, fabsf(x), fabs(x))
@@ -60,8 +65,8 @@ DEFINE_KERNEL(cpu_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPE_BIT(DT_FLOAT32), K
 
 #define GELU_2U(x) (2.0f * 0.79788456080286535588f * ((x) + 0.044715f * (x) * (x) * (x)))
 
-ROW1(gelu_erf, float, x * vnormalf(x, vexpf(-0.5f * x * x)))
-ROW1(gelu_tanh, float, x * vsigmoidf(GELU_2U(x)))
+ROW1(gelu_erf, float, x *vnormalf(x, vexpf(-0.5f * x * x)))
+ROW1(gelu_tanh, float, x *vsigmoidf(GELU_2U(x)))
 
 static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -78,7 +83,10 @@ DEFINE_KERNEL(cpu_gelu, .op = &op_Gelu, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(
 
 /* ---- Clip: both bounds are numbers; an absent one is an infinity ---- */
 
-typedef struct { int64_t total; bool has_min, has_max; } Clip;
+typedef struct {
+    int64_t total;
+    bool has_min, has_max;
+} Clip;
 
 static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -92,16 +100,16 @@ static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-#define CLIP(T)                                                                                         \
-    do {                                                                                                \
-        const T *x = in[0].data, lo = c->has_min ? *(const T *)in[1].data : -(T)INFINITY;               \
-        const T hi = c->has_max ? *(const T *)in[2].data : (T)INFINITY;                                 \
-        T *y = out->data;                                                                               \
-        _Pragma("omp parallel for simd num_threads(threads) schedule(static)")                          \
-        for (int64_t i = 0; i < c->total; i++) {                                                        \
-            const T v = x[i] < lo ? lo : x[i];                                                          \
-            y[i] = v > hi ? hi : v;                                                                     \
-        }                                                                                               \
+#define CLIP(T)                                                                                                       \
+    do {                                                                                                              \
+        const T *x = in[0].data, lo = c->has_min ? *(const T *)in[1].data : -(T)INFINITY;                             \
+        const T hi = c->has_max ? *(const T *)in[2].data : (T)INFINITY;                                               \
+        T *y = out->data;                                                                                             \
+        _Pragma("omp parallel for simd num_threads(threads) schedule(static)") for (int64_t i = 0; i < c->total; i++) \
+        {                                                                                                             \
+            const T v = x[i] < lo ? lo : x[i];                                                                        \
+            y[i] = v > hi ? hi : v;                                                                                   \
+        }                                                                                                             \
     } while (0)
 
 static Status run_clip(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -116,19 +124,22 @@ static Status run_clip(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = prepare_clip, .run = run_clip, .release = free);
+DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = prepare_clip, .run = run_clip,
+              .release = free);
 
-/* ---- Cast, where nothing has to be saturated: to a float, from floats and the integers that graphs compute with ---- */
+/* ---- Cast, where nothing has to be saturated: to a float, from floats and the integers that graphs compute with
+ * ---- */
 
-#define CAST(FROM, TO)                                                                                              \
-    static void cast_##FROM##_##TO(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
-    {                                                                                                               \
-        TO *y = yv;                                                                                                 \
-        const FROM *a = av;                                                                                         \
-        (void)bv;                                                                                                   \
-        (void)cv;                                                                                                   \
-        (void)param;                                                                                                \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = (TO)a[i];                                        \
+#define CAST(FROM, TO)                                                                                  \
+    static void cast_##FROM##_##TO(void *yv, const void *av, const void *bv, const void *cv, int64_t n, \
+                                   const double *param)                                                 \
+    {                                                                                                   \
+        TO *y = yv;                                                                                     \
+        const FROM *a = av;                                                                             \
+        (void)bv;                                                                                       \
+        (void)cv;                                                                                       \
+        (void)param;                                                                                    \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = (TO)a[i];                            \
     }
 CAST(float, float)
 CAST(float, double)
@@ -144,8 +155,10 @@ CAST(uint8_t, double)
 /* [to float64] */
 static const RowFn *cast_row(DType from)
 {
-    static const RowFn f32[] = { cast_float_float, cast_float_double }, f64[] = { cast_double_float, cast_double_double };
-    static const RowFn i32[] = { cast_int32_t_float, cast_int32_t_double }, i64[] = { cast_int64_t_float, cast_int64_t_double };
+    static const RowFn f32[] = { cast_float_float, cast_float_double },
+                       f64[] = { cast_double_float, cast_double_double };
+    static const RowFn i32[] = { cast_int32_t_float, cast_int32_t_double },
+                       i64[] = { cast_int64_t_float, cast_int64_t_double };
     static const RowFn u8[] = { cast_uint8_t_float, cast_uint8_t_double };
 
     switch (from) {

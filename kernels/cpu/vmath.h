@@ -1,8 +1,8 @@
 /* Elementary functions of float32 that the compiler turns into vector code: no branches, no calls, no tables.
  *
  * Largest errors, found by running every exponent and sign against double (tests/kernels/vmath.c): exp and log 1.5 ulp,
- * tanh and erf 2 ulp, sigmoid 3 ulp, the normal distribution 4 ulp and in its tail what rounding x^2 costs.  Infinities, NaN and
- * subnormal results come out as the C library's. */
+ * tanh and erf 2 ulp, sigmoid 3 ulp, the normal distribution 4 ulp and in its tail what rounding x^2 costs. Infinities,
+ * NaN and subnormal results come out as the C library's. */
 #ifndef DPX_KERNELS_CPU_VMATH_H
 #define DPX_KERNELS_CPU_VMATH_H
 
@@ -31,7 +31,7 @@ static inline uint32_t float_to_bits(float f)
 static inline float vexpf(float x)
 {
     const float c = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
-    const float shifted = c * 1.44269504088896341f + 12582912.0f;           /* 1.5 * 2^23: rounds to an integer */
+    const float shifted = c * 1.44269504088896341f + 12582912.0f; /* 1.5 * 2^23: rounds to an integer */
     const float n = shifted - 12582912.0f;
     const float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
     const int32_t k = (int32_t)(float_to_bits(shifted) - 0x4b400000u), half = k / 2;
@@ -51,7 +51,7 @@ static inline float vexpf(float x)
 static inline float vlogf(float x)
 {
     const int tiny = x < 1.17549435e-38f;
-    const uint32_t u = float_to_bits(tiny ? x * 33554432.0f : x);           /* 2^25 lifts subnormals */
+    const uint32_t u = float_to_bits(tiny ? x * 33554432.0f : x); /* 2^25 lifts subnormals */
     const uint32_t shifted = u + (0x3f800000u - 0x3f3504f3u);
     const float e = (float)((int32_t)(shifted >> 23) - 127) - (tiny ? 25.0f : 0.0f);
     const float m = bits_to_float((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f, z = m * m;

@@ -61,8 +61,10 @@ static Status run_arg(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-DEFINE_KERNEL(cuda_arg_max, .op = &op_ArgMax, .dtypes = DTYPES_NUMERIC, .prepare = prepare_arg, .run = run_arg, .release = free);
-DEFINE_KERNEL(cuda_arg_min, .op = &op_ArgMin, .dtypes = DTYPES_NUMERIC, .prepare = prepare_arg, .run = run_arg, .release = free);
+DEFINE_KERNEL(cuda_arg_max, .op = &op_ArgMax, .dtypes = DTYPES_NUMERIC, .prepare = prepare_arg, .run = run_arg,
+              .release = free);
+DEFINE_KERNEL(cuda_arg_min, .op = &op_ArgMin, .dtypes = DTYPES_NUMERIC, .prepare = prepare_arg, .run = run_arg,
+              .release = free);
 
 /* ---- CumSum ---- */
 
@@ -72,10 +74,7 @@ typedef struct {
     GpuKernel *rows, *columns;
 } CumSum;
 
-static bool axis_known(const Graph *g, const Node *n)
-{
-    return value_const(g, n->in[1]) != NULL;
-}
+static bool axis_known(const Graph *g, const Node *n) { return value_const(g, n->in[1]) != NULL; }
 
 static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -110,16 +109,23 @@ static Status run_cumsum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
         return ST_OK;
     while (rows && threads < LINE_THREADS && threads < chunks)
         threads *= 2;
-    return cuda_launch(ctx, rows ? p->rows : p->columns, rows ? cuda_blocks(p->line.outer, 1, MOST_BLOCKS) : column_blocks(&p->line),
-                       rows ? threads : LINE_THREADS, 0, CUDA_ARGS(&p->line, (void *)&in->data, &out->data, &p->exclusive, &p->reverse));
+    return cuda_launch(ctx, rows ? p->rows : p->columns,
+                       rows ? cuda_blocks(p->line.outer, 1, MOST_BLOCKS) : column_blocks(&p->line),
+                       rows ? threads : LINE_THREADS, 0,
+                       CUDA_ARGS(&p->line, (void *)&in->data, &out->data, &p->exclusive, &p->reverse));
 }
 
-DEFINE_KERNEL(cuda_cumsum, .op = &op_CumSum, .dtypes = DTYPES_NUMERIC, .supports = axis_known, .prepare = prepare_cumsum,
-    .run = run_cumsum, .release = free);
+DEFINE_KERNEL(cuda_cumsum, .op = &op_CumSum, .dtypes = DTYPES_NUMERIC, .supports = axis_known,
+              .prepare = prepare_cumsum, .run = run_cumsum, .release = free);
 
 /* ---- TopK ---- */
 
-enum { TOP_BLOCKS = 1 << 10, TOP_PLACE = 12, TOP_SCRATCH = 1 << 26, TOP_MOST = 1 << 30 };   /* TOP_PLACE: bytes of a key and an index */
+enum {
+    TOP_BLOCKS = 1 << 10,
+    TOP_PLACE = 12,
+    TOP_SCRATCH = 1 << 26,
+    TOP_MOST = 1 << 30
+}; /* TOP_PLACE: bytes of a key and an index */
 
 typedef struct {
     TopBox box;
@@ -172,5 +178,5 @@ static Status run_top_k(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
                        CUDA_ARGS(&p->box, (void *)&in->data, &out[0].data, &out[1].data, &ctx->scratch));
 }
 
-DEFINE_KERNEL(cuda_top_k, .op = &op_TopK, .dtypes = DTYPES_NUMERIC, .supports = few_enough, .prepare = prepare_top_k, .run = run_top_k,
-    .release = free);
+DEFINE_KERNEL(cuda_top_k, .op = &op_TopK, .dtypes = DTYPES_NUMERIC, .supports = few_enough, .prepare = prepare_top_k,
+              .run = run_top_k, .release = free);

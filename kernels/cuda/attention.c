@@ -3,9 +3,12 @@
 
 #include "kernels/cuda/cuda.h"
 
-enum { DEPTH_STEP = 8, DEPTH_MOST = 128 };      /* of what the library's kernels take, forward and backward */
+enum { DEPTH_STEP = 8, DEPTH_MOST = 128 }; /* of what the library's kernels take, forward and backward */
 
-typedef struct { const CudaDriver *driver; GpuPlan *plan; } State;
+typedef struct {
+    const CudaDriver *driver;
+    GpuPlan *plan;
+} State;
 
 static bool fits(const Graph *g, const Node *n)
 {
@@ -28,8 +31,14 @@ static void release(void *state)
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *q = in_value(g, n, 0), *k = in_value(g, n, 1);
-    GpuAttention d = { .dtype = q->dtype, .b = q->shape.dim[0], .h = q->shape.dim[2], .tq = q->shape.dim[1], .tk = k->shape.dim[1],
-                       .d = q->shape.dim[3], .scale = node_float(n, "scale"), .causal = node_int(n, "causal"),
+    GpuAttention d = { .dtype = q->dtype,
+                       .b = q->shape.dim[0],
+                       .h = q->shape.dim[2],
+                       .tq = q->shape.dim[1],
+                       .tk = k->shape.dim[1],
+                       .d = q->shape.dim[3],
+                       .scale = node_float(n, "scale"),
+                       .causal = node_int(n, "causal"),
                        .backward = n->op == &op_ScaledDotProductAttentionGrad };
     State *s = calloc(1, sizeof *s);
     size_t workspace;
@@ -50,7 +59,10 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     State *s = state;
-    void *buffers[ATT_BUFFERS] = { [ATT_Q] = in[0].data, [ATT_K] = in[1].data, [ATT_V] = in[2].data, [ATT_O] = out[0].data,
+    void *buffers[ATT_BUFFERS] = { [ATT_Q] = in[0].data,
+                                   [ATT_K] = in[1].data,
+                                   [ATT_V] = in[2].data,
+                                   [ATT_O] = out[0].data,
                                    [ATT_STATS] = out[1].data };
 
     TRY_CUDA(ctx, plan_run(ctx->stream, s->plan, buffers, ctx->scratch));
@@ -60,15 +72,16 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     State *s = state;
-    void *buffers[ATT_BUFFERS] = { [ATT_Q] = in[0].data, [ATT_K] = in[1].data, [ATT_V] = in[2].data, [ATT_O] = in[3].data,
-                                   [ATT_STATS] = in[4].data, [ATT_DO] = in[5].data, [ATT_DQ] = out[0].data, [ATT_DK] = out[1].data,
-                                   [ATT_DV] = out[2].data };
+    void *buffers[ATT_BUFFERS] = { [ATT_Q] = in[0].data,   [ATT_K] = in[1].data,     [ATT_V] = in[2].data,
+                                   [ATT_O] = in[3].data,   [ATT_STATS] = in[4].data, [ATT_DO] = in[5].data,
+                                   [ATT_DQ] = out[0].data, [ATT_DK] = out[1].data,   [ATT_DV] = out[2].data };
 
     TRY_CUDA(ctx, plan_run(ctx->stream, s->plan, buffers, ctx->scratch));
     return ST_OK;
 }
 
-#define HALF .dtypes = DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16), .supports = fits, .prepare = prepare, .release = release
+#define HALF \
+    .dtypes = DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16), .supports = fits, .prepare = prepare, .release = release
 
 DEFINE_KERNEL(cuda_attention, .op = &op_ScaledDotProductAttention, HALF, .run = run_forward);
 DEFINE_KERNEL(cuda_attention_grad, .op = &op_ScaledDotProductAttentionGrad, HALF, .run = run_backward);

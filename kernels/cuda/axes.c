@@ -74,10 +74,7 @@ static unsigned clamp_parts(int64_t wanted, int64_t possible)
     return (unsigned)(parts < 1 ? 1 : parts);
 }
 
-unsigned reduction_chunks(int64_t n, int offset, int v)
-{
-    return (unsigned)((n + offset + v - 1) / v);
-}
+unsigned reduction_chunks(int64_t n, int offset, int v) { return (unsigned)((n + offset + v - 1) / v); }
 
 static void plan_runs(ReductionPlan *p, const Axes *a, int v)
 {
@@ -147,6 +144,6 @@ Status reduction_add_parts(const KernelCtx *ctx, const ReductionPlan *p, GpuKern
     const unsigned parts = p->r.parts;
 
     return cuda_launch(ctx, k, cuda_blocks(p->r.outputs, 1, MOST_BLOCKS),
-                       parts < REDUCTION_THREADS ? (parts + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : REDUCTION_THREADS, 0,
-                       CUDA_ARGS(&scratch, &y, (void *)&p->r));
+                       parts < REDUCTION_THREADS ? (parts + WARP_SIZE - 1) / WARP_SIZE * WARP_SIZE : REDUCTION_THREADS,
+                       0, CUDA_ARGS(&scratch, &y, (void *)&p->r));
 }

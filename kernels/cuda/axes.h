@@ -1,6 +1,7 @@
-/* How reductions along any axes are dealt to the threads of a device: kernels/cuda/reduce.c, and generated kernels that end in a sum
- * (kernels/cuda/fused_sum.c).  Axes are merged into the fewest; the last one is then reduced (runs) or kept (columns).  In how many
- * parts an output is computed depends on shapes alone, so that the bits do not depend on the device. */
+/* How reductions along any axes are dealt to the threads of a device: kernels/cuda/reduce.c, and generated kernels that
+ * end in a sum (kernels/cuda/fused_sum.c).  Axes are merged into the fewest; the last one is then reduced (runs) or
+ * kept (columns).  In how many parts an output is computed depends on shapes alone, so that the bits do not depend on
+ * the device. */
 #ifndef DPX_CUDA_AXES_H
 #define DPX_CUDA_AXES_H
 
@@ -10,7 +11,11 @@
 enum { REDUCTION_THREADS = 256 };
 
 /* As they lie in memory, outermost first; strides in elements. */
-typedef struct { int n; bool reduced[MAX_RANK]; int64_t dim[MAX_RANK], stride[MAX_RANK]; } Axes;
+typedef struct {
+    int n;
+    bool reduced[MAX_RANK];
+    int64_t dim[MAX_RANK], stride[MAX_RANK];
+} Axes;
 
 /* The next axis as they stand in memory: none for a dimension of 1, and neighbours of one kind are one. */
 void axes_add(Axes *a, bool reduced, int64_t dim, int64_t stride);
@@ -20,11 +25,11 @@ Axes axes_merge(const Value *x, unsigned mask);
 bool axes_keep_order(const Value *x, const Value *y, unsigned mask);
 
 typedef struct {
-    Reduction r;                            /* but for `chunks` and `finish` */
-    bool columns;                           /* the last axis is kept */
-    bool even;                              /* runs begin on boundaries of chunks if the tensor does; columns: are whole chunks */
-    int lanes;                              /* runs: threads that share an output */
-    unsigned x, y;                          /* columns: the block */
+    Reduction r;   /* but for `chunks` and `finish` */
+    bool columns;  /* the last axis is kept */
+    bool even;     /* runs begin on boundaries of chunks if the tensor does; columns: are whole chunks */
+    int lanes;     /* runs: threads that share an output */
+    unsigned x, y; /* columns: the block */
 } ReductionPlan;
 
 /* v: elements of a chunk, the access of runs; width: neighbouring columns that a thread takes. */

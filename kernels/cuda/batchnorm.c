@@ -1,7 +1,7 @@
 /* Batch normalisation: statistics and sums of the gradient in two stages, the rest element by element.
  *
- * Data with one position per channel, [N, C], counts as stored channels last.  Statistics, scale and bias may be float32 where
- * the data has 16 bits. */
+ * Data with one position per channel, [N, C], counts as stored channels last.  Statistics, scale and bias may be
+ * float32 where the data has 16 bits. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,18 +11,27 @@ enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64 };
 
 /* Kernels: [reads whole vectors][0 first stage or only one, 1 second stage]. */
 typedef struct {
-    ChannelBox box;             /* units and parts of single elements */
-    bool last, relu;            /* relu: dy is that of the Relu behind */
-    bool dscale, dbias;         /* wanted */
+    ChannelBox box;     /* units and parts of single elements */
+    bool last, relu;    /* relu: dy is that of the Relu behind */
+    bool dscale, dbias; /* wanted */
     size_t size;
     int64_t numel;
     GpuKernel *kernel[2], *finish;
 } State;
 
 /* As the kernels' Given: what is read of each channel; sums that are not of a Relu read the mean alone. */
-typedef struct { const void *mean, *var, *scale, *bias; } ApplyGiven;
-typedef struct { const void *mean, *var, *scale, *sums, *count, *bias; void *dscale, *dbias; } InputGiven;
-typedef struct { const void *mean, *var; void *next_mean, *next_var; double keep, take; } Running;
+typedef struct {
+    const void *mean, *var, *scale, *bias;
+} ApplyGiven;
+typedef struct {
+    const void *mean, *var, *scale, *sums, *count, *bias;
+    void *dscale, *dbias;
+} InputGiven;
+typedef struct {
+    const void *mean, *var;
+    void *next_mean, *next_var;
+    double keep, take;
+} Running;
 
 /* ---- geometry ---- */
 
@@ -109,14 +118,12 @@ static Status launch_chunks(const KernelCtx *ctx, const State *s, const ChannelB
 /* A warp for each channel. */
 static Status launch_finish(const KernelCtx *ctx, const State *s, void *const *args)
 {
-    return cuda_launch(ctx, s->finish, cuda_blocks(s->box.channels, NORM_THREADS / 32, INT32_MAX), NORM_THREADS, 0, args);
+    return cuda_launch(ctx, s->finish, cuda_blocks(s->box.channels, NORM_THREADS / 32, INT32_MAX), NORM_THREADS, 0,
+                       args);
 }
 
 /* Units and rows are counted in 31 bits. */
-static bool fits(const Graph *g, const Node *n)
-{
-    return shape_numel(&in_value(g, n, 0)->shape) < INT32_MAX;
-}
+static bool fits(const Graph *g, const Node *n) { return shape_numel(&in_value(g, n, 0)->shape) < INT32_MAX; }
 
 /* "norm_<what>_first_v_<dtype>" and its kin. */
 static Status find_kernels(State *s, const KernelCtx *ctx, const char *first, const char *last, DType t)
@@ -130,7 +137,8 @@ static Status find_kernels(State *s, const KernelCtx *ctx, const char *first, co
     return ST_OK;
 }
 
-static Status make_state(State **out, KernelCtx *ctx, const Graph *g, const Node *n, const char *first, const char *last)
+static Status make_state(State **out, KernelCtx *ctx, const Graph *g, const Node *n, const char *first,
+                         const char *last)
 {
     const Value *x = in_value(g, n, 0);
     State *s = calloc(1, sizeof *s);
@@ -148,8 +156,8 @@ static Status make_state(State **out, KernelCtx *ctx, const Graph *g, const Node
 }
 
 /* With a second stage, and room for what the first one writes: float64 [chunks][2][C]. */
-static Status make_staged(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const char *first, const char *last, const char *finish,
-                          DType t)
+static Status make_staged(void **state, KernelCtx *ctx, const Graph *g, const Node *n, const char *first,
+                          const char *last, const char *finish, DType t)
 {
     State *s;
     Status st;
@@ -178,7 +186,7 @@ static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     const State *s = state;
     const void *x = in[0].data;
     int64_t v = vector_of(s, (uintptr_t)x);
-    int width = s->last ? 1 : (int)v;       /* elements of a channel in a unit that chunks count */
+    int width = s->last ? 1 : (int)v; /* elements of a channel in a unit that chunks count */
     ChannelBox b = box_of(s, v);
 
     if (!s->numel) {
@@ -193,15 +201,16 @@ static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const N
 {
     const bool relu = has_in(n, 5);
 
-    return make_staged(state, ctx, g, n, relu ? "norm_sums_relu_first" : "norm_sums_first", relu ? "norm_sums_relu_last" : "norm_sums_last",
-                       "norm_sums_finish", in_value(g, n, 0)->dtype);
+    return make_staged(state, ctx, g, n, relu ? "norm_sums_relu_first" : "norm_sums_first",
+                       relu ? "norm_sums_relu_last" : "norm_sums_last", "norm_sums_finish", in_value(g, n, 0)->dtype);
 }
 
 static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
     const void *x = in[0].data, *dy = in[1].data, *var = in[3].data;
-    ApplyGiven given = s->relu ? (ApplyGiven){ in[2].data, var, in[4].data, in[5].data } : (ApplyGiven){ .mean = in[2].data };
+    ApplyGiven given =
+        s->relu ? (ApplyGiven){ in[2].data, var, in[4].data, in[5].data } : (ApplyGiven){ .mean = in[2].data };
     int64_t v = vector_of(s, (uintptr_t)x | (uintptr_t)dy);
     ChannelBox b = box_of(s, v);
 
@@ -225,8 +234,8 @@ static Status run_map(const KernelCtx *ctx, const State *s, void *given, void *y
     if (s->last)
         return launch_chunks(ctx, s, &b, v, CUDA_ARGS(&b, given, &y, &x, &dy));
     b.units = s->numel / v;
-    return cuda_launch(ctx, s->kernel[v > 1], cuda_blocks(b.units, NORM_THREADS * NORM_GROUP, INT32_MAX), NORM_THREADS, 0,
-                       CUDA_ARGS(&b, given, &y, &x, &dy));
+    return cuda_launch(ctx, s->kernel[v > 1], cuda_blocks(b.units, NORM_THREADS * NORM_GROUP, INT32_MAX), NORM_THREADS,
+                       0, CUDA_ARGS(&b, given, &y, &x, &dy));
 }
 
 static Status prepare_apply(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -267,7 +276,8 @@ static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const 
     const bool relu = has_in(n, 7);
     State *s;
 
-    TRY(make_state(&s, ctx, g, n, relu ? "norm_input_relu_first" : "norm_input_first", relu ? "norm_input_relu_last" : "norm_input_last"));
+    TRY(make_state(&s, ctx, g, n, relu ? "norm_input_relu_first" : "norm_input_first",
+                   relu ? "norm_input_relu_last" : "norm_input_last"));
     *state = s;
     return ST_OK;
 }
@@ -275,8 +285,14 @@ static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const 
 static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
-    InputGiven given = { in[2].data, in[3].data, in[4].data, in[5].data, in[6].data, s->relu ? in[7].data : NULL,
-                         s->dscale ? out[1].data : NULL, s->dbias ? out[2].data : NULL };
+    InputGiven given = { in[2].data,
+                         in[3].data,
+                         in[4].data,
+                         in[5].data,
+                         in[6].data,
+                         s->relu ? in[7].data : NULL,
+                         s->dscale ? out[1].data : NULL,
+                         s->dbias ? out[2].data : NULL };
 
     if (!s->numel)
         return split_sums(ctx, &in[5], given.dscale, given.dbias);
@@ -285,7 +301,11 @@ static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
 
 /* ---- merging replicas' rows, gradients of scale and bias ---- */
 
-typedef struct { GpuKernel *kernel; double keep, take; bool mean, var; } Merge;      /* mean, var: running ones are there */
+typedef struct {
+    GpuKernel *kernel;
+    double keep, take;
+    bool mean, var;
+} Merge; /* mean, var: running ones are there */
 
 static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -309,8 +329,12 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     int64_t rows = in[0].shape.dim[0], channels = in[0].shape.dim[1] / 2;
     const Merge *m = state;
     const void *x = in[0].data;
-    Running running = { m->mean ? in[1].data : NULL, m->var ? in[2].data : NULL, m->mean ? out[3].data : NULL, m->var ? out[4].data : NULL,
-                        m->keep, m->take };
+    Running running = { m->mean ? in[1].data : NULL,
+                        m->var ? in[2].data : NULL,
+                        m->mean ? out[3].data : NULL,
+                        m->var ? out[4].data : NULL,
+                        m->keep,
+                        m->take };
 
     return cuda_launch(ctx, m->kernel, cuda_blocks(channels, 128, 1 << 16), 128, 0,
                        CUDA_ARGS(&x, &rows, &channels, &out[0].data, &out[1].data, &out[2].data, &running));
@@ -322,18 +346,17 @@ static Status run_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return split_sums(ctx, &in[0], out[0].data, out[1].data);
 }
 
-static bool fits_inference(const Graph *g, const Node *n)
-{
-    return !node_int(n, "training_mode") && fits(g, n);
-}
+static bool fits_inference(const Graph *g, const Node *n) { return !node_int(n, "training_mode") && fits(g, n); }
 
 #define NORM .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits, .release = free
 
-DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_inference,
-    .prepare = prepare_apply, .run = run_inference, .release = free);
+DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT, .channels_last = true,
+              .supports = fits_inference, .prepare = prepare_apply, .run = run_inference, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, NORM, .prepare = prepare_stats, .run = run_stats);
-DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge, .release = free);
+DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge,
+              .release = free);
 DEFINE_KERNEL(cuda_batch_norm_apply, .op = &op_BatchNormApply, NORM, .prepare = prepare_apply, .run = run_apply);
 DEFINE_KERNEL(cuda_batch_norm_grad_stats, .op = &op_BatchNormGradStats, NORM, .prepare = prepare_sums, .run = run_sums);
-DEFINE_KERNEL(cuda_batch_norm_grad_input, .op = &op_BatchNormGradInput, NORM, .prepare = prepare_input, .run = run_input);
+DEFINE_KERNEL(cuda_batch_norm_grad_input, .op = &op_BatchNormGradInput, NORM, .prepare = prepare_input,
+              .run = run_input);
 DEFINE_KERNEL(cuda_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_FLOAT, .run = run_params);

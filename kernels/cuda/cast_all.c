@@ -4,7 +4,11 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/tensors.h"
 
-typedef struct { int count; TableSize size; GpuKernel *kernel; } Plan;
+typedef struct {
+    int count;
+    TableSize size;
+    GpuKernel *kernel;
+} Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -52,5 +56,6 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return p->size.n ? cuda_launch(ctx, p->kernel, p->size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t)) : ST_OK;
 }
 
-DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll, .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
-    .channels_last = true, .prepare = prepare, .tabulate = tabulate, .run = run, .release = free);
+DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll,
+              .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16), .channels_last = true,
+              .prepare = prepare, .tabulate = tabulate, .run = run, .release = free);

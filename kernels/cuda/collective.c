@@ -1,7 +1,8 @@
 /* The local half of a sum over devices: what one device holds of every tensor, added up into one tensor each.
  *
- * Called by the executor with in[t * parts + i].data NULL where another device holds that part, and out[t] where the device's
- * share of tensor t goes; tensors of which it holds nothing are left alone.  Parts are added by increasing replica. */
+ * Called by the executor with in[t * parts + i].data NULL where another device holds that part, and out[t] where the
+ * device's share of tensor t goes; tensors of which it holds nothing are left alone.  Parts are added by increasing
+ * replica. */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.h"
@@ -103,7 +104,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(cuda_all_reduce, .op = &op_AllReduce, .channels_last = true, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare,
-    .run = run, .release = free);
-DEFINE_KERNEL(cuda_reduce_scatter, .op = &op_ReduceScatter, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare, .run = run,
-    .release = free);
+DEFINE_KERNEL(cuda_all_reduce, .op = &op_AllReduce, .channels_last = true, .dtypes = DTYPES_F32_F64 | DTYPES_INT,
+              .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(cuda_reduce_scatter, .op = &op_ReduceScatter, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare,
+              .run = run, .release = free);

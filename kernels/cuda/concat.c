@@ -6,11 +6,11 @@
 
 /* Part i: `width[i]` elements of each row, 0 for an absent one; they begin at `begin[i]`. */
 typedef struct {
-    int n_part, axis;               /* of what lies by rows in memory */
-    int64_t rows, pitch;            /* elements */
-    size_t size, unit;              /* unit: bytes that every part begins at a multiple of */
+    int n_part, axis;    /* of what lies by rows in memory */
+    int64_t rows, pitch; /* elements */
+    size_t size, unit;   /* unit: bytes that every part begins at a multiple of */
     GpuKernel *kernel[MOVE_WIDTHS];
-    int64_t begin[];                /* [n_part + 1] */
+    int64_t begin[]; /* [n_part + 1] */
 } State;
 
 static void add_part(State *s, const Shape *part)
@@ -87,7 +87,8 @@ static Status run_parts(const KernelCtx *ctx, const State *s, const Tensor *part
         for (int first = 0; first < s->n_part; first += JOIN_PARTS) {
             int last = first + JOIN_PARTS < s->n_part ? first + JOIN_PARTS : s->n_part;
 
-            TRY(run_group(ctx, s, (int64_t)w, first, last, row, s->rows - row < most ? s->rows - row : most, part, whole));
+            TRY(run_group(ctx, s, (int64_t)w, first, last, row, s->rows - row < most ? s->rows - row : most, part,
+                          whole));
         }
     return ST_OK;
 }
@@ -115,5 +116,7 @@ static bool fits(const Graph *g, const Node *n)
     return shape_count(&whole, layout_position(order, whole.rank, (int)node_int(n, "axis")), whole.rank) < INT32_MAX;
 }
 
-DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .channels_last = true, .supports = fits, .prepare = prepare, .run = run_concat, .release = free);
-DEFINE_KERNEL(cuda_split, .op = &op_Split, .channels_last = true, .supports = fits, .prepare = prepare, .run = run_split, .release = free);
+DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .channels_last = true, .supports = fits, .prepare = prepare,
+              .run = run_concat, .release = free);
+DEFINE_KERNEL(cuda_split, .op = &op_Split, .channels_last = true, .supports = fits, .prepare = prepare,
+              .run = run_split, .release = free);

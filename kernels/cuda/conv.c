@@ -1,8 +1,8 @@
 /* Convolution and its gradients as prepared calls of the library: bias in the call, sums in float32 (float64).
  *
- * ConvRelu is one call too, which rounds once, where the library has it for the type, shape and layout, and keeps a NaN.  Else the
- * call makes the convolution with its bias, and an own kernel (kernels/cuda/device/conv.cu) the rest, in place on Y: without Z that
- * gives the same, because Relu and rounding to 16 bits can change places.
+ * ConvRelu is one call too, which rounds once, where the library has it for the type, shape and layout, and keeps a
+ * NaN.  Else the call makes the convolution with its bias, and an own kernel (kernels/cuda/device/conv.cu) the rest, in
+ * place on Y: without Z that gives the same, because Relu and rounding to 16 bits can change places.
  *
  * Tensors stand in their roles x, w, y whatever the operator: ConvGradInput and ConvTranspose read y and w and give x.
  * Tensors are all stored by rows or all channels last.  Empty tensors and absurd sizes are left to the host. */
@@ -17,10 +17,12 @@ typedef struct {
     const CudaDriver *driver;
     GpuPlan *plan;
     bool bias, added;
-    GpuKernel *relu;            /* of a ConvRelu that the plan leaves without Z and Relu; NULL: nothing is left */
-    long long n;                /* elements of Y for it */
+    GpuKernel *relu; /* of a ConvRelu that the plan leaves without Z and Relu; NULL: nothing is left */
+    long long n;     /* elements of Y for it */
 } State;
-typedef struct { const Shape *x, *w, *y; } Roles;
+typedef struct {
+    const Shape *x, *w, *y;
+} Roles;
 
 static bool is_forward(const Node *n) { return n->op == &op_Conv || n->op == &op_ConvRelu; }
 
@@ -64,10 +66,19 @@ static void describe(GpuConv *c, const Graph *g, const Node *n)
 
     window_read(&w, n, r.x, r.y, r.w->dim + 2);
     first = WINDOW_AXES - w.rank;
-    *c = (GpuConv){ .kind = is_forward(n) ? CONV_FORWARD : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT : CONV_GRAD_INPUT,
-                    .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank,
-                    .n = r.x->dim[0], .c = r.x->dim[1], .k = r.y->dim[1], .group = node_int(n, "group"), .bias = has_in(n, CONV_IN_BIAS),
-                    .add = has_in(n, CONV_IN_ADDED), .relu = n->op == &op_ConvRelu };
+    *c = (GpuConv){ .kind = is_forward(n)                 ? CONV_FORWARD
+                            : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT
+                                                          : CONV_GRAD_INPUT,
+                    .dtype = in_value(g, n, 0)->dtype,
+                    .channels_last = is_channels_last(g, n),
+                    .n_spatial = w.rank,
+                    .n = r.x->dim[0],
+                    .c = r.x->dim[1],
+                    .k = r.y->dim[1],
+                    .group = node_int(n, "group"),
+                    .bias = has_in(n, CONV_IN_BIAS),
+                    .add = has_in(n, CONV_IN_ADDED),
+                    .relu = n->op == &op_ConvRelu };
     for (int i = 0; i < w.rank; i++) {
         c->in[i] = w.in[first + i];
         c->kernel[i] = w.kernel[first + i];
@@ -135,8 +146,11 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 {
     const State *s = state;
     void *z = s->added ? in[CONV_IN_ADDED].data : NULL;
-    void *buffers[CONV_BUFFERS] = { [CONV_X] = in[CONV_IN_X].data, [CONV_W] = in[CONV_IN_W].data,
-                                    [CONV_BIAS] = s->bias ? in[CONV_IN_BIAS].data : NULL, [CONV_Z] = z, [CONV_Y] = out[0].data };
+    void *buffers[CONV_BUFFERS] = { [CONV_X] = in[CONV_IN_X].data,
+                                    [CONV_W] = in[CONV_IN_W].data,
+                                    [CONV_BIAS] = s->bias ? in[CONV_IN_BIAS].data : NULL,
+                                    [CONV_Z] = z,
+                                    [CONV_Y] = out[0].data };
 
     TRY(run_plan(ctx, state, buffers));
     if (!s->relu)
@@ -159,11 +173,9 @@ static Status run_weight(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return run_plan(ctx, state, buffers);
 }
 
-/* Without a bias the library has no engine that is not compiled at run time: Relu then goes with what else is elementwise. */
-static bool fits_relu(const Graph *g, const Node *n)
-{
-    return has_in(n, CONV_IN_BIAS) && fits(g, n);
-}
+/* Without a bias the library has no engine that is not compiled at run time: Relu then goes with what else is
+ * elementwise. */
+static bool fits_relu(const Graph *g, const Node *n) { return has_in(n, CONV_IN_BIAS) && fits(g, n); }
 
 #define CONVOLUTION .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare, .release = release
 

@@ -1,5 +1,5 @@
-/* Cross-entropy of scores and class numbers, and its gradient (kernels/cuda/device/cross_entropy.cu).  Who computes what depends on
- * shapes alone, so that the bits do not depend on the device. */
+/* Cross-entropy of scores and class numbers, and its gradient (kernels/cuda/device/cross_entropy.cu).  Who computes
+ * what depends on shapes alone, so that the bits do not depend on the device. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,9 +11,9 @@ enum { LONG_ROW = 4 * WARP_SIZE, WARPS = LOSS_THREADS / WARP_SIZE, TILES_WANTED 
 
 typedef struct {
     NllBox box;
-    bool grad, rows, even;      /* even: columns begin on 16-byte boundaries if the tensor does */
+    bool grad, rows, even; /* even: columns begin on 16-byte boundaries if the tensor does */
     DType dtype;
-    size_t scores;              /* bytes of what a column's classes come to, of one part */
+    size_t scores; /* bytes of what a column's classes come to, of one part */
     unsigned blocks, merge_blocks;
     GpuKernel *kernel, *wide, *merge, *finish;
 } Plan;
@@ -37,7 +37,8 @@ static Status plan_rows(Plan *p, const KernelCtx *ctx)
 
     while (p->box.lanes < WARP_SIZE && 2 * p->box.lanes < chunks)
         p->box.lanes *= 2;
-    p->blocks = cuda_blocks(p->box.samples, chunks > LONG_ROW ? 1 : LOSS_THREADS / p->box.lanes, p->grad ? MOST_BLOCKS : LOSS_BLOCKS);
+    p->blocks = cuda_blocks(p->box.samples, chunks > LONG_ROW ? 1 : LOSS_THREADS / p->box.lanes,
+                            p->grad ? MOST_BLOCKS : LOSS_BLOCKS);
     p->merge_blocks = p->blocks;
     return find(&p->kernel, ctx, p, chunks > LONG_ROW ? "block" : "lanes");
 }
@@ -52,13 +53,14 @@ static int64_t tiles_of(const Plan *p, int width)
 /* Blocks that the classes of a tile are dealt to. */
 static int parts_of(const Plan *p, int width)
 {
-    int64_t wanted = TILES_WANTED / (tiles_of(p, width) + 1) + 1, most = p->box.classes / (WARPS * CLASSES_PER_WARP) + 1;
+    int64_t wanted = TILES_WANTED / (tiles_of(p, width) + 1) + 1,
+            most = p->box.classes / (WARPS * CLASSES_PER_WARP) + 1;
 
     return (int)(wanted < most ? wanted : most);
 }
 
-/* Columns of whole accesses are for tensors that begin on a boundary, which is known when they are there; scratch suffices for
- * both. */
+/* Columns of whole accesses are for tensors that begin on a boundary, which is known when they are there; scratch
+ * suffices for both. */
 static Status plan_columns(Plan *p, const KernelCtx *ctx)
 {
     const int v = cuda_chunk(p->dtype);
@@ -74,10 +76,12 @@ static size_t partial_bytes(const Plan *p) { return aligned_256(p->merge_blocks 
 
 static void ask_scratch(const Plan *p, KernelCtx *ctx)
 {
-    const int narrow = p->rows || !p->box.inner ? 0 : parts_of(p, 1), wide = p->even ? parts_of(p, cuda_chunk(p->dtype)) : 0;
+    const int narrow = p->rows || !p->box.inner ? 0 : parts_of(p, 1),
+              wide = p->even ? parts_of(p, cuda_chunk(p->dtype)) : 0;
 
     if (!p->grad)
-        need_scratch(ctx, partial_bytes(p) + (size_t)(narrow > wide ? narrow : wide) * (size_t)p->box.samples * p->scores);
+        need_scratch(ctx,
+                     partial_bytes(p) + (size_t)(narrow > wide ? narrow : wide) * (size_t)p->box.samples * p->scores);
 }
 
 static Status find_kernels(Plan *p, KernelCtx *ctx)
@@ -126,11 +130,12 @@ static Status run_columns(const KernelCtx *ctx, Plan *p, const Tensor *in, Tenso
     int parts = parts_of(p, width);
     void *part = (char *)ctx->scratch + partial_bytes(p);
 
-    TRY(cuda_launch(ctx, wide ? p->wide : p->kernel, tile_blocks(p, width, parts), LOSS_THREADS, (size_t)(LOSS_THREADS * width) * p->scores,
+    TRY(cuda_launch(ctx, wide ? p->wide : p->kernel, tile_blocks(p, width, parts), LOSS_THREADS,
+                    (size_t)(LOSS_THREADS * width) * p->scores,
                     CUDA_ARGS(&p->box, (void *)&in[0].data, &part, &parts)));
     return cuda_launch(ctx, p->merge, p->merge_blocks, LOSS_THREADS, 0,
-                       CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data, &out[2].data,
-                                 (void *)&ctx->scratch, &part, &parts));
+                       CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data,
+                                 &out[2].data, (void *)&ctx->scratch, &part, &parts));
 }
 
 static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -144,7 +149,8 @@ static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     }
     if (p->rows)
         TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
-                        CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data, &out[2].data, &ctx->scratch)));
+                        CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data,
+                                  &out[2].data, &ctx->scratch)));
     else
         TRY(run_columns(ctx, p, in, out));
     return cuda_loss_finish(ctx, p->finish, p->merge_blocks, out[0].data, out[1].data);
@@ -161,9 +167,13 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
     if (!p->box.samples)
         return ST_OK;
-    return cuda_launch(ctx, wide ? p->wide : p->kernel, p->rows ? p->blocks : tile_blocks(p, width, parts), LOSS_THREADS, 0,
-                       CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&in[3].data, &out->data, &parts));
+    return cuda_launch(ctx, wide ? p->wide : p->kernel, p->rows ? p->blocks : tile_blocks(p, width, parts),
+                       LOSS_THREADS, 0,
+                       CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data,
+                                 (void *)&in[3].data, &out->data, &parts));
 }
 
-DEFINE_KERNEL(cuda_cross_entropy_sum, .op = &op_CrossEntropySum, .dtypes = DTYPES_FLOAT, .prepare = prepare, .run = run_sum, .release = free);
-DEFINE_KERNEL(cuda_cross_entropy_grad, .op = &op_CrossEntropyGrad, .prepare = prepare, .run = run_grad, .release = free);
+DEFINE_KERNEL(cuda_cross_entropy_sum, .op = &op_CrossEntropySum, .dtypes = DTYPES_FLOAT, .prepare = prepare,
+              .run = run_sum, .release = free);
+DEFINE_KERNEL(cuda_cross_entropy_grad, .op = &op_CrossEntropyGrad, .prepare = prepare, .run = run_grad,
+              .release = free);

@@ -11,10 +11,10 @@ static inline const CudaDriver *cuda_driver(const KernelCtx *ctx) { return (cons
 Status cuda_check(const KernelCtx *ctx, Status st) CHECKED;
 #define TRY_CUDA(ctx, call) TRY(cuda_check((ctx), cuda_driver(ctx)->call))
 
-/* The own kernel "<base>_<dtype>", e.g. cuda_kernel(&k, ctx, "softmax", DT_FLOAT16): "softmax_f16"; without a suffix for
- * DT_NONE. */
+/* The own kernel "<base>_<dtype>", e.g. cuda_kernel(&k, ctx, "softmax", DT_FLOAT16): "softmax_f16"; without a suffix
+ * for DT_NONE. */
 Status cuda_kernel(GpuKernel **out, const KernelCtx *ctx, const char *base, DType dtype) CHECKED;
-const char *cuda_suffix(DType t);       /* "f32", "bf16", "i64", "u8", "b" ... as in the names of own kernels */
+const char *cuda_suffix(DType t); /* "f32", "bf16", "i64", "u8", "b" ... as in the names of own kernels */
 
 /* Blocks of `threads` that cover n items, at most `most` of them (kernels then stride over the rest). */
 static inline unsigned cuda_blocks(int64_t n, int64_t per_block, int64_t most)
@@ -25,7 +25,8 @@ static inline unsigned cuda_blocks(int64_t n, int64_t per_block, int64_t most)
 }
 
 /* Launches a one-dimensional grid on the stream of `ctx`. */
-Status cuda_launch(const KernelCtx *ctx, GpuKernel *k, unsigned blocks, unsigned threads, size_t shared, void *const *args) CHECKED;
+Status cuda_launch(const KernelCtx *ctx, GpuKernel *k, unsigned blocks, unsigned threads, size_t shared,
+                   void *const *args) CHECKED;
 #define CUDA_ARGS(...) ((void *[]){ __VA_ARGS__ })
 
 #endif

@@ -1,8 +1,9 @@
 /* A runtime for devices that are only described: programs are planned for them, and nothing runs.
  *
- * Whatever a program needs before its first step is answered here, the same on every machine: own kernels exist, library calls can
- * be planned and need no workspace.  Where the plug-in can be loaded its libraries are asked about each plan and each generated
- * kernel too, for the same description; what they answer changes no plan, it is counted (backend.h). */
+ * Whatever a program needs before its first step is answered here, the same on every machine: own kernels exist,
+ * library calls can be planned and need no workspace.  Where the plug-in can be loaded its libraries are asked about
+ * each plan and each generated kernel too, for the same description; what they answer changes no plan, it is counted
+ * (backend.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +12,19 @@
 
 struct GpuDevice {
     GpuInfo info;
-    const CudaDriver *library;      /* NULL: nobody confirms */
+    const CudaDriver *library; /* NULL: nobody confirms */
     GpuDevice *at_library;
     Described count;
 };
 
-struct GpuModule { const CudaDriver *library; GpuModule *at_library; };
-struct GpuPlan { const CudaDriver *library; GpuPlan *at_library; };
+struct GpuModule {
+    const CudaDriver *library;
+    GpuModule *at_library;
+};
+struct GpuPlan {
+    const CudaDriver *library;
+    GpuPlan *at_library;
+};
 
 /* What stands for a stream, an event, a kernel ...: never looked at. */
 static const char something;
@@ -129,7 +136,11 @@ static Status stream_create(GpuDevice *d, GpuStream **out, bool urgent)
 }
 
 static void stream_free(GpuStream *s) { ignore(s); }
-static Status stream_wait(GpuStream *s) { ignore(s); return no_device(); }
+static Status stream_wait(GpuStream *s)
+{
+    ignore(s);
+    return no_device();
+}
 
 static Status event_create(GpuDevice *d, GpuEvent **out, bool timed)
 {
@@ -148,7 +159,11 @@ static Status event_use(GpuEvent *e, GpuStream *s)
     return no_device();
 }
 
-static Status event_wait(GpuEvent *e) { ignore(e); return no_device(); }
+static Status event_wait(GpuEvent *e)
+{
+    ignore(e);
+    return no_device();
+}
 
 static Status event_query(GpuEvent *e, bool *done)
 {
@@ -179,7 +194,8 @@ static Status copy(GpuStream *s, void *to, const void *from, size_t bytes)
     return zero(s, to, bytes);
 }
 
-static Status copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows)
+static Status copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                        size_t rows)
 {
     (void)from;
     (void)to_pitch;
@@ -194,7 +210,11 @@ static Status host_call(GpuStream *s, void (*fn)(void *), void *arg)
     return zero(s, arg, 0);
 }
 
-static Status capture_begin(GpuStream *s) { ignore(s); return no_device(); }
+static Status capture_begin(GpuStream *s)
+{
+    ignore(s);
+    return no_device();
+}
 
 static Status capture_end(GpuStream *s, GpuGraph **out)
 {
@@ -220,7 +240,8 @@ static Status comm_id(GpuCommId *out)
     return ST_OK;
 }
 
-static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank, const GpuCommWait *wait)
+static Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, int n_rank,
+                          const GpuCommWait *wait)
 {
     (void)d;
     (void)id;
@@ -239,7 +260,11 @@ static void comm_free(GpuComm *c, const GpuCommWait *wait)
     ignore(c);
 }
 
-static Status comm_poll(GpuComm *c) { ignore(c); return ST_OK; }
+static Status comm_poll(GpuComm *c)
+{
+    ignore(c);
+    return ST_OK;
+}
 
 static void comm_release(GpuDevice *d, GpuComm *c, void *p)
 {
@@ -324,7 +349,8 @@ static Status kernel_shared(GpuKernel *k, size_t bytes)
     return ST_OK;
 }
 
-static Status launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args)
+static Status launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared,
+                     void *const *args)
 {
     ignore(s);
     ignore(k);
@@ -357,7 +383,8 @@ static Status add_plan(GpuDevice *d, Status st, GpuPlan *at_library, size_t need
 /* Without its epilogue a product that ends in 16 bits is left in float32 first (product.c). */
 static void note_epilogue(GpuDevice *d, const GpuGemm *desc)
 {
-    size_t bytes = dtype_size(desc->dtype_c) == 2 && !gemm_plain(desc) ? sizeof(float) * (size_t)(desc->m * desc->n) : 0;
+    size_t bytes =
+        dtype_size(desc->dtype_c) == 2 && !gemm_plain(desc) ? sizeof(float) * (size_t)(desc->m * desc->n) : 0;
 
     d->count.epilogue = bytes > d->count.epilogue ? bytes : d->count.epilogue;
 }
@@ -405,19 +432,59 @@ static void plan_free(GpuPlan *p)
 }
 
 static const CudaDriver driver = {
-    .runtime = { .abi = RUNTIME_ABI, .name = "cuda", .message = status_message, .count = count_none, .info = info_none,
-                 .open = open_described, .close = close_described, .abandon = abandon_none, .free_memory = free_memory, .alloc = alloc_none,
-                 .free = free_none, .host_alloc = alloc_none, .host_free = free_none, .stream_create = stream_create,
-                 .stream_free = stream_free, .stream_wait = stream_wait, .event_create = event_create, .event_free = event_free,
-                 .event_record = event_use, .event_await = event_use, .event_wait = event_wait, .event_query = event_query,
-                 .event_elapsed = event_elapsed, .zero = zero, .copy = copy, .copy_rows = copy_rows, .host_call = host_call,
-                 .capture_begin = capture_begin, .capture_end = capture_end, .graph_launch = graph_launch,
-                 .graph_free = graph_free_none, .comm_id = comm_id, .comm_create = comm_create, .comm_free = comm_free,
-                 .comm_abort = comm_abort, .comm_poll = comm_poll, .comm_alloc = alloc_none, .comm_release = comm_release,
-                 .comm_register = comm_register, .all_reduce_sum = reduce, .reduce_scatter_sum = reduce, .all_gather = gather,
+    .runtime = { .abi = RUNTIME_ABI,
+                 .name = "cuda",
+                 .message = status_message,
+                 .count = count_none,
+                 .info = info_none,
+                 .open = open_described,
+                 .close = close_described,
+                 .abandon = abandon_none,
+                 .free_memory = free_memory,
+                 .alloc = alloc_none,
+                 .free = free_none,
+                 .host_alloc = alloc_none,
+                 .host_free = free_none,
+                 .stream_create = stream_create,
+                 .stream_free = stream_free,
+                 .stream_wait = stream_wait,
+                 .event_create = event_create,
+                 .event_free = event_free,
+                 .event_record = event_use,
+                 .event_await = event_use,
+                 .event_wait = event_wait,
+                 .event_query = event_query,
+                 .event_elapsed = event_elapsed,
+                 .zero = zero,
+                 .copy = copy,
+                 .copy_rows = copy_rows,
+                 .host_call = host_call,
+                 .capture_begin = capture_begin,
+                 .capture_end = capture_end,
+                 .graph_launch = graph_launch,
+                 .graph_free = graph_free_none,
+                 .comm_id = comm_id,
+                 .comm_create = comm_create,
+                 .comm_free = comm_free,
+                 .comm_abort = comm_abort,
+                 .comm_poll = comm_poll,
+                 .comm_alloc = alloc_none,
+                 .comm_release = comm_release,
+                 .comm_register = comm_register,
+                 .all_reduce_sum = reduce,
+                 .reduce_scatter_sum = reduce,
+                 .all_gather = gather,
                  .broadcast = broadcast },
-    .kernel = kernel, .compile = compile, .module_kernel = module_kernel, .module_free = module_free,
-    .kernel_shared = kernel_shared, .launch = launch, .gemm = gemm, .conv = conv, .attention = attention, .plan_run = plan_run,
+    .kernel = kernel,
+    .compile = compile,
+    .module_kernel = module_kernel,
+    .module_free = module_free,
+    .kernel_shared = kernel_shared,
+    .launch = launch,
+    .gemm = gemm,
+    .conv = conv,
+    .attention = attention,
+    .plan_run = plan_run,
     .plan_free = plan_free,
 };
 

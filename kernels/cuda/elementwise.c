@@ -28,7 +28,8 @@ DEFINE_EXPR(cuda_round, Round, .function = "round");
 DEFINE_EXPR(cuda_not, Not, .function = "logical_not");
 DEFINE_EXPR(cuda_bitwise_not, BitwiseNot, .function = "bitwise_not");
 DEFINE_EXPR(cuda_is_nan, IsNaN, .function = "is_nan");
-DEFINE_EXPR(cuda_is_inf, IsInf, .function = "is_inf", .attr = { { "detect_negative", NULL }, { "detect_positive", NULL } });
+DEFINE_EXPR(cuda_is_inf, IsInf, .function = "is_inf",
+            .attr = { { "detect_negative", NULL }, { "detect_positive", NULL } });
 DEFINE_EXPR(cuda_cast, Cast, .function = "cast", .converts = true);
 
 /* ---- arithmetic, comparisons, logic ---- */
@@ -112,7 +113,8 @@ DEFINE_EXPR(cuda_thresholded_relu, ThresholdedRelu, .function = "thresholded_rel
 DEFINE_EXPR(cuda_elu, Elu, .function = "elu", .attr = { { "alpha", NULL } });
 DEFINE_EXPR(cuda_celu, Celu, .function = "celu", .attr = { { "alpha", NULL } });
 DEFINE_EXPR(cuda_selu, Selu, .function = "selu", .attr = { { "alpha", NULL }, { "gamma", NULL } });
-DEFINE_EXPR(cuda_hard_sigmoid, HardSigmoid, .function = "hard_sigmoid", .attr = { { "alpha", NULL }, { "beta", NULL } });
+DEFINE_EXPR(cuda_hard_sigmoid, HardSigmoid, .function = "hard_sigmoid",
+            .attr = { { "alpha", NULL }, { "beta", NULL } });
 DEFINE_EXPR(cuda_hard_swish, HardSwish, .function = "hard_swish");
 DEFINE_EXPR(cuda_softplus, Softplus, .function = "softplus");
 DEFINE_EXPR(cuda_softsign, Softsign, .function = "softsign");

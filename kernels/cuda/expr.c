@@ -1,5 +1,5 @@
-/* Types, constants and calls in the text of generated kernels: each operand and result in the type that it is computed in, 16-bit
- * floats in float. */
+/* Types, constants and calls in the text of generated kernels: each operand and result in the type that it is computed
+ * in, 16-bit floats in float. */
 #include "kernels/cuda/expr.h"
 
 #include <inttypes.h>
@@ -9,17 +9,15 @@
 /* ---- types ---- */
 
 static const char *const stored[DT_COUNT] = {
-    [DT_FLOAT32] = "float", [DT_FLOAT64] = "double", [DT_FLOAT16] = "f16", [DT_BFLOAT16] = "bf16", [DT_BOOL] = "bool",
-    [DT_INT8] = "signed char", [DT_INT16] = "short", [DT_INT32] = "int", [DT_INT64] = "i64",
-    [DT_UINT8] = "unsigned char", [DT_UINT16] = "unsigned short", [DT_UINT32] = "u32", [DT_UINT64] = "u64",
+    [DT_FLOAT32] = "float", [DT_FLOAT64] = "double",      [DT_FLOAT16] = "f16",           [DT_BFLOAT16] = "bf16",
+    [DT_BOOL] = "bool",     [DT_INT8] = "signed char",    [DT_INT16] = "short",           [DT_INT32] = "int",
+    [DT_INT64] = "i64",     [DT_UINT8] = "unsigned char", [DT_UINT16] = "unsigned short", [DT_UINT32] = "u32",
+    [DT_UINT64] = "u64",
 };
 
 const char *cuda_stored_type(DType t) { return stored[t]; }
 
-const char *cuda_computed_type(DType t)
-{
-    return t == DT_FLOAT16 || t == DT_BFLOAT16 ? "float" : stored[t];
-}
+const char *cuda_computed_type(DType t) { return t == DT_FLOAT16 || t == DT_BFLOAT16 ? "float" : stored[t]; }
 
 void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t)
 {
@@ -81,10 +79,7 @@ static void write_call(FILE *f, const CudaExpr *e, const Graph *g, const Node *n
     putc(')', f);
 }
 
-int cuda_expr_args(const CudaExpr *e, const Node *n)
-{
-    return e->n_arg ? e->n_arg : n->n_in;
-}
+int cuda_expr_args(const CudaExpr *e, const Node *n) { return e->n_arg ? e->n_arg : n->n_in; }
 
 void cuda_expr_write(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, const char *const *arg)
 {

@@ -1,9 +1,9 @@
-/* Elementwise operators of CUDA devices: each is an expression, from which kernels/cuda/generate.c makes kernels, of one
- * operator or of many in a row (kernels/cuda/fused.c).
+/* Elementwise operators of CUDA devices: each is an expression, from which kernels/cuda/generate.c makes kernels, of
+ * one operator or of many in a row (kernels/cuda/fused.c).
  *
  * An expression calls a function of kernels/cuda/device/elementwise.cuh on the operands and, where the operator has
- * attributes, on their values.  Expressions stand in kernels/cuda/<family>.c; the build generates the list by scanning for
- * DEFINE_EXPR( in column 0. */
+ * attributes, on their values.  Expressions stand in kernels/cuda/<family>.c; the build generates the list by scanning
+ * for DEFINE_EXPR( in column 0. */
 #ifndef DPX_CUDA_EXPR_H
 #define DPX_CUDA_EXPR_H
 
@@ -12,40 +12,49 @@
 #include "kernels/cuda/cuda.h"
 
 /* The value of an attribute as an argument: a number, or of a string whether it is `is`. */
-typedef struct { const char *name, *is; } ExprAttr;
+typedef struct {
+    const char *name, *is;
+} ExprAttr;
 
 typedef struct {
     const OpDef *op;
-    unsigned dtypes;            /* of input 0; 0: all of the operator's */
-    const char *function;       /* in namespace ew */
-    bool converts;              /* it is told the type that the output is stored in */
-    bool folds;                 /* of any number of operands, two by two from the left */
-    int n_arg;                  /* takes only so many of the node's inputs; 0: all */
+    unsigned dtypes;      /* of input 0; 0: all of the operator's */
+    const char *function; /* in namespace ew */
+    bool converts;        /* it is told the type that the output is stored in */
+    bool folds;           /* of any number of operands, two by two from the left */
+    int n_arg;            /* takes only so many of the node's inputs; 0: all */
     ExprAttr attr[2];
-    /* Instead of what the fields above make: writes the expression.  arg[i]: the text of operand i, NULL when absent. */
+    /* Instead of what the fields above make: writes the expression.  arg[i]: the text of operand i, NULL when
+     * absent. */
     void (*write)(FILE *f, const Graph *g, const Node *n, const char *const *arg);
 } CudaExpr;
 
 extern const CudaExpr *const cuda_exprs[];
 extern const int cuda_exprs_len;
-const CudaExpr *cuda_expr_find(const Graph *g, const Node *n);      /* NULL when there is none for its type */
+const CudaExpr *cuda_expr_find(const Graph *g, const Node *n); /* NULL when there is none for its type */
 
 /* ---- text ---- */
 
 enum { EXPR_TEXT = 64 };
-const char *cuda_stored_type(DType t);      /* "bf16" */
-const char *cuda_computed_type(DType t);    /* "float" */
-void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t);      /* of one element */
-int cuda_expr_args(const CudaExpr *e, const Node *n);               /* how many operands it takes */
+const char *cuda_stored_type(DType t);                         /* "bf16" */
+const char *cuda_computed_type(DType t);                       /* "float" */
+void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t); /* of one element */
+int cuda_expr_args(const CudaExpr *e, const Node *n);          /* how many operands it takes */
 void cuda_expr_write(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, const char *const *arg);
 
 /* ---- kernels ---- */
 
 /* A kernel of one operator; kernels written for it by hand come first. */
-#define DEFINE_EXPR(ident, Op, ...)                                                                             \
-    const CudaExpr expr_##ident = { .op = &op_##Op, __VA_ARGS__ };                                              \
-    const Kernel kernel_##ident = { .op = &op_##Op, .name = #ident, .rank = 50, .channels_last = true, \
-        .supports = generated_supports, .prepare = generated_prepare, .run = generated_run, .release = generated_release }
+#define DEFINE_EXPR(ident, Op, ...)                                 \
+    const CudaExpr expr_##ident = { .op = &op_##Op, __VA_ARGS__ };  \
+    const Kernel kernel_##ident = { .op = &op_##Op,                 \
+                                    .name = #ident,                 \
+                                    .rank = 50,                     \
+                                    .channels_last = true,          \
+                                    .supports = generated_supports, \
+                                    .prepare = generated_prepare,   \
+                                    .run = generated_run,           \
+                                    .release = generated_release }
 
 bool generated_supports(const Graph *g, const Node *n);
 Status generated_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;

@@ -1,6 +1,6 @@
-/* Fused with a sum: the program and the sum of one of its values as one generated kernel (kernels/cuda/device/fused_sum.h), which
- * walks its elements as a reduction does (kernels/cuda/axes.h).  Parts that several blocks leave are added up by the kernel that
- * does it for ReduceSum. */
+/* Fused with a sum: the program and the sum of one of its values as one generated kernel
+ * (kernels/cuda/device/fused_sum.h), which walks its elements as a reduction does (kernels/cuda/axes.h).  Parts that
+ * several blocks leave are added up by the kernel that does it for ReduceSum. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,12 @@ typedef struct {
 
 /* ---- what is summed ---- */
 
-typedef struct { Graph *body; Axes axes; DType from, to; int64_t inner; } Summed;
+typedef struct {
+    Graph *body;
+    Axes axes;
+    DType from, to;
+    int64_t inner;
+} Summed;
 
 static Status find_axes(Summed *s, const Graph *g, const Node *n)
 {
@@ -196,4 +201,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return l->plan.r.parts == 1 ? ST_OK : reduction_add_parts(ctx, &l->plan, l->part, ctx->scratch, y);
 }
 
-DEFINE_KERNEL(cuda_fused_sum, .op = &op_Fused, .channels_last = true, .supports = supports, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(cuda_fused_sum, .op = &op_Fused, .channels_last = true, .supports = supports, .prepare = prepare,
+              .run = run, .release = release);

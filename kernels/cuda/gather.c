@@ -7,17 +7,18 @@
 /* ---- Gather: x [outer, d, inner], y [outer, indices, inner] ---- */
 
 typedef struct {
-    int64_t outer, d, indices, inner;   /* inner: elements */
+    int64_t outer, d, indices, inner; /* inner: elements */
     size_t size, unit;
     int wide;
     GpuKernel *kernel[MOVE_WIDTHS];
-    Tuples tuples;                      /* GatherND: then `indices` rows of all of x */
+    Tuples tuples; /* GatherND: then `indices` rows of all of x */
 } State;
 
 static Status find_kernels(State *s, const KernelCtx *ctx)
 {
     s->unit = unit_of((uint64_t)s->inner * s->size);
-    return unit_kernels(s->kernel, ctx, s->outer * s->indices * s->inner > INT32_MAX ? "gather_wide" : "gather", s->size, s->unit);
+    return unit_kernels(s->kernel, ctx, s->outer * s->indices * s->inner > INT32_MAX ? "gather_wide" : "gather",
+                        s->size, s->unit);
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -47,8 +48,13 @@ static Status gather(const KernelCtx *ctx, const State *s, void *y, const void *
 {
     size_t here = unit_of((uintptr_t)x | (uintptr_t)y), w = here < s->unit ? here : s->unit;
     int64_t inner = s->inner * (int64_t)(s->size) / (int64_t)w;
-    GatherBox p = { .n = s->outer * s->indices * inner, .d = s->d, .inner = inner, .indices = s->indices,
-                    .by_inner = divisor_of(inner), .by_indices = divisor_of(s->indices), .wide = wide };
+    GatherBox p = { .n = s->outer * s->indices * inner,
+                    .d = s->d,
+                    .inner = inner,
+                    .indices = s->indices,
+                    .by_inner = divisor_of(inner),
+                    .by_indices = divisor_of(s->indices),
+                    .wide = wide };
 
     if (!p.n)
         return ST_OK;
@@ -129,7 +135,7 @@ DEFINE_KERNEL(cuda_gather_nd, .op = &op_GatherND, .prepare = prepare_nd, .run = 
 /* ---- GatherElements ---- */
 
 typedef struct {
-    MoveBox box;                /* of the indices; from: strides of x, 0 along the axis */
+    MoveBox box; /* of the indices; from: strides of x, 0 along the axis */
     int64_t d, step;
     int wide;
     GpuKernel *kernel;
@@ -175,7 +181,8 @@ static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor
                        CUDA_ARGS(&s->box, &out[0].data, &x, &index, &s->wide, &s->d, &s->step));
 }
 
-DEFINE_KERNEL(cuda_gather_elements, .op = &op_GatherElements, .prepare = prepare_elements, .run = run_elements, .release = free);
+DEFINE_KERNEL(cuda_gather_elements, .op = &op_GatherElements, .prepare = prepare_elements, .run = run_elements,
+              .release = free);
 
 /* ---- what is written by position ---- */
 
@@ -183,8 +190,8 @@ DEFINE_KERNEL(cuda_gather_elements, .op = &op_GatherElements, .prepare = prepare
 typedef struct {
     int64_t n, rows, cols;
     uint64_t bits;
-    int upper, dtype;           /* dtype: of the indices */
-    bool given;                 /* the diagonal is input 1 */
+    int upper, dtype; /* dtype: of the indices */
+    bool given;       /* the diagonal is input 1 */
     GpuKernel *kernel;
 } Written;
 
@@ -284,4 +291,5 @@ static Status run_constant(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 
 DEFINE_KERNEL(cuda_one_hot, .op = &op_OneHot, .prepare = prepare_one_hot, .run = run_one_hot, .release = free);
 DEFINE_KERNEL(cuda_trilu, .op = &op_Trilu, .prepare = prepare_trilu, .run = run_trilu, .release = free);
-DEFINE_KERNEL(cuda_constant_of_shape, .op = &op_ConstantOfShape, .prepare = prepare_constant, .run = run_constant, .release = free);
+DEFINE_KERNEL(cuda_constant_of_shape, .op = &op_ConstantOfShape, .prepare = prepare_constant, .run = run_constant,
+              .release = free);

@@ -1,17 +1,18 @@
 /* From a graph of elementwise nodes to the text of a kernel.
  *
- * The dimensions of the iteration space that all operands walk alike are merged (kernels/cuda/space.c); what is left decides
- * how an operand is read.  One that has all elements is read at the element's number, one that stretches only along rows of the innermost
- * dimension once for all of them, any other at an offset from coordinates, which 32-bit multiplications find.  A thread
- * takes as many neighbouring elements as 16 bytes hold of the largest type, and loads all of its operands before it stores,
- * so that an output may stand in the memory of an input of its size.  Sizes are parameters: nodes that differ in sizes alone
- * share their text, and so what it was compiled to.
+ * The dimensions of the iteration space that all operands walk alike are merged (kernels/cuda/space.c); what is left
+ * decides how an operand is read.  One that has all elements is read at the element's number, one that stretches only
+ * along rows of the innermost dimension once for all of them, any other at an offset from coordinates, which 32-bit
+ * multiplications find.  A thread takes as many neighbouring elements as 16 bytes hold of the largest type, and loads
+ * all of its operands before it stores, so that an output may stand in the memory of an input of its size.  Sizes are
+ * parameters: nodes that differ in sizes alone share their text, and so what it was compiled to.
  *
- * Where the last output is summed a thread takes the elements in the order of a reduction instead (kernels/cuda/axes.h), as many
- * neighbours at a time as divide its innermost axis: all are there, and each is taken once.
+ * Where the last output is summed a thread takes the elements in the order of a reduction instead
+ * (kernels/cuda/axes.h), as many neighbours at a time as divide its innermost axis: all are there, and each is taken
+ * once.
  *
- * 16-bit floats are computed in float32.  What no other kernel sees stays in float32 from node to node, where a Cast does not
- * say otherwise: it is then no further from the exact value than what rounding in between would give. */
+ * 16-bit floats are computed in float32.  What no other kernel sees stays in float32 from node to node, where a Cast
+ * does not say otherwise: it is then no further from the exact value than what rounding in between would give. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ static Status read_input(Generator *g, const Node *n, int i)
     if (at < 0)
         return ST_OK;
     g->access[at] = value(g->body, n->in[i])->kind == V_CONST ? AT_LITERAL : AT_SCALAR;
-    if (op_takes_channels(n->op, i) && value(g->body, n->out[0])->shape.rank > 2)   /* of [N, C] both are the same */
+    if (op_takes_channels(n->op, i) && value(g->body, n->out[0])->shape.rank > 2) /* of [N, C] both are the same */
         g->channels[at] = true;
     else
         g->numpy[at] = true;
@@ -75,8 +76,8 @@ static Access access_of(const Generator *g, const int64_t *stride)
     return index ? AT_INDEX : scalar ? AT_SCALAR : stride[0] ? AT_ROW : AT_SPLAT;
 }
 
-/* An operand with all elements in another order than the output cannot be told from one that broadcasts, and would not be
- * read where the output that overwrites it is written. */
+/* An operand with all elements in another order than the output cannot be told from one that broadcasts, and would not
+ * be read where the output that overwrites it is written. */
 static Status merge_space(Generator *g, const Value *space, int n, const Operand *operand, int64_t (*stride)[MAX_RANK])
 {
     for (int k = 0; k < n; k++)
@@ -87,7 +88,7 @@ static Status merge_space(Generator *g, const Value *space, int n, const Operand
         return FAIL(E_UNSUPPORTED, "an operand is not walked evenly");
     if ((g->rank > 1 || g->sum) && g->out->count > INT32_MAX)
         return FAIL(E_UNSUPPORTED, "%" PRId64 " elements that broadcast or are summed", g->out->count);
-    if (g->rank <= 0) {                 /* one element, or none */
+    if (g->rank <= 0) { /* one element, or none */
         g->rank = 1;
         g->dim[0] = 1;
         memset(stride, 0, sizeof *stride * (size_t)n);
@@ -99,7 +100,7 @@ static Status find_access(Generator *g, const Value *space)
 {
     const Graph *body = g->body;
     Operand *operand = ARENA_NEW(g->arena, Operand, body->n_input);
-    int64_t (*stride)[MAX_RANK] = arena_alloc(g->arena, sizeof *stride * ((size_t)body->n_input + 1));
+    int64_t(*stride)[MAX_RANK] = arena_alloc(g->arena, sizeof *stride * ((size_t)body->n_input + 1));
     int n = 0;
 
     if (!operand || !stride)
@@ -185,8 +186,9 @@ static Status list_pointers(Generator *g)
 
     for (int i = 0; i < body->n_input; i++)
         if (g->access[i] >= AT_SCALAR)
-            TRY(add_pointer(g->out, i, (g->access[i] == AT_INDEX || g->access[i] == AT_ROW ? v : 1) *
-                                           dtype_size(value(body, body->input[i])->dtype)));
+            TRY(add_pointer(g->out, i,
+                            (g->access[i] == AT_INDEX || g->access[i] == AT_ROW ? v : 1) *
+                                dtype_size(value(body, body->input[i])->dtype)));
     for (int i = 0; i < g->n_stored; i++)
         TRY(add_pointer(g->out, -1 - i, v * dtype_size(value(body, body->output[i].value)->dtype)));
     return ST_OK;
@@ -214,7 +216,8 @@ static void name_values(Generator *g)
         if (g->access[i] == AT_LITERAL)
             cuda_expr_literal(g->text[v.i], value(g->body, v)->init);
         else
-            snprintf(g->text[v.i], EXPR_TEXT, g->access[i] == AT_INDEX || g->access[i] == AT_ROW ? "x%u[k]" : "x%u", v.i);
+            snprintf(g->text[v.i], EXPR_TEXT, g->access[i] == AT_INDEX || g->access[i] == AT_ROW ? "x%u[k]" : "x%u",
+                     v.i);
     }
 }
 

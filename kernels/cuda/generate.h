@@ -6,13 +6,13 @@
 
 enum { GENERATED_NAME = 64, GENERATED_POINTERS = 32, GENERATED_NUMBERS = 1024 };
 
-/* The kernel's parameters, in this order: the pointers, `count`, whether all pointers are aligned (int), and, when there are
- * any, the numbers as one structure. */
+/* The kernel's parameters, in this order: the pointers, `count`, whether all pointers are aligned (int), and, when
+ * there are any, the numbers as one structure. */
 typedef struct {
     int n_pointer;
-    int of[GENERATED_POINTERS];         /* the body's input (by position), or output: -1 - position */
-    size_t align[GENERATED_POINTERS];   /* to what the pointer must be aligned */
-    int64_t count;                      /* elements */
+    int of[GENERATED_POINTERS];       /* the body's input (by position), or output: -1 - position */
+    size_t align[GENERATED_POINTERS]; /* to what the pointer must be aligned */
+    int64_t count;                    /* elements */
     int n_number;
     uint32_t number[GENERATED_NUMBERS]; /* sizes and strides */
     int vector;                         /* elements that a thread takes at a time */
@@ -20,13 +20,15 @@ typedef struct {
     char *source;                       /* CUDA C++; freed by the caller */
 } Generated;
 
-/* All outputs of `body` have one shape, to which its inputs broadcast; constants of one element become literals.  The text
- * depends on operators, types, attributes, such constants, which dimensions stretch and how many merge, not on sizes.
- * E_UNSUPPORTED when an operator has no expression, or for more pointers or elements than the kernel can address. */
+/* All outputs of `body` have one shape, to which its inputs broadcast; constants of one element become literals.  The
+ * text depends on operators, types, attributes, such constants, which dimensions stretch and how many merge, not on
+ * sizes. E_UNSUPPORTED when an operator has no expression, or for more pointers or elements than the kernel can
+ * address. */
 Status generate_elementwise(Generated *out, const Graph *body) CHECKED;
-/* The same with the last output summed, into type `sum`, instead of stored.  The axes of the sum merge (kernels/cuda/axes.h) to runs,
- * or columns, of `inner` neighbours, which `vector` divides.  The kernel's parameters: the pointers, the sum, what is left of parts,
- * the Reduction, the lanes to an output (int), whether all pointers are aligned (int), and the numbers. */
+/* The same with the last output summed, into type `sum`, instead of stored.  The axes of the sum merge
+ * (kernels/cuda/axes.h) to runs, or columns, of `inner` neighbours, which `vector` divides.  The kernel's parameters:
+ * the pointers, the sum, what is left of parts, the Reduction, the lanes to an output (int), whether all pointers are
+ * aligned (int), and the numbers. */
 Status generate_sum(Generated *out, const Graph *body, DType sum, bool columns, int64_t inner) CHECKED;
 
 #endif

@@ -12,7 +12,8 @@ static bool rounds_again(const Generator *g, ValueId v)
 
     for (int i = 0; i < g->n_stored; i++)
         output = output || value_eq(g->body->output[i].value, v);
-    return output && g->read[v.i] && strcmp(cuda_computed_type(value(g->body, v)->dtype), cuda_stored_type(value(g->body, v)->dtype));
+    return output && g->read[v.i] &&
+           strcmp(cuda_computed_type(value(g->body, v)->dtype), cuda_stored_type(value(g->body, v)->dtype));
 }
 
 static void write_node(const Generator *g, const Node *n)
@@ -59,7 +60,8 @@ static void write_space(const Generator *g)
 static void write_pointers(const Generator *g, const char *end)
 {
     for (int i = 0; i < g->out->n_pointer; i++)
-        fprintf(g->f, "%s%s *p%d%s", g->out->of[i] < 0 ? "" : "const ", cuda_stored_type(value(g->body, pointer_value(g, i))->dtype), i, end);
+        fprintf(g->f, "%s%s *p%d%s", g->out->of[i] < 0 ? "" : "const ",
+                cuda_stored_type(value(g->body, pointer_value(g, i))->dtype), i, end);
 }
 
 static void write_head(const Generator *g)
@@ -76,8 +78,8 @@ static void write_coordinates(const Generator *g)
         return;
     fputs("        const u32 q0 = (u32)group;\n", g->f);
     for (int i = 0; i < g->rank - 1; i++)
-        fprintf(g->f, "        const u32 q%d = ew::divide(q%d, s.mul%d, s.shift%d), c%d = q%d - q%d * s.size%d;\n", i + 1, i, i, i,
-                i, i, i + 1, i);
+        fprintf(g->f, "        const u32 q%d = ew::divide(q%d, s.mul%d, s.shift%d), c%d = q%d - q%d * s.size%d;\n",
+                i + 1, i, i, i, i, i, i + 1, i);
     fprintf(g->f, "        const u32 c%d = q%d;\n", g->rank - 1, g->rank - 1);
 }
 
@@ -154,7 +156,8 @@ static void write_elementwise(const Generator *g)
     write_head(g);
     write_scalars(g);
     fputs("\n    for (i64 group = (i64)blockIdx.x * blockDim.x + threadIdx.x; group * N < count; group += step) {\n"
-          "        const i64 at = group * N;\n        const bool whole = aligned && at + N <= count;\n", g->f);
+          "        const i64 at = group * N;\n        const bool whole = aligned && at + N <= count;\n",
+          g->f);
     write_coordinates(g);
     write_loads(g);
     write_elements(g);
@@ -171,9 +174,11 @@ static void write_program(const Generator *g)
 {
     const char *type = cuda_computed_type(value(g->body, summed(g))->dtype);
 
-    fprintf(g->f, "struct Program {\n    typedef %s Sum;\n    static constexpr int N = %d;\n    ", type, g->out->vector);
+    fprintf(g->f, "struct Program {\n    typedef %s Sum;\n    static constexpr int N = %d;\n    ", type,
+            g->out->vector);
     write_pointers(g, ";\n    ");
-    fprintf(g->f, "bool whole;\n%s\n    __device__ __forceinline__ void operator()(i64 at, Sum (&sum)[N]) const\n    {\n",
+    fprintf(g->f,
+            "bool whole;\n%s\n    __device__ __forceinline__ void operator()(i64 at, Sum (&sum)[N]) const\n    {\n",
             g->out->n_number ? "    Space s;\n" : "");
     fputs("        const i64 group = at / N, count = at + N;\n        (void)group;\n", g->f);
     write_scalars(g);
@@ -181,7 +186,8 @@ static void write_program(const Generator *g)
     write_loads(g);
     write_elements(g);
     write_stores(g);
-    fprintf(g->f, "#pragma unroll\n        for (int k = 0; k < N; k++)\n            sum[k] = y%d[k];\n    }\n};\n\n", g->n_stored);
+    fprintf(g->f, "#pragma unroll\n        for (int k = 0; k < N; k++)\n            sum[k] = y%d[k];\n    }\n};\n\n",
+            g->n_stored);
 }
 
 static void write_sum(const Generator *g)
@@ -189,13 +195,14 @@ static void write_sum(const Generator *g)
     const char *type = cuda_computed_type(value(g->body, summed(g))->dtype);
 
     fputs("#include \"kernels/cuda/device/elementwise.cuh\"\n#include \"kernels/cuda/device/reduction.h\"\n"
-          "#include \"kernels/cuda/device/walk.h\"\n#include \"kernels/cuda/device/fused_sum.h\"\n\n", g->f);
+          "#include \"kernels/cuda/device/walk.h\"\n#include \"kernels/cuda/device/fused_sum.h\"\n\n",
+          g->f);
     write_space(g);
     write_program(g);
     fprintf(g->f, "KERNEL(%s, (", g->out->name);
     write_pointers(g, ", ");
-    fprintf(g->f, "%s *y, %s *partial, Reduction r, int lanes, int aligned%s))\n{\n    const Program f = { ", cuda_stored_type(g->sum), type,
-            g->out->n_number ? ", Space s" : "");
+    fprintf(g->f, "%s *y, %s *partial, Reduction r, int lanes, int aligned%s))\n{\n    const Program f = { ",
+            cuda_stored_type(g->sum), type, g->out->n_number ? ", Space s" : "");
     for (int i = 0; i < g->out->n_pointer; i++)
         fprintf(g->f, "p%d, ", i);
     fprintf(g->f, "aligned != 0%s };\n\n    fused::sum_%s(f, y, partial, r%s);\n}\n", g->out->n_number ? ", s" : "",

@@ -1,5 +1,5 @@
-/* Elementwise nodes by generated kernels: a kernel is generated and compiled while the program is made, and launched with the
- * addresses of the step. */
+/* Elementwise nodes by generated kernels: a kernel is generated and compiled while the program is made, and launched
+ * with the addresses of the step. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct {
     const CudaDriver *driver;
     int n_pointer, of[GENERATED_POINTERS];
     size_t align[GENERATED_POINTERS];
-    unsigned blocks, threads;           /* blocks 0: there is nothing to do */
+    unsigned blocks, threads; /* blocks 0: there is nothing to do */
     int64_t count;
     uint32_t number[];
 } Launch;
@@ -43,7 +43,8 @@ bool generated_supports(const Graph *g, const Node *n)
 {
     int pointers = n->n_in + n->n_out;
 
-    return cuda_expr_find(g, n) && pointers <= GENERATED_POINTERS && shape_numel(&value(g, n->out[0])->shape) <= INT32_MAX && walks(g, n);
+    return cuda_expr_find(g, n) && pointers <= GENERATED_POINTERS &&
+           shape_numel(&value(g, n->out[0])->shape) <= INT32_MAX && walks(g, n);
 }
 
 /* ---- a node as a body ---- */

@@ -7,7 +7,7 @@
 /* Of indices [batch.., q.., k] into x [batch.., k dims.., rest]. */
 typedef struct {
     TupleBox box;
-    int64_t inner;              /* elements of `rest` */
+    int64_t inner; /* elements of `rest` */
     GpuKernel *kernel;
 } Tuples;
 

@@ -1,5 +1,5 @@
-/* LayerNormalization and its gradient on rows (kernels/cuda/device/layernorm.cu).  Scale and bias may be float32 where the data
- * has 16 bits; so are their gradients then. */
+/* LayerNormalization and its gradient on rows (kernels/cuda/device/layernorm.cu).  Scale and bias may be float32 where
+ * the data has 16 bits; so are their gradients then. */
 #include <stdlib.h>
 
 #include "kernels/cuda/rows.h"
@@ -10,7 +10,8 @@ static bool full_size(const Graph *g, const Node *n)
     const Shape *x = &in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
 
-    return shape_numel(&in_value(g, n, 1)->shape) == size && (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
+    return shape_numel(&in_value(g, n, 1)->shape) == size &&
+           (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
 }
 
 /* Are scale and bias, input `i`, of more bits than the data? */
@@ -66,24 +67,25 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     const Forward *p = state;
     RowLaunch l = cuda_rows(in[0].data, in[0].dtype, p->rows, p->n);
     GpuKernel *k = l.lanes ? l.per_thread == 1 ? p->lanes1 : p->lanes4 : l.per_thread ? p->block : p->over;
-    void *bias = p->has_bias ? in[2].data : NULL, *mean = p->has_mean ? out[1].data : NULL, *inv = p->has_inv ? out[2].data : NULL;
+    void *bias = p->has_bias ? in[2].data : NULL, *mean = p->has_mean ? out[1].data : NULL,
+         *inv = p->has_inv ? out[2].data : NULL;
 
     if (!p->rows)
         return ST_OK;
     return cuda_launch(ctx, k, l.blocks, l.threads, 0,
-                       CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, &bias, (void *)&p->wide, &out[0].data, &mean, &inv,
-                                 (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon, &l.lanes));
+                       CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, &bias, (void *)&p->wide, &out[0].data, &mean,
+                                 &inv, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon, &l.lanes));
 }
 
 DEFINE_KERNEL(cuda_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_FLOAT, .supports = full_size,
-    .prepare = prepare_forward, .run = run_forward, .release = free);
+              .prepare = prepare_forward, .run = run_forward, .release = free);
 
 /* ---- backward ---- */
 
 enum {
-    PARTS = 396,                /* blocks that sum up parameter gradients: three to each multiprocessor of an H100 */
-    WARP_THREADS = 128,         /* of a block whose warps have a row each */
-    SUM_THREADS = 32            /* that share a column of partial sums */
+    PARTS = 396,        /* blocks that sum up parameter gradients: three to each multiprocessor of an H100 */
+    WARP_THREADS = 128, /* of a block whose warps have a row each */
+    SUM_THREADS = 32    /* that share a column of partial sums */
 };
 
 typedef struct {
@@ -159,18 +161,20 @@ static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 {
     const Backward *p = state;
     GpuKernel *k = p->wide && on_boundaries(p, in, out) ? p->wide : p->narrow;
-    const unsigned grid[3] = { (unsigned)((2 * p->n + WARP_SIZE - 1) / WARP_SIZE), 1, 1 }, block[3] = { WARP_SIZE, SUM_THREADS, 1 };
+    const unsigned grid[3] = { (unsigned)((2 * p->n + WARP_SIZE - 1) / WARP_SIZE), 1, 1 },
+                   block[3] = { WARP_SIZE, SUM_THREADS, 1 };
 
     if (!p->n)
         return ST_OK;
     if (p->rows)
         TRY(cuda_launch(ctx, k, (unsigned)p->parts, p->threads, p->shared,
-                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale, &out[0].data,
-                                  &ctx->scratch, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon)));
+                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale,
+                                  &out[0].data, &ctx->scratch, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon)));
     TRY_CUDA(ctx, launch(ctx->stream, p->sums, grid, block, 0,
-                         CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n, (void *)&p->wide_scale)));
+                         CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n,
+                                   (void *)&p->wide_scale)));
     return ST_OK;
 }
 
-DEFINE_KERNEL(cuda_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_FLOAT, .prepare = prepare_backward, .run = run_backward,
-    .release = free);
+DEFINE_KERNEL(cuda_layer_norm_grad, .op = &op_LayerNormGrad, .dtypes = DTYPES_FLOAT, .prepare = prepare_backward,
+              .run = run_backward, .release = free);

@@ -1,5 +1,6 @@
-/* Operators that are one strided copy: Transpose, Expand, Tile, Slice and its gradient, DepthToSpace, SpaceToDepth, and those
- * that only change the shape or the layout.  Dimensions are listed as the tensor that is written has them in memory. */
+/* Operators that are one strided copy: Transpose, Expand, Tile, Slice and its gradient, DepthToSpace, SpaceToDepth, and
+ * those that only change the shape or the layout.  Dimensions are listed as the tensor that is written has them in
+ * memory. */
 #include <stdlib.h>
 
 #include "graph/layout.h"
@@ -10,7 +11,7 @@
 typedef struct {
     MovePlan move;
     int64_t to, from;
-    bool zero;                  /* the output is cleared first */
+    bool zero; /* the output is cleared first */
 } State;
 
 enum { BOX_RANK = 2 * MAX_RANK };
@@ -145,7 +146,8 @@ static void add_blocks(Box *box, const Shape *wide, int64_t b, bool crd, bool to
     int64_t C = wide->dim[1], H = wide->dim[2] / b, W = wide->dim[3] / b, hw = H * W;
     int64_t dim[] = { wide->dim[0], C, H, b, W, b };
     int64_t w[] = { C * H * b * W * b, H * b * W * b, W * b * b, W * b, b, 1 };
-    int64_t dcr[] = { C * b * b * hw, hw, W, b * C * hw, 1, C * hw }, crd_s[] = { C * b * b * hw, b * b * hw, W, b * hw, 1, hw };
+    int64_t dcr[] = { C * b * b * hw, hw, W, b * C * hw, 1, C * hw },
+            crd_s[] = { C * b * b * hw, b * b * hw, W, b * hw, 1, hw };
     const int64_t *deep = crd ? crd_s : dcr;
 
     for (int i = 0; i < 6; i++)
@@ -186,7 +188,8 @@ static bool fits(const Graph *g, const Node *n, BoxOf *box_of)
     Box b = { 0 };
     MovePlan p;
 
-    return constant_from(g, n, 1) && !box_of(&b, g, n) && move_plan(&p, dtype_size(in_value(g, n, 0)->dtype), b.rank, b.dim, b.to, b.from);
+    return constant_from(g, n, 1) && !box_of(&b, g, n) &&
+           move_plan(&p, dtype_size(in_value(g, n, 0)->dtype), b.rank, b.dim, b.to, b.from);
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n, BoxOf *box_of)
@@ -222,11 +225,11 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return move_run(ctx, &s->move, (char *)out[0].data + s->to * size, (const char *)in[0].data + s->from * size);
 }
 
-#define MOVED(NAME)                                                                                             \
-    static bool fits_##NAME(const Graph *g, const Node *n) { return fits(g, n, box_##NAME); }                    \
-    static Status prepare_##NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)                    \
-    {                                                                                                           \
-        return prepare(state, ctx, g, n, box_##NAME);                                                           \
+#define MOVED(NAME)                                                                           \
+    static bool fits_##NAME(const Graph *g, const Node *n) { return fits(g, n, box_##NAME); } \
+    static Status prepare_##NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
+    {                                                                                         \
+        return prepare(state, ctx, g, n, box_##NAME);                                         \
     }
 MOVED(transpose)
 MOVED(expand)

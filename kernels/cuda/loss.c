@@ -1,5 +1,5 @@
-/* Losses over class numbers and single elements, and the count of right answers (kernels/cuda/device/loss.cu).  How many parts
- * a sum has depends on shapes alone, so that its bits do not depend on the device. */
+/* Losses over class numbers and single elements, and the count of right answers (kernels/cuda/device/loss.cu).  How
+ * many parts a sum has depends on shapes alone, so that its bits do not depend on the device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { SAMPLES_PER_THREAD = 4, CHUNKS_PER_LANE = 4, INDEX_BITS_32 = 1 << 30 };
 
 typedef struct {
     NllBox box;
-    int n_in, weights;          /* weights: the input that holds them, if it is there */
+    int n_in, weights; /* weights: the input that holds them, if it is there */
     unsigned blocks;
     GpuKernel *kernel, *finish;
 } Nll;
@@ -32,9 +32,13 @@ NllBox cuda_nll_box(const Shape *scores, const Value *target, const Node *n)
 {
     const Attr *smoothing = node_attr(n, "label_smoothing");
 
-    return (NllBox){ .samples = shape_numel(&target->shape), .classes = scores->dim[1], .inner = shape_count(scores, 2, scores->rank),
-                     .ignore = node_int(n, "ignore_index"), .smoothing = smoothing ? smoothing->f : 0,
-                     .wide = target->dtype == DT_INT64, .lanes = 1 };
+    return (NllBox){ .samples = shape_numel(&target->shape),
+                     .classes = scores->dim[1],
+                     .inner = shape_count(scores, 2, scores->rank),
+                     .ignore = node_int(n, "ignore_index"),
+                     .smoothing = smoothing ? smoothing->f : 0,
+                     .wide = target->dtype == DT_INT64,
+                     .lanes = 1 };
 }
 
 /* `whole`: all scores of a sample are looked at, by as many lanes as there is work for. */
@@ -48,7 +52,10 @@ static void plan_samples(Nll *p, const Shape *x, const Value *target, const Node
 }
 
 /* For what the blocks of a sum leave. */
-static void need_parts(KernelCtx *ctx, unsigned blocks) { need_scratch(ctx, blocks > 1 ? blocks * 2 * sizeof(double) : 0); }
+static void need_parts(KernelCtx *ctx, unsigned blocks)
+{
+    need_scratch(ctx, blocks > 1 ? blocks * 2 * sizeof(double) : 0);
+}
 
 static Status find_kernels(Nll *p, const KernelCtx *ctx, const char *name, DType scores, DType sums)
 {
@@ -89,7 +96,8 @@ Status cuda_loss_finish(const KernelCtx *ctx, GpuKernel *kernel, unsigned parts,
 {
     int count = (int)parts;
 
-    return parts > 1 ? cuda_launch(ctx, kernel, 1, LOSS_THREADS, 0, CUDA_ARGS(&a, &b, (void *)&ctx->scratch, &count)) : ST_OK;
+    return parts > 1 ? cuda_launch(ctx, kernel, 1, LOSS_THREADS, 0, CUDA_ARGS(&a, &b, (void *)&ctx->scratch, &count))
+                     : ST_OK;
 }
 
 static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -97,8 +105,9 @@ static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     Nll *p = state;
     const void *w = weights_of(p, in);
 
-    TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
-                    CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &w, &out[0].data, &out[1].data, &ctx->scratch)));
+    TRY(cuda_launch(
+        ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
+        CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &w, &out[0].data, &out[1].data, &ctx->scratch)));
     return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, out[1].data);
 }
 
@@ -121,8 +130,10 @@ static Status prepare_nll_grad(void **state, KernelCtx *ctx, const Graph *g, con
         return FAIL_NOMEM();
     plan_samples(p, &dx->shape, in_value(g, n, 1), n, false);
     p->weights = 3;
-    p->blocks = cuda_blocks(elements + cuda_chunk(dx->dtype), (int64_t)LOSS_THREADS * cuda_chunk(dx->dtype), MOST_BLOCKS);
-    return give(state, p, find_kernels(p, ctx, elements < INDEX_BITS_32 ? "nll_grad" : "nll_grad_wide", dx->dtype, DT_NONE));
+    p->blocks =
+        cuda_blocks(elements + cuda_chunk(dx->dtype), (int64_t)LOSS_THREADS * cuda_chunk(dx->dtype), MOST_BLOCKS);
+    return give(state, p,
+                find_kernels(p, ctx, elements < INDEX_BITS_32 ? "nll_grad" : "nll_grad_wide", dx->dtype, DT_NONE));
 }
 
 static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -137,9 +148,12 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
                        CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &w, &out[0].data, &scalar));
 }
 
-DEFINE_KERNEL(cuda_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_sum, .release = free);
-DEFINE_KERNEL(cuda_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_each, .release = free);
-DEFINE_KERNEL(cuda_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll_grad, .run = run_nll_grad, .release = free);
+DEFINE_KERNEL(cuda_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll, .run = run_nll_sum,
+              .release = free);
+DEFINE_KERNEL(cuda_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll,
+              .run = run_nll_each, .release = free);
+DEFINE_KERNEL(cuda_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nll_grad,
+              .run = run_nll_grad, .release = free);
 
 /* ---- right answers ---- */
 
@@ -159,13 +173,14 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 {
     Nll *p = state;
 
-    TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
-                    CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data, &ctx->scratch)));
+    TRY(cuda_launch(
+        ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
+        CUDA_ARGS(&p->box, (void *)&in[0].data, (void *)&in[1].data, &out[0].data, &out[1].data, &ctx->scratch)));
     return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, out[1].data);
 }
 
-DEFINE_KERNEL(cuda_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_accuracy, .run = run_accuracy,
-    .release = free);
+DEFINE_KERNEL(cuda_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = prepare_accuracy,
+              .run = run_accuracy, .release = free);
 
 /* ---- one element against one element ---- */
 
@@ -177,8 +192,13 @@ typedef struct {
 } Element;
 
 /* Names of kinds, in the order of LossKind, and of the functions that are their gradients. */
-static const struct { const char *kind, *gradient; } kinds[] = {
-    { "mse", "mse_grad" }, { "l1", "l1_grad" }, { "bce", "bce_grad" }, { "bce-logits", "bce_logits_grad" },
+static const struct {
+    const char *kind, *gradient;
+} kinds[] = {
+    { "mse", "mse_grad" },
+    { "l1", "l1_grad" },
+    { "bce", "bce_grad" },
+    { "bce-logits", "bce_logits_grad" },
 };
 
 static LossKind kind_of(const Node *n)
@@ -220,13 +240,14 @@ static Status run_element(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, NULL);
 }
 
-DEFINE_KERNEL(cuda_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element, .run = run_element,
-    .release = free);
+DEFINE_KERNEL(cuda_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element,
+              .run = run_element, .release = free);
 
 static void write_gradient(FILE *f, const Graph *g, const Node *n, const char *const *arg)
 {
     (void)g;
-    fprintf(f, "ew::%s(%s, %s, %s, %s)", kinds[kind_of(n)].gradient, arg[0], arg[1], arg[2], node_int(n, "by") ? "true" : "false");
+    fprintf(f, "ew::%s(%s, %s, %s, %s)", kinds[kind_of(n)].gradient, arg[0], arg[1], arg[2],
+            node_int(n, "by") ? "true" : "false");
 }
 
 DEFINE_EXPR(cuda_element_loss_grad, ElementLossGrad, .write = write_gradient);

@@ -1,8 +1,9 @@
 /* MatMul, BatchMatMul and Gemm as prepared products of the library.
  *
- * Transposes, the scale and a row of C (as a bias) are part of the product.  A C of another shape, or a row where the library has no
- * such product with a bias, is first spread into the result, to which the product is then added.  Batches that step evenly through
- * both operands are one batched product; operands that broadcast otherwise take one for each point of the outer batch dimensions. */
+ * Transposes, the scale and a row of C (as a bias) are part of the product.  A C of another shape, or a row where the
+ * library has no such product with a bias, is first spread into the result, to which the product is then added. Batches
+ * that step evenly through both operands are one batched product; operands that broadcast otherwise take one for each
+ * point of the outer batch dimensions. */
 #include <stdlib.h>
 
 #include "graph/ops/matmul.h"
@@ -11,18 +12,21 @@
 
 enum { MOST_PRODUCTS = 4096 };
 
-typedef struct { int rank; int64_t dim[MAX_RANK], a[MAX_RANK], b[MAX_RANK]; } Batches;    /* elements; innermost first */
+typedef struct {
+    int rank;
+    int64_t dim[MAX_RANK], a[MAX_RANK], b[MAX_RANK];
+} Batches; /* elements; innermost first */
 typedef enum { C_NONE, C_BIAS, C_WHOLE, C_SPREAD } CKind;
 
 typedef struct {
     const CudaDriver *driver;
-    GpuPlan *plan;              /* NULL: nothing to multiply */
-    Batches outer;              /* one product for each point */
-    int64_t products, step_c;   /* elements of the result from one to the next */
+    GpuPlan *plan;            /* NULL: nothing to multiply */
+    Batches outer;            /* one product for each point */
+    int64_t products, step_c; /* elements of the result from one to the next */
     size_t size;
     CKind c;
     MovePlan spread;
-    bool zero;                  /* the contracted axis is empty and there is no C */
+    bool zero; /* the contracted axis is empty and there is no C */
 } State;
 
 static void release(void *state)
@@ -39,8 +43,8 @@ static void release(void *state)
 /* 1-D operands: a row of A, a column of B, which is a row of its transpose. */
 static GpuGemm read_roles(DType t, const MatMulRoles *r)
 {
-    return gemm_of(t, r->row < 0 ? 1 : r->a.dim[r->row], r->col < 0 ? 1 : r->b.dim[r->col], r->a.dim[r->k_a], r->row > r->k_a,
-                   r->col < r->k_b);
+    return gemm_of(t, r->row < 0 ? 1 : r->a.dim[r->row], r->col < 0 ? 1 : r->b.dim[r->col], r->a.dim[r->k_a],
+                   r->row > r->k_a, r->col < r->k_b);
 }
 
 /* The stride of batch axis `axis` of the product within an operand whose own leading axes are s->dim[0..batch). */
@@ -70,8 +74,8 @@ static void read_batches(Batches *b, const MatMulRoles *r, const Shape *y, const
     }
 }
 
-/* The inner axis becomes the product's batch, or, for one matrix B under an A whose rows lie one after another, more rows of
- * a single product. */
+/* The inner axis becomes the product's batch, or, for one matrix B under an A whose rows lie one after another, more
+ * rows of a single product. */
 static void take_inner(GpuGemm *d, Batches *b)
 {
     if (!b->rank)

@@ -1,17 +1,18 @@
 /* Plans a strided copy: dimensions that both sides walk alike are merged, then the widest unit is taken that the inner
- * dimension and every stride are multiples of.  Where the sides are contiguous along different dimensions, tiles are turned. */
+ * dimension and every stride are multiples of.  Where the sides are contiguous along different dimensions, tiles are
+ * turned. */
 #include "kernels/cuda/move.h"
 
 #include <stdio.h>
 
-enum { TILE_LEAST = 16 };       /* a shorter side leaves most of a tile's threads without work */
+enum { TILE_LEAST = 16 }; /* a shorter side leaves most of a tile's threads without work */
 
 Divisor divisor_of(int64_t d)
 {
     Divisor r = { .d = (unsigned)d };
 
     if (d < 1 || d > INT32_MAX)
-        return (Divisor){ 1, 1, 0 };            /* not asked for */
+        return (Divisor){ 1, 1, 0 }; /* not asked for */
     while (r.shift < 31 && (INT64_C(1) << r.shift) < d)
         r.shift++;
     r.mul = (unsigned)(((UINT64_C(1) << 32) * ((UINT64_C(1) << r.shift) - (uint64_t)d)) / (uint64_t)d + 1);
@@ -64,8 +65,8 @@ static bool tiles_fit(const MovePlan *p)
 {
     int64_t tile = p->size < 8 ? 64 : 32, tiles = (p->dim[p->a] / tile + 1) * (p->dim[0] / tile + 1);
 
-    return p->a > 0 && p->to[0] == 1 && p->dim[0] >= TILE_LEAST && p->dim[p->a] >= TILE_LEAST
-        && tiles < INT32_MAX && tiles * (p->n / p->dim[0] / p->dim[p->a]) < INT32_MAX;
+    return p->a > 0 && p->to[0] == 1 && p->dim[0] >= TILE_LEAST && p->dim[p->a] >= TILE_LEAST && tiles < INT32_MAX &&
+           tiles * (p->n / p->dim[0] / p->dim[p->a]) < INT32_MAX;
 }
 
 bool move_plan(MovePlan *out, size_t size, int rank, const int64_t *dim, const int64_t *to, const int64_t *from)
@@ -166,7 +167,8 @@ static Status run_splat(const KernelCtx *ctx, const MovePlan *p, void *to, const
 
     if ((uintptr_t)to % 16) {
         box = units_box(p, (int64_t)p->size);
-        return cuda_launch(ctx, p->kernel[log2_of(p->size)], move_blocks(box.n), MOVE_THREADS, 0, CUDA_ARGS(&box, &to, &from));
+        return cuda_launch(ctx, p->kernel[log2_of(p->size)], move_blocks(box.n), MOVE_THREADS, 0,
+                           CUDA_ARGS(&box, &to, &from));
     }
     for (int i = 0; i < p->rank; i++) {
         box.dim[i] = i ? p->dim[i] : p->dim[i] / v;
@@ -193,8 +195,13 @@ static Status run_tiles(const KernelCtx *ctx, const MovePlan *p, void *to, const
     int64_t tile = p->size < 8 ? 64 : 32, v = p->size == 1 ? 4 : 16 / (int64_t)p->size;
     int which = in_vectors(p, p->from, p->a, v, from) + 2 * in_vectors(p, p->to, 0, v, to);
     int64_t ta = (p->dim[p->a] + tile - 1) / tile, tb = (p->dim[0] + tile - 1) / tile;
-    TileBox box = { .a = p->dim[p->a], .b = p->dim[0], .from_b = p->from[0], .to_a = p->to[p->a],
-                    .tiles_a = divisor_of(ta), .tiles_b = divisor_of(tb), .outer.n = 1 };
+    TileBox box = { .a = p->dim[p->a],
+                    .b = p->dim[0],
+                    .from_b = p->from[0],
+                    .to_a = p->to[p->a],
+                    .tiles_a = divisor_of(ta),
+                    .tiles_b = divisor_of(tb),
+                    .outer.n = 1 };
 
     for (int i = 1; i < p->rank; i++) {
         int k = box.outer.rank;
@@ -208,7 +215,8 @@ static Status run_tiles(const KernelCtx *ctx, const MovePlan *p, void *to, const
         box.outer.n *= p->dim[i];
         box.outer.rank++;
     }
-    return cuda_launch(ctx, p->kernel[which], (unsigned)(box.outer.n * ta * tb), MOVE_THREADS, 0, CUDA_ARGS(&box, &to, &from));
+    return cuda_launch(ctx, p->kernel[which], (unsigned)(box.outer.n * ta * tb), MOVE_THREADS, 0,
+                       CUDA_ARGS(&box, &to, &from));
 }
 
 Status move_same(const KernelCtx *ctx, void *to, const void *from, size_t bytes)

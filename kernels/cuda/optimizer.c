@@ -1,6 +1,6 @@
-/* Parameter updates, the norm of gradients and whether they are finite, all tensors in one launch (kernels/cuda/device/optimizer.cu);
- * the scale of the loss.  States are changed in place; where the plan could not lay an output over its state, the state is copied
- * there first. */
+/* Parameter updates, the norm of gradients and whether they are finite, all tensors in one launch
+ * (kernels/cuda/device/optimizer.cu); the scale of the loss.  States are changed in place; where the plan could not lay
+ * an output over its state, the state is copied there first. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,10 +11,10 @@
 
 typedef struct {
     int count, n_state;
-    int state[3], gradient, lr, step, scale, apply;     /* inputs of the first parameter; -1: absent */
-    int stride;                                 /* from one parameter's states to the next one's */
-    double a, b, eps, decay;                    /* momentum; beta1, beta2 */
-    int flag;                                   /* nesterov; decoupled */
+    int state[3], gradient, lr, step, scale, apply; /* inputs of the first parameter; -1: absent */
+    int stride;                                     /* from one parameter's states to the next one's */
+    double a, b, eps, decay;                        /* momentum; beta1, beta2 */
+    int flag;                                       /* nesterov; decoupled */
     TableSize size;
     GpuKernel *kernel;
 } Plan;
@@ -37,8 +37,14 @@ static void layout_all(Plan *p, const Node *n, bool adam)
 
 static void layout_one(Plan *p, const Node *n, bool adam)
 {
-    *p = (Plan){ .count = 1, .n_state = n->n_out, .state = { 0, n->n_out > 1 ? 3 : -1, adam ? 4 : -1 }, .gradient = 1, .lr = 2,
-                 .step = adam ? 5 : -1, .scale = -1, .apply = given(n, adam ? 6 : 4) };
+    *p = (Plan){ .count = 1,
+                 .n_state = n->n_out,
+                 .state = { 0, n->n_out > 1 ? 3 : -1, adam ? 4 : -1 },
+                 .gradient = 1,
+                 .lr = 2,
+                 .step = adam ? 5 : -1,
+                 .scale = -1,
+                 .apply = given(n, adam ? 6 : 4) };
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -60,7 +66,11 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         p->b = node_float(n, "beta2");
         p->eps = node_float(n, "eps");
     }
-    if ((st = cuda_kernel(&p->kernel, ctx, adam ? "adam" : p->n_state > 1 ? "sgd_momentum" : "sgd", in_value(g, n, 0)->dtype))) {
+    if ((st = cuda_kernel(&p->kernel, ctx,
+                          adam             ? "adam"
+                          : p->n_state > 1 ? "sgd_momentum"
+                                           : "sgd",
+                          in_value(g, n, 0)->dtype))) {
         free(p);
         return st;
     }
@@ -108,18 +118,22 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Plan a = *(const Plan *)state;
     UpdateTable t = table_at(ctx->table, &a.size);
-    const void *lr = in[a.lr].data, *step = address(in, a.step), *scale = address(in, a.scale), *apply = address(in, a.apply);
+    const void *lr = in[a.lr].data, *step = address(in, a.step), *scale = address(in, a.scale),
+               *apply = address(in, a.apply);
 
     if (!a.size.n)
         return ST_OK;
     TRY(move_states(ctx, &a, in, out));
     if (a.step < 0)
-        return cuda_launch(ctx, a.kernel, a.size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t, &lr, &scale, &apply, &a.a, &a.decay, &a.flag));
+        return cuda_launch(ctx, a.kernel, a.size.blocks, UPDATE_THREADS, 0,
+                           CUDA_ARGS(&t, &lr, &scale, &apply, &a.a, &a.decay, &a.flag));
     return cuda_launch(ctx, a.kernel, a.size.blocks, UPDATE_THREADS, 0,
                        CUDA_ARGS(&t, &lr, &step, &scale, &apply, &a.a, &a.b, &a.eps, &a.decay, &a.flag));
 }
 
-#define UPDATE .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare, .tabulate = tabulate, .run = run, .release = free
+#define UPDATE                                                                                             \
+    .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare, .tabulate = tabulate, .run = run, \
+    .release = free
 
 DEFINE_KERNEL(cuda_sgd_update, .op = &op_SgdUpdate, UPDATE);
 DEFINE_KERNEL(cuda_sgd_update_all, .op = &op_SgdUpdateAll, UPDATE);
@@ -128,10 +142,18 @@ DEFINE_KERNEL(cuda_adam_update_all, .op = &op_AdamUpdateAll, UPDATE);
 
 /* ---- over all gradients: a number from each block of the table, then one of those ---- */
 
-typedef struct { int n; TableSize size; int64_t blocks; double max_norm; bool scaled; GpuKernel *each, *finish; } Over;     /* n: tensors */
+typedef struct {
+    int n;
+    TableSize size;
+    int64_t blocks;
+    double max_norm;
+    bool scaled;
+    GpuKernel *each, *finish;
+} Over; /* n: tensors */
 
 /* Kernels "BASE_blocks_T" and "BASE_finish_T"; a block's number takes `bytes`. */
-static Status prepare_over(void **state, KernelCtx *ctx, const Graph *g, const Node *n, int n_tensor, const char *base, size_t bytes)
+static Status prepare_over(void **state, KernelCtx *ctx, const Graph *g, const Node *n, int n_tensor, const char *base,
+                           size_t bytes)
 {
     Over *p = calloc(1, sizeof *p);
     char name[32];
@@ -194,11 +216,12 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     const void *by = a.scaled ? in[a.n].data : NULL;
 
     TRY(run_blocks(ctx, &a));
-    return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0, CUDA_ARGS(&ctx->scratch, &a.blocks, &a.max_norm, &by, &out[0].data, &out[1].data));
+    return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0,
+                       CUDA_ARGS(&ctx->scratch, &a.blocks, &a.max_norm, &by, &out[0].data, &out[1].data));
 }
 
-DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_norm,
-    .tabulate = tabulate_over, .run = run_norm, .release = free);
+DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .channels_last = true,
+              .prepare = prepare_norm, .tabulate = tabulate_over, .run = run_norm, .release = free);
 
 static Status prepare_finite(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -214,12 +237,16 @@ static Status run_finite(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0, CUDA_ARGS(&ctx->scratch, &a.blocks, &out[0].data));
 }
 
-DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare_finite,
-    .tabulate = tabulate_over, .run = run_finite, .release = free);
+DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .channels_last = true,
+              .prepare = prepare_finite, .tabulate = tabulate_over, .run = run_finite, .release = free);
 
 /* ---- the loss's scale ---- */
 
-typedef struct { double growth, backoff; int64_t interval; GpuKernel *kernel; } Scale;
+typedef struct {
+    double growth, backoff;
+    int64_t interval;
+    GpuKernel *kernel;
+} Scale;
 
 static Status prepare_scale(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -228,7 +255,9 @@ static Status prepare_scale(void **state, KernelCtx *ctx, const Graph *g, const 
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Scale){ .growth = node_float(n, "growth"), .backoff = node_float(n, "backoff"), .interval = node_int(n, "interval") };
+    *p = (Scale){ .growth = node_float(n, "growth"),
+                  .backoff = node_float(n, "backoff"),
+                  .interval = node_int(n, "interval") };
     if ((st = cuda_kernel(&p->kernel, ctx, "loss_scale", in_value(g, n, 0)->dtype))) {
         free(p);
         return st;
@@ -241,9 +270,10 @@ static Status run_scale(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
 {
     Scale a = *(const Scale *)state;
 
-    return cuda_launch(ctx, a.kernel, 1, WARP_SIZE, 0, CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, &out[0].data,
-                                                                &out[1].data, &a.growth, &a.backoff, &a.interval));
+    return cuda_launch(ctx, a.kernel, 1, WARP_SIZE, 0,
+                       CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, &out[0].data,
+                                 &out[1].data, &a.growth, &a.backoff, &a.interval));
 }
 
-DEFINE_KERNEL(cuda_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale, .run = run_scale,
-    .release = free);
+DEFINE_KERNEL(cuda_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale,
+              .run = run_scale, .release = free);

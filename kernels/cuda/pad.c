@@ -1,5 +1,5 @@
-/* Pad in all modes and the gradient of those that repeat elements.  Dimensions that are kept whole are merged into the one
- * before them, so that padding images copies their rows in wide units. */
+/* Pad in all modes and the gradient of those that repeat elements.  Dimensions that are kept whole are merged into the
+ * one before them, so that padding images copies their rows in wide units. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,24 +8,21 @@
 #include "kernels/cuda/move.h"
 
 typedef struct {
-    PadBox pad;                 /* in elements; mode and fill */
-    int64_t from0;              /* elements cut off in front */
+    PadBox pad;    /* in elements; mode and fill */
+    int64_t from0; /* elements cut off in front */
     size_t size, unit;
-    bool empty, given;          /* given: the constant is read where it lies, at input 2 */
+    bool empty, given; /* given: the constant is read where it lies, at input 2 */
     GpuKernel *kernel[MOVE_WIDTHS];
 } State;
 
 static Status read_pads(PadRange *r, PadMode *mode, const Graph *g, const Node *n)
 {
     TRY(pad_mode(mode, g, n));
-    return pad_range(r, in_value(g, n, 0)->shape.rank, value_const(g, n->in[1]), has_in(n, 3) ? value_const(g, n->in[3]) : NULL,
-                     node_text(g, n));
+    return pad_range(r, in_value(g, n, 0)->shape.rank, value_const(g, n->in[1]),
+                     has_in(n, 3) ? value_const(g, n->in[3]) : NULL, node_text(g, n));
 }
 
-static int64_t cut_of(int64_t pad)
-{
-    return pad < 0 ? -pad : 0;
-}
+static int64_t cut_of(int64_t pad) { return pad < 0 ? -pad : 0; }
 
 /* ---- Pad ---- */
 
@@ -37,7 +34,8 @@ static void add_axis(PadBox *p, int64_t d, int64_t shift, int64_t kept, int64_t 
 
     if (d == 1 && plain)
         return;
-    if (k && p->size[last] == p->box.dim[last] && stride == p->box.dim[last] * p->box.from[last] && (plain || !p->mode)) {
+    if (k && p->size[last] == p->box.dim[last] && stride == p->box.dim[last] * p->box.from[last] &&
+        (plain || !p->mode)) {
         p->shift[last] = shift * p->box.dim[last];
         p->size[last] = kept * p->box.dim[last];
         p->box.dim[last] *= d;
@@ -138,7 +136,8 @@ static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
         }
         p.box.by[i] = divisor_of(p.box.dim[i]);
     }
-    return cuda_launch(ctx, s->kernel[log2_of(w)], move_blocks(p.box.n), MOVE_THREADS, 0, CUDA_ARGS(&p, &out[0].data, &x, &fill));
+    return cuda_launch(ctx, s->kernel[log2_of(w)], move_blocks(p.box.n), MOVE_THREADS, 0,
+                       CUDA_ARGS(&p, &out[0].data, &x, &fill));
 }
 
 static bool constant_pads(const Graph *g, const Node *n)
@@ -149,14 +148,19 @@ static bool constant_pads(const Graph *g, const Node *n)
 /* A constant of another type is converted, for which it must be known. */
 static bool fits_pad(const Graph *g, const Node *n)
 {
-    return constant_pads(g, n) && (!has_in(n, 2) || value_const(g, n->in[2]) || in_value(g, n, 2)->dtype == in_value(g, n, 0)->dtype);
+    return constant_pads(g, n) &&
+           (!has_in(n, 2) || value_const(g, n->in[2]) || in_value(g, n, 2)->dtype == in_value(g, n, 0)->dtype);
 }
 
-DEFINE_KERNEL(cuda_pad, .op = &op_Pad, .channels_last = true, .supports = fits_pad, .prepare = prepare_pad, .run = run_pad, .release = free);
+DEFINE_KERNEL(cuda_pad, .op = &op_Pad, .channels_last = true, .supports = fits_pad, .prepare = prepare_pad,
+              .run = run_pad, .release = free);
 
 /* ---- PadGrad ---- */
 
-typedef struct { PadGradBox box; GpuKernel *kernel; } GradState;
+typedef struct {
+    PadGradBox box;
+    GpuKernel *kernel;
+} GradState;
 
 static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -199,7 +203,8 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
     if (!s->box.box.n)
         return ST_OK;
-    return cuda_launch(ctx, s->kernel, cuda_blocks(s->box.box.n, 128, 1 << 20), 128, 0, CUDA_ARGS(&s->box, &out[0].data, &dy));
+    return cuda_launch(ctx, s->kernel, cuda_blocks(s->box.box.n, 128, 1 << 20), 128, 0,
+                       CUDA_ARGS(&s->box, &out[0].data, &dy));
 }
 
 static bool fits_grad(const Graph *g, const Node *n)
@@ -210,4 +215,4 @@ static bool fits_grad(const Graph *g, const Node *n)
 }
 
 DEFINE_KERNEL(cuda_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_grad,
-    .prepare = prepare_grad, .run = run_grad, .release = free);
+              .prepare = prepare_grad, .run = run_grad, .release = free);

@@ -1,20 +1,20 @@
-/* Pooling over windows and whole planes, and its gradients.  Planes are of one channel, or, with the channels last, samples
- * whose positions hold all channels: then units of neighbouring channels go together. */
+/* Pooling over windows and whole planes, and its gradients.  Planes are of one channel, or, with the channels last,
+ * samples whose positions hold all channels: then units of neighbouring channels go together. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "graph/ops/window.h"
 #include "kernels/cuda/move.h"
 
-enum { NARROW = 255 };          /* windows of at most so many positions have them in a byte */
+enum { NARROW = 255 }; /* windows of at most so many positions have them in a byte */
 
 typedef struct {
-    PoolBox box;                /* n and trail in elements */
+    PoolBox box; /* n and trail in elements */
     Window win;
     int64_t trail, lead;
-    int64_t vector;             /* elements of the widest unit */
+    int64_t vector; /* elements of the widest unit */
     bool indices;
-    GpuKernel *kernel[2], *where[2];    /* [a thread has a vector of channels] */
+    GpuKernel *kernel[2], *where[2]; /* [a thread has a vector of channels] */
 } State;
 
 /* ---- geometry ---- */
@@ -82,8 +82,8 @@ static bool fits_between(const Node *n, const Shape *x, const Shape *y)
     for (int a = 0; a < WINDOW_AXES; a++) {
         int64_t reach = w.in[a] + w.pad[a] + w.pad_end[a];
 
-        if (reach >= INT32_MAX / 4 || w.kernel[a] >= INT32_MAX / 4 / w.dilation[a] || w.stride[a] >= INT32_MAX / 4
-            || w.out[a] > INT32_MAX / 4 / w.stride[a])
+        if (reach >= INT32_MAX / 4 || w.kernel[a] >= INT32_MAX / 4 / w.dilation[a] || w.stride[a] >= INT32_MAX / 4 ||
+            w.out[a] > INT32_MAX / 4 / w.stride[a])
             return false;
     }
     return shape_numel(x) < INT32_MAX && shape_numel(y) < INT32_MAX && window_numel(w.kernel) < INT32_MAX;
@@ -92,8 +92,8 @@ static bool fits_between(const Node *n, const Shape *x, const Shape *y)
 /* Indices count by rows. */
 static bool fits(const Graph *g, const Node *n)
 {
-    return (!has_out(n, 1) || !channels_last(in_value(g, n, 0), value(g, n->out[0])))
-        && fits_between(n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+    return (!has_out(n, 1) || !channels_last(in_value(g, n, 0), value(g, n->out[0]))) &&
+           fits_between(n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
 }
 
 /* Of a gradient: from dy to dx. */
@@ -148,10 +148,7 @@ static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return launch(ctx, s->kernel[v > 1], &p, CUDA_ARGS(&p, &out[0].data, &x, &index));
 }
 
-static bool narrow(const State *s)
-{
-    return window_numel(s->win.kernel) <= NARROW;
-}
+static bool narrow(const State *s) { return window_numel(s->win.kernel) <= NARROW; }
 
 static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -164,7 +161,12 @@ static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const N
     if (!s)
         return FAIL_NOMEM();
     read_state(s, n, value(g, n->out[0]), dy);
-    TRY_TO(fail, st, both_kernels(s->kernel, ctx, !max ? "pool_average_grad" : narrow(s) ? "pool_max_grad8" : "pool_max_grad32", dy->dtype));
+    TRY_TO(fail, st,
+           both_kernels(s->kernel, ctx,
+                        !max        ? "pool_average_grad"
+                        : narrow(s) ? "pool_max_grad8"
+                                    : "pool_max_grad32",
+                        dy->dtype));
     if (max) {
         TRY_TO(fail, st, both_kernels(s->where, ctx, narrow(s) ? "pool_where8" : "pool_where32", dy->dtype));
         need = (size_t)shape_numel(&dy->shape) * (narrow(s) ? 1 : sizeof(int32_t));
@@ -198,13 +200,14 @@ static Status run_average_grad(KernelCtx *ctx, void *state, const Tensor *in, Te
     return launch(ctx, s->kernel[v > 1], &p, CUDA_ARGS(&p, &out[0].data, &dy));
 }
 
-#define GRADIENT .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_grad, .prepare = prepare_grad, .release = free
+#define GRADIENT \
+    .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_grad, .prepare = prepare_grad, .release = free
 
-DEFINE_KERNEL(cuda_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8), .channels_last = true,
-    .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
+DEFINE_KERNEL(cuda_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8),
+              .channels_last = true, .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
 DEFINE_KERNEL(cuda_max_pool_grad, .op = &op_MaxPoolGrad, GRADIENT, .run = run_max_grad);
 DEFINE_KERNEL(cuda_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits,
-    .prepare = prepare_forward, .run = run_forward, .release = free);
+              .prepare = prepare_forward, .run = run_forward, .release = free);
 DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run = run_average_grad);
 
 /* ---- whole planes ---- */
@@ -242,7 +245,8 @@ static Status prepare_global(void **state, KernelCtx *ctx, const Graph *g, const
 static Status run_global(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Global *s = state;
-    int64_t v = 16 / (int64_t)s->size, run = s->trail == 1 ? s->positions : s->trail, size = s->positions, trail = s->trail, n;
+    int64_t v = 16 / (int64_t)s->size, run = s->trail == 1 ? s->positions : s->trail, size = s->positions,
+            trail = s->trail, n;
     const void *x = in[0].data;
 
     v = run % v == 0 && unit_of((uintptr_t)x | (uintptr_t)out[0].data) == 16 ? v : 1;
@@ -260,7 +264,8 @@ static Status run_global(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
                        CUDA_ARGS(&out[0].data, &x, &n, &size, &trail));
 }
 
-#define GLOBAL .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare_global, .run = run_global, .release = free
+#define GLOBAL \
+    .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare_global, .run = run_global, .release = free
 
 DEFINE_KERNEL(cuda_global_average_pool, .op = &op_GlobalAveragePool, GLOBAL);
 DEFINE_KERNEL(cuda_global_max_pool, .op = &op_GlobalMaxPool, GLOBAL);

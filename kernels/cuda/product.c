@@ -1,15 +1,16 @@
-/* Product: one call of the library that does as much of it as it can, and own kernels (kernels/cuda/device/product.cu) for the rest.
+/* Product: one call of the library that does as much of it as it can, and own kernels (kernels/cuda/device/product.cu)
+ * for the rest.
  *
- * The library is asked for all of the epilogue, then without the sum, then for the product alone; what it does not have for these
- * types and shapes it says when the plan is made.  Without its epilogue the product of 16-bit matrices is left in scratch in
- * float32 and an own kernel makes Y of it, so that either way Y is rounded once.
+ * The library is asked for all of the epilogue, then without the sum, then for the product alone; what it does not have
+ * for these types and shapes it says when the plan is made.  Without its epilogue the product of 16-bit matrices is
+ * left in scratch in float32 and an own kernel makes Y of it, so that either way Y is rounded once.
  *
  * Never asked for are
- *   - Relu's mask: cublasLt sets the bit of a 0 (its mask is x >= 0, as NVIDIA's own tests of it say), and Relu's gradient at 0 is 0
- *     here.  A mask of Y, made by an own kernel, serves its gradient epilogue as well as its own;
+ *   - Relu's mask: cublasLt sets the bit of a 0 (its mask is x >= 0, as NVIDIA's own tests of it say), and Relu's
+ * gradient at 0 is 0 here.  A mask of Y, made by an own kernel, serves its gradient epilogue as well as its own;
  *   - what Gelu keeps, with rows that are no multiple of 8 elements;
- *   - a sum of another type than Y's, a sum of an operand behind an alpha (whether that takes part is not said) or with a
- *     dimension of 1. */
+ *   - a sum of another type than Y's, a sum of an operand behind an alpha (whether that takes part is not said) or with
+ * a dimension of 1. */
 #include <stdlib.h>
 
 #include "graph/ops/product.h"
@@ -24,11 +25,11 @@ enum { SCRATCH_ALIGN = 256 };
 typedef struct {
     const CudaDriver *driver;
     Product p;
-    GpuPlan *plan;                      /* NULL: nothing to multiply */
-    bool finishes;                      /* the epilogue is done by `epilogue` */
+    GpuPlan *plan; /* NULL: nothing to multiply */
+    bool finishes; /* the epilogue is done by `epilogue` */
     GpuKernel *epilogue, *mask;
-    MatrixSum *sum;                     /* NULL: there is none, or the library does it */
-    size_t product_bytes;               /* of the product in scratch; 0: it is in Y */
+    MatrixSum *sum;       /* NULL: there is none, or the library does it */
+    size_t product_bytes; /* of the product in scratch; 0: it is in Y */
     ProductBox box;
 } State;
 
@@ -69,7 +70,9 @@ static GpuGemm describe(const Product *p, const Graph *g, const Node *n)
     d.alpha = p->alpha;
     if (library_activates(p)) {
         d.bias = p->bias;
-        d.activation = p->activation == PRODUCT_RELU ? GEMM_RELU : p->activation == PRODUCT_GELU_TANH ? GEMM_GELU_TANH : GEMM_LINEAR;
+        d.activation = p->activation == PRODUCT_RELU        ? GEMM_RELU
+                       : p->activation == PRODUCT_GELU_TANH ? GEMM_GELU_TANH
+                                                            : GEMM_LINEAR;
         d.gradient = p->gradient;
         d.keep = p->aux && p->activation == PRODUCT_GELU_TANH && !p->gradient;
         d.ld_aux = p->activation == PRODUCT_RELU ? 8 * product_mask_row(p->n) : p->n;
@@ -110,8 +113,12 @@ static Status make_plan(State *s, GpuGemm *d, const KernelCtx *ctx, size_t *work
 
 static ProductBox box_of(const Product *p)
 {
-    ProductBox b = { .n = p->m * p->n, .columns = p->n, .mask_row = product_mask_row(p->n), .relu = p->activation == PRODUCT_RELU,
-                     .gelu = p->activation == PRODUCT_GELU_TANH, .gradient = p->gradient };
+    ProductBox b = { .n = p->m * p->n,
+                     .columns = p->n,
+                     .mask_row = product_mask_row(p->n),
+                     .relu = p->activation == PRODUCT_RELU,
+                     .gelu = p->activation == PRODUCT_GELU_TANH,
+                     .gradient = p->gradient };
 
     b.n_mask = p->m * b.mask_row;
     b.by_columns = divisor_of(b.columns);
@@ -128,12 +135,15 @@ static Status prepare_sum(State *s, size_t *scratch, const KernelCtx *ctx, const
     if (p->sum == PRODUCT_SUM_RESULT)
         return matrix_sum_prepare(&s->sum, scratch, ctx, from, to, p->m, p->n, true);
     if (p->sum == PRODUCT_SUM_OF_A)
-        return matrix_sum_prepare(&s->sum, scratch, ctx, from, to, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->trans_a);
-    return matrix_sum_prepare(&s->sum, scratch, ctx, from, to, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, !p->trans_b);
+        return matrix_sum_prepare(&s->sum, scratch, ctx, from, to, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k,
+                                  p->trans_a);
+    return matrix_sum_prepare(&s->sum, scratch, ctx, from, to, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n,
+                              !p->trans_b);
 }
 
 /* The kernels for what the plan, which does *d, leaves to do; *rest: scratch behind the product. */
-static Status prepare_rest(State *s, const GpuGemm *d, size_t *rest, const KernelCtx *ctx, const Graph *g, const Node *n)
+static Status prepare_rest(State *s, const GpuGemm *d, size_t *rest, const KernelCtx *ctx, const Graph *g,
+                           const Node *n)
 {
     const Product *p = &s->p;
     DType y = value(g, n->out[PRODUCT_Y])->dtype;
@@ -179,7 +189,8 @@ fail:
 
 static void *data_of(const Tensor *t, int i, bool there) { return there ? t[i].data : NULL; }
 
-static Status multiply(const KernelCtx *ctx, const State *s, void *product, void *rest, const Tensor *in, const Tensor *out)
+static Status multiply(const KernelCtx *ctx, const State *s, void *product, void *rest, const Tensor *in,
+                       const Tensor *out)
 {
     const Product *p = &s->p;
     bool summed = p->sum != PRODUCT_NO_SUM && !s->sum, epilogue = !s->finishes;
@@ -196,11 +207,13 @@ static Status multiply(const KernelCtx *ctx, const State *s, void *product, void
 static Status finish(const KernelCtx *ctx, const State *s, void *product, const Tensor *in, const Tensor *out)
 {
     const Product *p = &s->p;
-    void *acc = s->plan ? product : NULL, *bias = data_of(in, PRODUCT_BIAS, p->bias), *aux = data_of(in, PRODUCT_AUX, p->gradient);
-    void *kept = data_of(out, PRODUCT_AUX_OUT, p->aux && !p->gradient && p->activation == PRODUCT_GELU_TANH), *y = out[PRODUCT_Y].data;
+    void *acc = s->plan ? product : NULL, *bias = data_of(in, PRODUCT_BIAS, p->bias),
+         *aux = data_of(in, PRODUCT_AUX, p->gradient);
+    void *kept = data_of(out, PRODUCT_AUX_OUT, p->aux && !p->gradient && p->activation == PRODUCT_GELU_TANH),
+         *y = out[PRODUCT_Y].data;
 
-    return cuda_launch(ctx, s->epilogue, cuda_blocks(s->box.n, FINISH_GROUP * FINISH_THREADS, MOST_BLOCKS), FINISH_THREADS, 0,
-                       CUDA_ARGS(&acc, &bias, &aux, &y, &kept, (void *)&s->box));
+    return cuda_launch(ctx, s->epilogue, cuda_blocks(s->box.n, FINISH_GROUP * FINISH_THREADS, MOST_BLOCKS),
+                       FINISH_THREADS, 0, CUDA_ARGS(&acc, &bias, &aux, &y, &kept, (void *)&s->box));
 }
 
 static Status make_mask(const KernelCtx *ctx, const State *s, const Tensor *out)
@@ -214,7 +227,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     const State *s = state;
     void *product = s->product_bytes ? ctx->scratch : out[PRODUCT_Y].data;
     void *rest = s->product_bytes ? (char *)ctx->scratch + s->product_bytes : ctx->scratch;
-    const void *summed = s->p.sum == PRODUCT_SUM_RESULT ? out[PRODUCT_Y].data : in[s->p.sum == PRODUCT_SUM_OF_A ? PRODUCT_A : PRODUCT_B].data;
+    const void *summed = s->p.sum == PRODUCT_SUM_RESULT ? out[PRODUCT_Y].data
+                                                        : in[s->p.sum == PRODUCT_SUM_OF_A ? PRODUCT_A : PRODUCT_B].data;
 
     if (s->plan)
         TRY(multiply(ctx, s, product, rest, in, out));
@@ -235,4 +249,5 @@ static bool fits(const Graph *g, const Node *n)
                                               matrix_sum_fits(t, shape_numel(&value(g, n->out[PRODUCT_Y])->shape)));
 }
 
-DEFINE_KERNEL(cuda_product, .op = &op_Product, .dtypes = DTYPES_FLOAT, .supports = fits, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(cuda_product, .op = &op_Product, .dtypes = DTYPES_FLOAT, .supports = fits, .prepare = prepare, .run = run,
+              .release = release);

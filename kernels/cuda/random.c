@@ -1,4 +1,5 @@
-/* Dropout and random tensors (kernels/cuda/device/random.cu): the same draws as on the CPU, however the batch is split. */
+/* Dropout and random tensors (kernels/cuda/device/random.cu): the same draws as on the CPU, however the batch is
+ * split. */
 #include <stdlib.h>
 
 #include "kernels/cuda/device/random.h"
@@ -24,11 +25,16 @@ static int64_t groups_of(const RandomBox *p, int64_t size)
 static RandomBox box_of(const Node *n, const Shape *s, DType t)
 {
     const int axis = (int)node_int(n, "split_axis");
-    const PhiloxSpan span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
-                                     : philox_span(shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank),
-                                                   node_int(n, "split_dim"), node_int(n, "split_offset"));
-    RandomBox p = { .outer = span.outer, .row = span.row, .global_row = span.global_row, .global_start = span.global_start,
-                    .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };
+    const PhiloxSpan span = axis < 0
+                                ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
+                                : philox_span(shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank),
+                                              node_int(n, "split_dim"), node_int(n, "split_offset"));
+    RandomBox p = { .outer = span.outer,
+                    .row = span.row,
+                    .global_row = span.global_row,
+                    .global_start = span.global_start,
+                    .seed = (uint64_t)node_int(n, "seed"),
+                    .key = (uint32_t)node_int(n, "key") };
 
     p.groups = groups_of(&p, group_of(t));
     return p;
@@ -75,8 +81,10 @@ static Status run_numbers(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
     if (!tensor_numel(out))
         return ST_OK;
-    return cuda_launch(ctx, p->kernel, p->blocks, RANDOM_THREADS, 0, CUDA_ARGS(&p->box, (void *)&in[0].data, &out[0].data));
+    return cuda_launch(ctx, p->kernel, p->blocks, RANDOM_THREADS, 0,
+                       CUDA_ARGS(&p->box, (void *)&in[0].data, &out[0].data));
 }
 
-DEFINE_KERNEL(cuda_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_FLOAT, .prepare = prepare, .run = run_dropout, .release = free);
+DEFINE_KERNEL(cuda_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_FLOAT, .prepare = prepare,
+              .run = run_dropout, .release = free);
 DEFINE_KERNEL(cuda_random, .op = &op_Random, .prepare = prepare, .run = run_numbers, .release = free);

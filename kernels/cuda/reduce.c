@@ -1,5 +1,5 @@
-/* Reductions along any axes (kernels/cuda/device/reduce.cu): axes merged into the fewest, then runs or columns, in as many
- * parts as fill a device.  How many depends on shapes alone, so that the bits do not depend on the device. */
+/* Reductions along any axes (kernels/cuda/device/reduce.cu): axes merged into the fewest, then runs or columns, in as
+ * many parts as fill a device.  How many depends on shapes alone, so that the bits do not depend on the device. */
 #include "graph/ops/reduce.h"
 
 #include <stdio.h>
@@ -14,14 +14,19 @@ enum { MOST_CHUNKS = 1 << 30 };
 typedef struct MatrixSum {
     ReductionPlan p;
     DType dtype;
-    size_t acc;                             /* bytes of what is accumulated */
+    size_t acc; /* bytes of what is accumulated */
     GpuKernel *runs, *column, *wide, *part;
 } Plan;
 
-static const struct { const OpDef *op; const char *name; Finish finish; } reductions[] = {
-    { &op_ReduceSum, "sum", FINISH_NONE },        { &op_ReduceSumSquare, "sum_square", FINISH_NONE }, { &op_ReduceL1, "sum_abs", FINISH_NONE },
-    { &op_ReduceL2, "sum_square", FINISH_ROOT },  { &op_ReduceProd, "prod", FINISH_NONE },            { &op_ReduceMax, "max", FINISH_NONE },
-    { &op_ReduceMin, "min", FINISH_NONE },        { &op_ReduceLogSumExp, "log_sum_exp", FINISH_NONE },
+static const struct {
+    const OpDef *op;
+    const char *name;
+    Finish finish;
+} reductions[] = {
+    { &op_ReduceSum, "sum", FINISH_NONE },    { &op_ReduceSumSquare, "sum_square", FINISH_NONE },
+    { &op_ReduceL1, "sum_abs", FINISH_NONE }, { &op_ReduceL2, "sum_square", FINISH_ROOT },
+    { &op_ReduceProd, "prod", FINISH_NONE },  { &op_ReduceMax, "max", FINISH_NONE },
+    { &op_ReduceMin, "min", FINISH_NONE },    { &op_ReduceLogSumExp, "log_sum_exp", FINISH_NONE },
 };
 enum { N_REDUCTIONS = sizeof reductions / sizeof *reductions };
 
@@ -65,7 +70,8 @@ static Status find_kernels(Plan *p, const KernelCtx *ctx, const char *name)
 }
 
 /* The kernels called `name`; raises *scratch to what they need. */
-static Status make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const char *name, DType t, size_t acc, const Axes *axes, Finish finish)
+static Status make_plan(Plan **out, size_t *scratch, const KernelCtx *ctx, const char *name, DType t, size_t acc,
+                        const Axes *axes, Finish finish)
 {
     Plan *p = calloc(1, sizeof *p);
     size_t bytes;
@@ -98,7 +104,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     TRY(reduce_axes(&mask, g, n));
     axes = axes_merge(x, mask);
-    TRY(make_plan(&p, &ctx->scratch_bytes, ctx, name, x->dtype, acc_bytes(n->op, x->dtype), &axes, reductions[which].finish));
+    TRY(make_plan(&p, &ctx->scratch_bytes, ctx, name, x->dtype, acc_bytes(n->op, x->dtype), &axes,
+                  reductions[which].finish));
     *state = p;
     return ST_OK;
 }
@@ -110,7 +117,8 @@ static Status run_runs(const KernelCtx *ctx, const Plan *p, void *scratch, const
 
     r.chunks = reduction_chunks(r.n, p->p.even ? cuda_offset(x, p->dtype) : v - 1, v);
     r.chunks = r.chunks ? r.chunks : 1;
-    return cuda_launch(ctx, p->runs, reduction_run_blocks(&p->p), REDUCTION_THREADS, 0, CUDA_ARGS((void *)&x, &y, &scratch, &r, (void *)&lanes));
+    return cuda_launch(ctx, p->runs, reduction_run_blocks(&p->p), REDUCTION_THREADS, 0,
+                       CUDA_ARGS((void *)&x, &y, &scratch, &r, (void *)&lanes));
 }
 
 /* Wide accesses where they are enough to go round. */
@@ -143,13 +151,15 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 
 /* ---- sums for other kernels ---- */
 
-Status matrix_sum_prepare(MatrixSum **out, size_t *scratch, const KernelCtx *ctx, DType from, DType to, int64_t rows, int64_t columns, bool over_rows)
+Status matrix_sum_prepare(MatrixSum **out, size_t *scratch, const KernelCtx *ctx, DType from, DType to, int64_t rows,
+                          int64_t columns, bool over_rows)
 {
     Axes axes = { 0 };
 
     axes_add(&axes, over_rows, rows, columns);
     axes_add(&axes, !over_rows, columns, 1);
-    return make_plan(out, scratch, ctx, to == from ? "sum" : "sum_wide", from, acc_bytes(&op_ReduceSum, from), &axes, FINISH_NONE);
+    return make_plan(out, scratch, ctx, to == from ? "sum" : "sum_wide", from, acc_bytes(&op_ReduceSum, from), &axes,
+                     FINISH_NONE);
 }
 
 Status matrix_sum_run(const MatrixSum *s, const KernelCtx *ctx, void *scratch, const void *x, void *y)
@@ -166,7 +176,7 @@ static bool fits(const Graph *g, const Node *n)
     unsigned mask;
 
     if (x->dtype == DT_BOOL && !shape_numel(&x->shape))
-        return false;           /* the least of no bools is 1, not 255 */
+        return false; /* the least of no bools is 1, not 255 */
     if ((has_in(n, 1) && !value_const(g, n->in[1])) || !matrix_sum_fits(x->dtype, shape_numel(&x->shape)))
         return false;
     return !reduce_axes(&mask, g, n) && axes_keep_order(x, value(g, n->out[0]), mask);

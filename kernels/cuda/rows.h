@@ -6,7 +6,7 @@
 
 enum {
     WARP_SIZE = 32,
-    ROW_THREADS = 512,          /* of a block at most: each may then use 128 registers */
+    ROW_THREADS = 512, /* of a block at most: each may then use 128 registers */
     MOST_BLOCKS = 1 << 20
 };
 
@@ -15,8 +15,8 @@ static inline int cuda_offset(const void *p, DType t) { return (int)((uintptr_t)
 static inline int cuda_chunk(DType t) { return (int)(16 / dtype_size(t)); }
 
 typedef struct {
-    int per_thread;             /* chunks a thread has to hold: 1, 4; 0: more, the row does not fit into registers */
-    int lanes;                  /* that share a row; 0: a block does */
+    int per_thread; /* chunks a thread has to hold: 1, 4; 0: more, the row does not fit into registers */
+    int lanes;      /* that share a row; 0: a block does */
     unsigned blocks, threads;
 } RowLaunch;
 

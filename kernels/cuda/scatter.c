@@ -1,5 +1,5 @@
-/* Writing at indices: GatherGrad, GatherNDGrad, ScatterElements, ScatterND.  Rows go by lists of the positions that name them
- * (device/scatter.cu), so that nothing is added atomically and the bits are the same on every run. */
+/* Writing at indices: GatherGrad, GatherNDGrad, ScatterElements, ScatterND.  Rows go by lists of the positions that
+ * name them (device/scatter.cu), so that nothing is added atomically and the bits are the same on every run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 typedef struct {
     GpuKernel *kernel;
-    int64_t n, d;               /* indices, rows */
-    size_t start, order;        /* bytes into the scratch */
+    int64_t n, d;        /* indices, rows */
+    size_t start, order; /* bytes into the scratch */
 } Lists;
 
 /* Lays out the lists behind `used` bytes of scratch. */
@@ -30,20 +30,18 @@ static Status lists_run(const KernelCtx *ctx, Lists *l, const void *index, int w
     char *start = (char *)ctx->scratch + l->start, *order = (char *)ctx->scratch + l->order;
     unsigned blocks = cuda_blocks(l->d, LIST_ROWS, INT32_MAX);
 
-    return cuda_launch(ctx, l->kernel, blocks, 32 * LIST_WARPS, 0, CUDA_ARGS(&index, &wide, &l->n, &l->d, &start, &order));
+    return cuda_launch(ctx, l->kernel, blocks, 32 * LIST_WARPS, 0,
+                       CUDA_ARGS(&index, &wide, &l->n, &l->d, &start, &order));
 }
 
 /* Positions and rows are counted in 31 bits. */
-static bool countable(int64_t n, int64_t d)
-{
-    return n < INT32_MAX && d < INT32_MAX;
-}
+static bool countable(int64_t n, int64_t d) { return n < INT32_MAX && d < INT32_MAX; }
 
 /* ---- GatherGrad, GatherNDGrad: sums of rows ---- */
 
 typedef struct {
     Lists lists;
-    Tuples tuples;              /* GatherNDGrad */
+    Tuples tuples; /* GatherNDGrad */
     int64_t outer, inner;
     int wide;
     GpuKernel *vectors, *single;
@@ -89,7 +87,8 @@ static Status sum_rows(const KernelCtx *ctx, SumState *s, const Tensor *dy, Tens
         return ST_OK;
     TRY(lists_run(ctx, &s->lists, index, wide));
     columns = 32 * (vectors ? v : 1);
-    blocks = cuda_blocks(s->outer * ((d + LIST_WARPS - 1) / LIST_WARPS) * ((s->inner + columns - 1) / columns), 1, INT32_MAX);
+    blocks = cuda_blocks(s->outer * ((d + LIST_WARPS - 1) / LIST_WARPS) * ((s->inner + columns - 1) / columns), 1,
+                         INT32_MAX);
     return cuda_launch(ctx, vectors ? s->vectors : s->single, blocks, 32 * LIST_WARPS, 0,
                        CUDA_ARGS(&dx->data, &from, &start, &order, &s->outer, &n, &d, &s->inner));
 }
@@ -120,7 +119,8 @@ static Status prepare_tuples(void **state, KernelCtx *ctx, const Graph *g, const
     }
     s->outer = 1;
     s->inner = s->tuples.inner;
-    return finish_sums(state, ctx, s, s->tuples.box.n, s->tuples.box.rows, dx->dtype, (size_t)s->tuples.box.n * sizeof(int64_t));
+    return finish_sums(state, ctx, s, s->tuples.box.n, s->tuples.box.rows, dx->dtype,
+                       (size_t)s->tuples.box.n * sizeof(int64_t));
 }
 
 static Status run_tuples(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -144,10 +144,10 @@ static bool fits_tuples(const Graph *g, const Node *n)
     return fits_tuples_of(g, n, &value(g, n->out[0])->shape, (int)node_int(n, "batch_dims"));
 }
 
-DEFINE_KERNEL(cuda_gather_grad, .op = &op_GatherGrad, .dtypes = DTYPES_FLOAT, .supports = fits_rows, .prepare = prepare_rows, .run = run_rows,
-    .release = free);
-DEFINE_KERNEL(cuda_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_FLOAT, .supports = fits_tuples, .prepare = prepare_tuples,
-    .run = run_tuples, .release = free);
+DEFINE_KERNEL(cuda_gather_grad, .op = &op_GatherGrad, .dtypes = DTYPES_FLOAT, .supports = fits_rows,
+              .prepare = prepare_rows, .run = run_rows, .release = free);
+DEFINE_KERNEL(cuda_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_FLOAT, .supports = fits_tuples,
+              .prepare = prepare_tuples, .run = run_tuples, .release = free);
 
 /* ---- ScatterND ---- */
 
@@ -161,7 +161,10 @@ typedef struct {
 /* What is not a number is written, whatever the reduction. */
 static int reduction(const Graph *g, const Node *n)
 {
-    static const char *const names[] = { [SCATTER_NONE] = "none", [SCATTER_ADD] = "add", [SCATTER_MUL] = "mul", [SCATTER_MAX] = "max",
+    static const char *const names[] = { [SCATTER_NONE] = "none",
+                                         [SCATTER_ADD] = "add",
+                                         [SCATTER_MUL] = "mul",
+                                         [SCATTER_MAX] = "max",
                                          [SCATTER_MIN] = "min" };
 
     for (int i = 0; i < 5 && in_value(g, n, 0)->dtype != DT_BOOL; i++)
@@ -180,7 +183,9 @@ static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Nod
         return FAIL_NOMEM();
     s->how = reduction(g, n);
     TRY_TO(fail, st, tuples_prepare(&s->tuples, ctx, &x->shape, in_value(g, n, 1), 0));
-    TRY_TO(fail, st, lists_prepare(&s->lists, ctx, s->tuples.box.n, s->tuples.box.rows, (size_t)s->tuples.box.n * sizeof(int64_t)));
+    TRY_TO(
+        fail, st,
+        lists_prepare(&s->lists, ctx, s->tuples.box.n, s->tuples.box.rows, (size_t)s->tuples.box.n * sizeof(int64_t)));
     TRY_TO(fail, st, cuda_kernel(&s->kernel, ctx, "scatter_rows", x->dtype));
     *state = s;
     return ST_OK;
@@ -204,16 +209,17 @@ static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
                        CUDA_ARGS(&out[0].data, &x, &u, &start, &order, &s->lists.d, &s->tuples.inner, &s->how));
 }
 
-static bool fits_nd(const Graph *g, const Node *n)
-{
-    return fits_tuples_of(g, n, &in_value(g, n, 0)->shape, 0);
-}
+static bool fits_nd(const Graph *g, const Node *n) { return fits_tuples_of(g, n, &in_value(g, n, 0)->shape, 0); }
 
-DEFINE_KERNEL(cuda_scatter_nd, .op = &op_ScatterND, .supports = fits_nd, .prepare = prepare_nd, .run = run_nd, .release = free);
+DEFINE_KERNEL(cuda_scatter_nd, .op = &op_ScatterND, .supports = fits_nd, .prepare = prepare_nd, .run = run_nd,
+              .release = free);
 
 /* ---- ScatterElements ---- */
 
-typedef struct { ScatterBox box; GpuKernel *kernel; } ElementState;
+typedef struct {
+    ScatterBox box;
+    GpuKernel *kernel;
+} ElementState;
 
 static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -230,8 +236,13 @@ static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, con
         return st;
     }
     shape_strides(&ix->shape, is);
-    s->box = (ScatterBox){ .line = ix->shape.dim[axis], .step = is[axis], .axis = x->shape.rank - 1 - axis, .wide = ix->dtype == DT_INT64,
-                           .how = reduction(g, n), .box.n = shape_numel(&x->shape), .box.rank = x->shape.rank };
+    s->box = (ScatterBox){ .line = ix->shape.dim[axis],
+                           .step = is[axis],
+                           .axis = x->shape.rank - 1 - axis,
+                           .wide = ix->dtype == DT_INT64,
+                           .how = reduction(g, n),
+                           .box.n = shape_numel(&x->shape),
+                           .box.rank = x->shape.rank };
     for (int k = 0; k < x->shape.rank; k++) {
         int i = x->shape.rank - 1 - k;
 
@@ -250,7 +261,9 @@ static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 
     if (!s->box.box.n)
         return ST_OK;
-    return cuda_launch(ctx, s->kernel, cuda_blocks(s->box.box.n, 256, 1 << 16), 256, 0, CUDA_ARGS(&s->box, &out[0].data, &x, &u, &index));
+    return cuda_launch(ctx, s->kernel, cuda_blocks(s->box.box.n, 256, 1 << 16), 256, 0,
+                       CUDA_ARGS(&s->box, &out[0].data, &x, &u, &index));
 }
 
-DEFINE_KERNEL(cuda_scatter_elements, .op = &op_ScatterElements, .prepare = prepare_elements, .run = run_elements, .release = free);
+DEFINE_KERNEL(cuda_scatter_elements, .op = &op_ScatterElements, .prepare = prepare_elements, .run = run_elements,
+              .release = free);

@@ -76,10 +76,12 @@ static Status run_columns(const KernelCtx *ctx, const Plan *p, const Tensor *in,
     const int64_t width = wide ? v : 1, tiles = p->outer * ((p->inner / width + WARP_SIZE - 1) / WARP_SIZE);
     const unsigned along = p->n >= 8 ? 8 : p->n >= 4 ? 4 : 1;
     const unsigned grid[3] = { cuda_blocks(tiles, 1, MOST_BLOCKS), 1, 1 }, block[3] = { WARP_SIZE, along, 1 };
-    const size_t shared = (size_t)along * WARP_SIZE * (size_t)width * 2 * (in->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float));
+    const size_t shared =
+        (size_t)along * WARP_SIZE * (size_t)width * 2 * (in->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float));
 
-    TRY_CUDA(ctx, launch(ctx->stream, wide ? p->wide : p->columns, grid, block, shared,
-                         CUDA_ARGS((void *)&in->data, &out->data, (void *)&p->outer, (void *)&p->n, (void *)&p->inner)));
+    TRY_CUDA(ctx,
+             launch(ctx->stream, wide ? p->wide : p->columns, grid, block, shared,
+                    CUDA_ARGS((void *)&in->data, &out->data, (void *)&p->outer, (void *)&p->n, (void *)&p->inner)));
     return ST_OK;
 }
 
@@ -92,7 +94,9 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return p->inner == 1 ? run_rows(ctx, p, in, out) : run_columns(ctx, p, in, out);
 }
 
-#define COMMON .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = along_axis, .prepare = prepare, .run = run, .release = free
+#define COMMON                                                                                             \
+    .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = along_axis, .prepare = prepare, .run = run, \
+    .release = free
 
 DEFINE_KERNEL(cuda_softmax, .op = &op_Softmax, COMMON);
 DEFINE_KERNEL(cuda_log_softmax, .op = &op_LogSoftmax, COMMON);

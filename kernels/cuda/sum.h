@@ -1,4 +1,5 @@
-/* Sums over the rows or the columns of a matrix, for kernels whose results such sums are a part of (kernels/cuda/reduce.c). */
+/* Sums over the rows or the columns of a matrix, for kernels whose results such sums are a part of
+ * (kernels/cuda/reduce.c). */
 #ifndef DPX_CUDA_SUM_H
 #define DPX_CUDA_SUM_H
 
@@ -6,10 +7,10 @@
 
 typedef struct MatrixSum MatrixSum;
 
-/* Of a dense matrix [rows, columns] of type `from`: over its rows, [columns], or over its columns, [rows]; of type `to`, which is
- * `from` or, where that has 16 bits, float32.  The caller frees *out. */
-Status matrix_sum_prepare(MatrixSum **out, size_t *scratch, const KernelCtx *ctx, DType from, DType to, int64_t rows, int64_t columns,
-                          bool over_rows) CHECKED;
+/* Of a dense matrix [rows, columns] of type `from`: over its rows, [columns], or over its columns, [rows]; of type
+ * `to`, which is `from` or, where that has 16 bits, float32.  The caller frees *out. */
+Status matrix_sum_prepare(MatrixSum **out, size_t *scratch, const KernelCtx *ctx, DType from, DType to, int64_t rows,
+                          int64_t columns, bool over_rows) CHECKED;
 /* `scratch`: the bytes that prepare asked for, 16-byte aligned. */
 Status matrix_sum_run(const MatrixSum *s, const KernelCtx *ctx, void *scratch, const void *x, void *y) CHECKED;
 

@@ -1,4 +1,5 @@
-/* The tables of tensors that kernels take over many of them (kernels/cuda/device/update.h): how large, how filled, where. */
+/* The tables of tensors that kernels take over many of them (kernels/cuda/device/update.h): how large, how filled,
+ * where. */
 #ifndef DPX_CUDA_TENSORS_H
 #define DPX_CUDA_TENSORS_H
 
@@ -8,7 +9,9 @@
 #include "kernels/cuda/device/update.h"
 
 /* Tensors without elements are left out. */
-typedef struct { unsigned n, blocks; } TableSize;
+typedef struct {
+    unsigned n, blocks;
+} TableSize;
 
 static inline void count_tensor(TableSize *s, int64_t count)
 {
@@ -16,14 +19,21 @@ static inline void count_tensor(TableSize *s, int64_t count)
     s->blocks += (unsigned)((count + UPDATE_WORK - 1) / UPDATE_WORK);
 }
 
-static inline size_t table_bytes(const TableSize *s) { return s->n * sizeof(UpdateTensor) + s->blocks * sizeof(unsigned); }
+static inline size_t table_bytes(const TableSize *s)
+{
+    return s->n * sizeof(UpdateTensor) + s->blocks * sizeof(unsigned);
+}
 
 static inline UpdateTable table_at(const void *base, const TableSize *s)
 {
     return (UpdateTable){ base, (const unsigned *)((const UpdateTensor *)base + s->n) };
 }
 
-typedef struct { UpdateTensor *tensor; unsigned *which; TableSize done; } TableFill;
+typedef struct {
+    UpdateTensor *tensor;
+    unsigned *which;
+    TableSize done;
+} TableFill;
 
 /* To fill the table of that size. */
 static inline TableFill table_fill(void *base, const TableSize *s)

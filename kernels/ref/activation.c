@@ -2,7 +2,9 @@
 #include "kernels/ref/elementwise.h"
 #include "kernels/ref/gelu.h"
 
-typedef struct { double alpha, beta; } Params;
+typedef struct {
+    double alpha, beta;
+} Params;
 
 /* The two parameters of an activation, by the names of its attributes. */
 static Status prepare_params(void **state, const Node *n, const char *alpha, const char *beta)
@@ -16,12 +18,12 @@ static Status prepare_params(void **state, const Node *n, const char *alpha, con
     return ST_OK;
 }
 
-#define PREPARE(NAME, ALPHA, BETA)                                                                      \
-    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)                     \
-    {                                                                                                   \
-        (void)ctx;                                                                                      \
-        (void)g;                                                                                        \
-        return prepare_params(state, n, ALPHA, BETA);                                                   \
+#define PREPARE(NAME, ALPHA, BETA)                                                  \
+    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
+    {                                                                               \
+        (void)ctx;                                                                  \
+        (void)g;                                                                    \
+        return prepare_params(state, n, ALPHA, BETA);                               \
     }
 PREPARE(prepare_alpha, "alpha", NULL)
 PREPARE(prepare_alpha_beta, "alpha", "beta")
@@ -60,21 +62,24 @@ ELEMENTWISE(leaky_relu, Params, FLOAT1(x < 0 ? ALPHA * x : x))
 ELEMENTWISE(thresholded_relu, Params, FLOAT1(x <= ALPHA ? 0 : x))
 ELEMENTWISE(elu, Params, FLOAT1(x < 0 ? ALPHA * expm1(x) : x))
 ELEMENTWISE(celu, Params, FLOAT1(x < 0 ? ALPHA * expm1(x / ALPHA) : x))
-ELEMENTWISE(selu, Params, FLOAT1(BETA * (x < 0 ? ALPHA * expm1(x) : x)))
-ELEMENTWISE(hard_sigmoid, Params, FLOAT1(CLAMP01(ALPHA * x + BETA)))
-ELEMENTWISE(hard_swish, void, FLOAT1(x * CLAMP01(x / 6 + (T)0.5)))
+ELEMENTWISE(selu, Params, FLOAT1(BETA *(x < 0 ? ALPHA * expm1(x) : x)))
+ELEMENTWISE(hard_sigmoid, Params, FLOAT1(CLAMP01(ALPHA *x + BETA)))
+ELEMENTWISE(hard_swish, void, FLOAT1(x *CLAMP01(x / 6 + (T)0.5)))
 ELEMENTWISE(softplus, void, FLOAT1(SOFTPLUS(x)))
 ELEMENTWISE(softsign, void, FLOAT1(x / (1 + fabs(x))))
-ELEMENTWISE(mish, void, FLOAT1(x * tanh(SOFTPLUS(x))))
-ELEMENTWISE(swish, Params, FLOAT1(x * SIGMOID(ALPHA * x)))
+ELEMENTWISE(mish, void, FLOAT1(x *tanh(SOFTPLUS(x))))
+ELEMENTWISE(swish, Params, FLOAT1(x *SIGMOID(ALPHA *x)))
 #define SHRINK (x < -p->alpha ? x + p->beta : x > p->alpha ? x - p->beta : isnan((double)x) ? (double)x : 0)
 ELEMENTWISE(shrink, Params, FLOAT1(SHRINK) SIGNED1(SHRINK) UNSIGNED1(SHRINK))
 
 DEFINE_KERNEL(ref_relu, .op = &op_Relu, .dtypes = DTYPES_F32_F64 | DTYPES_SIGNED, .run = run_relu);
 DEFINE_KERNEL(ref_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPES_F32_F64, .run = run_sigmoid);
 DEFINE_KERNEL(ref_tanh, .op = &op_Tanh, .dtypes = DTYPES_F32_F64, .run = run_tanh);
-DEFINE_KERNEL(ref_gelu, .op = &op_Gelu, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu, .run = run_gelu, .release = free);
-#define WITH_PARAMS(NAME, PREPARE) .dtypes = DTYPES_F32_F64, .prepare = PREPARE, .run = run_##NAME, .release = free
+DEFINE_KERNEL(ref_gelu, .op = &op_Gelu, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu, .run = run_gelu,
+              .release = free);
+#define WITH_PARAMS(NAME, PREPARE)               \
+    .dtypes = DTYPES_F32_F64, .prepare = PREPARE \
+    , .run = run_##NAME, .release = free
 DEFINE_KERNEL(ref_leaky_relu, .op = &op_LeakyRelu, WITH_PARAMS(leaky_relu, prepare_alpha));
 DEFINE_KERNEL(ref_thresholded_relu, .op = &op_ThresholdedRelu, WITH_PARAMS(thresholded_relu, prepare_alpha));
 DEFINE_KERNEL(ref_elu, .op = &op_Elu, WITH_PARAMS(elu, prepare_alpha));
@@ -86,8 +91,8 @@ DEFINE_KERNEL(ref_softplus, .op = &op_Softplus, .dtypes = DTYPES_F32_F64, .run =
 DEFINE_KERNEL(ref_softsign, .op = &op_Softsign, .dtypes = DTYPES_F32_F64, .run = run_softsign);
 DEFINE_KERNEL(ref_mish, .op = &op_Mish, .dtypes = DTYPES_F32_F64, .run = run_mish);
 DEFINE_KERNEL(ref_swish, .op = &op_Swish, WITH_PARAMS(swish, prepare_alpha));
-DEFINE_KERNEL(ref_shrink, .op = &op_Shrink, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare_shrink, .run = run_shrink,
-    .release = free);
+DEFINE_KERNEL(ref_shrink, .op = &op_Shrink, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare_shrink,
+              .run = run_shrink, .release = free);
 
 /* ---- gradients: a is dy, b is y (or x) ---- */
 
@@ -95,11 +100,12 @@ DEFINE_KERNEL(ref_shrink, .op = &op_Shrink, .dtypes = DTYPES_F32_F64 | DTYPES_IN
 #define GELU_ERF_SLOPE ((1 + erf(b * SQRT_HALF)) / 2 + b * SQRT_1_OVER_2PI * exp(-b * b / 2))
 
 ELEMENTWISE(relu_grad, void, FLOAT2(b <= 0 ? 0 : a))
-ELEMENTWISE(sigmoid_grad, void, FLOAT2(a * b * (1 - b)))
-ELEMENTWISE(tanh_grad, void, FLOAT2(a * (1 - b * b)))
-ELEMENTWISE(gelu_grad, bool, FLOAT2(a * (*p ? GELU_TANH_SLOPE(T, b) : GELU_ERF_SLOPE)))
+ELEMENTWISE(sigmoid_grad, void, FLOAT2(a *b *(1 - b)))
+ELEMENTWISE(tanh_grad, void, FLOAT2(a *(1 - b * b)))
+ELEMENTWISE(gelu_grad, bool, FLOAT2(a *(*p ? GELU_TANH_SLOPE(T, b) : GELU_ERF_SLOPE)))
 
 DEFINE_KERNEL(ref_relu_grad, .op = &op_ReluGrad, .dtypes = DTYPES_F32_F64, .run = run_relu_grad);
 DEFINE_KERNEL(ref_sigmoid_grad, .op = &op_SigmoidGrad, .dtypes = DTYPES_F32_F64, .run = run_sigmoid_grad);
 DEFINE_KERNEL(ref_tanh_grad, .op = &op_TanhGrad, .dtypes = DTYPES_F32_F64, .run = run_tanh_grad);
-DEFINE_KERNEL(ref_gelu_grad, .op = &op_GeluGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu, .run = run_gelu_grad, .release = free);
+DEFINE_KERNEL(ref_gelu_grad, .op = &op_GeluGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu,
+              .run = run_gelu_grad, .release = free);

@@ -1,4 +1,5 @@
-/* Batch normalisation.  Sums run in double whatever the type: variance by two passes, gradients of scale and bias exactly. */
+/* Batch normalisation.  Sums run in double whatever the type: variance by two passes, gradients of scale and bias
+ * exactly. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,11 +8,11 @@
 #include "kernels/run_float.h"
 
 typedef struct {
-    int64_t n, c, inner;        /* samples, channels, positions */
+    int64_t n, c, inner; /* samples, channels, positions */
     double epsilon, momentum;
-    bool unbiased, has_mean, has_var;   /* has: running statistics are wanted */
-    bool relu;                          /* dy is that of the Relu behind */
-    bool has_dscale, has_dbias;         /* BatchNormGradInput gives them too */
+    bool unbiased, has_mean, has_var; /* has: running statistics are wanted */
+    bool relu;                        /* dy is that of the Relu behind */
+    bool has_dscale, has_dbias;       /* BatchNormGradInput gives them too */
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -22,7 +23,10 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     (void)ctx;
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ x->dim[0], x->dim[1], shape_count(x, 2, x->rank), 0, 0, false, has_out(n, 1), has_out(n, 2), false, has_out(n, 1), has_out(n, 2) };
+    *p = (Plan){
+        x->dim[0],     x->dim[1],    shape_count(x, 2, x->rank), 0, 0, false, has_out(n, 1), has_out(n, 2), false,
+        has_out(n, 1), has_out(n, 2)
+    };
     p->relu = n->op == &op_BatchNormGradStats ? has_in(n, 5) : n->op == &op_BatchNormGradInput && has_in(n, 7);
     if (node_attr(n, "epsilon"))
         p->epsilon = node_float(n, "epsilon");
@@ -35,86 +39,83 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 }
 
 /* The elements x[at] of channel c in the order of memory. */
-#define EACH(p, c, BODY)                                                        \
-    for (int64_t s_ = 0; s_ < (p)->n; s_++)                                     \
+#define EACH(p, c, BODY)                                                                           \
+    for (int64_t s_ = 0; s_ < (p)->n; s_++)                                                        \
         for (int64_t at = (s_ * (p)->c + (c)) * (p)->inner, e_ = at + (p)->inner; at < e_; at++) { \
-            BODY                                                                \
+            BODY                                                                                   \
         }
 
-#define FAMILY(S, T)                                                                                            \
-    static void moments_##S(const Plan *p, const T *x, int64_t c, double *mean, double *m2)                     \
-    {                                                                                                           \
-        double sum = 0, squares = 0, rest = 0, count = (double)(p->n * p->inner);                               \
-        EACH(p, c, sum += (double)x[at];)                                                                       \
-        *mean = count > 0 ? sum / count : 0;                                                                    \
-        EACH(p, c, double d = (double)x[at] - *mean; squares += d * d; rest += d;)                              \
-        *m2 = count > 0 ? squares - rest * rest / count : 0;                                                    \
-    }                                                                                                           \
-    static void stats_##S(const Plan *p, const T *x, double *row)                                               \
-    {                                                                                                           \
-        row[0] = (double)(p->n * p->inner);                                                                     \
-        for (int64_t c = 0; c < p->c; c++)                                                                      \
-            moments_##S(p, x, c, &row[1 + c], &row[1 + p->c + c]);                                              \
-    }                                                                                                           \
+#define FAMILY(S, T)                                                                                                   \
+    static void moments_##S(const Plan *p, const T *x, int64_t c, double *mean, double *m2)                            \
+    {                                                                                                                  \
+        double sum = 0, squares = 0, rest = 0, count = (double)(p->n * p->inner);                                      \
+        EACH(p, c, sum += (double)x[at];)                                                                              \
+        *mean = count > 0 ? sum / count : 0;                                                                           \
+        EACH(p, c, double d = (double)x[at] - *mean; squares += d * d; rest += d;)                                     \
+        *m2 = count > 0 ? squares - rest * rest / count : 0;                                                           \
+    }                                                                                                                  \
+    static void stats_##S(const Plan *p, const T *x, double *row)                                                      \
+    {                                                                                                                  \
+        row[0] = (double)(p->n * p->inner);                                                                            \
+        for (int64_t c = 0; c < p->c; c++)                                                                             \
+            moments_##S(p, x, c, &row[1 + c], &row[1 + p->c + c]);                                                     \
+    }                                                                                                                  \
     static void apply_##S(const Plan *p, const T *x, const T *mean, const T *var, const T *scale, const T *bias, T *y) \
-    {                                                                                                           \
-        for (int64_t c = 0; c < p->c; c++) {                                                                    \
-            T k = (T)((double)scale[c] / sqrt((double)var[c] + p->epsilon));                                    \
-            EACH(p, c, y[at] = (x[at] - mean[c]) * k + bias[c];)                                                \
-        }                                                                                                       \
-    }                                                                                                           \
-    /* dy where y = centred * k + bias is positive, or everywhere. */                                           \
-    static T through_##S(bool relu, T dy, T centred, T k, T bias)                                               \
-    {                                                                                                           \
-        return !relu || centred * k + bias > 0 ? dy : 0;                                                        \
-    }                                                                                                           \
-    static void grad_stats_##S(const Plan *p, const Tensor *in, T *sums)                                        \
-    {                                                                                                           \
-        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data;                       \
-        const T *scale = p->relu ? in[4].data : NULL, *bias = p->relu ? in[5].data : NULL;                      \
-        for (int64_t c = 0; c < p->c; c++) {                                                                    \
-            double inv = 1 / sqrt((double)var[c] + p->epsilon), sum = 0, dot = 0, d;                            \
-            T k = p->relu ? (T)((double)scale[c] * inv) : 0, b = p->relu ? bias[c] : 0;                         \
-            EACH(p, c, d = (double)through_##S(p->relu, dy[at], x[at] - mean[c], k, b);                         \
-                 sum += d; dot += d * ((double)x[at] - (double)mean[c]);)                                       \
-            sums[c] = (T)sum;                                                                                   \
-            sums[p->c + c] = (T)(dot * inv);                                                                    \
-        }                                                                                                       \
-    }                                                                                                           \
-    static void grad_input_##S(const Plan *p, const Tensor *in, Tensor *out)                                    \
-    {                                                                                                           \
-        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data, *scale = in[4].data;  \
-        const T *sums = in[5].data, count = *(const T *)in[6].data, *bias = p->relu ? in[7].data : NULL;        \
-        T *dx = out[0].data;                                                                                    \
-        for (int64_t c = 0; c < p->c; c++) {                                                                    \
-            T inv = (T)(1 / sqrt((double)var[c] + p->epsilon)), k = scale[c] * inv, d;                          \
-            T a = sums[c] / count, b = inv * sums[p->c + c] / count, shift = bias ? bias[c] : 0;                \
-            EACH(p, c, d = through_##S(p->relu, dy[at], x[at] - mean[c], k, shift);                             \
-                 dx[at] = k * (d - a - (x[at] - mean[c]) * b);)                                                 \
-        }                                                                                                       \
-        if (p->has_dscale)                                                                                      \
-            memcpy(out[1].data, sums + p->c, (size_t)p->c * sizeof(T));                                         \
-        if (p->has_dbias)                                                                                       \
-            memcpy(out[2].data, sums, (size_t)p->c * sizeof(T));                                                \
-    }                                                                                                           \
-    static void train_##S(const Plan *p, const Tensor *in, Tensor *out)                                         \
-    {                                                                                                           \
-        const T *x = in[0].data, *scale = in[1].data, *bias = in[2].data;                                       \
-        double count = (double)(p->n * p->inner), m = p->momentum;                                              \
-        T *y = out[0].data, *next_mean = p->has_mean ? out[1].data : NULL;                                      \
-        T *next_var = p->has_var ? out[2].data : NULL;                                                          \
-        for (int64_t c = 0; c < p->c; c++) {                                                                    \
-            double mean, m2, var;                                                                               \
-            moments_##S(p, x, c, &mean, &m2);                                                                   \
-            var = count > 0 ? m2 / count : 0;                                                                   \
-            T k = (T)((double)scale[c] / sqrt(var + p->epsilon));                                               \
-            EACH(p, c, y[at] = (x[at] - (T)mean) * k + bias[c];)                                                \
-            if (next_mean)                                                                                      \
-                next_mean[c] = (T)((double)((const T *)in[3].data)[c] * m + mean * (1 - m));                    \
-            if (next_var)                                                                                       \
-                next_var[c] = (T)((double)((const T *)in[4].data)[c] * m                                        \
-                                  + (p->unbiased ? m2 / (count - 1) : var) * (1 - m));                          \
-        }                                                                                                       \
+    {                                                                                                                  \
+        for (int64_t c = 0; c < p->c; c++) {                                                                           \
+            T k = (T)((double)scale[c] / sqrt((double)var[c] + p->epsilon));                                           \
+            EACH(p, c, y[at] = (x[at] - mean[c]) * k + bias[c];)                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* dy where y = centred * k + bias is positive, or everywhere. */                                                  \
+    static T through_##S(bool relu, T dy, T centred, T k, T bias) { return !relu || centred * k + bias > 0 ? dy : 0; } \
+    static void grad_stats_##S(const Plan *p, const Tensor *in, T *sums)                                               \
+    {                                                                                                                  \
+        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data;                              \
+        const T *scale = p->relu ? in[4].data : NULL, *bias = p->relu ? in[5].data : NULL;                             \
+        for (int64_t c = 0; c < p->c; c++) {                                                                           \
+            double inv = 1 / sqrt((double)var[c] + p->epsilon), sum = 0, dot = 0, d;                                   \
+            T k = p->relu ? (T)((double)scale[c] * inv) : 0, b = p->relu ? bias[c] : 0;                                \
+            EACH(p, c, d = (double)through_##S(p->relu, dy[at], x[at] - mean[c], k, b); sum += d;                      \
+                 dot += d * ((double)x[at] - (double)mean[c]);)                                                        \
+            sums[c] = (T)sum;                                                                                          \
+            sums[p->c + c] = (T)(dot * inv);                                                                           \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void grad_input_##S(const Plan *p, const Tensor *in, Tensor *out)                                           \
+    {                                                                                                                  \
+        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data, *scale = in[4].data;         \
+        const T *sums = in[5].data, count = *(const T *)in[6].data, *bias = p->relu ? in[7].data : NULL;               \
+        T *dx = out[0].data;                                                                                           \
+        for (int64_t c = 0; c < p->c; c++) {                                                                           \
+            T inv = (T)(1 / sqrt((double)var[c] + p->epsilon)), k = scale[c] * inv, d;                                 \
+            T a = sums[c] / count, b = inv * sums[p->c + c] / count, shift = bias ? bias[c] : 0;                       \
+            EACH(p, c, d = through_##S(p->relu, dy[at], x[at] - mean[c], k, shift);                                    \
+                 dx[at] = k * (d - a - (x[at] - mean[c]) * b);)                                                        \
+        }                                                                                                              \
+        if (p->has_dscale)                                                                                             \
+            memcpy(out[1].data, sums + p->c, (size_t)p->c * sizeof(T));                                                \
+        if (p->has_dbias)                                                                                              \
+            memcpy(out[2].data, sums, (size_t)p->c * sizeof(T));                                                       \
+    }                                                                                                                  \
+    static void train_##S(const Plan *p, const Tensor *in, Tensor *out)                                                \
+    {                                                                                                                  \
+        const T *x = in[0].data, *scale = in[1].data, *bias = in[2].data;                                              \
+        double count = (double)(p->n * p->inner), m = p->momentum;                                                     \
+        T *y = out[0].data, *next_mean = p->has_mean ? out[1].data : NULL;                                             \
+        T *next_var = p->has_var ? out[2].data : NULL;                                                                 \
+        for (int64_t c = 0; c < p->c; c++) {                                                                           \
+            double mean, m2, var;                                                                                      \
+            moments_##S(p, x, c, &mean, &m2);                                                                          \
+            var = count > 0 ? m2 / count : 0;                                                                          \
+            T k = (T)((double)scale[c] / sqrt(var + p->epsilon));                                                      \
+            EACH(p, c, y[at] = (x[at] - (T)mean) * k + bias[c];)                                                       \
+            if (next_mean)                                                                                             \
+                next_mean[c] = (T)((double)((const T *)in[3].data)[c] * m + mean * (1 - m));                           \
+            if (next_var)                                                                                              \
+                next_var[c] =                                                                                          \
+                    (T)((double)((const T *)in[4].data)[c] * m + (p->unbiased ? m2 / (count - 1) : var) * (1 - m));    \
+        }                                                                                                              \
     }
 FAMILY(f32, float)
 FAMILY(f64, double)
@@ -128,7 +129,12 @@ RUN_FLOAT(run_grad_input, grad_input, state, in, out)
 
 /* ---- merging ---- */
 
-typedef struct { int64_t channels; double keep, take; bool check, running[2]; char name[160]; } MergePlan;
+typedef struct {
+    int64_t channels;
+    double keep, take;
+    bool check, running[2];
+    char name[160];
+} MergePlan;
 
 static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -148,7 +154,9 @@ static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const 
     return ST_OK;
 }
 
-typedef struct { double n, mean, m2; } Moments;
+typedef struct {
+    double n, mean, m2;
+} Moments;
 
 /* Chan, Golub, LeVeque 1979: moments of two sets together. */
 static Moments merge_two(Moments a, Moments b)
@@ -163,8 +171,8 @@ static Moments merge_two(Moments a, Moments b)
     return r;
 }
 
-/* Rows [lo, hi) of channel c by a binary tree that depends on the row numbers alone: the left part is the largest power of
- * two below the number of rows. */
+/* Rows [lo, hi) of channel c by a binary tree that depends on the row numbers alone: the left part is the largest power
+ * of two below the number of rows. */
 static Moments merge_rows(const double *rows, int64_t channels, int64_t c, int64_t lo, int64_t hi)
 {
     const double *row = rows + lo * (2 * channels + 1);
@@ -198,7 +206,8 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     tensor_set_float(&out[2], 0, count);
     for (int i = 0; i < 2; i++)
         for (int64_t c = 0; p->running[i] && c < p->channels; c++)
-            tensor_set_float(&out[3 + i], c, tensor_float(&in[1 + i], c) * p->keep + tensor_float(&out[i], c) * p->take);
+            tensor_set_float(&out[3 + i], c,
+                             tensor_float(&in[1 + i], c) * p->keep + tensor_float(&out[i], c) * p->take);
     return ST_OK;
 }
 
@@ -229,10 +238,13 @@ static bool infers(const Graph *g, const Node *n)
 #define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
 
 DEFINE_KERNEL(ref_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
-DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, COMMON, .supports = trains, .run = run_train);
+DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, COMMON, .supports = trains,
+              .run = run_train);
 DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
-DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge, .release = free);
+DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge,
+              .release = free);
 DEFINE_KERNEL(ref_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
 DEFINE_KERNEL(ref_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .run = run_grad_stats);
 DEFINE_KERNEL(ref_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .run = run_grad_input);
-DEFINE_KERNEL(ref_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_F32_F64, .run = run_grad_params);
+DEFINE_KERNEL(ref_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_F32_F64,
+              .run = run_grad_params);

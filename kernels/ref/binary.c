@@ -9,12 +9,12 @@
 
 ELEMENTWISE(add, void, FLOAT2(a + b) SIGNED2(WIDE(a) + WIDE(b)) UNSIGNED2(WIDE(a) + WIDE(b)))
 ELEMENTWISE(sub, void, FLOAT2(a - b) SIGNED2(WIDE(a) - WIDE(b)) UNSIGNED2(WIDE(a) - WIDE(b)))
-ELEMENTWISE(mul, void, FLOAT2(a * b) SIGNED2(WIDE(a) * WIDE(b)) UNSIGNED2(WIDE(a) * WIDE(b)))
+ELEMENTWISE(mul, void, FLOAT2(a *b) SIGNED2(WIDE(a) * WIDE(b)) UNSIGNED2(WIDE(a) * WIDE(b)))
 ELEMENTWISE(div, void, FLOAT2(a / b) SIGNED2(SIGNED_DIV) UNSIGNED2(b == 0 ? 0 : a / b))
 ELEMENTWISE(prelu, void, FLOAT2(a < 0 ? a * b : a) SIGNED2(a < 0 ? (T)(WIDE(a) * WIDE(b)) : a) UNSIGNED2(((void)b, a)))
 ELEMENTWISE(mod, bool, FLOAT2(fmod(a, b)) SIGNED2(*p ? SIGNED_FMOD : SIGNED_MOD) UNSIGNED2(b == 0 ? 0 : a % b))
 ELEMENTWISE(bit_shift, bool, UNSIGNED2(b >= 8 * sizeof(T) ? 0 : *p ? WIDE(a) << b : WIDE(a) >> b))
-ELEMENTWISE(bitwise_and, void, SIGNED2(a & b) UNSIGNED2(a & b))
+ELEMENTWISE(bitwise_and, void, SIGNED2(a &b) UNSIGNED2(a &b))
 ELEMENTWISE(bitwise_or, void, SIGNED2(a | b) UNSIGNED2(a | b))
 ELEMENTWISE(bitwise_xor, void, SIGNED2(a ^ b) UNSIGNED2(a ^ b))
 
@@ -51,7 +51,8 @@ DEFINE_KERNEL(ref_mul, .op = &op_Mul, .dtypes = NUMBERS, .run = run_mul);
 DEFINE_KERNEL(ref_div, .op = &op_Div, .dtypes = NUMBERS, .run = run_div);
 DEFINE_KERNEL(ref_prelu, .op = &op_PRelu, .dtypes = NUMBERS, .run = run_prelu);
 DEFINE_KERNEL(ref_mod, .op = &op_Mod, .dtypes = NUMBERS, .prepare = prepare_mod, .run = run_mod, .release = free);
-DEFINE_KERNEL(ref_bit_shift, .op = &op_BitShift, .dtypes = DTYPES_UNSIGNED, .prepare = prepare_shift, .run = run_bit_shift, .release = free);
+DEFINE_KERNEL(ref_bit_shift, .op = &op_BitShift, .dtypes = DTYPES_UNSIGNED, .prepare = prepare_shift,
+              .run = run_bit_shift, .release = free);
 DEFINE_KERNEL(ref_bitwise_and, .op = &op_BitwiseAnd, .dtypes = DTYPES_INT, .run = run_bitwise_and);
 DEFINE_KERNEL(ref_bitwise_or, .op = &op_BitwiseOr, .dtypes = DTYPES_INT, .run = run_bitwise_or);
 DEFINE_KERNEL(ref_bitwise_xor, .op = &op_BitwiseXor, .dtypes = DTYPES_INT, .run = run_bitwise_xor);
@@ -71,27 +72,38 @@ static int64_t power_int(int64_t a, int64_t b)
     return (int64_t)y;
 }
 
-#define POW_AS(AT, BT, EXPR)                                                                        \
-    for (WALK(w, &out->shape, 2, in)) {                                                             \
-        const AT *as = (const AT *)in[0].data + w.offset[0];                                        \
-        const BT *bs = (const BT *)in[1].data + w.offset[1];                                        \
-        AT *ys = (AT *)out->data + done;                                                            \
-        done += w.row;                                                                              \
-        for (int64_t i = 0; i < w.row; i++) {                                                       \
-            const AT a = as[i * w.row_stride[0]];                                                   \
-            const BT b = bs[i * w.row_stride[1]];                                                   \
-            ys[i] = (AT)(EXPR);                                                                     \
-        }                                                                                           \
+#define POW_AS(AT, BT, EXPR)                                 \
+    for (WALK(w, &out->shape, 2, in)) {                      \
+        const AT *as = (const AT *)in[0].data + w.offset[0]; \
+        const BT *bs = (const BT *)in[1].data + w.offset[1]; \
+        AT *ys = (AT *)out->data + done;                     \
+        done += w.row;                                       \
+        for (int64_t i = 0; i < w.row; i++) {                \
+            const AT a = as[i * w.row_stride[0]];            \
+            const BT b = bs[i * w.row_stride[1]];            \
+            ys[i] = (AT)(EXPR);                              \
+        }                                                    \
     }
+/* Cases, which it takes for labels. */
+/* clang-format off */
 #define POW_FLOAT_BY(D, BT, AT) case D: POW_AS(AT, BT, pow(a, (AT)b)) return ST_OK;
 #define POW_INT_BY_INT(D, BT, AT) case D: POW_AS(AT, BT, power_int((int64_t)a, (int64_t)b)) return ST_OK;
 #define POW_INT_BY_FLOAT(D, BT, AT) case D: POW_AS(AT, BT, saturate(pow((double)a, (double)b), 63)) return ST_OK;
-#define POW_ANY_FLOAT(D, AT)                                                                        \
-    case D: switch (in[1].dtype) {                                                                  \
-        PASTE_FLOAT(POW_FLOAT_BY, AT) PASTE_SIGNED(POW_FLOAT_BY, AT) PASTE_UNSIGNED(POW_FLOAT_BY, AT) default: break; } break;
-#define POW_ANY_INT(D, AT)                                                                          \
-    case D: switch (in[1].dtype) {                                                                  \
-        PASTE_FLOAT(POW_INT_BY_FLOAT, AT) PASTE_SIGNED(POW_INT_BY_INT, AT) PASTE_UNSIGNED(POW_INT_BY_INT, AT) default: break; } break;
+#define POW_ANY_FLOAT(D, AT)                                                                                    \
+    case D:                                                                                                     \
+        switch (in[1].dtype) {                                                                                  \
+        PASTE_FLOAT(POW_FLOAT_BY, AT) PASTE_SIGNED(POW_FLOAT_BY, AT) PASTE_UNSIGNED(POW_FLOAT_BY, AT)           \
+        default: break;                                                                                         \
+        }                                                                                                       \
+        break;
+#define POW_ANY_INT(D, AT)                                                                                      \
+    case D:                                                                                                     \
+        switch (in[1].dtype) {                                                                                  \
+        PASTE_FLOAT(POW_INT_BY_FLOAT, AT) PASTE_SIGNED(POW_INT_BY_INT, AT) PASTE_UNSIGNED(POW_INT_BY_INT, AT)   \
+        default: break;                                                                                         \
+        }                                                                                                       \
+        break;
+/* clang-format on */
 
 static Status run_pow(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
@@ -100,10 +112,9 @@ static Status run_pow(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     (void)ctx;
     (void)state;
     switch (in[0].dtype) {
-    EACH_FLOAT(POW_ANY_FLOAT)
-    EACH_INT(POW_ANY_INT)
-    default:
-        break;
+        EACH_FLOAT(POW_ANY_FLOAT)
+        EACH_INT(POW_ANY_INT)
+    default: break;
     }
     return FAIL(E_UNSUPPORTED, "Pow: an exponent of type %s", dtype_name(in[1].dtype));
 }
@@ -112,7 +123,9 @@ DEFINE_KERNEL(ref_pow, .op = &op_Pow, .dtypes = NUMBERS, .run = run_pow);
 
 /* ---- of any number of tensors: the first is copied, the others are taken in one after the other ---- */
 
-typedef struct { int n; } Variadic;
+typedef struct {
+    int n;
+} Variadic;
 
 static Status prepare_variadic(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -128,45 +141,49 @@ static Status prepare_variadic(void **state, KernelCtx *ctx, const Graph *g, con
 }
 
 /* y = EXPR(y, b), where y is whole and b broadcasts to it. */
-#define FOLD(TYPE, EXPR, LAST)                                                                      \
-    do {                                                                                            \
-        typedef TYPE T;                                                                             \
-        T *ys = out->data;                                                                          \
-        for (int k = 0; k < v->n; k++) {                                                            \
-            int64_t at = 0;                                                                         \
-            for (WALK(w, &out->shape, 1, in + k)) {                                                 \
-                const T *bs = (const T *)in[k].data + w.offset[0];                                  \
-                for (int64_t i = 0; i < w.row; i++, at++) {                                         \
-                    const T a = ys[at], b = bs[i * w.row_stride[0]];                                \
-                    ys[at] = (T)(k ? (EXPR) : b);                                                   \
-                }                                                                                   \
-            }                                                                                       \
-        }                                                                                           \
-        for (int64_t i = 0, count = tensor_numel(out); i < count; i++) {                            \
-            const T a = ys[i];                                                                      \
-            ys[i] = (T)(LAST);                                                                      \
-        }                                                                                           \
+#define FOLD(TYPE, EXPR, LAST)                                           \
+    do {                                                                 \
+        typedef TYPE T;                                                  \
+        T *ys = out->data;                                               \
+        for (int k = 0; k < v->n; k++) {                                 \
+            int64_t at = 0;                                              \
+            for (WALK(w, &out->shape, 1, in + k)) {                      \
+                const T *bs = (const T *)in[k].data + w.offset[0];       \
+                for (int64_t i = 0; i < w.row; i++, at++) {              \
+                    const T a = ys[at], b = bs[i * w.row_stride[0]];     \
+                    ys[at] = (T)(k ? (EXPR) : b);                        \
+                }                                                        \
+            }                                                            \
+        }                                                                \
+        for (int64_t i = 0, count = tensor_numel(out); i < count; i++) { \
+            const T a = ys[i];                                           \
+            ys[i] = (T)(LAST);                                           \
+        }                                                                \
     } while (0)
-#define FOLD_CASE(D, T, EXPR, LAST) case D: FOLD(T, EXPR, LAST); break;
+#define FOLD_CASE(D, T, EXPR, LAST) \
+    case D:                         \
+        FOLD(T, EXPR, LAST);        \
+        break;
 
-#define VARIADIC(NAME, ...)                                                                         \
-    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)            \
-    {                                                                                               \
-        const Variadic *v = state;                                                                  \
-        (void)ctx;                                                                                  \
-        switch (out->dtype) {                                                                       \
-            __VA_ARGS__                                                                             \
-        default:                                                                                    \
-            return FAIL(E_INTERNAL, "%s: no kernel for type %s", #NAME, dtype_name(out->dtype));    \
-        }                                                                                           \
-        return ST_OK;                                                                               \
+#define VARIADIC(NAME, ...)                                                                           \
+    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)              \
+    {                                                                                                 \
+        const Variadic *v = state;                                                                    \
+        (void)ctx;                                                                                    \
+        switch (out->dtype) {                                                                         \
+            __VA_ARGS__                                                                               \
+        default: return FAIL(E_INTERNAL, "%s: no kernel for type %s", #NAME, dtype_name(out->dtype)); \
+        }                                                                                             \
+        return ST_OK;                                                                                 \
     }
 VARIADIC(sum, PASTE_FLOAT(FOLD_CASE, a + b, a))
 VARIADIC(mean, PASTE_FLOAT(FOLD_CASE, a + b, a / (T)v->n))
 #define LARGER (a > b || a != a ? a : b)
 #define SMALLER (a < b || a != a ? a : b)
-VARIADIC(max, PASTE_FLOAT(FOLD_CASE, LARGER, a) PASTE_SIGNED(FOLD_CASE, a > b ? a : b, a) PASTE_UNSIGNED(FOLD_CASE, a > b ? a : b, a))
-VARIADIC(min, PASTE_FLOAT(FOLD_CASE, SMALLER, a) PASTE_SIGNED(FOLD_CASE, a < b ? a : b, a) PASTE_UNSIGNED(FOLD_CASE, a < b ? a : b, a))
+VARIADIC(max, PASTE_FLOAT(FOLD_CASE, LARGER, a) PASTE_SIGNED(FOLD_CASE, a > b ? a : b, a)
+                  PASTE_UNSIGNED(FOLD_CASE, a > b ? a : b, a))
+VARIADIC(min, PASTE_FLOAT(FOLD_CASE, SMALLER, a) PASTE_SIGNED(FOLD_CASE, a < b ? a : b, a)
+                  PASTE_UNSIGNED(FOLD_CASE, a < b ? a : b, a))
 
 #define OF_ANY_NUMBER(NAME) .prepare = prepare_variadic, .run = run_##NAME, .release = free
 DEFINE_KERNEL(ref_sum, .op = &op_Sum, .dtypes = DTYPES_F32_F64, OF_ANY_NUMBER(sum));

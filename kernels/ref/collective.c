@@ -102,12 +102,12 @@ DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_gather, .ru
 
 /* ---- sums ---- */
 
-enum { BLOCK = 512, MAX_ELEMENT = 8 };      /* elements added at a time: a stack of blocks stays in the cache */
+enum { BLOCK = 512, MAX_ELEMENT = 8 }; /* elements added at a time: a stack of blocks stays in the cache */
 
 typedef struct {
-    int n_tensors, n_parts, n_copies;       /* n_copies: outputs per tensor of AllReduce, parts of ReduceScatter */
+    int n_tensors, n_parts, n_copies; /* n_copies: outputs per tensor of AllReduce, parts of ReduceScatter */
     int axis;
-    int program[];                          /* 2 n_parts - 1 steps */
+    int program[]; /* 2 n_parts - 1 steps */
 } SumState;
 
 static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -136,27 +136,27 @@ static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const No
 }
 
 /* out = the sum of n elements of the parts, block by block on a stack of blocks. */
-#define SUM(fn, T)                                                                          \
-    static void fn(const SumState *s, void *scratch, const Tensor *in, void *out)           \
-    {                                                                                       \
-        int64_t n = tensor_numel(&in[0]);                                                   \
-        T(*stack)[BLOCK] = scratch;                                                         \
-                                                                                            \
-        for (int64_t at = 0; at < n; at += BLOCK) {                                         \
-            size_t len = (size_t)(n - at < BLOCK ? n - at : BLOCK);                         \
-            int top = 0;                                                                    \
-                                                                                            \
-            for (int i = 0; i < 2 * s->n_parts - 1; i++) {                                  \
-                if (s->program[i] != TREE_ADD) {                                            \
+#define SUM(fn, T)                                                                                 \
+    static void fn(const SumState *s, void *scratch, const Tensor *in, void *out)                  \
+    {                                                                                              \
+        int64_t n = tensor_numel(&in[0]);                                                          \
+        T(*stack)[BLOCK] = scratch;                                                                \
+                                                                                                   \
+        for (int64_t at = 0; at < n; at += BLOCK) {                                                \
+            size_t len = (size_t)(n - at < BLOCK ? n - at : BLOCK);                                \
+            int top = 0;                                                                           \
+                                                                                                   \
+            for (int i = 0; i < 2 * s->n_parts - 1; i++) {                                         \
+                if (s->program[i] != TREE_ADD) {                                                   \
                     memcpy(stack[top++], (const T *)in[s->program[i]].data + at, len * sizeof(T)); \
-                    continue;                                                               \
-                }                                                                           \
-                top--;                                                                      \
-                for (size_t k = 0; k < len; k++)                                            \
-                    stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);             \
-            }                                                                               \
-            memcpy((T *)out + at, stack[0], len * sizeof(T));                               \
-        }                                                                                   \
+                    continue;                                                                      \
+                }                                                                                  \
+                top--;                                                                             \
+                for (size_t k = 0; k < len; k++)                                                   \
+                    stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);                    \
+            }                                                                                      \
+            memcpy((T *)out + at, stack[0], len * sizeof(T));                                      \
+        }                                                                                          \
     }
 SUM(sum_f32, float)
 SUM(sum_f64, double)
@@ -203,4 +203,5 @@ static Status run_reduce_scatter(KernelCtx *ctx, void *state, const Tensor *in, 
 }
 
 DEFINE_KERNEL(ref_all_reduce, .op = &op_AllReduce, .prepare = prepare_sum, .run = run_all_reduce, .release = free);
-DEFINE_KERNEL(ref_reduce_scatter, .op = &op_ReduceScatter, .prepare = prepare_sum, .run = run_reduce_scatter, .release = free);
+DEFINE_KERNEL(ref_reduce_scatter, .op = &op_ReduceScatter, .prepare = prepare_sum, .run = run_reduce_scatter,
+              .release = free);

@@ -8,7 +8,7 @@ ELEMENTWISE(greater, void, ALL(a > b))
 ELEMENTWISE(less, void, ALL(a < b))
 ELEMENTWISE(greater_or_equal, void, ALL(a >= b))
 ELEMENTWISE(less_or_equal, void, ALL(a <= b))
-ELEMENTWISE(and, void, BOOL2(a && b))
+ELEMENTWISE(and, void, BOOL2(a &&b))
 ELEMENTWISE(or, void, BOOL2(a || b))
 ELEMENTWISE(xor, void, BOOL2(!a != !b))
 

@@ -2,10 +2,7 @@
 #include "graph/ops/ranges.h"
 #include "kernels/ref/move.h"
 
-static void *at(const Tensor *t, int64_t element)
-{
-    return (char *)t->data + element * (int64_t)dtype_size(t->dtype);
-}
+static void *at(const Tensor *t, int64_t element) { return (char *)t->data + element * (int64_t)dtype_size(t->dtype); }
 
 static Status run_concat(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -5,10 +5,7 @@
 #include "kernels/ref/nll.h"
 
 /* Score c of the sample at `at` is element at + c * inner. */
-static int64_t sample_at(const Shape *x, int64_t inner, int64_t i)
-{
-    return i / inner * x->dim[1] * inner + i % inner;
-}
+static int64_t sample_at(const Shape *x, int64_t inner, int64_t i) { return i / inner * x->dim[1] * inner + i % inner; }
 
 static double log_sum_exp(const Tensor *x, int64_t at, int64_t inner, int64_t classes)
 {
@@ -66,11 +63,14 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
         for (int64_t c = 0; c < C; c++) {
             const double wanted = (c == t ? 1 - p->smoothing : 0) + p->smoothing / (double)C;
 
-            tensor_set_float(&out[0], at + c * inner, t < 0 ? 0 : dy * (exp(tensor_float(&in[1], at + c * inner) - l) - wanted));
+            tensor_set_float(&out[0], at + c * inner,
+                             t < 0 ? 0 : dy * (exp(tensor_float(&in[1], at + c * inner) - l) - wanted));
         }
     }
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_cross_entropy_sum, .op = &op_CrossEntropySum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_sum, .release = free);
-DEFINE_KERNEL(ref_cross_entropy_grad, .op = &op_CrossEntropyGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_grad, .release = free);
+DEFINE_KERNEL(ref_cross_entropy_sum, .op = &op_CrossEntropySum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
+              .run = run_sum, .release = free);
+DEFINE_KERNEL(ref_cross_entropy_grad, .op = &op_CrossEntropyGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
+              .run = run_grad, .release = free);

@@ -1,6 +1,6 @@
-/* Fused: the operators of its program one after the other, each by its own reference kernel, so that every 16-bit intermediate is
- * rounded, and then its sum; intermediates and outputs lie in scratch until all is computed, so that an output may stand in the memory of an
- * input. */
+/* Fused: the operators of its program one after the other, each by its own reference kernel, so that every 16-bit
+ * intermediate is rounded, and then its sum; intermediates and outputs lie in scratch until all is computed, so that an
+ * output may stand in the memory of an input. */
 #include "graph/ops/fused.h"
 #include "kernels/ref/ref.h"
 
@@ -9,17 +9,17 @@ typedef struct {
     void *state;
     Tensor *in, *out;
     uint32_t n_in;
-    uint32_t *in_value, out_value;      /* of the body */
+    uint32_t *in_value, out_value; /* of the body */
 } Step;
 
 typedef struct {
     Graph *body;
     Arena *arena;
     Step *step;
-    Tensor *tensor;                     /* [n_value] */
-    size_t *offset;                     /* [n_value] in scratch */
+    Tensor *tensor; /* [n_value] */
+    size_t *offset; /* [n_value] in scratch */
     int n_step, n_in, n_out;
-    size_t kernel_scratch;              /* offset of the kernels' own scratch */
+    size_t kernel_scratch; /* offset of the kernels' own scratch */
 } Fused;
 
 /* The program with its sum; the caller frees it. */

@@ -20,9 +20,9 @@ static Status run_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return ST_OK;
 }
 
-#define ADD_ROW(T)                                      \
-    for (int64_t k = 0; k < inner; k++)                 \
-        ((T *)to)[k] += ((const T *)from)[k]
+#define ADD_ROW(T)                      \
+    for (int64_t k = 0; k < inner; k++) \
+    ((T *)to)[k] += ((const T *)from)[k]
 
 static void add_row(DType t, int64_t inner, void *to, const void *from)
 {
@@ -45,13 +45,15 @@ static Status run_gather_grad(KernelCtx *ctx, void *state, const Tensor *in, Ten
     for (int64_t i = 0; i < n; i++) {
         TRY(ref_index_in(&at, p, &in[1], i, d));
         for (int64_t o = 0; o < outer && row; o++)
-            add_row(in[0].dtype, inner, (char *)out[0].data + (o * d + at) * row, (const char *)in[0].data + (o * n + i) * row);
+            add_row(in[0].dtype, inner, (char *)out[0].data + (o * d + at) * row,
+                    (const char *)in[0].data + (o * n + i) * row);
     }
     return ST_OK;
 }
 
 DEFINE_KERNEL(ref_gather, .op = &op_Gather, .prepare = ref_node_prepare, .run = run_gather, .release = free);
-DEFINE_KERNEL(ref_gather_grad, .op = &op_GatherGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_node_prepare, .run = run_gather_grad, .release = free);
+DEFINE_KERNEL(ref_gather_grad, .op = &op_GatherGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_node_prepare,
+              .run = run_gather_grad, .release = free);
 
 /* ---- GatherElements: the axis' coordinate is replaced by the index ---- */
 
@@ -75,11 +77,15 @@ static Status run_gather_elements(KernelCtx *ctx, void *state, const Tensor *in,
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_gather_elements, .op = &op_GatherElements, .prepare = ref_node_prepare, .run = run_gather_elements, .release = free);
+DEFINE_KERNEL(ref_gather_elements, .op = &op_GatherElements, .prepare = ref_node_prepare, .run = run_gather_elements,
+              .release = free);
 
 /* ---- GatherND ---- */
 
-typedef struct { RefNode *node; int batch_dims; } PlanND;
+typedef struct {
+    RefNode *node;
+    int batch_dims;
+} PlanND;
 
 static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -125,7 +131,8 @@ static Status run_gather_nd(KernelCtx *ctx, void *state, const Tensor *in, Tenso
     const PlanND *p = state;
     const Shape *x = &in[0].shape, *ix = &in[1].shape;
     int64_t n = shape_count(ix, 0, ix->rank - 1), row;
-    size_t bytes = (size_t)shape_count(x, p->batch_dims + (int)ix->dim[ix->rank - 1], x->rank) * dtype_size(in[0].dtype);
+    size_t bytes =
+        (size_t)shape_count(x, p->batch_dims + (int)ix->dim[ix->rank - 1], x->rank) * dtype_size(in[0].dtype);
 
     (void)ctx;
     for (int64_t i = 0; i < n && bytes; i++) {
@@ -139,7 +146,8 @@ static Status run_gather_nd_grad(KernelCtx *ctx, void *state, const Tensor *in, 
 {
     const PlanND *p = state;
     const Shape *x = &out[0].shape, *ix = &in[1].shape;
-    int64_t n = shape_count(ix, 0, ix->rank - 1), row, inner = shape_count(x, p->batch_dims + (int)ix->dim[ix->rank - 1], x->rank);
+    int64_t n = shape_count(ix, 0, ix->rank - 1), row,
+            inner = shape_count(x, p->batch_dims + (int)ix->dim[ix->rank - 1], x->rank);
     int64_t bytes = inner * (int64_t)dtype_size(in[0].dtype);
 
     (void)ctx;
@@ -153,5 +161,5 @@ static Status run_gather_nd_grad(KernelCtx *ctx, void *state, const Tensor *in, 
 }
 
 DEFINE_KERNEL(ref_gather_nd, .op = &op_GatherND, .prepare = prepare_nd, .run = run_gather_nd, .release = release_nd);
-DEFINE_KERNEL(ref_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nd, .run = run_gather_nd_grad,
-    .release = release_nd);
+DEFINE_KERNEL(ref_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nd,
+              .run = run_gather_nd_grad, .release = release_nd);

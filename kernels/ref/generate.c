@@ -38,7 +38,9 @@ DEFINE_KERNEL(ref_constant_of_shape, .op = &op_ConstantOfShape, .prepare = prepa
 
 /* ---- Shape, Size: the input's data is not read ---- */
 
-typedef struct { int64_t from; } Span;
+typedef struct {
+    int64_t from;
+} Span;
 
 static Status prepare_shape(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -84,7 +86,8 @@ static Status run_range(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     (void)state;
     for (int64_t i = 0; i < out[0].shape.dim[0]; i++)
         if (ints)
-            tensor_set_int(&out[0], i, (int64_t)((uint64_t)tensor_int(&in[0], 0) + (uint64_t)i * (uint64_t)tensor_int(&in[2], 0)));
+            tensor_set_int(&out[0], i,
+                           (int64_t)((uint64_t)tensor_int(&in[0], 0) + (uint64_t)i * (uint64_t)tensor_int(&in[2], 0)));
         else
             tensor_set_float(&out[0], i, tensor_float(&in[0], 0) + (double)i * tensor_float(&in[2], 0));
     return ST_OK;

@@ -1,17 +1,17 @@
 /* 16-bit floats on the CPU: any reference kernel of float32 between conversions.
  *
- * This is what computing in 16 bits means here (passes/precision.c): inputs are taken as they are, the arithmetic is that
- * of float32, each result is rounded once, to nearest even.  It is an oracle and a fallback, not a fast path. */
+ * This is what computing in 16 bits means here (passes/precision.c): inputs are taken as they are, the arithmetic is
+ * that of float32, each result is rounded once, to nearest even.  It is an oracle and a fallback, not a fast path. */
 #include "kernels/ref/ref.h"
 
 typedef struct {
-    Graph *graph;               /* the node alone, its 16-bit values in float32 */
+    Graph *graph; /* the node alone, its 16-bit values in float32 */
     const Kernel *kernel;
     void *state;
     KernelCtx ctx;
-    Tensor *tensor;             /* [n_in + n_out] what the kernel sees; data where it differs is in scratch */
-    size_t *at;                 /* [n_in + n_out] offset in scratch; SIZE_MAX: used as it is */
-    size_t inner_at;            /* offset of the kernel's own scratch */
+    Tensor *tensor;  /* [n_in + n_out] what the kernel sees; data where it differs is in scratch */
+    size_t *at;      /* [n_in + n_out] offset in scratch; SIZE_MAX: used as it is */
+    size_t inner_at; /* offset of the kernel's own scratch */
 } Half;
 
 static bool is_half(DType t) { return t == DT_FLOAT16 || t == DT_BFLOAT16; }
@@ -216,4 +216,6 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 /* Of no operator: kernel_reference offers it where no kernel of the operator's own fits. */
-const Kernel kernel_half = { .name = "ref_half", .supports = supports, .prepare = prepare, .run = run, .release = release };
+const Kernel kernel_half = {
+    .name = "ref_half", .supports = supports, .prepare = prepare, .run = run, .release = release
+};

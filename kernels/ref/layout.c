@@ -68,7 +68,7 @@ static Status run_tile(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     shape_strides(y, ys);
     if (shape_numel(y) == 0)
         return ST_OK;
-    for (int i = 0; i >= 0;) {                      /* each copy of x in turn */
+    for (int i = 0; i >= 0;) { /* each copy of x in turn */
         int64_t offset = 0;
 
         for (int j = 0; j < x->rank; j++)
@@ -87,7 +87,10 @@ DEFINE_KERNEL(ref_tile, .op = &op_Tile, .run = run_tile);
 
 /* ---- DepthToSpace, SpaceToDepth: [N, b, b, C, H, W] seen through strides ---- */
 
-typedef struct { int64_t b; bool crd; } Blocks;
+typedef struct {
+    int64_t b;
+    bool crd;
+} Blocks;
 
 static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -108,7 +111,8 @@ static void move_blocks(const Blocks *p, size_t size, const Shape *wide, void *d
     int64_t b = p->b, C = wide->dim[1], H = wide->dim[2] / b, W = wide->dim[3] / b, hw = H * W;
     Shape dims = SHAPE(wide->dim[0], b, b, C, H, W);
     int64_t w[] = { C * H * b * W * b, W * b, 1, H * b * W * b, W * b * b, b };
-    int64_t dcr[] = { C * b * b * hw, b * C * hw, C * hw, hw, W, 1 }, crd[] = { C * b * b * hw, b * hw, hw, b * b * hw, W, 1 };
+    int64_t dcr[] = { C * b * b * hw, b * C * hw, C * hw, hw, W, 1 },
+            crd[] = { C * b * b * hw, b * hw, hw, b * b * hw, W, 1 };
     const int64_t *deep = p->crd ? crd : dcr;
 
     ref_move(size, &dims, dst, to_wide ? w : deep, src, to_wide ? deep : w);
@@ -128,5 +132,7 @@ static Status run_space_to_depth(KernelCtx *ctx, void *state, const Tensor *in, 
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_depth_to_space, .op = &op_DepthToSpace, .prepare = prepare_blocks, .run = run_depth_to_space, .release = free);
-DEFINE_KERNEL(ref_space_to_depth, .op = &op_SpaceToDepth, .prepare = prepare_blocks, .run = run_space_to_depth, .release = free);
+DEFINE_KERNEL(ref_depth_to_space, .op = &op_DepthToSpace, .prepare = prepare_blocks, .run = run_depth_to_space,
+              .release = free);
+DEFINE_KERNEL(ref_space_to_depth, .op = &op_SpaceToDepth, .prepare = prepare_blocks, .run = run_space_to_depth,
+              .release = free);

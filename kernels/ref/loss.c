@@ -28,8 +28,8 @@ Status nll_label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, in
     if (t == p->ignore)
         return ST_OK;
     if (t < 0 || t >= classes)
-        return FAIL(E_INVALID, "'%s': label %lld of sample %lld is not one of %lld classes", p->target, (long long)t, (long long)i,
-                    (long long)classes);
+        return FAIL(E_INVALID, "'%s': label %lld of sample %lld is not one of %lld classes", p->target, (long long)t,
+                    (long long)i, (long long)classes);
     *out = t;
     return ST_OK;
 }
@@ -109,10 +109,12 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_sum, .release = free);
-DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_per_sample,
-    .release = free);
-DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_grad, .release = free);
+DEFINE_KERNEL(ref_nll_sum, .op = &op_NllSum, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_sum,
+              .release = free);
+DEFINE_KERNEL(ref_nll_per_sample, .op = &op_NllPerSample, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
+              .run = run_nll_per_sample, .release = free);
+DEFINE_KERNEL(ref_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_nll_grad,
+              .release = free);
 
 /* ---- accuracy: of equal scores the first counts ---- */
 
@@ -137,12 +139,16 @@ static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare, .run = run_accuracy, .release = free);
+DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_F64, .prepare = nll_prepare,
+              .run = run_accuracy, .release = free);
 
 /* ---- one element against one element ---- */
 
 typedef enum { MSE, L1, BCE, BCE_LOGITS } Kind;
-typedef struct { Kind kind; int by; } Element;
+typedef struct {
+    Kind kind;
+    int by;
+} Element;
 
 static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -181,7 +187,7 @@ static double by_x(Kind kind, double x, double z)
     switch (kind) {
     case MSE: return 2 * (x - z);
     case L1: return (x > z) - (x < z);
-    case BCE: return (x - z) / fmax((1 - x) * x, 1e-12f);      /* rounded to float32, as PyTorch has it */
+    case BCE: return (x - z) / fmax((1 - x) * x, 1e-12f); /* rounded to float32, as PyTorch has it */
     default: return 1 / (1 + exp(-x)) - z;
     }
 }
@@ -225,6 +231,6 @@ static Status run_element_loss_grad(KernelCtx *ctx, void *state, const Tensor *i
 }
 
 DEFINE_KERNEL(ref_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element,
-    .run = run_element_loss, .release = free);
+              .run = run_element_loss, .release = free);
 DEFINE_KERNEL(ref_element_loss_grad, .op = &op_ElementLossGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_element,
-    .run = run_element_loss_grad, .release = free);
+              .run = run_element_loss_grad, .release = free);

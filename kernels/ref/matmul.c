@@ -5,7 +5,7 @@
 /* Of one pair of matrices: element (i, k) of A at i * ai + k * ak, (k, j) of B at k * bk + j * bj; Y dense [m, n]. */
 typedef struct {
     int64_t batches, m, n, k, ai, ak, bk, bj, ci, cj;
-    int64_t *offset_a, *offset_b;       /* [batches] */
+    int64_t *offset_a, *offset_b; /* [batches] */
     double alpha, beta;
     bool has_c;
 } Plan;
@@ -93,29 +93,29 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 /* A negative factor wraps too: through int64_t for the integer types. */
 #define SCALE(T, v) ((T)0.5 != 0 ? (T)(v) : (T)(int64_t)(v))
 /* Row by row, so that the innermost loop runs along B's and Y's rows. */
-#define PRODUCT(NAME, T)                                                                        \
-    static void NAME(const Plan *p, const T *a, const T *b, T *y)                               \
-    {                                                                                           \
-        for (int64_t i = 0; i < p->m; i++, y += p->n) {                                         \
-            for (int64_t j = 0; j < p->n; j++)                                                  \
-                y[j] = 0;                                                                       \
-            for (int64_t k = 0; k < p->k; k++)                                                  \
-                for (int64_t j = 0; j < p->n; j++)                                              \
-                    y[j] += a[i * p->ai + k * p->ak] * b[k * p->bk + j * p->bj];                \
-        }                                                                                       \
-    }                                                                                           \
-    static void NAME##_all(const Plan *p, const T *a, const T *b, const T *c, T *y)             \
-    {                                                                                           \
-        if (!p->offset_a)                                                                       \
-            return;                                                                             \
-        for (int64_t i = 0; i < p->batches; i++)                                                \
-            NAME(p, a + p->offset_a[i], b + p->offset_b[i], y + i * p->m * p->n);               \
-        if (p->alpha != 1)                                                                      \
-            for (int64_t i = 0; i < p->batches * p->m * p->n; i++)                              \
-                y[i] = SCALE(T, p->alpha) * y[i];                                                      \
-        for (int64_t i = 0; p->has_c && i < p->m; i++)                                          \
-            for (int64_t j = 0; j < p->n; j++)                                                  \
-                y[i * p->n + j] += SCALE(T, p->beta) * c[i * p->ci + j * p->cj];                       \
+#define PRODUCT(NAME, T)                                                            \
+    static void NAME(const Plan *p, const T *a, const T *b, T *y)                   \
+    {                                                                               \
+        for (int64_t i = 0; i < p->m; i++, y += p->n) {                             \
+            for (int64_t j = 0; j < p->n; j++)                                      \
+                y[j] = 0;                                                           \
+            for (int64_t k = 0; k < p->k; k++)                                      \
+                for (int64_t j = 0; j < p->n; j++)                                  \
+                    y[j] += a[i * p->ai + k * p->ak] * b[k * p->bk + j * p->bj];    \
+        }                                                                           \
+    }                                                                               \
+    static void NAME##_all(const Plan *p, const T *a, const T *b, const T *c, T *y) \
+    {                                                                               \
+        if (!p->offset_a)                                                           \
+            return;                                                                 \
+        for (int64_t i = 0; i < p->batches; i++)                                    \
+            NAME(p, a + p->offset_a[i], b + p->offset_b[i], y + i * p->m * p->n);   \
+        if (p->alpha != 1)                                                          \
+            for (int64_t i = 0; i < p->batches * p->m * p->n; i++)                  \
+                y[i] = SCALE(T, p->alpha) * y[i];                                   \
+        for (int64_t i = 0; p->has_c && i < p->m; i++)                              \
+            for (int64_t j = 0; j < p->n; j++)                                      \
+                y[i * p->n + j] += SCALE(T, p->beta) * c[i * p->ci + j * p->cj];    \
     }
 PRODUCT(product_f32, float)
 PRODUCT(product_f64, double)
@@ -140,7 +140,9 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-#define DTYPES (DTYPES_F32_F64 | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
+#define DTYPES \
+    (DTYPES_F32_F64 | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
 DEFINE_KERNEL(ref_matmul, .op = &op_MatMul, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);
-DEFINE_KERNEL(ref_batch_matmul, .op = &op_BatchMatMul, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(ref_batch_matmul, .op = &op_BatchMatMul, .dtypes = DTYPES, .prepare = prepare, .run = run,
+              .release = release);
 DEFINE_KERNEL(ref_gemm, .op = &op_Gemm, .dtypes = DTYPES, .prepare = prepare, .run = run, .release = release);

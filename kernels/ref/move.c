@@ -1,10 +1,11 @@
-/* Moves of elements by strides.  Dimensions that step alike are merged first, so a copy that is contiguous is one memcpy whatever
- * the shapes. */
+/* Moves of elements by strides.  Dimensions that step alike are merged first, so a copy that is contiguous is one
+ * memcpy whatever the shapes. */
 #include "kernels/ref/move.h"
 
 #include <stdio.h>
 
-/* Drops dimensions of 1 and merges neighbours that step alike in both tensors; the empty shape becomes one dimension. */
+/* Drops dimensions of 1 and merges neighbours that step alike in both tensors; the empty shape becomes one
+ * dimension. */
 static void coalesce(Shape *dims, int64_t *ds, int64_t *ss)
 {
     int n = 0;
@@ -30,9 +31,9 @@ static void coalesce(Shape *dims, int64_t *ds, int64_t *ss)
     dims->rank = n;
 }
 
-#define COPY_LINE(T)                            \
-    for (int64_t i = 0; i < n; i++)             \
-        ((T *)dst)[i * ds] = ((const T *)src)[i * ss]
+#define COPY_LINE(T)                \
+    for (int64_t i = 0; i < n; i++) \
+    ((T *)dst)[i * ds] = ((const T *)src)[i * ss]
 
 static void copy_line(size_t size, int64_t n, char *dst, int64_t ds, const char *src, int64_t ss)
 {
@@ -51,7 +52,8 @@ static void copy_line(size_t size, int64_t n, char *dst, int64_t ds, const char 
     }
 }
 
-void ref_move(size_t size, const Shape *dims, void *dst, const int64_t *dst_stride, const void *src, const int64_t *src_stride)
+void ref_move(size_t size, const Shape *dims, void *dst, const int64_t *dst_stride, const void *src,
+              const int64_t *src_stride)
 {
     Shape s = *dims;
     int64_t ds[MAX_RANK] = { 0 }, ss[MAX_RANK] = { 0 }, at[MAX_RANK] = { 0 }, step = (int64_t)size;
@@ -106,7 +108,8 @@ Status ref_index_in(int64_t *out, const RefNode *p, const Tensor *t, int64_t i, 
     int64_t x = ref_index(t, i);
 
     if (x < -d || x >= d)
-        return FAIL(E_INVALID, "%s: index %lld (number %lld) is not in an axis of %lld", p->what, (long long)x, (long long)i, (long long)d);
+        return FAIL(E_INVALID, "%s: index %lld (number %lld) is not in an axis of %lld", p->what, (long long)x,
+                    (long long)i, (long long)d);
     *out = x < 0 ? x + d : x;
     return ST_OK;
 }

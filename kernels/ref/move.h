@@ -4,15 +4,16 @@
 
 #include "kernels/ref/ref.h"
 
-/* dst[i . ds] = src[i . ss] for every i of `dims`; elements of `size` bytes, strides in elements (any sign, 0 repeats). */
+/* dst[i . ds] = src[i . ss] for every i of `dims`; elements of `size` bytes, strides in elements (any sign, 0
+ * repeats). */
 void ref_move(size_t size, const Shape *dims, void *dst, const int64_t *ds, const void *src, const int64_t *ss);
 /* `n` copies of one element. */
 void ref_fill(size_t size, int64_t n, void *dst, const void *element);
 
 /* What these kernels keep of their node. */
 typedef struct {
-    int n_in, n_out, axis;          /* axis: the attribute, 0 without one */
-    char what[200];                 /* for errors found in data */
+    int n_in, n_out, axis; /* axis: the attribute, 0 without one */
+    char what[200];        /* for errors found in data */
 } RefNode;
 Status ref_node_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
 

@@ -5,10 +5,10 @@
 #include "kernels/ref/move.h"
 
 typedef struct {
-    int n_in, weights;              /* weights: the input that holds them, if it is there */
+    int n_in, weights; /* weights: the input that holds them, if it is there */
     int64_t ignore;
     double smoothing;
-    char target[200];               /* its name */
+    char target[200]; /* its name */
 } Nll;
 
 Status nll_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;

@@ -8,7 +8,8 @@
 /* Input i, or -1. */
 static int given(const Node *n, int i) { return has_in(n, i) ? i : -1; }
 
-/* The first input of an update of several parameters that they all share: states come first, as many as outputs, then gradients. */
+/* The first input of an update of several parameters that they all share: states come first, as many as outputs, then
+ * gradients. */
 static int first_shared(const Node *n) { return n->n_out + (int)node_int(n, "count"); }
 
 /* ---- SGD ---- */
@@ -22,15 +23,20 @@ Status sgd_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
     (void)g;
     if (!p)
         return FAIL_NOMEM();
-    *p = (Sgd){ .momentum = node_float(n, "momentum"), .decay = node_float(n, "weight_decay"), .nesterov = node_int(n, "nesterov") != 0,
-                .has_buffer = count ? n->n_out > count->i : has_in(n, 3), .count = count ? (int)count->i : 1,
-                .scale = count ? given(n, first_shared(n) + 1) : -1, .apply = given(n, count ? first_shared(n) + 2 : 4) };
+    *p = (Sgd){ .momentum = node_float(n, "momentum"),
+                .decay = node_float(n, "weight_decay"),
+                .nesterov = node_int(n, "nesterov") != 0,
+                .has_buffer = count ? n->n_out > count->i : has_in(n, 3),
+                .count = count ? (int)count->i : 1,
+                .scale = count ? given(n, first_shared(n) + 1) : -1,
+                .apply = given(n, count ? first_shared(n) + 2 : 4) };
     *state = p;
     return ST_OK;
 }
 
 /* m and m1 are not read and not written without momentum. */
-static void sgd(const Sgd *p, double lr, double scale, const Tensor *w, const Tensor *g, const Tensor *m, Tensor *w1, Tensor *m1)
+static void sgd(const Sgd *p, double lr, double scale, const Tensor *w, const Tensor *g, const Tensor *m, Tensor *w1,
+                Tensor *m1)
 {
     int64_t n = tensor_numel(w);
 
@@ -61,7 +67,8 @@ static Status run_sgd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .prepare = sgd_prepare, .run = run_sgd, .release = free);
+DEFINE_KERNEL(ref_sgd_update, .op = &op_SgdUpdate, .dtypes = DTYPES_F32_F64, .prepare = sgd_prepare, .run = run_sgd,
+              .release = free);
 
 static double scale_of(int scale, const Tensor *in) { return scale < 0 ? 1 : tensor_float(&in[scale], 0); }
 
@@ -76,11 +83,13 @@ static Status run_sgd_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     for (int i = 0; i < p->count * per && !apply; i++)
         update_keep(&in[i], &out[i]);
     for (int i = 0; i < p->count && apply; i++)
-        sgd(p, tensor_float(lr, 0), scale_of(p->scale, in), &in[i * per], &g[i], &in[i * per + 1], &out[i * per], &out[i * per + 1]);
+        sgd(p, tensor_float(lr, 0), scale_of(p->scale, in), &in[i * per], &g[i], &in[i * per + 1], &out[i * per],
+            &out[i * per + 1]);
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_sgd_update_all, .op = &op_SgdUpdateAll, .dtypes = DTYPES_F32_F64, .prepare = sgd_prepare, .run = run_sgd_all, .release = free);
+DEFINE_KERNEL(ref_sgd_update_all, .op = &op_SgdUpdateAll, .dtypes = DTYPES_F32_F64, .prepare = sgd_prepare,
+              .run = run_sgd_all, .release = free);
 
 /* ---- Adam, AdamW ---- */
 
@@ -93,15 +102,21 @@ Status adam_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
     (void)g;
     if (!p)
         return FAIL_NOMEM();
-    *p = (Adam){ .beta1 = node_float(n, "beta1"), .beta2 = node_float(n, "beta2"), .eps = node_float(n, "eps"),
-                 .decay = node_float(n, "weight_decay"), .decoupled = node_int(n, "decoupled") != 0, .count = count ? (int)count->i : 1,
-                 .scale = count ? given(n, first_shared(n) + 2) : -1, .apply = given(n, count ? first_shared(n) + 3 : 6) };
+    *p = (Adam){ .beta1 = node_float(n, "beta1"),
+                 .beta2 = node_float(n, "beta2"),
+                 .eps = node_float(n, "eps"),
+                 .decay = node_float(n, "weight_decay"),
+                 .decoupled = node_int(n, "decoupled") != 0,
+                 .count = count ? (int)count->i : 1,
+                 .scale = count ? given(n, first_shared(n) + 2) : -1,
+                 .apply = given(n, count ? first_shared(n) + 3 : 6) };
     *state = p;
     return ST_OK;
 }
 
 /* state: w, m, v. */
-static void adam(const Adam *p, double lr, double t, double scale, const Tensor *state, const Tensor *grad, Tensor *next)
+static void adam(const Adam *p, double lr, double t, double scale, const Tensor *state, const Tensor *grad,
+                 Tensor *next)
 {
     double size = lr / (1 - pow(p->beta1, t)), root = sqrt(1 - pow(p->beta2, t));
     int64_t n = tensor_numel(&state[0]);
@@ -135,7 +150,8 @@ static Status run_adam(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .prepare = adam_prepare, .run = run_adam, .release = free);
+DEFINE_KERNEL(ref_adam_update, .op = &op_AdamUpdate, .dtypes = DTYPES_F32_F64, .prepare = adam_prepare, .run = run_adam,
+              .release = free);
 
 static Status run_adam_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
@@ -147,15 +163,21 @@ static Status run_adam_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     for (int i = 0; i < 3 * p->count && !apply; i++)
         update_keep(&in[i], &out[i]);
     for (int i = 0; i < p->count && apply; i++)
-        adam(p, tensor_float(lr, 0), (double)tensor_int(&lr[1], 0) + 1, scale_of(p->scale, in), &in[3 * i], &g[i], &out[3 * i]);
+        adam(p, tensor_float(lr, 0), (double)tensor_int(&lr[1], 0) + 1, scale_of(p->scale, in), &in[3 * i], &g[i],
+             &out[3 * i]);
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_adam_update_all, .op = &op_AdamUpdateAll, .dtypes = DTYPES_F32_F64, .prepare = adam_prepare, .run = run_adam_all, .release = free);
+DEFINE_KERNEL(ref_adam_update_all, .op = &op_AdamUpdateAll, .dtypes = DTYPES_F32_F64, .prepare = adam_prepare,
+              .run = run_adam_all, .release = free);
 
 /* ---- norm ---- */
 
-typedef struct { int n; double max_norm; bool scaled; } Norm;     /* n: tensors */
+typedef struct {
+    int n;
+    double max_norm;
+    bool scaled;
+} Norm; /* n: tensors */
 
 static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -184,28 +206,29 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     norm = sqrt(sum) * fabs(by);
     scale = p->max_norm / (norm + 1e-6);
     tensor_set_float(&out[0], 0, norm);
-    tensor_set_float(&out[1], 0, by * (scale > 1 ? 1 : scale));     /* NaN stays NaN */
+    tensor_set_float(&out[1], 0, by * (scale > 1 ? 1 : scale)); /* NaN stays NaN */
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .prepare = prepare_norm, .run = run_norm, .release = free);
+DEFINE_KERNEL(ref_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .prepare = prepare_norm, .run = run_norm,
+              .release = free);
 
 /* ---- loss scaling ---- */
 
 /* x - x is 0 for finite x alone; a sum over a block is a loop that the compiler can vectorise. */
-#define FINITE(NAME, T)                                     \
-    static bool NAME(const T *x, int64_t n)                 \
-    {                                                       \
-        enum { BLOCK = 4096 };                              \
-        for (int64_t from = 0; from < n; from += BLOCK) {   \
+#define FINITE(NAME, T)                                       \
+    static bool NAME(const T *x, int64_t n)                   \
+    {                                                         \
+        enum { BLOCK = 4096 };                                \
+        for (int64_t from = 0; from < n; from += BLOCK) {     \
             int64_t to = from + BLOCK < n ? from + BLOCK : n; \
-            int bad = 0;                                    \
-            for (int64_t i = from; i < to; i++)             \
-                bad |= !(x[i] - x[i] == 0);                 \
-            if (bad)                                        \
-                return false;                               \
-        }                                                   \
-        return true;                                        \
+            int bad = 0;                                      \
+            for (int64_t i = from; i < to; i++)               \
+                bad |= !(x[i] - x[i] == 0);                   \
+            if (bad)                                          \
+                return false;                                 \
+        }                                                     \
+        return true;                                          \
     }
 FINITE(finite_f32, float)
 FINITE(finite_f64, double)
@@ -216,15 +239,19 @@ static Status run_finite(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 
     (void)ctx;
     for (int i = 0; i < *(const int *)state && all; i++)
-        all = in[i].dtype == DT_FLOAT32 ? finite_f32(in[i].data, tensor_numel(&in[i])) : finite_f64(in[i].data, tensor_numel(&in[i]));
+        all = in[i].dtype == DT_FLOAT32 ? finite_f32(in[i].data, tensor_numel(&in[i]))
+                                        : finite_f64(in[i].data, tensor_numel(&in[i]));
     *(bool *)out[0].data = all;
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .prepare = ref_prepare_count, .run = run_finite,
-    .release = free);
+DEFINE_KERNEL(ref_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .prepare = ref_prepare_count,
+              .run = run_finite, .release = free);
 
-typedef struct { double growth, backoff; int64_t interval; } Scale;
+typedef struct {
+    double growth, backoff;
+    int64_t interval;
+} Scale;
 
 static Status prepare_scale(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -258,5 +285,5 @@ static Status run_scale(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale, .run = run_scale,
-    .release = free);
+DEFINE_KERNEL(ref_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale,
+              .run = run_scale, .release = free);

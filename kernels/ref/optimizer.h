@@ -6,10 +6,18 @@
 
 #include "exec/backend.h"
 
-/* count: parameters of the node.  scale, apply: the inputs that each gradient is multiplied by, and that say whether the update
- * happens; -1: absent. */
-typedef struct { double momentum, decay; bool nesterov, has_buffer; int count, scale, apply; } Sgd;
-typedef struct { double beta1, beta2, eps, decay; bool decoupled; int count, scale, apply; } Adam;
+/* count: parameters of the node.  scale, apply: the inputs that each gradient is multiplied by, and that say whether
+ * the update happens; -1: absent. */
+typedef struct {
+    double momentum, decay;
+    bool nesterov, has_buffer;
+    int count, scale, apply;
+} Sgd;
+typedef struct {
+    double beta1, beta2, eps, decay;
+    bool decoupled;
+    int count, scale, apply;
+} Adam;
 
 /* Of SgdUpdate and SgdUpdateAll. */
 Status sgd_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;

@@ -1,8 +1,12 @@
-/* Pad: fill and copy for the constant mode, element by element from its source for the others; and the gradient of these. */
+/* Pad: fill and copy for the constant mode, element by element from its source for the others; and the gradient of
+ * these. */
 #include "graph/ops/ranges.h"
 #include "kernels/ref/move.h"
 
-typedef struct { RefNode node; PadMode mode; } Plan;
+typedef struct {
+    RefNode node;
+    PadMode mode;
+} Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -59,7 +63,8 @@ static void run_constant(const PadRange *r, const Tensor *x, const Tensor *v, Te
         y0 += to[i] * ys[i];
     }
     if (shape_numel(&inner))
-        ref_move(size, &inner, (char *)y->data + y0 * (int64_t)size, ys, (const char *)x->data + x0 * (int64_t)size, xs);
+        ref_move(size, &inner, (char *)y->data + y0 * (int64_t)size, ys, (const char *)x->data + x0 * (int64_t)size,
+                 xs);
 }
 
 /* Where element `at` of y comes from.  Negative pads are cut off first: what is added mirrors what is left. */
@@ -108,14 +113,14 @@ static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-#define PAD_GRAD(NAME, T)                                                                               \
-    static void NAME(PadMode mode, const PadRange *r, const Tensor *dy, Tensor *dx)                     \
-    {                                                                                                   \
-        int64_t at[MAX_RANK] = { 0 }, xs[MAX_RANK], i = 0;                                              \
-        shape_strides(&dx->shape, xs);                                                                  \
-        do                                                                                              \
-            ((T *)dx->data)[source(mode, r, &dx->shape, xs, at)] += ((const T *)dy->data)[i++];         \
-        while (advance(at, &dy->shape));                                                                \
+#define PAD_GRAD(NAME, T)                                                                       \
+    static void NAME(PadMode mode, const PadRange *r, const Tensor *dy, Tensor *dx)             \
+    {                                                                                           \
+        int64_t at[MAX_RANK] = { 0 }, xs[MAX_RANK], i = 0;                                      \
+        shape_strides(&dx->shape, xs);                                                          \
+        do                                                                                      \
+            ((T *)dx->data)[source(mode, r, &dx->shape, xs, at)] += ((const T *)dy->data)[i++]; \
+        while (advance(at, &dy->shape));                                                        \
     }
 PAD_GRAD(pad_grad_f32, float)
 PAD_GRAD(pad_grad_f64, double)
@@ -135,4 +140,5 @@ static Status run_pad_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 }
 
 DEFINE_KERNEL(ref_pad, .op = &op_Pad, .prepare = prepare, .run = run_pad, .release = free);
-DEFINE_KERNEL(ref_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_pad_grad, .release = free);
+DEFINE_KERNEL(ref_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_pad_grad,
+              .release = free);

@@ -61,28 +61,28 @@ static int64_t padded_count(const Window *w, int axis, int64_t o)
 }
 
 /* Calls BODY for each input offset `at` of the window at (o0, o1, o2). */
-#define EACH_IN_WINDOW(w, o, BODY)                                                                                      \
-    {                                                                                                                   \
-        int64_t lo[3], hi[3];                                                                                           \
-        for (int a = 0; a < 3; a++)                                                                                     \
-            inside(w, a, (o)[a], &lo[a], &hi[a]);                                                                       \
-        for (int64_t i = lo[0]; i < hi[0]; i++)                                                                         \
-            for (int64_t j = lo[1]; j < hi[1]; j++)                                                                     \
-                for (int64_t k = lo[2]; k < hi[2]; k++) {                                                               \
-                    int64_t x0 = (o)[0] * (w)->stride[0] + i * (w)->dilation[0] - (w)->pad[0];                          \
-                    int64_t x1 = (o)[1] * (w)->stride[1] + j * (w)->dilation[1] - (w)->pad[1];                          \
-                    int64_t x2 = (o)[2] * (w)->stride[2] + k * (w)->dilation[2] - (w)->pad[2];                          \
-                    int64_t at = (x0 * (w)->in[1] + x1) * (w)->in[2] + x2;                                              \
-                    BODY                                                                                                \
-                }                                                                                                       \
+#define EACH_IN_WINDOW(w, o, BODY)                                                             \
+    {                                                                                          \
+        int64_t lo[3], hi[3];                                                                  \
+        for (int a = 0; a < 3; a++)                                                            \
+            inside(w, a, (o)[a], &lo[a], &hi[a]);                                              \
+        for (int64_t i = lo[0]; i < hi[0]; i++)                                                \
+            for (int64_t j = lo[1]; j < hi[1]; j++)                                            \
+                for (int64_t k = lo[2]; k < hi[2]; k++) {                                      \
+                    int64_t x0 = (o)[0] * (w)->stride[0] + i * (w)->dilation[0] - (w)->pad[0]; \
+                    int64_t x1 = (o)[1] * (w)->stride[1] + j * (w)->dilation[1] - (w)->pad[1]; \
+                    int64_t x2 = (o)[2] * (w)->stride[2] + k * (w)->dilation[2] - (w)->pad[2]; \
+                    int64_t at = (x0 * (w)->in[1] + x1) * (w)->in[2] + x2;                     \
+                    BODY                                                                       \
+                }                                                                              \
     }
-#define EACH_OUTPUT(w, BODY)                                                    \
-    {                                                                           \
-        int64_t o[3];                                                           \
-        for (o[0] = 0; o[0] < (w)->out[0]; o[0]++)                              \
-            for (o[1] = 0; o[1] < (w)->out[1]; o[1]++)                          \
-                for (o[2] = 0; o[2] < (w)->out[2]; o[2]++)                      \
-                    BODY                                                        \
+#define EACH_OUTPUT(w, BODY)                               \
+    {                                                      \
+        int64_t o[3];                                      \
+        for (o[0] = 0; o[0] < (w)->out[0]; o[0]++)         \
+            for (o[1] = 0; o[1] < (w)->out[1]; o[1]++)     \
+                for (o[2] = 0; o[2] < (w)->out[2]; o[2]++) \
+                    BODY                                   \
     }
 
 /* The same position counted with the first spatial axis running fastest. */
@@ -93,45 +93,46 @@ static int64_t column_major(const Window *w, int64_t at)
     return (x2 * w->in[1] + x1) * w->in[0] + x0;
 }
 
-#define ARGMAX(NAME, T, LOWEST)                                                                         \
-    /* Offset of the first largest element in the plane x, -1 for a window of padding alone. */         \
-    static int64_t NAME(const Window *w, const T *x, const int64_t *o, T *max)                          \
-    {                                                                                                   \
-        int64_t best = -1;                                                                              \
-        *max = LOWEST;                                                                                  \
-        EACH_IN_WINDOW(w, o, if (best < 0 || x[at] > *max || (x[at] != x[at] && *max == *max)) {        \
-            *max = x[at];                                                                               \
-            best = at;                                                                                  \
-        })                                                                                              \
-        return best;                                                                                    \
+#define ARGMAX(NAME, T, LOWEST)                                                                 \
+    /* Offset of the first largest element in the plane x, -1 for a window of padding alone. */ \
+    static int64_t NAME(const Window *w, const T *x, const int64_t *o, T *max)                  \
+    {                                                                                           \
+        int64_t best = -1;                                                                      \
+        *max = LOWEST;                                                                          \
+        EACH_IN_WINDOW(                                                                         \
+            w, o, if (best < 0 || x[at] > *max || (x[at] != x[at] && *max == *max)) {           \
+                *max = x[at];                                                                   \
+                best = at;                                                                      \
+            })                                                                                  \
+        return best;                                                                            \
     }
-#define MAXPOOL(NAME, T, ARGMAX)                                                                        \
-    static void NAME(const Plan *p, const T *x, T *y, int64_t *index)                                   \
-    {                                                                                                   \
-        int64_t size = window_numel(p->win.in);                                                         \
-        for (int64_t c = 0; c < p->planes; c++)                                                         \
-            EACH_OUTPUT(&p->win, {                                                                      \
-                int64_t at = ARGMAX(&p->win, x + c * size, o, y++);                                     \
-                if (index && p->column_major && at >= 0)                                                \
-                    at = column_major(&p->win, at);                                                     \
-                if (index)                                                                              \
-                    *index++ = at < 0 ? -1 : c * size + at;                                             \
-            })                                                                                          \
+#define MAXPOOL(NAME, T, ARGMAX)                                      \
+    static void NAME(const Plan *p, const T *x, T *y, int64_t *index) \
+    {                                                                 \
+        int64_t size = window_numel(p->win.in);                       \
+        for (int64_t c = 0; c < p->planes; c++)                       \
+            EACH_OUTPUT(&p->win, {                                    \
+                int64_t at = ARGMAX(&p->win, x + c * size, o, y++);   \
+                if (index && p->column_major && at >= 0)              \
+                    at = column_major(&p->win, at);                   \
+                if (index)                                            \
+                    *index++ = at < 0 ? -1 : c * size + at;           \
+            })                                                        \
     }
-#define MAXPOOL_GRAD(NAME, T, ARGMAX)                                                                   \
-    static void NAME(const Plan *p, const T *dy, const T *x, T *dx)                                     \
-    {                                                                                                   \
-        int64_t size = window_numel(p->win.in);                                                         \
-        for (int64_t i = 0; i < p->planes * size; i++)                                                  \
-            dx[i] = 0;                                                                                  \
-        for (int64_t c = 0; c < p->planes; c++)                                                         \
-            EACH_OUTPUT(&p->win, {                                                                      \
-                T max;                                                                                  \
-                int64_t at = ARGMAX(&p->win, x + c * size, o, &max);                                    \
-                if (at >= 0)                                                                            \
-                    dx[c * size + at] += *dy;                                                           \
-                dy++;                                                                                   \
-            })                                                                                          \
+#define MAXPOOL_GRAD(NAME, T, ARGMAX)                                \
+    static void NAME(const Plan *p, const T *dy, const T *x, T *dx)  \
+    {                                                                \
+        int64_t size = window_numel(p->win.in);                      \
+        for (int64_t i = 0; i < p->planes * size; i++)               \
+            dx[i] = 0;                                               \
+        for (int64_t c = 0; c < p->planes; c++)                      \
+            EACH_OUTPUT(&p->win, {                                   \
+                T max;                                               \
+                int64_t at = ARGMAX(&p->win, x + c * size, o, &max); \
+                if (at >= 0)                                         \
+                    dx[c * size + at] += *dy;                        \
+                dy++;                                                \
+            })                                                       \
     }
 /* 1 / the number of elements that the window at o averages; 0 for none. */
 static double share(const Plan *p, const int64_t *o)
@@ -146,47 +147,47 @@ static double share(const Plan *p, const int64_t *o)
     return count > 0 ? 1 / count : 0;
 }
 
-#define AVERAGE(NAME, T)                                                                                \
-    static void NAME(const Plan *p, const T *x, T *y)                                                   \
-    {                                                                                                   \
-        int64_t size = window_numel(p->win.in);                                                         \
-        for (int64_t c = 0; c < p->planes; c++, x += size)                                              \
-            EACH_OUTPUT(&p->win, {                                                                      \
-                T sum = 0;                                                                              \
-                EACH_IN_WINDOW(&p->win, o, sum += x[at];)                                               \
-                *y++ = (T)((double)sum * share(p, o));                                                  \
-            })                                                                                          \
+#define AVERAGE(NAME, T)                                   \
+    static void NAME(const Plan *p, const T *x, T *y)      \
+    {                                                      \
+        int64_t size = window_numel(p->win.in);            \
+        for (int64_t c = 0; c < p->planes; c++, x += size) \
+            EACH_OUTPUT(&p->win, {                         \
+                T sum = 0;                                 \
+                EACH_IN_WINDOW(&p->win, o, sum += x[at];)  \
+                *y++ = (T)((double)sum * share(p, o));     \
+            })                                             \
     }
-#define AVERAGE_GRAD(NAME, T)                                                                           \
-    static void NAME(const Plan *p, const T *dy, T *dx)                                                 \
-    {                                                                                                   \
-        int64_t size = window_numel(p->win.in);                                                         \
-        for (int64_t i = 0; i < p->planes * size; i++)                                                  \
-            dx[i] = 0;                                                                                  \
-        for (int64_t c = 0; c < p->planes; c++, dx += size)                                             \
-            EACH_OUTPUT(&p->win, {                                                                      \
-                T d = (T)((double)*dy++ * share(p, o));                                                 \
-                EACH_IN_WINDOW(&p->win, o, dx[at] += d;)                                                \
-            })                                                                                          \
+#define AVERAGE_GRAD(NAME, T)                               \
+    static void NAME(const Plan *p, const T *dy, T *dx)     \
+    {                                                       \
+        int64_t size = window_numel(p->win.in);             \
+        for (int64_t i = 0; i < p->planes * size; i++)      \
+            dx[i] = 0;                                      \
+        for (int64_t c = 0; c < p->planes; c++, dx += size) \
+            EACH_OUTPUT(&p->win, {                          \
+                T d = (T)((double)*dy++ * share(p, o));     \
+                EACH_IN_WINDOW(&p->win, o, dx[at] += d;)    \
+            })                                              \
     }
-#define GLOBAL(NAME_AVERAGE, NAME_MAX, T)                                                               \
-    static void NAME_AVERAGE(int64_t planes, int64_t size, const T *x, T *y)                            \
-    {                                                                                                   \
-        for (int64_t c = 0; c < planes; c++) {                                                          \
-            T sum = 0;                                                                                  \
-            for (int64_t i = 0; i < size; i++)                                                          \
-                sum += *x++;                                                                            \
-            *y++ = sum / (T)size;                                                                       \
-        }                                                                                               \
-    }                                                                                                   \
-    static void NAME_MAX(int64_t planes, int64_t size, const T *x, T *y)                                \
-    {                                                                                                   \
-        for (int64_t c = 0; c < planes; c++, x += size) {                                               \
-            T max = x[0];                                                                               \
-            for (int64_t i = 1; i < size; i++)                                                          \
-                max = x[i] > max || x[i] != x[i] ? x[i] : max;                                          \
-            *y++ = max;                                                                                 \
-        }                                                                                               \
+#define GLOBAL(NAME_AVERAGE, NAME_MAX, T)                                    \
+    static void NAME_AVERAGE(int64_t planes, int64_t size, const T *x, T *y) \
+    {                                                                        \
+        for (int64_t c = 0; c < planes; c++) {                               \
+            T sum = 0;                                                       \
+            for (int64_t i = 0; i < size; i++)                               \
+                sum += *x++;                                                 \
+            *y++ = sum / (T)size;                                            \
+        }                                                                    \
+    }                                                                        \
+    static void NAME_MAX(int64_t planes, int64_t size, const T *x, T *y)     \
+    {                                                                        \
+        for (int64_t c = 0; c < planes; c++, x += size) {                    \
+            T max = x[0];                                                    \
+            for (int64_t i = 1; i < size; i++)                               \
+                max = x[i] > max || x[i] != x[i] ? x[i] : max;               \
+            *y++ = max;                                                      \
+        }                                                                    \
     }
 
 ARGMAX(argmax_f32, float, -INFINITY)
@@ -228,12 +229,13 @@ RUN_FLOAT(run_global_average, global_average, PLANES_OF(in[0]), in[0].data, out[
 RUN_FLOAT(run_global_max, global_max, PLANES_OF(in[0]), in[0].data, out[0].data)
 
 DEFINE_KERNEL(ref_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_F32_F64 | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8),
-    .prepare = prepare_forward, .run = run_max, .release = free);
-DEFINE_KERNEL(ref_max_pool_grad, .op = &op_MaxPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward, .run = run_max_grad,
-    .release = free);
-DEFINE_KERNEL(ref_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward, .run = run_average,
-    .release = free);
+              .prepare = prepare_forward, .run = run_max, .release = free);
+DEFINE_KERNEL(ref_max_pool_grad, .op = &op_MaxPoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward,
+              .run = run_max_grad, .release = free);
+DEFINE_KERNEL(ref_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_F32_F64, .prepare = prepare_forward,
+              .run = run_average, .release = free);
 DEFINE_KERNEL(ref_average_pool_grad, .op = &op_AveragePoolGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_backward,
-    .run = run_average_grad, .release = free);
-DEFINE_KERNEL(ref_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_F32_F64, .run = run_global_average);
+              .run = run_average_grad, .release = free);
+DEFINE_KERNEL(ref_global_average_pool, .op = &op_GlobalAveragePool, .dtypes = DTYPES_F32_F64,
+              .run = run_global_average);
 DEFINE_KERNEL(ref_global_max_pool, .op = &op_GlobalMaxPool, .dtypes = DTYPES_F32_F64, .run = run_global_max);

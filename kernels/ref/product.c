@@ -15,7 +15,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         free(p);
         return st;
     }
-    bytes = sizeof(double) * (size_t)(p->m * p->k + p->k * p->n + p->n + 1);      /* never none */
+    bytes = sizeof(double) * (size_t)(p->m * p->k + p->k * p->n + p->n + 1); /* never none */
     ctx->scratch_bytes = ctx->scratch_bytes > bytes ? ctx->scratch_bytes : bytes;
     *state = p;
     return ST_OK;
@@ -64,7 +64,8 @@ static void set_mask(uint8_t *mask, const Tensor *y, int64_t m, int64_t n)
 }
 
 /* Row i of Y; `sum` [n] takes up its elements. */
-static void run_row(const Product *p, int64_t i, const double *a, const double *b, double *sum, const Tensor *in, Tensor *out)
+static void run_row(const Product *p, int64_t i, const double *a, const double *b, double *sum, const Tensor *in,
+                    Tensor *out)
 {
     for (int64_t j = 0; j < p->n; j++) {
         double v = 0;

@@ -26,27 +26,27 @@ static Status prepare_keyed(void **state, const Graph *g, const Node *n)
     p->seed = (uint64_t)node_int(n, "seed");
     p->key = (uint32_t)node_int(n, "key");
     p->span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
-                       : philox_span(shape_count(s, 0, axis), dim, shape_count(s, axis + 1, s->rank), node_int(n, "split_dim"),
-                                     node_int(n, "split_offset"));
+                       : philox_span(shape_count(s, 0, axis), dim, shape_count(s, axis + 1, s->rank),
+                                     node_int(n, "split_dim"), node_int(n, "split_offset"));
     *state = p;
     return ST_OK;
 }
 
 /* for each element: `at` is its place here, `word` its random word */
-#define EACH_WORD(p, draw, at, word, ...)                                                               \
-    do {                                                                                                \
-        const PhiloxKey key_ = { (p)->seed, (uint32_t)*(const int64_t *)(draw)->data, (p)->key };       \
-        PhiloxBlock block_ = { { 0 } };                                                                 \
-        int64_t at = 0;                                                                                 \
-        for (int64_t o_ = 0; o_ < (p)->span.outer; o_++)                                                \
-            for (int64_t i_ = 0; i_ < (p)->span.row; i_++, at++) {                                      \
-                int64_t global_ = o_ * (p)->span.global_row + (p)->span.global_start + i_;              \
-                uint32_t word;                                                                          \
-                if (i_ == 0 || global_ % 4 == 0)                                                        \
-                    block_ = philox_block(key_, global_ / 4);                                           \
-                word = block_.word[global_ % 4];                                                        \
-                __VA_ARGS__                                                                             \
-            }                                                                                           \
+#define EACH_WORD(p, draw, at, word, ...)                                                           \
+    do {                                                                                            \
+        const PhiloxKey key_ = { (p)->seed, (uint32_t) * (const int64_t *)(draw)->data, (p)->key }; \
+        PhiloxBlock block_ = { { 0 } };                                                             \
+        int64_t at = 0;                                                                             \
+        for (int64_t o_ = 0; o_ < (p)->span.outer; o_++)                                            \
+            for (int64_t i_ = 0; i_ < (p)->span.row; i_++, at++) {                                  \
+                int64_t global_ = o_ * (p)->span.global_row + (p)->span.global_start + i_;          \
+                uint32_t word;                                                                      \
+                if (i_ == 0 || global_ % 4 == 0)                                                    \
+                    block_ = philox_block(key_, global_ / 4);                                       \
+                word = block_.word[global_ % 4];                                                    \
+                __VA_ARGS__                                                                         \
+            }                                                                                       \
     } while (0)
 
 static Status prepare_random_dropout(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -76,7 +76,7 @@ static Status run_random_dropout(KernelCtx *ctx, void *state, const Tensor *in, 
 }
 
 DEFINE_KERNEL(ref_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = prepare_random_dropout,
-    .run = run_random_dropout, .release = free);
+              .run = run_random_dropout, .release = free);
 
 static Status prepare_dropout_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -106,7 +106,7 @@ static Status run_dropout_grad(KernelCtx *ctx, void *state, const Tensor *in, Te
 }
 
 DEFINE_KERNEL(ref_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_dropout_grad,
-    .run = run_dropout_grad, .release = free);
+              .run = run_dropout_grad, .release = free);
 
 static Status prepare_random(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -145,11 +145,15 @@ static Status run_random(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 
 DEFINE_KERNEL(ref_random, .op = &op_Random, .prepare = prepare_random, .run = run_random, .release = free);
 
-/* ---- ONNX's Dropout, as its reference implementation computes it: numpy.random.RandomState(seed).uniform() >= ratio ---- */
+/* ---- ONNX's Dropout, as its reference implementation computes it: numpy.random.RandomState(seed).uniform() >= ratio
+ * ---- */
 
 enum { MT_N = 624, MT_M = 397 };
 
-typedef struct { uint32_t word[MT_N]; int at; } Twister;
+typedef struct {
+    uint32_t word[MT_N];
+    int at;
+} Twister;
 
 static void twister_seed(Twister *t, uint32_t seed)
 {
@@ -222,4 +226,5 @@ static Status run_dropout(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_dropout, .op = &op_Dropout, .dtypes = DTYPES_FLOAT, .prepare = prepare_dropout, .run = run_dropout, .release = free);
+DEFINE_KERNEL(ref_dropout, .op = &op_Dropout, .dtypes = DTYPES_FLOAT, .prepare = prepare_dropout, .run = run_dropout,
+              .release = free);

@@ -26,7 +26,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     shape_strides(x, stride);
     p->outputs = p->count = 1;
-    for (int i = x->rank - 1; i >= 0; i--) {            /* innermost first */
+    for (int i = x->rank - 1; i >= 0; i--) { /* innermost first */
         if (mask >> i & 1) {
             p->reduced[p->n_reduced] = x->dim[i];
             p->reduced_stride[p->n_reduced++] = stride[i];
@@ -55,48 +55,57 @@ static int64_t step(int rank, const int64_t *dim, const int64_t *stride, int64_t
 }
 
 /* ACC r = FIRST; for each element x: r = STEP; y = LAST. */
-#define REDUCE(D, T, ACC, FIRST, STEP, LAST)                                                            \
-    case D: {                                                                                           \
-        const T *xs = in[0].data;                                                                       \
-        T *ys = out[0].data;                                                                            \
-        int64_t at[MAX_RANK] = { 0 }, base = 0;                                                         \
-        for (int64_t o = 0; o < p->outputs; o++) {                                                      \
-            int64_t inner[MAX_RANK] = { 0 }, k = base;                                                  \
-            ACC r = FIRST;                                                                              \
-            for (int64_t i = 0; i < p->count; i++) {                                                    \
-                const T x = xs[k];                                                                      \
-                r = STEP;                                                                               \
-                k = step(p->n_reduced, p->reduced, p->reduced_stride, inner, k);                        \
-            }                                                                                           \
-            ys[o] = (T)(LAST);                                                                          \
-            base = step(p->n_kept, p->kept, p->kept_stride, at, base);                                  \
-        }                                                                                               \
-        return ST_OK;                                                                                   \
+#define REDUCE(D, T, ACC, FIRST, STEP, LAST)                                     \
+    case D: {                                                                    \
+        const T *xs = in[0].data;                                                \
+        T *ys = out[0].data;                                                     \
+        int64_t at[MAX_RANK] = { 0 }, base = 0;                                  \
+        for (int64_t o = 0; o < p->outputs; o++) {                               \
+            int64_t inner[MAX_RANK] = { 0 }, k = base;                           \
+            ACC r = FIRST;                                                       \
+            for (int64_t i = 0; i < p->count; i++) {                             \
+                const T x = xs[k];                                               \
+                r = STEP;                                                        \
+                k = step(p->n_reduced, p->reduced, p->reduced_stride, inner, k); \
+            }                                                                    \
+            ys[o] = (T)(LAST);                                                   \
+            base = step(p->n_kept, p->kept, p->kept_stride, at, base);           \
+        }                                                                        \
+        return ST_OK;                                                            \
     }
-#define FLOATS(...) REDUCE(DT_FLOAT32, float, double, __VA_ARGS__) REDUCE(DT_FLOAT64, double, double, __VA_ARGS__)
+#define FLOATS(...)                                \
+    REDUCE(DT_FLOAT32, float, double, __VA_ARGS__) \
+    REDUCE(DT_FLOAT64, double, double, __VA_ARGS__)
 /* Integers wrap: in uint64_t that is defined. */
-#define INTS_WRAP(...)                                                                                  \
-    REDUCE(DT_INT8, int8_t, uint64_t, __VA_ARGS__) REDUCE(DT_INT16, int16_t, uint64_t, __VA_ARGS__)     \
-    REDUCE(DT_INT32, int32_t, uint64_t, __VA_ARGS__) REDUCE(DT_INT64, int64_t, uint64_t, __VA_ARGS__)   \
-    REDUCE(DT_UINT8, uint8_t, uint64_t, __VA_ARGS__) REDUCE(DT_UINT16, uint16_t, uint64_t, __VA_ARGS__) \
-    REDUCE(DT_UINT32, uint32_t, uint64_t, __VA_ARGS__) REDUCE(DT_UINT64, uint64_t, uint64_t, __VA_ARGS__)
+#define INTS_WRAP(...)                                 \
+    REDUCE(DT_INT8, int8_t, uint64_t, __VA_ARGS__)     \
+    REDUCE(DT_INT16, int16_t, uint64_t, __VA_ARGS__)   \
+    REDUCE(DT_INT32, int32_t, uint64_t, __VA_ARGS__)   \
+    REDUCE(DT_INT64, int64_t, uint64_t, __VA_ARGS__)   \
+    REDUCE(DT_UINT8, uint8_t, uint64_t, __VA_ARGS__)   \
+    REDUCE(DT_UINT16, uint16_t, uint64_t, __VA_ARGS__) \
+    REDUCE(DT_UINT32, uint32_t, uint64_t, __VA_ARGS__) \
+    REDUCE(DT_UINT64, uint64_t, uint64_t, __VA_ARGS__)
 /* Integers by way of double, for what has no integer meaning. */
-#define INTS_DOUBLE(...)                                                                                \
-    REDUCE(DT_INT8, int8_t, double, __VA_ARGS__) REDUCE(DT_INT16, int16_t, double, __VA_ARGS__)         \
-    REDUCE(DT_INT32, int32_t, double, __VA_ARGS__) REDUCE(DT_INT64, int64_t, double, __VA_ARGS__)       \
-    REDUCE(DT_UINT8, uint8_t, double, __VA_ARGS__) REDUCE(DT_UINT16, uint16_t, double, __VA_ARGS__)     \
-    REDUCE(DT_UINT32, uint32_t, double, __VA_ARGS__) REDUCE(DT_UINT64, uint64_t, double, __VA_ARGS__)
+#define INTS_DOUBLE(...)                             \
+    REDUCE(DT_INT8, int8_t, double, __VA_ARGS__)     \
+    REDUCE(DT_INT16, int16_t, double, __VA_ARGS__)   \
+    REDUCE(DT_INT32, int32_t, double, __VA_ARGS__)   \
+    REDUCE(DT_INT64, int64_t, double, __VA_ARGS__)   \
+    REDUCE(DT_UINT8, uint8_t, double, __VA_ARGS__)   \
+    REDUCE(DT_UINT16, uint16_t, double, __VA_ARGS__) \
+    REDUCE(DT_UINT32, uint32_t, double, __VA_ARGS__) \
+    REDUCE(DT_UINT64, uint64_t, double, __VA_ARGS__)
 
-#define RUN(NAME, ...)                                                                                  \
-    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)                \
-    {                                                                                                   \
-        const Plan *p = state;                                                                          \
-        (void)ctx;                                                                                      \
-        switch (in[0].dtype) {                                                                          \
-            __VA_ARGS__                                                                                 \
-        default:                                                                                        \
-            return FAIL(E_INTERNAL, "%s: no kernel for type %s", #NAME, dtype_name(in[0].dtype));       \
-        }                                                                                               \
+#define RUN(NAME, ...)                                                                                 \
+    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)               \
+    {                                                                                                  \
+        const Plan *p = state;                                                                         \
+        (void)ctx;                                                                                     \
+        switch (in[0].dtype) {                                                                         \
+            __VA_ARGS__                                                                                \
+        default: return FAIL(E_INTERNAL, "%s: no kernel for type %s", #NAME, dtype_name(in[0].dtype)); \
+        }                                                                                              \
     }
 
 #define MAGNITUDE(x) ((x) > 0 ? (uint64_t)(x) : 0 - (uint64_t)(x))
@@ -104,6 +113,8 @@ static int64_t step(int rank, const int64_t *dim, const int64_t *stride, int64_t
 #define SMALLER (x < r || x != x ? x : r)
 #define EXTREME(D, T, LOWEST, STEP) REDUCE(D, T, T, LOWEST, STEP, r)
 
+/* Types in rows. */
+/* clang-format off */
 RUN(sum, FLOATS(0, r + x, r) INTS_WRAP(0, r + (uint64_t)x, r))
 RUN(mean, FLOATS(0, r + x, r / (double)p->count)
     INTS_DOUBLE(0, r + (double)x, p->count ? r / (double)p->count : 0))
@@ -116,16 +127,20 @@ RUN(max, EXTREME(DT_FLOAT32, float, -INFINITY, LARGER) EXTREME(DT_FLOAT64, doubl
     EXTREME(DT_INT8, int8_t, INT8_MIN, LARGER) EXTREME(DT_INT16, int16_t, INT16_MIN, LARGER)
     EXTREME(DT_INT32, int32_t, INT32_MIN, LARGER) EXTREME(DT_INT64, int64_t, INT64_MIN, LARGER)
     EXTREME(DT_UINT8, uint8_t, 0, LARGER) EXTREME(DT_UINT16, uint16_t, 0, LARGER)
-    EXTREME(DT_UINT32, uint32_t, 0, LARGER) EXTREME(DT_UINT64, uint64_t, 0, LARGER) EXTREME(DT_BOOL, uint8_t, 0, LARGER))
+    EXTREME(DT_UINT32, uint32_t, 0, LARGER) EXTREME(DT_UINT64, uint64_t, 0, LARGER)
+    EXTREME(DT_BOOL, uint8_t, 0, LARGER))
 RUN(min, EXTREME(DT_FLOAT32, float, INFINITY, SMALLER) EXTREME(DT_FLOAT64, double, INFINITY, SMALLER)
     EXTREME(DT_INT8, int8_t, INT8_MAX, SMALLER) EXTREME(DT_INT16, int16_t, INT16_MAX, SMALLER)
     EXTREME(DT_INT32, int32_t, INT32_MAX, SMALLER) EXTREME(DT_INT64, int64_t, INT64_MAX, SMALLER)
     EXTREME(DT_UINT8, uint8_t, UINT8_MAX, SMALLER) EXTREME(DT_UINT16, uint16_t, UINT16_MAX, SMALLER)
     EXTREME(DT_UINT32, uint32_t, UINT32_MAX, SMALLER) EXTREME(DT_UINT64, uint64_t, UINT64_MAX, SMALLER)
     EXTREME(DT_BOOL, uint8_t, 1, SMALLER))
+/* clang-format on */
 
 /* Running maximum m and the sum s of e^(x - m), so that nothing overflows. */
-typedef struct { double m, s; } LogSum;
+typedef struct {
+    double m, s;
+} LogSum;
 
 static LogSum log_sum_step(LogSum r, double x)
 {
@@ -137,9 +152,8 @@ static LogSum log_sum_step(LogSum r, double x)
     return r;
 }
 
-RUN(log_sum_exp,
-    REDUCE(DT_FLOAT32, float, LogSum, ((LogSum){ -INFINITY, 0 }), log_sum_step(r, x), r.m + log(r.s))
-    REDUCE(DT_FLOAT64, double, LogSum, ((LogSum){ -INFINITY, 0 }), log_sum_step(r, x), r.m + log(r.s)))
+RUN(log_sum_exp, REDUCE(DT_FLOAT32, float, LogSum, ((LogSum){ -INFINITY, 0 }), log_sum_step(r, x), r.m + log(r.s))
+                     REDUCE(DT_FLOAT64, double, LogSum, ((LogSum){ -INFINITY, 0 }), log_sum_step(r, x), r.m + log(r.s)))
 
 #define NUMBERS (DTYPES_F32_F64 | DTYPES_INT)
 #define KERNEL(NAME) .prepare = prepare, .run = run_##NAME, .release = free

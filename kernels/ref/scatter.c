@@ -2,7 +2,10 @@
 #include "kernels/ref/move.h"
 
 typedef enum { R_NONE, R_ADD, R_MUL, R_MAX, R_MIN } Reduction;
-typedef struct { RefNode *node; Reduction how; } Plan;
+typedef struct {
+    RefNode *node;
+    Reduction how;
+} Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -32,16 +35,16 @@ static void release(void *state)
     free(p);
 }
 
-#define COMBINE(T)                                                                              \
-    static void combine_##T(Reduction how, T *y, const T *u)                                    \
-    {                                                                                           \
-        switch (how) {                                                                          \
-        case R_ADD: *y = (T)(*y + *u); break;                                                   \
-        case R_MUL: *y = (T)(*y * *u); break;                                                   \
-        case R_MAX: *y = *u > *y ? *u : *y; break;                                              \
-        case R_MIN: *y = *u < *y ? *u : *y; break;                                              \
-        default: *y = *u;                                                                       \
-        }                                                                                       \
+#define COMBINE(T)                                           \
+    static void combine_##T(Reduction how, T *y, const T *u) \
+    {                                                        \
+        switch (how) {                                       \
+        case R_ADD: *y = (T)(*y + *u); break;                \
+        case R_MUL: *y = (T)(*y * *u); break;                \
+        case R_MAX: *y = *u > *y ? *u : *y; break;           \
+        case R_MIN: *y = *u < *y ? *u : *y; break;           \
+        default: *y = *u;                                    \
+        }                                                    \
     }
 #define X(D, T) COMBINE(T)
 EACH_NUMERIC(X)
@@ -53,8 +56,9 @@ static void combine(Reduction how, const Tensor *u, int64_t i, Tensor *y, int64_
 
     if (how != R_NONE)
         switch (u->dtype) {
-#define X(D, T) case D: combine_##T(how, (T *)y->data + at, (const T *)u->data + i); return;
-        EACH_NUMERIC(X)
+#define X(D, T) \
+    case D: combine_##T(how, (T *)y->data + at, (const T *)u->data + i); return;
+            EACH_NUMERIC(X)
 #undef X
         default: break;
         }
@@ -110,5 +114,6 @@ static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_scatter_elements, .op = &op_ScatterElements, .prepare = prepare, .run = run_elements, .release = release);
+DEFINE_KERNEL(ref_scatter_elements, .op = &op_ScatterElements, .prepare = prepare, .run = run_elements,
+              .release = release);
 DEFINE_KERNEL(ref_scatter_nd, .op = &op_ScatterND, .prepare = prepare, .run = run_nd, .release = release);

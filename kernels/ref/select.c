@@ -17,7 +17,8 @@ static Status run_one_hot(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 {
     const RefNode *p = state;
     int axis = p->axis < 0 ? p->axis + out[0].shape.rank : p->axis;
-    int64_t depth = out[0].shape.dim[axis], inner = shape_count(&in[0].shape, axis, in[0].shape.rank), n = tensor_numel(&in[0]);
+    int64_t depth = out[0].shape.dim[axis], inner = shape_count(&in[0].shape, axis, in[0].shape.rank),
+            n = tensor_numel(&in[0]);
 
     (void)ctx;
     ref_fill(dtype_size(in[2].dtype), tensor_numel(&out[0]), out[0].data, in[2].data);
@@ -108,7 +109,7 @@ static Status run_trilu(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     const uint64_t zero = 0;
 
     (void)ctx;
-    k = k < -rows ? -rows : k > cols ? cols : k;            /* beyond that nothing changes, and sums cannot overflow */
+    k = k < -rows ? -rows : k > cols ? cols : k; /* beyond that nothing changes, and sums cannot overflow */
     for (int64_t i = 0; i < n; i++) {
         int64_t r = i / cols % rows, c = i % cols;
         bool keep = p->axis ? c >= r + k : c <= r + k;
@@ -122,7 +123,10 @@ DEFINE_KERNEL(ref_trilu, .op = &op_Trilu, .prepare = prepare_trilu, .run = run_t
 
 /* ---- TopK: of equals the first; NaN counts as the largest ---- */
 
-typedef struct { int axis; bool largest; } TopK;
+typedef struct {
+    int axis;
+    bool largest;
+} TopK;
 
 static Status prepare_top_k(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -174,7 +178,8 @@ static Status run_top_k(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
             for (int64_t i = 0; i < d; i++) {
                 int64_t at = base + i * inner;
 
-                if ((last < 0 || order(&in[0], last, at, p->largest) < 0) && (best < 0 || order(&in[0], at, best, p->largest) < 0))
+                if ((last < 0 || order(&in[0], last, at, p->largest) < 0) &&
+                    (best < 0 || order(&in[0], at, best, p->largest) < 0))
                     best = at;
             }
             put(&out[0], to + j * inner, element(&in[0], best));

@@ -3,7 +3,9 @@
 
 #include "kernels/ref/ref.h"
 
-typedef struct { int64_t outer, n, inner; } Plan;
+typedef struct {
+    int64_t outer, n, inner;
+} Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -26,22 +28,22 @@ static bool along_axis(const Graph *g, const Node *n)
     return !node_int(n, "flatten");
 }
 
-#define SOFTMAX(NAME, T, EXP, LOG, RESULT)                                                      \
-    static void NAME(const Plan *p, const T *x, T *y)                                           \
-    {                                                                                           \
-        for (int64_t o = 0; o < p->outer; o++)                                                  \
-            for (int64_t i = 0; i < p->inner; i++) {                                            \
-                const T *xs = x + o * p->n * p->inner + i;                                      \
-                T *ys = y + o * p->n * p->inner + i, max = -(T)INFINITY, sum = 0, log_sum;      \
-                for (int64_t k = 0; k < p->n; k++)                                              \
-                    max = xs[k * p->inner] > max ? xs[k * p->inner] : max;                      \
-                for (int64_t k = 0; k < p->n; k++)                                              \
-                    sum += EXP(xs[k * p->inner] - max);                                         \
-                log_sum = LOG(sum);                                                             \
-                (void)log_sum;                                                                  \
-                for (int64_t k = 0; k < p->n; k++)                                              \
-                    ys[k * p->inner] = RESULT(xs[k * p->inner] - max, sum, log_sum, EXP);       \
-            }                                                                                   \
+#define SOFTMAX(NAME, T, EXP, LOG, RESULT)                                                 \
+    static void NAME(const Plan *p, const T *x, T *y)                                      \
+    {                                                                                      \
+        for (int64_t o = 0; o < p->outer; o++)                                             \
+            for (int64_t i = 0; i < p->inner; i++) {                                       \
+                const T *xs = x + o * p->n * p->inner + i;                                 \
+                T *ys = y + o * p->n * p->inner + i, max = -(T)INFINITY, sum = 0, log_sum; \
+                for (int64_t k = 0; k < p->n; k++)                                         \
+                    max = xs[k * p->inner] > max ? xs[k * p->inner] : max;                 \
+                for (int64_t k = 0; k < p->n; k++)                                         \
+                    sum += EXP(xs[k * p->inner] - max);                                    \
+                log_sum = LOG(sum);                                                        \
+                (void)log_sum;                                                             \
+                for (int64_t k = 0; k < p->n; k++)                                         \
+                    ys[k * p->inner] = RESULT(xs[k * p->inner] - max, sum, log_sum, EXP);  \
+            }                                                                              \
     }
 #define PROBABILITY(d, sum, log_sum, EXP) EXP(d) / (sum)
 #define LOG_PROBABILITY(d, sum, log_sum, EXP) (d) - (log_sum)

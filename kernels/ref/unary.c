@@ -60,7 +60,9 @@ DEFINE_KERNEL(ref_bitwise_not, .op = &op_BitwiseNot, .dtypes = DTYPES_INT, .run 
 
 /* ---- tests of floats ---- */
 
-typedef struct { bool negative, positive; } Signs;
+typedef struct {
+    bool negative, positive;
+} Signs;
 
 static Status prepare_is_inf(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -79,4 +81,5 @@ ELEMENTWISE(is_nan, void, FLOAT1_TO_BOOL(isnan(x) != 0))
 ELEMENTWISE(is_inf, Signs, FLOAT1_TO_BOOL(isinf(x) && (x < 0 ? p->negative : p->positive)))
 
 DEFINE_KERNEL(ref_is_nan, .op = &op_IsNaN, .dtypes = DTYPES_F32_F64, .run = run_is_nan);
-DEFINE_KERNEL(ref_is_inf, .op = &op_IsInf, .dtypes = DTYPES_F32_F64, .prepare = prepare_is_inf, .run = run_is_inf, .release = free);
+DEFINE_KERNEL(ref_is_inf, .op = &op_IsInf, .dtypes = DTYPES_F32_F64, .prepare = prepare_is_inf, .run = run_is_inf,
+              .release = free);

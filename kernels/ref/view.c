@@ -15,5 +15,5 @@ DEFINE_KERNEL(ref_flatten, .op = &op_Flatten, .run = run);
 DEFINE_KERNEL(ref_squeeze, .op = &op_Squeeze, .run = run);
 DEFINE_KERNEL(ref_unsqueeze, .op = &op_Unsqueeze, .run = run);
 DEFINE_KERNEL(ref_copy, .op = &op_Copy, .run = run);
-DEFINE_KERNEL(ref_reorder, .op = &op_Reorder, .run = run);      /* by rows on both sides: see kernel_reference */
+DEFINE_KERNEL(ref_reorder, .op = &op_Reorder, .run = run); /* by rows on both sides: see kernel_reference */
 DEFINE_KERNEL(ref_identity, .op = &op_Identity, .run = run);

@@ -1,5 +1,5 @@
-/* Steps that are begun, their results taken later: the same results, state and order as step by step, on the CPU, where nothing
- * runs ahead, and on simulated CUDA devices, where one step is under way while the next one begins. */
+/* Steps that are begun, their results taken later: the same results, state and order as step by step, on the CPU, where
+ * nothing runs ahead, and on simulated CUDA devices, where one step is under way while the next one begins. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,15 @@
 
 enum { CALLS = 9 };
 
-static const char *const one_cpu[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "clip-norm=1", NULL };
-static const char *const groups[] = { "loss=cross-entropy", "lr=0.1", "threads=1", "accumulate=2", "lr-schedule=linear", "total-steps=9", NULL };
-static const char *const two_gpus[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "clip-norm=1", "devices=cuda*2", NULL };
-static const char *const gpu_groups[] = { "loss=cross-entropy", "lr=0.1", "threads=1", "accumulate=2", "lr-schedule=linear", "total-steps=9",
-                                          "devices=cuda*2", NULL };
+static const char *const one_cpu[] = {
+    "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "clip-norm=1", NULL
+};
+static const char *const groups[] = { "loss=cross-entropy", "lr=0.1",        "threads=1", "accumulate=2",
+                                      "lr-schedule=linear", "total-steps=9", NULL };
+static const char *const two_gpus[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "clip-norm=1",
+                                        "devices=cuda*2",     NULL };
+static const char *const gpu_groups[] = { "loss=cross-entropy", "lr=0.1",        "threads=1",      "accumulate=2",
+                                          "lr-schedule=linear", "total-steps=9", "devices=cuda*2", NULL };
 
 /* The batch of call k; every fourth one is smaller. */
 static void cut_batch(Batch *b, int k)
@@ -62,14 +66,15 @@ static int one_behind(dpx_trainer *t, dpx_result *r)
 
 static int same_result(const dpx_result *a, const dpx_result *b)
 {
-    return a->step == b->step && a->samples == b->samples && a->loss == b->loss && a->lr == b->lr && a->updated && b->updated &&
-           (a->grad_norm == b->grad_norm || (isnan(a->grad_norm) && isnan(b->grad_norm)));
+    return a->step == b->step && a->samples == b->samples && a->loss == b->loss && a->lr == b->lr && a->updated &&
+           b->updated && (a->grad_norm == b->grad_norm || (isnan(a->grad_norm) && isnan(b->grad_norm)));
 }
 
 static void check_same_state(dpx_trainer *a, dpx_trainer *b)
 {
     static float x[PIXELS * 128], y[PIXELS * 128];
-    dpx_tensor ta = { .name = "fc1.weight", .dtype = DPX_FLOAT32, .rank = 2, .dim = { 128, PIXELS }, .data = x }, tb = ta;
+    dpx_tensor ta = { .name = "fc1.weight", .dtype = DPX_FLOAT32, .rank = 2, .dim = { 128, PIXELS }, .data = x },
+               tb = ta;
 
     tb.data = y;
     CHECK_DPX(dpx_trainer_get_state(a, "fc1.weight", &ta));
@@ -89,7 +94,8 @@ static void compare(const char *const *settings, int ahead)
     n = step_by_step(a, expected);
     m = one_behind(b, found);
     CU_ASSERT_EQUAL(m, n);
-    CU_ASSERT(n >= 5 && expected[n - 1].step == n && isfinite(expected[n - 1].loss) && expected[0].loss != expected[n - 1].loss);
+    CU_ASSERT(n >= 5 && expected[n - 1].step == n && isfinite(expected[n - 1].loss) &&
+              expected[0].loss != expected[n - 1].loss);
     for (int k = 0; k < n && k < m; k++)
         if (!same_result(&expected[k], &found[k]))
             TEST_FAIL("%s: step %d: loss %.9g, expected %.9g", settings[0], k + 1, found[k].loss, expected[k].loss);
@@ -144,14 +150,14 @@ static void refuse(const char *const *settings)
     CHECK_DPX_FAILS(DPX_INVALID, "1 step has been begun", dpx_train_step(t, b.tensor, 2, &r));
     CHECK_DPX(dpx_train_step(t, b.tensor, 2, NULL));
     CHECK_DPX_FAILS(DPX_INVALID, "2 steps have been begun", dpx_train_step(t, b.tensor, 2, NULL));
-    CHECK_DPX(dpx_val_step(t, b.tensor, 2, &v));        /* sees what both have left */
+    CHECK_DPX(dpx_val_step(t, b.tensor, 2, &v)); /* sees what both have left */
     CHECK_DPX(dpx_train_result(t, &r));
     CU_ASSERT(r.step == 1 && v.loss < r.loss);
     CHECK_DPX(dpx_train_result(t, &r));
     CU_ASSERT(r.step == 2 && v.loss < r.loss);
     CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
     CU_ASSERT(r.step == 3 && r.loss == v.loss);
-    CHECK_DPX(dpx_train_step(t, b.tensor, 2, NULL));    /* nobody asks */
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, NULL)); /* nobody asks */
     dpx_trainer_free(t);
 }
 

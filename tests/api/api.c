@@ -16,8 +16,10 @@ void make_batch(Batch *b, unsigned seed)
         }
         b->label[n] = (seed >> 16) % CLASSES;
     }
-    b->tensor[0] = (dpx_tensor){ .name = "x", .dtype = DPX_FLOAT32, .rank = 2, .dim = { SAMPLES, PIXELS }, .data = b->x };
-    b->tensor[1] = (dpx_tensor){ .name = "target", .dtype = DPX_INT64, .rank = 1, .dim = { SAMPLES }, .data = b->label };
+    b->tensor[0] =
+        (dpx_tensor){ .name = "x", .dtype = DPX_FLOAT32, .rank = 2, .dim = { SAMPLES, PIXELS }, .data = b->x };
+    b->tensor[1] =
+        (dpx_tensor){ .name = "target", .dtype = DPX_INT64, .rank = 1, .dim = { SAMPLES }, .data = b->label };
 }
 
 dpx_trainer *make_trainer(const char *const *settings)
@@ -36,7 +38,7 @@ dpx_trainer *make_trainer(const char *const *settings)
     }
     if (m)
         CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
-    dpx_model_free(m);              /* the trainer keeps what it needs */
+    dpx_model_free(m); /* the trainer keeps what it needs */
     dpx_options_free(o);
     return t;
 }
@@ -56,7 +58,4 @@ static int remove_entry(const char *path, const struct stat *s, int type, struct
     return remove(path);
 }
 
-void remove_folder(const char *path)
-{
-    nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
+void remove_folder(const char *path) { nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS); }

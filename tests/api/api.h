@@ -10,7 +10,7 @@ enum { SAMPLES = 6, PIXELS = 64, CLASSES = 10 };
 typedef struct {
     float x[SAMPLES][PIXELS];
     int64_t label[SAMPLES];
-    dpx_tensor tensor[2];           /* x, target */
+    dpx_tensor tensor[2]; /* x, target */
 } Batch;
 
 #define MLP SOURCE_DIR "/models/mlp.onnx"
@@ -20,9 +20,11 @@ typedef struct {
 #define CHECK_DPX_FAILS(code, text, e) CHECK_FAILS((Status)(code), (text), (Status)(e))
 
 void make_batch(Batch *b, unsigned seed);
-/* A trainer of models/mlp.onnx with the given "name=value" options (NULL ends them); NULL and a failed check if it cannot be made. */
+/* A trainer of models/mlp.onnx with the given "name=value" options (NULL ends them); NULL and a failed check if it
+ * cannot be made. */
 dpx_trainer *make_trainer(const char *const *settings);
-/* A new, empty folder below the system's temporary one; `buf` holds its path.  remove_folder deletes it with all it holds. */
+/* A new, empty folder below the system's temporary one; `buf` holds its path.  remove_folder deletes it with all it
+ * holds. */
 void make_folder(char buf[256]);
 void remove_folder(const char *path);
 

@@ -1,5 +1,5 @@
-/* A GPU that fails in the middle of training: the call and all after it fail with one line, saying why; nothing hangs, what was
- * saved before is whole, and another trainer goes on from it.  On simulated GPUs. */
+/* A GPU that fails in the middle of training: the call and all after it fail with one line, saying why; nothing hangs,
+ * what was saved before is whole, and another trainer goes on from it.  On simulated GPUs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,10 @@
 #include "tests/api/api.h"
 #include "tests/harness/gpu.h"
 
-static const char *const one[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "batch-size=6", "devices=cuda", NULL };
-static const char *const two[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "batch-size=6", "devices=cuda*2", NULL };
+static const char *const one[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "batch-size=6",
+                                   "devices=cuda",       NULL };
+static const char *const two[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "batch-size=6",
+                                   "devices=cuda*2",     NULL };
 
 static dpx_status train(dpx_trainer *t, unsigned k, dpx_result *r)
 {
@@ -34,7 +36,8 @@ static double go_on(const char *const *settings, const char *checkpoint)
     return r.loss;
 }
 
-static void fail_with(const char *const *settings, const char *failure, const char *text, const char *checkpoint, double expected)
+static void fail_with(const char *const *settings, const char *failure, const char *text, const char *checkpoint,
+                      double expected)
 {
     dpx_trainer *t = make_trainer(settings);
     dpx_result r = { 0 };
@@ -47,7 +50,7 @@ static void fail_with(const char *const *settings, const char *failure, const ch
     if (!strstr(dpx_error(), text) || strchr(dpx_error(), '\n'))
         TEST_FAIL("%s: expected one line with \"%s\", found \"%s\"", failure, text, dpx_error());
     unsetenv("DPEXEC_SIM_FAIL");
-    CU_ASSERT(train(t, 4, &r) != DPX_OK);       /* a trainer that has failed trains no more */
+    CU_ASSERT(train(t, 4, &r) != DPX_OK); /* a trainer that has failed trains no more */
     CU_ASSERT(*dpx_error());
     dpx_trainer_free(t);
     CU_ASSERT_EQUAL(go_on(settings, checkpoint), expected);
@@ -88,7 +91,8 @@ static void test_two(void)
 {
     static const char *const failures[][2] = { { "all_reduce_sum@1:1", "cuda:1: AllReduce" },
                                                { "all_reduce_sum@0:1:lost", "injected loss of rank 0" },
-                                               { "all_reduce_sum@1:1:hang", "the step has not ended within 2 seconds" } };
+                                               { "all_reduce_sum@1:1:hang",
+                                                 "the step has not ended within 2 seconds" } };
 
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);
     setenv("DPEXEC_GPU_TIMEOUT", "2", 1);

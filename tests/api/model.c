@@ -120,7 +120,10 @@ static void test_devices(void)
     CU_ASSERT(d.cores >= 1 && d.memory > 1 << 20 && !d.capability && !d.driver);
 }
 
-typedef struct { char text[200000]; size_t n; } Text;
+typedef struct {
+    char text[200000];
+    size_t n;
+} Text;
 
 static void add_text(void *user, const char *text, size_t bytes)
 {
@@ -153,5 +156,6 @@ static void test_transform(void)
     dpx_model_free(m);
 }
 
-DEFINE_SUITE(model, { "load and inspect", test_model }, { "bad files", test_bad_model }, { "types", test_dtypes }, { "DLPack", test_dlpack },
-             { "options", test_options }, { "devices", test_devices }, { "transform", test_transform });
+DEFINE_SUITE(model, { "load and inspect", test_model }, { "bad files", test_bad_model }, { "types", test_dtypes },
+             { "DLPack", test_dlpack }, { "options", test_options }, { "devices", test_devices },
+             { "transform", test_transform });

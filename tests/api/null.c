@@ -1,6 +1,6 @@
-/* NULL for every pointer argument of every function of dpexec.h, and counts and numbers out of range: DPX_INVALID with a message that
- * names the function or the argument, or the harmless answer that the header promises.  A function that the header gains must be
- * added here: the last test compares the two files. */
+/* NULL for every pointer argument of every function of dpexec.h, and counts and numbers out of range: DPX_INVALID with
+ * a message that names the function or the argument, or the harmless answer that the header promises.  A function that
+ * the header gains must be added here: the last test compares the two files. */
 #include <ctype.h>
 #include <dlpack/dlpack.h>
 #include <stdbool.h>
@@ -30,90 +30,95 @@ typedef struct {
 } Args;
 
 typedef struct {
-    const char *says;           /* a part of the message */
+    const char *says; /* a part of the message */
     dpx_status (*call)(Args *a);
 } Row;
 
 /* ROW(name, text, call): a function of its own for each call. */
-#define ROWS(X)                                                                                                     \
-    X(dlpack_out, "dpx_tensor_from_dlpack: out", dpx_tensor_from_dlpack(NULL, "x", &a->dl))                         \
-    X(dlpack_name, "dpx_tensor_from_dlpack: name", dpx_tensor_from_dlpack(&a->bad, NULL, &a->dl))                   \
-    X(dlpack_tensor, "dpx_tensor_from_dlpack: dl_tensor", dpx_tensor_from_dlpack(&a->bad, "x", NULL))               \
-    X(dlpack_shape, "DLPack shape is NULL", dpx_tensor_from_dlpack(&a->bad, "x", &a->shapeless))                    \
-    X(load_out, "dpx_model_load: out", dpx_model_load(NULL, MLP))                                                   \
-    X(load_path, "dpx_model_load: path", dpx_model_load(&a->m, NULL))                                               \
-    X(info_model, "dpx_model_info: model", dpx_model_info(NULL, DPX_INPUT, 0, &a->info))                            \
-    X(info_out, "dpx_model_info: out", dpx_model_info(a->m, DPX_INPUT, 0, NULL))                                    \
-    X(info_kind, "kind 7", dpx_model_info(a->m, (dpx_kind)7, 0, &a->info))                                          \
-    X(info_index, "index -1 of 1", dpx_model_info(a->m, DPX_INPUT, -1, &a->info))                                   \
-    X(set_options, "dpx_options_set: options", dpx_options_set(NULL, "lr", "1"))                                    \
-    X(set_name, "dpx_options_set: name", dpx_options_set(a->o, NULL, "1"))                                          \
-    X(set_value, "dpx_options_set: value", dpx_options_set(a->o, "lr", NULL))                                       \
-    X(weights_options, "class_weights: options", dpx_options_set_class_weights(NULL, &a->b.tensor[0]))              \
-    X(weights_tensor, "class_weights: weights", dpx_options_set_class_weights(a->o, NULL))                          \
-    X(weights_data, "has no data", dpx_options_set_class_weights(a->o, &a->bad))                                    \
-    X(target_options, "target_shape: options", dpx_options_set_target_shape(NULL, &a->b.tensor[1]))                \
-    X(target_tensor, "target_shape: target", dpx_options_set_target_shape(a->o, NULL))                              \
-    X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                             \
-    X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                         \
-    X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                            \
-    X(note_world, "dpx_world_note: world", dpx_world_note(NULL, "n", "v"))                                          \
-    X(note_name, "dpx_world_note: name", dpx_world_note(a->w, NULL, "v"))                                           \
-    X(note_value, "dpx_world_note: value", dpx_world_note(a->w, "n", NULL))                                         \
-    X(max_world, "dpx_world_max: world", dpx_world_max(NULL, 1, &a->number))                                        \
-    X(max_out, "dpx_world_max: out", dpx_world_max(a->w, 1, NULL))                                                  \
-    X(devices_out, "dpx_devices: out", dpx_devices(NULL, 1, &a->n))                                                 \
-    X(devices_max, "max is -1", dpx_devices(&a->device, -1, &a->n))                                                 \
-    X(devices_n, "dpx_devices: n", dpx_devices(&a->device, 1, NULL))                                                \
-    X(transform_model, "dpx_transform: model", dpx_transform(NULL, a->o, NULL, "txt", write_nothing, NULL))         \
-    X(transform_options, "dpx_transform: options", dpx_transform(a->m, NULL, NULL, "txt", write_nothing, NULL))     \
-    X(transform_format, "dpx_transform: format", dpx_transform(a->m, a->o, NULL, NULL, write_nothing, NULL))        \
-    X(transform_write, "dpx_transform: write", dpx_transform(a->m, a->o, NULL, "txt", NULL, NULL))                  \
-    X(plan_model, "dpx_plan: model", dpx_plan(NULL, a->o, write_nothing, NULL, NULL, NULL))                         \
-    X(plan_options, "dpx_plan: options", dpx_plan(a->m, NULL, write_nothing, NULL, NULL, NULL))                     \
-    X(plan_write, "dpx_plan: write", dpx_plan(a->m, a->o, NULL, NULL, NULL, NULL))                                  \
-    X(create_out, "dpx_trainer_create: out", dpx_trainer_create(NULL, a->m, a->o, NULL, NULL))                      \
-    X(create_model, "dpx_trainer_create: model", dpx_trainer_create(&a->t, NULL, a->o, NULL, NULL))                 \
-    X(create_options, "dpx_trainer_create: options", dpx_trainer_create(&a->t, a->m, NULL, NULL, NULL))             \
-    X(trace_trainer, "dpx_trainer_trace: trainer", dpx_trainer_trace(NULL, 1))                                      \
-    X(write_trainer, "dpx_trainer_write_trace: trainer", dpx_trainer_write_trace(NULL, "x"))                        \
-    X(write_path, "dpx_trainer_write_trace: path", dpx_trainer_write_trace(a->t, NULL))                             \
-    X(train_trainer, "dpx_train_step: trainer", dpx_train_step(NULL, a->b.tensor, 2, &a->r))                        \
-    X(train_batch, "the batch is NULL", dpx_train_step(a->t, NULL, 2, &a->r))                                       \
-    X(train_count, "a batch of -1 tensors", dpx_train_step(a->t, a->b.tensor, -1, &a->r))                           \
+#define ROWS(X)                                                                                                       \
+    X(dlpack_out, "dpx_tensor_from_dlpack: out", dpx_tensor_from_dlpack(NULL, "x", &a->dl))                           \
+    X(dlpack_name, "dpx_tensor_from_dlpack: name", dpx_tensor_from_dlpack(&a->bad, NULL, &a->dl))                     \
+    X(dlpack_tensor, "dpx_tensor_from_dlpack: dl_tensor", dpx_tensor_from_dlpack(&a->bad, "x", NULL))                 \
+    X(dlpack_shape, "DLPack shape is NULL", dpx_tensor_from_dlpack(&a->bad, "x", &a->shapeless))                      \
+    X(load_out, "dpx_model_load: out", dpx_model_load(NULL, MLP))                                                     \
+    X(load_path, "dpx_model_load: path", dpx_model_load(&a->m, NULL))                                                 \
+    X(info_model, "dpx_model_info: model", dpx_model_info(NULL, DPX_INPUT, 0, &a->info))                              \
+    X(info_out, "dpx_model_info: out", dpx_model_info(a->m, DPX_INPUT, 0, NULL))                                      \
+    X(info_kind, "kind 7", dpx_model_info(a->m, (dpx_kind)7, 0, &a->info))                                            \
+    X(info_index, "index -1 of 1", dpx_model_info(a->m, DPX_INPUT, -1, &a->info))                                     \
+    X(set_options, "dpx_options_set: options", dpx_options_set(NULL, "lr", "1"))                                      \
+    X(set_name, "dpx_options_set: name", dpx_options_set(a->o, NULL, "1"))                                            \
+    X(set_value, "dpx_options_set: value", dpx_options_set(a->o, "lr", NULL))                                         \
+    X(weights_options, "class_weights: options", dpx_options_set_class_weights(NULL, &a->b.tensor[0]))                \
+    X(weights_tensor, "class_weights: weights", dpx_options_set_class_weights(a->o, NULL))                            \
+    X(weights_data, "has no data", dpx_options_set_class_weights(a->o, &a->bad))                                      \
+    X(target_options, "target_shape: options", dpx_options_set_target_shape(NULL, &a->b.tensor[1]))                   \
+    X(target_tensor, "target_shape: target", dpx_options_set_target_shape(a->o, NULL))                                \
+    X(join_out, "dpx_world_join: out", dpx_world_join(NULL, &a->alone))                                               \
+    X(join_options, "dpx_world_join: options", dpx_world_join(&a->w, NULL))                                           \
+    X(join_rendezvous, "rendezvous: expected HOST:PORT", dpx_world_join(&a->w, &a->two))                              \
+    X(note_world, "dpx_world_note: world", dpx_world_note(NULL, "n", "v"))                                            \
+    X(note_name, "dpx_world_note: name", dpx_world_note(a->w, NULL, "v"))                                             \
+    X(note_value, "dpx_world_note: value", dpx_world_note(a->w, "n", NULL))                                           \
+    X(max_world, "dpx_world_max: world", dpx_world_max(NULL, 1, &a->number))                                          \
+    X(max_out, "dpx_world_max: out", dpx_world_max(a->w, 1, NULL))                                                    \
+    X(devices_out, "dpx_devices: out", dpx_devices(NULL, 1, &a->n))                                                   \
+    X(devices_max, "max is -1", dpx_devices(&a->device, -1, &a->n))                                                   \
+    X(devices_n, "dpx_devices: n", dpx_devices(&a->device, 1, NULL))                                                  \
+    X(transform_model, "dpx_transform: model", dpx_transform(NULL, a->o, NULL, "txt", write_nothing, NULL))           \
+    X(transform_options, "dpx_transform: options", dpx_transform(a->m, NULL, NULL, "txt", write_nothing, NULL))       \
+    X(transform_format, "dpx_transform: format", dpx_transform(a->m, a->o, NULL, NULL, write_nothing, NULL))          \
+    X(transform_write, "dpx_transform: write", dpx_transform(a->m, a->o, NULL, "txt", NULL, NULL))                    \
+    X(plan_model, "dpx_plan: model", dpx_plan(NULL, a->o, write_nothing, NULL, NULL, NULL))                           \
+    X(plan_options, "dpx_plan: options", dpx_plan(a->m, NULL, write_nothing, NULL, NULL, NULL))                       \
+    X(plan_write, "dpx_plan: write", dpx_plan(a->m, a->o, NULL, NULL, NULL, NULL))                                    \
+    X(create_out, "dpx_trainer_create: out", dpx_trainer_create(NULL, a->m, a->o, NULL, NULL))                        \
+    X(create_model, "dpx_trainer_create: model", dpx_trainer_create(&a->t, NULL, a->o, NULL, NULL))                   \
+    X(create_options, "dpx_trainer_create: options", dpx_trainer_create(&a->t, a->m, NULL, NULL, NULL))               \
+    X(trace_trainer, "dpx_trainer_trace: trainer", dpx_trainer_trace(NULL, 1))                                        \
+    X(write_trainer, "dpx_trainer_write_trace: trainer", dpx_trainer_write_trace(NULL, "x"))                          \
+    X(write_path, "dpx_trainer_write_trace: path", dpx_trainer_write_trace(a->t, NULL))                               \
+    X(train_trainer, "dpx_train_step: trainer", dpx_train_step(NULL, a->b.tensor, 2, &a->r))                          \
+    X(train_batch, "the batch is NULL", dpx_train_step(a->t, NULL, 2, &a->r))                                         \
+    X(train_count, "a batch of -1 tensors", dpx_train_step(a->t, a->b.tensor, -1, &a->r))                             \
     X(train_name, "tensor 0 of the batch has no name", dpx_train_step(a->t, &(dpx_tensor){ .name = NULL }, 1, &a->r)) \
-    X(train_data, "has no data", dpx_train_step(a->t, &a->bad, 1, &a->r))                                           \
-    X(val_trainer, "dpx_val_step: trainer", dpx_val_step(NULL, a->b.tensor, 2, &a->r))                              \
-    X(val_batch, "the batch is NULL", dpx_val_step(a->t, NULL, 2, &a->r))                                           \
-    X(val_count, "a batch of -1 tensors", dpx_val_step(a->t, a->b.tensor, -1, &a->r))                               \
-    X(val_out, "dpx_val_step: out", dpx_val_step(a->t, a->b.tensor, 2, NULL))                                       \
-    X(test_trainer, "trainer is NULL", dpx_test_step(NULL, a->b.tensor, 2, &a->r))                                  \
-    X(test_batch, "the batch is NULL", dpx_test_step(a->t, NULL, 2, &a->r))                                         \
-    X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                           \
-    X(result_trainer, "dpx_train_result: trainer", dpx_train_result(NULL, &a->r))                                   \
-    X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                            \
-    X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                      \
-    X(run_trainer, "dpx_run: trainer", dpx_run(NULL, a->b.tensor, 1, a->out, 1))                                    \
-    X(run_inputs, "the batch is NULL", dpx_run(a->t, NULL, 1, a->out, 1))                                           \
-    X(run_outputs, "dpx_run: outputs", dpx_run(a->t, a->b.tensor, 1, NULL, 1))                                      \
-    X(run_count, "room for -1 outputs", dpx_run(a->t, a->b.tensor, 1, a->out, -1))                                  \
-    X(state_trainer, "dpx_trainer_state_info: trainer", dpx_trainer_state_info(NULL, 0, &a->info))                  \
-    X(state_out, "dpx_trainer_state_info: out", dpx_trainer_state_info(a->t, 0, NULL))                              \
-    X(state_index, "state -1", dpx_trainer_state_info(a->t, -1, &a->info))                                          \
-    X(get_trainer, "dpx_trainer_get_state: trainer", dpx_trainer_get_state(NULL, "x", &a->b.tensor[0]))             \
-    X(get_name, "dpx_trainer_get_state: name", dpx_trainer_get_state(a->t, NULL, &a->b.tensor[0]))                  \
-    X(get_out, "dpx_trainer_get_state: out", dpx_trainer_get_state(a->t, "x", NULL))                                \
-    X(put_trainer, "dpx_trainer_set_state: trainer", dpx_trainer_set_state(NULL, "x", &a->b.tensor[0]))             \
-    X(put_name, "dpx_trainer_set_state: name", dpx_trainer_set_state(a->t, NULL, &a->b.tensor[0]))                  \
-    X(put_in, "dpx_trainer_set_state: in", dpx_trainer_set_state(a->t, "x", NULL))                                  \
-    X(save_trainer, "dpx_trainer_save: trainer", dpx_trainer_save(NULL, "x", NULL))                                 \
-    X(save_directory, "dpx_trainer_save: directory", dpx_trainer_save(a->t, NULL, NULL))                            \
-    X(resume_trainer, "dpx_trainer_resume: trainer", dpx_trainer_resume(NULL, "x", NULL))                           \
-    X(resume_directory, "dpx_trainer_resume: directory", dpx_trainer_resume(a->t, NULL, NULL))                      \
-    X(export_trainer, "dpx_trainer_export: trainer", dpx_trainer_export(NULL, "x"))                                 \
+    X(train_data, "has no data", dpx_train_step(a->t, &a->bad, 1, &a->r))                                             \
+    X(val_trainer, "dpx_val_step: trainer", dpx_val_step(NULL, a->b.tensor, 2, &a->r))                                \
+    X(val_batch, "the batch is NULL", dpx_val_step(a->t, NULL, 2, &a->r))                                             \
+    X(val_count, "a batch of -1 tensors", dpx_val_step(a->t, a->b.tensor, -1, &a->r))                                 \
+    X(val_out, "dpx_val_step: out", dpx_val_step(a->t, a->b.tensor, 2, NULL))                                         \
+    X(test_trainer, "trainer is NULL", dpx_test_step(NULL, a->b.tensor, 2, &a->r))                                    \
+    X(test_batch, "the batch is NULL", dpx_test_step(a->t, NULL, 2, &a->r))                                           \
+    X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                             \
+    X(result_trainer, "dpx_train_result: trainer", dpx_train_result(NULL, &a->r))                                     \
+    X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                              \
+    X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                        \
+    X(run_trainer, "dpx_run: trainer", dpx_run(NULL, a->b.tensor, 1, a->out, 1))                                      \
+    X(run_inputs, "the batch is NULL", dpx_run(a->t, NULL, 1, a->out, 1))                                             \
+    X(run_outputs, "dpx_run: outputs", dpx_run(a->t, a->b.tensor, 1, NULL, 1))                                        \
+    X(run_count, "room for -1 outputs", dpx_run(a->t, a->b.tensor, 1, a->out, -1))                                    \
+    X(state_trainer, "dpx_trainer_state_info: trainer", dpx_trainer_state_info(NULL, 0, &a->info))                    \
+    X(state_out, "dpx_trainer_state_info: out", dpx_trainer_state_info(a->t, 0, NULL))                                \
+    X(state_index, "state -1", dpx_trainer_state_info(a->t, -1, &a->info))                                            \
+    X(get_trainer, "dpx_trainer_get_state: trainer", dpx_trainer_get_state(NULL, "x", &a->b.tensor[0]))               \
+    X(get_name, "dpx_trainer_get_state: name", dpx_trainer_get_state(a->t, NULL, &a->b.tensor[0]))                    \
+    X(get_out, "dpx_trainer_get_state: out", dpx_trainer_get_state(a->t, "x", NULL))                                  \
+    X(put_trainer, "dpx_trainer_set_state: trainer", dpx_trainer_set_state(NULL, "x", &a->b.tensor[0]))               \
+    X(put_name, "dpx_trainer_set_state: name", dpx_trainer_set_state(a->t, NULL, &a->b.tensor[0]))                    \
+    X(put_in, "dpx_trainer_set_state: in", dpx_trainer_set_state(a->t, "x", NULL))                                    \
+    X(save_trainer, "dpx_trainer_save: trainer", dpx_trainer_save(NULL, "x", NULL))                                   \
+    X(save_directory, "dpx_trainer_save: directory", dpx_trainer_save(a->t, NULL, NULL))                              \
+    X(resume_trainer, "dpx_trainer_resume: trainer", dpx_trainer_resume(NULL, "x", NULL))                             \
+    X(resume_directory, "dpx_trainer_resume: directory", dpx_trainer_resume(a->t, NULL, NULL))                        \
+    X(export_trainer, "dpx_trainer_export: trainer", dpx_trainer_export(NULL, "x"))                                   \
     X(export_path, "dpx_trainer_export: path", dpx_trainer_export(a->t, NULL))
 
-#define CALL(NAME, SAYS, E) static dpx_status call_##NAME(Args *a) { (void)a; return (E); }
+#define CALL(NAME, SAYS, E)                \
+    static dpx_status call_##NAME(Args *a) \
+    {                                      \
+        (void)a;                           \
+        return (E);                        \
+    }
 #define ROW(NAME, SAYS, E) { SAYS, call_##NAME },
 ROWS(CALL)
 static const Row rows[] = { ROWS(ROW) };
@@ -124,9 +129,12 @@ static bool open_args(Args *a)
 {
     static int64_t shape[2] = { 2, 3 };
 
-    *a = (Args){ .bad = { .name = "x", .dtype = DPX_FLOAT32, .rank = 1, .dim = { 4 } }, .alone = { .size = 1 }, .two = { .size = 2 } };
+    *a = (Args){ .bad = { .name = "x", .dtype = DPX_FLOAT32, .rank = 1, .dim = { 4 } },
+                 .alone = { .size = 1 },
+                 .two = { .size = 2 } };
     make_batch(&a->b, 1);
-    a->dl = a->shapeless = (DLTensor){ .data = a->b.x, .device = { kDLCPU, 0 }, .ndim = 2, .dtype = { kDLFloat, 32, 1 }, .shape = shape };
+    a->dl = a->shapeless =
+        (DLTensor){ .data = a->b.x, .device = { kDLCPU, 0 }, .ndim = 2, .dtype = { kDLFloat, 32, 1 }, .shape = shape };
     a->shapeless.shape = NULL;
     a->o = dpx_options_create();
     a->t = make_trainer(settings);
@@ -148,7 +156,7 @@ static void test_refused(void)
     if (open_args(&a))
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             CHECK_DPX_FAILS(DPX_INVALID, rows[i].says, rows[i].call(&a));
-    CHECK_DPX(dpx_train_step(a.t, a.b.tensor, 2, &a.r));       /* nothing of it has harmed the trainer */
+    CHECK_DPX(dpx_train_step(a.t, a.b.tensor, 2, &a.r)); /* nothing of it has harmed the trainer */
     CU_ASSERT_EQUAL(a.r.step, 1);
     close_args(&a);
 }
@@ -179,7 +187,12 @@ static void test_dlpack_sizes(void)
 {
     int64_t huge[3] = { INT64_MAX / 2, INT64_MAX / 2, 3 }, negative[2] = { -1, 4 }, strides[3] = { 1, 1, 1 };
     float data[4] = { 0 };
-    DLTensor t = { .data = data, .device = { kDLCPU, 0 }, .ndim = 3, .dtype = { kDLFloat, 32, 1 }, .shape = huge, .strides = strides };
+    DLTensor t = { .data = data,
+                   .device = { kDLCPU, 0 },
+                   .ndim = 3,
+                   .dtype = { kDLFloat, 32, 1 },
+                   .shape = huge,
+                   .strides = strides };
     dpx_tensor v;
 
     CHECK_DPX_FAILS(DPX_INVALID, "DLPack", dpx_tensor_from_dlpack(&v, "x", &t));
@@ -229,5 +242,5 @@ static void test_complete(void)
     free(here);
 }
 
-DEFINE_SUITE(null_arguments, { "refused", test_refused }, { "harmless", test_harmless }, { "sizes of DLPack", test_dlpack_sizes },
-             { "complete", test_complete });
+DEFINE_SUITE(null_arguments, { "refused", test_refused }, { "harmless", test_harmless },
+             { "sizes of DLPack", test_dlpack_sizes }, { "complete", test_complete });

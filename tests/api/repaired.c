@@ -1,5 +1,6 @@
-/* Networks as PyTorch's exporters write them, with one batch size baked in, equal parameters merged, tokens expanded and transposes
- * folded: trained at other batch sizes, on any number of replicas, they have PyTorch's losses in float64. */
+/* Networks as PyTorch's exporters write them, with one batch size baked in, equal parameters merged, tokens expanded
+ * and transposes folded: trained at other batch sizes, on any number of replicas, they have PyTorch's losses in
+ * float64. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,8 +36,9 @@ static dpx_tensor tensor(const char *name, int rank, const int64_t *dim, const d
 
 static dpx_trainer *open_trainer(const char *name, const char *exporter, int b0, const char *replicas)
 {
-    const char *const given[][2] = { { "loss", "mse" }, { "lr", repaired_rate }, { "dtype", "float64" }, { "threads", "1" },
-                                     { "replicas", replicas } };
+    const char *const given[][2] = {
+        { "loss", "mse" }, { "lr", repaired_rate }, { "dtype", "float64" }, { "threads", "1" }, { "replicas", replicas }
+    };
     dpx_options *o = dpx_options_create();
     dpx_model *m = NULL;
     dpx_trainer *t = NULL;
@@ -45,7 +47,8 @@ static dpx_trainer *open_trainer(const char *name, const char *exporter, int b0,
     snprintf(path, sizeof path, SOURCE_DIR "/tests/api/repaired_%s_%s_%d.onnx", name, exporter, b0);
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         CHECK_DPX(dpx_options_set(o, given[i][0], given[i][1]));
-    if (!strcmp(name, "windows") && !strcmp(exporter, "new"))       /* a start state: the file does not say that it is no parameter */
+    if (!strcmp(name, "windows") &&
+        !strcmp(exporter, "new")) /* a start state: the file does not say that it is no parameter */
         CHECK_DPX(dpx_options_set(o, "freeze", "zeros"));
     if (CHECK_DPX(dpx_model_load(&m, path)))
         CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
@@ -66,8 +69,8 @@ static void check_losses(const Repaired *r, const char *exporter, int b0, const 
         if (!CHECK_DPX(dpx_train_step(t, batch, 2, &result)))
             break;
         if (!(fabs(result.loss - r->losses[i]) <= 1e-10 * fabs(r->losses[i]))) {
-            printf("  %s_%s_%d, %s replicas, step %d: loss %.15g, PyTorch %.15g\n", r->name, exporter, b0, replicas, i, result.loss,
-                   r->losses[i]);
+            printf("  %s_%s_%d, %s replicas, step %d: loss %.15g, PyTorch %.15g\n", r->name, exporter, b0, replicas, i,
+                   result.loss, r->losses[i]);
             CU_FAIL("loss");
         }
     }

@@ -9,9 +9,12 @@
 enum { BEFORE = 3, AFTER = 3 };
 
 static const char *const open_adam[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", NULL };
-static const char *const open_groups[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", "accumulate=2", NULL };
-static const char *const two_devices[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", "devices=cpu*2", NULL };
-static const char *const two_gpus[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01", "threads=1", "devices=cuda*2", NULL };
+static const char *const open_groups[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01",
+                                           "threads=1",          "accumulate=2",   NULL };
+static const char *const two_devices[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01",
+                                           "threads=1",          "devices=cpu*2",  NULL };
+static const char *const two_gpus[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01",
+                                        "threads=1",          "devices=cuda*2", NULL };
 static const char *const open_sgd[] = { "loss=cross-entropy", "lr=0.01", "threads=1", NULL };
 static const char *const open_momentum[] = { "loss=cross-entropy", "lr=0.01", "momentum=0.9", "threads=1", NULL };
 
@@ -46,7 +49,8 @@ static void live(dpx_trainer *t, Life life)
         CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
 }
 
-/* A run that stops after BEFORE steps and is resumed by a trainer that has lived gives the losses of one that goes on. */
+/* A run that stops after BEFORE steps and is resumed by a trainer that has lived gives the losses of one that goes
+ * on. */
 static void go_on(const char *const *settings, int calls, Life life)
 {
     dpx_trainer *t = make_trainer(settings), *u = make_trainer(settings);
@@ -94,10 +98,12 @@ static void test_cuda(void)
 
 static int read_weight(dpx_trainer *t, float *out)
 {
-    return CHECK_DPX(dpx_trainer_get_state(t, "fc1.weight", &(dpx_tensor){ .dtype = DPX_FLOAT32, .rank = 2, .dim = { 128, PIXELS }, .data = out }));
+    return CHECK_DPX(dpx_trainer_get_state(
+        t, "fc1.weight", &(dpx_tensor){ .dtype = DPX_FLOAT32, .rank = 2, .dim = { 128, PIXELS }, .data = out }));
 }
 
-/* What was resumed can be read, set, saved and exported before the first step, and evaluated without the optimizer it came from. */
+/* What was resumed can be read, set, saved and exported before the first step, and evaluated without the optimizer it
+ * came from. */
 static void test_before_a_step(void)
 {
     static float trained[128 * PIXELS], found[128 * PIXELS];
@@ -138,7 +144,8 @@ static void test_before_a_step(void)
     CU_ASSERT_EQUAL(r.loss, q.loss);
     CU_ASSERT_EQUAL(one_step(t, BEFORE, 1), one_step(u, BEFORE, 1));
     dpx_trainer_free(u);
-    CHECK_DPX(dpx_trainer_resume(u = make_trainer(open_adam), again, NULL));   /* what `v`, without Adam, was given is whole */
+    CHECK_DPX(
+        dpx_trainer_resume(u = make_trainer(open_adam), again, NULL)); /* what `v`, without Adam, was given is whole */
     CHECK_DPX(dpx_trainer_save(v, again, NULL));
     CHECK_DPX(dpx_trainer_resume(u, again, NULL));
     CU_ASSERT(dpx_trainer_state_count(u) == dpx_trainer_state_count(t));
@@ -151,7 +158,8 @@ static void test_before_a_step(void)
     dpx_trainer_free(v);
 }
 
-/* A trainer of `settings`, after a checkpoint of `saved`, refuses to train, naming `text`; it can resume from its own instead. */
+/* A trainer of `settings`, after a checkpoint of `saved`, refuses to train, naming `text`; it can resume from its own
+ * instead. */
 static void refuse(const char *const *saved, const char *const *settings, Life life, const char *text)
 {
     dpx_trainer *t = make_trainer(saved), *u = make_trainer(settings), *own = make_trainer(settings);
@@ -233,7 +241,8 @@ static void write_two_outputs(const char *path)
     graph_free(g);
 }
 
-/* A model of two outputs, of which the first is trained: the other's parameters are in no checkpoint of the run, and as they were. */
+/* A model of two outputs, of which the first is trained: the other's parameters are in no checkpoint of the run, and as
+ * they were. */
 static void test_other_output(void)
 {
     dpx_options *o = dpx_options_create();
@@ -253,7 +262,7 @@ static void test_other_output(void)
         !CHECK_DPX(dpx_trainer_create(&u, m, o, NULL, NULL)))
         return;
     one_step(t, 0, 1);
-    CU_ASSERT_EQUAL(dpx_trainer_state_count(t), 2);     /* a weight, the number of steps */
+    CU_ASSERT_EQUAL(dpx_trainer_state_count(t), 2); /* a weight, the number of steps */
     CHECK_DPX(dpx_trainer_save(t, folder, NULL));
     CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
     make_batch(&b, 3);

@@ -7,7 +7,8 @@
 
 #include "tests/api/api.h"
 
-static const char *const sgd[] = { "loss=cross-entropy", "metric=accuracy", "lr=0.1", "momentum=0.9", "threads=1", "batch-size=6", NULL };
+static const char *const sgd[] = { "loss=cross-entropy", "metric=accuracy", "lr=0.1", "momentum=0.9",
+                                   "threads=1",          "batch-size=6",    NULL };
 
 /* All state of the trainer, one after the other, as bytes; to free(). */
 static char *all_state(dpx_trainer *t, size_t *bytes)
@@ -56,7 +57,8 @@ static void test_steps(void)
         return;
     make_batch(&b, 1);
     CHECK_DPX(dpx_train_step(t, b.tensor, 2, &first));
-    CU_ASSERT(first.step == 1 && first.updated && first.samples == SAMPLES && first.counted == SAMPLES && first.lr == 0.1);
+    CU_ASSERT(first.step == 1 && first.updated && first.samples == SAMPLES && first.counted == SAMPLES &&
+              first.lr == 0.1);
     CU_ASSERT(first.loss_weight == SAMPLES && fabs(first.loss - first.loss_sum / SAMPLES) < 1e-6);
     for (int i = 0; i < 30; i++)
         CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
@@ -122,9 +124,14 @@ static void test_run_and_loss(void)
 /* All that nobody asked for, and all that is there twice, by name; a target is known to inference. */
 static void test_names(dpx_trainer *t, const Batch *b)
 {
-    static const char *const text = "of 'x', 'target': nobody asked for 'learning_rate'; 'x' is given twice; nobody asked for 'nonsense'";
+    static const char *const text =
+        "of 'x', 'target': nobody asked for 'learning_rate'; 'x' is given twice; nobody asked for 'nonsense'";
     float lr = 1;
-    dpx_tensor all[5] = { b->tensor[0], b->tensor[1], { .name = "learning_rate", .dtype = DPX_FLOAT32, .data = &lr }, b->tensor[0], b->tensor[0] };
+    dpx_tensor all[5] = { b->tensor[0],
+                          b->tensor[1],
+                          { .name = "learning_rate", .dtype = DPX_FLOAT32, .data = &lr },
+                          b->tensor[0],
+                          b->tensor[0] };
     dpx_result r;
     dpx_tensor y;
 
@@ -169,7 +176,7 @@ static void test_bad_batches(void)
     test_names(t, &b);
     CHECK_DPX_FAILS(DPX_INVALID, "2", dpx_run(t, b.tensor, 1, outputs, 2));
     CU_ASSERT_EQUAL(dpx_trainer_step_count(t), 0);
-    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));         /* none of it did harm */
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r)); /* none of it did harm */
     CU_ASSERT_EQUAL(r.step, 1);
     dpx_trainer_free(t);
 }
@@ -226,7 +233,8 @@ static void test_set_state(void)
 /* Two micro-batches accumulated are one batch of both, and a flush applies an incomplete group. */
 static void test_accumulate(void)
 {
-    static const char *const twice[] = { "loss=cross-entropy", "lr=0.1", "threads=1", "accumulate=2", "batch-size=3", NULL };
+    static const char *const twice[] = { "loss=cross-entropy", "lr=0.1",       "threads=1",
+                                         "accumulate=2",       "batch-size=3", NULL };
     static const char *const once[] = { "loss=cross-entropy", "lr=0.1", "threads=1", "batch-size=6", NULL };
     dpx_trainer *t = make_trainer(twice), *u = make_trainer(once);
     dpx_result half[2], whole;
@@ -244,7 +252,8 @@ static void test_accumulate(void)
         CHECK_DPX(dpx_train_step(t, part, 2, &half[i]));
     }
     CHECK_DPX(dpx_train_step(u, b.tensor, 2, &whole));
-    CU_ASSERT(!half[0].updated && half[0].step == 0 && half[1].updated && half[1].step == 1 && half[1].samples == SAMPLES);
+    CU_ASSERT(!half[0].updated && half[0].step == 0 && half[1].updated && half[1].step == 1 &&
+              half[1].samples == SAMPLES);
     CU_ASSERT_DOUBLE_EQUAL(half[1].loss, whole.loss, 1e-6);
     CHECK_DPX(dpx_train_step(t, part, 2, &half[0]));
     CHECK_DPX_FAILS(DPX_INVALID, "flush", dpx_trainer_save(t, "unused", NULL));
@@ -302,11 +311,12 @@ static int set_number(dpx_trainer *t, const char *name, dpx_dtype dtype, void *n
     return CHECK_DPX(dpx_trainer_set_state(t, name, &(dpx_tensor){ .name = name, .dtype = dtype, .data = number }));
 }
 
-/* Skipped steps leave all state as it was but the scale and its counter, count as steps of the run, and a checkpoint behind
- * them goes on with the same bits. */
+/* Skipped steps leave all state as it was but the scale and its counter, count as steps of the run, and a checkpoint
+ * behind them goes on with the same bits. */
 static void test_loss_scale(void)
 {
-    static const char *const half[] = { "loss=cross-entropy", "optimizer=adam", "precision=float16", "threads=1", "batch-size=6", NULL };
+    static const char *const half[] = { "loss=cross-entropy", "optimizer=adam", "precision=float16",
+                                        "threads=1",          "batch-size=6",   NULL };
     dpx_trainer *a = make_trainer(half), *b = make_trainer(half);
     float scale = 0x1p40f;
     char folder[256];
@@ -328,7 +338,7 @@ static void test_loss_scale(void)
         if (i)
             CU_ASSERT_EQUAL(r.loss_scale, last.skipped ? last.loss_scale / 2 : last.loss_scale);
         if (last.skipped)
-            CU_ASSERT_EQUAL(r.loss, last.loss);     /* of the same parameters */
+            CU_ASSERT_EQUAL(r.loss, last.loss); /* of the same parameters */
         skipped += r.skipped;
         if (i == 5) {
             CHECK_DPX(dpx_trainer_save(a, folder, NULL));
@@ -354,7 +364,8 @@ static void test_loss_scale_options(void)
 
     CHECK_DPX(dpx_model_load(&m, MLP));
     CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
-    CHECK_DPX_FAILS(DPX_INVALID, "expected dynamic or a number above 0, found '0'", dpx_options_set(o, "loss-scale", "0"));
+    CHECK_DPX_FAILS(DPX_INVALID, "expected dynamic or a number above 0, found '0'",
+                    dpx_options_set(o, "loss-scale", "0"));
     CHECK_DPX(dpx_options_set(o, "loss-scale", "128"));
     CHECK_DPX_FAILS(DPX_INVALID, "--loss-scale needs --precision float16", dpx_trainer_create(&t, m, o, NULL, NULL));
     CHECK_DPX(dpx_options_set(o, "precision", "bfloat16"));
@@ -368,7 +379,10 @@ static void test_loss_scale_options(void)
 
 /* ---- callbacks ---- */
 
-typedef struct { int info, warning, steps; int64_t last; } Heard;
+typedef struct {
+    int info, warning, steps;
+    int64_t last;
+} Heard;
 
 static void on_log(void *user, int level, const char *line)
 {
@@ -416,7 +430,11 @@ static void test_callbacks(void)
 
 /* ---- two threads, each with handles of its own ---- */
 
-typedef struct { unsigned seed; double loss; char message[256]; } Worker;
+typedef struct {
+    unsigned seed;
+    double loss;
+    char message[256];
+} Worker;
 
 static void *train_alone(void *user)
 {
@@ -428,13 +446,15 @@ static void *train_alone(void *user)
     Batch b;
 
     make_batch(&b, w->seed);
-    if (o && !dpx_model_load(&m, MLP) && !dpx_options_set(o, "loss", "cross-entropy") && !dpx_options_set(o, "threads", "1") &&
-        !dpx_options_set(o, "batch-size", "6") && !dpx_options_set(o, "devices", "cpu*2") && !dpx_trainer_create(&t, m, o, NULL, NULL))
+    if (o && !dpx_model_load(&m, MLP) && !dpx_options_set(o, "loss", "cross-entropy") &&
+        !dpx_options_set(o, "threads", "1") && !dpx_options_set(o, "batch-size", "6") &&
+        !dpx_options_set(o, "devices", "cpu*2") && !dpx_trainer_create(&t, m, o, NULL, NULL))
         for (int i = 0; i < 5; i++)
             if (dpx_train_step(t, b.tensor, 2, &r))
                 r.loss = -2;
     w->loss = r.loss;
-    snprintf(w->message, sizeof w->message, "%s", dpx_model_load(&none, w->seed == 1 ? "one" : "two") ? dpx_error() : "");
+    snprintf(w->message, sizeof w->message, "%s",
+             dpx_model_load(&none, w->seed == 1 ? "one" : "two") ? dpx_error() : "");
     dpx_trainer_free(t);
     dpx_model_free(m);
     dpx_options_free(o);
@@ -507,15 +527,16 @@ static void test_sequence_first(void)
     CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
     CHECK_DPX(dpx_train_step(t, batch, 2, &r));
     CU_ASSERT_EQUAL(r.samples, 4);
-    CU_ASSERT_DOUBLE_EQUAL(r.loss, 1.0986122886681098, 1e-15);      /* tanh(0) W = 0: ln 3 */
+    CU_ASSERT_DOUBLE_EQUAL(r.loss, 1.0986122886681098, 1e-15); /* tanh(0) W = 0: ln 3 */
     dpx_trainer_free(t);
     dpx_options_free(o);
     dpx_model_free(m);
 }
 
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state },
-             { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches }, { "no loss", test_no_loss },
-             { "set and get state", test_set_state }, { "accumulate and flush", test_accumulate },
-             { "save, resume, export", test_checkpoint }, { "a scaled loss", test_loss_scale },
-             { "options of the scale", test_loss_scale_options }, { "callbacks", test_callbacks }, { "two threads", test_threads },
-             { "timing", test_trace }, { "sequence first", test_sequence_first });
+             { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches },
+             { "no loss", test_no_loss }, { "set and get state", test_set_state },
+             { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint },
+             { "a scaled loss", test_loss_scale }, { "options of the scale", test_loss_scale_options },
+             { "callbacks", test_callbacks }, { "two threads", test_threads }, { "timing", test_trace },
+             { "sequence first", test_sequence_first });

@@ -12,16 +12,30 @@
 
 enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 14 };
 
-/* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of three; BY_TREE: all
- * have six replicas and are reproducible; IN_CALL: rank 1 gives up when the others have no step under way. */
-typedef enum { ALIKE, OTHER_LR, OTHER_STATE, OTHER_STEP, OTHER_MODEL, GIVES_UP, BAD_BATCH, STALLS, MISTYPES, GROWS, BY_TREE, IN_CALL } Fault;
+/* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of
+ * three; BY_TREE: all have six replicas and are reproducible; IN_CALL: rank 1 gives up when the others have no step
+ * under way. */
+typedef enum {
+    ALIKE,
+    OTHER_LR,
+    OTHER_STATE,
+    OTHER_STEP,
+    OTHER_MODEL,
+    GIVES_UP,
+    BAD_BATCH,
+    STALLS,
+    MISTYPES,
+    GROWS,
+    BY_TREE,
+    IN_CALL
+} Fault;
 
 typedef struct {
     int rank;
-    const char *devices, *rendezvous, *folder;      /* folder: what of another run is in, for faults of that kind */
+    const char *devices, *rendezvous, *folder; /* folder: what of another run is in, for faults of that kind */
     Fault fault;
     double timeout;
-    bool at_once;               /* every step's result before the next begins */
+    bool at_once; /* every step's result before the next begins */
     dpx_status status;
     char message[2048], warning[2048];
     double loss[STEPS];
@@ -29,10 +43,7 @@ typedef struct {
     size_t n_weight;
 } Process;
 
-static dpx_status set(dpx_options *o, const char *name, const char *value)
-{
-    return dpx_options_set(o, name, value);
-}
+static dpx_status set(dpx_options *o, const char *name, const char *value) { return dpx_options_set(o, name, value); }
 
 static dpx_status read_weights(Process *p, dpx_trainer *t)
 {
@@ -46,7 +57,8 @@ static dpx_status read_weights(Process *p, dpx_trainer *t)
             n *= (size_t)info.dim[k];
         if (st || !info.trainable || p->n_weight + n > PARAMETERS)
             continue;
-        view = (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = p->weight + p->n_weight };
+        view =
+            (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = p->weight + p->n_weight };
         memcpy(view.dim, info.dim, sizeof view.dim);
         if ((st = dpx_trainer_get_state(t, info.name, &view)))
             return st;
@@ -72,14 +84,17 @@ static dpx_status mistype(dpx_trainer *t)
     float x = 0;
     dpx_tensor view = { .dtype = DPX_FLOAT32, .rank = 1, .dim = { 1 }, .data = &x };
 
-    return dpx_trainer_set_state(t, "fc1.wieght", &view) != DPX_INVALID || dpx_trainer_set_state(t, "fc1.weight", &view) != DPX_SHAPE
+    return dpx_trainer_set_state(t, "fc1.wieght", &view) != DPX_INVALID ||
+                   dpx_trainer_set_state(t, "fc1.weight", &view) != DPX_SHAPE
                ? DPX_INTERNAL
                : DPX_OK;
 }
 
 static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
 {
-    dpx_status st = p->fault == OTHER_STATE ? disturb_state(t) : p->fault == OTHER_STEP ? dpx_trainer_resume(t, p->folder, NULL) : DPX_OK;
+    dpx_status st = p->fault == OTHER_STATE  ? disturb_state(t)
+                    : p->fault == OTHER_STEP ? dpx_trainer_resume(t, p->folder, NULL)
+                                             : DPX_OK;
     dpx_result r;
     Batch b;
 
@@ -101,12 +116,13 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
         }
         if (k == 2 && p->fault == BAD_BATCH)
             b.tensor[0].rank = 1;
-        if (k == 3 && p->fault == STALLS)     /* its steps are captured: nothing is agreed on before it */
+        if (k == 3 && p->fault == STALLS) /* its steps are captured: nothing is agreed on before it */
             sleep(10);
         if (k == 3 && p->fault == MISTYPES)
             st = mistype(t);
         if (!st)
-            st = dpx_train_step(t, b.tensor, 2, p->at_once ? &r : NULL);    /* else its result is taken after the next has begun */
+            st = dpx_train_step(t, b.tensor, 2,
+                                p->at_once ? &r : NULL); /* else its result is taken after the next has begun */
         if (!st && k && !p->at_once)
             st = dpx_train_result(t, &r);
         if (!st && k && !p->at_once)
@@ -127,8 +143,9 @@ static void keep_warning(void *user, int level, const char *line)
 
 static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
 {
-    static const char *const settings[][2] = { { "loss", "cross-entropy" }, { "lr", "0.1" }, { "momentum", "0.9" }, { "threads", "1" },
-                                               { "batch-size", "6" } };
+    static const char *const settings[][2] = {
+        { "loss", "cross-entropy" }, { "lr", "0.1" }, { "momentum", "0.9" }, { "threads", "1" }, { "batch-size", "6" }
+    };
     dpx_trainer *t;
     dpx_status st = set(o, "devices", p->devices);
 
@@ -184,8 +201,13 @@ static void run_patient_world(Process *p, const char *const *devices, Fault faul
     port = port ? port + 1 : 30000 + (int)getpid() % 2000;
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", port);
     for (int r = 0; r < RANKS; r++) {
-        p[r] = (Process){ .rank = r, .devices = devices[r], .rendezvous = rendezvous, .fault = r || fault >= GROWS ? fault : ALIKE,
-                          .timeout = timeout, .at_once = fault == STALLS || fault == IN_CALL, .folder = folder };
+        p[r] = (Process){ .rank = r,
+                          .devices = devices[r],
+                          .rendezvous = rendezvous,
+                          .fault = r || fault >= GROWS ? fault : ALIKE,
+                          .timeout = timeout,
+                          .at_once = fault == STALLS || fault == IN_CALL,
+                          .folder = folder };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
     for (int r = 0; r < RANKS; r++)
@@ -240,7 +262,8 @@ static void check_refused(Fault fault, dpx_status status, const char *text, cons
 /* A checkpoint after one step, and the model trained so far. */
 static void make_other_run(char folder[256])
 {
-    static const char *const settings[] = { "loss=cross-entropy", "lr=0.1", "momentum=0.9", "threads=1", "batch-size=6", NULL };
+    static const char *const settings[] = { "loss=cross-entropy", "lr=0.1",       "momentum=0.9",
+                                            "threads=1",          "batch-size=6", NULL };
     dpx_trainer *t = make_trainer(settings);
     char path[300];
     dpx_result r;
@@ -261,7 +284,8 @@ static void test_differences(void)
 
     make_other_run(folder);
     check_refused(OTHER_LR, DPX_INVALID, "rank 1 has --lr '0.2', rank 0 '0.1'", NULL);
-    check_refused(OTHER_STEP, DPX_INVALID, "the processes do not begin alike: rank 1 has steps done '1', rank 0 '0'", folder);
+    check_refused(OTHER_STEP, DPX_INVALID, "the processes do not begin alike: rank 1 has steps done '1', rank 0 '0'",
+                  folder);
     remove_folder(folder);
 }
 
@@ -306,10 +330,7 @@ static void test_state(void)
 }
 
 /* What was refused changed nothing: nobody but rank 1 knows of it, all go on. */
-static void test_mistyped(void)
-{
-    check_bits(cpus, "cpu*2", MISTYPES);
-}
+static void test_mistyped(void) { check_bits(cpus, "cpu*2", MISTYPES); }
 
 static void test_failures(void) { check_told(cpus); }
 
@@ -319,12 +340,13 @@ static void test_cuda(void)
     check_bits(gpus, "cuda:0,cuda:1", ALIKE);
     check_bits(gpus, "cuda:0", BY_TREE);
     check_bits(gpu_pairs, "cuda*4", ALIKE);
-    check_bits(gpus, "cuda:0,cuda:1", GROWS);   /* rank 1's memory moves, rank 0's does not: both capture anew */
+    check_bits(gpus, "cuda:0,cuda:1", GROWS); /* rank 1's memory moves, rank 0's does not: both capture anew */
     check_told(gpus);
     check_state(gpus, OTHER_MODEL, "different values of 6 of 13 states");
 }
 
-/* One process that cannot capture a step: none does, both say whose fault it is, and the bits are those of a run that asked for it. */
+/* One process that cannot capture a step: none does, both say whose fault it is, and the bits are those of a run that
+ * asked for it. */
 static void test_uncaptured(void)
 {
     static Process p[RANKS], whole[RANKS];
@@ -335,7 +357,8 @@ static void test_uncaptured(void)
     run_world(p, gpus, ALIKE);
     unsetenv("DPEXEC_SIM_FAIL");
     for (int r = 0; r < RANKS; r++) {
-        const char *why = r ? "given to the GPU: cuda:1: capture_end: injected" : "given to the GPU: rank 1 of 2: cuda:1: capture_end: injected";
+        const char *why = r ? "given to the GPU: cuda:1: capture_end: injected"
+                            : "given to the GPU: rank 1 of 2: cuda:1: capture_end: injected";
 
         if (p[r].status)
             TEST_FAIL("rank %d: %s", r, p[r].message);
@@ -356,7 +379,8 @@ static void test_lost_in_capture(void)
     run_world(p, gpus, ALIKE);
     unsetenv("DPEXEC_SIM_FAIL");
     for (int r = 0; r < RANKS; r++)
-        if (p[r].status != DPX_DEVICE || *p[r].warning || !strstr(p[r].message, r ? "cuda:1: AllReduce " : "rank 1 of 2: cuda:1: AllReduce ") ||
+        if (p[r].status != DPX_DEVICE || *p[r].warning ||
+            !strstr(p[r].message, r ? "cuda:1: AllReduce " : "rank 1 of 2: cuda:1: AllReduce ") ||
             !strstr(p[r].message, "all_reduce_sum: injected failure of rank 1"))
             TEST_FAIL("rank %d, status %d: '%s', warns: '%s'", r, p[r].status, p[r].message, p[r].warning);
 }
@@ -369,7 +393,8 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Rank 0, which hears of it from a call of the world, does not wait for rank 1 to leave the communicator; nor does rank 1. */
+/* Rank 0, which hears of it from a call of the world, does not wait for rank 1 to leave the communicator; nor does
+ * rank 1. */
 static void test_leave(void)
 {
     static Process p[RANKS];
@@ -385,7 +410,8 @@ static void test_leave(void)
         TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
 }
 
-/* Rank 0 waits in vain, for a process that is busy elsewhere and for one whose device hangs: it says for whom, and at which node. */
+/* Rank 0 waits in vain, for a process that is busy elsewhere and for one whose device hangs: it says for whom, and at
+ * which node. */
 static void test_late(void)
 {
     static Process p[RANKS];
@@ -410,10 +436,16 @@ static void test_late(void)
 
 static void test_bad_options(void)
 {
-    static const struct { dpx_world_options o; const char *text; } bad[] = {
-        { { 0, 0, "localhost:1", 1 }, "expected 1 to 256" }, { { 2, 2, "localhost:1", 1 }, "expected 0 to 1" },
-        { { 2, 1, "localhost", 1 }, "HOST:PORT" },           { { 2, 1, "localhost:0", 1 }, "from 1 to 65535" },
-        { { 2, 1, "[::1:80", 1 }, "" },                      { { 2, 1, NULL, 1 }, "HOST:PORT" },
+    static const struct {
+        dpx_world_options o;
+        const char *text;
+    } bad[] = {
+        { { 0, 0, "localhost:1", 1 }, "expected 1 to 256" },
+        { { 2, 2, "localhost:1", 1 }, "expected 0 to 1" },
+        { { 2, 1, "localhost", 1 }, "HOST:PORT" },
+        { { 2, 1, "localhost:0", 1 }, "from 1 to 65535" },
+        { { 2, 1, "[::1:80", 1 }, "" },
+        { { 2, 1, NULL, 1 }, "HOST:PORT" },
         { { 2, 1, "localhost:1", -1 }, "positive" },
     };
 
@@ -439,10 +471,12 @@ static void test_alone(void)
     dpx_world_leave(w);
 }
 
-DEFINE_SUITE(world, { "two processes give the bits of one", test_bits }, { "differences are refused by all", test_differences },
-             { "rank 0's state goes to all", test_state }, { "state that one cannot set", test_mistyped },
-             { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
+DEFINE_SUITE(world, { "two processes give the bits of one", test_bits },
+             { "differences are refused by all", test_differences }, { "rank 0's state goes to all", test_state },
+             { "state that one cannot set", test_mistyped }, { "a failure ends all with its reason", test_failures },
+             { "CUDA devices of two processes", test_cuda },
              { "a step that one process cannot capture", test_uncaptured },
-             { "a communicator that fails while a step is captured", test_lost_in_capture }, { "a process that does not come", test_late },
+             { "a communicator that fails while a step is captured", test_lost_in_capture },
+             { "a process that does not come", test_late },
              { "one that leaves when others wait in a call", test_leave },
              { "options that cannot be", test_bad_options }, { "a world of one", test_alone });

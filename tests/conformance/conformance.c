@@ -1,9 +1,9 @@
 /* The official tests of ONNX, all of them.
  *
- * supported.txt names the operators whose tests must pass: each is one test here, which fails when an official test of it
- * does not pass (a test belongs to all operators of its model; it must pass when all of them are listed).  Whatever is not
- * listed may be unsupported, by a clear error, but never wrong: one more test per folder of data.  What was found is
- * written to conformance.txt in the build folder. */
+ * supported.txt names the operators whose tests must pass: each is one test here, which fails when an official test of
+ * it does not pass (a test belongs to all operators of its model; it must pass when all of them are listed).  Whatever
+ * is not listed may be unsupported, by a clear error, but never wrong: one more test per folder of data.  What was
+ * found is written to conformance.txt in the build folder. */
 #include <dirent.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -21,14 +21,23 @@
 
 enum { MAX_OFFICIAL = 8192, MAX_LINES = 512, MAX_FOLDERS = 32, MAX_MISTAKEN = 16 };
 
-static Official *tests;                         /* MAX_OFFICIAL */
+static Official *tests; /* MAX_OFFICIAL */
 static int n_test;
-static struct { char op[64]; char except[2048]; bool newer; } supported[MAX_LINES];
+static struct {
+    char op[64];
+    char except[2048];
+    bool newer;
+} supported[MAX_LINES];
 static int n_supported;
-static struct { char test[128]; unsigned long long hash; } mistaken[MAX_MISTAKEN];
+static struct {
+    char test[128];
+    unsigned long long hash;
+} mistaken[MAX_MISTAKEN];
 static int n_mistaken;
 static char types_only[2048], may_refuse[2048]; /* patterns of tests */
-static struct { char name[64]; } folders[MAX_FOLDERS];
+static struct {
+    char name[64];
+} folders[MAX_FOLDERS];
 static int n_folder;
 
 /* ---- supported.txt ---- */
@@ -66,7 +75,8 @@ static void read_supported(void)
             continue;
         }
         supported[n_supported].newer = *line == '+';
-        snprintf(supported[n_supported].op, sizeof supported[0].op, "%.*s", (int)len - (*line == '+'), line + (*line == '+'));
+        snprintf(supported[n_supported].op, sizeof supported[0].op, "%.*s", (int)len - (*line == '+'),
+                 line + (*line == '+'));
         rest = strstr(rest, " except ");
         snprintf(supported[n_supported++].except, sizeof supported[0].except, "%s", rest ? rest + 8 : "");
     }
@@ -98,10 +108,7 @@ static bool required(const Official *t)
 
 /* ---- finding and running ---- */
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 /* Is the expected output one that ONNX has taken back? */
 static bool is_mistaken(const char *test, const char *set)
@@ -139,7 +146,8 @@ static void run_folder(const char *data, const char *folder)
         snprintf(t->name, sizeof t->name, "%.40s/%.80s", folder, entry[i]->d_name);
         snprintf(t->path, sizeof t->path, "%s/%.200s", path, entry[i]->d_name);
         snprintf(model, sizeof model, "%s/test_data_set_0", t->path);
-        if (entry[i]->d_name[0] != '.' && n_test < MAX_OFFICIAL && !access(model, R_OK) && !is_mistaken(entry[i]->d_name, model)) {
+        if (entry[i]->d_name[0] != '.' && n_test < MAX_OFFICIAL && !access(model, R_OK) &&
+            !is_mistaken(entry[i]->d_name, model)) {
             official_run(t, listed(types_only, t->name));
             n_test++;
         }
@@ -178,10 +186,7 @@ static void run_data(const char *data)
 
 /* ---- the tests ---- */
 
-static void report(const Official *t)
-{
-    TEST_FAIL("%s: %s", t->name, t->outcome == PASSED ? "passed" : t->text);
-}
+static void report(const Official *t) { TEST_FAIL("%s: %s", t->name, t->outcome == PASSED ? "passed" : t->text); }
 
 static void test_operator(void)
 {
@@ -205,7 +210,8 @@ static void test_nothing_wrong(void)
     size_t len = strlen(folder);
 
     for (int i = 0; i < n_test; i++)
-        if (!strncmp(tests[i].name, folder, len) && tests[i].name[len] == '/' && tests[i].outcome == WRONG && !required(&tests[i]))
+        if (!strncmp(tests[i].name, folder, len) && tests[i].name[len] == '/' && tests[i].outcome == WRONG &&
+            !required(&tests[i]))
             report(&tests[i]);
 }
 
@@ -228,13 +234,13 @@ static void write_results(void)
     for (int i = 0; i < n_test; i++) {
         count[tests[i].outcome]++;
         if (f)
-            fprintf(f, "%-11s %s%s %s %s\n", word[tests[i].outcome], tests[i].name, required(&tests[i]) ? " (required)" : "",
-                    tests[i].n_op == 1 ? tests[i].op[0] : "", tests[i].text);
+            fprintf(f, "%-11s %s%s %s %s\n", word[tests[i].outcome], tests[i].name,
+                    required(&tests[i]) ? " (required)" : "", tests[i].n_op == 1 ? tests[i].op[0] : "", tests[i].text);
     }
     if (f)
         fclose(f);
-    printf("official ONNX tests: %d, of them %d passed, %d wrong, %d refused by another error, %d unsupported\n", n_test,
-           count[PASSED], count[WRONG], count[REFUSED], count[UNSUPPORTED]);
+    printf("official ONNX tests: %d, of them %d passed, %d wrong, %d refused by another error, %d unsupported\n",
+           n_test, count[PASSED], count[WRONG], count[REFUSED], count[UNSUPPORTED]);
 }
 
 static const TestCase *list(void)

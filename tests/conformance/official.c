@@ -1,7 +1,8 @@
 /* Runs one official test: import, shapes, lowering, interpreter, comparison with the expected outputs.
  *
- * The inputs become constants of the graph, because many official models take as input what in real ones is constant (axes,
- * shapes).  Tolerances are those of ONNX's own runner: |a - b| <= 1e-7 + 1e-3 |b|; types and shapes must be equal. */
+ * The inputs become constants of the graph, because many official models take as input what in real ones is constant
+ * (axes, shapes).  Tolerances are those of ONNX's own runner: |a - b| <= 1e-7 + 1e-3 |b|; types and shapes must be
+ * equal. */
 #include "tests/conformance/official.h"
 
 #include <math.h>
@@ -40,7 +41,8 @@ static Status list_ops(Official *t, Arena *a, const char *path)
     st = onnx_unpack(&m, a, &onnx__model_proto__descriptor, map.data, map.size);
     if (!st && ((Onnx__ModelProto *)m)->graph) {
         const Onnx__GraphProto *g = ((Onnx__ModelProto *)m)->graph;
-        Body top = { .n_opset = ((Onnx__ModelProto *)m)->n_opset_import, .opset = ((Onnx__ModelProto *)m)->opset_import };
+        Body top = { .n_opset = ((Onnx__ModelProto *)m)->n_opset_import,
+                     .opset = ((Onnx__ModelProto *)m)->opset_import };
 
         t->opset = opset_of(&top, NULL);
         for (size_t i = 0; i < g->n_node; i++)
@@ -231,8 +233,9 @@ static void tell_difference(Official *t, const char *first, const char *second)
 
     for (; first[i] && first[i] == second[i]; i++)
         line = first[i] == '\n' ? i + 1 : line;
-    snprintf(t->text, sizeof t->text, "round trip gave \"%.*s\", expected \"%.*s\"", (int)(strcspn(second + line, "\n") % 200),
-             second + line, (int)(strcspn(first + line, "\n") % 200), first + line);
+    snprintf(t->text, sizeof t->text, "round trip gave \"%.*s\", expected \"%.*s\"",
+             (int)(strcspn(second + line, "\n") % 200), second + line, (int)(strcspn(first + line, "\n") % 200),
+             first + line);
 }
 
 bool official_round_trip(Official *t)

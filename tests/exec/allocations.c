@@ -1,6 +1,6 @@
-/* After the first step a step allocates nothing: this program's malloc counts while it is told to.  What counts is called
- * from this program, which contains all of dpexec; oneDNN allocates a few bytes for each call of a primitive, which no
- * caller can prevent.
+/* After the first step a step allocates nothing: this program's malloc counts while it is told to.  What counts is
+ * called from this program, which contains all of dpexec; oneDNN allocates a few bytes for each call of a primitive,
+ * which no caller can prevent.
  *
  * It can fail too: the n-th allocation of a convolution, for every n, in oneDNN as elsewhere. */
 #include <fcntl.h>
@@ -32,7 +32,8 @@ extern const char __executable_start[], etext[];
 
 static void note(const void *caller)
 {
-    if (atomic_load_explicit(&counting, memory_order_relaxed) && (const char *)caller >= __executable_start && (const char *)caller < etext)
+    if (atomic_load_explicit(&counting, memory_order_relaxed) && (const char *)caller >= __executable_start &&
+        (const char *)caller < etext)
         atomic_fetch_add(&count, 1);
 }
 
@@ -43,12 +44,32 @@ static bool fails(void)
 }
 
 #define NOTE() note(__builtin_return_address(0))
-#define EXPORTED __attribute__((visibility("default"), noinline))     /* inlined, the caller would be another */
-EXPORTED void *malloc(size_t n) { NOTE(); return fails() ? NULL : __libc_malloc(n); }
-EXPORTED void *calloc(size_t n, size_t size) { NOTE(); return fails() ? NULL : __libc_calloc(n, size); }
-EXPORTED void *realloc(void *p, size_t n) { NOTE(); return fails() ? NULL : __libc_realloc(p, n); }
-EXPORTED void *aligned_alloc(size_t align, size_t n) { NOTE(); return fails() ? NULL : __libc_memalign(align, n); }
-EXPORTED void *memalign(size_t align, size_t n) { NOTE(); return fails() ? NULL : __libc_memalign(align, n); }
+#define EXPORTED __attribute__((visibility("default"), noinline)) /* inlined, the caller would be another */
+EXPORTED void *malloc(size_t n)
+{
+    NOTE();
+    return fails() ? NULL : __libc_malloc(n);
+}
+EXPORTED void *calloc(size_t n, size_t size)
+{
+    NOTE();
+    return fails() ? NULL : __libc_calloc(n, size);
+}
+EXPORTED void *realloc(void *p, size_t n)
+{
+    NOTE();
+    return fails() ? NULL : __libc_realloc(p, n);
+}
+EXPORTED void *aligned_alloc(size_t align, size_t n)
+{
+    NOTE();
+    return fails() ? NULL : __libc_memalign(align, n);
+}
+EXPORTED void *memalign(size_t align, size_t n)
+{
+    NOTE();
+    return fails() ? NULL : __libc_memalign(align, n);
+}
 
 EXPORTED int posix_memalign(void **p, size_t align, size_t n)
 {
@@ -83,7 +104,8 @@ static int allocations_of_session(void)
     static const BuildOptions opt = { .loss = LOSS_CROSS_ENTROPY, .replicas = 3, .metric_accuracy = true };
     Arena *a = arena_create();
     Shape sx = SHAPE(4, 1, 28, 28), st = SHAPE(4), scalar = shape_scalar();
-    NamedTensor in[3] = { { "image", *tensor_create(a, DT_FLOAT32, &sx) }, { "target", *tensor_create(a, DT_INT64, &st) },
+    NamedTensor in[3] = { { "image", *tensor_create(a, DT_FLOAT32, &sx) },
+                          { "target", *tensor_create(a, DT_INT64, &st) },
                           { IN_LR, *tensor_create(a, DT_FLOAT32, &scalar) } };
     const NamedTensor *out;
     Session *s = NULL;
@@ -94,7 +116,8 @@ static int allocations_of_session(void)
     atomic_store(&count, 0);
     CHECK_OK(onnx_import_file(&g, NULL, SOURCE_DIR "/models/fashion_cnn.onnx"));
     CHECK_OK(device_list_parse(&list, "cpu*2", 1));
-    if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) && CHECK_OK(session_step(&out, &n, s, BUILD_TRAIN, in, 3))) {
+    if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) &&
+        CHECK_OK(session_step(&out, &n, s, BUILD_TRAIN, in, 3))) {
         atomic_store(&counting, 1);
         for (int i = 0; i < 3; i++)
             if (session_step(&out, &n, s, BUILD_TRAIN, in, 3))
@@ -120,16 +143,16 @@ static void test_steps_allocate_nothing(void)
     p = malloc(10);
     atomic_store(&counting, 0);
     free(p);
-    CU_ASSERT_EQUAL(atomic_load(&count), 1);        /* the counter counts */
+    CU_ASSERT_EQUAL(atomic_load(&count), 1); /* the counter counts */
 }
 
 /* ---- failures in oneDNN ---- */
 
-enum { PATIENCE = 30 };                 /* seconds of one trial */
-enum { DONE = 40, OUT_OF_MEMORY, OTHER, NOT_REACHED, MOST_ALLOCATIONS = 1 << 20 };        /* unlike what others exit with */
+enum { PATIENCE = 30 };                                                            /* seconds of one trial */
+enum { DONE = 40, OUT_OF_MEMORY, OTHER, NOT_REACHED, MOST_ALLOCATIONS = 1 << 20 }; /* unlike what others exit with */
 
-/* A convolution with a layout of oneDNN's own and a matrix product, planned and run, and the n-th allocation failing.  The status of the
- * process that tries it. */
+/* A convolution with a layout of oneDNN's own and a matrix product, planned and run, and the n-th allocation failing.
+ * The status of the process that tries it. */
 static int convolve(int n)
 {
     static float x[2 * 16 * 16 * 16], w[32 * 16 * 9], b[32], y[2 * 32 * 16 * 16], c[64 * 64];
@@ -147,7 +170,7 @@ static int convolve(int n)
         s.win.stride[i] = s.win.dilation[i] = 1;
         s.win.pad[i] = used;
     }
-    omp_set_num_threads(1);             /* and begins OpenMP, which waits for ever or exits where its own allocations fail */
+    omp_set_num_threads(1); /* and begins OpenMP, which waits for ever or exits where its own allocations fail */
     atomic_store(&until_failure, n);
     st = onednn_conv(&d, &ctx, ONEDNN_CONV_FORWARD, &s);
     if (!st)
@@ -170,7 +193,7 @@ static int convolve_apart(int n)
     pid_t pid = fork();
 
     if (!pid) {
-        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);       /* for what std::terminate says */
+        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); /* for what std::terminate says */
         alarm(PATIENCE);
         _exit(convolve(n));
     }
@@ -179,8 +202,9 @@ static int convolve_apart(int n)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* What oneDNN throws is caught, unless it throws in a parallel region (it calls terminate then).  That it does not look at some of its
- * own allocations (memory of primitives and descriptions, before their constructors run) no caller can mend: a fault inside of it. */
+/* What oneDNN throws is caught, unless it throws in a parallel region (it calls terminate then).  That it does not look
+ * at some of its own allocations (memory of primitives and descriptions, before their constructors run) no caller can
+ * mend: a fault inside of it. */
 static void test_onednn_out_of_memory(void)
 {
     int tried = 0, survived = 0, aborted = 0, faults = 0, code = DONE;
@@ -199,16 +223,11 @@ static void test_onednn_out_of_memory(void)
 
 #else
 
-static void test_steps_allocate_nothing(void)
-{
-    CU_PASS("sanitizers bring their own malloc");
-}
+static void test_steps_allocate_nothing(void) { CU_PASS("sanitizers bring their own malloc"); }
 
-static void test_onednn_out_of_memory(void)
-{
-    CU_PASS("sanitizers bring their own malloc");
-}
+static void test_onednn_out_of_memory(void) { CU_PASS("sanitizers bring their own malloc"); }
 
 #endif
 
-DEFINE_SUITE(allocations, { "oneDNN out of memory", test_onednn_out_of_memory }, { "steps allocate nothing", test_steps_allocate_nothing });
+DEFINE_SUITE(allocations, { "oneDNN out of memory", test_onednn_out_of_memory },
+             { "steps allocate nothing", test_steps_allocate_nothing });

@@ -106,7 +106,8 @@ static void edit_manifest(const char *dir, const char *from, const char *to)
 
 static void test_edited_manifest(void)
 {
-    static const char *const edits[][2] = { { "at 12", "at 13" }, { "\"step\": 3", "\"step\": 4" },
+    static const char *const edits[][2] = { { "at 12", "at 13" },
+                                            { "\"step\": 3", "\"step\": 4" },
                                             { "note_xxh3_128\": \"", "note_xxh3_128\": \"x" } };
     const char *dir = temporary_folder();
     Arena *a = arena_create();
@@ -119,7 +120,7 @@ static void test_edited_manifest(void)
         CHECK_FAILS(E_IO, "the hash of the note is not", checkpoint_read(&c, a, dir));
     }
     CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), "at 12"));
-    edit_manifest(dir, "note_xxh3_128", "n0te_xxh3_128");       /* as an earlier version wrote it */
+    edit_manifest(dir, "note_xxh3_128", "n0te_xxh3_128"); /* as an earlier version wrote it */
     CHECK_OK(checkpoint_read(&c, a, dir));
     edit_manifest(dir, "\"step\": 3", "\"step\":-3");
     CHECK_FAILS(E_IO, "step is -3", checkpoint_read(&c, a, dir));
@@ -127,7 +128,8 @@ static void test_edited_manifest(void)
     remove_tree(dir);
 }
 
-/* A crash while one of the same step is replaced leaves the one before aside, or both; the next one is written all the same. */
+/* A crash while one of the same step is replaced leaves the one before aside, or both; the next one is written all the
+ * same. */
 static void test_crash_between_renames(void)
 {
     const char *dir = temporary_folder();
@@ -207,7 +209,9 @@ static void test_hostile_headers(void)
     refuse(dir, "not a safetensors file", "", 0);
     refuse(dir, "not a JSON object", "{]", 0);
     refuse(dir, "overlap or leave a hole",
-           "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3);
+           "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],"
+           "\"data_offsets\":[1,3]}}",
+           3);
     refuse(dir, "overlap or leave a hole", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3);
     refuse(dir, "the header covers", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 3);
     refuse(dir, "do not fit", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
@@ -239,8 +243,10 @@ static void test_every_truncation(void)
     remove_tree(dir);
 }
 
-DEFINE_SUITE(checkpoint, { "round trip", test_round_trip }, { "the newest that verifies is read", test_newest_that_verifies },
-    { "an edited manifest is refused", test_edited_manifest }, { "a crash between two renames", test_crash_between_renames },
-    { "what a crash left", test_left_by_a_crash },
-    { "an unwritable folder is named", test_unwritable_folder }, { "hostile headers are refused", test_hostile_headers },
-    { "every truncation is refused", test_every_truncation });
+DEFINE_SUITE(checkpoint, { "round trip", test_round_trip },
+             { "the newest that verifies is read", test_newest_that_verifies },
+             { "an edited manifest is refused", test_edited_manifest },
+             { "a crash between two renames", test_crash_between_renames },
+             { "what a crash left", test_left_by_a_crash }, { "an unwritable folder is named", test_unwritable_folder },
+             { "hostile headers are refused", test_hostile_headers },
+             { "every truncation is refused", test_every_truncation });

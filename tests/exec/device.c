@@ -37,21 +37,24 @@ static void test_cuda_lists(void)
     CU_ASSERT(l.n == 2 && l.device[0].cuda && l.device[0].index == 1 && l.device[1].index == 0);
     CHECK_OK(device_list_parse(&l, "cuda*3", 1));
     CU_ASSERT(l.n == 3 && l.device[2].cuda && l.device[2].index == 2);
-    CHECK_OK(device_list_parse(&l, "cuda*2@" SOURCE_DIR "/tests/devices/h100.json,cuda:7@" SOURCE_DIR "/tests/devices/a100.json", 1));
+    CHECK_OK(device_list_parse(
+        &l, "cuda*2@" SOURCE_DIR "/tests/devices/h100.json,cuda:7@" SOURCE_DIR "/tests/devices/a100.json", 1));
     CU_ASSERT(l.n == 3 && l.device[1].memory == 85017755648 && l.device[2].memory == 42298834944);
     CHECK_STR(SOURCE_DIR "/tests/devices/a100.json", l.device[2].described);
 }
 
 static void test_bad_lists(void)
 {
-    static const char *const bad[] = { "gpu", "cpu:", "cpu:x", "cpu*0", "cpu*", "cpu:1,", ",", "cpu:-1", "cpu:99999999999", "cpu*1000",
-                                       "cuda:", "cuda*0", "cudax", "cuda*257", "cpu:0,cuda:1", "cuda,cpu", "0,cpu", "0,cuda:0", "cuda@",
-                                       "cpu:0@x.json" };
+    static const char *const bad[] = { "gpu",      "cpu:",   "cpu:x",    "cpu*0",           "cpu*",
+                                       "cpu:1,",   ",",      "cpu:-1",   "cpu:99999999999", "cpu*1000",
+                                       "cuda:",    "cuda*0", "cudax",    "cuda*257",        "cpu:0,cuda:1",
+                                       "cuda,cpu", "0,cpu",  "0,cuda:0", "cuda@",           "cpu:0@x.json" };
     DeviceList l = { .n = 77 };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_FAILS(E_INVALID, "devices: ", device_list_parse(&l, bad[i], 0));
-    CHECK_FAILS(E_INVALID, "cpu:0 and cuda:1: CPU and CUDA devices do not work together", device_list_parse(&l, "cpu:0,cuda:1", 0));
+    CHECK_FAILS(E_INVALID, "cpu:0 and cuda:1: CPU and CUDA devices do not work together",
+                device_list_parse(&l, "cpu:0,cuda:1", 0));
     CHECK_FAILS(E_INVALID, "cpu:1 is named twice", device_list_parse(&l, "cpu:1,cpu:0,cpu:1", 0));
     CHECK_FAILS(E_INVALID, "cuda:1 is named twice", device_list_parse(&l, "1,cuda:1", 0));
     CHECK_FAILS(E_IO, "no/such.json: cannot be read", device_list_parse(&l, "cuda@no/such.json", 0));
@@ -81,13 +84,16 @@ static void test_descriptions(void)
 
     CHECK_OK(describe_read(&info, &text, SOURCE_DIR "/tests/devices/h100.json"));
     CHECK_STR("NVIDIA H100 80GB HBM3", info.name);
-    CU_ASSERT(info.capability == 90 && info.multiprocessors == 132 && info.warp_size == 32 && info.shared_per_block == 232448);
+    CU_ASSERT(info.capability == 90 && info.multiprocessors == 132 && info.warp_size == 32 &&
+              info.shared_per_block == 232448);
     CU_ASSERT(info.driver == 0 && !*info.bus_id && text[0] == '{');
     free(text);
-    check_description("{}", (const char *const[]){ "'name' is missing", "'capability' is missing", "'memory' is missing", "'l2' is missing", NULL });
+    check_description("{}", (const char *const[]){ "'name' is missing", "'capability' is missing",
+                                                   "'memory' is missing", "'l2' is missing", NULL });
     check_description("{\"name\": 3, \"capability\": \"9\", \"memory\": 0, \"warp_size\": 64, \"l2\": 1.5, \"sms\": 4}",
-                      (const char *const[]){ "'name': expected a text", "'capability': expected", "'memory': expected", "'warp_size': expected",
-                                             "'l2': expected", "'sms' is not a property", "'multiprocessors' is missing", NULL });
+                      (const char *const[]){ "'name': expected a text", "'capability': expected", "'memory': expected",
+                                             "'warp_size': expected", "'l2': expected", "'sms' is not a property",
+                                             "'multiprocessors' is missing", NULL });
     check_description("[]", (const char *const[]){ "expected an object", NULL });
     check_description("{\"name\":\"a\",\n\"name\":\"b\"}", (const char *const[]){ ":2: ", NULL });
     check_description("", (const char *const[]){ ":", NULL });
@@ -96,7 +102,9 @@ static void test_descriptions(void)
 /* What is no plug-in is refused with its cause, and nothing is left open. */
 static void test_plugin_errors(void)
 {
-    static const struct { const char *file, *why; } bad[] = {
+    static const struct {
+        const char *file, *why;
+    } bad[] = {
         { "/no/such/libdpexec_cuda.so", "cuda:1: the CUDA plug-in /no/such/libdpexec_cuda.so cannot be loaded: " },
         { SOURCE_DIR "/README.md", "cannot be loaded: " },
         { "libm.so.6", "libm.so.6 is no plug-in: it has no dpexec_cuda_driver" },
@@ -105,7 +113,8 @@ static void test_plugin_errors(void)
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("DPEXEC_CUDA_PLUGIN", bad[i].file, 1);
-        CHECK_FAILS(E_DEVICE, bad[i].why, device_open(&d, &(DeviceSpec){ .cuda = true, .index = 1, .threads = 1 }, false));
+        CHECK_FAILS(E_DEVICE, bad[i].why,
+                    device_open(&d, &(DeviceSpec){ .cuda = true, .index = 1, .threads = 1 }, false));
     }
     unsetenv("DPEXEC_CUDA_PLUGIN");
     CU_ASSERT_PTR_NULL(d);
@@ -113,7 +122,9 @@ static void test_plugin_errors(void)
 
 static void test_unequal(void)
 {
-    DeviceList l = { .n = 2, .device = { { .index = 0, .threads = 4, .memory = 1000 }, { .index = 1, .threads = 3, .memory = 1000 } } };
+    DeviceList l = {
+        .n = 2, .device = { { .index = 0, .threads = 4, .memory = 1000 }, { .index = 1, .threads = 3, .memory = 1000 } }
+    };
     char text[DEVICE_TEXT];
 
     CU_ASSERT_FALSE(device_list_unequal(&l, text));
@@ -203,5 +214,5 @@ done:
 }
 
 DEFINE_SUITE(device, { "lists", test_lists }, { "CUDA lists", test_cuda_lists }, { "bad lists", test_bad_lists },
-             { "descriptions", test_descriptions }, { "plug-in errors", test_plugin_errors }, { "unequal devices", test_unequal },
-             { "jobs", test_jobs }, { "waiting for all", test_all });
+             { "descriptions", test_descriptions }, { "plug-in errors", test_plugin_errors },
+             { "unequal devices", test_unequal }, { "jobs", test_jobs }, { "waiting for all", test_all });

@@ -1,9 +1,9 @@
 /* tests/exec/golden/NAME.txt: what training steps are on described GPUs: program, streams and events, kernels, memory.
  *
- * Two plans of the mlp are written out in full; of each model there is a table with a column for every precision and number
- * of devices, which counts the steps by stream and kernel.  Nothing in them is told by the plug-in, which is not asked, so
- * they are the same on every machine.  GOLDEN_WRITE=1 in the environment writes what is found into the files: read the
- * difference before believing it. */
+ * Two plans of the mlp are written out in full; of each model there is a table with a column for every precision and
+ * number of devices, which counts the steps by stream and kernel.  Nothing in them is told by the plug-in, which is not
+ * asked, so they are the same on every machine.  GOLDEN_WRITE=1 in the environment writes what is found into the files:
+ * read the difference before believing it. */
 #include "exec/dry_run.h"
 
 #include <ctype.h>
@@ -15,7 +15,10 @@
 
 enum { COLUMNS = 4, MOST_ROWS = 160, NAME = 48 };
 
-typedef struct { const char *precision; int devices; } Column;
+typedef struct {
+    const char *precision;
+    int devices;
+} Column;
 static const Column columns[COLUMNS] = { { "float32", 1 }, { "float32", 2 }, { "bfloat16", 1 }, { "bfloat16", 2 } };
 
 /* ---- a dry run as text ---- */
@@ -61,7 +64,8 @@ static char *plan_text(const char *model, const char *gpu, const Column *c)
     bool good;
 
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", model);
-    good = f && o && CHECK_OK(onnx_import_file(&g, NULL, path)) && CHECK_OK(set_options(o, gpu, c)) && CHECK_OK(plan_alone(f, g, o));
+    good = f && o && CHECK_OK(onnx_import_file(&g, NULL, path)) && CHECK_OK(set_options(o, gpu, c)) &&
+           CHECK_OK(plan_alone(f, g, o));
     graph_free(g);
     options_free(o);
     if (f)
@@ -74,8 +78,15 @@ static char *plan_text(const char *model, const char *gpu, const Column *c)
 
 /* ---- the table of a model ---- */
 
-typedef struct { char name[NAME]; char cell[COLUMNS][16]; int count[COLUMNS]; } Row;
-typedef struct { Row row[MOST_ROWS]; int n; } Table;
+typedef struct {
+    char name[NAME];
+    char cell[COLUMNS][16];
+    int count[COLUMNS];
+} Row;
+typedef struct {
+    Row row[MOST_ROWS];
+    int n;
+} Table;
 
 static Row *row_of(Table *t, const char *name)
 {
@@ -178,10 +189,7 @@ static bool same_but_names(const char *a, const char *b)
     return *a == *b;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const Row *)a)->name, ((const Row *)b)->name);
-}
+static int by_name(const void *a, const void *b) { return strcmp(((const Row *)a)->name, ((const Row *)b)->name); }
 
 /* The first rows as they are, the others by name. */
 static char *table_text(Table *t, int n_fixed)
@@ -222,7 +230,8 @@ static void compare(const char *name, const char *found)
     if (!(f = fopen(path, "r")) || getdelim(&expected, &cap, '\0', f) < 0)
         TEST_FAIL("%s: not there; GOLDEN_WRITE=1 makes it", path);
     else if (strcmp(expected, found))
-        TEST_FAIL("%s: another plan; GOLDEN_WRITE=1 build/test_exec dry_run && git diff tests/exec/golden shows it", path);
+        TEST_FAIL("%s: another plan; GOLDEN_WRITE=1 build/test_exec dry_run && git diff tests/exec/golden shows it",
+                  path);
     if (f)
         fclose(f);
     free(expected);
@@ -231,7 +240,8 @@ static void compare(const char *name, const char *found)
 /* The test's name is the model's. */
 static void test_model(void)
 {
-    static const char *const first[] = { "nodes", "streams", "events", "waits", "arena", "states", "constants", "as on an A100" };
+    static const char *const first[] = { "nodes", "streams", "events",    "waits",
+                                         "arena", "states",  "constants", "as on an A100" };
     const char *model = CU_get_current_test()->pName;
     Table *t = calloc(1, sizeof *t);
     char *text;
@@ -274,5 +284,6 @@ static void check_plan(const char *name, const char *gpu, const Column *c)
 static void test_plan_of_one(void) { check_plan("mlp_a100", "a100", &columns[0]); }
 static void test_plan_of_two(void) { check_plan("mlp_h100_bfloat16_x2", "h100", &columns[3]); }
 
-DEFINE_SUITE(dry_run, { "mlp", test_model }, { "fashion_cnn", test_model }, { "resnet20", test_model }, { "transformer", test_model },
-             { "mlp in full, one A100", test_plan_of_one }, { "mlp in full, two H100 in bfloat16", test_plan_of_two });
+DEFINE_SUITE(dry_run, { "mlp", test_model }, { "fashion_cnn", test_model }, { "resnet20", test_model },
+             { "transformer", test_model }, { "mlp in full, one A100", test_plan_of_one },
+             { "mlp in full, two H100 in bfloat16", test_plan_of_two });

@@ -1,5 +1,6 @@
-/* Training in float32 on CUDA devices, simulated ones unless $DPX_TEST_CUDA names the plug-in (then on as many as there are): the
- * losses of the CPU, the same bits captured, uncaptured and without waiting, and on the host's side what has no kernel. */
+/* Training in float32 on CUDA devices, simulated ones unless $DPX_TEST_CUDA names the plug-in (then on as many as there
+ * are): the losses of the CPU, the same bits captured, uncaptured and without waiting, and on the host's side what has
+ * no kernel. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +14,8 @@
 static void compare_bits(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, const char *what)
 {
     CU_ASSERT(found->bytes == expected->bytes && found->bytes > 1000);
-    if (memcmp(found->state, expected->state, found->bytes) || memcmp(found->loss, expected->loss, (size_t)r->steps * sizeof *found->loss))
+    if (memcmp(found->state, expected->state, found->bytes) ||
+        memcmp(found->loss, expected->loss, (size_t)r->steps * sizeof *found->loss))
         TEST_FAIL("%s, %d replicas on %d devices: other bits %s", r->model, r->replicas, r->devices, what);
 }
 
@@ -22,8 +24,15 @@ static void test_labels(void)
 {
     Arena *a = arena_create();
     GpuRun r = { .model = "mlp", .batch = 8, .cuda = true };
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r.batch, .loss = LOSS_CROSS_ENTROPY, .has_ignore_index = true, .ignore_index = -100,
-                         .computes = cuda_computes, .fuse = true, .fuse_product = true, .fuse_cross_entropy = true };
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .batch = r.batch,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .has_ignore_index = true,
+                         .ignore_index = -100,
+                         .computes = cuda_computes,
+                         .fuse = true,
+                         .fuse_product = true,
+                         .fuse_cross_entropy = true };
     Graph *g = gpu_run_build(&r, &opt, 2, 1), *whole = gpu_run_build(&r, &opt, 1, 1);
     Rig rig;
 
@@ -34,9 +43,11 @@ static void test_labels(void)
         while (t < whole->n_input - 1 && strcmp(in[t].name, "target"))
             t++;
         tensor_set_int(&in[t].tensor, 5, 10);
-        CHECK_FAILS(E_INVALID, "element 5 of input 'target' is 10, not one of 10 classes", program_run(rig.program, in, whole->n_input));
+        CHECK_FAILS(E_INVALID, "element 5 of input 'target' is 10, not one of 10 classes",
+                    program_run(rig.program, in, whole->n_input));
         tensor_set_int(&in[t].tensor, 5, -1);
-        CHECK_FAILS(E_INVALID, "element 5 of input 'target' is -1, not one of 10 classes", program_run(rig.program, in, whole->n_input));
+        CHECK_FAILS(E_INVALID, "element 5 of input 'target' is -1, not one of 10 classes",
+                    program_run(rig.program, in, whole->n_input));
         tensor_set_int(&in[t].tensor, 5, -100);
         CHECK_OK(program_run(rig.program, in, whole->n_input));
     }
@@ -55,7 +66,12 @@ static void test_folded(void)
     gpu_check_model("exported_folded", 4, 6, 2);
     setenv("DPEXEC_SIM_REFUSE", "relu", 1);
     gpu_check_model("exported_folded", 4, 6, 2);
-    gpu_check_run((GpuRun){ .model = "exported_folded", .batch = 4, .steps = 4, .replicas = 1, .devices = 1, .precision = DT_BFLOAT16,
+    gpu_check_run((GpuRun){ .model = "exported_folded",
+                            .batch = 4,
+                            .steps = 4,
+                            .replicas = 1,
+                            .devices = 1,
+                            .precision = DT_BFLOAT16,
                             .rate = 0.002 });
     unsetenv("DPEXEC_SIM_REFUSE");
 }
@@ -117,8 +133,10 @@ static void test_same_bits(void)
     int devices = gpu_devices() > 1 ? 2 : 1;
 
     check_bits(&(GpuRun){ .model = "mlp", .batch = 6, .steps = 8, .replicas = 3, .devices = devices, .cuda = true });
-    check_bits(&(GpuRun){ .model = "mlp", .batch = 6, .steps = 6, .replicas = 2, .devices = 1, .cuda = true, .computes = most_nodes });
-    check_bits(&(GpuRun){ .model = "fashion_cnn", .batch = 3, .steps = 5, .replicas = 2, .devices = devices, .cuda = true });
+    check_bits(&(GpuRun){
+        .model = "mlp", .batch = 6, .steps = 6, .replicas = 2, .devices = 1, .cuda = true, .computes = most_nodes });
+    check_bits(
+        &(GpuRun){ .model = "fashion_cnn", .batch = 3, .steps = 5, .replicas = 2, .devices = devices, .cuda = true });
 }
 
 /* The bytes of the host that the last of the step's work writes. */
@@ -129,8 +147,8 @@ static float loss_now(const Rig *rig, int slot)
     return *(const float *)(part->slot[slot].output + part->output[0].at);
 }
 
-/* Simulated devices work only while the host waits for them: so what is not there when two steps have been begun was not
- * waited for.  Waiting for the first leaves the second to be waited for. */
+/* Simulated devices work only while the host waits for them: so what is not there when two steps have been begun was
+ * not waited for.  Waiting for the first leaves the second to be waited for. */
 static void test_not_waited_for(void)
 {
     Arena *a = arena_create();
@@ -142,7 +160,8 @@ static void test_not_waited_for(void)
             if (CHECK_OK(program_run(rig.program, training_batch(a, 8, k), N_BATCH)))
                 expected[k] = *(float *)rig_output(&rig, OUT_LOSS)->data;
     rig_close(&rig);
-    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 1, 1), 1, false)) && CHECK_OK(program_begin(rig.program, training_batch(a, 8, 0), N_BATCH)) &&
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 1, 1), 1, false)) &&
+        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 0), N_BATCH)) &&
         CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH))) {
         CU_ASSERT(!rig.group->member[0].runtime->simulated || (loss_now(&rig, 0) == 0 && loss_now(&rig, 1) == 0));
         CHECK_OK(program_wait(rig.program, 1));
@@ -181,9 +200,10 @@ static void test_alone(void)
 }
 
 DEFINE_SUITE(gpu, { "mlp as on the CPU", test_mlp }, { "labels that are no classes", test_labels },
-    { "what has no kernel runs on the host", test_on_host }, { "captured, uncaptured, not waited for", test_same_bits },
-    { "fashion_cnn as on the CPU", test_fashion_cnn }, { "convolutions with Relu as on the CPU", test_folded },
-    { "a step begun is not waited for", test_not_waited_for },
-    { "a single device is waited for", test_alone });
+             { "what has no kernel runs on the host", test_on_host },
+             { "captured, uncaptured, not waited for", test_same_bits },
+             { "fashion_cnn as on the CPU", test_fashion_cnn }, { "convolutions with Relu as on the CPU", test_folded },
+             { "a step begun is not waited for", test_not_waited_for },
+             { "a single device is waited for", test_alone });
 
 DEFINE_SUITE(gpu_transformer, { "losses of the CPU", test_transformer });

@@ -1,6 +1,6 @@
-/* Collectives of every kind on one to four GPUs, simulated ones unless $DPX_TEST_CUDA names the plug-in (then on as many of
- * these as there are): training that needs them gives the CPU's numbers, and each operation of the runtime the result of its
- * definition. */
+/* Collectives of every kind on one to four GPUs, simulated ones unless $DPX_TEST_CUDA names the plug-in (then on as
+ * many of these as there are): training that needs them gives the CPU's numbers, and each operation of the runtime the
+ * result of its definition. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -34,7 +34,10 @@ static const char mixing[] =
     "  output \"loss\" = %loss\n"
     "}\n";
 
-typedef struct { float loss[STEPS], w[12]; int reduced, gathered, scattered; } Outcome;
+typedef struct {
+    float loss[STEPS], w[12];
+    int reduced, gathered, scattered;
+} Outcome;
 
 static void fill(Arena *a, NamedTensor in[2], int k)
 {
@@ -132,11 +135,13 @@ static void test_training(void)
             continue;
         CU_ASSERT(!i || (gpu.reduced > 0 && gpu.gathered > 0 && gpu.scattered > 0));
         if (!close_to(gpu.loss, cpu.loss, STEPS) || !close_to(gpu.w, cpu.w, 12))
-            TEST_FAIL("%s: the last loss is %.7g, on the CPU %.7g", devices[i], (double)gpu.loss[STEPS - 1], (double)cpu.loss[STEPS - 1]);
+            TEST_FAIL("%s: the last loss is %.7g, on the CPU %.7g", devices[i], (double)gpu.loss[STEPS - 1],
+                      (double)cpu.loss[STEPS - 1]);
     }
 }
 
-/* Reproducible: the same replicas on any number of devices give the same bits; else they do not, or this test shows nothing. */
+/* Reproducible: the same replicas on any number of devices give the same bits; else they do not, or this test shows
+ * nothing. */
 static void test_reproducible(void)
 {
     static const char *const devices[] = { "cuda", "cuda*2", "cuda*3", "cuda*4" };
@@ -150,12 +155,13 @@ static void test_reproducible(void)
         for (int i = 0; i < 4 && i < there; i++) {
             Outcome now = { .reduced = 0 }, quick = { .reduced = 0 };
 
-            if (!CHECK_OK(train(i ? &now : &first, devices[i], replicas, true)) || !i || !CHECK_OK(train(&quick, devices[i], replicas, false)))
+            if (!CHECK_OK(train(i ? &now : &first, devices[i], replicas, true)) || !i ||
+                !CHECK_OK(train(&quick, devices[i], replicas, false)))
                 continue;
             CU_ASSERT(now.reduced > 0 && now.scattered > 0);
             if (memcmp(now.loss, first.loss, sizeof now.loss) || memcmp(now.w, first.w, sizeof now.w))
-                TEST_FAIL("%d replicas on %s: the last loss is %.9g, on one device %.9g", replicas, devices[i], (double)now.loss[STEPS - 1],
-                          (double)first.loss[STEPS - 1]);
+                TEST_FAIL("%d replicas on %s: the last loss is %.9g, on one device %.9g", replicas, devices[i],
+                          (double)now.loss[STEPS - 1], (double)first.loss[STEPS - 1]);
             other += memcmp(quick.loss, first.loss, sizeof quick.loss) || memcmp(quick.w, first.w, sizeof quick.w);
         }
     }
@@ -167,7 +173,8 @@ static void losses_of(float loss[STEPS], bool cuda)
     Arena *a = arena_create();
     Rig rig;
 
-    if (CHECK_OK(cuda ? rig_open_cuda(&rig, training_mlp(16, 8, 3), 3, false) : rig_open(&rig, training_mlp(16, 8, 3), 3, 1)))
+    if (CHECK_OK(cuda ? rig_open_cuda(&rig, training_mlp(16, 8, 3), 3, false)
+                      : rig_open(&rig, training_mlp(16, 8, 3), 3, 1)))
         for (int k = 0; k < STEPS; k++)
             if (CHECK_OK(program_run(rig.program, training_batch(a, 16, k), N_BATCH)))
                 loss[k] = *(float *)rig_output(&rig, OUT_LOSS)->data;
@@ -190,8 +197,8 @@ static void test_uneven(void)
         TEST_FAIL("the last loss is %.7g, on the CPU %.7g", (double)found[STEPS - 1], (double)expected[STEPS - 1]);
 }
 
-/* A bucket that grows is registered no longer when its memory is freed, which the simulation checks, and the steps captured with it
- * are captured anew. */
+/* A bucket that grows is registered no longer when its memory is freed, which the simulation checks, and the steps
+ * captured with it are captured anew. */
 static void test_grown(void)
 {
     Arena *a = arena_create();
@@ -215,8 +222,8 @@ static void test_grown(void)
     arena_free(a);
 }
 
-/* A program compiled while a step cannot end: that step's failure, and not the simulation's word about work that never ends,
- * which comes later.  Real devices cannot be made to hang so. */
+/* A program compiled while a step cannot end: that step's failure, and not the simulation's word about work that never
+ * ends, which comes later.  Real devices cannot be made to hang so. */
 static void test_compiled_beside(void)
 {
     Arena *a = arena_create();
@@ -229,11 +236,13 @@ static void test_compiled_beside(void)
         return;
     }
     setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
-    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) && CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+    if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) &&
+        CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
         CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
         unsetenv("DPEXEC_SIM_FAIL");
-        CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds", program_compile(&other, training_mlp(4, 2, 2), &rig.program->ready.opt));
+        CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds",
+                    program_compile(&other, training_mlp(4, 2, 2), &rig.program->ready.opt));
         CHECK_FAILS(E_DEVICE, "an earlier step failed", program_run(rig.program, training_batch(a, 8, 2), N_BATCH));
     }
     rig_close(&rig);
@@ -256,7 +265,8 @@ static void test_read_beside(void)
     }
     setenv("DPEXEC_GPU_TIMEOUT", "3", 1);
     for (int write = 0; write < 2; write++) {
-        if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) && CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
+        if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) &&
+            CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
             s = states_at(rig.states, 0);
             t = tensor_create(a, s->dtype, &s->shape);
             setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
@@ -279,7 +289,7 @@ typedef struct {
     GpuCommId id;
     int rank, size;
     Status status;
-    float out[4][N * MOST];             /* all_reduce_sum, reduce_scatter_sum, all_gather, broadcast */
+    float out[4][N * MOST]; /* all_reduce_sum, reduce_scatter_sum, all_gather, broadcast */
 } Member;
 
 /* Rank r gives 100 r + i at place i. */
@@ -301,7 +311,7 @@ static Status operate(Member *m, GpuDevice *d, GpuStream *s, GpuComm *c, float *
     TRY(r->copy(s, m->out[2], recv, all));
     TRY(r->broadcast(c, s, send, recv, part, m->size - 1));
     TRY(r->copy(s, m->out[3], recv, part));
-    TRY(r->all_reduce_sum(c, s, send, send, N, DT_FLOAT32));        /* in place */
+    TRY(r->all_reduce_sum(c, s, send, send, N, DT_FLOAT32)); /* in place */
     TRY(r->copy(s, m->out[0] + N, send, part));
     return r->stream_wait(s);
 }
@@ -343,7 +353,7 @@ static void *run(void *arg)
 
 static void check_member(const Member *m)
 {
-    int n = m->size, ranks = 100 * n * (n - 1) / 2;     /* the sum of what ranks add */
+    int n = m->size, ranks = 100 * n * (n - 1) / 2; /* the sum of what ranks add */
     bool good = true;
 
     for (int i = 0; i < N; i++) {
@@ -380,8 +390,9 @@ static void test_runtime(void)
     }
 }
 
-DEFINE_SUITE(gpu_collective, { "training on one to four GPUs", test_training }, { "parts that differ between devices", test_uneven },
-    { "reproducible on any number of devices", test_reproducible }, { "a bucket that grows", test_grown },
-    { "the runtime's operations", test_runtime },
-    { "a program compiled beside a step that cannot end", test_compiled_beside },
-    { "state read and written beside one", test_read_beside });
+DEFINE_SUITE(gpu_collective, { "training on one to four GPUs", test_training },
+             { "parts that differ between devices", test_uneven },
+             { "reproducible on any number of devices", test_reproducible }, { "a bucket that grows", test_grown },
+             { "the runtime's operations", test_runtime },
+             { "a program compiled beside a step that cannot end", test_compiled_beside },
+             { "state read and written beside one", test_read_beside });

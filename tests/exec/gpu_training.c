@@ -124,7 +124,7 @@ static void steps_of(GpuOutcome *o, Arena *a, const GpuRun *r, const BuildOption
             o->begin[k] = take_snapshot(a, rig->states);
         if (!CHECK_OK(program_begin(rig->program, in, whole->n_input)))
             return;
-        for (int i = 0; i < whole->n_input; i++)        /* a step begun has taken its inputs over */
+        for (int i = 0; i < whole->n_input; i++) /* a step begun has taken its inputs over */
             if (r->begun)
                 memset(in[i].tensor.data, 0xff, tensor_bytes(&in[i].tensor));
         if (r->begun && k)
@@ -141,9 +141,18 @@ static void steps_of(GpuOutcome *o, Arena *a, const GpuRun *r, const BuildOption
 
 GpuOutcome gpu_train(Arena *a, const GpuRun *r)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = r->batch, .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true,
-                         .seed = 7, .precision = r->precision, .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
-                         .fuse = r->cuda, .fuse_product = r->cuda, .fuse_conv = r->cuda, .fuse_cross_entropy = r->cuda,
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .batch = r->batch,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .momentum = 0.9,
+                         .metric_accuracy = true,
+                         .seed = 7,
+                         .precision = r->precision,
+                         .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
+                         .fuse = r->cuda,
+                         .fuse_product = r->cuda,
+                         .fuse_conv = r->cuda,
+                         .fuse_cross_entropy = r->cuda,
                          .channels_last = r->channels_last,
                          .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
     Graph *g = gpu_run_build(r, &opt, r->replicas, r->devices), *whole;
@@ -151,14 +160,16 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
     Rig rig;
 
     if (r->cuda && !r->computes) {
-        CU_ASSERT(g && count_nodes(g, &op_Fused) > 0 && (count_nodes(g, &op_Product) > 0) == (strcmp(r->model, "unet") != 0));
+        CU_ASSERT(g && count_nodes(g, &op_Fused) > 0 &&
+                  (count_nodes(g, &op_Product) > 0) == (strcmp(r->model, "unet") != 0));
         CU_ASSERT(g && count_nodes(g, &op_ConvRelu) == (strcmp(r->model, "exported_folded") ? 0 : 5 * r->replicas));
     }
     o.reorders = g ? count_nodes(g, &op_Reorder) : 0;
     opt.computes = NULL;
     opt.fuse = opt.fuse_product = opt.fuse_conv = opt.fuse_cross_entropy = opt.channels_last = false;
     whole = gpu_run_build(r, &opt, 1, 1);
-    if (g && whole && CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
+    if (g && whole &&
+        CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))
         steps_of(&o, a, r, &opt, &rig, whole);
     if (g)
         rig_close(&rig);
@@ -178,13 +189,15 @@ void gpu_compare_losses(const GpuRun *r, const GpuOutcome *found, const GpuOutco
 {
     CU_ASSERT(isfinite(expected->loss[r->steps - 1]) && expected->loss[0] != expected->loss[r->steps - 1]);
     for (int k = 0; k < r->steps; k++)
-        if (!(fabs((double)found->loss[k] - (double)expected->loss[k]) <= gpu_run_tolerance(r) * fabs((double)expected->loss[k])))
-            TEST_FAIL("%s, %d replicas on %d devices: loss of step %d is %.7g, expected %.7g", r->model, r->replicas, r->devices, k,
-                      (double)found->loss[k], (double)expected->loss[k]);
+        if (!(fabs((double)found->loss[k] - (double)expected->loss[k]) <=
+              gpu_run_tolerance(r) * fabs((double)expected->loss[k])))
+            TEST_FAIL("%s, %d replicas on %d devices: loss of step %d is %.7g, expected %.7g", r->model, r->replicas,
+                      r->devices, k, (double)found->loss[k], (double)expected->loss[k]);
 }
 
 /* Adds the squares of how own differs from end, and end from begin: of momenta (1) and of all other numbers (0). */
-static void add_squares(double diff[2], double change[2], const NamedTensor *begin, const NamedTensor *end, const NamedTensor *own)
+static void add_squares(double diff[2], double change[2], const NamedTensor *begin, const NamedTensor *end,
+                        const NamedTensor *own)
 {
     const bool momentum = strstr(end->name, ".momentum") != NULL;
 
@@ -204,11 +217,13 @@ void gpu_compare_steps(const GpuRun *r, const GpuOutcome *found, const GpuOutcom
 
         CU_ASSERT_FATAL(expected->end[k].n > 0 && found->end[k].n == expected->end[k].n);
         for (int i = 0; i < expected->end[k].n; i++)
-            add_squares(diff, change, &expected->begin[k].state[i], &expected->end[k].state[i], &found->end[k].state[i]);
+            add_squares(diff, change, &expected->begin[k].state[i], &expected->end[k].state[i],
+                        &found->end[k].state[i]);
         for (int m = 0; m < 2; m++)
             if (!(sqrt(diff[m]) <= most * sqrt(change[m])) || change[m] == 0)
-                TEST_FAIL("%s in %s, %d replicas, step %d: %s differ by %g of a change of %g", r->model, dtype_name(r->precision),
-                          r->replicas, k, m ? "momenta" : "parameters", sqrt(diff[m]), sqrt(change[m]));
+                TEST_FAIL("%s in %s, %d replicas, step %d: %s differ by %g of a change of %g", r->model,
+                          dtype_name(r->precision), r->replicas, k, m ? "momenta" : "parameters", sqrt(diff[m]),
+                          sqrt(change[m]));
     }
 }
 
@@ -222,8 +237,9 @@ static double distance(const Tensor *to, const Tensor *from)
     return sqrt(sum);
 }
 
-/* The state whose change that of state i is measured by: itself.  The bias of keys has none, for it adds the same to all scores of a
- * row, which Softmax does not see: what is left is the rounding of a sum of rows, which is as small as that of the product's weight. */
+/* The state whose change that of state i is measured by: itself.  The bias of keys has none, for it adds the same to
+ * all scores of a row, which Softmax does not see: what is left is the rounding of a sum of rows, which is as small as
+ * that of the product's weight. */
 static int measure_of(const GpuSnapshot *s, int i)
 {
     static const char of[] = ".k.bias", by[] = ".qkv.weight";
@@ -233,14 +249,16 @@ static int measure_of(const GpuSnapshot *s, int i)
     for (int w = 0; bias && w < s->n; w++) {
         const char *other = s->state[w].name;
 
-        if (!strncmp(other, name, stem) && !strncmp(other + stem, by, sizeof by - 1) && !strcmp(other + stem + sizeof by - 1, bias + sizeof of - 1))
+        if (!strncmp(other, name, stem) && !strncmp(other + stem, by, sizeof by - 1) &&
+            !strcmp(other + stem + sizeof by - 1, bias + sizeof of - 1))
             return w;
     }
     return i;
 }
 
 /* Step k; what has changed since the beginning of step `since`. */
-static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, int since, int k, double most)
+static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected, int since, int k,
+                         double most)
 {
     const GpuSnapshot *begin = &expected->begin[since], *end = &expected->end[k], *own = &found->end[k];
     int compared = 0;
@@ -258,7 +276,8 @@ static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutc
         change = distance(&end->state[m].tensor, &begin->state[m].tensor);
         if (!(diff <= most * change + (k + 1 - since) * 0x1p-23 * distance(to, NULL)))
             TEST_FAIL("%s in %s, %d replicas on %d devices, step %d: %s differs by %g of a change of %g", r->model,
-                      r->precision ? dtype_name(r->precision) : "float32", r->replicas, r->devices, k, end->state[i].name, diff, change);
+                      r->precision ? dtype_name(r->precision) : "float32", r->replicas, r->devices, k,
+                      end->state[i].name, diff, change);
         compared += change > 0;
     }
     CU_ASSERT(compared > 1);
@@ -267,7 +286,8 @@ static void compare_step(const GpuRun *r, const GpuOutcome *found, const GpuOutc
 void gpu_compare_each(const GpuRun *r, const GpuOutcome *found, const GpuOutcome *expected)
 {
     for (int k = 0; k < r->steps; k++)
-        compare_step(r, found, expected, r->precision ? k : 0, k, r->precision ? 8 * gpu_run_tolerance(r) : 1e-5 * (k + 1));
+        compare_step(r, found, expected, r->precision ? k : 0, k,
+                     r->precision ? 8 * gpu_run_tolerance(r) : 1e-5 * (k + 1));
 }
 
 void gpu_check_run(GpuRun r)
@@ -291,5 +311,6 @@ void gpu_check_model(const char *model, int batch, int steps, int every)
 {
     for (int i = 0; i < (int)(sizeof spreads / sizeof *spreads); i += every)
         if (spreads[i][1] <= gpu_devices())
-            gpu_check_run((GpuRun){ .model = model, .batch = batch, .steps = steps, .replicas = spreads[i][0], .devices = spreads[i][1] });
+            gpu_check_run((GpuRun){
+                .model = model, .batch = batch, .steps = steps, .replicas = spreads[i][0], .devices = spreads[i][1] });
 }

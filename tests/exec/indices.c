@@ -1,5 +1,6 @@
-/* Indices and labels that are inputs, of int32 and of int64, on CUDA devices: bad ones are refused before a step by the name of
- * the input and the place, and what is legal (indices that count from the end, ignored labels) gives what the formula says. */
+/* Indices and labels that are inputs, of int32 and of int64, on CUDA devices: bad ones are refused before a step by the
+ * name of the input and the place, and what is legal (indices that count from the end, ignored labels) gives what the
+ * formula says. */
 #include <limits.h>
 #include <math.h>
 
@@ -77,7 +78,8 @@ static void check_type(DType t, int replicas)
         refused(&rig, in, 1, 0, -1, "element 0 of input 'labels' is -1, not one of 5 classes");
         refused(&rig, in, 1, 6, INT_MAX, "element 6 of input 'labels' is 2147483647, not one of 5 classes");
         if (t == DT_INT64)
-            refused(&rig, in, 1, 5, (int64_t)1 << 32, "element 5 of input 'labels' is 4294967296, not one of 5 classes");
+            refused(&rig, in, 1, 5, (int64_t)1 << 32,
+                    "element 5 of input 'labels' is 4294967296, not one of 5 classes");
         if (CHECK_OK(program_run(rig.program, in, 2)))
             CU_ASSERT_EQUAL(*(float *)rig_output(&rig, OUT_LOSS)->data, expected());
     }

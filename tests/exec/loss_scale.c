@@ -1,8 +1,8 @@
-/* Dynamic loss scaling against the algorithm written out: y = x w of four samples in float16, the mean of (y - t)^2, SGD with
- * momentum.  All numbers are short dyadic fractions, so what a step must leave is known to the bit, and a gradient overflows
- * where its value says so: 2 (y - t) scale / 4 of a single sample from 65520 on (IEEE 754 rounding to float16).  On the CPU
- * and on simulated CUDA devices, with one replica and with several, of which one alone meets the overflow, and accumulated; and
- * against what PyTorch's GradScaler did (torch_scaler.py). */
+/* Dynamic loss scaling against the algorithm written out: y = x w of four samples in float16, the mean of (y - t)^2,
+ * SGD with momentum.  All numbers are short dyadic fractions, so what a step must leave is known to the bit, and a
+ * gradient overflows where its value says so: 2 (y - t) scale / 4 of a single sample from 65520 on (IEEE 754 rounding
+ * to float16).  On the CPU and on simulated CUDA devices, with one replica and with several, of which one alone meets
+ * the overflow, and accumulated; and against what PyTorch's GradScaler did (torch_scaler.py). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,19 @@
 
 enum { N = 4, STEPS = 12 };
 
-typedef struct { const char *devices; int replicas, parts; double clip; } Setting;      /* parts: micro-batches of a step */
+typedef struct {
+    const char *devices;
+    int replicas, parts;
+    double clip;
+} Setting; /* parts: micro-batches of a step */
 
 /* ---- the algorithm ---- */
 
-typedef struct { double w, m, scale, norm; int64_t good, updates; bool ok; } Expected;
+typedef struct {
+    double w, m, scale, norm;
+    int64_t good, updates;
+    bool ok;
+} Expected;
 
 /* The step's error y - t of its one sample that has any. */
 static const double error[STEPS] = { 4, 4, 4, -2, 0.5, 1, 1, -4, 0.25, 1, 128, 2 };
@@ -88,8 +96,8 @@ static double state(Session *s, const char *name)
 static void check_number(const Setting *how, int step, const char *what, double found, double expected, double within)
 {
     if (!(fabs(found - expected) <= within * fabs(expected)))
-        TEST_FAIL("%s, %d replicas, %d parts, step %d: %s is %.17g, expected %.17g", how->devices, how->replicas, how->parts, step, what,
-                  found, expected);
+        TEST_FAIL("%s, %d replicas, %d parts, step %d: %s is %.17g, expected %.17g", how->devices, how->replicas,
+                  how->parts, step, what, found, expected);
 }
 
 static double rounded_to_half(double v)
@@ -113,12 +121,15 @@ static Status run(Session *s, const Setting *how, int step, double e, double w, 
         t[i] = (float)(rounded_to_half(w) - (i == step % N ? e : 0));
     }
     for (int p = 0; p < how->parts; p++) {
-        NamedTensor in[] = { { "x", { DT_FLOAT32, data, x + p * n } }, { "target", { DT_FLOAT32, data, t + p * n } },
+        NamedTensor in[] = { { "x", { DT_FLOAT32, data, x + p * n } },
+                             { "target", { DT_FLOAT32, data, t + p * n } },
                              { IN_LR, { DT_FLOAT32, shape_scalar(), &rate } } };
 
         TRY(session_step(out, n_out, s, how->parts > 1 ? BUILD_ACCUMULATE : BUILD_TRAIN, in, 3));
     }
-    return how->parts > 1 ? session_step(out, n_out, s, BUILD_APPLY, &(NamedTensor){ IN_LR, { DT_FLOAT32, shape_scalar(), &rate } }, 1) : ST_OK;
+    return how->parts > 1 ? session_step(out, n_out, s, BUILD_APPLY,
+                                         &(NamedTensor){ IN_LR, { DT_FLOAT32, shape_scalar(), &rate } }, 1)
+                          : ST_OK;
 }
 
 static double output(const NamedTensor *out, int n, const char *name)
@@ -154,8 +165,12 @@ static void check_step(Session *s, const Setting *how, int step, Expected *x)
 
 static void check_setting(const Setting *how)
 {
-    const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .replicas = how->replicas, .precision = DT_FLOAT16,
-                               .loss_scaling = SCALE_DYNAMIC, .clip_norm = how->clip };
+    const BuildOptions opt = { .loss = LOSS_MSE,
+                               .momentum = momentum,
+                               .replicas = how->replicas,
+                               .precision = DT_FLOAT16,
+                               .loss_scaling = SCALE_DYNAMIC,
+                               .clip_norm = how->clip };
     Expected x = { .w = 0.5, .scale = 65536 };
     int skipped = 0, grown = 0;
     Session *s = NULL;
@@ -164,18 +179,20 @@ static void check_setting(const Setting *how)
         for (int step = 0; step < STEPS; step++) {
             double before = x.scale;
 
-            if (step == 5) {        /* two good steps before the scale grows */
+            if (step == 5) { /* two good steps before the scale grows */
                 x.good = 1998;
-                CHECK_OK(states_set(session_states(s), STATE_GOOD_STEPS, &(Tensor){ DT_INT64, shape_scalar(), &x.good }));
+                CHECK_OK(
+                    states_set(session_states(s), STATE_GOOD_STEPS, &(Tensor){ DT_INT64, shape_scalar(), &x.good }));
             }
             check_step(s, how, step, &x);
             skipped += !x.ok;
             grown += x.scale > before;
             if (how->clip > 0)
-                x.w = state(s, "w"), x.m = state(s, "w.momentum");  /* rounding does not add up */
+                x.w = state(s, "w"), x.m = state(s, "w.momentum"); /* rounding does not add up */
         }
     if (!(skipped >= 3 && skipped < STEPS / 2 && grown == 1))
-        TEST_FAIL("%s: %d of %d steps skipped, the scale grew %d times: the test tests too little", how->devices, skipped, STEPS, grown);
+        TEST_FAIL("%s: %d of %d steps skipped, the scale grew %d times: the test tests too little", how->devices,
+                  skipped, STEPS, grown);
     session_free(s);
 }
 
@@ -193,7 +210,10 @@ static void set_scale(Session *s, double scale, double good)
 /* All numbers to the bit: rates and scales are powers of two, so every operation of the update rounds once in both. */
 static void check_torch(const char *devices, int replicas)
 {
-    const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .replicas = replicas, .precision = DT_FLOAT16,
+    const BuildOptions opt = { .loss = LOSS_MSE,
+                               .momentum = momentum,
+                               .replicas = replicas,
+                               .precision = DT_FLOAT16,
                                .loss_scaling = SCALE_DYNAMIC };
     const Setting how = { devices, replicas, 1, 0 };
     const int steps = (int)(sizeof torch_scaler / sizeof *torch_scaler);
@@ -256,8 +276,11 @@ static void test_fixed(void)
     double w[2] = { 0 };
 
     for (int k = 0; k < 2; k++) {
-        const BuildOptions opt = { .loss = LOSS_MSE, .momentum = momentum, .precision = DT_FLOAT16,
-                                   .loss_scaling = SCALE_FIXED, .loss_scale = scale[k] };
+        const BuildOptions opt = { .loss = LOSS_MSE,
+                                   .momentum = momentum,
+                                   .precision = DT_FLOAT16,
+                                   .loss_scaling = SCALE_FIXED,
+                                   .loss_scale = scale[k] };
         const Setting how = { "cpu", 1, 1, 0 };
         const NamedTensor *out;
         Session *s = NULL;
@@ -275,4 +298,4 @@ static void test_fixed(void)
 }
 
 DEFINE_SUITE(loss_scale, { "on simulated CUDA devices", test_cuda }, { "as the algorithm says", test_cpu },
-    { "as PyTorch's GradScaler", test_torch }, { "fixed", test_fixed });
+             { "as PyTorch's GradScaler", test_torch }, { "fixed", test_fixed });

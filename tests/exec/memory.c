@@ -6,7 +6,10 @@
 #include "graph/parse.h"
 #include "tests/harness/test.h"
 
-typedef struct { char text[4096]; int warnings; } Lines;
+typedef struct {
+    char text[4096];
+    int warnings;
+} Lines;
 
 static void add_line(void *user, const char *line)
 {
@@ -24,8 +27,8 @@ static void add_log(void *user, bool warning, const char *line)
     add_line(user, line);
 }
 
-/* Arithmetic by hand: float32[256,256] is 256 KiB, [256,1024] 1 MiB.  %a is an output, so it lives to the end; %wide is read last
- * by the second MatMul, whose result %b begins there. */
+/* Arithmetic by hand: float32[256,256] is 256 KiB, [256,1024] 1 MiB.  %a is an output, so it lives to the end; %wide is
+ * read last by the second MatMul, whose result %b begins there. */
 static void test_table(void)
 {
     static const char source[] = "graph \"g\" {\n"
@@ -61,7 +64,8 @@ static void test_table(void)
               "   256.0 KiB  b, from MatMul b to the end of the step\n"
               "2 states, 2.0 MiB:\n"
               "     1.0 MiB  w\n"
-              "     1.0 MiB  u\n", l.text);
+              "     1.0 MiB  u\n",
+              l.text);
     graph_free(g);
     arena_free(a);
 }
@@ -96,7 +100,9 @@ static void test_too_large(void)
     CHECK_OK(graph_parse(&g, source, strlen(source)));
     CHECK_OK(device_list_parse(&list, "cpu", 1));
     CHECK_OK(session_create(&s, g, &opt, &list, add_log, &l));
-    CHECK_FAILS(E_NOMEM, "cpu:0: out of memory: a step needs 256.0 TiB (arena 256.0 TiB, states 0 B, constants 0 B); the machine or its group has ",
+    CHECK_FAILS(E_NOMEM,
+                "cpu:0: out of memory: a step needs 256.0 TiB (arena 256.0 TiB, states 0 B, constants 0 B); the "
+                "machine or its group has ",
                 session_prepare(s, BUILD_INFER, &in, 1));
     CU_ASSERT_PTR_NOT_NULL(strstr(l.text, "cpu:0:    256.0 TiB  huge, from Expand huge"));
     CU_ASSERT(l.warnings >= 2);
@@ -104,4 +110,5 @@ static void test_too_large(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(memory, { "table", test_table }, { "bytes as text", test_bytes }, { "more than there is", test_too_large });
+DEFINE_SUITE(memory, { "table", test_table }, { "bytes as text", test_bytes },
+             { "more than there is", test_too_large });

@@ -1,4 +1,5 @@
-/* The models of models/ through sessions: the plan is tight for all of them, and steps compute what the interpreter does. */
+/* The models of models/ through sessions: the plan is tight for all of them, and steps compute what the interpreter
+ * does. */
 #include <math.h>
 #include <string.h>
 
@@ -8,13 +9,27 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
-static const char *const models[] = { "mlp", "fashion_cnn", "resnet20", "transformer", "unet", "exported_resnet", "exported_mobilenet",
-                                      "exported_encoder", "exported_folded" };
+static const char *const models[] = { "mlp",
+                                      "fashion_cnn",
+                                      "resnet20",
+                                      "transformer",
+                                      "unet",
+                                      "exported_resnet",
+                                      "exported_mobilenet",
+                                      "exported_encoder",
+                                      "exported_folded" };
 
 static BuildOptions options(int batch, int replicas, int devices)
 {
-    return (BuildOptions){ .mode = BUILD_TRAIN, .batch = batch, .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_SGD, .momentum = 0.9,
-                           .metric_accuracy = true, .replicas = replicas, .devices = devices, .seed = 1 };
+    return (BuildOptions){ .mode = BUILD_TRAIN,
+                           .batch = batch,
+                           .loss = LOSS_CROSS_ENTROPY,
+                           .optimizer = OPT_SGD,
+                           .momentum = 0.9,
+                           .metric_accuracy = true,
+                           .replicas = replicas,
+                           .devices = devices,
+                           .seed = 1 };
 }
 
 /* ---- the plan ---- */
@@ -120,8 +135,8 @@ static void check_model(const char *name, int batch, int replicas, int devices)
 
     snprintf(text, sizeof text, "cpu*%d", devices);
     CHECK_OK(device_list_parse(&list, text, 1));
-    if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) && CHECK_OK(session_prepare(s, BUILD_TRAIN, NULL, 0)) &&
-        CHECK_OK(session_prepare(s, BUILD_EVAL, NULL, 0))) {
+    if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) &&
+        CHECK_OK(session_prepare(s, BUILD_TRAIN, NULL, 0)) && CHECK_OK(session_prepare(s, BUILD_EVAL, NULL, 0))) {
         const Graph *train = program_graph(session_program(s, BUILD_TRAIN));
         int n_in = train->n_input;
 

@@ -5,14 +5,18 @@
 static void check_rate(const Options *o, int64_t step, double expected)
 {
     if (options_learning_rate(o, step) != expected)
-        TEST_FAIL("the rate of step %lld is %g, expected %g", (long long)step, options_learning_rate(o, step), expected);
+        TEST_FAIL("the rate of step %lld is %g, expected %g", (long long)step, options_learning_rate(o, step),
+                  expected);
 }
 
 /* A refused "step:x" once left the schedule at steps of 0 length, and the rate to a division by zero. */
 static void test_refused_schedule(void)
 {
-    static const char *const wrong[] = { "step:x", "step:0", "step", "step:5:2", "step:5:0.5:1", "cosine:2", "linear:x", "constant:1",
-        "cosine:0.50000000000000000000000000000000000000000000000000000000000000001" };
+    static const char *const wrong[] = {
+        "step:x",   "step:0",       "step",
+        "step:5:2", "step:5:0.5:1", "cosine:2",
+        "linear:x", "constant:1",   "cosine:0.50000000000000000000000000000000000000000000000000000000000000001"
+    };
     Options *o = options_create();
 
     CHECK_OK(options_set(o, "lr", "1"));
@@ -46,4 +50,5 @@ static void test_schedule_given_again(void)
     options_free(o);
 }
 
-DEFINE_SUITE(options, { "refused schedule", test_refused_schedule }, { "schedule given again", test_schedule_given_again });
+DEFINE_SUITE(options, { "refused schedule", test_refused_schedule },
+             { "schedule given again", test_schedule_given_again });

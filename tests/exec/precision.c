@@ -1,6 +1,6 @@
-/* Training in 16 bits: gradients are those of float32 up to the rounding of the type, and are not those of float32; replicas
- * agree with one replica to the same bound; state and outputs stay float32.  Expected values come from the float32 graph,
- * whose gradients are checked against PyTorch and finite differences elsewhere. */
+/* Training in 16 bits: gradients are those of float32 up to the rounding of the type, and are not those of float32;
+ * replicas agree with one replica to the same bound; state and outputs stay float32.  Expected values come from the
+ * float32 graph, whose gradients are checked against PyTorch and finite differences elsewhere. */
 #include <math.h>
 #include <string.h>
 
@@ -10,10 +10,10 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
-/* A rounding to bfloat16 (float16) moves a number by at most an epsilon of it, 2^-8 (2^-11), and what is smooth moves in proportion:
- * norm-wise a few epsilons.  Where a window's maximum and Relu decide by small differences, as
- * behind batch-norm, a share of the decisions of the order of epsilon turns over, each changing its gradient altogether:
- * then the squared error is in proportion, and the error goes as the root. */
+/* A rounding to bfloat16 (float16) moves a number by at most an epsilon of it, 2^-8 (2^-11), and what is smooth moves
+ * in proportion: norm-wise a few epsilons.  Where a window's maximum and Relu decide by small differences, as behind
+ * batch-norm, a share of the decisions of the order of epsilon turns over, each changing its gradient altogether: then
+ * the squared error is in proportion, and the error goes as the root. */
 static double smooth(double eps) { return 4 * eps; }
 static double deciding(double eps) { return 2 * sqrt(eps); }
 
@@ -21,12 +21,24 @@ static double epsilon(DType t) { return t == DT_BFLOAT16 ? 1.0 / 256 : 1.0 / 204
 
 static BuildOptions options(DType precision, int batch, int replicas)
 {
-    return (BuildOptions){ .mode = BUILD_TRAIN, .batch = batch, .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_ADAM, .beta1 = 0.9,
-                           .beta2 = 0.999, .eps = 1e-8, .replicas = replicas, .devices = 1, .keep_gradients = true, .seed = 1,
+    return (BuildOptions){ .mode = BUILD_TRAIN,
+                           .batch = batch,
+                           .loss = LOSS_CROSS_ENTROPY,
+                           .optimizer = OPT_ADAM,
+                           .beta1 = 0.9,
+                           .beta2 = 0.999,
+                           .eps = 1e-8,
+                           .replicas = replicas,
+                           .devices = 1,
+                           .keep_gradients = true,
+                           .seed = 1,
                            .precision = precision };
 }
 
-typedef struct { Graph *g; const Tensor **values; } Trained;
+typedef struct {
+    Graph *g;
+    const Tensor **values;
+} Trained;
 
 /* One training step of the model by the interpreter, on the same batch for every precision. */
 static Trained train(Arena *a, const char *model, DType precision, int batch, int replicas)
@@ -89,8 +101,8 @@ static void check_model(const char *model, DType t, int batch, int replicas, dou
     if (wide.values && low.values) {
         compare(&low, &wide, &diff, &norm);
         if (!(diff < bound(epsilon(t)) * norm) || !(diff > 0.01 * epsilon(t) * norm))
-            TEST_FAIL("%s in %s, %d replicas: gradients differ by %g of %g, %g epsilons", model, dtype_name(t), replicas, diff, norm,
-                      diff / norm / epsilon(t));
+            TEST_FAIL("%s in %s, %d replicas: gradients differ by %g of %g, %g epsilons", model, dtype_name(t),
+                      replicas, diff, norm, diff / norm / epsilon(t));
         check_state_types(low.g);
     }
     graph_free(wide.g);

@@ -11,7 +11,12 @@
 
 enum { STEPS = 5, MAX_STATE = 8 };
 
-typedef struct { float loss[STEPS]; float *state[MAX_STATE]; int64_t numel[MAX_STATE]; int n_state; } Outcome;
+typedef struct {
+    float loss[STEPS];
+    float *state[MAX_STATE];
+    int64_t numel[MAX_STATE];
+    int n_state;
+} Outcome;
 
 /* The unpartitioned graph by the interpreter: the oracle. */
 static void interpret(Outcome *o, Arena *a, int batch)
@@ -87,7 +92,8 @@ static void compare(const Outcome *a, const Outcome *b, double tolerance, const 
 
 static void test_agrees_with_interpreter(void)
 {
-    static const int cases[][3] = { { 8, 1, 1 }, { 8, 2, 1 }, { 8, 2, 2 }, { 10, 4, 2 }, { 7, 3, 2 }, { 3, 4, 2 }, { 5, 7, 3 } };
+    static const int cases[][3] = { { 8, 1, 1 }, { 8, 2, 1 }, { 8, 2, 2 }, { 10, 4, 2 },
+                                    { 7, 3, 2 }, { 3, 4, 2 }, { 5, 7, 3 } };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Arena *a = arena_create();
@@ -125,7 +131,8 @@ static void test_inputs_are_checked(void)
         NamedTensor *in = training_batch(a, 8, 0), *other = training_batch(a, 7, 0);
 
         CHECK_FAILS(E_INVALID, "input 'learning_rate' is missing", program_run(r.program, in, 2));
-        CHECK_FAILS(E_INVALID, "input 'target' is missing; input 'learning_rate' is missing", program_run(r.program, in, 1));
+        CHECK_FAILS(E_INVALID, "input 'target' is missing; input 'learning_rate' is missing",
+                    program_run(r.program, in, 1));
         in[1].tensor.dtype = DT_INT32;
         CHECK_FAILS(E_SHAPE, "input 'target' has type int32, expected int64", program_run(r.program, in, 3));
         CHECK_FAILS(E_SHAPE, "input 'x' has shape [7,6], expected [8,6]", program_run(r.program, other, 3));
@@ -160,5 +167,6 @@ static void test_failure_releases_all(void)
 }
 
 DEFINE_SUITE(program, { "agrees with the interpreter", test_agrees_with_interpreter },
-    { "four replicas give the same bits on 1, 2 and 4 devices", test_same_bits_on_any_devices },
-    { "inputs are checked", test_inputs_are_checked }, { "a failure releases all devices", test_failure_releases_all });
+             { "four replicas give the same bits on 1, 2 and 4 devices", test_same_bits_on_any_devices },
+             { "inputs are checked", test_inputs_are_checked },
+             { "a failure releases all devices", test_failure_releases_all });

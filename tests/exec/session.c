@@ -9,7 +9,9 @@
 #include "graph/onnx/onnx.h"
 #include "tests/harness/test.h"
 
-static const BuildOptions training = { .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true, .replicas = 4, .seed = 7 };
+static const BuildOptions training = {
+    .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true, .replicas = 4, .seed = 7
+};
 
 static Status open_model(Session **s, const char *name, const BuildOptions *opt, const char *devices)
 {
@@ -101,7 +103,8 @@ static void test_same_bits(void)
     for (int i = 0; i < 2; i++) {
         Arena *a = arena_create();
         size_t n1, n2, n4;
-        char *one = trained(a, names[i], "cpu", &n1), *two = trained(a, names[i], "cpu*2", &n2), *four = trained(a, names[i], "cpu*4", &n4);
+        char *one = trained(a, names[i], "cpu", &n1), *two = trained(a, names[i], "cpu*2", &n2),
+             *four = trained(a, names[i], "cpu*4", &n4);
 
         CU_ASSERT(n1 > 100000 && n1 == n2 && n1 == n4);
         CU_ASSERT_FALSE(memcmp(one, two, n1));
@@ -299,7 +302,9 @@ static void test_log(void)
     Graph *g = graph_create("g");
     Shape s = SHAPE(6, 3);
     BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = 2 };
-    DeviceList list = { .n = 2, .device = { { .index = 0, .threads = 4, .memory = 100 }, { .index = 1, .threads = 1, .memory = 100 } } };
+    DeviceList list = {
+        .n = 2, .device = { { .index = 0, .threads = 4, .memory = 100 }, { .index = 1, .threads = 1, .memory = 100 } }
+    };
     Tensor *t = tensor_create(g->arena, DT_FLOAT32, &s);
     ValueId x = graph_add_input(g, "x", DT_FLOAT32, &s), w, v;
     NamedTensor in = { "x", { DT_FLOAT32, s, NULL } };
@@ -309,7 +314,7 @@ static void test_log(void)
     Shape scalar = shape_scalar();
 
     for (int i = 0; i < 18; i++)
-        ((float *)t->data)[i] = 0.1f * (float)(i * i % 7 - 3);      /* like weights: zeros alone are taken for a setting */
+        ((float *)t->data)[i] = 0.1f * (float)(i * i % 7 - 3); /* like weights: zeros alone are taken for a setting */
     w = graph_add_const(g, "w", t);
     v = graph_add_const(g, "v", t);
     v = EMIT(g, MatMul, NULL, x, emit_transpose(g, v, 2, swap));
@@ -331,7 +336,9 @@ static void test_log(void)
 }
 
 DEFINE_SUITE(session, { "four replicas give the same bits on 1, 2 and 4 devices", test_same_bits },
-    { "programs share state", test_programs_share_state }, { "state is set and read", test_state_is_set_and_read },
-    { "the model with its present values", test_model_of_now }, { "wrong inputs", test_wrong_inputs },
-    { "shapes that depend on data", test_shapes_that_depend_on_data }, { "missing kernels are listed", test_missing_kernels_are_listed },
-    { "what is found is told once", test_log });
+             { "programs share state", test_programs_share_state },
+             { "state is set and read", test_state_is_set_and_read },
+             { "the model with its present values", test_model_of_now }, { "wrong inputs", test_wrong_inputs },
+             { "shapes that depend on data", test_shapes_that_depend_on_data },
+             { "missing kernels are listed", test_missing_kernels_are_listed },
+             { "what is found is told once", test_log });

@@ -1,4 +1,5 @@
-/* The simulation of CUDA devices must itself be worth trusting: mistakes that a GPU would punish now and then are seen. */
+/* The simulation of CUDA devices must itself be worth trusting: mistakes that a GPU would punish now and then are
+ * seen. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ static const char source[] =
     "    x[threadIdx.x] = tile[63 - threadIdx.x];\n"
     "    __syncthreads();\n"
     "}\n"
-    "KERNEL(ended_lanes, (float *x)) { if (threadIdx.x < 16) x[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 16); }\n"
+    "KERNEL(ended_lanes, (float *x)) { if (threadIdx.x < 16) x[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 16); "
+    "}\n"
     "KERNEL(other_lanes, (float *x)) {\n"
     "    if (threadIdx.x < 16) x[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 16);\n"
     "    else __syncwarp();\n"
@@ -38,7 +40,7 @@ typedef struct {
     GpuDevice *device;
     GpuStream *stream, *other;
     GpuModule *module;
-    float *x, *host;                    /* [N] on the device, zeroed; pinned */
+    float *x, *host; /* [N] on the device, zeroed; pinned */
 } Rig;
 
 #define GOOD(rig, e) CHECK_OK(gpu_check((rig)->cuda, (e)))
@@ -52,10 +54,11 @@ static bool open_rig(Rig *g)
     if (!CHECK_OK(gpu_driver(&g->cuda)))
         return false;
     g->r = &g->cuda->runtime;
-    return GOOD(g, g->r->open(&g->device, 0, &options)) && GOOD(g, g->r->stream_create(g->device, &g->stream, false))
-        && GOOD(g, g->r->stream_create(g->device, &g->other, false)) && GOOD(g, g->cuda->compile(g->device, source, "selftest", &g->module))
-        && GOOD(g, g->r->alloc(g->device, (void **)&g->x, N * sizeof(float)))
-        && GOOD(g, g->r->host_alloc(g->device, (void **)&g->host, N * sizeof(float)));
+    return GOOD(g, g->r->open(&g->device, 0, &options)) && GOOD(g, g->r->stream_create(g->device, &g->stream, false)) &&
+           GOOD(g, g->r->stream_create(g->device, &g->other, false)) &&
+           GOOD(g, g->cuda->compile(g->device, source, "selftest", &g->module)) &&
+           GOOD(g, g->r->alloc(g->device, (void **)&g->x, N * sizeof(float))) &&
+           GOOD(g, g->r->host_alloc(g->device, (void **)&g->host, N * sizeof(float)));
 }
 
 static void close_rig(Rig *g)
@@ -135,7 +138,8 @@ static void test_unjoined(void)
     GpuGraph *graph = NULL;
     Rig g;
 
-    if (open_rig(&g) && GOOD(&g, g.r->event_create(g.device, &begun, false)) && GOOD(&g, g.r->capture_begin(g.stream))) {
+    if (open_rig(&g) && GOOD(&g, g.r->event_create(g.device, &begun, false)) &&
+        GOOD(&g, g.r->capture_begin(g.stream))) {
         GOOD(&g, g.r->event_record(begun, g.stream));
         GOOD(&g, g.r->event_await(begun, g.other));
         GOOD(&g, g.r->zero(g.other, g.x, sizeof(float)));
@@ -189,8 +193,8 @@ static void test_shuffles(void)
 {
     Rig g;
 
-    if (open_rig(&g) && GOOD(&g, launch(&g, "ended_lanes", 32, 0)) && GOOD(&g, g.r->copy(g.stream, g.host, g.x, N * sizeof(float)))
-        && GOOD(&g, g.r->stream_wait(g.stream)))
+    if (open_rig(&g) && GOOD(&g, launch(&g, "ended_lanes", 32, 0)) &&
+        GOOD(&g, g.r->copy(g.stream, g.host, g.x, N * sizeof(float))) && GOOD(&g, g.r->stream_wait(g.stream)))
         for (int i = 0; i < 16; i++)
             CU_ASSERT(g.host[i] != g.host[i]);
     close_rig(&g);
@@ -242,7 +246,8 @@ static void test_refused(void)
         BAD(&g, E_INVALID, "a block of 288 threads, it is compiled for at most 256", launch(&g, "write", 288, 0));
         GOOD(&g, launch(&g, "write", 256, 0));
         GOOD(&g, g.r->stream_wait(g.stream));
-        BAD(&g, E_INVALID, "no memory of a device", (g.x = (float *)(uintptr_t)g.host + 100000, launch(&g, "write", 1, 0)));
+        BAD(&g, E_INVALID, "no memory of a device",
+            (g.x = (float *)(uintptr_t)g.host + 100000, launch(&g, "write", 1, 0)));
         g.x = kept;
         g.r->free(g.device, g.x);
         BAD(&g, E_INVALID, "any more", launch(&g, "write", 1, 0));
@@ -260,6 +265,7 @@ static void test_refused(void)
 #endif
 
 DEFINE_SUITE(simulation, { "a missing event is seen", test_events }, { "an unjoined stream", test_unjoined },
-    { "threads that disagree about a barrier", test_barriers }, { "a missing barrier is seen", test_missing_barrier }, ALIGNMENT
-    { "lanes that are not there", test_shuffles }, { "guards around memory", test_guards },
-    { "launches and copies refused", test_refused });
+             { "threads that disagree about a barrier", test_barriers },
+             { "a missing barrier is seen", test_missing_barrier },
+             ALIGNMENT{ "lanes that are not there", test_shuffles }, { "guards around memory", test_guards },
+             { "launches and copies refused", test_refused });

@@ -1,9 +1,10 @@
-/* TF32 on simulated CUDA devices: products and convolutions round their operands to 10 bits of fraction, and nothing else
- * changes.  A number between 1 and 2 is rounded by an error spread evenly over 2^-10, whose mean square is 2^-20 / 12, that of
- * the number being 7 / 3: 2^-20 / 28 of it, in every binade.  A product has two operands, and errors of different terms do not
- * know of each other: norm-wise sqrt(2 * 2^-20 / 28) = 2.6e-4.  The gradient of a model of L layers is the end of chains of up
- * to 2 L products, whose errors are between that of one and, all in one direction, of 2 L; where Relu and windows decide,
- * behind batch-norm, of the order of the root of a number's epsilon (tests/exec/precision.c). */
+/* TF32 on simulated CUDA devices: products and convolutions round their operands to 10 bits of fraction, and nothing
+ * else changes.  A number between 1 and 2 is rounded by an error spread evenly over 2^-10, whose mean square is 2^-20 /
+ * 12, that of the number being 7 / 3: 2^-20 / 28 of it, in every binade.  A product has two operands, and errors of
+ * different terms do not know of each other: norm-wise sqrt(2 * 2^-20 / 28) = 2.6e-4.  The gradient of a model of L
+ * layers is the end of chains of up to 2 L products, whose errors are between that of one and, all in one direction, of
+ * 2 L; where Relu and windows decide, behind batch-norm, of the order of the root of a number's epsilon
+ * (tests/exec/precision.c). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,9 @@ static double rounded(double x)
     return ldexp(round(ldexp(fraction, 11)), e - 11);
 }
 
-typedef struct { float x[M * K], w[K * M]; } Matrices;
+typedef struct {
+    float x[M * K], w[K * M];
+} Matrices;
 
 static double product(const Matrices *a, int i, int j, bool tf32)
 {
@@ -99,7 +102,7 @@ static void test_product(void)
         if (CHECK_OK(g->status) && CHECK_OK(open_session(&s, g, tf32, LOSS_NONE)) &&
             CHECK_OK(session_step(&out, &n, s, BUILD_INFER, &(NamedTensor){ "x", { DT_FLOAT32, xs, a.x } }, 1))) {
             compare(named_find(out, n, "y")->data, &a, d);
-            CU_ASSERT(d[!tf32] < 1e-6 * d[2]);                  /* float32's own rounding */
+            CU_ASSERT(d[!tf32] < 1e-6 * d[2]); /* float32's own rounding */
             if (!(fabs(d[tf32] / d[2] - product_error()) < 0.1 * product_error()))
                 TEST_FAIL("rounded operands and others differ by %g, expected %g", d[tf32] / d[2], product_error());
         }
@@ -113,8 +116,18 @@ static void test_product(void)
 
 enum { MAX_STEPS = 60, STATE_ROOM = 1 << 20 };
 
-typedef struct { const char *model, *input; Shape data; int steps; float lr; double least, most; } Training;
-typedef struct { double loss[MAX_STEPS]; int n; double gradient[STATE_ROOM]; } Run;      /* of the first step */
+typedef struct {
+    const char *model, *input;
+    Shape data;
+    int steps;
+    float lr;
+    double least, most;
+} Training;
+typedef struct {
+    double loss[MAX_STEPS];
+    int n;
+    double gradient[STATE_ROOM];
+} Run; /* of the first step */
 
 /* The momenta, which after one step are its gradients. */
 static int read_gradients(Session *s, double *to)
@@ -183,17 +196,20 @@ static void check_training(const Training *how)
         norm += pow(full->gradient[i], 2);
     }
     if (!(sqrt(diff / norm) > how->least && sqrt(diff / norm) < how->most))
-        TEST_FAIL("%s: the gradient differs by %g, expected %g to %g", how->model, sqrt(diff / norm), how->least, how->most);
+        TEST_FAIL("%s: the gradient differs by %g, expected %g to %g", how->model, sqrt(diff / norm), how->least,
+                  how->most);
     if (!(low->loss[how->steps - 1] < 0.2 * low->loss[0]))
-        TEST_FAIL("%s: the loss goes from %g to %g, in float32 to %g", how->model, low->loss[0], low->loss[how->steps - 1],
-                  full->loss[how->steps - 1]);
+        TEST_FAIL("%s: the loss goes from %g to %g, in float32 to %g", how->model, low->loss[0],
+                  low->loss[how->steps - 1], full->loss[how->steps - 1]);
     arena_free(a);
 }
 
 static void test_training(void)
 {
-    check_training(&(Training){ "mlp", "x", SHAPE(12, 64), MAX_STEPS, 0.05f, product_error(), 2 * 3 * product_error() });
-    check_training(&(Training){ "fashion_cnn", "image", SHAPE(5, 1, 28, 28), 12, 0.01f, product_error(), 2 * sqrt(1.0 / 2048) });
+    check_training(
+        &(Training){ "mlp", "x", SHAPE(12, 64), MAX_STEPS, 0.05f, product_error(), 2 * 3 * product_error() });
+    check_training(
+        &(Training){ "fashion_cnn", "image", SHAPE(5, 1, 28, 28), 12, 0.01f, product_error(), 2 * sqrt(1.0 / 2048) });
 }
 
 DEFINE_SUITE(tf32, { "a product", test_product }, { "training", test_training });

@@ -93,14 +93,13 @@ NamedTensor *training_batch(Arena *a, int batch, int k)
     return in;
 }
 
-static Status storage(void **data, void *user, const Value *v)
-{
-    return states_storage(data, user, v);
-}
+static Status storage(void **data, void *user, const Value *v) { return states_storage(data, user, v); }
 
 static Status open_rig(Rig *r, Graph *g, int n_device, const DeviceSpec *spec, bool uncaptured)
 {
-    ProgramOptions opt = { .device = r->device, .n_device = n_device, .arenas = &r->arenas, .state = storage, .ways.uncaptured = uncaptured };
+    ProgramOptions opt = {
+        .device = r->device, .n_device = n_device, .arenas = &r->arenas, .state = storage, .ways.uncaptured = uncaptured
+    };
     DeviceSpec own = *spec;
 
     memset(r, 0, sizeof *r);

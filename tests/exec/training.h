@@ -21,14 +21,15 @@ typedef struct {
     int n_device;
     Device *device[MAX_DEVICES];
     Arenas arenas;
-    GpuGroup *group;            /* of simulated CUDA devices, else NULL */
+    GpuGroup *group; /* of simulated CUDA devices, else NULL */
     States *states;
     Program *program;
 } Rig;
 
 /* Takes the graph. */
 Status rig_open(Rig *r, Graph *g, int n_device, int threads);
-/* The same on CUDA devices: simulated ones, or those of the plug-in that $DPEXEC_CUDA_PLUGIN or $DPX_TEST_CUDA names. */
+/* The same on CUDA devices: simulated ones, or those of the plug-in that $DPEXEC_CUDA_PLUGIN or $DPX_TEST_CUDA
+ * names. */
 Status rig_open_cuda(Rig *r, Graph *g, int n_device, bool uncaptured);
 void rig_close(Rig *r);
 /* An output of the last step; fails the test when there is none. */

@@ -1,5 +1,6 @@
-/* Gradients in 16 bits that are computed in float32: through LayerNormalization's Mean and InvStdDev, and where they add up what one
- * element has been read for several times.  On the CPU and on a CUDA device, against central differences of the loss in float64. */
+/* Gradients in 16 bits that are computed in float32: through LayerNormalization's Mean and InvStdDev, and where they
+ * add up what one element has been read for several times.  On the CPU and on a CUDA device, against central
+ * differences of the loss in float64. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,8 @@ enum { N_STATES = sizeof states / sizeof *states };
 
 #define NORM(OUTPUTS) "  " OUTPUTS " = LayerNormalization(%h, %scale, %bias)\n"
 static const char *const losses[] = {
-    NORM("%y, %mean, %inv") "  %a = Mul(%y, %y)\n  %b = Mul(%mean, %mean)\n  %c = Mul(%inv, %inv)\n  %ab = Add(%a, %b)\n  %sum = Add(%ab, %c)\n",
+    NORM("%y, %mean, %inv") "  %a = Mul(%y, %y)\n  %b = Mul(%mean, %mean)\n  %c = Mul(%inv, %inv)\n  %ab = Add(%a, "
+                            "%b)\n  %sum = Add(%ab, %c)\n",
     NORM("%y, %mean, %inv") "  %sum = Mul(%mean, %inv)\n",
     NORM("%y, %mean") "  %sum = Mul(%mean, %mean)\n",
     NORM("%y, _, %inv") "  %a = Mul(%y, %y)\n  %sum = Mul(%a, %inv)\n",
@@ -36,17 +38,27 @@ static void fill(Tensor *t, int seed)
 
 static Graph *make(const char *loss, DType type, DType precision, bool cuda)
 {
-    static const char head[] = "graph \"norm\" {\n  input %x : float32[6,8]\n  state %w trainable : float32[8,5] = all 0\n"
-                               "  state %scale trainable : float32[5] = all 0\n  state %bias trainable : float32[5] = all 0\n"
-                               "  const %last : int64[1] = {1}\n  const %picked : int64[4] = {4,0,4,-1}\n  const %pads : int64[4] = {0,4,0,3}\n"
-                               "  const %places : int64[6,3,1] = {0,4,0,1,1,2,3,4,4,3,0,3,2,1,1,4,4,4}\n"
-                               "  %h = MatMul(%x, %w)\n";
-    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "each", .dtype = type, .precision = precision,
-                         .keep_gradients = true, .fuse = cuda, .fuse_product = cuda, .computes = cuda ? cuda_computes : NULL };
+    static const char head[] =
+        "graph \"norm\" {\n  input %x : float32[6,8]\n  state %w trainable : float32[8,5] = all 0\n"
+        "  state %scale trainable : float32[5] = all 0\n  state %bias trainable : float32[5] = all 0\n"
+        "  const %last : int64[1] = {1}\n  const %picked : int64[4] = {4,0,4,-1}\n  const %pads : int64[4] = "
+        "{0,4,0,3}\n"
+        "  const %places : int64[6,3,1] = {0,4,0,1,1,2,3,4,4,3,0,3,2,1,1,4,4,4}\n"
+        "  %h = MatMul(%x, %w)\n";
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .loss = LOSS_OUTPUT,
+                         .loss_output = "each",
+                         .dtype = type,
+                         .precision = precision,
+                         .keep_gradients = true,
+                         .fuse = cuda,
+                         .fuse_product = cuda,
+                         .computes = cuda ? cuda_computes : NULL };
     char text[TEXT];
     Graph *g = NULL;
 
-    snprintf(text, sizeof text, "%s%s  %%each = ReduceSum(%%sum, %%last) {keepdims=0}\n  output \"each\" = %%each\n}\n", head, loss);
+    snprintf(text, sizeof text, "%s%s  %%each = ReduceSum(%%sum, %%last) {keepdims=0}\n  output \"each\" = %%each\n}\n",
+             head, loss);
     if (!CHECK_OK(graph_parse(&g, text, strlen(text))))
         return NULL;
     for (int i = 0; i < N_STATES; i++) {
@@ -110,7 +122,8 @@ static Tensor *differences(Arena *a, const Graph *g, const char *state)
 }
 
 /* What is smooth moves by a few roundings of the type (tests/exec/precision.c). */
-static void compare(int loss, DType precision, const char *where, const char *state, const Tensor *found, const Tensor *expected)
+static void compare(int loss, DType precision, const char *where, const char *state, const Tensor *found,
+                    const Tensor *expected)
 {
     double diff = 0, norm = 0, eps = precision == DT_BFLOAT16 ? 0x1p-8 : 0x1p-11;
 
@@ -119,8 +132,8 @@ static void compare(int loss, DType precision, const char *where, const char *st
         norm += pow(tensor_float(expected, i), 2);
     }
     if (!(sqrt(diff) <= 4 * eps * sqrt(norm)))
-        TEST_FAIL("loss %d in %s on %s: gradient of %s differs by %g of %g", loss, dtype_name(precision), where, state, sqrt(diff),
-                  sqrt(norm));
+        TEST_FAIL("loss %d in %s on %s: gradient of %s differs by %g of %g", loss, dtype_name(precision), where, state,
+                  sqrt(diff), sqrt(norm));
 }
 
 static void check_cpu(int loss, DType precision, Tensor *const *expected)
@@ -148,7 +161,8 @@ static void check_cuda(int loss, DType precision, Tensor *const *expected)
         for (int i = 0; i < N_STATES; i++) {
             const char *name = arena_printf(a, OUT_GRAD_PREFIX "%s", states[i]);
 
-            compare(loss, precision, "a CUDA device", states[i], has_value(graph_output(g, name)) ? rig_output(&rig, name) : NULL, expected[i]);
+            compare(loss, precision, "a CUDA device", states[i],
+                    has_value(graph_output(g, name)) ? rig_output(&rig, name) : NULL, expected[i]);
         }
     if (g)
         rig_close(&rig);

@@ -1,5 +1,5 @@
-/* Sessions of two ranks, which are threads of this process: collectives of every kind between them, inference, and graphs that the
- * interpreter runs. */
+/* Sessions of two ranks, which are threads of this process: collectives of every kind between them, inference, and
+ * graphs that the interpreter runs. */
 #include "exec/world/world.h"
 
 #include <limits.h>
@@ -34,14 +34,13 @@ static const char mixing[] =
     "  output \"over\" = %over\n"
     "}\n";
 
-static const char dynamic[] =
-    "graph \"dynamic\" {\n"
-    "  input %x : float32[7,4]\n"
-    "  state %w trainable : float32[4] = {1, 2, 3, 4}\n"
-    "  %y = Mul(%x, %w)\n"
-    "  %z = NonZero(%y)\n"
-    "  output \"over\" = %z\n"
-    "}\n";
+static const char dynamic[] = "graph \"dynamic\" {\n"
+                              "  input %x : float32[7,4]\n"
+                              "  state %w trainable : float32[4] = {1, 2, 3, 4}\n"
+                              "  %y = Mul(%x, %w)\n"
+                              "  %z = NonZero(%y)\n"
+                              "  output \"over\" = %z\n"
+                              "}\n";
 
 typedef struct {
     const char *text, *devices;
@@ -49,8 +48,8 @@ typedef struct {
     bool trains;
     Status status;
     char message[1024];
-    int scattered;              /* ReduceScatter nodes of the training step */
-    unsigned char outcome[OUTCOMES];    /* losses, the trained weights, an output of inference, as bytes */
+    int scattered;                   /* ReduceScatter nodes of the training step */
+    unsigned char outcome[OUTCOMES]; /* losses, the trained weights, an output of inference, as bytes */
     size_t bytes;
 } Process;
 
@@ -107,7 +106,9 @@ static Status train(Process *p, Session *s, Arena *a)
 
 static Status run_session(Process *p, World *w, Arena *a)
 {
-    const BuildOptions opt = { .batch = BATCH, .loss = p->trains ? LOSS_OUTPUT : LOSS_NONE, .loss_output = "loss", .replicas = 5 };
+    const BuildOptions opt = {
+        .batch = BATCH, .loss = p->trains ? LOSS_OUTPUT : LOSS_NONE, .loss_output = "loss", .replicas = 5
+    };
     Session *s = NULL;
     DeviceList list;
     Graph *g;
@@ -180,7 +181,9 @@ static void test_crowd(void)
     pthread_t thread[CROWD];
 
     for (int r = 0; r < CROWD; r++) {
-        p[r] = (Process){ .text = mixing, .devices = "cpu*256", .rank = r, .size = CROWD, .port = 32002 + (int)getpid() % 500 };
+        p[r] = (Process){
+            .text = mixing, .devices = "cpu*256", .rank = r, .size = CROWD, .port = 32002 + (int)getpid() % 500
+        };
         CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run, &p[r]));
     }
     for (int r = 0; r < CROWD; r++)
@@ -204,7 +207,7 @@ static Status compare_facts(World *w, const Liar *p)
     Facts *f;
     Status st;
 
-    if (p->rank)                    /* the first exchange of world_agree is of this form */
+    if (p->rank) /* the first exchange of world_agree is of this form */
         return world_max(w, p->lie, &most);
     if (!(f = facts_create()))
         return FAIL_NOMEM();

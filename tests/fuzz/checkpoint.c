@@ -1,17 +1,16 @@
-/* Checkpoints and .safetensors.  Text that begins as JSON is the manifest of a checkpoint whose state is whole; else the input is a
- * file of tensors: what is read of it is written and read again. */
+/* Checkpoints and .safetensors.  Text that begins as JSON is the manifest of a checkpoint whose state is whole; else
+ * the input is a file of tensors: what is read of it is written and read again. */
 #include <unistd.h>
 
 #include "exec/checkpoint.h"
 #include "exec/parameter_list.h"
 #include "tests/fuzz/common/fuzz.h"
 
-
-
 /* {"w": float32 [2], "n": int64 []}: the state that the manifests of the corpus are of. */
 static const char state[] = "\x78\0\0\0\0\0\0\0"
-    "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]}}          "
-    "\0\0\x80\x3f\0\0\0\x40\3\0\0\0\0\0\0";         /* and the 0 at the end of the string */
+                            "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"n\":{\"dtype\":\"I64\","
+                            "\"shape\":[],\"data_offsets\":[8,16]}}          "
+                            "\0\0\x80\x3f\0\0\0\x40\3\0\0\0\0\0\0"; /* and the 0 at the end of the string */
 
 static void read_manifest(Arena *a, const uint8_t *data, size_t size)
 {

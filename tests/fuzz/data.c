@@ -1,4 +1,5 @@
-/* Data sets: .npz, .npy and IDX files, told apart by how they begin.  What is read is converted to every type that it can become. */
+/* Data sets: .npz, .npy and IDX files, told apart by how they begin.  What is read is converted to every type that it
+ * can become. */
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/data.h"
 
@@ -53,7 +54,8 @@ static Status read(Dataset *d, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const dpx_dtype types[] = { DPX_FLOAT32, DPX_FLOAT64, DPX_INT64, DPX_INT32, DPX_UINT8, DPX_UINT64, DPX_BOOL, DPX_FLOAT16 };
+    static const dpx_dtype types[] = { DPX_FLOAT32, DPX_FLOAT64, DPX_INT64, DPX_INT32,
+                                       DPX_UINT8,   DPX_UINT64,  DPX_BOOL,  DPX_FLOAT16 };
     Dataset *d = calloc(1, sizeof *d);
     Status st;
 

@@ -5,7 +5,8 @@
 #include "graph/verify.h"
 #include "tests/fuzz/common/fuzz.h"
 
-/* A step that was exported has updates, whose types are known once all nodes' are: what reads one infers and verifies. */
+/* A step that was exported has updates, whose types are known once all nodes' are: what reads one infers and
+ * verifies. */
 static void check_step(Graph *g)
 {
     FOR_NODES(g, n)

@@ -1,5 +1,6 @@
-/* What becomes of a model: repaired, and made the graph of inference and of a step of training on two replicas, constants folded;
- * each within a small budget of memory.  The graph verifies after every pass, and what cannot be built is refused. */
+/* What becomes of a model: repaired, and made the graph of inference and of a step of training on two replicas,
+ * constants folded; each within a small budget of memory.  The graph verifies after every pass, and what cannot be
+ * built is refused. */
 #include "exec/interp.h"
 #include "exec/plan_budget.h"
 #include "graph/onnx/onnx.h"
@@ -37,7 +38,12 @@ static void build(const Graph *model, const BuildOptions *opt)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const BuildOptions infer = { .mode = BUILD_INFER, .devices = 1, .fuse = true, .fuse_product = true },
-                       train = { .mode = BUILD_TRAIN, .batch = 3, .loss = LOSS_MSE, .optimizer = OPT_SGD, .momentum = 0.9, .replicas = 2,
+                       train = { .mode = BUILD_TRAIN,
+                                 .batch = 3,
+                                 .loss = LOSS_MSE,
+                                 .optimizer = OPT_SGD,
+                                 .momentum = 0.9,
+                                 .replicas = 2,
                                  .devices = 2 };
     Graph *g;
 

@@ -1,5 +1,5 @@
-/* Options and the JSON of a run.  What begins with '{' is the note of a checkpoint, the description of a device and a line of
- * metrics; else each line is an argument of `dpexec train`. */
+/* Options and the JSON of a run.  What begins with '{' is the note of a checkpoint, the description of a device and a
+ * line of metrics; else each line is an argument of `dpexec train`. */
 #include "exec/describe.h"
 #include "exec/options.h"
 #include "tests/fuzz/common/fuzz.h"
@@ -31,7 +31,8 @@ static void silent(void *user, int level, const char *line)
 
 static void read_note(const char *text)
 {
-    static char words[][16] = { "model.onnx", "--data=x.npz", "--loss=mse", "--lr=0.1", "--batch-size=8" };     /* which are cut at '=' */
+    static char words[][16] = { "model.onnx", "--data=x.npz", "--loss=mse", "--lr=0.1",
+                                "--batch-size=8" }; /* which are cut at '=' */
     static char *argv[] = { words[0], words[1], words[2], words[3], words[4] };
     static Args a;
     const RunFacts now = { .args = &a, .samples = 100, .batches = 13, .replicas = 1 };
@@ -78,8 +79,8 @@ static void check_options(const Options *o)
     for (int i = 0; i < options_count(); i++) {
         const char *name = options_at(i).name;
 
-        MUST(!strcmp(options_get(o, name), options_get(copy, name)), "--%s was '%s', its copy is '%s'", name, options_get(o, name),
-             options_get(copy, name));
+        MUST(!strcmp(options_get(o, name), options_get(copy, name)), "--%s was '%s', its copy is '%s'", name,
+             options_get(o, name), options_get(copy, name));
     }
     options_free(copy);
     if (!strstr(options_get(o, "devices"), "all") && (st = options_devices(&devices, o)))

@@ -1,4 +1,5 @@
-/* The text form (docs/ir.md): what is read is a graph whose text reads back to the same text, and whose JSON is JSON. */
+/* The text form (docs/ir.md): what is read is a graph whose text reads back to the same text, and whose JSON is
+ * JSON. */
 #include <jansson.h>
 
 #include "graph/dot.h"
@@ -52,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_refused(st);
         return 0;
     }
-    if (!graph_verify(g)) {             /* what a person wrote may be no graph: whoever runs it verifies it */
+    if (!graph_verify(g)) { /* what a person wrote may be no graph: whoever runs it verifies it */
         MUST_DO(graph_clone(&copy, g));
         MUST_DO(graph_verify(copy));
         graph_free(copy);

@@ -12,20 +12,30 @@
 
 /* ---- status ---- */
 
-static Status inner(void) { return FAIL(E_SHAPE, "node '%s':\nexpected %d", "a\x01" "b", 3); }
-static Status outer(void) { TRY(inner()); return ST_OK; }
+static Status inner(void)
+{
+    return FAIL(E_SHAPE, "node '%s':\nexpected %d",
+                "a\x01"
+                "b",
+                3);
+}
+static Status outer(void)
+{
+    TRY(inner());
+    return ST_OK;
+}
 
 static void test_messages(void)
 {
     status_clear();
     CHECK_STR("", status_message());
     CU_ASSERT_EQUAL(outer(), E_SHAPE);
-    CHECK_STR("node 'a b': expected 3", status_message());                      /* one line, no control characters */
+    CHECK_STR("node 'a b': expected 3", status_message()); /* one line, no control characters */
     CU_ASSERT_PTR_NOT_NULL(strstr(status_trace(), "base.c:"));
     CU_ASSERT_PTR_NOT_NULL(strstr(status_trace(), " < base.c:"));
     CU_ASSERT_EQUAL(status_prefix(E_SHAPE, "file %s", "m.onnx"), E_SHAPE);
     CHECK_STR("file m.onnx: node 'a b': expected 3", status_message());
-    CU_ASSERT_EQUAL(FAIL(E_MODEL, "again: %s", status_message()), E_MODEL);     /* the old message may be an argument */
+    CU_ASSERT_EQUAL(FAIL(E_MODEL, "again: %s", status_message()), E_MODEL); /* the old message may be an argument */
     CHECK_STR("again: file m.onnx: node 'a b': expected 3", status_message());
     CU_ASSERT_EQUAL(status_prefix(ST_OK, "no"), ST_OK);
     CHECK_STR("unknown status", status_name((Status)7));
@@ -66,7 +76,7 @@ static void test_arena(void)
                 CU_FAIL_FATAL("not zeroed");
         memset(all[i], (int)i, size);
     }
-    for (size_t i = 0; i < 300; i++)                /* nobody wrote into a neighbour, nothing moved */
+    for (size_t i = 0; i < 300; i++) /* nobody wrote into a neighbour, nothing moved */
         for (size_t k = 0; k < i * i; k++)
             if (all[i][k] != (char)i)
                 CU_FAIL_FATAL("overlap");
@@ -110,7 +120,8 @@ static void test_broadcast(void)
 
 static void test_shape_limits(void)
 {
-    Shape big = SHAPE(INT64_MAX / 4, 4), zero = SHAPE(0, INT64_MAX, 2), negative = SHAPE(3, -1), unknown = shape_unknown();
+    Shape big = SHAPE(INT64_MAX / 4, 4), zero = SHAPE(0, INT64_MAX, 2), negative = SHAPE(3, -1),
+          unknown = shape_unknown();
     Shape widest = SHAPE(INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX);
     char text[SHAPE_TEXT];
     int axis;
@@ -151,7 +162,8 @@ static void test_dtypes(void)
     CHECK_STR("unknown", dtype_name((DType)1000));
     CU_ASSERT_EQUAL(dtype_size((DType)1000), 0);
     CU_ASSERT(!dtype_is_float((DType)1000) && !dtype_is_int((DType)-5));
-    CU_ASSERT(dtype_is_float(DT_BFLOAT16) && dtype_is_int(DT_UINT64) && !dtype_is_signed(DT_UINT8) && !dtype_is_int(DT_BOOL));
+    CU_ASSERT(dtype_is_float(DT_BFLOAT16) && dtype_is_int(DT_UINT64) && !dtype_is_signed(DT_UINT8) &&
+              !dtype_is_int(DT_BOOL));
 }
 
 /* ---- numbers as text ---- */
@@ -167,7 +179,8 @@ static void test_numbers(void)
     CHECK_STR("0.10000000149011612", text_float64(text, 0.1f));
     CHECK_STR("1e-45", text_float32(text, 1e-45f));
     CU_ASSERT(text_to_float32(&f, "16777217", 8) && f == 16777216.0f);
-    CU_ASSERT(text_to_float32(&f, "1.00000017881393432617187499", 28) && f == 0x1.000002p0f);  /* by way of double: 0x1.000004p0 */
+    CU_ASSERT(text_to_float32(&f, "1.00000017881393432617187499", 28) &&
+              f == 0x1.000002p0f); /* by way of double: 0x1.000004p0 */
     CU_ASSERT(text_to_float64(&d, "1e3", 3) && d == 1000);
     CU_ASSERT(!text_to_float64(&d, "1e3x", 4) && !text_to_float64(&d, "", 0) && !text_to_float64(&d, " 1", 2));
     CU_ASSERT(!text_to_float64(&d, "0x10", 4) && !text_to_float64(&d, "1,5", 3));
@@ -177,7 +190,9 @@ static void test_numbers(void)
 
 static void test_foreign(void)
 {
-    char text[] = "a\x1b[31mb\xc2\x9b" "2J\xe2\x80\xae" "c\xff\xc3\xa9\n\x7f";
+    char text[] = "a\x1b[31mb\xc2\x9b"
+                  "2J\xe2\x80\xae"
+                  "c\xff\xc3\xa9\n\x7f";
     char shown[64] = "";
     FILE *f = fmemopen(shown, sizeof shown, "w");
 
@@ -187,11 +202,12 @@ static void test_foreign(void)
     CHECK_STR("a?[31mb??2J???c?\xc3\xa9??", shown);
     foreign_clean(text);
     CHECK_STR("a [31mb  2J   c \xc3\xa9  ", text);
-    CU_ASSERT(utf8_valid("\xf0\x9f\x98\x80") && !utf8_valid("\xed\xa0\x80") && !utf8_valid("\xc0\x80") && !utf8_valid("\xe2\x80"));
+    CU_ASSERT(utf8_valid("\xf0\x9f\x98\x80") && !utf8_valid("\xed\xa0\x80") && !utf8_valid("\xc0\x80") &&
+              !utf8_valid("\xe2\x80"));
     CU_ASSERT_EQUAL(utf8_code("\xe2\x80\xae"), 0x202e);
 }
 
 DEFINE_SUITE(base, { "messages are one line with context", test_messages }, { "problems are listed", test_problems },
-    { "arena", test_arena }, { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits },
-    { "strides", test_strides }, { "element types", test_dtypes }, { "numbers read back", test_numbers },
-    { "foreign text", test_foreign });
+             { "arena", test_arena }, { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits },
+             { "strides", test_strides }, { "element types", test_dtypes }, { "numbers read back", test_numbers },
+             { "foreign text", test_foreign });

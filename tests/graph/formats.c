@@ -10,16 +10,15 @@
 
 static Graph *sample(void)
 {
-    static const char good[] =
-        "graph \"g \\\"q\\\" \\x0a\xff\xc3\xa9\" {\n"
-        "  input %\"x\\\"\\\\\" : float32[\"batch\"=?,3]\n"
-        "  state %w trainable : float32[2,3] @d1 = all 1\n"
-        "  const %c : float32[] = {2}\n"
-        "  %y : float32[2,3] = Softmax(%w) {axis=1} \"node \\\"n\\\"\" @r0 d1\n"
-        "  %z = Mul(%y, %c) @r0 d1\n"
-        "  update %w := %z\n"
-        "  output \"out\" = %z\n"
-        "}\n";
+    static const char good[] = "graph \"g \\\"q\\\" \\x0a\xff\xc3\xa9\" {\n"
+                               "  input %\"x\\\"\\\\\" : float32[\"batch\"=?,3]\n"
+                               "  state %w trainable : float32[2,3] @d1 = all 1\n"
+                               "  const %c : float32[] = {2}\n"
+                               "  %y : float32[2,3] = Softmax(%w) {axis=1} \"node \\\"n\\\"\" @r0 d1\n"
+                               "  %z = Mul(%y, %c) @r0 d1\n"
+                               "  update %w := %z\n"
+                               "  output \"out\" = %z\n"
+                               "}\n";
     Graph *g = NULL;
 
     CHECK_OK(graph_parse(&g, good, sizeof good - 1));
@@ -50,7 +49,8 @@ static void test_json(void)
     CU_ASSERT_EQUAL(json_array_size(json_object_get(j, "values")), 5);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(j, "nodes")), 2);
     CHECK_STR("x\"\\", json_string_value(json_array_get(json_object_get(j, "inputs"), 0)));
-    CHECK_STR("batch", json_string_value(json_array_get(json_object_get(json_array_get(json_object_get(j, "values"), 0), "shape"), 0)));
+    CHECK_STR("batch", json_string_value(json_array_get(
+                           json_object_get(json_array_get(json_object_get(j, "values"), 0), "shape"), 0)));
     CU_ASSERT_EQUAL(json_integer_value(json_object_get(json_array_get(json_object_get(j, "nodes"), 0), "device")), 1);
     CHECK_STR("z", json_string_value(json_object_get(json_array_get(json_object_get(j, "updates"), 0), "next")));
     json_decref(j);

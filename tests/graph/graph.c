@@ -60,9 +60,15 @@ static void test_clone_is_equal(void)
 static void test_replaced_alike(void)
 {
     Shape s = SHAPE(2, 3), other = SHAPE(1, 2, 3), unknown = shape_unknown();
-    struct { DType dtype; const Shape *shape; Status expected; } by[] = {
-        { DT_FLOAT32, &s, ST_OK },              { DT_NONE, &unknown, ST_OK },
-        { DT_FLOAT32, &other, E_INTERNAL },     { DT_FLOAT16, &s, E_INTERNAL },
+    struct {
+        DType dtype;
+        const Shape *shape;
+        Status expected;
+    } by[] = {
+        { DT_FLOAT32, &s, ST_OK },
+        { DT_NONE, &unknown, ST_OK },
+        { DT_FLOAT32, &other, E_INTERNAL },
+        { DT_FLOAT16, &s, E_INTERNAL },
     };
 
     for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
@@ -77,5 +83,6 @@ static void test_replaced_alike(void)
     }
 }
 
-DEFINE_SUITE(graph, { "sort is stable and names cycles", test_sort_is_stable }, { "names are unique", test_names_are_unique },
-    { "clone is equal", test_clone_is_equal }, { "replaced by its like", test_replaced_alike });
+DEFINE_SUITE(graph, { "sort is stable and names cycles", test_sort_is_stable },
+             { "names are unique", test_names_are_unique }, { "clone is equal", test_clone_is_equal },
+             { "replaced by its like", test_replaced_alike });

@@ -13,13 +13,11 @@ static double value_of(unsigned h, int bits, int bias)
 
     if (exponent == special)
         return mantissa != 0 ? NAN : sign * INFINITY;
-    return sign * (exponent ? ldexp(mantissa + ldexp(1, bits), exponent - bias - bits) : ldexp(mantissa, 1 - bias - bits));
+    return sign *
+           (exponent ? ldexp(mantissa + ldexp(1, bits), exponent - bias - bits) : ldexp(mantissa, 1 - bias - bits));
 }
 
-static bool same(double a, double b)
-{
-    return isnan(a) ? isnan(b) != 0 : a == b && !signbit(a) == !signbit(b);
-}
+static bool same(double a, double b) { return isnan(a) ? isnan(b) != 0 : a == b && !signbit(a) == !signbit(b); }
 
 /* [1, 2, 3] by rows 0..5 is, channels last, position by position: (0,3) (1,4) (2,5); and back. */
 static void test_reorder(void)
@@ -95,7 +93,10 @@ static void test_bfloat(void)
 
 static void test_elements(void)
 {
-    static const struct { DType t; int64_t min, max; } ints[] = {
+    static const struct {
+        DType t;
+        int64_t min, max;
+    } ints[] = {
         { DT_INT8, INT8_MIN, INT8_MAX },    { DT_INT16, INT16_MIN, INT16_MAX }, { DT_INT32, INT32_MIN, INT32_MAX },
         { DT_INT64, INT64_MIN, INT64_MAX }, { DT_UINT8, 0, UINT8_MAX },         { DT_UINT16, 0, UINT16_MAX },
         { DT_UINT32, 0, UINT32_MAX },       { DT_UINT64, 0, INT64_MAX },        { DT_BOOL, 0, 1 },
@@ -128,4 +129,5 @@ static void test_elements(void)
 }
 
 DEFINE_SUITE(tensor, { "layouts", test_reorder }, { "all float16 values", test_half_values },
-    { "float16 rounds to nearest even", test_half_rounding }, { "all bfloat16 values", test_bfloat }, { "elements of every type", test_elements });
+             { "float16 rounds to nearest even", test_half_rounding }, { "all bfloat16 values", test_bfloat },
+             { "elements of every type", test_elements });

@@ -52,7 +52,8 @@ static void test_every_statement(void)
                 "  const %none : float32[0,4] = {}\n"
                 "  %y : float32[2,3] = Softmax(%w) {axis=1} \"a node\" @r0 d1\n"
                 "  %y2 : float64[2,0] = Exp(%e) @d3\n"
-                "  %y3@d0 : float32[2,3] @r3 d4, _, %y4@d5 : float32[2,1] of none @none = LayerNormalization(%w, %v) {axis=1} @r0 d1\n"
+                "  %y3@d0 : float32[2,3] @r3 d4, _, %y4@d5 : float32[2,1] of none @none = LayerNormalization(%w, %v) "
+                "{axis=1} @r0 d1\n"
                 "  update %s := %s\n"
                 "  output \"odd out\" = %y\n"
                 "  output \"y\" = %y2\n"
@@ -134,9 +135,11 @@ static void test_every_attribute(void)
     node_set_attr(g, n, &(Attr){ .name = "no_t", .type = A_TENSOR });
     CHECK_OK(g->status);
     text = print(g);
-    CHECK_STR("graph \"g\" {\n  input %x : float32[2]\n  %Exp_0 : none[*] = Exp(%x) {i=-3, f=2.0, tiny=1e-300, s=\"x\\\\y\", "
-              "no_s=string, is=[1,-2], no_is=[], fs=[1.0,0.1,inf,nan], no_fs=floats[], ss=[\"a\",\"b\\\"\\x0a\"], "
-              "no_ss=strings[], t=int32[2] {0, 7}, no_t=tensor} \"n\"\n}\n", text);
+    CHECK_STR(
+        "graph \"g\" {\n  input %x : float32[2]\n  %Exp_0 : none[*] = Exp(%x) {i=-3, f=2.0, tiny=1e-300, s=\"x\\\\y\", "
+        "no_s=string, is=[1,-2], no_is=[], fs=[1.0,0.1,inf,nan], no_fs=floats[], ss=[\"a\",\"b\\\"\\x0a\"], "
+        "no_ss=strings[], t=int32[2] {0, 7}, no_t=tensor} \"n\"\n}\n",
+        text);
     free(text);
     graph_free(g);
 }
@@ -170,7 +173,9 @@ static void test_long_data_is_cut(void)
 
 #define G "graph \"g\" {\n input %x : float32[2]\n"
 
-static const struct { const char *text, *message; } hostile[] = {
+static const struct {
+    const char *text, *message;
+} hostile[] = {
     { "", "line 1: expected 'graph', found the end" },
     { "graph {", "line 1: expected the graph's name in quotes, found '{'" },
     { "graph \"g\" {", "line 1: expected input, state, const, update, output, %name or '}', found the end" },
@@ -228,7 +233,8 @@ static void test_hostile_text(void)
         Status st = graph_parse(&g, hostile[i].text, strlen(hostile[i].text));
 
         if ((st != E_MODEL && st != E_SHAPE) || !strstr(status_message(), hostile[i].message))
-            TEST_FAIL("%s\nexpected \"%s\", found %d \"%s\"", hostile[i].text, hostile[i].message, st, status_message());
+            TEST_FAIL("%s\nexpected \"%s\", found %d \"%s\"", hostile[i].text, hostile[i].message, st,
+                      status_message());
         CU_ASSERT_PTR_NULL(g);
     }
 }
@@ -236,8 +242,9 @@ static void test_hostile_text(void)
 /* Every prefix and every byte replaced: an error or a graph, never a crash (the sanitizers watch). */
 static void test_damaged_text(void)
 {
-    const char *good = "graph \"g\" {\n  input %x : float32[\"n\"=2,3] @r0 d1\n  const %c : float32[2] = {1, nan:7fc00001}\n"
-                       "  %y : float32[2,3] = Softmax(%x) {axis=1} \"n\" @d0\n  output \"y\" = %y\n}\n";
+    const char *good =
+        "graph \"g\" {\n  input %x : float32[\"n\"=2,3] @r0 d1\n  const %c : float32[2] = {1, nan:7fc00001}\n"
+        "  %y : float32[2,3] = Softmax(%x) {axis=1} \"n\" @d0\n  output \"y\" = %y\n}\n";
     size_t len = strlen(good), n_good = 0;
     char *text = malloc(len);
     static const char bytes[] = "\0\"%{}[](),:=@?*-.09aAe\\x\n\xff";
@@ -262,7 +269,10 @@ static void test_damaged_text(void)
     free(text);
 }
 
-DEFINE_SUITE(text, { "every statement reads back", test_every_statement }, { "every type reads back", test_every_dtype },
-    { "float bits survive", test_bits_survive }, { "every attribute is printed", test_every_attribute },
-    { "attributes are read and filled in", test_attributes_are_read }, { "long data is cut on request", test_long_data_is_cut },
-    { "hostile text is refused by line", test_hostile_text }, { "damaged text never crashes", test_damaged_text });
+DEFINE_SUITE(text, { "every statement reads back", test_every_statement },
+             { "every type reads back", test_every_dtype }, { "float bits survive", test_bits_survive },
+             { "every attribute is printed", test_every_attribute },
+             { "attributes are read and filled in", test_attributes_are_read },
+             { "long data is cut on request", test_long_data_is_cut },
+             { "hostile text is refused by line", test_hostile_text },
+             { "damaged text never crashes", test_damaged_text });

@@ -9,16 +9,15 @@
 
 static Graph *good(void)
 {
-    static const char text[] =
-        "graph \"g\" {\n"
-        "  input %x : float32[2,3]\n"
-        "  state %s : float32[2,3] = all 0\n"
-        "  const %c : float32[2,3] = all 1\n"
-        "  %y : float32[2,3] = Softmax(%x) {axis=1}\n"
-        "  %z : float32[2,3] = Add(%y, %c)\n"
-        "  update %s := %z\n"
-        "  output \"z\" = %z\n"
-        "}\n";
+    static const char text[] = "graph \"g\" {\n"
+                               "  input %x : float32[2,3]\n"
+                               "  state %s : float32[2,3] = all 0\n"
+                               "  const %c : float32[2,3] = all 1\n"
+                               "  %y : float32[2,3] = Softmax(%x) {axis=1}\n"
+                               "  %z : float32[2,3] = Add(%y, %c)\n"
+                               "  update %s := %z\n"
+                               "  output \"z\" = %z\n"
+                               "}\n";
     Graph *g = NULL;
 
     CHECK_OK(graph_parse(&g, text, sizeof text - 1));
@@ -83,7 +82,10 @@ static void input_listed_twice(Graph *g)
     g->n_input = 2;
 }
 
-static const struct { void (*breaks)(Graph *); const char *message; } broken[] = {
+static const struct {
+    void (*breaks)(Graph *);
+    const char *message;
+} broken[] = {
     { swap_nodes, "uses 'y' before it is defined" },
     { use_dead, "uses 'y' before it is defined" },
     { assign_twice, "assigns 'y' a second time" },

@@ -4,10 +4,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-Status gpu_check(const CudaDriver *d, Status st)
-{
-    return st ? FAIL(st, "%s", d->runtime.message()) : ST_OK;
-}
+Status gpu_check(const CudaDriver *d, Status st) { return st ? FAIL(st, "%s", d->runtime.message()) : ST_OK; }
 
 const char *gpu_plugin(void)
 {

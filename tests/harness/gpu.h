@@ -1,4 +1,5 @@
-/* The CUDA driver under test: the plug-in that $DPX_TEST_CUDA names, else the simulation of the build folder (tests/sim). */
+/* The CUDA driver under test: the plug-in that $DPX_TEST_CUDA names, else the simulation of the build folder
+ * (tests/sim). */
 #ifndef DPX_TEST_GPU_H
 #define DPX_TEST_GPU_H
 
@@ -10,7 +11,11 @@ const char *gpu_plugin(void);
 Status gpu_driver(const CudaDriver **out) CHECKED;
 
 /* Device 0 with a stream, opened by the first call of the process and kept. */
-typedef struct { const CudaDriver *driver; GpuDevice *device; GpuStream *stream; } TestGpu;
+typedef struct {
+    const CudaDriver *driver;
+    GpuDevice *device;
+    GpuStream *stream;
+} TestGpu;
 Status gpu_get(const TestGpu **out) CHECKED;
 
 /* The driver's failure as ours. */

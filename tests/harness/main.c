@@ -1,6 +1,6 @@
-/* Runs all suites of one folder, those whose name is given, or with -NAME all but those; ends with "N passed, N failed".
- * $DPEXEC_TEST_LOCALE is the locale that the program has set meanwhile, as one that embeds the library may; the
- * system's own messages stay English, which tests expect. */
+/* Runs all suites of one folder, those whose name is given, or with -NAME all but those; ends with "N passed, N
+ * failed". $DPEXEC_TEST_LOCALE is the locale that the program has set meanwhile, as one that embeds the library may;
+ * the system's own messages stay English, which tests expect. */
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,7 +36,8 @@ int test_fails(const char *file, int line, Status code, const char *text, Status
     int good = s == code && strstr(status_message(), text);
 
     if (!good)
-        test_fail(file, line, "expected %s with \"%s\", found %s: %s", status_name(code), text, status_name(s), status_message());
+        test_fail(file, line, "expected %s with \"%s\", found %s: %s", status_name(code), text, status_name(s),
+                  status_message());
     else
         CU_assertImplementation(CU_TRUE, (unsigned)line, "", file, "", CU_FALSE);
     return good;

@@ -6,12 +6,15 @@
 
 #include "graph/base/status.h"
 
-typedef struct { const char *name; void (*run)(void); } TestCase;
+typedef struct {
+    const char *name;
+    void (*run)(void);
+} TestCase;
 typedef struct TestSuite {
     const char *name;
     const TestCase *cases;
-    const TestCase *(*list)(void);              /* makes the cases at run time; a nameless one ends them */
-    const struct TestSuite *(*load)(void);      /* makes several suites at run time; a nameless one ends them */
+    const TestCase *(*list)(void);         /* makes the cases at run time; a nameless one ends them */
+    const struct TestSuite *(*load)(void); /* makes several suites at run time; a nameless one ends them */
 } TestSuite;
 
 /* DEFINE_SUITE(arena, { "grows", test_grows }, { "aligns", test_aligns }) in column 0. */
@@ -23,7 +26,7 @@ typedef struct TestSuite {
 /* DEFINE_SUITES_FROM(cases, load_suites) in column 0. */
 #define DEFINE_SUITES_FROM(ident, make) const TestSuite suite_##ident = { #ident, NULL, NULL, (make) }
 
-extern const TestSuite *const test_suites[];    /* generated; ends with NULL */
+extern const TestSuite *const test_suites[]; /* generated; ends with NULL */
 
 /* Fails the running test with a formatted message and goes on. */
 #define TEST_FAIL(...) test_fail(__FILE__, __LINE__, __VA_ARGS__)

@@ -31,8 +31,9 @@ static Status run_node(const Kernel *const *list, int len, const Graph *g, const
         return FAIL(E_INTERNAL, "no kernel for %s", n->op->name);
     if (k->prepare)
         TRY(k->prepare(&state, &ctx, g, n));
-    st = ctx.scratch_bytes && !(ctx.scratch = aligned_alloc(64, (ctx.scratch_bytes + 63) / 64 * 64)) ? FAIL_NOMEM()
-                                                                                                        : k->run(&ctx, state, in, out);
+    st = ctx.scratch_bytes && !(ctx.scratch = aligned_alloc(64, (ctx.scratch_bytes + 63) / 64 * 64))
+             ? FAIL_NOMEM()
+             : k->run(&ctx, state, in, out);
     free(ctx.scratch);
     if (k->release && state)
         k->release(state);
@@ -89,7 +90,7 @@ static double exact_variance(const float *x, int c, double *mean)
 
 static void check_far(const Kernel *const *list, int len, double centre)
 {
-    static const int begin[PARTS + 1] = { 0, 1, 1, 60, SAMPLES };       /* one sample, none, many */
+    static const int begin[PARTS + 1] = { 0, 1, 1, 60, SAMPLES }; /* one sample, none, many */
     float *x = malloc(sizeof *x * SAMPLES * CHANNELS * PLANE), mean[CHANNELS], var[CHANNELS], count;
     double rows[PARTS * ROW];
     uint64_t seed = 7;
@@ -104,7 +105,8 @@ static void check_far(const Kernel *const *list, int len, double centre)
         double m, v = exact_variance(x, c, &m);
 
         if (fabs(var[c] - v) > 1e-6 * v || fabs(mean[c] - m) > 1e-7 * fabs(m) + 1e-7)
-            TEST_FAIL("around %g, channel %d: mean %.9g and variance %.9g, expected %.9g and %.9g", centre, c, mean[c], var[c], m, v);
+            TEST_FAIL("around %g, channel %d: mean %.9g and variance %.9g, expected %.9g and %.9g", centre, c, mean[c],
+                      var[c], m, v);
     }
     free(x);
 }
@@ -128,7 +130,7 @@ static void test_single_value(void)
     CHECK_FAILS(E_SHAPE, "one value per channel", merge(rows, 2, mean, var, &count));
     rows[0] = 1;
     rows[1] = 2;
-    CHECK_OK(merge(rows, 2, mean, var, &count));        /* one value each, two in all: 2 and 0 */
+    CHECK_OK(merge(rows, 2, mean, var, &count)); /* one value each, two in all: 2 and 0 */
     CU_ASSERT_EQUAL(mean[0], 1);
     CU_ASSERT_EQUAL(var[0], 1);
 }

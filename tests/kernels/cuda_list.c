@@ -1,6 +1,7 @@
-/* tests/kernels/without_cuda.txt: the operators that CPUs compute and CUDA devices do not, so that their nodes run on the host,
- * and the types in which others are computed by CPUs alone.  A line is the operator's name, and after a colon the types; what
- * follows # is a reason.  It is written by hand: a kernel that is lost, or was added, must be noticed. */
+/* tests/kernels/without_cuda.txt: the operators that CPUs compute and CUDA devices do not, so that their nodes run on
+ * the host, and the types in which others are computed by CPUs alone.  A line is the operator's name, and after a colon
+ * the types; what follows # is a reason.  It is written by hand: a kernel that is lost, or was added, must be
+ * noticed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,10 +59,7 @@ static void write_list(char *text, size_t size)
     fclose(f);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* The lines in the order of names. */
 static void sort_lines(char *text)

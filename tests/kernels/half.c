@@ -37,15 +37,16 @@ static void test_bfloat16(void)
 {
     /* 256 + 1 + 1 = 258; had each sum been rounded, 257 would have become 256 twice. */
     check_product(DT_BFLOAT16, (double[]){ 256, 1, 1 }, (double[]){ 1, 1, 1 }, 3, 258);
-    check_product(DT_BFLOAT16, (double[]){ 256, 1, 0 }, (double[]){ 1, 1, 1 }, 3, 256);         /* 257 lies halfway: to even */
-    check_product(DT_BFLOAT16, (double[]){ 1.0078125, 1, 0 }, (double[]){ 1.0078125, 0, 0 }, 3, 1.015625);  /* (1+2^-7)^2 */
+    check_product(DT_BFLOAT16, (double[]){ 256, 1, 0 }, (double[]){ 1, 1, 1 }, 3, 256); /* 257 lies halfway: to even */
+    check_product(DT_BFLOAT16, (double[]){ 1.0078125, 1, 0 }, (double[]){ 1.0078125, 0, 0 }, 3,
+                  1.015625); /* (1+2^-7)^2 */
 }
 
 /* float16 has 11: next to 2048 the numbers are 2 apart, and nothing is above 65504. */
 static void test_float16(void)
 {
     check_product(DT_FLOAT16, (double[]){ 2048, 1, 1 }, (double[]){ 1, 1, 1 }, 3, 2050);
-    check_product(DT_FLOAT16, (double[]){ 256, 256, -1 }, (double[]){ 256, -255, 1 }, 3, 255);  /* 65536 in between */
+    check_product(DT_FLOAT16, (double[]){ 256, 256, -1 }, (double[]){ 256, -255, 1 }, 3, 255); /* 65536 in between */
     check_product(DT_FLOAT16, (double[]){ 256, 0, 0 }, (double[]){ 256, 0, 0 }, 3, 1.0 / 0.0);
 }
 

@@ -55,7 +55,8 @@ static void test_normal(void)
         float x = bits_to_float((uint32_t)u), found = vnormalf(x, vexpf(-0.5f * x * x));
         double exact = erfc(-x * sqrt(0.5)) / 2;
 
-        if (isnan(x) ? !isnan(found) : !(fabs(found - exact) <= 0x1p-24 * (8 + 3 * (x < 0) * (double)x * x) * exact + 0x1p-149)) {
+        if (isnan(x) ? !isnan(found)
+                     : !(fabs(found - exact) <= 0x1p-24 * (8 + 3 * (x < 0) * (double)x * x) * exact + 0x1p-149)) {
             TEST_FAIL("normal(%.9g) is %.9g, expected %.9g", x, found, exact);
             return;
         }
@@ -63,4 +64,4 @@ static void test_normal(void)
 }
 
 DEFINE_SUITE(vmath, { "exp", test_exp }, { "log", test_log }, { "tanh", test_tanh }, { "sigmoid", test_sigmoid },
-    { "erf", test_erf }, { "normal", test_normal });
+             { "erf", test_erf }, { "normal", test_normal });

@@ -1,9 +1,9 @@
-/* Every kernel that is generated for an operator case (tests/ops/cases), of all candidates for it, as each floating type, by rows and
- * channels last, compiled by NVRTC to machine code for a described H100.
+/* Every kernel that is generated for an operator case (tests/ops/cases), of all candidates for it, as each floating
+ * type, by rows and channels last, compiled by NVRTC to machine code for a described H100.
  *
- * What is generated is learnt where it is asked for: the nodes are prepared for a described device, and the library that would
- * confirm its calls writes down each source that comes to be compiled.  So a kernel that begins to generate needs no line here.
- * A program of its own: it takes 90 seconds of a processor, divided among processes. */
+ * What is generated is learnt where it is asked for: the nodes are prepared for a described device, and the library
+ * that would confirm its calls writes down each source that comes to be compiled.  So a kernel that begins to generate
+ * needs no line here. A program of its own: it takes 90 seconds of a processor, divided among processes. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +24,15 @@ enum { LEAST_DISTINCT = 800, LEAST_OF_TYPE = 200, LEAST_CHANNELS_LAST = 80 };
 
 /* ---- the library that writes down ---- */
 
-typedef struct { char *text, *name; } Source;
+typedef struct {
+    char *text, *name;
+} Source;
 
 /* A described device is opened with `opt`, by which its library finds the rest. */
 struct GpuDevice {
     GpuOptions opt;
     GpuInfo info;
-    Source *source;             /* distinct */
+    Source *source; /* distinct */
     int n, asked;
 };
 
@@ -63,7 +65,7 @@ static Status write_down(GpuDevice *d, const char *text, const char *name, GpuMo
         i++;
     if (i < d->n)
         return ST_OK;
-    if (!(d->n & (d->n - 1)))           /* 0 and powers of two: full */
+    if (!(d->n & (d->n - 1))) /* 0 and powers of two: full */
         d->source = realloc(d->source, (size_t)(d->n ? 2 * d->n : 1) * sizeof *d->source);
     CU_ASSERT_PTR_NOT_NULL_FATAL(d->source);
     d->source[d->n++] = (Source){ strdup(text), strdup(name) };
@@ -88,17 +90,22 @@ static Status no_attention(GpuDevice *d, const GpuAttention *desc, GpuPlan **out
     return E_UNSUPPORTED;
 }
 
-static const CudaDriver writer = { .runtime = { .abi = RUNTIME_ABI, .name = "cuda", .message = message, .open = open_writer,
-                                                .close = close_nothing },
-                                   .kernel = any_kernel, .compile = write_down, .module_free = free_nothing, .gemm = no_gemm,
-                                   .conv = no_conv, .attention = no_attention };
+static const CudaDriver writer = {
+    .runtime = { .abi = RUNTIME_ABI, .name = "cuda", .message = message, .open = open_writer, .close = close_nothing },
+    .kernel = any_kernel,
+    .compile = write_down,
+    .module_free = free_nothing,
+    .gemm = no_gemm,
+    .conv = no_conv,
+    .attention = no_attention
+};
 
 /* ---- the cases' nodes ---- */
 
 typedef struct {
     GpuDevice *device, *described;
-    int *by_kernel;             /* of each of kernels_cuda: how often it asked for a compilation */
-    int by_type[N_TYPES];       /* the same for each type, as stored by rows */
+    int *by_kernel;       /* of each of kernels_cuda: how often it asked for a compilation */
+    int by_type[N_TYPES]; /* the same for each type, as stored by rows */
     int channels_last;
 } Cases;
 
@@ -138,10 +145,11 @@ static void prepare_case(Cases *c, const Case *line, int type)
     Graph *g;
 
     if (case_graph(&g, line, types[type]))
-        return;                 /* the operator does not know the type */
+        return; /* the operator does not know the type */
     if (g->n_node == 1 && shapes_known(g, g->node[0])) {
         c->by_type[type] += prepare_node(c, g);
-        if ((op_any_layout(g->node[0]->op) || g->node[0]->op->layout != LAYOUT_FIXED) && case_set_layouts(g, g->node[0], LAYOUT_CHANNELS_LAST))
+        if ((op_any_layout(g->node[0]->op) || g->node[0]->op->layout != LAYOUT_FIXED) &&
+            case_set_layouts(g, g->node[0], LAYOUT_CHANNELS_LAST))
             c->channels_last += prepare_node(c, g);
     }
     graph_free(g);
@@ -235,9 +243,11 @@ static void check_reach(const Cases *c)
 {
     for (int t = 0; t < N_TYPES; t++)
         if (c->by_type[t] < LEAST_OF_TYPE)
-            TEST_FAIL("%s: %d kernels are generated, expected at least %d", dtype_name(types[t]), c->by_type[t], LEAST_OF_TYPE);
+            TEST_FAIL("%s: %d kernels are generated, expected at least %d", dtype_name(types[t]), c->by_type[t],
+                      LEAST_OF_TYPE);
     if (c->channels_last < LEAST_CHANNELS_LAST)
-        TEST_FAIL("%d kernels are generated for channels last, expected at least %d", c->channels_last, LEAST_CHANNELS_LAST);
+        TEST_FAIL("%d kernels are generated for channels last, expected at least %d", c->channels_last,
+                  LEAST_CHANNELS_LAST);
     if (c->device->n < LEAST_DISTINCT)
         TEST_FAIL("%d kernels are distinct, expected at least %d", c->device->n, LEAST_DISTINCT);
     for (int k = 0; k < kernels_cuda_len; k++)

@@ -62,10 +62,7 @@ Built built_create(int64_t opset)
     return b;
 }
 
-void built_free(Built *b)
-{
-    arena_free(b->arena);
-}
+void built_free(Built *b) { arena_free(b->arena); }
 
 void built_opset(Built *b, const char *domain, int64_t version)
 {
@@ -106,7 +103,8 @@ Onnx__ValueInfoProto *built_input(Built *b, const char *name, int dtype, const c
     t->shape = MAKE(b->arena, Onnx__TensorShapeProto, onnx__tensor_shape_proto);
     add_names(b->arena, &names, &n, dims);
     for (size_t i = 0; i < n; i++) {
-        Onnx__TensorShapeProto__Dimension *d = MAKE(b->arena, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension);
+        Onnx__TensorShapeProto__Dimension *d =
+            MAKE(b->arena, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension);
 
         if (names[i][0] == '-' || (names[i][0] >= '0' && names[i][0] <= '9')) {
             d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
@@ -206,10 +204,7 @@ Onnx__FunctionProto *built_function(Built *b, const char *domain, const char *na
     return f;
 }
 
-void function_node(Built *b, Onnx__FunctionProto *f, Onnx__NodeProto *n)
-{
-    ADD(b->arena, f->node, f->n_node, n);
-}
+void function_node(Built *b, Onnx__FunctionProto *f, Onnx__NodeProto *n) { ADD(b->arena, f->node, f->n_node, n); }
 
 void function_opset(Built *b, Onnx__FunctionProto *f, const char *domain, int64_t version)
 {

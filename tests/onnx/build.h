@@ -11,7 +11,7 @@ typedef struct {
     Onnx__GraphProto *graph;
 } Built;
 
-Built built_create(int64_t opset);                  /* an empty graph named "g" */
+Built built_create(int64_t opset); /* an empty graph named "g" */
 void built_free(Built *b);
 /* Lists are comma-separated names; "" is none. */
 Onnx__NodeProto *built_node(Built *b, const char *op, const char *in, const char *out);
@@ -35,7 +35,7 @@ void tensor_external(Arena *a, Onnx__TensorProto *t, const char *key, const char
 /* x[2] -> Relu -> y. */
 Built built_relu(void);
 
-uint8_t *built_bytes(const Built *b, size_t *size);  /* in the arena */
+uint8_t *built_bytes(const Built *b, size_t *size); /* in the arena */
 Status built_import(Graph **out, const Built *b);
 /* Writes the model as FOLDER/model.onnx. */
 void built_write(const Built *b, const char *folder);

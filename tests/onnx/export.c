@@ -83,7 +83,8 @@ static void test_nothing_is_lost(void)
     graph_free(g);
 }
 
-/* Everything that the text form says of a value, on values that are not where their node is, are copies, have a layout. */
+/* Everything that the text form says of a value, on values that are not where their node is, are copies, have a
+ * layout. */
 static const char *const marked =
     "graph \"marks\" {\n"
     "  input %x : float32[\"batch\"=2,3,1,5] @r1 d0\n"
@@ -242,7 +243,7 @@ static void test_model_is_given_back(void)
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     out = out_path();
     if (CHECK_OK(onnx_import_file(&g, &model, path))) {
-        value(g, g->input[0])->shape.dim[0] = 8;        /* bound, as infer_shapes does */
+        value(g, g->input[0])->shape.dim[0] = 8; /* bound, as infer_shapes does */
         CHECK_OK(onnx_export_file(g, &(ExportOptions){ .model = model, .plain = true }, out));
         if ((m = read_back(a, out))) {
             const Onnx__TensorShapeProto *x = m->graph->input[0]->type->tensor_type->shape;
@@ -285,7 +286,7 @@ static void test_failure_leaves_nothing(void)
     CHECK_FAILS(E_IO, "/dev/null/m.onnx", onnx_export_file(g, NULL, "/dev/null/m.onnx"));
     snprintf(path, sizeof path, "%s/none/m.onnx", folder);
     CHECK_FAILS(E_IO, "No such file", onnx_export_file(g, NULL, path));
-    CHECK_FAILS(E_IO, folder, onnx_export_file(g, NULL, folder));       /* the name is a folder's: rename fails */
+    CHECK_FAILS(E_IO, folder, onnx_export_file(g, NULL, folder)); /* the name is a folder's: rename fails */
     CU_ASSERT_EQUAL(count_files(folder), 0);
     snprintf(path, sizeof path, "%s/m.onnx", folder);
     CHECK_OK(onnx_export_file(g, NULL, path));
@@ -297,7 +298,9 @@ static void test_failure_leaves_nothing(void)
 /* Our metadata in a foreign or damaged file. */
 static void test_wrong_metadata(void)
 {
-    static const struct { const char *key, *value, *text; } wrong[] = {
+    static const struct {
+        const char *key, *value, *text;
+    } wrong[] = {
         { "dpexec.state:nothing", "plain", "state 'nothing' is not an initializer" },
         { "dpexec.state:x", "plain", "state 'x' is not an initializer" },
         { "dpexec.update:y", "y", "'y' is updated but not a state" },
@@ -305,15 +308,16 @@ static void test_wrong_metadata(void)
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         Built b = built_relu();
-        Onnx__StringStringEntryProto prop = ONNX__STRING_STRING_ENTRY_PROTO__INIT, marks = prop, *props[] = { &prop, &marks };
+        Onnx__StringStringEntryProto prop = ONNX__STRING_STRING_ENTRY_PROTO__INIT, marks = prop,
+                                     *props[] = { &prop, &marks };
         Graph *g;
 
         prop.key = (char *)(uintptr_t)wrong[i].key;
         prop.value = (char *)(uintptr_t)wrong[i].value;
-        marks.key = (char *)(uintptr_t)"dpexec.marks";
-        marks.value = (char *)(uintptr_t)"1";
+        marks.key = (char *)(uintptr_t) "dpexec.marks";
+        marks.value = (char *)(uintptr_t) "1";
         b.model->metadata_props = props;
-        b.model->n_metadata_props = 1;      /* without the second it is somebody's text */
+        b.model->n_metadata_props = 1; /* without the second it is somebody's text */
         CHECK_OK(built_import(&g, &b));
         graph_free(g);
         b.model->n_metadata_props = 2;
@@ -321,7 +325,7 @@ static void test_wrong_metadata(void)
     }
 }
 
-DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "nothing of a value is lost", test_marks }, { "plain", test_plain },
-    { "our attributes", test_our_attributes }, { "names of outputs", test_output_names },
-    { "the model is given back", test_model_is_given_back }, { "failure leaves nothing", test_failure_leaves_nothing },
-    { "wrong metadata", test_wrong_metadata });
+DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "nothing of a value is lost", test_marks },
+             { "plain", test_plain }, { "our attributes", test_our_attributes },
+             { "names of outputs", test_output_names }, { "the model is given back", test_model_is_given_back },
+             { "failure leaves nothing", test_failure_leaves_nothing }, { "wrong metadata", test_wrong_metadata });

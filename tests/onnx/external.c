@@ -74,8 +74,8 @@ static void test_read(void)
 
 static void test_paths(void)
 {
-    static const char *const plain[] = { "/etc/hostname", "..", "../w.bin", "sub/../../w.bin", "sub/../w.bin", "./w.bin", "",
-                                         "sub//w.bin", "w.bin/" };
+    static const char *const plain[] = { "/etc/hostname", "..", "../w.bin",   "sub/../../w.bin", "sub/../w.bin",
+                                         "./w.bin",       "",   "sub//w.bin", "w.bin/" };
     const char *folder = test_folder("paths");
     char path[512], target[512];
 
@@ -145,4 +145,4 @@ static void test_model_files(void)
 }
 
 DEFINE_SUITE(external, { "is read", test_read }, { "paths that lead elsewhere", test_paths }, { "sizes", test_sizes },
-    { "not for models in memory", test_memory_has_none }, { "models that are no files", test_model_files });
+             { "not for models in memory", test_memory_has_none }, { "models that are no files", test_model_files });

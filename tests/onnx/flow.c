@@ -1,4 +1,5 @@
-/* If, Loop and Scan that the file decides become dataflow; those that data decides, and wrong ones, are refused with a line. */
+/* If, Loop and Scan that the file decides become dataflow; those that data decides, and wrong ones, are refused with a
+ * line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +26,9 @@ static int count(const Graph *g, const OpDef *op)
     return n;
 }
 
-static void int_const(Built *b, const char *name, int64_t v)
-{
-    built_init(b, name, DT_INT64, "", sizeof v, &v);
-}
+static void int_const(Built *b, const char *name, int64_t v) { built_init(b, name, DT_INT64, "", sizeof v, &v); }
 
-static void bool_const(Built *b, const char *name, uint8_t v)
-{
-    built_init(b, name, DT_BOOL, "", sizeof v, &v);
-}
+static void bool_const(Built *b, const char *name, uint8_t v) { built_init(b, name, DT_BOOL, "", sizeof v, &v); }
 
 static void ints_attr(Built *b, Onnx__NodeProto *n, const char *name, size_t count_, int64_t *v)
 {
@@ -82,7 +77,8 @@ static void test_if(void)
     }
 }
 
-/* What exporters compute conditions from: x.size(1) == 3 where only the batch is open, as torch.jit.script writes it. */
+/* What exporters compute conditions from: x.size(1) == 3 where only the batch is open, as torch.jit.script writes
+ * it. */
 static void test_if_by_shape(void)
 {
     for (int64_t size = 3; size < 5; size++) {
@@ -141,8 +137,9 @@ static void test_if_refused(void)
     built_input(&b, "c", DT_BOOL, "");
     choice(&b);
     built_node(&b, "NoSuchOp", "y", "z");
-    REFUSED(&b, E_UNSUPPORTED, "not supported: If pick (output 'y'): its condition 'c' depends on data, expected one that constants and "
-                               "fixed sizes of the file give; NoSuchOp");
+    REFUSED(&b, E_UNSUPPORTED,
+            "not supported: If pick (output 'y'): its condition 'c' depends on data, expected one that constants and "
+            "fixed sizes of the file give; NoSuchOp");
     built_input(&c, "x", DT_FLOAT32, "N,3");
     bool_const(&c, "c", 1);
     n = built_node(&c, "If", "c", "y");
@@ -169,7 +166,9 @@ static void test_if_refused(void)
 
 static void test_names(void)
 {
-    static const struct { const char *in, *out, *init, *said; } cases[] = {
+    static const struct {
+        const char *in, *out, *init, *said;
+    } cases[] = {
         { "x", "x", NULL, "'x' is defined already outside of the subgraph" },
         { "x", "before", NULL, "'before' is defined already outside of the subgraph" },
         { "late", "r", NULL, "input 'late' is made only behind the node whose subgraph reads it" },
@@ -282,7 +281,7 @@ static void test_loop(void)
     CHECK_STR("all", value(g, graph_output(g, "all"))->name);
     FOR_NODES(g, x)
         weights += x->op == &op_MatMul && !strcmp(value(g, x->in[1])->name, "w");
-    CU_ASSERT_EQUAL(weights, 4);                /* one parameter, not four */
+    CU_ASSERT_EQUAL(weights, 4); /* one parameter, not four */
     graph_free(g);
 }
 
@@ -375,7 +374,7 @@ static void test_no_trips(void)
 
     REFUSED(&b, E_UNSUPPORTED, "no trip, and the body does not say what its output 'next' would be");
     sub = (Built){ c.arena, c.model, n->attribute[0]->g };
-    for (size_t i = 0; i < 3; i++)      /* now it does */
+    for (size_t i = 0; i < 3; i++) /* now it does */
         n->attribute[0]->g->output[i]->type = built_input(&sub, "t", DT_FLOAT32, "2,3")->type;
     n->attribute[0]->g->n_input = 3;
     if (!(g = imported(&c)))
@@ -393,7 +392,7 @@ static void test_loop_refused(void)
 
     REFUSED(&b, E_MODEL, "more than 300000 nodes with functions inlined and loops unrolled");
     n = c.graph->node[0];
-    n->attribute[0]->g->n_node = 1;     /* the shortest body there is */
+    n->attribute[0]->g->n_node = 1; /* the shortest body there is */
     n->attribute[0]->g->node[0] = node_make(c.arena, "Identity", "go", "go_on");
     n->attribute[0]->g->output[1]->name = n->attribute[0]->g->output[2]->name = "h";
     REFUSED(&c, E_MODEL, "more than 300000 nodes");
@@ -411,11 +410,12 @@ static void test_loop_refused(void)
     REFUSED(&e, E_MODEL, "input 2, a value that trips hand on, is absent");
     e = recurrence("2", &n);
     n->attribute[0]->g->output[0]->name = "next";
-    REFUSED(&e, E_UNSUPPORTED, "whether it goes on after trip 0 ('next') depends on data, expected a constant condition");
+    REFUSED(&e, E_UNSUPPORTED,
+            "whether it goes on after trip 0 ('next') depends on data, expected a constant condition");
     e = recurrence("1000", &n);
     n->attribute[0]->g->node[1]->op_type = "NoSuchOp";
     REFUSED(&e, E_UNSUPPORTED, "not supported: NoSuchOp (unnamed) (output 'next')");
-    CU_ASSERT_PTR_NULL(strstr(status_message(), ";"));      /* said once */
+    CU_ASSERT_PTR_NULL(strstr(status_message(), ";")); /* said once */
     e = recurrence("2", &n);
     n->attribute[0]->g->input[2]->name = "x";
     REFUSED(&e, E_MODEL, "input of the subgraph 'x' is defined already outside of the subgraph");
@@ -502,7 +502,7 @@ static void test_scan(void)
     CU_ASSERT_PTR_EQUAL_FATAL(split->op, &op_Split);
     CU_ASSERT_EQUAL(split->n_out, 5);
     CU_ASSERT_EQUAL(node_int(split, "axis"), 1);
-    CU_ASSERT(value_eq(value(g, first->in[1])->producer->in[0], split->out[4]));        /* the last first */
+    CU_ASSERT(value_eq(value(g, first->in[1])->producer->in[0], split->out[4])); /* the last first */
     stacked = value(g, graph_output(g, "sums"))->producer;
     CU_ASSERT_EQUAL(node_int(stacked, "axis"), -1);
     CU_ASSERT(value_eq(value(g, stacked->in[0])->producer->in[0], graph_output(g, "total")));
@@ -516,7 +516,8 @@ static void test_scan_refused(void)
     Onnx__NodeProto *n;
     Built b = running_sum(8, "2,5,3", &n), c = running_sum(17, "2,T,3", &n), d, e;
 
-    REFUSED(&b, E_UNSUPPORTED, "Scan scan (output 'total'): the form of opset 8, over a batch; expected opset 9 or newer");
+    REFUSED(&b, E_UNSUPPORTED,
+            "Scan scan (output 'total'): the form of opset 8, over a batch; expected opset 9 or newer");
     REFUSED(&c, E_UNSUPPORTED, "the length of 'x' along axis 1, which is scanned, is not fixed in the file");
     d = running_sum(17, "2,5,3", &n);
     n->attribute[0]->i = 3;
@@ -557,9 +558,11 @@ static void test_sequences_that_multiply(void)
     REFUSED(&b, E_MODEL, "more than 300000 nodes");
 }
 
-DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "shapes stay open", test_shapes_stay_open },
-    { "If refused", test_if_refused }, { "names", test_names }, { "nested names", test_nested_names }, { "Loop", test_loop },
-    { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter }, { "no trips", test_no_trips },
-    { "Loop refused", test_loop_refused }, { "loops that multiply", test_loops_that_multiply }, { "long names", test_long_names },
-    { "Scan", test_scan }, { "Scan refused", test_scan_refused },
-    { "sequences that multiply", test_sequences_that_multiply });
+DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape },
+             { "shapes stay open", test_shapes_stay_open }, { "If refused", test_if_refused }, { "names", test_names },
+             { "nested names", test_nested_names }, { "Loop", test_loop },
+             { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter },
+             { "no trips", test_no_trips }, { "Loop refused", test_loop_refused },
+             { "loops that multiply", test_loops_that_multiply }, { "long names", test_long_names },
+             { "Scan", test_scan }, { "Scan refused", test_scan_refused },
+             { "sequences that multiply", test_sequences_that_multiply });

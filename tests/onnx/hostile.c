@@ -46,7 +46,8 @@ static Status import_exact(const uint8_t *bytes, size_t size)
     return st;
 }
 
-/* Between two of the model's top-level fields a cut leaves a shorter model; it lacks its graph, or its functions or opset. */
+/* Between two of the model's top-level fields a cut leaves a shorter model; it lacks its graph, or its functions or
+ * opset. */
 static void test_truncated(void)
 {
     Built b = rich_model();
@@ -60,10 +61,7 @@ static void test_truncated(void)
     built_free(&b);
 }
 
-static uint32_t next_random(uint32_t *state)
-{
-    return *state = *state * 1664525u + 1013904223u;
-}
+static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
 static void test_random_bytes(void)
 {
@@ -252,7 +250,10 @@ static void test_opsets(void)
 
 static void test_input_dims(void)
 {
-    static const struct { const char *dims, *text; Status code; } wrong[] = {
+    static const struct {
+        const char *dims, *text;
+        Status code;
+    } wrong[] = {
         { "-2", "dimension 0 is -2", E_SHAPE },
         { "2,-9223372036854775808", "dimension 1 is", E_SHAPE },
         { "9223372036854775807,2", "overflows", E_SHAPE },
@@ -271,15 +272,16 @@ static void test_input_dims(void)
 
 static void test_initializers(void)
 {
-    static const struct { const char *dims; size_t bytes; const char *text; Status code; } wrong[] = {
-        { "2", 7, "raw_data of 7 bytes, expected 8", E_MODEL },
-        { "2", 0, "raw_data of 0 bytes, expected 8", E_MODEL },
-        { "2", 9, "raw_data of 9 bytes, expected 8", E_MODEL },
-        { "", 8, "raw_data of 8 bytes, expected 4", E_MODEL },
-        { "0", 4, "raw_data of 4 bytes, expected 0", E_MODEL },
-        { "-2", 8, "dimension 0 is -2", E_SHAPE },
-        { "4611686018427387904,4", 8, "overflows", E_SHAPE },
-        { "1099511627776", 8, "raw_data of 8 bytes", E_MODEL },
+    static const struct {
+        const char *dims;
+        size_t bytes;
+        const char *text;
+        Status code;
+    } wrong[] = {
+        { "2", 7, "raw_data of 7 bytes, expected 8", E_MODEL }, { "2", 0, "raw_data of 0 bytes, expected 8", E_MODEL },
+        { "2", 9, "raw_data of 9 bytes, expected 8", E_MODEL }, { "", 8, "raw_data of 8 bytes, expected 4", E_MODEL },
+        { "0", 4, "raw_data of 4 bytes, expected 0", E_MODEL }, { "-2", 8, "dimension 0 is -2", E_SHAPE },
+        { "4611686018427387904,4", 8, "overflows", E_SHAPE },   { "1099511627776", 8, "raw_data of 8 bytes", E_MODEL },
         { "1,1,1,1,1,1,1,1,1", 4, "rank 9", E_SHAPE },
     };
     float data[4] = { 0 };
@@ -336,7 +338,8 @@ static void add_call(Built *b, Onnx__FunctionProto *f, const char *callee, const
 static void test_recursion(void)
 {
     Built b = calling();
-    Onnx__FunctionProto *f = built_function(&b, "local", "F", "u", "v", ""), *g = built_function(&b, "local", "G", "u", "v", "");
+    Onnx__FunctionProto *f = built_function(&b, "local", "F", "u", "v", ""),
+                        *g = built_function(&b, "local", "G", "u", "v", "");
 
     add_call(&b, f, "G", "u", "v");
     add_call(&b, g, "F", "u", "v");
@@ -392,7 +395,7 @@ static void test_bad_functions(void)
     f = built_function(&c, "local", "F", "u", "v", "");
     function_opset(&c, f, "", 17);
     function_node(&c, f, node_make(c.arena, "Add", "u,x", "v"));
-    REFUSED(&c, E_MODEL, "input 'x' is defined nowhere");       /* the caller's names are not seen */
+    REFUSED(&c, E_MODEL, "input 'x' is defined nowhere"); /* the caller's names are not seen */
     built_function(&d, "local", "F", "", "v", "");
     REFUSED(&d, E_MODEL, "the function has 0 and 1");
     f = built_function(&e, "local", "F", "u", "v", "");
@@ -412,7 +415,9 @@ static void test_all_listed(void)
     built_node(&b, "If", "q", "r")->name = "two";
     s = built_input(&b, "s", DT_STRING, "1");
     (void)s;
-    REFUSED(&b, E_UNSUPPORTED, "input 's': string tensors are not supported; NoSuchOp one (output 'p'); If two (output 'r'): its condition 'q'");
+    REFUSED(&b, E_UNSUPPORTED,
+            "input 's': string tensors are not supported; NoSuchOp one (output 'p'); If two (output 'r'): its "
+            "condition 'q'");
 }
 
 /* An empty list of the wrong type is harmless, and must not reach the operator as what it is not. */
@@ -450,12 +455,15 @@ static void test_string_initializer(void)
 }
 
 DEFINE_SUITE(hostile, { "cut at every byte", test_truncated }, { "random bytes", test_random_bytes },
-    { "damaged bytes", test_damaged }, { "3,000 nested graphs", test_nested }, { "4 MB of empty nodes", test_empty_nodes },
-    { "a graph given in pieces", test_repeated_graph }, { "wire format", test_wire_format }, { "a cycle", test_cycle },
-    { "a node that reads itself", test_self_loop }, { "an undefined input", test_undefined_input },
-    { "names defined twice", test_defined_twice }, { "outputs", test_outputs }, { "nothing to run", test_no_operator },
-    { "opsets", test_opsets }, { "dimensions of inputs", test_input_dims }, { "sizes of initializers", test_initializers },
-    { "typed data", test_typed_data }, { "recursive functions", test_recursion }, { "functions that double", test_doubling },
-    { "deep functions", test_deep_functions }, { "wrong functions", test_bad_functions },
-    { "all that is unsupported is listed", test_all_listed }, { "string initializers", test_string_initializer },
-    { "attributes of the wrong type", test_attribute_types });
+             { "damaged bytes", test_damaged }, { "3,000 nested graphs", test_nested },
+             { "4 MB of empty nodes", test_empty_nodes }, { "a graph given in pieces", test_repeated_graph },
+             { "wire format", test_wire_format }, { "a cycle", test_cycle },
+             { "a node that reads itself", test_self_loop }, { "an undefined input", test_undefined_input },
+             { "names defined twice", test_defined_twice }, { "outputs", test_outputs },
+             { "nothing to run", test_no_operator }, { "opsets", test_opsets },
+             { "dimensions of inputs", test_input_dims }, { "sizes of initializers", test_initializers },
+             { "typed data", test_typed_data }, { "recursive functions", test_recursion },
+             { "functions that double", test_doubling }, { "deep functions", test_deep_functions },
+             { "wrong functions", test_bad_functions }, { "all that is unsupported is listed", test_all_listed },
+             { "string initializers", test_string_initializer },
+             { "attributes of the wrong type", test_attribute_types });

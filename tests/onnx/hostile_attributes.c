@@ -1,5 +1,5 @@
-/* Attributes that no operator can mean, on every operator, with shapes that are known and that are not: import refuses them, or all
- * that follows copes.  Sanitizers see the rest. */
+/* Attributes that no operator can mean, on every operator, with shapes that are known and that are not: import refuses
+ * them, or all that follows copes.  Sanitizers see the rest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,11 +16,20 @@ static const int lengths[] = { 0, 1, 2, 3, 4, 8, 9, 17, 1000 };
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
 /* As older opsets called what now are inputs. */
-static const AttrDecl former[] = { { "axes", A_INTS, .range = R_ANY }, { "split", A_INTS, .range = R_ANY }, { "pads", A_INTS, .range = R_ANY },
-    { "starts", A_INTS, .range = R_ANY }, { "ends", A_INTS, .range = R_ANY }, { "k", A_INT, .i = 0 }, { "broadcast", A_INT, .i = 1 },
-    { "shape", A_INTS, .range = R_ANY }, { "axis", A_INT, .i = 0 }, { 0 } };
+static const AttrDecl former[] = { { "axes", A_INTS, .range = R_ANY }, { "split", A_INTS, .range = R_ANY },
+                                   { "pads", A_INTS, .range = R_ANY }, { "starts", A_INTS, .range = R_ANY },
+                                   { "ends", A_INTS, .range = R_ANY }, { "k", A_INT, .i = 0 },
+                                   { "broadcast", A_INT, .i = 1 },     { "shape", A_INTS, .range = R_ANY },
+                                   { "axis", A_INT, .i = 0 },          { 0 } };
 
-typedef struct { const OpDef *op; const AttrDecl *attr; int64_t number; int length, known; int64_t opset; bool ascending; } Case;
+typedef struct {
+    const OpDef *op;
+    const AttrDecl *attr;
+    int64_t number;
+    int length, known;
+    int64_t opset;
+    bool ascending;
+} Case;
 
 static void add_value(Arena *a, Onnx__NodeProto *n, const AttrDecl *d, int64_t number, int length, bool ascending)
 {
@@ -38,7 +47,8 @@ static void add_value(Arena *a, Onnx__NodeProto *n, const AttrDecl *d, int64_t n
     p->has_f = d->type == A_FLOAT;
     p->f = (float)number;
     p->has_s = d->type == A_STRING;
-    p->s.data = (uint8_t *)arena_strdup(a, d->words ? arena_printf(a, "%.*s", (int)strcspn(d->words, " "), d->words) : "mse");
+    p->s.data =
+        (uint8_t *)arena_strdup(a, d->words ? arena_printf(a, "%.*s", (int)strcspn(d->words, " "), d->words) : "mse");
     p->s.len = strlen((char *)p->s.data);
     node_add_attr(a, n, p);
 }
@@ -151,7 +161,8 @@ static Built transposing(int n, const int64_t *perm)
 static void test_perm(void)
 {
     Built far = transposing(3, (const int64_t[]){ 0, 1, 4000 }), twice = transposing(2, (const int64_t[]){ 1, 1 });
-    Built gap = transposing(2, (const int64_t[]){ 0, 2 }), many = transposing(9, (const int64_t[]){ 0, 1, 2, 3, 4, 5, 6, 7, 8 });
+    Built gap = transposing(2, (const int64_t[]){ 0, 2 }),
+          many = transposing(9, (const int64_t[]){ 0, 1, 2, 3, 4, 5, 6, 7, 8 });
 
     REFUSED(&far, E_MODEL, "Transpose turn (output 'y'): perm 4000, expected a permutation");
     REFUSED(&twice, E_MODEL, "perm names axis 1, which makes it no permutation");
@@ -161,7 +172,12 @@ static void test_perm(void)
 
 static void test_values(void)
 {
-    static const struct { const char *op, *attr; int64_t v; const char *text; Status code; } cases[] = {
+    static const struct {
+        const char *op, *attr;
+        int64_t v;
+        const char *text;
+        Status code;
+    } cases[] = {
         { "Concat", "axis", 8, "axis 8, expected an axis, -8 to 7", E_MODEL },
         { "Concat", "axis", -9, "axis -9, expected an axis", E_MODEL },
         { "Flatten", "axis", 9, "axis 9, expected an axis, -8 to 8", E_MODEL },
@@ -195,4 +211,4 @@ static void test_gaps(void)
 }
 
 DEFINE_SUITE(hostile_attributes, { "every operator, absurd values", test_all }, { "permutations", test_perm },
-    { "numbers out of range", test_values }, { "inputs left out", test_gaps });
+             { "numbers out of range", test_values }, { "inputs left out", test_gaps });

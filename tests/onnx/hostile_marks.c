@@ -1,5 +1,5 @@
-/* doc_strings that look like the marks of our own exports (graph/onnx/mark.c): in a file that does not say that it is one they
- * are somebody's text, and in one that does they cannot hurt. */
+/* doc_strings that look like the marks of our own exports (graph/onnx/mark.c): in a file that does not say that it is
+ * one they are somebody's text, and in one that does they cannot hurt. */
 #include <string.h>
 
 #include "tests/onnx/build.h"
@@ -15,7 +15,10 @@ static void say(Built *b, const char *key, const char *text)
 }
 
 /* y = relu(x + w), its values and a node marked; `ours`: the file says that it is an export. */
-typedef struct { const char *x, *w, *sum, *node; bool ours; } Marks;
+typedef struct {
+    const char *x, *w, *sum, *node;
+    bool ours;
+} Marks;
 
 static char *text(Arena *a, const char *s) { return s ? arena_strdup(a, s) : NULL; }
 
@@ -40,16 +43,11 @@ static Built marked(const Marks *m)
 }
 
 static const Marks hostile[] = {
-    { .w = "device=-1 replica=-1\nchannels_last" },
-    { .x = "device=-1 replica=-1\nchannels_last" },
-    { .x = "device=100000000 replica=7" },
-    { .x = "device=3 replica=-1" },
-    { .w = "device=2147483647 replica=0" },
-    { .sum = "device=0 replica=2147483647" },
-    { .node = "device=2147483647 replica=7" },
-    { .node = "device=99999999999999999999 replica=0" },
-    { .w = "device=-1 replica=-1\nof=" },
-    { .w = "device=-1 replica=-1\nof=x\nname=y" },
+    { .w = "device=-1 replica=-1\nchannels_last" }, { .x = "device=-1 replica=-1\nchannels_last" },
+    { .x = "device=100000000 replica=7" },          { .x = "device=3 replica=-1" },
+    { .w = "device=2147483647 replica=0" },         { .sum = "device=0 replica=2147483647" },
+    { .node = "device=2147483647 replica=7" },      { .node = "device=99999999999999999999 replica=0" },
+    { .w = "device=-1 replica=-1\nof=" },           { .w = "device=-1 replica=-1\nof=x\nname=y" },
 };
 enum { N_HOSTILE = sizeof hostile / sizeof *hostile };
 
@@ -97,7 +95,10 @@ static void test_text_of_others(void)
 
 static void test_out_of_range(void)
 {
-    static const struct { Marks m; const char *text; } wrong[] = {
+    static const struct {
+        Marks m;
+        const char *text;
+    } wrong[] = {
         { { .x = "device=100000000 replica=7" }, "'x': device 100000000, expected -1 to 511" },
         { { .w = "device=2147483647 replica=0" }, "'w': device 2147483647, expected -1 to 511" },
         { { .w = "device=512 replica=0" }, "'w': device 512, expected -1 to 511" },
@@ -156,6 +157,6 @@ static void test_nameless_copy(void)
     built_free(&b);
 }
 
-DEFINE_SUITE(hostile_marks, { "marks in a file of others", test_of_others }, { "other texts in a file of others", test_text_of_others },
-    { "marks out of range", test_out_of_range }, { "any mark makes a step", test_is_a_step },
-    { "a copy of nothing", test_nameless_copy });
+DEFINE_SUITE(hostile_marks, { "marks in a file of others", test_of_others },
+             { "other texts in a file of others", test_text_of_others }, { "marks out of range", test_out_of_range },
+             { "any mark makes a step", test_is_a_step }, { "a copy of nothing", test_nameless_copy });

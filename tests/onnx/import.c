@@ -52,9 +52,13 @@ static void test_initializer_types(void)
 {
     static const int32_t ints[2] = { 1, 0 }, halves[2] = { 0x3c00, 0xc000 }, brains[2] = { 0x3f80, 0xc000 };
     static const int32_t negative[2] = { -5, 7 };
-    static const struct { int type; const int32_t *data; double want[2]; } cases[] = {
-        { DT_UINT8, ints, { 1, 0 } }, { DT_INT8, negative, { -5, 7 } }, { DT_UINT16, ints, { 1, 0 } },
-        { DT_INT16, negative, { -5, 7 } }, { DT_INT32, negative, { -5, 7 } }, { DT_BOOL, ints, { 1, 0 } },
+    static const struct {
+        int type;
+        const int32_t *data;
+        double want[2];
+    } cases[] = {
+        { DT_UINT8, ints, { 1, 0 } },      { DT_INT8, negative, { -5, 7 } },   { DT_UINT16, ints, { 1, 0 } },
+        { DT_INT16, negative, { -5, 7 } }, { DT_INT32, negative, { -5, 7 } },  { DT_BOOL, ints, { 1, 0 } },
         { DT_FLOAT16, halves, { 1, -2 } }, { DT_BFLOAT16, brains, { 1, -2 } },
     };
     Built b = built_relu();
@@ -314,7 +318,7 @@ static void test_functions(void)
     CU_ASSERT_EQUAL_FATAL(g->n_node, 2);
     CU_ASSERT_PTR_EQUAL(g->node[0]->op, &op_Softmax);
     CU_ASSERT_EQUAL(node_int(g->node[0], "axis"), 0);
-    CU_ASSERT_EQUAL(node_int(g->node[1], "axis"), -1);          /* absent: Softmax's own default */
+    CU_ASSERT_EQUAL(node_int(g->node[1], "axis"), -1); /* absent: Softmax's own default */
     CHECK_STR("call/Inner/v", value(g, g->node[0]->out[0])->name);
     CU_ASSERT(value_eq(g->node[1]->in[0], g->node[0]->out[0]));
     CHECK_STR("z", g->output[0].name);
@@ -350,7 +354,8 @@ static void test_function_defaults(void)
     bytes = arena_alloc(b.arena, len + 1);
     bytes[0] = (uint8_t)len;
     protobuf_c_message_pack(&a->base, bytes + 1);
-    f->base.unknown_fields[0] = (ProtobufCMessageUnknownField){ 11, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, len + 1, bytes };
+    f->base.unknown_fields[0] =
+        (ProtobufCMessageUnknownField){ 11, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, len + 1, bytes };
     longer = built_bytes(&b, &size);
     if (CHECK_OK(onnx_import_memory(&g, NULL, longer, size, "model"))) {
         CU_ASSERT_EQUAL(node_int(g->node[0], "axis"), 1);
@@ -392,15 +397,17 @@ static void test_saved_statistics(void)
         built_input(&b, "x", DT_FLOAT32, "-1,3,4,4");
         for (int i = 0; i < 4; i++)
             built_init(&b, (const char *[]){ "scale", "bias", "mean", "var" }[i], DT_FLOAT32, "3", sizeof ones, ones);
-        built_node(&b, "BatchNormalization", "x,scale,bias,mean,var", "y,next_mean,next_var,saved_mean,saved_var")->name = "bn";
+        built_node(&b, "BatchNormalization", "x,scale,bias,mean,var", "y,next_mean,next_var,saved_mean,saved_var")
+            ->name = "bn";
         built_output(&b, "y");
         if (read) {
             built_node(&b, "Relu", "saved_var", "z");
-            REFUSED(&b, E_UNSUPPORTED, "Relu (unnamed) (output 'z'): input 'saved_var': output 4 of BatchNormalization bn (output 'y')");
+            REFUSED(&b, E_UNSUPPORTED,
+                    "Relu (unnamed) (output 'z'): input 'saved_var': output 4 of BatchNormalization bn (output 'y')");
         } else if ((g = imported(&b))) {
             CU_ASSERT_EQUAL(g->node[0]->n_out, 3);
             CU_ASSERT_EQUAL(node_int(g->node[0], "training_mode"), 1);
-            CU_ASSERT_EQUAL(value(g, g->input[0])->shape.dim[0], -1);       /* PaddlePaddle's way to leave a size open */
+            CU_ASSERT_EQUAL(value(g, g->input[0])->shape.dim[0], -1); /* PaddlePaddle's way to leave a size open */
             graph_free(g);
         }
     }
@@ -449,7 +456,7 @@ static void test_sequences(void)
     CU_ASSERT_EQUAL(tensor_int(output_const(g, 2), 0), 3);
     const Node *join = value(g, g->output[0].value)->producer;
     CU_ASSERT(join->op == &op_Concat && join->n_in == 2);
-    CU_ASSERT_PTR_EQUAL(value(g, join->in[0])->producer->op, &op_Slice);        /* right, last */
+    CU_ASSERT_PTR_EQUAL(value(g, join->in[0])->producer->op, &op_Slice); /* right, last */
     CU_ASSERT_EQUAL(value(g, join->in[1])->out_index, 1);
     graph_free(g);
 
@@ -465,8 +472,15 @@ static void test_sequences(void)
         built_input(&c, "open", DT_FLOAT32, "N");
         built_node(&c, "SplitToSequence", i == 1 ? "x,k" : i == 3 ? "open,one" : "x,one", "s");
         built_node(&c, "SequenceConstruct", "x,x", "t");
-        built_node(&c, i == 2 ? "Relu" : i == 3 ? "SequenceLength" : "SequenceAt",
-                   i == 0 ? "t,five" : i == 1 ? "s,one" : i == 4 ? "s,five" : "s", "z");
+        built_node(&c,
+                   i == 2   ? "Relu"
+                   : i == 3 ? "SequenceLength"
+                            : "SequenceAt",
+                   i == 0   ? "t,five"
+                   : i == 1 ? "s,one"
+                   : i == 4 ? "s,five"
+                            : "s",
+                   "z");
         REFUSED(&c, i % 4 ? E_UNSUPPORTED : E_MODEL, said[i]);
     }
 }
@@ -510,10 +524,10 @@ static void test_first_opset(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(import, { "inputs", test_inputs }, { "opset 1", test_first_opset },
-    { "sequences", test_sequences }, { "saved statistics", test_saved_statistics },
-    { "types of initializers", test_initializer_types },
-    { "raw and wide data", test_raw_and_wide }, { "sparse initializers", test_sparse }, { "constants", test_constants },
-    { "Identity of an initializer", test_identity_of_initializer }, { "initializer that is an input", test_initializer_as_input },
-    { "nodes out of order", test_out_of_order }, { "a long chain", test_long_chain }, { "functions", test_functions },
-    { "defaults of functions", test_function_defaults }, { "opsets of functions", test_function_opset });
+DEFINE_SUITE(import, { "inputs", test_inputs }, { "opset 1", test_first_opset }, { "sequences", test_sequences },
+             { "saved statistics", test_saved_statistics }, { "types of initializers", test_initializer_types },
+             { "raw and wide data", test_raw_and_wide }, { "sparse initializers", test_sparse },
+             { "constants", test_constants }, { "Identity of an initializer", test_identity_of_initializer },
+             { "initializer that is an input", test_initializer_as_input }, { "nodes out of order", test_out_of_order },
+             { "a long chain", test_long_chain }, { "functions", test_functions },
+             { "defaults of functions", test_function_defaults }, { "opsets of functions", test_function_opset });

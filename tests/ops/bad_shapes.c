@@ -4,7 +4,9 @@
 #include "graph/parse.h"
 #include "tests/harness/test.h"
 
-static const struct { const char *node, *text; } bad[] = {
+static const struct {
+    const char *node, *text;
+} bad[] = {
     { "Pad(%x, %p) {mode=\"wrap\"}", "pads" },
     { "Pad(%x, %p) {mode=\"reflect\"}", "pads" },
     { "Pad(%x, %far)", "pads" },
@@ -65,11 +67,14 @@ static void test_refused(void)
         Graph *g = NULL;
         Status st;
 
-        snprintf(text, sizeof text,
-                 "graph \"g\" {\n  input %%x : float32[3,2]\n  const %%p : int64[4] = {-3,0,4,0}\n  const %%zero : int64[1] = {0}\n"
-                 "  const %%far : int64[2] = {-9223372036854775807,9223372036854775807}\n  const %%two : int64[2] = {3,3}\n"
-                 "  const %%minus : int64[2] = {-1,-1}\n  const %%one : float32[] = {1}\n  const %%count : int64[] = {1}\n"
-                 "  const %%line : float32[1,1,2] = all 1\n  %%y%s = %s\n  output \"y\" = %%y\n}\n", two ? ", %z" : "", bad[i].node);
+        snprintf(
+            text, sizeof text,
+            "graph \"g\" {\n  input %%x : float32[3,2]\n  const %%p : int64[4] = {-3,0,4,0}\n  const %%zero : int64[1] "
+            "= {0}\n"
+            "  const %%far : int64[2] = {-9223372036854775807,9223372036854775807}\n  const %%two : int64[2] = {3,3}\n"
+            "  const %%minus : int64[2] = {-1,-1}\n  const %%one : float32[] = {1}\n  const %%count : int64[] = {1}\n"
+            "  const %%line : float32[1,1,2] = all 1\n  %%y%s = %s\n  output \"y\" = %%y\n}\n",
+            two ? ", %z" : "", bad[i].node);
         st = graph_parse(&g, text, strlen(text));
         if (!st || st == E_INTERNAL || !strstr(status_message(), bad[i].text))
             TEST_FAIL("%s: %s", bad[i].node, st ? status_message() : "accepted");

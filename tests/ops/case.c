@@ -27,11 +27,13 @@ static bool take(const char **s, const char *what)
     return true;
 }
 
-static const struct { const char *name; DType dtype; } types[] = {
+static const struct {
+    const char *name;
+    DType dtype;
+} types[] = {
     { "f32", DT_FLOAT32 }, { "f64", DT_FLOAT64 }, { "f16", DT_FLOAT16 }, { "bf16", DT_BFLOAT16 }, { "i8", DT_INT8 },
     { "i16", DT_INT16 },   { "i32", DT_INT32 },   { "i64", DT_INT64 },   { "u8", DT_UINT8 },      { "u16", DT_UINT16 },
-    { "u32", DT_UINT32 },  { "u64", DT_UINT64 },  { "b", DT_BOOL },      { "f", DT_FLOAT32 },
-    { "s", DT_FLOAT32 },
+    { "u32", DT_UINT32 },  { "u64", DT_UINT64 },  { "b", DT_BOOL },      { "f", DT_FLOAT32 },     { "s", DT_FLOAT32 },
 };
 
 static Status read_type(const char **s, CaseArg *a)
@@ -92,7 +94,8 @@ static Status read_number(const char **s, double *out)
 static bool number_follows(const char *s)
 {
     s = skip(s);
-    return isdigit((unsigned char)*s) || *s == '-' || *s == '+' || *s == '.' || !strncmp(s, "inf", 3) || !strncmp(s, "nan", 3);
+    return isdigit((unsigned char)*s) || *s == '-' || *s == '+' || *s == '.' || !strncmp(s, "inf", 3) ||
+           !strncmp(s, "nan", 3);
 }
 
 static Status read_values(const char **s, double *value, int *n)
@@ -276,7 +279,8 @@ static void write_graph(FILE *f, const Case *c, DType dtype)
 
         if (a->absent)
             continue;
-        fprintf(f, "  %s %%x%d : %s%s", a->n_value ? "const" : "input", i, dtype_name(arg_dtype(a, dtype)), shape_text(&a->shape, shape));
+        fprintf(f, "  %s %%x%d : %s%s", a->n_value ? "const" : "input", i, dtype_name(arg_dtype(a, dtype)),
+                shape_text(&a->shape, shape));
         if (a->n_value)
             write_constant(f, a);
         fputs("\n", f);
@@ -314,7 +318,7 @@ Status case_graph(Graph **out, const Case *c, DType f)
 
 static uint64_t next_random(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;         /* splitmix64 */
+    uint64_t z = *state += 0x9e3779b97f4a7c15u; /* splitmix64 */
 
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -339,7 +343,7 @@ static void fill(Tensor *t, const CaseArg *a, uint64_t seed)
     for (int64_t i = 0; i < tensor_numel(t); i++) {
         uint64_t r = next_random(&seed);
 
-        if (real)       /* exact in float32, whatever the type */
+        if (real) /* exact in float32, whatever the type */
             tensor_set_float(t, i, (double)(float)(lo + (hi - lo) * ((double)(r >> 11) * 0x1p-53)));
         else
             tensor_set_int(t, i, (int64_t)lo + (int64_t)(r % (uint64_t)((int64_t)hi - (int64_t)lo + 1)));

@@ -1,5 +1,5 @@
-/* The checks that every case goes through.  Each returns E_INTERNAL with a message when the operator or a kernel is wrong,
- * and counts what it compared: a case in which nothing was compared has not been tested. */
+/* The checks that every case goes through.  Each returns E_INTERNAL with a message when the operator or a kernel is
+ * wrong, and counts what it compared: a case in which nothing was compared has not been tested. */
 #ifndef DPX_TESTS_OPS_CHECK_H
 #define DPX_TESTS_OPS_CHECK_H
 
@@ -9,7 +9,7 @@
 typedef struct {
     const Case *c;
     Arena *arena;
-    int compared;           /* tensors held against an independent result */
+    int compared; /* tensors held against an independent result */
 } Check;
 
 enum { CHECK_OUTPUTS = 96 };
@@ -25,7 +25,8 @@ typedef struct {
 /* Elements agree within `tol` of the largest expected one (at least of 1); integers exactly; NaN with NaN. */
 Status check_equal(const Tensor *found, const Tensor *expected, double tol, const char *what) CHECKED;
 
-/* |found - expected|_2 is at most tol |expected|_2, of the elements that are finite in both; which are not is check_equal's. */
+/* |found - expected|_2 is at most tol |expected|_2, of the elements that are finite in both; which are not is
+ * check_equal's. */
 Status check_norm(const Tensor *found, const Tensor *expected, double tol, const char *what) CHECKED;
 
 /* Runs a graph of the case (lowered or not) by the interpreter: outputs in the graph's order. */
@@ -38,7 +39,8 @@ void eval_free(Eval *e);
 
 /* `e` evaluated in float32 and float64, by lowering, and against the expected values of the case. */
 Status check_reference(Check *k) CHECKED;
-/* One kernel on the data of `e`, guard bytes around every buffer, in place where OpDef allows it, with 1 and 3 threads. */
+/* One kernel on the data of `e`, guard bytes around every buffer, in place where OpDef allows it, with 1 and 3
+ * threads. */
 Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol) CHECKED;
 /* All candidates for the node; those of kernels_cpu and kernels_cuda count as compared. */
 Status check_kernels(Check *k, const Eval *e) CHECKED;
@@ -49,7 +51,8 @@ Status check_half(Check *k) CHECKED;
 Status check_gradient(Check *k, const Eval *e) CHECKED;
 /* The case in a 16-bit type has a gradient, each part of it of the type of its input. */
 Status check_half_gradient(Check *k, const Graph *g, DType type) CHECKED;
-/* Every way to split one or two inputs, by the placement rules, over 2 and 3 replicas of uneven parts, against e->out. */
+/* Every way to split one or two inputs, by the placement rules, over 2 and 3 replicas of uneven parts, against
+ * e->out. */
 Status check_split(const Check *k, const Eval *e) CHECKED;
 /* Where a node's rule lets partial sums pass, the parts' results add up to the whole's. */
 Status check_linear(const Check *k, const Eval *e) CHECKED;

@@ -1,8 +1,8 @@
 /* Gradient by autodiff against central differences, in float64 by the interpreter.
  *
- * The loss is a fixed random weighting of all float outputs, so that every element of the Jacobian enters: with weights of
- * one, an error that cancels over a sum would pass.  Each input is also differentiated alone: a gradient must not depend on
- * which others are wanted. */
+ * The loss is a fixed random weighting of all float outputs, so that every element of the Jacobian enters: with weights
+ * of one, an error that cancels over a sum would pass.  Each input is also differentiated alone: a gradient must not
+ * depend on which others are wanted. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,9 @@
 #define ATOL 1e-5
 #define RTOL 1e-3
 
-enum { MAX_ELEMENTS = 400 };    /* of a larger input (cases for the fast kernels' tiles) only that many are varied, evenly spread */
+enum {
+    MAX_ELEMENTS = 400
+}; /* of a larger input (cases for the fast kernels' tiles) only that many are varied, evenly spread */
 
 static ValueId random_weights(Graph *g, DType dtype, const Shape *s, uint64_t seed)
 {
@@ -35,7 +37,8 @@ static ValueId random_weights(Graph *g, DType dtype, const Shape *s, uint64_t se
     return graph_add_const_nocopy(g, "weights", t);
 }
 
-/* sum over outputs of sum(weights * output), of those of `type` in it, of 16 bits those of float32 too; NO_VALUE when there are none. */
+/* sum over outputs of sum(weights * output), of those of `type` in it, of 16 bits those of float32 too; NO_VALUE when
+ * there are none. */
 static Status add_loss(Graph *g, const Case *c, DType type, ValueId *loss)
 {
     int n = g->n_output;
@@ -101,7 +104,8 @@ static Status differentiate(Graph **out, const Graph *forward, ValueId loss, int
 }
 
 /* Gradients of the inputs `arg[0..n)` into `grad` (NULL: zero).  `split`: the placement rules are checked too. */
-static Status run_gradient(Check *k, const Eval *forward, ValueId loss, int n, const int *arg, const Tensor **grad, bool split)
+static Status run_gradient(Check *k, const Eval *forward, ValueId loss, int n, const int *arg, const Tensor **grad,
+                           bool split)
 {
     ValueId wrt[CASE_ARGS], grads[CASE_ARGS];
     Eval e = *forward;
@@ -139,7 +143,8 @@ static Status check_differences(Eval *e, int arg, const Tensor *grad)
         tensor_set_float(x, i, at);
         slope = (up - down) / (2 * EPS);
         if (!(fabs(g - slope) <= ATOL + RTOL * fabs(slope)))
-            return FAIL(E_INTERNAL, "gradient by input %d at element %lld (x = %.9g) is %.9g, central differences give %.9g", arg,
+            return FAIL(E_INTERNAL,
+                        "gradient by input %d at element %lld (x = %.9g) is %.9g, central differences give %.9g", arg,
                         (long long)i, at, g, slope);
     }
     return ST_OK;
@@ -205,7 +210,8 @@ Status check_gradient(Check *k, const Eval *given)
     return st;
 }
 
-/* By every input at once; no number is looked at.  What is lowered to operators that do not know the type is refused by name. */
+/* By every input at once; no number is looked at.  What is lowered to operators that do not know the type is refused by
+ * name. */
 static Status differentiate_half(Check *k, Graph *g, DType type)
 {
     ValueId wrt[CASE_ARGS], grads[CASE_ARGS], loss;
@@ -225,7 +231,8 @@ static Status differentiate_half(Check *k, Graph *g, DType type)
     st = graph_verify(with);
     for (int i = 0; i < n && !st; i++)
         if (has_value(grads[i]) && value(with, grads[i])->dtype != value(with, wrt[i])->dtype)
-            st = FAIL(E_INTERNAL, "gradient by '%s' is %s", value(with, wrt[i])->name, dtype_name(value(with, grads[i])->dtype));
+            st = FAIL(E_INTERNAL, "gradient by '%s' is %s", value(with, wrt[i])->name,
+                      dtype_name(value(with, grads[i])->dtype));
     graph_free(with);
     return st;
 }

@@ -1,5 +1,5 @@
-/* Kernels in 16-bit types: inputs are rounded to the type, the reference is computed in float64 from the rounded inputs, and
- * the result must be it within two epsilons of the type (of the largest element). */
+/* Kernels in 16-bit types: inputs are rounded to the type, the reference is computed in float64 from the rounded
+ * inputs, and the result must be it within two epsilons of the type (of the largest element). */
 #include <string.h>
 
 #include "tests/ops/check.h"
@@ -69,7 +69,7 @@ static Status check_type(Check *k, DType f)
     Status st = case_graph(&rounded.g, k->c, f);
 
     if (st)
-        return ST_OK;           /* the operator does not know the type */
+        return ST_OK; /* the operator does not know the type */
     st = check_half_gradient(k, rounded.g, f);
     if (!st && any_kernel(rounded.g))
         st = compare(k, &rounded, &precise, f);

@@ -1,7 +1,7 @@
 /* A kernel on its own: every buffer stands between guard bytes, outputs begin as garbage, inputs must come back as they
  * were, and the result must be the reference's.  A CUDA kernel runs on copies in the device's memory, twice, since its
- * result must not depend on the order of threads; one that knows layouts runs with everything stored channels last too.  What it
- * computes is compared as a whole as well, so that small results have to be as right as large ones. */
+ * result must not depend on the order of threads; one that knows layouts runs with everything stored channels last too.
+ * What it computes is compared as a whole as well, so that small results have to be as right as large ones. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,10 @@
 enum { GUARD = 128, GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xcd, MAX_PORTS = 96 };
 
 /* `bytes` usable bytes, 64-byte aligned, GUARD bytes before and behind. */
-typedef struct { unsigned char *base, *data; size_t bytes; } Guarded;
+typedef struct {
+    unsigned char *base, *data;
+    size_t bytes;
+} Guarded;
 
 static Status guarded_create(Guarded *b, Arena *a, size_t bytes)
 {
@@ -41,8 +44,8 @@ typedef struct {
     Arena *arena;
     Tensor in[MAX_PORTS], out[MAX_PORTS];
     Guarded in_mem[MAX_PORTS], out_mem[MAX_PORTS], scratch, table;
-    const Tensor *given[MAX_PORTS];     /* what the inputs hold */
-    int over_out, over_in;              /* output over_out stands in input over_in's memory; -1: none */
+    const Tensor *given[MAX_PORTS]; /* what the inputs hold */
+    int over_out, over_in;          /* output over_out stands in input over_in's memory; -1: none */
 } KernelRun;
 
 static const Tensor *input_data(const Graph *g, const Node *n, const Eval *e, int i)
@@ -125,10 +128,13 @@ static Status upload(const TestGpu *gpu, const Guarded *b, void **base, void **d
 
 static Status download(const TestGpu *gpu, const Guarded *b, const void *base)
 {
-    return base ? gpu_copy(gpu, b->data - GUARD, (const char *)base + DEVICE_ALIGN - GUARD, b->bytes + 2 * GUARD) : ST_OK;
+    return base ? gpu_copy(gpu, b->data - GUARD, (const char *)base + DEVICE_ALIGN - GUARD, b->bytes + 2 * GUARD)
+                : ST_OK;
 }
 
-typedef struct { void *in[MAX_PORTS], *out[MAX_PORTS], *scratch, *table; } DeviceMemory;
+typedef struct {
+    void *in[MAX_PORTS], *out[MAX_PORTS], *scratch, *table;
+} DeviceMemory;
 
 static Status run_there(KernelRun *r, const TestGpu *gpu, KernelCtx *ctx, void *state, DeviceMemory *m)
 {
@@ -186,10 +192,7 @@ done:
     return st;
 }
 
-static bool is_cuda(const Kernel *kernel)
-{
-    return !strncmp(kernel->name, "cuda_", 5);
-}
+static bool is_cuda(const Kernel *kernel) { return !strncmp(kernel->name, "cuda_", 5); }
 
 /* ---- on the host ---- */
 
@@ -221,7 +224,8 @@ static Status check_memory(const KernelRun *r)
         if (!r->given[i])
             continue;
         TRY(guarded_check(&r->in_mem[i], name, "input", i));
-        if (i != r->over_in && tensor_bytes(&r->in[i]) && memcmp(r->in[i].data, r->given[i]->data, tensor_bytes(&r->in[i])))
+        if (i != r->over_in && tensor_bytes(&r->in[i]) &&
+            memcmp(r->in[i].data, r->given[i]->data, tensor_bytes(&r->in[i])))
             return FAIL(E_INTERNAL, "%s changes its input %d", name, i);
     }
     for (int i = 0; i < r->n->n_out; i++)
@@ -267,7 +271,9 @@ Status check_norm(const Tensor *found, const Tensor *expected, double tol, const
         error = hypot(error, f - e);
         size = hypot(size, e);
     }
-    return error <= tol * size ? ST_OK : FAIL(E_INTERNAL, "%s: norm of the error %.3g, expected at most %.3g of %.3g", what, error, tol, size);
+    return error <= tol * size
+               ? ST_OK
+               : FAIL(E_INTERNAL, "%s: norm of the error %.3g, expected at most %.3g of %.3g", what, error, tol, size);
 }
 
 static Status check_outputs(Check *k, const KernelRun *r, const Eval *e, double tol)
@@ -290,13 +296,16 @@ static Status check_outputs(Check *k, const KernelRun *r, const Eval *e, double 
     return ST_OK;
 }
 
-static Status run_once(Check *k, const Eval *e, const Kernel *kernel, double tol, int n_threads, int over_out, int over_in)
+static Status run_once(Check *k, const Eval *e, const Kernel *kernel, double tol, int n_threads, int over_out,
+                       int over_in)
 {
     KernelRun *r = ARENA_NEW(k->arena, KernelRun, 1);
 
     if (!r)
         return FAIL_NOMEM();
-    *r = (KernelRun){ .kernel = kernel, .g = e->g, .n = e->g->node[0], .arena = k->arena, .over_out = over_out, .over_in = over_in };
+    *r = (KernelRun){
+        .kernel = kernel, .g = e->g, .n = e->g->node[0], .arena = k->arena, .over_out = over_out, .over_in = over_in
+    };
     TRY(place_inputs(r, e));
     TRY(place_outputs(r));
     TRY(is_cuda(kernel) ? run_on_device(r) : run_guarded(r, n_threads));
@@ -349,7 +358,7 @@ Status check_kernels(Check *k, const Eval *e)
     double tol;
 
     if (!n || e->g->n_node != 1 || !shapes_known(e->g, n))
-        return ST_OK;               /* lowered, or executed by the interpreter alone */
+        return ST_OK; /* lowered, or executed by the interpreter alone */
     tol = e->n_out && e->out[0]->dtype == DT_FLOAT64 ? 1e-11 : e->n_out && !dtype_is_float(e->out[0]->dtype) ? 0 : 2e-5;
     for (int i = 0; i < kernels_ref_len; i++)
         if (fits(kernels_ref[i], e->g, n))
@@ -383,8 +392,14 @@ static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel,
 /* Products and convolutions again without what the simulated library might not have; a GPU's library is what it is. */
 static Status check_refused(Check *k, const Eval *e, const Kernel *kernel, double tol)
 {
-    static const struct { const OpDef *op; const char *what; } refused[] = {
-        { &op_Product, "sums" }, { &op_Product, "epilogues" }, { &op_Gemm, "epilogues" }, { &op_ConvRelu, "relu" },
+    static const struct {
+        const OpDef *op;
+        const char *what;
+    } refused[] = {
+        { &op_Product, "sums" },
+        { &op_Product, "epilogues" },
+        { &op_Gemm, "epilogues" },
+        { &op_ConvRelu, "relu" },
     };
     Status st = ST_OK;
 

@@ -1,6 +1,6 @@
-/* Partial sums: an operator whose rule lets them pass says that it is linear in them.  Every node of a case is held to that: for
- * every choice of partial inputs, where outputs are said to be partial sums as well, the results of two parts add up to the
- * result of the whole, for integers (which wrap) exactly. */
+/* Partial sums: an operator whose rule lets them pass says that it is linear in them.  Every node of a case is held to
+ * that: for every choice of partial inputs, where outputs are said to be partial sums as well, the results of two parts
+ * add up to the result of the whole, for integers (which wrap) exactly. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,7 @@ typedef struct {
     Place have[ARGS], want[ARGS], out[CHECK_OUTPUTS];
 } Linear;
 
-static bool is_sum(const Tensor *t)
-{
-    return t && (t->dtype == DT_FLOAT64 || dtype_is_int(t->dtype));
-}
+static bool is_sum(const Tensor *t) { return t && (t->dtype == DT_FLOAT64 || dtype_is_int(t->dtype)); }
 
 /* One of two parts whose sum is t. */
 static Tensor *part_of(Arena *a, const Tensor *t, int r)
@@ -54,7 +51,9 @@ static Status run_part(Linear *l, int r, Tensor **out)
         in[i] = l->in[i];
         if (!in[i] || l->want[i].kind != PL_P)
             continue;
-        in[i] = l->have[i].kind == PL_P ? part_of(l->a, in[i], r) : r ? tensor_create(l->a, in[i]->dtype, &in[i]->shape) : in[i];
+        in[i] = l->have[i].kind == PL_P ? part_of(l->a, in[i], r)
+                : r                     ? tensor_create(l->a, in[i]->dtype, &in[i]->shape)
+                                        : in[i];
         if (!in[i])
             return FAIL_NOMEM();
     }
@@ -68,7 +67,7 @@ static Status compare_sums(Linear *l, Tensor **whole, Tensor **p0, Tensor **p1)
             continue;
         for (int64_t i = 0; i < tensor_numel(whole[o]); i++)
             if (dtype_is_float(whole[o]->dtype) && !isfinite(tensor_float(whole[o], i)))
-                tensor_set_float(p0[o], i, tensor_float(whole[o], i));      /* infinity is no vector space */
+                tensor_set_float(p0[o], i, tensor_float(whole[o], i)); /* infinity is no vector space */
             else if (dtype_is_float(whole[o]->dtype))
                 tensor_set_float(p0[o], i, tensor_float(p0[o], i) + tensor_float(p1[o], i));
             else

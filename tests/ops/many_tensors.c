@@ -1,5 +1,5 @@
-/* What takes all tensors of a device takes them in one launch, however many: more here than models of today have parameters,
- * some of several blocks, some of no elements.  Results are the reference's. */
+/* What takes all tensors of a device takes them in one launch, however many: more here than models of today have
+ * parameters, some of several blocks, some of no elements.  Results are the reference's. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct {
     Graph *g;
     const Node *n;
     ValueId value[MOST];
-    Tensor in[MOST], out[MOST];         /* out: the reference's */
+    Tensor in[MOST], out[MOST]; /* out: the reference's */
     int n_in;
 } Many;
 
@@ -86,7 +86,8 @@ static void finish(Many *m)
 static const CudaDriver *counted;
 static int n_launch;
 
-static Status count_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args)
+static Status count_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared,
+                           void *const *args)
 {
     n_launch++;
     return counted->launch(s, k, grid, block, shared, args);
@@ -274,4 +275,5 @@ static void test_casts(void)
     }
 }
 
-DEFINE_SUITE(many_tensors, { "updates", test_updates }, { "norm", test_norm }, { "finite", test_finite }, { "casts", test_casts });
+DEFINE_SUITE(many_tensors, { "updates", test_updates }, { "norm", test_norm }, { "finite", test_finite },
+             { "casts", test_casts });

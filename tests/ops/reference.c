@@ -1,5 +1,5 @@
-/* Evaluation by the interpreter, and what the reference itself is held against: the other precision, the lowered form, and
- * the expected values that a case gives. */
+/* Evaluation by the interpreter, and what the reference itself is held against: the other precision, the lowered form,
+ * and the expected values that a case gives. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +47,8 @@ Status check_equal(const Tensor *found, const Tensor *expected, double tol, cons
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     if (!shape_eq(&found->shape, &expected->shape))
-        return FAIL(E_INTERNAL, "%s: shape %s, expected %s", what, shape_text(&found->shape, a), shape_text(&expected->shape, b));
+        return FAIL(E_INTERNAL, "%s: shape %s, expected %s", what, shape_text(&found->shape, a),
+                    shape_text(&expected->shape, b));
     for (int64_t i = 0; i < tensor_numel(found); i++)
         if (!element_equal(found, expected, i, margin))
             return FAIL(E_INTERNAL, "%s: element %lld of %s is %.9g, expected %.9g", what, (long long)i,
@@ -134,13 +135,13 @@ static Status check_lowering(Check *k, const Eval *e, DType f)
         return f == DT_FLOAT64 ? check_split(k, e) : ST_OK;
     TRY_TO(done, st, eval_lowered(&low, k, f));
     if (low.g->n_node == 1 && low.g->node[0]->op == e->g->node[0]->op)
-        goto done;                                      /* it declined */
+        goto done; /* it declined */
     for (int i = 0; i < e->n_out; i++) {
         TRY_TO(done, st, check_equal(low.out[i], e->out[i], tolerance(e->out[i]->dtype), "lowered form"));
         k->compared++;
     }
     if (f == DT_FLOAT64)
-        TRY_TO(done, st, check_split(k, &low));         /* partition sees the lowered form */
+        TRY_TO(done, st, check_split(k, &low)); /* partition sees the lowered form */
 done:
     eval_free(&low);
     return st;
@@ -154,7 +155,8 @@ static Status check_expected(Check *k, const Eval *e)
     if (!k->c->n_expected)
         return ST_OK;
     if (k->c->n_expected > 1 && k->c->n_expected != tensor_numel(y))
-        return FAIL(E_INTERNAL, "%d expected values, the output has %lld", k->c->n_expected, (long long)tensor_numel(y));
+        return FAIL(E_INTERNAL, "%d expected values, the output has %lld", k->c->n_expected,
+                    (long long)tensor_numel(y));
     if (!(t = tensor_create(k->arena, dtype_is_float(y->dtype) ? DT_FLOAT64 : y->dtype, &y->shape)))
         return FAIL_NOMEM();
     for (int64_t i = 0; i < tensor_numel(t); i++)

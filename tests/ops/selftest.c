@@ -1,4 +1,5 @@
-/* The harness must be able to fail: kernels and gradients that are wrong on purpose are found out, each for its reason. */
+/* The harness must be able to fail: kernels and gradients that are wrong on purpose are found out, each for its
+ * reason. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,10 @@ static Status grad_twice(Grad *gr)
 
 static Status infer_same(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
-#define COPY_OP(...) { .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .infer = infer_same, __VA_ARGS__ }
+#define COPY_OP(...)                                                                           \
+    {                                                                                          \
+        .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .infer = infer_same, __VA_ARGS__ \
+    }
 static const OpDef copy_right = COPY_OP(.name = "CopyRight", .grad = grad_right, .flags = OPF_VIEW);
 static const OpDef copy_twice = COPY_OP(.name = "CopyTwice", .grad = grad_twice, .flags = OPF_VIEW);
 static const OpDef copy_zero = COPY_OP(.name = "CopyZero", .grad = grad_right, .flags = OPF_VIEW | OPF_ZERO_GRAD);
@@ -125,7 +129,10 @@ static const Case any_case = { .n_arg = 1, .of = ~0u, .by = ~0u };
 static void test_kernels(void)
 {
     static const OpDef in_place = COPY_OP(.name = "CopyInPlace", .inplace = { 1 }, .flags = OPF_VIEW);
-    static const struct { Kernel kernel; const char *message; } wrong[] = {
+    static const struct {
+        Kernel kernel;
+        const char *message;
+    } wrong[] = {
         { { .name = "wrong_value", .run = run_wrong_value }, "wrong_value, output 0: element 5" },
         { { .name = "overrun", .run = run_overrun }, "overrun writes outside its output 0 (guard byte 8)" },
         { { .name = "underrun", .run = run_underrun }, "underrun writes outside its input 0 (guard byte 1)" },
@@ -148,16 +155,19 @@ static void test_kernels(void)
     arena_free(k.arena);
 }
 
-/* A result of 1e-4 that is wrong in its second digit: hidden beside 1, not from the norm; what is not finite does not enter. */
+/* A result of 1e-4 that is wrong in its second digit: hidden beside 1, not from the norm; what is not finite does not
+ * enter. */
 static void test_norm(void)
 {
     float right[] = { 1e-4f, -1e-4f, INFINITY }, wrong[] = { 1.1e-4f, -1e-4f, INFINITY }, zero[3] = { 0 };
-    Tensor expected = { DT_FLOAT32, SHAPE(3), right }, found = { DT_FLOAT32, SHAPE(3), wrong }, none = { DT_FLOAT32, SHAPE(3), zero };
+    Tensor expected = { DT_FLOAT32, SHAPE(3), right }, found = { DT_FLOAT32, SHAPE(3), wrong },
+           none = { DT_FLOAT32, SHAPE(3), zero };
 
     CHECK_OK(check_equal(&found, &expected, 2e-5, "small"));
     CHECK_OK(check_norm(&expected, &expected, 0, "small"));
     CHECK_OK(check_norm(&found, &expected, 0.08, "small"));
-    CHECK_FAILS(E_INTERNAL, "small: norm of the error 1e-05, expected at most 1e-05 of 0.000141", check_norm(&found, &expected, 1e-5, "small"));
+    CHECK_FAILS(E_INTERNAL, "small: norm of the error 1e-05, expected at most 1e-05 of 0.000141",
+                check_norm(&found, &expected, 1e-5, "small"));
     CHECK_FAILS(E_INTERNAL, "none: norm of the error", check_norm(&expected, &none, 1e-5, "none"));
 }
 
@@ -202,7 +212,8 @@ static void test_lines(void)
     CHECK_OK(check_line("Exp(f[2,3])"));
     CHECK_OK(check_line("Exp(f[0,3] in 1..2)"));
     CHECK_OK(check_line("Softmax(f[2,3] = 0,0,0,1,1,1) {axis=1} => 0.333333333333333333"));
-    CHECK_FAILS(E_INTERNAL, "expected 0.5", check_line("Softmax(f[1,3] = 0,0,0) {axis=1} => 0.333333333333333,0.5,0.3"));
+    CHECK_FAILS(E_INTERNAL, "expected 0.5",
+                check_line("Softmax(f[1,3] = 0,0,0) {axis=1} => 0.333333333333333,0.5,0.3"));
     CHECK_FAILS(E_MODEL, "unknown operator 'Missing'", check_line("Missing(f[2,3])"));
     CHECK_FAILS(E_INTERNAL, "nothing was compared", check_line("NonZero(f64[3]) | nograd"));
     CHECK_FAILS(E_INVALID, "expected a type", check_line("Exp(q[2])"));
@@ -212,6 +223,6 @@ static void test_lines(void)
     CHECK_FAILS(E_MODEL, "unknown attribute", check_line("Exp(f[3]) {k=1}"));
 }
 
-DEFINE_SUITE(selftest, { "wrong kernels are found", test_kernels }, { "small results are compared by their norm", test_norm },
-    { "wrong gradients are found", test_gradients },
-       { "wrong lines are found", test_lines });
+DEFINE_SUITE(selftest, { "wrong kernels are found", test_kernels },
+             { "small results are compared by their norm", test_norm }, { "wrong gradients are found", test_gradients },
+             { "wrong lines are found", test_lines });

@@ -1,6 +1,6 @@
-/* The placement rules: inputs are split along every axis they have, or given as partial sums, over replicas of uneven parts,
- * alone and in pairs; the partitioned graph must compute what the whole one computes.  Run on the operator and on its
- * gradient, so that the rules of both are held to it. */
+/* The placement rules: inputs are split along every axis they have, or given as partial sums, over replicas of uneven
+ * parts, alone and in pairs; the partitioned graph must compute what the whole one computes.  Run on the operator and
+ * on its gradient, so that the rules of both are held to it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,12 +11,15 @@
 
 enum { MAX_OPTIONS = CASE_ARGS * (MAX_RANK + 1) };
 
-typedef struct { int arg; Place at; } Option;
+typedef struct {
+    int arg;
+    Place at;
+} Option;
 
 typedef struct {
     const Eval *e;
-    Arena *a;                   /* of one attempt */
-    Graph *g;                   /* partitioned */
+    Arena *a; /* of one attempt */
+    Graph *g; /* partitioned */
     Partition part;
     Place want[CASE_ARGS];
     ValueId input[CASE_ARGS];
@@ -61,7 +64,8 @@ static Status make_partial(Attempt *t, int arg)
 /* Parts as equal as possible, the larger ones last. */
 static Status decide(Attempt *t, int replicas, int devices)
 {
-    int *axis = ARENA_NEW(t->a, int, t->g->n_value), *device_of = ARENA_NEW(t->a, int, replicas), *first = ARENA_NEW(t->a, int, devices + 1);
+    int *axis = ARENA_NEW(t->a, int, t->g->n_value), *device_of = ARENA_NEW(t->a, int, replicas),
+        *first = ARENA_NEW(t->a, int, devices + 1);
     int64_t *count = ARENA_NEW(t->a, int64_t, replicas), *offset = ARENA_NEW(t->a, int64_t, replicas), batch = 0;
 
     if (!axis || !device_of || !first || !count || !offset)
@@ -151,8 +155,9 @@ static const char *describe(const Option *o, int n, char *text, size_t size)
     int len = 0;
 
     for (int i = 0; i < n; i++)
-        len += o[i].at.kind == PL_S ? snprintf(text + len, size - (size_t)len, "input %d split along axis %d, ", o[i].arg, o[i].at.axis)
-                                    : snprintf(text + len, size - (size_t)len, "input %d partial, ", o[i].arg);
+        len += o[i].at.kind == PL_S
+                   ? snprintf(text + len, size - (size_t)len, "input %d split along axis %d, ", o[i].arg, o[i].at.axis)
+                   : snprintf(text + len, size - (size_t)len, "input %d partial, ", o[i].arg);
     return text;
 }
 

@@ -91,7 +91,7 @@ static const TestSuite *load(void)
     static const char dir[] = SOURCE_DIR "/tests/ops/cases";
     struct dirent **entry = NULL;
     int n = scandir(dir, &entry, is_case_file, alphasort);
-    static TestSuite *suites;       /* lives as long as the program */
+    static TestSuite *suites; /* lives as long as the program */
 
     suites = calloc((size_t)(n > 0 ? n : 0) + 1, sizeof *suites);
     for (int i = 0; i < n && suites; i++) {

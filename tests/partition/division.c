@@ -106,18 +106,24 @@ static void test_inputs(void)
 
 static void test_wrong_options(void)
 {
-    static const BatchInput missing[] = { { "nothing", 0 } }, deep[] = { { "x", 2 } }, both[] = { { "x", 0 }, { "y", 0 } };
+    static const BatchInput missing[] = { { "nothing", 0 } }, deep[] = { { "x", 2 } },
+                            both[] = { { "x", 0 }, { "y", 0 } };
     static const int backwards[] = { 1, 0 };
     Arena *a = arena_create();
     Graph *g = parse(unnamed);
     Partition p;
 
-    CHECK_FAILS(E_INVALID, "'nothing'", partition_decide(&p, g, &(BuildOptions){ .batch_input = missing, .n_batch_input = 1 }, a, NULL));
-    CHECK_FAILS(E_INVALID, "axis 2 of rank 2", partition_decide(&p, g, &(BuildOptions){ .batch_input = deep, .n_batch_input = 1 }, a, NULL));
-    CHECK_FAILS(E_INVALID, "batch size 4", partition_decide(&p, g, &(BuildOptions){ .batch_input = both, .n_batch_input = 2 }, a, NULL));
-    CHECK_FAILS(E_INVALID, "every device needs one", partition_decide(&p, g, &(BuildOptions){ .replicas = 1, .devices = 2 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "'nothing'",
+                partition_decide(&p, g, &(BuildOptions){ .batch_input = missing, .n_batch_input = 1 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "axis 2 of rank 2",
+                partition_decide(&p, g, &(BuildOptions){ .batch_input = deep, .n_batch_input = 1 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "batch size 4",
+                partition_decide(&p, g, &(BuildOptions){ .batch_input = both, .n_batch_input = 2 }, a, NULL));
+    CHECK_FAILS(E_INVALID, "every device needs one",
+                partition_decide(&p, g, &(BuildOptions){ .replicas = 1, .devices = 2 }, a, NULL));
     CHECK_FAILS(E_INVALID, "replica 1 is on device 0",
-                partition_decide(&p, g, &(BuildOptions){ .replicas = 2, .devices = 2, .device_of_replica = backwards }, a, NULL));
+                partition_decide(&p, g, &(BuildOptions){ .replicas = 2, .devices = 2, .device_of_replica = backwards },
+                                 a, NULL));
     graph_free(g);
     arena_free(a);
 }
@@ -179,4 +185,4 @@ static void test_text(void)
 }
 
 DEFINE_SUITE(division, { "sizes of the parts", test_sizes }, { "which inputs are split", test_inputs },
-    { "wrong options", test_wrong_options }, { "the tree of sums", test_tree }, { "text", test_text });
+             { "wrong options", test_wrong_options }, { "the tree of sums", test_tree }, { "text", test_text });

@@ -1,5 +1,5 @@
-/* The models of this project, imported from their files: a whole training step over 1, 2, 3, 4 and 7 replicas, batches that
- * do not divide and batches smaller than the number of replicas. */
+/* The models of this project, imported from their files: a whole training step over 1, 2, 3, 4 and 7 replicas, batches
+ * that do not divide and batches smaller than the number of replicas. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,20 +8,38 @@
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
-typedef struct { int replicas, devices; int64_t batch; SplitMode split; OptimizerKind optimizer; } Run;
+typedef struct {
+    int replicas, devices;
+    int64_t batch;
+    SplitMode split;
+    OptimizerKind optimizer;
+} Run;
 
 static void check(const Graph *model, const char *name, const Run *r, const Tensor *class_weights)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .replicas = r->replicas, .devices = r->devices, .batch = r->batch, .split = r->split,
-                         .loss = LOSS_CROSS_ENTROPY, .optimizer = r->optimizer, .momentum = 0.9, .weight_decay = 0.01, .beta1 = 0.9,
-                         .beta2 = 0.999, .eps = 1e-8, .clip_norm = 1, .metric_accuracy = true, .has_ignore_index = true,
-                         .ignore_index = 2, .class_weights = class_weights };
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .replicas = r->replicas,
+                         .devices = r->devices,
+                         .batch = r->batch,
+                         .split = r->split,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .optimizer = r->optimizer,
+                         .momentum = 0.9,
+                         .weight_decay = 0.01,
+                         .beta1 = 0.9,
+                         .beta2 = 0.999,
+                         .eps = 1e-8,
+                         .clip_norm = 1,
+                         .metric_accuracy = true,
+                         .has_ignore_index = true,
+                         .ignore_index = 2,
+                         .class_weights = class_weights };
     Arena *a = arena_create();
     Verify v = { 0 };
 
     if (CHECK_OK(verify_partition(&v, a, model, &opt, interp_node, 1)) && (v.n_row < 10 || !(v.worst <= 1e-12)))
-        TEST_FAIL("%s, batch %lld over %d replicas on %d devices: '%s' differs by %.3e", name, (long long)r->batch, r->replicas,
-                  r->devices, v.n_row ? v.row[0].name : "nothing", v.worst);
+        TEST_FAIL("%s, batch %lld over %d replicas on %d devices: '%s' differs by %.3e", name, (long long)r->batch,
+                  r->replicas, r->devices, v.n_row ? v.row[0].name : "nothing", v.worst);
     arena_free(a);
 }
 
@@ -35,8 +53,8 @@ static void check_model(const char *name, const Run *runs, int n, const Tensor *
 }
 
 static const Run all[] = {
-    { 1, 1, 5, SPLIT_BALANCED, OPT_SGD }, { 2, 2, 5, SPLIT_BALANCED, OPT_SGD }, { 3, 2, 5, SPLIT_CHUNK, OPT_ADAMW },
-    { 4, 4, 3, SPLIT_CHUNK, OPT_SGD }, { 7, 3, 10, SPLIT_BALANCED, OPT_ADAM }, { 7, 7, 2, SPLIT_BALANCED, OPT_SGD },
+    { 1, 1, 5, SPLIT_BALANCED, OPT_SGD }, { 2, 2, 5, SPLIT_BALANCED, OPT_SGD },   { 3, 2, 5, SPLIT_CHUNK, OPT_ADAMW },
+    { 4, 4, 3, SPLIT_CHUNK, OPT_SGD },    { 7, 3, 10, SPLIT_BALANCED, OPT_ADAM }, { 7, 7, 2, SPLIT_BALANCED, OPT_SGD },
 };
 /* The large ones: one run with parts of unequal size, one with empty parts. */
 static const Run few[] = { { 3, 2, 5, SPLIT_BALANCED, OPT_SGD }, { 4, 2, 3, SPLIT_CHUNK, OPT_ADAMW } };
@@ -61,5 +79,5 @@ static void test_exported(void)
     check_model("exported_resnet", few, N_FEW, NULL);
 }
 
-DEFINE_SUITE(models, { "mlp", test_mlp }, { "convolutions with batch-norm", test_cnn }, { "class weights", test_class_weights },
-    { "exported by PyTorch", test_exported });
+DEFINE_SUITE(models, { "mlp", test_mlp }, { "convolutions with batch-norm", test_cnn },
+             { "class weights", test_class_weights }, { "exported by PyTorch", test_exported });

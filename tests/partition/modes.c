@@ -1,5 +1,5 @@
-/* The other graphs than a training step: evaluation, inference, and a step in micro-batches; and the choices that are not
- * exact on purpose, against computations made by hand. */
+/* The other graphs than a training step: evaluation, inference, and a step in micro-batches; and the choices that are
+ * not exact on purpose, against computations made by hand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,15 @@
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
-static const BuildOptions base = { .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_SGD, .momentum = 0.9, .dtype = DT_FLOAT64,
-                                   .has_ignore_index = true, .ignore_index = 3, .metric_accuracy = true, .devices = 1, .replicas = 1 };
+static const BuildOptions base = { .loss = LOSS_CROSS_ENTROPY,
+                                   .optimizer = OPT_SGD,
+                                   .momentum = 0.9,
+                                   .dtype = DT_FLOAT64,
+                                   .has_ignore_index = true,
+                                   .ignore_index = 3,
+                                   .metric_accuracy = true,
+                                   .devices = 1,
+                                   .replicas = 1 };
 
 static void check_mode(const char *model, BuildMode mode)
 {
@@ -82,7 +89,8 @@ static const Tensor **held(States *s, const char *name)
 }
 
 /* Rows [from, to) of every input that has `whole` of them. */
-static void give(const Graph *g, const Tensor **values, const Graph *from_g, const Tensor **from, int64_t first, Arena *a)
+static void give(const Graph *g, const Tensor **values, const Graph *from_g, const Tensor **from, int64_t first,
+                 Arena *a)
 {
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
@@ -91,7 +99,8 @@ static void give(const Graph *g, const Tensor **values, const Graph *from_g, con
 
         part->shape = v->shape;
         if (v->shape.rank)
-            part->data = (char *)whole->data + (size_t)(first * shape_count(&v->shape, 1, v->shape.rank)) * dtype_size(v->dtype);
+            part->data =
+                (char *)whole->data + (size_t)(first * shape_count(&v->shape, 1, v->shape.rank)) * dtype_size(v->dtype);
         values[g->input[i].i] = part;
     }
 }
@@ -161,7 +170,8 @@ static void check_accumulated(const char *model)
             compared++;
         }
     CU_ASSERT(compared > 6);
-    CU_ASSERT(fabs(tensor_float(v[graph_output(apply, OUT_LOSS).i], 0) - tensor_float(batch[graph_output(train, OUT_LOSS).i], 0)) < 1e-14);
+    CU_ASSERT(fabs(tensor_float(v[graph_output(apply, OUT_LOSS).i], 0) -
+                   tensor_float(batch[graph_output(train, OUT_LOSS).i], 0)) < 1e-14);
     graph_free(train);
     for (int i = 0; i < 3; i++)
         graph_free(micro[i]);
@@ -185,7 +195,8 @@ static void test_nothing_is_reduced(void)
     mlp = model_build("mlp", &opt);
     cnn = model_build("fashion_cnn", &opt);
     if (mlp && cnn) {
-        CU_ASSERT_EQUAL(count_nodes(mlp, &op_AllReduce) + count_nodes(mlp, &op_AllGather) + count_nodes(mlp, &op_ReduceScatter), 0);
+        CU_ASSERT_EQUAL(
+            count_nodes(mlp, &op_AllReduce) + count_nodes(mlp, &op_AllGather) + count_nodes(mlp, &op_ReduceScatter), 0);
         CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllGather), count_nodes(cnn, &op_BatchNormMerge) / opt.devices);
         CU_ASSERT_EQUAL(count_nodes(cnn, &op_AllReduce), count_nodes(cnn, &op_BatchNormMerge) / opt.devices);
     }
@@ -213,15 +224,18 @@ static const char local_norm[] =
     "  output \"n\" = %n\n"
     "}\n";
 
-/* Each replica by itself: the loss and the gradients are the sums over the parts, running statistics are replica 0's. */
+/* Each replica by itself: the loss and the gradients are the sums over the parts, running statistics are replica
+ * 0's. */
 static void test_local_batch_norm(void)
 {
     Arena *a = arena_create();
-    Graph *whole = train_graph(local_norm, 5), *many = NULL, *part[2] = { train_graph(local_norm, 3), train_graph(local_norm, 2) };
+    Graph *whole = train_graph(local_norm, 5), *many = NULL,
+          *part[2] = { train_graph(local_norm, 3), train_graph(local_norm, 2) };
     const Tensor **v[2], **vn;
     static const char *const sums[] = { "loss", "grad:scale", "grad:bias" };
 
-    if (!whole || !part[0] || !part[1] || !CHECK_OK(train_divide(&many, whole, &(Division){ .replicas = 2, .devices = 2 }, NULL)))
+    if (!whole || !part[0] || !part[1] ||
+        !CHECK_OK(train_divide(&many, whole, &(Division){ .replicas = 2, .devices = 2 }, NULL)))
         return;
     vn = ARENA_NEW(a, const Tensor *, many->n_value);
     CHECK_OK(verify_batch(a, many, &base, 5, vn));
@@ -235,8 +249,10 @@ static void test_local_batch_norm(void)
         const Tensor *all = vn[graph_output(many, sums[i]).i];
 
         for (int64_t k = 0; k < tensor_numel(all); k++)
-            CU_ASSERT_DOUBLE_EQUAL(tensor_float(all, k), tensor_float(v[0][graph_output(part[0], sums[i]).i], k) +
-                                   tensor_float(v[1][graph_output(part[1], sums[i]).i], k), 1e-12);
+            CU_ASSERT_DOUBLE_EQUAL(tensor_float(all, k),
+                                   tensor_float(v[0][graph_output(part[0], sums[i]).i], k) +
+                                       tensor_float(v[1][graph_output(part[1], sums[i]).i], k),
+                                   1e-12);
     }
     for (int i = 0; i < many->n_update; i++) {
         const char *name = value_logical_name(value(many, many->update[i].state));
@@ -254,20 +270,20 @@ static void test_local_batch_norm(void)
 
 /* ---- dropout ---- */
 
-static const char dropout[] =
-    "graph \"dropout\" {\n"
-    "  input %x : float64[%B,4]\n"
-    "  state %w trainable : float64[4,6] = all 0\n"
-    "  state %draw : int64[] = {7}\n"
-    "  %h = MatMul(%x, %w)\n"
-    "  %d, %mask = dpexec.RandomDropout(%h, %draw) {ratio=0.5, seed=3, key=5}\n"
-    "  %sq = Mul(%d, %d)\n"
-    "  %loss = ReduceSum(%sq) {keepdims=0}\n"
-    "  output \"loss\" = %loss\n"
-    "  output \"mask\" = %mask\n"
-    "}\n";
+static const char dropout[] = "graph \"dropout\" {\n"
+                              "  input %x : float64[%B,4]\n"
+                              "  state %w trainable : float64[4,6] = all 0\n"
+                              "  state %draw : int64[] = {7}\n"
+                              "  %h = MatMul(%x, %w)\n"
+                              "  %d, %mask = dpexec.RandomDropout(%h, %draw) {ratio=0.5, seed=3, key=5}\n"
+                              "  %sq = Mul(%d, %d)\n"
+                              "  %loss = ReduceSum(%sq) {keepdims=0}\n"
+                              "  output \"loss\" = %loss\n"
+                              "  output \"mask\" = %mask\n"
+                              "}\n";
 
-/* The mask is that of the sample's number in the batch, whichever replica has it (and it is a mask: some on, some off). */
+/* The mask is that of the sample's number in the batch, whichever replica has it (and it is a mask: some on, some
+ * off). */
 static void test_dropout(void)
 {
     Graph *g = train_graph(dropout, 9);
@@ -289,6 +305,7 @@ static void test_dropout(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(modes, { "evaluation", test_evaluation }, { "inference", test_inference }, { "micro-batches", test_micro_batches },
-    { "a step in micro-batches", test_accumulated }, { "micro-batches reduce nothing", test_nothing_is_reduced },
-    { "local batch-norm", test_local_batch_norm }, { "dropout", test_dropout });
+DEFINE_SUITE(modes, { "evaluation", test_evaluation }, { "inference", test_inference },
+             { "micro-batches", test_micro_batches }, { "a step in micro-batches", test_accumulated },
+             { "micro-batches reduce nothing", test_nothing_is_reduced }, { "local batch-norm", test_local_batch_norm },
+             { "dropout", test_dropout });

@@ -1,5 +1,5 @@
-/* The check itself: partitioned graphs that compute something else fail it, by as little as 1e-9; tensors that rounding alone
- * moves far do not. */
+/* The check itself: partitioned graphs that compute something else fail it, by as little as 1e-9; tensors that rounding
+ * alone moves far do not. */
 #include <math.h>
 #include <string.h>
 
@@ -8,34 +8,34 @@
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
-#define NET(mean, var)                                                   \
-    "graph \"net\" {\n"                                                  \
-    "  input %x : float64[%B,4]\n"                                       \
-    "  input %t : float64[%B,3]\n"                                       \
-    "  state %w1 trainable : float64[4,3] = all 0\n"                     \
-    "  state %w2 trainable : float64[3,3] = all 0\n"                     \
-    "  state %far trainable : float64[3] = all 0\n"                      \
-    "  const %offset : float64[1] = {1000}\n"                            \
-    "  const %first : int64[1] = {0}\n"                                  \
-    "  const %eps : float64[1] = {1e-5}\n"                               \
-    "  %h0 = MatMul(%x, %w1)\n"                                          \
-    "  %h = Add(%h0, %offset)\n"                                         \
-    "  %mean = ReduceMean(%h, %first) {keepdims=1}\n"                    \
-    "  %d = Sub(%h, %mean)\n" mean var                                   \
-    "  %ve = Add(%v, %eps)\n"                                            \
-    "  %s = Sqrt(%ve)\n"                                                 \
-    "  %n = Div(%d, %s)\n"                                               \
-    "  %y = MatMul(%n, %w2)\n"                                           \
-    "  %z = Add(%y, %far)\n"                                             \
-    "  %e = Sub(%z, %t)\n"                                               \
-    "  %sq = Mul(%e, %e)\n"                                              \
-    "  %loss = ReduceMean(%sq) {keepdims=0}\n"                           \
-    "  output \"loss\" = %loss\n"                                        \
+#define NET(mean, var)                                           \
+    "graph \"net\" {\n"                                          \
+    "  input %x : float64[%B,4]\n"                               \
+    "  input %t : float64[%B,3]\n"                               \
+    "  state %w1 trainable : float64[4,3] = all 0\n"             \
+    "  state %w2 trainable : float64[3,3] = all 0\n"             \
+    "  state %far trainable : float64[3] = all 0\n"              \
+    "  const %offset : float64[1] = {1000}\n"                    \
+    "  const %first : int64[1] = {0}\n"                          \
+    "  const %eps : float64[1] = {1e-5}\n"                       \
+    "  %h0 = MatMul(%x, %w1)\n"                                  \
+    "  %h = Add(%h0, %offset)\n"                                 \
+    "  %mean = ReduceMean(%h, %first) {keepdims=1}\n"            \
+    "  %d = Sub(%h, %mean)\n" mean var "  %ve = Add(%v, %eps)\n" \
+    "  %s = Sqrt(%ve)\n"                                         \
+    "  %n = Div(%d, %s)\n"                                       \
+    "  %y = MatMul(%n, %w2)\n"                                   \
+    "  %z = Add(%y, %far)\n"                                     \
+    "  %e = Sub(%z, %t)\n"                                       \
+    "  %sq = Mul(%e, %e)\n"                                      \
+    "  %loss = ReduceMean(%sq) {keepdims=0}\n"                   \
+    "  output \"loss\" = %loss\n"                                \
     "}\n"
 
 static const char net[] = NET("", "  %dd = Mul(%d, %d)\n  %v = ReduceMean(%dd, %first) {keepdims=1}\n");
-static const char naive[] = NET("  %hh = Mul(%h, %h)\n  %mh = ReduceMean(%hh, %first) {keepdims=1}\n  %mm = Mul(%mean, %mean)\n",
-                                "  %v = Sub(%mh, %mm)\n");
+static const char naive[] =
+    NET("  %hh = Mul(%h, %h)\n  %mh = ReduceMean(%hh, %first) {keepdims=1}\n  %mm = Mul(%mean, %mean)\n",
+        "  %v = Sub(%mh, %mm)\n");
 static const Division three = { .replicas = 3, .devices = 2 };
 
 static double times_of(const Graph *one, const Graph *many)
@@ -71,7 +71,8 @@ static void check_mutant(const char *what, bool (*break_it)(Graph *))
 static Node *folded(Graph *g)
 {
     FOR_NODES(g, n)
-        if (n->op == &op_Add && n->replica < 0 && value(g, n->in[0])->replica >= 0 && value(g, n->in[1])->replica >= 0 &&
+        if (n->op == &op_Add && n->replica < 0 && value(g, n->in[0])->replica >= 0 &&
+            value(g, n->in[1])->replica >= 0 &&
             !strcmp(value_logical_name(value(g, n->in[0])), value_logical_name(value(g, n->in[1]))))
             return n;
     return NULL;
@@ -146,30 +147,29 @@ static void test_naive_variance(void)
 }
 
 /* A state and a gradient that are a difference of large numbers: 1e-9 and more off, and nothing is wrong with them. */
-static const char cancelled[] =
-    "graph \"cancelled\" {\n"
-    "  input %x : float64[%B,4]\n"
-    "  state %b trainable : float64[4] = all 0\n"
-    "  state %w trainable : float64[4,4] = all 0\n"
-    "  state %running : float64[1,4] = {0,0,0,0}\n"
-    "  const %first : int64[1] = {0}\n"
-    "  const %tiny : float64[1] = {1e-8}\n"
-    "  const %eps : float64[1] = {1e-10}\n"
-    "  %xw = MatMul(%x, %w)\n"
-    "  %xb = Add(%xw, %b)\n"
-    "  %m = ReduceMean(%xb, %first) {keepdims=1}\n"
-    "  %c = Sub(%xb, %m)\n"
-    "  %shifted = Add(%c, %tiny)\n"
-    "  %mean = ReduceMean(%shifted, %first) {keepdims=1}\n"
-    "  %cc = Mul(%shifted, %shifted)\n"
-    "  %v = ReduceMean(%cc, %first) {keepdims=1}\n"
-    "  %ve = Add(%v, %eps)\n"
-    "  %n = Div(%shifted, %ve)\n"
-    "  %sq = Mul(%n, %n)\n"
-    "  %loss = ReduceSum(%sq) {keepdims=0}\n"
-    "  update %running := %mean\n"
-    "  output \"loss\" = %loss\n"
-    "}\n";
+static const char cancelled[] = "graph \"cancelled\" {\n"
+                                "  input %x : float64[%B,4]\n"
+                                "  state %b trainable : float64[4] = all 0\n"
+                                "  state %w trainable : float64[4,4] = all 0\n"
+                                "  state %running : float64[1,4] = {0,0,0,0}\n"
+                                "  const %first : int64[1] = {0}\n"
+                                "  const %tiny : float64[1] = {1e-8}\n"
+                                "  const %eps : float64[1] = {1e-10}\n"
+                                "  %xw = MatMul(%x, %w)\n"
+                                "  %xb = Add(%xw, %b)\n"
+                                "  %m = ReduceMean(%xb, %first) {keepdims=1}\n"
+                                "  %c = Sub(%xb, %m)\n"
+                                "  %shifted = Add(%c, %tiny)\n"
+                                "  %mean = ReduceMean(%shifted, %first) {keepdims=1}\n"
+                                "  %cc = Mul(%shifted, %shifted)\n"
+                                "  %v = ReduceMean(%cc, %first) {keepdims=1}\n"
+                                "  %ve = Add(%v, %eps)\n"
+                                "  %n = Div(%shifted, %ve)\n"
+                                "  %sq = Mul(%n, %n)\n"
+                                "  %loss = ReduceSum(%sq) {keepdims=0}\n"
+                                "  update %running := %mean\n"
+                                "  output \"loss\" = %loss\n"
+                                "}\n";
 
 static void test_conditioned(void)
 {
@@ -177,7 +177,8 @@ static void test_conditioned(void)
     Arena *a = arena_create();
     Verify v = { 0 };
 
-    if (one && CHECK_OK(train_divide(&many, one, &three, NULL)) && CHECK_OK(verify_graphs(&v, a, one, many, &(BuildOptions){ 0 }, 7))) {
+    if (one && CHECK_OK(train_divide(&many, one, &three, NULL)) &&
+        CHECK_OK(verify_graphs(&v, a, one, many, &(BuildOptions){ 0 }, 7))) {
         if (!(v.worst > 1e-10))
             TEST_FAIL("'%s' differs by %.3g only: the case tests nothing", v.row[0].name, v.worst);
         if (!(v.times <= VERIFY_TIMES))
@@ -189,4 +190,4 @@ static void test_conditioned(void)
 }
 
 DEFINE_SUITE(mutants, { "what is broken fails", test_mutants }, { "a naive variance fails", test_naive_variance },
-    { "bad condition is no failure", test_conditioned });
+             { "bad condition is no failure", test_conditioned });

@@ -37,8 +37,10 @@ static void test_unreached_parameters(void)
 
     if (CHECK_OK(graph_parse(&g, unreached, strlen(unreached))) && CHECK_OK(pass_autodiff.run(g, &ctx))) {
         CHECK_STR("", note_of(r, NOTE_NO_GRADIENT, "w"));
-        CU_ASSERT_PTR_NOT_NULL(strstr(note_of(r, NOTE_NO_GRADIENT, "rounded"), "shape [2]: the way to the loss ends at Floor the floor"));
-        CU_ASSERT_PTR_NOT_NULL(strstr(note_of(r, NOTE_NO_GRADIENT, "unused"), "shape [3]: nothing that the loss is computed from reads it"));
+        CU_ASSERT_PTR_NOT_NULL(
+            strstr(note_of(r, NOTE_NO_GRADIENT, "rounded"), "shape [2]: the way to the loss ends at Floor the floor"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(note_of(r, NOTE_NO_GRADIENT, "unused"),
+                                      "shape [3]: nothing that the loss is computed from reads it"));
     }
     graph_free(g);
     report_free(r);
@@ -86,7 +88,7 @@ static void test_loads(void)
         for (int d = 0; d < 2 && d < r->n_load; d++) {
             CU_ASSERT_EQUAL(r->load[d].parameters, 3);
             CU_ASSERT_EQUAL(r->load[d].state_bytes, 12);
-            CU_ASSERT_EQUAL(r->load[d].sent_bytes, 16);     /* gradient and loss, 4 floats: half of them there, half back */
+            CU_ASSERT_EQUAL(r->load[d].sent_bytes, 16); /* gradient and loss, 4 floats: half of them there, half back */
         }
     }
     graph_free(one);
@@ -130,6 +132,6 @@ static void test_write_failure(void)
     report_free(r);
 }
 
-DEFINE_SUITE(report, { "parameters without a gradient", test_unreached_parameters }, { "nothing to split", test_nothing_to_split },
-    { "loads", test_loads }, { "JSON", test_json },
-    { "write failure", test_write_failure });
+DEFINE_SUITE(report, { "parameters without a gradient", test_unreached_parameters },
+             { "nothing to split", test_nothing_to_split }, { "loads", test_loads }, { "JSON", test_json },
+             { "write failure", test_write_failure });

@@ -60,7 +60,9 @@ static void add_updates(Graph *g)
 
     for (int i = 0, n = g->n_output; i < n; i++) {
         const char *name = g->output[i].name;
-        ValueId w = strncmp(name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) ? NO_VALUE : graph_find(g, name + strlen(OUT_GRAD_PREFIX));
+        ValueId w = strncmp(name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX))
+                        ? NO_VALUE
+                        : graph_find(g, name + strlen(OUT_GRAD_PREFIX));
 
         if (has_value(w)) {
             ValueId step = EMIT(g, Mul, NULL, g->output[i].value, lr);
@@ -91,7 +93,10 @@ Graph *train_graph(const char *text, int64_t batch)
 
 Status train_divide(Graph **out, const Graph *g, const Division *how, Report *report)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .replicas = how->replicas, .devices = how->devices, .split = how->split,
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .replicas = how->replicas,
+                         .devices = how->devices,
+                         .split = how->split,
                          .device_of_replica = how->device_of_replica };
     Graph *copy;
     Status st;
@@ -117,8 +122,8 @@ void train_check(const char *text, int64_t batch, const Division *how, double li
     if (one && CHECK_OK(train_divide(&many, one, how, NULL)) && CHECK_OK(verify_graphs(&v, a, one, many, &opt, 7))) {
         CU_ASSERT(v.n_row > 1);
         if (!(v.worst <= limit))
-            TEST_FAIL("batch %lld, %d replicas on %d devices: '%s' differs by %.3e", (long long)batch, how->replicas, how->devices,
-                      v.row[0].name, v.worst);
+            TEST_FAIL("batch %lld, %d replicas on %d devices: '%s' differs by %.3e", (long long)batch, how->replicas,
+                      how->devices, v.row[0].name, v.worst);
     }
     arena_free(a);
     graph_free(one);
@@ -128,9 +133,13 @@ void train_check(const char *text, int64_t batch, const Division *how, double li
 void train_check_all(const char *text)
 {
     static const Division how[] = {
-        { .replicas = 2, .devices = 1 }, { .replicas = 2, .devices = 2 }, { .replicas = 3, .devices = 2, .bucket = true },
-        { .replicas = 4, .devices = 4, .bucket = true }, { .replicas = 4, .devices = 2, .split = SPLIT_CHUNK },
-        { .replicas = 7, .devices = 3 }, { .replicas = 7, .devices = 7, .split = SPLIT_CHUNK },
+        { .replicas = 2, .devices = 1 },
+        { .replicas = 2, .devices = 2 },
+        { .replicas = 3, .devices = 2, .bucket = true },
+        { .replicas = 4, .devices = 4, .bucket = true },
+        { .replicas = 4, .devices = 2, .split = SPLIT_CHUNK },
+        { .replicas = 7, .devices = 3 },
+        { .replicas = 7, .devices = 7, .split = SPLIT_CHUNK },
     };
     static const int64_t batches[] = { 1, 2, 3, 5, 8 };
 

@@ -14,7 +14,8 @@ static Graph *given_gradients(void)
 {
     Graph *g = graph_create("updates");
     Shape s[] = { SHAPE(5), SHAPE(2) };
-    static const char *const name[] = { "a", "b" }, *const grad[] = { "da", "db" }, *const out[] = { OUT_GRAD_PREFIX "a", OUT_GRAD_PREFIX "b" };
+    static const char *const name[] = { "a", "b" }, *const grad[] = { "da", "db" },
+                             *const out[] = { OUT_GRAD_PREFIX "a", OUT_GRAD_PREFIX "b" };
 
     for (int i = 0; i < 2; i++) {
         Tensor t = { DT_FLOAT64, s[i], (void *)(uintptr_t)(start_w + 5 * i) };
@@ -49,8 +50,15 @@ static void group(Graph *g, BuildOptions *opt)
 
 static void run_updates(const Updates *u, bool grouped)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .optimizer = (OptimizerKind)u->optimizer, .nesterov = u->nesterov, .momentum = u->momentum,
-                         .weight_decay = u->decay, .beta1 = u->beta1, .beta2 = u->beta2, .eps = u->eps, .clip_norm = u->clip };
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .optimizer = (OptimizerKind)u->optimizer,
+                         .nesterov = u->nesterov,
+                         .momentum = u->momentum,
+                         .weight_decay = u->decay,
+                         .beta1 = u->beta1,
+                         .beta2 = u->beta2,
+                         .eps = u->eps,
+                         .clip_norm = u->clip };
     Graph *g = given_gradients();
     Shape a = SHAPE(5), b = SHAPE(2), scalar = shape_scalar();
     double steps = 4;
@@ -110,7 +118,8 @@ static Graph *linear(int n, const BuildOptions *opt)
     return g;
 }
 
-static const double batch_x[N * FEATURES] = { .3, -1, .2, .7, .1, -.4, 1.2, .9, -.8, .5, .6, -.2, -.1, .4, .8, -1.1, .2, .3, .6, -.7, 1 };
+static const double batch_x[N * FEATURES] = { .3,  -1,  .2, .7, .1,   -.4, 1.2, .9, -.8, .5, .6,
+                                              -.2, -.1, .4, .8, -1.1, .2,  .3,  .6, -.7, 1 };
 static const long long batch_t[N] = { 0, 3, 1, 1, 2, 0, 3 };
 static const double lr = 0.5;
 
@@ -177,16 +186,25 @@ static void accumulate_as_one(BuildOptions opt)
 
 static void test_accumulation(void)
 {
-    accumulate_as_one((BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .metric_accuracy = true, .optimizer = OPT_SGD, .momentum = 0.9 });
-    accumulate_as_one((BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .metric_accuracy = true, .has_ignore_index = true, .ignore_index = 1,
-                                      .optimizer = OPT_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip_norm = 0.1 });
+    accumulate_as_one(
+        (BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .metric_accuracy = true, .optimizer = OPT_SGD, .momentum = 0.9 });
+    accumulate_as_one((BuildOptions){ .loss = LOSS_CROSS_ENTROPY,
+                                      .metric_accuracy = true,
+                                      .has_ignore_index = true,
+                                      .ignore_index = 1,
+                                      .optimizer = OPT_ADAM,
+                                      .beta1 = 0.9,
+                                      .beta2 = 0.999,
+                                      .eps = 1e-8,
+                                      .clip_norm = 0.1 });
 }
 
 static void test_wrong_options(void)
 {
     static const BuildOptions wrong[] = {
-        { .mode = BUILD_TRAIN, .nesterov = true }, { .mode = BUILD_TRAIN, .momentum = -1 }, { .mode = BUILD_TRAIN, .weight_decay = -1 },
-        { .mode = BUILD_TRAIN, .optimizer = OPT_ADAM, .beta1 = 1 }, { .mode = BUILD_TRAIN, .clip_norm = -1 },
+        { .mode = BUILD_TRAIN, .nesterov = true },   { .mode = BUILD_TRAIN, .momentum = -1 },
+        { .mode = BUILD_TRAIN, .weight_decay = -1 }, { .mode = BUILD_TRAIN, .optimizer = OPT_ADAM, .beta1 = 1 },
+        { .mode = BUILD_TRAIN, .clip_norm = -1 },
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -198,5 +216,5 @@ static void test_wrong_options(void)
 }
 
 DEFINE_SUITE(add_optimizer, { "updates are torch's", test_updates }, { "grouped too", test_grouped },
-    { "micro-batches make the step of one batch", test_accumulation },
-    { "wrong options", test_wrong_options });
+             { "micro-batches make the step of one batch", test_accumulation },
+             { "wrong options", test_wrong_options });

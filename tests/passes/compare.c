@@ -60,7 +60,8 @@ void compare_outputs(const char *what, const Compared *found, const Compared *ex
         const char *name = expected->g->output[i].name;
         ValueId v = graph_output(found->g, name);
 
-        if (!has_value(v) || !same(found->values[v.i], expected->values[expected->g->output[i].value.i], limit, largest))
+        if (!has_value(v) ||
+            !same(found->values[v.i], expected->values[expected->g->output[i].value.i], limit, largest))
             TEST_FAIL("%s: output '%s' differs", what, name);
     }
 }
@@ -139,8 +140,8 @@ static void check_golden(const char *path, const Pass *pass, const BuildOptions 
     Compared plain = { 0 }, fused = { 0 };
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    if (CHECK_OK(open_before(&plain, file)) && CHECK_OK(open_before(&fused, file)) && CHECK_OK(step_pass(fused.g, pass, opt)) &&
-        CHECK_OK(run_golden(&plain)) && CHECK_OK(run_golden(&fused)))
+    if (CHECK_OK(open_before(&plain, file)) && CHECK_OK(open_before(&fused, file)) &&
+        CHECK_OK(step_pass(fused.g, pass, opt)) && CHECK_OK(run_golden(&plain)) && CHECK_OK(run_golden(&fused)))
         compare_outputs(path, &fused, &plain, strstr(file, "bfloat16") ? 0x1p-8 : 1e-6);
     compared_free(&plain);
     compared_free(&fused);

@@ -48,8 +48,12 @@ static void test_class_losses(void)
 
     for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++) {
         const ClassLoss *c = &class_losses[i];
-        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = (LossKind)c->loss, .has_ignore_index = c->ignore >= 0, .ignore_index = c->ignore,
-                             .class_weights = c->weights ? &weights : NULL, .label_smoothing = c->smoothing };
+        BuildOptions opt = { .mode = BUILD_TRAIN,
+                             .loss = (LossKind)c->loss,
+                             .has_ignore_index = c->ignore >= 0,
+                             .ignore_index = c->ignore,
+                             .class_weights = c->weights ? &weights : NULL,
+                             .label_smoothing = c->smoothing };
         double weight = c->sum / c->mean;
         Step s;
 
@@ -72,8 +76,13 @@ static void test_classes_last(void)
     for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++) {
         const ClassLoss *c = &class_losses[i];
         ClassAxis found = { 0 };
-        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = (LossKind)c->loss, .has_ignore_index = c->ignore >= 0, .ignore_index = c->ignore,
-                             .class_weights = c->weights ? &weights : NULL, .label_smoothing = c->smoothing, .target_shape = &target,
+        BuildOptions opt = { .mode = BUILD_TRAIN,
+                             .loss = (LossKind)c->loss,
+                             .has_ignore_index = c->ignore >= 0,
+                             .ignore_index = c->ignore,
+                             .class_weights = c->weights ? &weights : NULL,
+                             .label_smoothing = c->smoothing,
+                             .target_shape = &target,
                              .class_axis_found = &found };
         double weight = c->sum / c->mean, x[24], grad[24];
         Step s;
@@ -96,28 +105,46 @@ static void test_classes_last(void)
 /* What shapes tell: axis 0 stands for an error that asks or lists. */
 static void test_class_axis(void)
 {
-    static const struct { Shape scores, target; unsigned open; int batch; int64_t classes; int axis; const char *text; } cases[] = {
+    static const struct {
+        Shape scores, target;
+        unsigned open;
+        int batch;
+        int64_t classes;
+        int axis;
+        const char *text;
+    } cases[] = {
         { { 2, { 8, 10 } }, { 1, { 8 } }, 0, 0, -1, 1, NULL },
         { { 3, { 8, 5, 7 } }, { 2, { 8, 5 } }, 0, 0, -1, 2, NULL },
         { { 3, { 8, 5, 7 } }, { 2, { 8, 7 } }, 0, 0, -1, 1, NULL },
-        { { 3, { 5, 5, 7 } }, { 2, { 5, 5 } }, 0, 0, -1, 2, NULL },             /* a batch as large as the text is long */
-        { { 3, { 8, 5, 7 } }, { 2, { 3, 5 } }, 0, 0, -1, 2, NULL },             /* the batch's length does not count */
+        { { 3, { 5, 5, 7 } }, { 2, { 5, 5 } }, 0, 0, -1, 2, NULL }, /* a batch as large as the text is long */
+        { { 3, { 8, 5, 7 } }, { 2, { 3, 5 } }, 0, 0, -1, 2, NULL }, /* the batch's length does not count */
         { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 0, 0, -1, 0, "give --class-axis" },
-        { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 1 | 2, 0, -1, 2, NULL },         /* open: [batch, time, 7] */
+        { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 1 | 2, 0, -1, 2, NULL }, /* open: [batch, time, 7] */
         { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 7, 0, -1, 0, "give --class-axis" },
-        { { 4, { 8, 6, 6, 6 } }, { 3, { 8, 6, 6 } }, 4 | 8, 0, -1, 1, NULL },   /* [batch, 6, height, width] */
-        { { 3, { 7, 8, 7 } }, { 2, { 7, 8 } }, 0, 1, -1, 2, NULL },             /* [time, batch, classes] */
+        { { 4, { 8, 6, 6, 6 } }, { 3, { 8, 6, 6 } }, 4 | 8, 0, -1, 1, NULL }, /* [batch, 6, height, width] */
+        { { 3, { 7, 8, 7 } }, { 2, { 7, 8 } }, 0, 1, -1, 2, NULL },           /* [time, batch, classes] */
         { { 3, { 8, 7, 7 } }, { 2, { 8, 7 } }, 0, 0, 6, 0, "no axis of 6 classes" },
         { { 3, { 8, 5, 7 } }, { 2, { 8, 5 } }, 0, 0, 7, 2, NULL },
-        { { 3, { 8, 5, 7 } }, { 2, { 8, 6 } }, 0, 0, -1, 0, "[8,7] with the classes along axis 1; [8,5] with the classes along axis 2" },
+        { { 3, { 8, 5, 7 } },
+          { 2, { 8, 6 } },
+          0,
+          0,
+          -1,
+          0,
+          "[8,7] with the classes along axis 1; [8,5] with the classes along axis 2" },
         { { 2, { 8, 10 } }, { 2, { 8, 1 } }, 0, 0, -1, 0, "expected: [8] with the classes along axis 1" },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ClassAxis a = { .scores = cases[i].scores, .open = cases[i].open, .batch = cases[i].batch, .classes = cases[i].classes, .output = "y" };
+        ClassAxis a = { .scores = cases[i].scores,
+                        .open = cases[i].open,
+                        .batch = cases[i].batch,
+                        .classes = cases[i].classes,
+                        .output = "y" };
 
         if (cases[i].text) {
-            CHECK_FAILS(strstr(cases[i].text, "give") ? E_INVALID : E_SHAPE, cases[i].text, class_axis_decide(&a, &cases[i].target));
+            CHECK_FAILS(strstr(cases[i].text, "give") ? E_INVALID : E_SHAPE, cases[i].text,
+                        class_axis_decide(&a, &cases[i].target));
             CU_ASSERT_FALSE(a.decided);
         } else if (CHECK_OK(class_axis_decide(&a, &cases[i].target))) {
             CU_ASSERT_EQUAL(a.axis, cases[i].axis);
@@ -149,7 +176,11 @@ static void test_accuracy(void)
     Shape shape = SHAPE(4, 2), target = SHAPE(4);
     const double x[] = { 2, 1, 1, 1, 0, 5, 3, 4 }, correct = 2, counted = 3;
     const long long t[] = { 0, 0, 9, 0 };
-    BuildOptions opt = { .mode = BUILD_EVAL, .loss = LOSS_CROSS_ENTROPY, .metric_accuracy = true, .has_ignore_index = true, .ignore_index = 9 };
+    BuildOptions opt = { .mode = BUILD_EVAL,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .metric_accuracy = true,
+                         .has_ignore_index = true,
+                         .ignore_index = 9 };
     Step s;
 
     run_loss(&s, &shape, x, &opt, &target, t, NULL);
@@ -186,7 +217,9 @@ static void test_weight_of_a_batch(void)
     Shape shape = SHAPE(1), table = SHAPE(7), batch = SHAPE(2, 3);
     const double x[] = { 5 }, zeros[7] = { 0 }, weight = 3, sum = 15;
     const BatchInput carries = { "x", 1 };
-    BuildOptions opt = { .mode = BUILD_EVAL, .loss = LOSS_OUTPUT, .loss_output = "y", .batch_input = &carries, .n_batch_input = 1 };
+    BuildOptions opt = {
+        .mode = BUILD_EVAL, .loss = LOSS_OUTPUT, .loss_output = "y", .batch_input = &carries, .n_batch_input = 1
+    };
     Graph *g = scores_graph(&shape, x);
     Step s;
 
@@ -224,15 +257,18 @@ static void test_wrong_options(void)
     refused("[N, classes, ...]", E_SHAPE, &vector, (BuildOptions){ .loss = LOSS_CROSS_ENTROPY });
     refused("3 classes", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_weights = &weights });
     refused("--label-smoothing", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .label_smoothing = 0.1 });
-    refused("--label-smoothing 1.5", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .label_smoothing = 1.5 });
+    refused("--label-smoothing 1.5", E_INVALID, &matrix,
+            (BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .label_smoothing = 1.5 });
     refused("--metric accuracy", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .metric_accuracy = true });
     refused("--ignore-index", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_BCE, .has_ignore_index = true });
     refused("--class-axis 2", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_axis = 2 });
     refused("--class-axis -2", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_axis = -2 });
     refused("--class-axis", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_L1, .class_axis = 1 });
     refused("--loss-weight", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_L1, .loss_is_sum = true });
-    refused("depends on parameters", E_INVALID, &one, (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
-    refused("is [4,3]", E_SHAPE, &matrix, (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
+    refused("depends on parameters", E_INVALID, &one,
+            (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
+    refused("is [4,3]", E_SHAPE, &matrix,
+            (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
     refused("--target", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .target = "scores" });
 }
 
@@ -253,7 +289,7 @@ static void test_label_out_of_range(void)
 }
 
 DEFINE_SUITE(criterion, { "class losses are torch's", test_class_losses }, { "classes last", test_classes_last },
-    { "the axis of the classes", test_class_axis }, { "element losses are torch's", test_element_losses },
-    { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss },
-    { "the weight of a batch", test_weight_of_a_batch }, { "wrong options", test_wrong_options },
-    { "a label out of range", test_label_out_of_range });
+             { "the axis of the classes", test_class_axis }, { "element losses are torch's", test_element_losses },
+             { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss },
+             { "the weight of a batch", test_weight_of_a_batch }, { "wrong options", test_wrong_options },
+             { "a label out of range", test_label_out_of_range });

@@ -1,5 +1,6 @@
-/* What torch.onnx writes as single operators becomes Gelu and LayerNormalization, and a training step of it has PyTorch's loss and
- * gradients.  In float64 they agree to rounding only with the formulas recognised: their literals were rounded to float32. */
+/* What torch.onnx writes as single operators becomes Gelu and LayerNormalization, and a training step of it has
+ * PyTorch's loss and gradients.  In float64 they agree to rounding only with the formulas recognised: their literals
+ * were rounded to float32. */
 #include <stdio.h>
 
 #include "exec/interp.h"
@@ -16,7 +17,8 @@ static void check_nodes(const Graph *g)
     CU_ASSERT_EQUAL(count_nodes(g, &op_GeluGrad), 4);
     CU_ASSERT_EQUAL(count_nodes(g, &op_LayerNormalization), 3);
     CU_ASSERT_EQUAL(count_nodes(g, &op_LayerNormGrad), 3);
-    CU_ASSERT_EQUAL(count_nodes(g, &op_Erf) + count_nodes(g, &op_Tanh) + count_nodes(g, &op_Pow) + count_nodes(g, &op_Sqrt), 0);
+    CU_ASSERT_EQUAL(
+        count_nodes(g, &op_Erf) + count_nodes(g, &op_Tanh) + count_nodes(g, &op_Pow) + count_nodes(g, &op_Sqrt), 0);
 }
 
 static void check_step(Step *s)
@@ -31,7 +33,8 @@ static void check_step(Step *s)
         return;
     step_check("loss", step_output(s, OUT_LOSS), exported_loss, 1);
     for (size_t i = 0; i < sizeof exported_grads / sizeof *exported_grads; i++)
-        step_check(exported_grads[i].name, step_output(s, exported_grads[i].name), exported_grads[i].grad, exported_grads[i].n);
+        step_check(exported_grads[i].name, step_output(s, exported_grads[i].name), exported_grads[i].grad,
+                   exported_grads[i].n);
 }
 
 static void test_exports(void)

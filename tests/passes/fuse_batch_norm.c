@@ -1,12 +1,14 @@
-/* A training step with what stands around batch-norm taken into its operators is the step without, in float64: outputs, every
- * gradient and every next value of a state; and nothing of it is left where all of it can be taken. */
+/* A training step with what stands around batch-norm taken into its operators is the step without, in float64: outputs,
+ * every gradient and every next value of a state; and nothing of it is left where all of it can be taken. */
 #include <string.h>
 
 #include "graph/op.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
 
-typedef struct { int relu_grads, params, merges_alone; } Left;
+typedef struct {
+    int relu_grads, params, merges_alone;
+} Left;
 typedef bool Computes(const Graph *g, const Node *n);
 
 /* merges_alone: those without a running statistic. */
@@ -30,8 +32,14 @@ static bool computes_all(const Graph *g, const Node *n)
 
 static void check_step(const char *name, int replicas, bool local, Computes *computes, Left each)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = replicas > 1 ? 3 : 2, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true,
-                         .replicas = replicas, .devices = replicas > 1 ? 2 : 1, .bn_local = local };
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .batch = replicas > 1 ? 3 : 2,
+                         .dtype = DT_FLOAT64,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .keep_gradients = true,
+                         .replicas = replicas,
+                         .devices = replicas > 1 ? 2 : 1,
+                         .bn_local = local };
     Compared plain = { 0 }, fused = { 0 };
 
     if (!CHECK_OK(compared_step(&plain, name, NULL, &opt)))
@@ -43,9 +51,10 @@ static void check_step(const char *name, int replicas, bool local, Computes *com
 
         compare_outputs(name, &fused, &plain, 1e-10);
         compare_updates(name, &fused, &plain, 1e-10);
-        if (l.relu_grads != each.relu_grads * replicas || l.params != each.params || l.merges_alone != each.merges_alone)
-            TEST_FAIL("%s, %d replicas: %d ReluGrad, %d BatchNormGradParams and %d BatchNormMerge are left", name, replicas, l.relu_grads,
-                      l.params, l.merges_alone);
+        if (l.relu_grads != each.relu_grads * replicas || l.params != each.params ||
+            l.merges_alone != each.merges_alone)
+            TEST_FAIL("%s, %d replicas: %d ReluGrad, %d BatchNormGradParams and %d BatchNormMerge are left", name,
+                      replicas, l.relu_grads, l.params, l.merges_alone);
     }
 done:
     compared_free(&plain);
@@ -63,7 +72,8 @@ static void test_one_replica(void)
 static void test_replicas(void)
 {
     check_step("fashion_cnn", 3, false, computes_all, (Left){ 0, 0, 0 });
-    check_step("fashion_cnn", 3, true, computes_all, (Left){ 0, 0, 9 });       /* running statistics are means over replicas */
+    check_step("fashion_cnn", 3, true, computes_all,
+               (Left){ 0, 0, 9 }); /* running statistics are means over replicas */
     check_step("resnet20", 2, false, computes_all, (Left){ 9, 0, 0 });
 }
 

@@ -1,5 +1,5 @@
-/* What fuse_conv makes of a graph computes what the graph did: of each graph in golden/fuse-conv, and of whole training steps in
- * float64 with every gradient. */
+/* What fuse_conv makes of a graph computes what the graph did: of each graph in golden/fuse-conv, and of whole training
+ * steps in float64 with every gradient. */
 #include "graph/op.h"
 #include "graph/ops/conv.h"
 #include "passes/pass.h"
@@ -18,7 +18,9 @@ static void test_golden(void)
 }
 
 /* Nodes that take in a Relu, of these how many a sum too, and each Relu that is left. */
-typedef struct { int fused, sums, relus; } Left;
+typedef struct {
+    int fused, sums, relus;
+} Left;
 
 static Left count_left(const Graph *g)
 {
@@ -35,8 +37,15 @@ static Left count_left(const Graph *g)
 /* `each`: for every replica. */
 static void check_step(const char *name, int replicas, bool last, Computes *computes, Left each)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 4, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true,
-                         .replicas = replicas, .devices = replicas > 1 ? 2 : 1, .computes = computes, .channels_last = last };
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .batch = 4,
+                         .dtype = DT_FLOAT64,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .keep_gradients = true,
+                         .replicas = replicas,
+                         .devices = replicas > 1 ? 2 : 1,
+                         .computes = computes,
+                         .channels_last = last };
     Compared plain = { 0 }, fused = { 0 };
 
     if (!CHECK_OK(compared_step(&plain, name, NULL, &opt)))
@@ -49,8 +58,9 @@ static void check_step(const char *name, int replicas, bool last, Computes *comp
 
         compare_outputs(name, &fused, &plain, 1e-10);
         if (l.fused != each.fused * replicas || l.sums != each.sums * replicas || l.relus != each.relus * replicas)
-            TEST_FAIL("%s, %d replicas: %d with Relu, %d of them with a sum, %d Relus left; expected %d, %d, %d for each", name, replicas,
-                      l.fused, l.sums, l.relus, each.fused, each.sums, each.relus);
+            TEST_FAIL(
+                "%s, %d replicas: %d with Relu, %d of them with a sum, %d Relus left; expected %d, %d, %d for each",
+                name, replicas, l.fused, l.sums, l.relus, each.fused, each.sums, each.relus);
     }
 done:
     compared_free(&plain);
@@ -66,10 +76,7 @@ static void test_folded(void)
 }
 
 /* Batch-norm stands between. */
-static void test_batch_norm(void)
-{
-    check_step("fashion_cnn", 2, false, NULL, (Left){ 0, 0, 3 });
-}
+static void test_batch_norm(void) { check_step("fashion_cnn", 2, false, NULL, (Left){ 0, 0, 3 }); }
 
 static bool no_sum(const Graph *g, const Node *n)
 {
@@ -86,7 +93,8 @@ static bool no_relu(const Graph *g, const Node *n)
 /* Two convolutions are added up; the first one does not take in the other's result. */
 static bool not_of_first(const Graph *g, const Node *n)
 {
-    return n->op != &op_ConvRelu || !has_in(n, CONV_IN_ADDED) || value(g, n->in[CONV_IN_ADDED])->producer->op != &op_Conv ||
+    return n->op != &op_ConvRelu || !has_in(n, CONV_IN_ADDED) ||
+           value(g, n->in[CONV_IN_ADDED])->producer->op != &op_Conv ||
            n->index > value(g, n->in[CONV_IN_ADDED])->producer->index;
 }
 
@@ -97,5 +105,6 @@ static void test_partly(void)
     check_step("exported_folded", 1, false, not_of_first, (Left){ 5, 2, 0 });
 }
 
-DEFINE_SUITE(fuse_conv, { "the golden graphs compute the same", test_golden }, { "a residual network without batch-norm", test_folded },
-             { "a network with batch-norm", test_batch_norm }, { "what a device does not compute", test_partly });
+DEFINE_SUITE(fuse_conv, { "the golden graphs compute the same", test_golden },
+             { "a residual network without batch-norm", test_folded }, { "a network with batch-norm", test_batch_norm },
+             { "what a device does not compute", test_partly });

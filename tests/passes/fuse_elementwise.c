@@ -18,9 +18,20 @@ typedef struct {
 
 static BuildOptions options(DType dtype, int replicas, bool fuse)
 {
-    return (BuildOptions){ .mode = BUILD_TRAIN, .batch = 3, .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_ADAMW, .beta1 = 0.9,
-                           .beta2 = 0.999, .eps = 1e-8, .clip_norm = 1, .metric_accuracy = true, .replicas = replicas,
-                           .devices = replicas > 1 ? 2 : 1, .seed = 1, .dtype = dtype, .fuse = fuse };
+    return (BuildOptions){ .mode = BUILD_TRAIN,
+                           .batch = 3,
+                           .loss = LOSS_CROSS_ENTROPY,
+                           .optimizer = OPT_ADAMW,
+                           .beta1 = 0.9,
+                           .beta2 = 0.999,
+                           .eps = 1e-8,
+                           .clip_norm = 1,
+                           .metric_accuracy = true,
+                           .replicas = replicas,
+                           .devices = replicas > 1 ? 2 : 1,
+                           .seed = 1,
+                           .dtype = dtype,
+                           .fuse = fuse };
 }
 
 static bool build(Run *r, Arena *a, const char *model, const BuildOptions *opt)
@@ -38,7 +49,8 @@ static void copy_inputs(Run *to, const Run *from)
 
 static void check_same(const char *model, const char *name, const Tensor *a, const Tensor *b)
 {
-    if (!a || !b || a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape) || (tensor_bytes(a) && memcmp(a->data, b->data, tensor_bytes(a))))
+    if (!a || !b || a->dtype != b->dtype || !shape_eq(&a->shape, &b->shape) ||
+        (tensor_bytes(a) && memcmp(a->data, b->data, tensor_bytes(a))))
         TEST_FAIL("%s: '%s' differs when fused", model, name);
 }
 
@@ -54,7 +66,8 @@ static void check_results(const char *model, const Run *plain, const Run *fused)
     }
     for (int i = 0; i < p->n_update; i++) {
         CHECK_STR(value(f, f->update[i].state)->name, value(p, p->update[i].state)->name);
-        check_same(model, value(p, p->update[i].state)->name, plain->values[p->update[i].next.i], fused->values[f->update[i].next.i]);
+        check_same(model, value(p, p->update[i].state)->name, plain->values[p->update[i].next.i],
+                   fused->values[f->update[i].next.i]);
     }
 }
 
@@ -81,7 +94,8 @@ static void check_model(const char *model, DType dtype, int replicas)
         if (!count(fused.g, true) || count(fused.g, false) + count(fused.g, true) >= count(plain.g, false))
             TEST_FAIL("%s: %d nodes were not fused", model, count(plain.g, false));
         if (getenv("FUSE_SHOW"))
-            printf("%s R%d: elementwise %d -> %d + %d fused\n", model, replicas, count(plain.g, false), count(fused.g, false), count(fused.g, true));
+            printf("%s R%d: elementwise %d -> %d + %d fused\n", model, replicas, count(plain.g, false),
+                   count(fused.g, false), count(fused.g, true));
     }
     graph_free(plain.g);
     graph_free(fused.g);
@@ -93,7 +107,8 @@ static void check_both(const char *model)
     check_model(model, DT_FLOAT32, 3);
 }
 
-#define MODEL(name) static void test_##name(void) { check_both(#name); }
+#define MODEL(name) \
+    static void test_##name(void) { check_both(#name); }
 MODEL(mlp)
 MODEL(fashion_cnn)
 MODEL(resnet20)
@@ -104,6 +119,9 @@ MODEL(exported_mobilenet)
 MODEL(exported_encoder)
 MODEL(exported_folded)
 
-#define CASE(name) { "the bits of " #name, test_##name }
-DEFINE_SUITE(fuse_elementwise, CASE(mlp), CASE(fashion_cnn), CASE(resnet20), CASE(transformer), CASE(unet), CASE(exported_resnet),
-    CASE(exported_mobilenet), CASE(exported_encoder), CASE(exported_folded));
+#define CASE(name)                        \
+    {                                     \
+        "the bits of " #name, test_##name \
+    }
+DEFINE_SUITE(fuse_elementwise, CASE(mlp), CASE(fashion_cnn), CASE(resnet20), CASE(transformer), CASE(unet),
+             CASE(exported_resnet), CASE(exported_mobilenet), CASE(exported_encoder), CASE(exported_folded));

@@ -1,5 +1,5 @@
-/* What fuse_product makes of a graph computes what the graph did: of each graph in golden/fuse-product, and of whole training steps
- * in float64 with every gradient; and of the models it leaves no epilogue behind. */
+/* What fuse_product makes of a graph computes what the graph did: of each graph in golden/fuse-product, and of whole
+ * training steps in float64 with every gradient; and of the models it leaves no epilogue behind. */
 #include <string.h>
 
 #include "graph/op.h"
@@ -20,8 +20,12 @@ static void test_golden(void)
 /* What is not known is no number of rows or columns. */
 static void test_rows_and_columns(void)
 {
-    const struct { Shape shape; int64_t rows, columns; } is[] = {
-        { SHAPE(2, 3, 4), 6, 4 }, { SHAPE(5), 1, 5 }, { { .rank = 0 }, 1, 1 }, { shape_unknown(), -1, -1 }, { SHAPE(-1, 4), -1, 4 },
+    const struct {
+        Shape shape;
+        int64_t rows, columns;
+    } is[] = {
+        { SHAPE(2, 3, 4), 6, 4 },    { SHAPE(5), 1, 5 },      { { .rank = 0 }, 1, 1 },
+        { shape_unknown(), -1, -1 }, { SHAPE(-1, 4), -1, 4 },
     };
 
     for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
@@ -37,11 +41,14 @@ static void test_rows_and_columns(void)
 /* ---- whole steps ---- */
 
 /* How many of each are left for every replica; sums: outputs of products that are sums. */
-typedef struct { int products, gradients, sums, relus, relu_grads, reductions; } Left;
+typedef struct {
+    int products, gradients, sums, relus, relu_grads, reductions;
+} Left;
 
 static Left count_left(const Graph *g)
 {
-    Left l = { count_nodes(g, &op_Product), 0, 0, count_nodes(g, &op_Relu), count_nodes(g, &op_ReluGrad), count_nodes(g, &op_ReduceSum) };
+    Left l = { count_nodes(g, &op_Product),  0, 0, count_nodes(g, &op_Relu), count_nodes(g, &op_ReluGrad),
+               count_nodes(g, &op_ReduceSum) };
 
     FOR_NODES(g, n)
         if (n->op == &op_Product) {
@@ -55,8 +62,15 @@ typedef bool Computes(const Graph *g, const Node *n);
 
 static void check_step(const char *name, const char *text, int replicas, Computes *computes, Left each)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 4, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .fuse_cross_entropy = true,
-                         .keep_gradients = true, .replicas = replicas, .devices = replicas > 1 ? 2 : 1, .computes = computes };
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .batch = 4,
+                         .dtype = DT_FLOAT64,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .fuse_cross_entropy = true,
+                         .keep_gradients = true,
+                         .replicas = replicas,
+                         .devices = replicas > 1 ? 2 : 1,
+                         .computes = computes };
     const int expected[] = { each.products, each.gradients, each.sums, each.relus, each.relu_grads, each.reductions };
     Compared plain = { 0 }, fused = { 0 };
 
@@ -71,14 +85,16 @@ static void check_step(const char *name, const char *text, int replicas, Compute
         compare_outputs(name, &fused, &plain, 1e-10);
         for (int i = 0; i < 6; i++)
             if (found[i] != expected[i] * replicas)
-                TEST_FAIL("%s, %d replicas: count %d is %d, expected %d for each", name, replicas, i, found[i], expected[i]);
+                TEST_FAIL("%s, %d replicas: count %d is %d, expected %d for each", name, replicas, i, found[i],
+                          expected[i]);
     }
 done:
     compared_free(&plain);
     compared_free(&fused);
 }
 
-/* Two hidden layers: their forward products and those that make their gradients, and the gradient of the last weight. */
+/* Two hidden layers: their forward products and those that make their gradients, and the gradient of the last
+ * weight. */
 static void test_mlp(void)
 {
     check_step("mlp", NULL, 1, NULL, (Left){ 5, 2, 3, 0, 0, 0 });
@@ -86,15 +102,9 @@ static void test_mlp(void)
 }
 
 /* Gelu by erf stays.  Four products of a layer have a bias: that of queries, keys and values has three in one. */
-static void test_transformer(void)
-{
-    check_step("transformer", NULL, 2, NULL, (Left){ 40, 0, 20, 0, 0, 6 });
-}
+static void test_transformer(void) { check_step("transformer", NULL, 2, NULL, (Left){ 40, 0, 20, 0, 0, 6 }); }
 
-static void test_fashion_cnn(void)
-{
-    check_step("fashion_cnn", NULL, 1, NULL, (Left){ 1, 0, 1, 3, 3, 0 });
-}
+static void test_fashion_cnn(void) { check_step("fashion_cnn", NULL, 1, NULL, (Left){ 1, 0, 1, 3, 3, 0 }); }
 
 static const char tokens_text[] =
     "graph \"tokens\" {\n"
@@ -153,6 +163,7 @@ static void test_partly(void)
     check_step("mlp", NULL, 1, no_product, (Left){ 0, 0, 0, 2, 2, 3 });
 }
 
-DEFINE_SUITE(fuse_product, { "the golden graphs compute the same", test_golden }, { "rows and columns", test_rows_and_columns },
-             { "mlp", test_mlp }, { "transformer", test_transformer }, { "fashion_cnn", test_fashion_cnn }, { "tokens", test_tokens },
+DEFINE_SUITE(fuse_product, { "the golden graphs compute the same", test_golden },
+             { "rows and columns", test_rows_and_columns }, { "mlp", test_mlp }, { "transformer", test_transformer },
+             { "fashion_cnn", test_fashion_cnn }, { "tokens", test_tokens },
              { "what a device does not compute", test_partly });

@@ -1,9 +1,9 @@
 /* Every way to write GELU and layer normalisation that their passes know, and what they must leave alone.
  *
- * A form is a formula of `x` in the text form of graphs, all of its numbers named constants.  It must be found however the
- * operands of its sums and products are exchanged, and then be the formula, in float64: the value and the gradient by every
- * parameter, against the single operators run and differentiated as they stand.  With one of its constants a millionth off, or
- * a state in place of one, it must not be found. */
+ * A form is a formula of `x` in the text form of graphs, all of its numbers named constants.  It must be found however
+ * the operands of its sums and products are exchanged, and then be the formula, in float64: the value and the gradient
+ * by every parameter, against the single operators run and differentiated as they stand.  With one of its constants a
+ * millionth off, or a state in place of one, it must not be found. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,53 +17,83 @@
 
 extern const Pass pass_autodiff, pass_fuse_gelu, pass_fuse_layer_norm;
 
-typedef struct { const char *name, *text; } Form;
+typedef struct {
+    const char *name, *text;
+} Form;
 typedef struct {
     const Pass *pass;
     const OpDef *op;
-    const char *data, *numbers[16][2];          /* what stands in front of every form, and its constants with their values */
-    const char *free;                           /* the constant that may have any value, or NULL */
-    double tolerance;                           /* norm-wise */
+    const char *data, *numbers[16][2]; /* what stands in front of every form, and its constants with their values */
+    const char *free;                  /* the constant that may have any value, or NULL */
+    double tolerance;                  /* norm-wise */
 } Family;
 
 static const Family gelu = {
-    &pass_fuse_gelu, &op_Gelu,
-    "state %x trainable : TYPE[3,5] = {-6, -4.5, -3.25, -2.5, -1.75, -1, -0.5, -0.125, 0, 0.25, 0.75, 1.5, 2.25, 3.5, 6}\n"
+    &pass_fuse_gelu,
+    &op_Gelu,
+    "state %x trainable : TYPE[3,5] = {-6, -4.5, -3.25, -2.5, -1.75, -1, -0.5, -0.125, 0, 0.25, 0.75, 1.5, 2.25, 3.5, "
+    "6}\n"
     "input %other : TYPE[3,5]\n",
-    { { "half", "0.5" }, { "one", "1" }, { "minus_one", "-1" }, { "two", "2" }, { "three", "3" }, { "root2", "1.4142135623730951" },
-      { "root_half", "0.70710678118654757" }, { "beta", "0.79788456080286541" }, { "cubic", "0.044715" }, { "minus_cubic", "-0.044715" },
-      { "beta_cubic", "0.035677408136300127" }, { "two_beta", "1.5957691216057308" }, { "minus_two_beta", "-1.5957691216057308" },
-      { "quick", "1.702" }, { "near_root_half", "0.70710679" } },
-    NULL, 1e-15,
+    { { "half", "0.5" },
+      { "one", "1" },
+      { "minus_one", "-1" },
+      { "two", "2" },
+      { "three", "3" },
+      { "root2", "1.4142135623730951" },
+      { "root_half", "0.70710678118654757" },
+      { "beta", "0.79788456080286541" },
+      { "cubic", "0.044715" },
+      { "minus_cubic", "-0.044715" },
+      { "beta_cubic", "0.035677408136300127" },
+      { "two_beta", "1.5957691216057308" },
+      { "minus_two_beta", "-1.5957691216057308" },
+      { "quick", "1.702" },
+      { "near_root_half", "0.70710679" } },
+    NULL,
+    1e-15,
 };
 
 static const Form by_erf[] = {
-    { "torch.nn.GELU", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
-    { "half of x first", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%h = Mul(%x, %half)\n%y = Mul(%h, %a)\n" },
-    { "x times a probability", "%u = Mul(%x, %root_half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%a, %half)\n%y = Mul(%x, %p)\n" },
-    { "divided by two", "%u = Mul(%x, %root_half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%a, %x)\n%y = Div(%p, %two)\n" },
-    { "multiplied out", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%h = Mul(%x, %half)\n%p = Mul(%h, %t)\n%y = Add(%h, %p)\n" },
-    { "half and half", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%p = Mul(%t, %half)\n%a = Add(%p, %half)\n%y = Mul(%x, %a)\n" },
-    { "of -x", "%n = Neg(%x)\n%u = Div(%n, %root2)\n%t = Erf(%u)\n%a = Sub(%one, %t)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
-    { "less minus one", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Sub(%t, %minus_one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
-    { "half of the root", "%v = Mul(%x, %root2)\n%u = Mul(%v, %half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "torch.nn.GELU",
+      "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "half of x first",
+      "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%h = Mul(%x, %half)\n%y = Mul(%h, %a)\n" },
+    { "x times a probability",
+      "%u = Mul(%x, %root_half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%a, %half)\n%y = Mul(%x, %p)\n" },
+    { "divided by two",
+      "%u = Mul(%x, %root_half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%a, %x)\n%y = Div(%p, %two)\n" },
+    { "multiplied out",
+      "%u = Div(%x, %root2)\n%t = Erf(%u)\n%h = Mul(%x, %half)\n%p = Mul(%h, %t)\n%y = Add(%h, %p)\n" },
+    { "half and half",
+      "%u = Div(%x, %root2)\n%t = Erf(%u)\n%p = Mul(%t, %half)\n%a = Add(%p, %half)\n%y = Mul(%x, %a)\n" },
+    { "of -x",
+      "%n = Neg(%x)\n%u = Div(%n, %root2)\n%t = Erf(%u)\n%a = Sub(%one, %t)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "less minus one",
+      "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Sub(%t, %minus_one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "half of the root", "%v = Mul(%x, %root2)\n%u = Mul(%v, %half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, "
+                          "%a)\n%y = Mul(%p, %half)\n" },
 };
 
 #define CUBE "%q = Mul(%x, %x)\n%c = Mul(%q, %x)\n"
 #define SUM CUBE "%k = Mul(%cubic, %c)\n%s = Add(%x, %k)\n"
 #define HALF_X_GATE "%a = Add(%one, %t)\n%h = Mul(%half, %x)\n%y = Mul(%h, %a)\n"
 static const Form by_tanh[] = {
-    { "torch.nn.GELU", SUM "%u = Mul(%beta, %s)\n%t = Tanh(%u)\n%a = Add(%one, %t)\n%p = Mul(%x, %a)\n%y = Mul(%half, %p)\n" },
-    { "a power", "%c = Pow(%x, %three)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "x taken out", "%b = Mul(%x, %beta)\n%k = Mul(%x, %cubic)\n%q = Mul(%k, %x)\n%s = Add(%one, %q)\n%u = Mul(%b, %s)\n%t = Tanh(%u)\n"
-                     HALF_X_GATE },
-    { "a square", "%q = Pow(%x, %two)\n%k = Mul(%q, %cubic)\n%s = Add(%one, %k)\n%z = Mul(%s, %x)\n%u = Mul(%beta, %z)\n%t = Tanh(%u)\n"
-                  HALF_X_GATE },
-    { "multiplied out", CUBE "%k = Mul(%beta_cubic, %c)\n%b = Mul(%beta, %x)\n%u = Add(%b, %k)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "a difference", CUBE "%k = Mul(%minus_cubic, %c)\n%s = Sub(%x, %k)\n%u = Mul(%beta, %s)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "torch.nn.GELU",
+      SUM "%u = Mul(%beta, %s)\n%t = Tanh(%u)\n%a = Add(%one, %t)\n%p = Mul(%x, %a)\n%y = Mul(%half, %p)\n" },
+    { "a power", "%c = Pow(%x, %three)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = "
+                 "Tanh(%u)\n" HALF_X_GATE },
+    { "x taken out", "%b = Mul(%x, %beta)\n%k = Mul(%x, %cubic)\n%q = Mul(%k, %x)\n%s = Add(%one, %q)\n%u = Mul(%b, "
+                     "%s)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "a square", "%q = Pow(%x, %two)\n%k = Mul(%q, %cubic)\n%s = Add(%one, %k)\n%z = Mul(%s, %x)\n%u = Mul(%beta, "
+                  "%z)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "multiplied out",
+      CUBE "%k = Mul(%beta_cubic, %c)\n%b = Mul(%beta, %x)\n%u = Add(%b, %k)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "a difference",
+      CUBE "%k = Mul(%minus_cubic, %c)\n%s = Sub(%x, %k)\n%u = Mul(%beta, %s)\n%t = Tanh(%u)\n" HALF_X_GATE },
     { "the root of two and half", SUM "%v = Mul(%two_beta, %s)\n%u = Div(%v, %two)\n%t = Tanh(%u)\n" HALF_X_GATE },
     { "a sigmoid", SUM "%u = Mul(%two_beta, %s)\n%t = Sigmoid(%u)\n%y = Mul(%x, %t)\n" },
-    { "the rest of a sigmoid", SUM "%u = Mul(%minus_two_beta, %s)\n%t = Sigmoid(%u)\n%p = Mul(%x, %t)\n%y = Sub(%x, %p)\n" },
+    { "the rest of a sigmoid",
+      SUM "%u = Mul(%minus_two_beta, %s)\n%t = Sigmoid(%u)\n%p = Mul(%x, %t)\n%y = Sub(%x, %p)\n" },
 };
 
 static const Form no_gelu[] = {
@@ -71,69 +101,100 @@ static const Form no_gelu[] = {
     { "swish", "%t = Sigmoid(%x)\n%y = Mul(%x, %t)\n" },
     { "no half", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%y = Mul(%x, %a)\n" },
     { "twice", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %x)\n" },
-    { "the gate's square", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%s = Mul(%a, %t)\n%p = Mul(%x, %s)\n%y = Mul(%p, %half)\n" },
-    { "the other sign", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Sub(%one, %t)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
-    { "another value", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%other, %a)\n%y = Mul(%p, %half)\n" },
-    { "multiplied by the root", "%u = Mul(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
-    { "divided by x", "%u = Div(%root_half, %x)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
-    { "a tanh of erf's argument", "%u = Div(%x, %root2)\n%t = Tanh(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "the gate's square", "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%s = Mul(%a, %t)\n%p = Mul(%x, "
+                           "%s)\n%y = Mul(%p, %half)\n" },
+    { "the other sign",
+      "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Sub(%one, %t)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "another value",
+      "%u = Div(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%other, %a)\n%y = Mul(%p, %half)\n" },
+    { "multiplied by the root",
+      "%u = Mul(%x, %root2)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "divided by x",
+      "%u = Div(%root_half, %x)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
+    { "a tanh of erf's argument",
+      "%u = Div(%x, %root2)\n%t = Tanh(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n%y = Mul(%p, %half)\n" },
     { "an erf of tanh's argument", SUM "%u = Mul(%beta, %s)\n%t = Erf(%u)\n" HALF_X_GATE },
     { "no cube", "%u = Mul(%beta, %x)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "a square in place of the cube", "%c = Pow(%x, %two)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n"
-                                       HALF_X_GATE },
-    { "a fourth power", CUBE "%d = Mul(%c, %x)\n%k = Mul(%d, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "another value's cube", CUBE "%k = Mul(%cubic, %c)\n%s = Add(%other, %k)\n%u = Mul(%beta, %s)\n%t = Tanh(%u)\n" HALF_X_GATE },
-    { "an exponent of x", "%c = Pow(%three, %x)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "a square in place of the cube",
+      "%c = Pow(%x, %two)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "a fourth power", CUBE
+      "%d = Mul(%c, %x)\n%k = Mul(%d, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "another value's cube",
+      CUBE "%k = Mul(%cubic, %c)\n%s = Add(%other, %k)\n%u = Mul(%beta, %s)\n%t = Tanh(%u)\n" HALF_X_GATE },
+    { "an exponent of x", "%c = Pow(%three, %x)\n%k = Mul(%c, %cubic)\n%s = Add(%x, %k)\n%u = Mul(%s, %beta)\n%t = "
+                          "Tanh(%u)\n" HALF_X_GATE },
 };
 
 static const Family layer_norm = {
-    &pass_fuse_layer_norm, &op_LayerNormalization,
+    &pass_fuse_layer_norm,
+    &op_LayerNormalization,
     "state %x trainable : TYPE[2,3,4] = "
     "{-6, 4.5, -3.25, 2.5, -1.75, 1, -0.5, 8.125, 0, 0.25, 0.75, 1.5, 2.25, 3.5, 6, -7, 5, 1.75, -4, 9, 3, -2, -8, 2}\n"
     "input %other : TYPE[2,3,4]\n"
     "state %w trainable : TYPE[4] = {1, -0.5, 2, 0.25}\nstate %b trainable : TYPE[4] = {0.5, 1, -1, 3}\n"
-    "state %wide trainable : TYPE[1,1,4] = {1, -0.5, 2, 0.25}\nstate %w2 trainable : TYPE[3,4] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
-    "const %last : int64[1] = {-1}\nconst %two_last : int64[2] = {2, 1}\nconst %first : int64[1] = {0}\nconst %all : int64[3] = {0, 1, 2}\n",
-    { { "n", "4" }, { "n2", "12" }, { "less", "3" }, { "all_n", "24" }, { "part", "0.25" }, { "one", "1" }, { "two", "2" }, { "half", "0.5" },
-      { "minus_half", "-0.5" }, { "eps", "1e-3" } },
-    "eps", 1e-14,
+    "state %wide trainable : TYPE[1,1,4] = {1, -0.5, 2, 0.25}\nstate %w2 trainable : TYPE[3,4] = {1, 2, 3, 4, 5, 6, 7, "
+    "8, 9, 10, 11, 12}\n"
+    "const %last : int64[1] = {-1}\nconst %two_last : int64[2] = {2, 1}\nconst %first : int64[1] = {0}\nconst %all : "
+    "int64[3] = {0, 1, 2}\n",
+    { { "n", "4" },
+      { "n2", "12" },
+      { "less", "3" },
+      { "all_n", "24" },
+      { "part", "0.25" },
+      { "one", "1" },
+      { "two", "2" },
+      { "half", "0.5" },
+      { "minus_half", "-0.5" },
+      { "eps", "1e-3" } },
+    "eps",
+    1e-14,
 };
 
 #define MEAN "%m0 = ReduceSum(%x, %last)\n%m = Div(%m0, %n)\n%d = Sub(%x, %m)\n"
 #define VARIANCE "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n"
 static const Form norms[] = {
-    { "torch.nn.LayerNorm", MEAN "%q = Pow(%d, %two)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n%r = Sqrt(%v)\n"
-                                 "%z = Div(%d, %r)\n%s = Mul(%z, %w)\n%y = Add(%s, %b)\n" },
+    { "torch.nn.LayerNorm",
+      MEAN "%q = Pow(%d, %two)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n%r = Sqrt(%v)\n"
+           "%z = Div(%d, %r)\n%s = Mul(%z, %w)\n%y = Add(%s, %b)\n" },
     { "plain", MEAN VARIANCE "%r = Sqrt(%v)\n%y = Div(%d, %r)\n" },
     { "scaled", MEAN VARIANCE "%r = Sqrt(%v)\n%z = Div(%d, %r)\n%y = Mul(%w, %z)\n" },
     { "shifted", MEAN VARIANCE "%r = Sqrt(%v)\n%z = Div(%d, %r)\n%y = Add(%z, %b)\n" },
     { "a scale of x's rank", MEAN VARIANCE "%r = Sqrt(%v)\n%z = Div(%d, %r)\n%s = Mul(%z, %wide)\n%y = Add(%s, %b)\n" },
-    { "a reciprocal", MEAN VARIANCE "%r = Sqrt(%v)\n%i = Reciprocal(%r)\n%z = Mul(%d, %i)\n%s = Mul(%z, %w)\n%y = Add(%s, %b)\n" },
+    { "a reciprocal",
+      MEAN VARIANCE "%r = Sqrt(%v)\n%i = Reciprocal(%r)\n%z = Mul(%d, %i)\n%s = Mul(%z, %w)\n%y = Add(%s, %b)\n" },
     { "one over the root", MEAN VARIANCE "%r = Sqrt(%v)\n%i = Div(%one, %r)\n%y = Mul(%d, %i)\n" },
     { "the power of a half", MEAN VARIANCE "%r = Pow(%v, %half)\n%y = Div(%d, %r)\n" },
     { "the power of minus a half", MEAN VARIANCE "%r = Pow(%v, %minus_half)\n%y = Mul(%d, %r)\n" },
-    { "means as products", "%m0 = ReduceSum(%x, %last)\n%m = Mul(%m0, %part)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n"
+    { "means as products", "%m0 = ReduceSum(%x, %last)\n%m = Mul(%m0, %part)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 "
+                           "= ReduceSum(%q, %last)\n"
                            "%v1 = Mul(%v0, %part)\n%v = Add(%v1, %eps)\n%r = Sqrt(%v)\n%y = Div(%d, %r)\n" },
-    { "two axes", "%m0 = ReduceSum(%x, %two_last)\n%m = Div(%m0, %n2)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %two_last)\n"
+    { "two axes", "%m0 = ReduceSum(%x, %two_last)\n%m = Div(%m0, %n2)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = "
+                  "ReduceSum(%q, %two_last)\n"
                   "%v1 = Div(%v0, %n2)\n%v = Add(%v1, %eps)\n%r = Sqrt(%v)\n%z = Div(%d, %r)\n%y = Mul(%z, %w2)\n" },
 };
 
 #define ROOT "%r = Sqrt(%v)\n%y = Div(%d, %r)\n"
 static const Form no_norms[] = {
-    { "a sample's variance", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %less)\n%v = Add(%v1, %eps)\n" ROOT },
-    { "the first axis", "%m0 = ReduceSum(%x, %first)\n%m = Div(%m0, %two)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %first)\n"
+    { "a sample's variance",
+      MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %less)\n%v = Add(%v1, %eps)\n" ROOT },
+    { "the first axis", "%m0 = ReduceSum(%x, %first)\n%m = Div(%m0, %two)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = "
+                        "ReduceSum(%q, %first)\n"
                         "%v1 = Div(%v0, %two)\n%v = Add(%v1, %eps)\n" ROOT },
-    { "all axes", "%m0 = ReduceSum(%x, %all)\n%m = Div(%m0, %all_n)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %all)\n"
+    { "all axes", "%m0 = ReduceSum(%x, %all)\n%m = Div(%m0, %all_n)\n%d = Sub(%x, %m)\n%q = Mul(%d, %d)\n%v0 = "
+                  "ReduceSum(%q, %all)\n"
                   "%v1 = Div(%v0, %all_n)\n%v = Add(%v1, %eps)\n" ROOT },
-    { "unlike axes", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %two_last)\n%v1 = Div(%v0, %n2)\n%v = Add(%v1, %eps)\n" ROOT },
+    { "unlike axes",
+      MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %two_last)\n%v1 = Div(%v0, %n2)\n%v = Add(%v1, %eps)\n" ROOT },
     { "the root mean square", "%q = Mul(%x, %x)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n"
                               "%r = Sqrt(%v)\n%y = Div(%x, %r)\n" },
     { "another's mean", "%m0 = ReduceSum(%other, %last)\n%m = Div(%m0, %n)\n%d = Sub(%x, %m)\n" VARIANCE ROOT },
     { "another's difference", MEAN VARIANCE "%r = Sqrt(%v)\n%y = Div(%other, %r)\n" },
-    { "another's square", MEAN "%q = Mul(%d, %other)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n" ROOT },
+    { "another's square",
+      MEAN "%q = Mul(%d, %other)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Add(%v1, %eps)\n" ROOT },
     { "no epsilon", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v = Div(%v0, %n)\n" ROOT },
-    { "epsilon beside the root", MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Sqrt(%v1)\n"
-                                "%r = Add(%v, %eps)\n%y = Div(%d, %r)\n" },
+    { "epsilon beside the root",
+      MEAN "%q = Mul(%d, %d)\n%v0 = ReduceSum(%q, %last)\n%v1 = Div(%v0, %n)\n%v = Sqrt(%v1)\n"
+           "%r = Add(%v, %eps)\n%y = Div(%d, %r)\n" },
     { "the variance itself", MEAN VARIANCE "%y = Div(%d, %v)\n" },
     { "the mean less x", "%m0 = ReduceSum(%x, %last)\n%m = Div(%m0, %n)\n%d = Sub(%m, %x)\n" VARIANCE ROOT },
 };
@@ -151,8 +212,8 @@ static void append(char *text, size_t size, const char *from, const char *type)
     snprintf(text + strlen(text), size - strlen(text), "%s", from);
 }
 
-/* The formula in `type` and a loss that weighs the elements of y unlike.  The constants are of `shape`, or only number `only` is if that
- * is not negative.  NULL after a failed check. */
+/* The formula in `type` and a loss that weighs the elements of y unlike.  The constants are of `shape`, or only number
+ * `only` is if that is not negative.  NULL after a failed check. */
 static Graph *make_with(const Family *f, const Form *form, const char *type, const char *shape, int only)
 {
     char text[8192] = "graph \"g\" {\n";
@@ -175,7 +236,8 @@ static Graph *make(const Family *f, const Form *form, const char *type, const ch
 
 static bool fused(const Family *f, Graph *g)
 {
-    return CHECK_OK(step_pass(g, f->pass, &(BuildOptions){ 0 })) && CHECK_OK(graph_verify(g)) && count_nodes(g, f->op) == 1;
+    return CHECK_OK(step_pass(g, f->pass, &(BuildOptions){ 0 })) && CHECK_OK(graph_verify(g)) &&
+           count_nodes(g, f->op) == 1;
 }
 
 static void expect(const Family *f, const Form *form, Graph *g, bool expected, const char *how)
@@ -198,7 +260,7 @@ static void check_orders(const Family *f, const Form *form)
 
     if (!g)
         return;
-    orders <<= count_nodes(g, &op_Add) + count_nodes(g, &op_Mul) - 1;               /* the last weighs y */
+    orders <<= count_nodes(g, &op_Add) + count_nodes(g, &op_Mul) - 1; /* the last weighs y */
     for (unsigned order = 0; order < orders; order++) {
         unsigned bits = order;
 
@@ -253,8 +315,8 @@ static void check_values(const Family *f, const Form *form)
             const Tensor *expected = step_output(&plain, name), *found = step_output(&one, name);
 
             if (!found || !expected || !(norm(found, expected) <= f->tolerance * norm(expected, NULL)))
-                TEST_FAIL("%s: '%s' is off by %g of %g", form->name, name, found && expected ? norm(found, expected) : -1,
-                          expected ? norm(expected, NULL) : -1);
+                TEST_FAIL("%s: '%s' is off by %g of %g", form->name, name,
+                          found && expected ? norm(found, expected) : -1, expected ? norm(expected, NULL) : -1);
         }
     step_close(&plain);
     step_close(&one);
@@ -368,8 +430,10 @@ static void test_no_gelu(void)
 /* A root that is off by 1e-8 is float32's number of the root, and none of float64's. */
 static void test_near_gelu(void)
 {
-    static const Form near_root = { "near the root", "%u = Mul(%x, %near_root_half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n"
-                                    "%y = Mul(%p, %half)\n" };
+    static const Form near_root = {
+        "near the root", "%u = Mul(%x, %near_root_half)\n%t = Erf(%u)\n%a = Add(%t, %one)\n%p = Mul(%x, %a)\n"
+                         "%y = Mul(%p, %half)\n"
+    };
 
     check_type(&gelu, &near_root, "float32", "[]", true);
     check_type(&gelu, &near_root, "float64", "[]", false);
@@ -411,5 +475,6 @@ static void test_shapes(void)
         check_shapes(&layer_norm, &norms[i], "[1,1,1,1]");
 }
 
-DEFINE_SUITE(fused_forms, { "GELU by erf", test_erf }, { "GELU by tanh", test_tanh }, { "not GELU", test_no_gelu }, { "nearly GELU", test_near_gelu },
-             { "layer normalisation", test_norms }, { "not layer normalisation", test_no_norms }, { "shapes of numbers", test_shapes });
+DEFINE_SUITE(fused_forms, { "GELU by erf", test_erf }, { "GELU by tanh", test_tanh }, { "not GELU", test_no_gelu },
+             { "nearly GELU", test_near_gelu }, { "layer normalisation", test_norms },
+             { "not layer normalisation", test_no_norms }, { "shapes of numbers", test_shapes });

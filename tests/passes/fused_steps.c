@@ -1,4 +1,5 @@
-/* A training step with attention, or softmax and loss, fused is the step without, in float64: loss and every gradient. */
+/* A training step with attention, or softmax and loss, fused is the step without, in float64: loss and every
+ * gradient. */
 #include "graph/op.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
@@ -8,8 +9,8 @@ static int count_fused(const Graph *g)
     int count = 0;
 
     FOR_NODES(g, n)
-        count += n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad || n->op == &op_CrossEntropySum ||
-                 n->op == &op_CrossEntropyGrad;
+        count += n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad ||
+                 n->op == &op_CrossEntropySum || n->op == &op_CrossEntropyGrad;
     return count;
 }
 
@@ -30,10 +31,7 @@ static void check_model(const char *name, BuildOptions opt, int n_fused)
 
 #define TRAIN .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true
 
-static void test_causal(void)
-{
-    check_model("transformer", (BuildOptions){ TRAIN, .fuse_attention = true }, 2 * 5);
-}
+static void test_causal(void) { check_model("transformer", (BuildOptions){ TRAIN, .fuse_attention = true }, 2 * 5); }
 
 static void test_whole(void)
 {
@@ -42,21 +40,26 @@ static void test_whole(void)
 
 static void test_loss_of_rows(void)
 {
-    check_model("mlp", (BuildOptions){ TRAIN, .label_smoothing = 0.1, .metric_accuracy = true, .fuse_cross_entropy = true }, 2);
+    check_model(
+        "mlp", (BuildOptions){ TRAIN, .label_smoothing = 0.1, .metric_accuracy = true, .fuse_cross_entropy = true }, 2);
 }
 
 /* On three replicas, with samples that do not count. */
 static void test_loss_of_columns(void)
 {
-    check_model("unet", (BuildOptions){ TRAIN, .has_ignore_index = true, .ignore_index = 1, .replicas = 3, .devices = 2,
-                                        .fuse_cross_entropy = true }, 2 * 3);
+    check_model("unet",
+                (BuildOptions){ TRAIN, .has_ignore_index = true, .ignore_index = 1, .replicas = 3, .devices = 2,
+                                .fuse_cross_entropy = true },
+                2 * 3);
 }
 
 /* Tokens, whose classes a Transpose brings to axis 1. */
 static void test_loss_of_tokens(void)
 {
-    check_model("transformer", (BuildOptions){ TRAIN, .label_smoothing = 0.1, .has_ignore_index = true, .ignore_index = 1, .replicas = 3,
-                                               .devices = 2, .fuse_cross_entropy = true }, 2 * 3);
+    check_model("transformer",
+                (BuildOptions){ TRAIN, .label_smoothing = 0.1, .has_ignore_index = true, .ignore_index = 1,
+                                .replicas = 3, .devices = 2, .fuse_cross_entropy = true },
+                2 * 3);
 }
 
 DEFINE_SUITE(fused_steps, { "a causal model", test_causal }, { "a model without a mask", test_whole },

@@ -2,16 +2,16 @@
  *
  *   # what it shows
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
- *                          fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse-conv=yes fuse=1 accelerator=yes
- *                          freeze=conv* train=conv2* loss=cross-entropy replicas=2 devices=2
+ *                          fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse-conv=yes fuse=1
+ * accelerator=yes freeze=conv* train=conv2* loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
  *   graph "g" { ... }
  *
- * As in the pipeline a pass does nothing in a mode that it has no part in.  The result is verified.  Passes that must change nothing
- * when they run again are run again.  GOLDEN_WRITE=1 in the environment writes the result into the file: read the difference before
- * believing it. */
+ * As in the pipeline a pass does nothing in a mode that it has no part in.  The result is verified.  Passes that must
+ * change nothing when they run again are run again.  GOLDEN_WRITE=1 in the environment writes the result into the file:
+ * read the difference before believing it. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,9 @@
 
 #define DIRECTORY SOURCE_DIR "/tests/passes/golden"
 
-static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower", "cse", "dce", "fold-transpose",
-    "fuse-layer-norm", "fuse-gelu", "group-casts" };
+static const char *const idempotent[] = { "convert-dtype", "infer-shapes", "fold-constants", "lower",
+                                          "cse",           "dce",          "fold-transpose", "fuse-layer-norm",
+                                          "fuse-gelu",     "group-casts" };
 
 /* ---- the file ---- */
 
@@ -46,7 +47,8 @@ static char *read_file(const char *path)
     return text;
 }
 
-/* The text behind the line "--- word", up to the next "---" or the end; NULL when there is none.  The caller frees it. */
+/* The text behind the line "--- word", up to the next "---" or the end; NULL when there is none.  The caller frees
+ * it. */
 static char *section(const char *text, const char *word)
 {
     char mark[32];
@@ -91,7 +93,8 @@ static bool computes_all(const Graph *g, const Node *n)
 static bool set_option(Options *o, char *word)
 {
     static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
-    static const char *const losses[] = { "none", "cross-entropy", "nll", "mse", "l1", "bce", "bce-logits", "output", NULL };
+    static const char *const losses[] = { "none", "cross-entropy", "nll",    "mse", "l1",
+                                          "bce",  "bce-logits",    "output", NULL };
     static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
     char *value = strchr(word, '=');
 
@@ -303,7 +306,7 @@ static const TestCase *list(void)
 {
     struct dirent **entry = NULL;
     int count = scandir(DIRECTORY, &entry, is_shown, alphasort);
-    static TestCase *cases;         /* lives as long as the program */
+    static TestCase *cases; /* lives as long as the program */
     size_t n = 0;
 
     cases = calloc(1, sizeof *cases);

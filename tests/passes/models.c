@@ -12,16 +12,24 @@
 #include "tests/harness/test.h"
 
 /* Counted in Python from the files: float initializers, running statistics apart (these models have no others). */
-static const struct { const char *name; int64_t n_param; int n_tensor, n_statistic; } models[] = {
-    { "exported_encoder", 107850, 37, 0 },   { "exported_folded", 38506, 14, 0 },  { "exported_mobilenet", 17546, 44, 28 },
-    { "exported_resnet", 78042, 29, 18 },    { "fashion_cnn", 29178, 11, 6 },      { "mlp", 17226, 6, 0 },
-    { "resnet20", 272474, 65, 42 },          { "transformer", 1032576, 74, 0 },    { "unet", 67166, 42, 20 },
+static const struct {
+    const char *name;
+    int64_t n_param;
+    int n_tensor, n_statistic;
+} models[] = {
+    { "exported_encoder", 107850, 37, 0 }, { "exported_folded", 38506, 14, 0 }, { "exported_mobilenet", 17546, 44, 28 },
+    { "exported_resnet", 78042, 29, 18 },  { "fashion_cnn", 29178, 11, 6 },     { "mlp", 17226, 6, 0 },
+    { "resnet20", 272474, 65, 42 },        { "transformer", 1032576, 74, 0 },   { "unet", 67166, 42, 20 },
 };
 
 static Status build_replicas(Graph *g, BuildMode mode, int replicas, int devices, Report *report, const char *until)
 {
-    BuildOptions opt = { .mode = mode, .batch = 6, .loss = mode >= BUILD_EVAL ? LOSS_CROSS_ENTROPY : LOSS_NONE, .replicas = replicas,
-                         .devices = devices, .dtype = DT_FLOAT64 };
+    BuildOptions opt = { .mode = mode,
+                         .batch = 6,
+                         .loss = mode >= BUILD_EVAL ? LOSS_CROSS_ENTROPY : LOSS_NONE,
+                         .replicas = replicas,
+                         .devices = devices,
+                         .dtype = DT_FLOAT64 };
 
     return pipeline_run(g, &opt, interp_node, report, &(PipelineOptions){ .until = until });
 }
@@ -46,8 +54,8 @@ static void check_states(const char *name, const Graph *g, int64_t n_param, int 
         statistics += !v->trainable;
     }
     if (params != n_param || tensors != n_tensor || statistics != n_statistic)
-        TEST_FAIL("%s: %lld parameters in %d tensors and %d statistics, expected %lld in %d and %d", name, (long long)params, tensors,
-                  statistics, (long long)n_param, n_tensor, n_statistic);
+        TEST_FAIL("%s: %lld parameters in %d tensors and %d statistics, expected %lld in %d and %d", name,
+                  (long long)params, tensors, statistics, (long long)n_param, n_tensor, n_statistic);
 }
 
 static void test_parameters(void)
@@ -83,8 +91,9 @@ static void check_text(const char *name, int replicas, int devices)
     Graph *g = model_import(name), *back = NULL;
     char *text = NULL, *again = NULL;
 
-    if (g && CHECK_OK(build_replicas(g, BUILD_TRAIN, replicas, devices, NULL, NULL)) && CHECK_OK(graph_text(&text, g, NULL)) &&
-        CHECK_OK(graph_parse(&back, text, strlen(text))) && CHECK_OK(graph_text(&again, back, NULL))) {
+    if (g && CHECK_OK(build_replicas(g, BUILD_TRAIN, replicas, devices, NULL, NULL)) &&
+        CHECK_OK(graph_text(&text, g, NULL)) && CHECK_OK(graph_parse(&back, text, strlen(text))) &&
+        CHECK_OK(graph_text(&again, back, NULL))) {
         CHECK_OK(graph_verify(back));
         CU_ASSERT_EQUAL(g->n_node, back->n_node);
         if (strcmp(text, again))
@@ -113,11 +122,12 @@ static void test_folded_is_noted(void)
 
     CHECK_OK(build(g, BUILD_TRAIN, r, "prepare-training"));
     for (int i = 0; i < r->n_note; i++)
-        noted |= r->note[i].kind == NOTE_EXPORTER && strstr(r->note[i].text, "the weights of 6 of 6 convolutions are not the module's own");
+        noted |= r->note[i].kind == NOTE_EXPORTER &&
+                 strstr(r->note[i].text, "the weights of 6 of 6 convolutions are not the module's own");
     CU_ASSERT(noted);
     report_free(r);
     graph_free(g);
 }
 
 DEFINE_SUITE(models, { "the pipeline runs in every mode", test_pipeline }, { "text reads back", test_text },
-    { "folded batch-norm is noted", test_folded_is_noted }, { "parameters are found", test_parameters });
+             { "folded batch-norm is noted", test_folded_is_noted }, { "parameters are found", test_parameters });

@@ -50,7 +50,8 @@ static void test_random(void)
         for (uint32_t i = 0; i < n; i++) {
             uint32_t first = next(&s) % INSTANTS, length = next(&s) % (next(&s) % 4 ? 8 : INSTANTS);
 
-            x[i] = (PackItem){ .bytes = next(&s) % (next(&s) % 3 ? 2000 : 40000), .first = first,
+            x[i] = (PackItem){ .bytes = next(&s) % (next(&s) % 3 ? 2000 : 40000),
+                               .first = first,
                                .last = first + length < INSTANTS ? first + length : INSTANTS - 1 };
         }
         expected = most_alive(x, n, INSTANTS);

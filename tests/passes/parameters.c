@@ -70,7 +70,8 @@ static void check_decisions(const Report *r, const char *expected)
                 continue;
             found = true;
             if (d->trained != (word[n] == '+') || d->guess != guess)
-                TEST_FAIL("%s: found %s%s (%s)", word, d->trained ? "trained" : "fixed", d->guess ? ", a guess" : "", d->reason);
+                TEST_FAIL("%s: found %s%s (%s)", word, d->trained ? "trained" : "fixed", d->guess ? ", a guess" : "",
+                          d->reason);
         }
         if (!found)
             TEST_FAIL("%s: no such tensor", word);
@@ -118,14 +119,16 @@ static void check(const char *text, const char *producer, const Mark *mark, cons
 /* A class token, a memory bank, a temperature: what is concatenated or expanded is learned like what is multiplied. */
 static const char tokens[] =
     "graph \"g\" { input %x : float32[2,3,4]\n"
-    "const %bank : float32[5,4] = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2}\n const %cls_token : float32[1,1,4] = all 0\n"
+    "const %bank : float32[5,4] = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2}\n const %cls_token : float32[1,1,4] = all "
+    "0\n"
     "const %start : float32[1,1,4] = all 0\n const %s5 : int64[3] = {2,5,4}\n const %s1 : int64[3] = {2,1,4}\n"
     "const %logit_scale : float32[] = {2.6}\n const %eps : float32[] = {0.5}\n const %low : float32[] = {0.25}\n"
-    "%b = Expand(%bank, %s5)\n %t = Expand(%cls_token, %s1)\n %h = Expand(%start, %s1)\n %c = Concat(%b, %t, %h, %x) {axis=1}\n"
+    "%b = Expand(%bank, %s5)\n %t = Expand(%cls_token, %s1)\n %h = Expand(%start, %s1)\n %c = Concat(%b, %t, %h, %x) "
+    "{axis=1}\n"
     "%e = Exp(%logit_scale)\n %d = Mul(%c, %e)\n %f = Mul(%d, %eps)\n %k = Clip(%f, %low)\n output \"y\" = %k }";
 
-/* Batch normalisation out of training as formulas, the three ways in which they are written; a weight that is normalised by its own
- * length, which also has a root, stays a parameter. */
+/* Batch normalisation out of training as formulas, the three ways in which they are written; a weight that is
+ * normalised by its own length, which also has a root, stays a parameter. */
 static const char norm_formulas[] =
     "graph \"g\" { input %x : float32[4,3]\n const %mean : float32[3] = {1,2,3}\n const %var : float32[3] = {4,5,6}\n"
     "const %scale : float32[3] = {1,2,4}\n const %shift : float32[3] = {0,1,5}\n const %eps : float32[] = {0.001}\n"
@@ -144,19 +147,29 @@ static void test_norm_formulas(void)
 {
     const char *all = "mean-? var-? scale+ shift+ w+ eps-";
 
-    check_formula("%d = Sub(%h, %mean)\n %i = Div(%one, %root)\n %s = Mul(%i, %scale)\n %y = Mul(%d, %s)\n %z = Add(%y, %shift)\n"
-                  "output \"y\" = %z }", all);
-    check_formula("%i = Div(%scale, %root)\n %y = Mul(%h, %i)\n %o = Mul(%mean, %i)\n %p = Sub(%shift, %o)\n %z = Add(%y, %p)\n"
-                  "output \"y\" = %z }", all);
-    check_formula("%i = Div(%one, %root)\n %s = Mul(%i, %scale)\n %n = Neg(%mean)\n %o = Mul(%n, %s)\n %p = Add(%o, %shift)\n"
-                  "%y = Mul(%h, %s)\n %z = Add(%y, %p)\n output \"y\" = %z }", all);
-    check_formula("%q = Mul(%w, %w)\n %l = ReduceSum(%q, %m) {keepdims=0}\n %le = Add(%l, %eps)\n %lr = Sqrt(%le)\n %wn = Div(%w, %lr)\n"
-                  "%u = MatMul(%h, %wn)\n %z = Add(%u, %shift)\n output \"y\" = %z }", "w+ shift+");
+    check_formula(
+        "%d = Sub(%h, %mean)\n %i = Div(%one, %root)\n %s = Mul(%i, %scale)\n %y = Mul(%d, %s)\n %z = Add(%y, %shift)\n"
+        "output \"y\" = %z }",
+        all);
+    check_formula(
+        "%i = Div(%scale, %root)\n %y = Mul(%h, %i)\n %o = Mul(%mean, %i)\n %p = Sub(%shift, %o)\n %z = Add(%y, %p)\n"
+        "output \"y\" = %z }",
+        all);
+    check_formula(
+        "%i = Div(%one, %root)\n %s = Mul(%i, %scale)\n %n = Neg(%mean)\n %o = Mul(%n, %s)\n %p = Add(%o, %shift)\n"
+        "%y = Mul(%h, %s)\n %z = Add(%y, %p)\n output \"y\" = %z }",
+        all);
+    check_formula("%q = Mul(%w, %w)\n %l = ReduceSum(%q, %m) {keepdims=0}\n %le = Add(%l, %eps)\n %lr = Sqrt(%le)\n "
+                  "%wn = Div(%w, %lr)\n"
+                  "%u = MatMul(%h, %wn)\n %z = Add(%u, %shift)\n output \"y\" = %z }",
+                  "w+ shift+");
 }
 
 static void test_reach(void)
 {
-    const Mark literal[] = { { "eps", ORIGIN_NODE, SAID_NOTHING, NULL }, { "low", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
+    const Mark literal[] = { { "eps", ORIGIN_NODE, SAID_NOTHING, NULL },
+                             { "low", ORIGIN_NODE, SAID_NOTHING, NULL },
+                             { NULL, 0, 0, NULL } };
 
     check(tokens, "pytorch", literal, "bank+? cls_token+ start+? logit_scale+ eps- low-");
     check(tokens, "", NULL, "bank+? cls_token-? start-? logit_scale- eps- low-");
@@ -164,45 +177,54 @@ static void test_reach(void)
 
 /* A GroupNorm: its ones and zeros are Constant nodes, scale and bias come by way of Unsqueeze. */
 static const char group_norm[] =
-    "graph \"g\" { input %x : float32[2,4,3,3]\n const %c.weight : float32[4,4,1,1] = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}\n"
+    "graph \"g\" { input %x : float32[2,4,3,3]\n const %c.weight : float32[4,4,1,1] = "
+    "{1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}\n"
     "const %one : float32[2] = all 1\n const %zero : float32[2] = all 0\n const %g.weight : float32[4] = all 1\n"
     "const %g.bias : float32[4] = all 0\n const %axes : int64[2] = {1,2}\n const %split : int64[3] = {0,2,-1}\n"
     "const %whole : int64[4] = {2,4,3,3}\n"
-    "%a = Conv(%x, %c.weight)\n %r = Reshape(%a, %split)\n %n = InstanceNormalization(%r, %one, %zero)\n %m = Reshape(%n, %whole)\n"
-    "%u = Unsqueeze(%g.weight, %axes)\n %v = Unsqueeze(%g.bias, %axes)\n %s = Mul(%m, %u)\n %y = Add(%s, %v)\n output \"y\" = %y }";
+    "%a = Conv(%x, %c.weight)\n %r = Reshape(%a, %split)\n %n = InstanceNormalization(%r, %one, %zero)\n %m = "
+    "Reshape(%n, %whole)\n"
+    "%u = Unsqueeze(%g.weight, %axes)\n %v = Unsqueeze(%g.bias, %axes)\n %s = Mul(%m, %u)\n %y = Add(%s, %v)\n output "
+    "\"y\" = %y }";
 
 static void test_origin(void)
 {
-    const Mark nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL }, { "zero", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
-    const Mark all_nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL }, { "zero", ORIGIN_NODE, SAID_NOTHING, NULL },
-                               { "c.weight", ORIGIN_NODE, SAID_NOTHING, NULL }, { NULL, 0, 0, NULL } };
+    const Mark nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL },
+                           { "zero", ORIGIN_NODE, SAID_NOTHING, NULL },
+                           { NULL, 0, 0, NULL } };
+    const Mark all_nodes[] = { { "one", ORIGIN_NODE, SAID_NOTHING, NULL },
+                               { "zero", ORIGIN_NODE, SAID_NOTHING, NULL },
+                               { "c.weight", ORIGIN_NODE, SAID_NOTHING, NULL },
+                               { NULL, 0, 0, NULL } };
 
     check(group_norm, "pytorch", nodes, "c.weight+ one- zero- g.weight+ g.bias+");
-    check(group_norm, "", all_nodes, "c.weight+ one+ zero+ g.weight+ g.bias+");     /* weights are Constant nodes */
+    check(group_norm, "", all_nodes, "c.weight+ one+ zero+ g.weight+ g.bias+"); /* weights are Constant nodes */
 }
 
 static const char values[] =
-    "graph \"g\" { input %x : float32[2,4,4]\n const %swin : float32[4,4] = {0,-100,0,0,-100,0,0,0,0,0,0,-100,0,0,-100,0}\n"
+    "graph \"g\" { input %x : float32[2,4,4]\n const %swin : float32[4,4] = "
+    "{0,-100,0,0,-100,0,0,0,0,0,0,-100,0,0,-100,0}\n"
     "const %inf : float32[4] = {0,-inf,0,0}\n const %attn.ones : float32[4] = {0,1,1,0}\n"
     "const %waves : float32[4,4] = {0,1,0,1, 0.8414709848,0.5403023059,0.0099998333,0.9999500004,"
     " 0.9092974268,-0.4161468365,0.0199986667,0.9998000067, 0.1411200081,-0.9899924966,0.0299955002,0.9995500337}\n"
-    "const %pos : float32[4,4] = {3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3}\n const %encoder.pe : float32[4,4] = {3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3}\n"
+    "const %pos : float32[4,4] = {3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3}\n const %encoder.pe : float32[4,4] = "
+    "{3,1,4,1,5,9,2,6,5,3,5,8,9,7,9,3}\n"
     "%a = Add(%x, %swin)\n %b = Add(%a, %inf)\n %c = Mul(%b, %attn.ones)\n %d = Add(%c, %waves)\n %e = Add(%d, %pos)\n"
     "%f = Add(%e, %encoder.pe)\n output \"y\" = %f }";
 
-static void test_values(void)
-{
-    check(values, "pytorch", NULL, "swin- inf- attn.ones- waves-? pos+? encoder.pe-?");
-}
+static void test_values(void) { check(values, "pytorch", NULL, "swin- inf- attn.ones- waves-? pos+? encoder.pe-?"); }
 
 /* PyTorch's newer exporter describes what it did not touch, and says from what it computed the rest. */
 static void test_said(void)
 {
-    const Mark mark[] = { { "pos", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { "encoder.pe", ORIGIN_INITIALIZER, SAID_BUFFER, NULL },
+    const Mark mark[] = { { "pos", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                          { "encoder.pe", ORIGIN_INITIALIZER, SAID_BUFFER, NULL },
                           { "waves", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
                           { "attn.ones", ORIGIN_INITIALIZER, SAID_NOTHING, "['g.weight', 'val_1']" },
-                          { "swin", ORIGIN_INITIALIZER, SAID_NOTHING, "['val_3', 'val_4']" }, { NULL, 0, 0, NULL } };
-    const Mark ours[] = { { "pos", ORIGIN_INITIALIZER, SAID_FIXED, NULL }, { "waves", ORIGIN_INITIALIZER, SAID_TRAINED, NULL },
+                          { "swin", ORIGIN_INITIALIZER, SAID_NOTHING, "['val_3', 'val_4']" },
+                          { NULL, 0, 0, NULL } };
+    const Mark ours[] = { { "pos", ORIGIN_INITIALIZER, SAID_FIXED, NULL },
+                          { "waves", ORIGIN_INITIALIZER, SAID_TRAINED, NULL },
                           { NULL, 0, 0, NULL } };
 
     check(values, "pytorch", mark, "pos+ encoder.pe- waves+ attn.ones+ swin-");
@@ -211,10 +233,16 @@ static void test_said(void)
 
 static void test_folded(void)
 {
-    static const struct { const char *from; NameMeaning meaning; } cases[] = {
-        { "['fc.weight']", MEANS_PARAMETER },       { "['val_3', 'val_10']", MEANS_BUFFER },
-        { "['bank', 'val_0']", MEANS_NOTHING },     { "['arange_1', 'add', 'convert_element_type_default', 'val_2']", MEANS_BUFFER },
-        { "['conv2d_1', 'val_24']", MEANS_BUFFER }, { "['m.inv_freq', 'unsqueeze']", MEANS_BUFFER },
+    static const struct {
+        const char *from;
+        NameMeaning meaning;
+    } cases[] = {
+        { "['fc.weight']", MEANS_PARAMETER },
+        { "['val_3', 'val_10']", MEANS_BUFFER },
+        { "['bank', 'val_0']", MEANS_NOTHING },
+        { "['arange_1', 'add', 'convert_element_type_default', 'val_2']", MEANS_BUFFER },
+        { "['conv2d_1', 'val_24']", MEANS_BUFFER },
+        { "['m.inv_freq', 'unsqueeze']", MEANS_BUFFER },
         { "['add', 'm.wpe.weight']", MEANS_PARAMETER },
     };
 
@@ -233,13 +261,15 @@ static void test_patterns(void)
 
     check_decisions(r, "waves+ swin+ pos- inf-");
     report_free(r);
-    if (pattern_rule(&(BuildOptions){ .freeze = train, .n_freeze = 1, .train = train, .n_train = 1 }, "waves", NULL) != PATTERN_FREEZE)
+    if (pattern_rule(&(BuildOptions){ .freeze = train, .n_freeze = 1, .train = train, .n_train = 1 }, "waves", NULL) !=
+        PATTERN_FREEZE)
         TEST_FAIL("of two equal patterns --freeze decides");
 }
 
-static const char linear[] =
-    "graph \"g\" { input %x : float32[2,2]\n const %val_5 : float32[2,3] = {1,3,5,2,4,6}\n const %fc.bias : float32[3] = {7,8,9}\n"
-    "const %pe : float32[3] = {1,2,4}\n %a = MatMul(%x, %val_5)\n %b = Add(%a, %fc.bias)\n %y = Add(%b, %pe)\n output \"y\" = %y }";
+static const char linear[] = "graph \"g\" { input %x : float32[2,2]\n const %val_5 : float32[2,3] = {1,3,5,2,4,6}\n "
+                             "const %fc.bias : float32[3] = {7,8,9}\n"
+                             "const %pe : float32[3] = {1,2,4}\n %a = MatMul(%x, %val_5)\n %b = Add(%a, %fc.bias)\n %y "
+                             "= Add(%b, %pe)\n output \"y\" = %y }";
 
 static Status with_list(Report *r, const char *path)
 {
@@ -260,9 +290,11 @@ static void test_state_dict(void)
     char path[] = "/tmp/dpexec-parameters-XXXXXX.safetensors";
     float weight[] = { 1, 2, 3, 4, 5, 6 }, bias[] = { 7, 8, 9 }, other[] = { 1, 1, 2 };
     int64_t count = 3;
-    NamedTensor list[] = { { "fc.weight", { DT_FLOAT32, SHAPE(3, 2), weight } }, { "fc.bias", { DT_FLOAT32, SHAPE(3), bias } },
+    NamedTensor list[] = { { "fc.weight", { DT_FLOAT32, SHAPE(3, 2), weight } },
+                           { "fc.bias", { DT_FLOAT32, SHAPE(3), bias } },
                            { "bn.num_batches_tracked", { DT_INT64, shape_scalar(), &count } },
-                           { "bn.running_mean", { DT_FLOAT32, SHAPE(3), other } }, { "bn.weight", { DT_FLOAT32, SHAPE(3), other } } };
+                           { "bn.running_mean", { DT_FLOAT32, SHAPE(3), other } },
+                           { "bn.weight", { DT_FLOAT32, SHAPE(3), other } } };
     Report *r = report_create();
     int fd = mkstemps(path, 12);
 
@@ -302,20 +334,29 @@ static void test_name_list(void)
 
 /* ---- what exporters lose ---- */
 
-static const char convs[] =
-    "graph \"g\" { input %x : float32[2,1,3,3]\n const %a.weight : float32[1,1,1,1] = {2}\n const %b.weight : float32[1,1,1,1] = {3}\n"
-    "const %c.weight : float32[1,1,1,1] = {4}\n %a = Conv(%x, %a.weight)\n %b = Conv(%a, %b.weight)\n %c = Conv(%b, %c.weight)\n"
-    "output \"y\" = %c }";
+static const char convs[] = "graph \"g\" { input %x : float32[2,1,3,3]\n const %a.weight : float32[1,1,1,1] = {2}\n "
+                            "const %b.weight : float32[1,1,1,1] = {3}\n"
+                            "const %c.weight : float32[1,1,1,1] = {4}\n %a = Conv(%x, %a.weight)\n %b = Conv(%a, "
+                            "%b.weight)\n %c = Conv(%b, %c.weight)\n"
+                            "output \"y\" = %c }";
 
 static void test_exporter(void)
 {
-    const Mark described[] = { { "a.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { "b.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
-                               { "c.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
+    const Mark described[] = { { "a.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                               { "b.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                               { "c.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                               { NULL, 0, 0, NULL } };
     const Mark folded[] = { { "a.weight", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL }, { NULL, 0, 0, NULL } };
-    const struct { const char *producer; const Mark *mark; const char *note; } cases[] = {
-        { "pytorch", NULL, NULL },                                  /* the older exporter renames what it folds into */
-        { "pytorch", described, NULL },                             /* a squeezenet */
-        { "pytorch", folded, "2 of 3 convolutions" }, { "", NULL, "if the model had any" }, { "dpexec", NULL, NULL },
+    const struct {
+        const char *producer;
+        const Mark *mark;
+        const char *note;
+    } cases[] = {
+        { "pytorch", NULL, NULL },      /* the older exporter renames what it folds into */
+        { "pytorch", described, NULL }, /* a squeezenet */
+        { "pytorch", folded, "2 of 3 convolutions" },
+        { "", NULL, "if the model had any" },
+        { "dpexec", NULL, NULL },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -333,11 +374,15 @@ static void test_summary(void)
     char text[REPORT_SUMMARY];
 
     report_summary(text, r);
-    CHECK_STR("trains 16 numbers in 1 tensor; 5 constants are fixed (graph-transform --parameters lists them and why)", text);
-    check_notes(r, NOTE_GUESS, (const char *const[]){ "need not be: 'pos'; --freeze", "may be: 'waves', 'encoder.pe'; --train", NULL });
+    CHECK_STR("trains 16 numbers in 1 tensor; 5 constants are fixed (graph-transform --parameters lists them and why)",
+              text);
+    check_notes(
+        r, NOTE_GUESS,
+        (const char *const[]){ "need not be: 'pos'; --freeze", "may be: 'waves', 'encoder.pe'; --train", NULL });
     report_free(r);
 }
 
-DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values }, { "said", test_said },
-    { "folded", test_folded }, { "patterns", test_patterns }, { "state_dict", test_state_dict }, { "name_list", test_name_list },
-    { "exporter", test_exporter }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas });
+DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values },
+             { "said", test_said }, { "folded", test_folded }, { "patterns", test_patterns },
+             { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
+             { "summary", test_summary }, { "norms as formulas", test_norm_formulas });

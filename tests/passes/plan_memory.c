@@ -1,5 +1,5 @@
-/* The memory plan, checked by carrying it out with tags instead of numbers: every 64 bytes of memory hold the name of the
- * value that was written there last, and every node must find its inputs where the plan says they are. */
+/* The memory plan, checked by carrying it out with tags instead of numbers: every 64 bytes of memory hold the name of
+ * the value that was written there last, and every node must find its inputs where the plan says they are. */
 #include "passes/plan_memory.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ enum { GRANULE = 64 };
 typedef struct {
     const Graph *g;
     const MemoryPlan *plan;
-    uint32_t **arena;           /* [n_device] tags */
-    uint32_t **root;            /* [n_value] tags of inputs, states and constants */
+    uint32_t **arena; /* [n_device] tags */
+    uint32_t **root;  /* [n_value] tags of inputs, states and constants */
 } Machine;
 
 static uint32_t granules(size_t bytes) { return (uint32_t)((bytes + GRANULE - 1) / GRANULE); }
@@ -225,7 +225,8 @@ static Graph *chain(Shape *s, ValueId *x)
     return g;
 }
 
-/* Relu may overwrite its input: a chain of them needs one buffer, whatever its length; Softmax behind a Reshape as well. */
+/* Relu may overwrite its input: a chain of them needs one buffer, whatever its length; Softmax behind a Reshape as
+ * well. */
 static void test_chain_in_place(void)
 {
     Arena *a = arena_create();
@@ -294,15 +295,16 @@ static void test_swap(void)
     graph_free(g);
 }
 
-/* A program writes its values over an input of their size, but not its sum, which is complete before all elements are read: neither
- * over an input that broadcasts nor, where one element is a sum, over what is summed. */
+/* A program writes its values over an input of their size, but not its sum, which is complete before all elements are
+ * read: neither over an input that broadcasts nor, where one element is a sum, over what is summed. */
 static void test_sum_apart(void)
 {
-    static const char text[] = "graph \"g\" {\n  input %x : float32[16,64]\n  input %z : float32[16,1]\n  const %last : int64[1] = {1}\n"
-                               "  %a = Exp(%x)\n  %m = ReduceMax(%x, %last)\n  %e = Exp(%z)\n"
-                               "  %y, %s = dpexec.Fused(%a, %m) {program=\"%y0 = Mul(%x0, %x1)\", sum=\"y0\", axes=[1]}\n"
-                               "  %t = dpexec.Fused(%e) {program=\"%t0 = Neg(%x0)\", sum=\"t0\", axes=[1]}\n"
-                               "  output \"y\" = %y\n  output \"s\" = %s\n  output \"t\" = %t\n}\n";
+    static const char text[] =
+        "graph \"g\" {\n  input %x : float32[16,64]\n  input %z : float32[16,1]\n  const %last : int64[1] = {1}\n"
+        "  %a = Exp(%x)\n  %m = ReduceMax(%x, %last)\n  %e = Exp(%z)\n"
+        "  %y, %s = dpexec.Fused(%a, %m) {program=\"%y0 = Mul(%x0, %x1)\", sum=\"y0\", axes=[1]}\n"
+        "  %t = dpexec.Fused(%e) {program=\"%t0 = Neg(%x0)\", sum=\"t0\", axes=[1]}\n"
+        "  output \"y\" = %y\n  output \"s\" = %s\n  output \"t\" = %t\n}\n";
     Arena *a = arena_create();
     MemoryPlan *plan;
     Graph *g;
@@ -331,5 +333,5 @@ static void test_unknown_shapes_are_named(void)
 }
 
 DEFINE_SUITE(plan_memory, { "random graphs", test_random }, { "a chain in place", test_chain_in_place },
-    { "an update in place", test_update_in_place }, { "a sum apart from what is summed", test_sum_apart }, { "states that swap", test_swap },
-    { "unknown shapes are named", test_unknown_shapes_are_named });
+             { "an update in place", test_update_in_place }, { "a sum apart from what is summed", test_sum_apart },
+             { "states that swap", test_swap }, { "unknown shapes are named", test_unknown_shapes_are_named });

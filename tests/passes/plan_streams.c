@@ -1,10 +1,10 @@
 /* The event schedule, checked for races by a model: what surely happens before what is found by walking the waits and
- * records alone, as sets of steps.  Every two accesses of the same bytes from different streams must be ordered, unless both
- * only read, be the bytes of a value, of the next value in its place, of scratch, of state or of the host's side; and whoever
- * reads a value must begin after its producer ended, which the graph's edges tell without any address.  The memory in which a
- * device packs what its collectives send and receive is bytes like any others, of a space of its own.  The same model must
- * find a race when any one wait is taken away: so no wait can be missing, and none is there in vain.  And what need not be
- * ordered is not: the backward pass goes on while gradients are reduced. */
+ * records alone, as sets of steps.  Every two accesses of the same bytes from different streams must be ordered, unless
+ * both only read, be the bytes of a value, of the next value in its place, of scratch, of state or of the host's side;
+ * and whoever reads a value must begin after its producer ended, which the graph's edges tell without any address.  The
+ * memory in which a device packs what its collectives send and receive is bytes like any others, of a space of its own.
+ * The same model must find a race when any one wait is taken away: so no wait can be missing, and none is there in
+ * vain.  And what need not be ordered is not: the backward pass goes on while gradients are reduced. */
 #include "passes/plan_streams.h"
 
 #include <stdlib.h>
@@ -16,8 +16,16 @@
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 
-typedef struct { int step; bool write; char space; uint32_t root; size_t from, to; } Touch;
-typedef struct { int first, second; } Pair;     /* steps of different streams that must not overlap */
+typedef struct {
+    int step;
+    bool write;
+    char space;
+    uint32_t root;
+    size_t from, to;
+} Touch;
+typedef struct {
+    int first, second;
+} Pair; /* steps of different streams that must not overlap */
 
 typedef struct {
     const Graph *g;
@@ -25,11 +33,11 @@ typedef struct {
     const size_t *scratch;
     const StreamDevice *d;
     int device, n_device, n;
-    Touch *touch;               /* of all steps, in order */
+    Touch *touch; /* of all steps, in order */
     int n_touch;
-    Pair *pair;                 /* grown by realloc */
+    Pair *pair; /* grown by realloc */
     int n_pair;
-    uint64_t *before;           /* [n + 1][words] the steps that have ended when a step begins; the last row: at the end */
+    uint64_t *before; /* [n + 1][words] the steps that have ended when a step begins; the last row: at the end */
     int words;
 } Model;
 
@@ -43,11 +51,12 @@ static void add_touch(Model *m, int step, const MemRef *r, bool write)
         return;
     if (r->device != m->device && r->device != m->n_device + m->device)
         return;
-    m->touch[m->n_touch++] = (Touch){ step, write, space, r->kind == MEM_STATE ? r->root.i : 0, r->offset, r->offset + r->bytes };
+    m->touch[m->n_touch++] =
+        (Touch){ step, write, space, r->kind == MEM_STATE ? r->root.i : 0, r->offset, r->offset + r->bytes };
 }
 
-/* Does the step pack or unpack what is summed or exchanged (exec/gpu/collective.c)?  A sum does among the replicas of one device
- * too; some need not, which is not known here. */
+/* Does the step pack or unpack what is summed or exchanged (exec/gpu/collective.c)?  A sum does among the replicas of
+ * one device too; some need not, which is not known here. */
 static bool packs(const StreamStep *s, const Node *n)
 {
     return n->op == &op_AllReduce || n->op == &op_ReduceScatter || s->collective;
@@ -66,7 +75,9 @@ static void list_touches(Model *m)
         for (int o = 0; o < n->n_out; o++)
             add_touch(m, s, &m->plan->value[n->out[o].i], true);
         if (m->scratch[n->index])
-            add_touch(m, s, &(MemRef){ MEM_ARENA, n->device, NO_VALUE, m->plan->scratch[n->index], m->scratch[n->index] }, true);
+            add_touch(m, s,
+                      &(MemRef){ MEM_ARENA, n->device, NO_VALUE, m->plan->scratch[n->index], m->scratch[n->index] },
+                      true);
     }
 }
 
@@ -81,7 +92,7 @@ static void add_pair(Model *m, int first, int second)
 
     if (last && last->first == first && last->second == second)
         return;
-    if (!(m->n_pair & (m->n_pair - 1)))         /* 0 and powers of two: full */
+    if (!(m->n_pair & (m->n_pair - 1))) /* 0 and powers of two: full */
         m->pair = realloc(m->pair, (size_t)(m->n_pair ? 2 * m->n_pair : 1) * sizeof *m->pair);
     CU_ASSERT_PTR_NOT_NULL_FATAL(m->pair);
     m->pair[m->n_pair++] = (Pair){ first, second };
@@ -110,8 +121,8 @@ static void follow(Model *m, int step, int earlier)
     row(m, step)[earlier / 64] |= (uint64_t)1 << (earlier % 64);
 }
 
-/* `dropped`: the number of a wait that is left out; -1: none.  Fails the test when a wait names an event that nobody has
- * recorded yet. */
+/* `dropped`: the number of a wait that is left out; -1: none.  Fails the test when a wait names an event that nobody
+ * has recorded yet. */
 static void run_model(Model *m, int dropped)
 {
     int last[N_STREAMS] = { -1, -1, -1 }, seen = 0, *recorded = malloc((size_t)(m->d->n_event + 1) * sizeof *recorded);
@@ -167,8 +178,8 @@ static int count_races(const Model *m)
 
 /* ---- what the graph's edges say ---- */
 
-/* Fails the test unless every step that made `v`, or what `v` is a view of, has ended when `reader` begins.  `step_of`: by node;
- * -1: another device's.  Returns the number of steps found. */
+/* Fails the test unless every step that made `v`, or what `v` is a view of, has ended when `reader` begins.  `step_of`:
+ * by node; -1: another device's.  Returns the number of steps found. */
 static int check_made(const char *what, const Model *m, const int *step_of, ValueId v, int reader)
 {
     const Node *n = has_value(v) ? value(m->g, v)->producer : NULL;
@@ -180,8 +191,8 @@ static int check_made(const char *what, const Model *m, const int *step_of, Valu
         int made = step_of[n->index];
 
         if (made >= 0 && !ended_before(m, made, reader))
-            TEST_FAIL("%s: device %d: %s reads what %s has not made", what, m->device, node_text(m->g, m->g->node[m->d->step[reader].node]),
-                      n->name);
+            TEST_FAIL("%s: device %d: %s reads what %s has not made", what, m->device,
+                      node_text(m->g, m->g->node[m->d->step[reader].node]), n->name);
         return made >= 0;
     }
     for (int i = 0; i < n->n_in; i++)
@@ -230,7 +241,7 @@ static bool all_nodes(const Graph *g, const Node *n)
 typedef struct {
     const char *name;
     DType precision;
-    bool (*computes)(const Graph *, const Node *);      /* NULL: what CUDA devices have kernels for, fused as for them */
+    bool (*computes)(const Graph *, const Node *); /* NULL: what CUDA devices have kernels for, fused as for them */
     BuildMode mode;
     int64_t bucket_bytes;
 } Variant;
@@ -244,8 +255,14 @@ static const Variant variants[] = { { "float32", DT_NONE, NULL, BUILD_TRAIN, 0 }
 
 static Graph *build(const char *name, int replicas, int devices, const Variant *v)
 {
-    BuildOptions opt = { .mode = v->mode, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .replicas = replicas, .metric_accuracy = true,
-                         .momentum = 0.9, .precision = v->precision, .bucket_bytes = v->bucket_bytes };
+    BuildOptions opt = { .mode = v->mode,
+                         .batch = 6,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .replicas = replicas,
+                         .metric_accuracy = true,
+                         .momentum = 0.9,
+                         .precision = v->precision,
+                         .bucket_bytes = v->bucket_bytes };
 
     target_devices(&opt, devices, true);
     if (v->computes) {
@@ -255,13 +272,24 @@ static Graph *build(const char *name, int replicas, int devices, const Variant *
     return model_build(name, &opt);
 }
 
-static void open_model(Model *m, Arena *a, const Graph *g, const MemoryPlan *plan, const size_t *scratch, const StreamPlan *streams,
-                       int device)
+static void open_model(Model *m, Arena *a, const Graph *g, const MemoryPlan *plan, const size_t *scratch,
+                       const StreamPlan *streams, int device)
 {
     size_t most = 1;
 
-    *m = (Model){ g, plan, scratch, &streams->device[device], device, streams->n_device, streams->device[device].n_step,
-                  NULL, 0, NULL, 0, NULL, streams->device[device].n_step / 64 + 1 };
+    *m = (Model){ g,
+                  plan,
+                  scratch,
+                  &streams->device[device],
+                  device,
+                  streams->n_device,
+                  streams->device[device].n_step,
+                  NULL,
+                  0,
+                  NULL,
+                  0,
+                  NULL,
+                  streams->device[device].n_step / 64 + 1 };
     FOR_NODES(g, n)
         most += (size_t)(n->n_in + n->n_out + 2);
     m->touch = ARENA_NEW(a, Touch, most);
@@ -297,7 +325,8 @@ static void check_complete(const char *what, const Graph *g, const MemoryPlan *p
             const StreamStep *step = &streams->device[d].step[s];
 
             CU_ASSERT(s == 0 || step[-1].node < step->node);
-            CU_ASSERT(g->node[step->node]->op->flags & OPF_COLLECTIVE || g->node[step->node]->device % streams->n_device == d);
+            CU_ASSERT(g->node[step->node]->op->flags & OPF_COLLECTIVE ||
+                      g->node[step->node]->device % streams->n_device == d);
             CU_ASSERT_EQUAL(step->collective, step->stream == STREAM_COMM);
             seen[step->node]++;
         }
@@ -334,8 +363,9 @@ static int check_graph(const char *what, const Graph *g, int devices)
     return waits;
 }
 
-static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet", "exported_resnet", "fashion_cnn",
-                                      "mlp", "resnet20", "transformer", "unet" };
+static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet",
+                                      "exported_resnet",  "fashion_cnn",     "mlp",
+                                      "resnet20",         "transformer",     "unet" };
 static const int spreads[][2] = { { 1, 1 }, { 4, 1 }, { 2, 2 }, { 3, 2 }, { 4, 2 }, { 4, 4 } };
 
 /* ---- overlap ---- */
@@ -423,6 +453,7 @@ static void test_variant(void)
         }
 }
 
-DEFINE_SUITE(plan_streams, { "float32", test_variant }, { "bfloat16", test_variant }, { "a kernel for each node", test_variant },
-             { "partly on the host", test_variant }, { "accumulating", test_variant }, { "applying", test_variant },
+DEFINE_SUITE(plan_streams, { "float32", test_variant }, { "bfloat16", test_variant },
+             { "a kernel for each node", test_variant }, { "partly on the host", test_variant },
+             { "accumulating", test_variant }, { "applying", test_variant },
              { "computes while it reduces", test_overlap });

@@ -1,5 +1,5 @@
-/* rebatch: at the size that a model was exported for nothing changes by a bit; other sizes are that many samples; what cannot be rewritten
- * is named. */
+/* rebatch: at the size that a model was exported for nothing changes by a bit; other sizes are that many samples; what
+ * cannot be rewritten is named. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static const Tensor *infer(Arena *a, Graph *g, bool repair, int64_t batch, int64
     Tensor *x;
     int64_t row;
 
-    if ((repair && !CHECK_OK(model_repair(g, &opt, interp_node, NULL))) || !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
+    if ((repair && !CHECK_OK(model_repair(g, &opt, interp_node, NULL))) ||
+        !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
         return NULL;
     values = ARENA_NEW(a, const Tensor *, g->n_value);
     x = tensor_create(a, value(g, g->input[0])->dtype, &value(g, g->input[0])->shape);
@@ -49,9 +50,11 @@ static const Tensor *infer(Arena *a, Graph *g, bool repair, int64_t batch, int64
 
 static void check_bits(const char *name, const char *exporter, int b0)
 {
-    Graph *g[3] = { import_exported(name, exporter, b0), import_exported(name, exporter, b0), import_exported(name, exporter, b0) };
+    Graph *g[3] = { import_exported(name, exporter, b0), import_exported(name, exporter, b0),
+                    import_exported(name, exporter, b0) };
     Arena *a = arena_create();
-    const Tensor *plain = infer(a, g[0], false, b0, b0), *repaired = infer(a, g[1], true, b0, b0), *thrice = infer(a, g[2], true, 3 * b0, b0);
+    const Tensor *plain = infer(a, g[0], false, b0, b0), *repaired = infer(a, g[1], true, b0, b0),
+                 *thrice = infer(a, g[2], true, 3 * b0, b0);
 
     if (plain && repaired && thrice) {
         size_t bytes = (size_t)tensor_numel(plain) * dtype_size(plain->dtype);
@@ -86,8 +89,9 @@ static Status repair_text(Graph **g, const char *text, int64_t batch)
 
 static void test_refused(void)
 {
-    static const char *const text = "graph \"g\" {\n  input %x : float32[2,3]\n  const %rows : float32[2,3] = {1,2,3,4,5,6}\n"
-                                    "  %y = Add(%x, %rows) \"mix\"\n  output \"y\" = %y\n}\n";
+    static const char *const text =
+        "graph \"g\" {\n  input %x : float32[2,3]\n  const %rows : float32[2,3] = {1,2,3,4,5,6}\n"
+        "  %y = Add(%x, %rows) \"mix\"\n  output \"y\" = %y\n}\n";
     Graph *g = NULL;
 
     CHECK_FAILS(E_UNSUPPORTED, "exported for batches of 2 and cannot be taken to 5: Add mix", repair_text(&g, text, 5));
@@ -100,13 +104,16 @@ static void test_refused(void)
     graph_free(g);
 }
 
-/* The axes that Expand is given are 4 in number because the batch is 4: at another size the fourth, which holds the batch, is none. */
+/* The axes that Expand is given are 4 in number because the batch is 4: at another size the fourth, which holds the
+ * batch, is none. */
 static void test_list_of_another_length(void)
 {
     static const char *const text =
         "graph \"g\" {\n  input %x : float32[4,4,4,4]\n  const %four : int64[1] = {4}\n  const %n : int64[1] = {4}\n"
-        "  const %axes : int64[3] = {1,2,3}\n  %w = Expand(%four, %n) \"list\"\n  %t = Transpose(%x) {perm=[1,2,3,0]} \"turn\"\n"
-        "  %e = Expand(%t, %w) \"expand\"\n  %p = ReduceSum(%x, %axes) {keepdims=0} \"sum\"\n  %u = Cast(%w) {to=1} \"cast\"\n"
+        "  const %axes : int64[3] = {1,2,3}\n  %w = Expand(%four, %n) \"list\"\n  %t = Transpose(%x) {perm=[1,2,3,0]} "
+        "\"turn\"\n"
+        "  %e = Expand(%t, %w) \"expand\"\n  %p = ReduceSum(%x, %axes) {keepdims=0} \"sum\"\n  %u = Cast(%w) {to=1} "
+        "\"cast\"\n"
         "  %v = Add(%p, %u) \"add\"\n  output \"e\" = %e\n  output \"v\" = %v\n}\n";
     Graph *g = NULL;
 

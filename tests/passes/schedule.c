@@ -8,7 +8,8 @@
 #include "tests/harness/test.h"
 
 /* A node `name` of replica r on device d. */
-static ValueId put(Graph *g, const OpDef *op, const char *name, int r, int d, int n_in, const ValueId *in, const Attr *attrs)
+static ValueId put(Graph *g, const OpDef *op, const char *name, int r, int d, int n_in, const ValueId *in,
+                   const Attr *attrs)
 {
     Node *n = graph_add_node(g, op, name, attrs, n_in, in, 1, NULL);
 
@@ -40,8 +41,8 @@ static Node *all_reduce(Graph *g, const char *name, int parts, const ValueId *in
     }
     for (int d = 0; d < devices; d++)
         device[d] = d;
-    n = graph_add_node(g, &op_AllReduce, name, ATTRS(INTS("spans", 2 * parts, spans), INTS("devices", devices, device)), parts, in,
-                       devices, NULL);
+    n = graph_add_node(g, &op_AllReduce, name, ATTRS(INTS("spans", 2 * parts, spans), INTS("devices", devices, device)),
+                       parts, in, devices, NULL);
     CHECK_OK(node_normalise(g, n));
     CHECK_OK(node_infer(g, n));
     return n;
@@ -79,8 +80,8 @@ static void check_order(Graph *g, const char *expected)
     graph_free(g);
 }
 
-/* The clones of a node stand side by side, as expansion makes them: a0 a1 b0 b1 ...  On one device replica 0 runs through
- * before replica 1 begins; the reduction and the update follow at once. */
+/* The clones of a node stand side by side, as expansion makes them: a0 a1 b0 b1 ...  On one device replica 0 runs
+ * through before replica 1 begins; the reduction and the update follow at once. */
 static void test_replicas_in_turn(void)
 {
     Graph *g = graph_create("g");
@@ -94,7 +95,8 @@ static void test_replicas_in_turn(void)
     check_order(g, "a0 b0 c0 a1 b1 c1 reduce update");
 }
 
-/* On two devices the last replicas of both run in step, because they complete the collectives: 0 has 0 and 1, 1 has 2. */
+/* On two devices the last replicas of both run in step, because they complete the collectives: 0 has 0 and 1, 1 has
+ * 2. */
 static void test_devices_in_step(void)
 {
     Graph *g = graph_create("g");
@@ -129,7 +131,8 @@ static void test_waiting_runs_the_least(void)
     check_order(g, "a0 s0 s1 total b0 a1 b1 reduce");
 }
 
-/* Each layer's update follows its gradient, once the layer's weight has been read for the last time (back1 reads w1). */
+/* Each layer's update follows its gradient, once the layer's weight has been read for the last time (back1 reads
+ * w1). */
 static void test_updates_are_early(void)
 {
     Graph *g = graph_create("g");
@@ -151,7 +154,8 @@ static void test_updates_are_early(void)
 static void test_lazy(void)
 {
     Graph *g = graph_create("g");
-    ValueId x = input(g), w = state(g, "w"), v = state(g, "v"), tw = one(g, "tw", -1, -1, w), tv = one(g, "tv", -1, -1, v);
+    ValueId x = input(g), w = state(g, "w"), v = state(g, "v"), tw = one(g, "tw", -1, -1, w),
+            tv = one(g, "tv", -1, -1, v);
     ValueId a = two(g, "a", -1, -1, x, tw);
 
     graph_add_output(g, "y", two(g, "b", -1, -1, a, tv));
@@ -159,6 +163,7 @@ static void test_lazy(void)
     check_order(g, "tw a tv b c");
 }
 
-DEFINE_SUITE(schedule, { "replicas run in turn", test_replicas_in_turn }, { "devices run in step", test_devices_in_step },
-    { "while waiting only the needed runs", test_waiting_runs_the_least }, { "updates are early", test_updates_are_early },
-    { "state alone is lazy", test_lazy });
+DEFINE_SUITE(schedule, { "replicas run in turn", test_replicas_in_turn },
+             { "devices run in step", test_devices_in_step },
+             { "while waiting only the needed runs", test_waiting_runs_the_least },
+             { "updates are early", test_updates_are_early }, { "state alone is lazy", test_lazy });

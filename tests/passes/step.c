@@ -20,7 +20,8 @@ Status step_pass(Graph *g, const Pass *pass, const BuildOptions *opt)
 Status step_open(Step *s, Graph *g)
 {
     *s = (Step){ .g = g, .arena = arena_create() };
-    if (!s->arena || !(s->values = ARENA_NEW(s->arena, const Tensor *, g->n_value)) || !(s->state = ARENA_NEW(s->arena, const Tensor *, g->n_value)))
+    if (!s->arena || !(s->values = ARENA_NEW(s->arena, const Tensor *, g->n_value)) ||
+        !(s->state = ARENA_NEW(s->arena, const Tensor *, g->n_value)))
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
         s->state[i] = g->value[i]->kind == V_STATE ? g->value[i]->init : NULL;

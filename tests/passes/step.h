@@ -8,8 +8,8 @@
 typedef struct {
     Graph *g;
     Arena *arena;
-    const Tensor **values;      /* after step_run: what every value was */
-    const Tensor **state;       /* by value id: what every state is now */
+    const Tensor **values; /* after step_run: what every value was */
+    const Tensor **state;  /* by value id: what every state is now */
 } Step;
 
 /* Runs one pass on `g`. */

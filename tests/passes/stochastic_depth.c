@@ -16,8 +16,10 @@ static int drawn(const char *nodes)
     char text[1024];
     int n_random = 0;
 
-    snprintf(text, sizeof text, "graph \"g\" {\n  input %%x : float32[4,3,2,2]\n  const %%keep : float32[] = {0.75}\n"
-             "  const %%zero : float32[] = {0}\n%s  output \"y\" = %%y\n}\n", nodes);
+    snprintf(text, sizeof text,
+             "graph \"g\" {\n  input %%x : float32[4,3,2,2]\n  const %%keep : float32[] = {0.75}\n"
+             "  const %%zero : float32[] = {0}\n%s  output \"y\" = %%y\n}\n",
+             nodes);
     if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
         FOR_NODES(g, n)
             n_random += (n->op->flags & OPF_RANDOM) != 0;
@@ -25,14 +27,16 @@ static int drawn(const char *nodes)
     return n_random;
 }
 
-#define UNIFORM(shape) "  %u = RandomUniform() {shape=" shape "}\n  %less = Less(%u, %keep)\n  %m = Cast(%less) {to=1}\n"
+#define UNIFORM(shape) \
+    "  %u = RandomUniform() {shape=" shape "}\n  %less = Less(%u, %keep)\n  %m = Cast(%less) {to=1}\n"
 #define RESIDUAL "  %b = Relu(%x)\n  %d = Mul(%b, %m)\n  %y = Add(%x, %d)\n"
 
 static void test_residual(void)
 {
     CU_ASSERT_EQUAL(drawn(UNIFORM("[4,1,1,1]") RESIDUAL), 0);
     CU_ASSERT_EQUAL(drawn(UNIFORM("[4,3,2,2]") RESIDUAL), 1);
-    CU_ASSERT_EQUAL(drawn("  %u = RandomUniformLike(%x)\n  %less = Less(%u, %keep)\n  %m = Cast(%less) {to=1}\n" RESIDUAL), 1);
+    CU_ASSERT_EQUAL(
+        drawn("  %u = RandomUniformLike(%x)\n  %less = Less(%u, %keep)\n  %m = Cast(%less) {to=1}\n" RESIDUAL), 1);
 }
 
 static void test_divided(void)

@@ -1,4 +1,5 @@
-/* Kernels compiled at run time for devices that are not there, and their cache on disk: hits, damage, several writers. */
+/* Kernels compiled at run time for devices that are not there, and their cache on disk: hits, damage, several
+ * writers. */
 #include "tests/plugin/plugin.h"
 
 #include <limits.h>
@@ -31,7 +32,8 @@ static int compile_both(const CudaDriver *driver, GpuDevice *d)
 
     if (!good)
         return 0;
-    good = PLUGIN_OK(driver, driver->module_kernel(m, "chain_f16", &chain)) && PLUGIN_OK(driver, driver->module_kernel(m, "copy_bf16", &copy));
+    good = PLUGIN_OK(driver, driver->module_kernel(m, "chain_f16", &chain)) &&
+           PLUGIN_OK(driver, driver->module_kernel(m, "copy_bf16", &copy));
     CU_ASSERT_PTR_NOT_EQUAL(chain, copy);
     PLUGIN_FAILS(driver, E_INTERNAL, "chain_f32", driver->module_kernel(m, "chain_f32", &none));
     driver->module_free(m);
@@ -52,7 +54,7 @@ static void test_architectures(void)
         compile_both(driver, d);
         driver->runtime.close(d);
     }
-    CU_ASSERT_EQUAL(folder_list(&cache, NULL), n);      /* one's code is never taken for another's */
+    CU_ASSERT_EQUAL(folder_list(&cache, NULL), n); /* one's code is never taken for another's */
     folder_remove(&cache);
 }
 
@@ -96,7 +98,12 @@ static void test_errors(void)
 
 /* ---- the cache ---- */
 
-typedef struct { char path[PATH_MAX]; char *data; size_t n; ino_t inode; } Entry;
+typedef struct {
+    char path[PATH_MAX];
+    char *data;
+    size_t n;
+    ino_t inode;
+} Entry;
 
 /* The one file of a cache, with its bytes. */
 static int entry_read(Entry *e, const Folder *cache)
@@ -137,7 +144,8 @@ static void test_hit(void)
     if (!driver || !folder_make(&cache))
         return;
     d = plugin_device(driver, plugin_capabilities[0], cache.path);
-    if (compile_both(driver, d) && entry_read(&first, &cache) && compile_both(driver, d) && entry_read(&second, &cache)) {
+    if (compile_both(driver, d) && entry_read(&first, &cache) && compile_both(driver, d) &&
+        entry_read(&second, &cache)) {
         CU_ASSERT_EQUAL(first.inode, second.inode);
         free(first.data);
         free(second.data);
@@ -155,9 +163,9 @@ static bool damage(Entry *e, int kind)
     case 2: entry_write(e, e->n - 1); return true;
     case 3: e->data[e->n / 2] ^= 1; break;
     case 4: e->data[0] ^= 1; break;
-    case 5: e->data[12] ^= 1; break;                    /* the hash of the key */
-    case 6: memset(e->data + 24, 0xff, 8); break;       /* the length */
-    case 7: e->data[33] ^= 0x40; break;                 /* the hash of the code */
+    case 5: e->data[12] ^= 1; break;              /* the hash of the key */
+    case 6: memset(e->data + 24, 0xff, 8); break; /* the length */
+    case 7: e->data[33] ^= 0x40; break;           /* the hash of the code */
     default: return false;
     }
     entry_write(e, e->n);
@@ -177,7 +185,8 @@ static void test_damage(void)
     d = plugin_device(driver, plugin_capabilities[0], cache.path);
     more = compile_both(driver, d) && entry_read(&whole, &cache);
     for (int kind = 0; more; kind++) {
-        if (!entry_read(&broken, &cache) || !(more = damage(&broken, kind)) || !compile_both(driver, d) || !entry_read(&mended, &cache))
+        if (!entry_read(&broken, &cache) || !(more = damage(&broken, kind)) || !compile_both(driver, d) ||
+            !entry_read(&mended, &cache))
             break;
         CU_ASSERT_TRUE(mended.n == whole.n && !memcmp(mended.data, whole.data, whole.n));
         free(broken.data);
@@ -218,7 +227,8 @@ static void test_writers(void)
     folder_remove(&cache);
 }
 
-/* Does the code for a multiplication and an addition, as it lies in the cache, hold the text?  Of a device newer than NVRTC it is PTX. */
+/* Does the code for a multiplication and an addition, as it lies in the cache, hold the text?  Of a device newer than
+ * NVRTC it is PTX. */
 static void check_sum(const CudaDriver *driver, bool exact, const char *text)
 {
     GpuInfo info = plugin_gpu(990);
@@ -231,7 +241,8 @@ static void check_sum(const CudaDriver *driver, bool exact, const char *text)
     if (!folder_make(&cache))
         return;
     if (PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)) &&
-        PLUGIN_OK(driver, driver->compile(d, "extern \"C\" __global__ void k(float *x) { *x = x[1] * x[2] + x[3]; }\n", "sum", &m))) {
+        PLUGIN_OK(driver, driver->compile(d, "extern \"C\" __global__ void k(float *x) { *x = x[1] * x[2] + x[3]; }\n",
+                                          "sum", &m))) {
         driver->module_free(m);
         if (entry_read(&e, &cache)) {
             if (!e.data || !memmem(e.data, e.n, text, strlen(text)))
@@ -287,6 +298,6 @@ static void test_deep_folder(void)
     folder_remove(&top);
 }
 
-DEFINE_SUITE(compile, { "each architecture", test_architectures }, { "each header", test_headers }, { "errors", test_errors },
-             { "exact", test_exact }, { "hit", test_hit }, { "damage", test_damage }, { "writers", test_writers }, { "no folder", test_no_folder },
-             { "deep folder", test_deep_folder });
+DEFINE_SUITE(compile, { "each architecture", test_architectures }, { "each header", test_headers },
+             { "errors", test_errors }, { "exact", test_exact }, { "hit", test_hit }, { "damage", test_damage },
+             { "writers", test_writers }, { "no folder", test_no_folder }, { "deep folder", test_deep_folder });

@@ -1,9 +1,9 @@
-/* cuDNN's answers for devices that are not there: every convolution of ResNet-50 and of the models in models/, and attention as
- * GPT-2 has it, are planned for each capability that the plug-in was built for.
+/* cuDNN's answers for devices that are not there: every convolution of ResNet-50 and of the models in models/, and
+ * attention as GPT-2 has it, are planned for each capability that the plug-in was built for.
  *
- * A plan here has been built by cuDNN to the end: engine found, compiled where it compiles at run time, workspace known.  Only
- * loading its code on a device and running it are left.  What was planned is counted against numbers that come from the
- * networks' definitions. */
+ * A plan here has been built by cuDNN to the end: engine found, compiled where it compiles at run time, workspace
+ * known.  Only loading its code on a device and running it are left.  What was planned is counted against numbers that
+ * come from the networks' definitions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +24,12 @@ static int count_capabilities(void)
 
 /* ---- ResNet-50 (He et al., Deep Residual Learning, 2015, table 1) ---- */
 
-typedef struct { int in, c, k, kernel, stride; } Layer;
+typedef struct {
+    int in, c, k, kernel, stride;
+} Layer;
 
-/* Each shape once: 23 of its 53 convolutions are different.  The stride is in the 3x3 convolution, as everyone trains it. */
+/* Each shape once: 23 of its 53 convolutions are different.  The stride is in the 3x3 convolution, as everyone trains
+ * it. */
 static int resnet50(Layer out[64])
 {
     int n = 0, size = 56, channels = 64;
@@ -39,7 +42,7 @@ static int resnet50(Layer out[64])
         out[n++] = (Layer){ size, width, width, 3, stride };
         out[n++] = (Layer){ size, channels, 4 * width, 1, stride };
         size /= stride;
-        if (stage) {            /* in the first stage these two are like those above */
+        if (stage) { /* in the first stage these two are like those above */
             out[n++] = (Layer){ size, width, 4 * width, 1, 1 };
             out[n++] = (Layer){ size, width, width, 3, 1 };
         }
@@ -53,9 +56,21 @@ static GpuConv convolution(const Layer *l, ConvKind kind, DType dtype, bool chan
 {
     int64_t out = l->in / l->stride, pad = l->kernel / 2;
 
-    return (GpuConv){ .kind = kind, .dtype = dtype, .channels_last = channels_last, .n_spatial = 2, .n = 64, .c = l->c, .k = l->k, .group = 1,
-                      .in = { l->in, l->in }, .kernel = { l->kernel, l->kernel }, .out = { out, out }, .stride = { l->stride, l->stride },
-                      .dilation = { 1, 1 }, .pad_before = { pad, pad }, .pad_after = { pad, pad } };
+    return (GpuConv){ .kind = kind,
+                      .dtype = dtype,
+                      .channels_last = channels_last,
+                      .n_spatial = 2,
+                      .n = 64,
+                      .c = l->c,
+                      .k = l->k,
+                      .group = 1,
+                      .in = { l->in, l->in },
+                      .kernel = { l->kernel, l->kernel },
+                      .out = { out, out },
+                      .stride = { l->stride, l->stride },
+                      .dilation = { 1, 1 },
+                      .pad_before = { pad, pad },
+                      .pad_after = { pad, pad } };
 }
 
 static bool plan_conv(const CudaDriver *driver, GpuDevice *d, const GpuConv *c)
@@ -94,8 +109,8 @@ static void test_resnet50(void)
     CU_ASSERT_EQUAL(planned, n_device * 3 * 2 * 23 * 3);
 }
 
-/* With a bias and Relu, and with another value added before: for these too heuristics name an engine that is there compiled, whatever the
- * type and the layout. */
+/* With a bias and Relu, and with another value added before: for these too heuristics name an engine that is there
+ * compiled, whatever the type and the layout. */
 static void test_relu(void)
 {
     static const DType dtypes[] = { DT_BFLOAT16, DT_FLOAT16, DT_FLOAT32, DT_FLOAT64 };
@@ -147,14 +162,54 @@ static void test_kinds(void)
 {
     static const DType dtypes[] = { DT_BFLOAT16, DT_FLOAT16, DT_FLOAT32, DT_FLOAT64 };
     static const GpuConv like[] = {
-        { .n_spatial = 1, .n = 2, .c = 4, .k = 8, .group = 1, .in = { 9 }, .kernel = { 4 }, .out = { 9 }, .stride = { 1 }, .dilation = { 1 },
-          .pad_before = { 1 }, .pad_after = { 2 } },
-        { .n_spatial = 2, .n = 2, .c = 3, .k = 5, .group = 1, .in = { 7, 8 }, .kernel = { 3, 2 }, .out = { 4, 5 }, .stride = { 2, 2 },
-          .dilation = { 1, 1 }, .pad_before = { 1, 1 }, .pad_after = { 1, 2 } },
-        { .n_spatial = 2, .n = 2, .c = 64, .k = 64, .group = 4, .in = { 9, 9 }, .kernel = { 3, 3 }, .out = { 9, 9 }, .stride = { 1, 1 },
-          .dilation = { 2, 2 }, .pad_before = { 2, 2 }, .pad_after = { 2, 2 } },
-        { .n_spatial = 3, .n = 2, .c = 3, .k = 5, .group = 1, .in = { 5, 6, 7 }, .kernel = { 2, 3, 3 }, .out = { 5, 6, 7 },
-          .stride = { 1, 1, 1 }, .dilation = { 1, 1, 1 }, .pad_before = { 0, 1, 1 }, .pad_after = { 1, 1, 1 } },
+        { .n_spatial = 1,
+          .n = 2,
+          .c = 4,
+          .k = 8,
+          .group = 1,
+          .in = { 9 },
+          .kernel = { 4 },
+          .out = { 9 },
+          .stride = { 1 },
+          .dilation = { 1 },
+          .pad_before = { 1 },
+          .pad_after = { 2 } },
+        { .n_spatial = 2,
+          .n = 2,
+          .c = 3,
+          .k = 5,
+          .group = 1,
+          .in = { 7, 8 },
+          .kernel = { 3, 2 },
+          .out = { 4, 5 },
+          .stride = { 2, 2 },
+          .dilation = { 1, 1 },
+          .pad_before = { 1, 1 },
+          .pad_after = { 1, 2 } },
+        { .n_spatial = 2,
+          .n = 2,
+          .c = 64,
+          .k = 64,
+          .group = 4,
+          .in = { 9, 9 },
+          .kernel = { 3, 3 },
+          .out = { 9, 9 },
+          .stride = { 1, 1 },
+          .dilation = { 2, 2 },
+          .pad_before = { 2, 2 },
+          .pad_after = { 2, 2 } },
+        { .n_spatial = 3,
+          .n = 2,
+          .c = 3,
+          .k = 5,
+          .group = 1,
+          .in = { 5, 6, 7 },
+          .kernel = { 2, 3, 3 },
+          .out = { 5, 6, 7 },
+          .stride = { 1, 1, 1 },
+          .dilation = { 1, 1, 1 },
+          .pad_before = { 0, 1, 1 },
+          .pad_after = { 1, 1, 1 } },
     };
     const CudaDriver *driver = plugin_driver();
     GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
@@ -197,7 +252,14 @@ static void test_gpt2(void)
     if (!driver || !folder_make(&cache))
         return;
     for (int i = 0; i < 2 * n_device; i++) {
-        GpuAttention a = { .dtype = DT_BFLOAT16, .b = 4, .h = 12, .tq = 1024, .tk = 1024, .d = 64, .scale = 0.125, .causal = true,
+        GpuAttention a = { .dtype = DT_BFLOAT16,
+                           .b = 4,
+                           .h = 12,
+                           .tq = 1024,
+                           .tk = 1024,
+                           .d = 64,
+                           .scale = 0.125,
+                           .causal = true,
                            .backward = i % 2 };
         size_t first = 1, second = 2;
 
@@ -233,8 +295,8 @@ static void test_attention_refused(void)
 
 static bool by_cudnn(const Node *n)
 {
-    return n->op == &op_Conv || n->op == &op_ConvRelu || n->op == &op_ConvGradInput || n->op == &op_ConvGradWeight
-        || n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad;
+    return n->op == &op_Conv || n->op == &op_ConvRelu || n->op == &op_ConvGradInput || n->op == &op_ConvGradWeight ||
+           n->op == &op_ScaledDotProductAttention || n->op == &op_ScaledDotProductAttentionGrad;
 }
 
 /* How many nodes were prepared; -1 after a failed check. */
@@ -275,12 +337,20 @@ static Graph *training_graph(const char *name, DType precision)
     return NULL;
 }
 
-/* Counted in the files: n convolutions are 3 n - 1 nodes, because no gradient by the model's input is needed.  Attention,
- * forward and backward, is one node in 16 bits alone. */
-static const struct { const char *name; int convolutions, attention; } models[] = {
-    { "exported_encoder", 3 * 1 - 1, 2 * 2 }, { "exported_folded", 3 * 6 - 1, 0 }, { "exported_mobilenet", 3 * 14 - 1, 0 },
-    { "exported_resnet", 3 * 9 - 1, 0 },      { "fashion_cnn", 3 * 3 - 1, 0 },     { "resnet20", 3 * 21 - 1, 0 },
-    { "transformer", 0, 2 * 5 },              { "unet", 3 * 11 - 1, 0 },
+/* Counted in the files: n convolutions are 3 n - 1 nodes, because no gradient by the model's input is needed.
+ * Attention, forward and backward, is one node in 16 bits alone. */
+static const struct {
+    const char *name;
+    int convolutions, attention;
+} models[] = {
+    { "exported_encoder", 3 * 1 - 1, 2 * 2 },
+    { "exported_folded", 3 * 6 - 1, 0 },
+    { "exported_mobilenet", 3 * 14 - 1, 0 },
+    { "exported_resnet", 3 * 9 - 1, 0 },
+    { "fashion_cnn", 3 * 3 - 1, 0 },
+    { "resnet20", 3 * 21 - 1, 0 },
+    { "transformer", 0, 2 * 5 },
+    { "unet", 3 * 11 - 1, 0 },
 };
 
 static void test_models(void)
@@ -296,7 +366,8 @@ static void test_models(void)
 
             for (int i = 0; g && plugin_capabilities[i]; i++) {
                 GpuDevice *d = plugin_device(driver, plugin_capabilities[i], cache.path);
-                int n = d ? prepare_nodes(driver, d, g) : -1, expected = models[m].convolutions + (half ? models[m].attention : 0);
+                int n = d ? prepare_nodes(driver, d, g) : -1,
+                    expected = models[m].convolutions + (half ? models[m].attention : 0);
 
                 if (n != expected)
                     TEST_FAIL("%s, %d bits: %d of %d nodes planned", models[m].name, half ? 16 : 32, n, expected);
@@ -309,4 +380,5 @@ static void test_models(void)
 
 DEFINE_SUITE(cudnn, { "every convolution of ResNet-50", test_resnet50 }, { "other kinds of convolution", test_kinds },
              { "convolutions with Relu", test_relu }, { "convolutions that are refused", test_refused },
-             { "attention of GPT-2", test_gpt2 }, { "attention in float32", test_attention_refused }, { "the models' nodes", test_models });
+             { "attention of GPT-2", test_gpt2 }, { "attention in float32", test_attention_refused },
+             { "the models' nodes", test_models });

@@ -1,15 +1,15 @@
 /* Every KERNEL of kernels/cuda/device is in the machine code for every architecture.
  *
- * The names come from the host compiler's preprocessor, for which KERNEL is redefined to leave a mark; that they are compiled is
- * read from what the plug-in holds. */
+ * The names come from the host compiler's preprocessor, for which KERNEL is redefined to leave a mark; that they are
+ * compiled is read from what the plug-in holds. */
 #include "tests/plugin/plugin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LIST                                                                                                        \
+#define LIST                                                                                                    \
     "cd '" SOURCE_DIR "' && { for f in kernels/cuda/device/*.cu; do ${CXX:-c++} -E -P -x c++ -w -I. -DDPX_SIM " \
-    "'-DKERNEL(name,params)=DPX_KERNEL name ' '-DKERNEL_OF(threads,name,params)=DPX_KERNEL name ' \"$f\" || "       \
+    "'-DKERNEL(name,params)=DPX_KERNEL name ' '-DKERNEL_OF(threads,name,params)=DPX_KERNEL name ' \"$f\" || "   \
     "echo DPX_FAILED $f; done; } | sed 's/DPX_KERNEL/\\n&/g'"
 
 static void look_up(const CudaDriver *driver, GpuDevice *d, const char *name, int capability)
@@ -68,7 +68,8 @@ static void test_later_minor(void)
 
 static void test_unknown(void)
 {
-    static const char *const unknown[] = { "softmax_block_f3", "softmax_block_f321", "oftmax_block_f32", "", "softmax.cu" };
+    static const char *const unknown[] = { "softmax_block_f3", "softmax_block_f321", "oftmax_block_f32", "",
+                                           "softmax.cu" };
     const CudaDriver *driver = plugin_driver();
     GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
     GpuKernel *k = NULL;

@@ -1,11 +1,21 @@
-/* Products on a described device: cublasLt, which cannot say more without a driver, takes the description of every epilogue that
- * kernels ask for; what no epilogue can be is refused before. */
+/* Products on a described device: cublasLt, which cannot say more without a driver, takes the description of every
+ * epilogue that kernels ask for; what no epilogue can be is refused before. */
 #include "tests/plugin/plugin.h"
 
 static GpuGemm product(DType t, DType c)
 {
-    return (GpuGemm){ .dtype = t, .dtype_c = c, .m = 256, .n = 384, .k = 128, .batch = 1, .lda = 128, .ldb = 384, .ldc = 384, .alpha = 1,
-                      .ld_aux = 384, .align = 16 };
+    return (GpuGemm){ .dtype = t,
+                      .dtype_c = c,
+                      .m = 256,
+                      .n = 384,
+                      .k = 128,
+                      .batch = 1,
+                      .lda = 128,
+                      .ldb = 384,
+                      .ldc = 384,
+                      .alpha = 1,
+                      .ld_aux = 384,
+                      .align = 16 };
 }
 
 static void check_plan(const CudaDriver *driver, GpuDevice *d, const GpuGemm *g)
@@ -62,7 +72,7 @@ static void test_nonsense(void)
         return;
     for (int i = 0; i < 7; i++)
         wrong[i] = product(DT_BFLOAT16, DT_BFLOAT16);
-    wrong[0].gradient = true;                                           /* of nothing */
+    wrong[0].gradient = true; /* of nothing */
     wrong[1].keep = true;
     wrong[2].sum = GEMM_SUM_C;
     wrong[3].sum = GEMM_SUM_A, wrong[3].bias = true;

@@ -1,5 +1,5 @@
-/* Every generated kernel of the models' training programs, fused programs and their sums among them, compiled by NVRTC to machine
- * code for a described H100, in float32 and in bfloat16, by rows and channels last. */
+/* Every generated kernel of the models' training programs, fused programs and their sums among them, compiled by NVRTC
+ * to machine code for a described H100, in float32 and in bfloat16, by rows and channels last. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,23 @@
 #include "tests/harness/graphs.h"
 #include "tests/plugin/plugin.h"
 
-static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet", "exported_resnet", "fashion_cnn", "mlp",
-                                      "resnet20", "transformer", "unet" };
+static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet",
+                                      "exported_resnet",  "fashion_cnn",     "mlp",
+                                      "resnet20",         "transformer",     "unet" };
 enum { N_MODELS = sizeof models / sizeof *models };
 
 static Graph *training_graph(const char *name, DType precision, bool channels_last)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .optimizer = OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.999,
-                         .eps = 1e-8, .clip_norm = 1, .metric_accuracy = true, .precision = precision };
+    BuildOptions opt = { .mode = BUILD_TRAIN,
+                         .batch = 6,
+                         .loss = LOSS_CROSS_ENTROPY,
+                         .optimizer = OPT_ADAMW,
+                         .beta1 = 0.9,
+                         .beta2 = 0.999,
+                         .eps = 1e-8,
+                         .clip_norm = 1,
+                         .metric_accuracy = true,
+                         .precision = precision };
 
     target_devices(&opt, 1, true);
     opt.channels_last = channels_last;
@@ -41,7 +50,9 @@ static GpuDevice *open_h100(const CudaDriver *driver, const Folder *cache)
     return d;
 }
 
-typedef struct { int single, fused, sums; } Count;
+typedef struct {
+    int single, fused, sums;
+} Count;
 
 /* Nodes whose kernel was generated and compiled; false after a failed check. */
 static bool compile_nodes(Count *out, const CudaDriver *driver, GpuDevice *d, const Graph *g)
@@ -98,4 +109,5 @@ static void test_float32(void) { check_models(DT_NONE, false); }
 static void test_bfloat16(void) { check_models(DT_BFLOAT16, false); }
 static void test_channels_last(void) { check_models(DT_BFLOAT16, true); }
 
-DEFINE_SUITE(generated, { "float32", test_float32 }, { "bfloat16", test_bfloat16 }, { "bfloat16, channels last", test_channels_last });
+DEFINE_SUITE(generated, { "float32", test_float32 }, { "bfloat16", test_bfloat16 },
+             { "bfloat16, channels last", test_channels_last });

@@ -1,4 +1,5 @@
-/* The plug-in as a file (what it exports, what it says without a driver) and as it plans for a device that is only described. */
+/* The plug-in as a file (what it exports, what it says without a driver) and as it plans for a device that is only
+ * described. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ static void test_table(void)
     CU_ASSERT_EQUAL(driver->runtime.abi, RUNTIME_ABI);
     CHECK_STR("cuda", driver->runtime.name);
     CU_ASSERT_FALSE(driver->runtime.simulated);
-    memcpy(function, driver, sizeof *driver);       /* abi and name, then pointers to functions to the end */
+    memcpy(function, driver, sizeof *driver); /* abi and name, then pointers to functions to the end */
     for (size_t i = offsetof(Runtime, message) / sizeof *function; i < sizeof function / sizeof *function; i++)
         if (!function[i])
             TEST_FAIL("function %zu of the table is missing", i);
@@ -103,11 +104,13 @@ static void test_too_old(void)
     if (!driver || !PLUGIN_OK(driver, driver->runtime.open(&d, 0, &opt)))
         return;
     PLUGIN_FAILS(driver, E_DEVICE, "compute capability 7.0", driver->kernel(d, "softmax_block_f32", &k));
-    PLUGIN_FAILS(driver, E_DEVICE, "compute capability 70", driver->compile(d, "extern \"C\" __global__ void k() {}", "k", &m));
+    PLUGIN_FAILS(driver, E_DEVICE, "compute capability 70",
+                 driver->compile(d, "extern \"C\" __global__ void k() {}", "k", &m));
     CU_ASSERT_TRUE(!k && !m);
     driver->runtime.close(d);
     driver->runtime.close(NULL);
 }
 
-DEFINE_SUITE(plugin, { "exports one symbol", test_exports }, { "has every function", test_table }, { "tells of the driver", test_driver },
-             { "runs nothing on a described device", test_runs_nothing }, { "refuses an old device", test_too_old });
+DEFINE_SUITE(plugin, { "exports one symbol", test_exports }, { "has every function", test_table },
+             { "tells of the driver", test_driver }, { "runs nothing on a described device", test_runs_nothing },
+             { "refuses an old device", test_too_old });

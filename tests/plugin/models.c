@@ -1,6 +1,6 @@
-/* Every library call, generated kernel and own kernel of the models' training steps, on described devices: cuDNN has a plan for it,
- * cuBLAS takes its description, NVRTC compiles it to machine code, the plug-in holds it.  Own kernels are looked for on the
- * architectures that this build compiles them for.  The numbers are what a dry run tells. */
+/* Every library call, generated kernel and own kernel of the models' training steps, on described devices: cuDNN has a
+ * plan for it, cuBLAS takes its description, NVRTC compiles it to machine code, the plug-in holds it.  Own kernels are
+ * looked for on the architectures that this build compiles them for.  The numbers are what a dry run tells. */
 #include "exec/dry_run.h"
 
 #include <stdio.h>
@@ -14,7 +14,11 @@ static const char *const gpus[] = { "a100", "h100", "b200" };
 static const int capabilities[] = { 80, 90, 100 };
 enum { N_GPU = 3 };
 
-typedef struct { int told; int confirmed[3], wanted[3]; char line[1024]; } Told;
+typedef struct {
+    int told;
+    int confirmed[3], wanted[3];
+    char line[1024];
+} Told;
 
 static void hear(void *user, bool warning, const char *line)
 {
@@ -22,8 +26,11 @@ static void hear(void *user, bool warning, const char *line)
     const char *at = strstr(line, "the libraries confirm ");
 
     (void)warning;
-    if (at && sscanf(at, "the libraries confirm %d of %d plans of library calls, %d of %d generated kernels, %d of %d own kernels",
-                     &t->confirmed[0], &t->wanted[0], &t->confirmed[1], &t->wanted[1], &t->confirmed[2], &t->wanted[2]) == 6)
+    if (at &&
+        sscanf(
+            at,
+            "the libraries confirm %d of %d plans of library calls, %d of %d generated kernels, %d of %d own kernels",
+            &t->confirmed[0], &t->wanted[0], &t->confirmed[1], &t->wanted[1], &t->confirmed[2], &t->wanted[2]) == 6)
         t->told++;
     if (strstr(line, "confirm"))
         snprintf(t->line, sizeof t->line, "%s", line);
@@ -71,8 +78,9 @@ static void check_gpu(const Graph *g, const char *model, const char *precision, 
             TEST_FAIL("%s in %s on a described %s: %s", model, precision, gpus[i], t.line);
 }
 
-static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet", "exported_resnet", "fashion_cnn", "mlp",
-                                      "resnet20", "transformer", "unet" };
+static const char *const models[] = { "exported_encoder", "exported_folded", "exported_mobilenet",
+                                      "exported_resnet",  "fashion_cnn",     "mlp",
+                                      "resnet20",         "transformer",     "unet" };
 
 static void check_models(const char *precision, int from, int step)
 {
@@ -96,7 +104,7 @@ static void test_models(void)
     setenv("DPEXEC_CACHE_DIR", cache.path, 1);
     check_models("float32", 0, 1);
     check_models("bfloat16", 0, 1);
-    check_models("float16", 4, 3);      /* fashion_cnn, transformer */
+    check_models("float16", 4, 3); /* fashion_cnn, transformer */
     unsetenv("DPEXEC_CUDA_PLUGIN");
     unsetenv("DPEXEC_CACHE_DIR");
     folder_remove(&cache);

@@ -1,5 +1,6 @@
-/* The operator cases of convolutions and attention (tests/ops/cases) as they are prepared for a described H100: cuDNN has an engine
- * for each, of every type and in either layout.  What they compute is compared on simulated devices, which have every plan. */
+/* The operator cases of convolutions and attention (tests/ops/cases) as they are prepared for a described H100: cuDNN
+ * has an engine for each, of every type and in either layout.  What they compute is compared on simulated devices,
+ * which have every plan. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,4 +93,5 @@ static void test_convolutions(void) { prepare_file(SOURCE_DIR "/tests/ops/cases/
 static void test_relu(void) { prepare_file(SOURCE_DIR "/tests/ops/cases/conv_relu.txt", 90); }
 static void test_attention(void) { prepare_file(SOURCE_DIR "/tests/ops/cases/attention.txt", 12); }
 
-DEFINE_SUITE(operators, { "convolutions", test_convolutions }, { "convolutions with Relu", test_relu }, { "attention", test_attention });
+DEFINE_SUITE(operators, { "convolutions", test_convolutions }, { "convolutions with Relu", test_relu },
+             { "attention", test_attention });

@@ -44,9 +44,16 @@ int plugin_fails(const char *file, int line, const CudaDriver *driver, Status co
 /* NVIDIA's data sheets of A100 SXM 80 GB, H100 SXM, B200; the programming guide's table for shared memory. */
 GpuInfo plugin_gpu(int capability)
 {
-    GpuInfo g = { .name = "NVIDIA H100 80GB HBM3", .capability = capability, .multiprocessors = 132, .warp_size = 32,
-                  .max_threads_per_block = 1024, .max_threads_per_multiprocessor = 2048, .memory = INT64_C(80) << 30,
-                  .l2 = 50 << 20, .shared_per_block = 227 << 10, .shared_per_multiprocessor = 228 << 10 };
+    GpuInfo g = { .name = "NVIDIA H100 80GB HBM3",
+                  .capability = capability,
+                  .multiprocessors = 132,
+                  .warp_size = 32,
+                  .max_threads_per_block = 1024,
+                  .max_threads_per_multiprocessor = 2048,
+                  .memory = INT64_C(80) << 30,
+                  .l2 = 50 << 20,
+                  .shared_per_block = 227 << 10,
+                  .shared_per_multiprocessor = 228 << 10 };
 
     if (capability < 90) {
         snprintf(g.name, sizeof g.name, "NVIDIA A100-SXM4-80GB");
@@ -81,10 +88,7 @@ int folder_make(Folder *f)
     return 0;
 }
 
-static int visible(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
-}
+static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 int folder_list(const Folder *f, char *path)
 {

@@ -1,4 +1,5 @@
-/* What the tests of libdpexec_cuda.so share: the table of functions of the plug-in that was built, described devices, folders. */
+/* What the tests of libdpexec_cuda.so share: the table of functions of the plug-in that was built, described devices,
+ * folders. */
 #ifndef DPX_TEST_PLUGIN_H
 #define DPX_TEST_PLUGIN_H
 
@@ -25,7 +26,9 @@ int plugin_ok(const char *file, int line, const CudaDriver *driver, Status st);
 int plugin_fails(const char *file, int line, const CudaDriver *driver, Status code, const char *text, Status st);
 
 /* A fresh folder; folder_remove() removes it with the files in it. */
-typedef struct { char path[64]; } Folder;
+typedef struct {
+    char path[64];
+} Folder;
 int folder_make(Folder *f);
 void folder_remove(const Folder *f);
 /* The number of files in it; the path of the first in the order of names in `path` (of PATH_MAX bytes) unless NULL. */

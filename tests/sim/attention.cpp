@@ -11,7 +11,8 @@
 
 using namespace sim;
 
-namespace {
+namespace
+{
 
 template <class T> T dot(const T *a, const T *b, int64_t n)
 {
@@ -99,7 +100,8 @@ template <class T> std::vector<T> head(const GpuAttention &d, const void *p, int
 template <class T> void put_head(const GpuAttention &d, void *p, int64_t i, int64_t t, const std::vector<T> &v)
 {
     for (int64_t k = 0; k < t; k++)
-        put(d, p, ((i / d.h * t + k) * d.h + i % d.h) * d.d, std::vector<T>(v.begin() + k * d.d, v.begin() + (k + 1) * d.d));
+        put(d, p, ((i / d.h * t + k) * d.h + i % d.h) * d.d,
+            std::vector<T>(v.begin() + k * d.d, v.begin() + (k + 1) * d.d));
 }
 
 template <class T> void compute(const GpuAttention &d, void *const *buffer)
@@ -107,8 +109,14 @@ template <class T> void compute(const GpuAttention &d, void *const *buffer)
     size_t nq = (size_t)(d.tq * d.d), nk = (size_t)(d.tk * d.d);
 
     for (int64_t i = 0; i < d.b * d.h; i++) {
-        Head<T> h{ head<T>(d, buffer[ATT_Q], i, d.tq), head<T>(d, buffer[ATT_K], i, d.tk), head<T>(d, buffer[ATT_V], i, d.tk),
-                   std::vector<T>(nq), {}, std::vector<T>(nq), std::vector<T>(nk), std::vector<T>(nk) };
+        Head<T> h{ head<T>(d, buffer[ATT_Q], i, d.tq),
+                   head<T>(d, buffer[ATT_K], i, d.tk),
+                   head<T>(d, buffer[ATT_V], i, d.tk),
+                   std::vector<T>(nq),
+                   {},
+                   std::vector<T>(nq),
+                   std::vector<T>(nk),
+                   std::vector<T>(nk) };
         float *stats = (float *)buffer[ATT_STATS] + i * d.tq;
 
         if (d.backward) {
@@ -125,7 +133,7 @@ template <class T> void compute(const GpuAttention &d, void *const *buffer)
     }
 }
 
-}   // namespace
+} // namespace
 
 Status sim_attention(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, size_t *workspace)
 {
@@ -136,11 +144,14 @@ Status sim_attention(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, size
     if (!dtype_is_float(a.dtype))
         return FAIL(E_UNSUPPORTED, "attention: type %s", dtype_name(a.dtype));
     if (a.b < 1 || a.h < 1 || a.tq < 1 || a.tk < 1 || a.d < 1)
-        return FAIL(E_INVALID, "attention: b %lld, h %lld, tq %lld, tk %lld, d %lld", (long long)a.b, (long long)a.h, (long long)a.tq,
-                    (long long)a.tk, (long long)a.d);
-    size_t size = dtype_size(a.dtype), nq = (size_t)(a.b * a.h * a.tq * a.d) * size, nk = (size_t)(a.b * a.h * a.tk * a.d) * size;
+        return FAIL(E_INVALID, "attention: b %lld, h %lld, tq %lld, tk %lld, d %lld", (long long)a.b, (long long)a.h,
+                    (long long)a.tq, (long long)a.tk, (long long)a.d);
+    size_t size = dtype_size(a.dtype), nq = (size_t)(a.b * a.h * a.tq * a.d) * size,
+           nk = (size_t)(a.b * a.h * a.tk * a.d) * size;
     GpuPlan *p = new GpuPlan{ d, a.backward ? "attention backward" : "attention", {}, ATT_BUFFERS, 1000, 1, {} };
-    p->buffers = { { ATT_Q, nq }, { ATT_K, nk }, { ATT_V, nk }, { ATT_O, nq }, { ATT_STATS, (size_t)(a.b * a.h * a.tq) * 4 } };
+    p->buffers = {
+        { ATT_Q, nq }, { ATT_K, nk }, { ATT_V, nk }, { ATT_O, nq }, { ATT_STATS, (size_t)(a.b * a.h * a.tq) * 4 }
+    };
     if (a.backward)
         p->buffers.insert(p->buffers.end(), { { ATT_DO, nq }, { ATT_DQ, nq }, { ATT_DK, nk }, { ATT_DV, nk } });
     p->compute = [=](void *const *buffer) {

@@ -1,6 +1,6 @@
-/* Runs a launch: block after block, the threads of a block as fibers.  A thread runs until it must wait for others; one that
- * never does costs no switch.  Between two barriers threads run forwards, backwards or in random order, so that a missing
- * barrier shows. */
+/* Runs a launch: block after block, the threads of a block as fibers.  A thread runs until it must wait for others; one
+ * that never does costs no switch.  Between two barriers threads run forwards, backwards or in random order, so that a
+ * missing barrier shows. */
 #include "tests/sim/sim.h"
 
 #include <algorithm>
@@ -12,16 +12,18 @@
 #include "tests/sim/fiber.h"
 #include "tests/sim/shim.h"
 
-namespace sim {
+namespace sim
+{
 
-namespace {
+namespace
+{
 
 enum ThreadState { NEW, AT_BARRIER, AT_WARP, RELEASED, DONE };
 
 struct Thread {
     ThreadState state;
     Fiber *fiber;
-    const char *file;           /* where it waits */
+    const char *file; /* where it waits */
     int line;
     dpx_sim::WarpOp op;
     unsigned mask;
@@ -37,7 +39,7 @@ struct Engine {
     std::vector<Fiber *> idle, used;
     std::vector<Thread> thread;
     std::vector<unsigned> order;
-    size_t next = 0;            /* of `order`, to be started */
+    size_t next = 0; /* of `order`, to be started */
     unsigned current = 0;
     int votes = 0;
     std::string error;
@@ -122,10 +124,7 @@ void resume(Fiber *f)
 
 /* ---- what kernels call ---- */
 
-void sync_block(const char *file, int line)
-{
-    pause(AT_BARRIER, file, line);
-}
+void sync_block(const char *file, int line) { pause(AT_BARRIER, file, line); }
 
 int vote_block(int predicate, const char *file, int line)
 {
@@ -136,7 +135,8 @@ int vote_block(int predicate, const char *file, int line)
     return e.votes;
 }
 
-void sync_warp(dpx_sim::WarpOp op, unsigned mask, unsigned long long value, unsigned long long all[32], const char *file, int line)
+void sync_warp(dpx_sim::WarpOp op, unsigned mask, unsigned long long value, unsigned long long all[32],
+               const char *file, int line)
 {
     Engine &e = engine();
     Thread &me = e.thread[e.current];
@@ -149,7 +149,13 @@ void sync_warp(dpx_sim::WarpOp op, unsigned mask, unsigned long long value, unsi
 }
 
 const dpx_sim::Services table = { &engine().state, sync_block, sync_warp, vote_block };
-struct Connect { Connect() { dpx_sim::services = &table; dpx_sim::state = table.state; } } connect;
+struct Connect {
+    Connect()
+    {
+        dpx_sim::services = &table;
+        dpx_sim::state = table.state;
+    }
+} connect;
 
 /* ---- who may go on ---- */
 
@@ -188,10 +194,11 @@ bool release_warp(unsigned first)
         if (other.state != AT_WARP)
             return false;
         if (other.op != me.op || other.mask != me.mask || !same_place(other, me))
-            error("threads " + std::to_string(first) + " and " + std::to_string(t) + " of a warp disagree: " + where(me) + " and " + where(other));
+            error("threads " + std::to_string(first) + " and " + std::to_string(t) +
+                  " of a warp disagree: " + where(me) + " and " + where(other));
     }
     unsigned long long all[32];
-    std::memset(all, 0xff, sizeof all);             /* what absent lanes hold: NaN */
+    std::memset(all, 0xff, sizeof all); /* what absent lanes hold: NaN */
     for (unsigned t = base; t < end; t++)
         if ((me.mask >> (t - base) & 1) && e.thread[t].state == AT_WARP)
             all[t - base] = e.thread[t].value;
@@ -233,7 +240,8 @@ void report_stuck()
         other++;
     std::string text = "thread " + std::to_string(waits) + " waits at " + where(e.thread[waits]);
     if (other < e.thread.size())
-        text += ", thread " + std::to_string(other) + (e.thread[other].state == DONE ? " has ended" : " waits at " + where(e.thread[other]));
+        text += ", thread " + std::to_string(other) +
+                (e.thread[other].state == DONE ? " has ended" : " waits at " + where(e.thread[other]));
     error(text);
 }
 
@@ -301,7 +309,7 @@ void forget_fibers()
         fiber_reset(f, body);
 }
 
-}   // namespace
+} // namespace
 
 #ifdef SIM_OWN_UBSAN
 /* A thread has touched what lies where its type must not. */
@@ -318,7 +326,8 @@ static void misaligned(const void *p, const char *file, unsigned line, size_t al
 Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l, void *const *args)
 {
     Engine &e = engine();
-    size_t blocks = (size_t)l.grid[0] * l.grid[1] * l.grid[2], first = world().random(), stride = world().random() % 2 ? 1 : blocks - 1;
+    size_t blocks = (size_t)l.grid[0] * l.grid[1] * l.grid[2], first = world().random(),
+           stride = world().random() % 2 ? 1 : blocks - 1;
 
     e.error.clear();
     e.name = name;
@@ -332,7 +341,8 @@ Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l
     e.state.dynamic_shared = e.shared.data();
     e.state.dynamic_bytes = l.shared;
     for (size_t i = 0, b = first % blocks; i < blocks && e.error.empty(); i++, b = (b + stride) % blocks) {
-        e.state.block = { (unsigned)(b % l.grid[0]), (unsigned)(b / l.grid[0] % l.grid[1]), (unsigned)(b / l.grid[0] / l.grid[1]) };
+        e.state.block = { (unsigned)(b % l.grid[0]), (unsigned)(b / l.grid[0] % l.grid[1]),
+                          (unsigned)(b / l.grid[0] / l.grid[1]) };
         run_block();
         for (size_t k = 0; k < 16 && e.error.empty(); k++)
             if (e.shared[l.shared + k] != 0xff)
@@ -341,15 +351,21 @@ Status run_blocks(const char *name, void (*call)(void *const *), const Launch &l
     if (e.error.empty())
         return ST_OK;
     forget_fibers();
-    return FAIL(E_INTERNAL, "kernel %s, block (%u, %u, %u): %s", name, e.state.block.x, e.state.block.y, e.state.block.z, e.error.c_str());
+    return FAIL(E_INTERNAL, "kernel %s, block (%u, %u, %u): %s", name, e.state.block.x, e.state.block.y,
+                e.state.block.z, e.error.c_str());
 }
 
-}   // namespace sim
+} // namespace sim
 
 #ifdef SIM_OWN_UBSAN
 /* What code compiled with -fsanitize=alignment calls before such an access, in place of the sanitizer's library. */
 extern "C" {
-struct TypeMismatch { const char *file; unsigned line, column; const void *type; unsigned char log_align, kind; };
+struct TypeMismatch {
+    const char *file;
+    unsigned line, column;
+    const void *type;
+    unsigned char log_align, kind;
+};
 __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(TypeMismatch *what, uintptr_t p)
 {
     sim::misaligned(reinterpret_cast<const void *>(p), what->file, what->line, size_t(1) << what->log_align);

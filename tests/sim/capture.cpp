@@ -29,7 +29,8 @@ static Status check_joined(const Graph &graph, const std::set<int> &last)
         joined[(size_t)i] = true;
     for (size_t i = graph.node.size(); i-- > 0;) {
         if (!joined[i])
-            return FAIL(E_INVALID, "capture_end: %s (node %zu) was given to a stream that has not joined again", graph.node[i].op->label.c_str(), i);
+            return FAIL(E_INVALID, "capture_end: %s (node %zu) was given to a stream that has not joined again",
+                        graph.node[i].op->label.c_str(), i);
         for (int before : graph.node[i].after)
             joined[(size_t)before] = true;
     }

@@ -1,5 +1,6 @@
-/* Collectives between simulated devices of one process.  A member's collective has arrived when it is next in its stream; when
- * all members have, it runs for all at once.  The how manyth it is of its member says which belong together. */
+/* Collectives between simulated devices of one process.  A member's collective has arrived when it is next in its
+ * stream; when all members have, it runs for all at once.  The how manyth it is of its member says which belong
+ * together. */
 #include "tests/sim/sim.h"
 
 #include <algorithm>
@@ -12,39 +13,43 @@
 
 using namespace sim;
 
-namespace sim {
+namespace sim
+{
 
 struct Group {
     std::string id;
     int n_rank = 0;
     std::map<int, std::shared_ptr<Member>> member;
-    std::map<uint64_t, std::map<int, std::shared_ptr<Instance>>> meeting;       /* by turn, by rank */
-    std::string failure;                            /* what comm_poll says; "": nothing */
+    std::map<uint64_t, std::map<int, std::shared_ptr<Instance>>> meeting; /* by turn, by rank */
+    std::string failure;                                                  /* what comm_poll says; "": nothing */
 };
 
 struct Member {
     std::shared_ptr<Group> group;
     GpuDevice *device;
     int rank;
-    uint64_t given = 0;                             /* collectives */
+    uint64_t given = 0; /* collectives */
     bool gone = false;
-    std::string failure;                            /* of a call of its own, which stays: it fails every later one, and comm_poll */
-    std::set<const void *> registered;              /* allocations */
+    std::string failure;               /* of a call of its own, which stays: it fails every later one, and comm_poll */
+    std::set<const void *> registered; /* allocations */
 };
 
-}   // namespace sim
+} // namespace sim
 
-struct GpuComm { std::shared_ptr<Member> member; };
+struct GpuComm {
+    std::shared_ptr<Member> member;
+};
 
-namespace {
+namespace
+{
 
 std::map<std::string, std::shared_ptr<Group>> &groups()
 {
-    static auto *g = new std::map<std::string, std::shared_ptr<Group>>;     /* outlives what runs at exit */
+    static auto *g = new std::map<std::string, std::shared_ptr<Group>>; /* outlives what runs at exit */
     return *g;
 }
 
-thread_local std::map<Group *, int> last_rank;      /* that this thread drove */
+thread_local std::map<Group *, int> last_rank; /* that this thread drove */
 
 /* ---- the arithmetic ---- */
 
@@ -54,7 +59,7 @@ void sum_at(const std::vector<const Collective *> &c, size_t i, void *to, size_t
     DType t = c[0]->dtype;
 
     if (!dtype_is_float(t)) {
-        uint64_t sum = 0;                           /* wraps */
+        uint64_t sum = 0; /* wraps */
         for (const Collective *one : c)
             sum += (uint64_t)load_int(t, one->send, i);
         store_int(t, to, at, (int64_t)sum);
@@ -108,12 +113,14 @@ Status check_same(const std::vector<const Collective *> &c, uint64_t turn)
 {
     for (size_t r = 1; r < c.size(); r++)
         if (c[r]->what != c[0]->what || c[r]->n != c[0]->n || c[r]->dtype != c[0]->dtype || c[r]->root != c[0]->root)
-            return FAIL(E_INVALID, "collective %llu: rank 0 calls %s of %zu %s, rank %zu %s of %zu %s", (unsigned long long)turn,
-                        what_name(c[0]->what), c[0]->n, dtype_name(c[0]->dtype), r, what_name(c[r]->what), c[r]->n, dtype_name(c[r]->dtype));
+            return FAIL(E_INVALID, "collective %llu: rank 0 calls %s of %zu %s, rank %zu %s of %zu %s",
+                        (unsigned long long)turn, what_name(c[0]->what), c[0]->n, dtype_name(c[0]->dtype), r,
+                        what_name(c[r]->what), c[r]->n, dtype_name(c[r]->dtype));
     for (size_t r = 1; r < c.size(); r++)
         if (c[r]->registered != c[0]->registered)
-            return FAIL(E_INVALID, "collective %llu, %s: the memory of rank %zu is registered, that of rank %zu is not", (unsigned long long)turn,
-                        what_name(c[0]->what), c[r]->registered ? r : 0, c[r]->registered ? 0 : r);
+            return FAIL(E_INVALID, "collective %llu, %s: the memory of rank %zu is registered, that of rank %zu is not",
+                        (unsigned long long)turn, what_name(c[0]->what), c[r]->registered ? r : 0,
+                        c[r]->registered ? 0 : r);
     return ST_OK;
 }
 
@@ -124,30 +131,26 @@ Status check_captured(const std::map<int, std::shared_ptr<Instance>> &meeting, u
 
     for (auto &[rank, one] : meeting)
         if (one->captured != first.second->captured)
-            return FAIL(E_INVALID, "collective %llu, %s: rank %d has captured it, rank %d has not", (unsigned long long)turn,
-                        what_name(one->op->collective.what), one->captured ? rank : first.first, one->captured ? first.first : rank);
+            return FAIL(E_INVALID, "collective %llu, %s: rank %d has captured it, rank %d has not",
+                        (unsigned long long)turn, what_name(one->op->collective.what),
+                        one->captured ? rank : first.first, one->captured ? first.first : rank);
     return ST_OK;
 }
 
-}   // namespace
+} // namespace
 
-namespace sim {
-
-void collective_number(Instance *i)
+namespace sim
 {
-    i->turn = i->op->collective.member->given++;
-}
 
-bool collective_gone(const Op &op)
-{
-    return op.collective.member->gone;
-}
+void collective_number(Instance *i) { i->turn = i->op->collective.member->given++; }
+
+bool collective_gone(const Op &op) { return op.collective.member->gone; }
 
 bool collective_ready(Instance *i)
 {
     const Member &m = *i->op->collective.member;
 
-    if (m.gone) {                                   /* aborted: over, with whatever result */
+    if (m.gone) { /* aborted: over, with whatever result */
         i->done = true;
         return false;
     }
@@ -173,7 +176,7 @@ Status collective_run(Instance *i)
     if (!st)
         st = check_captured(meeting, i->turn);
     if (st) {
-        group.failure = status_message();           /* what the other members hear */
+        group.failure = status_message(); /* what the other members hear */
         return st;
     }
     if (c[0]->what == ALL_REDUCE || c[0]->what == REDUCE_SCATTER)
@@ -183,7 +186,7 @@ Status collective_run(Instance *i)
     return memory_check_guards(i->op->label.c_str());
 }
 
-}   // namespace sim
+} // namespace sim
 
 /* ---- members ---- */
 
@@ -223,7 +226,8 @@ static Status wait_for_group(Guard &g, const std::shared_ptr<Group> &group, cons
     if ((int)group->member.size() < group->n_rank) {
         if (group->failure.empty())
             group->failure = "a member did not come";
-        return FAIL(E_DEVICE, "comm_create: %zu of %d members came within %.3g s", group->member.size(), group->n_rank, timeout);
+        return FAIL(E_DEVICE, "comm_create: %zu of %d members came within %.3g s", group->member.size(), group->n_rank,
+                    timeout);
     }
     return ST_OK;
 }
@@ -241,8 +245,8 @@ Status sim_comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int ran
     if (!group)
         group = std::make_shared<Group>();
     if (rank < 0 || rank >= n_rank || (group->n_rank && group->n_rank != n_rank) || group->member.count(rank))
-        return FAIL(E_INVALID, "comm_create: rank %d of %d, when the group has %d and %zu are there", rank, n_rank, group->n_rank,
-                    group->member.size());
+        return FAIL(E_INVALID, "comm_create: rank %d of %d, when the group has %d and %zu are there", rank, n_rank,
+                    group->n_rank, group->member.size());
     group->n_rank = n_rank;
     auto m = std::make_shared<Member>();
     m->group = group;
@@ -369,8 +373,8 @@ static Status check_registered(Collective *what, const char *name)
     bool send = registered.count(memory_block(what->send)), recv = registered.count(memory_block(what->recv));
 
     if (what->send && send != recv)
-        return FAIL(E_INVALID, "%s: rank %d reads %sregistered memory and writes %sregistered", name, what->member->rank, send ? "" : "un",
-                    recv ? "" : "un");
+        return FAIL(E_INVALID, "%s: rank %d reads %sregistered memory and writes %sregistered", name,
+                    what->member->rank, send ? "" : "un", recv ? "" : "un");
     what->registered = recv;
     return ST_OK;
 }
@@ -391,7 +395,8 @@ static Status give(GpuComm *c, GpuStream *s, Collective what, size_t send_bytes,
     if (how == HOW_LOST)
         c->member->group->failure = std::string(name) + ": injected loss of rank " + std::to_string(c->member->rank);
     if (s->device != c->member->device)
-        return FAIL(E_INVALID, "%s: a stream of device %d for a member on device %d", name, s->device->index, c->member->device->index);
+        return FAIL(E_INVALID, "%s: a stream of device %d for a member on device %d", name, s->device->index,
+                    c->member->device->index);
     TRY(check_group(*c->member, name));
     if (what.send)
         TRY(memory_check(s->device, what.send, send_bytes, true, name));
@@ -415,17 +420,20 @@ Status sim_reduce_scatter_sum(GpuComm *c, GpuStream *s, const void *send, void *
 {
     size_t bytes = n * dtype_size(dtype);
 
-    return give(c, s, { nullptr, REDUCE_SCATTER, send, recv, n, dtype, 0, false }, bytes * (size_t)c->member->group->n_rank, bytes);
+    return give(c, s, { nullptr, REDUCE_SCATTER, send, recv, n, dtype, 0, false },
+                bytes * (size_t)c->member->group->n_rank, bytes);
 }
 
 Status sim_all_gather(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes)
 {
-    return give(c, s, { nullptr, ALL_GATHER, send, recv, bytes, DT_NONE, 0, false }, bytes, bytes * (size_t)c->member->group->n_rank);
+    return give(c, s, { nullptr, ALL_GATHER, send, recv, bytes, DT_NONE, 0, false }, bytes,
+                bytes * (size_t)c->member->group->n_rank);
 }
 
 Status sim_broadcast(GpuComm *c, GpuStream *s, const void *send, void *recv, size_t bytes, int root)
 {
     if (root < 0 || root >= c->member->group->n_rank)
         return FAIL(E_INVALID, "broadcast: root %d of %d", root, c->member->group->n_rank);
-    return give(c, s, { nullptr, BROADCAST, send, recv, bytes, DT_NONE, root, false }, c->member->rank == root ? bytes : 0, bytes);
+    return give(c, s, { nullptr, BROADCAST, send, recv, bytes, DT_NONE, root, false },
+                c->member->rank == root ? bytes : 0, bytes);
 }

@@ -7,7 +7,8 @@
 
 using namespace sim;
 
-namespace {
+namespace
+{
 
 /* Three spatial dimensions, the missing ones of size 1 in front. */
 struct Geometry {
@@ -47,11 +48,18 @@ template <class T> struct Array {
                 for (int64_t s = 0; s < spatial; s++)
                     f(at[(size_t)((o * channels + c) * spatial + s)], stored(last, o, c, s));
     }
-    void get(DType t, bool last, const void *p) { each(last, [=](T &x, size_t i) { x = load<T>(t, p, i); }); }
-    void put(DType t, bool last, void *p) { each(last, [=](T &x, size_t i) { store(t, p, i, x); }); }
+    void get(DType t, bool last, const void *p)
+    {
+        each(last, [=](T &x, size_t i) { x = load<T>(t, p, i); });
+    }
+    void put(DType t, bool last, void *p)
+    {
+        each(last, [=](T &x, size_t i) { store(t, p, i, x); });
+    }
 };
 
-/* One row of outputs against the row of inputs that one element of the kernel meets: x[j * step] for j in [from, to). */
+/* One row of outputs against the row of inputs that one element of the kernel meets: x[j * step] for j in [from,
+ * to). */
 template <class T> void row(ConvKind kind, T *x, T *w, T *y, int64_t from, int64_t to, int64_t step)
 {
     T sum = 0;
@@ -82,10 +90,12 @@ template <class T> void channel(ConvKind kind, const Geometry &g, T *x, T *w, T 
                     to--;
                 for (int64_t i = 0; i < g.out[0]; i++)
                     for (int64_t j = 0; j < g.out[1]; j++) {
-                        int64_t u = i * g.stride[0] + a * g.dilation[0] - g.pad[0], v = j * g.stride[1] + b * g.dilation[1] - g.pad[1];
+                        int64_t u = i * g.stride[0] + a * g.dilation[0] - g.pad[0],
+                                v = j * g.stride[1] + b * g.dilation[1] - g.pad[1];
 
                         if (u >= 0 && u < g.in[0] && v >= 0 && v < g.in[1])
-                            row(kind, x + (u * g.in[1] + v) * g.in[2] + shift, w, y + (i * g.out[1] + j) * g.out[2], from, to, g.stride[2]);
+                            row(kind, x + (u * g.in[1] + v) * g.in[2] + shift, w, y + (i * g.out[1] + j) * g.out[2],
+                                from, to, g.stride[2]);
                     }
             }
 }
@@ -102,14 +112,14 @@ template <class T> void compute(const GpuConv &d, bool tf32, void *const *buffer
         w.get(d.dtype, d.channels_last, buffer[CONV_W]);
     if (d.kind != CONV_FORWARD)
         y.get(d.dtype, d.channels_last, buffer[CONV_Y]);
-    if (tf32)                                       /* what is not read is zero */
+    if (tf32) /* what is not read is zero */
         for (Array<T> *a : { &x, &w, &y })
             round_tf32(a->at);
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t k = 0; k < g.k; k++)
             for (int64_t c = 0; c < cg; c++)
-                channel(d.kind, g, &x.at[(size_t)((n * g.c + k / kg * cg + c) * in)], &w.at[(size_t)((k * cg + c) * size)],
-                        &y.at[(size_t)((n * g.k + k) * out)]);
+                channel(d.kind, g, &x.at[(size_t)((n * g.c + k / kg * cg + c) * in)],
+                        &w.at[(size_t)((k * cg + c) * size)], &y.at[(size_t)((n * g.k + k) * out)]);
     if (d.kind == CONV_GRAD_INPUT)
         return x.put(d.dtype, d.channels_last, buffer[CONV_X]);
     if (d.kind == CONV_GRAD_WEIGHT)
@@ -119,7 +129,7 @@ template <class T> void compute(const GpuConv &d, bool tf32, void *const *buffer
     if (d.add)
         y.each(d.channels_last, [&](T &v, size_t i) { v += load<T>(d.dtype, buffer[CONV_Z], i); });
     for (size_t i = 0; d.relu && i < y.at.size(); i++)
-        y.at[i] = y.at[i] < 0 ? 0 : y.at[i];            /* a NaN stays one */
+        y.at[i] = y.at[i] < 0 ? 0 : y.at[i]; /* a NaN stays one */
     y.put(d.dtype, d.channels_last, buffer[CONV_Y]);
 }
 
@@ -127,9 +137,10 @@ Status check(const GpuConv &d)
 {
     if (!dtype_is_float(d.dtype))
         return FAIL(E_UNSUPPORTED, "conv: type %s", dtype_name(d.dtype));
-    if (d.n_spatial < 1 || d.n_spatial > 3 || d.n < 1 || d.c < 1 || d.k < 1 || d.group < 1 || d.c % d.group || d.k % d.group)
-        return FAIL(E_INVALID, "conv: n %lld, c %lld, k %lld, group %lld, %d spatial dimensions", (long long)d.n, (long long)d.c, (long long)d.k,
-                    (long long)d.group, d.n_spatial);
+    if (d.n_spatial < 1 || d.n_spatial > 3 || d.n < 1 || d.c < 1 || d.k < 1 || d.group < 1 || d.c % d.group ||
+        d.k % d.group)
+        return FAIL(E_INVALID, "conv: n %lld, c %lld, k %lld, group %lld, %d spatial dimensions", (long long)d.n,
+                    (long long)d.c, (long long)d.k, (long long)d.group, d.n_spatial);
     for (int i = 0; i < d.n_spatial; i++) {
         int64_t room = d.in[i] + d.pad_before[i] + d.pad_after[i] - (d.kernel[i] - 1) * d.dilation[i] - 1;
 
@@ -152,7 +163,7 @@ Status refuse(const GpuConv &d)
     return ST_OK;
 }
 
-}   // namespace
+} // namespace
 
 Status sim_conv(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *workspace)
 {
@@ -166,7 +177,8 @@ Status sim_conv(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *worksp
     Geometry g(c);
     size_t size = dtype_size(c.dtype);
     GpuPlan *p = new GpuPlan{ d, names[c.kind], {}, CONV_BUFFERS, 1000, 1, {} };
-    p->buffers = { { CONV_X, (size_t)(g.n * g.c * volume(g.in)) * size }, { CONV_W, (size_t)(g.k * g.c / g.group * volume(g.kernel)) * size },
+    p->buffers = { { CONV_X, (size_t)(g.n * g.c * volume(g.in)) * size },
+                   { CONV_W, (size_t)(g.k * g.c / g.group * volume(g.kernel)) * size },
                    { CONV_Y, (size_t)(g.n * g.k * volume(g.out)) * size } };
     if (c.bias)
         p->buffers.push_back({ CONV_BIAS, (size_t)c.k * size });

@@ -45,7 +45,7 @@ static Status dev_open(GpuDevice **out, int index, const GpuOptions *opt)
     GpuInfo info;
 
     SIM_INJECT("open");
-    if (opt && opt->tune)       /* nothing to measure here; a test sees that it was asked for */
+    if (opt && opt->tune) /* nothing to measure here; a test sees that it was asked for */
         SIM_INJECT("tune");
     if (opt && opt->described)
         info = *opt->described;
@@ -70,8 +70,10 @@ static void dev_close(GpuDevice *d)
         return;
     Guard g(world().lock);
     if (memory_count(d) || d->objects || !d->streams.empty()) {
-        std::fprintf(stderr, "cudasim: misuse: device %d is closed, but %zu allocations, %zu streams and %d other objects live\n", d->index,
-                     memory_count(d), d->streams.size(), d->objects);
+        std::fprintf(
+            stderr,
+            "cudasim: misuse: device %d is closed, but %zu allocations, %zu streams and %d other objects live\n",
+            d->index, memory_count(d), d->streams.size(), d->objects);
         std::abort();
     }
     world().devices.erase(d);
@@ -100,7 +102,9 @@ static Status dev_alloc(GpuDevice *d, void **out, size_t bytes)
 /* Nothing that waits to run may use it. */
 static void check_unused(GpuDevice *d, const void *p)
 {
-    auto uses = [p](const std::shared_ptr<const Op> &op) { return std::find(op->uses.begin(), op->uses.end(), p) != op->uses.end(); };
+    auto uses = [p](const std::shared_ptr<const Op> &op) {
+        return std::find(op->uses.begin(), op->uses.end(), p) != op->uses.end();
+    };
     const char *by = nullptr;
 
     for (GpuStream *s : d->streams)
@@ -211,7 +215,4 @@ static const CudaDriver driver = {
     .plan_free = sim_plan_free,
 };
 
-extern "C" __attribute__((visibility("default"))) const CudaDriver *dpexec_cuda_driver(void)
-{
-    return &driver;
-}
+extern "C" __attribute__((visibility("default"))) const CudaDriver *dpexec_cuda_driver(void) { return &driver; }

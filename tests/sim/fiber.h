@@ -4,13 +4,14 @@
 
 #include <cstddef>
 
-namespace sim {
+namespace sim
+{
 
 struct Fiber {
-    void *context;              /* where it stopped */
+    void *context; /* where it stopped */
     char *stack;
     size_t stack_bytes;
-    void *asan;                 /* of the sanitizer */
+    void *asan; /* of the sanitizer */
 };
 
 /* A new stack; `body` runs on it when it is first switched to, and must never return. */
@@ -22,6 +23,6 @@ void fiber_begin();
 /* The fiber is as new: what it was doing is forgotten. */
 void fiber_reset(Fiber *f, void (*body)());
 
-}   // namespace sim
+} // namespace sim
 
 #endif

@@ -136,15 +136,17 @@ static Status check(const GpuGemm &d)
     if (!dtype_is_float(d.dtype) || !dtype_is_float(d.dtype_c))
         return FAIL(E_UNSUPPORTED, "gemm: types %s and %s", dtype_name(d.dtype), dtype_name(d.dtype_c));
     if (d.m < 1 || d.n < 1 || d.k < 1 || d.batch < 1)
-        return FAIL(E_INVALID, "gemm: m %lld, n %lld, k %lld, batch %lld", (long long)d.m, (long long)d.n, (long long)d.k, (long long)d.batch);
+        return FAIL(E_INVALID, "gemm: m %lld, n %lld, k %lld, batch %lld", (long long)d.m, (long long)d.n,
+                    (long long)d.k, (long long)d.batch);
     if (d.lda < a_cols || d.ldb < b_cols || d.ldc < d.n)
-        return FAIL(E_INVALID, "gemm: rows of %lld, %lld, %lld elements are stored every %lld, %lld, %lld", (long long)a_cols,
-                    (long long)b_cols, (long long)d.n, (long long)d.lda, (long long)d.ldb, (long long)d.ldc);
+        return FAIL(E_INVALID, "gemm: rows of %lld, %lld, %lld elements are stored every %lld, %lld, %lld",
+                    (long long)a_cols, (long long)b_cols, (long long)d.n, (long long)d.lda, (long long)d.ldb,
+                    (long long)d.ldc);
     if (d.align < 1 || d.align > 256 || (d.align & (d.align - 1)))
         return FAIL(E_INVALID, "gemm: alignment %d", d.align);
     if (gemm_nonsense(&d))
-        return FAIL(E_INVALID, "gemm: bias %d, activation %d, gradient %d, keep %d, sum %d of a batch of %lld", d.bias, (int)d.activation,
-                    d.gradient, d.keep, (int)d.sum, (long long)d.batch);
+        return FAIL(E_INVALID, "gemm: bias %d, activation %d, gradient %d, keep %d, sum %d of a batch of %lld", d.bias,
+                    (int)d.activation, d.gradient, d.keep, (int)d.sum, (long long)d.batch);
     if (d.batch > 1 && d.stride_c < (d.m - 1) * d.ldc + d.n)
         return FAIL(E_INVALID, "gemm: products of the batch overlap");
     return refuse(d);
@@ -176,7 +178,10 @@ Status sim_gemm(GpuDevice *d, const GpuGemm *desc, GpuPlan **out, size_t *worksp
     size_t na = extent(c.batch, c.stride_a, c.trans_a ? c.k : c.m, c.trans_a ? c.m : c.k, c.lda);
     size_t nb = extent(c.batch, c.stride_b, c.trans_b ? c.n : c.k, c.trans_b ? c.k : c.n, c.ldb);
     size_t nc = extent(c.batch, c.stride_c, c.m, c.n, c.ldc);
-    GpuPlan *p = new GpuPlan{ d, "gemm", { { GEMM_A, na * size }, { GEMM_B, nb * size }, { GEMM_C, nc * size_c } }, GEMM_BUFFERS, 1000, c.align, {} };
+    GpuPlan *p = new GpuPlan{
+        d,       "gemm", { { GEMM_A, na * size }, { GEMM_B, nb * size }, { GEMM_C, nc * size_c } }, GEMM_BUFFERS, 1000,
+        c.align, {}
+    };
     add_buffers(p, c, nc);
     bool tf32 = d->tf32 && c.dtype == DT_FLOAT32;
     p->compute = [=](void *const *buffer) {

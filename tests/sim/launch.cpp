@@ -1,4 +1,5 @@
-/* Kernels: the own ones of kernels/cuda/device, compiled into this library, and what compile() has made; their launches. */
+/* Kernels: the own ones of kernels/cuda/device, compiled into this library, and what compile() has made; their
+ * launches. */
 #include "tests/sim/sim.h"
 
 #include <cstdio>
@@ -14,7 +15,7 @@ using namespace sim;
 struct GpuKernel {
     GpuDevice *device;
     const dpx_sim::KernelEntry *entry;
-    size_t shared = 48 << 10;       /* dynamic, the most that a launch may ask for */
+    size_t shared = 48 << 10; /* dynamic, the most that a launch may ask for */
 };
 
 struct GpuModule {
@@ -105,12 +106,13 @@ static Status check_launch(const GpuKernel *k, const Launch &l, const GpuInfo &i
     if (!threads || threads > (uint64_t)info.max_threads_per_block || l.block[2] > 64)
         return FAIL(E_INVALID, "kernel %s: blocks of %u x %u x %u threads", name, l.block[0], l.block[1], l.block[2]);
     if (threads > k->entry->threads)
-        return FAIL(E_INVALID, "kernel %s: a block of %llu threads, it is compiled for at most %u", name, (unsigned long long)threads,
-                    k->entry->threads);
+        return FAIL(E_INVALID, "kernel %s: a block of %llu threads, it is compiled for at most %u", name,
+                    (unsigned long long)threads, k->entry->threads);
     if (!l.grid[0] || !l.grid[1] || !l.grid[2] || l.grid[0] > 0x7fffffffu || l.grid[1] > 65535 || l.grid[2] > 65535)
         return FAIL(E_INVALID, "kernel %s: a grid of %u x %u x %u blocks", name, l.grid[0], l.grid[1], l.grid[2]);
     if (l.shared > k->shared)
-        return FAIL(E_INVALID, "kernel %s: %zu bytes of dynamic shared memory, %zu were asked for by kernel_shared", name, l.shared, k->shared);
+        return FAIL(E_INVALID, "kernel %s: %zu bytes of dynamic shared memory, %zu were asked for by kernel_shared",
+                    name, l.shared, k->shared);
     return ST_OK;
 }
 
@@ -122,7 +124,8 @@ static Status check_pointer(const GpuStream *s, const GpuKernel *k, int i, const
     return p ? memory_check(s->device, p, 0, true, what.c_str()) : ST_OK;
 }
 
-Status sim_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args)
+Status sim_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared,
+                  void *const *args)
 {
     Guard g(world().lock);
     Launch l{ { grid[0], grid[1], grid[2] }, { block[0], block[1], block[2] }, shared };
@@ -135,7 +138,8 @@ Status sim_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsi
     if (how == HOW_ERROR)
         return FAIL(E_DEVICE, "launch of %s: injected failure", e->name);
     if (k->device != s->device)
-        return FAIL(E_INVALID, "kernel %s of device %d on a stream of device %d", e->name, k->device->index, s->device->index);
+        return FAIL(E_INVALID, "kernel %s of device %d on a stream of device %d", e->name, k->device->index,
+                    s->device->index);
     TRY(check_launch(k, l, s->device->info));
     for (int i = 0; i < e->n_params; i++) {
         values.emplace_back((const char *)args[i], (const char *)args[i] + e->params[i].bytes);
@@ -146,14 +150,17 @@ Status sim_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsi
             uses.push_back(memory_block(p));
         }
     }
-    auto op = make_op(WORK, std::string("kernel ") + e->name, [=] {
-        std::vector<void *> pointers;
+    auto op = make_op(
+        WORK, std::string("kernel ") + e->name,
+        [=] {
+            std::vector<void *> pointers;
 
-        for (const std::vector<char> &v : values)
-            pointers.push_back(const_cast<char *>(v.data()));
-        TRY(run_blocks(e->name, e->call, l, pointers.data()));
-        return how == HOW_ASYNC ? FAIL(E_DEVICE, "kernel %s: injected failure", e->name) : ST_OK;
-    }, uses);
+            for (const std::vector<char> &v : values)
+                pointers.push_back(const_cast<char *>(v.data()));
+            TRY(run_blocks(e->name, e->call, l, pointers.data()));
+            return how == HOW_ASYNC ? FAIL(E_DEVICE, "kernel %s: injected failure", e->name) : ST_OK;
+        },
+        uses);
     op->hang = how == HOW_HANG;
     return submit(s, op);
 }

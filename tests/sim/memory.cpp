@@ -1,5 +1,5 @@
-/* Memory of the simulated devices: one reserved range of addresses for all, which the host may touch only while work runs.
- * Every allocation stands between guards; freed memory is garbage until it is given out again. */
+/* Memory of the simulated devices: one reserved range of addresses for all, which the host may touch only while work
+ * runs. Every allocation stands between guards; freed memory is garbage until it is given out again. */
 #include "tests/sim/asan.h"
 #include "tests/sim/sim.h"
 
@@ -18,18 +18,20 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-namespace sim {
+namespace sim
+{
 
-namespace {
+namespace
+{
 
 constexpr size_t ALIGN = 256, GUARD = 256, RANGE = size_t(64) << 30, PAGE = 4096;
-constexpr unsigned char GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xff;        /* floats of garbage are NaN */
+constexpr unsigned char GUARD_BYTE = 0xa5, GARBAGE_BYTE = 0xff; /* floats of garbage are NaN */
 
 struct Memory {
     char *base = nullptr;
-    size_t top = 0;                                 /* bytes from base that were ever used, whole pages */
+    size_t top = 0; /* bytes from base that were ever used, whole pages */
     int unlocked = 0;
-    std::map<const char *, Block> blocks;           /* by address, all kinds */
+    std::map<const char *, Block> blocks; /* by address, all kinds */
 };
 
 Memory &memory()
@@ -39,7 +41,11 @@ Memory &memory()
 }
 
 size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
-bool in_range(const void *p) { const Memory &m = memory(); return m.base && (const char *)p >= m.base && (const char *)p < m.base + RANGE; }
+bool in_range(const void *p)
+{
+    const Memory &m = memory();
+    return m.base && (const char *)p >= m.base && (const char *)p < m.base + RANGE;
+}
 
 void protect(bool open)
 {
@@ -107,7 +113,7 @@ Status device_alloc(void **out, size_t bytes)
 /* Where one of `bytes` ends lies still within it, and not another one of the host's. */
 size_t pinned_size(size_t bytes) { return rounded(bytes + 1, ALIGN); }
 
-}   // namespace
+} // namespace
 
 void misuse(const char *what, const void *p)
 {
@@ -132,8 +138,8 @@ Status memory_alloc(GpuDevice *d, void **out, size_t bytes, Where where)
     void *p = nullptr;
 
     if (where != PINNED_MEMORY && memory_used(d->index) + bytes > (size_t)d->info.memory)
-        return FAIL(E_NOMEM, "%s has %lld bytes, %zu of them in use: no memory for %zu bytes", d->info.name, (long long)d->info.memory,
-                    memory_used(d->index), bytes);
+        return FAIL(E_NOMEM, "%s has %lld bytes, %zu of them in use: no memory for %zu bytes", d->info.name,
+                    (long long)d->info.memory, memory_used(d->index), bytes);
     if (where == PINNED_MEMORY) {
         if (!(p = std::aligned_alloc(ALIGN, pinned_size(bytes))))
             return FAIL(E_NOMEM, "no host memory for %zu bytes", bytes);
@@ -178,10 +184,7 @@ const void *memory_block(const void *p)
     return (const char *)p <= it->first + it->second.bytes ? it->first : nullptr;
 }
 
-bool memory_is_host(const void *p)
-{
-    return !in_range(p) && !memory_block(p);
-}
+bool memory_is_host(const void *p) { return !in_range(p) && !memory_block(p); }
 
 Status memory_check(const GpuDevice *d, const void *p, size_t bytes, bool device_only, const char *what)
 {
@@ -197,7 +200,8 @@ Status memory_check(const GpuDevice *d, const void *p, size_t bytes, bool device
         return ST_OK;
     const Block &b = memory().blocks[block];
     if ((const char *)p + bytes > block + b.bytes)
-        return FAIL(E_INVALID, "%s: %zu bytes at offset %td of an allocation of %zu", what, bytes, (const char *)p - block, b.bytes);
+        return FAIL(E_INVALID, "%s: %zu bytes at offset %td of an allocation of %zu", what, bytes,
+                    (const char *)p - block, b.bytes);
     if (device_only && b.where != PINNED_MEMORY && b.owner->index != d->index)
         return FAIL(E_INVALID, "%s: memory of device %d on device %d", what, b.owner->index, d->index);
     return ST_OK;
@@ -213,10 +217,12 @@ NO_ASAN Status memory_check_guards(const char *after)
             continue;
         for (size_t i = 1; i <= GUARD; i++)
             if ((unsigned char)p[-(ptrdiff_t)i] != GUARD_BYTE)
-                return FAIL(E_INTERNAL, "%s has written %zu bytes before an allocation of %zu bytes", after, i, b.bytes);
+                return FAIL(E_INTERNAL, "%s has written %zu bytes before an allocation of %zu bytes", after, i,
+                            b.bytes);
         for (size_t i = 0; i < behind; i++)
             if ((unsigned char)p[b.bytes + i] != GUARD_BYTE)
-                return FAIL(E_INTERNAL, "%s has written at byte %zu of an allocation of %zu bytes", after, b.bytes + i, b.bytes);
+                return FAIL(E_INTERNAL, "%s has written at byte %zu of an allocation of %zu bytes", after, b.bytes + i,
+                            b.bytes);
     }
     return ST_OK;
 }
@@ -240,4 +246,4 @@ size_t memory_count(const GpuDevice *d)
     return n;
 }
 
-}   // namespace sim
+} // namespace sim

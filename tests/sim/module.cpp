@@ -1,5 +1,5 @@
-/* compile(): the source with the shim before it goes through the host's C++ compiler.  The name of the file is a hash of all
- * that matters, so what is found was made of the same text. */
+/* compile(): the source with the shim before it goes through the host's C++ compiler.  The name of the file is a hash
+ * of all that matters, so what is found was made of the same text. */
 #include "tests/sim/module.h"
 
 #include <cerrno>
@@ -15,11 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace sim {
+namespace sim
+{
 
-namespace {
+namespace
+{
 
-constexpr const char *FLAGS = SIM_CXX_FLAGS " -std=c++17 -O1 -fno-strict-aliasing -fPIC -fvisibility=hidden -ffp-contract=off -w";
+constexpr const char *FLAGS =
+    SIM_CXX_FLAGS " -std=c++17 -O1 -fno-strict-aliasing -fPIC -fvisibility=hidden -ffp-contract=off -w";
 constexpr const char *FOLDERS = " -I" SOURCE_DIR " -I" SOURCE_DIR "/kernels/cuda/device";
 /* What every generated source begins with; compiled once, for it takes longer than a source. */
 constexpr const char *PREFIX = "#include \"tests/sim/shim.h\"\n#include \"kernels/cuda/device/elementwise.cuh\"\n";
@@ -50,7 +53,8 @@ uint64_t hash_headers()
     const std::string dir = SOURCE_DIR "/kernels/cuda/device/";
     uint64_t h = 0xcbf29ce484222325u;
     struct dirent **entry;
-    int n = scandir(dir.c_str(), &entry, [](const struct dirent *d) { return (int)!!std::strstr(d->d_name, ".cuh"); }, alphasort);
+    int n = scandir(
+        dir.c_str(), &entry, [](const struct dirent *d) { return (int)!!std::strstr(d->d_name, ".cuh"); }, alphasort);
 
     for (int i = 0; i < n; i++) {
         h = hash(h, read_file(dir + entry[i]->d_name));
@@ -136,7 +140,8 @@ Status write_new(const std::string &path, const std::string &text)
 Status compile_file(const std::string &path, const std::string &source, const std::string &options, const char *name)
 {
     std::string own = own_name(path, &path), log = own + ".log";
-    std::string command = std::string(SIM_CXX) + FLAGS + FOLDERS + options + " -o '" + own + "' '" + source + "' 2>'" + log + "'";
+    std::string command =
+        std::string(SIM_CXX) + FLAGS + FOLDERS + options + " -o '" + own + "' '" + source + "' 2>'" + log + "'";
     int rc = std::system(command.c_str());
     Status st = ST_OK;
 
@@ -153,7 +158,8 @@ Status prefix_build(std::string *file, const std::string &dir, uint64_t headers)
 {
     *file = dir + "/prefix-" + hex(hash(headers, FOLDERS)) + ".h";
     TRY(write_new(*file, PREFIX));
-    return access((*file + ".gch").c_str(), R_OK) ? compile_file(*file + ".gch", *file, " -x c++-header", "the headers") : ST_OK;
+    return access((*file + ".gch").c_str(), R_OK) ? compile_file(*file + ".gch", *file, " -x c++-header", "the headers")
+                                                  : ST_OK;
 }
 
 Status source_build(const std::string &path, const std::string &source, const std::string &prefix, const char *name)
@@ -165,9 +171,10 @@ Status source_build(const std::string &path, const std::string &source, const st
     return st;
 }
 
-}   // namespace
+} // namespace
 
-Status module_build(const dpx_sim::KernelEntry **out, const char *source, const char *name, const std::string &cache_dir)
+Status module_build(const dpx_sim::KernelEntry **out, const char *source, const char *name,
+                    const std::string &cache_dir)
 {
     static const uint64_t headers = hash_headers();
     std::string dir = cache_dir.empty() ? default_cache() : cache_dir, prefix;
@@ -190,4 +197,4 @@ Status module_build(const dpx_sim::KernelEntry **out, const char *source, const 
     return ST_OK;
 }
 
-}   // namespace sim
+} // namespace sim

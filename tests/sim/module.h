@@ -10,11 +10,13 @@ extern "C" {
 #include "graph/base/status.h"
 }
 
-namespace sim {
+namespace sim
+{
 
 /* The kernels of `source`, taken from `cache_dir` ("": a folder of its own) when it was compiled before. */
-Status module_build(const dpx_sim::KernelEntry **out, const char *source, const char *name, const std::string &cache_dir);
+Status module_build(const dpx_sim::KernelEntry **out, const char *source, const char *name,
+                    const std::string &cache_dir);
 
-}   // namespace sim
+} // namespace sim
 
 #endif

@@ -12,7 +12,8 @@ extern "C" {
 #include "graph/dtype.h"
 }
 
-namespace sim {
+namespace sim
+{
 
 template <class T> T load(DType t, const void *p, size_t i)
 {
@@ -42,7 +43,8 @@ inline int64_t load_int(DType t, const void *p, size_t i)
     case DT_UINT16: return ((const uint16_t *)p)[i];
     case DT_INT32: return ((const int32_t *)p)[i];
     case DT_UINT32: return ((const uint32_t *)p)[i];
-    case DT_INT64: case DT_UINT64: return ((const int64_t *)p)[i];
+    case DT_INT64:
+    case DT_UINT64: return ((const int64_t *)p)[i];
     default: return ((const uint8_t *)p)[i];
     }
 }
@@ -78,6 +80,6 @@ template <class T> void round_tf32(std::vector<T> &v)
         x = (T)to_tf32((float)x);
 }
 
-}   // namespace sim
+} // namespace sim
 
 #endif

@@ -28,12 +28,15 @@ Status sim_plan_run(GpuStream *s, GpuPlan *p, void *const *buffers, void *worksp
     TRY(memory_check(s->device, workspace, p->workspace, true, (p->label + ", workspace").c_str()));
     auto compute = p->compute;
     size_t bytes = p->workspace;
-    return submit(s, make_op(WORK, p->label, [=] {
-        std::memset(workspace, 0xff, bytes);
-        compute(copy.data());
-        std::memset(workspace, 0xff, bytes);
-        return how == HOW_ASYNC ? FAIL(E_DEVICE, "plan_run: injected failure") : ST_OK;
-    }, uses));
+    return submit(s, make_op(
+                         WORK, p->label,
+                         [=] {
+                             std::memset(workspace, 0xff, bytes);
+                             compute(copy.data());
+                             std::memset(workspace, 0xff, bytes);
+                             return how == HOW_ASYNC ? FAIL(E_DEVICE, "plan_run: injected failure") : ST_OK;
+                         },
+                         uses));
 }
 
 void sim_plan_free(GpuPlan *p)

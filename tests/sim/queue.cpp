@@ -1,5 +1,5 @@
-/* The order of things: what was given to streams runs when the host waits, one piece at a time, chosen at random among all
- * that streams and events allow.  What is not ordered by an event will run in the wrong order with some seed. */
+/* The order of things: what was given to streams runs when the host waits, one piece at a time, chosen at random among
+ * all that streams and events allow.  What is not ordered by an event will run in the wrong order with some seed. */
 #include "tests/sim/sim.h"
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace sim {
+namespace sim
+{
 
 World::World()
 {
@@ -17,14 +18,11 @@ World::World()
 
 World &world()
 {
-    static World *w = new World;                    /* outlives what runs at exit */
+    static World *w = new World; /* outlives what runs at exit */
     return *w;
 }
 
-double now()
-{
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int64_t env_number(const char *name, int64_t otherwise)
 {
@@ -44,8 +42,9 @@ How injected(const char *call, int rank)
     static std::string spec;
     static std::map<std::string, int> counts;
     const char *text = std::getenv("DPEXEC_SIM_FAIL");
-    static const std::map<std::string, How> hows = { { "", HOW_ERROR }, { "error", HOW_ERROR }, { "async", HOW_ASYNC },
-                                                     { "lost", HOW_LOST }, { "hang", HOW_HANG } };
+    static const std::map<std::string, How> hows = {
+        { "", HOW_ERROR }, { "error", HOW_ERROR }, { "async", HOW_ASYNC }, { "lost", HOW_LOST }, { "hang", HOW_HANG }
+    };
 
     if (!text || !*text) {
         spec.clear();
@@ -107,7 +106,8 @@ Status device_check(const GpuDevice *d, const char *what)
 
 /* ---- what can run ---- */
 
-namespace {
+namespace
+{
 
 struct Candidate {
     GpuStream *stream;
@@ -181,14 +181,12 @@ Status run_one(Guard &g, const Candidate &c)
     Status st = ST_OK;
 
     switch (op->kind) {
-    case AWAIT:
-        break;
+    case AWAIT: break;
     case RECORD:
         op->record->done = true;
         op->record->time = now();
         break;
-    case COLLECTIVE:
-        return collective_run(c.inst.get());
+    case COLLECTIVE: return collective_run(c.inst.get());
     case HOST:
         c.stream->busy = true;
         g.unlock();
@@ -226,11 +224,13 @@ struct Chooser {
         for (const Candidate &one : c)
             if (!rank.count(one.stream))
                 rank[one.stream] = r();
-        return *std::max_element(c.begin(), c.end(), [&](const Candidate &a, const Candidate &b) { return rank[a.stream] < rank[b.stream]; });
+        return *std::max_element(c.begin(), c.end(), [&](const Candidate &a, const Candidate &b) {
+            return rank[a.stream] < rank[b.stream];
+        });
     }
 };
 
-}   // namespace
+} // namespace
 
 /* Runs one of what was found; a failure is the device's that ran it. */
 static void step(Guard &g, const std::vector<Candidate> &found, Chooser &chooser)
@@ -242,7 +242,8 @@ static void step(Guard &g, const std::vector<Candidate> &found, Chooser &chooser
 
     world().changed.notify_all();
     if (st)
-        (void)device_fail(owner, FAIL(st, "%s [seed %llu]", std::string(status_message()).c_str(), (unsigned long long)world().seed));
+        (void)device_fail(
+            owner, FAIL(st, "%s [seed %llu]", std::string(status_message()).c_str(), (unsigned long long)world().seed));
 }
 
 Status drain_some(Guard &g, GpuDevice *d, const char *what)
@@ -271,8 +272,10 @@ Status drain(Guard &g, GpuDevice *d, const char *what, const std::function<bool(
         if (until())
             return ST_OK;
         if (found.empty()) {
-            if (world().changed.wait_for(g, std::chrono::milliseconds(50)) == std::cv_status::timeout && now() > deadline)
-                return device_fail(d, FAIL(E_DEVICE, "%s: nothing can run for %.0f s: a collective lacks a member", what, patience));
+            if (world().changed.wait_for(g, std::chrono::milliseconds(50)) == std::cv_status::timeout &&
+                now() > deadline)
+                return device_fail(
+                    d, FAIL(E_DEVICE, "%s: nothing can run for %.0f s: a collective lacks a member", what, patience));
             continue;
         }
         deadline = now() + patience;
@@ -310,4 +313,4 @@ Status submit(GpuStream *s, std::shared_ptr<Op> op)
     return ST_OK;
 }
 
-}   // namespace sim
+} // namespace sim

@@ -85,7 +85,8 @@ Status sim_event_record(GpuEvent *e, GpuStream *s)
     SIM_INJECT("event_record");
     TRY(device_check(s->device, "event_record"));
     if (e->device->index != s->device->index)
-        return FAIL(E_INVALID, "event_record: an event of device %d on a stream of device %d", e->device->index, s->device->index);
+        return FAIL(E_INVALID, "event_record: an event of device %d on a stream of device %d", e->device->index,
+                    s->device->index);
     e->last = std::make_shared<Record>();
     e->last->timed = e->timed;
     if (s->capture) {
@@ -194,7 +195,12 @@ Status sim_zero(GpuStream *s, void *p, size_t bytes)
     SIM_INJECT("zero");
     TRY(device_check(s->device, "zero"));
     TRY(memory_check(s->device, p, bytes, true, "zero"));
-    return submit(s, make_op(WORK, "zero", [=] { std::memset(p, 0, bytes); return ST_OK; }, { memory_block(p) }));
+    return submit(s, make_op(WORK, "zero",
+                             [=] {
+                                 std::memset(p, 0, bytes);
+                                 return ST_OK;
+                             },
+                             { memory_block(p) }));
 }
 
 Status sim_copy(GpuStream *s, void *to, const void *from, size_t bytes)
@@ -202,7 +208,8 @@ Status sim_copy(GpuStream *s, void *to, const void *from, size_t bytes)
     return sim_copy_rows(s, to, bytes, from, bytes, bytes, 1);
 }
 
-Status sim_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows)
+Status sim_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                     size_t rows)
 {
     Guard g(world().lock);
 
@@ -214,11 +221,14 @@ Status sim_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, 
         return FAIL(E_INVALID, "copy_rows: a pitch of %zu and %zu for rows of %zu bytes", to_pitch, from_pitch, width);
     TRY(check_end(s, to, (rows - 1) * to_pitch + width, "copy to"));
     TRY(check_end(s, from, (rows - 1) * from_pitch + width, "copy from"));
-    return submit(s, make_op(WORK, "copy", [=] {
-        for (size_t i = 0; i < rows; i++)
-            std::memmove((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
-        return ST_OK;
-    }, { memory_block(to), memory_block(from) }));
+    return submit(s, make_op(WORK, "copy",
+                             [=] {
+                                 for (size_t i = 0; i < rows; i++)
+                                     std::memmove((char *)to + i * to_pitch, (const char *)from + i * from_pitch,
+                                                  width);
+                                 return ST_OK;
+                             },
+                             { memory_block(to), memory_block(from) }));
 }
 
 Status sim_host_call(GpuStream *s, void (*fn)(void *), void *arg)
@@ -227,5 +237,8 @@ Status sim_host_call(GpuStream *s, void (*fn)(void *), void *arg)
 
     SIM_INJECT("host_call");
     TRY(device_check(s->device, "host_call"));
-    return submit(s, make_op(HOST, "host_call", [=] { fn(arg); return ST_OK; }));
+    return submit(s, make_op(HOST, "host_call", [=] {
+                      fn(arg);
+                      return ST_OK;
+                  }));
 }

@@ -91,7 +91,7 @@ static void test_folder(void)
     CU_ASSERT_EQUAL(ints[1], 0);
     CHECK_OK(array_check_convert(dataset_find(d, "x"), DPX_FLOAT32, "x"));
     array_gather(dataset_find(d, "x"), index, 2, DPX_FLOAT32, floats);
-    CU_ASSERT_EQUAL(floats[0], 0x0809);         /* big-endian bytes 8, 9 */
+    CU_ASSERT_EQUAL(floats[0], 0x0809); /* big-endian bytes 8, 9 */
     CU_ASSERT_EQUAL(floats[3], 0x0203);
     dataset_free(d);
     write_npy("z.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }\n", 4);
@@ -108,7 +108,8 @@ static void test_columns(void)
     int64_t index[N], got[N * 6];
 
     make_folder();
-    write_file("x.npy", file, make_npy(file, "{'descr': '|u1', 'fortran_order': True, 'shape': (67, 2, 3), }\n", N * 6));
+    write_file("x.npy", file,
+               make_npy(file, "{'descr': '|u1', 'fortran_order': True, 'shape': (67, 2, 3), }\n", N * 6));
     CHECK_OK(dataset_open(&d, folder, plain));
     for (int i = 0; i < N; i++)
         index[i] = i;
@@ -146,7 +147,8 @@ static void test_columns_in_blocks(void)
     CU_ASSERT_FATAL(getrlimit(RLIMIT_DATA, &before) == 0);
     make_folder();
     for (int i = 0; i < 2; i++) {
-        size_t head = 10 + (size_t)snprintf(dict, sizeof dict, "{'descr': '|u1', 'fortran_order': True, 'shape': %s, }\n", shapes[i]);
+        size_t head = 10 + (size_t)snprintf(dict, sizeof dict,
+                                            "{'descr': '|u1', 'fortran_order': True, 'shape': %s, }\n", shapes[i]);
         Dataset *d = NULL;
 
         write_npy("x.npy", dict, 0);
@@ -161,7 +163,8 @@ static void test_columns_in_blocks(void)
     remove_folder();
 }
 
-/* binary16 by IEEE 754: 0x3c00 is 1, 0xc100 -2.5, 0x0001 the least subnormal 2^-24, 0x7bff 65504, 0xfc00 minus infinity. */
+/* binary16 by IEEE 754: 0x3c00 is 1, 0xc100 -2.5, 0x0001 the least subnormal 2^-24, 0x7bff 65504, 0xfc00 minus
+ * infinity. */
 static void test_half(void)
 {
     static const unsigned char little[] = { 0x00, 0x3c, 0x00, 0xc1, 0x01, 0x00, 0xff, 0x7b, 0x00, 0xfc };
@@ -188,7 +191,8 @@ static void test_half(void)
         for (int i = 0; i < 5; i++)
             CU_ASSERT_EQUAL(got[i], value[i]);
         CU_ASSERT_EQUAL(memcmp(same, little, sizeof little), 0);
-        CHECK_FAILS(E_INVALID, "x: the data's float16 becomes int64, but row 1 holds -2.5", array_check_convert(&d->array[0], DPX_INT64, "x"));
+        CHECK_FAILS(E_INVALID, "x: the data's float16 becomes int64, but row 1 holds -2.5",
+                    array_check_convert(&d->array[0], DPX_INT64, "x"));
         dataset_free(d);
     }
     remove_folder();
@@ -197,20 +201,42 @@ static void test_half(void)
 /* Integers of another type keep their value or are refused, by row. */
 static void test_narrowed(void)
 {
-    static const struct { int64_t v; dpx_dtype from, to; bool good; } cases[] = {
-        { 300, DPX_INT64, DPX_UINT8, false }, { -1, DPX_INT64, DPX_UINT8, false }, { 255, DPX_INT64, DPX_UINT8, true },
-        { 127, DPX_UINT8, DPX_INT8, true }, { 128, DPX_UINT8, DPX_INT8, false }, { -128, DPX_INT16, DPX_INT8, true },
-        { -129, DPX_INT16, DPX_INT8, false }, { -1, DPX_INT8, DPX_UINT64, false }, { -1, DPX_INT8, DPX_INT64, true },
-        { INT64_MAX, DPX_INT64, DPX_UINT64, true }, { INT64_MIN, DPX_INT64, DPX_UINT64, false },
-        { INT64_MIN, DPX_UINT64, DPX_INT64, false }, { INT64_MIN, DPX_UINT64, DPX_INT32, false }, { INT64_MAX, DPX_UINT64, DPX_INT64, true },
-        { INT32_MAX, DPX_INT64, DPX_INT32, true }, { (int64_t)INT32_MAX + 1, DPX_INT64, DPX_INT32, false },
-        { (int64_t)1 << 32, DPX_INT64, DPX_UINT32, false }, { UINT16_MAX, DPX_UINT16, DPX_INT32, true },
+    static const struct {
+        int64_t v;
+        dpx_dtype from, to;
+        bool good;
+    } cases[] = {
+        { 300, DPX_INT64, DPX_UINT8, false },
+        { -1, DPX_INT64, DPX_UINT8, false },
+        { 255, DPX_INT64, DPX_UINT8, true },
+        { 127, DPX_UINT8, DPX_INT8, true },
+        { 128, DPX_UINT8, DPX_INT8, false },
+        { -128, DPX_INT16, DPX_INT8, true },
+        { -129, DPX_INT16, DPX_INT8, false },
+        { -1, DPX_INT8, DPX_UINT64, false },
+        { -1, DPX_INT8, DPX_INT64, true },
+        { INT64_MAX, DPX_INT64, DPX_UINT64, true },
+        { INT64_MIN, DPX_INT64, DPX_UINT64, false },
+        { INT64_MIN, DPX_UINT64, DPX_INT64, false },
+        { INT64_MIN, DPX_UINT64, DPX_INT32, false },
+        { INT64_MAX, DPX_UINT64, DPX_INT64, true },
+        { INT32_MAX, DPX_INT64, DPX_INT32, true },
+        { (int64_t)INT32_MAX + 1, DPX_INT64, DPX_INT32, false },
+        { (int64_t)1 << 32, DPX_INT64, DPX_UINT32, false },
+        { UINT16_MAX, DPX_UINT16, DPX_INT32, true },
     };
     int64_t two[2] = { 300, -1 };
-    Array labels = { .dtype = DPX_INT64, .rank = 1, .dim = { 2 }, .data = (const unsigned char *)two, .scale = 1, .std = 1 };
+    Array labels = {
+        .dtype = DPX_INT64, .rank = 1, .dim = { 2 }, .data = (const unsigned char *)two, .scale = 1, .std = 1
+    };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Array a = { .dtype = cases[i].from, .rank = 1, .dim = { 1 }, .data = (const unsigned char *)&cases[i].v, .scale = 1, .std = 1 };
+        Array a = { .dtype = cases[i].from,
+                    .rank = 1,
+                    .dim = { 1 },
+                    .data = (const unsigned char *)&cases[i].v,
+                    .scale = 1,
+                    .std = 1 };
         int64_t zero = 0, got = 0;
 
         if (!cases[i].good) {
@@ -221,22 +247,34 @@ static void test_narrowed(void)
         array_gather(&a, &zero, 1, cases[i].to, &got);
         CU_ASSERT_EQUAL(memcmp(&got, &cases[i].v, dpx_dtype_size(cases[i].to)), 0);
     }
-    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 0 holds 300", array_check_convert(&labels, DPX_UINT8, "y"));
+    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 0 holds 300",
+                array_check_convert(&labels, DPX_UINT8, "y"));
     two[0] = 5;
-    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 1 holds -1", array_check_convert(&labels, DPX_UINT8, "y"));
+    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 1 holds -1",
+                array_check_convert(&labels, DPX_UINT8, "y"));
 }
 
 /* What an integer type holds, and what is just outside. */
 static void test_whole_numbers(void)
 {
-    static const struct { double v; dpx_dtype to; bool good; } cases[] = {
-        { -128, DPX_INT8, true }, { -129, DPX_INT8, false }, { 127, DPX_INT8, true }, { 128, DPX_INT8, false },
-        { 255, DPX_UINT8, true }, { 256, DPX_UINT8, false }, { -1, DPX_UINT8, false }, { -0.0, DPX_UINT8, true },
-        { 0x1p62, DPX_INT64, true }, { -0x1p63, DPX_INT64, true }, { 0x1p63, DPX_INT64, false }, { 0.5, DPX_INT32, false },
+    static const struct {
+        double v;
+        dpx_dtype to;
+        bool good;
+    } cases[] = {
+        { -128, DPX_INT8, true },     { -129, DPX_INT8, false },    { 127, DPX_INT8, true },
+        { 128, DPX_INT8, false },     { 255, DPX_UINT8, true },     { 256, DPX_UINT8, false },
+        { -1, DPX_UINT8, false },     { -0.0, DPX_UINT8, true },    { 0x1p62, DPX_INT64, true },
+        { -0x1p63, DPX_INT64, true }, { 0x1p63, DPX_INT64, false }, { 0.5, DPX_INT32, false },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Array a = { .dtype = DPX_FLOAT64, .rank = 1, .dim = { 1 }, .data = (const unsigned char *)&cases[i].v, .scale = 1, .std = 1 };
+        Array a = { .dtype = DPX_FLOAT64,
+                    .rank = 1,
+                    .dim = { 1 },
+                    .data = (const unsigned char *)&cases[i].v,
+                    .scale = 1,
+                    .std = 1 };
         int64_t zero = 0, got = 0;
 
         if (!cases[i].good) {
@@ -257,7 +295,8 @@ static void test_bad_npy(void)
 
     make_folder();
     refuse_npy("the shape asks for", "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", 11);
-    refuse_npy("the shape asks for", "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 9), }\n", 11);
+    refuse_npy("the shape asks for", "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 9), }\n",
+               11);
     refuse_npy("Python objects", "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }\n", 24);
     refuse_npy("not supported", "{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }\n", 24);
     refuse_npy("the shape asks for", "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 3), }\n", 11);
@@ -354,10 +393,10 @@ static void test_loader(void)
         for (int i = 0; i < N; i++)
             CU_ASSERT_EQUAL(seen[i], 1);
     }
-    CU_ASSERT(same < N / 2);                    /* another epoch, another order */
-    CHECK_OK(loader_start(l, 1, 3));            /* the middle of the epoch is where it was */
+    CU_ASSERT(same < N / 2);         /* another epoch, another order */
+    CHECK_OK(loader_start(l, 1, 3)); /* the middle of the epoch is where it was */
     CU_ASSERT_EQUAL(((int64_t *)loader_next(l)->tensor[0].data)[0], first[3 * B]);
-    CHECK_OK(loader_start(l, 1, 5));            /* its end */
+    CHECK_OK(loader_start(l, 1, 5)); /* its end */
     CU_ASSERT_PTR_NULL(loader_next(l));
     CHECK_FAILS(E_INVALID, "an epoch has 5 batches", loader_start(l, 1, 6));
     CHECK_FAILS(E_INVALID, "an epoch has 5 batches", loader_start(l, 1, -1));
@@ -367,6 +406,7 @@ static void test_loader(void)
 }
 
 DEFINE_SUITE(data, { "a folder of .npy files", test_folder }, { "bad .npy files are refused", test_bad_npy },
-    { "columns before rows", test_columns }, { "columns of large samples", test_columns_in_blocks },
-    { "integers of another type", test_narrowed }, { "16-bit floats", test_half }, { "floats that are whole numbers", test_whole_numbers },
-    { "idx files, gzipped or damaged", test_idx }, { "the loader visits every sample once", test_loader });
+             { "columns before rows", test_columns }, { "columns of large samples", test_columns_in_blocks },
+             { "integers of another type", test_narrowed }, { "16-bit floats", test_half },
+             { "floats that are whole numbers", test_whole_numbers }, { "idx files, gzipped or damaged", test_idx },
+             { "the loader visits every sample once", test_loader });

@@ -1,5 +1,5 @@
-/* ArgMax and ArgMin along one axis of [outer, n, inner]: every element is read once, rows (inner = 1) in accesses of 16 bytes,
- * columns by neighbouring threads.  NaN comes before every number; of equals the first comes, or the last. */
+/* ArgMax and ArgMin along one axis of [outer, n, inner]: every element is read once, rows (inner = 1) in accesses of 16
+ * bytes, columns by neighbouring threads.  NaN comes before every number; of equals the first comes, or the last. */
 #include "line.h"
 #include "order.cuh"
 
@@ -12,7 +12,8 @@ template <class T> __device__ __forceinline__ void take_element(Best &best, T x,
 
 __device__ __forceinline__ i64 index_of(const Best &best, int last) { return (i64)(last ? best.tie : ~best.tie); }
 
-template <class T, class Team> __device__ __forceinline__ void arg_rows(Team team, const LineBox &p, const T *x, i64 *y, int smallest, int last)
+template <class T, class Team>
+__device__ __forceinline__ void arg_rows(Team team, const LineBox &p, const T *x, i64 *y, int smallest, int last)
 {
     const int V = Chunk<T>::size;
 
@@ -36,7 +37,8 @@ template <class T, class Team> __device__ __forceinline__ void arg_rows(Team tea
 }
 
 /* Blocks of (32, R) threads: 32 neighbouring columns, their elements dealt to R threads each. */
-template <class T> __device__ __forceinline__ void arg_columns(const LineBox &p, const T *x, i64 *y, int smallest, int last)
+template <class T>
+__device__ __forceinline__ void arg_columns(const LineBox &p, const T *x, i64 *y, int smallest, int last)
 {
     __shared__ Best part[LINE_WARPS][WARP];
     const i64 tiles = (p.inner + WARP - 1) / WARP;
@@ -58,16 +60,19 @@ template <class T> __device__ __forceinline__ void arg_columns(const LineBox &p,
     }
 }
 
-#define ARG(S, T)                                                                                                           \
-    KERNEL(arg_lanes_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last, int lanes))                         \
-    {                                                                                                                       \
-        arg_rows<T>(LaneTeam{ lanes }, p, x, y, smallest, last);                                                            \
-    }                                                                                                                       \
-    KERNEL_OF(ROW_BLOCK, arg_block_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last))                      \
-    {                                                                                                                       \
-        arg_rows<T>(BlockTeam{}, p, x, y, smallest, last);                                                                  \
-    }                                                                                                                       \
-    KERNEL(arg_columns_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last)) { arg_columns<T>(p, x, y, smallest, last); }
+#define ARG(S, T)                                                                                      \
+    KERNEL(arg_lanes_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last, int lanes))    \
+    {                                                                                                  \
+        arg_rows<T>(LaneTeam{ lanes }, p, x, y, smallest, last);                                       \
+    }                                                                                                  \
+    KERNEL_OF(ROW_BLOCK, arg_block_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last)) \
+    {                                                                                                  \
+        arg_rows<T>(BlockTeam{}, p, x, y, smallest, last);                                             \
+    }                                                                                                  \
+    KERNEL(arg_columns_##S, (const LineBox p, const T *x, i64 *y, int smallest, int last))             \
+    {                                                                                                  \
+        arg_columns<T>(p, x, y, smallest, last);                                                       \
+    }
 
 ARG(f32, float)
 ARG(f64, double)

@@ -1,10 +1,10 @@
-/* Batch normalisation by given statistics (batchnorm_stats.cu) and its gradient, over data [outer, C, inner] ("first": every image
- * of a channel is a run) or [outer, inner, C] ("last": every thread has V neighbouring channels).
+/* Batch normalisation by given statistics (batchnorm_stats.cu) and its gradient, over data [outer, C, inner] ("first":
+ * every image of a channel is a run) or [outer, inner, C] ("last": every thread has V neighbouring channels).
  *
  * The gradient's sums take two stages, as the statistics do: chunks of a channel, then a warp for each channel.
  *
- * The gradient may be that through a Relu behind the batch-norm: dy counts where the batch-norm's result, computed again from x as
- * it was, is more than 0.
+ * The gradient may be that through a Relu behind the batch-norm: dy counts where the batch-norm's result, computed
+ * again from x as it was, is more than 0.
  *
  * Bytes moved per element of s bytes: apply 2 s, gradient's sums 2 s, gradient 3 s; through a Relu no more. */
 #include "index.cuh"
@@ -35,17 +35,24 @@ template <class T> __device__ __forceinline__ void put_number(void *p, int wide,
 
 template <class T> struct Everywhere {
     typedef typename Accumulator<T>::type A;
-    struct Given { const void *mean; };
+    struct Given {
+        const void *mean;
+    };
     A mean;
 
-    __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c) { mean = number<T>(g.mean, p.wide, c); }
+    __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c)
+    {
+        mean = number<T>(g.mean, p.wide, c);
+    }
     __device__ __forceinline__ A of(A, A dy) const { return dy; }
 };
 
 /* y = (x - mean) k + bias, k = scale / sqrt(var + epsilon). */
 template <class T> struct Affine {
     typedef typename Accumulator<T>::type A;
-    struct Given { const void *mean, *var, *scale, *bias; };
+    struct Given {
+        const void *mean, *var, *scale, *bias;
+    };
     A mean, k, bias;
 
     __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c)
@@ -65,10 +72,13 @@ template <class T> struct Positive : Affine<T> {
 
 /* ---- the gradient's sums: of dy, and of dy (x - mean) ---- */
 
-struct Sums { double a, b; };
+struct Sums {
+    double a, b;
+};
 
 template <class T, int V, class F>
-__device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, const T *x, const T *dy, const typename F::Given &given)
+__device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, const T *x, const T *dy,
+                                           const typename F::Given &given)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ Sums warp_part[NORM_THREADS / 32];
@@ -84,7 +94,8 @@ __device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, co
 #pragma unroll
         for (int k = 0; k < NORM_GROUP; k++)
             if (u + k * NORM_THREADS < to) {
-                const u32 n = (u32)(u + k * NORM_THREADS), outer = Division<u32>::of(n, p.by_run, 0), i = n - outer * p.by_run.d;
+                const u32 n = (u32)(u + k * NORM_THREADS), outer = Division<u32>::of(n, p.by_run, 0),
+                          i = n - outer * p.by_run.d;
                 const i64 at = (outer * p.channels + c) * p.inner + (i64)i * V;
 
                 vx[k] = *(const Vec<T, V> *)(x + at);
@@ -120,12 +131,14 @@ __device__ __forceinline__ void sums_first(const ChannelBox &p, double *part, co
 }
 
 template <class T, int V, class F>
-__device__ __forceinline__ void sums_last(const ChannelBox &p, double *part, const T *x, const T *dy, const typename F::Given &given)
+__device__ __forceinline__ void sums_last(const ChannelBox &p, double *part, const T *x, const T *dy,
+                                          const typename F::Given &given)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A sums[NORM_THREADS * V], dots[NORM_THREADS * V];
     const int column = threadIdx.x, line = threadIdx.y, columns = blockDim.x, lines = blockDim.y;
-    const i64 c = ((i64)blockIdx.x * columns + column) * V, from = blockIdx.y * p.part, to = min(p.units, from + p.part);
+    const i64 c = ((i64)blockIdx.x * columns + column) * V, from = blockIdx.y * p.part,
+              to = min(p.units, from + p.part);
     const bool inside = c < p.channels;
     A sum[V] = {}, dot[V] = {};
     F f[V];
@@ -172,7 +185,8 @@ __device__ __forceinline__ void sums_last(const ChannelBox &p, double *part, con
 }
 
 /* sums [2, C]: of dy, and of dy (x - mean) / sqrt(var + epsilon). */
-template <class T> __device__ __forceinline__ void sums_finish(const ChannelBox &p, void *sums, const double *part, const void *var)
+template <class T>
+__device__ __forceinline__ void sums_finish(const ChannelBox &p, void *sums, const double *part, const void *var)
 {
     const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     double a = 0, b = 0;
@@ -200,12 +214,15 @@ template <class T> struct Apply : Affine<T> {
     __device__ __forceinline__ A of(A x, A) const { return (x - this->mean) * this->k + this->bias; }
 };
 
-/* dx = k (dy - a - (x - mean) b): a = sum(dy) / count, b = sum(dy xhat) / (count sqrt(var + epsilon)).  `bias` is read where dy is
- * that of a Relu. */
+/* dx = k (dy - a - (x - mean) b): a = sum(dy) / count, b = sum(dy xhat) / (count sqrt(var + epsilon)).  `bias` is read
+ * where dy is that of a Relu. */
 template <class T, bool RELU> struct GradInput {
     typedef typename Accumulator<T>::type A;
     enum { INPUTS = 2 };
-    struct Given { const void *mean, *var, *scale, *sums, *count, *bias; void *dscale, *dbias; };
+    struct Given {
+        const void *mean, *var, *scale, *sums, *count, *bias;
+        void *dscale, *dbias;
+    };
     A mean, k, a, b, bias;
 
     __device__ __forceinline__ void read(const ChannelBox &p, const Given &g, i64 c)
@@ -227,7 +244,8 @@ template <class T, bool RELU> struct GradInput {
 };
 
 /* dscale and dbias, where they are wanted: the sums of dy xhat and of dy. */
-template <class T> __device__ __forceinline__ void put_params(const ChannelBox &p, const void *sums, void *dscale, void *dbias)
+template <class T>
+__device__ __forceinline__ void put_params(const ChannelBox &p, const void *sums, void *dscale, void *dbias)
 {
     const i64 block = (i64)blockIdx.y * gridDim.x + blockIdx.x, threads = (i64)blockDim.x * blockDim.y;
     const i64 first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
@@ -240,7 +258,8 @@ template <class T> __device__ __forceinline__ void put_params(const ChannelBox &
     }
 }
 
-template <class T, int V, class F> __device__ __forceinline__ Vec<T, V> each(const F *f, int step, const Vec<T, V> &x, const Vec<T, V> &dy)
+template <class T, int V, class F>
+__device__ __forceinline__ Vec<T, V> each(const F *f, int step, const Vec<T, V> &x, const Vec<T, V> &dy)
 {
     Vec<T, V> y;
 
@@ -252,7 +271,8 @@ template <class T, int V, class F> __device__ __forceinline__ Vec<T, V> each(con
 
 /* p.units counts all units. */
 template <class T, int V, class F>
-__device__ __forceinline__ void map_first(const ChannelBox &p, const typename F::Given &given, T *y, const T *x, const T *dy)
+__device__ __forceinline__ void map_first(const ChannelBox &p, const typename F::Given &given, T *y, const T *x,
+                                          const T *dy)
 {
     Vec<T, V> vx[NORM_GROUP], vy[NORM_GROUP];
     const i64 first = (i64)blockIdx.x * (NORM_THREADS * NORM_GROUP) + threadIdx.x;
@@ -277,9 +297,11 @@ __device__ __forceinline__ void map_first(const ChannelBox &p, const typename F:
 
 /* As stats_last: p.units counts rows. */
 template <class T, int V, class F>
-__device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::Given &given, T *y, const T *x, const T *dy)
+__device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::Given &given, T *y, const T *x,
+                                         const T *dy)
 {
-    const i64 c = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V, from = blockIdx.y * p.part, to = min(p.units, from + p.part);
+    const i64 c = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V, from = blockIdx.y * p.part,
+              to = min(p.units, from + p.part);
     const int lines = blockDim.y;
     F f[V];
 
@@ -301,39 +323,55 @@ __device__ __forceinline__ void map_last(const ChannelBox &p, const typename F::
 #pragma unroll
         for (int k = 0; k < NORM_GROUP; k++)
             if (row + k * lines < to)
-                *(Vec<T, V> *)(y + (row + k * lines) * p.channels + c) = each<T, V>(f, 1, vx[k], F::INPUTS == 2 ? vy[k] : vx[k]);
+                *(Vec<T, V> *)(y + (row + k * lines) * p.channels + c) =
+                    each<T, V>(f, 1, vx[k], F::INPUTS == 2 ? vy[k] : vx[k]);
     }
 }
 
-#define SUMS(S, T, V, NAME, KIND, F)                                                                                                \
-    KERNEL(norm_sums##KIND##_first_##NAME##_##S, (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy))     \
-    { sums_first<T, V, F>(p, part, x, dy, g); }                                                                                     \
-    KERNEL(norm_sums##KIND##_last_##NAME##_##S, (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy))      \
-    { sums_last<T, V, F>(p, part, x, dy, g); }
-#define INPUT(S, T, V, NAME, KIND, RELU)                                                                                            \
-    KERNEL(norm_input##KIND##_first_##NAME##_##S, (const ChannelBox p, const GradInput<T, RELU>::Given g, T *dx, const T *x, const T *dy)) \
-    {                                                                                                                               \
-        put_params<T>(p, g.sums, g.dscale, g.dbias);                                                                                \
-        map_first<T, V, GradInput<T, RELU>>(p, g, dx, x, dy);                                                                       \
-    }                                                                                                                               \
-    KERNEL(norm_input##KIND##_last_##NAME##_##S, (const ChannelBox p, const GradInput<T, RELU>::Given g, T *dx, const T *x, const T *dy)) \
-    {                                                                                                                               \
-        put_params<T>(p, g.sums, g.dscale, g.dbias);                                                                                \
-        map_last<T, V, GradInput<T, RELU>>(p, g, dx, x, dy);                                                                        \
+#define SUMS(S, T, V, NAME, KIND, F)                                                      \
+    KERNEL(norm_sums##KIND##_first_##NAME##_##S,                                          \
+           (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy)) \
+    {                                                                                     \
+        sums_first<T, V, F>(p, part, x, dy, g);                                           \
+    }                                                                                     \
+    KERNEL(norm_sums##KIND##_last_##NAME##_##S,                                           \
+           (const ChannelBox p, double *part, const F::Given g, const T *x, const T *dy)) \
+    {                                                                                     \
+        sums_last<T, V, F>(p, part, x, dy, g);                                            \
     }
-#define NORMS(S, T, V, NAME)                                                                                                    \
-    SUMS(S, T, V, NAME, , Everywhere<T>)                                                                                        \
-    SUMS(S, T, V, NAME, _relu, Positive<T>)                                                                                     \
-    KERNEL(norm_apply_first_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x))                      \
-    { map_first<T, V, Apply<T>>(p, g, y, x, x); }                                                                               \
-    KERNEL(norm_apply_last_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x))                       \
-    { map_last<T, V, Apply<T>>(p, g, y, x, x); }                                                                                \
-    INPUT(S, T, V, NAME, , false)                                                                                               \
+#define INPUT(S, T, V, NAME, KIND, RELU)                                                            \
+    KERNEL(norm_input##KIND##_first_##NAME##_##S,                                                   \
+           (const ChannelBox p, const GradInput<T, RELU>::Given g, T *dx, const T *x, const T *dy)) \
+    {                                                                                               \
+        put_params<T>(p, g.sums, g.dscale, g.dbias);                                                \
+        map_first<T, V, GradInput<T, RELU>>(p, g, dx, x, dy);                                       \
+    }                                                                                               \
+    KERNEL(norm_input##KIND##_last_##NAME##_##S,                                                    \
+           (const ChannelBox p, const GradInput<T, RELU>::Given g, T *dx, const T *x, const T *dy)) \
+    {                                                                                               \
+        put_params<T>(p, g.sums, g.dscale, g.dbias);                                                \
+        map_last<T, V, GradInput<T, RELU>>(p, g, dx, x, dy);                                        \
+    }
+#define NORMS(S, T, V, NAME)                                                                               \
+    SUMS(S, T, V, NAME, , Everywhere<T>)                                                                   \
+    SUMS(S, T, V, NAME, _relu, Positive<T>)                                                                \
+    KERNEL(norm_apply_first_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x)) \
+    {                                                                                                      \
+        map_first<T, V, Apply<T>>(p, g, y, x, x);                                                          \
+    }                                                                                                      \
+    KERNEL(norm_apply_last_##NAME##_##S, (const ChannelBox p, const Apply<T>::Given g, T *y, const T *x))  \
+    {                                                                                                      \
+        map_last<T, V, Apply<T>>(p, g, y, x, x);                                                           \
+    }                                                                                                      \
+    INPUT(S, T, V, NAME, , false)                                                                          \
     INPUT(S, T, V, NAME, _relu, true)
-#define NORM(S, T)                                                                                                                          \
-    NORMS(S, T, 1, 1)                                                                                                                       \
-    NORMS(S, T, 16 / sizeof(T), v)                                                                                                          \
-    KERNEL(norm_sums_finish_##S, (const ChannelBox p, void *sums, const double *part, const void *var)) { sums_finish<T>(p, sums, part, var); }
+#define NORM(S, T)                                                                                      \
+    NORMS(S, T, 1, 1)                                                                                   \
+    NORMS(S, T, 16 / sizeof(T), v)                                                                      \
+    KERNEL(norm_sums_finish_##S, (const ChannelBox p, void *sums, const double *part, const void *var)) \
+    {                                                                                                   \
+        sums_finish<T>(p, sums, part, var);                                                             \
+    }
 
 NORM(f32, float)
 NORM(f64, double)

@@ -1,10 +1,11 @@
-/* Statistics of batch normalisation over data [outer, C, inner] ("first": every image of a channel is a run) or [outer, inner, C]
+/* Statistics of batch normalisation over data [outer, C, inner] ("first": every image of a channel is a run) or [outer,
+ * inner, C]
  * ("last": every thread has V neighbouring channels).
  *
  * They take two stages: blocks reduce chunks of a channel, then a warp merges the chunks of each channel in float64.
- * A thread reduces four units at a time by their own mean and merges that (Chan, Golub, LeVeque 1979), of differences from the
- * channel's first element; in float64 for float32 data, whose rows replicas merge, in float32 for 16-bit data, which is coarser
- * than that.  The order is fixed by the shapes alone.  An element of s bytes moves s bytes. */
+ * A thread reduces four units at a time by their own mean and merges that (Chan, Golub, LeVeque 1979), of differences
+ * from the channel's first element; in float64 for float32 data, whose rows replicas merge, in float32 for 16-bit data,
+ * which is coarser than that.  The order is fixed by the shapes alone.  An element of s bytes moves s bytes. */
 #include "index.cuh"
 
 #define ALL 0xffffffffu
@@ -12,11 +13,19 @@
 /* ---- moments ---- */
 
 /* What moments of T are taken in. */
-template <class T> struct Precise { typedef float type; };
-template <> struct Precise<float> { typedef double type; };
-template <> struct Precise<double> { typedef double type; };
+template <class T> struct Precise {
+    typedef float type;
+};
+template <> struct Precise<float> {
+    typedef double type;
+};
+template <> struct Precise<double> {
+    typedef double type;
+};
 
-struct Moments { double n, mean, m2; };
+struct Moments {
+    double n, mean, m2;
+};
 
 __device__ __forceinline__ Moments merged(const Moments &a, const Moments &b)
 {
@@ -42,7 +51,8 @@ template <class A> struct Seen {
 __device__ __forceinline__ Moments merged_warp(Moments m)
 {
     for (int o = 16; o; o /= 2) {
-        const Moments other = { __shfl_down_sync(ALL, m.n, o), __shfl_down_sync(ALL, m.mean, o), __shfl_down_sync(ALL, m.m2, o) };
+        const Moments other = { __shfl_down_sync(ALL, m.n, o), __shfl_down_sync(ALL, m.mean, o),
+                                __shfl_down_sync(ALL, m.m2, o) };
 
         m = merged(m, other);
     }
@@ -74,7 +84,8 @@ template <class T, int V> __device__ __forceinline__ void stats_first(const Chan
 #pragma unroll
         for (int k = 0; k < NORM_GROUP; k++)
             if (u + k * NORM_THREADS < to) {
-                const u32 n = (u32)(u + k * NORM_THREADS), outer = Division<u32>::of(n, p.by_run, 0), i = n - outer * p.by_run.d;
+                const u32 n = (u32)(u + k * NORM_THREADS), outer = Division<u32>::of(n, p.by_run, 0),
+                          i = n - outer * p.by_run.d;
 
                 v[k] = *(const Vec<T, V> *)(x + (outer * p.channels + c) * p.inner + (i64)i * V);
                 count++;
@@ -111,7 +122,8 @@ template <class T, int V> __device__ __forceinline__ void stats_first(const Chan
 
 /* Merges the first `count` of v into mean and m2 of n rows, which are of differences from shift. */
 template <class T, int V, class A>
-__device__ __forceinline__ void merge_rows(const Vec<T, V> (&v)[NORM_GROUP], int count, const A (&shift)[V], A (&mean)[V], A (&m2)[V], A &n)
+__device__ __forceinline__ void merge_rows(const Vec<T, V> (&v)[NORM_GROUP], int count, const A (&shift)[V],
+                                           A (&mean)[V], A (&m2)[V], A &n)
 {
     const A share = (A)count / (n + (A)count);
 
@@ -142,7 +154,8 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
     __shared__ A means[NORM_THREADS * V], squares[NORM_THREADS * V];
     __shared__ A counts[NORM_THREADS];
     const int column = threadIdx.x, line = threadIdx.y, columns = blockDim.x, lines = blockDim.y;
-    const i64 c = ((i64)blockIdx.x * columns + column) * V, from = blockIdx.y * p.part, to = min(p.units, from + p.part);
+    const i64 c = ((i64)blockIdx.x * columns + column) * V, from = blockIdx.y * p.part,
+              to = min(p.units, from + p.part);
     const bool inside = c < p.channels;
     A shift[V], mean[V] = {}, m2[V] = {}, n = 0;
 
@@ -177,16 +190,23 @@ template <class T, int V> __device__ __forceinline__ void stats_last(const Chann
         Moments m = { 0, 0, 0 };
 
         for (int l = 0; l < lines; l++)
-            m = merged(m, Moments{ (double)counts[l * columns + column], (double)origin + (double)means[(l * V + k) * columns + column],
+            m = merged(m, Moments{ (double)counts[l * columns + column],
+                                   (double)origin + (double)means[(l * V + k) * columns + column],
                                    (double)squares[(l * V + k) * columns + column] });
         part[(i64)blockIdx.y * 2 * p.channels + c + k] = m.mean;
         part[((i64)blockIdx.y * 2 + 1) * p.channels + c + k] = m.m2;
     }
 }
 
-#define STATS_OF(S, T, V, NAME)                                                                                                 \
-    KERNEL(norm_stats_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) { stats_first<T, V>(p, part, x); }    \
-    KERNEL(norm_stats_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) { stats_last<T, V>(p, part, x); }
+#define STATS_OF(S, T, V, NAME)                                                           \
+    KERNEL(norm_stats_first_##NAME##_##S, (const ChannelBox p, double *part, const T *x)) \
+    {                                                                                     \
+        stats_first<T, V>(p, part, x);                                                    \
+    }                                                                                     \
+    KERNEL(norm_stats_last_##NAME##_##S, (const ChannelBox p, double *part, const T *x))  \
+    {                                                                                     \
+        stats_last<T, V>(p, part, x);                                                     \
+    }
 #define STATS(S, T) STATS_OF(S, T, 1, 1) STATS_OF(S, T, 16 / sizeof(T), v)
 
 STATS(f32, float)
@@ -194,14 +214,16 @@ STATS(f64, double)
 STATS(f16, f16)
 STATS(bf16, bf16)
 
-/* The row [2 C + 1] of BatchNormStats from chunks: part [chunks][2][C] (mean, m2).  A warp for each channel; `v` elements a unit. */
+/* The row [2 C + 1] of BatchNormStats from chunks: part [chunks][2][C] (mean, m2).  A warp for each channel; `v`
+ * elements a unit. */
 KERNEL(norm_stats_finish, (const ChannelBox p, double *row, const double *part, int v))
 {
     const i64 c = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     Moments m = { 0, 0, 0 };
 
     for (int k = threadIdx.x % 32; c < p.channels && k < p.chunks; k += 32)
-        m = merged(m, Moments{ chunk_count(p, k, v), part[(i64)k * 2 * p.channels + c], part[((i64)k * 2 + 1) * p.channels + c] });
+        m = merged(m, Moments{ chunk_count(p, k, v), part[(i64)k * 2 * p.channels + c],
+                               part[((i64)k * 2 + 1) * p.channels + c] });
     m = merged_warp(m);
     if (c < p.channels && threadIdx.x % 32 == 0) {
         row[1 + c] = m.mean;
@@ -213,13 +235,18 @@ KERNEL(norm_stats_finish, (const ChannelBox p, double *row, const double *part, 
 
 /* ---- over replicas ---- */
 
-/* Rows [R][2 C + 1] merged by the binary tree over row numbers in which a left part is the largest power of two below the
- * number of rows: equal powers meet as soon as both are there, what is left is merged from the right.  Running statistics that are
- * there become old * keep + fresh * take. */
-template <class A> struct Running { const A *mean, *var; A *next_mean, *next_var; double keep, take; };
+/* Rows [R][2 C + 1] merged by the binary tree over row numbers in which a left part is the largest power of two below
+ * the number of rows: equal powers meet as soon as both are there, what is left is merged from the right.  Running
+ * statistics that are there become old * keep + fresh * take. */
+template <class A> struct Running {
+    const A *mean, *var;
+    A *next_mean, *next_var;
+    double keep, take;
+};
 
 template <class A>
-__device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i64 channels, A *mean, A *var, A *count, const Running<A> &running)
+__device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i64 channels, A *mean, A *var, A *count,
+                                               const Running<A> &running)
 {
     for (i64 c = (i64)blockIdx.x * blockDim.x + threadIdx.x; c < channels; c += (i64)gridDim.x * blockDim.x) {
         Moments stack[32];
@@ -251,10 +278,11 @@ __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i
     }
 }
 
-#define MERGE(S, A)                                                                                                             \
-    KERNEL(norm_merge_##S, (const double *rows, i64 n, i64 channels, A *mean, A *var, A *count, const Running<A> running))      \
-    {                                                                                                                           \
-        merge_replicas<A>(rows, n, channels, mean, var, count, running);                                                        \
+#define MERGE(S, A)                                                                                        \
+    KERNEL(norm_merge_##S,                                                                                 \
+           (const double *rows, i64 n, i64 channels, A *mean, A *var, A *count, const Running<A> running)) \
+    {                                                                                                      \
+        merge_replicas<A>(rows, n, channels, mean, var, count, running);                                   \
     }
 MERGE(f32, float)
 MERGE(f64, double)

@@ -1,5 +1,5 @@
-/* CastAll: float32 to 16-bit floats or back, many tensors at once; 6 bytes an element, of which eight are an access of 16 bytes in
- * 16 bits and two in float32. */
+/* CastAll: float32 to 16-bit floats or back, many tensors at once; 6 bytes an element, of which eight are an access of
+ * 16 bytes in 16 bits and two in float32. */
 #include "row.cuh"
 #include "update.cuh"
 
@@ -35,7 +35,8 @@ template <class T, class X> __device__ __forceinline__ void cast_all(const Updat
 {
     const UpdateSpan s(table);
     T *y = (T *)s.t.w;
-    const X *x = (const X *)s.t.g;
+    const X
+    *x = (const X *)s.t.g;
     const i64 whole = on_boundary(y) && on_boundary(x) ? s.from + (s.to - s.from) / 8 * 8 : s.from;
 
 #pragma unroll 2

@@ -1,5 +1,5 @@
-/* A device's part in a sum over devices: its own partial sums of many tensors are added, or just moved, into one bucket by one
- * launch.  Sums are of two operands, so their bits are those of any other processor. */
+/* A device's part in a sum over devices: its own partial sums of many tensors are added, or just moved, into one bucket
+ * by one launch.  Sums are of two operands, so their bits are those of any other processor. */
 #include "collective.h"
 #include "kernel.cuh"
 
@@ -30,7 +30,8 @@ template <class T> __device__ void add_parts(const PartTable &table)
         out[i] = b ? plus(a[i], b[i]) : a[i];
 }
 
-#define ADD_PARTS(suffix, T) KERNEL(add_parts_##suffix, (PartTable table)) { add_parts<T>(table); }
+#define ADD_PARTS(suffix, T) \
+    KERNEL(add_parts_##suffix, (PartTable table)) { add_parts<T>(table); }
 ADD_PARTS(f32, float)
 ADD_PARTS(f64, double)
 /* Two's complement: of either sign, and no sum overflows. */

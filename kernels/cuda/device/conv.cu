@@ -1,5 +1,5 @@
-/* What follows a convolution where the library does not do it as a part of it (kernels/cuda/conv.c): y = max(0, y + z), in place,
- * whatever the layout.  Of 16-bit numbers the sum is taken in float32. */
+/* What follows a convolution where the library does not do it as a part of it (kernels/cuda/conv.c): y = max(0, y + z),
+ * in place, whatever the layout.  Of 16-bit numbers the sum is taken in float32. */
 #include "elementwise.cuh"
 #include "group.cuh"
 
@@ -24,7 +24,7 @@ template <class T> __device__ __forceinline__ void conv_relu(T *y, const T *z, i
 }
 
 #define CONV(S, T) \
-    KERNEL(conv_relu_##S, (T *y, const T *z, i64 n)) { conv_relu<T>(y, z, n); }
+    KERNEL(conv_relu_##S, (T * y, const T *z, i64 n)) { conv_relu<T>(y, z, n); }
 CONV(f32, float)
 CONV(f64, double)
 CONV(f16, f16)

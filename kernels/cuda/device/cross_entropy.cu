@@ -1,16 +1,17 @@
 /* Cross-entropy of scores [outer, classes, inner] and class numbers, in one pass over the scores, and its gradient.
  *
- * Forward each score is read once, in accesses of 16 bytes: maximum and sum of exponentials are found together by rescaling.
- * Backward each is read once and its gradient written once: 2 sizeof(T) bytes an element, and no more.  Rows (inner = 1) belong
- * to lanes of a warp, long ones to a block; columns to threads, neighbours to neighbours, the classes dealt to several blocks whose
- * results a second kernel merges in their order.  A label that is no class makes the loss NaN, and no gradient. */
+ * Forward each score is read once, in accesses of 16 bytes: maximum and sum of exponentials are found together by
+ * rescaling. Backward each is read once and its gradient written once: 2 sizeof(T) bytes an element, and no more.  Rows
+ * (inner = 1) belong to lanes of a warp, long ones to a block; columns to threads, neighbours to neighbours, the
+ * classes dealt to several blocks whose results a second kernel merges in their order.  A label that is no class makes
+ * the loss NaN, and no gradient. */
 #include "running.cuh"
 #include "loss.cuh"
 
 /* What the scores of a sample, or of a part of its classes, come to. */
 template <class A> struct Scores {
     Running<A> exps;
-    A all;                              /* their sum */
+    A all; /* their sum */
 
     __device__ __forceinline__ void merge(const Scores &o)
     {
@@ -21,7 +22,13 @@ template <class A> struct Scores {
 };
 template <class A> __device__ __forceinline__ Scores<A> no_scores() { return { { -infinity_of<A>(), 0 }, 0 }; }
 
-struct Together { template <class S> static __device__ __forceinline__ S of(S a, const S &b) { a.merge(b); return a; } };
+struct Together {
+    template <class S> static __device__ __forceinline__ S of(S a, const S &b)
+    {
+        a.merge(b);
+        return a;
+    }
+};
 
 template <class A> __device__ __forceinline__ Scores<A> lane_xor(const Scores<A> &v, int o)
 {
@@ -51,9 +58,10 @@ template <int K, class A> __device__ __forceinline__ void take(Scores<A> &s, con
 
 __device__ __forceinline__ bool is_class(const NllBox &p, i64 t) { return t >= 0 && t < p.classes; }
 
-/* The loss of one sample with label t, whose scores begin at x: differences from the largest first, so that large scores do not
- * cost digits. */
-template <class T, class A> __device__ __forceinline__ A sample_loss(const NllBox &p, const T *x, const Scores<A> &s, i64 t)
+/* The loss of one sample with label t, whose scores begin at x: differences from the largest first, so that large
+ * scores do not cost digits. */
+template <class T, class A>
+__device__ __forceinline__ A sample_loss(const NllBox &p, const T *x, const Scores<A> &s, i64 t)
 {
     const A top = s.exps.max, log_sum = logarithm(s.exps.sum);
 
@@ -61,11 +69,13 @@ template <class T, class A> __device__ __forceinline__ A sample_loss(const NllBo
         return infinity_of<A>() - infinity_of<A>();
     if (p.smoothing == 0)
         return log_sum + (top - to_float(x[t * p.inner]));
-    return log_sum + (A)(1 - p.smoothing) * (top - to_float(x[t * p.inner])) + (A)p.smoothing * (top - s.all / (A)p.classes);
+    return log_sum + (A)(1 - p.smoothing) * (top - to_float(x[t * p.inner])) +
+           (A)p.smoothing * (top - s.all / (A)p.classes);
 }
 
 template <class T, class A>
-__device__ __forceinline__ void count_sample(const NllBox &p, const T *x, const Scores<A> &s, i64 t, A *log, double *loss, double *counted)
+__device__ __forceinline__ void count_sample(const NllBox &p, const T *x, const Scores<A> &s, i64 t, A *log,
+                                             double *loss, double *counted)
 {
     *log = s.log_sum();
     if (t == p.ignore)
@@ -76,7 +86,8 @@ __device__ __forceinline__ void count_sample(const NllBox &p, const T *x, const 
 
 /* ---- rows ---- */
 
-template <class T, int V, class A> __device__ __forceinline__ void take_chunk(Scores<A> &s, const Vec<T, V> &v, i64 at, i64 n)
+template <class T, int V, class A>
+__device__ __forceinline__ void take_chunk(Scores<A> &s, const Vec<T, V> &v, i64 at, i64 n)
 {
     A x[V];
     bool there[V];
@@ -90,8 +101,8 @@ template <class T, int V, class A> __device__ __forceinline__ void take_chunk(Sc
 }
 
 template <class T, class Team>
-__device__ __forceinline__ void sum_rows(Team team, const NllBox &p, const T *x, const void *target, void *num, void *den,
-                                         typename Accumulator<T>::type *logs, double *partial)
+__device__ __forceinline__ void sum_rows(Team team, const NllBox &p, const T *x, const void *target, void *num,
+                                         void *den, typename Accumulator<T>::type *logs, double *partial)
 {
     typedef typename Accumulator<T>::type A;
     const int V = Chunk<T>::size;
@@ -112,9 +123,13 @@ __device__ __forceinline__ void sum_rows(Team team, const NllBox &p, const T *x,
 }
 
 /* What the gradient needs of a sample: dx = d (exp(x - log_sum) - share - [c = t] rest). */
-template <class A> struct Wanted { A d, log_sum; i64 t; };
+template <class A> struct Wanted {
+    A d, log_sum;
+    i64 t;
+};
 
-template <class A> __device__ __forceinline__ Wanted<A> wanted_of(const NllBox &p, const A *dy, const void *target, const A *logs, i64 s)
+template <class A>
+__device__ __forceinline__ Wanted<A> wanted_of(const NllBox &p, const A *dy, const void *target, const A *logs, i64 s)
 {
     const i64 t = label_of(p, target, s);
 
@@ -125,12 +140,14 @@ template <class T, class A> __device__ __forceinline__ T gradient_of(const NllBo
 {
     const A share = (A)(p.smoothing / (double)p.classes), rest = (A)(1 - p.smoothing);
 
-    return from_float<T>(w.d != 0 ? w.d * (exponential(to_float(x) - w.log_sum) - share - (c == w.t ? rest : (A)0)) : (A)0);
+    return from_float<T>(w.d != 0 ? w.d * (exponential(to_float(x) - w.log_sum) - share - (c == w.t ? rest : (A)0))
+                                  : (A)0);
 }
 
 template <class T, class Team>
-__device__ __forceinline__ void grad_rows(Team team, const NllBox &p, const typename Accumulator<T>::type *dy, const T *x,
-                                          const void *target, const typename Accumulator<T>::type *logs, T *dx)
+__device__ __forceinline__ void grad_rows(Team team, const NllBox &p, const typename Accumulator<T>::type *dy,
+                                          const T *x, const void *target, const typename Accumulator<T>::type *logs,
+                                          T *dx)
 {
     typedef typename Accumulator<T>::type A;
     const int V = Chunk<T>::size;
@@ -151,9 +168,13 @@ __device__ __forceinline__ void grad_rows(Team team, const NllBox &p, const type
     }
 }
 
-/* ---- columns: 32 W neighbouring ones to a tile, the classes of a tile dealt to `parts` blocks and to their warps ---- */
+/* ---- columns: 32 W neighbouring ones to a tile, the classes of a tile dealt to `parts` blocks and to their warps
+ * ---- */
 
-struct Tile { i64 sample, from; bool valid; };
+struct Tile {
+    i64 sample, from;
+    bool valid;
+};
 
 /* The first of this lane's W columns: its number as a sample, and where its scores begin. */
 template <int W> __device__ __forceinline__ Tile tile_of(const NllBox &p, i64 tile, i64 tiles)
@@ -163,9 +184,10 @@ template <int W> __device__ __forceinline__ Tile tile_of(const NllBox &p, i64 ti
     return { o * p.inner + column, o * p.classes * p.inner + column, column < p.inner };
 }
 
-enum { FLIGHT = 4 };                    /* accesses under way at a time */
+enum { FLIGHT = 4 }; /* accesses under way at a time */
 
-template <class T, int W, class A> __device__ __forceinline__ void take_columns(Scores<A> (&s)[W], const NllBox &p, const T *x, i64 first, i64 step)
+template <class T, int W, class A>
+__device__ __forceinline__ void take_columns(Scores<A> (&s)[W], const NllBox &p, const T *x, i64 first, i64 step)
 {
     for (i64 c = first; c < p.classes; c += FLIGHT * step) {
         Vec<T, W> v[FLIGHT];
@@ -189,10 +211,11 @@ template <class T, int W, class A> __device__ __forceinline__ void take_columns(
 
 /* part[k][sample]: what the classes of part k come to. */
 template <class T, int W>
-__device__ __forceinline__ void part_columns(const NllBox &p, const T *x, Scores<typename Accumulator<T>::type> *part, int parts)
+__device__ __forceinline__ void part_columns(const NllBox &p, const T *x, Scores<typename Accumulator<T>::type> *part,
+                                             int parts)
 {
     typedef typename Accumulator<T>::type A;
-    DYNAMIC_SHARED(Scores<A>, shared);  /* [warps][32 W] */
+    DYNAMIC_SHARED(Scores<A>, shared); /* [warps][32 W] */
     const i64 tiles = (p.inner / W + WARP - 1) / WARP, outer = p.samples / p.inner;
     const int lane = threadIdx.x % WARP, r = threadIdx.x / WARP, R = blockDim.x / WARP;
 
@@ -221,9 +244,10 @@ __device__ __forceinline__ void part_columns(const NllBox &p, const T *x, Scores
     }
 }
 
-template <class T> __device__ __forceinline__ void merge_columns(const NllBox &p, const T *x, const void *target, void *num, void *den,
-                                                                 typename Accumulator<T>::type *logs, double *partial,
-                                                                 const Scores<typename Accumulator<T>::type> *part, int parts)
+template <class T>
+__device__ __forceinline__ void merge_columns(const NllBox &p, const T *x, const void *target, void *num, void *den,
+                                              typename Accumulator<T>::type *logs, double *partial,
+                                              const Scores<typename Accumulator<T>::type> *part, int parts)
 {
     typedef typename Accumulator<T>::type A;
     double loss = 0, counted = 0;
@@ -234,14 +258,16 @@ template <class T> __device__ __forceinline__ void merge_columns(const NllBox &p
 
         for (int k = 1; k < parts; k++)
             sum.merge(part[k * p.samples + s]);
-        count_sample(p, x + o * p.classes * p.inner + (s - o * p.inner), sum, label_of(p, target, s), logs + s, &loss, &counted);
+        count_sample(p, x + o * p.classes * p.inner + (s - o * p.inner), sum, label_of(p, target, s), logs + s, &loss,
+                     &counted);
     }
     block_sums<A>(num, den, partial, loss, counted);
 }
 
 template <class T, int W>
-__device__ __forceinline__ void grad_columns(const NllBox &p, const typename Accumulator<T>::type *dy, const T *x, const void *target,
-                                             const typename Accumulator<T>::type *logs, T *dx, int parts)
+__device__ __forceinline__ void grad_columns(const NllBox &p, const typename Accumulator<T>::type *dy, const T *x,
+                                             const void *target, const typename Accumulator<T>::type *logs, T *dx,
+                                             int parts)
 {
     typedef typename Accumulator<T>::type A;
     const i64 tiles = (p.inner / W + WARP - 1) / WARP, outer = p.samples / p.inner;
@@ -267,31 +293,40 @@ __device__ __forceinline__ void grad_columns(const NllBox &p, const typename Acc
     }
 }
 
-#define SUMS(S, T, A)                                                                                                                       \
-    KERNEL(cross_entropy_lanes_##S, (const NllBox p, const T *x, const void *target, void *num, void *den, A *logs, double *partial))         \
-    {                                                                                                                                       \
-        sum_rows<T>(LaneTeam{ p.lanes }, p, x, target, num, den, logs, partial);                                                             \
-    }                                                                                                                                       \
-    KERNEL(cross_entropy_block_##S, (const NllBox p, const T *x, const void *target, void *num, void *den, A *logs, double *partial))         \
-    {                                                                                                                                       \
-        sum_rows<T>(BlockTeam{}, p, x, target, num, den, logs, partial);                                                                     \
-    }                                                                                                                                       \
-    KERNEL(cross_entropy_columns_##S, (const NllBox p, const T *x, Scores<A> *part, int parts)) { part_columns<T, 1>(p, x, part, parts); }    \
-    KERNEL(cross_entropy_wide_##S, (const NllBox p, const T *x, Scores<A> *part, int parts)) { part_columns<T, Chunk<T>::size>(p, x, part, parts); } \
-    KERNEL(cross_entropy_merge_##S, (const NllBox p, const T *x, const void *target, void *num, void *den, A *logs, double *partial,          \
-                                     const Scores<A> *part, int parts))                                                                     \
-    {                                                                                                                                       \
-        merge_columns<T>(p, x, target, num, den, logs, partial, part, parts);                                                                \
+#define SUMS(S, T, A)                                                                                               \
+    KERNEL(cross_entropy_lanes_##S,                                                                                 \
+           (const NllBox p, const T *x, const void *target, void *num, void *den, A *logs, double *partial))        \
+    {                                                                                                               \
+        sum_rows<T>(LaneTeam{ p.lanes }, p, x, target, num, den, logs, partial);                                    \
+    }                                                                                                               \
+    KERNEL(cross_entropy_block_##S,                                                                                 \
+           (const NllBox p, const T *x, const void *target, void *num, void *den, A *logs, double *partial))        \
+    {                                                                                                               \
+        sum_rows<T>(BlockTeam{}, p, x, target, num, den, logs, partial);                                            \
+    }                                                                                                               \
+    KERNEL(cross_entropy_columns_##S, (const NllBox p, const T *x, Scores<A> *part, int parts))                     \
+    {                                                                                                               \
+        part_columns<T, 1>(p, x, part, parts);                                                                      \
+    }                                                                                                               \
+    KERNEL(cross_entropy_wide_##S, (const NllBox p, const T *x, Scores<A> *part, int parts))                        \
+    {                                                                                                               \
+        part_columns<T, Chunk<T>::size>(p, x, part, parts);                                                         \
+    }                                                                                                               \
+    KERNEL(cross_entropy_merge_##S, (const NllBox p, const T *x, const void *target, void *num, void *den, A *logs, \
+                                     double *partial, const Scores<A> *part, int parts))                            \
+    {                                                                                                               \
+        merge_columns<T>(p, x, target, num, den, logs, partial, part, parts);                                       \
     }
-#define GRAD(NAME, S, T, A, ...)                                                                                                            \
-    KERNEL(cross_entropy_grad_##NAME##_##S, (const NllBox p, const A *dy, const T *x, const void *target, const A *logs, T *dx, int parts))   \
-    {                                                                                                                                       \
-        __VA_ARGS__;                                                                                                                        \
+#define GRAD(NAME, S, T, A, ...)                                                                           \
+    KERNEL(cross_entropy_grad_##NAME##_##S,                                                                \
+           (const NllBox p, const A *dy, const T *x, const void *target, const A *logs, T *dx, int parts)) \
+    {                                                                                                      \
+        __VA_ARGS__;                                                                                       \
     }
-#define GRADS(S, T, A)                                                                                                                      \
-    GRAD(lanes, S, T, A, (void)parts; grad_rows<T>(LaneTeam{ p.lanes }, p, dy, x, target, logs, dx))                                         \
-    GRAD(block, S, T, A, (void)parts; grad_rows<T>(BlockTeam{}, p, dy, x, target, logs, dx))                                                 \
-    GRAD(columns, S, T, A, grad_columns<T, 1>(p, dy, x, target, logs, dx, parts))                                                            \
+#define GRADS(S, T, A)                                                                               \
+    GRAD(lanes, S, T, A, (void)parts; grad_rows<T>(LaneTeam{ p.lanes }, p, dy, x, target, logs, dx)) \
+    GRAD(block, S, T, A, (void)parts; grad_rows<T>(BlockTeam{}, p, dy, x, target, logs, dx))         \
+    GRAD(columns, S, T, A, grad_columns<T, 1>(p, dy, x, target, logs, dx, parts))                    \
     GRAD(wide, S, T, A, grad_columns<T, Chunk<T>::size>(p, dy, x, target, logs, dx, parts))
 
 SUMS(f32, float, float)

@@ -1,21 +1,34 @@
 /* Running sums along one axis of [outer, n, inner], floats in double, integers modulo 2^64.
  *
- * A row (inner = 1) is a block's: its threads take neighbouring chunks of 16 bytes, from the end in reverse, and a scan over
- * the block tells each what stands before it.  Columns are a thread's each, neighbours by neighbouring threads.  Every element
- * is read and written once; sums are taken in an order that shapes fix. */
+ * A row (inner = 1) is a block's: its threads take neighbouring chunks of 16 bytes, from the end in reverse, and a scan
+ * over the block tells each what stands before it.  Columns are a thread's each, neighbours by neighbouring threads.
+ * Every element is read and written once; sums are taken in an order that shapes fix. */
 #include "line.h"
 #include "row.cuh"
 
-template <class T> struct Scanned { typedef u64 type; };
-template <> struct Scanned<float> { typedef double type; };
-template <> struct Scanned<double> { typedef double type; };
-template <> struct Scanned<f16> { typedef double type; };
-template <> struct Scanned<bf16> { typedef double type; };
+template <class T> struct Scanned {
+    typedef u64 type;
+};
+template <> struct Scanned<float> {
+    typedef double type;
+};
+template <> struct Scanned<double> {
+    typedef double type;
+};
+template <> struct Scanned<f16> {
+    typedef double type;
+};
+template <> struct Scanned<bf16> {
+    typedef double type;
+};
 
 template <class T> __device__ __forceinline__ u64 scan_load(T x, u64) { return (u64)x; }
 template <class T> __device__ __forceinline__ double scan_load(T x, double) { return to_float(x); }
 template <class T> __device__ __forceinline__ T scan_store(u64 x) { return (T)x; }
-template <class T> __device__ __forceinline__ T scan_store(double x) { return from_float<T>((typename Accumulator<T>::type)x); }
+template <class T> __device__ __forceinline__ T scan_store(double x)
+{
+    return from_float<T>((typename Accumulator<T>::type)x);
+}
 
 /* The sum over the threads before this one; *total: over all, a multiple of a warp. */
 template <class A> __device__ __forceinline__ A block_before(A v, A *total)
@@ -29,7 +42,7 @@ template <class A> __device__ __forceinline__ A block_before(A v, A *total)
 
         sum += lane >= o ? other : 0;
     }
-    __syncthreads();                    /* `part` may still be read from the call before */
+    __syncthreads(); /* `part` may still be read from the call before */
     if (lane == WARP - 1)
         part[warp] = sum;
     __syncthreads();
@@ -71,13 +84,15 @@ template <class T> __device__ __forceinline__ void cumsum_row(const T *x, T *y, 
     }
 }
 
-template <class T> __device__ __forceinline__ void cumsum_rows(const LineBox &p, const T *x, T *y, int exclusive, int reverse)
+template <class T>
+__device__ __forceinline__ void cumsum_rows(const LineBox &p, const T *x, T *y, int exclusive, int reverse)
 {
     for (i64 row = blockIdx.x; row < p.outer; row += gridDim.x)
         cumsum_row(x + row * p.n, y + row * p.n, p.n, exclusive, reverse);
 }
 
-template <class T> __device__ __forceinline__ void cumsum_columns(const LineBox &p, const T *x, T *y, int exclusive, int reverse)
+template <class T>
+__device__ __forceinline__ void cumsum_columns(const LineBox &p, const T *x, T *y, int exclusive, int reverse)
 {
     typedef typename Scanned<T>::type A;
 
@@ -95,9 +110,15 @@ template <class T> __device__ __forceinline__ void cumsum_columns(const LineBox 
     }
 }
 
-#define CUMSUM(S, T)                                                                                                                        \
-    KERNEL(cumsum_rows_##S, (const LineBox p, const T *x, T *y, int exclusive, int reverse)) { cumsum_rows<T>(p, x, y, exclusive, reverse); } \
-    KERNEL(cumsum_columns_##S, (const LineBox p, const T *x, T *y, int exclusive, int reverse)) { cumsum_columns<T>(p, x, y, exclusive, reverse); }
+#define CUMSUM(S, T)                                                                            \
+    KERNEL(cumsum_rows_##S, (const LineBox p, const T *x, T *y, int exclusive, int reverse))    \
+    {                                                                                           \
+        cumsum_rows<T>(p, x, y, exclusive, reverse);                                            \
+    }                                                                                           \
+    KERNEL(cumsum_columns_##S, (const LineBox p, const T *x, T *y, int exclusive, int reverse)) \
+    {                                                                                           \
+        cumsum_columns<T>(p, x, y, exclusive, reverse);                                         \
+    }
 
 CUMSUM(f32, float)
 CUMSUM(f64, double)

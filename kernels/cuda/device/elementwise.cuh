@@ -1,29 +1,34 @@
-/* The functions of one element that generated kernels are made of (kernels/cuda/generate.c), and how such a kernel reads and
- * writes memory.  They compute what kernels/ref does, element by element; 16-bit floats are computed in float.
+/* The functions of one element that generated kernels are made of (kernels/cuda/generate.c), and how such a kernel
+ * reads and writes memory.  They compute what kernels/ref does, element by element; 16-bit floats are computed in
+ * float.
  *
- * What C leaves undefined is defined: integers wrap, x / 0 = 0, x mod 0 = 0, a shift by the width or more gives 0, a float
- * that an integer cannot hold becomes its nearest value and NaN becomes 0. */
+ * What C leaves undefined is defined: integers wrap, x / 0 = 0, x mod 0 = 0, a shift by the width or more gives 0, a
+ * float that an integer cannot hold becomes its nearest value and NaN becomes 0. */
 #pragma once
 #include "kernels/cuda/device/kernel.cuh"
 
-namespace ew {
+namespace ew
+{
 
 #define EW template <class T> __device__ __forceinline__ T
 #define EW_TEST template <class T> __device__ __forceinline__ bool
-#define EW_MATH(name) \
+#define EW_MATH(name)                                                           \
     __device__ __forceinline__ float m_##name(float x) { return ::name##f(x); } \
     __device__ __forceinline__ double m_##name(double x) { return ::name(x); }
 
-template <class T> struct Type { static constexpr bool is_float = false, is_signed = (T)-1 < (T)0; };
-template <> struct Type<float> { static constexpr bool is_float = true, is_signed = true; };
-template <> struct Type<double> { static constexpr bool is_float = true, is_signed = true; };
+template <class T> struct Type {
+    static constexpr bool is_float = false, is_signed = (T)-1 < (T)0;
+};
+template <> struct Type<float> {
+    static constexpr bool is_float = true, is_signed = true;
+};
+template <> struct Type<double> {
+    static constexpr bool is_float = true, is_signed = true;
+};
 
 /* ---- memory: N elements of an operand that stand together ---- */
 
-template <class C, class T> __device__ __forceinline__ C widen(T x)
-{
-    return (C)x;
-}
+template <class C, class T> __device__ __forceinline__ C widen(T x) { return (C)x; }
 template <> __device__ __forceinline__ float widen<float, f16>(f16 x) { return to_float(x); }
 template <> __device__ __forceinline__ float widen<float, bf16>(bf16 x) { return to_float(x); }
 
@@ -72,16 +77,32 @@ template <class T> __device__ __forceinline__ T infinity() { return from_float<T
 template <class T> __device__ __forceinline__ T not_a_number() { return from_float<T>(__uint_as_float(0x7fc00000u)); }
 
 /* n / d for n < 2^31, with mul = ceil(2^(31 + shift) / d) and shift = ceil(log2 d) (Granlund, Montgomery 1994). */
-__device__ __forceinline__ u32 divide(u32 n, u32 mul, u32 shift)
-{
-    return (u32)(((u64)n * mul) >> (31 + shift));
-}
+__device__ __forceinline__ u32 divide(u32 n, u32 mul, u32 shift) { return (u32)(((u64)n * mul) >> (31 + shift)); }
 
 /* ---- mathematics ---- */
 
-EW_MATH(sqrt) EW_MATH(exp) EW_MATH(log) EW_MATH(erf) EW_MATH(sin) EW_MATH(cos) EW_MATH(tan) EW_MATH(asin) EW_MATH(acos)
-EW_MATH(atan) EW_MATH(sinh) EW_MATH(cosh) EW_MATH(tanh) EW_MATH(asinh) EW_MATH(acosh) EW_MATH(atanh) EW_MATH(ceil) EW_MATH(floor)
-EW_MATH(rint) EW_MATH(expm1) EW_MATH(log1p) EW_MATH(fabs)
+EW_MATH(sqrt)
+EW_MATH(exp)
+EW_MATH(log)
+EW_MATH(erf)
+EW_MATH(sin)
+EW_MATH(cos)
+EW_MATH(tan)
+EW_MATH(asin)
+EW_MATH(acos)
+EW_MATH(atan)
+EW_MATH(sinh)
+EW_MATH(cosh)
+EW_MATH(tanh)
+EW_MATH(asinh)
+EW_MATH(acosh)
+EW_MATH(atanh)
+EW_MATH(ceil)
+EW_MATH(floor)
+EW_MATH(rint)
+EW_MATH(expm1)
+EW_MATH(log1p)
+EW_MATH(fabs)
 __device__ __forceinline__ float m_fmod(float a, float b) { return ::fmodf(a, b); }
 __device__ __forceinline__ double m_fmod(double a, double b) { return ::fmod(a, b); }
 __device__ __forceinline__ float m_pow(float a, float b) { return ::powf(a, b); }
@@ -210,16 +231,24 @@ template <class I, class F> __device__ __forceinline__ I truncate(F v)
 }
 
 /* To the type stored as S; what comes back is what S is computed in. */
-template <class S, class T> struct Cast { static __device__ __forceinline__ S of(T x)
-{
-    if constexpr (Type<T>::is_float && !Type<S>::is_float)
-        return truncate<S>(x);
-    else
-        return (S)x;
-} };
-template <class T> struct Cast<bool, T> { static __device__ __forceinline__ bool of(T x) { return x != (T)0; } };
-template <class T> struct Cast<f16, T> { static __device__ __forceinline__ float of(T x) { return to_float(from_float<f16>((float)x)); } };
-template <class T> struct Cast<bf16, T> { static __device__ __forceinline__ float of(T x) { return to_float(from_float<bf16>((float)x)); } };
+template <class S, class T> struct Cast {
+    static __device__ __forceinline__ S of(T x)
+    {
+        if constexpr (Type<T>::is_float && !Type<S>::is_float)
+            return truncate<S>(x);
+        else
+            return (S)x;
+    }
+};
+template <class T> struct Cast<bool, T> {
+    static __device__ __forceinline__ bool of(T x) { return x != (T)0; }
+};
+template <class T> struct Cast<f16, T> {
+    static __device__ __forceinline__ float of(T x) { return to_float(from_float<f16>((float)x)); }
+};
+template <class T> struct Cast<bf16, T> {
+    static __device__ __forceinline__ float of(T x) { return to_float(from_float<bf16>((float)x)); }
+};
 template <class S, class T> __device__ __forceinline__ auto cast(T x) { return Cast<S, T>::of(x); }
 
 /* ---- normalisation ---- */
@@ -290,7 +319,8 @@ EW shrink(T x, double lambd, double bias)
 #define EW_CUBIC ((T)0.044715)
 EW gelu(T x, bool approximate)
 {
-    return approximate ? x / 2 * (1 + m_tanh(EW_SQRT_2_OVER_PI * (x + EW_CUBIC * x * x * x))) : x / 2 * (1 + m_erf(x * EW_SQRT_HALF));
+    return approximate ? x / 2 * (1 + m_tanh(EW_SQRT_2_OVER_PI * (x + EW_CUBIC * x * x * x)))
+                       : x / 2 * (1 + m_erf(x * EW_SQRT_HALF));
 }
 /* Phi(x) + x phi(x); or with u = sqrt(2/pi) (x + c x^3), t = tanh(u): (1 + t)/2 + x/2 (1 - t^2) du/dx */
 EW gelu_grad(T dy, T x, bool approximate)
@@ -326,4 +356,4 @@ EW bce_logits_grad(T dy, T x, T z, bool by_z) { return dy * (by_z ? -x : sigmoid
 #undef EW_TEST
 #undef EW
 
-}
+} // namespace ew

@@ -1,17 +1,19 @@
-/* How generated kernels that end in a sum (kernels/cuda/generate_text.c) go through their elements: as reduce.cu does, in runs or in
- * columns and in parts, but what is added up is computed on the way, and stored where it is an output.
+/* How generated kernels that end in a sum (kernels/cuda/generate_text.c) go through their elements: as reduce.cu does,
+ * in runs or in columns and in parts, but what is added up is computed on the way, and stored where it is an output.
  *
- * A Program computes the N elements from `at` on, in the order in which they lie in memory, when it is called: it loads them all
- * before it stores one.  Each is computed once, by one thread; so an output may lie over an input of its size.  Which thread adds
- * what depends on shapes alone. */
+ * A Program computes the N elements from `at` on, in the order in which they lie in memory, when it is called: it loads
+ * them all before it stores one.  Each is computed once, by one thread; so an output may lie over an input of its size.
+ * Which thread adds what depends on shapes alone. */
 #pragma once
 #include "kernels/cuda/device/elementwise.cuh"
 #include "kernels/cuda/device/walk.h"
 
-namespace fused {
+namespace fused
+{
 
 /* Of an output of runs, which `lanes` threads share. */
-template <class P> __device__ __forceinline__ typename P::Sum run_part(const P &f, const Reduction &r, int lanes, i64 item)
+template <class P>
+__device__ __forceinline__ typename P::Sum run_part(const P &f, const Reduction &r, int lanes, i64 item)
 {
     const i64 base = walk(r.kept, (u32)(item / r.parts));
     typename P::Sum sum = 0;
@@ -54,7 +56,9 @@ __device__ __forceinline__ void sum_runs(const P &f, Y *y, typename P::Sum *part
 }
 
 /* Of N columns, what falls to this row of threads. */
-template <class P> __device__ __forceinline__ void column_part(const P &f, typename P::Sum (&sum)[P::N], const Reduction &r, i64 base, u32 part)
+template <class P>
+__device__ __forceinline__ void column_part(const P &f, typename P::Sum (&sum)[P::N], const Reduction &r, i64 base,
+                                            u32 part)
 {
     u32 from, to;
 
@@ -74,7 +78,7 @@ template <class P, class Y>
 __device__ __forceinline__ void sum_columns(const P &f, Y *y, typename P::Sum *partial, const Reduction &r)
 {
     typedef typename P::Sum Sum;
-    DYNAMIC_SHARED(Sum, shared);        /* [R][X][N] */
+    DYNAMIC_SHARED(Sum, shared); /* [R][X][N] */
     const i64 groups = r.inner / P::N, tiles = (groups + blockDim.x - 1) / blockDim.x, outer = r.outputs / r.inner;
 
     for (i64 item = blockIdx.x; item < outer * tiles * r.parts; item += gridDim.x) {
@@ -84,7 +88,7 @@ __device__ __forceinline__ void sum_columns(const P &f, Y *y, typename P::Sum *p
 
         if (group < groups)
             column_part(f, sum, r, walk(r.kept, (u32)o) + group * P::N, part);
-        __syncthreads();                /* `shared` may still be read from the tile before */
+        __syncthreads(); /* `shared` may still be read from the tile before */
 #pragma unroll
         for (int j = 0; j < P::N; j++)
             shared[(threadIdx.y * blockDim.x + threadIdx.x) * P::N + j] = sum[j];
@@ -105,4 +109,4 @@ __device__ __forceinline__ void sum_columns(const P &f, Y *y, typename P::Sum *p
     }
 }
 
-}
+} // namespace fused

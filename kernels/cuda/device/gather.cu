@@ -1,10 +1,12 @@
-/* Reading at indices, and what is written by position: Gather, GatherElements, tuples of GatherND, OneHot, Trilu, fills.
+/* Reading at indices, and what is written by position: Gather, GatherElements, tuples of GatherND, OneHot, Trilu,
+ * fills.
  *
- * Rows are moved in units of up to 16 bytes, four of them in flight per thread: 2 bytes moved for a byte of the result, and
- * the indices.  An index that is not in [-d, d) gives zeros: a kernel cannot fail, and must not read elsewhere. */
+ * Rows are moved in units of up to 16 bytes, four of them in flight per thread: 2 bytes moved for a byte of the result,
+ * and the indices.  An index that is not in [-d, d) gives zeros: a kernel cannot fail, and must not read elsewhere. */
 #include "index.cuh"
 
-template <class T, class I> __device__ __forceinline__ void gather_rows(const GatherBox &p, T *y, const T *x, const void *index)
+template <class T, class I>
+__device__ __forceinline__ void gather_rows(const GatherBox &p, T *y, const T *x, const void *index)
 {
     T v[MOVE_PER_THREAD];
 
@@ -13,7 +15,8 @@ template <class T, class I> __device__ __forceinline__ void gather_rows(const Ga
         const i64 n = first_unit() + k * MOVE_THREADS;
 
         if (n < p.n) {
-            const I row = Division<I>::of((I)n, p.by_inner, p.inner), outer = Division<I>::of(row, p.by_indices, p.indices);
+            const I row = Division<I>::of((I)n, p.by_inner, p.inner),
+                    outer = Division<I>::of(row, p.by_indices, p.indices);
             const i64 at = index_in(index, p.wide, row - outer * (I)p.indices, p.d);
 
             v[k] = at < 0 ? T() : x[((i64)outer * p.d + at) * p.inner + (i64)(n - row * (I)p.inner)];
@@ -26,7 +29,9 @@ template <class T, class I> __device__ __forceinline__ void gather_rows(const Ga
 }
 
 /* y = x with the coordinate along one axis replaced: its stride in x is `step`, its size d. */
-template <class T> __device__ __forceinline__ void gather_elements(const MoveBox &box, T *y, const T *x, const void *index, int wide, i64 d, i64 step)
+template <class T>
+__device__ __forceinline__ void gather_elements(const MoveBox &box, T *y, const T *x, const void *index, int wide,
+                                                i64 d, i64 step)
 {
     T v[MOVE_PER_THREAD];
 
@@ -74,7 +79,8 @@ __device__ __forceinline__ double number_at(const void *x, int dtype, i64 i)
 {
     switch (dtype) {
     case 1: return ((const float *)x)[i];
-    case 2: case 9: return ((const unsigned char *)x)[i];
+    case 2:
+    case 9: return ((const unsigned char *)x)[i];
     case 3: return ((const signed char *)x)[i];
     case 4: return ((const unsigned short *)x)[i];
     case 5: return ((const short *)x)[i];
@@ -89,7 +95,9 @@ __device__ __forceinline__ double number_at(const void *x, int dtype, i64 i)
 }
 
 /* y [outer, depth, inner], index [outer, inner], values: off, on. */
-template <class T> __device__ __forceinline__ void one_hot(T *y, const void *index, int dtype, const T *values, i64 n, i64 depth, i64 inner)
+template <class T>
+__device__ __forceinline__ void one_hot(T *y, const void *index, int dtype, const T *values, i64 n, i64 depth,
+                                        i64 inner)
 {
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) {
         const i64 row = i / inner, outer = row / depth;
@@ -102,7 +110,8 @@ template <class T> __device__ __forceinline__ void one_hot(T *y, const void *ind
 
 /* ---- Trilu: x may be y ---- */
 
-template <class T> __device__ __forceinline__ void trilu(T *y, const T *x, i64 n, i64 rows, i64 cols, int upper, const i64 *diagonal)
+template <class T>
+__device__ __forceinline__ void trilu(T *y, const T *x, i64 n, i64 rows, i64 cols, int upper, const i64 *diagonal)
 {
     i64 k = diagonal ? *diagonal : 0;
 
@@ -114,28 +123,35 @@ template <class T> __device__ __forceinline__ void trilu(T *y, const T *x, i64 n
     }
 }
 
-#define READS(W)                                                                                                    \
-    KERNEL(gather_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index))        \
-    { gather_rows<UnitOf<W>::type, u32>(p, y, x, index); }                                                          \
-    KERNEL(gather_wide_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index))   \
-    { gather_rows<UnitOf<W>::type, i64>(p, y, x, index); }
-#define ELEMENTS(W)                                                                                                                             \
-    KERNEL(gather_elements_##W, (const MoveBox box, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index, int wide, i64 d, i64 step)) \
-    {                                                                                                                                           \
-        gather_elements<UnitOf<W>::type>(box, y, x, index, wide, d, step);                                                                      \
-    }                                                                                                                                           \
-    KERNEL(one_hot_##W, (UnitOf<W>::type *y, const void *index, int dtype, const UnitOf<W>::type *values, i64 n, i64 depth, i64 inner))         \
-    {                                                                                                                                           \
-        one_hot<UnitOf<W>::type>(y, index, dtype, values, n, depth, inner);                                                                     \
-    }                                                                                                                                           \
-    KERNEL(trilu_##W, (UnitOf<W>::type *y, const UnitOf<W>::type *x, i64 n, i64 rows, i64 cols, int upper, const i64 *diagonal))                \
-    {                                                                                                                                           \
-        trilu<UnitOf<W>::type>(y, x, n, rows, cols, upper, diagonal);                                                                           \
-    }                                                                                                                                           \
-    KERNEL(fill_##W, (UnitOf<W>::type *y, i64 n, u64 bits))                                                                                     \
-    {                                                                                                                                           \
-        for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x)                                       \
-            y[i] = (UnitOf<W>::type)bits;                                                                                                       \
+#define READS(W)                                                                                                  \
+    KERNEL(gather_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index))      \
+    {                                                                                                             \
+        gather_rows<UnitOf<W>::type, u32>(p, y, x, index);                                                        \
+    }                                                                                                             \
+    KERNEL(gather_wide_##W, (const GatherBox p, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index)) \
+    {                                                                                                             \
+        gather_rows<UnitOf<W>::type, i64>(p, y, x, index);                                                        \
+    }
+#define ELEMENTS(W)                                                                                                    \
+    KERNEL(gather_elements_##W, (const MoveBox box, UnitOf<W>::type *y, const UnitOf<W>::type *x, const void *index,   \
+                                 int wide, i64 d, i64 step))                                                           \
+    {                                                                                                                  \
+        gather_elements<UnitOf<W>::type>(box, y, x, index, wide, d, step);                                             \
+    }                                                                                                                  \
+    KERNEL(one_hot_##W, (UnitOf<W>::type * y, const void *index, int dtype, const UnitOf<W>::type *values, i64 n,      \
+                         i64 depth, i64 inner))                                                                        \
+    {                                                                                                                  \
+        one_hot<UnitOf<W>::type>(y, index, dtype, values, n, depth, inner);                                            \
+    }                                                                                                                  \
+    KERNEL(trilu_##W,                                                                                                  \
+           (UnitOf<W>::type * y, const UnitOf<W>::type *x, i64 n, i64 rows, i64 cols, int upper, const i64 *diagonal)) \
+    {                                                                                                                  \
+        trilu<UnitOf<W>::type>(y, x, n, rows, cols, upper, diagonal);                                                  \
+    }                                                                                                                  \
+    KERNEL(fill_##W, (UnitOf<W>::type * y, i64 n, u64 bits))                                                           \
+    {                                                                                                                  \
+        for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x)              \
+            y[i] = (UnitOf<W>::type)bits;                                                                              \
     }
 
 READS(1)

@@ -1,6 +1,6 @@
 /* Groups of N elements next to each other, in registers as they are computed: float (double).  The group at `at` is
- * [at, at + N) of n elements; what lies behind the last is 0, and is not stored.  Accesses are of 16 bytes where p and `at` allow it,
- * as they do for groups dealt one after the other along memory. */
+ * [at, at + N) of n elements; what lies behind the last is 0, and is not stored.  Accesses are of 16 bytes where p and
+ * `at` allow it, as they do for groups dealt one after the other along memory. */
 #pragma once
 
 #include "row.cuh"

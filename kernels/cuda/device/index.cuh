@@ -6,7 +6,10 @@
 
 template <class I> struct Division;
 template <> struct Division<u32> {
-    static __device__ __forceinline__ u32 of(u32 n, const Divisor &by, i64) { return (__umulhi(n, by.mul) + n) >> by.shift; }
+    static __device__ __forceinline__ u32 of(u32 n, const Divisor &by, i64)
+    {
+        return (__umulhi(n, by.mul) + n) >> by.shift;
+    }
 };
 template <> struct Division<i64> {
     static __device__ __forceinline__ i64 of(i64 n, const Divisor &, i64 d) { return n / d; }
@@ -14,14 +17,24 @@ template <> struct Division<i64> {
 
 /* Units as whole accesses: an unsigned integer of N bytes, or four words. */
 template <int BYTES> struct UnitOf;
-template <> struct UnitOf<1> { typedef unsigned char type; };
-template <> struct UnitOf<2> { typedef unsigned short type; };
-template <> struct UnitOf<4> { typedef unsigned int type; };
-template <> struct UnitOf<8> { typedef unsigned long long type; };
-template <> struct UnitOf<16> { typedef Vec<unsigned int, 4> type; };
+template <> struct UnitOf<1> {
+    typedef unsigned char type;
+};
+template <> struct UnitOf<2> {
+    typedef unsigned short type;
+};
+template <> struct UnitOf<4> {
+    typedef unsigned int type;
+};
+template <> struct UnitOf<8> {
+    typedef unsigned long long type;
+};
+template <> struct UnitOf<16> {
+    typedef Vec<unsigned int, 4> type;
+};
 
-/* One access to device memory, where the compiler would write the elements of a structure one by one, as it does with those
- * that come from shared memory or from a loop. */
+/* One access to device memory, where the compiler would write the elements of a structure one by one, as it does with
+ * those that come from shared memory or from a loop. */
 template <class T, int N> __device__ __forceinline__ void put_vec(T *p, const Vec<T, N> &v)
 {
 #ifndef DPX_SIM
@@ -30,7 +43,9 @@ template <class T, int N> __device__ __forceinline__ void put_vec(T *p, const Ve
 
         memcpy(w, &v, 16);
         asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
-                     : : "l"(__cvta_generic_to_global(p)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+                     :
+                     : "l"(__cvta_generic_to_global(p)), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+                     : "memory");
         return;
     }
 #endif
@@ -58,10 +73,7 @@ template <class I> __device__ __forceinline__ void locate(const MoveBox &box, I 
 }
 
 /* The first of the MOVE_PER_THREAD units, MOVE_THREADS apart, of this thread. */
-__device__ __forceinline__ i64 first_unit()
-{
-    return (i64)blockIdx.x * (MOVE_THREADS * MOVE_PER_THREAD) + threadIdx.x;
-}
+__device__ __forceinline__ i64 first_unit() { return (i64)blockIdx.x * (MOVE_THREADS * MOVE_PER_THREAD) + threadIdx.x; }
 
 /* Element i of int32 or int64 indices, -1 when it is not in [-d, d). */
 __device__ __forceinline__ i64 index_in(const void *index, int wide, i64 i, i64 d)

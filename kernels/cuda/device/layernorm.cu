@@ -1,20 +1,22 @@
 /* LayerNormalization of rows [rows, n] and its gradient.
  *
- * Forward: x is read once, held in registers, y written once: 2 sizeof(T) bytes an element (scale and bias stay in L1); rows
- * too long for registers are read three times, from L2 but for the first.  Mean, then the mean square distance from it.
+ * Forward: x is read once, held in registers, y written once: 2 sizeof(T) bytes an element (scale and bias stay in L1);
+ * rows too long for registers are read three times, from L2 but for the first.  Mean, then the mean square distance
+ * from it.
  *
- * Backward: x and dy read once, dx written once: 3 sizeof(T) bytes an element.  A thread has the same columns in every row,
- * so it sums their part of dscale and dbias in registers; a block leaves one row [2, n] of partial sums in scratch, and a
- * second kernel adds these up in the order of the blocks, whose number depends on the shape alone. */
+ * Backward: x and dy read once, dx written once: 3 sizeof(T) bytes an element.  A thread has the same columns in every
+ * row, so it sums their part of dscale and dbias in registers; a block leaves one row [2, n] of partial sums in
+ * scratch, and a second kernel adds these up in the order of the blocks, whose number depends on the shape alone. */
 #include "math.cuh"
 #include "row.cuh"
 
-enum { SUM_BLOCK = 1024 };              /* threads of layernorm_grad_sums: 32 of SUM_THREADS (kernels/cuda/layernorm.c) */
+enum { SUM_BLOCK = 1024 }; /* threads of layernorm_grad_sums: 32 of SUM_THREADS (kernels/cuda/layernorm.c) */
 
 /* ---- scale and bias ---- */
 
 /* V numbers from `at` on, of n, as they are computed with; `wide`: stored so, where the data has 16 bits. */
-template <class T, int V> __device__ __forceinline__ Vec<typename Accumulator<T>::type, V> numbers(const void *p, int wide, i64 n, i64 at)
+template <class T, int V>
+__device__ __forceinline__ Vec<typename Accumulator<T>::type, V> numbers(const void *p, int wide, i64 n, i64 at)
 {
     typedef typename Accumulator<T>::type A;
     const int P = V < Chunk<A>::size ? V : Chunk<A>::size;
@@ -51,14 +53,15 @@ template <class T> __device__ __forceinline__ typename Accumulator<T>::type numb
 template <class T> struct Forward {
     typedef typename Accumulator<T>::type A;
     const T *x;
-    const void *scale, *bias;           /* bias may be NULL */
-    int wide;                           /* scale and bias are of A */
+    const void *scale, *bias; /* bias may be NULL */
+    int wide;                 /* scale and bias are of A */
     T *y;
-    A *mean, *inv;                      /* may be NULL */
+    A *mean, *inv; /* may be NULL */
     i64 rows, n;
     A epsilon;
 
-    __device__ __forceinline__ Vec<T, Chunk<T>::size> apply(const Vec<T, Chunk<T>::size> &in, i64 count, i64 at, A m, A i) const
+    __device__ __forceinline__ Vec<T, Chunk<T>::size> apply(const Vec<T, Chunk<T>::size> &in, i64 count, i64 at, A m,
+                                                            A i) const
     {
         const int V = Chunk<T>::size;
         const Vec<A, V> s = numbers<T, V>(scale, wide, count, at);
@@ -116,7 +119,8 @@ template <class T, int K, class Team> __device__ __forceinline__ void forward_ro
 #pragma unroll
         for (int k = 0; k < K; k++)
             if (first + k * step < count)
-                chunk_store<T, V>(f.y + (xs - f.x), count, first + k * step, f.apply(in[k], count, first + k * step, m, i));
+                chunk_store<T, V>(f.y + (xs - f.x), count, first + k * step,
+                                  f.apply(in[k], count, first + k * step, m, i));
         if (valid && team.rank() == 0)
             f.keep(row, m, i);
     }
@@ -174,17 +178,18 @@ template <class T> struct Backward {
     typedef typename Accumulator<T>::type A;
     const T *x, *dy;
     const void *scale;
-    int wide;                           /* scale is of A, and so are dscale and dbias */
+    int wide; /* scale is of A, and so are dscale and dbias */
     T *dx;
-    A *partial;                         /* [blocks, 2, n] */
+    A *partial; /* [blocks, 2, n] */
     i64 rows, n;
     A epsilon;
 };
 
-/* Mean and inverse deviation of a row whose elements first + k step ... + W - 1 the thread has in x[k], those below count. */
+/* Mean and inverse deviation of a row whose elements first + k step ... + W - 1 the thread has in x[k], those below
+ * count. */
 template <class T, int W, int K, class Team, class A>
-__device__ __forceinline__ void moments_held(Team team, const Vec<T, W> (&x)[K], i64 first, i64 step, i64 count, const Backward<T> &b,
-                                             A *mean, A *inv)
+__device__ __forceinline__ void moments_held(Team team, const Vec<T, W> (&x)[K], i64 first, i64 step, i64 count,
+                                             const Backward<T> &b, A *mean, A *inv)
 {
     A m = 0, i = 0;
 
@@ -207,10 +212,11 @@ __device__ __forceinline__ void moments_held(Team team, const Vec<T, W> (&x)[K],
     *inv = i;
 }
 
-/* Rows of at most K W elements a thread, in accesses of W elements: n is a multiple of W and all tensors begin on boundaries
- * of W elements.  Adds the thread's columns' dy xhat to dscale and dy to dbias. */
+/* Rows of at most K W elements a thread, in accesses of W elements: n is a multiple of W and all tensors begin on
+ * boundaries of W elements.  Adds the thread's columns' dy xhat to dscale and dy to dbias. */
 template <class T, int W, int K, class Team>
-__device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b, typename Accumulator<T>::type (&dscale)[K][W],
+__device__ __forceinline__ void backward_rows(Team team, const Backward<T> &b,
+                                              typename Accumulator<T>::type (&dscale)[K][W],
                                               typename Accumulator<T>::type (&dbias)[K][W])
 {
     typedef typename Accumulator<T>::type A;
@@ -334,13 +340,15 @@ template <class T> __device__ __forceinline__ void backward_long(const Backward<
         h = block_all<Sum>(h) / (A)b.n;
         hx = block_all<Sum>(hx) / (A)b.n;
         for (i64 at = threadIdx.x; at < b.n; at += blockDim.x)
-            b.dx[row * b.n + at] = from_float<T>(i * (to_float(dy[at]) * number<T>(b.scale, b.wide, at) - h - (to_float(x[at]) - m) * i * hx));
+            b.dx[row * b.n + at] = from_float<T>(
+                i * (to_float(dy[at]) * number<T>(b.scale, b.wide, at) - h - (to_float(x[at]) - m) * i * hx));
     }
 }
 
 /* Blocks of (32, R) threads: 32 columns of partial [parts, 2 n], dealt to R; out[2 n] is dscale, then dbias. */
 template <class T>
-__device__ __forceinline__ void backward_sums(const typename Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide)
+__device__ __forceinline__ void backward_sums(const typename Accumulator<T>::type *partial, void *dscale, void *dbias,
+                                              i64 parts, i64 n, int wide)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A part[32][WARP];
@@ -364,33 +372,47 @@ __device__ __forceinline__ void backward_sums(const typename Accumulator<T>::typ
         ((T *)to)[at] = from_float<T>(sum);
 }
 
-#define FORWARD_PARAMS(T)                                       \
-    (const T *x, const void *scale, const void *bias, int wide, \
-     T *y, Accumulator<T>::type *mean, Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
+#define FORWARD_PARAMS(T)                                                                         \
+    (const T *x, const void *scale, const void *bias, int wide, T *y, Accumulator<T>::type *mean, \
+     Accumulator<T>::type *inv, i64 rows, i64 n, double epsilon, int lanes)
 #define FORWARD(T) (Forward<T>{ x, scale, bias, wide, y, mean, inv, rows, n, (Accumulator<T>::type)epsilon })
-#define BACKWARD_PARAMS(T)                                          \
-    (const T *x, const T *dy, const void *scale, int wide, T *dx,   \
-     Accumulator<T>::type *partial, i64 rows, i64 n, double epsilon)
+#define BACKWARD_PARAMS(T)                                                                                        \
+    (const T *x, const T *dy, const void *scale, int wide, T *dx, Accumulator<T>::type *partial, i64 rows, i64 n, \
+     double epsilon)
 #define BACKWARD(T) (Backward<T>{ x, dy, scale, wide, dx, partial, rows, n, (Accumulator<T>::type)epsilon })
 
 /* LANE, THREAD: elements that a thread holds when a warp, a block has a row. */
-#define LAYERNORM(S, T, LANE, THREAD)                                                                                                       \
-    KERNEL(layernorm_lanes1_##S, FORWARD_PARAMS(T)) { forward_rows<T, 1>(LaneTeam{ lanes }, FORWARD(T)); }                                  \
-    KERNEL(layernorm_lanes4_##S, FORWARD_PARAMS(T)) { forward_rows<T, 4>(LaneTeam{ lanes }, FORWARD(T)); }                                  \
-    KERNEL_OF(ROW_BLOCK, layernorm_block_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_rows<T, 4>(BlockTeam{}, FORWARD(T)); }              \
-    KERNEL_OF(ROW_BLOCK, layernorm_long_##S, FORWARD_PARAMS(T)) { (void)lanes; forward_long<T>(FORWARD(T)); }                               \
-    KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }                                       \
-    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T)); }    \
-    KERNEL_OF(ROW_BLOCK, layernorm_grad_blocks_##S, BACKWARD_PARAMS(T)) { backward_blocks<T, 1, THREAD>(BACKWARD(T)); }                     \
-    KERNEL_OF(ROW_BLOCK, layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T))                                                                \
-    {                                                                                                                                       \
-        backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T));                                                           \
-    }                                                                                                                                       \
-    KERNEL_OF(ROW_BLOCK, layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }                                    \
-    KERNEL_OF(SUM_BLOCK, layernorm_grad_sums_##S,                                                                                           \
-              (const Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide))                                 \
-    {                                                                                                                                       \
-        backward_sums<T>(partial, dscale, dbias, parts, n, wide);                                                                           \
+#define LAYERNORM(S, T, LANE, THREAD)                                                                       \
+    KERNEL(layernorm_lanes1_##S, FORWARD_PARAMS(T)) { forward_rows<T, 1>(LaneTeam{ lanes }, FORWARD(T)); }  \
+    KERNEL(layernorm_lanes4_##S, FORWARD_PARAMS(T)) { forward_rows<T, 4>(LaneTeam{ lanes }, FORWARD(T)); }  \
+    KERNEL_OF(ROW_BLOCK, layernorm_block_##S, FORWARD_PARAMS(T))                                            \
+    {                                                                                                       \
+        (void)lanes;                                                                                        \
+        forward_rows<T, 4>(BlockTeam{}, FORWARD(T));                                                        \
+    }                                                                                                       \
+    KERNEL_OF(ROW_BLOCK, layernorm_long_##S, FORWARD_PARAMS(T))                                             \
+    {                                                                                                       \
+        (void)lanes;                                                                                        \
+        forward_long<T>(FORWARD(T));                                                                        \
+    }                                                                                                       \
+    KERNEL(layernorm_grad_warps_##S, BACKWARD_PARAMS(T)) { backward_warps<T, 1, LANE>(BACKWARD(T)); }       \
+    KERNEL(layernorm_grad_wide_warps_##S, BACKWARD_PARAMS(T))                                               \
+    {                                                                                                       \
+        backward_warps<T, Chunk<T>::size, LANE / Chunk<T>::size>(BACKWARD(T));                              \
+    }                                                                                                       \
+    KERNEL_OF(ROW_BLOCK, layernorm_grad_blocks_##S, BACKWARD_PARAMS(T))                                     \
+    {                                                                                                       \
+        backward_blocks<T, 1, THREAD>(BACKWARD(T));                                                         \
+    }                                                                                                       \
+    KERNEL_OF(ROW_BLOCK, layernorm_grad_wide_blocks_##S, BACKWARD_PARAMS(T))                                \
+    {                                                                                                       \
+        backward_blocks<T, Chunk<T>::size, THREAD / Chunk<T>::size>(BACKWARD(T));                           \
+    }                                                                                                       \
+    KERNEL_OF(ROW_BLOCK, layernorm_grad_long_##S, BACKWARD_PARAMS(T)) { backward_long<T>(BACKWARD(T)); }    \
+    KERNEL_OF(SUM_BLOCK, layernorm_grad_sums_##S,                                                           \
+              (const Accumulator<T>::type *partial, void *dscale, void *dbias, i64 parts, i64 n, int wide)) \
+    {                                                                                                       \
+        backward_sums<T>(partial, dscale, dbias, parts, n, wide);                                           \
     }
 
 LAYERNORM(f32, float, 32, 8)

@@ -1,9 +1,9 @@
 /* Losses over class numbers and over single elements, and the count of right answers.
  *
- * Sums are taken in double, by blocks whose number depends on shapes alone; when there are several, `loss_finish` adds up what
- * they leave, in their order.  Scores are read once in accesses of 16 bytes, or one number a sample where no more is needed;
- * gradients are written once.  A label that is no class makes the loss NaN, and no gradient: a kernel cannot fail, and must not
- * read elsewhere. */
+ * Sums are taken in double, by blocks whose number depends on shapes alone; when there are several, `loss_finish` adds
+ * up what they leave, in their order.  Scores are read once in accesses of 16 bytes, or one number a sample where no
+ * more is needed; gradients are written once.  A label that is no class makes the loss NaN, and no gradient: a kernel
+ * cannot fail, and must not read elsewhere. */
 #include "loss.cuh"
 #include "math.cuh"
 #include "order.cuh"
@@ -24,9 +24,18 @@ template <class T> __device__ __forceinline__ void finish_sums(void *a, void *b,
         put_sums<T>(a, b, sum, other);
 }
 
-KERNEL(loss_finish_f32, (void *a, void *b, const double *partial, int parts)) { finish_sums<float>(a, b, partial, parts); }
-KERNEL(loss_finish_f64, (void *a, void *b, const double *partial, int parts)) { finish_sums<double>(a, b, partial, parts); }
-KERNEL(loss_finish_i64, (void *a, void *b, const double *partial, int parts)) { finish_sums<i64>(a, b, partial, parts); }
+KERNEL(loss_finish_f32, (void *a, void *b, const double *partial, int parts))
+{
+    finish_sums<float>(a, b, partial, parts);
+}
+KERNEL(loss_finish_f64, (void *a, void *b, const double *partial, int parts))
+{
+    finish_sums<double>(a, b, partial, parts);
+}
+KERNEL(loss_finish_i64, (void *a, void *b, const double *partial, int parts))
+{
+    finish_sums<i64>(a, b, partial, parts);
+}
 
 /* ---- class numbers ---- */
 
@@ -61,7 +70,9 @@ template <class T> __device__ __forceinline__ T smooth_part(const NllBox &p, con
 }
 
 /* The lane's part of the sample's loss; *weight: its part of the denominator. */
-template <class T> __device__ __forceinline__ T nll_part(const NllBox &p, const T *x, const void *target, const T *w, i64 s, int rank, T *weight)
+template <class T>
+__device__ __forceinline__ T nll_part(const NllBox &p, const T *x, const void *target, const T *w, i64 s, int rank,
+                                      T *weight)
 {
     const i64 t = label_of(p, target, s), at = sample_at(p, s);
     const bool known = t >= 0 && t < p.classes;
@@ -80,7 +91,8 @@ template <class T> __device__ __forceinline__ T nll_part(const NllBox &p, const 
 }
 
 template <class T>
-__device__ __forceinline__ void nll_sum(const NllBox &p, const T *x, const void *target, const T *w, void *num, void *den, double *partial)
+__device__ __forceinline__ void nll_sum(const NllBox &p, const T *x, const void *target, const T *w, void *num,
+                                        void *den, double *partial)
 {
     const LaneTeam team = { p.lanes };
     double loss = 0, weights = 0;
@@ -94,7 +106,8 @@ __device__ __forceinline__ void nll_sum(const NllBox &p, const T *x, const void 
     block_sums<T>(num, den, partial, loss, weights);
 }
 
-template <class T> __device__ __forceinline__ void nll_each(const NllBox &p, const T *x, const void *target, const T *w, T *y)
+template <class T>
+__device__ __forceinline__ void nll_each(const NllBox &p, const T *x, const void *target, const T *w, T *y)
 {
     const LaneTeam team = { p.lanes };
 
@@ -108,14 +121,17 @@ template <class T> __device__ __forceinline__ void nll_each(const NllBox &p, con
 }
 
 /* dx[o, c, i] as one row of elements; positions are counted in I. */
-template <class T, class I> __device__ __forceinline__ void nll_grad(const NllBox &p, const T *dy, const void *target, const T *w, T *dx, int scalar)
+template <class T, class I>
+__device__ __forceinline__ void nll_grad(const NllBox &p, const T *dy, const void *target, const T *w, T *dx,
+                                         int scalar)
 {
     const int V = Chunk<T>::size, offset = row_offset(dx);
     const i64 n = p.samples * p.classes;
     const I inner = (I)p.inner, classes = (I)p.classes;
     const T share = (T)(p.smoothing / (double)p.classes), rest = (T)(1 - p.smoothing);
 
-    for (i64 at = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V - offset; at < n; at += (i64)gridDim.x * blockDim.x * V) {
+    for (i64 at = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V - offset; at < n;
+         at += (i64)gridDim.x * blockDim.x * V) {
         const I first = (I)(at < 0 ? 0 : at), row = first / inner;
         I o = row / classes, c = row - o * classes, i = first - row * inner;
         i64 held = -1, t = 0;
@@ -150,8 +166,8 @@ template <class T, class I> __device__ __forceinline__ void nll_grad(const NllBo
 
 /* ---- right answers ---- */
 
-/* The largest score, of equals the first.  A NaN is the largest when it comes first, else the smallest: no comparison with it
- * holds. */
+/* The largest score, of equals the first.  A NaN is the largest when it comes first, else the smallest: no comparison
+ * with it holds. */
 template <class T> __device__ __forceinline__ void take_score(Best &best, T x, i64 c)
 {
     best.take(!is_nan(x) ? key_of(x) : c ? 0 : KEY_FIRST, ~(u64)c);
@@ -179,7 +195,8 @@ template <class T> __device__ __forceinline__ Best best_part(const NllBox &p, co
 }
 
 template <class T>
-__device__ __forceinline__ void accuracy(const NllBox &p, const T *x, const void *target, void *correct, void *counted, double *partial)
+__device__ __forceinline__ void accuracy(const NllBox &p, const T *x, const void *target, void *correct, void *counted,
+                                         double *partial)
 {
     const LaneTeam team = { p.lanes };
     double right = 0, all = 0;
@@ -216,12 +233,14 @@ template <class T> __device__ __forceinline__ T element_loss(LossKind kind, T x,
     }
 }
 
-template <class T> __device__ __forceinline__ void element_sum(int kind, const T *x, const T *z, i64 n, void *y, double *partial)
+template <class T>
+__device__ __forceinline__ void element_sum(int kind, const T *x, const T *z, i64 n, void *y, double *partial)
 {
     const int V = Chunk<T>::size, offset = row_offset(x);
     double sum = 0;
 
-    for (i64 at = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V - offset; at < n; at += (i64)gridDim.x * blockDim.x * V) {
+    for (i64 at = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V - offset; at < n;
+         at += (i64)gridDim.x * blockDim.x * V) {
         const Vec<T, V> a = chunk_load<T, V>(x, n, at, (T)0), b = chunk_load<T, V>(z, n, at, (T)0);
         T part = 0;
 
@@ -233,25 +252,33 @@ template <class T> __device__ __forceinline__ void element_sum(int kind, const T
     block_sums<T>(y, 0, partial, sum, 0);
 }
 
-#define LOSSES(S, T)                                                                                                        \
-    KERNEL(nll_sum_##S, (const NllBox p, const T *x, const void *target, const T *w, void *num, void *den, double *partial)) \
-    {                                                                                                                       \
-        nll_sum<T>(p, x, target, w, num, den, partial);                                                                     \
-    }                                                                                                                       \
-    KERNEL(nll_each_##S, (const NllBox p, const T *x, const void *target, const T *w, T *y)) { nll_each<T>(p, x, target, w, y); } \
-    KERNEL(nll_grad_##S, (const NllBox p, const T *dy, const void *target, const T *w, T *dx, int scalar))                  \
-    {                                                                                                                       \
-        nll_grad<T, u32>(p, dy, target, w, dx, scalar);                                                                     \
-    }                                                                                                                       \
-    KERNEL(nll_grad_wide_##S, (const NllBox p, const T *dy, const void *target, const T *w, T *dx, int scalar))             \
-    {                                                                                                                       \
-        nll_grad<T, i64>(p, dy, target, w, dx, scalar);                                                                     \
-    }                                                                                                                       \
-    KERNEL(accuracy_##S, (const NllBox p, const T *x, const void *target, void *correct, void *counted, double *partial))   \
-    {                                                                                                                       \
-        accuracy<T>(p, x, target, correct, counted, partial);                                                               \
-    }                                                                                                                       \
-    KERNEL(element_sum_##S, (int kind, const T *x, const T *z, i64 n, void *y, double *partial)) { element_sum<T>(kind, x, z, n, y, partial); }
+#define LOSSES(S, T)                                                                                            \
+    KERNEL(nll_sum_##S,                                                                                         \
+           (const NllBox p, const T *x, const void *target, const T *w, void *num, void *den, double *partial)) \
+    {                                                                                                           \
+        nll_sum<T>(p, x, target, w, num, den, partial);                                                         \
+    }                                                                                                           \
+    KERNEL(nll_each_##S, (const NllBox p, const T *x, const void *target, const T *w, T *y))                    \
+    {                                                                                                           \
+        nll_each<T>(p, x, target, w, y);                                                                        \
+    }                                                                                                           \
+    KERNEL(nll_grad_##S, (const NllBox p, const T *dy, const void *target, const T *w, T *dx, int scalar))      \
+    {                                                                                                           \
+        nll_grad<T, u32>(p, dy, target, w, dx, scalar);                                                         \
+    }                                                                                                           \
+    KERNEL(nll_grad_wide_##S, (const NllBox p, const T *dy, const void *target, const T *w, T *dx, int scalar)) \
+    {                                                                                                           \
+        nll_grad<T, i64>(p, dy, target, w, dx, scalar);                                                         \
+    }                                                                                                           \
+    KERNEL(accuracy_##S,                                                                                        \
+           (const NllBox p, const T *x, const void *target, void *correct, void *counted, double *partial))     \
+    {                                                                                                           \
+        accuracy<T>(p, x, target, correct, counted, partial);                                                   \
+    }                                                                                                           \
+    KERNEL(element_sum_##S, (int kind, const T *x, const T *z, i64 n, void *y, double *partial))                \
+    {                                                                                                           \
+        element_sum<T>(kind, x, z, n, y, partial);                                                              \
+    }
 
 LOSSES(f32, float)
 LOSSES(f64, double)

@@ -15,7 +15,8 @@ template <class T> __device__ __forceinline__ void put_sums(void *a, void *b, do
 }
 
 /* The whole block's sums, as results or as its part of them. */
-template <class T> __device__ __forceinline__ void block_sums(void *a, void *b, double *partial, double sum, double other)
+template <class T>
+__device__ __forceinline__ void block_sums(void *a, void *b, double *partial, double sum, double other)
 {
     sum = block_all<Sum>(sum);
     other = block_all<Sum>(other);

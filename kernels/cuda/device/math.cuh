@@ -12,6 +12,7 @@ __device__ __forceinline__ float logarithm1(float x) { return log1pf(x); }
 __device__ __forceinline__ double logarithm1(double x) { return log1p(x); }
 __device__ __forceinline__ float root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double root(double x) { return sqrt(x); }
-/* Within 2 units of the last place, in one instruction (CUDA C++ Programming Guide, mathematical functions); 1 / root(x) is closer. */
+/* Within 2 units of the last place, in one instruction (CUDA C++ Programming Guide, mathematical functions); 1 /
+ * root(x) is closer. */
 __device__ __forceinline__ float inverse_root(float x) { return rsqrtf(x); }
 __device__ __forceinline__ double inverse_root(double x) { return rsqrt(x); }

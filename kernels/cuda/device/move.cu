@@ -1,12 +1,14 @@
-/* Strided copies: Transpose, Expand, Tile, Slice, DepthToSpace ... are one box of units seen through two sets of strides;
- * Concat and Split are rows of parts.  Each byte is read once and written once: 2 bytes moved for a byte of the result,
- * 1 where a source is repeated.  Four units are in flight per thread; units are 16 bytes where both sides run along the same
- * axis, and where they do not, tiles turn in shared memory so that both sides are accessed along their own. */
+/* Strided copies: Transpose, Expand, Tile, Slice, DepthToSpace ... are one box of units seen through two sets of
+ * strides; Concat and Split are rows of parts.  Each byte is read once and written once: 2 bytes moved for a byte of
+ * the result, 1 where a source is repeated.  Four units are in flight per thread; units are 16 bytes where both sides
+ * run along the same axis, and where they do not, tiles turn in shared memory so that both sides are accessed along
+ * their own. */
 #include "index.cuh"
 
 /* The thread's units, and where each goes. */
 template <class T, class I>
-__device__ __forceinline__ void read_units(const MoveBox &box, T (&v)[MOVE_PER_THREAD], i64 (&at)[MOVE_PER_THREAD], const T *from)
+__device__ __forceinline__ void read_units(const MoveBox &box, T (&v)[MOVE_PER_THREAD], i64 (&at)[MOVE_PER_THREAD],
+                                           const T *from)
 {
 #pragma unroll
     for (int k = 0; k < MOVE_PER_THREAD; k++) {
@@ -34,7 +36,8 @@ template <class T, class I> __device__ __forceinline__ void move_box(const MoveB
 }
 
 /* Units of the destination are V equal elements. */
-template <class T> __device__ __forceinline__ void splat_box(const MoveBox &box, Vec<T, 16 / sizeof(T)> *to, const T *from)
+template <class T>
+__device__ __forceinline__ void splat_box(const MoveBox &box, Vec<T, 16 / sizeof(T)> *to, const T *from)
 {
     const int V = 16 / sizeof(T);
     T v[MOVE_PER_THREAD];
@@ -58,7 +61,8 @@ template <class T> __device__ __forceinline__ void splat_box(const MoveBox &box,
 template <class T, int RV, int WV> __device__ __forceinline__ void turn_tile(const TileBox &box, T *to, const T *from)
 {
     const int TILE = sizeof(T) < 8 ? 64 : 32, WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1, PITCH = TILE + WORD;
-    const int S = RV < WORD ? 1 : WORD, READS = TILE * TILE / RV / MOVE_THREADS, WRITES = TILE * TILE / WV / MOVE_THREADS;
+    const int S = RV < WORD ? 1 : WORD, READS = TILE * TILE / RV / MOVE_THREADS,
+              WRITES = TILE * TILE / WV / MOVE_THREADS;
     __shared__ __align__(16) T tile[TILE * PITCH];
     const u32 rest = Division<u32>::of(blockIdx.x, box.tiles_a, 0), point = Division<u32>::of(rest, box.tiles_b, 0);
     const i64 a0 = (i64)(blockIdx.x - rest * box.tiles_a.d) * TILE, b0 = (i64)(rest - point * box.tiles_b.d) * TILE;
@@ -84,7 +88,7 @@ template <class T, int RV, int WV> __device__ __forceinline__ void turn_tile(con
             *(Vec<T, S> *)(tile + j * PITCH + i + e) = *(const Vec<T, S> *)(v[k].at + e);
     }
     __syncthreads();
-    Vec<T, WV> out[WRITES];             /* complete before the first is written: then each is one access */
+    Vec<T, WV> out[WRITES]; /* complete before the first is written: then each is one access */
 #pragma unroll
     for (int k = 0; k < WRITES; k++) {
         const int n = threadIdx.x + k * MOVE_THREADS, i = n / (TILE / WV), j = n % (TILE / WV) * WV;
@@ -135,18 +139,38 @@ template <class T, bool JOIN> __device__ __forceinline__ void join_parts(const J
             *out[k] = v[k];
 }
 
-#define MOVES(W)                                                                                                            \
-    KERNEL(move_##W, (const MoveBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { move_box<UnitOf<W>::type, u32>(box, to, from); }      \
-    KERNEL(move_wide_##W, (const MoveBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { move_box<UnitOf<W>::type, i64>(box, to, from); } \
-    KERNEL(join_##W, (const JoinBox box, UnitOf<W>::type *whole)) { join_parts<UnitOf<W>::type, true>(box, whole); }                          \
+#define MOVES(W)                                                                                                     \
+    KERNEL(move_##W, (const MoveBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from))                          \
+    {                                                                                                                \
+        move_box<UnitOf<W>::type, u32>(box, to, from);                                                               \
+    }                                                                                                                \
+    KERNEL(move_wide_##W, (const MoveBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from))                     \
+    {                                                                                                                \
+        move_box<UnitOf<W>::type, i64>(box, to, from);                                                               \
+    }                                                                                                                \
+    KERNEL(join_##W, (const JoinBox box, UnitOf<W>::type *whole)) { join_parts<UnitOf<W>::type, true>(box, whole); } \
     KERNEL(cut_##W, (const JoinBox box, UnitOf<W>::type *whole)) { join_parts<UnitOf<W>::type, false>(box, whole); }
-#define TURNS(W, V)                                                                                                                                 \
-    KERNEL(splat_##W, (const MoveBox box, Vec<UnitOf<W>::type, 16 / W> *to, const UnitOf<W>::type *from))                                           \
-    { splat_box<UnitOf<W>::type>(box, to, from); }                                                                                                  \
-    KERNEL(turn_11_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { turn_tile<UnitOf<W>::type, 1, 1>(box, to, from); } \
-    KERNEL(turn_1v_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { turn_tile<UnitOf<W>::type, 1, V>(box, to, from); } \
-    KERNEL(turn_v1_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { turn_tile<UnitOf<W>::type, V, 1>(box, to, from); } \
-    KERNEL(turn_vv_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from)) { turn_tile<UnitOf<W>::type, V, V>(box, to, from); }
+#define TURNS(W, V)                                                                                       \
+    KERNEL(splat_##W, (const MoveBox box, Vec<UnitOf<W>::type, 16 / W> *to, const UnitOf<W>::type *from)) \
+    {                                                                                                     \
+        splat_box<UnitOf<W>::type>(box, to, from);                                                        \
+    }                                                                                                     \
+    KERNEL(turn_11_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from))            \
+    {                                                                                                     \
+        turn_tile<UnitOf<W>::type, 1, 1>(box, to, from);                                                  \
+    }                                                                                                     \
+    KERNEL(turn_1v_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from))            \
+    {                                                                                                     \
+        turn_tile<UnitOf<W>::type, 1, V>(box, to, from);                                                  \
+    }                                                                                                     \
+    KERNEL(turn_v1_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from))            \
+    {                                                                                                     \
+        turn_tile<UnitOf<W>::type, V, 1>(box, to, from);                                                  \
+    }                                                                                                     \
+    KERNEL(turn_vv_##W, (const TileBox box, UnitOf<W>::type *to, const UnitOf<W>::type *from))            \
+    {                                                                                                     \
+        turn_tile<UnitOf<W>::type, V, V>(box, to, from);                                                  \
+    }
 
 MOVES(1)
 MOVES(2)

@@ -1,9 +1,11 @@
-/* SGD, Adam and AdamW for many parameters at once, the norm of many gradients, whether they are finite, and the scale of the loss.
+/* SGD, Adam and AdamW for many parameters at once, the norm of many gradients, whether they are finite, and the scale
+ * of the loss.
  *
- * Everything is read once and written once, in accesses of 16 bytes: with sizeof(T) = s an element moves 3 s bytes (SGD),
- * 5 s (with momentum), 7 s (Adam), s (norm, finite).  Learning rate, step, the gradients' scale and whether to update at all
- * (`apply`; NULL: yes) are read from device memory, so a captured step can be replayed.  What is the same for all elements is
- * computed in double, and rounded once to T. */
+ * Everything is read once and written once, in accesses of 16 bytes: with sizeof(T) = s an element moves 3 s bytes
+ * (SGD), 5 s (with momentum), 7 s (Adam), s (norm, finite).  Learning rate, step, the gradients' scale and whether to
+ * update at all
+ * (`apply`; NULL: yes) are read from device memory, so a captured step can be replayed.  What is the same for all
+ * elements is computed in double, and rounded once to T. */
 #include "math.cuh"
 #include "row.cuh"
 #include "update.cuh"
@@ -38,7 +40,8 @@ template <class T> struct Adam {
 };
 
 /* W elements an access, two accesses of each tensor under way; `from` is the block's first element. */
-template <class T, int W, class Rule> __device__ __forceinline__ void update_block(const Rule &rule, const UpdateTensor &t, i64 from, i64 to)
+template <class T, int W, class Rule>
+__device__ __forceinline__ void update_block(const Rule &rule, const UpdateTensor &t, i64 from, i64 to)
 {
     enum { FLIGHT = 2 };
     T *w = (T *)t.w, *m = (T *)t.m, *v = (T *)t.v;
@@ -86,20 +89,22 @@ template <class T, class Rule> __device__ __forceinline__ void update(const Rule
 }
 
 template <class T, bool MOMENTUM>
-__device__ __forceinline__ void sgd(const UpdateTable &table, const T *lr, const T *scale, const bool *apply, double momentum, double decay,
-                                    int nesterov)
+__device__ __forceinline__ void sgd(const UpdateTable &table, const T *lr, const T *scale, const bool *apply,
+                                    double momentum, double decay, int nesterov)
 {
     if (apply && !*apply)
         return;
 
-    const Sgd<T, MOMENTUM> rule = { *lr, scale ? *scale : (T)1, (T)momentum, (T)decay, nesterov ? (T)1 : (T)0, nesterov ? (T)momentum : (T)1 };
+    const Sgd<T, MOMENTUM> rule = { *lr,      scale ? *scale : (T)1,  (T)momentum,
+                                    (T)decay, nesterov ? (T)1 : (T)0, nesterov ? (T)momentum : (T)1 };
 
     update<T>(rule, table);
 }
 
 template <class T>
-__device__ __forceinline__ void adam(const UpdateTable &table, const T *lr, const i64 *steps, const T *scale, const bool *apply, double beta1,
-                                     double beta2, double eps, double decay, int decoupled)
+__device__ __forceinline__ void adam(const UpdateTable &table, const T *lr, const i64 *steps, const T *scale,
+                                     const bool *apply, double beta1, double beta2, double eps, double decay,
+                                     int decoupled)
 {
     __shared__ Adam<T> rule;
 
@@ -169,7 +174,8 @@ template <class T> __device__ __forceinline__ void norm_blocks(const UpdateTable
 
 /* One block.  by: what the gradients are multiplied by; NULL: 1. */
 template <class T>
-__device__ __forceinline__ void norm_finish(const double *partial, i64 n, double max_norm, const T *by, T *norm, T *scale)
+__device__ __forceinline__ void norm_finish(const double *partial, i64 n, double max_norm, const T *by, T *norm,
+                                            T *scale)
 {
     const double times = by ? (double)*by : 1.0;
     double sum = 0, factor;
@@ -181,7 +187,7 @@ __device__ __forceinline__ void norm_finish(const double *partial, i64 n, double
         return;
     factor = max_norm / (sum + 1e-6);
     *norm = (T)sum;
-    *scale = (T)(times * (factor > 1 ? 1 : factor));    /* NaN stays NaN */
+    *scale = (T)(times * (factor > 1 ? 1 : factor)); /* NaN stays NaN */
 }
 
 /* ---- finite: 1 from a block that holds an element which is not, then from all of them ---- */
@@ -228,8 +234,8 @@ __device__ __forceinline__ void finite_finish(const int *partial, i64 n, bool *o
 
 /* One thread works.  The bounds are those of normal float32 numbers; results may lie over their inputs. */
 template <class T>
-__device__ __forceinline__ void loss_scale(const T *scale, const i64 *good, const bool *ok, T *next_scale, i64 *next_good, double growth,
-                                           double backoff, i64 interval)
+__device__ __forceinline__ void loss_scale(const T *scale, const i64 *good, const bool *ok, T *next_scale,
+                                           i64 *next_good, double growth, double backoff, i64 interval)
 {
     const double least = 1.17549435082228750797e-38, most = 3.40282346638528859812e+38, now = *scale;
     i64 count = *ok ? *good + 1 : 0;
@@ -245,32 +251,34 @@ __device__ __forceinline__ void loss_scale(const T *scale, const i64 *good, cons
     *next_good = count;
 }
 
-#define OPTIMIZERS(S, T)                                                                                                              \
-    KERNEL(sgd_##S, (UpdateTable table, const T *lr, const T *scale, const bool *apply, double momentum, double decay, int nesterov)) \
-    {                                                                                                                                 \
-        sgd<T, false>(table, lr, scale, apply, momentum, decay, nesterov);                                                                   \
-    }                                                                                                                                 \
-    KERNEL(sgd_momentum_##S, (UpdateTable table, const T *lr, const T *scale, const bool *apply, double momentum, double decay,        \
-                              int nesterov))                                                                                          \
-    {                                                                                                                                 \
-        sgd<T, true>(table, lr, scale, apply, momentum, decay, nesterov);                                                                    \
-    }                                                                                                                                 \
-    KERNEL(adam_##S, (UpdateTable table, const T *lr, const i64 *step, const T *scale, const bool *apply, double beta1, double beta2, \
-                      double eps, double decay, int decoupled))                                                                                \
-    {                                                                                                                                 \
-        adam<T>(table, lr, step, scale, apply, beta1, beta2, eps, decay, decoupled);                                                         \
-    }                                                                                                                                 \
-    KERNEL(norm_blocks_##S, (UpdateTable table, double *partial)) { norm_blocks<T>(table, partial); }                                 \
-    KERNEL_OF(ROW_BLOCK, norm_finish_##S, (const double *partial, i64 n, double max_norm, const T *by, T *norm, T *scale))            \
-    {                                                                                                                                 \
-        norm_finish<T>(partial, n, max_norm, by, norm, scale);                                                                        \
-    }                                                                                                                                 \
-    KERNEL(finite_blocks_##S, (UpdateTable table, int *partial)) { finite_blocks<T>(table, partial); }                                \
-    KERNEL_OF(ROW_BLOCK, finite_finish_##S, (const int *partial, i64 n, bool *ok)) { finite_finish(partial, n, ok); }                 \
-    KERNEL(loss_scale_##S, (const T *scale, const i64 *good, const bool *ok, T *next_scale, i64 *next_good, double growth,            \
-                            double backoff, i64 interval))                                                                            \
-    {                                                                                                                                 \
-        loss_scale<T>(scale, good, ok, next_scale, next_good, growth, backoff, interval);                                             \
+#define OPTIMIZERS(S, T)                                                                                               \
+    KERNEL(sgd_##S, (UpdateTable table, const T *lr, const T *scale, const bool *apply, double momentum, double decay, \
+                     int nesterov))                                                                                    \
+    {                                                                                                                  \
+        sgd<T, false>(table, lr, scale, apply, momentum, decay, nesterov);                                             \
+    }                                                                                                                  \
+    KERNEL(sgd_momentum_##S, (UpdateTable table, const T *lr, const T *scale, const bool *apply, double momentum,      \
+                              double decay, int nesterov))                                                             \
+    {                                                                                                                  \
+        sgd<T, true>(table, lr, scale, apply, momentum, decay, nesterov);                                              \
+    }                                                                                                                  \
+    KERNEL(adam_##S, (UpdateTable table, const T *lr, const i64 *step, const T *scale, const bool *apply,              \
+                      double beta1, double beta2, double eps, double decay, int decoupled))                            \
+    {                                                                                                                  \
+        adam<T>(table, lr, step, scale, apply, beta1, beta2, eps, decay, decoupled);                                   \
+    }                                                                                                                  \
+    KERNEL(norm_blocks_##S, (UpdateTable table, double *partial)) { norm_blocks<T>(table, partial); }                  \
+    KERNEL_OF(ROW_BLOCK, norm_finish_##S,                                                                              \
+              (const double *partial, i64 n, double max_norm, const T *by, T *norm, T *scale))                         \
+    {                                                                                                                  \
+        norm_finish<T>(partial, n, max_norm, by, norm, scale);                                                         \
+    }                                                                                                                  \
+    KERNEL(finite_blocks_##S, (UpdateTable table, int *partial)) { finite_blocks<T>(table, partial); }                 \
+    KERNEL_OF(ROW_BLOCK, finite_finish_##S, (const int *partial, i64 n, bool *ok)) { finite_finish(partial, n, ok); }  \
+    KERNEL(loss_scale_##S, (const T *scale, const i64 *good, const bool *ok, T *next_scale, i64 *next_good,            \
+                            double growth, double backoff, i64 interval))                                              \
+    {                                                                                                                  \
+        loss_scale<T>(scale, good, ok, next_scale, next_good, growth, backoff, interval);                              \
     }
 
 OPTIMIZERS(f32, float)

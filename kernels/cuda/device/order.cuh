@@ -49,7 +49,13 @@ struct Best {
     __device__ __forceinline__ void take(const Best &o) { take(o.key, o.tie); }
 };
 
-struct First { static __device__ __forceinline__ Best of(Best a, const Best &b) { a.take(b); return a; } };
+struct First {
+    static __device__ __forceinline__ Best of(Best a, const Best &b)
+    {
+        a.take(b);
+        return a;
+    }
+};
 
 __device__ __forceinline__ Best lane_xor(const Best &v, int o)
 {

@@ -1,7 +1,8 @@
 /* Pad and the gradient of those of its modes that repeat elements.
  *
- * Pad writes each unit of the result once and reads what stands there, if anything: 2 bytes moved for a byte.  In the gradient
- * every element of x collects from the places that show it, in their order in dy: no two threads write the same element. */
+ * Pad writes each unit of the result once and reads what stands there, if anything: 2 bytes moved for a byte.  In the
+ * gradient every element of x collects from the places that show it, in their order in dy: no two threads write the
+ * same element. */
 #include "index.cuh"
 
 enum { CONSTANT, REFLECT, EDGE, WRAP };
@@ -58,10 +59,12 @@ template <class T> __device__ __forceinline__ T repeated(const unsigned char *va
     return unit;
 }
 
-template <class T, class I> __device__ __forceinline__ void pad_box(const PadBox &p, T *to, const T *from, const unsigned char *value)
+template <class T, class I>
+__device__ __forceinline__ void pad_box(const PadBox &p, T *to, const T *from, const unsigned char *value)
 {
     /* `fill` is aligned to 8 alone. */
-    const T outside = value ? repeated<T>(value, p.element) : repeated<T>((const unsigned char *)p.fill, (int)sizeof p.fill);
+    const T outside =
+        value ? repeated<T>(value, p.element) : repeated<T>((const unsigned char *)p.fill, (int)sizeof p.fill);
     T v[MOVE_PER_THREAD];
 
 #pragma unroll
@@ -88,7 +91,7 @@ __device__ __forceinline__ i64 first_showing(int mode, i64 s, i64 d, i64 low)
 
     if (mode == EDGE || d == 1)
         return s == 0 && low < 0 ? low : s;
-    a = s - (s - low) / period * period;                        /* low <= 0 <= s */
+    a = s - (s - low) / period * period; /* low <= 0 <= s */
     b = (period - s) - (period - s - low) / period * period;
     return mode == REFLECT && b < a ? b : a;
 }
@@ -144,14 +147,15 @@ template <class T> __device__ __forceinline__ void pad_grad(const PadGradBox &p,
     }
 }
 
-#define PADS(W)                                                                                                         \
-    KERNEL(pad_##W, (const PadBox p, UnitOf<W>::type *to, const UnitOf<W>::type *from, const unsigned char *value))     \
-    {                                                                                                                   \
-        pad_box<UnitOf<W>::type, u32>(p, to, from, value);                                                              \
-    }                                                                                                                   \
-    KERNEL(pad_wide_##W, (const PadBox p, UnitOf<W>::type *to, const UnitOf<W>::type *from, const unsigned char *value)) \
-    {                                                                                                                   \
-        pad_box<UnitOf<W>::type, i64>(p, to, from, value);                                                              \
+#define PADS(W)                                                                                                     \
+    KERNEL(pad_##W, (const PadBox p, UnitOf<W>::type *to, const UnitOf<W>::type *from, const unsigned char *value)) \
+    {                                                                                                               \
+        pad_box<UnitOf<W>::type, u32>(p, to, from, value);                                                          \
+    }                                                                                                               \
+    KERNEL(pad_wide_##W,                                                                                            \
+           (const PadBox p, UnitOf<W>::type *to, const UnitOf<W>::type *from, const unsigned char *value))          \
+    {                                                                                                               \
+        pad_box<UnitOf<W>::type, i64>(p, to, from, value);                                                          \
     }
 PADS(1)
 PADS(2)

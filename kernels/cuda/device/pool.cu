@@ -1,11 +1,11 @@
-/* Pooling over windows and over whole planes.  Each result, and in gradients each element of the input, is one thread's, which
- * gathers what belongs to it in row-major order: nothing is added atomically.
+/* Pooling over windows and over whole planes.  Each result, and in gradients each element of the input, is one
+ * thread's, which gathers what belongs to it in row-major order: nothing is added atomically.
  *
- * The gradient of the maximum first finds where in its window each maximum stands (one byte for windows of up to 254 elements),
- * then every input element collects from the windows that point to it.
+ * The gradient of the maximum first finds where in its window each maximum stands (one byte for windows of up to 254
+ * elements), then every input element collects from the windows that point to it.
  *
- * Bytes moved, with s bytes an element, n inputs and m outputs: forward s (n + m); gradient of the maximum s (2 n + m) and twice
- * m positions; gradient of the average s (n + m).  Windows that overlap are read from the caches. */
+ * Bytes moved, with s bytes an element, n inputs and m outputs: forward s (n + m); gradient of the maximum s (2 n + m)
+ * and twice m positions; gradient of the average s (n + m).  Windows that overlap are read from the caches. */
 #include "index.cuh"
 
 /* How T is compared and added. */
@@ -15,18 +15,22 @@ template <class T> struct Pooled {
     static __device__ __forceinline__ type lowest() { return (type)-INFINITY; }
     static __device__ __forceinline__ T write(type x) { return from_float<T>(x); }
 };
-#define POOLED_INT(T, LOWEST)                                                       \
-    template <> struct Pooled<T> {                                                  \
-        typedef int type;                                                           \
-        static __device__ __forceinline__ int read(T x) { return x; }               \
-        static __device__ __forceinline__ int lowest() { return LOWEST; }           \
-        static __device__ __forceinline__ T write(int x) { return (T)x; }           \
+#define POOLED_INT(T, LOWEST)                                             \
+    template <> struct Pooled<T> {                                        \
+        typedef int type;                                                 \
+        static __device__ __forceinline__ int read(T x) { return x; }     \
+        static __device__ __forceinline__ int lowest() { return LOWEST; } \
+        static __device__ __forceinline__ T write(int x) { return (T)x; } \
     };
 POOLED_INT(signed char, -128)
 POOLED_INT(unsigned char, 0)
 
 /* What a thread writes: unit `trail` of position `at` of plane `lead`. */
-struct Place { i64 lead; int at[3]; u32 trail; };
+struct Place {
+    i64 lead;
+    int at[3];
+    u32 trail;
+};
 
 __device__ __forceinline__ Place place_of(const PoolBox &p, u32 n, const int size[3], const Divisor by[3])
 {
@@ -51,10 +55,12 @@ __device__ __forceinline__ i64 plane_of(const PoolBox &p, const Place &w, const 
     return w.lead * ((i64)size[0] * size[1] * size[2]) * p.trail + w.trail;
 }
 
-/* Calls body(number of the position within the window, position in the plane) for each of the window that lies inside. */
+/* Calls body(number of the position within the window, position in the plane) for each of the window that lies
+ * inside. */
 template <class F> __device__ __forceinline__ void each_inside(const PoolBox &p, const int o[3], F body)
 {
-    const int s0 = o[0] * p.stride[0] - p.pad[0], s1 = o[1] * p.stride[1] - p.pad[1], s2 = o[2] * p.stride[2] - p.pad[2];
+    const int s0 = o[0] * p.stride[0] - p.pad[0], s1 = o[1] * p.stride[1] - p.pad[1],
+              s2 = o[2] * p.stride[2] - p.pad[2];
 
     for (int i = 0; i < p.kernel[0]; i++) {
         const int x0 = s0 + i * p.dilation[0];
@@ -80,7 +86,7 @@ template <class F> __device__ __forceinline__ void each_inside(const PoolBox &p,
 template <class T, int V> struct Largest {
     typedef typename Pooled<T>::type A;
     A max[V];
-    int where[V], at[V];            /* within the window and within the plane, -1: nowhere */
+    int where[V], at[V]; /* within the window and within the plane, -1: nowhere */
 
     __device__ __forceinline__ void find(const PoolBox &p, const int o[3], const Vec<T, V> *x)
     {
@@ -107,7 +113,8 @@ template <class T, int V> struct Largest {
 };
 
 /* index: as ONNX counts, through the whole tensor with one channel per plane; may be NULL. */
-template <class T, int V> __device__ __forceinline__ void max_pool(const PoolBox &p, Vec<T, V> *y, const Vec<T, V> *x, i64 *index)
+template <class T, int V>
+__device__ __forceinline__ void max_pool(const PoolBox &p, Vec<T, V> *y, const Vec<T, V> *x, i64 *index)
 {
     const i64 n = (i64)blockIdx.x * POOL_THREADS + threadIdx.x;
     Largest<T, V> best;
@@ -130,7 +137,8 @@ template <class T, int V> __device__ __forceinline__ void max_pool(const PoolBox
     }
 }
 
-template <class T, int V, class P> __device__ __forceinline__ void max_where(const PoolBox &p, Vec<P, V> *where, const Vec<T, V> *x)
+template <class T, int V, class P>
+__device__ __forceinline__ void max_where(const PoolBox &p, Vec<P, V> *where, const Vec<T, V> *x)
 {
     const i64 n = (i64)blockIdx.x * POOL_THREADS + threadIdx.x;
     Largest<T, V> best;
@@ -143,7 +151,7 @@ template <class T, int V, class P> __device__ __forceinline__ void max_where(con
     best.find(p, w.at, x + plane_of(p, w, p.in));
 #pragma unroll
     for (int j = 0; j < V; j++)
-        out.at[j] = (P)best.where[j];           /* -1 becomes the largest P, which no position is */
+        out.at[j] = (P)best.where[j]; /* -1 becomes the largest P, which no position is */
     where[n] = out;
 }
 
@@ -157,7 +165,8 @@ __device__ __forceinline__ int first_window(const PoolBox &p, int a, int x)
     return reach <= 0 ? 0 : (int)Division<u32>::of((u32)(reach + p.stride[a] - 1), p.by_stride[a], 0);
 }
 
-/* Calls body(number of the position within the window, output position in its plane, output position) for each window. */
+/* Calls body(number of the position within the window, output position in its plane, output position) for each
+ * window. */
 template <class F> __device__ __forceinline__ void each_window(const PoolBox &p, const int x[3], F body)
 {
     const int first1 = first_window(p, 1, x[1]), first2 = first_window(p, 2, x[2]);
@@ -262,7 +271,8 @@ template <class T, int V> __device__ __forceinline__ void average(const PoolBox 
     y[n] = out;
 }
 
-template <class T, int V> __device__ __forceinline__ void average_grad(const PoolBox &p, Vec<T, V> *dx, const Vec<T, V> *dy)
+template <class T, int V>
+__device__ __forceinline__ void average_grad(const PoolBox &p, Vec<T, V> *dx, const Vec<T, V> *dy)
 {
     typedef typename Pooled<T>::type A;
     const i64 n = (i64)blockIdx.x * POOL_THREADS + threadIdx.x;
@@ -296,7 +306,8 @@ template <bool MAX, class A> __device__ __forceinline__ A pooled(A a, A b)
 }
 
 /* trail = 1: a warp for each plane. */
-template <class T, int V, bool MAX> __device__ __forceinline__ void global_first(Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size)
+template <class T, int V, bool MAX>
+__device__ __forceinline__ void global_first(Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size)
 {
     typedef typename Pooled<T>::type A;
     const i64 plane = ((i64)blockIdx.x * POOL_THREADS + threadIdx.x) / 32;
@@ -326,7 +337,8 @@ template <class T, int V, bool MAX> __device__ __forceinline__ void global_first
         y[plane].at[0] = Pooled<T>::write(MAX ? all : all / (A)(size * V));
 }
 
-template <class T, int V, bool MAX> __device__ __forceinline__ void global_last(Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail)
+template <class T, int V, bool MAX>
+__device__ __forceinline__ void global_last(Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail)
 {
     typedef typename Pooled<T>::type A;
     const i64 at = (i64)blockIdx.x * POOL_THREADS + threadIdx.x;
@@ -359,28 +371,53 @@ template <class T, int V, bool MAX> __device__ __forceinline__ void global_last(
     y[at] = out;
 }
 
-#define LARGEST(S, T, V, NAME) \
-    KERNEL(pool_max_##NAME##_##S, (const PoolBox p, Vec<T, V> *y, const Vec<T, V> *x, i64 *index)) { max_pool<T, V>(p, y, x, index); }
-#define WINDOWS(S, T, V, NAME)                                                                                                                      \
-    LARGEST(S, T, V, NAME)                                                                                                                          \
-    KERNEL(pool_where8_##NAME##_##S, (const PoolBox p, Vec<unsigned char, V> *w, const Vec<T, V> *x)) { max_where<T, V, unsigned char>(p, w, x); }  \
-    KERNEL(pool_where32_##NAME##_##S, (const PoolBox p, Vec<int, V> *w, const Vec<T, V> *x)) { max_where<T, V, int>(p, w, x); }                     \
-    KERNEL(pool_max_grad8_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<unsigned char, V> *w))                      \
-    { max_grad<T, V, unsigned char>(p, dx, dy, w); }                                                                                                \
-    KERNEL(pool_max_grad32_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<int, V> *w))                               \
-    { max_grad<T, V, int>(p, dx, dy, w); }                                                                                                          \
-    KERNEL(pool_average_##NAME##_##S, (const PoolBox p, Vec<T, V> *y, const Vec<T, V> *x)) { average<T, V>(p, y, x); }                              \
-    KERNEL(pool_average_grad_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy)) { average_grad<T, V>(p, dx, dy); }                \
-    KERNEL(pool_global_average_first_##NAME##_##S, (Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size))                                        \
-    { global_first<T, V, false>(y, x, planes, size); }                                                                                              \
-    KERNEL(pool_global_max_first_##NAME##_##S, (Vec<T, 1> *y, const Vec<T, V> *x, i64 planes, i64 size))                                            \
-    { global_first<T, V, true>(y, x, planes, size); }                                                                                               \
-    KERNEL(pool_global_average_last_##NAME##_##S, (Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail))                                   \
-    { global_last<T, V, false>(y, x, n, size, trail); }                                                                                             \
-    KERNEL(pool_global_max_last_##NAME##_##S, (Vec<T, V> *y, const Vec<T, V> *x, i64 n, i64 size, i64 trail))                                       \
-    { global_last<T, V, true>(y, x, n, size, trail); }
-#define POOLS(S, T)                                 \
-    WINDOWS(S, T, 1, 1)                             \
+#define LARGEST(S, T, V, NAME)                                                                     \
+    KERNEL(pool_max_##NAME##_##S, (const PoolBox p, Vec<T, V> *y, const Vec<T, V> *x, i64 *index)) \
+    {                                                                                              \
+        max_pool<T, V>(p, y, x, index);                                                            \
+    }
+#define WINDOWS(S, T, V, NAME)                                                                                         \
+    LARGEST(S, T, V, NAME)                                                                                             \
+    KERNEL(pool_where8_##NAME##_##S, (const PoolBox p, Vec<unsigned char, V> *w, const Vec<T, V> *x))                  \
+    {                                                                                                                  \
+        max_where<T, V, unsigned char>(p, w, x);                                                                       \
+    }                                                                                                                  \
+    KERNEL(pool_where32_##NAME##_##S, (const PoolBox p, Vec<int, V> *w, const Vec<T, V> *x))                           \
+    {                                                                                                                  \
+        max_where<T, V, int>(p, w, x);                                                                                 \
+    }                                                                                                                  \
+    KERNEL(pool_max_grad8_##NAME##_##S,                                                                                \
+           (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<unsigned char, V> *w))                      \
+    {                                                                                                                  \
+        max_grad<T, V, unsigned char>(p, dx, dy, w);                                                                   \
+    }                                                                                                                  \
+    KERNEL(pool_max_grad32_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy, const Vec<int, V> *w))  \
+    {                                                                                                                  \
+        max_grad<T, V, int>(p, dx, dy, w);                                                                             \
+    }                                                                                                                  \
+    KERNEL(pool_average_##NAME##_##S, (const PoolBox p, Vec<T, V> *y, const Vec<T, V> *x)) { average<T, V>(p, y, x); } \
+    KERNEL(pool_average_grad_##NAME##_##S, (const PoolBox p, Vec<T, V> *dx, const Vec<T, V> *dy))                      \
+    {                                                                                                                  \
+        average_grad<T, V>(p, dx, dy);                                                                                 \
+    }                                                                                                                  \
+    KERNEL(pool_global_average_first_##NAME##_##S, (Vec<T, 1> * y, const Vec<T, V> *x, i64 planes, i64 size))          \
+    {                                                                                                                  \
+        global_first<T, V, false>(y, x, planes, size);                                                                 \
+    }                                                                                                                  \
+    KERNEL(pool_global_max_first_##NAME##_##S, (Vec<T, 1> * y, const Vec<T, V> *x, i64 planes, i64 size))              \
+    {                                                                                                                  \
+        global_first<T, V, true>(y, x, planes, size);                                                                  \
+    }                                                                                                                  \
+    KERNEL(pool_global_average_last_##NAME##_##S, (Vec<T, V> * y, const Vec<T, V> *x, i64 n, i64 size, i64 trail))     \
+    {                                                                                                                  \
+        global_last<T, V, false>(y, x, n, size, trail);                                                                \
+    }                                                                                                                  \
+    KERNEL(pool_global_max_last_##NAME##_##S, (Vec<T, V> * y, const Vec<T, V> *x, i64 n, i64 size, i64 trail))         \
+    {                                                                                                                  \
+        global_last<T, V, true>(y, x, n, size, trail);                                                                 \
+    }
+#define POOLS(S, T)     \
+    WINDOWS(S, T, 1, 1) \
     WINDOWS(S, T, 16 / sizeof(T), v)
 
 POOLS(f32, float)

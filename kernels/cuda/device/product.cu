@@ -1,8 +1,8 @@
 /* What follows a matrix product where the library does not do it as a part of the product (kernels/cuda/product.c).
  *
- * The epilogue reads the product as it was accumulated, A: float32, or float64, and writes Y once, in the formulas of Relu, Gelu
- * and their gradients (elementwise.cuh).  Elements are dealt in groups of FINISH_GROUP along memory, whatever the length of a row,
- * so that every access to them is one of 16 bytes.  The product may stand in Y's memory.
+ * The epilogue reads the product as it was accumulated, A: float32, or float64, and writes Y once, in the formulas of
+ * Relu, Gelu and their gradients (elementwise.cuh).  Elements are dealt in groups of FINISH_GROUP along memory,
+ * whatever the length of a row, so that every access to them is one of 16 bytes.  The product may stand in Y's memory.
  *
  * The mask of Relu is made of Y: one read of it, and a bit written for each element. */
 #include "elementwise.cuh"
@@ -18,7 +18,9 @@ template <class I> struct Cursor {
     i64 row, column, columns;
 
     __device__ __forceinline__ Cursor(const ProductBox &p, i64 at)
-        : row(Division<I>::of((I)at, p.by_columns, p.columns)), column(at - row * p.columns), columns(p.columns) {}
+        : row(Division<I>::of((I)at, p.by_columns, p.columns)), column(at - row * p.columns), columns(p.columns)
+    {
+    }
     __device__ __forceinline__ void next()
     {
         if (++column == columns) {
@@ -30,7 +32,8 @@ template <class I> struct Cursor {
 
 /* ---- the epilogue ---- */
 
-template <class T, class A, class I> __device__ __forceinline__ void add_bias(A (&v)[FINISH_GROUP], const T *bias, const ProductBox &p, i64 at)
+template <class T, class A, class I>
+__device__ __forceinline__ void add_bias(A (&v)[FINISH_GROUP], const T *bias, const ProductBox &p, i64 at)
 {
     Cursor<I> c(p, at);
 
@@ -49,7 +52,8 @@ template <class T, class A, class I> __device__ __forceinline__ void add_bias(A 
 }
 
 /* 0 where the mask has no bit. */
-template <class A, class I> __device__ __forceinline__ void apply_mask(A (&v)[FINISH_GROUP], const unsigned char *mask, const ProductBox &p, i64 at)
+template <class A, class I>
+__device__ __forceinline__ void apply_mask(A (&v)[FINISH_GROUP], const unsigned char *mask, const ProductBox &p, i64 at)
 {
     Cursor<I> c(p, at);
 
@@ -69,7 +73,8 @@ template <class A, class I> __device__ __forceinline__ void apply_mask(A (&v)[FI
 
 /* Of a group before it is stored.  `aux` is read by a gradient, `kept` (NULL: nobody wants it) written by Gelu. */
 template <class T, class A, class I>
-__device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, const void *aux, T *kept, const ProductBox &p, i64 at)
+__device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, const void *aux, T *kept,
+                                       const ProductBox &p, i64 at)
 {
     if (p.gradient && p.relu) {
         apply_mask<A, I>(v, (const unsigned char *)aux, p, at);
@@ -95,9 +100,11 @@ __device__ __forceinline__ void finish(A (&v)[FINISH_GROUP], const T *bias, cons
 
 /* y = the epilogue of acc; of zeros where that is NULL. */
 template <class T, class A, class I>
-__device__ __forceinline__ void epilogue(const A *acc, const T *bias, const void *aux, T *y, T *kept, const ProductBox &p)
+__device__ __forceinline__ void epilogue(const A *acc, const T *bias, const void *aux, T *y, T *kept,
+                                         const ProductBox &p)
 {
-    for (i64 g = (i64)blockIdx.x * FINISH_THREADS + threadIdx.x; g * FINISH_GROUP < p.n; g += (i64)gridDim.x * FINISH_THREADS) {
+    for (i64 g = (i64)blockIdx.x * FINISH_THREADS + threadIdx.x; g * FINISH_GROUP < p.n;
+         g += (i64)gridDim.x * FINISH_THREADS) {
         const i64 at = g * FINISH_GROUP;
         A v[FINISH_GROUP] = {};
 
@@ -110,12 +117,14 @@ __device__ __forceinline__ void epilogue(const A *acc, const T *bias, const void
 
 /* ---- the mask: a thread, a byte ---- */
 
-template <class T, class I> __device__ __forceinline__ void relu_mask(const T *y, unsigned char *mask, const ProductBox &p)
+template <class T, class I>
+__device__ __forceinline__ void relu_mask(const T *y, unsigned char *mask, const ProductBox &p)
 {
     typedef typename Accumulator<T>::type A;
 
     for (i64 i = (i64)blockIdx.x * FINISH_THREADS + threadIdx.x; i < p.n_mask; i += (i64)gridDim.x * FINISH_THREADS) {
-        const i64 row = Division<I>::of((I)i, p.by_mask_row, p.mask_row), column = (i - row * p.mask_row) * FINISH_GROUP;
+        const i64 row = Division<I>::of((I)i, p.by_mask_row, p.mask_row),
+                  column = (i - row * p.mask_row) * FINISH_GROUP;
         unsigned bits = 0;
         A v[FINISH_GROUP] = {};
 
@@ -129,20 +138,20 @@ template <class T, class I> __device__ __forceinline__ void relu_mask(const T *y
 }
 
 #define SMALL(n) ((n) < 1ll << 31)
-#define PRODUCT(S, T, A)                                                                                            \
-    KERNEL(product_epilogue_##S, (const A *acc, const T *bias, const void *aux, T *y, T *kept, ProductBox p))       \
-    {                                                                                                               \
-        if (SMALL(p.n))                                                                                             \
-            epilogue<T, A, u32>(acc, bias, aux, y, kept, p);                                                        \
-        else                                                                                                        \
-            epilogue<T, A, i64>(acc, bias, aux, y, kept, p);                                                        \
-    }                                                                                                               \
-    KERNEL(product_mask_##S, (const T *y, unsigned char *mask, ProductBox p))                                       \
-    {                                                                                                               \
-        if (SMALL(p.n_mask))                                                                                        \
-            relu_mask<T, u32>(y, mask, p);                                                                          \
-        else                                                                                                        \
-            relu_mask<T, i64>(y, mask, p);                                                                          \
+#define PRODUCT(S, T, A)                                                                                      \
+    KERNEL(product_epilogue_##S, (const A *acc, const T *bias, const void *aux, T *y, T *kept, ProductBox p)) \
+    {                                                                                                         \
+        if (SMALL(p.n))                                                                                       \
+            epilogue<T, A, u32>(acc, bias, aux, y, kept, p);                                                  \
+        else                                                                                                  \
+            epilogue<T, A, i64>(acc, bias, aux, y, kept, p);                                                  \
+    }                                                                                                         \
+    KERNEL(product_mask_##S, (const T *y, unsigned char *mask, ProductBox p))                                 \
+    {                                                                                                         \
+        if (SMALL(p.n_mask))                                                                                  \
+            relu_mask<T, u32>(y, mask, p);                                                                    \
+        else                                                                                                  \
+            relu_mask<T, i64>(y, mask, p);                                                                    \
     }
 PRODUCT(f32, float, float)
 PRODUCT(f64, double, double)

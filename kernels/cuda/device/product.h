@@ -4,13 +4,16 @@
 
 #include "params.h"
 
-enum { FINISH_GROUP = 8, FINISH_THREADS = 256 };     /* elements of a thread at a time: as many as a byte of a mask tells of */
+enum {
+    FINISH_GROUP = 8,
+    FINISH_THREADS = 256
+}; /* elements of a thread at a time: as many as a byte of a mask tells of */
 
 /* Y is [n / columns, columns], its mask [n / columns, mask_row] bytes. */
 typedef struct {
-    long long n, columns, mask_row, n_mask;     /* n_mask: bytes of the mask */
+    long long n, columns, mask_row, n_mask; /* n_mask: bytes of the mask */
     Divisor by_columns, by_mask_row;
-    int relu, gelu, gradient;                   /* at most one of relu and gelu */
+    int relu, gelu, gradient; /* at most one of relu and gelu */
 } ProductBox;
 
 #endif

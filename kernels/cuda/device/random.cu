@@ -1,22 +1,28 @@
 /* Random operators: Philox by (seed, draw, key, global element), the same words as on the CPU (kernels/philox.h).
  *
- * A thread makes whole blocks of four words: groups of elements begin at multiples of their size in the whole tensor.  Where
- * this replica's rows begin on such boundaries too, and those of 16 bytes, accesses are whole; dropout moves 2 sizeof(T) + 1
- * bytes an element. */
+ * A thread makes whole blocks of four words: groups of elements begin at multiples of their size in the whole tensor.
+ * Where this replica's rows begin on such boundaries too, and those of 16 bytes, accesses are whole; dropout moves 2
+ * sizeof(T) + 1 bytes an element. */
 #include "kernels/philox.h"
 
 #include "random.h"
 #include "row.cuh"
 
 /* Elements of a group: whole accesses and whole blocks. */
-template <class T> struct Group { static const int size = Chunk<T>::size < 4 ? 4 : Chunk<T>::size; };
+template <class T> struct Group {
+    static const int size = Chunk<T>::size < 4 ? 4 : Chunk<T>::size;
+};
 
-/* Group u of all: its row, where in the row it begins (from -size on), and its number in the whole tensor, in blocks. */
-struct Place { i64 row, at, block; };
+/* Group u of all: its row, where in the row it begins (from -size on), and its number in the whole tensor, in
+ * blocks. */
+struct Place {
+    i64 row, at, block;
+};
 
 template <int U> __device__ __forceinline__ Place place_of(const RandomBox &p, i64 u)
 {
-    const i64 o = p.outer == 1 ? 0 : u / p.groups, begin = o * p.global_row + p.global_start, first = begin / U * U + (u - o * p.groups) * U;
+    const i64 o = p.outer == 1 ? 0 : u / p.groups, begin = o * p.global_row + p.global_start,
+              first = begin / U * U + (u - o * p.groups) * U;
 
     return { o * p.row, first - begin, first / 4 };
 }
@@ -31,7 +37,8 @@ __device__ __forceinline__ PhiloxKey philox_key(const RandomBox &p, const i64 *d
     return key;
 }
 
-template <class T> __device__ __forceinline__ void dropout(const RandomBox &p, const T *x, const i64 *draw, T *y, unsigned char *mask)
+template <class T>
+__device__ __forceinline__ void dropout(const RandomBox &p, const T *x, const i64 *draw, T *y, unsigned char *mask)
 {
     typedef typename Accumulator<T>::type A;
     const int V = Chunk<T>::size, U = Group<T>::size;
@@ -74,7 +81,8 @@ __device__ __forceinline__ double uniform_of(u32 word, double) { return philox_u
 /* Box and Muller: words 0, 1 of a block make normals 0 and 1, words 2, 3 make normals 2 and 3. */
 __device__ __forceinline__ void normal_pair(const u32 *word, double *even, double *odd)
 {
-    const double radius = sqrt(-2 * log(philox_uniform(word[0]))), angle = 6.283185307179586476925 * philox_uniform(word[1]);
+    const double radius = sqrt(-2 * log(philox_uniform(word[0]))),
+                 angle = 6.283185307179586476925 * philox_uniform(word[1]);
 
     *even = radius * cos(angle);
     *odd = radius * sin(angle);
@@ -120,8 +128,11 @@ template <class T> __device__ __forceinline__ void random_numbers(const RandomBo
     }
 }
 
-#define RANDOM(S, T)                                                                                                                        \
-    KERNEL(random_dropout_##S, (const RandomBox p, const T *x, const i64 *draw, T *y, unsigned char *mask)) { dropout<T>(p, x, draw, y, mask); } \
+#define RANDOM(S, T)                                                                                        \
+    KERNEL(random_dropout_##S, (const RandomBox p, const T *x, const i64 *draw, T *y, unsigned char *mask)) \
+    {                                                                                                       \
+        dropout<T>(p, x, draw, y, mask);                                                                    \
+    }                                                                                                       \
     KERNEL(random_numbers_##S, (const RandomBox p, const i64 *draw, T *y)) { random_numbers<T>(p, draw, y); }
 
 RANDOM(f32, float)

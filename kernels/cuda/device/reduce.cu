@@ -1,9 +1,10 @@
-/* Reductions.  Any set of axes becomes runs of neighbours (the last axis is reduced) or columns (it is kept), with what is
- * left of kept and reduced axes walked by strides: Reduction in reduction.h.
+/* Reductions.  Any set of axes becomes runs of neighbours (the last axis is reduced) or columns (it is kept), with what
+ * is left of kept and reduced axes walked by strides: Reduction in reduction.h.
  *
- * Every element is read once, in accesses of 16 bytes where runs or columns begin on boundaries: sizeof(T) bytes an element,
- * nothing else of note.  An output of much work is computed in parts by several blocks; what they leave in scratch is added
- * up by a second kernel in the order of the parts.  Which thread adds what depends on shapes alone: the same bits each time. */
+ * Every element is read once, in accesses of 16 bytes where runs or columns begin on boundaries: sizeof(T) bytes an
+ * element, nothing else of note.  An output of much work is computed in parts by several blocks; what they leave in
+ * scratch is added up by a second kernel in the order of the parts.  Which thread adds what depends on shapes alone:
+ * the same bits each time. */
 #include "running.cuh"
 
 #include "walk.h"
@@ -73,7 +74,11 @@ template <class A> struct MinOf {
 template <class A> struct LogSumExpOf {
     typedef Running<A> Acc;
     static __device__ __forceinline__ Acc first() { return { -infinity_of<A>(), 0 }; }
-    static __device__ __forceinline__ Acc of(Acc a, const Acc &b) { a.merge(b); return a; }
+    static __device__ __forceinline__ Acc of(Acc a, const Acc &b)
+    {
+        a.merge(b);
+        return a;
+    }
     static __device__ __forceinline__ void add(Acc &r, A x) { r.add(x); }
 };
 
@@ -85,9 +90,10 @@ template <class A> __device__ __forceinline__ A result(const Running<A> &r, Fini
 
 /* ---- runs ---- */
 
-enum { FLIGHT = 4 };            /* accesses under way at a time */
+enum { FLIGHT = 4 }; /* accesses under way at a time */
 
-template <class T, class Op> __device__ __forceinline__ typename Op::Acc run_part(LaneTeam team, const T *x, const Reduction &p, i64 item)
+template <class T, class Op>
+__device__ __forceinline__ typename Op::Acc run_part(LaneTeam team, const T *x, const Reduction &p, i64 item)
 {
     typedef typename Op::Acc Acc;
     const int V = Chunk<T>::size;
@@ -143,7 +149,8 @@ __device__ __forceinline__ void reduce_runs(const T *x, Y *y, typename Op::Acc *
 
 /* ---- columns: blocks of (X, R) threads, X W neighbouring columns, their elements dealt to R ---- */
 
-template <class T, class Op, int W> __device__ __forceinline__ void column_part(typename Op::Acc (&r)[W], const T *x, const Reduction &p, u32 part)
+template <class T, class Op, int W>
+__device__ __forceinline__ void column_part(typename Op::Acc (&r)[W], const T *x, const Reduction &p, u32 part)
 {
     const u32 R = blockDim.y;
     u32 from, to;
@@ -169,7 +176,7 @@ template <class T, class Op, int W, class Y>
 __device__ __forceinline__ void reduce_columns(const T *x, Y *y, typename Op::Acc *partial, const Reduction &p)
 {
     typedef typename Op::Acc Acc;
-    DYNAMIC_SHARED(Acc, shared);        /* [R][X][W] */
+    DYNAMIC_SHARED(Acc, shared); /* [R][X][W] */
     const i64 groups = p.inner / W, tiles = (groups + blockDim.x - 1) / blockDim.x, outer = p.outputs / p.inner;
 
     for (i64 item = blockIdx.x; item < outer * tiles * p.parts; item += gridDim.x) {
@@ -206,7 +213,8 @@ __device__ __forceinline__ void reduce_columns(const T *x, Y *y, typename Op::Ac
 
 /* ---- parts: a block adds up an output's ---- */
 
-template <class T, class Op> __device__ __forceinline__ void reduce_parts(const typename Op::Acc *partial, T *y, const Reduction &p)
+template <class T, class Op>
+__device__ __forceinline__ void reduce_parts(const typename Op::Acc *partial, T *y, const Reduction &p)
 {
     for (i64 o = blockIdx.x; o < p.outputs; o += gridDim.x) {
         typename Op::Acc r = Op::first();
@@ -220,24 +228,41 @@ template <class T, class Op> __device__ __forceinline__ void reduce_parts(const 
 }
 
 /* Of T, into Y. */
-#define REDUCE_INTO(NAME, S, T, OP, A, Y)                                                               \
-    KERNEL(reduce_##NAME##_runs_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p, int lanes))   \
-    { reduce_runs<T, OP<A>>(x, y, partial, p, lanes); }                                                 \
-    KERNEL(reduce_##NAME##_columns_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p))           \
-    { reduce_columns<T, OP<A>, 1>(x, y, partial, p); }                                                  \
-    KERNEL(reduce_##NAME##_parts_##S, (const OP<A>::Acc *partial, Y *y, Reduction p)) { reduce_parts<Y, OP<A>>(partial, y, p); }
-#define WIDE_INTO(NAME, S, T, OP, A, Y)                                                     \
-    REDUCE_INTO(NAME, S, T, OP, A, Y)                                                       \
-    KERNEL(reduce_##NAME##_wide_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p))  \
-    { reduce_columns<T, OP<A>, Chunk<T>::size>(x, y, partial, p); }
+#define REDUCE_INTO(NAME, S, T, OP, A, Y)                                                             \
+    KERNEL(reduce_##NAME##_runs_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p, int lanes)) \
+    {                                                                                                 \
+        reduce_runs<T, OP<A>>(x, y, partial, p, lanes);                                               \
+    }                                                                                                 \
+    KERNEL(reduce_##NAME##_columns_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p))         \
+    {                                                                                                 \
+        reduce_columns<T, OP<A>, 1>(x, y, partial, p);                                                \
+    }                                                                                                 \
+    KERNEL(reduce_##NAME##_parts_##S, (const OP<A>::Acc *partial, Y *y, Reduction p))                 \
+    {                                                                                                 \
+        reduce_parts<Y, OP<A>>(partial, y, p);                                                        \
+    }
+#define WIDE_INTO(NAME, S, T, OP, A, Y)                                                    \
+    REDUCE_INTO(NAME, S, T, OP, A, Y)                                                      \
+    KERNEL(reduce_##NAME##_wide_##S, (const T *x, Y *y, OP<A>::Acc *partial, Reduction p)) \
+    {                                                                                      \
+        reduce_columns<T, OP<A>, Chunk<T>::size>(x, y, partial, p);                        \
+    }
 #define REDUCE(NAME, S, T, OP, A) REDUCE_INTO(NAME, S, T, OP, A, T)
 #define WIDE(NAME, S, T, OP, A) WIDE_INTO(NAME, S, T, OP, A, T)
-#define FLOATS(X, NAME, OP) \
-    X(NAME, f32, float, OP, float) X(NAME, f64, double, OP, double) X(NAME, f16, f16, OP, float) X(NAME, bf16, bf16, OP, float)
-#define INTS(NAME, OP) REDUCE(NAME, i64, i64, OP, i64) REDUCE(NAME, i32, int, OP, i64)
-#define EXTREMES(NAME, OP)                                                                              \
-    REDUCE(NAME, i64, i64, OP, i64) REDUCE(NAME, i32, int, OP, int) REDUCE(NAME, i8, signed char, OP, signed char) \
-    REDUCE(NAME, u8, unsigned char, OP, unsigned char) REDUCE(NAME, b, unsigned char, OP, unsigned char)
+#define FLOATS(X, NAME, OP)          \
+    X(NAME, f32, float, OP, float)   \
+    X(NAME, f64, double, OP, double) \
+    X(NAME, f16, f16, OP, float)     \
+    X(NAME, bf16, bf16, OP, float)
+#define INTS(NAME, OP)              \
+    REDUCE(NAME, i64, i64, OP, i64) \
+    REDUCE(NAME, i32, int, OP, i64)
+#define EXTREMES(NAME, OP)                             \
+    REDUCE(NAME, i64, i64, OP, i64)                    \
+    REDUCE(NAME, i32, int, OP, int)                    \
+    REDUCE(NAME, i8, signed char, OP, signed char)     \
+    REDUCE(NAME, u8, unsigned char, OP, unsigned char) \
+    REDUCE(NAME, b, unsigned char, OP, unsigned char)
 
 /* Columns of whole accesses for what training sums up; the others read element by element. */
 FLOATS(WIDE, sum, SumOf)

@@ -1,20 +1,25 @@
 /* Rows of elements held in registers, and the teams of threads that share a row.
  *
  * A row is read in chunks of 16 bytes.  Chunks lie on 16-byte boundaries of the row they were laid out for, wherever it
- * begins: chunk c covers elements [c V - offset, c V - offset + V), offset being how far the row begins behind a boundary,
- * and what lies outside of [0, n) is masked.  So rows of any length take whole accesses everywhere but at their two ends.
- * A second tensor whose rows begin elsewhere is read element by element: correct, slower.
+ * begins: chunk c covers elements [c V - offset, c V - offset + V), offset being how far the row begins behind a
+ * boundary, and what lies outside of [0, n) is masked.  So rows of any length take whole accesses everywhere but at
+ * their two ends. A second tensor whose rows begin elsewhere is read element by element: correct, slower.
  *
  * Sums over a team are taken in an order that its size fixes: the same bits on every run. */
 #pragma once
 
 #include "kernel.cuh"
 
-enum { WARP = 32, ROW_BLOCK = 512 };    /* ROW_BLOCK: threads that share a row at most (ROW_THREADS of kernels/cuda/rows.h) */
+enum {
+    WARP = 32,
+    ROW_BLOCK = 512
+}; /* ROW_BLOCK: threads that share a row at most (ROW_THREADS of kernels/cuda/rows.h) */
 #define ALL_LANES 0xffffffffu
 
 /* Elements of 16 bytes. */
-template <class T> struct Chunk { static const int size = 16 / (int)sizeof(T); };
+template <class T> struct Chunk {
+    static const int size = 16 / (int)sizeof(T);
+};
 
 template <class A> __device__ __forceinline__ A infinity_of()
 {
@@ -67,8 +72,12 @@ template <class T, int V> __device__ __forceinline__ void chunk_store(T *row, i6
 
 /* ---- teams ---- */
 
-struct Sum { template <class A> static __device__ __forceinline__ A of(A a, A b) { return a + b; } };
-struct Larger { template <class A> static __device__ __forceinline__ A of(A a, A b) { return larger(a, b); } };
+struct Sum {
+    template <class A> static __device__ __forceinline__ A of(A a, A b) { return a + b; }
+};
+struct Larger {
+    template <class A> static __device__ __forceinline__ A of(A a, A b) { return larger(a, b); }
+};
 
 template <class A> __device__ __forceinline__ A lane_xor(A v, int o) { return __shfl_xor_sync(ALL_LANES, v, o); }
 
@@ -87,7 +96,7 @@ template <class Op, class A> __device__ __forceinline__ A block_all(A v)
     const int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
 
     v = lanes_all<Op>(v, WARP);
-    __syncthreads();                    /* `part` may still be read from the call before */
+    __syncthreads(); /* `part` may still be read from the call before */
     if (lane == 0)
         part[threadIdx.x / WARP] = v;
     __syncthreads();
@@ -104,7 +113,10 @@ struct LaneTeam {
 
     __device__ __forceinline__ int rank() const { return threadIdx.x % lanes; }
     __device__ __forceinline__ int size() const { return lanes; }
-    __device__ __forceinline__ i64 first() const { return (i64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; }
+    __device__ __forceinline__ i64 first() const
+    {
+        return (i64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
+    }
     __device__ __forceinline__ i64 stride() const { return (i64)gridDim.x * (blockDim.x / lanes); }
     __device__ __forceinline__ i64 base(i64 row) const { return row - threadIdx.x / lanes; }
     template <class Op, class A> __device__ __forceinline__ A all(A v) const { return lanes_all<Op>(v, lanes); }

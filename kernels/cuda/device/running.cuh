@@ -14,7 +14,7 @@ template <class A> struct Running {
             sum = sum * exponential(max - x) + 1;
             max = x;
         } else {
-            sum += x == max ? 1 : exponential(x - max);         /* -inf after -inf: not NaN, a larger one may follow */
+            sum += x == max ? 1 : exponential(x - max); /* -inf after -inf: not NaN, a larger one may follow */
         }
     }
     /* The sum as it is when the largest is `top`. */

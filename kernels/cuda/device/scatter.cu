@@ -1,19 +1,21 @@
-/* Writing at indices without atomics: every element of the result has one owner, which goes through what belongs to it in the
- * order of the indices, so the bits are those of a serial loop.
+/* Writing at indices without atomics: every element of the result has one owner, which goes through what belongs to it
+ * in the order of the indices, so the bits are those of a serial loop.
  *
- * For rows (the gradient of an embedding) the indices are first turned into lists: `order` holds the positions of the indices
- * sorted by the row they name, those of row r in [start[r], start[r + 1]).  A block makes the lists of LIST_ROWS rows: it reads
- * all indices, from L2 after the first block, and sees for itself how many name lower rows.  16 bytes are read for an index and
- * group of rows.  Then a warp sums each row: n rows are read and d rows written once, sizeof(T) (n + d) inner bytes. */
+ * For rows (the gradient of an embedding) the indices are first turned into lists: `order` holds the positions of the
+ * indices sorted by the row they name, those of row r in [start[r], start[r + 1]).  A block makes the lists of
+ * LIST_ROWS rows: it reads all indices, from L2 after the first block, and sees for itself how many name lower rows. 16
+ * bytes are read for an index and group of rows.  Then a warp sums each row: n rows are read and d rows written once,
+ * sizeof(T) (n + d) inner bytes. */
 #include "index.cuh"
 
-enum { HEAVY = 64, LIST_THREADS = 32 * LIST_WARPS };     /* rows of more summands are shared by all warps of a block */
+enum { HEAVY = 64, LIST_THREADS = 32 * LIST_WARPS }; /* rows of more summands are shared by all warps of a block */
 
 /* ---- lists ---- */
 
-/* Adds up, for each warp and row, what stands in the warp's part of the indices; with `order`, places it too.  `count` holds
- * how many were seen, or where the next one goes. */
-__device__ __forceinline__ int list_part(const void *index, int wide, i64 n, i64 d, i64 low, u32 (*count)[LIST_ROWS], u32 *order)
+/* Adds up, for each warp and row, what stands in the warp's part of the indices; with `order`, places it too.  `count`
+ * holds how many were seen, or where the next one goes. */
+__device__ __forceinline__ int list_part(const void *index, int wide, i64 n, i64 d, i64 low, u32 (*count)[LIST_ROWS],
+                                         u32 *order)
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const i64 part = (n + LIST_WARPS - 1) / LIST_WARPS, end = min(n, (warp + 1) * part);
@@ -108,7 +110,8 @@ KERNEL(index_lists, (const void *index, int wide, i64 n, i64 d, u32 *start, u32 
 /* ---- sums of rows ---- */
 
 template <class T, int V>
-__device__ __forceinline__ void add_rows(typename Accumulator<T>::type *sum, const T *dy, i64 inner, const u32 *order, u32 from, u32 to)
+__device__ __forceinline__ void add_rows(typename Accumulator<T>::type *sum, const T *dy, i64 inner, const u32 *order,
+                                         u32 from, u32 to)
 {
     while (from < to) {
         const int count = to - from < 4 ? (int)(to - from) : 4;
@@ -140,7 +143,8 @@ template <class T, int V> __device__ __forceinline__ void put_sum(T *dx, const t
 
 /* dx [outer, d, inner] = rows of dy [outer, n, inner] by their lists.  Each warp has a row and 32 V columns of it. */
 template <class T, int V>
-__device__ __forceinline__ void row_sums(T *dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner)
+__device__ __forceinline__ void row_sums(T *dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n,
+                                         i64 d, i64 inner)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A part[LIST_WARPS][32 * V];
@@ -175,7 +179,8 @@ __device__ __forceinline__ void row_sums(T *dx, const T *dy, const u32 *start, c
             last = start[shared + 1];
             each = (last - first + LIST_WARPS - 1) / LIST_WARPS;
             if (column < inner)
-                add_rows<T, V>(own, source, inner, order, min(last, first + warp * each), min(last, first + (warp + 1) * each));
+                add_rows<T, V>(own, source, inner, order, min(last, first + warp * each),
+                               min(last, first + (warp + 1) * each));
 #pragma unroll
             for (int j = 0; j < V; j++)
                 part[warp][j * 32 + lane] = own[j];
@@ -212,18 +217,19 @@ template <class T> struct Number {
     static __device__ __forceinline__ T read(T x) { return x; }
     static __device__ __forceinline__ T write(T x) { return x; }
 };
-#define SHORT_FLOAT(T)                                                                      \
-    template <> struct Number<T> {                                                          \
-        typedef float type;                                                                 \
-        static __device__ __forceinline__ float read(T x) { return to_float(x); }           \
-        static __device__ __forceinline__ T write(float x) { return from_float<T>(x); }     \
+#define SHORT_FLOAT(T)                                                                  \
+    template <> struct Number<T> {                                                      \
+        typedef float type;                                                             \
+        static __device__ __forceinline__ float read(T x) { return to_float(x); }       \
+        static __device__ __forceinline__ T write(float x) { return from_float<T>(x); } \
     };
 SHORT_FLOAT(f16)
 SHORT_FLOAT(bf16)
 
 /* y [d, inner] = x with rows of u combined by their lists; x may be y. */
 template <class T>
-__device__ __forceinline__ void scatter_rows(T *y, const T *x, const T *u, const u32 *start, const u32 *order, i64 d, i64 inner, int how)
+__device__ __forceinline__ void scatter_rows(T *y, const T *x, const T *u, const u32 *start, const u32 *order, i64 d,
+                                             i64 inner, int how)
 {
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < d * inner; i += (i64)gridDim.x * blockDim.x) {
         const i64 row = i / inner, column = i - row * inner;
@@ -240,7 +246,8 @@ __device__ __forceinline__ void scatter_rows(T *y, const T *x, const T *u, const
 }
 
 /* Every element of y goes through the indices of its line. */
-template <class T> __device__ __forceinline__ void scatter_elements(const ScatterBox &p, T *y, const T *x, const T *u, const void *index)
+template <class T>
+__device__ __forceinline__ void scatter_elements(const ScatterBox &p, T *y, const T *x, const T *u, const void *index)
 {
     for (i64 n = (i64)blockIdx.x * blockDim.x + threadIdx.x; n < p.box.n; n += (i64)gridDim.x * blockDim.x) {
         typename Number<T>::type v = Number<T>::read(x[n]);
@@ -262,21 +269,27 @@ template <class T> __device__ __forceinline__ void scatter_elements(const Scatte
     }
 }
 
-#define SUMS(S, T)                                                                                                              \
-    KERNEL(row_sums_v_##S, (T *dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner))        \
-    {                                                                                                                           \
-        row_sums<T, 16 / sizeof(T)>(dx, dy, start, order, outer, n, d, inner);                                                  \
-    }                                                                                                                           \
-    KERNEL(row_sums_1_##S, (T *dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner))        \
-    {                                                                                                                           \
-        row_sums<T, 1>(dx, dy, start, order, outer, n, d, inner);                                                               \
+#define SUMS(S, T)                                                                                        \
+    KERNEL(row_sums_v_##S,                                                                                \
+           (T * dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner)) \
+    {                                                                                                     \
+        row_sums<T, 16 / sizeof(T)>(dx, dy, start, order, outer, n, d, inner);                            \
+    }                                                                                                     \
+    KERNEL(row_sums_1_##S,                                                                                \
+           (T * dx, const T *dy, const u32 *start, const u32 *order, i64 outer, i64 n, i64 d, i64 inner)) \
+    {                                                                                                     \
+        row_sums<T, 1>(dx, dy, start, order, outer, n, d, inner);                                         \
     }
-#define SCATTERS(S, T)                                                                                                          \
-    KERNEL(scatter_rows_##S, (T *y, const T *x, const T *u, const u32 *start, const u32 *order, i64 d, i64 inner, int how))     \
-    {                                                                                                                           \
-        scatter_rows<T>(y, x, u, start, order, d, inner, how);                                                                  \
-    }                                                                                                                           \
-    KERNEL(scatter_elements_##S, (const ScatterBox p, T *y, const T *x, const T *u, const void *index)) { scatter_elements<T>(p, y, x, u, index); }
+#define SCATTERS(S, T)                                                                                     \
+    KERNEL(scatter_rows_##S,                                                                               \
+           (T * y, const T *x, const T *u, const u32 *start, const u32 *order, i64 d, i64 inner, int how)) \
+    {                                                                                                      \
+        scatter_rows<T>(y, x, u, start, order, d, inner, how);                                             \
+    }                                                                                                      \
+    KERNEL(scatter_elements_##S, (const ScatterBox p, T *y, const T *x, const T *u, const void *index))    \
+    {                                                                                                      \
+        scatter_elements<T>(p, y, x, u, index);                                                            \
+    }
 
 SUMS(f32, float)
 SUMS(f64, double)

@@ -1,18 +1,22 @@
 /* Softmax and LogSoftmax along one axis of [outer, n, inner].
  *
- * Rows (inner = 1) are read once, held in registers, and written once: 2 sizeof(T) bytes an element.  Rows too long for the
- * registers of a block are read twice, the second time mostly from L2, and so are columns (inner > 1): maximum and sum are
- * then found in one pass by rescaling the sum whenever the maximum grows. */
+ * Rows (inner = 1) are read once, held in registers, and written once: 2 sizeof(T) bytes an element.  Rows too long for
+ * the registers of a block are read twice, the second time mostly from L2, and so are columns (inner > 1): maximum and
+ * sum are then found in one pass by rescaling the sum whenever the maximum grows. */
 #include "running.cuh"
 
 template <bool LOG> struct Result {
-    template <class A> static __device__ __forceinline__ A of(A d, A e, A sum_or_scale) { return LOG ? d - sum_or_scale : e * sum_or_scale; }
+    template <class A> static __device__ __forceinline__ A of(A d, A e, A sum_or_scale)
+    {
+        return LOG ? d - sum_or_scale : e * sum_or_scale;
+    }
     /* What `of` needs of the sum of exponentials. */
     static __device__ __forceinline__ float prepare(float sum) { return LOG ? logf(sum) : 1 / sum; }
     static __device__ __forceinline__ double prepare(double sum) { return LOG ? log(sum) : 1 / sum; }
 };
 
-template <class T, int K, bool LOG, class Team> __device__ __forceinline__ void softmax_row(Team team, const T *x, T *y, i64 rows, i64 n)
+template <class T, int K, bool LOG, class Team>
+__device__ __forceinline__ void softmax_row(Team team, const T *x, T *y, i64 rows, i64 n)
 {
     typedef typename Accumulator<T>::type A;
     const int V = Chunk<T>::size;
@@ -98,12 +102,13 @@ template <class T, bool LOG> __device__ __forceinline__ void softmax_long(const 
     }
 }
 
-/* Blocks of (32, R) threads: 32 W neighbouring columns, their n elements dealt to R threads each.  `inner` is a multiple of W
- * and the tensors begin on boundaries of W elements. */
-template <class T, int W, bool LOG> __device__ __forceinline__ void softmax_columns(const T *x, T *y, i64 outer, i64 n, i64 inner)
+/* Blocks of (32, R) threads: 32 W neighbouring columns, their n elements dealt to R threads each.  `inner` is a
+ * multiple of W and the tensors begin on boundaries of W elements. */
+template <class T, int W, bool LOG>
+__device__ __forceinline__ void softmax_columns(const T *x, T *y, i64 outer, i64 n, i64 inner)
 {
     typedef typename Accumulator<T>::type A;
-    DYNAMIC_SHARED(Running<A>, part);   /* [R][32][W] */
+    DYNAMIC_SHARED(Running<A>, part); /* [R][32][W] */
     const i64 groups = inner / W, tiles = (groups + WARP - 1) / WARP;
     const int lane = threadIdx.x, r = threadIdx.y, R = blockDim.y;
 
@@ -149,13 +154,31 @@ template <class T, int W, bool LOG> __device__ __forceinline__ void softmax_colu
     }
 }
 
-#define ROWS(NAME, S, T, LOG)                                                                                                               \
-    KERNEL(NAME##_lanes1_##S, (const T *x, T *y, i64 rows, i64 n, int lanes)) { softmax_row<T, 1, LOG>(LaneTeam{ lanes }, x, y, rows, n); } \
-    KERNEL(NAME##_lanes4_##S, (const T *x, T *y, i64 rows, i64 n, int lanes)) { softmax_row<T, 4, LOG>(LaneTeam{ lanes }, x, y, rows, n); } \
-    KERNEL_OF(ROW_BLOCK, NAME##_block_##S, (const T *x, T *y, i64 rows, i64 n)) { softmax_row<T, 4, LOG>(BlockTeam{}, x, y, rows, n); }     \
-    KERNEL_OF(ROW_BLOCK, NAME##_long_##S, (const T *x, T *y, i64 rows, i64 n)) { softmax_long<T, LOG>(x, y, rows, n); }                     \
-    KERNEL(NAME##_columns_##S, (const T *x, T *y, i64 outer, i64 n, i64 inner)) { softmax_columns<T, 1, LOG>(x, y, outer, n, inner); }      \
-    KERNEL(NAME##_wide_##S, (const T *x, T *y, i64 outer, i64 n, i64 inner)) { softmax_columns<T, Chunk<T>::size, LOG>(x, y, outer, n, inner); }
+#define ROWS(NAME, S, T, LOG)                                                   \
+    KERNEL(NAME##_lanes1_##S, (const T *x, T *y, i64 rows, i64 n, int lanes))   \
+    {                                                                           \
+        softmax_row<T, 1, LOG>(LaneTeam{ lanes }, x, y, rows, n);               \
+    }                                                                           \
+    KERNEL(NAME##_lanes4_##S, (const T *x, T *y, i64 rows, i64 n, int lanes))   \
+    {                                                                           \
+        softmax_row<T, 4, LOG>(LaneTeam{ lanes }, x, y, rows, n);               \
+    }                                                                           \
+    KERNEL_OF(ROW_BLOCK, NAME##_block_##S, (const T *x, T *y, i64 rows, i64 n)) \
+    {                                                                           \
+        softmax_row<T, 4, LOG>(BlockTeam{}, x, y, rows, n);                     \
+    }                                                                           \
+    KERNEL_OF(ROW_BLOCK, NAME##_long_##S, (const T *x, T *y, i64 rows, i64 n))  \
+    {                                                                           \
+        softmax_long<T, LOG>(x, y, rows, n);                                    \
+    }                                                                           \
+    KERNEL(NAME##_columns_##S, (const T *x, T *y, i64 outer, i64 n, i64 inner)) \
+    {                                                                           \
+        softmax_columns<T, 1, LOG>(x, y, outer, n, inner);                      \
+    }                                                                           \
+    KERNEL(NAME##_wide_##S, (const T *x, T *y, i64 outer, i64 n, i64 inner))    \
+    {                                                                           \
+        softmax_columns<T, Chunk<T>::size, LOG>(x, y, outer, n, inner);         \
+    }
 #define BOTH(S, T) ROWS(softmax, S, T, false) ROWS(log_softmax, S, T, true)
 
 BOTH(f32, float)

@@ -1,11 +1,15 @@
-/* TopK along one axis of [outer, n, inner]: a block sorts a line, keys and where they came from, in shared memory or, when it is
- * long, in scratch, by the network of Batcher ("Sorting networks and their applications", AFIPS 1968).  No two elements are
- * equal (of equal numbers the first comes first), so the order is the same each time.  NaN counts as the largest. */
+/* TopK along one axis of [outer, n, inner]: a block sorts a line, keys and where they came from, in shared memory or,
+ * when it is long, in scratch, by the network of Batcher ("Sorting networks and their applications", AFIPS 1968).  No
+ * two elements are equal (of equal numbers the first comes first), so the order is the same each time.  NaN counts as
+ * the largest. */
 #include "line.h"
 #include "order.cuh"
 
 /* `room` keys and their indices. */
-struct Places { u64 *key; u32 *index; };
+struct Places {
+    u64 *key;
+    u32 *index;
+};
 
 /* Behind every element: the greatest index under the least key. */
 template <class T> __device__ __forceinline__ void fill_places(const Places &to, const TopBox &p, const T *x)
@@ -68,7 +72,11 @@ template <class T> __device__ __forceinline__ void top_k(const TopBox &p, const 
     }
 }
 
-#define TOP(S, T) KERNEL(top_k_##S, (const TopBox p, const T *x, T *y, i64 *index, u64 *scratch)) { top_k<T>(p, x, y, index, scratch); }
+#define TOP(S, T)                                                                   \
+    KERNEL(top_k_##S, (const TopBox p, const T *x, T *y, i64 *index, u64 *scratch)) \
+    {                                                                               \
+        top_k<T>(p, x, y, index, scratch);                                          \
+    }
 
 TOP(f32, float)
 TOP(f64, double)

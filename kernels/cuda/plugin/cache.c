@@ -1,7 +1,7 @@
 /* What was compiled or measured before, on disk: one file an entry, "<kind>-<hash of its key>.bin".
  *
- * A file is a header (the key's hash again, the length and hash of what follows) and the bytes.  It is written under a name of
- * its own and renamed: readers never see half of it, and the last of several writers of the same key wins. */
+ * A file is a header (the key's hash again, the length and hash of what follows) and the bytes.  It is written under a
+ * name of its own and renamed: readers never see half of it, and the last of several writers of the same key wins. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,7 +34,8 @@ static EntryHeader header_of(const void *key, size_t n_key, const void *data, si
 }
 
 /* The path of an entry; false when it is too long. */
-static bool entry_path(char path[PATH_SIZE], const GpuDevice *d, const char *kind, const void *key, size_t n_key, const char *ending)
+static bool entry_path(char path[PATH_SIZE], const GpuDevice *d, const char *kind, const void *key, size_t n_key,
+                       const char *ending)
 {
     XXH128_hash_t k = XXH3_128bits(key, n_key);
     int n = snprintf(path, PATH_SIZE, "%s/%s-%016llx%016llx.%s", d->cache_dir, kind, (unsigned long long)k.high64,
@@ -75,15 +76,16 @@ static bool write_all(int fd, const void *from, size_t n)
     return true;
 }
 
-/* The entry's bytes, malloc'ed, with a zero after them; NULL when there is none that is whole.  `*st`: E_NOMEM at most. */
+/* The entry's bytes, malloc'ed, with a zero after them; NULL when there is none that is whole.  `*st`: E_NOMEM at
+ * most. */
 static void *read_entry(int fd, const void *key, size_t n_key, size_t *n, Status *st)
 {
     EntryHeader h, expected;
     struct stat info;
     void *data;
 
-    if (fstat(fd, &info) || !S_ISREG(info.st_mode) || !read_all(fd, &h, sizeof h) || h.bytes > ENTRY_MAX
-        || (uint64_t)info.st_size != sizeof h + h.bytes)
+    if (fstat(fd, &info) || !S_ISREG(info.st_mode) || !read_all(fd, &h, sizeof h) || h.bytes > ENTRY_MAX ||
+        (uint64_t)info.st_size != sizeof h + h.bytes)
         return NULL;
     if (!(data = calloc(1, h.bytes + 1))) {
         *st = FAIL_NOMEM();
@@ -108,7 +110,8 @@ Status cache_read(const GpuDevice *d, const char *kind, const void *key, size_t 
 
     *out = NULL;
     *n = 0;
-    if (!d->cache_dir || !entry_path(path, d, kind, key, n_key, "bin") || (fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
+    if (!d->cache_dir || !entry_path(path, d, kind, key, n_key, "bin") ||
+        (fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
         return ST_OK;
     *out = read_entry(fd, key, n_key, n, &st);
     close(fd);
@@ -137,7 +140,8 @@ void cache_write(const GpuDevice *d, const char *kind, const void *key, size_t n
     bool written;
     int fd;
 
-    if (!d->cache_dir || n > ENTRY_MAX || !entry_path(path, d, kind, key, n_key, "bin") || !entry_path(draft, d, kind, key, n_key, "XXXXXX"))
+    if (!d->cache_dir || n > ENTRY_MAX || !entry_path(path, d, kind, key, n_key, "bin") ||
+        !entry_path(draft, d, kind, key, n_key, "XXXXXX"))
         return;
     make_folders(d->cache_dir);
     if ((fd = mkstemp(draft)) < 0)

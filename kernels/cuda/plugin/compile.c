@@ -1,7 +1,7 @@
 /* Kernels compiled at run time by NVRTC, with the headers of kernels/cuda/device at hand, kept on disk.
  *
- * What decides the machine code is the key of the cache: NVRTC's version, the architecture and options, all headers, the source.
- * For a device newer than NVRTC the result is PTX, which the driver compiles. */
+ * What decides the machine code is the key of the cache: NVRTC's version, the architecture and options, all headers,
+ * the source. For a device newer than NVRTC the result is PTX, which the driver compiles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 struct GpuModule {
     GpuDevice *device;
-    cudaLibrary_t library;      /* NULL when described */
-    void *code;                 /* owned */
+    cudaLibrary_t library; /* NULL when described */
+    void *code;            /* owned */
     size_t n_code;
     ImageKind kind;
     GpuKernel *kernels;
@@ -19,11 +19,12 @@ struct GpuModule {
 
 typedef struct {
     ImageKind kind;
-    char arch[48];              /* "--gpu-architecture=sm_90" */
-    const char *fmad;           /* "--fmad=true" */
+    char arch[48];    /* "--gpu-architecture=sm_90" */
+    const char *fmad; /* "--fmad=true" */
 } Target;
 
-/* The newest architecture that NVRTC knows and the device is not older than; its machine code when the device runs that. */
+/* The newest architecture that NVRTC knows and the device is not older than; its machine code when the device runs
+ * that. */
 static Status target_of(Target *t, const GpuDevice *d)
 {
     int n, best = 0, *known;
@@ -39,7 +40,8 @@ static Status target_of(Target *t, const GpuDevice *d)
     free(known);
     TRY(st);
     if (!best)
-        return FAIL(E_DEVICE, "%s: NVRTC compiles for no device of compute capability %d", d->label, d->info.capability);
+        return FAIL(E_DEVICE, "%s: NVRTC compiles for no device of compute capability %d", d->label,
+                    d->info.capability);
     t->kind = best / 10 == d->info.capability / 10 ? IMAGE_cubin : IMAGE_ptx;
     snprintf(t->arch, sizeof t->arch, "--gpu-architecture=%s_%d", t->kind == IMAGE_cubin ? "sm" : "compute", best);
     return ST_OK;
@@ -72,8 +74,8 @@ static Status compile_error(nvrtcProgram program, const char *name, nvrtcResult 
     char *text = NULL, *line = NULL;
     Status st;
 
-    if (nvrtcGetProgramLogSize(program, &n) == NVRTC_SUCCESS && n && (text = calloc(n + 1, 1))
-        && nvrtcGetProgramLog(program, text) == NVRTC_SUCCESS)
+    if (nvrtcGetProgramLogSize(program, &n) == NVRTC_SUCCESS && n && (text = calloc(n + 1, 1)) &&
+        nvrtcGetProgramLog(program, text) == NVRTC_SUCCESS)
         line = strstr(text, "error");
     while (line && line > text && line[-1] != '\n')
         line--;
@@ -107,7 +109,8 @@ static Status result_of(nvrtcProgram program, ImageKind kind, void **out, size_t
 static Status compile(const Target *t, const char *source, const char *name, void **out, size_t *n)
 {
     const char *const options[] = { t->arch, t->fmad, "--std=c++17" };
-    const char **text = calloc(2 * (n_device_headers + 1), sizeof *text), **path = text ? text + n_device_headers + 1 : NULL;
+    const char **text = calloc(2 * (n_device_headers + 1), sizeof *text),
+               **path = text ? text + n_device_headers + 1 : NULL;
     nvrtcProgram program = NULL;
     nvrtcResult e;
     Status st;
@@ -118,9 +121,12 @@ static Status compile(const Target *t, const char *source, const char *name, voi
         text[i] = device_headers[i].text;
         path[i] = device_headers[i].name;
     }
-    TRY_TO(done, st, nvrtc_check("nvrtcCreateProgram", nvrtcCreateProgram(&program, source, name, (int)n_device_headers, text, path)));
+    TRY_TO(done, st,
+           nvrtc_check("nvrtcCreateProgram",
+                       nvrtcCreateProgram(&program, source, name, (int)n_device_headers, text, path)));
     e = nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
-    TRY_TO(done, st, e == NVRTC_ERROR_COMPILATION ? compile_error(program, name, e) : nvrtc_check("nvrtcCompileProgram", e));
+    TRY_TO(done, st,
+           e == NVRTC_ERROR_COMPILATION ? compile_error(program, name, e) : nvrtc_check("nvrtcCompileProgram", e));
     st = result_of(program, t->kind, out, n);
 done:
     nvrtcDestroyProgram(&program);
@@ -161,7 +167,9 @@ Status module_compile(GpuDevice *d, const char *source, const char *name, GpuMod
     TRY_TO(fail, st, code_of(m, &t, source, name));
     if (d->index >= 0) {
         TRY_TO(fail, st, device_use(d));
-        TRY_TO(fail, st, cudart_check(d, "cudaLibraryLoadData", cudaLibraryLoadData(&m->library, m->code, NULL, NULL, 0, NULL, NULL, 0)));
+        TRY_TO(fail, st,
+               cudart_check(d, "cudaLibraryLoadData",
+                            cudaLibraryLoadData(&m->library, m->code, NULL, NULL, 0, NULL, NULL, 0)));
     }
     *out = m;
     return ST_OK;

@@ -13,31 +13,32 @@ typedef struct CudnnExecution {
     char key[];
 } CudnnExecution;
 
-enum { CUDNN_ENGINES = 256 };       /* engines of one pattern have smaller indices */
+enum { CUDNN_ENGINES = 256 }; /* engines of one pattern have smaller indices */
 
 struct CudnnState {
-    cudnnHandle_t handle;           /* NULL for a described device */
-    CudnnDescriptor described;      /* its properties; NULL for one that is there */
-    CudnnExecution *made;           /* owned; they outlive the device's plans */
-    bool loses_nan[DT_COUNT][CUDNN_ENGINES];    /* found so by cudnn_probe.c */
+    cudnnHandle_t handle;                    /* NULL for a described device */
+    CudnnDescriptor described;               /* its properties; NULL for one that is there */
+    CudnnExecution *made;                    /* owned; they outlive the device's plans */
+    bool loses_nan[DT_COUNT][CUDNN_ENGINES]; /* found so by cudnn_probe.c */
 };
 
-/* What is asked of an engine beside the graph.  Always asked: the same bits for the same input, sums of 16-bit products in
- * float32. */
+/* What is asked of an engine beside the graph.  Always asked: the same bits for the same input, sums of 16-bit products
+ * in float32. */
 typedef struct {
-    const char *key;                /* all numbers of the call: names it in messages and in the cache */
-    DType dtype;                    /* float32: its inputs are rounded only where the device's tf32 allows it */
-    size_t workspace;               /* bytes to prefer; what needs more is taken when nothing else does */
-    /* There is another way to do it, so only the best engine that needs no compiling will do, and when it keeps a NaN: where buffer
-     * `nan_in` is NaN and the others are 0 all of buffer `nan_out` must be NaN.  (On a described device it is taken to.) */
+    const char *key;  /* all numbers of the call: names it in messages and in the cache */
+    DType dtype;      /* float32: its inputs are rounded only where the device's tf32 allows it */
+    size_t workspace; /* bytes to prefer; what needs more is taken when nothing else does */
+    /* There is another way to do it, so only the best engine that needs no compiling will do, and when it keeps a NaN:
+     * where buffer `nan_in` is NaN and the others are 0 all of buffer `nan_out` must be NaN.  (On a described device it
+     * is taken to.) */
     bool keeps_nan;
     int nan_in, nan_out;
 } CudnnRequest;
 
-Status cudnn_open(GpuDevice *d) CHECKED;        /* makes d->cudnn at the first call */
+Status cudnn_open(GpuDevice *d) CHECKED; /* makes d->cudnn at the first call */
 
-/* The first engine that fits, of heuristics mode A, then of FALLBACK; with d->tune the fastest of the first few.  E_UNSUPPORTED
- * when there is none.  The graph may be freed afterwards. */
+/* The first engine that fits, of heuristics mode A, then of FALLBACK; with d->tune the fastest of the first few.
+ * E_UNSUPPORTED when there is none.  The graph may be freed afterwards. */
 Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPlan **out, size_t *workspace) CHECKED;
 
 #endif

@@ -7,8 +7,9 @@
  *   delta = sum(dO * O) per row   P = exp(S - stats)   dV = P^T dO
  *   dP = dO V^T                   dS = scale P (dP - delta)          dK = dS^T Q       dQ = dS K
  *
- * Everything [Tq, Tk] is virtual: it never reaches memory.  delta is a buffer of ours.  dQ is written as one product, not added
- * up by atomics in a float32 buffer: the engines for that keep dS in a workspace and give the same bits every time. */
+ * Everything [Tq, Tk] is virtual: it never reaches memory.  delta is a buffer of ours.  dQ is written as one product,
+ * not added up by atomics in a float32 buffer: the engines for that keep dS in a workspace and give the same bits every
+ * time. */
 #include <math.h>
 #include <stdio.h>
 
@@ -34,7 +35,9 @@ static CudnnTensor dense(const GpuAttention *a, cudnnDataType_t type, int64_t ro
 /* Q, K, V, O and their gradients: stored [B, T, H, D], seen as [B, H, T, D]. */
 static CudnnTensor tokens(const GpuAttention *a, int64_t rows)
 {
-    return (CudnnTensor){ cudnn_type(a->dtype), 4, { a->b, a->h, rows, a->d }, { rows * a->h * a->d, a->d, a->h * a->d, 1 } };
+    return (CudnnTensor){
+        cudnn_type(a->dtype), 4, { a->b, a->h, rows, a->d }, { rows * a->h * a->d, a->d, a->h * a->d, 1 }
+    };
 }
 
 static CudnnTensor transposed(CudnnTensor t)
@@ -64,13 +67,11 @@ static Shapes read_shapes(const GpuAttention *a)
 }
 
 /* A new virtual tensor of scores. */
-static CudnnDescriptor scores(CudnnGraph *g, const Shapes *s)
-{
-    return cudnn_virtual(g, &s->scores);
-}
+static CudnnDescriptor scores(CudnnGraph *g, const Shapes *s) { return cudnn_virtual(g, &s->scores); }
 
 /* mode(x, b) of scores, in float32. */
-static CudnnDescriptor apply(CudnnGraph *g, const Shapes *s, cudnnPointwiseMode_t mode, CudnnDescriptor x, CudnnDescriptor b)
+static CudnnDescriptor apply(CudnnGraph *g, const Shapes *s, cudnnPointwiseMode_t mode, CudnnDescriptor x,
+                             CudnnDescriptor b)
 {
     CudnnDescriptor y = scores(g, s);
 
@@ -81,7 +82,8 @@ static CudnnDescriptor apply(CudnnGraph *g, const Shapes *s, cudnnPointwiseMode_
 /* Column j of row i becomes -inf where j > i. */
 static CudnnDescriptor causal(CudnnGraph *g, const Shapes *s, CudnnDescriptor x)
 {
-    CudnnDescriptor row = cudnn_virtual(g, &s->index), col = cudnn_virtual(g, &s->index), seen = cudnn_virtual(g, &s->seen);
+    CudnnDescriptor row = cudnn_virtual(g, &s->index), col = cudnn_virtual(g, &s->index),
+                    seen = cudnn_virtual(g, &s->seen);
     CudnnDescriptor y = scores(g, s);
 
     cudnn_gen_index(g, ROWS, x, row);
@@ -92,7 +94,8 @@ static CudnnDescriptor causal(CudnnGraph *g, const Shapes *s, CudnnDescriptor x)
 }
 
 /* S = scale Q K^T with the mask; `scale` as it stands in the graph. */
-static CudnnDescriptor masked_scores(CudnnGraph *g, const Shapes *s, CudnnDescriptor q, CudnnDescriptor kt, CudnnDescriptor scale)
+static CudnnDescriptor masked_scores(CudnnGraph *g, const Shapes *s, CudnnDescriptor q, CudnnDescriptor kt,
+                                     CudnnDescriptor scale)
 {
     CudnnDescriptor product = scores(g, s), scaled;
 
@@ -104,9 +107,11 @@ static CudnnDescriptor masked_scores(CudnnGraph *g, const Shapes *s, CudnnDescri
 static void forward(CudnnGraph *g, const Shapes *s)
 {
     CudnnTensor half = s->scores;
-    CudnnDescriptor q = cudnn_tensor(g, &s->q, ATT_Q), kt = cudnn_tensor(g, &s->kt, ATT_K), v = cudnn_tensor(g, &s->k, ATT_V);
+    CudnnDescriptor q = cudnn_tensor(g, &s->q, ATT_Q), kt = cudnn_tensor(g, &s->kt, ATT_K),
+                    v = cudnn_tensor(g, &s->k, ATT_V);
     CudnnDescriptor x = masked_scores(g, s, q, kt, cudnn_scalar(g, 4, (float)s->desc->scale));
-    CudnnDescriptor max = cudnn_virtual(g, &s->row), sum = cudnn_virtual(g, &s->row), log = cudnn_virtual(g, &s->row), e, p;
+    CudnnDescriptor max = cudnn_virtual(g, &s->row), sum = cudnn_virtual(g, &s->row), log = cudnn_virtual(g, &s->row),
+                    e, p;
 
     half.type = cudnn_type(s->desc->dtype);
     cudnn_reduce(g, CUDNN_REDUCE_TENSOR_MAX, x, max);
@@ -144,8 +149,10 @@ static void transposed_product(CudnnGraph *g, const Shapes *s, CudnnDescriptor x
 
 static void backward(CudnnGraph *g, const Shapes *s)
 {
-    CudnnDescriptor q = cudnn_tensor(g, &s->q, ATT_Q), kt = cudnn_tensor(g, &s->kt, ATT_K), vt = cudnn_tensor(g, &s->vt, ATT_V);
-    CudnnDescriptor o = cudnn_tensor(g, &s->o, ATT_O), d_o = cudnn_tensor(g, &s->o, ATT_DO), stats = cudnn_tensor(g, &s->row, ATT_STATS);
+    CudnnDescriptor q = cudnn_tensor(g, &s->q, ATT_Q), kt = cudnn_tensor(g, &s->kt, ATT_K),
+                    vt = cudnn_tensor(g, &s->vt, ATT_V);
+    CudnnDescriptor o = cudnn_tensor(g, &s->o, ATT_O), d_o = cudnn_tensor(g, &s->o, ATT_DO),
+                    stats = cudnn_tensor(g, &s->row, ATT_STATS);
     CudnnDescriptor scale = cudnn_scalar(g, 4, (float)s->desc->scale), delta = row_products(g, s, o, d_o), k, p, dp, ds;
 
     p = apply(g, s, CUDNN_POINTWISE_SUB, masked_scores(g, s, q, kt, scale), stats);
@@ -169,9 +176,9 @@ Status attention_plan(GpuDevice *d, const GpuAttention *desc, GpuPlan **out, siz
     CudnnRequest r = { .key = key, .dtype = desc->dtype, .workspace = SIZE_MAX };
     Status st;
 
-    snprintf(key, sizeof key, "attention%s %s b %lld h %lld tq %lld tk %lld d %lld scale %a%s", desc->backward ? " gradient" : "",
-             dtype_name(desc->dtype), (long long)desc->b, (long long)desc->h, (long long)desc->tq, (long long)desc->tk, (long long)desc->d,
-             desc->scale, desc->causal ? " causal" : "");
+    snprintf(key, sizeof key, "attention%s %s b %lld h %lld tq %lld tk %lld d %lld scale %a%s",
+             desc->backward ? " gradient" : "", dtype_name(desc->dtype), (long long)desc->b, (long long)desc->h,
+             (long long)desc->tq, (long long)desc->tk, (long long)desc->d, desc->scale, desc->causal ? " causal" : "");
     if (desc->backward)
         backward(&g, &s);
     else

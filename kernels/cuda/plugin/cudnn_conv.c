@@ -1,16 +1,17 @@
 /* Convolution and its two gradients as cuDNN graphs: one operation, forward with pointwise operations after it.
  *
- * These are conv + Z + bias, then Relu, in this order: for all of it cuDNN then has the engines that it has for conv + bias, of every
- * type, in both layouts, none of them compiled at run time.  With the bias before Z, or without one, there are only such that
- * are.  They do not say what their Relu makes of a NaN, and an exact one, written as a comparison and a choice, has no engine; so
- * they are tried (cudnn_probe.c).
+ * These are conv + Z + bias, then Relu, in this order: for all of it cuDNN then has the engines that it has for conv +
+ * bias, of every type, in both layouts, none of them compiled at run time.  With the bias before Z, or without one,
+ * there are only such that are.  They do not say what their Relu makes of a NaN, and an exact one, written as a
+ * comparison and a choice, has no engine; so they are tried (cudnn_probe.c).
  *
  * cuDNN knows no convolution of one spatial axis: it is one of two, the first of size 1.
  *
- * The gradient by the weights is of the type of x and dy, though what reads it wants float32.  cuDNN 9.19 offers no engine that
- * writes float32 from 16 bits.  With a conversion behind it engines are compiled at run time: by rows hardly ever, not for groups, not
- * for a first layer's 3 channels; and those for compute capability 9.0 and 10.0 do not divide the sum over batch and positions, so
- * that a few blocks would do what the engines taken here spread over the device. */
+ * The gradient by the weights is of the type of x and dy, though what reads it wants float32.  cuDNN 9.19 offers no
+ * engine that writes float32 from 16 bits.  With a conversion behind it engines are compiled at run time: by rows
+ * hardly ever, not for groups, not for a first layer's 3 channels; and those for compute capability 9.0 and 10.0 do not
+ * divide the sum over batch and positions, so that a few blocks would do what the engines taken here spread over the
+ * device. */
 #include <stdio.h>
 
 #include "kernels/cuda/plugin/cudnn.h"
@@ -20,12 +21,13 @@ enum { PREFERRED_WORKSPACE = 256 << 20 };
 /* X, W, Y and what the convolution is, with at least two spatial axes. */
 typedef struct {
     CudnnTensor x, w, y, bias;
-    cudnnDataType_t type, sum;      /* of tensors; of accumulation */
+    cudnnDataType_t type, sum; /* of tensors; of accumulation */
     int n_spatial;
     int64_t stride[GPU_SPATIAL], dilation[GPU_SPATIAL], before[GPU_SPATIAL], after[GPU_SPATIAL];
 } Conv;
 
-static void set_dims(CudnnTensor *t, const Conv *c, int64_t first, int64_t second, const int64_t *spatial, int missing, bool channels_last)
+static void set_dims(CudnnTensor *t, const Conv *c, int64_t first, int64_t second, const int64_t *spatial, int missing,
+                     bool channels_last)
 {
     *t = (CudnnTensor){ c->type, 2 + c->n_spatial, { first, second, 1, 1, 1 }, { 0 } };
     for (int i = missing; i < c->n_spatial; i++)
@@ -70,17 +72,17 @@ static CudnnDescriptor convolution(CudnnGraph *g, const Conv *c)
 }
 
 /* alpha and beta have the type of accumulation. */
-#define SCALES(g, op, NAME, c)                                                                                      \
-    do {                                                                                                            \
-        const double alpha = 1, beta = 0;                                                                           \
-        const float alpha_f = 1, beta_f = 0;                                                                        \
-        if ((c)->sum == CUDNN_DATA_DOUBLE) {                                                                        \
-            CUDNN_SET(g, op, NAME##_ALPHA, DOUBLE, 1, &alpha);                                                      \
-            CUDNN_SET(g, op, NAME##_BETA, DOUBLE, 1, &beta);                                                        \
-        } else {                                                                                                    \
-            CUDNN_SET(g, op, NAME##_ALPHA, FLOAT, 1, &alpha_f);                                                     \
-            CUDNN_SET(g, op, NAME##_BETA, FLOAT, 1, &beta_f);                                                       \
-        }                                                                                                           \
+#define SCALES(g, op, NAME, c)                                  \
+    do {                                                        \
+        const double alpha = 1, beta = 0;                       \
+        const float alpha_f = 1, beta_f = 0;                    \
+        if ((c)->sum == CUDNN_DATA_DOUBLE) {                    \
+            CUDNN_SET(g, op, NAME##_ALPHA, DOUBLE, 1, &alpha);  \
+            CUDNN_SET(g, op, NAME##_BETA, DOUBLE, 1, &beta);    \
+        } else {                                                \
+            CUDNN_SET(g, op, NAME##_ALPHA, FLOAT, 1, &alpha_f); \
+            CUDNN_SET(g, op, NAME##_BETA, FLOAT, 1, &beta_f);   \
+        }                                                       \
     } while (0)
 
 static void add_forward(CudnnGraph *g, const Conv *c, CudnnDescriptor x, CudnnDescriptor w, CudnnDescriptor y)
@@ -96,7 +98,8 @@ static void add_forward(CudnnGraph *g, const Conv *c, CudnnDescriptor x, CudnnDe
 }
 
 /* mode(x, b), of the type of accumulation, for the next operation. */
-static CudnnDescriptor between(CudnnGraph *g, const Conv *c, cudnnPointwiseMode_t mode, CudnnDescriptor x, CudnnDescriptor b)
+static CudnnDescriptor between(CudnnGraph *g, const Conv *c, cudnnPointwiseMode_t mode, CudnnDescriptor x,
+                               CudnnDescriptor b)
 {
     CudnnTensor t = c->y;
     CudnnDescriptor y;
@@ -111,7 +114,8 @@ static CudnnDescriptor between(CudnnGraph *g, const Conv *c, cudnnPointwiseMode_
 static void forward(CudnnGraph *g, const Conv *c, const GpuConv *desc)
 {
     CudnnTensor sum = c->y;
-    CudnnDescriptor x = cudnn_tensor(g, &c->x, CONV_X), w = cudnn_tensor(g, &c->w, CONV_W), y = cudnn_tensor(g, &c->y, CONV_Y), at, bias;
+    CudnnDescriptor x = cudnn_tensor(g, &c->x, CONV_X), w = cudnn_tensor(g, &c->w, CONV_W),
+                    y = cudnn_tensor(g, &c->y, CONV_Y), at, bias;
 
     if (!desc->bias) {
         add_forward(g, c, x, w, y);
@@ -124,14 +128,16 @@ static void forward(CudnnGraph *g, const Conv *c, const GpuConv *desc)
         at = between(g, c, CUDNN_POINTWISE_ADD, at, cudnn_tensor(g, &c->y, CONV_Z));
     bias = cudnn_tensor(g, &c->bias, CONV_BIAS);
     if (desc->relu)
-        cudnn_pointwise(g, CUDNN_POINTWISE_RELU_FWD, c->sum, between(g, c, CUDNN_POINTWISE_ADD, at, bias), NULL, NULL, y);
+        cudnn_pointwise(g, CUDNN_POINTWISE_RELU_FWD, c->sum, between(g, c, CUDNN_POINTWISE_ADD, at, bias), NULL, NULL,
+                        y);
     else
         cudnn_pointwise(g, CUDNN_POINTWISE_ADD, c->sum, at, bias, NULL, y);
 }
 
 static void grad_input(CudnnGraph *g, const Conv *c)
 {
-    CudnnDescriptor w = cudnn_tensor(g, &c->w, CONV_W), dy = cudnn_tensor(g, &c->y, CONV_Y), dx = cudnn_tensor(g, &c->x, CONV_X);
+    CudnnDescriptor w = cudnn_tensor(g, &c->w, CONV_W), dy = cudnn_tensor(g, &c->y, CONV_Y),
+                    dx = cudnn_tensor(g, &c->x, CONV_X);
     CudnnDescriptor how = convolution(g, c), op = CUDNN_NEW(g, OPERATION_CONVOLUTION_BACKWARD_DATA);
 
     CUDNN_SET(g, op, OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, BACKEND_DESCRIPTOR, 1, &how);
@@ -144,7 +150,8 @@ static void grad_input(CudnnGraph *g, const Conv *c)
 
 static void grad_weight(CudnnGraph *g, const Conv *c)
 {
-    CudnnDescriptor x = cudnn_tensor(g, &c->x, CONV_X), dy = cudnn_tensor(g, &c->y, CONV_Y), dw = cudnn_tensor(g, &c->w, CONV_W);
+    CudnnDescriptor x = cudnn_tensor(g, &c->x, CONV_X), dy = cudnn_tensor(g, &c->y, CONV_Y),
+                    dw = cudnn_tensor(g, &c->w, CONV_W);
     CudnnDescriptor how = convolution(g, c), op = CUDNN_NEW(g, OPERATION_CONVOLUTION_BACKWARD_FILTER);
 
     CUDNN_SET(g, op, OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, BACKEND_DESCRIPTOR, 1, &how);
@@ -164,19 +171,24 @@ static int list(char *at, size_t size, const char *name, int n, const int64_t *v
     return len;
 }
 
-enum { KEY = 768 };     /* more than four numbers and six lists of three, of 20 digits each, and their names */
+enum { KEY = 768 }; /* more than four numbers and six lists of three, of 20 digits each, and their names */
 
 /* The numbers of the call. */
 static void write_key(char key[KEY], const GpuConv *g)
 {
-    static const char *const kind[] = { "convolution", "convolution gradient by the input", "convolution gradient by the weights" };
-    const struct { const char *name; const int64_t *v; } lists[] = {
-        { "in", g->in }, { "kernel", g->kernel }, { "stride", g->stride }, { "dilation", g->dilation },
+    static const char *const kind[] = { "convolution", "convolution gradient by the input",
+                                        "convolution gradient by the weights" };
+    const struct {
+        const char *name;
+        const int64_t *v;
+    } lists[] = {
+        { "in", g->in },           { "kernel", g->kernel }, { "stride", g->stride }, { "dilation", g->dilation },
         { "pads", g->pad_before }, { "to", g->pad_after },
     };
-    int n = snprintf(key, KEY, "%s%s%s%s %s %s n %lld c %lld k %lld group %lld", kind[g->kind],
-                     g->add ? " + z" : "", g->bias ? " + bias" : "", g->relu ? " + relu" : "", dtype_name(g->dtype),
-                     g->channels_last ? "nhwc" : "nchw", (long long)g->n, (long long)g->c, (long long)g->k, (long long)g->group);
+    int n = snprintf(key, KEY, "%s%s%s%s %s %s n %lld c %lld k %lld group %lld", kind[g->kind], g->add ? " + z" : "",
+                     g->bias ? " + bias" : "", g->relu ? " + relu" : "", dtype_name(g->dtype),
+                     g->channels_last ? "nhwc" : "nchw", (long long)g->n, (long long)g->c, (long long)g->k,
+                     (long long)g->group);
 
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         n += list(key + n, KEY - (size_t)n, lists[i].name, g->n_spatial, lists[i].v);
@@ -187,13 +199,17 @@ Status conv_plan(GpuDevice *d, const GpuConv *desc, GpuPlan **out, size_t *works
     CudnnGraph g = { .status = ST_OK };
     Conv c = read_conv(desc);
     char key[KEY];
-    CudnnRequest r = { .key = key, .dtype = desc->dtype, .workspace = PREFERRED_WORKSPACE, .keeps_nan = desc->relu, .nan_in = CONV_BIAS,
+    CudnnRequest r = { .key = key,
+                       .dtype = desc->dtype,
+                       .workspace = PREFERRED_WORKSPACE,
+                       .keeps_nan = desc->relu,
+                       .nan_in = CONV_BIAS,
                        .nan_out = CONV_Y };
     Status st;
 
     if (conv_nonsense(desc))
-        return FAIL(E_INVALID, "%s: a convolution of kind %d with bias %d, Z %d, Relu %d", d->label, (int)desc->kind, desc->bias, desc->add,
-                    desc->relu);
+        return FAIL(E_INVALID, "%s: a convolution of kind %d with bias %d, Z %d, Relu %d", d->label, (int)desc->kind,
+                    desc->bias, desc->add, desc->relu);
     write_key(key, desc);
     if (desc->kind == CONV_FORWARD)
         forward(&g, &c, desc);

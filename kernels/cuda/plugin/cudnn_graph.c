@@ -42,8 +42,8 @@ CudnnDescriptor cudnn_new(CudnnGraph *g, cudnnBackendDescriptorType_t type, cons
     return g->made[g->n_made++] = d;
 }
 
-void cudnn_set(CudnnGraph *g, CudnnDescriptor d, cudnnBackendAttributeName_t attr, cudnnBackendAttributeType_t type, int64_t n,
-               const void *values, const char *name)
+void cudnn_set(CudnnGraph *g, CudnnDescriptor d, cudnnBackendAttributeName_t attr, cudnnBackendAttributeType_t type,
+               int64_t n, const void *values, const char *name)
 {
     if (!g->status)
         check(g, cudnnBackendSetAttribute(d, attr, type, n, values), "setting", name);
@@ -60,7 +60,10 @@ CudnnDescriptor cudnn_finalize(CudnnGraph *g, CudnnDescriptor d, const char *nam
 
 cudnnDataType_t cudnn_type(DType t)
 {
-    return t == DT_FLOAT64 ? CUDNN_DATA_DOUBLE : t == DT_FLOAT16 ? CUDNN_DATA_HALF : t == DT_BFLOAT16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    return t == DT_FLOAT64    ? CUDNN_DATA_DOUBLE
+           : t == DT_FLOAT16  ? CUDNN_DATA_HALF
+           : t == DT_BFLOAT16 ? CUDNN_DATA_BFLOAT16
+                              : CUDNN_DATA_FLOAT;
 }
 
 static size_t type_size(cudnnDataType_t t)
@@ -170,7 +173,8 @@ static CudnnDescriptor pointwise_mode(CudnnGraph *g, cudnnPointwiseMode_t mode, 
     return cudnn_finalize(g, d, "a pointwise mode");
 }
 
-static void pointwise(CudnnGraph *g, CudnnDescriptor mode, CudnnDescriptor x, CudnnDescriptor b, CudnnDescriptor t, CudnnDescriptor y)
+static void pointwise(CudnnGraph *g, CudnnDescriptor mode, CudnnDescriptor x, CudnnDescriptor b, CudnnDescriptor t,
+                      CudnnDescriptor y)
 {
     CudnnDescriptor op = CUDNN_NEW(g, OPERATION_POINTWISE);
 
@@ -184,8 +188,8 @@ static void pointwise(CudnnGraph *g, CudnnDescriptor mode, CudnnDescriptor x, Cu
     cudnn_add_op(g, cudnn_finalize(g, op, "a pointwise operation"));
 }
 
-void cudnn_pointwise(CudnnGraph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type, CudnnDescriptor x, CudnnDescriptor b,
-                     CudnnDescriptor t, CudnnDescriptor y)
+void cudnn_pointwise(CudnnGraph *g, cudnnPointwiseMode_t mode, cudnnDataType_t type, CudnnDescriptor x,
+                     CudnnDescriptor b, CudnnDescriptor t, CudnnDescriptor y)
 {
     pointwise(g, pointwise_mode(g, mode, type, 0), x, b, t, y);
 }

@@ -1,29 +1,26 @@
 /* From a cuDNN graph to a plan: engines by heuristics, the first that keeps our promises about numbers and fits.
  *
  * Engines tell what they do by numerical notes.  Refused are always those that may give other bits in another run
- * (NONDETERMINISTIC), that add 16-bit products in 16 bits (REDUCED_PRECISION_REDUCTION), and Winograd or Fourier transforms
- * that lose more than rounding the inputs does; for float32 without TF32 also those that use tensor cores or convert inputs
- * down; where a NaN must stay one, those that lose it (cudnn_probe.c).  What is left differs from the definition only by the
- * order of float32 (float64) additions. */
+ * (NONDETERMINISTIC), that add 16-bit products in 16 bits (REDUCED_PRECISION_REDUCTION), and Winograd or Fourier
+ * transforms that lose more than rounding the inputs does; for float32 without TF32 also those that use tensor cores or
+ * convert inputs down; where a NaN must stay one, those that lose it (cudnn_probe.c).  What is left differs from the
+ * definition only by the order of float32 (float64) additions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/plugin/cudnn_tune.h"
 
-enum { ENGINES = 64 };      /* of one answer of the heuristics */
+enum { ENGINES = 64 }; /* of one answer of the heuristics */
 
 /* ---- running ---- */
 
 static void *address(const CudnnBinding *b, void *const *buffers, void *workspace)
 {
     switch (b->kind) {
-    case BIND_BUFFER:
-        return buffers[b->buffer];
-    case BIND_SCALAR:
-        return (void *)&b->value;       /* read on the host, when the plan is executed */
-    default:
-        return (char *)workspace + b->offset;
+    case BIND_BUFFER: return buffers[b->buffer];
+    case BIND_SCALAR: return (void *)&b->value; /* read on the host, when the plan is executed */
+    default: return (char *)workspace + b->offset;
     }
 }
 
@@ -92,8 +89,11 @@ static bool noted(const cudnnBackendNumericalNote_t *note, int64_t n, cudnnBacke
 static bool harms(const GpuDevice *d, DType dtype, const cudnnBackendNumericalNote_t *note, int64_t n)
 {
     static const cudnnBackendNumericalNote_t never[] = {
-        CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
-        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13, CUDNN_NUMERICAL_NOTE_FFT,
+        CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
+        CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13,
+        CUDNN_NUMERICAL_NOTE_FFT,
     };
 
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
@@ -101,20 +101,21 @@ static bool harms(const GpuDevice *d, DType dtype, const cudnnBackendNumericalNo
             return true;
     if (dtype != DT_FLOAT32)
         return noted(note, n, CUDNN_NUMERICAL_NOTE_WINOGRAD);
-    return !d->tf32 && (noted(note, n, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || noted(note, n, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+    return !d->tf32 && (noted(note, n, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) ||
+                        noted(note, n, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
 }
 
 typedef struct {
     GpuDevice *device;
     const CudnnGraph *graph;
     const CudnnRequest *request;
-    int offered, harmful, refused;      /* engines: by the heuristics; of these, not acceptable; failed to build or to run */
-    bool lost_nan;                      /* the best that was found makes a number of a NaN */
-    int wanted;                         /* plans to find */
+    int offered, harmful, refused; /* engines: by the heuristics; of these, not acceptable; failed to build or to run */
+    bool lost_nan;                 /* the best that was found makes a number of a NaN */
+    int wanted;                    /* plans to find */
     CudnnPlan *found[CUDNN_CANDIDATES]; /* within the preferred workspace, best first */
     int n_found;
-    CudnnPlan *large;                   /* the one of least workspace beyond it */
-    char why[192];                      /* cuDNN's words on the last that failed to build */
+    CudnnPlan *large; /* the one of least workspace beyond it */
+    char why[192];    /* cuDNN's words on the last that failed to build */
 } Search;
 
 static bool compiles(CudnnDescriptor engine)
@@ -122,7 +123,8 @@ static bool compiles(CudnnDescriptor engine)
     cudnnBackendBehaviorNote_t note[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
     int64_t n = 0;
 
-    if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, note))
+    if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                 CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, note))
         return true;
     for (int64_t i = 0; i < n; i++)
         if (note[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)
@@ -130,7 +132,8 @@ static bool compiles(CudnnDescriptor engine)
     return false;
 }
 
-/* Whether the engine of a configuration keeps our promises; one that tells nothing does not.  Its index, -1 when it tells none. */
+/* Whether the engine of a configuration keeps our promises; one that tells nothing does not.  Its index, -1 when it
+ * tells none. */
 static bool acceptable(const Search *s, CudnnDescriptor config, int64_t *index)
 {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -141,9 +144,11 @@ static bool acceptable(const Search *s, CudnnDescriptor config, int64_t *index)
     *index = -1;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine))
         return false;
-    ok = !cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine)
-      && !cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note)
-      && !harms(s->device, s->request->dtype, note, n) && !(s->request->keeps_nan && compiles(engine));
+    ok =
+        !cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine) &&
+        !cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                  CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) &&
+        !harms(s->device, s->request->dtype, note, n) && !(s->request->keeps_nan && compiles(engine));
     if (ok && cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, index))
         *index = -1;
     cudnnBackendDestroyDescriptor(engine);
@@ -160,7 +165,9 @@ static int64_t plan_workspace(CudnnDescriptor plan)
 {
     int64_t n, bytes = 0;
 
-    return cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes) ? -1 : bytes;
+    return cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes)
+               ? -1
+               : bytes;
 }
 
 static void plan_release(CudnnPlan *p)
@@ -169,7 +176,8 @@ static void plan_release(CudnnPlan *p)
         release(&p->plan);
 }
 
-/* Whether a plan may be taken as far as NaNs go.  What cannot be run, for lack of memory say, may not: that is no error. */
+/* Whether a plan may be taken as far as NaNs go.  What cannot be run, for lack of memory say, may not: that is no
+ * error. */
 static bool passes(Search *s, CudnnPlan *p, int64_t engine)
 {
     bool *loses = loses_nan(s, engine), kept;
@@ -194,9 +202,10 @@ static Status try_config(Search *s, CudnnDescriptor config, int64_t engine)
     CudnnPlan *p;
     int64_t bytes;
 
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan)
-        || cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config)
-        || cudnnBackendFinalize(plan) || (bytes = plan_workspace(plan)) < 0) {
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) ||
+        cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                 &config) ||
+        cudnnBackendFinalize(plan) || (bytes = plan_workspace(plan)) < 0) {
         s->refused++;
         cudnnGetLastErrorString(s->why, sizeof s->why);
         if (plan)
@@ -238,8 +247,8 @@ static Status try_engine(Search *s, CudnnDescriptor config)
     return try_config(s, config, engine);
 }
 
-/* Asks the heuristics in one mode and tries what they answer, until enough was found.  Not behind one that loses a NaN: a slower one
- * costs more than what it saves. */
+/* Asks the heuristics in one mode and tries what they answer, until enough was found.  Not behind one that loses a NaN:
+ * a slower one costs more than what it saves. */
 static Status search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mode)
 {
     CudnnGraph g = { .status = ST_OK };
@@ -254,7 +263,8 @@ static Status search(Search *s, CudnnDescriptor graph, cudnnBackendHeurMode_t mo
     cudnn_finalize(&g, heuristics, "heuristics");
     for (int i = 0; i < ENGINES; i++)
         config[i] = CUDNN_NEW(&g, ENGINECFG);
-    if (!g.status && !cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, ENGINES, &n, config))
+    if (!g.status && !cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                               ENGINES, &n, config))
         for (int64_t i = 0; i < n && i < ENGINES && s->n_found < s->wanted && !s->lost_nan && !st; i++)
             st = try_engine(s, config[i]);
     cudnn_graph_free(&g);
@@ -277,13 +287,17 @@ static Status choose(Search *s, GpuPlan **out, size_t *workspace)
     CudnnPlan *best = s->n_found ? s->found[0] : s->large;
 
     if (!best && s->lost_nan)
-        return FAIL(E_UNSUPPORTED, "cuDNN %d makes a number of a NaN in %s on %s", (int)cudnnGetVersion(), s->request->key, s->device->info.name);
+        return FAIL(E_UNSUPPORTED, "cuDNN %d makes a number of a NaN in %s on %s", (int)cudnnGetVersion(),
+                    s->request->key, s->device->info.name);
     if (!best)
-        return FAIL(E_UNSUPPORTED, "cuDNN %d has no engine for %s on %s: %d offered, %d of them could change results, %d failed to build%s%.*s",
+        return FAIL(E_UNSUPPORTED,
+                    "cuDNN %d has no engine for %s on %s: %d offered, %d of them could change results, %d failed to "
+                    "build%s%.*s",
                     (int)cudnnGetVersion(), s->request->key, s->device->info.name, s->offered, s->harmful, s->refused,
                     s->refused ? ": " : "", (int)strcspn(s->why, "\n"), s->why);
     if (s->n_found > 1)
-        (void)!cudnn_fastest(&best, s->found, s->n_found);      /* not measured, for lack of memory say: the heuristics' first */
+        (void)!cudnn_fastest(&best, s->found,
+                             s->n_found); /* not measured, for lack of memory say: the heuristics' first */
     for (int i = 0; i < s->n_found; i++)
         if (s->found[i] != best)
             plan_release(s->found[i]);
@@ -298,13 +312,18 @@ static Status choose(Search *s, GpuPlan **out, size_t *workspace)
 
 /* ---- plans made before: by this process, on disk ---- */
 
-typedef struct { char text[1024]; size_t n; } Key;
+typedef struct {
+    char text[1024];
+    size_t n;
+} Key;
 
-/* A plan for a described device is for properties that are guessed in part, and may never have been loaded: not for the device. */
+/* A plan for a described device is for properties that are guessed in part, and may never have been loaded: not for the
+ * device. */
 static void cache_key(Key *k, const GpuDevice *d, const CudnnRequest *r)
 {
     int n = snprintf(k->text, sizeof k->text, "%s|%s%s|sm%d|%d|tf32 %d|tune %d|cudnn %d", r->key, d->info.name,
-                     d->index < 0 ? " described" : "", d->info.capability, d->info.multiprocessors, d->tf32, d->tune, (int)cudnnGetVersion());
+                     d->index < 0 ? " described" : "", d->info.capability, d->info.multiprocessors, d->tf32, d->tune,
+                     (int)cudnnGetVersion());
 
     k->n = n < (int)sizeof k->text ? (size_t)n : 0;
 }
@@ -351,11 +370,13 @@ static Status from_cache(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnP
     if (!k->n)
         return ST_OK;
     TRY(cache_read(d, "cudnn", k->text, k->n, &json, &n));
-    if (json && !cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan)
-        && !(c->handle ? cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &c->handle)
-                       : cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c->described))
-        && !cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)n, json)
-        && !cudnnBackendFinalize(plan))
+    if (json && !cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) &&
+        !(c->handle ? cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &c->handle)
+                    : cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c->described)) &&
+        !cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)n,
+                                  json) &&
+        !cudnnBackendFinalize(plan))
         bytes = plan_workspace(plan);
     free(json);
     if (bytes >= 0 && (*out = wrap(d, g, plan, bytes)))
@@ -370,10 +391,13 @@ static void to_cache(const GpuDevice *d, const CudnnPlan *p, const Key *k)
     int64_t n = 0;
     char *json;
 
-    if (!k->n || cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &n, NULL)
-        || n <= 0 || !(json = malloc((size_t)n)))
+    if (!k->n ||
+        cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &n,
+                                 NULL) ||
+        n <= 0 || !(json = malloc((size_t)n)))
         return;
-    if (!cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n, &n, json))
+    if (!cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n, &n,
+                                  json))
         cache_write(d, "cudnn", k->text, k->n, json, (size_t)n);
     free(json);
 }

@@ -1,13 +1,13 @@
 /* What a cuDNN plan makes of a NaN, found out on the device.
  *
- * Its documentation says that Relu is max(x, 0), which leaves open whether a NaN stays one or becomes 0, and the attribute that once
- * chose is without effect.  Here it must stay (gemm_probe.c says why).  So a plan with a Relu is run once before it is taken, on
- * memory of its own: the bias NaN (all bits set, in every type), all else 0, so that all of the result, 0 before, has to be NaN.
- * Looked at are its first and its last elements: of the tiles that an engine works in these are the whole ones and those that the end
- * cuts off. */
+ * Its documentation says that Relu is max(x, 0), which leaves open whether a NaN stays one or becomes 0, and the
+ * attribute that once chose is without effect.  Here it must stay (gemm_probe.c says why).  So a plan with a Relu is
+ * run once before it is taken, on memory of its own: the bias NaN (all bits set, in every type), all else 0, so that
+ * all of the result, 0 before, has to be NaN. Looked at are its first and its last elements: of the tiles that an
+ * engine works in these are the whole ones and those that the end cuts off. */
 #include "kernels/cuda/plugin/cudnn_tune.h"
 
-enum { LOOKED_AT = 1 << 20 };       /* bytes at either end */
+enum { LOOKED_AT = 1 << 20 }; /* bytes at either end */
 
 static size_t bytes_of(const CudnnPlan *p, int buffer)
 {
@@ -33,7 +33,9 @@ Status cudnn_keeps_nan(bool *out, CudnnPlan *plan, const CudnnRequest *r)
     Status st;
 
     TRY_TO(done, st, cudnn_bench_open(&b, &plan, 1));
-    TRY_TO(done, st, cudart_check(d, "cudaMemsetAsync", cudaMemsetAsync(b.buffer[r->nan_in], 0xff, bytes_of(plan, r->nan_in), b.stream->stream)));
+    TRY_TO(done, st,
+           cudart_check(d, "cudaMemsetAsync",
+                        cudaMemsetAsync(b.buffer[r->nan_in], 0xff, bytes_of(plan, r->nan_in), b.stream->stream)));
     TRY_TO(done, st, plan->plan.is->run(&plan->plan, b.stream, b.buffer, b.workspace));
     TRY_TO(done, st, look(out, &b, plan, r));
 done:

@@ -57,7 +57,7 @@ Status cudnn_fastest(CudnnPlan **out, CudnnPlan *const *plan, int n)
         }
     cudnn_bench_close(&b);
     if (!st && !fastest)
-        return E_DEVICE;            /* the message of the last measurement stands */
+        return E_DEVICE; /* the message of the last measurement stands */
     if (!st)
         *out = fastest;
     return st;

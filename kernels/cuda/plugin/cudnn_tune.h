@@ -1,4 +1,5 @@
-/* A cuDNN plan as the files of the plug-in see it, and what is found out by running some: how fast they are, what they make of a NaN. */
+/* A cuDNN plan as the files of the plug-in see it, and what is found out by running some: how fast they are, what they
+ * make of a NaN. */
 #ifndef DPX_CUDNN_TUNE_H
 #define DPX_CUDNN_TUNE_H
 
@@ -7,17 +8,17 @@
 enum { CUDNN_CANDIDATES = 6 };
 
 typedef struct {
-    GpuPlan plan;                       /* first: a GpuPlan of cuDNN is a CudnnPlan */
+    GpuPlan plan; /* first: a GpuPlan of cuDNN is a CudnnPlan */
     CudnnDescriptor execution;
-    bool shared;                        /* execution belongs to the device */
+    bool shared; /* execution belongs to the device */
     int n;
     int64_t id[CUDNN_BINDINGS];
     CudnnBinding bind[CUDNN_BINDINGS];
-    size_t own, workspace;              /* bytes of BIND_WORKSPACE tensors; these and, after them, cuDNN's own */
+    size_t own, workspace; /* bytes of BIND_WORKSPACE tensors; these and, after them, cuDNN's own */
 } CudnnPlan;
 
-/* Zeroed memory for plans of one graph, a stream, and events that tell the time.  *b begins with its device alone; close it also after
- * a failure. */
+/* Zeroed memory for plans of one graph, a stream, and events that tell the time.  *b begins with its device alone;
+ * close it also after a failure. */
 typedef struct {
     GpuDevice *device;
     GpuStream *stream;

@@ -19,8 +19,8 @@ static Status no_driver(cudaError_t e)
         return FAIL(E_DEVICE, "no NVIDIA driver: libcuda.so.1 could not be loaded (%s)", cudaGetErrorName(e));
     if (cudaRuntimeGetVersion(&runtime) || driver >= runtime)
         return FAIL(E_DEVICE, "CUDA could not start: %s (%s)", cudaGetErrorString(e), cudaGetErrorName(e));
-    return FAIL(E_DEVICE, "the NVIDIA driver knows CUDA %d.%d, expected at least %d.%d", driver / 1000, driver / 10 % 100,
-                runtime / 1000, runtime / 10 % 100);
+    return FAIL(E_DEVICE, "the NVIDIA driver knows CUDA %d.%d, expected at least %d.%d", driver / 1000,
+                driver / 10 % 100, runtime / 1000, runtime / 10 % 100);
 }
 
 Status device_count(int *out)
@@ -75,10 +75,7 @@ Status device_use(const GpuDevice *d)
     return ST_OK;
 }
 
-bool device_frees(const GpuDevice *d)
-{
-    return !d->abandoned && cudaSetDevice(d->index) == cudaSuccess;
-}
+bool device_frees(const GpuDevice *d) { return !d->abandoned && cudaSetDevice(d->index) == cudaSuccess; }
 
 static Status copy_text(char **out, const char *text)
 {

@@ -1,7 +1,7 @@
 /* Which of cublasLt's algorithms is fastest for a product, by measuring them on memory of its size.
  *
- * The choice is kept on disk by all that it depends on: the product, the device, the versions.  What cannot be measured, for
- * lack of memory say, leaves the heuristics' first. */
+ * The choice is kept on disk by all that it depends on: the product, the device, the versions.  What cannot be
+ * measured, for lack of memory say, leaves the heuristics' first. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,10 @@
 
 enum { KEY_SIZE = 768, REPEATS = 10 };
 
-typedef struct { cublasLtMatmulAlgo_t algo; uint64_t workspace; } Choice;
+typedef struct {
+    cublasLtMatmulAlgo_t algo;
+    uint64_t workspace;
+} Choice;
 
 static void key_of(char key[KEY_SIZE], const GemmPlan *p)
 {
@@ -19,12 +22,14 @@ static void key_of(char key[KEY_SIZE], const GemmPlan *p)
     const GpuGemm *g = &p->desc;
 
     snprintf(key, KEY_SIZE,
-             "cublasLt %zu driver %d %s sm %d tf32 %d; %d %d m %lld n %lld k %lld batch %lld trans %d %d ld %lld %lld %lld stride %lld %lld "
-             "%lld beta %d epilogue %d %d %d %d %d %lld align %d", cublasLtGetVersion(), d->info.driver, d->info.name,
-             d->info.multiprocessors, d->tf32,
-             g->dtype, g->dtype_c, (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch, g->trans_a, g->trans_b,
+             "cublasLt %zu driver %d %s sm %d tf32 %d; %d %d m %lld n %lld k %lld batch %lld trans %d %d ld %lld %lld "
+             "%lld stride %lld %lld "
+             "%lld beta %d epilogue %d %d %d %d %d %lld align %d",
+             cublasLtGetVersion(), d->info.driver, d->info.name, d->info.multiprocessors, d->tf32, g->dtype, g->dtype_c,
+             (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch, g->trans_a, g->trans_b,
              (long long)g->lda, (long long)g->ldb, (long long)g->ldc, (long long)g->stride_a, (long long)g->stride_b,
-             (long long)g->stride_c, g->beta != 0, g->bias, (int)g->activation, g->gradient, g->keep, (int)g->sum, (long long)g->ld_aux, g->align);
+             (long long)g->stride_c, g->beta != 0, g->bias, (int)g->activation, g->gradient, g->keep, (int)g->sum,
+             (long long)g->ld_aux, g->align);
 }
 
 /* A choice of an earlier run counts when this library still accepts it. */
@@ -39,8 +44,8 @@ static Status recall(GemmPlan *p, const char *key, bool *known)
     TRY(cache_read(p->plan.device, "gemm", key, strlen(key), &data, &n));
     if (data && n == sizeof c) {
         memcpy(&c, data, sizeof c);
-        *known = !cublasLtMatmulAlgoCheck(p->lt, p->op, p->left, p->right, p->result, p->result, &c.algo, &verdict)
-              && verdict.state == CUBLAS_STATUS_SUCCESS && verdict.workspaceSize <= c.workspace;
+        *known = !cublasLtMatmulAlgoCheck(p->lt, p->op, p->left, p->right, p->result, p->result, &c.algo, &verdict) &&
+                 verdict.state == CUBLAS_STATUS_SUCCESS && verdict.workspaceSize <= c.workspace;
     }
     free(data);
     if (*known) {
@@ -67,15 +72,19 @@ void gemm_bench_close(GpuDevice *d, GemmBench *b)
         (void)cudaStreamDestroy(b->stream);
 }
 
-Status gemm_bench_open(GpuDevice *d, GemmBench *b, const GpuGemm *g, const cublasLtMatmulHeuristicResult_t *candidate, int n)
+Status gemm_bench_open(GpuDevice *d, GemmBench *b, const GpuGemm *g, const cublasLtMatmulHeuristicResult_t *candidate,
+                       int n)
 {
     size_t size = dtype_size(g->dtype_c), workspace = 0;
-    size_t aux = (size_t)(g->activation == GEMM_RELU ? g->m * g->ld_aux / 8 : g->m * g->ld_aux * (int64_t)size);     /* of Relu: bits */
+    size_t aux = (size_t)(g->activation == GEMM_RELU ? g->m * g->ld_aux / 8
+                                                     : g->m * g->ld_aux * (int64_t)size); /* of Relu: bits */
 
     for (int i = 0; i < n; i++)
         workspace = candidate[i].workspaceSize > workspace ? candidate[i].workspaceSize : workspace;
-    TRY(memory_alloc(d, &b->buffer[GEMM_A], extent(g, g->dtype, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->stride_a)));
-    TRY(memory_alloc(d, &b->buffer[GEMM_B], extent(g, g->dtype, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->stride_b)));
+    TRY(memory_alloc(d, &b->buffer[GEMM_A],
+                     extent(g, g->dtype, g->trans_a ? g->k : g->m, g->trans_a ? g->m : g->k, g->lda, g->stride_a)));
+    TRY(memory_alloc(d, &b->buffer[GEMM_B],
+                     extent(g, g->dtype, g->trans_b ? g->n : g->k, g->trans_b ? g->k : g->n, g->ldb, g->stride_b)));
     TRY(memory_alloc(d, &b->buffer[GEMM_C], extent(g, g->dtype_c, g->m, g->n, g->ldc, g->stride_c)));
     TRY(memory_alloc(d, &b->buffer[GEMM_BIAS], (size_t)g->n * size));
     TRY(memory_alloc(d, &b->buffer[GEMM_SUM], (size_t)(g->sum == GEMM_SUM_A ? g->m : g->n) * size));
@@ -88,7 +97,9 @@ Status gemm_bench_open(GpuDevice *d, GemmBench *b, const GpuGemm *g, const cubla
 
 /* ---- the race ---- */
 
-typedef struct { cudaEvent_t from, to; } Clock;
+typedef struct {
+    cudaEvent_t from, to;
+} Clock;
 
 static void clock_close(const Clock *c)
 {
@@ -106,7 +117,8 @@ static Status clock_open(const GpuDevice *d, Clock *c)
 }
 
 /* Milliseconds of REPEATS products after one that warms up. */
-static Status measure(GemmPlan *p, const GemmBench *b, const Clock *clock, const cublasLtMatmulHeuristicResult_t *c, float *ms)
+static Status measure(GemmPlan *p, const GemmBench *b, const Clock *clock, const cublasLtMatmulHeuristicResult_t *c,
+                      float *ms)
 {
     GpuDevice *d = p->plan.device;
 

@@ -1,10 +1,11 @@
-/* Which kernels an image has, read from the image itself: the symbols of a cubin, which is an ELF file, or the text of PTX. */
+/* Which kernels an image has, read from the image itself: the symbols of a cubin, which is an ELF file, or the text of
+ * PTX. */
 #include <elf.h>
 #include <string.h>
 
 #include "kernels/cuda/plugin/images.h"
 
-enum { STO_CUDA_ENTRY = 0x10 };     /* in st_other: a kernel, not a function that kernels call */
+enum { STO_CUDA_ENTRY = 0x10 }; /* in st_other: a kernel, not a function that kernels call */
 
 /* The section `index` lies within the file and is of entries of `entry` bytes (1: of any). */
 static const Elf64_Shdr *section(const unsigned char *code, size_t bytes, size_t index, size_t entry)
@@ -27,8 +28,8 @@ static bool symbols_have(const unsigned char *code, size_t bytes, const Elf64_Sh
     for (size_t i = 0; strings && i < n; i++) {
         size_t at = symbol[i].st_name;
 
-        if (ELF64_ST_TYPE(symbol[i].st_info) == STT_FUNC && symbol[i].st_other & STO_CUDA_ENTRY && at < strings->sh_size
-            && len <= strings->sh_size - at && !memcmp(code + strings->sh_offset + at, name, len))
+        if (ELF64_ST_TYPE(symbol[i].st_info) == STT_FUNC && symbol[i].st_other & STO_CUDA_ENTRY &&
+            at < strings->sh_size && len <= strings->sh_size - at && !memcmp(code + strings->sh_offset + at, name, len))
             return true;
     }
     return false;
@@ -38,8 +39,8 @@ static bool cubin_has(const unsigned char *code, size_t bytes, const char *name)
 {
     const Elf64_Ehdr *h = (const Elf64_Ehdr *)code;
 
-    if (bytes < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64
-        || h->e_shentsize != sizeof(Elf64_Shdr))
+    if (bytes < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
+        h->e_shentsize != sizeof(Elf64_Shdr))
         return false;
     for (size_t i = 0; i < h->e_shnum; i++) {
         const Elf64_Shdr *s = section(code, bytes, i, 1);

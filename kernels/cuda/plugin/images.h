@@ -1,4 +1,5 @@
-/* What is embedded in the plug-in: machine code of kernels/cuda/device for each architecture, and its headers as text. */
+/* What is embedded in the plug-in: machine code of kernels/cuda/device for each architecture, and its headers as
+ * text. */
 #ifndef DPX_CUDA_IMAGES_H
 #define DPX_CUDA_IMAGES_H
 
@@ -8,15 +9,15 @@
 typedef enum { IMAGE_cubin, IMAGE_ptx } ImageKind;
 
 typedef struct {
-    const char *source;         /* "softmax": of kernels/cuda/device/softmax.cu */
-    int capability;             /* 90: compute capability 9.0 */
+    const char *source; /* "softmax": of kernels/cuda/device/softmax.cu */
+    int capability;     /* 90: compute capability 9.0 */
     ImageKind kind;
     const unsigned char *data, *end;
 } DeviceImage;
 
 typedef struct {
-    const char *name;           /* "kernels/cuda/device/kernel.cuh", as sources include it */
-    const char *text;           /* ends with '\0' */
+    const char *name; /* "kernels/cuda/device/kernel.cuh", as sources include it */
+    const char *text; /* ends with '\0' */
 } DeviceHeader;
 
 extern const DeviceImage device_images[];

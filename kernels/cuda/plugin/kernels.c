@@ -9,10 +9,7 @@
 
 enum { SHARED_WITHOUT_ASKING = 48 * 1024 };
 
-static size_t image_bytes(const DeviceImage *i)
-{
-    return (size_t)(i->end - i->data);
-}
+static size_t image_bytes(const DeviceImage *i) { return (size_t)(i->end - i->data); }
 
 static bool fits(const DeviceImage *i, int capability)
 {
@@ -27,8 +24,9 @@ static bool better(const DeviceImage *a, const DeviceImage *b)
 
 static Status none_fits(const GpuDevice *d)
 {
-    return FAIL(E_DEVICE, "%s: %s has compute capability %d.%d; own kernels are compiled for %d.%d and newer", d->label, d->info.name,
-                d->info.capability / 10, d->info.capability % 10, device_images[0].capability / 10, device_images[0].capability % 10);
+    return FAIL(E_DEVICE, "%s: %s has compute capability %d.%d; own kernels are compiled for %d.%d and newer", d->label,
+                d->info.name, d->info.capability / 10, d->info.capability % 10, device_images[0].capability / 10,
+                device_images[0].capability % 10);
 }
 
 /* The images of one source stand together.  A described device for which there are none can still plan and compile. */
@@ -58,8 +56,10 @@ Status kernels_open(GpuDevice *d)
     if (!(d->library = calloc(d->n_image + 1, sizeof *d->library)))
         return FAIL_NOMEM();
     for (size_t i = 0; i < d->n_image; i++)
-        TRY(status_prefix(cudart_check(d, "cudaLibraryLoadData", cudaLibraryLoadData(&d->library[i], d->image[i]->data, NULL, NULL, 0,
-                                                                                    NULL, NULL, 0)), "%s", d->image[i]->source));
+        TRY(status_prefix(
+            cudart_check(d, "cudaLibraryLoadData",
+                         cudaLibraryLoadData(&d->library[i], d->image[i]->data, NULL, NULL, 0, NULL, NULL, 0)),
+            "%s", d->image[i]->source));
     return ST_OK;
 }
 
@@ -127,19 +127,23 @@ Status kernel_shared(GpuKernel *k, size_t bytes)
     GpuDevice *d = k->device;
 
     if ((int64_t)bytes > d->info.shared_per_block)
-        return FAIL(E_UNSUPPORTED, "%s: kernel %s wants %zu bytes of shared memory, a block has at most %lld", d->label, k->name, bytes,
-                    (long long)d->info.shared_per_block);
+        return FAIL(E_UNSUPPORTED, "%s: kernel %s wants %zu bytes of shared memory, a block has at most %lld", d->label,
+                    k->name, bytes, (long long)d->info.shared_per_block);
     if (!k->kernel || bytes <= SHARED_WITHOUT_ASKING)
         return ST_OK;
     TRY(device_use(d));
-    TRY_CUDART(d, cudaKernelSetAttributeForDevice(k->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes, d->index));
+    TRY_CUDART(d, cudaKernelSetAttributeForDevice(k->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes,
+                                                  d->index));
     return ST_OK;
 }
 
-Status kernel_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args)
+Status kernel_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared,
+                     void *const *args)
 {
     cudaLaunchConfig_t config = {
-        .gridDim = { grid[0], grid[1], grid[2] }, .blockDim = { block[0], block[1], block[2] }, .dynamicSmemBytes = shared,
+        .gridDim = { grid[0], grid[1], grid[2] },
+        .blockDim = { block[0], block[1], block[2] },
+        .dynamicSmemBytes = shared,
         .stream = s->stream,
     };
     cudaError_t e;
@@ -147,7 +151,8 @@ Status kernel_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const u
     TRY(device_use(s->device));
     e = cudaLaunchKernelExC(&config, (const void *)k->kernel, (void **)args);
     if (e != cudaSuccess)
-        return status_prefix(cudart_check(s->device, "cudaLaunchKernelExC", e), "kernel %s, grid %u,%u,%u, block %u,%u,%u", k->name,
-                             grid[0], grid[1], grid[2], block[0], block[1], block[2]);
+        return status_prefix(cudart_check(s->device, "cudaLaunchKernelExC", e),
+                             "kernel %s, grid %u,%u,%u, block %u,%u,%u", k->name, grid[0], grid[1], grid[2], block[0],
+                             block[1], block[2]);
     return ST_OK;
 }

@@ -13,8 +13,8 @@ static Status too_big(const GpuDevice *d, size_t bytes)
 
     (void)cudaGetLastError();
     (void)cudaMemGetInfo(&available, &total);
-    return FAIL(E_NOMEM, "%s: %.3f GiB (%zu bytes) do not fit: %.3f of %.3f GiB are free", d->label, (double)bytes / gib, bytes,
-                (double)available / gib, (double)total / gib);
+    return FAIL(E_NOMEM, "%s: %.3f GiB (%zu bytes) do not fit: %.3f of %.3f GiB are free", d->label,
+                (double)bytes / gib, bytes, (double)available / gib, (double)total / gib);
 }
 
 /* Streams of ours do not wait for the legacy stream that zeroes, so the host does. */
@@ -27,7 +27,7 @@ Status memory_clear(const GpuDevice *d, void *p, size_t bytes)
 
 Status memory_alloc(GpuDevice *d, void **out, size_t bytes)
 {
-    size_t n = bytes ? bytes : 1;       /* of no bytes too there is an address */
+    size_t n = bytes ? bytes : 1; /* of no bytes too there is an address */
     cudaError_t e;
     Status st;
     void *p;
@@ -85,21 +85,26 @@ Status memory_copy(GpuStream *s, void *to, const void *from, size_t bytes)
     return ST_OK;
 }
 
-Status memory_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows)
+Status memory_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                        size_t rows)
 {
     TRY(device_use(s->device));
     if (width && rows)
-        TRY_CUDART(s->device, cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, s->stream));
+        TRY_CUDART(s->device,
+                   cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyDefault, s->stream));
     return ST_OK;
 }
 
 /* By the bits of an element: without the sign, above those of an infinity. */
 static bool is_nan(const unsigned char *element, DType t)
 {
-    uint64_t infinity = t == DT_FLOAT64 ? 0x7ff0000000000000 : t == DT_FLOAT32 ? 0x7f800000 : t == DT_FLOAT16 ? 0x7c00 : 0x7f80;
+    uint64_t infinity = t == DT_FLOAT64   ? 0x7ff0000000000000
+                        : t == DT_FLOAT32 ? 0x7f800000
+                        : t == DT_FLOAT16 ? 0x7c00
+                                          : 0x7f80;
     uint64_t magnitude = t == DT_FLOAT64 ? INT64_MAX : t == DT_FLOAT32 ? INT32_MAX : INT16_MAX, bits = 0;
 
-    memcpy(&bits, element, dtype_size(t));      /* hosts of GPUs are little-endian */
+    memcpy(&bits, element, dtype_size(t)); /* hosts of GPUs are little-endian */
     return (bits & magnitude) > infinity;
 }
 

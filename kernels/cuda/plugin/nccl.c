@@ -1,7 +1,7 @@
 /* Collectives between devices by NCCL, which never block the host for good.
  *
- * Communicators are made with blocking = 0: a call may come back "in progress" and is then polled, until the communicator's
- * timeout, so that a member that died leaves the others an error instead of a hang. */
+ * Communicators are made with blocking = 0: a call may come back "in progress" and is then polled, until the
+ * communicator's timeout, so that a member that died leaves the others an error instead of a hang. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/plugin/plugin.h"
 
-enum { PATIENCE = 10 };         /* seconds for an abort to end */
+enum { PATIENCE = 10 }; /* seconds for an abort to end */
 
 _Static_assert(GPU_COMM_ID == NCCL_UNIQUE_ID_BYTES, "an id of ours holds one of NCCL's");
 
@@ -21,8 +21,8 @@ struct GpuComm {
     GpuDevice *device;
     ncclComm_t comm;
     int rank, n_rank;
-    double timeout;             /* seconds */
-    Registration *registered;   /* n_registered */
+    double timeout;           /* seconds */
+    Registration *registered; /* n_registered */
     int n_registered;
 };
 
@@ -40,13 +40,14 @@ static Status nccl_fail(const GpuComm *c, const char *call, ncclResult_t r)
     Status st = r == ncclInvalidArgument || r == ncclInvalidUsage ? E_INVALID : E_DEVICE;
 
     if (!c)
-        return FAIL(st, "NCCL: %s: %s%s%s", call, ncclGetErrorString(r), words && *words ? ": " : "", words ? words : "");
+        return FAIL(st, "NCCL: %s: %s%s%s", call, ncclGetErrorString(r), words && *words ? ": " : "",
+                    words ? words : "");
     return FAIL(st, "%s: rank %d of %d: %s: %s%s%s", c->device->label, c->rank, c->n_rank, call, ncclGetErrorString(r),
                 words && *words ? ": " : "", words ? words : "");
 }
 
-/* Waits while the communicator is at work on `call`, which came back with `r`; looks often at first, then once a millisecond.
- * `wait` says when to give up beside the timeout; NULL: nothing does. */
+/* Waits while the communicator is at work on `call`, which came back with `r`; looks often at first, then once a
+ * millisecond. `wait` says when to give up beside the timeout; NULL: nothing does. */
 static Status settle_until(GpuComm *c, const char *call, ncclResult_t r, const GpuCommWait *wait)
 {
     double end = now() + c->timeout;
@@ -59,10 +60,11 @@ static Status settle_until(GpuComm *c, const char *call, ncclResult_t r, const G
         if (r != ncclInProgress)
             break;
         if (wait && wait->ended && wait->ended(wait->arg))
-            return FAIL(E_INTERRUPTED, "%s: rank %d of %d: %s: the other members have ended", c->device->label, c->rank, c->n_rank, call);
+            return FAIL(E_INTERRUPTED, "%s: rank %d of %d: %s: the other members have ended", c->device->label, c->rank,
+                        c->n_rank, call);
         if (now() > end)
-            return FAIL(E_DEVICE, "%s: rank %d of %d: %s: the other members did not come within %g s", c->device->label, c->rank,
-                        c->n_rank, call, c->timeout);
+            return FAIL(E_DEVICE, "%s: rank %d of %d: %s: the other members did not come within %g s", c->device->label,
+                        c->rank, c->n_rank, call, c->timeout);
         nanosleep(&(struct timespec){ .tv_nsec = pause }, NULL);
     }
     return r == ncclSuccess ? ST_OK : nccl_fail(c, call, r);
@@ -96,7 +98,8 @@ Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, i
     for (int i = 0; i < GPU_COMM_ID; i++)
         nccl_id.internal[i] = (char)id->byte[i];
     config.blocking = 0;
-    st = settle_until(c, "ncclCommInitRankConfig", ncclCommInitRankConfig(&c->comm, n_rank, nccl_id, rank, &config), wait);
+    st = settle_until(c, "ncclCommInitRankConfig", ncclCommInitRankConfig(&c->comm, n_rank, nccl_id, rank, &config),
+                      wait);
     if (st) {
         comm_abort(c);
         return st;
@@ -106,14 +109,14 @@ Status comm_create(GpuComm **out, GpuDevice *d, const GpuCommId *id, int rank, i
 }
 
 /* ---- aborting ----
- * ncclCommAbort ends the communicator's kernels, then waits for them and for graphs that hold its collectives.  Behind another
- * kernel that hangs that is for good, so a thread of its own waits, and is left to it after PATIENCE. */
+ * ncclCommAbort ends the communicator's kernels, then waits for them and for graphs that hold its collectives.  Behind
+ * another kernel that hangs that is for good, so a thread of its own waits, and is left to it after PATIENCE. */
 
 typedef struct {
     ncclComm_t comm;
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    bool over, left;            /* left: the thread frees this */
+    bool over, left; /* left: the thread frees this */
 } Abort;
 
 static void abort_free(Abort *a)
@@ -218,7 +221,8 @@ Status comm_poll(GpuComm *c)
     return state == ncclSuccess || state == ncclInProgress ? ST_OK : nccl_fail(c, "asynchronous error", state);
 }
 
-/* Where the system denies NCCL memory that others can map, as some virtual machines do, it is plain memory, which NCCL copies. */
+/* Where the system denies NCCL memory that others can map, as some virtual machines do, it is plain memory, which NCCL
+ * copies. */
 Status comm_alloc(GpuDevice *d, void **out, size_t bytes)
 {
     size_t n = bytes ? bytes : 1;
@@ -245,7 +249,7 @@ void comm_release(GpuDevice *d, GpuComm *c, void *p)
             (void)settle(c, "ncclCommDeregister", ncclCommDeregister(c->comm, c->registered[i].handle));
             c->registered[i--] = c->registered[--c->n_registered];
         }
-    if (ncclMemFree(p) != ncclSuccess)      /* plain memory is not NCCL's to free */
+    if (ncclMemFree(p) != ncclSuccess) /* plain memory is not NCCL's to free */
         (void)cudaFree(p);
 }
 

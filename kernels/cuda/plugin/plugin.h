@@ -1,7 +1,8 @@
-/* What the files of libdpexec_cuda.so share: its objects, how a library's error becomes a message, and the cache on disk.
+/* What the files of libdpexec_cuda.so share: its objects, how a library's error becomes a message, and the cache on
+ * disk.
  *
- * The plug-in knows no graph and no engine: it compiles its own copy of graph/base/status.c, so a failure is FAIL and TRY
- * here too, and the engine reads the text through Runtime.message. */
+ * The plug-in knows no graph and no engine: it compiles its own copy of graph/base/status.c, so a failure is FAIL and
+ * TRY here too, and the engine reads the text through Runtime.message. */
 #ifndef DPX_CUDA_PLUGIN_H
 #define DPX_CUDA_PLUGIN_H
 
@@ -14,24 +15,24 @@
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/plugin/images.h"
 
-typedef enum { NAN_UNASKED, NAN_KEPT, NAN_LOST } NanFate;      /* of an epilogue: gemm_probe.c */
-typedef struct CudnnState CudnnState;   /* cudnn.c: its handle, or what stands for a described device */
+typedef enum { NAN_UNASKED, NAN_KEPT, NAN_LOST } NanFate; /* of an epilogue: gemm_probe.c */
+typedef struct CudnnState CudnnState; /* cudnn.c: its handle, or what stands for a described device */
 
 struct GpuDevice {
-    int index;                  /* of the CUDA runtime; -1 when described: such a device plans and compiles, but runs nothing */
-    char label[24];             /* "cuda:0", "described GPU": begins messages */
+    int index;      /* of the CUDA runtime; -1 when described: such a device plans and compiles, but runs nothing */
+    char label[24]; /* "cuda:0", "described GPU": begins messages */
     GpuInfo info;
     bool tf32, tune, exact;
-    bool abandoned;             /* nothing of it is freed any more */
-    char *cache_dir;            /* owned; NULL: no cache */
-    char *description;          /* owned; NULL unless described */
-    const DeviceImage **image;  /* those of kernels/cuda/device that fit it, one a source; n_image */
-    cudaLibrary_t *library;     /* each loaded; NULL when described */
+    bool abandoned;            /* nothing of it is freed any more */
+    char *cache_dir;           /* owned; NULL: no cache */
+    char *description;         /* owned; NULL unless described */
+    const DeviceImage **image; /* those of kernels/cuda/device that fit it, one a source; n_image */
+    cudaLibrary_t *library;    /* each loaded; NULL when described */
     size_t n_image;
-    GpuKernel *kernels;         /* found so far */
-    cublasLtHandle_t lt;        /* made when the first product is planned */
-    NanFate relu_nan[DT_COUNT][DT_COUNT];   /* of the Relu of products by their types, dtype and dtype_c */
-    CudnnState *cudnn;          /* made when the first convolution or attention is planned */
+    GpuKernel *kernels;                   /* found so far */
+    cublasLtHandle_t lt;                  /* made when the first product is planned */
+    NanFate relu_nan[DT_COUNT][DT_COUNT]; /* of the Relu of products by their types, dtype and dtype_c */
+    CudnnState *cudnn;                    /* made when the first convolution or attention is planned */
 };
 
 struct GpuStream {
@@ -40,9 +41,9 @@ struct GpuStream {
 };
 
 struct GpuKernel {
-    GpuKernel *next;            /* of the same device or module */
+    GpuKernel *next; /* of the same device or module */
     GpuDevice *device;
-    cudaKernel_t kernel;        /* NULL when described */
+    cudaKernel_t kernel; /* NULL when described */
     char name[];
 };
 
@@ -73,7 +74,8 @@ Status nvrtc_check(const char *call, nvrtcResult e) CHECKED;
 /* ---- devices ---- */
 /* Makes `d` the current device of this thread; E_DEVICE for a described one. */
 Status device_use(const GpuDevice *d) CHECKED;
-/* Makes it so to free something of its; false when nothing is to be freed: it is only described, has failed or is abandoned. */
+/* Makes it so to free something of its; false when nothing is to be freed: it is only described, has failed or is
+ * abandoned. */
 bool device_frees(const GpuDevice *d);
 /* The handle of cublasLt, made at the first call. */
 Status device_cublaslt(GpuDevice *d, cublasLtHandle_t *out) CHECKED;
@@ -81,8 +83,9 @@ Status device_cublaslt(GpuDevice *d, cublasLtHandle_t *out) CHECKED;
 void cudnn_close(GpuDevice *d);
 
 /* ---- the cache on disk: entries of opt.cache_dir, found by a key of any length ----
- * An entry is written under another name first and then renamed, so a reader sees all of it or none, and processes may write
- * at once.  One that is damaged, or of another key, counts as absent.  What cannot be written is not cached: no error. */
+ * An entry is written under another name first and then renamed, so a reader sees all of it or none, and processes may
+ * write at once.  One that is damaged, or of another key, counts as absent.  What cannot be written is not cached: no
+ * error. */
 /* *out NULL and *n 0 when there is none; else malloc'ed. */
 Status cache_read(const GpuDevice *d, const char *kind, const void *key, size_t n_key, void **out, size_t *n) CHECKED;
 void cache_write(const GpuDevice *d, const char *kind, const void *key, size_t n_key, const void *data, size_t n);
@@ -99,13 +102,15 @@ Status memory_alloc(GpuDevice *d, void **out, size_t bytes);
 void memory_free(GpuDevice *d, void *p);
 /* Zeroes memory that no stream uses yet, and waits for it. */
 Status memory_clear(const GpuDevice *d, void *p, size_t bytes) CHECKED;
-/* Whether the elements of a floating type in these bytes are all NaN, once the stream has done what it was given; waits for it. */
+/* Whether the elements of a floating type in these bytes are all NaN, once the stream has done what it was given; waits
+ * for it. */
 Status memory_all_nan(bool *out, GpuStream *s, const void *p, size_t bytes, DType t) CHECKED;
 Status memory_host_alloc(GpuDevice *d, void **out, size_t bytes);
 void memory_host_free(GpuDevice *d, void *p);
 Status memory_zero(GpuStream *s, void *p, size_t bytes);
 Status memory_copy(GpuStream *s, void *to, const void *from, size_t bytes);
-Status memory_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows);
+Status memory_copy_rows(GpuStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                        size_t rows);
 
 Status stream_create(GpuDevice *d, GpuStream **out, bool urgent);
 void stream_free(GpuStream *s);
@@ -141,8 +146,10 @@ Status kernels_open(GpuDevice *d) CHECKED;
 void kernels_close(GpuDevice *d);
 Status kernel_find(GpuDevice *d, const char *name, GpuKernel **out);
 Status kernel_shared(GpuKernel *k, size_t bytes);
-Status kernel_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared, void *const *args);
-/* The kernel `name` of a list, added when `library` (NULL: of a described device, where it is known to exist) has it. */
+Status kernel_launch(GpuStream *s, GpuKernel *k, const unsigned grid[3], const unsigned block[3], size_t shared,
+                     void *const *args);
+/* The kernel `name` of a list, added when `library` (NULL: of a described device, where it is known to exist) has
+ * it. */
 Status kernel_from(GpuKernel **list, GpuDevice *d, cudaLibrary_t library, const char *name, GpuKernel **out) CHECKED;
 GpuKernel *kernel_listed(GpuKernel *list, const char *name);
 void kernel_list_free(GpuKernel *list);

@@ -3,10 +3,17 @@
 
 #include "kernels/cuda/plugin/plugin.h"
 
-struct GpuEvent { GpuDevice *device; cudaEvent_t event; };
-struct GpuGraph { GpuDevice *device; cudaGraphExec_t exec; };
+struct GpuEvent {
+    GpuDevice *device;
+    cudaEvent_t event;
+};
+struct GpuGraph {
+    GpuDevice *device;
+    cudaGraphExec_t exec;
+};
 
-/* Streams do not wait for the legacy stream: nothing of ours runs there but the zeroing of new memory, which is waited for. */
+/* Streams do not wait for the legacy stream: nothing of ours runs there but the zeroing of new memory, which is waited
+ * for. */
 Status stream_create(GpuDevice *d, GpuStream **out, bool urgent)
 {
     int least, greatest;
@@ -18,7 +25,8 @@ Status stream_create(GpuDevice *d, GpuStream **out, bool urgent)
     if (!(s = calloc(1, sizeof *s)))
         return FAIL_NOMEM();
     s->device = d;
-    st = cudart_check(d, "cudaStreamCreate", cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, urgent ? greatest : least));
+    st = cudart_check(d, "cudaStreamCreate",
+                      cudaStreamCreateWithPriority(&s->stream, cudaStreamNonBlocking, urgent ? greatest : least));
     if (st) {
         free(s);
         return st;
@@ -57,7 +65,8 @@ Status event_create(GpuDevice *d, GpuEvent **out, bool timed)
     if (!(e = calloc(1, sizeof *e)))
         return FAIL_NOMEM();
     e->device = d;
-    st = cudart_check(d, "cudaEventCreate", cudaEventCreateWithFlags(&e->event, timed ? cudaEventDefault : cudaEventDisableTiming));
+    st = cudart_check(d, "cudaEventCreate",
+                      cudaEventCreateWithFlags(&e->event, timed ? cudaEventDefault : cudaEventDisableTiming));
     if (st) {
         free(e);
         return st;
@@ -116,8 +125,8 @@ Status event_elapsed(GpuEvent *from, GpuEvent *to, double *seconds)
     return ST_OK;
 }
 
-/* Thread-local: other threads may allocate and plan for their devices meanwhile; calls of this thread that a captured step
- * must not make fail instead of being forgotten. */
+/* Thread-local: other threads may allocate and plan for their devices meanwhile; calls of this thread that a captured
+ * step must not make fail instead of being forgotten. */
 Status capture_begin(GpuStream *s)
 {
     TRY(device_use(s->device));

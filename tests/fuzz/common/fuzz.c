@@ -32,7 +32,10 @@ const char *fuzz_folder(void)
 }
 
 /* A few names of a few harnesses: each path is made once and kept, and so is the file that is written. */
-static struct Slot { char path[4200]; int fd; } *find_slot(const char *name)
+static struct Slot {
+    char path[4200];
+    int fd;
+} * find_slot(const char *name)
 {
     enum { MOST = 8 };
     static struct Slot slot[MOST];
@@ -52,10 +55,7 @@ static struct Slot { char path[4200]; int fd; } *find_slot(const char *name)
     return s;
 }
 
-const char *fuzz_path(const char *name)
-{
-    return find_slot(name)->path;
-}
+const char *fuzz_path(const char *name) { return find_slot(name)->path; }
 
 const char *fuzz_file(const char *name, const void *data, size_t size)
 {
@@ -63,7 +63,8 @@ const char *fuzz_file(const char *name, const void *data, size_t size)
 
     if (s->fd < 0)
         s->fd = open(s->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    MUST(s->fd >= 0 && pwrite(s->fd, data, size, 0) == (ssize_t)size && !ftruncate(s->fd, (off_t)size), "%s: %s", s->path, strerror(errno));
+    MUST(s->fd >= 0 && pwrite(s->fd, data, size, 0) == (ssize_t)size && !ftruncate(s->fd, (off_t)size), "%s: %s",
+         s->path, strerror(errno));
     return s->path;
 }
 

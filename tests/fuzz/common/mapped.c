@@ -1,5 +1,5 @@
-/* In place of graph/base/mapped.c: files lie in heap blocks of just their size, so that AddressSanitizer sees a read behind the end,
- * which a mapping hides up to the end of its page. */
+/* In place of graph/base/mapped.c: files lie in heap blocks of just their size, so that AddressSanitizer sees a read
+ * behind the end, which a mapping hides up to the end of its page. */
 #include "graph/base/mapped.h"
 
 #include <errno.h>
