@@ -2,7 +2,7 @@
 # What review would catch, checked by a machine: hygiene.sh [BUILD_DIR]
 #   - library folders neither print nor end the process, and have no assert(0) (graph, passes, exec, kernels);
 #   - no file of the sources is longer than 800 lines, no TODO stands in them;
-#   - no line of C or of a CUDA kernel in the library, the tools and the tests is longer than 150 characters;
+#   - C and CUDA are laid out by .clang-format, and no line of theirs is longer than 120 characters;
 #   - every file of the library and the tools begins with what it does;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
@@ -34,7 +34,11 @@ check 'what cannot happen is an error or an assertion of a condition' "$(grep -n
 check 'a file of more than 800 lines has a seam' "$(wc -l $sources | awk '$1 > 800 && $2 != "total"')"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
-check 'a line has at most 150 characters' "$(grep -nE '^.{151,}' $library $device tools/*.[ch] include/*.h $tests | cut -c 1-100)"
+check 'a line has at most 120 characters' \
+    "$(grep -nE '^.{121,}' $library $device tools/*.[ch] include/*.h $tests $(find tests -name '*.h' ! -name torch_values.h) | cut -c 1-100)"
+if command -v clang-format-14 >/dev/null || clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
+    check 'sources are laid out by .clang-format (tools/format.sh)' "$(tools/format.sh --check 2>&1 | grep 'error:' | cut -c 1-120)"
+fi
 # Five readers and several writers of text for machines obeyed the locale of the embedding program.
 readers=$(echo "$library" tools/*.[ch] | tr ' ' '\n' | grep -v '^graph/base/numtext.c$')
 check 'numbers are read without the locale' \

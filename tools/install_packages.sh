@@ -13,7 +13,7 @@ test="libcunit1-dev libonnx-testdata
     locales                             a decimal comma
     python3-numpy python3-onnx          compare with the PyTorch oracle
     python3-venv                        what exports are compared with (tests/interop)"
-ci="clang libclang-rt-dev libomp-dev"
+ci="clang clang-format libclang-rt-dev libomp-dev"
 
 # The words of a list up to each line's remark, which two spaces or more set off.
 packages_of() { sed -E 's/^ +//; s/ {2,}.*//' <<<"$1"; }
