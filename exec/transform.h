@@ -8,9 +8,6 @@
 #include "graph/onnx/onnx.h"
 #include "passes/report.h"
 
-/* The name of the last stage: planning does not change the graph, but it can be asked for by name. */
-#define STAGE_PLAN "plan-memory"
-
 /* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss,
  * else for inference.  `report` may be NULL; a whole run fills its loads and peaks.  A model that is a step
  * (graph_is_step), written by transform_write, is copied with its types inferred; options and `until` are refused. */

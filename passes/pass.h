@@ -129,9 +129,6 @@ extern const int pipeline_len;
 
 typedef struct {
     const char *until; /* stop after the pass of this name; NULL: all */
-    /* Called after each pass that ran (dumps, timing); may be NULL. */
-    void (*after)(void *user, const Pass *pass, const Graph *g, double seconds, int n_changed);
-    void *user;
 } PipelineOptions;
 
 /* Runs the pipeline in place.  In debug builds the graph is verified after each pass. */

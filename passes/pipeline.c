@@ -1,7 +1,6 @@
 /* The order of the passes, with the reason for each place.  Adding a pass: its file, its declaration and its line
  * here. */
 #include <string.h>
-#include <time.h>
 
 #include "graph/verify.h"
 #include "passes/pass.h"
@@ -72,14 +71,6 @@ const Pass *const model_passes[] = {
 };
 const int model_passes_len = sizeof model_passes / sizeof *model_passes;
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static Status run_pass(Graph *g, const Pass *pass, PassCtx *ctx)
 {
     TRY(pass->run(g, ctx));
@@ -98,25 +89,28 @@ static Status run_pass(Graph *g, const Pass *pass, PassCtx *ctx)
 static bool applies(const Pass *pass, BuildMode mode) { return !pass->modes || (pass->modes >> mode & 1); }
 
 /* One pass with a scratch arena of its own. */
-static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report,
-                      int *n_changed)
+static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evaluator eval, Report *report)
 {
     PassCtx ctx = { .scratch = arena_create_beside(g->arena), .opt = opt, .eval = eval, .report = report };
-    Status st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();
+    Stage stage = { .pass = pass->name };
+    Status st;
 
+    report_stage_begin(&stage, g);
+    st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();
+    stage.changed = ctx.n_changed;
+    stage.scratch_bytes = ctx.scratch ? arena_bytes(ctx.scratch) : 0;
     arena_free(ctx.scratch);
-    *n_changed = ctx.n_changed;
+    if (!st)
+        st = report_stage_end(report, &stage, g);
     return st == E_NOMEM ? status_prefix(st, "pass %s", pass->name) : st;
 }
 
 Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *report)
 {
-    int n_changed;
-
     if (graph_is_step(g))
         return ST_OK;
     for (int i = 0; i < model_passes_len; i++)
-        TRY(run_one(g, model_passes[i], opt, eval, report, &n_changed));
+        TRY(run_one(g, model_passes[i], opt, eval, report));
     return ST_OK;
 }
 
@@ -136,16 +130,9 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
     if (how && how->until && !last)
         return FAIL(E_INVALID, "there is no pass '%s'", how->until);
     for (int i = 0; i < pipeline_len && !st; i++) {
-        double start = now();
-        int n_changed;
-
         if (!applies(pipeline[i], opt->mode))
             continue;
-        st = run_one(g, pipeline[i], opt, eval, report, &n_changed);
-        if (!st)
-            st = report_stage(report, pipeline[i]->name, g, n_changed);
-        if (!st && how && how->after)
-            how->after(how->user, pipeline[i], g, now() - start, n_changed);
+        st = run_one(g, pipeline[i], opt, eval, report);
         if (pipeline[i] == last)
             break;
     }

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 
 #include "graph/op.h"
 
@@ -66,22 +67,39 @@ Status report_decision(Report *r, const Value *v, bool trained, bool guess, cons
     return ST_OK;
 }
 
-Status report_stage(Report *r, const char *pass, const Graph *g, int changed)
+static double processor_seconds(void)
 {
-    Stage stage = { .changed = changed }, *grown;
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void report_stage_begin(Stage *s, const Graph *g)
+{
+    s->before = 0;
+    FOR_NODES(g, n)
+        s->before++;
+    s->seconds = processor_seconds();
+}
+
+Status report_stage_end(Report *r, Stage *s, const Graph *g)
+{
+    Stage *grown;
 
     if (!r)
         return ST_OK;
+    s->seconds = processor_seconds() - s->seconds;
+    s->graph_bytes = arena_bytes(g->arena);
+    s->nodes = s->values = 0;
     FOR_NODES(g, n) {
-        stage.nodes++;
-        stage.values += n->n_out;
+        s->nodes++;
+        s->values += n->n_out;
     }
-    stage.pass = arena_strdup(r->arena, pass);
-    grown = arena_grow(r->arena, r->stage, sizeof *r->stage, (size_t)r->n_stage, &r->cap_stage);
-    if (!stage.pass || !grown)
+    if (!(grown = arena_grow(r->arena, r->stage, sizeof *r->stage, (size_t)r->n_stage, &r->cap_stage)))
         return FAIL_NOMEM();
     r->stage = grown;
-    r->stage[r->n_stage++] = stage;
+    r->stage[r->n_stage++] = *s;
     return ST_OK;
 }
 
@@ -183,16 +201,24 @@ static Status note_gathered(Report *r, const Graph *g)
 /* What the step's values need at once on each device, kernels' scratch aside; nothing when shapes depend on data. */
 static Status find_peaks(Report *r, const Graph *g)
 {
+    Stage stage = { .pass = STAGE_PLAN };
     MemoryPlan *plan;
+    Arena *scratch;
+    Status st;
 
     FOR_NODES(g, n)
         for (int o = 0; o < n->n_out; o++)
             if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
                 return ST_OK;
-    TRY(plan_memory(&plan, g, NULL, r->arena));
-    for (int d = 0; d < plan->n_device && d < r->n_load; d++)
+    if (!(scratch = arena_create_beside(g->arena)))
+        return FAIL_NOMEM();
+    report_stage_begin(&stage, g);
+    st = plan_memory(&plan, g, NULL, scratch);
+    for (int d = 0; !st && d < plan->n_device && d < r->n_load; d++)
         r->load[d].peak_bytes = (int64_t)plan->device[d].arena_bytes;
-    return ST_OK;
+    stage.scratch_bytes = arena_bytes(scratch);
+    arena_free(scratch);
+    return st ? st : report_stage_end(r, &stage, g);
 }
 
 Status report_graph(Report *r, const Graph *g)

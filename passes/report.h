@@ -40,9 +40,15 @@ typedef struct {
     bool trained, guess;
 } Decision;
 
+/* The name of the last stage: planning does not change the graph, but it can be asked for by name. */
+#define STAGE_PLAN "plan-memory"
+
+/* A pass that ran, what the graph was before and behind it, and what it cost. */
 typedef struct {
     const char *pass;
-    int nodes, values, changed;
+    int before, nodes, values, changed; /* `before`, `nodes`: nodes of the graph, `values`: their outputs */
+    double seconds;                     /* of the processor, in this thread */
+    size_t graph_bytes, scratch_bytes;  /* of the graph's arena behind the pass, of the pass's own */
 } Stage;
 
 typedef struct {
@@ -85,7 +91,9 @@ Status report_decision(Report *r, const Value *v, bool trained, bool guess, cons
 /* "trains 81,226 numbers in 152 tensors; 7 constants are fixed (graph-transform --parameters lists them and why)" */
 enum { REPORT_SUMMARY = 200 };
 void report_summary(char text[REPORT_SUMMARY], const Report *r);
-Status report_stage(Report *r, const char *pass, const Graph *g, int changed) CHECKED;
+/* Starts and ends the measurement of a pass; `s` says what pass it is, what it changed and what scratch it took. */
+void report_stage_begin(Stage *s, const Graph *g);
+Status report_stage_end(Report *r, Stage *s, const Graph *g) CHECKED;
 /* How the batch is divided: count[r] samples for replica r. */
 Status report_division(Report *r, int replicas, const int64_t *count, int64_t batch) CHECKED;
 /* Notes that a parameter gets no gradient, and where the way from it to the loss ends. */

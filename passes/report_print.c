@@ -78,6 +78,25 @@ static void print_loads(const Report *r, FILE *to)
         fprintf(to, "collectives: %d\n", r->collectives);
 }
 
+static void print_stages(const Report *r, FILE *to)
+{
+    const double mib = 1024 * 1024;
+    double seconds = 0;
+
+    if (!r->n_stage)
+        return;
+    fprintf(to, "stages%17s %8s %8s %8s %9s %11s %12s\n", "before", "nodes", "values", "changed", "seconds",
+            "graph, MiB", "scratch, MiB");
+    for (int i = 0; i < r->n_stage; i++) {
+        const Stage *s = &r->stage[i];
+
+        fprintf(to, "  %-20s %8d %8d %8d %8d %9.3f %11.1f %12.1f\n", s->pass, s->before, s->nodes, s->values,
+                s->changed, s->seconds, (double)s->graph_bytes / mib, (double)s->scratch_bytes / mib);
+        seconds += s->seconds;
+    }
+    fprintf(to, "  %-20s %36s %9.3f\n", "all of them", "", seconds);
+}
+
 Status report_print(const Report *r, FILE *to)
 {
     char summary[REPORT_SUMMARY];
@@ -88,11 +107,7 @@ Status report_print(const Report *r, FILE *to)
         fprintf(to, "%s\n", summary);
     for (int k = 0; k < N_KINDS; k++)
         print_notes(r, to, (NoteKind)k);
-    if (r->n_stage)
-        fprintf(to, "stages\n  %-20s %8s %8s %8s\n", "after", "nodes", "values", "changed");
-    for (int i = 0; i < r->n_stage; i++)
-        fprintf(to, "  %-20s %8d %8d %8d\n", r->stage[i].pass, r->stage[i].nodes, r->stage[i].values,
-                r->stage[i].changed);
+    print_stages(r, to);
     print_loads(r, to);
     return finish(to);
 }
@@ -144,8 +159,11 @@ Status report_print_json(const Report *r, FILE *to)
     for (int i = 0; i < r->n_stage; i++) {
         fprintf(to, "%s\n    {\"pass\": ", i ? "," : "");
         json_write_string(to, r->stage[i].pass);
-        fprintf(to, ", \"nodes\": %d, \"values\": %d, \"changed\": %d}", r->stage[i].nodes, r->stage[i].values,
-                r->stage[i].changed);
+        fprintf(to,
+                ", \"before\": %d, \"nodes\": %d, \"values\": %d, \"changed\": %d, \"microseconds\": %" PRId64
+                ", \"graph_bytes\": %zu, \"scratch_bytes\": %zu}",
+                r->stage[i].before, r->stage[i].nodes, r->stage[i].values, r->stage[i].changed,
+                (int64_t)(r->stage[i].seconds * 1e6), r->stage[i].graph_bytes, r->stage[i].scratch_bytes);
     }
     fprintf(to, "%s],\n", r->n_stage ? "\n  " : "");
     json_loads(r, to);

@@ -14,7 +14,7 @@ static const Flag flags[] = {
     { "until", "PASS", "stop after this pass [all of them]" },
     { "o", "FILE",
       "write the graph to FILE.txt, .onnx, .dot or .json; text to a device or pipe [text to standard output]" },
-    { "report", NULL, "print what was split and found, node counts of each stage, load of each device" },
+    { "report", NULL, "print what was split and found; nodes, seconds and memory by pass; load of each device" },
     { "parameters", "[=FILE]",
       "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
       "line, or a .safetensors)" },

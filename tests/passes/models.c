@@ -129,5 +129,33 @@ static void test_folded_is_noted(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(models, { "the pipeline runs in every mode", test_pipeline }, { "text reads back", test_text },
-             { "folded batch-norm is noted", test_folded_is_noted }, { "parameters are found", test_parameters });
+/* Each pass begins with what the one before it left; all take time, and the graph's memory only grows. */
+static void test_stages(void)
+{
+    Graph *g = model_import("resnet20");
+    Report *r = report_create();
+    double seconds = 0;
+    int plans = 0;
+
+    CHECK_OK(build_replicas(g, BUILD_TRAIN, 2, 2, r, NULL));
+    CHECK_OK(report_graph(r, g));
+    CU_ASSERT(r->n_stage > pipeline_len / 2);
+    for (int i = 0; i < r->n_stage; i++) {
+        const Stage *s = &r->stage[i], *last = i ? s - 1 : NULL;
+
+        if (last && (s->before != last->nodes || s->graph_bytes < last->graph_bytes || s->seconds < 0))
+            TEST_FAIL("%s: %d nodes after %d, %zu bytes after %zu, %g s", s->pass, s->before, last->nodes,
+                      s->graph_bytes, last->graph_bytes, s->seconds);
+        seconds += s->seconds;
+        plans += !strcmp(s->pass, STAGE_PLAN) && s->scratch_bytes > 0;
+    }
+    CU_ASSERT(seconds > 0);
+    CU_ASSERT(r->stage[0].before > 0 && r->stage[0].graph_bytes > 0);
+    CU_ASSERT_EQUAL(plans, 1);
+    report_free(r);
+    graph_free(g);
+}
+
+DEFINE_SUITE(models, { "stages are measured", test_stages }, { "the pipeline runs in every mode", test_pipeline },
+             { "text reads back", test_text }, { "folded batch-norm is noted", test_folded_is_noted },
+             { "parameters are found", test_parameters });
