@@ -29,3 +29,22 @@ set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dpexec)
 install(EXPORT dpexec NAMESPACE dpexec:: FILE dpexecConfig.cmake DESTINATION ${cmake_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake DESTINATION ${cmake_dir})
+
+# Man pages, which the tools write of themselves: they are never behind the options.
+if(NOT DPX_FUZZ AND NOT CMAKE_CROSSCOMPILING)
+    set(man_pages)
+    function(add_man_page page)
+        add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man/${page}.1
+            COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man
+            COMMAND ${ARGN} --man > ${CMAKE_BINARY_DIR}/man/${page}.1
+            DEPENDS ${ARGV1})
+        set(man_pages ${man_pages} ${CMAKE_BINARY_DIR}/man/${page}.1 PARENT_SCOPE)
+    endfunction()
+    add_man_page(dpexec dpexec)
+    add_man_page(graph-transform graph-transform)
+    foreach(command train eval run launch devices)
+        add_man_page(dpexec-${command} dpexec ${command})
+    endforeach()
+    add_custom_target(man ALL DEPENDS ${man_pages})
+    install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()

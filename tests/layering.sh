@@ -1,5 +1,5 @@
 #!/bin/sh
-# Includes flow one way: graph/base -> graph -> passes; graph + exec/backend.h -> kernels; all of these -> exec -> tools.
+# Includes flow one way: graph/base -> graph -> recipes -> passes; graph + exec/backend.h -> kernels; all of these -> exec -> tools.
 # Fails with every line that breaks the rule.
 cd "$(dirname "$0")/.." || exit 1
 
@@ -14,9 +14,10 @@ forbid() {
 }
 
 forbid graph/base   '(graph/[a-z0-9_]+\.h|graph/ops|graph/onnx|passes|kernels|exec|tools|tests)' 'graph/base knows nothing above it'
-forbid graph        '(passes|kernels|exec|tools|tests)/'    'graph knows nothing above it'
-forbid passes       '(kernels|exec|tools|tests)/'           'passes know the graph alone'
-forbid kernels      '(passes|tools|tests)/'                 'kernels know the graph and exec/backend.h'
+forbid graph        '(recipes|passes|kernels|exec|tools|tests)/' 'graph knows nothing above it'
+forbid recipes      '(passes|kernels|exec|tools|tests)/'    'recipes know the graph alone'
+forbid passes       '(kernels|exec|tools|tests)/'           'passes know the graph and recipes'
+forbid kernels      '(recipes|passes|tools|tests)/'                 'kernels know the graph and exec/backend.h'
 forbid kernels      'exec/'                                 'kernels know the graph and exec/backend.h' '"exec/(backend|runtime)\.h"'
 forbid exec         '(tools|tests)/'                        'exec knows no tool'
 forbid exec/world   '(graph/|passes/|kernels/|exec/)'       'exec/world knows what memory it sends, not what is in it' '"(graph/base|exec/world)/'
@@ -24,7 +25,7 @@ forbid exec/gpu     'exec/'                                 'exec/gpu runs what 
     '"exec/((gpu|world)/|(backend|describe|device|memory|memory_report|prepared|runtime|trace)\.h)'
 forbid "$(find exec -maxdepth 1 -name '*.[ch]' ! -name 'trainer*')" 'exec/api/' 'exec/api stands above all of exec'
 forbid include      '.*'                                    'the public header stands alone'
-forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
+forbid tools        '(graph|recipes|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
 
 [ $bad = 0 ] && echo "layering: 1 passed, 0 failed"

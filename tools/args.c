@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "tools/man.h"
 
 static const Flag *find_flag(const Command *c, const char *name)
 {
@@ -87,6 +88,8 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
     for (int i = 0; i < argc; i++) {
         if (!flags_end && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")))
             a.help = true;
+        else if (!flags_end && !strcmp(argv[i], "--man"))
+            a.help = a.man = true;
         else if (!flags_end && !strcmp(argv[i], "--"))
             flags_end = true;
         else if (!flags_end && argv[i][0] == '-' && argv[i][1])
@@ -175,8 +178,43 @@ static void print_flag(const char *name, const char *metavar, const char *help, 
            fallback && *fallback ? " [" : "", fallback ? fallback : "", fallback && *fallback ? "]" : "");
 }
 
-void args_help(const Command *c, const char *program)
+/* Each option of the run that is no flag of the command. */
+static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *))
 {
+    for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
+        dpx_option_info o = dpx_option_at(i);
+
+        if (!find_flag(c, o.name))
+            print(o.name, o.metavar, o.help, o.metavar ? o.fallback : NULL);
+    }
+}
+
+static void print_man(const Command *c, const char *program)
+{
+    char page[64], line[512];
+    const char *space = *c->name ? " " : "";
+
+    snprintf(page, sizeof page, "%s%s%s", program, *c->name ? "-" : "", c->name);
+    snprintf(line, sizeof line, "%s%s%s %s", program, space, c->name, c->synopsis);
+    man_head(page, line, c->summary);
+    man_section("OPTIONS");
+    for (const Flag *f = c->flags; f->name; f++)
+        man_item(f->name, f->metavar, f->help, NULL);
+    man_item("help", NULL, "print what the command takes", NULL);
+    man_item("man", NULL, "print this page, as roff", NULL);
+    if (c->takes_options)
+        man_section("THE RUN");
+    each_option(c, man_item);
+}
+
+void args_help(const Args *a, const char *program)
+{
+    const Command *c = a->command;
+
+    if (a->man) {
+        print_man(c, program);
+        return;
+    }
     printf("usage: %s%s%s %s\n\n%s\n", program, *c->name ? " " : "", c->name, c->synopsis, c->summary);
     if (c->flags->name)
         printf("\n");
@@ -184,10 +222,5 @@ void args_help(const Command *c, const char *program)
         print_flag(f->name, f->metavar, f->help, NULL);
     if (c->takes_options)
         printf("\nThe run:\n");
-    for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
-        dpx_option_info o = dpx_option_at(i);
-
-        if (!find_flag(c, o.name))
-            print_flag(o.name, o.metavar, o.help, o.metavar ? o.fallback : NULL);
-    }
+    each_option(c, print_flag);
 }

@@ -32,7 +32,7 @@ typedef struct {
         const char *name, *value;
     } * given;            /* in order; value "" for flags without one */
     dpx_options *options; /* NULL unless takes_options */
-    bool help;
+    bool help, man;       /* man: the help is asked for as a man page */
 } Args;
 
 /* E_INVALID lists everything that is wrong.  Strings are those of argv. */
@@ -44,6 +44,6 @@ const char *args_nth(const Args *a, const char *name, int index); /* of a repeat
 /* The flag's whole number in [min, max], or `fallback` when it was not given. */
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;
 Status args_real(double *out, const Args *a, const char *name, double fallback) CHECKED;
-void args_help(const Command *c, const char *program); /* to standard output */
+void args_help(const Args *a, const char *program); /* to standard output, in the form asked for */
 
 #endif

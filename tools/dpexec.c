@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
+#include "tools/man.h"
 #include "tools/patience.h"
 #include "tools/progress.h"
 #include "tools/shrunk.h"
@@ -38,9 +39,23 @@ static int print_usage(void)
     for (int i = 1; i < N_COMMANDS; i++)
         printf("       dpexec %s %s\n", commands[i].command->name, commands[i].command->synopsis);
     printf("       dpexec --version\n\nTrains ONNX models on data-parallel replicas.  'dpexec COMMAND --help' tells "
-           "more:\n\n");
+           "more, --man as a man page:\n\n");
     for (int i = 0; i < N_COMMANDS; i++)
         printf("  %-10s%s\n", commands[i].command->name, commands[i].command->summary);
+    return EXIT_DONE;
+}
+
+static int print_man(void)
+{
+    char name[256];
+
+    man_head("dpexec", "dpexec COMMAND [arguments]", "trains ONNX models on data-parallel replicas");
+    man_section("COMMANDS");
+    man_paragraph("Each has a page of its own, dpexec-COMMAND(1); without a command dpexec trains.");
+    for (int i = 0; i < N_COMMANDS; i++) {
+        snprintf(name, sizeof name, "%s %s", commands[i].command->name, commands[i].command->synopsis);
+        man_term(name, commands[i].command->summary);
+    }
     return EXIT_DONE;
 }
 
@@ -54,7 +69,7 @@ static int dispatch(int which, int argc, char **argv)
         code = report_failure(st);
         fprintf(stderr, "try 'dpexec %s --help'\n", commands[which].command->name);
     } else if (a.help) {
-        args_help(commands[which].command, "dpexec");
+        args_help(&a, "dpexec");
         code = EXIT_DONE;
     } else {
         code = commands[which].run(&a);
@@ -71,6 +86,8 @@ int main(int argc, char **argv)
         print_usage();
         return argc < 2 ? EXIT_USAGE : EXIT_DONE;
     }
+    if (!strcmp(argv[1], "--man"))
+        return print_man();
     if (!strcmp(argv[1], "--version")) {
         printf("dpexec %s\n", dpx_version());
         return EXIT_DONE;

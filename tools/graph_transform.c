@@ -201,7 +201,7 @@ int main(int argc, char **argv)
     catch_shrunk_files();
     st = args_parse(&a, &command, argc - 1, argv + 1);
     if (!st && a.help)
-        args_help(&command, "graph-transform");
+        args_help(&a, "graph-transform");
     else if (!st && args_has(&a, "list-passes"))
         code = list_passes();
     else
