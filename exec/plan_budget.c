@@ -13,6 +13,16 @@ MemoryBudget *plan_budget(int64_t bytes)
                                 "--plan-memory (half of the memory there is, unless given)");
 }
 
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, int64_t bytes)
+{
+    MemoryBudget *b = plan_budget(bytes);
+    Status st = b ? onnx_import_within(out, onnx, path, b) : FAIL_NOMEM();
+
+    st = memory_budget_explain(b, st);
+    memory_budget_free(b); /* the graph holds it */
+    return st;
+}
+
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes)
 {
     MemoryBudget *b = plan_budget(bytes);

@@ -1,12 +1,15 @@
-/* The memory that planning may take: graphs, what passes work with, constants that folding makes, tables of packing. */
+/* The memory that planning may take: the model as it is read, graphs, what passes work with, constants that folding
+ * makes, tables of packing. */
 #ifndef DPX_PLAN_BUDGET_H
 #define DPX_PLAN_BUDGET_H
 
-#include "graph/graph.h"
+#include "graph/onnx/onnx.h"
 
 /* Of `bytes`; 0: half of what the machine has, or the group of processes that this one belongs to (cgroup), whichever
  * is less.  NULL when out of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
+/* The model of a file, within a budget of its own. */
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, int64_t bytes) CHECKED;
 /* A copy of the model to be planned, within a budget of its own. */
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes) CHECKED;
 /* memory_budget_explain of the budget that the graph is within. */

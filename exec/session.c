@@ -192,6 +192,22 @@ static const Tensor *given_target(const Session *s, const NamedTensor *in, int n
     return named_find(in, n_in, s->base.target ? s->base.target : "target");
 }
 
+/* Shapes are not known where an input of open shape was not given: then that is told, for all of them. */
+static Status explain_shapes(const Session *s, Status st, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    Problems missing = { 0 };
+
+    if (st != E_SHAPE || !n_in || mode == BUILD_APPLY)
+        return st;
+    for (int i = 0; i < s->model->n_input; i++) {
+        const Value *v = value(s->model, s->model->input[i]);
+
+        if (!shape_known(&v->shape) && s->shape[i].shape.rank < 0 && !named_find(in, n_in, v->name))
+            problems_add(&missing, "input '%s' is missing", v->name);
+    }
+    return missing.n ? problems_fail(&missing, E_INVALID, "a step of this model") : st;
+}
+
 /* The graph after all passes.  With `whole` on one device as one replica. */
 static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in, int n_in, bool whole)
 {
@@ -218,7 +234,7 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
         opt.fuse = opt.fuse_product = opt.fuse_conv = opt.fuse_attention = false;
     }
     TRY_TO(done, st, graph_clone(&g, s->model));
-    if ((st = plan_explain(g, run_passes(s, g, &opt))))
+    if ((st = explain_shapes(s, plan_explain(g, run_passes(s, g, &opt)), c->mode, in, n_in)))
         graph_free(g);
     else
         *out = g;

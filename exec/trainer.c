@@ -42,17 +42,24 @@ static void forward_log(void *user, bool warning, const char *line)
         t->log(t->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, text);
 }
 
-/* The floating type of the run: the option's, else that of the first parameter. */
+/* The floating type of the run: the option's, else that of the first parameter; where which tensors are parameters is
+ * not known before sizes are, that of the first tensor of several numbers. */
 static DType run_dtype(const dpx_trainer *t)
 {
     const Graph *g = t->model->prepared;
+    DType constant = DT_NONE;
 
     if (t->options->build.dtype != DT_NONE)
         return t->options->build.dtype;
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE && g->value[i]->trainable)
-            return g->value[i]->dtype;
-    return DT_FLOAT32;
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind == V_STATE && v->trainable)
+            return v->dtype;
+        if (!constant && v->kind == V_CONST && dtype_is_float(v->dtype) && shape_numel(&v->shape) > 1)
+            constant = v->dtype;
+    }
+    return constant ? constant : DT_FLOAT32;
 }
 
 Status trainer_prepare(dpx_trainer *t)

@@ -115,6 +115,8 @@ typedef struct dpx_options dpx_options;
 
 DPX_API dpx_options *dpx_options_create(void); /* the defaults; NULL when out of memory */
 DPX_API void dpx_options_free(dpx_options *options);
+/* dpx_model_load that takes at most the memory that option "plan-memory" says; dpx_model_load half of what there is. */
+DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *options) DPX_CHECKED;
 /* E.g. ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), on GPUs ("tune", "true"), ("no-capture", "true");
  * what may be repeated is added. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;

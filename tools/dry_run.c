@@ -32,7 +32,7 @@ Status print_plan(const Args *a, bool quiet)
 
     progress_start(&progress, quiet);
     TRY(fill_options(a));
-    TRY((Status)dpx_model_load(&model, a->positional[0]));
+    TRY((Status)dpx_model_load_within(&model, a->positional[0], a->options));
     st = (Status)dpx_plan(model, a->options, write_out, NULL, report_log, &progress);
     dpx_model_free(model);
     if (fflush(stdout) && !st)

@@ -43,7 +43,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
-    TRY((Status)dpx_model_load(model, a->positional[0]));
+    TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, progress));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/interp.h"
+#include "exec/plan_budget.h"
 #include "exec/transform.h"
 #include "exec/verify.h"
 #include "tools/args.h"
@@ -104,7 +105,7 @@ static Status find_parameters(Report *report, const Graph *model, const Options 
     Graph *sized, *g = NULL;
     Status st;
 
-    TRY(graph_clone(&sized, model));
+    TRY(graph_clone_lending(&sized, model));
     for (int i = 0; i < sized->n_input; i++) {
         Shape *s = &value(sized, sized->input[i])->shape;
 
@@ -172,7 +173,7 @@ static Status run(const Args *a)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
     TRY(check_flags(a, o));
     TRY(feed_class_weights(a, NULL));
-    TRY(onnx_import_file(&model, &onnx, a->positional[0]));
+    TRY(plan_import(&model, &onnx, a->positional[0], o->build.plan_memory));
     if (args_has(a, "parameters"))
         st = show_parameters(model, a, o);
     else

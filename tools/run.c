@@ -174,7 +174,7 @@ static Status run(Job *j, const Args *a)
         return print_plan(a, args_has(a, "quiet"));
     if (!folder)
         return FAIL(E_INVALID, "--out DIR is missing");
-    TRY((Status)dpx_model_load(&j->model, a->positional[0]));
+    TRY((Status)dpx_model_load_within(&j->model, a->positional[0], a->options));
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));
     TRY(name_files(j, folder));

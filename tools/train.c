@@ -284,7 +284,7 @@ static Status load_all(Run *r)
 
     if (args_has(a, "trace") && !r->world.rank)
         TRY(check_trace(args_value(a, "trace")));
-    TRY((Status)dpx_model_load(&r->model, a->positional[0]));
+    TRY((Status)dpx_model_load_within(&r->model, a->positional[0], a->options));
     TRY(open_data(r));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));

@@ -130,13 +130,13 @@ static void bind_open_dims(Graph *g, int64_t size)
     }
 }
 
-static Status prepare_copy(dpx_model *m, int64_t size)
+static Status prepare_copy(dpx_model *m, int64_t size, int64_t plan_memory)
 {
     BuildOptions opt = { .mode = BUILD_INFER };
 
     graph_free(m->prepared);
     m->prepared = NULL;
-    TRY(plan_copy(&m->prepared, m->graph, 0));
+    TRY(plan_copy(&m->prepared, m->graph, plan_memory));
     TRY(model_repair(m->prepared, &opt, interp_node, NULL));
     bind_open_dims(m->prepared, size);
     return pipeline_run(m->prepared, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });
@@ -145,34 +145,47 @@ static Status prepare_copy(dpx_model *m, int64_t size)
 /* State is known after prepare-training: run the pipeline that far on a copy.  What is state does not depend on the
  * sizes that the model leaves open, but shapes must be consistent: 1 and 64 fit nearly all.  Where neither does, the
  * model's states are not listed; a trainer, which is told the sizes, knows them. */
-static Status find_state(dpx_model *m)
+static Status find_state(dpx_model *m, int64_t plan_memory)
 {
-    if (!prepare_copy(m, 1) || !prepare_copy(m, 64))
+    if (!prepare_copy(m, 1, plan_memory) || !prepare_copy(m, 64, plan_memory))
         return ST_OK;
     graph_free(m->prepared);
     m->prepared = NULL;
-    return graph_clone(&m->prepared, m->graph);
+    return graph_clone_lending(&m->prepared, m->graph);
 }
 
-dpx_status dpx_model_load(dpx_model **out, const char *path)
+static dpx_status load(dpx_model **out, const char *path, int64_t plan_memory)
 {
     dpx_model *m;
     Status st;
 
-    NEED(out, "out");
-    NEED(path, "path");
     if (!(m = calloc(1, sizeof *m)))
         return (dpx_status)FAIL_NOMEM();
     m->users = 1;
-    st = onnx_import_file(&m->graph, &m->onnx, path);
+    st = plan_import(&m->graph, &m->onnx, path, plan_memory);
     if (!st)
-        st = find_state(m);
+        st = plan_explain(m->graph, find_state(m, plan_memory));
     if (st) {
         dpx_model_free(m);
         return (dpx_status)st;
     }
     *out = m;
     return DPX_OK;
+}
+
+dpx_status dpx_model_load(dpx_model **out, const char *path)
+{
+    NEED(out, "out");
+    NEED(path, "path");
+    return load(out, path, 0);
+}
+
+dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *o)
+{
+    NEED(out, "out");
+    NEED(path, "path");
+    NEED(o, "options");
+    return load(out, path, ((const Options *)o)->build.plan_memory);
 }
 
 /* The index-th value of this kind, or NO_VALUE. */

@@ -6,36 +6,31 @@
 #include <unistd.h>
 
 #include "exec/api/api.h"
+#include "exec/api/text.h"
 #include "exec/transform.h"
+#include "graph/base/arena.h"
 
-static Status print_to_memory(const Graph *g, const char *format, char **text, size_t *bytes)
+static Status print_to_memory(const Graph *g, const char *format, MemoryText *text)
 {
-    FILE *f = open_memstream(text, bytes);
-    Status st;
+    FILE *f = memory_text_open(text);
 
-    if (!f)
-        return FAIL_NOMEM();
-    st = transform_print(f, g, format);
-    if (fclose(f) && !st)
-        st = FAIL_NOMEM();
-    return st;
+    return f ? memory_text_close(f, transform_print(f, g, format)) : FAIL_NOMEM();
 }
 
-static Status read_back(FILE *f, char **text, size_t *bytes)
+static Status read_back(FILE *f, MemoryText *text)
 {
     long size;
 
     if (fseek(f, 0, SEEK_END) || (size = ftell(f)) < 0 || fseek(f, 0, SEEK_SET))
         return FAIL(E_IO, "cannot read the exported graph: %s", strerror(errno));
-    *bytes = (size_t)size;
-    if (!(*text = malloc(*bytes + 1)))
+    if (!memory_text_reserve(text, (size_t)size))
         return FAIL_NOMEM();
-    return fread(*text, 1, *bytes, f) == *bytes ? ST_OK
-                                                : FAIL(E_IO, "cannot read the exported graph: %s", strerror(errno));
+    text->n = fread(text->data, 1, (size_t)size, f);
+    return text->n == (size_t)size ? ST_OK : FAIL(E_IO, "cannot read the exported graph: %s", strerror(errno));
 }
 
 /* The exporter writes files: one in a folder of its own, read back. */
-static Status export_to_memory(const Graph *g, const OnnxModel *onnx, char **text, size_t *bytes)
+static Status export_to_memory(const Graph *g, const OnnxModel *onnx, MemoryText *text)
 {
     const char *set = getenv("TMPDIR"), *under = set && *set ? set : "/tmp";
     char folder[3840], path[4096];
@@ -50,7 +45,7 @@ static Status export_to_memory(const Graph *g, const OnnxModel *onnx, char **tex
     st = transform_write(g, onnx, "onnx", path);
     f = st ? NULL : fopen(path, "rb");
     if (!st)
-        st = f ? read_back(f, text, bytes) : FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+        st = f ? read_back(f, text) : FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
     if (f)
         fclose(f);
     unlink(path);
@@ -58,15 +53,17 @@ static Status export_to_memory(const Graph *g, const OnnxModel *onnx, char **tex
     return st;
 }
 
-static Status transform(const dpx_model *m, const Options *o, const char *until, const char *format, char **text,
-                        size_t *bytes)
+/* The text is within the graph's budget, which outlives the graph for as long as the text is held. */
+static Status transform(const dpx_model *m, const Options *o, const char *until, const char *format, MemoryText *text)
 {
     Graph *g;
     Status st;
 
     TRY(transform_check_format(format));
     TRY(transform_run(&g, m->graph, o, until, NULL));
-    st = !strcmp(format, "onnx") ? export_to_memory(g, m->onnx, text, bytes) : print_to_memory(g, format, text, bytes);
+    text->budget = memory_budget_keep(arena_budget(g->arena));
+    st = !strcmp(format, "onnx") ? export_to_memory(g, m->onnx, text) : print_to_memory(g, format, text);
+    st = memory_budget_explain(text->budget, st);
     graph_free(g);
     return st;
 }
@@ -74,17 +71,17 @@ static Status transform(const dpx_model *m, const Options *o, const char *until,
 dpx_status dpx_transform(const dpx_model *m, const dpx_options *options, const char *until, const char *format,
                          dpx_write_fn *write, void *user)
 {
-    size_t bytes = 0;
-    char *text = NULL;
+    MemoryText text = { 0 };
     Status st;
 
     NEED(m, "model");
     NEED(options, "options");
     NEED(format, "format");
     NEED(write, "write");
-    st = transform(m, (const Options *)options, until, format, &text, &bytes);
+    st = transform(m, (const Options *)options, until, format, &text);
     if (!st)
-        write(user, text, bytes);
-    free(text);
+        write(user, text.data, text.n);
+    memory_text_free(&text);
+    memory_budget_free(text.budget);
     return (dpx_status)st;
 }

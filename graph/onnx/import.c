@@ -455,6 +455,7 @@ static Status import_graph(Importer *im)
     return graph_sort(im->g);
 }
 
+/* The graph's memory is taken of the budget of `scratch`. */
 static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch)
 {
     Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
@@ -466,7 +467,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     Status st;
 
     TRY(check_model(m, opset));
-    if (!(im.g = graph_create(text_or(m->graph->name, "graph"))))
+    if (!(im.g = graph_create_within(text_or(m->graph->name, "graph"), arena_budget(scratch))))
         return FAIL_NOMEM();
     im.tensors.arena = im.g->arena;
     TRY_TO(fail, st, import_graph(&im));
@@ -483,9 +484,9 @@ fail:
 }
 
 static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const char *path,
-                           const char *name)
+                           const char *name, MemoryBudget *b)
 {
-    Arena *scratch = arena_create();
+    Arena *scratch = arena_create_within(b);
     External *ext = NULL;
     ProtobufCMessage *m;
     Status st;
@@ -503,16 +504,21 @@ done:
 
 Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name)
 {
-    return import_bytes(out, model, data, size, NULL, name);
+    return import_bytes(out, model, data, size, NULL, name, NULL);
 }
 
 Status onnx_import_file(Graph **out, OnnxModel **model, const char *path)
+{
+    return onnx_import_within(out, model, path, NULL);
+}
+
+Status onnx_import_within(Graph **out, OnnxModel **model, const char *path, MemoryBudget *b)
 {
     Mapped map;
     Status st;
 
     TRY(mapped_open(&map, path));
-    st = import_bytes(out, model, map.data, map.size, path, path);
+    st = import_bytes(out, model, map.data, map.size, path, path, b);
     mapped_close(&map);
     return st;
 }

@@ -40,6 +40,8 @@ void onnx_model_free(OnnxModel *m); /* NULL is legal */
  * dimensions (dim_param names them), operators are spelled as the IR does and normalised, shapes are not inferred.
  * `model` may be NULL.  E_UNSUPPORTED lists all that is not supported.  onnx_import_memory reads no external data. */
 Status onnx_import_file(Graph **out, OnnxModel **model, const char *path) CHECKED;
+/* Within a budget, which the graph holds. */
+Status onnx_import_within(Graph **out, OnnxModel **model, const char *path, MemoryBudget *b) CHECKED;
 Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name) CHECKED;
 
 /* A file that holds one TensorProto, as the official test data does. */

@@ -1,8 +1,12 @@
 /* The parts of dpexec.h that need no trainer: models, tensors, DLPack, options, devices, transformation. */
 #include <dlpack/dlpack.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/api/text.h"
+#include "graph/onnx/onnx.h"
+#include "graph/parse.h"
 #include "tests/api/api.h"
 
 static void test_model(void)
@@ -156,6 +160,64 @@ static void test_transform(void)
     dpx_model_free(m);
 }
 
+/* A model of 100 bytes asks for a place for each of 2^31 products; none of it is taken. */
+static void test_plan_memory(void)
+{
+    static const char *const products = "graph \"products\" {\n"
+                                        "  input %x : float32[2147483648,1,1]\n"
+                                        "  %y = MatMul(%x, %x)\n"
+                                        "  output \"y\" = %y\n"
+                                        "}\n";
+    char folder[256], path[300];
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = NULL;
+    Graph *g = NULL;
+    static Text text;
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/products.onnx", folder);
+    if (CHECK_OK(graph_parse(&g, products, strlen(products))))
+        CHECK_OK(onnx_export_file(g, NULL, path));
+    graph_free(g);
+    CHECK_DPX(dpx_options_set(o, "plan-memory", "1G"));
+    CHECK_DPX(dpx_model_load_within(&m, path, o));
+    CHECK_DPX_FAILS(DPX_NOMEM, "planning takes more memory than --plan-memory allows: of 1.000 GB",
+                    dpx_plan(m, o, add_text, &text, NULL, NULL));
+    CU_ASSERT(strstr(dpx_error(), "more are asked for") && strstr(dpx_error(), "MatMul"));
+    dpx_model_free(m);
+    m = NULL;
+    CHECK_DPX(dpx_options_set(o, "plan-memory", "1k"));
+    CHECK_DPX_FAILS(DPX_NOMEM, "planning takes more memory than --plan-memory allows: of 0.000 GB",
+                    dpx_model_load_within(&m, MLP, o));
+    CU_ASSERT(!m && strstr(dpx_error(), "mlp.onnx"));
+    dpx_options_free(o);
+    remove_folder(folder);
+}
+
+/* 6 kB fit into a budget of 10, in a buffer of 8; 9 do not, and what was taken is given back. */
+static void test_text_within(void)
+{
+    MemoryText t = { .budget = memory_budget_create(10000, "--plan-memory") };
+
+    for (int lines = 600; lines <= 900; lines += 300) {
+        FILE *f = memory_text_open(&t);
+
+        for (int i = 0; f && i < lines; i++)
+            fputs("123456789\n", f);
+        if (lines == 600) {
+            CU_ASSERT(f && !memory_text_close(f, ST_OK) && t.n == 6000 && !memcmp(t.data + 5990, "123456789\n", 10));
+        } else {
+            CHECK_FAILS(E_NOMEM, "than --plan-memory allows",
+                        memory_budget_explain(t.budget, memory_text_close(f, ST_OK)));
+        }
+        memory_text_free(&t);
+        CU_ASSERT(memory_budget_take(t.budget, 10000));
+        memory_budget_give(t.budget, 10000);
+    }
+    memory_budget_free(t.budget);
+}
+
 DEFINE_SUITE(model, { "load and inspect", test_model }, { "bad files", test_bad_model }, { "types", test_dtypes },
              { "DLPack", test_dlpack }, { "options", test_options }, { "devices", test_devices },
-             { "transform", test_transform });
+             { "transform", test_transform }, { "memory of planning", test_plan_memory },
+             { "text within a budget", test_text_within });

@@ -42,6 +42,9 @@ typedef struct {
     X(dlpack_shape, "DLPack shape is NULL", dpx_tensor_from_dlpack(&a->bad, "x", &a->shapeless))                      \
     X(load_out, "dpx_model_load: out", dpx_model_load(NULL, MLP))                                                     \
     X(load_path, "dpx_model_load: path", dpx_model_load(&a->m, NULL))                                                 \
+    X(within_out, "dpx_model_load_within: out", dpx_model_load_within(NULL, MLP, a->o))                               \
+    X(within_path, "dpx_model_load_within: path", dpx_model_load_within(&a->m, NULL, a->o))                           \
+    X(within_options, "dpx_model_load_within: options", dpx_model_load_within(&a->m, MLP, NULL))                      \
     X(info_model, "dpx_model_info: model", dpx_model_info(NULL, DPX_INPUT, 0, &a->info))                              \
     X(info_out, "dpx_model_info: out", dpx_model_info(a->m, DPX_INPUT, 0, NULL))                                      \
     X(info_kind, "kind 7", dpx_model_info(a->m, (dpx_kind)7, 0, &a->info))                                            \

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/onnx/onnx.h"
+#include "graph/parse.h"
 #include "tests/api/api.h"
 
 static const char *const sgd[] = { "loss=cross-entropy", "metric=accuracy", "lr=0.1", "momentum=0.9",
@@ -533,10 +535,59 @@ static void test_sequence_first(void)
     dpx_model_free(m);
 }
 
+/* A model of the text, by way of a file. */
+static dpx_model *model_of(const char *text)
+{
+    char folder[256], path[300];
+    dpx_model *m = NULL;
+    Graph *g = NULL;
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(onnx_export_file(g, NULL, path)))
+        CHECK_DPX(dpx_model_load(&m, path));
+    graph_free(g);
+    remove_folder(folder);
+    return m;
+}
+
+/* Sizes that the model leaves open and that only data fit: what a parameter is is not known before, its type is. */
+static void test_open_sizes(void)
+{
+    static double x[4 * 6], more[6 * 3], y[4 * 2];
+    dpx_tensor batch[] = { { .name = "x", .dtype = DPX_FLOAT64, .rank = 2, .dim = { 4, 6 }, .data = x },
+                           { .name = "target", .dtype = DPX_FLOAT64, .rank = 2, .dim = { 4, 2 }, .data = y },
+                           { .name = "more", .dtype = DPX_FLOAT64, .rank = 2, .dim = { 6, 3 }, .data = more } };
+    dpx_model *m = model_of("graph \"open\" {\n"
+                            "  input %x : float64[?,?]\n"
+                            "  input %more : float64[?,3]\n"
+                            "  const %w : float64[3,2] = {1, 2, 3, 4, 5, 6}\n"
+                            "  const %six : float64[6,1] = {1, 2, 3, 4, 5, 6}\n"
+                            "  %scaled = Mul(%more, %six)\n"
+                            "  %h = MatMul(%x, %scaled)\n"
+                            "  %y = MatMul(%h, %w)\n"
+                            "  output \"y\" = %y\n"
+                            "}\n");
+    dpx_options *o = dpx_options_create();
+    dpx_trainer *t = NULL;
+    dpx_result r = { 0 };
+
+    CHECK_DPX(dpx_options_set(o, "loss", "mse"));
+    CHECK_DPX(dpx_options_set(o, "batch-input", "x"));
+    CHECK_DPX(dpx_options_set(o, "threads", "1"));
+    CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL));
+    CHECK_DPX_FAILS(DPX_INVALID, "input 'more' is missing", dpx_train_step(t, batch, 2, &r));
+    CHECK_DPX(dpx_train_step(t, batch, 3, &r));
+    CU_ASSERT(r.loss == 0 && r.step == 1); /* all is zero */
+    dpx_trainer_free(t);
+    dpx_options_free(o);
+    dpx_model_free(m);
+}
+
 DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", test_val_keeps_state },
              { "run gives the loss's logits", test_run_and_loss }, { "bad batches", test_bad_batches },
              { "no loss", test_no_loss }, { "set and get state", test_set_state },
              { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint },
              { "a scaled loss", test_loss_scale }, { "options of the scale", test_loss_scale_options },
              { "callbacks", test_callbacks }, { "two threads", test_threads }, { "timing", test_trace },
-             { "sequence first", test_sequence_first });
+             { "sequence first", test_sequence_first }, { "sizes that data alone fit", test_open_sizes });
