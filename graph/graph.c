@@ -311,6 +311,8 @@ void graph_replace(Graph *g, ValueId old, ValueId by)
                          value(g, old)->name, value(g, by)->name);
         return;
     }
+    if (has_value(by) && value(g, by)->batch_axis == BATCH_UNKNOWN)
+        value(g, by)->batch_axis = value(g, old)->batch_axis;
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
             if (value_eq(n->in[i], old))
@@ -357,6 +359,7 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     copy->transient = from->transient;
     copy->partial = from->partial;
     copy->layout = from->layout;
+    copy->batch_axis = from->batch_axis;
     copy->replica = from->replica;
     copy->device = from->device;
     copy->logical = from->logical ? arena_strdup(to->arena, from->logical) : NULL;

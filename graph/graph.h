@@ -50,6 +50,9 @@ typedef enum {
     SAID_BUFFER     /* likewise: not among its parameters */
 } Said;
 
+/* Value.batch_axis. */
+enum { BATCH_NOWHERE = -1, BATCH_UNKNOWN = 0 };
+
 typedef struct {
     const char *name; /* unique in the graph; the user's name where one exists */
     ValueKind kind;
@@ -65,6 +68,8 @@ typedef struct {
                          * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
                          * update of it is P, or a B that is zero */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
+    int8_t batch_axis;   /* for batches of one sample (passes/mark_batch.c): 1 + the axis that grows with the batch, or
+                            BATCH_ */
     int replica, device; /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
     const char
         *logical; /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */

@@ -63,15 +63,16 @@ static int leading_split(const Placement *p)
 
 /* Input i when the output is split `right` axes from the end, where it has size `dim`: split too, unless it is
  * stretched there.  A split axis of size 1 (a batch of one) may be stretched: part by part it becomes 1 or 0 times
- * `dim`.  Where `dim` is 1 as well nothing is stretched, and all are split: an operator that does not broadcast takes
- * parts of one size alone. */
+ * `dim`.  Where `dim` is 1 as well nothing is stretched, and all are split, as an operator that does not broadcast
+ * takes parts of one size alone; but for an elementwise operator's inputs that are known to carry no batch. */
 static Place follow_split(const Placement *p, int i, int right, int64_t dim)
 {
     const Shape *s = in_shape(p, i);
     int axis = s->rank - right;
     bool split_there = p->in[i].kind == PL_S && p->in[i].axis == axis;
+    bool known_whole = in_value(p->g, p->node, i)->batch_axis == BATCH_NOWHERE && p->batch == 1 && dim == 1;
 
-    if (axis < 0)
+    if (axis < 0 || (known_whole && !split_there && p->node->op->elementwise))
         return PLACE_B;
     return split_there || s->dim[axis] == dim ? PLACE_S(axis) : PLACE_B;
 }
@@ -238,24 +239,48 @@ Status place_reduce(Placement *p, unsigned mask, bool keepdims, bool sum)
     return place_moved(p, to, "it reduces along the split axis");
 }
 
+/* For a batch of one sample, any of whose axes would do: 1 + the axis of the node's result that grows with the batch:
+ * as marked, else the one that is left open (-1); 0: unknown. */
+static int growing_axis(const Placement *p)
+{
+    const Tensor *target = has_in(p->node, 1) ? value_const(p->g, p->node->in[1]) : NULL;
+    int8_t marked = value(p->g, p->node->out[0])->batch_axis;
+
+    if (p->batch != 1 || marked != BATCH_UNKNOWN)
+        return p->batch == 1 && marked > 0 ? marked : 0;
+    for (int64_t i = 0; target && i < tensor_numel(target); i++)
+        if (tensor_int(target, i) == -1)
+            return (int)i + 1;
+    return 0;
+}
+
+static bool same_size(Place to, const Shape *y, Place at, const Shape *x)
+{
+    return to.blocks == 1 && y->dim[to.axis] == x->dim[at.axis];
+}
+
 /* Where x[.., a, ..] is split at `at`, y has the same elements in the same order: the split of y that gives every
  * replica the same elements.  Elements are dealt out anew once for everything that stands in front of a block, so as
- * many blocks of y must begin, each a multiple of the batch.  One block is the better answer, then the same size; axis
- * -1: torn apart. */
+ * many blocks of y must begin, each a multiple of the batch.  The axis that grows is the best answer, then one block,
+ * then the same size; axis -1: torn apart. */
 static Place reshaped(const Placement *p, const Shape *x, Place at, const Shape *y)
 {
     int64_t rounds = shape_count(x, 0, at.axis) * at.blocks, here = 1;
     Place found = { PL_S, -1, 0 };
+    int grows = growing_axis(p);
+    bool same = false;
 
     for (int b = 0; b < y->rank && here > 0; here *= y->dim[b++]) {
         Place to = PLACE_ROWS(b, rounds % here ? 0 : rounds / here);
 
         if (!place_can_split(p, y, to))
             continue;
-        if (to.blocks == 1 && y->dim[b] == x->dim[at.axis])
+        if (grows == b + 1)
             return to;
-        if (found.axis < 0 || to.blocks < found.blocks)
+        if (found.axis < 0 || (!same && (same_size(to, y, at, x) || to.blocks < found.blocks))) {
             found = to;
+            same = same_size(to, y, at, x);
+        }
     }
     return found;
 }

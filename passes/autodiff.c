@@ -50,6 +50,8 @@ static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
         return FAIL(E_INTERNAL, "%s: gradient by input %d is %s%s, the input %s%s", node_text(g, n), input,
                     dtype_name(value(g, dx)->dtype), shape_text(&value(g, dx)->shape, a),
                     dtype_name(value(g, x)->dtype), shape_text(&value(g, x)->shape, b));
+    if (value(g, dx)->batch_axis == BATCH_UNKNOWN)
+        value(g, dx)->batch_axis = value(g, x)->batch_axis;
     w->grad[x.i] = has_value(w->grad[x.i]) ? EMIT(g, Add, NULL, w->grad[x.i], dx) : dx;
     return g->status;
 }

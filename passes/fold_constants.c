@@ -6,7 +6,8 @@
 
 enum { MAX_FOLDED = 1 << 24 };
 
-/* The input that the node passes through unchanged, or NO_VALUE. */
+/* The input that the node passes through unchanged, or NO_VALUE.  What makes a batch of one sample out of something
+ * that all samples share stays, so that the gradients of all samples are added there as those of more samples are. */
 static ValueId passed_through(const Graph *g, const Node *n)
 {
     bool movement = n->op == &op_Cast || n->op == &op_Expand || (n->op->flags & OPF_VIEW);
@@ -16,6 +17,8 @@ static ValueId passed_through(const Graph *g, const Node *n)
         return NO_VALUE;
     x = value(g, n->in[0]);
     y = value(g, n->out[0]);
+    if (x->batch_axis == BATCH_NOWHERE && y->batch_axis > 0)
+        return NO_VALUE;
     return x->dtype == y->dtype && shape_known(&x->shape) && shape_eq(&x->shape, &y->shape) ? n->in[0] : NO_VALUE;
 }
 

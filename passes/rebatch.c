@@ -67,12 +67,12 @@ static void bind_open(Graph *g, const BuildOptions *opt)
     }
 }
 
-static Status open_world(World *w, const Rebatch *r, int64_t batch)
+Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch)
 {
     *w = (World){ NULL, batch };
-    TRY(graph_clone_lending(&w->g, r->g));
-    bind_batch_axes(w->g, r->ctx->opt, batch);
-    bind_open(w->g, r->ctx->opt);
+    TRY(graph_clone_lending(&w->g, g));
+    bind_batch_axes(w->g, opt, batch);
+    bind_open(w->g, opt);
     for (int i = 0; i < w->g->n_input; i++) {
         const Value *v = value(w->g, w->g->input[i]);
 
@@ -86,7 +86,7 @@ static Status open_worlds(Rebatch *r)
 {
     close_worlds(r);
     for (int i = 0; i < WORLDS; i++) {
-        TRY(open_world(&r->world[i], r, r->size[i]));
+        TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i]));
         for (size_t k = 0; k < r->n_edit; k++)
             if (r->edit[k].kind != EDIT_ELEMENT)
                 TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));

@@ -1,5 +1,5 @@
 /* A model at other batch sizes than the one that its constants were written for: what passes/rebatch.c and
- * rebatch_edit.c share. */
+ * rebatch_edit.c share, and passes/mark_batch.c. */
 #ifndef DPX_REBATCH_H
 #define DPX_REBATCH_H
 
@@ -26,6 +26,10 @@ typedef struct {
     Graph *g;
     int64_t batch;
 } World;
+
+/* A copy of g, whose constants must outlive it; sizes that --input-shape leaves open are some number.  w->g is the
+ * caller's to free even on failure. */
+Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch) CHECKED;
 
 /* ---- rebatch_edit.c ---- */
 /* Makes the edit in a world whose constants were written for batches of b0: by a constant.  EDIT_ELEMENT: once the

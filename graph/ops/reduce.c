@@ -89,6 +89,8 @@ static Status spread(ValueId *out, Grad *gr, ValueId v)
         if (mask >> i & 1)
             kept.dim[i] = 1;
     *out = emit_reshape(gr->g, v, &kept);
+    if (!gr->g->status && value(gr->g, *out)->batch_axis == BATCH_UNKNOWN)
+        value(gr->g, *out)->batch_axis = grad_in_value(gr, 0)->batch_axis;
     return gr->g->status;
 }
 
