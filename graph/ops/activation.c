@@ -83,10 +83,11 @@ DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .doc = "(
 
 /* ---- piecewise functions; their gradients select between two formulas ---- */
 
-/* What tells the sign of x: y itself when f keeps the sign, so that x can be dropped. */
-static ValueId negative(Grad *gr, bool by_output)
+/* Is x 0 or less?  y itself tells when f keeps the sign, so that x can be dropped.  The corner belongs to the left
+ * part, as in PyTorch. */
+static ValueId at_most_0(Grad *gr, bool by_output)
 {
-    return EMIT(gr->g, Less, NULL, by_output ? grad_out(gr, 0) : grad_in(gr, 0), scalar_like(gr, 0));
+    return EMIT(gr->g, LessOrEqual, NULL, by_output ? grad_out(gr, 0) : grad_in(gr, 0), scalar_like(gr, 0));
 }
 
 static Status set_where(Grad *gr, ValueId condition, ValueId yes, ValueId no)
@@ -95,46 +96,45 @@ static Status set_where(Grad *gr, ValueId condition, ValueId yes, ValueId no)
     return gr->g->status;
 }
 
-/* x < 0: alpha dy, else dy */
+/* x <= 0: alpha dy, else dy */
 static Status grad_leaky_relu(Grad *gr)
 {
     double alpha = node_float(gr->node, "alpha");
-    ValueId is_negative = negative(gr, alpha > 0);
+    ValueId left = at_most_0(gr, alpha > 0);
 
-    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, alpha)),
-                     grad_dout(gr, 0));
+    return set_where(gr, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, alpha)), grad_dout(gr, 0));
 }
 
-/* x < 0: dy (y + alpha), else dy */
+/* x <= 0: dy (y + alpha), else dy */
 static Status grad_elu(Grad *gr)
 {
     double alpha = node_float(gr->node, "alpha");
-    ValueId is_negative = negative(gr, alpha > 0);
+    ValueId left = at_most_0(gr, alpha > 0);
     ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), scalar_like(gr, alpha));
 
-    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
+    return set_where(gr, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
 }
 
 /* x <= 0: dy (y + gamma alpha), else gamma dy */
 static Status grad_selu(Grad *gr)
 {
     double alpha = node_float(gr->node, "alpha"), gamma = node_float(gr->node, "gamma");
-    ValueId is_negative = negative(gr, gamma > 0 && alpha > 0);
+    ValueId left = at_most_0(gr, gamma > 0 && alpha > 0);
     ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), scalar_like(gr, alpha * gamma));
-    ValueId left = EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope);
+    ValueId below = EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope);
 
-    return set_where(gr, is_negative, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, gamma)));
+    return set_where(gr, left, below, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, gamma)));
 }
 
-/* x < 0: dy (y / alpha + 1), else dy */
+/* x <= 0: dy (y / alpha + 1), else dy */
 static Status grad_celu(Grad *gr)
 {
     double alpha = node_float(gr->node, "alpha");
-    ValueId is_negative = negative(gr, alpha > 0);
+    ValueId left = at_most_0(gr, alpha > 0);
     ValueId scaled = EMIT(gr->g, Div, NULL, grad_out(gr, 0), scalar_like(gr, alpha));
     ValueId slope = EMIT(gr->g, Add, NULL, scaled, scalar_like(gr, 1));
 
-    return set_where(gr, is_negative, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
+    return set_where(gr, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
 }
 
 static Status infer_celu(Graph *g, Node *n)

@@ -219,17 +219,17 @@ DEFINE_OP(Min, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = p
 
 /* ---- PRelu ---- */
 
-/* dx = dy (slope below 0), dslope = dy x below 0 */
+/* dx = dy (slope at 0 and below, as in PyTorch), dslope = dy x below 0 */
 static Status grad_prelu(Grad *gr)
 {
     Graph *g = gr->g;
     ValueId dy = grad_dout(gr, 0), x = grad_in(gr, 0), zero = scalar_like(gr, 0);
-    ValueId negative = EMIT(g, Less, NULL, x, zero);
+    ValueId left = EMIT(g, LessOrEqual, NULL, x, zero);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, EMIT(g, Where, NULL, negative, EMIT(g, Mul, NULL, dy, grad_in(gr, 1)), dy));
+        grad_set(gr, 0, EMIT(g, Where, NULL, left, EMIT(g, Mul, NULL, dy, grad_in(gr, 1)), dy));
     if (grad_wanted(gr, 1))
-        grad_set_unbroadcast(gr, 1, EMIT(g, Where, NULL, negative, EMIT(g, Mul, NULL, dy, x), zero));
+        grad_set_unbroadcast(gr, 1, EMIT(g, Where, NULL, left, EMIT(g, Mul, NULL, dy, x), zero));
     return g->status;
 }
 

@@ -268,6 +268,49 @@ static void test_local_batch_norm(void)
     arena_free(a);
 }
 
+/* A replica's only sample has variance 0, however it is counted: 0.9 of the running variance stays. */
+static const char single[] =
+    "graph \"single\" {\n"
+    "  input %x : float64[%B,2]\n"
+    "  state %scale trainable : float64[2] = all 0\n"
+    "  state %bias trainable : float64[2] = all 0\n"
+    "  state %mean : float64[2] = {0,0}\n"
+    "  state %var : float64[2] = {1,2}\n"
+    "  %n, %mean1, %var1 = BatchNormalization(%x, %scale, %bias, %mean, %var) {training_mode=1, sync=0, unbiased=1}\n"
+    "  %sq = Mul(%n, %n)\n"
+    "  %loss = ReduceSum(%sq) {keepdims=0}\n"
+    "  update %mean := %mean1\n"
+    "  update %var := %var1\n"
+    "  output \"loss\" = %loss\n"
+    "}\n";
+
+static void test_single_samples(void)
+{
+    Arena *a = arena_create();
+    Graph *g = train_graph(single, 2), *many = NULL;
+    const Tensor **v;
+    int seen = 0;
+
+    if (g && CHECK_OK(train_divide(&many, g, &(Division){ .replicas = 2, .devices = 2 }, NULL))) {
+        v = ARENA_NEW(a, const Tensor *, many->n_value);
+        CHECK_OK(verify_batch(a, many, &base, 2, v));
+        for (uint32_t i = 1; i < many->n_value; i++)
+            if (many->value[i]->kind == V_STATE)
+                v[i] = NULL; /* what the graph says */
+        CHECK_OK(interp_run(a, many, v));
+        for (int i = 0; i < many->n_update; i++)
+            if (!strcmp(value_logical_name(value(many, many->update[i].state)), "var")) {
+                CU_ASSERT_DOUBLE_EQUAL(tensor_float(v[many->update[i].next.i], 0), 0.9, 1e-6);
+                CU_ASSERT_DOUBLE_EQUAL(tensor_float(v[many->update[i].next.i], 1), 1.8, 1e-6);
+                seen++;
+            }
+        CU_ASSERT(seen > 0);
+    }
+    graph_free(g);
+    graph_free(many);
+    arena_free(a);
+}
+
 /* ---- dropout ---- */
 
 static const char dropout[] = "graph \"dropout\" {\n"
@@ -308,4 +351,4 @@ static void test_dropout(void)
 DEFINE_SUITE(modes, { "evaluation", test_evaluation }, { "inference", test_inference },
              { "micro-batches", test_micro_batches }, { "a step in micro-batches", test_accumulated },
              { "micro-batches reduce nothing", test_nothing_is_reduced }, { "local batch-norm", test_local_batch_norm },
-             { "dropout", test_dropout });
+             { "a replica of a single sample", test_single_samples }, { "dropout", test_dropout });

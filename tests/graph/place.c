@@ -1,0 +1,115 @@
+/* The placement rules where broadcasting is easy to mistake: axes of size 1 and 2, batches of one and two samples. */
+#include "graph/place.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/parse.h"
+#include "tests/harness/test.h"
+
+/* Placements as "B S0 -> S0". */
+typedef struct {
+    const char *node; /* of inputs %a, %b */
+    const char *a, *b;
+    int batch;
+    const char *have, *expected;
+} Rule;
+
+static const Rule rules[] = {
+    /* An axis of size 1 is stretched to the split one's: all of it is needed everywhere. */
+    { "Add(%a, %b)", "2,3", "1,3", 2, "S0 B", "S0 B -> S0" },
+    { "Add(%a, %b)", "1,3", "2,3", 2, "B S0", "B S0 -> S0" },
+    { "Add(%a, %b)", "2,3", "2,3", 2, "S0 B", "S0 S0 -> S0" },
+    { "Add(%a, %b)", "2,3", "2,3", 2, "B S0", "S0 S0 -> S0" },
+    { "Add(%a, %b)", "2,3", "2,1", 2, "S0 B", "S0 S0 -> S0" },
+    /* Axes are counted from the right. */
+    { "Add(%a, %b)", "2,2", "2", 2, "S0 B", "S0 B -> S0" },
+    { "Add(%a, %b)", "2,2", "2", 2, "S1 B", "S1 S0 -> S1" },
+    { "Add(%a, %b)", "2", "2,2", 2, "S0 B", "S0 S1 -> S1" },
+    { "Add(%a, %b)", "2,2", "2", 2, "B S0", "S1 S0 -> S1" },
+    { "Add(%a, %b)", "2,2", "1", 2, "S1 B", "S1 B -> S1" },
+    /* Split along different ones: the leading one stays. */
+    { "Add(%a, %b)", "2,2", "2,2", 2, "S0 S1", "S0 S0 -> S0 mixes" },
+    { "Add(%a, %b)", "2,2", "2,2", 2, "S1 S0", "S0 S0 -> S0 mixes" },
+    /* A batch of one: parts of 1 and 0 samples.  What has size 1 too is split alike, what is larger stretches it. */
+    { "Add(%a, %b)", "1,3", "1,3", 1, "S0 B", "S0 S0 -> S0" },
+    { "Add(%a, %b)", "1,3", "3", 1, "S0 B", "S0 B -> S0" },
+    { "Add(%a, %b)", "1,3", "2,3", 1, "S0 B", "S0 S0 -> S0" },
+    { "Add(%a, %b)", "1,3", "1,1", 1, "S0 B", "S0 S0 -> S0" },
+    { "Mul(%a, %b)", "2,2", "2,1", 2, "P B", "P B -> P" },
+    { "Mul(%a, %b)", "2,2", "2,1", 2, "P P", "B B -> B" },
+    { "Add(%a, %b)", "1", "1", 1, "P P", "P P -> P" },
+    { "Add(%a, %b)", "2", "2", 2, "P B", "B B -> B" },
+    /* New shapes. */
+    { "Reshape(%a, %b) {}", "2,2", "=1,2,2", 2, "S0 B", "S0 B -> S1" },
+    { "Reshape(%a, %b) {}", "2,1", "=2", 2, "S0 B", "S0 B -> S0" },
+    { "Reshape(%a, %b) {}", "1,2", "=2,1", 1, "S0 B", "S0 B -> S0" },
+    { "Reshape(%a, %b) {}", "1,2", "=1,1,2", 1, "S0 B", "S0 B -> S0" },
+    { "Reshape(%a, %b) {}", "2,2", "=4", 2, "S0 B", "S0 B -> S0" },
+    { "Reshape(%a, %b) {}", "4", "=2,2", 2, "S0 B", "S0 B -> S0" },
+    { "Reshape(%a, %b) {}", "4", "=1,4", 4, "S0 B", "S0 B -> S1" },
+    { "Expand(%a, %b)", "2,1", "=2,2", 2, "S0 B", "S0 B -> S0" },
+    { "Expand(%a, %b)", "2", "=1,2", 2, "S0 B", "S0 B -> S1" },
+    /* Sums. */
+    { "ReduceSum(%a, %b) {keepdims=1}", "2,2", "=0", 2, "S0 B", "S0 B -> P" },
+    { "ReduceSum(%a, %b) {keepdims=0}", "2,2", "=0", 2, "S1 B", "S1 B -> S0" },
+    { "ReduceSum(%a, %b) {keepdims=1}", "1,2", "=1", 1, "S0 B", "S0 B -> S0" },
+    { "ReduceMax(%a, %b) {keepdims=1}", "2,2", "=0", 2, "S0 B", "B B -> B mixes" },
+};
+
+static Graph *graph_of(const Rule *r)
+{
+    char text[512];
+    Graph *g = NULL;
+    int n = r->b[0] == '=' ? snprintf(text, sizeof text,
+                                      "graph \"g\" {\n  input %%a : float32[%s]\n  const %%b : int64[%d] = {%s}\n"
+                                      "  %%y = %s\n  output \"y\" = %%y\n}\n",
+                                      r->a, (int)(strlen(r->b) / 2), r->b + 1, r->node)
+                           : snprintf(text, sizeof text,
+                                      "graph \"g\" {\n  input %%a : float32[%s]\n  input %%b : float32[%s]\n"
+                                      "  %%y = %s\n  output \"y\" = %%y\n}\n",
+                                      r->a, r->b, r->node);
+
+    CHECK_OK(graph_parse(&g, text, (size_t)n));
+    return g;
+}
+
+static Place parsed(const char *word)
+{
+    return word[0] == 'S' ? PLACE_S(word[1] - '0') : word[0] == 'P' ? PLACE_P : word[0] == 'L' ? PLACE_L : PLACE_B;
+}
+
+static const char *printed(char text[8], Place at)
+{
+    if (at.kind == PL_S)
+        snprintf(text, 8, "S%d", at.axis);
+    else
+        snprintf(text, 8, "%c", at.kind == PL_P ? 'P' : at.kind == PL_L ? 'L' : 'B');
+    return text;
+}
+
+static void check(const Rule *r)
+{
+    Graph *g = graph_of(r);
+    const char *second = strchr(r->have, ' ');
+    Place in[2] = { parsed(r->have), parsed(second + 1) }, out[1] = { PLACE_B };
+    Placement p = { g, g ? g->node[0] : NULL, r->batch, in, out, NULL };
+    char found[64], text[3][8];
+
+    if (!g || !CHECK_OK(place_by_rule(&p)))
+        return;
+    snprintf(found, sizeof found, "%s %s -> %s%s", printed(text[0], in[0]), printed(text[1], in[1]),
+             printed(text[2], out[0]), p.mixes ? " mixes" : "");
+    if (strcmp(found, r->expected))
+        TEST_FAIL("%s of [%s] and [%s], batch %d, %s: %s, expected %s", r->node, r->a, r->b, r->batch, r->have, found,
+                  r->expected);
+    graph_free(g);
+}
+
+static void test_rules(void)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        check(&rules[i]);
+}
+
+DEFINE_SUITE(place, { "axes of size 1 and 2", test_rules });

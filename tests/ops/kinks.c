@@ -1,0 +1,78 @@
+/* Gradients where a function has none of its own (ties of Max, the corner of Relu, bounds) are PyTorch's; central
+ * differences say nothing of them. */
+#include "tests/ops/kinks.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "exec/interp.h"
+#include "graph/graph.h"
+#include "graph/parse.h"
+#include "passes/autodiff.h"
+#include "tests/harness/test.h"
+#include "tests/ops/check.h"
+
+static Status differentiate(Graph **out, const Kink *k, Arena *a, ValueId grads[3])
+{
+    ValueId wrt[3];
+    Graph *g;
+    Status st;
+
+    TRY(graph_parse(&g, k->graph, strlen(k->graph)));
+    if (!(st = lower_graph(g))) {
+        for (int i = 0; i < k->n; i++)
+            wrt[i] = g->input[i];
+        st = autodiff(g, a, graph_output(g, "loss"), k->n, wrt, grads);
+    }
+    for (int i = 0; i < k->n && !st; i++)
+        graph_add_output(g, (const char *[]){ "da", "db", "dc" }[i], grads[i]);
+    if (!st)
+        st = graph_sort(g);
+    if (st) {
+        graph_free(g);
+        return st;
+    }
+    *out = g;
+    return ST_OK;
+}
+
+/* Attributes are float32, Selu's constants among them. */
+static void compare(const Kink *k, int i, const Tensor *found)
+{
+    for (int e = 0; e < k->numel[i]; e++)
+        if (!found || !(fabs(tensor_float(found, e) - k->grad[i][e]) <= 1e-6))
+            TEST_FAIL("%s: the gradient by input %d at element %d is %g, PyTorch's %g", k->name, i, e,
+                      found ? tensor_float(found, e) : NAN, k->grad[i][e]);
+}
+
+static void check(const Kink *k)
+{
+    Arena *a = arena_create();
+    const Tensor **values;
+    ValueId grads[3];
+    Graph *g = NULL;
+
+    if (CHECK_OK(differentiate(&g, k, a, grads))) {
+        values = ARENA_NEW(a, const Tensor *, g->n_value);
+        for (int i = 0; i < k->n; i++) {
+            Tensor *x = tensor_create(a, DT_FLOAT64, &value(g, g->input[i])->shape);
+
+            CU_ASSERT_EQUAL_FATAL(tensor_numel(x), k->numel[i]);
+            memcpy(x->data, k->in[i], tensor_bytes(x));
+            values[g->input[i].i] = x;
+        }
+        if (CHECK_OK(interp_run(a, g, values)))
+            for (int i = 0; i < k->n; i++)
+                compare(k, i, values[graph_output(g, (const char *[]){ "da", "db", "dc" }[i]).i]);
+        graph_free(g);
+    }
+    arena_free(a);
+}
+
+static void test_kinks(void)
+{
+    for (size_t i = 0; i < sizeof kinks / sizeof *kinks; i++)
+        check(&kinks[i]);
+}
+
+DEFINE_SUITE(kinks, { "gradients at ties, corners and bounds are PyTorch's", test_kinks });

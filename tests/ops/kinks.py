@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""Writes kinks.h: PyTorch's gradients where operators have none of their own: at ties, corners and bounds.
+
+    tests/ops/kinks.py > tests/ops/kinks.h
+"""
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+NAMES = "abc"
+
+
+def numbers(values):
+    return "{ " + ", ".join(repr(v) for v in values) + " }"
+
+
+def text(tensor):
+    return ",".join(str(d) for d in tensor.shape)
+
+
+def case(name, node, f, *inputs):
+    """`node`: the operator as graphs write it, of %a, %b ...; f: the same of tensors.  The loss weights its elements 1, 2, 3 ..."""
+    xs = [torch.tensor(x, requires_grad=True) for x in inputs]
+    y = f(*xs)
+    w = torch.arange(1.0, y.numel() + 1).reshape(y.shape)
+    (y * w).sum().backward()
+    lines = ['graph \\"kink\\" {']
+    lines += [f"  input %{n} : float64[{text(x)}]" for n, x in zip(NAMES, xs)]
+    lines += [f"  const %w : float64[{text(w)}] = {{{','.join(repr(v) for v in w.reshape(-1).tolist())}}}", f"  {node}",
+              "  %p = Mul(%y, %w)", "  %loss = ReduceSum(%p) {keepdims=0}", '  output \\"loss\\" = %loss', "}"]
+    print(f'    {{ "{name}",')
+    print("\n".join(f'      "{line}\\n"' for line in lines) + ",")
+    print(f"      {len(xs)}, {{ {', '.join(str(x.numel()) for x in xs)} }},")
+    print("      { " + ",\n        ".join(numbers(x.detach().reshape(-1).tolist()) for x in xs) + " },")
+    print("      { " + ",\n        ".join(numbers(x.grad.reshape(-1).tolist()) for x in xs) + " } },")
+
+
+def most(*x):
+    return torch.stack(x).amax(0)
+
+
+def least(*x):
+    return torch.stack(x).amin(0)
+
+
+def elementwise():
+    case("Max of two", "%y = Max(%a, %b)", torch.maximum, [1.0, 2.0, 3.0, -1.0], [1.0, 1.0, 4.0, -1.0])
+    case("Max of three", "%y = Max(%a, %b, %c)", most, [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 4.0, 0.0], [1.0, 1.0, 4.0, 5.0])
+    case("Max that broadcasts", "%y = Max(%a, %b)", torch.maximum, [[1.0, 2.0], [3.0, 0.0]], [1.0, 2.0])
+    case("Min of two", "%y = Min(%a, %b)", torch.minimum, [1.0, 2.0, 3.0, -1.0], [1.0, 1.0, 4.0, -1.0])
+    case("Min of three", "%y = Min(%a, %b, %c)", least, [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 4.0, 0.0], [1.0, 3.0, 3.0, -5.0])
+    corner = [-1.0, -0.0, 0.0, 1.0]
+    case("Relu", "%y = Relu(%a)", F.relu, corner)
+    case("Abs", "%y = Abs(%a)", torch.abs, corner)
+    case("LeakyRelu", "%y = LeakyRelu(%a) {alpha=0.1}", lambda a: F.leaky_relu(a, 0.1), corner)
+    case("PRelu", "%y = PRelu(%a, %b)", F.prelu, [corner], [0.25])
+    case("Elu", "%y = Elu(%a) {alpha=0.5}", lambda a: F.elu(a, 0.5), corner)
+    case("Celu", "%y = Celu(%a) {alpha=2.0}", lambda a: F.celu(a, 2.0), corner)
+    case("Selu", "%y = Selu(%a)", F.selu, corner)
+    case("ThresholdedRelu", "%y = ThresholdedRelu(%a) {alpha=1.0}", lambda a: F.threshold(a, 1.0, 0.0), [0.5, 1.0, 1.5])
+    case("Shrink", "%y = Shrink(%a) {lambd=0.5}", lambda a: F.hardshrink(a, 0.5), [-1.0, -0.5, 0.0, 0.5, 1.0])
+    case("HardSwish", "%y = HardSwish(%a)", F.hardswish, [-4.0, -3.0, 0.0, 3.0, 4.0])
+
+
+def reductions():
+    case("ReduceMax", "%y = ReduceMax(%a) {keepdims=0}", torch.amax, [[3.0, 3.0, 1.0], [2.0, 3.0, 0.0]])
+    case("ReduceMin", "%y = ReduceMin(%a) {keepdims=0}", torch.amin, [[0.0, 3.0, 1.0], [2.0, 0.0, 0.0]])
+    case("ReduceL1", "%y = ReduceL1(%a) {keepdims=0}", lambda a: a.abs().sum(), corner_row())
+    case("ReduceL2 of zeros", "%y = ReduceL2(%a) {keepdims=0}", torch.linalg.vector_norm, [0.0, 0.0])
+    case("ReduceProd of one zero", "%y = ReduceProd(%a) {keepdims=0}", torch.prod, [2.0, 0.0, 3.0])
+    case("ReduceProd of two zeros", "%y = ReduceProd(%a) {keepdims=0}", torch.prod, [2.0, 0.0, 0.0])
+
+
+def corner_row():
+    return [-1.0, 0.0, 2.0]
+
+
+def pools():
+    plane = [[[[1.0, 1.0, 2.0], [1.0, 2.0, 2.0], [0.0, 2.0, 1.0]]]]
+    case("MaxPool", "%y = MaxPool(%a) {kernel_shape=[2,2]}", lambda a: F.max_pool2d(a, 2, 1), plane)
+    case("MaxPool, apart", "%y = MaxPool(%a) {kernel_shape=[2,2], strides=[2,2], ceil_mode=1}",
+         lambda a: F.max_pool2d(a, 2, 2, ceil_mode=True), plane)
+    case("GlobalMaxPool", "%y = GlobalMaxPool(%a)", lambda a: F.adaptive_max_pool2d(a, 1), plane)
+
+
+print("/* What PyTorch computes; made by tests/ops/kinks.py. */")
+print("/* clang-format off */")
+print("typedef struct { const char *name, *graph; int n, numel[3]; double in[3][12], grad[3][12]; } Kink;")
+print("static const Kink kinks[] = {")
+elementwise()
+reductions()
+pools()
+print("};")
