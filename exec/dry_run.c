@@ -66,14 +66,6 @@ static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, cons
     }
 }
 
-static size_t scratch_of(const MemoryPlan *plan, uint32_t node)
-{
-    for (uint32_t i = 0; i < plan->n_buffer; i++)
-        if (!has_value(plan->buffer[i].value) && plan->buffer[i].first == node)
-            return plan->buffer[i].bytes;
-    return 0;
-}
-
 static const char *kernel_of(const Program *p, const MemoryPlan *plan, const Node *n)
 {
     const char *kernel = program_kernel(p, n->index);
@@ -87,7 +79,7 @@ static const char *kernel_of(const Program *p, const MemoryPlan *plan, const Nod
 static void print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
 {
     const MemoryPlan *plan = program_plan(p);
-    size_t scratch = scratch_of(plan, n->index);
+    size_t scratch = plan->scratch_bytes[n->index];
     char label[160], operators[FUSED_TEXT];
 
     fprintf(to, "%-24s ", kernel_of(p, plan, n));
@@ -214,14 +206,8 @@ static Status print_device(DryRun *d, const Program *p, const StreamPlan *stream
 static Status plan_gpu(StreamPlan **out, const DryRun *d, const Program *p, Arena *a)
 {
     const MemoryPlan *plan = program_plan(p);
-    size_t *scratch = ARENA_NEW(a, size_t, program_graph(p)->n_node);
 
-    if (!scratch)
-        return FAIL_NOMEM();
-    for (uint32_t i = 0; i < plan->n_buffer; i++)
-        if (!has_value(plan->buffer[i].value))
-            scratch[plan->buffer[i].first] = plan->buffer[i].bytes;
-    return plan_streams(out, program_graph(p), plan, scratch, d->n_device, a);
+    return plan_streams(out, program_graph(p), plan, plan->scratch_bytes, d->n_device, a);
 }
 
 static Status print_program(DryRun *d, const Program *p, const char *what)

@@ -40,6 +40,9 @@ typedef struct {
     uint32_t *last_use;       /* [value] position of the last node that reads it; n_node: needed after the step */
     int *update_of;           /* [value] the update whose next value it is, or -1 */
     uint32_t *scratch_buffer; /* [node] */
+    uint32_t *writer;         /* [buffer] 1 + the last node with an output in it */
+    uint32_t *input;          /* [buffer] 1 + the first input of the present node in it, 0 for none; the others */
+    uint32_t *next_input;     /* follow, by input of the present node */
 } Planner;
 
 int value_device(const Graph *g, ValueId v)
@@ -142,6 +145,22 @@ static bool allows(const Graph *g, const Node *n, int o, int j)
     return op_in_place(n->op, o, j);
 }
 
+/* The inputs among which all are that output o may be computed over: a node may have thousands of each. */
+static void find_overwritable(const Node *n, int o, int *from, int *to)
+{
+    *from = 0;
+    *to = n->n_in;
+    if (n->op->flags & OPF_INPLACE_EACH) {
+        *from = o;
+        *to = o < n->n_in ? o + 1 : o;
+    } else if (n->op == &op_AllReduce) {
+        int tensors = (int)node_int(n, "tensors"), each = n->n_in / tensors;
+
+        *from = o / (n->n_out / tensors) * each;
+        *to = *from + each;
+    }
+}
+
 /* May output o of n (of `bytes`) be computed over buffer b?  Every input in that buffer must be one that the operator
  * may overwrite, used here for the last time, and coincide with the output. */
 static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, size_t bytes)
@@ -151,13 +170,14 @@ static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, si
     if (!b || !buf->writable || buf->bytes != bytes || buf->last > n->index ||
         buf->device != value_device(p->g, n->out[o]))
         return false;
-    for (int i = 0; i < o; i++)
-        if (has_value(n->out[i]) && p->of[n->out[i].i] == b)
+    if (p->writer[b] == n->index + 1)
+        return false;
+    for (uint32_t next = p->input[b]; next; next = p->next_input[next - 1]) {
+        int j = (int)next - 1;
+
+        if (!allows(p->g, n, o, j) || p->at[n->in[j].i] || value_bytes(p->g, n->in[j]) != bytes)
             return false;
-    for (int j = 0; j < n->n_in; j++)
-        if (has_value(n->in[j]) && p->of[n->in[j].i] == b &&
-            (!allows(p->g, n, o, j) || p->at[n->in[j].i] || value_bytes(p->g, n->in[j]) != bytes))
-            return false;
+    }
     return true;
 }
 
@@ -167,10 +187,12 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
 {
     int u = p->update_of[n->out[o].i];
     uint32_t state = u < 0 ? 0 : p->of[p->g->update[u].state.i];
+    int from, to;
 
     if (may_overwrite(p, n, o, state, bytes))
         return state;
-    for (int j = 0; j < n->n_in; j++) {
+    find_overwritable(n, o, &from, &to);
+    for (int j = from; j < to; j++) {
         uint32_t b = has_value(n->in[j]) && allows(p->g, n, o, j) ? p->of[n->in[j].i] : 0;
 
         if (p->buffer[b].kind == MEM_ARENA && may_overwrite(p, n, o, b, bytes))
@@ -213,15 +235,29 @@ static void add_output(Planner *p, const Node *n, int o)
         join(p, v, b, 0);
     else
         join(p, v, add_buffer(p, MEM_ARENA, v, value_device(p->g, v), bytes, n->index, n->index), 0);
+    p->writer[p->of[v.i]] = n->index + 1;
+}
+
+/* Which of the node's inputs lie in each buffer; none lies in one when the node is done. */
+static void note_inputs(Planner *p, const Node *n, bool there)
+{
+    for (int j = n->n_in; j-- > 0;) {
+        uint32_t b = p->of[n->in[j].i];
+
+        p->next_input[j] = there ? p->input[b] : 0;
+        p->input[b] = there ? (uint32_t)j + 1 : 0;
+    }
 }
 
 static void add_scratch(Planner *p, const Node *n)
 {
     size_t bytes = p->scratch_bytes ? p->scratch_bytes[n->index] : 0;
 
-    if (bytes)
-        p->scratch_buffer[n->index] =
-            add_buffer(p, MEM_ARENA, NO_VALUE, n->device < 0 ? 0 : n->device, bytes, n->index, n->index);
+    if (!bytes)
+        return;
+    p->plan->scratch_bytes[n->index] = bytes;
+    p->scratch_buffer[n->index] =
+        add_buffer(p, MEM_ARENA, NO_VALUE, n->device < 0 ? 0 : n->device, bytes, n->index, n->index);
 }
 
 static void add_temporaries(Planner *p)
@@ -229,34 +265,44 @@ static void add_temporaries(Planner *p)
     const Graph *g = p->g;
 
     FOR_NODES(g, n) {
+        note_inputs(p, n, true);
         for (int o = 0; o < n->n_out; o++)
             add_output(p, n, o);
+        note_inputs(p, n, false);
         add_scratch(p, n);
     }
 }
 
 /* ---- what is read beside other nodes ---- */
 
-/* The first node that reads an output of n; n_node: none does before the step ends. */
-static uint32_t first_reader(const Graph *g, const Node *n)
+/* [value] the first node that reads it; n_node: none does before the step ends. */
+static uint32_t *first_readers(const Graph *g, Arena *a)
 {
-    for (uint32_t r = n->index + 1; r < g->n_node; r++)
+    uint32_t *first = ARENA_NEW(a, uint32_t, g->n_value);
+
+    for (uint32_t v = 0; first && v < g->n_value; v++)
+        first[v] = g->n_node;
+    for (uint32_t r = g->n_node; first && r-- > 0;)
         for (int i = 0; i < g->node[r]->n_in; i++)
-            if (has_value(g->node[r]->in[i]) && value(g, g->node[r]->in[i])->producer == n)
-                return r;
-    return g->n_node;
+            first[g->node[r]->in[i].i] = r;
+    return first;
 }
 
 /* What a sum over replicas reads is not given away before its result is needed: the nodes behind it in the order run
  * beside it on a device that has streams, and would have to wait for it if they wrote there. */
-static void outlast_sums(Planner *p)
+static Status outlast_sums(Planner *p)
 {
+    const uint32_t *first = first_readers(p->g, p->a);
+
+    if (!first)
+        return FAIL_NOMEM();
     FOR_NODES(p->g, n) {
-        uint32_t until;
+        uint32_t until = p->g->n_node;
 
         if (n->op != &op_AllReduce)
             continue;
-        until = first_reader(p->g, n);
+        for (int o = 0; o < n->n_out; o++)
+            until = first[n->out[o].i] < until ? first[n->out[o].i] : until;
         for (int i = 0; i < n->n_in; i++) {
             Buffer *b = &p->buffer[p->of[n->in[i].i]];
 
@@ -264,6 +310,7 @@ static void outlast_sums(Planner *p)
                 b->last = until;
         }
     }
+    return ST_OK;
 }
 
 /* ---- the end of the step ---- */
@@ -428,9 +475,20 @@ static int count_devices(const Graph *g)
     return n;
 }
 
+/* The most inputs of a node. */
+static int widest(const Graph *g)
+{
+    int most = 0;
+
+    FOR_NODES(g, n)
+        most = n->n_in > most ? n->n_in : most;
+    return most;
+}
+
 static Status allocate(Planner *p)
 {
     const Graph *g = p->g;
+    size_t n_buffer = (size_t)g->n_value + g->n_node + (size_t)g->n_output + (size_t)g->n_update + 1;
     MemoryPlan *plan;
 
     if (!(plan = p->plan = ARENA_NEW(p->a, MemoryPlan, 1)))
@@ -441,16 +499,21 @@ static Status allocate(Planner *p)
     plan->occurs = ARENA_NEW(p->a, bool, g->n_value);
     plan->output = ARENA_NEW(p->a, MemRef, g->n_output);
     plan->scratch = ARENA_NEW(p->a, size_t, g->n_node);
+    plan->scratch_bytes = ARENA_NEW(p->a, size_t, g->n_node);
     plan->copy = ARENA_NEW(p->a, MemCopy, g->n_output + 2 * g->n_update);
-    p->buffer = ARENA_NEW(p->a, Buffer, (size_t)g->n_value + g->n_node + (size_t)g->n_output + (size_t)g->n_update + 1);
+    p->buffer = ARENA_NEW(p->a, Buffer, n_buffer);
+    p->writer = ARENA_NEW(p->a, uint32_t, n_buffer);
+    p->input = ARENA_NEW(p->a, uint32_t, n_buffer);
+    p->next_input = ARENA_NEW(p->a, uint32_t, widest(g));
     p->n_buffer = 1;
     p->of = ARENA_NEW(p->a, uint32_t, g->n_value);
     p->at = ARENA_NEW(p->a, size_t, g->n_value);
     p->last_use = ARENA_NEW(p->a, uint32_t, g->n_value);
     p->update_of = ARENA_NEW(p->a, int, g->n_value);
     p->scratch_buffer = ARENA_NEW(p->a, uint32_t, g->n_node);
-    if (!plan->device || !plan->value || !plan->occurs || !plan->output || !plan->scratch || !plan->copy ||
-        !p->buffer || !p->of || !p->at || !p->last_use || !p->update_of || !p->scratch_buffer)
+    if (!plan->device || !plan->value || !plan->occurs || !plan->output || !plan->scratch || !plan->scratch_bytes ||
+        !plan->copy || !p->buffer || !p->writer || !p->input || !p->next_input || !p->of || !p->at || !p->last_use ||
+        !p->update_of || !p->scratch_buffer)
         return FAIL_NOMEM();
     for (uint32_t v = 0; v < g->n_value; v++)
         p->update_of[v] = -1;
@@ -468,7 +531,7 @@ Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Aren
     find_last_uses(&p);
     add_roots(&p);
     add_temporaries(&p);
-    outlast_sums(&p);
+    TRY(outlast_sums(&p));
     TRY(finish(&p));
     *out = p.plan;
     return ST_OK;

@@ -39,11 +39,12 @@ typedef struct {          /* for the report */
 typedef struct {
     int n_device;
     MemDevice *device;
-    MemRef *value;   /* [n_value] */
-    bool *occurs;    /* [n_value] an input, state or constant that the step reads or writes */
-    MemRef *output;  /* [n_output]: where the graph's outputs are after the step */
-    size_t *scratch; /* [n_node] offset of the kernel's scratch in the arena of its device */
-    MemCopy *copy;   /* done in this order after the last node: what could not be computed in place */
+    MemRef *value;         /* [n_value] */
+    bool *occurs;          /* [n_value] an input, state or constant that the step reads or writes */
+    MemRef *output;        /* [n_output]: where the graph's outputs are after the step */
+    size_t *scratch;       /* [n_node] offset of the kernel's scratch in the arena of its device */
+    size_t *scratch_bytes; /* [n_node] of it */
+    MemCopy *copy;         /* done in this order after the last node: what could not be computed in place */
     int n_copy;
     MemBuffer *buffer;
     uint32_t n_buffer;

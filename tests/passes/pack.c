@@ -1,8 +1,10 @@
 /* Packing: buffers that are alive together never overlap, and little more memory is used than they need. */
 #include "passes/pack.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
+#include "passes/gaps.h"
 #include "tests/harness/test.h"
 
 static uint32_t next(uint32_t *seed)
@@ -82,4 +84,77 @@ static void test_chain_is_tight(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(pack, { "random buffers", test_random }, { "a chain is tight", test_chain_is_tight });
+/* More items than pairs of them can all be looked at. */
+static void test_many(void)
+{
+    enum { N = 20000 };
+    PackItem *x = calloc(N, sizeof *x);
+    Arena *a = arena_create();
+    size_t total, bound;
+    uint32_t s = 7;
+
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t length = next(&s) % 50 ? next(&s) % 60 : next(&s) % N;
+
+        x[i] = (PackItem){ .bytes = 1 + next(&s) % 4000, .first = i, .last = i + length };
+    }
+    CHECK_OK(pack(x, N, &total, &bound, a));
+    if (total > bound + bound / 8)
+        TEST_FAIL("%zu bytes for a bound of %zu", total, bound);
+    check_disjoint(x, N, total);
+    arena_free(a);
+    free(x);
+}
+
+/* Where the smallest gap between x[0] ... x[n-1] that are `alive` is, by definition. */
+static size_t best_fit(const PackItem *x, const bool *alive, uint32_t n, size_t bytes)
+{
+    size_t best = SIZE_MAX, best_gap = SIZE_MAX;
+
+    for (uint32_t k = 0; k <= n; k++) { /* the gap at the end of x[k], or at the bottom */
+        size_t from = k < n ? x[k].offset + x[k].bytes : 0, to = SIZE_MAX;
+
+        if (k < n && !alive[k])
+            continue;
+        for (uint32_t i = 0; i < n; i++)
+            if (alive[i] && x[i].offset + x[i].bytes > from && x[i].offset < to)
+                to = x[i].offset > from ? x[i].offset : from;
+        if (to - from >= bytes && (to - from < best_gap || (to - from == best_gap && from < best))) {
+            best = from;
+            best_gap = to - from;
+        }
+    }
+    return best;
+}
+
+static void test_gaps(void)
+{
+    enum { N = 400 };
+
+    for (uint32_t seed = 1; seed <= 20; seed++) {
+        PackItem x[N] = { 0 };
+        bool alive[N] = { false };
+        Arena *a = arena_create();
+        uint32_t s = seed;
+        Gaps gaps;
+
+        CHECK_OK(gaps_init(&gaps, N, a));
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t gone = next(&s) % N;
+
+            x[i].bytes = 64 * (1 + next(&s) % 9);
+            x[i].offset = gaps_take(&gaps, i, x[i].bytes);
+            if (x[i].offset != best_fit(x, alive, i, x[i].bytes))
+                TEST_FAIL("seed %u, block %u: at %zu, expected %zu", seed, i, x[i].offset,
+                          best_fit(x, alive, i, x[i].bytes));
+            alive[i] = true;
+            if (alive[gone])
+                gaps_release(&gaps, gone);
+            alive[gone] = false;
+        }
+        arena_free(a);
+    }
+}
+
+DEFINE_SUITE(pack, { "many buffers", test_many }, { "gaps are the smallest that fit", test_gaps },
+             { "random buffers", test_random }, { "a chain is tight", test_chain_is_tight });
