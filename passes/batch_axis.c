@@ -79,6 +79,30 @@ BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
     return found;
 }
 
+static bool names_side(const char *symbol)
+{
+    return (*symbol && !symbol[1] && strchr("HWhw", *symbol)) || strcasestr(symbol, "height") ||
+           strcasestr(symbol, "width");
+}
+
+int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v)
+{
+    int open = -1;
+
+    if (opt->n_batch_input || v->shape.rank < 2 || v->shape.dim[0] < 2 || find_by_name(g).symbol)
+        return -1;
+    for (int i = 1; i < v->shape.rank; i++) {
+        const char *symbol = v->dim_param ? v->dim_param[i] : NULL;
+
+        if (v->shape.dim[i] >= 0)
+            continue;
+        if (open >= 0 || (symbol && (names_time(symbol) || names_side(symbol))))
+            return -1;
+        open = i;
+    }
+    return open;
+}
+
 /* ---- the scores and their target ---- */
 
 static bool is_class_loss(const BuildOptions *opt) { return opt->loss == LOSS_CROSS_ENTROPY || opt->loss == LOSS_NLL; }

@@ -20,6 +20,9 @@ int named_batch_axis(const BuildOptions *opt, const char *name);
  * first axis.  Else the first axis of the first input that has one, without a symbol; size -1: open, or no input
  * carries a batch. */
 BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt);
+/* Of an input whose first axis is fixed to more than one: its only open axis, unless its name says a time or a side of
+ * an image.  Either may carry the batch; -1: that is no question, or something tells. */
+int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v);
 /* The first axis of this name; -1: none. */
 int symbol_axis(const char *const *dim_param, int rank, const char *symbol);
 

@@ -101,12 +101,32 @@ Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
     return ST_OK;
 }
 
+/* Nothing says which of two axes is the batch, and neither is guessed. */
+static Status check_rivals(const Graph *g, const BuildOptions *opt)
+{
+    Problems unsaid = { 0 };
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        int rival = given_shape(opt, v->name) ? -1 : rival_batch_axis(g, opt, v);
+        char text[SHAPE_TEXT];
+
+        if (rival >= 0)
+            problems_add(&unsaid,
+                         "'%s' %s (--batch-input %s:%d if it is the open axis %d; --batch-input %s:0 and --input-shape "
+                         "%s=DIMS if it is the first)",
+                         v->name, shape_text(&v->shape, text), v->name, rival, rival, v->name, v->name);
+    }
+    return problems_fail(&unsaid, E_SHAPE, "which axis of an input is the batch is not said");
+}
+
 static Status bind_inputs(Graph *g, const BuildOptions *opt)
 {
     BatchDim batch = find_batch_dim(g, opt);
     Problems unbound = { 0 };
 
     TRY(check_batch_inputs(g, opt));
+    TRY(check_rivals(g, opt));
     for (int i = 0; i < opt->n_input_shape; i++) {
         ValueId v = graph_find(g, opt->input_shape[i].name);
 

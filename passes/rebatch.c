@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "passes/batch_axis.h"
 #include "passes/fold.h"
 #include "passes/infer_shapes.h"
 #include "passes/rebatch.h"
@@ -406,19 +407,6 @@ static Status try_elements(Rebatch *r, uint32_t at, int in, bool multiples, uint
     return ST_OK;
 }
 
-static bool rows_equal(const Tensor *t, int axis)
-{
-    size_t row = (size_t)shape_count(&t->shape, axis + 1, t->shape.rank) * dtype_size(t->dtype);
-    int64_t n = t->shape.dim[axis];
-
-    for (int64_t i = 0; i < shape_count(&t->shape, 0, axis); i++)
-        for (int64_t k = 1; k < n; k++)
-            if (memcmp((const char *)t->data + (size_t)(i * n) * row, (const char *)t->data + (size_t)(i * n + k) * row,
-                       row))
-                return false;
-    return true;
-}
-
 static bool counts(const Tensor *t, int64_t *step)
 {
     if (!dtype_is_int(t->dtype) || t->shape.rank != 1 || tensor_numel(t) < 2 || (*step = tensor_int(t, 1)) <= 0)
@@ -567,15 +555,19 @@ static ValueId first_batch_input(const Rebatch *r, int *axis)
 
 static Status note_edit(const Rebatch *r, const Edit *e)
 {
-    char text[SHAPE_TEXT];
+    char text[SHAPE_TEXT], *also = "";
     const Value *v;
 
     if (e->kind != EDIT_ROWS)
         return ST_OK;
     v = value(r->g, e->value);
+    for (int a = 0; a < v->init->shape.rank; a++)
+        if (rows_equal_too(v->init, e->at, a) &&
+            !(also = arena_printf(r->ctx->scratch, "%s, alike along axis %d", also, a)))
+            return FAIL_NOMEM();
     return report_note(r->ctx->report, NOTE_OTHER, v->name,
-                       "constant %s holds one row for each of %lld samples: it is one, expanded",
-                       shape_text(&v->init->shape, text), (long long)r->size[0]);
+                       "constant %s holds one row for each of %lld samples%s: it is one, expanded",
+                       shape_text(&v->init->shape, text), (long long)r->size[0], also);
 }
 
 static Status apply(Rebatch *r)
@@ -650,11 +642,31 @@ static Status refuse(const Rebatch *r, uint32_t node)
                        (long long)r->size[0], r->why, by);
 }
 
+/* Is the first axis the batch only for want of a better one?  Not where a shape given has another size there. */
+static bool in_doubt(const Rebatch *r)
+{
+    const BuildOptions *opt = r->ctx->opt;
+    bool doubt = false;
+
+    for (int i = 0; i < r->g->n_input; i++) {
+        const Value *v = value(r->g, r->g->input[i]);
+
+        doubt |= rival_batch_axis(r->g, opt, v) >= 0;
+        for (int k = 0; k < opt->n_input_shape; k++)
+            if (!strcmp(opt->input_shape[k].name, v->name) && v->shape.rank > 0 && opt->input_shape[k].shape.rank > 0 &&
+                opt->input_shape[k].shape.dim[0] != v->shape.dim[0])
+                return false;
+    }
+    return doubt;
+}
+
 static Status rebatch(Rebatch *r)
 {
     int64_t b0 = declared_batch(r->g, r->ctx->opt);
     uint32_t failed;
 
+    if (in_doubt(r))
+        return ST_OK;
     if (b0 < 0)
         TRY(find_b0(r, &b0));
     if (b0 <= 0)

@@ -32,6 +32,10 @@ typedef struct {
 Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch) CHECKED;
 
 /* ---- rebatch_edit.c ---- */
+bool rows_equal(const Tensor *t, int axis);
+/* Has the tensor, whose rows along `at` are equal, equal rows along `axis` as well, so that these are one, expanded?
+ * One number everywhere (zeros, ones) is no evidence: as many numbers may be meant. */
+bool rows_equal_too(const Tensor *t, int at, int axis);
 /* Makes the edit in a world whose constants were written for batches of b0: by a constant.  EDIT_ELEMENT: once the
  * input is known. */
 Status edit_world(World *w, const Edit *e, int64_t b0) CHECKED;

@@ -6,6 +6,36 @@
 
 #include "graph/emit.h"
 
+/* ---- equal rows ---- */
+
+bool rows_equal(const Tensor *t, int axis)
+{
+    size_t row = (size_t)shape_count(&t->shape, axis + 1, t->shape.rank) * dtype_size(t->dtype);
+    int64_t n = t->shape.dim[axis];
+
+    for (int64_t i = 0; i < shape_count(&t->shape, 0, axis); i++)
+        for (int64_t k = 1; k < n; k++)
+            if (memcmp((const char *)t->data + (size_t)(i * n) * row, (const char *)t->data + (size_t)(i * n + k) * row,
+                       row))
+                return false;
+    return true;
+}
+
+static bool one_number(const Tensor *t)
+{
+    size_t size = dtype_size(t->dtype);
+
+    for (int64_t i = 1; i < tensor_numel(t); i++)
+        if (memcmp(t->data, (const char *)t->data + (size_t)i * size, size))
+            return false;
+    return true;
+}
+
+bool rows_equal_too(const Tensor *t, int at, int axis)
+{
+    return axis != at && t->shape.dim[axis] > 1 && dtype_is_float(t->dtype) && !one_number(t) && rows_equal(t, axis);
+}
+
 /* ---- in a trial ---- */
 
 static Tensor *repeat_rows(Arena *a, const Tensor *t, int axis, int64_t n)
@@ -178,17 +208,23 @@ static Status rows_in_model(const Batch *b, const Edit *e)
 {
     Graph *g = b->g;
     Value *v = value(g, e->value);
-    const Tensor *row = repeat_rows(g->arena, v->init, e->at, 1);
-    int64_t ones[MAX_RANK];
+    const Tensor *whole = v->init;
+    Tensor *row = repeat_rows(g->arena, whole, e->at, 1);
+    int64_t sizes[MAX_RANK];
     ValueId wide;
 
+    for (int i = 0; i < whole->shape.rank; i++) {
+        sizes[i] = 1;
+        if (row && rows_equal_too(whole, e->at, i)) {
+            sizes[i] = whole->shape.dim[i];
+            row = repeat_rows(g->arena, row, i, 1);
+        }
+    }
     if (!row)
         return FAIL_NOMEM();
-    for (int i = 0; i < MAX_RANK; i++)
-        ones[i] = 1;
     v->init = row;
     v->shape = row->shape;
-    wide = EMIT(g, Expand, NULL, e->value, emit_with_batch(b, row->shape.rank, ones, e->at, 1));
+    wide = EMIT(g, Expand, NULL, e->value, emit_with_batch(b, row->shape.rank, sizes, e->at, 1));
     TRY(g->status);
     replace_for_readers(g, e->value, wide);
     return g->status;

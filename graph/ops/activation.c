@@ -208,7 +208,17 @@ DEFINE_OP(Selu, UNARY(22, 6), .grad = grad_selu, .doc = "gamma x, or gamma alpha
           .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 1.67326319217681884765625 },
                                        { "gamma", A_FLOAT, .f = 1.05070102214813232421875 },
                                        { 0 } });
-DEFINE_OP(HardSigmoid, UNARY(22, 6), .grad = grad_hard_sigmoid, .doc = "alpha x + beta, kept within 0 and 1",
+/* An attribute is a float32; what its 1/6 was rounded from is known, as in a HardSwish. */
+static Status import_hard_sigmoid(Graph *g, Node *n, int opset)
+{
+    (void)opset;
+    if ((float)node_float(n, "alpha") == 1.0F / 6)
+        node_set_attr(g, n, &(Attr)FLOAT("alpha", 1.0 / 6));
+    return g->status;
+}
+
+DEFINE_OP(HardSigmoid, UNARY(22, 6), .import = import_hard_sigmoid, .grad = grad_hard_sigmoid,
+          .doc = "alpha x + beta, kept within 0 and 1",
           .attrs = (const AttrDecl[]){ { "alpha", A_FLOAT, .f = 0.2 }, { "beta", A_FLOAT, .f = 0.5 }, { 0 } });
 DEFINE_OP(Shrink, .elementwise = true, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .inplace = { 1 }, .dtypes = DTYPES_NUMERIC,

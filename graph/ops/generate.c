@@ -122,10 +122,12 @@ static Status infer_shape(Graph *g, Node *n)
     return g->status;
 }
 
+/* All of the dimensions; once they are known their number is the end. */
 static bool respell_shape(Graph *g, Node *n, int opset)
 {
-    (void)g;
     (void)opset;
+    if (node_int(n, "end") == in_value(g, n, 0)->shape.rank)
+        node_remove_attr(n, "end");
     return respell_without(n, "start") && respell_without(n, "end");
 }
 

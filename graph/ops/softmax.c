@@ -15,12 +15,20 @@ static Status import(Graph *g, Node *n, int opset)
     return g->status;
 }
 
-/* Along the last axis both are the same. */
+/* Where nothing but sizes of 1 is behind the axis both are the same. */
+static bool ends_at_axis(const Shape *x, int64_t axis)
+{
+    bool ones = axis == -1 || (x->rank >= 0 && axis >= 0);
+
+    for (int i = (int)axis + 1; axis >= 0 && i < x->rank; i++)
+        ones &= x->dim[i] == 1;
+    return ones;
+}
+
 static bool respell(Graph *g, Node *n, int opset)
 {
-    (void)g;
     (void)opset;
-    if (!node_int(n, "flatten") && node_int(n, "axis") != -1)
+    if (!node_int(n, "flatten") && !ends_at_axis(&in_value(g, n, 0)->shape, node_int(n, "axis")))
         return false;
     node_remove_attr(n, "flatten");
     return true;
@@ -31,7 +39,7 @@ static Status infer(Graph *g, Node *n)
     const Shape *x = &in_value(g, n, 0)->shape;
 
     TRY(infer_axis(g, n, x->rank));
-    if (shape_count(x, (int)node_int(n, "axis") + 1, x->rank) == 1)
+    if (ends_at_axis(x, node_int(n, "axis")))
         node_set_int(g, n, "flatten", 0);
     return infer_like(g, n, 0);
 }

@@ -69,6 +69,7 @@ def main():
     save("open", False, ["T", "N", WIDTH], ["T", "N", CLASSES])
     save("words", False, [TIME, "batch_size", WIDTH], [TIME, "batch_size", CLASSES])
     save("silent", False, [TIME, "N", WIDTH], [TIME, "d", CLASSES])
+    save("unnamed", False, [TIME, None, WIDTH], [TIME, None, CLASSES])
     save("fixed", False, [TIME, BATCH, WIDTH], [TIME, BATCH, CLASSES])
     save("pooled", True, [TIME, "N", WIDTH], ["n", CLASSES])
     np.savez(os.path.join(HERE, "data.npz"), x=x, target=target)

@@ -28,6 +28,7 @@ for replicas in 1 3; do
     trains classes words data cross-entropy --replicas $replicas
     trains classes silent data cross-entropy --replicas $replicas       # the scores' symbol is another
     trains classes fixed data cross-entropy --batch-input x:1 --replicas $replicas
+    trains classes unnamed data cross-entropy --batch-input x:1 --replicas $replicas
     trains classes words data cross-entropy --batch-input x:1 --batch-input target:1 --replicas $replicas
     trains open open data cross-entropy --input-shape x=7,4,5 --replicas $replicas
     trains pooled pooled pooled cross-entropy --replicas $replicas
@@ -39,6 +40,12 @@ check "whole against divided" "$graph_transform" $here/words.onnx --batch-size 5
 # A run takes arrays as the model has them.
 check "run" "$dpexec" run $here/words.onnx --input x=$here/x.npy --out "$DIR/out" --threads 1
 check "run's scores are [7,10,3]" grep -aq "(7, 10, 3,)" "$DIR/out/scores.npy"
+
+# Of a fixed first axis and an open one without a name either may be the batch.
+unsaid="the batch is not said: 'x' [7,?,5] (--batch-input x:1 if"
+refused 1 "$unsaid" "$dpexec" $here/unnamed.onnx "${common[@]}" --data $here/data.npz --loss cross-entropy
+refused 1 "$unsaid" "$graph_transform" $here/unnamed.onnx --batch-size 4
+check "run without a name" "$dpexec" run $here/unnamed.onnx --input x=$here/x.npy --out "$DIR/out2" --threads 1
 
 refused 1 "hold them along the first axis" "$dpexec" $here/words.onnx "${common[@]}" --data $here/as_the_model.npz --loss cross-entropy
 finish

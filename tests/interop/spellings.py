@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes models that say the same in the words of an opset, OUT/spellings_N.onnx; and OUT/noise.onnx, which draws random numbers
+"""Makes models that say the same in the words of an opset, OUT/spellings_N.onnx, and with a batch of 4 written into them,
+OUT/spellings_fixed_N.onnx; and OUT/noise.onnx, which draws random numbers
 for no dropout.  Needs onnx and numpy.
 
     spellings.py OUT OPSET...
@@ -16,8 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class Maker:
-    def __init__(self, opset):
-        self.opset, self.nodes, self.held, self.rng = opset, [], [], np.random.default_rng(opset)
+    def __init__(self, opset, batch=None):
+        """batch: the size that is written into the model; None: it is open."""
+        self.batch, self.opset, self.nodes, self.held, self.rng = batch, opset, [], [], np.random.default_rng(opset)
 
     def const(self, array):
         name = f"c{len(self.held)}"
@@ -76,6 +78,8 @@ def rows(m, x):
     y = m.add("Add", y, m.listed("ReduceSum", x, 13, "axes", [2], keepdims=1))
     y = m.add("Add", y, m.listed("ReduceMax", x, 18, "axes", [2]))
     y = m.add("Add", x, y)
+    if m.batch and m.opset >= 8:
+        y = m.add("Add", y, m.add("Expand", m.weight(4, 16), m.ints(m.batch, 4, 16)))
     y = m.listed("Unsqueeze", m.listed("Squeeze", m.listed("Unsqueeze", y, 13, "axes", [1]), 13, "axes", [1]), 13, "axes", [3])
     y = m.add("Softmax", m.listed("Squeeze", y, 13, "axes", [3]), axis=2)
     best = m.add("TopK", y, m.ints(3), outputs=2) if m.opset >= 10 else m.add("TopK", y, outputs=2, k=3)
@@ -86,7 +90,7 @@ def rows(m, x):
 
 def finish(m, y, name):
     m.nodes.append(helper.make_node("Identity", [y], ["y"]))
-    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", k]) for n, k in (("x", 8), ("y", 3))]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [m.batch or "batch", k]) for n, k in (("x", 8), ("y", 3))]
     graph = helper.make_graph(m.nodes, name, info[:1], info[1:], m.held)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", m.opset)], ir_version=7 if m.opset < 15 else 8)
 
@@ -98,11 +102,11 @@ def noise():
     return finish(m, m.add("Gemm", x, m.weight(5, 3), m.weight(3)), "noise")
 
 
-def make(opset):
-    m = Maker(opset)
+def make(opset, batch=None):
+    m = Maker(opset, batch)
     x = m.add("Gemm", "x", m.weight(8, 64), m.weight(64))
-    x = pixels(m, m.add("Reshape", x, m.ints(0, 4, 4, 4)))
-    x = rows(m, m.add("Reshape", x, m.ints(0, 4, -1)))
+    x = pixels(m, m.add("Reshape", x, m.ints(batch or 0, 4, 4, 4)))
+    x = rows(m, m.add("Reshape", x, m.ints(batch or 0, 4, -1)))
     x = m.add("LogSoftmax", m.add("Gemm", m.add("Flatten", x), m.weight(64, 3), m.weight(3)), axis=1)
     return finish(m, x, "spellings")
 
@@ -112,7 +116,8 @@ def main():
     ap.add_argument("out", type=pathlib.Path)
     ap.add_argument("opset", type=int, nargs="+")
     args = ap.parse_args()
-    for name, model in [("noise", noise())] + [(f"spellings_{opset}", make(opset)) for opset in args.opset]:
+    for name, model in [("noise", noise())] + [
+            (f"spellings{word}_{opset}", make(opset, batch)) for opset in args.opset for word, batch in (("", None), ("_fixed", 4))]:
         onnx.checker.check_model(model, full_check=True)
         onnx.save(model, str(args.out / f"{name}.onnx"))
 

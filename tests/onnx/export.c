@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/op.h"
 #include "graph/parse.h"
 #include "graph/print.h"
 #include "tests/onnx/build.h"
@@ -264,6 +265,49 @@ static void test_model_is_given_back(void)
     arena_free(a);
 }
 
+/* Softmax as opsets up to 12 have it goes back into its opset, whether its shape is known or not. */
+static void check_old_softmax(const char *op, int opset, const char *dims, int axis, bool flattened)
+{
+    Built b = built_create(opset);
+    Arena *a = arena_create();
+    const Onnx__ModelProto *m;
+    Graph *g = NULL;
+
+    built_input(&b, "x", DT_FLOAT32, dims);
+    node_attr_int(b.arena, built_node(&b, op, "x", "y"), "axis", axis);
+    built_output(&b, "y");
+    if (CHECK_OK(built_import(&g, &b))) {
+        const char *out = out_path();
+        OnnxModel model = { .opset = opset };
+
+        CHECK_OK(node_infer(g, g->node[0]));
+        CU_ASSERT_EQUAL(node_int(g->node[0], "flatten"), flattened);
+        CHECK_OK(onnx_export_file(g, &(ExportOptions){ .model = &model, .plain = true }, out));
+        if ((m = read_back(a, out))) {
+            const Onnx__NodeProto *n = m->graph->node[0];
+
+            CU_ASSERT_EQUAL(m->n_opset_import, 1);
+            CU_ASSERT_EQUAL(m->opset_import[0]->version, opset);
+            CU_ASSERT(n->n_attribute == 1 && !strcmp(n->attribute[0]->name, "axis"));
+            CU_ASSERT_EQUAL(n->attribute[0]->i, axis);
+        }
+    }
+    graph_free(g);
+    arena_free(a);
+    built_free(&b);
+}
+
+static void test_old_softmax(void)
+{
+    for (int opset = 7; opset <= 12; opset++) {
+        check_old_softmax("Softmax", opset, "4,2,12,12", 3, false);
+        check_old_softmax("Softmax", opset, "N,2,12,12", 3, true);
+        check_old_softmax("LogSoftmax", opset, "4,3,1,1", 1, false);
+        check_old_softmax("Softmax", opset, "4,3,2,1", 1, true);
+        check_old_softmax("LogSoftmax", opset, "4,3,?,?", 1, true);
+    }
+}
+
 static int count_files(const char *folder)
 {
     struct dirent *e;
@@ -325,7 +369,8 @@ static void test_wrong_metadata(void)
     }
 }
 
-DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "nothing of a value is lost", test_marks },
-             { "plain", test_plain }, { "our attributes", test_our_attributes },
-             { "names of outputs", test_output_names }, { "the model is given back", test_model_is_given_back },
+DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "Softmax of old opsets", test_old_softmax },
+             { "nothing of a value is lost", test_marks }, { "plain", test_plain },
+             { "our attributes", test_our_attributes }, { "names of outputs", test_output_names },
+             { "the model is given back", test_model_is_given_back },
              { "failure leaves nothing", test_failure_leaves_nothing }, { "wrong metadata", test_wrong_metadata });

@@ -524,7 +524,34 @@ static void test_first_opset(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(import, { "inputs", test_inputs }, { "opset 1", test_first_opset }, { "sequences", test_sequences },
+/* A HardSigmoid's alpha as exporters write 1/6, and another. */
+static void test_hard_sigmoid(void)
+{
+    static const struct {
+        float written;
+        double read;
+    } cases[] = {
+        { 0.1666666716337204F, 1.0 / 6 }, { 0.16666667F, 1.0 / 6 }, { 0.25F, 0.25 }, { 0.16666666F, 0.16666666F }
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Built b = built_create(17);
+        Onnx__AttributeProto *a = attr_make(b.arena, "alpha", KIND(FLOAT));
+        Graph *g;
+
+        a->has_f = 1;
+        a->f = cases[i].written;
+        built_input(&b, "x", DT_FLOAT32, "N,3");
+        node_add_attr(b.arena, built_node(&b, "HardSigmoid", "x", "y"), a);
+        built_output(&b, "y");
+        if ((g = imported(&b)))
+            CU_ASSERT_EQUAL(node_float(g->node[0], "alpha"), cases[i].read);
+        graph_free(g);
+    }
+}
+
+DEFINE_SUITE(import, { "inputs", test_inputs }, { "an alpha of 1/6", test_hard_sigmoid },
+             { "opset 1", test_first_opset }, { "sequences", test_sequences },
              { "saved statistics", test_saved_statistics }, { "types of initializers", test_initializer_types },
              { "raw and wide data", test_raw_and_wide }, { "sparse initializers", test_sparse },
              { "constants", test_constants }, { "Identity of an initializer", test_identity_of_initializer },

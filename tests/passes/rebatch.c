@@ -104,6 +104,56 @@ static void test_refused(void)
     graph_free(g);
 }
 
+/* Rows that are equal along another axis, too, are one there as well; but not where all numbers are. */
+static void test_equal_rows(void)
+{
+    static const char *const text =
+        "graph \"g\" {\n  input %x : float32[2,3,2]\n  const %rows : float32[2,3,2] = {1,2,1,2,1,2,1,2,1,2,1,2}\n"
+        "  const %ones : float32[2,3,2] = {1,1,1,1,1,1,1,1,1,1,1,1}\n  %y = Add(%x, %rows) \"a\"\n"
+        "  %z = Mul(%y, %ones) \"b\"\n  output \"z\" = %z\n}\n";
+    const Shape row = SHAPE(1, 1, 2), table = SHAPE(1, 3, 2);
+    Graph *g = NULL;
+
+    if (CHECK_OK(repair_text(&g, text, 5))) {
+        CU_ASSERT(shape_eq(&value(g, graph_find(g, "rows"))->shape, &row));
+        CU_ASSERT(shape_eq(&value(g, graph_find(g, "ones"))->shape, &table));
+    }
+    graph_free(g);
+    for (int64_t batch = 2; batch <= 6; batch += 4) {
+        Arena *a = arena_create();
+        Graph *same = NULL, *repaired = NULL;
+        const Tensor *plain, *now;
+
+        CHECK_OK(graph_parse(&same, text, strlen(text)));
+        CHECK_OK(graph_parse(&repaired, text, strlen(text)));
+        plain = infer(a, same, false, 2, 2);
+        now = infer(a, repaired, true, batch, 2);
+        if (plain && now)
+            for (int64_t i = 0; i < batch / 2; i++)
+                CU_ASSERT(!memcmp(plain->data, (const char *)now->data + i * 12 * 4, sizeof(float[12])));
+        graph_free(same);
+        graph_free(repaired);
+        arena_free(a);
+    }
+}
+
+/* Of a fixed first axis and an open one behind it either may be the batch: nothing is rewritten unasked. */
+static void test_two_axes(void)
+{
+    static const char *const text = "graph \"g\" {\n  input %x : float32[3,?,4]\n  const %to : int64[3] = {3,-1,2}\n"
+                                    "  %y = Reshape(%x, %to) \"r\"\n  output \"y\" = %y\n}\n";
+    BuildOptions opt = { .mode = BUILD_INFER, .batch = 5 };
+    Graph *g = NULL;
+
+    if (CHECK_OK(repair_text(&g, text, 5))) {
+        CU_ASSERT_EQUAL(g->n_node, 1);
+        CU_ASSERT_EQUAL(tensor_int(value_const(g, g->node[0]->in[1]), 0), 3);
+        CHECK_FAILS(E_SHAPE, "which axis of an input is the batch is not said: 'x' [3,?,4] (--batch-input x:1",
+                    pipeline_run(g, &opt, interp_node, NULL, NULL));
+    }
+    graph_free(g);
+}
+
 /* The axes that Expand is given are 4 in number because the batch is 4: at another size the fourth, which holds the
  * batch, is none. */
 static void test_list_of_another_length(void)
@@ -122,4 +172,5 @@ static void test_list_of_another_length(void)
 }
 
 DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot be rewritten is named", test_refused },
-             { "a list whose length is the batch", test_list_of_another_length });
+             { "a list whose length is the batch", test_list_of_another_length },
+             { "rows equal along two axes", test_equal_rows }, { "two axes that may be the batch", test_two_axes });
