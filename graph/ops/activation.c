@@ -211,8 +211,10 @@ DEFINE_OP(Selu, UNARY(22, 6), .grad = grad_selu, .doc = "gamma x, or gamma alpha
 /* An attribute is a float32; what its 1/6 was rounded from is known, as in a HardSwish. */
 static Status import_hard_sigmoid(Graph *g, Node *n, int opset)
 {
+    const Attr *alpha = node_attr(n, "alpha");
+
     (void)opset;
-    if ((float)node_float(n, "alpha") == 1.0F / 6)
+    if (alpha && alpha->type == A_FLOAT && (float)alpha->f == 1.0F / 6)
         node_set_attr(g, n, &(Attr)FLOAT("alpha", 1.0 / 6));
     return g->status;
 }

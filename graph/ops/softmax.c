@@ -18,10 +18,10 @@ static Status import(Graph *g, Node *n, int opset)
 /* Where nothing but sizes of 1 is behind the axis both are the same. */
 static bool ends_at_axis(const Shape *x, int64_t axis)
 {
-    bool ones = axis == -1 || (x->rank >= 0 && axis >= 0);
+    bool ones = axis == -1 || (axis >= 0 && axis < x->rank);
 
-    for (int i = (int)axis + 1; axis >= 0 && i < x->rank; i++)
-        ones &= x->dim[i] == 1;
+    for (int i = (int)axis + 1; ones && axis >= 0 && i < x->rank; i++)
+        ones = x->dim[i] == 1;
     return ones;
 }
 
