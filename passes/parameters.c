@@ -294,7 +294,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     TRY(note_guesses(ctx->report, ctx->report, true));
     TRY(note_guesses(ctx->report, ctx->report, false));
-    return exporter_notes(g, ctx->report, ctx->scratch);
+    return exporter_notes(g, ctx->report, &p.reach, ctx->scratch);
 }
 
 const Pass pass_find_parameters = { .name = "find-parameters",

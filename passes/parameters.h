@@ -101,6 +101,6 @@ PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char *
 Status pattern_check(const BuildOptions *opt, const Graph *g) CHECKED;
 
 /* ---- parameters_note.c: what exporters lose ---- */
-Status exporter_notes(const Graph *g, Report *report, Arena *a) CHECKED;
+Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a) CHECKED;
 
 #endif

@@ -108,11 +108,31 @@ static Status note_known(const Graph *g, Report *report, bool torch_export)
                        torch_export ? ", to drop biases of zeros" : "");
 }
 
-Status exporter_notes(const Graph *g, Report *report, Arena *a)
+/* Statistics that stand in formulas: there is no operator that could be put into training mode. */
+static Status note_formulas(const Graph *g, Report *report, const Reach *r)
+{
+    const char *first = NULL;
+    int n = 0;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (r->normalises[i] && r->reach[i] && g->value[i]->kind == V_CONST) {
+            first = first ? first : g->value[i]->name;
+            n++;
+        }
+    if (!n)
+        return ST_OK;
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "batch normalisation is written as a formula of running statistics ('%s'%s): it stays as in "
+                       "evaluation, whatever the data are (docs/export.md)",
+                       first, n > 1 ? " and others" : "");
+}
+
+Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
 {
     const bool torch_export = from_torch_export(g);
 
     TRY(note_folded(g, report, torch_export));
     TRY(note_tied(g, report, a));
+    TRY(note_formulas(g, report, r));
     return note_known(g, report, torch_export);
 }
