@@ -2,7 +2,7 @@
 # Trains exported networks with dpexec and compares with PyTorch (docs/networks.md).  Makes a virtual environment with PyTorch from
 # PyPI when it is first run, unless $NETWORKS_PYTHON names a python that has the packages of requirements.txt.
 #   tests/networks/run.sh [OPTIONS]       options of run.py; --help lists them
-# Everything is written to $NETWORKS_WORK [/tmp/networks]: 4 GB of packages, files, data, and the results.
+# Everything is written to $NETWORKS_WORK [/tmp/networks]: 6 GB of packages, files, data, and the results.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=${NETWORKS_WORK:-/tmp/networks}
