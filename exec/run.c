@@ -165,7 +165,7 @@ Status program_begin(Program *p, const NamedTensor *in, int n)
     return gpu_program_begin(p->gpu);
 }
 
-unsigned program_turn(const Program *p) { return p->gpu ? p->gpu->turn : 0; }
+unsigned program_turn(const Program *p) { return p->gpu ? gpu_program_turn(p->gpu) : 0; }
 
 Status program_wait(Program *p, unsigned turn)
 {

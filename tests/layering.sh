@@ -23,6 +23,9 @@ forbid exec         '(tools|tests)/'                        'exec knows no tool'
 forbid exec/world   '(graph/|passes/|kernels/|exec/)'       'exec/world knows what memory it sends, not what is in it' '"(graph/base|exec/world)/'
 forbid exec/gpu     'exec/'                                 'exec/gpu runs what is prepared; programs and sessions stand above it' \
     '"exec/((gpu|world)/|(backend|describe|device|memory|memory_report|prepared|runtime|trace)\.h)'
+forbid "exec/gpu/accelerator.* exec/gpu/collective.* exec/gpu/group.* exec/gpu/late.* exec/gpu/plugin.* exec/gpu/wait.*" \
+    'exec/(gpu/(part|program|progress|issue|run)|prepared)\.h' 'the group of devices knows its users by callbacks'
+forbid 'exec/gpu/part.h exec/gpu/progress.* exec/gpu/issue.*' 'exec/gpu/run\.h' 'a step is run by those above'
 forbid "$(find exec -maxdepth 1 -name '*.[ch]' ! -name 'trainer*')" 'exec/api/' 'exec/api stands above all of exec'
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|recipes|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/gpu/place.h"
+#include "exec/gpu/late.h"
 #include "graph/base/numtext.h"
 
 enum { TIMEOUT = 300 };
@@ -131,7 +131,7 @@ Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *wor
     if (n > 1)
         TRY_TO(fail, st, connect_members(g, device));
     if (world_size(world) > 1)
-        world_set_place(world, gpu_place_of_process, g);
+        world_set_progress(world, gpu_late_progress, g);
     *out = g;
     return ST_OK;
 fail:
@@ -156,7 +156,7 @@ void gpu_group_free(GpuGroup *g)
     if (!g)
         return;
     if (world_size(g->world) > 1)
-        world_set_place(g->world, NULL, NULL);
+        world_set_progress(g->world, NULL, NULL);
     if (world_size(g->world) > 1 && world_poll(g->world))
         gpu_group_abort(g);
     for (int d = 0; d < g->n_device; d++)
@@ -182,6 +182,27 @@ void gpu_group_free(GpuGroup *g)
     pthread_mutex_destroy(&g->lock);
     free(g->member);
     free(g);
+}
+
+/* ---- users ---- */
+
+void gpu_group_enter(GpuGroup *g, GpuUser *u)
+{
+    pthread_mutex_lock(&g->lock);
+    u->next = g->users;
+    g->users = u;
+    pthread_mutex_unlock(&g->lock);
+}
+
+void gpu_group_leave(GpuGroup *g, GpuUser *u)
+{
+    pthread_mutex_lock(&g->lock);
+    for (GpuUser **at = &g->users; *at; at = &(*at)->next)
+        if (*at == u) {
+            *at = u->next;
+            break;
+        }
+    pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- memory ---- */
@@ -230,8 +251,8 @@ void gpu_group_abort(GpuGroup *g)
     g->broken = true;
     atomic_store(&g->failed, true);
     pthread_mutex_lock(&g->lock);
-    for (GpuProgram *p = g->programs; p; p = p->next)
-        gpu_program_drop_graphs(p);
+    for (GpuUser *u = g->users; u; u = u->next)
+        u->is->release(u);
     pthread_mutex_unlock(&g->lock);
     for (int d = 0; d < g->n_device; d++) {
         if (g->member[d].comm)

@@ -32,24 +32,47 @@ typedef struct {
 /* A call of the member's runtime, and its failure as ours. */
 #define TRY_MEMBER(m, call) TRY(device_check((m)->device, (m)->runtime->call))
 
+/* What uses the group's devices, a program: the group tells and asks it through these, under its lock, and knows no
+ * more of it. */
+typedef struct GpuUser {
+    const struct GpuUserClass *is;
+    struct GpuUser *next;
+} GpuUser;
+
+/* A step that has not ended on all devices of this process. */
+typedef struct {
+    const GpuUser *user;
+    int64_t number;      /* of the group's steps */
+    int n_mark;          /* its collectives, which are marks 1 to n_mark; n_mark + 1 is its end */
+    int at[MAX_DEVICES]; /* the mark to which each device of this process has come */
+} GpuLag;
+
+typedef struct GpuUserClass {
+    void (*release)(GpuUser *u);                        /* what holds a communicator, which is about to end */
+    bool (*oldest)(const GpuUser *u, GpuLag *out);      /* the oldest of such steps; false: there is none */
+    const char *(*mark_name)(const GpuUser *u, int at); /* of the collective that is the mark */
+} GpuUserClass;
+
 typedef struct GpuGroup {
     int n_device;        /* of all processes */
     struct World *world; /* lent; NULL: this process alone */
     GpuMember *member;
-    unsigned generation;         /* changes whenever a bucket or a host's arena moves */
-    double timeout;              /* seconds without an end of the step, where devices wait for each other */
-    atomic_bool failed;          /* a device has failed: the others wait no longer */
-    bool broken;                 /* and the communicators are gone: nothing runs any more */
-    char message[GPU_MESSAGE];   /* what ended it */
-    bool told;                   /* on what the order of sums depends */
-    pthread_mutex_t lock;        /* of what follows */
-    struct GpuProgram *programs; /* that exist */
-    int64_t n_step;              /* begun, of all programs: the same in all processes */
+    unsigned generation;       /* changes whenever a bucket or a host's arena moves */
+    double timeout;            /* seconds without an end of the step, where devices wait for each other */
+    atomic_bool failed;        /* a device has failed: the others wait no longer */
+    bool broken;               /* and the communicators are gone: nothing runs any more */
+    char message[GPU_MESSAGE]; /* what ended it */
+    bool told;                 /* on what the order of sums depends */
+    pthread_mutex_t lock;      /* of what follows */
+    GpuUser *users;
+    int64_t n_step; /* begun, of all users: the same in all processes */
 } GpuGroup;
 
 /* All devices are of one runtime and there (not described); lent, as is `world`.  Those of its other processes are
  * NULL; all processes call it. */
 Status gpu_group_create(GpuGroup **out, Device *const *device, int n, struct World *world) CHECKED;
+void gpu_group_enter(GpuGroup *g, GpuUser *u); /* lent until it leaves */
+void gpu_group_leave(GpuGroup *g, GpuUser *u); /* of one that has not entered: nothing */
 void gpu_group_free(GpuGroup *g); /* NULL is legal; waits for work under way, and for others only while they are well */
 /* Grow the memory of device d. */
 Status gpu_group_bucket(GpuGroup *g, int d, size_t bytes) CHECKED;

@@ -2,12 +2,14 @@
  *
  * A step's work on all streams begins after the compute stream's (a fork) and ends before it goes on (a join); inputs
  * are uploaded on the copy stream before the fork, and so while the step before still computes. */
+#include "exec/gpu/issue.h"
+
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/gpu/place.h"
 #include "exec/gpu/plugin.h"
+#include "exec/gpu/progress.h"
 #include "exec/trace.h"
 #include "graph/op.h"
 
@@ -194,8 +196,8 @@ static Status issue_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     ctx->stream = m->stream[c->step->stream];
     for (int w = 0; w < c->step->n_wait; w++)
         TRY_MEMBER(m, event_await(part->event[c->step->wait[w]], ctx->stream));
-    if (c->place)
-        TRY(gpu_place_mark(part, k, c->place, ctx->stream));
+    if (c->mark)
+        TRY(gpu_progress_mark(part, k, c->mark, ctx->stream));
     if ((st = run_call(part, ctx, c, k)))
         return blame(part, c, st);
     if (c->step->event >= 0)
@@ -269,7 +271,7 @@ static Status issue_ends(GpuPart *part, int k)
     for (int i = 0; i < part->n_output; i++)
         TRY_MEMBER(m, copy(s, slot->output + part->output[i].at, address(part, slot, &part->output[i].ref, false),
                            part->output[i].ref.bytes));
-    return gpu_place_end(part, k, s);
+    return gpu_progress_end(part, k, s);
 }
 
 Status gpu_part_issue(GpuPart *part, int k)

@@ -8,9 +8,10 @@
  * uploaded when addresses have changed.  Constants are uploaded once, here. */
 #include <stdlib.h>
 
-#include "exec/gpu/place.h"
-
+#include "exec/gpu/progress.h"
+#include "exec/gpu/run.h"
 #include "exec/memory_report.h"
+#include "exec/world/world.h"
 #include "graph/op.h"
 
 static bool on_host(const GpuPart *part, const Node *n) { return n->device >= part->gpu->group->n_device; }
@@ -76,7 +77,7 @@ static Status find_needs(GpuPart *part)
 }
 
 /* Behind the inputs. */
-static void place_tables(GpuPart *part)
+static void lay_out_tables(GpuPart *part)
 {
     for (int s = 0; s < part->plan->n_step; s++) {
         GpuCall *c = &part->call[s];
@@ -220,9 +221,9 @@ static Status plan_part(Device *d, void *arg)
 
     (void)d;
     TRY(create_calls(part));
-    TRY(gpu_place_plan(part));
+    TRY(gpu_progress_plan(part));
     TRY(find_needs(part));
-    place_tables(part);
+    lay_out_tables(part);
     return find_outputs(part);
 }
 
@@ -245,7 +246,7 @@ static Status find_memory(MemoryNeed *out, const GpuPart *part)
     out->constants = part->constant_bytes;
     out->inputs = given;
     out->collectives = (part->bucket_bytes > m->bucket_bytes ? part->bucket_bytes : m->bucket_bytes) +
-                       gpu_aligned(gpu_place_bytes(part));
+                       gpu_aligned(gpu_progress_bytes(part));
     out->host = given + GPU_SLOTS * part->output_bytes + host_arena_bytes(part);
     if (m->runtime->free_memory(m->gpu, &out->available))
         out->available = -1;
@@ -261,7 +262,7 @@ static Status create_part(Device *d, void *arg)
     (void)d;
     TRY(gpu_group_host_arena(group, part->device, host_arena_bytes(part)));
     TRY(gpu_group_bucket(group, part->device, part->bucket_bytes));
-    TRY(gpu_place_create(part));
+    TRY(gpu_progress_create(part));
     TRY(create_events(part));
     for (int k = 0; k < GPU_SLOTS; k++)
         TRY(create_slot(part, &part->slot[k]));
@@ -286,14 +287,6 @@ static Status reserve_part(GpuPart *part)
 }
 
 /* ---- entry ---- */
-
-static void enlist(GpuProgram *g)
-{
-    pthread_mutex_lock(&g->group->lock);
-    g->next = g->group->programs;
-    g->group->programs = g;
-    pthread_mutex_unlock(&g->group->lock);
-}
 
 /* Once: the bits are not those of another number of devices. */
 static void tell_order(const GpuProgram *g)
@@ -324,16 +317,9 @@ static Status agree_on_addresses(const Prepared *p)
     return ST_OK;
 }
 
-static void strike(const GpuProgram *g)
-{
-    pthread_mutex_lock(&g->group->lock);
-    for (GpuProgram **at = &g->group->programs; *at; at = &(*at)->next)
-        if (*at == g) {
-            *at = g->next;
-            break;
-        }
-    pthread_mutex_unlock(&g->group->lock);
-}
+/* Of the group's: what uses its devices. */
+static void release_graphs(GpuUser *u) { gpu_program_drop_graphs((GpuProgram *)u); }
+static const GpuUserClass user_class = { release_graphs, gpu_progress_oldest, gpu_progress_name };
 
 Status gpu_program_create(GpuProgram **out, Prepared *p)
 {
@@ -344,6 +330,7 @@ Status gpu_program_create(GpuProgram **out, Prepared *p)
         free(gpu);
         return FAIL_NOMEM();
     }
+    gpu->user.is = &user_class;
     gpu->program = p;
     gpu->group = p->opt.group;
     gpu->by_call = p->opt.ways.uncaptured || p->opt.ways.check_nodes;
@@ -357,7 +344,7 @@ Status gpu_program_create(GpuProgram **out, Prepared *p)
     FOR_LOCAL(p, d)
         TRY_TO(fail, st, reserve_part(&gpu->part[d]));
     TRY_TO(fail, st, agree_on_addresses(p));
-    enlist(gpu);
+    gpu_group_enter(gpu->group, &gpu->user);
     tell_order(gpu);
     *out = gpu;
     return ST_OK;
@@ -387,7 +374,7 @@ static Status free_part(Device *d, void *arg)
     const GpuMember *m = part->member;
 
     (void)!gpu_group_drain(part->gpu->group, part->device);
-    gpu_place_free(part);
+    gpu_progress_free(part);
     for (int s = 0; part->call && s < part->plan->n_step; s++)
         gpu_collective_free(part->call[s].collective);
     for (int e = 0; part->event && e < part->plan->n_event; e++)
@@ -411,7 +398,7 @@ void gpu_program_free(GpuProgram *g)
     if (g->pending)
         (void)!gpu_program_wait(g, g->turn); /* or aborts what would never end */
     gpu_program_drop_graphs(g);
-    strike(g);
+    gpu_group_leave(g->group, &g->user);
     for (int d = 0; d < g->program->opt.n_device; d++) {
         if (!g->part[d].gpu)
             continue;

@@ -1,116 +1,22 @@
-/* The accelerators' side of a program: what each device issues to its streams in a step, and where the data is that
- * comes from the host and goes back to it.  Made by program.c, run by run.c. */
+/* A program on accelerators: what exec/program.h has behind it where devices have streams. */
 #ifndef DPX_GPU_PROGRAM_H
 #define DPX_GPU_PROGRAM_H
 
-#include "exec/gpu/collective.h"
-#include "exec/gpu/group.h"
 #include "exec/prepared.h"
 
-enum { GPU_SLOTS = 2 };
-
 typedef struct GpuProgram GpuProgram;
-typedef struct GpuPart GpuPart;
-
-/* A kernel that the host computes when the stream gets there. */
-typedef struct {
-    GpuMember *member;
-    const Graph *graph;
-    const Call *call;
-    KernelCtx ctx;
-    Tensor *in, *out;
-} HostCall;
-
-typedef struct {
-    const StreamStep *step;
-    Call *call;
-    GpuCollective *collective;
-    Tensor *in[GPU_SLOTS], *out[GPU_SLOTS]; /* data NULL where another device holds it */
-    HostCall *host;                         /* [GPU_SLOTS] of a node on the host's side, else NULL */
-    size_t table_at;                        /* of its kernel's table, in a slot's inputs */
-    int place;                              /* exec/gpu/place.h; 0: none */
-} GpuCall;
-
-/* Bytes of an input of the graph, or of an output, in a slot. */
-typedef struct {
-    int index; /* of the output */
-    MemRef ref;
-    size_t at;
-} GpuPiece;
-
-/* Two steps can be under way: while one runs, the host fills the other's slot. */
-typedef struct {
-    char *staging, *input; /* inputs, then tables: pinned memory of the host, and on the device */
-    char *output;          /* pinned memory of the host */
-    GpuEvent *uploaded, *done;
-    bool used;                /* `done` has been recorded */
-    GpuGraph *graph;          /* the captured step; NULL: none yet */
-    unsigned bound, captured; /* the addresses it was made with: gpu_program_epoch */
-    uint32_t *place;          /* pinned: to where the step has come (exec/gpu/place.h); NULL: the only device */
-} GpuSlot;
-
-struct GpuPart {
-    GpuProgram *gpu;
-    GpuMember *member;
-    const StreamDevice *plan;
-    int device;
-    GpuCall *call;            /* [plan->n_step] */
-    GpuEvent **event, *begin; /* [plan->n_event] */
-    GpuEvent *timed[2];       /* around a call while a trace is taken, behind one that is checked */
-    GpuPiece *input, *output;
-    int n_input, n_output;
-    size_t input_bytes, table_bytes, output_bytes;
-    size_t bucket_bytes; /* of the group's, that the collectives need */
-    char *constants;     /* on the device */
-    size_t constant_bytes;
-    size_t *constant_at; /* [n_value] + 1; 0: not on the device */
-    GpuSlot slot[GPU_SLOTS];
-    const Node **place; /* [n_place + 1] collectives with other devices, from 1 */
-    int n_place;
-    uint32_t *place_table; /* on the device: 0, 1, 2 ... n_place + 1 */
-    GpuEvent *passed;
-    bool capturing;
-    Status uncapturable; /* why a step could not be captured, and the message */
-    char why[GPU_MESSAGE];
-    bool lost; /* the communicator has failed meanwhile; the message is there too */
-};
-
-struct GpuProgram {
-    Prepared *program;
-    GpuGroup *group;
-    StreamPlan *streams;
-    GpuPart *part;             /* [n_device] */
-    unsigned turn;             /* steps begun */
-    bool pending;              /* the last one has not been waited for */
-    bool by_call;              /* a step cannot be captured: it is given to the streams call by call */
-    GpuProgram *next;          /* of the group's */
-    int64_t number[GPU_SLOTS]; /* of the group's steps, begun last in the slot; 0: none yet.  Under the group's lock */
-};
 
 /* Allocates all that the steps will use; E_NOMEM says what a step needs.  `p` has its tensors of outputs made, and is
  * lent for the life of the program. */
 Status gpu_program_create(GpuProgram **out, Prepared *p) CHECKED;
 void gpu_program_free(GpuProgram *g); /* NULL is legal; waits for what runs */
-/* Its captured steps; those under way go on.  A communicator can be ended only when no graph holds a collective of
- * it. */
-void gpu_program_drop_graphs(GpuProgram *g);
-
-/* exec/gpu/issue.c, on the device's thread: the step in slot k has its addresses, and kernels their tables of them; its
- * inputs are copied, and uploaded when the copy stream gets there; all of its work is given to the streams. */
-Status gpu_part_bind(GpuPart *part, int k) CHECKED;
-Status gpu_part_upload(GpuPart *part, int k) CHECKED;
-Status gpu_part_issue(GpuPart *part, int k) CHECKED;
 
 /* Begins a step with the inputs in Prepared.storage, which are copied before it returns, or leaves nothing under
  * way. */
 Status gpu_program_begin(GpuProgram *g) CHECKED;
-/* Waits until step `turn` (GpuProgram.turn when it had begun), of the GPU_SLOTS begun last, has ended; the program's
- * outputs are then that step's. */
+unsigned gpu_program_turn(const GpuProgram *g); /* how many steps have begun */
+/* Waits until step `turn` (gpu_program_turn when it had begun), of the two begun last, has ended; the program's outputs
+ * are then that step's. */
 Status gpu_program_wait(GpuProgram *g, unsigned turn) CHECKED;
-
-static inline unsigned gpu_program_epoch(const GpuProgram *g)
-{
-    return g->program->opt.arenas->generation + g->group->generation + 1;
-}
 
 #endif

@@ -10,11 +10,15 @@
  * and when one of them, or of another process, cannot, all go on call by call.  They come to it at the same step:
  * addresses count as moved everywhere when they have moved anywhere.  A communicator keeps the failure of a call, and
  * then nothing can go on: if one has failed when all have captured, the run ends with what it failed of. */
+#include "exec/gpu/run.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/gpu/place.h"
+#include "exec/gpu/issue.h"
 #include "exec/gpu/plugin.h"
+#include "exec/gpu/progress.h"
+#include "exec/world/world.h"
 
 static bool is_captured(const GpuPart *part, int k)
 {
@@ -247,7 +251,7 @@ static Status wait_for_slot(GpuProgram *g)
 static Status begin(GpuProgram *g)
 {
     TRY(wait_for_slot(g));
-    gpu_place_begin(g, g->turn % GPU_SLOTS);
+    gpu_progress_begin(g, g->turn % GPU_SLOTS);
     TRY(capture_all(g));
     return run_jobs(g, begin_part);
 }
@@ -266,6 +270,8 @@ Status gpu_program_begin(GpuProgram *g)
     g->pending = true;
     return ST_OK;
 }
+
+unsigned gpu_program_turn(const GpuProgram *g) { return g->turn; }
 
 Status gpu_program_wait(GpuProgram *g, unsigned turn)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "exec/gpu/place.h"
+#include "exec/gpu/late.h"
 #include "graph/base/spin.h"
 
 enum { SPINS = 2000, NAP = 20000 /* nanoseconds */ };
@@ -70,7 +70,7 @@ static Status wait_bounded(GpuGroup *g, int d, GpuEvent *e)
             return host_failure(m);
         TRY(hear(g, m, round));
         if (world_now() > until)
-            return gpu_place_late(g, d);
+            return gpu_late(g, d);
         pause_for(round);
     }
 }

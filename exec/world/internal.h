@@ -7,11 +7,11 @@
 #include "exec/world/world.h"
 
 /* Small messages apart from the data, so that they get through when data is half sent. */
-typedef enum { NOTE_ABORT = 1, NOTE_LEAVE, NOTE_ASK, NOTE_PLACE } NoteKind;
+typedef enum { NOTE_ABORT = 1, NOTE_LEAVE, NOTE_ASK, NOTE_PROGRESS } NoteKind;
 typedef struct {
     uint32_t kind;
-    int32_t origin;   /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
-    WorldPlace place; /* NOTE_PLACE: the answer to NOTE_ASK */
+    int32_t origin;         /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
+    WorldProgress progress; /* NOTE_PROGRESS: the answer to NOTE_ASK */
     char reason[WORLD_REASON];
 } Note;
 
@@ -23,7 +23,7 @@ typedef struct {
     size_t got;
     bool left, closed; /* under the world's lock: has left in order; its channel of notes has ended */
     bool told;         /* under the lock: has answered where it is */
-    WorldPlace place;
+    WorldProgress progress;
 } Peer;
 
 /* Before the bytes of every parcel: what the receiver expects, or the two processes do not run the same program. */
@@ -43,11 +43,11 @@ typedef struct {
 struct World {
     int size, rank, neighbours;
     double timeout;
-    Peer *peer;                     /* [size]; the own entry is not open */
-    Progress *sending, *receiving;  /* [size] */
-    uint64_t turn;                  /* exchanges done */
-    pthread_mutex_t lock;           /* of notes and of what follows */
-    WorldPlace (*where)(void *arg); /* NULL: this process does not know */
+    Peer *peer;                        /* [size]; the own entry is not open */
+    Progress *sending, *receiving;     /* [size] */
+    uint64_t turn;                     /* exchanges done */
+    pthread_mutex_t lock;              /* of notes and of what follows */
+    WorldProgress (*where)(void *arg); /* NULL: this process does not know */
     void *where_arg;
     bool aborted; /* the others have been told */
     bool known;   /* they have found the latest failure themselves and need not be told */

@@ -55,7 +55,7 @@ static void set_reason(World *w, int origin, const char *reason)
 static void take_note(World *w, int r)
 {
     Peer *p = &w->peer[r];
-    Note answer = { .kind = NOTE_PLACE, .origin = w->rank };
+    Note answer = { .kind = NOTE_PROGRESS, .origin = w->rank };
 
     p->note.reason[WORLD_REASON - 1] = '\0';
     if (p->note.kind == NOTE_LEAVE)
@@ -63,12 +63,12 @@ static void take_note(World *w, int r)
     if (p->note.kind == NOTE_ABORT && p->note.origin >= 0 && p->note.origin < w->size)
         set_reason(w, p->note.origin, p->note.reason);
     if (p->note.kind == NOTE_ASK && w->where) {
-        answer.place = w->where(w->where_arg);
+        answer.progress = w->where(w->where_arg);
         send_note(w, r, &answer);
     }
-    if (p->note.kind == NOTE_PLACE) {
+    if (p->note.kind == NOTE_PROGRESS) {
         p->told = true;
-        p->place = p->note.place;
+        p->progress = p->note.progress;
     }
 }
 
@@ -184,7 +184,7 @@ void world_abort(World *w, const char *reason)
 
 /* ---- who is late ---- */
 
-void world_set_place(World *w, WorldPlace (*where)(void *arg), void *arg)
+void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
 {
     pthread_mutex_lock(&w->lock);
     w->where = where;
@@ -193,21 +193,21 @@ void world_set_place(World *w, WorldPlace (*where)(void *arg), void *arg)
 }
 
 /* Have all answered? */
-static bool read_places(World *w, WorldPlace *place, bool *told)
+static bool read_progress(World *w, WorldProgress *progress, bool *told)
 {
     bool all = true;
 
     pthread_mutex_lock(&w->lock);
     for (int r = 0; r < w->size; r++) {
         told[r] = w->peer[r].told;
-        place[r] = w->peer[r].place;
+        progress[r] = w->peer[r].progress;
         all = all && (told[r] || r == w->rank);
     }
     pthread_mutex_unlock(&w->lock);
     return all;
 }
 
-Status world_places(World *w, double seconds, WorldPlace place[WORLD_MAX], bool told[WORLD_MAX])
+Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool told[WORLD_MAX])
 {
     const Note ask = { .kind = NOTE_ASK, .origin = w->rank };
     double until = world_now() + seconds;
@@ -221,7 +221,7 @@ Status world_places(World *w, double seconds, WorldPlace place[WORLD_MAX], bool 
     pthread_mutex_unlock(&w->lock);
     do {
         TRY(world_poll(w));
-        if (read_places(w, place, told))
+        if (read_progress(w, progress, told))
             break;
         nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
     } while (world_now() < until);

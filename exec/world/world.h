@@ -55,13 +55,13 @@ Status world_poll(World *w) CHECKED;
 /* How far a process has come: steps begun, and how far in the last of them; what is larger is farther. */
 typedef struct {
     int64_t step, at;
-} WorldPlace;
-/* How to tell the place of this process when others ask: from any thread that waits for others, until it is set to
+} WorldProgress;
+/* How to tell the progress of this process when others ask: from any thread that waits for others, until it is set to
  * NULL; it must call nothing of the world. */
-void world_set_place(World *w, WorldPlace (*where)(void *arg), void *arg);
+void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg);
 /* Asks all others, from any thread, and waits for their answers at most that long: of who has answered told[rank]
  * becomes true. Only processes that wait for others answer. */
-Status world_places(World *w, double seconds, WorldPlace place[WORLD_MAX], bool told[WORLD_MAX]) CHECKED;
+Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool told[WORLD_MAX]) CHECKED;
 
 /* ---- made of exchanges ---- */
 

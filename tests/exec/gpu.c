@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "exec/gpu/program.h"
+#include "exec/gpu/part.h"
 #include "exec/program_internal.h"
 #include "graph/op.h"
 #include "tests/exec/gpu_training.h"

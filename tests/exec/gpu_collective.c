@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/gpu/program.h"
+#include "exec/gpu/part.h"
 #include "exec/program_internal.h"
 #include "exec/session.h"
 #include "graph/op.h"

@@ -1,0 +1,94 @@
+/* The accelerators' side of a program, as its files see it: what each device issues to its streams in a step, and where
+ * the data is that comes from the host and goes back to it.  Made by program.c, run by run.c. */
+#ifndef DPX_GPU_PART_H
+#define DPX_GPU_PART_H
+
+#include "exec/gpu/collective.h"
+#include "exec/gpu/group.h"
+#include "exec/gpu/program.h"
+
+enum { GPU_SLOTS = 2 };
+
+typedef struct GpuPart GpuPart;
+
+/* A kernel that the host computes when the stream gets there. */
+typedef struct {
+    GpuMember *member;
+    const Graph *graph;
+    const Call *call;
+    KernelCtx ctx;
+    Tensor *in, *out;
+} HostCall;
+
+typedef struct {
+    const StreamStep *step;
+    Call *call;
+    GpuCollective *collective;
+    Tensor *in[GPU_SLOTS], *out[GPU_SLOTS]; /* data NULL where another device holds it */
+    HostCall *host;                         /* [GPU_SLOTS] of a node on the host's side, else NULL */
+    size_t table_at;                        /* of its kernel's table, in a slot's inputs */
+    int mark;                               /* exec/gpu/progress.h; 0: none */
+} GpuCall;
+
+/* Bytes of an input of the graph, or of an output, in a slot. */
+typedef struct {
+    int index; /* of the output */
+    MemRef ref;
+    size_t at;
+} GpuPiece;
+
+/* Two steps can be under way: while one runs, the host fills the other's slot. */
+typedef struct {
+    char *staging, *input; /* inputs, then tables: pinned memory of the host, and on the device */
+    char *output;          /* pinned memory of the host */
+    GpuEvent *uploaded, *done;
+    bool used;                /* `done` has been recorded */
+    GpuGraph *graph;          /* the captured step; NULL: none yet */
+    unsigned bound, captured; /* the addresses it was made with: gpu_program_epoch */
+    uint32_t *mark;           /* pinned: to which the step has come (exec/gpu/progress.h); NULL: the only device */
+} GpuSlot;
+
+struct GpuPart {
+    GpuProgram *gpu;
+    GpuMember *member;
+    const StreamDevice *plan;
+    int device;
+    GpuCall *call;            /* [plan->n_step] */
+    GpuEvent **event, *begin; /* [plan->n_event] */
+    GpuEvent *timed[2];       /* around a call while a trace is taken, behind one that is checked */
+    GpuPiece *input, *output;
+    int n_input, n_output;
+    size_t input_bytes, table_bytes, output_bytes;
+    size_t bucket_bytes; /* of the group's, that the collectives need */
+    char *constants;     /* on the device */
+    size_t constant_bytes;
+    size_t *constant_at; /* [n_value] + 1; 0: not on the device */
+    GpuSlot slot[GPU_SLOTS];
+    const Node **marked; /* [n_mark + 1] collectives with other devices, from 1 */
+    int n_mark;
+    uint32_t *mark_table; /* on the device: 0, 1, 2 ... n_mark + 1 */
+    GpuEvent *passed;
+    bool capturing;
+    Status uncapturable; /* why a step could not be captured, and the message */
+    char why[GPU_MESSAGE];
+    bool lost; /* the communicator has failed meanwhile; the message is there too */
+};
+
+struct GpuProgram {
+    GpuUser user; /* of the group's */
+    Prepared *program;
+    GpuGroup *group;
+    StreamPlan *streams;
+    GpuPart *part;             /* [n_device] */
+    unsigned turn;             /* steps begun */
+    bool pending;              /* the last one has not been waited for */
+    bool by_call;              /* a step cannot be captured: it is given to the streams call by call */
+    int64_t number[GPU_SLOTS]; /* of the group's steps, begun last in the slot; 0: none yet.  Under the group's lock */
+};
+
+static inline unsigned gpu_program_epoch(const GpuProgram *g)
+{
+    return g->program->opt.arenas->generation + g->group->generation + 1;
+}
+
+#endif
