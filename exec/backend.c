@@ -52,7 +52,15 @@ const Kernel *kernel_reference(const Graph *g, const Node *n)
     return k ? k : kernel_half.supports(g, n) ? &kernel_half : NULL;
 }
 
-bool cuda_computes(const Graph *g, const Node *n) { return kernel_find(kernels_cuda, kernels_cuda_len, g, n); }
+bool kernel_exists(const Kernel *const *list, int len, const OpDef *op, const Target *t)
+{
+    const unsigned types = DTYPES_F32_F64 | (t->precision != DT_NONE ? DTYPE_BIT(t->precision) : 0);
+
+    for (int i = 0; i < len; i++)
+        if (list[i]->op == op && (!list[i]->dtypes || list[i]->dtypes & types))
+            return true;
+    return false;
+}
 
 void *kernel_table(const Graph *g, size_t n, size_t size)
 {

@@ -3,7 +3,7 @@
 #define DPX_BACKEND_H
 
 #include "exec/runtime.h"
-#include "graph/op.h"
+#include "graph/target.h"
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
  * sets `scratch` to at least that many bytes, 64-byte aligned (256 on an accelerator), shared by all kernels of the
@@ -50,8 +50,9 @@ extern const int kernels_cpu_len;
 extern const Kernel *const kernels_cuda[]; /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
 extern const int kernels_cuda_len;
 
-/* Is there a CUDA kernel for the node?  For BuildOptions.computes. */
-bool cuda_computes(const Graph *g, const Node *n);
+/* What passes may ask of CPU and of CUDA devices; `precision` and `tf32` as in Target. */
+Target cpu_target(DType precision, bool tf32);
+Target cuda_target(DType precision, bool tf32);
 
 /* Plans for CUDA devices that are only described (GpuOptions.described) and runs nothing; needs no plug-in. */
 const Runtime *described_runtime(void);
@@ -77,6 +78,8 @@ void described_count(Described *out, const GpuDevice *d); /* of described_runtim
 void *kernel_table(const Graph *g, size_t n, size_t size);
 /* The first candidate by rank whose op, dtypes and `supports` fit, or NULL. */
 const Kernel *kernel_find(const Kernel *const *list, int len, const Graph *g, const Node *n);
+/* Is there one of the operator, in a type that the target computes in?  For Target.fuses. */
+bool kernel_exists(const Kernel *const *list, int len, const OpDef *op, const Target *t);
 /* The reference kernel; for 16-bit floats, where there is none, that of float32 between conversions.  NULL: neither. */
 const Kernel *kernel_reference(const Graph *g, const Node *n);
 extern const Kernel kernel_half; /* kernels/ref/half.c */

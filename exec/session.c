@@ -8,7 +8,6 @@
 #include "exec/device_set.h"
 #include "exec/interp.h"
 #include "exec/plan_budget.h"
-#include "exec/target.h"
 #include "graph/op.h"
 #include "passes/class_axis.h"
 #include "passes/report.h"
@@ -228,11 +227,11 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
     opt.batch = batch_known ? 0 : opt.batch;
     opt.replicas = whole ? 1 : opt.replicas;
     opt.device_of_replica = whole ? NULL : opt.device_of_replica;
-    target_devices(&opt, whole ? 1 : s->devices.n, s->devices.group);
-    if (whole) { /* for the interpreter; layouts stay, for they are those of the states */
-        opt.computes = NULL;
-        opt.fuse = opt.fuse_product = opt.fuse_conv = opt.fuse_attention = false;
-    }
+    opt.devices = whole ? 1 : s->devices.n;
+    opt.replicas = opt.replicas ? opt.replicas : opt.devices;
+    opt.backend = s->devices.group ? cuda_target(opt.precision, opt.tf32) : cpu_target(opt.precision, opt.tf32);
+    if (whole) /* for the interpreter; layouts stay, for they are those of the states */
+        opt.backend = (Target){ .layouts = opt.backend.layouts };
     TRY_TO(done, st, graph_clone(&g, s->model));
     if ((st = explain_shapes(s, plan_explain(g, run_passes(s, g, &opt)), c->mode, in, n_in)))
         graph_free(g);

@@ -8,7 +8,6 @@
 
 #include "exec/interp.h"
 #include "exec/plan_budget.h"
-#include "exec/target.h"
 #include "graph/base/outfile.h"
 #include "graph/dot.h"
 #include "graph/json.h"
@@ -75,7 +74,10 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     TRY(options_check(o));
     TRY(options_devices(&list, o));
     build.mode = mode;
-    target_devices(&build, list.n, list.device[0].cuda);
+    build.devices = list.n;
+    build.replicas = build.replicas ? build.replicas : list.n;
+    build.backend =
+        list.device[0].cuda ? cuda_target(build.precision, build.tf32) : cpu_target(build.precision, build.tf32);
     TRY(plan_copy(&g, model, o->build.plan_memory));
     TRY_TO(fail, st, plan_explain(g, model_repair(g, &build, interp_node, report)));
     TRY_TO(fail, st, plan_explain(g, pipeline_run(g, &build, interp_node, report, &how)));

@@ -3,7 +3,10 @@
 
 #include "graph/op.h"
 
-bool layout_matters(const Shape *s) { return s->rank >= 3 && s->dim[1] > 1 && shape_count(s, 2, s->rank) > 1; }
+bool layout_suits(Layout l, const Shape *s)
+{
+    return l != LAYOUT_ROWS && s->rank >= 3 && s->dim[1] > 1 && shape_count(s, 2, s->rank) > 1;
+}
 
 int layout_axis(Layout l, int rank, int position)
 {

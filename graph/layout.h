@@ -4,8 +4,8 @@
 
 #include "graph/graph.h"
 
-/* Do the two layouts of this shape differ? */
-bool layout_matters(const Shape *s);
+/* May a value of this shape be stored so, and is the order of its elements then another one than by rows? */
+bool layout_suits(Layout l, const Shape *s);
 /* The axis that stands at `position` in memory, 0 outermost; and back. */
 int layout_axis(Layout l, int rank, int position);
 int layout_position(Layout l, int rank, int axis);

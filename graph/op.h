@@ -63,7 +63,7 @@ enum {
     LAYOUT_FIXED, /* rows alone */
     LAYOUT_ANY,   /* whatever its data has: one layout for all of its tensors that have channels */
     LAYOUT_EACH,  /* whatever they have, each its own */
-    LAYOUT_LIKES  /* channels last, where it may choose: convolutions */
+    LAYOUT_LIKES  /* what the target prefers, where it may choose: convolutions */
 };
 
 /* What an operator wants when the model computes in 16-bit floats (passes/precision.c). */
@@ -95,13 +95,14 @@ struct OpDef {
     /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast
      * to the output's shape as numpy does. */
     bool elementwise;
-    uint8_t channel_in;    /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
-    uint8_t param_in;      /* bit i: a float constant at input i is a parameter, to be trained */
-    uint8_t setting_in;    /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
-    uint8_t layout;        /* LAYOUT_; elementwise ones take any */
-    uint8_t precision;     /* PREC_ */
-    uint8_t wide_in;       /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
-    const AttrDecl *attrs; /* ends with { 0 }; NULL: none */
+    uint8_t channel_in;            /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
+    uint8_t param_in;              /* bit i: a float constant at input i is a parameter, to be trained */
+    uint8_t setting_in;            /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
+    uint8_t layout;                /* LAYOUT_; elementwise ones take any */
+    uint8_t filter_in, filter_out; /* inputs and outputs, by bits, that are filters: not data of samples and channels */
+    uint8_t precision;             /* PREC_ */
+    uint8_t wide_in;               /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
+    const AttrDecl *attrs;         /* ends with { 0 }; NULL: none */
     /* Optional: any older or newer opset's spelling -> ours.  Sees the node as the file spelled it.  May emit nodes. */
     Status (*import)(Graph *, Node *, int opset);
     /* Optional, the inverse of `import`: ours -> the spelling of an opset before `from`; false: that opset has no words

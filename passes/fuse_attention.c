@@ -260,7 +260,7 @@ static Status run(Graph *g, PassCtx *ctx)
     Fuse f = { .g = g, .n_value = g->n_value, .n_node = g->n_node };
     Found m;
 
-    if (!ctx->opt->fuse_attention)
+    if (!target_fuses(&ctx->opt->backend, &op_ScaledDotProductAttention))
         return ST_OK;
     if (!(f.uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();

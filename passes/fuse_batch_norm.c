@@ -63,7 +63,7 @@ static bool draft_fits(const Fusing *f, Draft *d)
 {
     d->node.in = d->in;
     d->node.out = d->out;
-    return d->node.device < f->n_device && f->ctx->opt->computes(f->g, &d->node);
+    return d->node.device < f->n_device && target_computes(&f->ctx->opt->backend, f->g, &d->node);
 }
 
 /* The node becomes what draft_fits said yes to. */
@@ -273,7 +273,7 @@ static Status run(Graph *g, PassCtx *ctx)
     static Status (*const steps[])(Fusing *, Node *) = { take_relu, take_params, take_sum };
     Fusing f = { .g = g, .ctx = ctx, .n_device = ctx->opt->devices > 1 ? ctx->opt->devices : 1 };
 
-    if (!ctx->opt->fuse || !ctx->opt->computes || !g->n_node)
+    if (!target_fuses(&ctx->opt->backend, &op_BatchNormGradStats) || !g->n_node)
         return ST_OK;
     f.uses = graph_count_uses(g, ctx->scratch);
     f.stained = ARENA_NEW(ctx->scratch, bool, g->n_value);

@@ -43,7 +43,7 @@ static Status take(bool *taken, Fusing *f, Node *n, ValueId z, ValueId y)
     made.out = arena_memdup(g->arena, &y, sizeof y);
     if (!made.in || !made.out)
         return FAIL_NOMEM();
-    *taken = !f->ctx->opt->computes || f->ctx->opt->computes(g, &made);
+    *taken = target_computes(&f->ctx->opt->backend, g, &made);
     if (!*taken)
         return ST_OK;
     *n = made;
@@ -92,7 +92,7 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     Fusing f = { .g = g, .ctx = ctx, .n_device = ctx->opt->devices > 1 ? ctx->opt->devices : 1 };
 
-    if (!ctx->opt->fuse_conv)
+    if (!target_fuses(&ctx->opt->backend, &op_ConvRelu))
         return ST_OK;
     TRY(fusing_look(&f));
     FOR_NODES(g, n)

@@ -79,7 +79,7 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node, *uses;
 
-    if (!ctx->opt->fuse_cross_entropy)
+    if (!target_fuses(&ctx->opt->backend, &op_CrossEntropySum))
         return ST_OK;
     if (!(uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();

@@ -353,7 +353,7 @@ static Status draft_node(Fusion *f, const Group *q, Draft *d)
     return ST_OK;
 }
 
-static bool computes(const Fusion *f, const Draft *d) { return !f->opt->computes || f->opt->computes(f->g, &d->node); }
+static bool computes(const Fusion *f, const Draft *d) { return target_computes(&f->opt->backend, f->g, &d->node); }
 
 /* The group's last node becomes the new one; the others are removed. */
 static Status become_fused(Fusion *f, const Group *q, const Draft *d)
@@ -479,7 +479,7 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     Fusion f = { .g = g };
 
-    if (!ctx->opt->fuse)
+    if (!target_fuses(&ctx->opt->backend, &op_Fused))
         return ST_OK;
     TRY(allocate(&f, ctx));
     TRY(grow(&f));

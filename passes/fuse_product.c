@@ -197,7 +197,7 @@ static Status run(Graph *g, PassCtx *ctx)
     static Status (*const steps[])(Fusing *, Node *) = { take_activation, take_bias, take_gradient, take_cast };
     Fusing f = { .g = g, .ctx = ctx, .n_device = ctx->opt->devices > 1 ? ctx->opt->devices : 1 };
 
-    if (!ctx->opt->fuse_product)
+    if (!target_fuses(&ctx->opt->backend, &op_Product))
         return ST_OK;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         TRY(fusing_look(&f));

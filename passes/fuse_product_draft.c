@@ -202,7 +202,7 @@ Status draft_fits(bool *out, Fusing *f, Draft *d, const Node *n)
     if (!d->node.in || !d->node.out || !d->node.attr)
         return FAIL_NOMEM();
     TRY(node_infer(g, &d->node));
-    *out = !f->ctx->opt->computes || f->ctx->opt->computes(g, &d->node);
+    *out = target_computes(&f->ctx->opt->backend, g, &d->node);
     return ST_OK;
 }
 

@@ -205,7 +205,7 @@ static Status widen_sum(Fusing *f, Node *cast)
     node_set_int(g, sum, "wide", 1);
     sum->out[0] = y;
     TRY(g->status);
-    if (f->ctx->opt->computes && !f->ctx->opt->computes(g, sum)) {
+    if (!target_computes(&f->ctx->opt->backend, g, sum)) {
         node_set_int(g, sum, "wide", 0);
         sum->out[0] = narrow;
         return g->status;

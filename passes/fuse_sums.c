@@ -206,7 +206,6 @@ static Status become(Graph *g, Node *p, Node *sum, const Draft *d)
 
 static Status take_sum(Fusion *f, Node *sum)
 {
-    const BuildOptions *opt = f->ctx->opt;
     ValueId x;
     Node *p;
     Draft d;
@@ -216,7 +215,7 @@ static Status take_sum(Fusion *f, Node *sum)
         return ST_OK;
     x = sum->in[0];
     TRY(draft_node(&d, f, p, sum, value(f->g, x)->out_index));
-    if (opt->computes && !opt->computes(f->g, &d.node))
+    if (!target_computes(&f->ctx->opt->backend, f->g, &d.node))
         return ST_OK;
     f->ctx->n_changed++;
     return become(f->g, p, sum, &d);
@@ -226,7 +225,7 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     Fusion f = { .g = g, .ctx = ctx, .n_devices = ctx->opt->devices > 1 ? ctx->opt->devices : 1 };
 
-    if (!ctx->opt->fuse)
+    if (!target_fuses(&ctx->opt->backend, &op_Fused))
         return ST_OK;
     if (!(f.uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();

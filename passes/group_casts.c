@@ -66,7 +66,7 @@ static Status merge(Graph *g, PassCtx *ctx, Node *const *list, int count)
     first->in = in;
     first->out = out;
     first->n_in = first->n_out = count;
-    if (!ctx->opt->computes(g, first)) {
+    if (!target_computes(&ctx->opt->backend, g, first)) {
         *first = one;
         return ST_OK;
     }
@@ -86,14 +86,14 @@ static Status run(Graph *g, PassCtx *ctx)
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **group = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int n = 0;
 
-    if (!ctx->opt->computes)
+    if (!ctx->opt->backend.accelerator)
         return ST_OK;
     c.uses = graph_count_uses(g, ctx->scratch);
     c.reader = graph_readers(g, ctx->scratch);
     if (!all || !group || !c.uses || !c.reader)
         return FAIL_NOMEM();
     FOR_NODES(g, x)
-        if ((converts_state(g, x) || reader_of(&c, x)) && ctx->opt->computes(g, x))
+        if ((converts_state(g, x) || reader_of(&c, x)) && target_computes(&ctx->opt->backend, g, x))
             all[n++] = x;
     for (int i = 0; i < n; i++) {
         int count = 0;

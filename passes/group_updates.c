@@ -146,7 +146,7 @@ static Status merge(Grouping *s, PassCtx *ctx, Node *const *list, int count)
     last->out = out;
     last->n_out = states;
     node_set_int(g, last, "count", count);
-    if (g->status || !ctx->opt->computes(g, last)) {
+    if (g->status || !target_computes(&ctx->opt->backend, g, last)) {
         *last = one;
         return g->status;
     }
@@ -170,13 +170,13 @@ static Status run(Graph *g, PassCtx *ctx)
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **group = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int n = 0;
 
-    if (!ctx->opt->computes)
+    if (!ctx->opt->backend.accelerator)
         return ST_OK;
     if (!all || !group || !(s.uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();
     TRY(find_after(&s, ctx->scratch));
     FOR_NODES(g, x)
-        if (kind_of(x) && !s.after[x->index] && ctx->opt->computes(g, x))
+        if (kind_of(x) && !s.after[x->index] && target_computes(&ctx->opt->backend, g, x))
             all[n++] = x;
     for (int i = 0; i < n; i++) {
         int count = 0;

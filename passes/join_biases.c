@@ -80,7 +80,7 @@ static Status run(Graph *g, PassCtx *ctx)
     const uint32_t n_node = g->n_node;
     bool done;
 
-    if (!ctx->opt->fuse_product)
+    if (!target_fuses(&ctx->opt->backend, &op_Product))
         return ST_OK;
     j.uses = graph_count_uses(g, ctx->scratch);
     j.reader = graph_readers(g, ctx->scratch);

@@ -1,11 +1,11 @@
-/* layout: convolutions and what surrounds them on values stored channels last.
+/* layout: convolutions and what surrounds them on values stored as the target wants them.
  *
  * A layout is the order of a value's elements in memory; no operator's meaning depends on it, so no shape, attribute or
- * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution asks for
- * channels last; an operator of any layout takes what its data has or, where that has no order, what the next
- * convolution wants; all others take rows.  Where a value is wanted in the other order a Reorder node makes it, once
- * for all readers.  State keeps the layout that passes/layout_weights.c gave it.  What enters and leaves the graph is
- * stored by rows.
+ * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution takes
+ * the first of the layouts that the target prefers for it (graph/target.h); an operator of any layout takes what its
+ * data has or, where that has no order, what the next convolution wants; all others take rows.  Where a value is wanted
+ * in the other order a Reorder node makes it, once for all readers.  State keeps the layout that
+ * passes/layout_weights.c gave it.  What enters and leaves the graph is stored by rows.
  *
  * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only
  * one of channels and positions has more than one element, both orders are the same and count as rows. */
@@ -17,18 +17,23 @@
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    ValueId *other; /* by value: the same in the other layout, once somebody needs it */
-    bool *wanted;   /* by value: channels last by what becomes of it */
+    ValueId *other; /* by value: the same in another layout, once somebody needs it */
+    Layout *wanted; /* by value: by what becomes of it */
     uint32_t n_value;
 } Layouts;
 
 /* ---- what the device can do ---- */
 
-static void set_layouts(Graph *g, const ValueId *v, int n, Layout to)
+static Layout suited(const Value *v, Layout to) { return layout_suits(to, &v->shape) ? to : LAYOUT_ROWS; }
+
+/* Of n's inputs (outputs): number i is a filter where bit i of `filters` is set. */
+static Layout role(NodeLayouts to, unsigned filters, int i) { return i < 8 && filters >> i & 1 ? to.filter : to.data; }
+
+static void set_layouts(Graph *g, const ValueId *v, int n, unsigned filters, NodeLayouts to)
 {
     for (int i = 0; i < n; i++)
-        if (has_value(v[i]) && layout_matters(&value(g, v[i])->shape))
-            value(g, v[i])->layout = to;
+        if (has_value(v[i]))
+            value(g, v[i])->layout = suited(value(g, v[i]), role(to, filters, i));
 }
 
 static void keep_layouts(Graph *g, const ValueId *v, int n, Layout *kept)
@@ -44,12 +49,12 @@ static void put_back(Graph *g, const ValueId *v, int n, const Layout *kept)
             value(g, v[i])->layout = kept[i];
 }
 
-bool layout_computes(Graph *g, const Node *n, Layout to, const PassCtx *ctx)
+bool layout_computes(Graph *g, const Node *n, NodeLayouts to, const PassCtx *ctx)
 {
     Layout *kept;
     bool yes;
 
-    if (n->op->flags & OPF_COLLECTIVE || !ctx->opt->computes)
+    if (n->op->flags & OPF_COLLECTIVE || !ctx->opt->backend.computes)
         return true;
     if (!(kept = ARENA_NEW(ctx->scratch, Layout, n->n_in + n->n_out + 1))) {
         graph_fail_nomem(g);
@@ -57,15 +62,26 @@ bool layout_computes(Graph *g, const Node *n, Layout to, const PassCtx *ctx)
     }
     keep_layouts(g, n->in, n->n_in, kept);
     keep_layouts(g, n->out, n->n_out, kept + n->n_in);
-    set_layouts(g, n->in, n->n_in, to);
-    set_layouts(g, n->out, n->n_out, to);
-    yes = ctx->opt->computes(g, n);
+    set_layouts(g, n->in, n->n_in, n->op->filter_in, to);
+    set_layouts(g, n->out, n->n_out, n->op->filter_out, to);
+    yes = target_computes(&ctx->opt->backend, g, n);
     put_back(g, n->in, n->n_in, kept);
     put_back(g, n->out, n->n_out, kept + n->n_in);
     return yes;
 }
 
-/* ---- the two forms of a value ---- */
+NodeLayouts layout_preferred(Graph *g, const Node *n, const PassCtx *ctx)
+{
+    NodeLayouts list[TARGET_LAYOUTS];
+    const int count = n->op->layout == LAYOUT_LIKES ? target_layouts(&ctx->opt->backend, g, n, list) : 0;
+
+    for (int i = 0; i < count; i++)
+        if (layout_computes(g, n, list[i], ctx))
+            return list[i];
+    return (NodeLayouts){ LAYOUT_ROWS, LAYOUT_ROWS };
+}
+
+/* ---- the forms of a value ---- */
 
 static ValueId reordered(Layouts *l, ValueId v, Layout to)
 {
@@ -94,11 +110,12 @@ static ValueId form(Layouts *l, ValueId v, Layout want)
 {
     const Value *x = value(l->g, v);
 
-    if (x->layout == want || !layout_matters(&x->shape))
+    want = suited(x, want);
+    if (x->layout == want)
         return v;
     if (v.i >= l->n_value)
         return reordered(l, v, want);
-    if (!has_value(l->other[v.i]))
+    if (!has_value(l->other[v.i]) || value(l->g, l->other[v.i])->layout != want)
         l->other[v.i] = reordered(l, v, want);
     return l->other[v.i];
 }
@@ -110,6 +127,15 @@ static bool on_host(const Layouts *l, const Node *n)
     return l->ctx->opt->devices && n->device >= l->ctx->opt->devices;
 }
 
+/* What is wanted of its data by those that read what n makes. */
+static Layout wanted_of(const Layouts *l, const Node *n)
+{
+    for (int o = 0; o < n->n_out; o++)
+        if (has_out(n, o) && l->wanted[n->out[o].i] != LAYOUT_ROWS)
+            return l->wanted[n->out[o].i];
+    return LAYOUT_ROWS;
+}
+
 /* From the end: what convolutions read, and what that is made from by operators of any layout. */
 static void find_wanted(Layouts *l, uint32_t n_node)
 {
@@ -117,45 +143,63 @@ static void find_wanted(Layouts *l, uint32_t n_node)
 
     for (uint32_t i = n_node; i-- > 0;) {
         const Node *n = g->node[i];
-        bool wanted = n->op && n->op->layout == LAYOUT_LIKES;
+        NodeLayouts want = { LAYOUT_ROWS, LAYOUT_ROWS };
 
-        for (int o = 0; n->op && op_any_layout(n->op) && o < n->n_out; o++)
-            wanted |= has_out(n, o) && l->wanted[n->out[o].i];
-        for (int k = 0; wanted && !on_host(l, n) && k < n->n_in; k++)
-            if (has_in(n, k))
-                l->wanted[n->in[k].i] = true;
+        if (!n->op || on_host(l, n))
+            continue;
+        if (n->op->layout == LAYOUT_LIKES)
+            want = layout_preferred(g, n, l->ctx);
+        else if (op_any_layout(n->op))
+            want.data = want.filter = wanted_of(l, n);
+        for (int k = 0; k < n->n_in; k++)
+            if (has_in(n, k) && role(want, n->op->filter_in, k) != LAYOUT_ROWS)
+                l->wanted[n->in[k].i] = role(want, n->op->filter_in, k);
     }
 }
 
 /* A view stays where its data is, so its elements must have that order already: channels last, positions alone may be
  * divided otherwise. */
-static bool may_be_last(const Graph *g, const Node *n)
+static bool may_change(const Graph *g, const Node *n)
 {
     const Shape *x, *y;
 
     if (!(n->op->flags & OPF_VIEW))
-        return op_any_layout(n->op) || n->op->layout == LAYOUT_LIKES;
+        return op_any_layout(n->op);
     x = &in_value(g, n, 0)->shape;
     y = &value(g, n->out[0])->shape;
     return op_any_layout(n->op) && x->rank >= 3 && y->rank >= 3 && x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1];
 }
 
-/* Of any layout are channels last when data is that already, or when none has an order yet and the result is wanted
- * so. */
-static bool asks(const Layouts *l, const Node *n)
+/* An operator of any layout takes what its data has already, or, when none has an order yet, what is wanted of its
+ * result. */
+static Layout found(const Layouts *l, const Node *n)
 {
-    bool ordered = false, wanted = false;
+    const Layout wanted = wanted_of(l, n);
+    bool ordered = false;
 
-    if (on_host(l, n) || !may_be_last(l->g, n))
-        return false;
     for (int i = 0; i < n->n_in; i++) {
-        if (has_in(n, i) && in_value(l->g, n, i)->layout == LAYOUT_CHANNELS_LAST)
-            return true;
-        ordered |= has_in(n, i) && layout_matters(&in_value(l->g, n, i)->shape);
+        const Value *x = has_in(n, i) ? in_value(l->g, n, i) : NULL;
+
+        if (x && x->layout != LAYOUT_ROWS)
+            return x->layout;
+        ordered |= x && layout_suits(wanted, &x->shape);
     }
-    for (int o = 0; o < n->n_out; o++)
-        wanted |= has_out(n, o) && l->wanted[n->out[o].i];
-    return n->op->layout == LAYOUT_LIKES || (wanted && !ordered);
+    return ordered ? LAYOUT_ROWS : wanted;
+}
+
+/* What the node's values will be stored by. */
+static NodeLayouts chosen(Layouts *l, const Node *n)
+{
+    NodeLayouts any;
+
+    if (on_host(l, n) || (n->op->layout != LAYOUT_LIKES && !may_change(l->g, n)))
+        return (NodeLayouts){ LAYOUT_ROWS, LAYOUT_ROWS };
+    if (n->op->layout == LAYOUT_LIKES)
+        return layout_preferred(l->g, n, l->ctx);
+    any.data = any.filter = found(l, n);
+    if (any.data != LAYOUT_ROWS && !layout_computes(l->g, n, any, l->ctx))
+        any.data = any.filter = LAYOUT_ROWS;
+    return any;
 }
 
 /* Inputs in groups of `parts` and outputs in groups of `copies`: each group has the layout of its first input. */
@@ -166,23 +210,23 @@ static void group_layouts(Layouts *l, Node *n, int parts, int copies)
 
         for (int i = t * parts; i < (t + 1) * parts; i++)
             n->in[i] = form(l, n->in[i], of);
-        set_layouts(l->g, n->out + t * copies, copies, of);
+        set_layouts(l->g, n->out + t * copies, copies, 0, (NodeLayouts){ of, of });
     }
 }
 
 static Status visit(Layouts *l, Node *n)
 {
-    Layout want;
+    NodeLayouts want;
 
     if (n->op == &op_AllReduce)
         group_layouts(l, n, n->n_in / (int)node_int(n, "tensors"), n->n_out / (int)node_int(n, "tensors"));
     if (n->op->layout == LAYOUT_EACH && !on_host(l, n))
         return l->g->status;
-    want = asks(l, n) && layout_computes(l->g, n, LAYOUT_CHANNELS_LAST, l->ctx) ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+    want = chosen(l, n);
     for (int i = 0; i < n->n_in; i++)
         if (has_in(n, i))
-            n->in[i] = form(l, n->in[i], want);
-    set_layouts(l->g, n->out, n->n_out, want);
+            n->in[i] = form(l, n->in[i], role(want, n->op->filter_in, i));
+    set_layouts(l->g, n->out, n->n_out, n->op->filter_out, want);
     return l->g->status;
 }
 
@@ -201,10 +245,10 @@ static Status run(Graph *g, PassCtx *ctx)
     Layouts l = { .g = g, .ctx = ctx, .n_value = g->n_value };
     uint32_t n_node = g->n_node;
 
-    if (!ctx->opt->channels_last)
+    if (!ctx->opt->backend.layouts)
         return ST_OK;
     l.other = ARENA_NEW(ctx->scratch, ValueId, g->n_value);
-    l.wanted = ARENA_NEW(ctx->scratch, bool, g->n_value);
+    l.wanted = ARENA_NEW(ctx->scratch, Layout, g->n_value);
     if (!l.other || !l.wanted)
         return FAIL_NOMEM();
     find_wanted(&l, n_node);
@@ -216,6 +260,4 @@ static Status run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_layout = { .name = "layout",
-                           .summary = "store values channels last where convolutions want them so",
-                           .run = run };
+const Pass pass_layout = { .name = "layout", .summary = "store values as convolutions want them", .run = run };

@@ -1,4 +1,4 @@
-/* layout-weights: the weights of convolutions are stored channels last from step to step.
+/* layout-weights: the weights of convolutions are stored from step to step as the target wants them.
  *
  * State outlives programs, so its layout must be the same in all of them: it is chosen here, from the forward graph,
  * which every mode has at this point, and what passes/add_optimizer.c keeps beside a parameter follows it.  A weight is
@@ -22,7 +22,7 @@ static void mark_uses(Graph *g, bool *other)
 {
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in && n->op != &op_Cast && n->op != &op_Identity; i++)
-            if (has_in(n, i) && !(n->op->layout == LAYOUT_LIKES && i == 1))
+            if (has_in(n, i) && !(i < 8 && n->op->filter_in >> i & 1))
                 other[source(g, n->in[i]).i] = true;
 }
 
@@ -30,22 +30,29 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     bool *other = ARENA_NEW(ctx->scratch, bool, g->n_value);
 
-    if (!ctx->opt->channels_last)
+    if (!ctx->opt->backend.layouts)
         return ST_OK;
     if (!other)
         return FAIL_NOMEM();
     mark_uses(g, other);
     FOR_NODES(g, n) {
-        ValueId w = n->op->layout == LAYOUT_LIKES && has_in(n, 1) ? source(g, n->in[1]) : NO_VALUE;
+        NodeLayouts list[TARGET_LAYOUTS];
 
-        if (!has_value(w) || value(g, w)->kind != V_STATE || other[w.i] || !layout_matters(&value(g, w)->shape))
+        if (!n->op->filter_in || !target_layouts(&ctx->opt->backend, g, n, list))
             continue;
-        value(g, w)->layout = LAYOUT_CHANNELS_LAST;
-        ctx->n_changed++;
+        for (int i = 0; i < n->n_in; i++) {
+            ValueId w = n->op->filter_in >> i & 1 && has_in(n, i) ? source(g, n->in[i]) : NO_VALUE;
+
+            if (!has_value(w) || value(g, w)->kind != V_STATE || other[w.i] ||
+                !layout_suits(list[0].filter, &value(g, w)->shape))
+                continue;
+            value(g, w)->layout = list[0].filter;
+            ctx->n_changed++;
+        }
     }
     return ST_OK;
 }
 
 const Pass pass_layout_weights = { .name = "layout-weights",
-                                   .summary = "store the weights of convolutions channels last",
+                                   .summary = "store the weights of convolutions as they want them",
                                    .run = run };

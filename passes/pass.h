@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "graph/graph.h"
+#include "graph/target.h"
 
 /* What is built from an imported model. */
 typedef enum {
@@ -87,17 +88,8 @@ typedef struct {
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/bucket_gradients.c); 0: its own
                              choice */
     bool bn_local, bn_unbiased;
-    bool fuse_cross_entropy; /* LogSoftmax and NllSum are computed together (passes/fuse_cross_entropy.c) */
-    bool fuse_attention;     /* the device has kernels of fused attention in the type of products */
-    /* Accelerators: does the device compute this node?  What it does not is put on the host's side.  NULL: all devices
-     * compute everything. */
-    bool (*computes)(const Graph *g, const Node *n);
+    Target backend;      /* what the devices can do */
     bool tf32;           /* accelerators: products of float32 may round their inputs to TF32 */
-    bool channels_last;  /* accelerators: convolutions on values stored channels last */
-    bool fuse_product;   /* biases, activations and sums become part of products (passes/fuse_product.c,
-                            passes/join_biases.c) */
-    bool fuse_conv;      /* Relu and an addition before it become part of convolutions (passes/fuse_conv.c) */
-    bool fuse;           /* elementwise operators are computed together (passes/fuse_elementwise.c) */
     bool keep_gradients; /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
     int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan_budget.h */

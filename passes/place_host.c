@@ -27,7 +27,7 @@ static bool is_hosted(const PassCtx *ctx, Graph *g, const Node *n)
 {
     if (n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1))
         return false;
-    return !layout_computes(g, n, LAYOUT_ROWS, ctx);
+    return !layout_computes(g, n, (NodeLayouts){ LAYOUT_ROWS, LAYOUT_ROWS }, ctx);
 }
 
 static bool computed_on_host(const Hosting *h, ValueId v)
@@ -114,7 +114,7 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     Hosting h = { g, ctx, ctx->opt->devices > 1 ? ctx->opt->devices : 1, g->n_value, g->n_node, NULL, NULL };
 
-    if (!ctx->opt->computes)
+    if (!ctx->opt->backend.accelerator)
         return ST_OK;
     TRY(graph_sort(g));
     h.n_node = g->n_node;

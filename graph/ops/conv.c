@@ -413,24 +413,24 @@ static int64_t flops(const Graph *g, const Node *n)
 
 static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD, { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 } };
 
-DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2,
-          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs, .doc = "convolution",
-          .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
+DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1,
+          .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
+          .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = flops);
 
-DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs, .doc = "max(0, Conv(x, w, b) + z)",
+DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .filter_in = 2, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4,
+          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs, .doc = "max(0, Conv(x, w, b) + z)",
           .infer = infer_conv_relu, .lower = lower_conv_relu, .flops = flops);
 
-DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(ConvGradInput, .layout = LAYOUT_LIKES, .filter_in = 2, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
           .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
                                        { "spatial", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },
           .doc = "gradient of Conv by its input, from (dy, w)", .infer = infer_grad_input, .grad = grad_of_grad_input,
           .place = place_conv, .flops = flops);
 
-DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2,
-          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .filter_out = 1, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
           .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
                                        { "kernel", A_INTS, .rule = ATTR_REQUIRED, .range = R_SIZES },
                                        { 0 } },

@@ -29,10 +29,7 @@ static void test_labels(void)
                          .loss = LOSS_CROSS_ENTROPY,
                          .has_ignore_index = true,
                          .ignore_index = -100,
-                         .computes = cuda_computes,
-                         .fuse = true,
-                         .fuse_product = true,
-                         .fuse_cross_entropy = true };
+                         .backend = cuda_target(DT_NONE, false) };
     Graph *g = gpu_run_build(&r, &opt, 2, 1), *whole = gpu_run_build(&r, &opt, 1, 1);
     Rig rig;
 
@@ -86,7 +83,7 @@ static bool most_nodes(const Graph *g, const Node *n)
 
     for (const char *c = n->op->name; *c; c++)
         h = h * 31 + (unsigned char)*c;
-    return h % 5 != 0 && cuda_computes(g, n);
+    return h % 5 != 0 && kernel_find(kernels_cuda, kernels_cuda_len, g, n);
 }
 
 static bool no_nodes(const Graph *g, const Node *n)

@@ -149,24 +149,21 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
                          .seed = 7,
                          .precision = r->precision,
                          .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
-                         .fuse = r->cuda,
-                         .fuse_product = r->cuda,
-                         .fuse_conv = r->cuda,
-                         .fuse_cross_entropy = r->cuda,
-                         .channels_last = r->channels_last,
-                         .computes = r->cuda ? r->computes ? r->computes : cuda_computes : NULL };
-    Graph *g = gpu_run_build(r, &opt, r->replicas, r->devices), *whole;
+                         .backend = r->cuda ? cuda_target(DT_NONE, r->channels_last) : (Target){ 0 } };
+    Graph *g, *whole;
     GpuOutcome o = { 0 };
     Rig rig;
 
+    if (r->computes)
+        opt.backend.computes = r->computes;
+    g = gpu_run_build(r, &opt, r->replicas, r->devices);
     if (r->cuda && !r->computes) {
         CU_ASSERT(g && count_nodes(g, &op_Fused) > 0 &&
                   (count_nodes(g, &op_Product) > 0) == (strcmp(r->model, "unet") != 0));
         CU_ASSERT(g && count_nodes(g, &op_ConvRelu) == (strcmp(r->model, "exported_folded") ? 0 : 5 * r->replicas));
     }
     o.reorders = g ? count_nodes(g, &op_Reorder) : 0;
-    opt.computes = NULL;
-    opt.fuse = opt.fuse_product = opt.fuse_conv = opt.fuse_cross_entropy = opt.channels_last = false;
+    opt.backend = (Target){ 0 };
     whole = gpu_run_build(r, &opt, 1, 1);
     if (g && whole &&
         CHECK_OK(r->cuda ? rig_open_cuda(&rig, g, r->devices, r->uncaptured) : rig_open(&rig, g, r->devices, 1)))

@@ -51,9 +51,7 @@ static Graph *make(const char *loss, DType type, DType precision, bool cuda)
                          .dtype = type,
                          .precision = precision,
                          .keep_gradients = true,
-                         .fuse = cuda,
-                         .fuse_product = cuda,
-                         .computes = cuda ? cuda_computes : NULL };
+                         .backend = cuda ? cuda_target(precision, false) : (Target){ 0 } };
     char text[TEXT];
     Graph *g = NULL;
 

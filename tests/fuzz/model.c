@@ -8,6 +8,7 @@
 #include "passes/pass.h"
 #include "passes/report.h"
 #include "tests/fuzz/common/fuzz.h"
+#include "tests/harness/target.h"
 
 enum { BUDGET = 1 << 20 };
 
@@ -37,7 +38,7 @@ static void build(const Graph *model, const BuildOptions *opt)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const BuildOptions infer = { .mode = BUILD_INFER, .devices = 1, .fuse = true, .fuse_product = true },
+    const BuildOptions infer = { .mode = BUILD_INFER, .devices = 1, .backend.fuses = fuses_all },
                        train = { .mode = BUILD_TRAIN,
                                  .batch = 3,
                                  .loss = LOSS_MSE,

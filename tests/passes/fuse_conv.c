@@ -3,6 +3,7 @@
 #include "graph/op.h"
 #include "graph/ops/conv.h"
 #include "passes/pass.h"
+#include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
 
@@ -12,7 +13,7 @@ typedef bool Computes(const Graph *g, const Node *n);
 
 static void test_golden(void)
 {
-    const BuildOptions opt = { .mode = BUILD_TRAIN, .devices = 2, .fuse_conv = true };
+    const BuildOptions opt = { .mode = BUILD_TRAIN, .devices = 2, .backend.fuses = fuses_all };
 
     CU_ASSERT(compare_golden("fuse-conv", &pass_fuse_conv, &opt) >= 4);
 }
@@ -34,6 +35,8 @@ static Left count_left(const Graph *g)
     return l;
 }
 
+FUSES_ONLY(fuses_conv, ConvRelu)
+
 /* `each`: for every replica. */
 static void check_step(const char *name, int replicas, bool last, Computes *computes, Left each)
 {
@@ -44,15 +47,15 @@ static void check_step(const char *name, int replicas, bool last, Computes *comp
                          .keep_gradients = true,
                          .replicas = replicas,
                          .devices = replicas > 1 ? 2 : 1,
-                         .computes = computes,
-                         .channels_last = last };
+                         .backend = { .accelerator = computes, .computes = computes } };
     Compared plain = { 0 }, fused = { 0 };
 
+    opt.backend.layouts = last ? prefers_channels_last : NULL;
     if (!CHECK_OK(compared_step(&plain, name, NULL, &opt)))
         goto done;
     CU_ASSERT_EQUAL(count_left(plain.g).fused, 0);
     CU_ASSERT_EQUAL(count_left(plain.g).relus, (each.fused + each.relus) * replicas);
-    opt.fuse_conv = true;
+    opt.backend.fuses = fuses_conv;
     if (CHECK_OK(compared_step(&fused, name, NULL, &opt))) {
         const Left l = count_left(fused.g);
 

@@ -9,12 +9,15 @@
 #include "passes/pass.h"
 #include "passes/plan_memory.h"
 #include "tests/harness/graphs.h"
+#include "tests/harness/target.h"
 #include "tests/harness/test.h"
 
 typedef struct {
     Graph *g;
     const Tensor **values;
 } Run;
+
+FUSES_ONLY(fuses_elementwise, Fused)
 
 static BuildOptions options(DType dtype, int replicas, bool fuse)
 {
@@ -31,7 +34,7 @@ static BuildOptions options(DType dtype, int replicas, bool fuse)
                            .devices = replicas > 1 ? 2 : 1,
                            .seed = 1,
                            .dtype = dtype,
-                           .fuse = fuse };
+                           .backend.fuses = fuse ? fuses_elementwise : NULL };
 }
 
 static bool build(Run *r, Arena *a, const char *model, const BuildOptions *opt)

@@ -5,6 +5,7 @@
 #include "graph/op.h"
 #include "passes/fuse_product.h"
 #include "tests/harness/graphs.h"
+#include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
 
@@ -12,7 +13,7 @@ extern const Pass pass_fuse_product;
 
 static void test_golden(void)
 {
-    const BuildOptions opt = { .mode = BUILD_TRAIN, .devices = 2, .fuse_product = true };
+    const BuildOptions opt = { .mode = BUILD_TRAIN, .devices = 2, .backend.fuses = fuses_all };
 
     CU_ASSERT(compare_golden("fuse-product", &pass_fuse_product, &opt) >= 8);
 }
@@ -58,6 +59,13 @@ static Left count_left(const Graph *g)
     return l;
 }
 
+FUSES_ONLY(fuses_losses, CrossEntropySum)
+
+static bool fuses_losses_and_products(const Target *t, const OpDef *op)
+{
+    return fuses_losses(t, op) || op == &op_Product;
+}
+
 typedef bool Computes(const Graph *g, const Node *n);
 
 static void check_step(const char *name, const char *text, int replicas, Computes *computes, Left each)
@@ -66,18 +74,17 @@ static void check_step(const char *name, const char *text, int replicas, Compute
                          .batch = 4,
                          .dtype = DT_FLOAT64,
                          .loss = LOSS_CROSS_ENTROPY,
-                         .fuse_cross_entropy = true,
                          .keep_gradients = true,
                          .replicas = replicas,
                          .devices = replicas > 1 ? 2 : 1,
-                         .computes = computes };
+                         .backend = { .accelerator = computes, .computes = computes, .fuses = fuses_losses } };
     const int expected[] = { each.products, each.gradients, each.sums, each.relus, each.relu_grads, each.reductions };
     Compared plain = { 0 }, fused = { 0 };
 
     if (!CHECK_OK(compared_step(&plain, name, text, &opt)))
         goto done;
     CU_ASSERT_EQUAL(count_nodes(plain.g, &op_Product), 0);
-    opt.fuse_product = true;
+    opt.backend.fuses = fuses_losses_and_products;
     if (CHECK_OK(compared_step(&fused, name, text, &opt))) {
         const Left l = count_left(fused.g);
         const int found[] = { l.products, l.gradients, l.sums, l.relus, l.relu_grads, l.reductions };

@@ -1,6 +1,7 @@
 /* A training step with attention, or softmax and loss, fused is the step without, in float64: loss and every
  * gradient. */
 #include "graph/op.h"
+#include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
 
@@ -14,12 +15,15 @@ static int count_fused(const Graph *g)
     return count;
 }
 
+FUSES_ONLY(fuses_attention, ScaledDotProductAttention)
+FUSES_ONLY(fuses_loss, CrossEntropySum)
+
 static void check_model(const char *name, BuildOptions opt, int n_fused)
 {
     BuildOptions without = opt;
     Compared plain = { 0 }, fused = { 0 };
 
-    without.fuse_attention = without.fuse_cross_entropy = false;
+    without.backend = (Target){ 0 };
     if (CHECK_OK(compared_step(&plain, name, NULL, &without)) && CHECK_OK(compared_step(&fused, name, NULL, &opt))) {
         CU_ASSERT_EQUAL(count_fused(plain.g), 0);
         CU_ASSERT_EQUAL(count_fused(fused.g), n_fused);
@@ -31,17 +35,21 @@ static void check_model(const char *name, BuildOptions opt, int n_fused)
 
 #define TRAIN .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true
 
-static void test_causal(void) { check_model("transformer", (BuildOptions){ TRAIN, .fuse_attention = true }, 2 * 5); }
+static void test_causal(void)
+{
+    check_model("transformer", (BuildOptions){ TRAIN, .backend.fuses = fuses_attention }, 2 * 5);
+}
 
 static void test_whole(void)
 {
-    check_model("exported_encoder", (BuildOptions){ TRAIN, .fuse_attention = true }, 2 * 2);
+    check_model("exported_encoder", (BuildOptions){ TRAIN, .backend.fuses = fuses_attention }, 2 * 2);
 }
 
 static void test_loss_of_rows(void)
 {
-    check_model(
-        "mlp", (BuildOptions){ TRAIN, .label_smoothing = 0.1, .metric_accuracy = true, .fuse_cross_entropy = true }, 2);
+    check_model("mlp",
+                (BuildOptions){ TRAIN, .label_smoothing = 0.1, .metric_accuracy = true, .backend.fuses = fuses_loss },
+                2);
 }
 
 /* On three replicas, with samples that do not count. */
@@ -49,7 +57,7 @@ static void test_loss_of_columns(void)
 {
     check_model("unet",
                 (BuildOptions){ TRAIN, .has_ignore_index = true, .ignore_index = 1, .replicas = 3, .devices = 2,
-                                .fuse_cross_entropy = true },
+                                .backend.fuses = fuses_loss },
                 2 * 3);
 }
 
@@ -58,7 +66,7 @@ static void test_loss_of_tokens(void)
 {
     check_model("transformer",
                 (BuildOptions){ TRAIN, .label_smoothing = 0.1, .has_ignore_index = true, .ignore_index = 1,
-                                .replicas = 3, .devices = 2, .fuse_cross_entropy = true },
+                                .replicas = 3, .devices = 2, .backend.fuses = fuses_loss },
                 2 * 3);
 }
 

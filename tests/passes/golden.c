@@ -2,8 +2,8 @@
  *
  *   # what it shows
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
- *                          fuse-attention=yes fuse-cross-entropy=yes fuse-product=yes fuse-conv=yes fuse=1
- * accelerator=yes freeze=conv* train=conv2* loss=cross-entropy replicas=2 devices=2
+ *                          fuse=yes channels_last=yes accelerator=yes freeze=conv* train=conv2*
+ *                          loss=cross-entropy replicas=2 devices=2
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -21,6 +21,7 @@
 #include "graph/print.h"
 #include "graph/verify.h"
 #include "passes/pass.h"
+#include "tests/harness/target.h"
 #include "tests/harness/test.h"
 
 #define DIRECTORY SOURCE_DIR "/tests/passes/golden"
@@ -84,12 +85,6 @@ static bool set_loss_scale(BuildOptions *b, const char *value)
     return b->loss_scaling == SCALE_DYNAMIC || b->loss_scale > 0;
 }
 
-static bool computes_all(const Graph *g, const Node *n)
-{
-    (void)g, (void)n;
-    return true;
-}
-
 static bool set_option(Options *o, char *word)
 {
     static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
@@ -116,21 +111,13 @@ static bool set_option(Options *o, char *word)
     if (!strcmp(word, "dtype"))
         return (o->build.dtype = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "channels_last"))
-        return (o->build.channels_last = !strcmp(value, "yes"));
-    if (!strcmp(word, "fuse-cross-entropy"))
-        return (o->build.fuse_cross_entropy = !strcmp(value, "yes"));
-    if (!strcmp(word, "fuse-attention"))
-        return (o->build.fuse_attention = !strcmp(value, "yes"));
+        return (o->build.backend.layouts = prefers_channels_last, !strcmp(value, "yes"));
     if (!strcmp(word, "precision"))
         return (o->build.precision = dtype_parse(value)) != DT_NONE;
-    if (!strcmp(word, "fuse-product"))
-        return (o->build.fuse_product = !strcmp(value, "yes"));
-    if (!strcmp(word, "fuse-conv"))
-        return (o->build.fuse_conv = !strcmp(value, "yes"));
     if (!strcmp(word, "fuse"))
-        return (o->build.fuse = true);
+        return (o->build.backend.fuses = fuses_all, !strcmp(value, "yes"));
     if (!strcmp(word, "accelerator"))
-        return (o->build.computes = strcmp(value, "yes") ? NULL : computes_all, true);
+        return (o->build.backend.accelerator = !strcmp(value, "yes"));
     if (!strcmp(word, "loss-scale"))
         return set_loss_scale(&o->build, value);
     if (!strcmp(word, "clip"))

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/target.h"
+#include "exec/backend.h"
 #include "graph/op.h"
 #include "passes/pass.h"
 #include "tests/harness/graphs.h"
@@ -237,6 +237,12 @@ static bool all_nodes(const Graph *g, const Node *n)
     return true;
 }
 
+static bool fuses_products(const Target *t, const OpDef *op)
+{
+    (void)t;
+    return op == &op_Product || op == &op_ConvRelu || op == &op_CrossEntropySum;
+}
+
 /* How the graphs are built. */
 typedef struct {
     const char *name;
@@ -264,10 +270,12 @@ static Graph *build(const char *name, int replicas, int devices, const Variant *
                          .precision = v->precision,
                          .bucket_bytes = v->bucket_bytes };
 
-    target_devices(&opt, devices, true);
+    opt.devices = devices;
+    opt.replicas = opt.replicas ? opt.replicas : devices;
+    opt.backend = cuda_target(opt.precision, false);
     if (v->computes) {
-        opt.computes = v->computes;
-        opt.fuse = false;
+        opt.backend.computes = v->computes;
+        opt.backend.fuses = fuses_products;
     }
     return model_build(name, &opt);
 }

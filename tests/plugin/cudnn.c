@@ -9,7 +9,7 @@
 
 #include "exec/backend.h"
 #include "exec/interp.h"
-#include "exec/target.h"
+#include "exec/backend.h"
 #include "graph/onnx/onnx.h"
 #include "tests/plugin/plugin.h"
 
@@ -327,7 +327,7 @@ static Graph *training_graph(const char *name, DType precision)
     char path[512];
     Graph *g = NULL;
 
-    target_devices(&opt, 1, true);
+    opt.backend = cuda_target(precision, false);
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
     if (!CHECK_OK(onnx_import_file(&g, NULL, path)))
         return NULL;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "exec/describe.h"
-#include "exec/target.h"
+#include "exec/backend.h"
 #include "kernels/cuda/expr.h"
 #include "tests/harness/graphs.h"
 #include "tests/plugin/plugin.h"
@@ -28,8 +28,8 @@ static Graph *training_graph(const char *name, DType precision, bool channels_la
                          .metric_accuracy = true,
                          .precision = precision };
 
-    target_devices(&opt, 1, true);
-    opt.channels_last = channels_last;
+    opt.backend = cuda_target(precision, false);
+    opt.backend.layouts = channels_last ? cuda_target(precision, true).layouts : NULL;
     return model_build(name, &opt);
 }
 
