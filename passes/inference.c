@@ -48,7 +48,7 @@ Status inference_make(Graph *g)
     if (!ctx.scratch)
         return FAIL_NOMEM();
     TRY_TO(done, st, drop_sites_find(&sites, g, ctx.scratch));
-    TRY_TO(done, st, drop_sites_remove(g, &sites));
+    TRY_TO(done, st, drop_sites_remove(g, &sites, ctx.scratch));
     TRY_TO(done, st, switch_off(g, ctx.scratch));
     TRY_TO(done, st, pass_dce.run(g, &ctx));
 done:

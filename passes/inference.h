@@ -19,8 +19,8 @@ typedef struct {
 
 /* In the order of the nodes, in `a`.  Shapes and types may be unknown. */
 Status drop_sites_find(DropSites *out, const Graph *g, Arena *a) CHECKED;
-Status drop_sites_remove(Graph *g,
-                         const DropSites *sites) CHECKED; /* the masks are dead then, if nothing else reads them */
+/* The masks are dead then, if nothing else reads them. */
+Status drop_sites_remove(Graph *g, const DropSites *sites, Arena *a) CHECKED;
 
 /* ---- passes/inference.c ---- */
 /* Running statistics; what read the new ones reads the old. */

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
+#include "graph/base/arena.h"
 #include "graph/emit.h"
+#include "passes/readers.h"
 
 /* ---- equal rows ---- */
 
@@ -193,15 +195,18 @@ static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const 
     return g->status;
 }
 
-static void replace_for_readers(Graph *g, ValueId old, ValueId by)
+static Status replace_for_readers(Graph *g, ValueId old, ValueId by)
 {
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            if (value_eq(n->in[i], old) && !(n->n_out && value_eq(n->out[0], by)))
-                n->in[i] = by;
-    for (int i = 0; i < g->n_output; i++)
-        if (value_eq(g->output[i].value, old))
-            g->output[i].value = by;
+    Arena *a = arena_create_beside(g->arena);
+    ValueId *list = a ? ARENA_NEW(a, ValueId, old.i + 1) : NULL;
+    Status st = list ? ST_OK : FAIL_NOMEM();
+
+    if (list) {
+        list[old.i] = by;
+        st = readers_redirect(g, list, old.i + 1);
+    }
+    arena_free(a);
+    return st;
 }
 
 static Status rows_in_model(const Batch *b, const Edit *e)
@@ -226,8 +231,7 @@ static Status rows_in_model(const Batch *b, const Edit *e)
     v->shape = row->shape;
     wide = EMIT(g, Expand, NULL, e->value, emit_with_batch(b, row->shape.rank, sizes, e->at, 1));
     TRY(g->status);
-    replace_for_readers(g, e->value, wide);
-    return g->status;
+    return replace_for_readers(g, e->value, wide);
 }
 
 static Status range_in_model(const Batch *b, const Edit *e)
@@ -238,8 +242,7 @@ static Status range_in_model(const Batch *b, const Edit *e)
 
     counted = as_type(g, counted, value(g, e->value)->dtype);
     TRY(g->status);
-    replace_for_readers(g, e->value, counted);
-    return g->status;
+    return replace_for_readers(g, e->value, counted);
 }
 
 Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool open, ValueId batch_input,

@@ -19,6 +19,7 @@
 #include "graph/op.h"
 #include "passes/inference.h"
 #include "passes/pass.h"
+#include "passes/readers.h"
 #include "passes/report.h"
 
 enum { DEPTH = 16 };
@@ -241,43 +242,12 @@ static bool per_sample(const Graph *g, const Node *draws)
 
 /* ---- places ---- */
 
-static bool is_output(const Graph *g, ValueId v)
+static bool only_added(const Readers *r, ValueId v)
 {
-    for (int i = 0; i < g->n_output; i++)
-        if (value_eq(g->output[i].value, v))
-            return true;
-    return false;
-}
-
-/* The node that alone reads `v`; NULL when there are several or an output is `v`. */
-static const Node *only_reader(const Graph *g, ValueId v)
-{
-    const Node *found = NULL;
-
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++) {
-            if (!value_eq(n->in[i], v))
-                continue;
-            if (found && found != n)
-                return NULL;
-            found = n;
-        }
-    return is_output(g, v) ? NULL : found;
-}
-
-static bool only_added(const Graph *g, ValueId v)
-{
-    bool any = false;
-
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++) {
-            if (!value_eq(n->in[i], v))
-                continue;
-            if (n->op != &op_Add && n->op != &op_Sum)
-                return false;
-            any = true;
-        }
-    return any && !is_output(g, v);
+    for (uint32_t i = r->first[v.i]; i < r->first[v.i + 1]; i++)
+        if (r->list[i].n->op != &op_Add && r->list[i].n->op != &op_Sum)
+            return false;
+    return r->first[v.i] < r->first[v.i + 1] && !r->output[v.i];
 }
 
 /* Mul(x, mask), Mul(mask, x), Where(mask, x, 0). */
@@ -297,18 +267,11 @@ static bool applied(ValueId *x, Mask *m, const Graph *g, const Node *n)
     return i == 1 || mask_of(m, g, n->in[0], DEPTH);
 }
 
-static bool is_site(const DropSites *found, ValueId v)
-{
-    for (int i = 0; i < found->n; i++)
-        if (value_eq(found->site[i].out, v))
-            return true;
-    return false;
-}
-
 /* What `n` gives out of training, if it drops: the number that undoes `keep` stands in the mask, in front of it or
  * behind it.  What stands behind one that was found in front of this is taken. */
-static bool drops(DropSite *out, const Graph *g, const Node *n, const DropSites *found)
+static bool drops(DropSite *out, const Readers *r, const Node *n, const bool *is_site)
 {
+    const Graph *g = r->g;
     const Node *next, *before;
     ValueId x;
     Mask m;
@@ -320,67 +283,78 @@ static bool drops(DropSite *out, const Graph *g, const Node *n, const DropSites 
     *out = (DropSite){ n->out[0], x, n };
     if (about(m.scale * m.keep, 1))
         return true;
-    before = is_site(found, x) ? NULL : maker(g, x);
+    before = is_site[x.i] ? NULL : maker(g, x);
     if (before && scaling(g, before, &i, &by) && about(m.scale * by * m.keep, 1)) {
         out->by = before->in[i];
         return true;
     }
-    next = only_reader(g, n->out[0]);
+    next = readers_only(r, n->out[0]);
     if (next && scaling(g, next, &i, &by) && about(m.scale * by * m.keep, 1)) {
         out->out = next->out[0];
         return true;
     }
-    return m.scale == 1 && per_sample(g, m.draws) && only_added(g, n->out[0]);
+    return m.scale == 1 && per_sample(g, m.draws) && only_added(r, n->out[0]);
 }
 
 Status drop_sites_find(DropSites *out, const Graph *g, Arena *a)
 {
+    bool *is_site = ARENA_NEW(a, bool, g->n_value);
     DropSite site;
+    Readers r;
 
+    if (!is_site)
+        return FAIL_NOMEM();
+    TRY(readers_find(&r, g, a));
     FOR_NODES(g, n) {
         DropSite *grown;
 
-        if (!drops(&site, g, n, out))
+        if (!drops(&site, &r, n, is_site))
             continue;
         if (!(grown = arena_grow(a, out->site, sizeof *grown, (size_t)out->n, &out->cap)))
             return FAIL_NOMEM();
         out->site = grown;
         out->site[out->n++] = site;
+        is_site[site.out.i] = true;
     }
     return ST_OK;
 }
 
-/* One site may stand in another's branch: what replaces it is what it has become by then. */
-Status drop_sites_remove(Graph *g, const DropSites *sites)
+/* What stands for each value out of training, none: itself.  One site may stand in another's branch, in front of it. */
+static ValueId *find_kept(const Graph *g, const DropSites *sites, Arena *a)
 {
-    for (int i = 0; i < sites->n && !g->status; i++) {
+    ValueId *by = ARENA_NEW(a, ValueId, g->n_value);
+
+    for (int i = 0; by && i < sites->n; i++) {
         const DropSite *s = &sites->site[i];
 
-        graph_replace(g, s->out, s->by);
-        for (int k = i + 1; k < sites->n; k++)
-            if (value_eq(sites->site[k].by, s->out))
-                sites->site[k].by = s->by;
+        by[s->out.i] = has_value(by[s->by.i]) ? by[s->by.i] : s->by;
     }
-    return g->status;
+    return by;
+}
+
+Status drop_sites_remove(Graph *g, const DropSites *sites, Arena *a)
+{
+    const ValueId *by = find_kept(g, sites, a);
+
+    return by ? readers_redirect(g, by, g->n_value) : FAIL_NOMEM();
 }
 
 /* ---- what is told ---- */
 
-static void need(const DropSites *sites, bool *live, ValueId v)
+static void need(const ValueId *by, bool *live, ValueId v)
 {
-    for (int i = 0; i < sites->n; i++)
-        if (value_eq(sites->site[i].out, v))
-            v = sites->site[i].by;
-    live[v.i] = true; /* that of no value counts for nothing */
+    live[has_value(by[v.i]) ? by[v.i].i : v.i] = true; /* that of no value counts for nothing */
 }
 
 /* The values that the model's outputs need when nothing is dropped. */
 static bool *find_live(const Graph *g, const DropSites *sites, Arena *scratch)
 {
     bool *live = ARENA_NEW(scratch, bool, g->n_value);
+    const ValueId *by = find_kept(g, sites, scratch);
 
+    live = by ? live : NULL;
     for (int i = 0; live && i < g->n_output; i++)
-        need(sites, live, g->output[i].value);
+        need(by, live, g->output[i].value);
     for (uint32_t k = g->n_node; live && k-- > 0;) {
         const Node *n = g->node[k];
         bool needed = false;
@@ -388,7 +362,7 @@ static bool *find_live(const Graph *g, const DropSites *sites, Arena *scratch)
         for (int o = 0; n->op && o < n->n_out; o++)
             needed |= has_value(n->out[o]) && live[n->out[o].i];
         for (int i = 0; needed && i < n->n_in; i++)
-            need(sites, live, n->in[i]);
+            need(by, live, n->in[i]);
     }
     return live;
 }
@@ -426,7 +400,7 @@ static Status run(Graph *g, PassCtx *ctx)
     if (training || !sites.n)
         return ST_OK;
     ctx->n_changed += sites.n;
-    TRY(drop_sites_remove(g, &sites));
+    TRY(drop_sites_remove(g, &sites, ctx->scratch));
     return graph_sort(g);
 }
 

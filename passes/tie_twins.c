@@ -7,7 +7,8 @@
  * exception: copies of a layer of which one was transposed.  Those are read by siblings ("layers.0", "layers.1"), and
  * left alone; so is what matches --untie.  The one that has a parameter's name stays, else the first.
  *
- * Corners do not move when a matrix is transposed: sorted by size and corners, candidates stand side by side. */
+ * Candidates are found by two hashes of their numbers, one by rows and one by columns, which change places when a
+ * matrix is transposed: sorted by size and by both, whichever is less first, twins stand side by side. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +16,26 @@
 #include "graph/emit.h"
 #include "passes/names.h"
 #include "passes/pass.h"
+#include "passes/readers.h"
 #include "passes/report.h"
 
 typedef struct {
     ValueId v;
-    const Node *reader; /* the first */
-    int64_t few, many;  /* rows and columns, the smaller number first */
-    double first, last; /* corners */
+    const Node *reader;  /* the first */
+    int64_t few, many;   /* rows and columns, the smaller number first */
+    uint64_t less, more; /* of the two hashes; `more` is the one by rows of those that are turned */
+    bool turned;
 } Matrix;
 
-static int compare_numbers(double a, double b) { return (a > b) - (a < b); }
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
 static int compare(const void *p, const void *q)
 {
@@ -35,9 +46,34 @@ static int compare(const void *p, const void *q)
         return a->few < b->few ? -1 : 1;
     if (a->many != b->many)
         return a->many < b->many ? -1 : 1;
-    if ((c = compare_numbers(a->first, b->first)) || (c = compare_numbers(a->last, b->last)))
+    if ((c = compare_numbers(a->less, b->less)) || (c = compare_numbers(a->more, b->more)))
         return c;
     return a->v.i < b->v.i ? -1 : a->v.i > b->v.i;
+}
+
+static bool may_pair(const Matrix *a, const Matrix *b)
+{
+    return a->few == b->few && a->many == b->many && a->less == b->less && a->more == b->more;
+}
+
+/* A sum over the elements of a mixture (splitmix64's) of their bits and places, which no order changes. */
+static void find_hashes(Matrix *m, const Tensor *t)
+{
+    int64_t rows = t->shape.dim[0], columns = t->shape.dim[1];
+    size_t size = dtype_size(t->dtype);
+    uint64_t sum[2] = { 0, 0 };
+
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; k < columns; k++) {
+            uint64_t bits = 0;
+
+            memcpy(&bits, (const char *)t->data + (size_t)(i * columns + k) * size, size);
+            sum[0] += mix(mix(mix(bits) ^ (uint64_t)i) ^ (uint64_t)k);
+            sum[1] += mix(mix(mix(bits) ^ (uint64_t)k) ^ (uint64_t)i);
+        }
+    m->turned = sum[0] > sum[1];
+    m->less = sum[m->turned];
+    m->more = sum[!m->turned];
 }
 
 static bool kept_apart(const BuildOptions *opt, const char *name)
@@ -74,12 +110,10 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
             continue;
         rows = t->shape.dim[0];
         columns = t->shape.dim[1];
-        list[n++] = (Matrix){ { i },
-                              reader[i],
-                              rows < columns ? rows : columns,
-                              rows < columns ? columns : rows,
-                              tensor_float(t, 0),
-                              tensor_float(t, tensor_numel(t) - 1) };
+        list[n] = (Matrix){ .v = { i }, .reader = reader[i] };
+        list[n].few = rows < columns ? rows : columns;
+        list[n].many = rows < columns ? columns : rows;
+        find_hashes(&list[n++], t);
     }
     *out = list;
     *n_out = n;
@@ -108,55 +142,74 @@ static bool are_copies(const Matrix *a, const Matrix *b)
     return m && n && names_are_siblings(m, n);
 }
 
-static Status tie(Graph *g, PassCtx *ctx, ValueId kept, ValueId twin)
+/* Readers of `twin` are to read the transpose of `kept`. */
+static Status tie(Graph *g, PassCtx *ctx, ValueId *by, ValueId kept, ValueId twin)
 {
     const int64_t perm[] = { 1, 0 };
-    ValueId turned = EMIT(g, Transpose, ATTRS(INTS("perm", 2, perm)), kept);
 
+    by[twin.i] = EMIT(g, Transpose, ATTRS(INTS("perm", 2, perm)), kept);
     TRY(g->status);
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            if (value_eq(n->in[i], twin))
-                n->in[i] = turned;
-    for (int i = 0; i < g->n_output; i++)
-        if (value_eq(g->output[i].value, twin))
-            g->output[i].value = turned;
     ctx->n_changed++;
     return report_note(ctx->report, NOTE_OTHER, value(g, twin)->name,
                        "is the transpose of %s: one parameter (--untie '%s' makes them two)", value(g, kept)->name,
                        value(g, twin)->name);
 }
 
-static Status tie_among(Graph *g, PassCtx *ctx, Matrix *m, int n)
+/* The twins of m[i] among those behind it, until it is one itself; the others move up.  How many are left. */
+static Status tie_one(Graph *g, PassCtx *ctx, ValueId *by, Matrix *m, int i, int *n)
 {
-    for (int i = 0; i < n; i++)
-        for (int k = i + 1; k < n; k++) {
-            bool second = names_made_up(value(g, m[i].v)->name) && !names_made_up(value(g, m[k].v)->name);
-            Matrix *kept = second ? &m[k] : &m[i], *twin = second ? &m[i] : &m[k];
+    int left = i + 1;
 
-            if (!kept->reader || !twin->reader || !is_transpose(value(g, kept->v)->init, value(g, twin->v)->init) ||
-                are_copies(kept, twin))
-                continue;
-            TRY(tie(g, ctx, kept->v, twin->v));
-            twin->reader = NULL;
+    for (int k = i + 1; k < *n; k++) {
+        bool second = names_made_up(value(g, m[i].v)->name) && !names_made_up(value(g, m[k].v)->name);
+        Matrix *kept = second ? &m[k] : &m[i], *twin = second ? &m[i] : &m[k];
+
+        if (!m[i].reader || (m[k].turned == m[i].turned && m[k].less != m[k].more) ||
+            !is_transpose(value(g, kept->v)->init, value(g, twin->v)->init) || are_copies(kept, twin)) {
+            m[left++] = m[k];
+            continue;
         }
+        TRY(tie(g, ctx, by, kept->v, twin->v));
+        twin->reader = NULL;
+        if (second)
+            m[left++] = m[k];
+    }
+    *n = left;
+    return ST_OK;
+}
+
+static bool has_both(const Matrix *m, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (m[i].turned != m[0].turned || m[i].less == m[i].more)
+            return true;
+    return false;
+}
+
+static Status tie_among(Graph *g, PassCtx *ctx, ValueId *by, Matrix *m, int n)
+{
+    for (; n > 1 && has_both(m, n); m++, n--)
+        TRY(tie_one(g, ctx, by, m, 0, &n));
     return ST_OK;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
+    uint32_t n_value = g->n_value;
+    ValueId *by = ARENA_NEW(ctx->scratch, ValueId, n_value);
     Matrix *m;
     int n;
 
+    if (!by)
+        return FAIL_NOMEM();
     TRY(list_matrices(&m, &n, g, ctx));
     qsort(m, (size_t)n, sizeof *m, compare);
     for (int i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && m[end].few == m[i].few && m[end].many == m[i].many && m[end].first == m[i].first &&
-                          m[end].last == m[i].last;
-             end++)
+        for (end = i + 1; end < n && may_pair(&m[end], &m[i]); end++)
             ;
-        TRY(tie_among(g, ctx, &m[i], end - i));
+        TRY(tie_among(g, ctx, by, &m[i], end - i));
     }
+    TRY(readers_redirect(g, by, n_value));
     return graph_sort(g);
 }
 
