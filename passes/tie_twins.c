@@ -17,6 +17,7 @@
 #include "passes/names.h"
 #include "passes/pass.h"
 #include "passes/readers.h"
+#include "passes/tie_twins.h"
 #include "passes/report.h"
 
 typedef struct {
@@ -84,13 +85,14 @@ static bool kept_apart(const BuildOptions *opt, const char *name)
     return false;
 }
 
-static bool may_be_twin(const PassCtx *ctx, const Value *v)
+static bool may_be_twin(const Value *v)
 {
     return v->kind == V_CONST && dtype_is_float(v->dtype) && v->init && v->init->data && v->init->shape.rank == 2 &&
-           tensor_numel(v->init) > 3 && !tensor_is_filled(v->init) && !kept_apart(ctx->opt, v->name);
+           tensor_numel(v->init) > 3 && !tensor_is_filled(v->init);
 }
 
-static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *ctx)
+/* With those that match --untie, or without; sorted. */
+static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *ctx, bool all)
 {
     const Node **reader = ARENA_NEW(ctx->scratch, const Node *, g->n_value);
     Matrix *list = ARENA_NEW(ctx->scratch, Matrix, g->n_value);
@@ -106,7 +108,7 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
         const Tensor *t = g->value[i]->init;
         int64_t rows, columns;
 
-        if (!reader[i] || !may_be_twin(ctx, g->value[i]))
+        if (!reader[i] || !may_be_twin(g->value[i]) || (!all && kept_apart(ctx->opt, g->value[i]->name)))
             continue;
         rows = t->shape.dim[0];
         columns = t->shape.dim[1];
@@ -115,6 +117,7 @@ static Status list_matrices(Matrix **out, int *n_out, const Graph *g, PassCtx *c
         list[n].many = rows < columns ? columns : rows;
         find_hashes(&list[n++], t);
     }
+    qsort(list, (size_t)n, sizeof *list, compare);
     *out = list;
     *n_out = n;
     return ST_OK;
@@ -193,6 +196,23 @@ static Status tie_among(Graph *g, PassCtx *ctx, ValueId *by, Matrix *m, int n)
     return ST_OK;
 }
 
+Status twins_match(bool *out, const Graph *g, PassCtx *ctx, const char *pattern)
+{
+    Matrix *m;
+    int n;
+
+    *out = false;
+    TRY(list_matrices(&m, &n, g, ctx, true));
+    for (int i = 0, end; i < n; i = end) {
+        bool any = false;
+
+        for (end = i; end < n && may_pair(&m[end], &m[i]); end++)
+            any |= !fnmatch(pattern, value(g, m[end].v)->name, 0);
+        *out |= any && has_both(&m[i], end - i);
+    }
+    return ST_OK;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     uint32_t n_value = g->n_value;
@@ -202,8 +222,7 @@ static Status run(Graph *g, PassCtx *ctx)
 
     if (!by)
         return FAIL_NOMEM();
-    TRY(list_matrices(&m, &n, g, ctx));
-    qsort(m, (size_t)n, sizeof *m, compare);
+    TRY(list_matrices(&m, &n, g, ctx, false));
     for (int i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && may_pair(&m[end], &m[i]); end++)
             ;
