@@ -83,8 +83,9 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
     return report_note(
         report, NOTE_EXPORTER, EXPORTER,
         "'%s'%s read by several operators and hold%s one number throughout: exporters "
-        "merge equal tensors of a network that was not trained yet; here each stays one parameter (docs/export.md)",
-        first, n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s");
+        "merge equal tensors of a network that was not trained yet; here each stays one parameter (--untie '%s' makes "
+        "several of it, docs/export.md)",
+        first, n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s", first);
 }
 
 /* What leaves no trace is told by the exporter alone. */

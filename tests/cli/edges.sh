@@ -32,6 +32,7 @@ onnx.save(m, "scatter.onnx")
 np.savez("d.npz", x=rng.normal(size=(20, 4)).astype("f"), target=rng.integers(0, 3, 20))
 np.savez("half.npz", x=rng.normal(size=(20, 4)).astype(np.float16), target=rng.integers(0, 3, 20))
 np.savez("ignored.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.full(20, -1))
+np.savez("label.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.where(np.arange(20) == 13, 7, 1))
 np.savez("labels.npz", x=rng.normal(size=(20, 4)).astype("f"), target=np.full(20, 7))
 np.save("x.npy", rng.normal(size=(5, 4)).astype("f"))
 PY
@@ -85,6 +86,8 @@ refused 2 "graph-transform: the command line: there is no option --bogus" "$grap
 
 # A label that is no class: the node once, and the target by name.
 refused 1 "is 7, not one of 3 classes" "$dpexec" train lin.onnx --data labels.npz --loss cross-entropy --threads 1
+refused 1 "label.npz: sample 13: " "$dpexec" train lin.onnx --data label.npz --loss cross-entropy --threads 1 --batch-size 4 --seed 3
+check "the target by name" grep -q "input 'target' is 7, not one of 3 classes" refused.err
 check "the node once" test "$(grep -o '(output ' refused.err | grep -c '')" = 1
 
 # --verify shows nothing, and knows what contradicts.

@@ -202,9 +202,9 @@ static int convolve_apart(int n)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* What oneDNN throws is caught, unless it throws in a parallel region (it calls terminate then).  That it does not look
- * at some of its own allocations (memory of primitives and descriptions, before their constructors run) no caller can
- * mend: a fault inside of it. */
+/* What oneDNN throws is caught, unless it throws in a parallel region of several threads (it calls terminate then).
+ * That it does not look at some of its own allocations (memory of primitives and descriptions, before their
+ * constructors run) no caller can mend: a fault inside of it. */
 static void test_onednn_out_of_memory(void)
 {
     int tried = 0, survived = 0, aborted = 0, faults = 0, code = DONE;
@@ -218,7 +218,7 @@ static void test_onednn_out_of_memory(void)
     printf("[%d failures: %d survived, %d aborted, %d faults inside oneDNN] ", tried, survived, aborted, faults);
     CU_ASSERT_EQUAL(tried, survived + aborted + faults);
     CU_ASSERT(tried > 100 && code == NOT_REACHED);
-    CU_ASSERT(aborted * 20 <= tried && faults * 4 <= tried);
+    CU_ASSERT(!aborted && faults * 4 <= tried); /* one thread: it has no parallel region to throw in */
 }
 
 #else
