@@ -83,9 +83,12 @@ static void test_losses(void)
 {
     for (size_t i = 0; i < sizeof repaired / sizeof *repaired; i++)
         for (int b0 = 1; b0 <= 4; b0 += 3)
-            for (int newer = 0; newer < 2; newer++)
+            for (int newer = 0; newer < 2; newer++) {
+                if (b0 == 1 && !strcmp(repaired[i].name, "cut")) /* one row that is cut off is broadcast to any batch */
+                    continue;
                 for (int replicas = 1; replicas <= 3; replicas += 2)
                     check_losses(&repaired[i], newer ? "new" : "old", b0, replicas == 1 ? "1" : "3");
+            }
 }
 
 DEFINE_SUITE(repaired, { "PyTorch's losses at another batch size", test_losses });

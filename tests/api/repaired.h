@@ -285,6 +285,21 @@ static const double windows_losses[] = {
     1.0101168342784625,
     0.9890134062072184,
 };
+static const double cut_x[] = {
+    -0.625, -0.5,  -0.75, 0.5,    0.5,   -0.375, 1.125, 0.375, 0.625,  1.125, 0.375, -0.375, -0.875, 0.625,
+    0.25,   0.375, 0.5,   1.125,  -0.75, -0.125, 0.875, 1.125, -0.875, 0.75,  -0.25, 0.125,  1.0,    0.25,
+    0.125,  0.875, 1.375, -0.125, -1.5,  -1.875, 0.25,  -0.5,  0.625,  0.625, -0.25, 0.375,  2.5,    -0.75,
+};
+static const double cut_target[] = {
+    -0.0, -0.5,  1.0,   -0.875, 0.75,  1.25,  0.875, 1.375, 2.0,  0.25, -1.75,
+    1.25, 0.875, 0.375, 0.0,    1.125, 1.125, 0.5,   2.25,  0.75, 0.5,
+};
+static const double cut_losses[] = {
+    1.415020374450435,
+    1.297467647483924,
+    1.2010991256129482,
+    1.1206702802656405,
+};
 typedef struct {
     const char *name;
     bool integer;
@@ -301,6 +316,7 @@ static const Repaired repaired[] = {
     { "tied", true, 2, { 7, 5 }, tied_x, 3, { 7, 5, 11 }, tied_target, tied_losses },
     { "vit", false, 4, { 7, 3, 8, 8 }, vit_x, 2, { 7, 3 }, vit_target, vit_losses },
     { "windows", false, 4, { 7, 3, 8, 8 }, windows_x, 2, { 7, 3 }, windows_target, windows_losses },
+    { "cut", false, 2, { 7, 6 }, cut_x, 2, { 7, 3 }, cut_target, cut_losses },
 };
 enum { REPAIRED_STEPS = 4 };
 static const char *const repaired_rate = "0.05";

@@ -10,7 +10,7 @@
 #include "passes/pass.h"
 #include "tests/harness/test.h"
 
-static const char *const exported[] = { "norms", "copies", "tied", "vit", "windows" };
+static const char *const exported[] = { "norms", "copies", "tied", "vit", "windows", "cut" };
 
 static Graph *import_exported(const char *name, const char *exporter, int b0)
 {
