@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/base/saturate.h"
+
 int64_t tensor_numel(const Tensor *t) { return shape_numel(&t->shape); }
 
 size_t tensor_bytes(const Tensor *t) { return (size_t)tensor_numel(t) * dtype_size(t->dtype); }
@@ -82,9 +84,7 @@ uint16_t bfloat_from_float(float f)
     return (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
-#define EACH_NATIVE(X)     \
-    X(DT_FLOAT32, float)   \
-    X(DT_FLOAT64, double)  \
+#define EACH_INT(X)        \
     X(DT_INT8, int8_t)     \
     X(DT_INT16, int16_t)   \
     X(DT_INT32, int32_t)   \
@@ -94,6 +94,10 @@ uint16_t bfloat_from_float(float f)
     X(DT_UINT32, uint32_t) \
     X(DT_UINT64, uint64_t) \
     X(DT_BOOL, uint8_t)
+#define EACH_NATIVE(X)    \
+    X(DT_FLOAT32, float)  \
+    X(DT_FLOAT64, double) \
+    EACH_INT(X)
 
 void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, bool to_channels_last)
 {
@@ -112,12 +116,14 @@ void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, boo
 
 int64_t tensor_int(const Tensor *t, int64_t i)
 {
+    if (dtype_is_float(t->dtype))
+        return saturate(tensor_float(t, i), 63);
     switch (t->dtype) {
 #define X(D, T) \
     case D: return (int64_t)((const T *)t->data)[i];
-        EACH_NATIVE(X)
+        EACH_INT(X)
 #undef X
-    default: return (int64_t)tensor_float(t, i);
+    default: return 0;
     }
 }
 

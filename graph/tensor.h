@@ -20,7 +20,8 @@ Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
 Tensor *tensor_copy(Arena *a, const Tensor *t);
 /* Copies elements of `size` bytes of a shape [N, C, spatial...] from row-major order to channels last, or back. */
 void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, bool to_channels_last);
-/* Element `i` of any real type; floats are truncated toward zero by the integer form. */
+/* Element `i` of any real type; floats are truncated toward zero by the integer form, to the nearest int64 where they
+ * lie outside, to 0 if NaN: a file may hold any number where a size is expected. */
 int64_t tensor_int(const Tensor *t, int64_t i);
 double tensor_float(const Tensor *t, int64_t i);
 void tensor_set_int(Tensor *t, int64_t i, int64_t v);

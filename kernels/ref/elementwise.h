@@ -8,6 +8,7 @@
 #include <math.h>
 #include <tgmath.h>
 
+#include "graph/base/saturate.h"
 #include "kernels/broadcast.h"
 #include "kernels/ref/ref.h"
 
@@ -25,25 +26,6 @@
     X(DT_UINT32, uint32_t, __VA_ARGS__) \
     X(DT_UINT64, uint64_t, __VA_ARGS__)
 #define PASTE_BOOL(X, ...) X(DT_BOOL, uint8_t, __VA_ARGS__)
-
-/* Truncates toward zero into a signed type of `bits` value bits; its nearest value where it does not fit, 0 for NaN. */
-static inline int64_t saturate(double v, size_t bits)
-{
-    const double limit = ldexp(1.0, (int)bits);
-
-    if (isnan(v))
-        return 0;
-    if (v >= limit)
-        return (int64_t)(UINT64_MAX >> (64 - bits));
-    return v <= -limit ? -(int64_t)(UINT64_MAX >> (64 - bits)) - 1 : (int64_t)v;
-}
-
-static inline uint64_t saturate_unsigned(double v, size_t bits)
-{
-    if (isnan(v) || v <= 0)
-        return 0;
-    return v >= ldexp(1.0, (int)bits) ? UINT64_MAX >> (64 - bits) : (uint64_t)v;
-}
 
 /* ---- one input: y = EXPR(x), R the result's type ---- */
 

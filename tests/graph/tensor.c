@@ -124,6 +124,12 @@ static void test_elements(void)
         tensor_set_float(x, 1, -2.5);
         CU_ASSERT_EQUAL(tensor_float(x, 1), -2.5);
         CU_ASSERT_EQUAL(tensor_int(x, 1), -2);
+        tensor_set_float(x, 1, NAN);
+        CU_ASSERT_EQUAL(tensor_int(x, 1), 0);
+        tensor_set_float(x, 1, INFINITY);
+        CU_ASSERT_EQUAL(tensor_int(x, 1), INT64_MAX);
+        tensor_set_float(x, 1, t == DT_FLOAT16 ? -INFINITY : -0x1p63);
+        CU_ASSERT_EQUAL(tensor_int(x, 1), INT64_MIN);
     }
     arena_free(a);
 }
