@@ -73,12 +73,10 @@ static void load_driver(void)
     (void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-void cudnn_close(GpuDevice *d)
+static void close_cudnn(GpuDevice *d)
 {
     CudnnExecution *e, *next;
 
-    if (!d->cudnn)
-        return;
     for (e = d->cudnn->made; e; e = next) {
         next = e->next;
         cudnnBackendDestroyDescriptor(e->plan);
@@ -110,7 +108,9 @@ Status cudnn_open(GpuDevice *d)
     if (d->index < 0)
         load_driver();
     st = d->index < 0 ? describe(d->cudnn, &d->info) : create_handle(d);
-    if (st)
-        cudnn_close(d);
-    return st;
+    if (st) {
+        close_cudnn(d);
+        return st;
+    }
+    return device_on_close(d, close_cudnn);
 }

@@ -129,9 +129,13 @@ void device_close(GpuDevice *d)
         return;
     if (d->index >= 0)
         (void)cudaSetDevice(d->index);
-    cudnn_close(d);
-    if (d->lt)
-        cublasLtDestroy(d->lt);
+    while (d->closing) {
+        CloseHook *hook = d->closing;
+
+        d->closing = hook->next;
+        hook->close(d);
+        free(hook);
+    }
     kernels_close(d);
     free(d->cache_dir);
     free(d->description);
@@ -150,12 +154,15 @@ Status device_free_memory(GpuDevice *d, int64_t *out)
     return ST_OK;
 }
 
-Status device_cublaslt(GpuDevice *d, cublasLtHandle_t *out)
+Status device_on_close(GpuDevice *d, void (*close)(GpuDevice *d))
 {
-    if (!d->lt) {
-        TRY(device_use(d));
-        TRY_CUBLAS(d, cublasLtCreate(&d->lt));
+    CloseHook *hook = malloc(sizeof *hook);
+
+    if (!hook) {
+        close(d);
+        return FAIL_NOMEM();
     }
-    *out = d->lt;
+    *hook = (CloseHook){ d->closing, close };
+    d->closing = hook;
     return ST_OK;
 }

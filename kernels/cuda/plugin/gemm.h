@@ -1,38 +1,10 @@
-/* A matrix product prepared for cublasLt; shared by its planning (gemm.c), its measuring (gemm_tune.c) and what is
- * found out of its epilogues on the device (gemm_probe.c). */
+/* What a prepared product's algorithm is chosen by: measuring (gemm_tune.c), and what is found out of its epilogues on
+ * the device (gemm_probe.c). */
 #ifndef DPX_CUDA_PLUGIN_GEMM_H
 #define DPX_CUDA_PLUGIN_GEMM_H
 
-#include "kernels/cuda/plugin/plugin.h"
+#include "kernels/cuda/plugin/gemm_plan.h"
 
-enum { GEMM_CANDIDATES = 8 };
-
-typedef union {
-    float f32;
-    double f64;
-} GemmScale;
-
-typedef struct {
-    GpuPlan plan;
-    GpuGemm desc;
-    bool empty; /* no element to compute */
-    cublasLtHandle_t lt;
-    cublasLtMatmulDesc_t op;
-    cublasLtMatrixLayout_t left, right, result; /* B, A and C, seen column by column */
-    GemmScale alpha, beta;
-    cublasLtMatmulAlgo_t algo;
-    size_t workspace; /* bytes that algo needs */
-} GemmPlan;
-
-/* A plan that lacks an algorithm, and cublasLt's handle; ended by plan_free.  E_UNSUPPORTED for types that there is no
- * product of. */
-Status gemm_describe(GpuDevice *d, const GpuGemm *desc, GemmPlan **out) CHECKED;
-/* Sets p->lt and the `*n` algorithms that heuristics expect to be fastest, best first; E_UNSUPPORTED when there is
- * none. */
-Status gemm_ask(GemmPlan *p, cublasLtMatmulHeuristicResult_t found[GEMM_CANDIDATES], int *n) CHECKED;
-/* On `stream`, with buffers as driver.h lists them and p->workspace bytes of workspace. */
-Status gemm_enqueue(GemmPlan *p, const cublasLtMatmulAlgo_t *algo, cudaStream_t stream, void *const *buffers,
-                    void *workspace, size_t n_workspace) CHECKED;
 /* Sets p->algo to the fastest of the candidates as measured now or earlier (the cache); candidate[0] when it cannot be
  * measured. */
 Status gemm_tune(GemmPlan *p, const cublasLtMatmulHeuristicResult_t *candidate, int n) CHECKED;

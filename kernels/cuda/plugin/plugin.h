@@ -18,6 +18,12 @@
 typedef enum { NAN_UNASKED, NAN_KEPT, NAN_LOST } NanFate; /* of an epilogue: gemm_probe.c */
 typedef struct CudnnState CudnnState; /* cudnn.c: its handle, or what stands for a described device */
 
+/* What a library keeps for a device is ended with it. */
+typedef struct CloseHook {
+    struct CloseHook *next;
+    void (*close)(GpuDevice *d);
+} CloseHook;
+
 struct GpuDevice {
     int index;      /* of the CUDA runtime; -1 when described: such a device plans and compiles, but runs nothing */
     char label[24]; /* "cuda:0", "described GPU": begins messages */
@@ -33,6 +39,7 @@ struct GpuDevice {
     cublasLtHandle_t lt;                  /* made when the first product is planned */
     NanFate relu_nan[DT_COUNT][DT_COUNT]; /* of the Relu of products by their types, dtype and dtype_c */
     CudnnState *cudnn;                    /* made when the first convolution or attention is planned */
+    CloseHook *closing;                   /* the last made comes first */
 };
 
 struct GpuStream {
@@ -77,10 +84,9 @@ Status device_use(const GpuDevice *d) CHECKED;
 /* Makes it so to free something of its; false when nothing is to be freed: it is only described, has failed or is
  * abandoned. */
 bool device_frees(const GpuDevice *d);
-/* The handle of cublasLt, made at the first call. */
-Status device_cublaslt(GpuDevice *d, cublasLtHandle_t *out) CHECKED;
-/* cudnn.c: ends what it keeps in d->cudnn, which may be NULL. */
-void cudnn_close(GpuDevice *d);
+/* `close` is called when the device is closed, before its kernels go, the last given first; at once when there is no
+ * memory to remember it. */
+Status device_on_close(GpuDevice *d, void (*close)(GpuDevice *d)) CHECKED;
 
 /* ---- the cache on disk: entries of opt.cache_dir, found by a key of any length ----
  * An entry is written under another name first and then renamed, so a reader sees all of it or none, and processes may
