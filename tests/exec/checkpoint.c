@@ -120,10 +120,13 @@ static void test_edited_manifest(void)
         CHECK_FAILS(E_IO, "the hash of the note is not", checkpoint_read(&c, a, dir));
     }
     CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), "at 12"));
+    edit_manifest(dir, "\"bytes\": ", "\"bytes\":-");
+    CHECK_FAILS(E_IO, "the hash is not the manifest's", checkpoint_read(&c, a, dir));
+    CHECK_OK(checkpoint_write(dir, 3, list, two_tensors(list, 9), "at 12"));
     edit_manifest(dir, "note_xxh3_128", "n0te_xxh3_128"); /* as an earlier version wrote it */
     CHECK_OK(checkpoint_read(&c, a, dir));
-    edit_manifest(dir, "\"step\": 3", "\"step\":-3");
-    CHECK_FAILS(E_IO, "step is -3", checkpoint_read(&c, a, dir));
+    edit_manifest(dir, "\"step\": 3", "\"step\":-1");
+    CHECK_FAILS(E_IO, "step is -1", checkpoint_read(&c, a, dir));
     arena_free(a);
     remove_tree(dir);
 }
@@ -133,13 +136,15 @@ static void test_edited_manifest(void)
 static void test_crash_between_renames(void)
 {
     const char *dir = temporary_folder();
-    char path[128], aside[128];
+    char path[128], aside[128], other[128], elsewhere[192];
     Arena *a = arena_create();
     Checkpoint c = { 0 };
     NamedTensor list[2];
 
     snprintf(path, sizeof path, "%s/step-000000010", dir);
     snprintf(aside, sizeof aside, "%s/.old-step-000000010", dir);
+    snprintf(other, sizeof other, "%s/other", dir);
+    snprintf(elsewhere, sizeof elsewhere, "%s/step-000000010", other);
     CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 9), NULL));
     CHECK_OK(checkpoint_write(dir, 10, list, two_tensors(list, 5), NULL));
     CU_ASSERT_EQUAL(rename(path, aside), 0);
@@ -151,6 +156,11 @@ static void test_crash_between_renames(void)
         CU_ASSERT_EQUAL(((float *)c.tensor[0].tensor.data)[0], again);
         CU_ASSERT_NOT_EQUAL(access(aside, F_OK), 0);
     }
+    CU_ASSERT_EQUAL(rename(path, aside), 0); /* both: the one in place is the new one, and complete */
+    CHECK_OK(checkpoint_write(other, 10, list, two_tensors(list, 8), NULL));
+    CU_ASSERT_EQUAL(rename(elsewhere, path), 0);
+    CHECK_OK(checkpoint_read(&c, a, dir));
+    CU_ASSERT_EQUAL(((float *)c.tensor[0].tensor.data)[0], 8);
     arena_free(a);
     remove_tree(dir);
 }
@@ -216,9 +226,31 @@ static void test_hostile_headers(void)
     refuse(dir, "the header covers", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 3);
     refuse(dir, "do not fit", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
     refuse(dir, "do not fit", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0]}}", 2);
+    refuse(dir, "do not fit", "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", 2);
     refuse(dir, "is not a count", "{\"a\":{\"dtype\":\"U8\",\"shape\":[-2],\"data_offsets\":[0,2]}}", 2);
     refuse(dir, "unknown type", "{\"a\":{\"dtype\":\"X\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2);
     refuse(dir, "not a JSON object", "{\"a\":1,\"a\":2}", 0);
+    remove_tree(dir);
+}
+
+/* An empty tensor stands anywhere, also where another begins. */
+static void test_empty_tensor(void)
+{
+    static const char header[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+                                 "\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    const char *dir = temporary_folder();
+    char path[128], file[256] = { 0 };
+    Arena *a = arena_create();
+    NamedTensor *list;
+    int n;
+
+    file[0] = (char)strlen(header);
+    memcpy(file + 8, header, strlen(header));
+    snprintf(path, sizeof path, "%s/empty", dir);
+    write_file(path, file, 8 + strlen(header) + 2);
+    if (CHECK_OK(safetensors_read(&list, &n, a, path)))
+        CU_ASSERT_EQUAL(n, 2);
+    arena_free(a);
     remove_tree(dir);
 }
 
@@ -249,4 +281,5 @@ DEFINE_SUITE(checkpoint, { "round trip", test_round_trip },
              { "a crash between two renames", test_crash_between_renames },
              { "what a crash left", test_left_by_a_crash }, { "an unwritable folder is named", test_unwritable_folder },
              { "hostile headers are refused", test_hostile_headers },
+             { "an empty tensor at another's beginning", test_empty_tensor },
              { "every truncation is refused", test_every_truncation });

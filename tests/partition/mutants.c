@@ -122,12 +122,30 @@ static bool swap_parts(Graph *g)
     return false;
 }
 
+/* A copy of a state that is not updated: the first, or the last. */
+static bool keep_copy(Graph *g, bool last)
+{
+    int found = -1;
+
+    for (int i = 0; i < g->n_update; i++)
+        if (!strcmp(value_logical_name(value(g, g->update[i].state)), "w2") && (last || found < 0))
+            found = i;
+    if (found >= 0)
+        g->update[found].next = g->update[found].state;
+    return found >= 0;
+}
+
+static bool keep_first(Graph *g) { return keep_copy(g, false); }
+static bool keep_last(Graph *g) { return keep_copy(g, true); }
+
 static void test_mutants(void)
 {
     check_mutant("a dropped part", drop_part);
     check_mutant("a tree that adds a part twice", add_twice);
     check_mutant("a collective that reads a part twice", swap_parts);
     check_mutant("a weight off by 1e-9", nudge_weight);
+    check_mutant("a first copy that is not updated", keep_first);
+    check_mutant("a last copy that is not updated", keep_last);
 }
 
 /* E[x^2] - E[x]^2 of data far from zero, whole or in parts, is no rounding of the variance. */

@@ -318,6 +318,33 @@ static void test_sum_apart(void)
     graph_free(g);
 }
 
+/* What a sum over replicas reads, and does not lie over, is not given away until the sum is read: another stream adds
+ * it. */
+static void test_summed_outlasts(void)
+{
+    static const char text[] = "graph \"g\" {\n  input %x0 : float32[64] @r0 d0\n  input %x1 : float32[64] @r1 d1\n"
+                               "  input %x2 : float32[64] @r2 d0\n"
+                               "  %a0 : float32[64] = Exp(%x0) @r0 d0\n  %a1 : float32[64] = Exp(%x1) @r1 d1\n"
+                               "  %a2 : float32[64] = Exp(%x2) @r2 d0\n"
+                               "  %s@d0 : float32[64] @d0, %s@d1 : float32[64] @d1 = dpexec.AllReduce(%a0, %a1, %a2) "
+                               "{spans=[0,1,1,2,2,3], devices=[0,1]}\n"
+                               "  %b : float32[64] = Neg(%x0) @r0 d0\n  %c : float32[64] = Exp(%x0) @r0 d0\n"
+                               "  %y : float32[64] = Add(%s@d0, %b) @r0 d0\n  %z : float32[64] = Add(%y, %c) @r0 d0\n"
+                               "  output \"z\" = %z\n  output \"s\" = %s@d1\n}\n";
+    Arena *a = arena_create();
+    MemoryPlan *plan;
+    Graph *g;
+
+    CU_ASSERT_FATAL(CHECK_OK(graph_parse(&g, text, strlen(text))));
+    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++)
+            CU_ASSERT(!overlap(&plan->value[graph_find(g, (const char *[]){ "a0", "a2" }[i]).i],
+                               &plan->value[graph_find(g, (const char *[]){ "b", "c" }[k]).i]));
+    arena_free(a);
+    graph_free(g);
+}
+
 static void test_unknown_shapes_are_named(void)
 {
     Arena *a = arena_create();
@@ -334,4 +361,5 @@ static void test_unknown_shapes_are_named(void)
 
 DEFINE_SUITE(plan_memory, { "random graphs", test_random }, { "a chain in place", test_chain_in_place },
              { "an update in place", test_update_in_place }, { "a sum apart from what is summed", test_sum_apart },
-             { "states that swap", test_swap }, { "unknown shapes are named", test_unknown_shapes_are_named });
+             { "what is summed outlasts the sum", test_summed_outlasts }, { "states that swap", test_swap },
+             { "unknown shapes are named", test_unknown_shapes_are_named });
