@@ -80,7 +80,7 @@ static void print_node(FILE *to, const Program *p, const Node *n, int device, in
 {
     const MemoryPlan *plan = program_plan(p);
     size_t scratch = plan->scratch_bytes[n->index];
-    char label[160], operators[FUSED_TEXT];
+    char label[160], operators[BODY_TEXT];
 
     fprintf(to, "%-24s ", kernel_of(p, plan, n));
     foreign_print(to, node_label(label, sizeof label, n));

@@ -2,10 +2,13 @@
 #include <assert.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/base/hash.h"
+#include "graph/body.h"
 
-static bool attr_copy(Arena *a, Attr *to, const Attr *from)
+static bool attr_copy(Graph *g, Attr *to, const Attr *from)
 {
+    Arena *a = g->arena;
+
     *to = *from;
     to->name = arena_strdup(a, from->name);
     if (from->type == A_STRING && from->s)
@@ -24,9 +27,12 @@ static bool attr_copy(Arena *a, Attr *to, const Attr *from)
     }
     if (from->type == A_TENSOR && from->tensor)
         to->tensor = tensor_copy(a, from->tensor);
+    if (from->type == A_GRAPH)
+        to->graph = body_share(g, from->graph);
     return to->name && (from->type != A_STRING || !from->s || to->s) && (from->type != A_INTS || to->ints) &&
            (from->type != A_FLOATS || to->floats) && (from->type != A_STRINGS || to->strings) &&
-           (from->type != A_TENSOR || !from->tensor || to->tensor);
+           (from->type != A_TENSOR || !from->tensor || to->tensor) &&
+           (from->type != A_GRAPH || !from->graph || to->graph);
 }
 
 const Attr *node_attr(const Node *n, const char *name)
@@ -58,6 +64,8 @@ const int64_t *node_ints(const Node *n, const char *name, int *count)
     return a->ints;
 }
 
+const Graph *node_graph(const Node *n, const char *name) { return declared(n, name, A_GRAPH)->graph; }
+
 void node_set_attr(Graph *g, Node *n, const Attr *a)
 {
     Attr *old = (Attr *)node_attr(n, a->name), *grown;
@@ -74,7 +82,7 @@ void node_set_attr(Graph *g, Node *n, const Attr *a)
         n->attr = grown;
         old = &grown[n->n_attr++];
     }
-    if (!attr_copy(g->arena, old, a))
+    if (!attr_copy(g, old, a))
         graph_fail_nomem(g);
 }
 
@@ -115,4 +123,59 @@ void node_set_input(Graph *g, Node *n, int i, ValueId v)
         n->n_in = i + 1;
     }
     n->in[i] = v;
+}
+
+/* ---- comparing ---- */
+
+uint64_t attr_hash(const Attr *a)
+{
+    uint64_t h = hash_text(hash_int(HASH_BEGIN, a->n), a->name);
+
+    switch (a->type) {
+    case A_INT: return hash_int(h, a->i);
+    case A_FLOAT: return hash_bytes(h, &a->f, sizeof a->f);
+    case A_STRING: return hash_text(h, a->s);
+    case A_INTS: return a->n ? hash_bytes(h, a->ints, (size_t)a->n * sizeof *a->ints) : h;
+    case A_FLOATS: return a->n ? hash_bytes(h, a->floats, (size_t)a->n * sizeof *a->floats) : h;
+    case A_GRAPH: return a->graph ? hash_int(h, (int64_t)body_hash(a->graph)) : h;
+    default: return h;
+    }
+}
+
+static bool strings_same(const Attr *a, const Attr *b)
+{
+    for (int i = 0; i < a->n; i++)
+        if (strcmp(a->strings[i], b->strings[i]))
+            return false;
+    return true;
+}
+
+bool attr_same(const Attr *a, const Attr *b)
+{
+    if (a->n != b->n || (a->type != b->type && a->n))
+        return false;
+    switch (a->type) {
+    case A_INT: return a->i == b->i;
+    case A_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
+    case A_STRING: return a->s && b->s ? !strcmp(a->s, b->s) : a->s == b->s;
+    case A_INTS: return !a->n || !memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
+    case A_FLOATS: return !a->n || !memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats);
+    case A_STRINGS: return strings_same(a, b);
+    case A_TENSOR: return a->tensor && b->tensor ? tensor_same(a->tensor, b->tensor) : a->tensor == b->tensor;
+    case A_GRAPH: return a->graph && b->graph ? body_same(a->graph, b->graph) : a->graph == b->graph;
+    default: return true;
+    }
+}
+
+bool attrs_same(const Node *a, const Node *b)
+{
+    if (a->n_attr != b->n_attr)
+        return false;
+    for (int i = 0; i < a->n_attr; i++) {
+        const Attr *other = node_attr(b, a->attr[i].name);
+
+        if (!other || !attr_same(&a->attr[i], other))
+            return false;
+    }
+    return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
+#include "graph/body.h"
 #include "graph/op.h"
 
 enum { LABEL_MAX = 60 }; /* of a user's name: longer ones are cut */
@@ -68,6 +69,15 @@ static int count_constants(const Graph *g, const Node *n)
     return count;
 }
 
+static void print_bodies(FILE *f, const Node *n)
+{
+    char text[BODY_TEXT];
+
+    for (int i = 0; i < n->n_attr; i++)
+        if (n->attr[i].type == A_GRAPH && n->attr[i].graph && body_operators(text, n->attr[i].graph))
+            fprintf(f, "\\n%s", text);
+}
+
 static void print_node(FILE *f, const Graph *g, const Node *n)
 {
     int constants = count_constants(g, n);
@@ -75,6 +85,7 @@ static void print_node(FILE *f, const Graph *g, const Node *n)
     fprintf(f, "  n%u [shape=box, style=\"filled,rounded\", fillcolor=\"%s\", label=\"%s\\n", n->index,
             colour(n->device), n->op->name);
     print_escaped(f, n->name, LABEL_MAX);
+    print_bodies(f, n);
     if (constants)
         fprintf(f, "\\n%d constant%s", constants, constants == 1 ? "" : "s");
     print_place(f, n->replica, n->device);

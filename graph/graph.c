@@ -20,30 +20,34 @@ Status graph_fail_nomem(Graph *g)
 
 Graph *graph_create(const char *name) { return graph_create_within(name, NULL); }
 
-Graph *graph_create_within(const char *name, MemoryBudget *b)
+static Graph *create_in(Arena *a, const char *name)
 {
-    Arena *a = arena_create_within(b);
     Graph *g = a ? ARENA_NEW(a, Graph, 1) : NULL;
 
     if (!g)
-        goto fail;
+        return NULL;
     g->arena = a;
     g->name = arena_strdup(a, name);
     g->producer = g->producer_version = "";
     g->names = names_create(a);
     g->value = arena_grow(a, NULL, sizeof *g->value, 0, &g->cap_value);
-    if (!g->name || !g->names || !g->value)
-        goto fail;
     g->n_value = 1;
+    return g->name && g->names && g->value ? g : NULL;
+}
+
+Graph *graph_create_within(const char *name, MemoryBudget *b)
+{
+    Arena *a = arena_create_within(b);
+    Graph *g = create_in(a, name);
+
+    if (!g)
+        arena_free(a);
     return g;
-fail:
-    arena_free(a);
-    return NULL;
 }
 
 void graph_free(Graph *g)
 {
-    if (g)
+    if (g && !g->inside)
         arena_free(g->arena);
 }
 
@@ -410,13 +414,9 @@ static void clone_node(Graph *to, const Node *from)
     clone_origin(to, n, from);
 }
 
-static Status clone(Graph **out, const Graph *g, bool lend, MemoryBudget *b)
+/* Into an empty graph. */
+static Status clone_into(Graph *to, const Graph *g, bool lend)
 {
-    Graph *to = g->status ? NULL : graph_create_within(g->name, b);
-    Status st;
-
-    if (!to)
-        return g->status ? g->status : FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
         clone_value(to, g, (ValueId){ i }, lend);
     FOR_NODES(g, n)
@@ -434,12 +434,34 @@ static Status clone(Graph **out, const Graph *g, bool lend, MemoryBudget *b)
     to->producer_version = arena_strdup(to->arena, g->producer_version);
     if (!to->producer || !to->producer_version)
         graph_fail_nomem(to);
-    if ((st = to->status)) {
+    return to->status;
+}
+
+static Status clone(Graph **out, const Graph *g, bool lend, MemoryBudget *b)
+{
+    Graph *to = g->status ? NULL : graph_create_within(g->name, b);
+    Status st;
+
+    if (!to)
+        return g->status ? g->status : FAIL_NOMEM();
+    if ((st = clone_into(to, g, lend)))
         graph_free(to);
-        return st;
+    else
+        *out = to;
+    return st;
+}
+
+Graph *graph_copy_inside(Graph *to, const Graph *g)
+{
+    Graph *copy = to->status || g->status ? NULL : create_in(to->arena, g->name);
+
+    if (!copy) {
+        to->status = to->status ? to->status : g->status ? g->status : FAIL_NOMEM();
+        return NULL;
     }
-    *out = to;
-    return ST_OK;
+    copy->inside = true;
+    to->status = clone_into(copy, g, false);
+    return to->status ? NULL : copy;
 }
 
 Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) { return clone(out, g, false, b); }

@@ -79,7 +79,7 @@ typedef struct {
         *folded_from; /* what the exporter says that it computed the constant from: "['fc.weight', 'val_1']"; or NULL */
 } Value;
 
-typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR } AttrType;
+typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR, A_GRAPH } AttrType;
 
 typedef struct {
     const char *name; /* NULL ends a list */
@@ -92,6 +92,7 @@ typedef struct {
     const double *floats;
     const char *const *strings;
     const Tensor *tensor;
+    const Graph *graph; /* a body (graph/body.h) */
 } Attr;
 
 struct Node {
@@ -135,16 +136,20 @@ struct Graph {
     Status status; /* sticky: the first failure of emit and the other builders */
     size_t cap_value, cap_node, cap_input, cap_output, cap_update;
     struct NameTable *names;
+    struct BodyTable *bodies; /* of its nodes (graph/body.c); NULL: none */
+    bool inside;              /* a body: its arena is another graph's */
 };
 
 Graph *graph_create(const char *name);                         /* NULL when out of memory */
 Graph *graph_create_within(const char *name, MemoryBudget *b); /* its memory is taken of the budget */
-void graph_free(Graph *g);                                     /* NULL is legal */
+void graph_free(Graph *g);                                     /* NULL is legal; nothing for a body in a node */
 Status graph_clone(Graph **out, const Graph *g) CHECKED;       /* deep but for constants' data, copied too */
 Status graph_clone_lending(Graph **out,
                            const Graph *g) CHECKED; /* as graph_clone, but the data stay g's, which must outlive it */
 /* The copy's memory is taken of the budget; graph_clone's of the budget of the graph. */
 Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) CHECKED;
+/* A copy in the arena of `to`, with which it is freed; NULL when to->status says why. */
+Graph *graph_copy_inside(Graph *to, const Graph *g);
 
 /* ---- reading ---- */
 static inline Value *value(const Graph *g, ValueId v) { return g->value[v.i]; }
@@ -205,11 +210,15 @@ int64_t node_int(const Node *n, const char *name);
 double node_float(const Node *n, const char *name);
 const char *node_string(const Node *n, const char *name); /* may be NULL when it has no default */
 const int64_t *node_ints(const Node *n, const char *name, int *count);
-void node_set_attr(Graph *g, Node *n, const Attr *a); /* adds or replaces; copies */
+const Graph *node_graph(const Node *n, const char *name);
+void node_set_attr(Graph *g, Node *n, const Attr *a); /* adds or replaces; copies (a body: body_share) */
 void node_set_int(Graph *g, Node *n, const char *name, int64_t v);
 void node_set_ints(Graph *g, Node *n, const char *name, int count, const int64_t *v);
 void node_set_string(Graph *g, Node *n, const char *name, const char *v);
 void node_remove_attr(Node *n, const char *name);
+bool attr_same(const Attr *a, const Attr *b);             /* of one name */
+bool attrs_same(const Node *a, const Node *b);            /* in any order */
+uint64_t attr_hash(const Attr *a);                        /* the same for those that are the same */
 void node_set_input(Graph *g, Node *n, int i, ValueId v); /* grows the list as needed */
 
 #define INT(key, v)                            \
@@ -227,6 +236,10 @@ void node_set_input(Graph *g, Node *n, int i, ValueId v); /* grows the list as n
 #define INTS(key, count, v)                                      \
     {                                                            \
         .name = (key), .type = A_INTS, .n = (count), .ints = (v) \
+    }
+#define GRAPH(key, v)                                \
+    {                                                \
+        .name = (key), .type = A_GRAPH, .graph = (v) \
     }
 #define ATTRS(...) ((const Attr[]){ __VA_ARGS__, { .name = NULL } })
 

@@ -126,6 +126,25 @@ static void print_element(FILE *f, const Attr *a, int i)
         json_write_string(f, a->strings[i]);
 }
 
+static void print_node(FILE *f, const Graph *g, const Node *n);
+
+static void print_body(FILE *f, const Graph *body)
+{
+    fputs("{\"inputs\": ", f);
+    print_names(f, body, body->input, body->n_input);
+    fputs(", \"nodes\": [", f);
+    FOR_NODES(body, n) {
+        fputs(i_n ? ", " : "", f);
+        print_node(f, body, n);
+    }
+    fputs("], \"outputs\": [", f);
+    for (int i = 0; i < body->n_output; i++) {
+        fputs(i ? ", " : "", f);
+        json_write_string(f, value(body, body->output[i].value)->name);
+    }
+    fputs("]}", f);
+}
+
 static void print_attr(FILE *f, const Attr *a)
 {
     char text[SHAPE_TEXT];
@@ -147,6 +166,7 @@ static void print_attr(FILE *f, const Attr *a)
             ? (void)fprintf(f, "\"tensor %s%s\"", dtype_name(a->tensor->dtype), shape_text(&a->tensor->shape, text))
             : (void)fputs("null", f);
         break;
+    case A_GRAPH: a->graph ? print_body(f, a->graph) : (void)fputs("null", f); break;
     case A_NONE: fputs("null", f); break;
     }
 }
@@ -155,7 +175,7 @@ static void print_node(FILE *f, const Graph *g, const Node *n)
 {
     bool first = true, first_attr = true;
 
-    fputs("    {", f);
+    putc('{', f);
     print_key(f, &first, "op");
     json_write_string(f, n->op->name);
     if (n->op->domain) {
@@ -221,6 +241,7 @@ Status graph_json(FILE *f, const Graph *g)
     FOR_NODES(g, n) {
         fputs(first ? "" : ",\n", f);
         first = false;
+        fputs("    ", f);
         print_node(f, g, n);
     }
     fputs("\n  ],\n", f);

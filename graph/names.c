@@ -38,7 +38,7 @@ static bool reserve(Graph *g)
 
     if (t->n * 2 < t->cap)
         return true;
-    t->cap = old.cap ? old.cap * 2 : 64;
+    t->cap = old.cap ? old.cap * 2 : 16;
     if (!(t->slot = arena_array(g->arena, sizeof *t->slot, t->cap))) {
         *t = old;
         return false;

@@ -69,6 +69,8 @@ static Status check_attrs(const Graph *g, Node *n)
             *a = (Attr){ .name = a->name, .type = d->type };
         if (d->type != a->type)
             return FAIL(E_MODEL, "%s: attribute '%s' has the wrong type", node_text(g, n), d->name);
+        if (a->type == A_GRAPH && !a->graph && d->rule == ATTR_REQUIRED)
+            return FAIL(E_MODEL, "%s: attribute '%s' is required", node_text(g, n), d->name);
         TRY(attr_check(g, n, d, a));
     }
     return ST_OK;
@@ -290,6 +292,7 @@ bool attr_is_default(const AttrDecl *d, const Attr *a)
     case A_INTS:
     case A_FLOATS:
     case A_STRINGS: return a->n == 0;
+    case A_GRAPH: return !a->graph;
     default: return !a->tensor;
     }
 }

@@ -1,13 +1,14 @@
-/* Statements of the text form: one function each, no recursion, for the form does not nest. */
+/* Statements of the text form: one function each.  Only bodies of nodes nest. */
 #include "graph/parse.h"
 
 #include <string.h>
 
+#include "graph/body.h"
 #include "graph/op.h"
 #include "graph/parser.h"
 #include "graph/print.h"
 
-enum { MAX_PORTS = 1 << 16 };
+enum { MAX_PORTS = 1 << 16, MAX_NESTING = 64 };
 
 /* @r0 d1, @r0, @d1, @none or nothing. */
 static Status place(Parser *p, int *replica, int *device)
@@ -87,6 +88,8 @@ static Status tensor_attr(Parser *p, Attr *a)
     return ST_OK;
 }
 
+static Status body(Parser *p, Attr *a);
+
 static Status attr_value(Parser *p, Attr *a)
 {
     bool found;
@@ -115,6 +118,9 @@ static Status attr_value(Parser *p, Attr *a)
     a->type = A_TENSOR;
     if (found)
         return ST_OK;
+    TRY(parse_accept_word(p, "graph", &found));
+    if (found)
+        return body(p, a);
     a->type = at_word(p, "floats") ? A_FLOATS : at_word(p, "strings") ? A_STRINGS : A_NONE;
     if (a->type != A_NONE) {
         TRY(parse_next(p));
@@ -444,6 +450,99 @@ static Status statement(Parser *p)
         return output(p);
     return parse_expected(p, "input, state, const, update, output, %name or '}'");
 }
+
+/* ---- bodies ---- */
+
+static Status body_inputs(Parser *p)
+{
+    TRY(parse_punct(p, "("));
+    while (!at_punct(p, ")")) {
+        const char *name = NULL;
+        Value v = { .dtype = DT_NONE, .shape = shape_unknown() };
+        bool given;
+        ValueId id;
+
+        if (p->g->n_input)
+            TRY(parse_punct(p, ","));
+        if (p->g->n_input > MAX_PORTS)
+            return FAIL(E_MODEL, "line %d: more than %d inputs", p->tok.line, MAX_PORTS);
+        TRY(new_name(p, &name));
+        TRY(parse_accept(p, ":", &given));
+        if (given)
+            TRY(parse_type(p, &v.dtype, &v.shape, NULL));
+        TRY(parse_layout(p, &v.layout));
+        id = graph_add_input(p->g, name, v.dtype, &v.shape);
+        TRY(p->g->status);
+        value(p->g, id)->layout = v.layout;
+    }
+    return parse_next(p);
+}
+
+static Status body_outputs(Parser *p)
+{
+    for (bool more = true; more;) {
+        ValueId v;
+
+        TRY(used_value(p, &v, false));
+        body_return(p->g, v);
+        TRY(parse_accept(p, ",", &more));
+    }
+    return p->g->status;
+}
+
+static Status body_lines(Parser *p)
+{
+    bool found = false;
+
+    TRY(body_inputs(p));
+    TRY(parse_punct(p, "{"));
+    while (!found) {
+        if (p->tok.kind == T_VALUE || at_word(p, "_")) {
+            TRY(node(p));
+            continue;
+        }
+        TRY(parse_accept_word(p, "const", &found));
+        if (found) {
+            TRY(declaration(p, V_CONST));
+            found = false;
+            continue;
+        }
+        TRY(parse_accept_word(p, "return", &found));
+        if (!found)
+            return parse_expected(p, "const, %name or return");
+    }
+    TRY(body_outputs(p));
+    return parse_punct(p, "}");
+}
+
+/* Behind the word "graph", which stands alone for none.  The body belongs to the graph around it. */
+static Status body(Parser *p, Attr *a)
+{
+    Graph *outer = p->g;
+    Status st;
+
+    a->type = A_GRAPH;
+    if (!at_punct(p, "("))
+        return ST_OK;
+    if (p->depth == MAX_NESTING)
+        return FAIL(E_MODEL, "line %d: bodies nest more than %d deep", p->tok.line, MAX_NESTING);
+    if (!(p->g = graph_create("body")))
+        st = FAIL_NOMEM();
+    else {
+        p->depth++;
+        st = body_lines(p);
+        p->depth--;
+    }
+    if (!st) {
+        a->graph = body_share(outer, p->g);
+        st = outer->status;
+    }
+    graph_free(p->g);
+    p->g = outer;
+    return st;
+}
+
+/* ---- the whole ---- */
 
 static Status parse(Parser *p)
 {

@@ -8,7 +8,8 @@
 typedef struct {
     Lexer lex;
     Token tok; /* the one to be looked at next */
-    Graph *g;
+    Graph *g;  /* what is being read: the graph, or a body of a node of it */
+    int depth; /* of bodies */
 } Parser;
 
 Status parse_next(Parser *p) CHECKED;

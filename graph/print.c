@@ -1,4 +1,5 @@
-/* Writes the text form: inputs, state and constants, nodes in order, updates, outputs; one line each.
+/* Writes the text form: inputs, state and constants, nodes in order, updates, outputs; one line each.  Bodies of nodes
+ * stand within the node's line.
  *
  * What the parser would fill in by itself is left out (attributes that have their default, made-up node names), so a
  * line says what is particular about it.  Numbers are printed so that they read back to the same bits. */
@@ -20,6 +21,7 @@ typedef struct {
     FILE *f;
     const Graph *g;
     PrintOptions opt;
+    bool body; /* of a node: no line ends, no types where they are not known */
 } Printer;
 
 /* ---- names ---- */
@@ -239,6 +241,8 @@ static void print_data(Printer *p, const Tensor *t)
 
 /* ---- attributes ---- */
 
+static Status print_body(const Printer *outer, const Graph *body);
+
 /* A float attribute shows that it is one. */
 static void print_float(FILE *f, double v)
 {
@@ -267,7 +271,7 @@ static void print_list(Printer *p, const Attr *a)
     putc(']', p->f);
 }
 
-static void print_attr_value(Printer *p, const Attr *a)
+static Status print_attr_value(Printer *p, const Attr *a)
 {
     switch (a->type) {
     case A_INT: fprintf(p->f, "%" PRId64, a->i); break;
@@ -285,8 +289,14 @@ static void print_attr_value(Printer *p, const Attr *a)
         putc(' ', p->f);
         print_data(p, a->tensor);
         break;
+    case A_GRAPH:
+        if (a->graph)
+            return print_body(p, a->graph);
+        fputs("graph", p->f);
+        break;
     case A_NONE: fputs("none", p->f); break;
     }
+    return ST_OK;
 }
 
 static bool is_default(const AttrDecl *d, const Attr *a)
@@ -298,17 +308,18 @@ static bool is_default(const AttrDecl *d, const Attr *a)
     case A_FLOAT: return !memcmp(&a->f, &d->f, sizeof a->f);
     case A_STRING: return a->s && d->s ? !strcmp(a->s, d->s) : a->s == d->s;
     case A_TENSOR: return !a->tensor;
+    case A_GRAPH: return !a->graph;
     default: return !a->n;
     }
 }
 
-static void print_attr(Printer *p, const Attr *a, int *n)
+static Status print_attr(Printer *p, const Attr *a, int *n)
 {
     fputs((*n)++ ? ", " : " {", p->f);
     is_bare(a->name, "_") && !isdigit((unsigned char)a->name[0]) ? (void)fputs(a->name, p->f)
                                                                  : print_quoted(p->f, a->name);
     putc('=', p->f);
-    print_attr_value(p, a);
+    return print_attr_value(p, a);
 }
 
 static bool is_declared(const OpDef *op, const char *name)
@@ -320,7 +331,7 @@ static bool is_declared(const OpDef *op, const char *name)
 }
 
 /* In the order of declaration, whatever order they were set in. */
-static void print_attrs(Printer *p, const Node *n)
+static Status print_attrs(Printer *p, const Node *n)
 {
     int shown = 0;
 
@@ -328,13 +339,14 @@ static void print_attrs(Printer *p, const Node *n)
         const Attr *a = node_attr(n, d->name);
 
         if (a && !is_default(d, a))
-            print_attr(p, a, &shown);
+            TRY(print_attr(p, a, &shown));
     }
     for (int i = 0; i < n->n_attr; i++)
         if (!is_declared(n->op, n->attr[i].name))
-            print_attr(p, &n->attr[i], &shown);
+            TRY(print_attr(p, &n->attr[i], &shown));
     if (shown)
         putc('}', p->f);
+    return ST_OK;
 }
 
 /* ---- lines ---- */
@@ -343,7 +355,7 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
 {
     const Value *v = value(p->g, id);
 
-    fprintf(p->f, "  %s ", word);
+    fprintf(p->f, p->body ? " %s " : "  %s ", word);
     print_value(p, id);
     if (v->kind == V_STATE)
         fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "",
@@ -357,16 +369,24 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
         fputs(" = ", p->f);
         print_data(p, v->init);
     }
-    putc('\n', p->f);
+    if (!p->body)
+        putc('\n', p->f);
     return ST_OK;
+}
+
+static void print_known_type(Printer *p, const Value *v)
+{
+    if (!p->body || v->dtype != DT_NONE || shape_known(&v->shape)) {
+        fputs(" : ", p->f);
+        print_type(p, v->dtype, &v->shape, NULL);
+    }
+    print_layout(p, v);
 }
 
 /* Where it lives is said only when that is not where the node runs. */
 static Status print_output(Printer *p, const Node *n, const Value *v)
 {
-    fputs(" : ", p->f);
-    print_type(p, v->dtype, &v->shape, NULL);
-    print_layout(p, v);
+    print_known_type(p, v);
     TRY(print_logical(p, v));
     if (v->replica == n->replica && v->device == n->device)
         return ST_OK;
@@ -378,7 +398,7 @@ static Status print_output(Printer *p, const Node *n, const Value *v)
 
 static Status print_outputs(Printer *p, const Node *n)
 {
-    fputs("  ", p->f);
+    fputs(p->body ? " " : "  ", p->f);
     for (int i = 0; i < n->n_out; i++) {
         if (i)
             fputs(", ", p->f);
@@ -390,7 +410,7 @@ static Status print_outputs(Printer *p, const Node *n)
     return ST_OK;
 }
 
-static void print_call(Printer *p, const Node *n)
+static Status print_call(Printer *p, const Node *n)
 {
     if (n->op->domain)
         fprintf(p->f, "%s.", n->op->domain);
@@ -401,41 +421,66 @@ static void print_call(Printer *p, const Node *n)
         print_value(p, n->in[i]);
     }
     putc(')', p->f);
-    print_attrs(p, n);
-}
-
-void graph_print_call(FILE *f, const Graph *g, const Node *n)
-{
-    Printer p = { f, g, { 0 } };
-
-    print_call(&p, n);
+    return print_attrs(p, n);
 }
 
 static Status print_node(Printer *p, const Node *n)
 {
     TRY(print_outputs(p, n));
-    print_call(p, n);
+    TRY(print_call(p, n));
     if (!p->opt.no_node_names && strcmp(text_default_node_name(p->g, n), n->name)) {
         putc(' ', p->f);
         print_quoted(p->f, n->name);
     }
     print_place(p, n->replica, n->device);
-    putc('\n', p->f);
+    if (!p->body)
+        putc('\n', p->f);
+    return ST_OK;
+}
+
+static Status print_kept(Printer *p)
+{
+    const Graph *g = p->g;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_CONST)
+            TRY(print_declaration(p, g->value[i]->kind == V_STATE ? "state" : "const", (ValueId){ i }));
+    return ST_OK;
+}
+
+/* graph(%x, %y) { %z = Add(%x, %y) return %z } */
+static Status print_body(const Printer *outer, const Graph *body)
+{
+    Printer p = { .f = outer->f, .g = body, .opt = outer->opt, .body = true };
+
+    fputs("graph(", p.f);
+    for (int i = 0; i < body->n_input; i++) {
+        fputs(i ? ", " : "", p.f);
+        print_value(&p, body->input[i]);
+        print_known_type(&p, value(body, body->input[i]));
+    }
+    fputs(") {", p.f);
+    TRY(print_kept(&p));
+    FOR_NODES(body, n)
+        TRY(print_node(&p, n));
+    for (int i = 0; i < body->n_output; i++) {
+        fputs(i ? ", " : " return ", p.f);
+        print_value(&p, body->output[i].value);
+    }
+    fputs(" }", p.f);
     return ST_OK;
 }
 
 Status graph_print(FILE *f, const Graph *g, const PrintOptions *opt)
 {
-    Printer p = { f, g, opt ? *opt : (PrintOptions){ 0 } };
+    Printer p = { .f = f, .g = g, .opt = opt ? *opt : (PrintOptions){ 0 } };
 
     fputs("graph ", f);
     print_quoted(f, g->name);
     fputs(" {\n", f);
     for (int i = 0; i < g->n_input; i++)
         TRY(print_declaration(&p, "input", g->input[i]));
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_CONST)
-            TRY(print_declaration(&p, g->value[i]->kind == V_STATE ? "state" : "const", (ValueId){ i }));
+    TRY(print_kept(&p));
     FOR_NODES(g, n)
         TRY(print_node(&p, n));
     for (int i = 0; i < g->n_update; i++) {

@@ -18,9 +18,6 @@ Status graph_print(FILE *f, const Graph *g, const PrintOptions *opt) CHECKED;
 /* The same as a string; the caller frees it. */
 Status graph_text(char **out, const Graph *g, const PrintOptions *opt) CHECKED;
 
-/* "Op(%a, %b) {attributes}" */
-void graph_print_call(FILE *f, const Graph *g, const Node *n);
-
 /* What the text leaves out because the reader fills it in.  A value called NAME@r0 or NAME@d0 is a copy of NAME (`out`
  * of at least strlen(name) + 1, returned; NULL: of nothing), and a node is called as the value that its first output is
  * or copies. */

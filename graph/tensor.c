@@ -164,6 +164,12 @@ void tensor_set_float(Tensor *t, int64_t i, double v)
     }
 }
 
+bool tensor_same(const Tensor *a, const Tensor *b)
+{
+    return a->dtype == b->dtype && shape_eq(&a->shape, &b->shape) &&
+           (!tensor_bytes(a) || !memcmp(a->data, b->data, tensor_bytes(a)));
+}
+
 bool tensor_is_filled(const Tensor *t)
 {
     int64_t n = tensor_numel(t);

@@ -14,7 +14,8 @@ typedef struct {
 
 size_t tensor_bytes(const Tensor *t); /* shape and type must be known */
 int64_t tensor_numel(const Tensor *t);
-bool tensor_is_filled(const Tensor *t); /* with one number throughout */
+bool tensor_same(const Tensor *a, const Tensor *b); /* to the last bit */
+bool tensor_is_filled(const Tensor *t);             /* with one number throughout */
 /* Zeroed data and the header in the arena; NULL when out of memory. */
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
 Tensor *tensor_copy(Arena *a, const Tensor *t);

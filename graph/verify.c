@@ -74,6 +74,8 @@ static Status check_inputs(Check *c)
 
 /* ---- nodes ---- */
 
+static bool is_list(AttrType t) { return t == A_INTS || t == A_FLOATS || t == A_STRINGS; }
+
 static Status check_attrs(const Graph *g, const Node *n)
 {
     int declared = 0;
@@ -83,12 +85,39 @@ static Status check_attrs(const Graph *g, const Node *n)
 
         if (!a)
             return BROKEN("%s: attribute '%s' is missing", node_text(g, n), d->name);
-        if (a->type != d->type && !(a->n == 0 && a->type >= A_INTS && d->type >= A_INTS))
+        if (a->type != d->type && !(a->n == 0 && is_list(a->type) && is_list(d->type)))
             return BROKEN("%s: attribute '%s' has the wrong type", node_text(g, n), d->name);
         declared++;
     }
     if (declared != n->n_attr)
         return BROKEN("%s: %d attributes, %d are declared", node_text(g, n), n->n_attr, declared);
+    return ST_OK;
+}
+
+/* Its own errors say what is broken. */
+static Status check_body(const Graph *g, const Graph *body)
+{
+    if (!body->inside || body->arena != g->arena)
+        return BROKEN("it does not live in the arena of its node's graph");
+    if (body->n_update || !body->n_output)
+        return BROKEN(body->n_update ? "it has updates" : "it returns nothing");
+    for (uint32_t i = 1; i < body->n_value; i++) {
+        const Value *v = body->value[i];
+
+        if (v->kind == V_STATE || v->replica >= 0 || v->device >= 0)
+            return BROKEN("'%s' in it is a state, or has a place", v->name);
+    }
+    FOR_NODES(body, x)
+        if (x->replica >= 0 || x->device >= 0)
+            return BROKEN("%s in it has a place", node_text(body, x));
+    return graph_verify(body);
+}
+
+static Status check_bodies(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_attr; i++)
+        if (n->attr[i].type == A_GRAPH && n->attr[i].graph)
+            TRY(status_prefix(check_body(g, n->attr[i].graph), "%s: body '%s'", node_text(g, n), n->attr[i].name));
     return ST_OK;
 }
 
@@ -155,6 +184,7 @@ static Status check_node(Check *c, const Node *n, uint32_t i)
     TRY(check_uses(c, n));
     TRY(check_definitions(c, n));
     TRY(check_arity(c->g, n));
+    TRY(check_bodies(c->g, n));
     return check_attrs(c->g, n);
 }
 

@@ -27,6 +27,8 @@ static bool names_dtype(const Attr *a)
     return a->type == A_INT && (!strcmp(a->name, "to") || !strcmp(a->name, "dtype")) && dtype_is_float((DType)a->i);
 }
 
+static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_changed);
+
 static Status convert_attrs(Graph *g, Node *n, DType to, int *n_changed)
 {
     for (int i = 0; i < n->n_attr; i++) {
@@ -36,6 +38,8 @@ static Status convert_attrs(Graph *g, Node *n, DType to, int *n_changed)
         }
         if (n->attr[i].type == A_TENSOR)
             TRY(convert_tensor(&n->attr[i].tensor, g, n->attr[i].tensor, to));
+        if (n->attr[i].type == A_GRAPH)
+            TRY(convert_body(g, n, &n->attr[i], to, n_changed));
     }
     return ST_OK;
 }
@@ -50,6 +54,39 @@ static Status convert_value(Graph *g, Value *v, DType to, int *n_changed)
     return ST_OK;
 }
 
+static Status convert_graph(Graph *g, DType to, int *n_changed)
+{
+    for (uint32_t i = 1; i < g->n_value; i++)
+        TRY(convert_value(g, g->value[i], to, n_changed));
+    FOR_NODES(g, n) {
+        bool typed = n->n_out && has_value(n->out[0]) && value(g, n->out[0])->dtype != DT_NONE;
+
+        TRY(convert_attrs(g, n, to, n_changed));
+        if (typed)
+            TRY(node_infer(g, n));
+    }
+    return g->status;
+}
+
+/* Another body in the place of one that names types. */
+static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_changed)
+{
+    Graph *copy;
+    Status st;
+    int changed = 0;
+
+    if (!a->graph)
+        return ST_OK;
+    TRY(graph_clone(&copy, a->graph));
+    if (!(st = convert_graph(copy, to, &changed)) && changed) {
+        node_set_attr(g, n, &(Attr)GRAPH(a->name, copy));
+        st = g->status;
+        *n_changed += changed;
+    }
+    graph_free(copy);
+    return st;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     DType to = ctx->opt->dtype;
@@ -58,16 +95,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     if (to != DT_FLOAT32 && to != DT_FLOAT64)
         return FAIL(E_INVALID, "--dtype %s: expected float32 or float64", dtype_name(to));
-    for (uint32_t i = 1; i < g->n_value; i++)
-        TRY(convert_value(g, g->value[i], to, &ctx->n_changed));
-    FOR_NODES(g, n) {
-        bool typed = n->n_out && has_value(n->out[0]) && value(g, n->out[0])->dtype != DT_NONE;
-
-        TRY(convert_attrs(g, n, to, &ctx->n_changed));
-        if (typed)
-            TRY(node_infer(g, n));
-    }
-    return g->status;
+    return convert_graph(g, to, &ctx->n_changed);
 }
 
 const Pass pass_convert_dtype = { .name = "convert-dtype",

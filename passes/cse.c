@@ -6,6 +6,7 @@
  * already. */
 #include <string.h>
 
+#include "graph/base/hash.h"
 #include "graph/op.h"
 #include "passes/pass.h"
 
@@ -17,68 +18,12 @@ typedef struct {
     uint32_t *slot, mask; /* open addressing: 1 + index into values or nodes */
 } Merge;
 
-static uint64_t mix(uint64_t h, const void *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ ((const unsigned char *)p)[i]) * 1099511628211u; /* FNV-1a */
-    return h;
-}
-
-static uint64_t mix_int(uint64_t h, int64_t v) { return mix(h, &v, sizeof v); }
-static uint64_t mix_text(uint64_t h, const char *s) { return s ? mix(h, s, strlen(s) + 1) : mix_int(h, 0); }
-
-static bool tensor_same(const Tensor *a, const Tensor *b)
-{
-    return a->dtype == b->dtype && shape_eq(&a->shape, &b->shape) &&
-           (!tensor_bytes(a) || !memcmp(a->data, b->data, tensor_bytes(a)));
-}
-
 static uint64_t tensor_hash(uint64_t h, const Tensor *t)
 {
-    h = mix_int(h, t->dtype);
+    h = hash_int(h, t->dtype);
     for (int i = 0; i < t->shape.rank; i++)
-        h = mix_int(h, t->shape.dim[i]);
-    return tensor_bytes(t) ? mix(h, t->data, tensor_bytes(t)) : h;
-}
-
-/* ---- attributes ---- */
-
-static uint64_t attr_hash(const Attr *a)
-{
-    uint64_t h = mix_text(mix_int(14695981039346656037u, a->n), a->name);
-
-    switch (a->type) {
-    case A_INT: return mix_int(h, a->i);
-    case A_FLOAT: return mix(h, &a->f, sizeof a->f);
-    case A_STRING: return mix_text(h, a->s);
-    case A_INTS: return a->n ? mix(h, a->ints, (size_t)a->n * sizeof *a->ints) : h;
-    case A_FLOATS: return a->n ? mix(h, a->floats, (size_t)a->n * sizeof *a->floats) : h;
-    default: return h;
-    }
-}
-
-static bool strings_same(const Attr *a, const Attr *b)
-{
-    for (int i = 0; i < a->n; i++)
-        if (strcmp(a->strings[i], b->strings[i]))
-            return false;
-    return true;
-}
-
-static bool attr_same(const Attr *a, const Attr *b)
-{
-    if (a->n != b->n || (a->type != b->type && a->n))
-        return false;
-    switch (a->type) {
-    case A_INT: return a->i == b->i;
-    case A_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
-    case A_STRING: return a->s && b->s ? !strcmp(a->s, b->s) : a->s == b->s;
-    case A_INTS: return !a->n || !memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints);
-    case A_FLOATS: return !a->n || !memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats);
-    case A_STRINGS: return strings_same(a, b);
-    case A_TENSOR: return a->tensor && b->tensor ? tensor_same(a->tensor, b->tensor) : a->tensor == b->tensor;
-    default: return true;
-    }
+        h = hash_int(h, t->shape.dim[i]);
+    return tensor_bytes(t) ? hash_bytes(h, t->data, tensor_bytes(t)) : h;
 }
 
 /* ---- nodes ---- */
@@ -86,19 +31,19 @@ static bool attr_same(const Attr *a, const Attr *b)
 /* The sum over attributes does not depend on their order. */
 static uint64_t node_hash(const Node *n)
 {
-    uint64_t h = mix_text(mix_int(14695981039346656037u, n->n_out), n->op->name), attrs = 0;
+    uint64_t h = hash_text(hash_int(HASH_BEGIN, n->n_out), n->op->name), attrs = 0;
 
     for (int i = 0; i < n->n_in; i++)
-        h = mix_int(h, n->in[i].i);
+        h = hash_int(h, n->in[i].i);
     for (int i = 0; i < n->n_attr; i++)
         attrs += attr_hash(&n->attr[i]);
-    return mix_int(h, (int64_t)attrs);
+    return hash_int(h, (int64_t)attrs);
 }
 
 static bool node_same(const Node *a, const Node *b)
 {
-    if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->n_attr != b->n_attr ||
-        a->replica != b->replica || a->device != b->device)
+    if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->replica != b->replica ||
+        a->device != b->device)
         return false;
     for (int i = 0; i < a->n_in; i++)
         if (!value_eq(a->in[i], b->in[i]))
@@ -106,13 +51,7 @@ static bool node_same(const Node *a, const Node *b)
     for (int i = 0; i < a->n_out; i++)
         if (has_value(a->out[i]) != has_value(b->out[i]))
             return false;
-    for (int i = 0; i < a->n_attr; i++) {
-        const Attr *other = node_attr(b, a->attr[i].name);
-
-        if (!other || !attr_same(&a->attr[i], other))
-            return false;
-    }
-    return true;
+    return attrs_same(a, b);
 }
 
 static bool merge_node(Merge *m, Node *n)
@@ -137,7 +76,7 @@ static bool merge_node(Merge *m, Node *n)
 static bool merge_const(Merge *m, uint32_t id)
 {
     const Tensor *t = m->g->value[id]->init;
-    uint32_t at = (uint32_t)tensor_hash(14695981039346656037u, t) & m->mask;
+    uint32_t at = (uint32_t)tensor_hash(HASH_BEGIN, t) & m->mask;
 
     for (; m->slot[at]; at = (at + 1) & m->mask)
         if (tensor_same(m->g->value[m->slot[at]]->init, t)) {

@@ -292,45 +292,41 @@ static Status build_body(Fusion *f, const Group *q, Graph *body, const ValueId *
 
     for (int i = 0; i < n_in; i++) {
         snprintf(name, sizeof name, "x%d", i);
-        map[n_map++] =
-            (Mapped){ in[i], graph_add_input(body, name, value(f->g, in[i])->dtype, &value(f->g, in[i])->shape) };
+        map[n_map++] = (Mapped){ in[i], body_input(body, name) };
     }
     for (int i = 0; i < q->n; i++) {
         const Node *x = f->g->node[q->node[i]];
         ValueId *arg = ARENA_NEW(f->a, ValueId, x->n_in);
         bool output = is_output(f, q, NULL, x->out[0]);
-        const char *names = name;
-        Node *copy;
+        ValueId y;
 
         if (!arg)
             return FAIL_NOMEM();
         for (int j = 0; j < x->n_in; j++)
             arg[j] = has_value(x->in[j]) ? mapped(map, n_map, x->in[j]) : NO_VALUE;
         snprintf(name, sizeof name, output ? "y%d" : "t%d", output ? n_out : n_temp);
-        if (!(copy = graph_add_node(body, x->op, NULL, NULL, x->n_in, arg, 1, &names)))
-            return body->status;
-        for (int k = 0; k < x->n_attr; k++)
-            node_set_attr(body, copy, &x->attr[k]);
-        map[n_map++] = (Mapped){ x->out[0], copy->out[0] };
+        y = body_add_like(body, x, arg, name);
+        map[n_map++] = (Mapped){ x->out[0], y };
+        if (output)
+            body_return(body, y);
         output ? (out[n_out++] = x->out[0], 0) : n_temp++;
     }
     return body->status;
 }
 
-/* The node of a group, not yet part of the graph. */
+/* The node of a group, not yet part of the graph; its body is the caller's to free. */
 typedef struct {
     ValueId in[INPUTS_MOST], out[OUTPUTS_MOST];
     Attr attr[5];
     Node node;
+    Graph *body;
 } Draft;
 
 static Status draft_node(Fusion *f, const Group *q, Draft *d)
 {
-    Graph *body = graph_create("body");
-    const char *program;
-    Status st;
+    Graph *body = graph_create("program");
 
-    if (!body)
+    if (!(d->body = body))
         return FAIL_NOMEM();
     d->node = *f->g->node[q->node[q->n - 1]];
     d->node.op = &op_Fused;
@@ -338,13 +334,9 @@ static Status draft_node(Fusion *f, const Group *q, Draft *d)
     d->node.n_out = count_outputs(f, q, NULL);
     d->node.in = d->in;
     d->node.out = d->out;
-    if (!(st = build_body(f, q, body, d->in, d->node.n_in, d->out)) && !(st = fused_program(&program, body)) &&
-        !(program = arena_strdup(f->a, program)))
-        st = FAIL_NOMEM();
-    graph_free(body);
-    TRY(st);
-    d->attr[0] = (Attr){ .name = "program", .type = A_STRING, .s = program };
-    d->attr[1] = (Attr){ .name = "sum", .type = A_STRING, .s = "" };
+    TRY(build_body(f, q, body, d->in, d->node.n_in, d->out));
+    d->attr[0] = (Attr)GRAPH("program", body);
+    d->attr[1] = (Attr)INT("sum", 0);
     d->attr[2] = (Attr){ .name = "axes", .type = A_INTS };
     d->attr[3] = (Attr){ .name = "keepdims", .type = A_INT, .i = 1 };
     d->attr[4] = (Attr){ .name = "wide", .type = A_INT };
@@ -383,14 +375,17 @@ static Status become_fused(Fusion *f, const Group *q, const Draft *d)
 /* Nothing happens when the device does not compute such a node. */
 static Status make_node(Fusion *f, PassCtx *ctx, Group *q)
 {
+    Status st;
     Draft d;
 
     sort_nodes(q);
-    TRY(draft_node(f, q, &d));
-    if (!computes(f, &d))
-        return ST_OK;
-    ctx->n_changed++;
-    return become_fused(f, q, &d);
+    st = draft_node(f, q, &d);
+    if (!st && computes(f, &d)) {
+        ctx->n_changed++;
+        st = become_fused(f, q, &d);
+    }
+    graph_free(d.body);
+    return st;
 }
 
 /* ---- growing ---- */
@@ -400,6 +395,7 @@ static Status is_candidate(bool *out, Fusion *f, const Node *n)
 {
     Group alone = { .node = { n->index }, .n = 1 };
     ValueId in[INPUTS_MOST];
+    Status st;
     Draft d;
 
     *out = false;
@@ -407,9 +403,10 @@ static Status is_candidate(bool *out, Fusion *f, const Node *n)
         return ST_OK;
     if (!shape_known(&value(f->g, n->out[0])->shape) || shape_numel(&value(f->g, n->out[0])->shape) == 0)
         return ST_OK;
-    TRY(draft_node(f, &alone, &d));
-    *out = computes(f, &d);
-    return ST_OK;
+    if (!(st = draft_node(f, &alone, &d)))
+        *out = computes(f, &d);
+    graph_free(d.body);
+    return st;
 }
 
 static void join_neighbours(Fusion *f, const Node *n)

@@ -16,9 +16,10 @@
 
 enum { N_ATTRS = 5 };
 
-/* A node with a sum, not yet part of the graph. */
+/* A node with a sum, not yet part of the graph; its body is the caller's to free. */
 typedef struct {
     Node node;
+    Graph *body;
     Attr attr[N_ATTRS];
     int64_t axes[MAX_RANK];
 } Draft;
@@ -64,18 +65,14 @@ static Status summand(Node **out, const Fusion *f, const Node *n)
 /* ---- the program ---- */
 
 /* A single node as the program of a Fused; its inputs, each once, in d. */
-static Status single_body(Graph **out, Draft *d, const Fusion *f, const Node *p)
+static Status single_body(Graph *body, Draft *d, const Fusion *f, const Node *p)
 {
     ValueId *arg = ARENA_NEW(f->ctx->scratch, ValueId, p->n_in), *in = ARENA_NEW(f->ctx->scratch, ValueId, p->n_in),
             *x = d->node.in;
-    Graph *body = arg && in ? graph_create("body") : NULL;
-    const char *y = "y0";
-    Node *copy;
     int n = 0;
 
-    if (!body)
+    if (!arg || !in)
         return FAIL_NOMEM();
-    *out = body;
     for (int i = 0; i < p->n_in; i++) {
         int k = 0;
         char name[24];
@@ -87,45 +84,28 @@ static Status single_body(Graph **out, Draft *d, const Fusion *f, const Node *p)
         if (k == n) {
             snprintf(name, sizeof name, "x%d", n);
             x[n] = p->in[i];
-            in[n++] = graph_add_input(body, name, in_value(f->g, p, i)->dtype, &in_value(f->g, p, i)->shape);
+            in[n++] = body_input(body, name);
         }
         arg[i] = in[k];
     }
     d->node.n_in = n;
-    if ((copy = graph_add_node(body, p->op, NULL, NULL, p->n_in, arg, 1, &y)))
-        for (int i = 0; i < p->n_attr; i++)
-            node_set_attr(body, copy, &p->attr[i]);
-    if (copy)
-        graph_add_output(body, "y0", copy->out[0]);
+    body_return(body, body_add_like(body, p, arg, "y0"));
     return body->status;
 }
 
-static Status body_of(Graph **out, Draft *d, const Fusion *f, const Node *p)
+/* What p computes, in d, to which the sum is then added. */
+static Status body_of(Draft *d, const Fusion *f, const Node *p)
 {
-    *out = NULL;
     if (p->op != &op_Fused)
-        return single_body(out, d, f, p);
+        return (d->body = graph_create("program")) ? single_body(d->body, d, f, p) : FAIL_NOMEM();
     memcpy(d->node.in, p->in, (size_t)p->n_in * sizeof *p->in);
-    return fused_body(out, f->g, p);
-}
-
-/* Names of what is an output no longer, and of those behind it. */
-static Status drop_output(Graph *body, int at)
-{
-    char name[24];
-
-    graph_rename(body, body->output[at].value, "sum");
-    for (int i = at + 1; i < body->n_output; i++) {
-        snprintf(name, sizeof name, "y%d", i - 1);
-        graph_rename(body, body->output[i].value, name);
-    }
-    return body->status;
+    return graph_clone(&d->body, node_graph(p, "program"));
 }
 
 /* ---- the new node ---- */
 
 /* Axes and attributes of `sum`. */
-static Status set_sum(Draft *d, const Fusion *f, const Node *sum, const char *program, const char *of)
+static Status set_attrs(Draft *d, const Fusion *f, const Node *sum)
 {
     unsigned mask;
     int n = 0;
@@ -134,37 +114,34 @@ static Status set_sum(Draft *d, const Fusion *f, const Node *sum, const char *pr
     for (int i = 0; i < MAX_RANK; i++)
         if (mask >> i & 1)
             d->axes[n++] = i;
-    d->attr[0] = (Attr){ .name = "program", .type = A_STRING, .s = program };
-    d->attr[1] = (Attr){ .name = "sum", .type = A_STRING, .s = of };
-    d->attr[2] = (Attr){ .name = "axes", .type = A_INTS, .ints = d->axes, .n = n };
-    d->attr[3] = (Attr){ .name = "keepdims", .type = A_INT, .i = node_int(sum, "keepdims") };
-    d->attr[4] = (Attr){ .name = "wide", .type = A_INT, .i = node_int(sum, "wide") };
+    d->attr[0] = (Attr)GRAPH("program", d->body);
+    d->attr[1] = (Attr)INT("sum", 1);
+    d->attr[2] = (Attr)INTS("axes", n, d->axes);
+    d->attr[3] = (Attr)INT("keepdims", node_int(sum, "keepdims"));
+    d->attr[4] = (Attr)INT("wide", node_int(sum, "wide"));
     d->node.attr = d->attr;
     d->node.n_attr = N_ATTRS;
     return ST_OK;
 }
 
-static Status set_attrs(Draft *d, const Fusion *f, const Node *sum, Graph *body, int at, bool kept)
+/* The program's output `at` becomes the last, which is summed; when it is `kept` it stays in its place too. */
+static Status sum_output(Graph *body, int at, bool kept)
 {
     const ValueId x = body->output[at].value;
-    const char *program, *of;
 
     if (!kept)
-        TRY(drop_output(body, at));
-    TRY(fused_program(&program, body));
-    program = arena_strdup(f->ctx->scratch, program);
-    of = arena_strdup(f->ctx->scratch, value(body, x)->name);
-    return program && of ? set_sum(d, f, sum, program, of) : FAIL_NOMEM();
+        body_drop_output(body, at);
+    body_return(body, x);
+    return body->status;
 }
 
 /* p with the sum of its output `at`. */
 static Status draft_node(Draft *d, const Fusion *f, const Node *p, const Node *sum, int at)
 {
     const bool kept = f->uses[p->out[at].i] > 1;
-    Graph *body;
-    Status st;
     int n = 0;
 
+    d->body = NULL;
     d->node = *p;
     d->node.op = &op_Fused;
     d->node.in = ARENA_NEW(f->ctx->scratch, ValueId, p->n_in);
@@ -176,10 +153,9 @@ static Status draft_node(Draft *d, const Fusion *f, const Node *p, const Node *s
             d->node.out[n++] = p->out[i];
     d->node.out[n++] = sum->out[0];
     d->node.n_out = n;
-    if (!(st = body_of(&body, d, f, p)))
-        st = set_attrs(d, f, sum, body, at, kept);
-    graph_free(body);
-    return st;
+    TRY(body_of(d, f, p));
+    TRY(sum_output(d->body, at, kept));
+    return set_attrs(d, f, sum);
 }
 
 static Status become(Graph *g, Node *p, Node *sum, const Draft *d)
@@ -207,6 +183,7 @@ static Status become(Graph *g, Node *p, Node *sum, const Draft *d)
 static Status take_sum(Fusion *f, Node *sum)
 {
     ValueId x;
+    Status st;
     Node *p;
     Draft d;
 
@@ -214,11 +191,13 @@ static Status take_sum(Fusion *f, Node *sum)
     if (!p)
         return ST_OK;
     x = sum->in[0];
-    TRY(draft_node(&d, f, p, sum, value(f->g, x)->out_index));
-    if (!target_computes(&f->ctx->opt->backend, f->g, &d.node))
-        return ST_OK;
-    f->ctx->n_changed++;
-    return become(f->g, p, sum, &d);
+    st = draft_node(&d, f, p, sum, value(f->g, x)->out_index);
+    if (!st && target_computes(&f->ctx->opt->backend, f->g, &d.node)) {
+        f->ctx->n_changed++;
+        st = become(f->g, p, sum, &d);
+    }
+    graph_free(d.body);
+    return st;
 }
 
 static Status run(Graph *g, PassCtx *ctx)

@@ -93,7 +93,17 @@ static double exact_float(const Importer *im, const Onnx__AttributeProto *a)
     return (float)exact == a->f ? exact : (double)a->f;
 }
 
-static Status decode(Attr *to, Importer *im, const Onnx__AttributeProto *a)
+/* Of an operator of ours; those of ONNX's have been inlined. */
+static Status decode_graph(Attr *to, Importer *im, const Body *b, const Onnx__NodeProto *p,
+                           const Onnx__AttributeProto *a)
+{
+    *to = (Attr){ .type = A_GRAPH };
+    if (!p->domain || strcmp(p->domain, "dpexec"))
+        return FAIL(E_UNSUPPORTED, "subgraphs are not supported");
+    return a->g ? body_decode(&to->graph, im, b, p, a->g) : FAIL(E_MODEL, "the subgraph is missing");
+}
+
+static Status decode(Attr *to, Importer *im, const Body *b, const Onnx__NodeProto *p, const Onnx__AttributeProto *a)
 {
     switch (attribute_type(a)) {
     case KIND(INT): *to = (Attr){ .type = A_INT, .i = a->i }; return ST_OK;
@@ -105,7 +115,7 @@ static Status decode(Attr *to, Importer *im, const Onnx__AttributeProto *a)
     case KIND(FLOATS): return decode_floats(to, im, a);
     case KIND(STRINGS): return decode_strings(to, im, a);
     case KIND(TENSOR): return decode_tensor(to, im, a);
-    case KIND(GRAPH):
+    case KIND(GRAPH): return decode_graph(to, im, b, p, a);
     case KIND(GRAPHS): return FAIL(E_UNSUPPORTED, "subgraphs are not supported");
     case KIND(UNDEFINED): return FAIL(E_MODEL, "it has no type and no value");
     default: return FAIL(E_UNSUPPORTED, "attributes of this type are not supported");
@@ -127,7 +137,8 @@ Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__N
             continue;
         if (a->n_ints > INT_MAX || a->n_floats > INT_MAX || a->n_strings > INT_MAX)
             return FAIL(E_MODEL, "%s: attribute '%s' is too long", proto_text(im, p), p->attribute[i]->name);
-        TRY(status_prefix(decode(&attrs[n], im, a), "%s: attribute '%s'", proto_text(im, p), p->attribute[i]->name));
+        TRY(status_prefix(decode(&attrs[n], im, b, p, a), "%s: attribute '%s'", proto_text(im, p),
+                          p->attribute[i]->name));
         attrs[n].name = p->attribute[i]->name;
         for (size_t k = 0; k < n; k++)
             if (!strcmp(attrs[k].name, attrs[n].name))

@@ -182,7 +182,7 @@ static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const c
     return p;
 }
 
-static Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
+Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
     Onnx__ValueInfoProto *p =

@@ -29,6 +29,13 @@ void *export_message(Exporter *x, size_t size, const ProtobufCMessageDescriptor 
 char *export_place(Exporter *x, int device, int replica);
 char *export_mark(Exporter *x, uint32_t value);
 
+/* ---- export.c ---- */
+Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t value);
+
+/* ---- export_body.c ---- */
+/* The body that is attribute `a` of node n. */
+Onnx__GraphProto *export_body(Exporter *x, const Node *n, const Attr *a);
+
 /* ---- export_node.c ---- */
 Onnx__NodeProto *export_node(Exporter *x, const Node *n);
 Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name);

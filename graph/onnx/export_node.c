@@ -87,7 +87,7 @@ static char *exact_text(Exporter *x, double f)
     return export_text(x, text_float64(text, f));
 }
 
-static Onnx__AttributeProto *export_attr(Exporter *x, const Attr *a)
+static Onnx__AttributeProto *export_attr(Exporter *x, const Node *n, const Attr *a)
 {
     Onnx__AttributeProto *p = NEW_MESSAGE(x, Onnx__AttributeProto, onnx__attribute_proto);
 
@@ -119,6 +119,10 @@ static Onnx__AttributeProto *export_attr(Exporter *x, const Attr *a)
         break;
     case A_FLOATS: set_floats(x, p, a); break;
     case A_STRINGS: set_strings(x, p, a); break;
+    case A_GRAPH:
+        p->type = KIND(GRAPH);
+        p->g = a->graph ? export_body(x, n, a) : NULL;
+        break;
     default:
         p->type = KIND(TENSOR);
         p->t = export_tensor(x, a->tensor, NULL);
@@ -197,7 +201,7 @@ Onnx__NodeProto *export_node(Exporter *x, const Node *n)
     set_domain(x, p, n);
     for (int i = 0; i < n->n_attr; i++)
         if (!left_out(x, n, &n->attr[i]))
-            p->attribute[p->n_attribute++] = export_attr(x, &n->attr[i]);
+            p->attribute[p->n_attribute++] = export_attr(x, n, &n->attr[i]);
     if (!x->opt->plain)
         p->doc_string = export_place(x, n->device, n->replica);
     return p;

@@ -134,6 +134,12 @@ int attribute_type(const Onnx__AttributeProto *a); /* files of IR version 1 do n
 /* `list` gets all attributes of the node in `scratch`, ended by a nameless one. */
 Status attributes_decode(Attr **list, Importer *im, const Body *b, const Onnx__NodeProto *p) CHECKED;
 
+/* ---- body.c ---- */
+#define BODY_SEPARATOR "//" /* between what an export calls a node's output and a name in the node's body */
+/* The body of a node of ours, in the graph's arena; where problems are noted it may be incomplete. */
+Status body_decode(const Graph **out, Importer *im, const Body *up, const Onnx__NodeProto *p,
+                   const Onnx__GraphProto *gp) CHECKED;
+
 /* ---- constant.c ---- */
 Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 

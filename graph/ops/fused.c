@@ -1,76 +1,46 @@
 /* Fused: a program of elementwise operators as one node, so that a backend can compute it in one pass over memory.
  *
- * The program is written as the nodes of a graph are (docs/ir.md), without types: its inputs are %x0, %x1 ..., its
- * outputs %y0, %y1 ..., all of one shape:
+ * The program is a body (graph/body.h) without types: its inputs are the node's, what it returns, all of one shape, are
+ * the node's outputs:
  *
- *   %t0 = Mul(%x0, %x1) %y0 = Relu(%t0) %y1 = Add(%y0, %x2)
+ *   graph(%x0, %x1, %x2) { %t0 = Mul(%x0, %x1) %y0 = Relu(%t0) %y1 = Add(%y0, %x2) return %y0, %y1 }
  *
  * The node computes what its program does, operator by operator, so it can be lowered to it at any time.  An
  * intermediate of 16 bits that is no output may be kept in float32 by a kernel; a Cast rounds always, and an output is
  * read by the program as it is stored.  All outputs and all inputs of their size have one layout.
  * passes/fuse_elementwise.c makes such nodes.
  *
- * With `sum`, a value of the program by its name, there is one output more, the last: ReduceSum of that value over
- * `axes` (none: all), with that operator's `keepdims` and `wide`.  A stored value is summed as it is stored. */
+ * With `sum` the last of what the program returns is not stored but summed: the last output is the ReduceSum of it over
+ * `axes` (none: all), with that operator's `keepdims` and `wide`.  The value may be returned before as well: then it is
+ * summed as it is stored. */
 #include "graph/ops/fused.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/emit.h"
-#include "graph/parse.h"
 #include "graph/place.h"
-#include "graph/print.h"
 
-/* ---- the program as a graph ---- */
+/* ---- the program ---- */
 
-bool fused_sums(const Node *n) { return *node_string(n, "sum") != '\0'; }
+bool fused_sums(const Node *n) { return node_int(n, "sum") != 0; }
 
 /* Outputs of the shape that the program computes in. */
 static int stored(const Node *n) { return n->n_out - fused_sums(n); }
-
-static void write_body(FILE *f, const Graph *g, const Node *n)
-{
-    char shape[SHAPE_TEXT];
-
-    fputs("graph \"body\" {\n", f);
-    for (int i = 0; i < n->n_in; i++)
-        fprintf(f, "input %%x%d : %s%s\n", i, dtype_name(in_value(g, n, i)->dtype),
-                shape_text(&in_value(g, n, i)->shape, shape));
-    fprintf(f, "%s\n", node_string(n, "program"));
-    for (int i = 0; i < stored(n); i++)
-        fprintf(f, "output \"y%d\" = %%y%d\n", i, i);
-    if (fused_sums(n))
-        fprintf(f, "output \"sum\" = %%%s\n", node_string(n, "sum"));
-    fputs("}\n", f);
-}
-
-static Status body_text(char **out, const Graph *g, const Node *n)
-{
-    size_t size;
-    FILE *f = open_memstream(out, &size);
-
-    if (!f)
-        return FAIL_NOMEM();
-    write_body(f, g, n);
-    return fclose(f) ? FAIL_NOMEM() : ST_OK;
-}
 
 static Status check_body(const Graph *body, const Node *n)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
     const Shape *space = &value(body, body->output[0].value)->shape;
 
-    if (body->n_input != n->n_in || body->n_output != n->n_out || body->n_update)
-        return FAIL(E_MODEL, "a program consists of nodes alone");
-    for (uint32_t i = 1; i < body->n_value; i++)
-        if (body->value[i]->kind == V_STATE)
-            return FAIL(E_MODEL, "a program has no state");
+    if (body->n_output != n->n_out)
+        return FAIL(E_MODEL, "its program returns %d values, expected %d", body->n_output, n->n_out);
     FOR_NODES(body, x)
         if (!x->op->elementwise || x->n_out != 1)
             return FAIL(E_MODEL, "%s in a program is not elementwise", node_text(body, x));
     if (fused_sums(n) && !value(body, body->output[n->n_out - 1].value)->producer)
-        return FAIL(E_MODEL, "what is summed, %%%s, is not computed by the program", node_string(n, "sum"));
+        return FAIL(E_MODEL, "what is summed, %%%s, is not computed by the program",
+                    value(body, body->output[n->n_out - 1].value)->name);
     for (int i = 1; i < body->n_output; i++)
         if (!shape_eq(&value(body, body->output[i].value)->shape, space))
             return FAIL(E_SHAPE, "output %d has shape %s, output 0 has %s", i,
@@ -91,8 +61,6 @@ static Layout layout_of_sum(const Graph *g, const Node *n, const Shape *space)
 
 static void take_layouts(Graph *body, const Graph *g, const Node *n)
 {
-    for (int i = 0; i < n->n_in; i++)
-        value(body, body->input[i])->layout = in_value(g, n, i)->layout;
     for (int i = 0; i < stored(n); i++)
         value(body, body->output[i].value)->layout = value(g, n->out[i])->layout;
     if (fused_sums(n)) {
@@ -102,69 +70,38 @@ static void take_layouts(Graph *body, const Graph *g, const Node *n)
     }
 }
 
-Status fused_body(Graph **out, const Graph *g, const Node *n)
+static Status body_of(Graph **out, const Graph *g, const Node *n)
 {
-    char *text = NULL;
-    Graph *body = NULL;
-    Status st = ST_OK;
+    const Graph *program = node_graph(n, "program");
+    Status st;
 
     for (int i = 0; i < n->n_in; i++)
         if (!has_in(n, i))
-            return FAIL(E_MODEL, "%s: input %d is absent", node_text(g, n), i);
+            return FAIL(E_MODEL, "input %d is absent", i);
     for (int i = 0; i < n->n_out; i++)
         if (!has_out(n, i))
-            return FAIL(E_MODEL, "%s: output %d is absent", node_text(g, n), i);
-    TRY_TO(done, st, body_text(&text, g, n));
-    TRY_TO(done, st, graph_parse(&body, text, strlen(text)));
-    TRY_TO(done, st, check_body(body, n));
-    take_layouts(body, g, n);
-done:
-    free(text);
-    if (!st) {
-        *out = body;
-        return ST_OK;
-    }
-    graph_free(body);
-    return status_prefix(st, "%s", node_text(g, n));
-}
-
-Status fused_program(const char **out, Graph *body)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    Status st = ST_OK;
-
-    if (!f)
-        return FAIL_NOMEM();
-    FOR_NODES(body, n) {
-        fprintf(f, "%s%%%s = ", n->index ? " " : "", value(body, n->out[0])->name);
-        graph_print_call(f, body, n);
-    }
-    if (fclose(f) || !(*out = arena_strdup(body->arena, text)))
-        st = FAIL_NOMEM();
-    free(text);
+            return FAIL(E_MODEL, "output %d is absent", i);
+    if (!program || !program->n_output)
+        return FAIL(E_MODEL, "its program returns nothing");
+    TRY(body_instance(out, program, g, n->n_in, n->in));
+    if ((st = check_body(*out, n)))
+        graph_free(*out);
+    else
+        take_layouts(*out, g, n);
     return st;
 }
 
-const char *fused_operators(char text[FUSED_TEXT], const Node *n)
+Status fused_body(Graph **out, const Graph *g, const Node *n)
 {
-    int used = 0;
+    return status_prefix(body_of(out, g, n), "%s", node_text(g, n));
+}
 
-    *text = '\0';
-    for (const char *at = node_string(n, "program"); (at = strstr(at, " = ")); at++) {
-        const char *name = at + 3, *end = name + strcspn(name, "(");
-        const char *dot = memchr(name, '.', (size_t)(end - name));
+const char *fused_operators(char text[BODY_TEXT], const Node *n)
+{
+    int used = body_operators(text, node_graph(n, "program"));
 
-        name = dot ? dot + 1 : name;
-        if (used + (int)(end - name) + 8 > FUSED_TEXT) {
-            snprintf(text + used, (size_t)(FUSED_TEXT - used), ", ...");
-            break;
-        }
-        used += snprintf(text + used, (size_t)(FUSED_TEXT - used), "%s%.*s", used ? ", " : "", (int)(end - name), name);
-    }
-    if (fused_sums(n) && used + 12 < FUSED_TEXT)
-        snprintf(text + used, (size_t)(FUSED_TEXT - used), ", ReduceSum");
+    if (fused_sums(n) && used + 12 < BODY_TEXT)
+        snprintf(text + used, (size_t)(BODY_TEXT - used), ", ReduceSum");
     return text;
 }
 
@@ -265,10 +202,9 @@ static Status place(Placement *p) { return fused_sums(p->node) ? place_all_b(p) 
 /* One for each operator and element, and for each element that is summed. */
 static int64_t flops(const Graph *g, const Node *n)
 {
-    int64_t nodes = fused_sums(n), elements = shape_numel(&value(g, n->out[0])->shape);
+    int64_t nodes = fused_sums(n) + node_graph(n, "program")->n_node,
+            elements = shape_numel(&value(g, n->out[0])->shape);
 
-    for (const char *at = node_string(n, "program"); (at = strstr(at, " = ")); at += 3)
-        nodes++;
     for (int i = 0; i < n->n_in; i++)
         if (elements < shape_numel(&in_value(g, n, i)->shape))
             elements = shape_numel(&in_value(g, n, i)->shape);
@@ -277,11 +213,11 @@ static int64_t flops(const Graph *g, const Node *n)
 
 DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
           .out_max = -1,
-          .attrs = (const AttrDecl[]){ { "program", A_STRING, .rule = ATTR_REQUIRED },
-                                       { "sum", A_STRING, .s = "" },
+          .attrs = (const AttrDecl[]){ { "program", A_GRAPH, .rule = ATTR_REQUIRED },
+                                       { "sum", A_INT, .i = 0 },
                                        { "axes", A_INTS, .range = R_AXIS },
                                        { "keepdims", A_INT, .i = 1 },
                                        { "wide", A_INT, .i = 0 },
                                        { 0 } },
           .infer = infer, .lower = lower, .place = place, .flops = flops,
-          .doc = "a program of elementwise operators on x0, x1 ...; its values y0, y1 ... and a sum are the outputs");
+          .doc = "a program of elementwise operators, whose results, the last of them summed, are the outputs");

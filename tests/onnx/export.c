@@ -8,6 +8,7 @@
 #include "graph/op.h"
 #include "graph/parse.h"
 #include "graph/print.h"
+#include "graph/verify.h"
 #include "tests/onnx/build.h"
 
 static const char *out_path(void)
@@ -119,6 +120,45 @@ static void test_marks(void)
             CHECK_OK(node_infer(copy, n));
         CHECK_OK(graph_text(&before, g, NULL));
         CHECK_OK(graph_text(&after, copy, NULL));
+        CHECK_STR(before, after);
+    }
+    free(before);
+    free(after);
+    graph_free(copy);
+    graph_free(g);
+}
+
+/* Types, constants and subgraphs of bodies, whose names are those of values around them. */
+static void test_bodies(void)
+{
+    static const char text[] =
+        "graph \"bodies\" {\n"
+        "  input %x : float32[2,3]\n"
+        "  input %y : float32[3]\n"
+        "  %z : float32[2,3], %s : float32[2,1] = dpexec.Fused(%x, %y) {program=graph(%x, %y) { const %c : float32[] = "
+        "{0.1} %t = Mul(%x, %c) %z = Add(%t, %y) \"the sum\" return %z, %z }, sum=1, axes=[1]}\n"
+        "  %u : float32[2,3] = dpexec.Fused(%z, %y) {program=graph(%a : float32[2,3], %y : float32[3]) { %u : "
+        "float32[2,3] = dpexec.Fused(%a, %y) {program=graph(%p, %q) { %r = Sub(%p, %q) return %r }} return %u }}\n"
+        "  output \"z\" = %z\n"
+        "  output \"s\" = %s\n"
+        "  output \"sum\" = %u\n"
+        "}\n";
+    const char *path = out_path();
+    Graph *g = NULL, *copy = NULL;
+    char *before = NULL, *after = NULL;
+
+    if (!CHECK_OK(graph_parse(&g, text, sizeof text - 1)))
+        return;
+    CHECK_OK(graph_verify(g));
+    CHECK_OK(onnx_export_file(g, NULL, path));
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+        CHECK_OK(graph_verify(copy));
+        for (uint32_t i = 0; i < copy->n_node; i++)
+            set_out(copy, copy->node[i], 0, DT_FLOAT32, &(Shape){ 2, { 2, 3 } });
+        set_out(copy, copy->node[0], 1, DT_FLOAT32, &(Shape){ 2, { 2, 1 } });
+        CHECK_OK(graph_text(&before, g, NULL));
+        CHECK_OK(graph_text(&after, copy, NULL));
+        CHECK_STR(text, before);
         CHECK_STR(before, after);
     }
     free(before);
@@ -370,7 +410,7 @@ static void test_wrong_metadata(void)
 }
 
 DEFINE_SUITE(export, { "nothing is lost", test_nothing_is_lost }, { "Softmax of old opsets", test_old_softmax },
-             { "nothing of a value is lost", test_marks }, { "plain", test_plain },
+             { "nothing of a value is lost", test_marks }, { "bodies read back", test_bodies }, { "plain", test_plain },
              { "our attributes", test_our_attributes }, { "names of outputs", test_output_names },
              { "the model is given back", test_model_is_given_back },
              { "failure leaves nothing", test_failure_leaves_nothing }, { "wrong metadata", test_wrong_metadata });

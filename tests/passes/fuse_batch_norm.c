@@ -12,13 +12,21 @@ typedef struct {
 } Left;
 typedef bool Computes(const Graph *g, const Node *n);
 
+static bool has_relu_grad(const Graph *program)
+{
+    FOR_NODES(program, n)
+        if (n->op == &op_ReluGrad)
+            return true;
+    return false;
+}
+
 /* merges_alone: those without a running statistic. */
 static Left count_left(const Graph *g)
 {
     Left l = { 0 };
 
     FOR_NODES(g, n) {
-        l.relu_grads += n->op == &op_ReluGrad || (n->op == &op_Fused && strstr(node_string(n, "program"), "ReluGrad"));
+        l.relu_grads += n->op == &op_ReluGrad || (n->op == &op_Fused && has_relu_grad(node_graph(n, "program")));
         l.params += n->op == &op_BatchNormGradParams;
         l.merges_alone += n->op == &op_BatchNormMerge && n->n_out < 5;
     }

@@ -302,8 +302,9 @@ static void test_sum_apart(void)
     static const char text[] =
         "graph \"g\" {\n  input %x : float32[16,64]\n  input %z : float32[16,1]\n  const %last : int64[1] = {1}\n"
         "  %a = Exp(%x)\n  %m = ReduceMax(%x, %last)\n  %e = Exp(%z)\n"
-        "  %y, %s = dpexec.Fused(%a, %m) {program=\"%y0 = Mul(%x0, %x1)\", sum=\"y0\", axes=[1]}\n"
-        "  %t = dpexec.Fused(%e) {program=\"%t0 = Neg(%x0)\", sum=\"t0\", axes=[1]}\n"
+        "  %y, %s = dpexec.Fused(%a, %m) {program=graph(%x0, %x1) { %y0 = Mul(%x0, %x1) return %y0, %y0 }, sum=1, "
+        "axes=[1]}\n"
+        "  %t = dpexec.Fused(%e) {program=graph(%x0) { %t0 = Neg(%x0) return %t0 }, sum=1, axes=[1]}\n"
         "  output \"y\" = %y\n  output \"s\" = %s\n  output \"t\" = %t\n}\n";
     Arena *a = arena_create();
     MemoryPlan *plan;
