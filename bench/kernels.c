@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "tests/harness/gpu.h"
 #include "tests/ops/case.h"
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "exec/collective_span.h"
 
 /* What the collectives of one program share: the place where threads sleep, and the word that releases them all when a

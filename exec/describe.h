@@ -2,7 +2,7 @@
 #ifndef DPX_DESCRIBE_H
 #define DPX_DESCRIBE_H
 
-#include "exec/runtime.h"
+#include "kernels/runtime.h"
 
 /* Reads the file; all that is wrong or missing is named at once.  `text`, when not NULL, receives the file's text to
  * free(). */

@@ -3,7 +3,7 @@
 #ifndef DPX_DEVICE_H
 #define DPX_DEVICE_H
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 enum { DEVICE_TEXT = 96, DEVICE_PATH = 256 };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 static Status run_kernel(Arena *arena, const Kernel *k, const Graph *g, Node *n, const Tensor *in, Tensor *out)
 {

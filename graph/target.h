@@ -1,4 +1,4 @@
-/* What the passes ask of the devices that a graph is built for.  A backend fills it in (exec/backend.h).
+/* What the passes ask of the devices that a graph is built for.  A backend fills it in (kernels/backend.h).
  *
  * All zeros is the plain target: it computes every node, as the interpreter does, fuses nothing and stores every value
  * by rows. */

@@ -2,7 +2,7 @@
 #ifndef DPX_KERNELS_RUN_FLOAT_H
 #define DPX_KERNELS_RUN_FLOAT_H
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 /* Defines the run function NAME: calls the F of input 0's type; the arguments may use ctx, state, in and out. */
 #define RUN_FLOAT(NAME, F, ...)                                                    \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What review would catch, checked by a machine: hygiene.sh [BUILD_DIR]
 #   - library folders neither print nor end the process, and have no assert(0) (graph, recipes, passes, exec, kernels);
-#   - no file of the sources is longer than 800 lines, no TODO stands in them;
+#   - no file of the sources is longer than 800 lines, no function of C or CUDA than 60, no TODO stands in them;
 #   - C and CUDA are laid out by .clang-format, and no line of theirs is longer than 120 characters;
 #   - every file of the library and the tools begins with what it does;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
@@ -32,6 +32,12 @@ check 'a library does not talk over its host' \
 check 'a library does not end its host' "$(grep -nE '(^|[^a-zA-Z0-9_])(_?exit|_Exit|abort|quick_exit)\(' $library)"
 check 'what cannot happen is an error or an assertion of a condition' "$(grep -nE 'assert\((0|false|!"|NULL)' $library)"
 check 'a file of more than 800 lines has a seam' "$(wc -l $sources | awk '$1 > 800 && $2 != "total"')"
+# As .clang-format lays them out: a function's braces stand alone in column 0.
+check 'a function of more than 60 lines has a seam' "$(echo "$library" "$device" tools/*.[ch] "$tests" | tr ' ' '\n' | xargs awk '
+    FNR == 1 { start = 0 }
+    /^[a-zA-Z_].*\(/ { name = $0 }
+    /^\{$/ { start = FNR }
+    /^\}/ { if (start && FNR - start - 1 > 60) print FILENAME ":" start ": " FNR - start - 1 " lines: " name; start = 0 }')"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
 check 'a line has at most 120 characters' \

@@ -2,7 +2,7 @@
 #ifndef DPX_GPU_COLLECTIVE_H
 #define DPX_GPU_COLLECTIVE_H
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "passes/plan_memory.h"
 
 typedef struct GpuCollective GpuCollective;

@@ -2,7 +2,7 @@
 #ifndef DPX_PLUGIN_H
 #define DPX_PLUGIN_H
 
-#include "exec/runtime.h"
+#include "kernels/runtime.h"
 
 /* The runtime of libdpexec_cuda.so, loaded by the first call of the process and never unloaded.  Looked for in, first
  * found first taken: the file that $DPEXEC_CUDA_PLUGIN names (then nowhere else), the folder $DPEXEC_PLUGIN_DIR, the

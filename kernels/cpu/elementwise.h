@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "kernels/broadcast.h"
 
 /* How the operands of a row move: bit k set, operand k stands still. */

@@ -8,7 +8,7 @@
 #ifndef DPX_CPU_ONEDNN_H
 #define DPX_CPU_ONEDNN_H
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "graph/ops/window.h"
 
 typedef struct Onednn Onednn;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/optimizer.h"
 

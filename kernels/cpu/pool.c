@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "graph/ops/window.h"
 #include "kernels/cpu/team.h"
 #include "kernels/run_float.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 
 typedef struct {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "graph/ops/reduce.h"
 
 enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256, SHORT = 8 };

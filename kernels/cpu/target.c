@@ -1,6 +1,6 @@
 /* What CPU devices can do, as the passes ask it: what has no kernel here is left to the reference, which fuses nothing
  * and stores everything by rows. */
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 static bool computes(const Graph *g, const Node *n) { return kernel_find(kernels_cpu, kernels_cpu_len, g, n); }
 

@@ -2,7 +2,7 @@
 #ifndef DPX_CUDA_H
 #define DPX_CUDA_H
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "kernels/cuda/driver.h"
 
 static inline const CudaDriver *cuda_driver(const KernelCtx *ctx) { return (const CudaDriver *)ctx->runtime; }

@@ -8,7 +8,7 @@
 #ifndef DPX_CUDA_DRIVER_H
 #define DPX_CUDA_DRIVER_H
 
-#include "exec/runtime.h"
+#include "kernels/runtime.h"
 
 typedef struct GpuModule GpuModule; /* compiled at run time */
 typedef struct GpuKernel GpuKernel; /* belongs to the device or to its module */

@@ -1,5 +1,5 @@
 /* What CUDA devices can do, as the passes ask it: they compute what has a kernel here. */
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 static bool computes(const Graph *g, const Node *n) { return kernel_find(kernels_cuda, kernels_cuda_len, g, n); }
 

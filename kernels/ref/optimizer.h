@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 /* count: parameters of the node.  scale, apply: the inputs that each gradient is multiplied by, and that say whether
  * the update happens; -1: absent. */

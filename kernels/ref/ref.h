@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 /* X(DType, C type) over native element types, for typed dispatch. */
 #define EACH_FLOAT(X)    \

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "graph/emit.h"
 #include "tests/harness/test.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "kernels/cuda/expr.h"
 #include "tests/harness/test.h"
 

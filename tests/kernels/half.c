@@ -2,7 +2,7 @@
  * chosen so that rounding an input, an intermediate sum or not rounding the result would show. */
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "exec/interp.h"
 #include "graph/emit.h"
 #include "tests/harness/test.h"

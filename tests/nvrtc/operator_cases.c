@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "exec/describe.h"
 #include "kernels/cuda/expr.h"
 #include "tests/ops/case.h"

@@ -3,7 +3,7 @@
 #ifndef DPX_TESTS_OPS_CHECK_H
 #define DPX_TESTS_OPS_CHECK_H
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "tests/ops/case.h"
 
 typedef struct {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "graph/emit.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "graph/op.h"
 #include "passes/pass.h"
 #include "tests/harness/graphs.h"

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "exec/interp.h"
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "graph/onnx/onnx.h"
 #include "tests/plugin/plugin.h"
 
@@ -157,60 +157,62 @@ static void test_refused(void)
     driver->runtime.close(d);
 }
 
-/* Bias, ReLU, groups, one and three spatial axes, uneven pads; float64 too. */
+/* One and three spatial axes, uneven pads, groups. */
+static const GpuConv like[] = {
+    { .n_spatial = 1,
+      .n = 2,
+      .c = 4,
+      .k = 8,
+      .group = 1,
+      .in = { 9 },
+      .kernel = { 4 },
+      .out = { 9 },
+      .stride = { 1 },
+      .dilation = { 1 },
+      .pad_before = { 1 },
+      .pad_after = { 2 } },
+    { .n_spatial = 2,
+      .n = 2,
+      .c = 3,
+      .k = 5,
+      .group = 1,
+      .in = { 7, 8 },
+      .kernel = { 3, 2 },
+      .out = { 4, 5 },
+      .stride = { 2, 2 },
+      .dilation = { 1, 1 },
+      .pad_before = { 1, 1 },
+      .pad_after = { 1, 2 } },
+    { .n_spatial = 2,
+      .n = 2,
+      .c = 64,
+      .k = 64,
+      .group = 4,
+      .in = { 9, 9 },
+      .kernel = { 3, 3 },
+      .out = { 9, 9 },
+      .stride = { 1, 1 },
+      .dilation = { 2, 2 },
+      .pad_before = { 2, 2 },
+      .pad_after = { 2, 2 } },
+    { .n_spatial = 3,
+      .n = 2,
+      .c = 3,
+      .k = 5,
+      .group = 1,
+      .in = { 5, 6, 7 },
+      .kernel = { 2, 3, 3 },
+      .out = { 5, 6, 7 },
+      .stride = { 1, 1, 1 },
+      .dilation = { 1, 1, 1 },
+      .pad_before = { 0, 1, 1 },
+      .pad_after = { 1, 1, 1 } },
+};
+
+/* Bias, ReLU, the shapes above; float64 too. */
 static void test_kinds(void)
 {
     static const DType dtypes[] = { DT_BFLOAT16, DT_FLOAT16, DT_FLOAT32, DT_FLOAT64 };
-    static const GpuConv like[] = {
-        { .n_spatial = 1,
-          .n = 2,
-          .c = 4,
-          .k = 8,
-          .group = 1,
-          .in = { 9 },
-          .kernel = { 4 },
-          .out = { 9 },
-          .stride = { 1 },
-          .dilation = { 1 },
-          .pad_before = { 1 },
-          .pad_after = { 2 } },
-        { .n_spatial = 2,
-          .n = 2,
-          .c = 3,
-          .k = 5,
-          .group = 1,
-          .in = { 7, 8 },
-          .kernel = { 3, 2 },
-          .out = { 4, 5 },
-          .stride = { 2, 2 },
-          .dilation = { 1, 1 },
-          .pad_before = { 1, 1 },
-          .pad_after = { 1, 2 } },
-        { .n_spatial = 2,
-          .n = 2,
-          .c = 64,
-          .k = 64,
-          .group = 4,
-          .in = { 9, 9 },
-          .kernel = { 3, 3 },
-          .out = { 9, 9 },
-          .stride = { 1, 1 },
-          .dilation = { 2, 2 },
-          .pad_before = { 2, 2 },
-          .pad_after = { 2, 2 } },
-        { .n_spatial = 3,
-          .n = 2,
-          .c = 3,
-          .k = 5,
-          .group = 1,
-          .in = { 5, 6, 7 },
-          .kernel = { 2, 3, 3 },
-          .out = { 5, 6, 7 },
-          .stride = { 1, 1, 1 },
-          .dilation = { 1, 1, 1 },
-          .pad_before = { 0, 1, 1 },
-          .pad_after = { 1, 1, 1 } },
-    };
     const CudaDriver *driver = plugin_driver();
     GpuDevice *d = driver ? plugin_device(driver, plugin_capabilities[0], NULL) : NULL;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "exec/describe.h"
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "kernels/cuda/expr.h"
 #include "tests/harness/graphs.h"
 #include "tests/plugin/plugin.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/backend.h"
+#include "kernels/backend.h"
 #include "tests/ops/case.h"
 #include "tests/plugin/plugin.h"
 

@@ -1,6 +1,6 @@
 /* Chooses kernels: of those that fit, the one of least rank; the reference comes last and fits whatever the operator
  * allows. */
-#include "exec/backend.h"
+#include "kernels/backend.h"
 
 #include <stdlib.h>
 

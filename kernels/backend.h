@@ -2,7 +2,7 @@
 #ifndef DPX_BACKEND_H
 #define DPX_BACKEND_H
 
-#include "exec/runtime.h"
+#include "kernels/runtime.h"
 #include "graph/target.h"
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor

@@ -45,7 +45,7 @@ typedef struct {
     bool exact;               /* compiled kernels make no multiplication and addition one instruction */
     const char *cache_dir;    /* of compiled kernels and plans; NULL: none */
     const struct Runtime
-        *confirm; /* of described_runtime() (exec/backend.h): whose libraries are asked too; NULL: none */
+        *confirm; /* of described_runtime() (kernels/backend.h): whose libraries are asked too; NULL: none */
 } GpuOptions;
 
 typedef struct {
