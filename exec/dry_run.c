@@ -246,7 +246,7 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
 
 static Status plan_all(DryRun *d, Report *report)
 {
-    if (d->options->build.loss == LOSS_NONE)
+    if (!d->options->build.loss)
         return plan_mode(d, BUILD_INFER, "inference", report);
     if (d->options->accumulate == 1)
         return plan_mode(d, BUILD_TRAIN, "training step", report);
@@ -262,7 +262,7 @@ static void tell_notes(const DryRun *d, const Report *r)
     char line[1200], summary[REPORT_SUMMARY];
 
     report_summary(summary, r);
-    if (d->options->build.loss != LOSS_NONE)
+    if (d->options->build.loss)
         d->log(d->user, false, summary);
     for (int i = 0; i < r->n_note; i++) {
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);

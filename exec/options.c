@@ -7,9 +7,6 @@
 #include <string.h>
 
 #include "exec/parameter_list.h"
-#include "recipes/setting.h"
-
-static const double SCHEDULE_GAMMA = 0.1; /* unless it is said */
 
 /* ---- readers ---- */
 
@@ -19,22 +16,6 @@ static Status keep_text(Options *o, const char **to, const char *value)
 }
 
 /* ---- options with a syntax of their own ---- */
-
-static Status set_loss(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    static const Setting kinds = { .name = "loss", .choices = "none|cross-entropy|nll|mse|l1|bce|bce-logits" };
-    int kind;
-
-    if (!strncmp(value, "output:", 7) && value[7]) {
-        o->build.loss = LOSS_OUTPUT;
-        return keep_text(o, &o->build.loss_output, value + 7);
-    }
-    if (setting_read_choice(&kind, &kinds, value))
-        return setting_bad(r, value, "cross-entropy, nll, mse, l1, bce, bce-logits, output:NAME or none");
-    o->build.loss = (LossKind)kind;
-    return ST_OK;
-}
 
 /* "sum", or an output's name; "output:sum" is the output of that name. */
 static Status set_loss_weight(const Setting *r, void *to, const char *value)
@@ -58,60 +39,6 @@ static Status set_class_axis(const Setting *r, void *to, const char *value)
     if (!axis)
         return setting_bad(r, value, "an axis from 1 on, or -1 for the last");
     o->build.class_axis = (int)axis;
-    return ST_OK;
-}
-
-static Status set_metric(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-
-    if (strcmp(value, "accuracy") && strcmp(value, "none"))
-        return setting_bad(r, value, "accuracy or none");
-    o->build.metric_accuracy = value[0] == 'a';
-    return ST_OK;
-}
-
-static Status set_ignore_index(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-
-    TRY(setting_read_int(&o->build.ignore_index, r, value));
-    o->build.has_ignore_index = true;
-    return ST_OK;
-}
-
-/* constant | step:EVERY[:GAMMA] | cosine[:FINAL] | linear[:FINAL]; a wrong one leaves all as it was. */
-static Status set_schedule(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    static const Setting every = { .name = "lr-schedule step:EVERY", .min = 1, .max = 1e15 };
-    static const Setting gamma = { .name = "lr-schedule step:EVERY:GAMMA", .min = 0, .above_min = true, .max = 1 };
-    static const Setting final = { .name = "lr-schedule FINAL", .min = 0, .max = 1 };
-    static const Setting kinds = { .name = "lr-schedule", .choices = "constant|step|cosine|linear" };
-    char word[64], *arg, *second = NULL;
-    double factor = SCHEDULE_GAMMA, last = 0;
-    int64_t steps = 1;
-    int kind;
-
-    snprintf(word, sizeof word, "%s", value);
-    if ((arg = strchr(word, ':'))) {
-        *arg++ = '\0';
-        if ((second = strchr(arg, ':')))
-            *second++ = '\0';
-    }
-    if (strlen(value) >= sizeof word || setting_read_choice(&kind, &kinds, word) ||
-        (kind == SCHEDULE_CONSTANT && arg) || (kind != SCHEDULE_STEP && second) || (kind == SCHEDULE_STEP && !arg))
-        return setting_bad(r, value, "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL]");
-    if (kind == SCHEDULE_STEP)
-        TRY(setting_read_int(&steps, &every, arg));
-    else if (arg)
-        TRY(setting_read_real(&last, &final, arg));
-    if (second)
-        TRY(setting_read_real(&factor, &gamma, second));
-    o->schedule = (ScheduleKind)kind;
-    o->schedule_every = steps;
-    o->schedule_gamma = factor;
-    o->schedule_final = last;
     return ST_OK;
 }
 
@@ -291,13 +218,19 @@ static Status set_plan_memory(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
+/* What it chooses is read together with the flags of what is chosen: take_recipes. */
+static Status is_recipe(const Setting *r, void *to, const char *value)
+{
+    (void)r, (void)to, (void)value;
+    return ST_OK;
+}
+
 /* ---- the table ---- */
 
 static const Setting table[] = {
     { "batch-size", "N", "", "samples of one batch, over all replicas", SETTING_OF(Options, build.batch), .min = 1,
       .max = 1e9 },
-    { "loss", "KIND", "none",
-      "cross-entropy (from logits), nll, mse, l1, bce, bce-logits, or output:NAME: the model's own", .set = set_loss },
+    { "loss", "KIND", "none", "what training makes small; none: the model is not trained", .set = is_recipe },
     { "loss-weight", "OUTPUT", "",
       "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
       .set = set_loss_weight },
@@ -306,26 +239,13 @@ static const Setting table[] = {
       SETTING_OF(Options, build.logits) },
     { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
       .set = set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1 },
-    { "ignore-index", "N", "", "a class that counts neither in the loss nor in the metric", .set = set_ignore_index,
-      .min = -1e15, .max = SETTING_COUNT_MAX },
-    { "label-smoothing", "X", "0", "share of the target spread evenly over all classes",
-      SETTING_OF(Options, build.label_smoothing), .max = 1 },
-    { "metric", "NAME", "none", "accuracy: the share of targets that the largest logit hits", .set = set_metric },
-    { "optimizer", "NAME", "sgd", "sgd, adam or adamw", SETTING_CHOICE_OF(Options, build.optimizer, "sgd|adam|adamw") },
+    { "metric", "NAME", "none", "what is measured besides the loss", .set = is_recipe },
+    { "optimizer", "NAME", "sgd", "how parameters follow from gradients", .set = is_recipe },
     { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX },
-    { "momentum", "X", "0", "of sgd", SETTING_OF(Options, build.momentum), .max = 1 },
-    { "nesterov", NULL, "false", "Nesterov's momentum", SETTING_OF(Options, build.nesterov) },
-    { "weight-decay", "X", "0", "L2 term in the gradient (sgd, adam) or decoupled decay (adamw)",
-      SETTING_OF(Options, build.weight_decay), .max = SETTING_REAL_MAX },
-    { "beta1", "X", "0.9", "decay of adam's first moment", SETTING_OF(Options, build.beta1), .max = 0.9999999999 },
-    { "beta2", "X", "0.999", "decay of adam's second moment", SETTING_OF(Options, build.beta2), .max = 0.9999999999 },
-    { "eps", "X", "1e-8", "added to adam's denominator", SETTING_OF(Options, build.eps), .max = 1 },
-    { "lr-schedule", "S", "constant",
-      "constant, step:EVERY[:GAMMA], cosine[:FINAL] or linear[:FINAL] (a fraction of lr)", .set = set_schedule },
+    { "lr-schedule", "S", "constant", "which fraction of lr each step uses", .set = is_recipe },
     { "warmup-steps", "N", "0", "steps over which the rate rises linearly to lr", SETTING_OF(Options, warmup_steps),
       .max = SETTING_COUNT_MAX },
-    { "total-steps", "N", "0",
-      "where cosine and linear schedules end; the command line derives it from --epochs or --steps",
+    { "total-steps", "N", "0", "where schedules end that do; the command line derives it from --epochs or --steps",
       SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
       .min = 1, .max = 1e9 },
@@ -381,33 +301,242 @@ static const Setting table[] = {
     { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly",
       .set = add_batch_input, .repeats = true },
 };
-enum { N_OPTIONS = sizeof table / sizeof *table };
+enum { N_TABLE = sizeof table / sizeof *table };
+
+/* ---- recipes: their flags are options too, behind the option that chooses among them ---- */
+
+static const struct Family {
+    const char *option;
+    const Recipe *const *list;
+    bool or_none;
+} families[] = {
+    { "loss", loss_list, true },
+    { "metric", metric_list, true },
+    { "optimizer", optimizer_list, false },
+    { "lr-schedule", schedule_list, false },
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+static const struct Family *family_of(const char *option)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (!strcmp(families[i].option, option))
+            return &families[i];
+    return NULL;
+}
+
+/* The first recipe that declares the flag; `of`, which may be NULL, receives its family. */
+static const Recipe *first_with(const char *flag, const struct Family **of)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        for (const Recipe *const *r = families[i].list; *r; r++)
+            if (recipe_flag(*r, flag)) {
+                if (of)
+                    *of = &families[i];
+                return *r;
+            }
+    return NULL;
+}
+
+/* Calls `visit` with every option in order until it returns true. */
+static const Setting *walk(bool (*visit)(const Setting *, int index, const void *user), const void *user, int *index)
+{
+    *index = 0;
+    for (int i = 0; i < N_TABLE; i++) {
+        const struct Family *f = family_of(table[i].name);
+
+        if (visit(&table[i], (*index)++, user))
+            return &table[i];
+        for (const Recipe *const *r = f ? f->list : NULL; r && *r; r++)
+            for (const Setting *s = (*r)->flags; s && s->name; s++)
+                if (first_with(s->name, NULL) == *r && visit(s, (*index)++, user))
+                    return s;
+    }
+    return NULL;
+}
+
+static bool is_named(const Setting *s, int index, const void *user)
+{
+    (void)index;
+    return !strcmp(s->name, user);
+}
+
+static bool is_numbered(const Setting *s, int index, const void *user)
+{
+    (void)s;
+    return index == *(const int *)user;
+}
+
+static const Setting *find_option(const char *name, int *index)
+{
+    const Setting *s = walk(is_named, name, index);
+
+    --*index;
+    return s;
+}
+
+static const Setting *option_at(int i)
+{
+    int index;
+
+    return walk(is_numbered, &i, &index);
+}
+
+/* Is it a recipe's? */
+static bool is_flag(const Setting *s)
+{
+    for (int i = 0; i < N_TABLE; i++)
+        if (s == &table[i])
+            return false;
+    return true;
+}
+
+static const char *text_of(const Options *o, const char *name)
+{
+    int i;
+    const Setting *s = find_option(name, &i);
+
+    return o->text[i] ? o->text[i] : s->fallback;
+}
+
+/* The recipe that the options choose, or NULL: none. */
+static const Recipe *chosen(const Options *o, const struct Family *f)
+{
+    return recipe_find(f->list, text_of(o, f->option));
+}
+
+/* The recipe whose default holds: the chosen one that has the flag, else the first. */
+static const Recipe *owner(const Options *o, const char *flag)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (chosen(o, &families[i]) && recipe_flag(chosen(o, &families[i]), flag))
+            return chosen(o, &families[i]);
+    return first_with(flag, NULL);
+}
+
+static bool is_chosen(const Options *o, const Recipe *r)
+{
+    bool any = false;
+
+    for (int i = 0; i < N_FAMILIES; i++)
+        any = any || chosen(o, &families[i]) == r;
+    return any;
+}
+
+static Status unknown_recipe(const struct Family *f, const char *text)
+{
+    char forms[512];
+    int n = 0;
+
+    for (const Recipe *const *r = f->list; *r && n < (int)sizeof forms; r++)
+        n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
+                      r == f->list         ? ""
+                      : r[1] || f->or_none ? ", "
+                                           : " or ",
+                      recipe_form(*r));
+    return FAIL(E_INVALID, "--%s: expected %s%s, found '%s'", f->option, forms, f->or_none ? " or none" : "", text);
+}
+
+/* "momentum=0.9;beta1=0.8": the flags of recipes that are given. */
+static const char *given_flags(const Options *o)
+{
+    const char *all = "";
+    const Setting *s;
+
+    for (int i = 0; all && (s = option_at(i)); i++)
+        if (is_flag(s) && o->text[i])
+            all = arena_printf(o->arena, "%s%s=%s;", all, s->name, *o->text[i] ? o->text[i] : "true");
+    return all;
+}
+
+/* What the texts choose and set of recipes; nothing changes when they are wrong. */
+static Status take_recipes(Options *o)
+{
+    const Recipe *r[N_FAMILIES];
+    const char *args[N_FAMILIES], *flags = given_flags(o);
+    RecipeSettings s[N_FAMILIES];
+
+    if (!flags)
+        return FAIL_NOMEM();
+    for (int i = 0; i < N_FAMILIES; i++) {
+        const char *text = text_of(o, families[i].option);
+
+        r[i] = recipe_find(families[i].list, text);
+        args[i] = recipe_args(text);
+        if (!r[i] && !(families[i].or_none && !strcmp(text, "none")))
+            return unknown_recipe(&families[i], text);
+        if (r[i])
+            TRY(recipe_read(&s[i], r[i], families[i].option, args[i], flags, o->arena));
+    }
+    o->build.loss = (const LossDef *)(const void *)r[0];
+    o->build.loss_args = args[0];
+    o->build.metric = (const MetricDef *)(const void *)r[1];
+    o->build.metric_args = args[1];
+    o->build.optimizer = (const OptimizerDef *)(const void *)r[2];
+    o->build.optimizer_args = args[2];
+    o->schedule = (const ScheduleDef *)(const void *)r[3];
+    o->schedule_settings = s[3];
+    o->build.settings = flags;
+    return ST_OK;
+}
+
+Status options_check_recipes(const Options *o)
+{
+    Problems wrong = { 0 };
+    const struct Family *f = NULL, *of = NULL;
+    const Setting *s;
+
+    for (int i = 0; (s = option_at(i)); i++) {
+        if (!is_flag(s) || !o->text[i])
+            continue;
+        first_with(s->name, &f);
+        if (!is_chosen(o, owner(o, s->name)) && chosen(o, f)) {
+            of = of ? of : f;
+            problems_add(&wrong, "--%s", s->name);
+        }
+    }
+    TRY(problems_fail(&wrong, E_INVALID, "--%s %s does not have", of ? of->option : "",
+                      of ? text_of(o, of->option) : ""));
+    for (int i = 0; i < N_FAMILIES; i++) {
+        const Recipe *r = chosen(o, &families[i]);
+        RecipeSettings settings;
+
+        if (r)
+            TRY(recipe_take(&settings, r, families[i].option, recipe_args(text_of(o, families[i].option)),
+                            o->build.settings, o->arena));
+    }
+    return ST_OK;
+}
 
 /* ---- setting ---- */
 
-static int find_option(const char *name)
+/* The text of option i; what recipes make of it is taken over, or all stays as it was. */
+static Status keep(Options *o, int i, const char *text, bool of_recipes)
 {
-    for (int i = 0; i < N_OPTIONS; i++)
-        if (!strcmp(table[i].name, name))
-            return i;
-    return -1;
+    const char *before = o->text[i];
+    Status st = ST_OK;
+
+    o->text[i] = text;
+    if (of_recipes && (st = take_recipes(o)))
+        o->text[i] = before;
+    return st;
 }
 
 Status options_set(Options *o, const char *name, const char *value)
 {
-    int i = find_option(name);
+    int i;
+    const Setting *s = find_option(name, &i);
+    RecipeSettings unused;
     const char *text;
 
-    if (i < 0)
+    if (!s)
         return FAIL(E_INVALID, "there is no option --%s", name);
-    TRY(setting_set(&table[i], o, o->arena, value));
-    text = table[i].repeats && o->text[i]
-               ? arena_printf(o->arena, "%s;%s", o->text[i], value)
-               : arena_strdup(o->arena, *value || table[i].kind != SETTING_FLAG ? value : "true");
-    if (!text)
-        return FAIL_NOMEM();
-    o->text[i] = text;
-    return ST_OK;
+    if (is_flag(s))
+        s = recipe_flag(owner(o, name), name);
+    TRY(setting_set(s, is_flag(s) ? (void *)&unused : (void *)o, o->arena, value));
+    text = s->repeats && o->text[i] ? arena_printf(o->arena, "%s;%s", o->text[i], value)
+                                    : arena_strdup(o->arena, *value || s->kind != SETTING_FLAG ? value : "true");
+    return text ? keep(o, i, text, is_flag(s) || family_of(name)) : FAIL_NOMEM();
 }
 
 Options *options_create(void)
@@ -415,13 +544,15 @@ Options *options_create(void)
     Arena *a = arena_create();
     Options *o = a ? ARENA_NEW(a, Options, 1) : NULL;
 
-    if (!o || !(o->text = ARENA_NEW(a, const char *, N_OPTIONS)))
+    if (!o || !(o->text = ARENA_NEW(a, const char *, options_count())))
         goto fail;
     o->arena = a;
-    for (int i = 0; i < N_OPTIONS; i++)
+    for (int i = 0; i < N_TABLE; i++)
         if (*table[i].fallback && strcmp(table[i].name, "devices") &&
             setting_set(&table[i], o, o->arena, table[i].fallback))
             goto fail;
+    if (take_recipes(o))
+        goto fail;
     return o;
 fail:
     arena_free(a);
@@ -461,8 +592,8 @@ static Status copy_lists(Options *copy, const Options *o)
         ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));
     for (int i = 0; ok && i < from->n_input_shape; i++)
         ok = (shape[i].name = arena_strdup(copy->arena, shape[i].name));
-    for (int i = 0; ok && i < N_OPTIONS; i++)
-        if (o->text[i] && table[i].repeats)
+    for (int i = 0; ok && i < options_count(); i++)
+        if (o->text[i] && option_at(i)->repeats)
             ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));
     if (!ok)
         return FAIL_NOMEM();
@@ -478,9 +609,16 @@ Status options_copy(Options **out, const Options *o)
     Options *copy = options_create();
     Status st = copy ? ST_OK : FAIL_NOMEM();
 
-    for (int i = 0; i < N_OPTIONS && !st; i++)
-        if (o->text[i] && !table[i].repeats)
-            st = options_set(copy, table[i].name, o->text[i]);
+    for (int i = 0, n = options_count(); i < n && !st; i++) {
+        const Setting *s = option_at(i);
+
+        if (o->text[i] && !is_flag(s) && !s->repeats && !family_of(s->name))
+            st = options_set(copy, s->name, o->text[i]);
+        else if (o->text[i] && !s->repeats)
+            st = (copy->text[i] = arena_strdup(copy->arena, o->text[i])) ? ST_OK : FAIL_NOMEM();
+    }
+    if (!st)
+        st = take_recipes(copy);
     if (!st)
         st = copy_lists(copy, o);
     if (!st && o->build.class_weights)
@@ -517,25 +655,65 @@ Status options_set_target_shape(Options *o, const Shape *shape)
 
 /* ---- reading ---- */
 
-int options_count(void) { return N_OPTIONS; }
+static bool is_none(const Setting *s, int index, const void *user)
+{
+    (void)s, (void)index, (void)user;
+    return false;
+}
+
+int options_count(void)
+{
+    int n;
+
+    walk(is_none, NULL, &n);
+    return n;
+}
 
 dpx_option_info options_at(int i)
 {
-    const Setting *r = &table[i];
+    const Setting *s = option_at(i);
 
-    return (dpx_option_info){ r->name, r->metavar, r->fallback, r->help, r->repeats };
+    return (dpx_option_info){ s->name, s->metavar, s->fallback, s->help, s->repeats };
 }
 
 const char *options_get(const Options *o, const char *name)
 {
-    int i = find_option(name);
+    int i;
+    const Setting *s = find_option(name, &i);
 
-    return i < 0 ? NULL : o->text[i] ? o->text[i] : table[i].fallback;
+    if (s && !o->text[i] && is_flag(s))
+        s = recipe_flag(owner(o, name), name);
+    return !s ? NULL : o->text[i] ? o->text[i] : s->fallback;
 }
 
 bool options_given(const Options *o, const char *name)
 {
-    int i = find_option(name);
+    int i;
 
-    return i >= 0 && o->text[i];
+    return find_option(name, &i) && o->text[i];
+}
+
+dpx_choice_info options_choice(const char *option, int index)
+{
+    const struct Family *f = family_of(option);
+    const Recipe *r;
+
+    for (int i = 0; f && f->list[i]; i++)
+        if (i == index) {
+            r = f->list[i];
+            return (dpx_choice_info){ r->name, recipe_form(r), r->help,
+                                      f->list == schedule_list && ((const ScheduleDef *)(const void *)r)->ends
+                                          ? "total-steps"
+                                          : NULL };
+        }
+    return (dpx_choice_info){ .name = NULL };
+}
+
+const char *options_choice_default(const char *option, const char *choice, const char *flag)
+{
+    const struct Family *f = family_of(option);
+    const Recipe *r = f ? recipe_find(f->list, choice) : NULL;
+    const Setting *s = r ? recipe_flag(r, flag) : NULL;
+
+    return s ? s->fallback : NULL;
 }

@@ -6,17 +6,14 @@
 #include "exec/program.h"
 #include "include/dpexec.h"
 #include "passes/pass.h"
-
-typedef enum { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_LINEAR } ScheduleKind;
+#include "recipes/schedule.h"
 
 /* See options.c for what each means on the command line. */
 typedef struct {
     BuildOptions build; /* its pointers live in `arena` */
-    ScheduleKind schedule;
-    int64_t schedule_every;            /* SCHEDULE_STEP: steps between decays */
-    double schedule_gamma;             /* SCHEDULE_STEP: factor of one decay */
-    double schedule_final;             /* SCHEDULE_COSINE, SCHEDULE_LINEAR: the last rate, as a fraction of lr */
-    int64_t warmup_steps, total_steps; /* total_steps: where cosine and linear end */
+    const ScheduleDef *schedule;
+    RecipeSettings schedule_settings;
+    int64_t warmup_steps, total_steps; /* total_steps: where schedules end that do */
     double lr;
     int64_t accumulate;
     const char *devices;   /* as given; NULL: the default */
@@ -35,8 +32,13 @@ Status options_copy(Options **out, const Options *o) CHECKED;
 Status options_set(Options *o, const char *name, const char *value) CHECKED;
 Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
 Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
-/* Checks that concern several options. */
+/* Flags that nothing chosen has, and what those of a recipe say together. */
+Status options_check_recipes(const Options *o) CHECKED;
+/* Checks that concern several options, recipes among them. */
 Status options_check(const Options *o) CHECKED;
+/* What an option chooses among: as dpx_choice_at, dpx_choice_default. */
+dpx_choice_info options_choice(const char *option, int index);
+const char *options_choice_default(const char *option, const char *choice, const char *flag);
 int options_count(void);
 dpx_option_info options_at(int index);
 const char *options_get(const Options *o, const char *name);

@@ -68,7 +68,7 @@ Status trainer_prepare(dpx_trainer *t)
 
     if (!b->batch)
         return ST_OK;
-    if (b->loss == LOSS_NONE)
+    if (!b->loss)
         return session_prepare(t->session, BUILD_INFER, NULL, 0);
     if (t->options->accumulate == 1)
         return session_prepare(t->session, BUILD_TRAIN, NULL, 0);
@@ -140,13 +140,13 @@ static void tell_weights(dpx_trainer *t, const char *what)
     const BuildOptions *b = &t->options->build;
     char line[512];
 
-    if (t->told_weights || b->loss != LOSS_OUTPUT || b->loss_weight || b->loss_is_sum)
+    if (t->told_weights || !b->loss || b->loss->target != TARGET_NONE || b->loss_weight || b->loss_is_sum)
         return;
     snprintf(line, sizeof line,
              "%s: the loss of each batch, output '%s', is weighed by its samples; where it is a mean over anything "
              "else give "
              "--loss-weight OUTPUT, where it is a sum --loss-weight sum",
-             what, b->loss_output);
+             what, b->loss_args);
     forward_log(t, true, line);
     t->told_weights = true;
 }
@@ -168,7 +168,7 @@ static const char *target_name(const dpx_trainer *t)
 {
     const BuildOptions *b = &t->options->build;
 
-    return b->loss == LOSS_NONE || b->loss == LOSS_OUTPUT ? NULL : b->target ? b->target : "target";
+    return !b->loss || b->loss->target == TARGET_NONE ? NULL : b->target ? b->target : "target";
 }
 
 static bool is_asked_for(const dpx_trainer *t, const char *name)
@@ -259,14 +259,14 @@ static double real_output(const NamedTensor *out, int n, const char *name, doubl
 {
     const Tensor *t = named_find(out, n, name);
 
-    return t ? tensor_float(t, 0) : fallback;
+    return !t ? fallback : dtype_is_float(t->dtype) ? tensor_float(t, 0) : (double)tensor_int(t, 0);
 }
 
 static int64_t count_output(const NamedTensor *out, int n, const char *name)
 {
     const Tensor *t = named_find(out, n, name);
 
-    return t ? tensor_int(t, 0) : 0;
+    return t && t->dtype == DT_INT64 ? tensor_int(t, 0) : 0;
 }
 
 static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
@@ -276,8 +276,10 @@ static void read_outputs(dpx_result *r, const NamedTensor *out, int n)
     r->loss_sum = real_output(out, n, OUT_LOSS_SUM, NAN);
     r->loss_weight = real_output(out, n, OUT_LOSS_WEIGHT, isnan(r->loss_sum) ? NAN : 0);
     r->loss = real_output(out, n, OUT_LOSS, r->loss_sum / r->loss_weight);
-    r->correct = count_output(out, n, OUT_CORRECT);
-    r->counted = count_output(out, n, OUT_COUNTED);
+    r->metric_sum = real_output(out, n, OUT_METRIC_SUM, 0);
+    r->metric_weight = real_output(out, n, OUT_METRIC_WEIGHT, 0);
+    r->correct = count_output(out, n, OUT_METRIC_SUM);
+    r->counted = count_output(out, n, OUT_METRIC_WEIGHT);
     r->grad_norm = real_output(out, n, OUT_GRAD_NORM, NAN);
     r->loss_scale = real_output(out, n, OUT_LOSS_SCALE, NAN);
     r->skipped = applied && !tensor_int(applied, 0);
@@ -308,7 +310,7 @@ static Status end(const SessionStep *step, dpx_result *r)
 
 static Status need_loss(const dpx_trainer *t)
 {
-    return t->options->build.loss == LOSS_NONE ? FAIL(E_INVALID, "the trainer was created without a loss") : ST_OK;
+    return !t->options->build.loss ? FAIL(E_INVALID, "the trainer was created without a loss") : ST_OK;
 }
 
 /* ---- training ---- */

@@ -92,7 +92,7 @@ fail:
 
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report)
 {
-    BuildMode mode = o->build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
+    BuildMode mode = !o->build.loss ? BUILD_INFER : BUILD_TRAIN;
 
     if (graph_is_step(model))
         return read_step(out, model, o, until, report);

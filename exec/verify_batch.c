@@ -112,7 +112,9 @@ static int64_t draw(Span s, uint64_t r)
 
 static void fill(Tensor *t, const char *name, const BuildOptions *opt, Span span, uint64_t *state)
 {
-    bool target = !strcmp(name, opt->target ? opt->target : "target");
+    const bool target = !strcmp(name, opt->target ? opt->target : "target");
+    int64_t ignored = 0;
+    const bool ignores = recipe_given_int(&ignored, opt->settings, "ignore-index");
 
     for (int64_t i = 0; i < tensor_numel(t); i++) {
         uint64_t r = next_random(state);
@@ -121,8 +123,8 @@ static void fill(Tensor *t, const char *name, const BuildOptions *opt, Span span
             tensor_set_int(t, i, (int64_t)(r >> 63));
         else if (dtype_is_float(t->dtype))
             tensor_set_float(t, i, !strcmp(name, IN_LR) ? 0.05 : (double)(r >> 11) * 0x1p-52 - 1);
-        else if (target && opt->has_ignore_index && r % 5 == 0)
-            tensor_set_int(t, i, opt->ignore_index);
+        else if (target && ignores && r % 5 == 0)
+            tensor_set_int(t, i, ignored);
         else
             tensor_set_int(t, i, draw(span, r >> 8));
     }

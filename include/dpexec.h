@@ -135,6 +135,21 @@ typedef struct {
     int repeats;
 } dpx_option_info;
 
+/* What an option chooses among, such as "loss", and flags that belong to what is chosen. */
+typedef struct {
+    const char *name, *form; /* "step", "step:EVERY[:GAMMA]" */
+    const char *help;
+    const char *needs; /* the option without which it cannot be; NULL: none */
+} dpx_choice_info;
+
+DPX_API dpx_choice_info dpx_choice_at(const char *option, int index); /* all NULL where there is none */
+/* The default of the option `flag` where `choice` of `option` has it ("" when there is none), else NULL:
+ * ("optimizer", "lion", "beta2") is "0.99". */
+DPX_API const char *dpx_choice_default(const char *option, const char *choice, const char *flag);
+/* What the options' loss compares the scores with. */
+typedef enum { DPX_TARGET_NONE, DPX_TARGET_CLASSES, DPX_TARGET_VALUES } dpx_target_kind;
+DPX_API dpx_target_kind dpx_target(const dpx_options *options);
+
 DPX_API int dpx_option_count(void);
 DPX_API dpx_option_info dpx_option_at(int index); /* all zero and NULL where there is none */
 /* The value in force as text ("" when unset); lists are joined by ";".  Valid until the next set.  NULL: no such
@@ -213,10 +228,11 @@ typedef struct {
     int64_t step;    /* optimizer steps done, this one included; skipped ones count */
     int64_t samples; /* of this call's batch; of the whole group when an accumulated one was applied, as the sums */
     double loss;     /* loss_sum / loss_weight; with "loss-weight" "sum" loss_sum */
-    double loss_sum, loss_weight; /* add up over batches exactly; a loss that is a sum has weight 0 */
-    int64_t correct, counted;     /* metric accuracy; 0, 0 without it */
-    double lr;                    /* that this step used */
-    double grad_norm;             /* before clipping; NaN when it is not computed */
+    double loss_sum, loss_weight;     /* add up over batches exactly; a loss that is a sum has weight 0 */
+    double metric_sum, metric_weight; /* of the metric alike; 0, 0 without one */
+    int64_t correct, counted;         /* the same of a metric that counts, as accuracy does */
+    double lr;                        /* that this step used */
+    double grad_norm;                 /* before clipping; NaN when it is not computed */
     int updated;       /* 0: a micro-batch was accumulated, the parameters did not change yet: no loss (NaN) */
     double loss_scale; /* dynamic: that this step used; else NaN */
     int skipped;       /* 1: a gradient was not finite: nothing changed but loss_scale, halved for the next step */

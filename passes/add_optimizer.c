@@ -27,6 +27,8 @@ typedef struct {
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
+    const OptimizerDef *def;
+    RecipeSettings settings;
     Pair *pair; /* parameters that have a gradient, in the order of the outputs */
     int n;
     ValueId lr, step;
@@ -80,17 +82,6 @@ static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DT
     return v;
 }
 
-/* State PARAM.suffix, zeros, of the parameter's type, shape and layout. */
-static ValueId add_beside(Graph *g, ValueId param, const char *suffix)
-{
-    const Value *w = value(g, param);
-    ValueId v = add_zero_state(g, w->name, suffix, w->dtype, &w->shape);
-
-    if (has_value(v))
-        value(g, v)->layout = w->layout;
-    return v;
-}
-
 static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, ValueId like, bool partial)
 {
     ValueId v = add_zero_state(g, name, suffix, value(g, like)->dtype, &value(g, like)->shape);
@@ -100,54 +91,6 @@ static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, Val
         value(g, v)->partial = partial;
     }
     return v;
-}
-
-/* ---- the update ---- */
-
-static Status check_options(const BuildOptions *opt)
-{
-    if (opt->nesterov && !(opt->momentum > 0))
-        return FAIL(E_INVALID, "--nesterov needs --momentum above 0");
-    if (!(opt->momentum >= 0) || !(opt->weight_decay >= 0) || !(opt->clip_norm >= 0))
-        return FAIL(E_INVALID, "--momentum %g, --weight-decay %g and --clip-norm %g must not be negative",
-                    opt->momentum, opt->weight_decay, opt->clip_norm);
-    if (opt->optimizer != OPT_SGD &&
-        !(opt->beta1 >= 0 && opt->beta1 < 1 && opt->beta2 >= 0 && opt->beta2 < 1 && opt->eps >= 0))
-        return FAIL(E_INVALID, "--beta1 %g and --beta2 %g must be in 0..1 and below 1, --eps %g not negative",
-                    opt->beta1, opt->beta2, opt->eps);
-    return ST_OK;
-}
-
-static void emit_sgd(Optimizer *o, const Pair *p, ValueId lr)
-{
-    Graph *g = o->g;
-    const Attr *attrs = ATTRS(FLOAT("momentum", o->opt->momentum), INT("nesterov", o->opt->nesterov),
-                              FLOAT("weight_decay", o->opt->weight_decay));
-    ValueId next[2], m;
-
-    if (o->opt->momentum == 0) {
-        graph_add_update(g, p->param, EMIT(g, SgdUpdate, attrs, p->param, p->grad, lr, NO_VALUE, o->ok));
-        return;
-    }
-    m = add_beside(g, p->param, "momentum");
-    EMIT_MULTI(g, SgdUpdate, attrs, 2, next, p->param, p->grad, lr, m, o->ok);
-    graph_add_update(g, p->param, next[0]);
-    graph_add_update(g, m, next[1]);
-}
-
-static void emit_adam(Optimizer *o, const Pair *p, ValueId lr)
-{
-    Graph *g = o->g;
-    const BuildOptions *opt = o->opt;
-    const Attr *attrs = ATTRS(FLOAT("beta1", opt->beta1), FLOAT("beta2", opt->beta2), FLOAT("eps", opt->eps),
-                              FLOAT("weight_decay", opt->weight_decay), INT("decoupled", opt->optimizer == OPT_ADAMW));
-    ValueId m = add_beside(g, p->param, "exp_avg"), v, next[3];
-
-    v = add_beside(g, p->param, "exp_avg_sq");
-    EMIT_MULTI(g, AdamUpdate, attrs, 3, next, p->param, p->grad, lr, m, v, o->step, o->ok);
-    graph_add_update(g, p->param, next[0]);
-    graph_add_update(g, m, next[1]);
-    graph_add_update(g, v, next[2]);
 }
 
 /* ---- gradients as they are differentiated, to gradients of the update ---- */
@@ -250,9 +193,11 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
         return FAIL(E_MODEL, "the model has a value of its own named '%s' or '%s'", IN_LR, STATE_STEP);
     TRY(emit_factor(o, scratch));
     for (int i = 0; i < o->n && !g->status; i++) {
-        ValueId lr = emit_cast(g, o->lr, value(g, o->pair[i].param)->dtype);
+        const Pair *p = &o->pair[i];
+        OptimizerStep s = { .g = g, .w = p->param, .grad = p->grad, .step = o->step, .ok = o->ok };
 
-        (o->opt->optimizer == OPT_SGD ? emit_sgd : emit_adam)(o, &o->pair[i], lr);
+        s.lr = emit_cast(g, o->lr, value(g, p->param)->dtype);
+        o->def->emit(&s, &o->settings);
     }
     emit_step(o);
     return g->status;
@@ -266,8 +211,8 @@ static const struct {
 } sums[] = {
     { OUT_LOSS_SUM, STATE_LOSS_SUM },
     { OUT_LOSS_WEIGHT, STATE_LOSS_WEIGHT },
-    { OUT_CORRECT, STATE_CORRECT },
-    { OUT_COUNTED, STATE_COUNTED },
+    { OUT_METRIC_SUM, STATE_METRIC_SUM },
+    { OUT_METRIC_WEIGHT, STATE_METRIC_WEIGHT },
 };
 enum { N_SUMS = sizeof sums / sizeof *sums };
 
@@ -375,10 +320,12 @@ static Status apply(Optimizer *o, Arena *scratch)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Optimizer o = { .g = g, .opt = ctx->opt };
+    Optimizer o = { .g = g, .opt = ctx->opt, .def = ctx->opt->optimizer ? ctx->opt->optimizer : &optimizer_sgd };
     uint32_t before = g->n_node;
 
-    TRY(check_options(ctx->opt));
+    if (!(ctx->opt->clip_norm >= 0))
+        return FAIL(E_INVALID, "--clip-norm %g must not be negative", ctx->opt->clip_norm);
+    TRY(recipe_take(&o.settings, &o.def->recipe, "optimizer", ctx->opt->optimizer_args, ctx->opt->settings, g->arena));
     TRY(collect(&o, ctx->scratch));
     if (!ctx->opt->keep_gradients)
         drop_gradient_outputs(g);

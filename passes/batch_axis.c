@@ -105,7 +105,7 @@ int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v)
 
 /* ---- the scores and their target ---- */
 
-static bool is_class_loss(const BuildOptions *opt) { return opt->loss == LOSS_CROSS_ENTROPY || opt->loss == LOSS_NLL; }
+static bool is_class_loss(const BuildOptions *opt) { return opt->loss && opt->loss->target == TARGET_CLASSES; }
 
 int scores_batch_axis(const Graph *g, const BuildOptions *opt, const Output *scores)
 {
@@ -175,7 +175,7 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
         return axis;
     if (v)
         axis = symbol_axis(v->dim_param, v->shape.rank, find_batch_dim(model, opt).symbol);
-    else if (scores && opt->loss != LOSS_NONE && opt->loss != LOSS_OUTPUT)
+    else if (scores && opt->loss && opt->loss->target != TARGET_NONE)
         axis = target_batch_axis(opt, scores_batch_axis(model, opt, scores), opt->class_axis > 0 ? opt->class_axis : 0);
     return axis >= 0 ? axis : 0;
 }

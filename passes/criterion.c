@@ -21,41 +21,29 @@ typedef struct {
     Report *report;       /* may be NULL */
     const Output *scores; /* the output that y is */
     ValueId y, target;
-    ValueId num, den;         /* den NO_VALUE: the loss is a sum */
-    ValueId correct, counted; /* NO_VALUE without a metric */
+    ValueId num, den;               /* den NO_VALUE: the loss is a sum */
+    ValueId metric[2];              /* sum and weight; NO_VALUE without a metric */
+    RecipeSettings loss, of_metric; /* their settings */
 } Criterion;
-
-static bool is_class_loss(LossKind k) { return k == LOSS_CROSS_ENTROPY || k == LOSS_NLL; }
-
-static const char *loss_name(LossKind k)
-{
-    static const char *const names[] = { "none", "cross-entropy", "nll", "mse", "l1", "bce", "bce-logits", "output" };
-
-    return names[k];
-}
 
 /* ---- options ---- */
 
 static Status check_options(const BuildOptions *opt)
 {
-    const char *name = loss_name(opt->loss);
+    const char *name = opt->loss ? opt->loss->recipe.name : "none";
+    const bool classes = opt->loss && opt->loss->target == TARGET_CLASSES;
 
-    if (opt->loss == LOSS_NONE)
+    if (!opt->loss)
         return FAIL(E_INVALID, "a loss is needed: give --loss");
-    if (opt->metric_accuracy && !is_class_loss(opt->loss))
-        return FAIL(E_INVALID, "--metric accuracy needs class scores: it does not go with --loss %s", name);
-    if (opt->class_weights && !is_class_loss(opt->loss))
+    if (opt->metric && opt->metric->target != opt->loss->target)
+        return FAIL(E_INVALID, "--metric %s needs %s: it does not go with --loss %s", opt->metric->recipe.name,
+                    opt->metric->target == TARGET_CLASSES ? "class scores" : "a target of the output's shape", name);
+    if (opt->class_weights && !classes)
         return FAIL(E_INVALID, "--class-weights do not go with --loss %s", name);
-    if (opt->has_ignore_index && !is_class_loss(opt->loss))
-        return FAIL(E_INVALID, "--ignore-index does not go with --loss %s", name);
-    if (opt->label_smoothing != 0 && opt->loss != LOSS_CROSS_ENTROPY)
-        return FAIL(E_INVALID, "--label-smoothing does not go with --loss %s", name);
-    if (opt->class_axis && !is_class_loss(opt->loss))
+    if (opt->class_axis && !classes)
         return FAIL(E_INVALID, "--class-axis does not go with --loss %s", name);
-    if ((opt->loss_weight || opt->loss_is_sum) && opt->loss != LOSS_OUTPUT)
+    if ((opt->loss_weight || opt->loss_is_sum) && opt->loss->target != TARGET_NONE)
         return FAIL(E_INVALID, "--loss-weight goes with --loss output:NAME: the denominator of %s is known", name);
-    if (!(opt->label_smoothing >= 0 && opt->label_smoothing <= 1))
-        return FAIL(E_INVALID, "--label-smoothing %g is not in 0..1", opt->label_smoothing);
     return ST_OK;
 }
 
@@ -183,34 +171,48 @@ static ValueId classes_to_axis_1(Graph *g, ValueId y, int axis)
 
 /* ---- scores [N, C, d...], or in another order, against class numbers [N, d...] ---- */
 
-static Status add_accuracy(Criterion *c, ValueId y, int64_t ignore)
-{
-    ValueId counts[2];
-
-    EMIT_MULTI(c->g, AccuracyCount, ATTRS(INT("ignore_index", ignore)), 2, counts, y, c->target);
-    c->correct = counts[0];
-    c->counted = counts[1];
-    return c->g->status;
-}
-
 static Status no_classes(const Criterion *c)
 {
     char text[SHAPE_TEXT];
 
-    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", loss_name(c->opt->loss),
+    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", c->opt->loss->recipe.name,
                 c->scores->name, shape_text(&value(c->g, c->y)->shape, text));
+}
+
+/* The sum down to a number, if it is not one yet, and its weight. */
+static void finish_sum(ValueId *sum, ValueId *weight, Graph *g, const LossBody *b)
+{
+    const Shape scalar = shape_scalar();
+
+    if (g->status)
+        return;
+    *sum = emit_sum_to_shape(g, b->sum, &scalar);
+    *weight = has_value(b->weight)
+                  ? b->weight
+                  : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(&value(g, b->target)->shape));
+}
+
+/* `y`: the scores, with their classes along axis 1. */
+static Status add_sums(Criterion *c, ValueId y, ValueId weights)
+{
+    LossBody b = { .g = c->g, .y = y, .target = c->target, .weights = weights };
+
+    c->opt->loss->emit(&b, &c->loss);
+    finish_sum(&c->num, &c->den, c->g, &b);
+    if (c->opt->metric) {
+        b = (LossBody){ .g = c->g, .y = y, .target = c->target };
+        c->opt->metric->emit(&b, &c->of_metric);
+        finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
+    }
+    return c->g->status;
 }
 
 static Status add_class_loss(Criterion *c)
 {
     Graph *g = c->g;
-    const BuildOptions *opt = c->opt;
     const Shape y = value(g, c->y)->shape;
-    const DType dtype = value(g, c->y)->dtype;
-    int64_t ignore = opt->has_ignore_index ? opt->ignore_index : INT64_MIN;
-    const Attr *attrs = ATTRS(INT("ignore_index", ignore), FLOAT("label_smoothing", opt->label_smoothing));
     Shape t = { .rank = y.rank - 1 };
-    ValueId w, x, logp, sum[2];
+    ValueId w;
     int axis;
 
     if (y.rank < 2)
@@ -222,24 +224,16 @@ static Status add_class_loss(Criterion *c)
         t.dim[i] = y.dim[i < axis ? i : i + 1];
     TRY(add_target(c, DT_INT64, &t, axis));
     TRY(class_weights(&w, c, y.dim[axis]));
-    x = classes_to_axis_1(g, c->y, axis);
-    logp = opt->loss == LOSS_NLL ? x : EMIT(g, LogSoftmax, ATTRS(INT("axis", 1)), x);
-    EMIT_MULTI(g, NllSum, attrs, 2, sum, logp, c->target, w);
-    c->num = sum[0];
-    c->den = has_value(w) || opt->has_ignore_index ? sum[1] : emit_scalar(g, dtype, (double)shape_numel(&t));
-    return opt->metric_accuracy ? add_accuracy(c, x, ignore) : g->status;
+    return add_sums(c, classes_to_axis_1(g, c->y, axis), w);
 }
 
 /* The mean over all elements. */
 static Status add_element_loss(Criterion *c)
 {
-    Graph *g = c->g;
-    const Value *y = value(g, c->y);
+    const Value *y = value(c->g, c->y);
 
     TRY(add_target(c, y->dtype, &y->shape, 0));
-    c->num = EMIT(g, ElementLossSum, ATTRS(STRING("kind", loss_name(c->opt->loss))), c->y, c->target);
-    c->den = emit_scalar(g, y->dtype, (double)shape_numel(&y->shape));
-    return g->status;
+    return add_sums(c, c->y, NO_VALUE);
 }
 
 /* ---- an output that is the loss already ---- */
@@ -320,8 +314,8 @@ static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
 
 static void replace_outputs(Criterion *c, ValueId loss)
 {
-    static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_CORRECT, OUT_COUNTED };
-    ValueId v[] = { loss, c->num, c->den, c->correct, c->counted };
+    static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_METRIC_SUM, OUT_METRIC_WEIGHT };
+    ValueId v[] = { loss, c->num, c->den, c->metric[0], c->metric[1] };
 
     if (c->opt->mode != BUILD_EVAL)
         c->g->n_output = 0;
@@ -335,19 +329,24 @@ static void replace_outputs(Criterion *c, ValueId loss)
 static Status run(Graph *g, PassCtx *ctx)
 {
     Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
-    LossKind kind = ctx->opt->loss;
+    const LossDef *def = ctx->opt->loss;
+    const MetricDef *metric = ctx->opt->metric;
+    const char *settings = ctx->opt->settings;
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
 
     TRY(check_options(ctx->opt));
-    TRY(find_output(&c, kind == LOSS_OUTPUT ? ctx->opt->loss_output : ctx->opt->logits));
-    if (kind == LOSS_OUTPUT)
+    TRY(recipe_take(&c.loss, &def->recipe, "loss", ctx->opt->loss_args, settings, g->arena));
+    if (metric)
+        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", ctx->opt->metric_args, settings, g->arena));
+    TRY(find_output(&c, def->target == TARGET_NONE ? def->output(&c.loss) : ctx->opt->logits));
+    if (def->target == TARGET_NONE)
         TRY(add_output_loss(&c, &loss, ctx->scratch));
-    else if (is_class_loss(kind))
+    else if (def->target == TARGET_CLASSES)
         TRY(add_class_loss(&c));
     else
         TRY(add_element_loss(&c));
-    if (kind != LOSS_OUTPUT)
+    if (def->target != TARGET_NONE)
         loss = EMIT(g, Div, NULL, c.num, c.den);
     replace_outputs(&c, loss);
     ctx->n_changed += (int)(g->n_node - before);

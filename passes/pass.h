@@ -6,6 +6,8 @@
 
 #include "graph/graph.h"
 #include "graph/target.h"
+#include "recipes/metric.h"
+#include "recipes/optimizer.h"
 
 /* What is built from an imported model. */
 typedef enum {
@@ -16,17 +18,6 @@ typedef enum {
     BUILD_APPLY       /* the optimizer step from the accumulated state */
 } BuildMode;
 
-typedef enum {
-    LOSS_NONE,
-    LOSS_CROSS_ENTROPY,
-    LOSS_NLL,
-    LOSS_MSE,
-    LOSS_L1,
-    LOSS_BCE,
-    LOSS_BCE_LOGITS,
-    LOSS_OUTPUT
-} LossKind;
-typedef enum { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
 typedef enum { SPLIT_BALANCED, SPLIT_CHUNK } SplitMode;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
 
@@ -54,25 +45,24 @@ typedef struct {
     double loss_scale;        /* SCALE_FIXED: the factor */
 
     /* criterion */
-    LossKind loss;
-    const char *loss_output;   /* LOSS_OUTPUT: the graph output that is the loss */
-    const char *loss_weight;   /* LOSS_OUTPUT: the graph output that it weighs in a group of batches; NULL: samples */
-    bool loss_is_sum;          /* LOSS_OUTPUT: the loss of a group of batches is the sum of theirs */
+    const LossDef *loss;     /* NULL: none */
+    const char *loss_args;   /* what the loss was given behind its name, "0.5"; NULL: nothing */
+    const char *loss_weight; /* TARGET_NONE: the graph output that it weighs in a group of batches; NULL: samples */
+    bool loss_is_sum;        /* TARGET_NONE: the loss of a group of batches is the sum of theirs */
+    const MetricDef *metric; /* NULL: none */
+    const char *metric_args;
+    const char *settings;      /* flags of loss, metric and optimizer, "momentum=0.9;nesterov=true" (recipe_read) */
     const char *logits;        /* the graph output the loss is computed from; NULL: the first */
     const char *target;        /* name of the target input that is created; NULL: "target" */
     const Shape *target_shape; /* of targets as batches bring them; NULL: not known yet */
     int class_axis;            /* of the scores, from the end when negative; 0: found (passes/class_axis.h) */
     struct ClassAxis *class_axis_found; /* receives what was found or assumed; may be NULL */
-    int64_t ignore_index;
-    bool has_ignore_index;
-    const Tensor *class_weights; /* [C] float, or NULL */
-    double label_smoothing;
-    bool metric_accuracy;
+    const Tensor *class_weights;        /* [C] float, or NULL */
 
     /* optimizer */
-    OptimizerKind optimizer;
-    double momentum, weight_decay, beta1, beta2, eps, clip_norm; /* clip_norm 0: none */
-    bool nesterov;
+    const OptimizerDef *optimizer; /* NULL: sgd */
+    const char *optimizer_args;
+    double clip_norm;         /* 0: none */
     const char *const *untie; /* fnmatch patterns on names of constants that are untied whatever the file shows */
     int n_untie;
     const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/parameters_list.c) */
@@ -138,8 +128,8 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_LOSS "loss"         /* the loss of the whole batch */
 #define OUT_LOSS_SUM "loss_sum" /* its numerator and denominator, so that evaluations add up exactly */
 #define OUT_LOSS_WEIGHT "loss_weight"
-#define OUT_CORRECT "accuracy_correct" /* counts, int64 */
-#define OUT_COUNTED "accuracy_counted"
+#define OUT_METRIC_SUM "metric_sum" /* of the metric alike */
+#define OUT_METRIC_WEIGHT "metric_weight"
 #define OUT_GRAD_NORM "grad_norm"   /* before clipping */
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
@@ -153,11 +143,11 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define STATE_LOSS_SCALE "dpexec.loss_scale" /* float32 0-d */
 #define STATE_GOOD_STEPS "dpexec.good_steps" /* int64 0-d: updates since the scale changed */
 #define STATE_DRAW "dpexec.draw"             /* int64 0-d: batches drawn for, keys random numbers */
-/* "PARAM.momentum", "PARAM.exp_avg", "PARAM.exp_avg_sq", "PARAM.grad_sum" */
+/* "PARAM.grad_sum", and what the optimizer keeps: "PARAM.momentum", "PARAM.exp_avg" ... */
 /* Transient sums over the micro-batches of one step, made by passes/add_optimizer.c. */
 #define STATE_LOSS_SUM "dpexec.loss_sum"
 #define STATE_LOSS_WEIGHT "dpexec.loss_weight"
-#define STATE_CORRECT "dpexec.correct"
-#define STATE_COUNTED "dpexec.counted"
+#define STATE_METRIC_SUM "dpexec.metric_sum"
+#define STATE_METRIC_WEIGHT "dpexec.metric_weight"
 
 #endif

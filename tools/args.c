@@ -178,14 +178,53 @@ static void print_flag(const char *name, const char *metavar, const char *help, 
            fallback && *fallback ? " [" : "", fallback ? fallback : "", fallback && *fallback ? "]" : "");
 }
 
+static void print_choice(const char *form, const char *help) { printf("%30s%-22s  %s\n", "", form, help); }
+
+/* "adam, adamw 0.999; lion 0.99": which choices have the option, and the default that each gives it; NULL when it is
+ * no choice's. */
+static const char *defaults_by_choice(char text[256], const Command *c, const char *flag)
+{
+    int n = 0;
+
+    *text = '\0';
+    for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
+        const char *option = dpx_option_at(i).name, *before = NULL;
+
+        for (int k = 0; dpx_choice_at(option, k).name; k++) {
+            const char *name = dpx_choice_at(option, k).name, *value = dpx_choice_default(option, name, flag);
+
+            if (!value || n > 200)
+                continue;
+            if (before && strcmp(before, value))
+                n += snprintf(text + n, 256 - (size_t)n, "%s%s", *before ? " " : "", before);
+            n += snprintf(text + n, 256 - (size_t)n, "%s%s",
+                          !n                                 ? ""
+                          : before && !strcmp(before, value) ? ", "
+                                                             : "; ",
+                          name);
+            before = value;
+        }
+        if (before && *before)
+            n += snprintf(text + n, 256 - (size_t)n, " %s", before);
+    }
+    return n ? text : NULL;
+}
+
 /* Each option of the run that is no flag of the command. */
-static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *))
+static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
+                        void (*choice)(const char *form, const char *help))
 {
     for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
         dpx_option_info o = dpx_option_at(i);
 
-        if (!find_flag(c, o.name))
-            print(o.name, o.metavar, o.help, o.metavar ? o.fallback : NULL);
+        char text[256];
+        const char *by_choice = defaults_by_choice(text, c, o.name);
+
+        if (find_flag(c, o.name))
+            continue;
+        print(o.name, o.metavar, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
+        for (int k = 0; dpx_choice_at(o.name, k).name; k++)
+            choice(dpx_choice_at(o.name, k).form, dpx_choice_at(o.name, k).help);
     }
 }
 
@@ -204,7 +243,7 @@ static void print_man(const Command *c, const char *program)
     man_item("man", NULL, "print this page, as roff", NULL);
     if (c->takes_options)
         man_section("THE RUN");
-    each_option(c, man_item);
+    each_option(c, man_item, man_choice);
 }
 
 void args_help(const Args *a, const char *program)
@@ -222,5 +261,5 @@ void args_help(const Args *a, const char *program)
         print_flag(f->name, f->metavar, f->help, NULL);
     if (c->takes_options)
         printf("\nThe run:\n");
-    each_option(c, print_flag);
+    each_option(c, print_flag, print_choice);
 }

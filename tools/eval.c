@@ -52,8 +52,8 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
     TRY(load_checkpoint(*trainer, a));
     TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     printf("{\"eval_loss\":%s", json_number(e.loss, text));
-    if (e.counted)
-        printf(",\"eval_accuracy\":%s", json_number(e.accuracy, text));
+    if (e.measured)
+        printf(",\"eval_%s\":%s", dpx_options_get(a->options, "metric"), json_number(e.metric, text));
     printf(",\"samples\":%lld}\n", (long long)e.samples);
     return ST_OK;
 }

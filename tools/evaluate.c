@@ -6,8 +6,7 @@
 
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size)
 {
-    double sum = 0, weight = 0;
-    int64_t correct = 0;
+    double sum = 0, weight = 0, metric = 0, counted = 0;
     Evaluation e = { 0 };
     Loader *l;
     Status st;
@@ -21,13 +20,14 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
             break;
         sum += r.loss_sum;
         weight += r.loss_weight;
-        correct += r.correct;
-        e.counted += r.counted;
+        metric += r.metric_sum;
+        counted += r.metric_weight;
         e.samples += b->samples;
     }
     loader_free(l);
     e.loss = f->adds_up ? sum : sum / weight;
-    e.accuracy = e.counted ? (double)correct / (double)e.counted : NAN;
+    e.metric = metric / counted;
+    e.measured = counted > 0;
     if (!st)
         *out = e;
     return st;

@@ -1,12 +1,13 @@
-/* Loss and accuracy over a whole data set, exact for a last, smaller batch: sums are added, not means. */
+/* Loss and metric over a whole data set, exact for a last, smaller batch: sums are added, not means. */
 #ifndef DPX_TOOLS_EVALUATE_H
 #define DPX_TOOLS_EVALUATE_H
 
 #include "tools/feed.h"
 
 typedef struct {
-    double loss, accuracy;
-    int64_t samples, counted; /* counted 0: no accuracy was asked for */
+    double loss, metric;
+    int64_t samples;
+    bool measured; /* a metric was asked for, and anything counted */
 } Evaluation;
 
 Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size) CHECKED;

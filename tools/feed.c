@@ -9,12 +9,7 @@
 
 enum { LIST_TEXT = 800 };
 
-static bool needs_target(const Args *a)
-{
-    const char *loss = dpx_options_get(a->options, "loss");
-
-    return strncmp(loss, "output:", 7) && strcmp(loss, "none");
-}
+static bool needs_target(const Args *a) { return dpx_target(a->options) != DPX_TARGET_NONE; }
 
 bool feed_input(dpx_info *out, const dpx_model *m, const char *name)
 {
@@ -266,8 +261,7 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
 
 static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
 {
-    const char *loss = dpx_options_get(a->options, "loss");
-    bool classes = !strcmp(loss, "cross-entropy") || !strcmp(loss, "nll");
+    const bool classes = dpx_target(a->options) == DPX_TARGET_CLASSES;
     const Array *array = find_target(f, a, wrong);
     dpx_info in;
     int axis;

@@ -80,7 +80,7 @@ static Status verify(const Graph *model, const Options *o)
         return FAIL(E_INVALID, "--verify partitions a model; this one is a step that was exported");
     a = arena_create();
     st = a ? transform_devices(&build.devices, o) : FAIL_NOMEM();
-    build.mode = build.loss == LOSS_NONE ? BUILD_INFER : BUILD_TRAIN;
+    build.mode = !build.loss ? BUILD_INFER : BUILD_TRAIN;
     if (!build.replicas)
         build.replicas = build.devices;
     if (!st)

@@ -52,6 +52,13 @@ void man_term(const char *name, const char *help)
     put_line(help);
 }
 
+void man_choice(const char *form, const char *help)
+{
+    printf(".br\n.I ");
+    put_line(form);
+    put_line(help);
+}
+
 void man_item(const char *name, const char *metavar, const char *help, const char *fallback)
 {
     printf(".TP\n.B ");

@@ -51,9 +51,14 @@ static Change change_of(const char *name)
 static const char *text_in_force(const Args *a, const char *name)
 {
     const char *schedule = dpx_options_get(a->options, "lr-schedule");
-    bool ends = !strncmp(schedule, "cosine", 6) || !strncmp(schedule, "linear", 6);
+    bool matters = strcmp(name, "total-steps") != 0;
 
-    return strcmp(name, "total-steps") || ends ? dpx_options_get(a->options, name) : "0";
+    for (int i = 0; dpx_choice_at("lr-schedule", i).name; i++) {
+        dpx_choice_info c = dpx_choice_at("lr-schedule", i);
+
+        matters |= c.needs && !strncmp(schedule, c.name, strlen(c.name)) && strchr(":", schedule[strlen(c.name)]);
+    }
+    return matters ? dpx_options_get(a->options, name) : "0";
 }
 
 static int64_t batch_size(const RunFacts *f)

@@ -282,15 +282,15 @@ Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, doub
     return flush(r);
 }
 
-Status run_dir_log_eval(RunDir *r, int64_t step, double loss, double accuracy, bool has_accuracy)
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, double measured)
 {
     char text[NUMBER_TEXT];
 
     if (!r->metrics)
         return ST_OK;
     fprintf(r->metrics, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
-    if (has_accuracy)
-        fprintf(r->metrics, ",\"eval_accuracy\":%s", json_number(accuracy, text));
+    if (metric)
+        fprintf(r->metrics, ",\"eval_%s\":%s", metric, json_number(measured, text));
     fprintf(r->metrics, "}\n");
     return flush(r);
 }

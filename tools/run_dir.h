@@ -32,7 +32,7 @@ Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
 Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) CHECKED;
 /* One line a step, one an evaluation; numbers read back to the same bits.  E_IO when the disk is full. */
 Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms) CHECKED;
-Status run_dir_log_eval(RunDir *r, int64_t step, double loss, double accuracy, bool has_accuracy) CHECKED;
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, double measured) CHECKED;
 
 /* As JSON, which has no NaN and no infinity: those are null. */
 const char *json_number(double v, char buf[32]);

@@ -104,6 +104,7 @@ static Status look_for_signal(Run *r) { return world_most(&r->signal, &r->world,
 
 static Status evaluate_now(Run *r)
 {
+    const char *metric = dpx_options_get(r->args->options, "metric");
     Evaluation e;
 
     if (!r->val.data || r->eval_step == r->step)
@@ -111,11 +112,11 @@ static Status evaluate_now(Run *r)
     TRY(evaluate(&e, r->trainer, &r->val, r->batch_size));
     r->last_eval = e;
     r->eval_step = r->step;
-    if (!r->progress.quiet && e.counted)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, accuracy %.4f", r->step, e.loss, e.accuracy);
+    if (!r->progress.quiet && e.measured)
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, %s %.4f", r->step, e.loss, metric, e.metric);
     else if (!r->progress.quiet)
         progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
-    return run_dir_log_eval(&r->dir, r->step, e.loss, e.accuracy, e.counted > 0);
+    return run_dir_log_eval(&r->dir, r->step, e.loss, e.measured ? metric : NULL, e.metric);
 }
 
 /* ---- checkpoints ---- */
@@ -436,8 +437,8 @@ static Status finish(Run *r)
     printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
     if (r->eval_step >= 0)
         printf(": eval loss %.6g", r->last_eval.loss);
-    if (r->eval_step >= 0 && r->last_eval.counted)
-        printf(", test accuracy %.4f", r->last_eval.accuracy);
+    if (r->eval_step >= 0 && r->last_eval.measured)
+        printf(", test %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric);
     printf("\n");
     if (r->has_dir)
         printf("model: %s\n", path);

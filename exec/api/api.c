@@ -286,6 +286,23 @@ dpx_status dpx_options_set_target_shape(dpx_options *o, const dpx_tensor *target
     return (dpx_status)options_set_target_shape((Options *)o, &s);
 }
 
+dpx_choice_info dpx_choice_at(const char *option, int index)
+{
+    return option ? options_choice(option, index) : (dpx_choice_info){ .name = NULL };
+}
+
+const char *dpx_choice_default(const char *option, const char *choice, const char *flag)
+{
+    return option && choice && flag ? options_choice_default(option, choice, flag) : NULL;
+}
+
+dpx_target_kind dpx_target(const dpx_options *o)
+{
+    const LossDef *loss = o ? ((const Options *)o)->build.loss : NULL;
+
+    return loss ? (dpx_target_kind)loss->target : DPX_TARGET_NONE;
+}
+
 int dpx_option_count(void) { return options_count(); }
 
 dpx_option_info dpx_option_at(int index)

@@ -79,4 +79,18 @@ check "no batch-norm, nothing said" test "$("$dpexec" models/mlp.onnx --data tes
 refused 2 "depends on parameters" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight total
 refused 2 "no output 'weights'" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight weights
 refused 2 "--loss-weight goes with --loss output:NAME" "$dpexec" $here/open.onnx "${common[@]}" "${scores[@]}" --loss-weight sum
+
+# A loss with an argument, its metric and a schedule: the targets are what the model itself says, so that training starts at a loss of 0.
+mkdir "$DIR/images" "$DIR/values"
+python3 -m zipfile -e tests/oracle/data/digits.npz "$DIR/images"
+"$dpexec" run models/mlp.onnx --input x="$DIR/images/x.npy" --out "$DIR/said" >/dev/null
+mv "$DIR/images/x.npy" "$DIR/values"
+mv "$DIR"/said/*.npy "$DIR/values/target.npy"
+values=(models/mlp.onnx --data "$DIR/values" --loss huber:0.5 --metric mae --batch-size 8 --threads 1)
+says 'e-07,"samples":43' "$dpexec" eval "${values[@]}"
+check "huber, mae, one-cycle" "$dpexec" "${values[@]}" --val "$DIR/values" --lr-schedule one-cycle --steps 6 --devices 'cpu*2' --quiet \
+    --weight-decay 0.5 --lr 1 --out "$DIR/huber"
+check "the metric is reported by its name" grep -q '"eval_mae":[0-9.e-]*[1-9]' "$DIR/huber/metrics.jsonl"
+check "huber in parts" "$graph_transform" models/mlp.onnx --batch-size 5 --replicas 3 --loss huber:0.5 --metric mae --verify
+refused 2 "--metric mae needs a target of the output's shape" "$graph_transform" models/mlp.onnx --batch-size 5 --loss nll --metric mae
 finish

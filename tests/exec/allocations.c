@@ -101,7 +101,7 @@ static int allocations_of(int replicas, int devices)
 /* The same of a session's whole step on the CNN with synchronised batch-norm. */
 static int allocations_of_session(void)
 {
-    static const BuildOptions opt = { .loss = LOSS_CROSS_ENTROPY, .replicas = 3, .metric_accuracy = true };
+    static const BuildOptions opt = { .loss = &loss_cross_entropy, .replicas = 3, .metric = &metric_accuracy };
     Arena *a = arena_create();
     Shape sx = SHAPE(4, 1, 28, 28), st = SHAPE(4), scalar = shape_scalar();
     NamedTensor in[3] = { { "image", *tensor_create(a, DT_FLOAT32, &sx) },

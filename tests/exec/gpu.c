@@ -26,9 +26,8 @@ static void test_labels(void)
     GpuRun r = { .model = "mlp", .batch = 8, .cuda = true };
     BuildOptions opt = { .mode = BUILD_TRAIN,
                          .batch = r.batch,
-                         .loss = LOSS_CROSS_ENTROPY,
-                         .has_ignore_index = true,
-                         .ignore_index = -100,
+                         .loss = &loss_cross_entropy,
+                         .settings = "ignore-index=-100",
                          .backend = cuda_target(DT_NONE, false) };
     Graph *g = gpu_run_build(&r, &opt, 2, 1), *whole = gpu_run_build(&r, &opt, 1, 1);
     Rig rig;

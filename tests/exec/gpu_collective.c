@@ -76,7 +76,7 @@ static void count(Outcome *o, const Graph *g)
 
 static Status train(Outcome *o, const char *devices, int replicas, bool reproducible)
 {
-    const BuildOptions opt = { .batch = BATCH, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = replicas };
+    const BuildOptions opt = { .batch = BATCH, .loss = &loss_output, .loss_args = "loss", .replicas = replicas };
     Shape shape = SHAPE(4, 3);
     Tensor w = { DT_FLOAT32, shape, o->w };
     Session *s = NULL;

@@ -143,9 +143,9 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN,
                          .batch = r->batch,
-                         .loss = LOSS_CROSS_ENTROPY,
-                         .momentum = 0.9,
-                         .metric_accuracy = true,
+                         .loss = &loss_cross_entropy,
+                         .settings = "momentum=0.9",
+                         .metric = &metric_accuracy,
                          .seed = 7,
                          .precision = r->precision,
                          .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,

@@ -18,7 +18,7 @@ typedef struct {
     const char *devices;
     int replicas, parts;
     double clip;
-} Setting; /* parts: micro-batches of a step */
+} Scaling; /* parts: micro-batches of a step */
 
 /* ---- the algorithm ---- */
 
@@ -31,6 +31,7 @@ typedef struct {
 /* The step's error y - t of its one sample that has any. */
 static const double error[STEPS] = { 4, 4, 4, -2, 0.5, 1, 1, -4, 0.25, 1, 128, 2 };
 static const double lr = 0.25, momentum = 0.5;
+static const char momentum_setting[] = "momentum=0.5";
 
 /* `weight`: of a sample in the loss that is differentiated. */
 static void expect_step(Expected *x, double e, double weight, double clip)
@@ -93,7 +94,7 @@ static double state(Session *s, const char *name)
     return st ? tensor_float(&t, 0) : 0;
 }
 
-static void check_number(const Setting *how, int step, const char *what, double found, double expected, double within)
+static void check_number(const Scaling *how, int step, const char *what, double found, double expected, double within)
 {
     if (!(fabs(found - expected) <= within * fabs(expected)))
         TEST_FAIL("%s, %d replicas, %d parts, step %d: %s is %.17g, expected %.17g", how->devices, how->replicas,
@@ -110,7 +111,7 @@ static double rounded_to_half(double v)
 }
 
 /* Samples x = 1 whose targets are what w gives, but the (step mod N)-th, which is off by `e`. */
-static Status run(Session *s, const Setting *how, int step, double e, double w, const NamedTensor **out, int *n_out)
+static Status run(Session *s, const Scaling *how, int step, double e, double w, const NamedTensor **out, int *n_out)
 {
     const int n = N / how->parts;
     float x[N], t[N], rate = (float)lr;
@@ -141,7 +142,7 @@ static double output(const NamedTensor *out, int n, const char *name)
     return t ? tensor_float(t, 0) : 0;
 }
 
-static void check_step(Session *s, const Setting *how, int step, Expected *x)
+static void check_step(Session *s, const Scaling *how, int step, Expected *x)
 {
     const double scale = x->scale, bound = how->clip > 0 ? 1e-6 : 0;
     const NamedTensor *out;
@@ -163,10 +164,10 @@ static void check_step(Session *s, const Setting *how, int step, Expected *x)
     CHECK_OK(states_check_mirrors(session_states(s)));
 }
 
-static void check_setting(const Setting *how)
+static void check_setting(const Scaling *how)
 {
-    const BuildOptions opt = { .loss = LOSS_MSE,
-                               .momentum = momentum,
+    const BuildOptions opt = { .loss = &loss_mse,
+                               .settings = momentum_setting,
                                .replicas = how->replicas,
                                .precision = DT_FLOAT16,
                                .loss_scaling = SCALE_DYNAMIC,
@@ -210,12 +211,12 @@ static void set_scale(Session *s, double scale, double good)
 /* All numbers to the bit: rates and scales are powers of two, so every operation of the update rounds once in both. */
 static void check_torch(const char *devices, int replicas)
 {
-    const BuildOptions opt = { .loss = LOSS_MSE,
-                               .momentum = momentum,
+    const BuildOptions opt = { .loss = &loss_mse,
+                               .settings = momentum_setting,
                                .replicas = replicas,
                                .precision = DT_FLOAT16,
                                .loss_scaling = SCALE_DYNAMIC };
-    const Setting how = { devices, replicas, 1, 0 };
+    const Scaling how = { devices, replicas, 1, 0 };
     const int steps = (int)(sizeof torch_scaler / sizeof *torch_scaler);
     int skipped = 0, grown = 0, n;
     const NamedTensor *out;
@@ -253,20 +254,20 @@ static void test_torch(void)
 
 static void test_cpu(void)
 {
-    check_setting(&(Setting){ "cpu", 1, 1, 0 });
-    check_setting(&(Setting){ "cpu", 3, 1, 0 });
-    check_setting(&(Setting){ "cpu*2", 4, 1, 0 });
-    check_setting(&(Setting){ "cpu*2", 2, 2, 0 });
-    check_setting(&(Setting){ "cpu*3", 3, 1, 0.125 });
+    check_setting(&(Scaling){ "cpu", 1, 1, 0 });
+    check_setting(&(Scaling){ "cpu", 3, 1, 0 });
+    check_setting(&(Scaling){ "cpu*2", 4, 1, 0 });
+    check_setting(&(Scaling){ "cpu*2", 2, 2, 0 });
+    check_setting(&(Scaling){ "cpu*3", 3, 1, 0.125 });
 }
 
 static void test_cuda(void)
 {
     setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
-    check_setting(&(Setting){ "cuda", 1, 1, 0 });
-    check_setting(&(Setting){ "cuda*2", 3, 1, 0 });
-    check_setting(&(Setting){ "cuda*2", 2, 2, 0 });
-    check_setting(&(Setting){ "cuda*2", 2, 1, 0.125 });
+    check_setting(&(Scaling){ "cuda", 1, 1, 0 });
+    check_setting(&(Scaling){ "cuda*2", 3, 1, 0 });
+    check_setting(&(Scaling){ "cuda*2", 2, 2, 0 });
+    check_setting(&(Scaling){ "cuda*2", 2, 1, 0.125 });
 }
 
 /* A fixed scale of a power of two changes no bit where nothing overflows or falls below float16's range. */
@@ -276,12 +277,12 @@ static void test_fixed(void)
     double w[2] = { 0 };
 
     for (int k = 0; k < 2; k++) {
-        const BuildOptions opt = { .loss = LOSS_MSE,
-                                   .momentum = momentum,
+        const BuildOptions opt = { .loss = &loss_mse,
+                                   .settings = momentum_setting,
                                    .precision = DT_FLOAT16,
                                    .loss_scaling = SCALE_FIXED,
                                    .loss_scale = scale[k] };
-        const Setting how = { "cpu", 1, 1, 0 };
+        const Scaling how = { "cpu", 1, 1, 0 };
         const NamedTensor *out;
         Session *s = NULL;
         int n;

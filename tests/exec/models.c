@@ -23,10 +23,10 @@ static BuildOptions options(int batch, int replicas, int devices)
 {
     return (BuildOptions){ .mode = BUILD_TRAIN,
                            .batch = batch,
-                           .loss = LOSS_CROSS_ENTROPY,
-                           .optimizer = OPT_SGD,
-                           .momentum = 0.9,
-                           .metric_accuracy = true,
+                           .loss = &loss_cross_entropy,
+                           .optimizer = &optimizer_sgd,
+                           .settings = "momentum=0.9",
+                           .metric = &metric_accuracy,
                            .replicas = replicas,
                            .devices = devices,
                            .seed = 1 };

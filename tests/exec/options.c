@@ -1,8 +1,10 @@
 /* What an option leaves behind that was refused, or given again. */
+#include <math.h>
 #include <string.h>
 
 #include "exec/options.h"
 #include "recipes/setting.h"
+#include "tests/exec/torch_schedules.h"
 #include "tests/harness/test.h"
 
 static void check_rate(const Options *o, int64_t step, double expected)
@@ -15,11 +17,8 @@ static void check_rate(const Options *o, int64_t step, double expected)
 /* A refused "step:x" once left the schedule at steps of 0 length, and the rate to a division by zero. */
 static void test_refused_schedule(void)
 {
-    static const char *const wrong[] = {
-        "step:x",   "step:0",       "step",
-        "step:5:2", "step:5:0.5:1", "cosine:2",
-        "linear:x", "constant:1",   "cosine:0.50000000000000000000000000000000000000000000000000000000000000001"
-    };
+    static const char *const wrong[] = { "step:x",       "step:0",   "step",     "step:5:2",
+                                         "step:5:0.5:1", "cosine:2", "linear:x", "constant:1" };
     Options *o = options_create();
 
     CHECK_OK(options_set(o, "lr", "1"));
@@ -50,6 +49,62 @@ static void test_schedule_given_again(void)
     CHECK_OK(options_set(o, "lr-schedule", "step:10:0.5"));
     CHECK_OK(options_set(o, "lr-schedule", "step:10"));
     check_rate(o, 10, 0.1);
+    options_free(o);
+}
+
+/* PyTorch's rates. */
+static void test_torch_schedules(void)
+{
+    Options *o = options_create();
+
+    CHECK_OK(options_set(o, "lr", "0.5"));
+    CHECK_OK(options_set(o, "total-steps", "20"));
+    for (size_t i = 0; i < sizeof torch_schedules / sizeof *torch_schedules; i++) {
+        CHECK_OK(options_set(o, "lr-schedule", torch_schedules[i].schedule));
+        for (int step = 0; step < 20; step++) {
+            const double want = torch_schedules[i].rate[step], got = options_learning_rate(o, step);
+
+            if (!(fabs(got - want) <= 1e-14))
+                TEST_FAIL("%s, step %d: %.17g, PyTorch has %.17g", torch_schedules[i].schedule, step, got, want);
+        }
+    }
+    CHECK_OK(options_set(o, "lr-schedule", "one-cycle:0"));
+    for (int step = 0; step < 30; step++) /* no way up, and steps behind the end */
+        CU_ASSERT(options_learning_rate(o, step) > 0 && options_learning_rate(o, step) <= 0.5);
+    options_free(o);
+}
+
+/* Flags belong to what is chosen: its default holds, whatever the order they are given in. */
+static void test_flags_of_recipes(void)
+{
+    Options *o = options_create(), *copy = NULL;
+
+    CHECK_OK(options_set(o, "momentum", "0.5"));
+    CHECK_OK(options_set(o, "optimizer", "adam"));
+    CHECK_FAILS(E_INVALID, "--optimizer adam does not have: --momentum", options_check(o));
+    CHECK_OK(options_set(o, "optimizer", "sgd"));
+    CHECK_OK(options_check(o));
+    CU_ASSERT(strstr(o->build.settings, "momentum=0.5;") != NULL);
+    CHECK_FAILS(E_INVALID, "--momentum: expected a number", options_set(o, "momentum", "2"));
+    CHECK_STR("0.5", options_get(o, "momentum"));
+    CHECK_OK(options_set(o, "momentum", "0"));
+    CHECK_OK(options_set(o, "nesterov", "true"));
+    CHECK_FAILS(E_INVALID, "--nesterov needs --momentum above 0", options_check(o));
+    CHECK_OK(options_set(o, "momentum", "0.5"));
+    CHECK_OK(options_check(o));
+    CHECK_OK(options_set(o, "loss", "huber:0.5"));
+    CHECK_FAILS(E_INVALID, "--loss huber: expected a number above 0", options_set(o, "loss", "huber:0"));
+    CHECK_FAILS(E_INVALID, "expected huber[:DELTA], found 'huber:1:2'", options_set(o, "loss", "huber:1:2"));
+    CHECK_STR("huber:0.5", options_get(o, "loss"));
+    CHECK_OK(options_set(o, "loss", "output:a:b"));
+    CHECK_STR("a:b", o->build.loss_args);
+    CHECK_OK(options_set(o, "ignore-index", "3"));
+    if (CHECK_OK(options_copy(&copy, o))) {
+        CU_ASSERT(copy->build.loss == o->build.loss && copy->build.optimizer == o->build.optimizer);
+        CHECK_STR(o->build.settings, copy->build.settings);
+    }
+    CHECK_FAILS(E_INVALID, "--loss output:a:b does not have: --ignore-index", options_check(o));
+    options_free(copy);
     options_free(o);
 }
 
@@ -106,5 +161,6 @@ static void test_kinds(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(options, { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
+DEFINE_SUITE(options, { "PyTorch's schedules", test_torch_schedules }, { "flags of recipes", test_flags_of_recipes },
+             { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
              { "schedule given again", test_schedule_given_again });

@@ -23,11 +23,8 @@ static BuildOptions options(DType precision, int batch, int replicas)
 {
     return (BuildOptions){ .mode = BUILD_TRAIN,
                            .batch = batch,
-                           .loss = LOSS_CROSS_ENTROPY,
-                           .optimizer = OPT_ADAM,
-                           .beta1 = 0.9,
-                           .beta2 = 0.999,
-                           .eps = 1e-8,
+                           .loss = &loss_cross_entropy,
+                           .optimizer = &optimizer_adam,
                            .replicas = replicas,
                            .devices = 1,
                            .keep_gradients = true,

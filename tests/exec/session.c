@@ -10,7 +10,7 @@
 #include "tests/harness/test.h"
 
 static const BuildOptions training = {
-    .loss = LOSS_CROSS_ENTROPY, .momentum = 0.9, .metric_accuracy = true, .replicas = 4, .seed = 7
+    .loss = &loss_cross_entropy, .settings = "momentum=0.9", .metric = &metric_accuracy, .replicas = 4, .seed = 7
 };
 
 static Status open_model(Session **s, const char *name, const BuildOptions *opt, const char *devices)
@@ -301,7 +301,7 @@ static void test_log(void)
 {
     Graph *g = graph_create("g");
     Shape s = SHAPE(6, 3);
-    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "loss", .replicas = 2 };
+    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = &loss_output, .loss_args = "loss", .replicas = 2 };
     DeviceList list = {
         .n = 2, .device = { { .index = 0, .threads = 4, .memory = 100 }, { .index = 1, .threads = 1, .memory = 100 } }
     };

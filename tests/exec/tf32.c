@@ -24,9 +24,9 @@ static float noise(uint32_t *seed)
     return (float)(*seed >> 8) / (float)(1 << 23) - 1;
 }
 
-static Status open_session(Session **out, const Graph *model, bool tf32, LossKind loss)
+static Status open_session(Session **out, const Graph *model, bool tf32, const LossDef *loss)
 {
-    const BuildOptions opt = { .loss = loss, .momentum = 0.9, .tf32 = tf32 };
+    const BuildOptions opt = { .loss = loss, .settings = "momentum=0.9", .tf32 = tf32 };
     DeviceList list;
 
     setenv("DPEXEC_CUDA_PLUGIN", gpu_plugin(), 0);
@@ -99,7 +99,7 @@ static void test_product(void)
     for (int tf32 = 0; tf32 < 2; tf32++) {
         double d[3];
 
-        if (CHECK_OK(g->status) && CHECK_OK(open_session(&s, g, tf32, LOSS_NONE)) &&
+        if (CHECK_OK(g->status) && CHECK_OK(open_session(&s, g, tf32, NULL)) &&
             CHECK_OK(session_step(&out, &n, s, BUILD_INFER, &(NamedTensor){ "x", { DT_FLOAT32, xs, a.x } }, 1))) {
             compare(named_find(out, n, "y")->data, &a, d);
             CU_ASSERT(d[!tf32] < 1e-6 * d[2]); /* float32's own rounding */
@@ -177,7 +177,7 @@ static Run *train(Arena *a, const Training *how, bool tf32)
     Session *s = NULL;
     Graph *g = model_import(how->model);
 
-    if (g && CHECK_OK(open_session(&s, g, tf32, LOSS_CROSS_ENTROPY)))
+    if (g && CHECK_OK(open_session(&s, g, tf32, &loss_cross_entropy)))
         steps_of(r, how, s, a);
     session_free(s);
     graph_free(g);

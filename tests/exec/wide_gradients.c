@@ -46,8 +46,8 @@ static Graph *make(const char *loss, DType type, DType precision, bool cuda)
         "  const %places : int64[6,3,1] = {0,4,0,1,1,2,3,4,4,3,0,3,2,1,1,4,4,4}\n"
         "  %h = MatMul(%x, %w)\n";
     BuildOptions opt = { .mode = BUILD_TRAIN,
-                         .loss = LOSS_OUTPUT,
-                         .loss_output = "each",
+                         .loss = &loss_output,
+                         .loss_args = "each",
                          .dtype = type,
                          .precision = precision,
                          .keep_gradients = true,

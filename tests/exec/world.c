@@ -107,7 +107,7 @@ static Status train(Process *p, Session *s, Arena *a)
 static Status run_session(Process *p, World *w, Arena *a)
 {
     const BuildOptions opt = {
-        .batch = BATCH, .loss = p->trains ? LOSS_OUTPUT : LOSS_NONE, .loss_output = "loss", .replicas = 5
+        .batch = BATCH, .loss = p->trains ? &loss_output : NULL, .loss_args = "loss", .replicas = 5
     };
     Session *s = NULL;
     DeviceList list;

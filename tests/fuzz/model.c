@@ -41,9 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const BuildOptions infer = { .mode = BUILD_INFER, .devices = 1, .backend.fuses = fuses_all },
                        train = { .mode = BUILD_TRAIN,
                                  .batch = 3,
-                                 .loss = LOSS_MSE,
-                                 .optimizer = OPT_SGD,
-                                 .momentum = 0.9,
+                                 .loss = &loss_mse,
+                                 .optimizer = &optimizer_sgd,
+                                 .settings = "momentum=0.9",
                                  .replicas = 2,
                                  .devices = 2 };
     Graph *g;

@@ -68,19 +68,16 @@ static const VerifyRow *row(const Verify *v, const char *name)
     return NULL;
 }
 
-static void check(const Graph *g, int replicas, OptimizerKind optimizer)
+static void check(const Graph *g, int replicas, const OptimizerDef *optimizer)
 {
     static const char *const list[] = { "w", "bias", "gain", "scale", "shift", "w2" };
     BuildOptions opt = { .mode = BUILD_TRAIN,
                          .replicas = replicas,
                          .devices = replicas < 3 ? 1 : 3,
                          .batch = 10,
-                         .loss = LOSS_CROSS_ENTROPY,
+                         .loss = &loss_cross_entropy,
                          .optimizer = optimizer,
-                         .momentum = 0.9,
-                         .beta1 = 0.9,
-                         .beta2 = 0.999,
-                         .eps = 1e-8,
+                         .settings = "momentum=0.9",
                          .train = list,
                          .n_train = sizeof list / sizeof *list };
     Arena *a = arena_create();
@@ -109,8 +106,8 @@ static void test_calm(void)
     Graph *g = model();
 
     for (size_t i = 0; g && i < sizeof replicas / sizeof *replicas; i++) {
-        check(g, replicas[i], OPT_SGD);
-        check(g, replicas[i], OPT_ADAM);
+        check(g, replicas[i], &optimizer_sgd);
+        check(g, replicas[i], &optimizer_adam);
     }
     graph_free(g);
 }

@@ -12,7 +12,7 @@ typedef struct {
     int replicas, devices;
     int64_t batch;
     SplitMode split;
-    OptimizerKind optimizer;
+    const OptimizerDef *optimizer;
 } Run;
 
 static void check(const Graph *model, const char *name, const Run *r, const Tensor *class_weights)
@@ -22,17 +22,11 @@ static void check(const Graph *model, const char *name, const Run *r, const Tens
                          .devices = r->devices,
                          .batch = r->batch,
                          .split = r->split,
-                         .loss = LOSS_CROSS_ENTROPY,
+                         .loss = &loss_cross_entropy,
                          .optimizer = r->optimizer,
-                         .momentum = 0.9,
-                         .weight_decay = 0.01,
-                         .beta1 = 0.9,
-                         .beta2 = 0.999,
-                         .eps = 1e-8,
+                         .settings = "momentum=0.9;weight-decay=0.01;ignore-index=2",
                          .clip_norm = 1,
-                         .metric_accuracy = true,
-                         .has_ignore_index = true,
-                         .ignore_index = 2,
+                         .metric = &metric_accuracy,
                          .class_weights = class_weights };
     Arena *a = arena_create();
     Verify v = { 0 };
@@ -53,11 +47,12 @@ static void check_model(const char *name, const Run *runs, int n, const Tensor *
 }
 
 static const Run all[] = {
-    { 1, 1, 5, SPLIT_BALANCED, OPT_SGD }, { 2, 2, 5, SPLIT_BALANCED, OPT_SGD },   { 3, 2, 5, SPLIT_CHUNK, OPT_ADAMW },
-    { 4, 4, 3, SPLIT_CHUNK, OPT_SGD },    { 7, 3, 10, SPLIT_BALANCED, OPT_ADAM }, { 7, 7, 2, SPLIT_BALANCED, OPT_SGD },
+    { 1, 1, 5, SPLIT_BALANCED, &optimizer_sgd },   { 2, 2, 5, SPLIT_BALANCED, &optimizer_sgd },
+    { 3, 2, 5, SPLIT_CHUNK, &optimizer_adamw },    { 4, 4, 3, SPLIT_CHUNK, &optimizer_sgd },
+    { 7, 3, 10, SPLIT_BALANCED, &optimizer_adam }, { 7, 7, 2, SPLIT_BALANCED, &optimizer_sgd },
 };
 /* The large ones: one run with parts of unequal size, one with empty parts. */
-static const Run few[] = { { 3, 2, 5, SPLIT_BALANCED, OPT_SGD }, { 4, 2, 3, SPLIT_CHUNK, OPT_ADAMW } };
+static const Run few[] = { { 3, 2, 5, SPLIT_BALANCED, &optimizer_sgd }, { 4, 2, 3, SPLIT_CHUNK, &optimizer_adamw } };
 enum { N_ALL = sizeof all / sizeof *all, N_FEW = sizeof few / sizeof *few };
 
 static void test_mlp(void) { check_model("mlp", all, N_ALL, NULL); }

@@ -11,13 +11,11 @@
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 
-static const BuildOptions base = { .loss = LOSS_CROSS_ENTROPY,
-                                   .optimizer = OPT_SGD,
-                                   .momentum = 0.9,
+static const BuildOptions base = { .loss = &loss_cross_entropy,
+                                   .optimizer = &optimizer_sgd,
+                                   .settings = "momentum=0.9;ignore-index=3",
                                    .dtype = DT_FLOAT64,
-                                   .has_ignore_index = true,
-                                   .ignore_index = 3,
-                                   .metric_accuracy = true,
+                                   .metric = &metric_accuracy,
                                    .devices = 1,
                                    .replicas = 1 };
 

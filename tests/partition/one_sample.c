@@ -110,7 +110,7 @@ static BuildOptions options(int replicas, int64_t batch)
                            .replicas = replicas,
                            .devices = 2,
                            .batch = batch,
-                           .loss = LOSS_CROSS_ENTROPY,
+                           .loss = &loss_cross_entropy,
                            .train = all,
                            .n_train = 1 };
 }

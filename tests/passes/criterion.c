@@ -41,6 +41,15 @@ static void run_loss(Step *s, const Shape *shape, const double *x, const BuildOp
     }
 }
 
+static const char *class_settings(char text[96], const ClassLoss *c)
+{
+    int n = snprintf(text, 96, "label-smoothing=%.17g", c->smoothing);
+
+    if (c->ignore >= 0)
+        snprintf(text + n, 96 - (size_t)n, ";ignore-index=%lld", (long long)c->ignore);
+    return text;
+}
+
 static void test_class_losses(void)
 {
     Shape shape = SHAPE(4, 3, 2), target = SHAPE(4, 2), classes = SHAPE(3);
@@ -48,12 +57,11 @@ static void test_class_losses(void)
 
     for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++) {
         const ClassLoss *c = &class_losses[i];
+        char text[96];
         BuildOptions opt = { .mode = BUILD_TRAIN,
-                             .loss = (LossKind)c->loss,
-                             .has_ignore_index = c->ignore >= 0,
-                             .ignore_index = c->ignore,
-                             .class_weights = c->weights ? &weights : NULL,
-                             .label_smoothing = c->smoothing };
+                             .loss = c->loss,
+                             .settings = class_settings(text, c),
+                             .class_weights = c->weights ? &weights : NULL };
         double weight = c->sum / c->mean;
         Step s;
 
@@ -75,13 +83,12 @@ static void test_classes_last(void)
 
     for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++) {
         const ClassLoss *c = &class_losses[i];
+        char text[96];
         ClassAxis found = { 0 };
         BuildOptions opt = { .mode = BUILD_TRAIN,
-                             .loss = (LossKind)c->loss,
-                             .has_ignore_index = c->ignore >= 0,
-                             .ignore_index = c->ignore,
+                             .loss = c->loss,
+                             .settings = class_settings(text, c),
                              .class_weights = c->weights ? &weights : NULL,
-                             .label_smoothing = c->smoothing,
                              .target_shape = &target,
                              .class_axis_found = &found };
         double weight = c->sum / c->mean, x[24], grad[24];
@@ -158,7 +165,7 @@ static void test_element_losses(void)
 
     for (size_t i = 0; i < sizeof element_losses / sizeof *element_losses; i++) {
         const ElementLoss *c = &element_losses[i];
-        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = (LossKind)c->loss };
+        BuildOptions opt = { .mode = BUILD_TRAIN, .loss = c->loss, .loss_args = c->args };
         double weight = 6;
         Step s;
 
@@ -176,16 +183,14 @@ static void test_accuracy(void)
     Shape shape = SHAPE(4, 2), target = SHAPE(4);
     const double x[] = { 2, 1, 1, 1, 0, 5, 3, 4 }, correct = 2, counted = 3;
     const long long t[] = { 0, 0, 9, 0 };
-    BuildOptions opt = { .mode = BUILD_EVAL,
-                         .loss = LOSS_CROSS_ENTROPY,
-                         .metric_accuracy = true,
-                         .has_ignore_index = true,
-                         .ignore_index = 9 };
+    BuildOptions opt = {
+        .mode = BUILD_EVAL, .loss = &loss_cross_entropy, .metric = &metric_accuracy, .settings = "ignore-index=9"
+    };
     Step s;
 
     run_loss(&s, &shape, x, &opt, &target, t, NULL);
-    step_check("correct", step_output(&s, OUT_CORRECT), &correct, 1);
-    step_check("counted", step_output(&s, OUT_COUNTED), &counted, 1);
+    step_check("correct", step_output(&s, OUT_METRIC_SUM), &correct, 1);
+    step_check("counted", step_output(&s, OUT_METRIC_WEIGHT), &counted, 1);
     step_check("scores stay in evaluation", step_output(&s, "y"), x, 8);
     step_close(&s);
 }
@@ -196,7 +201,7 @@ static void test_output_is_the_loss(void)
     Shape shape = SHAPE(4, 2);
     const double x[] = { 1, 2, 3, 4, 5, 6, 7, 9 }, grad[] = { .125, .125, .125, .125, .125, .125, .125, .125 };
     const double mean = 37.0 / 8, sum = 37.0 / 2, weight = 4;
-    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = LOSS_OUTPUT, .loss_output = "y", .batch = 4 };
+    BuildOptions opt = { .mode = BUILD_TRAIN, .loss = &loss_output, .loss_args = "y", .batch = 4 };
     Graph *g = scores_graph(&shape, x);
     Step s;
 
@@ -218,7 +223,7 @@ static void test_weight_of_a_batch(void)
     const double x[] = { 5 }, zeros[7] = { 0 }, weight = 3, sum = 15;
     const BatchInput carries = { "x", 1 };
     BuildOptions opt = {
-        .mode = BUILD_EVAL, .loss = LOSS_OUTPUT, .loss_output = "y", .batch_input = &carries, .n_batch_input = 1
+        .mode = BUILD_EVAL, .loss = &loss_output, .loss_args = "y", .batch_input = &carries, .n_batch_input = 1
     };
     Graph *g = scores_graph(&shape, x);
     Step s;
@@ -251,25 +256,23 @@ static void test_wrong_options(void)
     const double w[] = { 1, 2 };
     Tensor weights = { DT_FLOAT64, two, (void *)(uintptr_t)w };
 
-    refused("--loss", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NONE });
-    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .logits = "z" });
-    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "z" });
-    refused("[N, classes, ...]", E_SHAPE, &vector, (BuildOptions){ .loss = LOSS_CROSS_ENTROPY });
-    refused("3 classes", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_weights = &weights });
-    refused("--label-smoothing", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .label_smoothing = 0.1 });
-    refused("--label-smoothing 1.5", E_INVALID, &matrix,
-            (BuildOptions){ .loss = LOSS_CROSS_ENTROPY, .label_smoothing = 1.5 });
-    refused("--metric accuracy", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .metric_accuracy = true });
-    refused("--ignore-index", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_BCE, .has_ignore_index = true });
-    refused("--class-axis 2", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_axis = 2 });
-    refused("--class-axis -2", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_NLL, .class_axis = -2 });
-    refused("--class-axis", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_L1, .class_axis = 1 });
-    refused("--loss-weight", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_L1, .loss_is_sum = true });
+    refused("--loss", E_INVALID, &matrix, (BuildOptions){ .loss = NULL });
+    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_mse, .logits = "z" });
+    refused("no output 'z'", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_output, .loss_args = "z" });
+    refused("[N, classes, ...]", E_SHAPE, &vector, (BuildOptions){ .loss = &loss_cross_entropy });
+    refused("3 classes", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .class_weights = &weights });
+    refused("--label-smoothing: expected a number from 0 to 1, found '1.5'", E_INVALID, &matrix,
+            (BuildOptions){ .loss = &loss_cross_entropy, .settings = "label-smoothing=1.5" });
+    refused("--metric accuracy", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_mse, .metric = &metric_accuracy });
+    refused("--metric mae", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .metric = &metric_mae });
+    refused("--class-axis 2", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .class_axis = 2 });
+    refused("--class-axis -2", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_nll, .class_axis = -2 });
+    refused("--class-axis", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_l1, .class_axis = 1 });
+    refused("--loss-weight", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_l1, .loss_is_sum = true });
     refused("depends on parameters", E_INVALID, &one,
-            (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
-    refused("is [4,3]", E_SHAPE, &matrix,
-            (BuildOptions){ .loss = LOSS_OUTPUT, .loss_output = "y", .loss_weight = "y" });
-    refused("--target", E_INVALID, &matrix, (BuildOptions){ .loss = LOSS_MSE, .target = "scores" });
+            (BuildOptions){ .loss = &loss_output, .loss_args = "y", .loss_weight = "y" });
+    refused("is [4,3]", E_SHAPE, &matrix, (BuildOptions){ .loss = &loss_output, .loss_args = "y", .loss_weight = "y" });
+    refused("--target", E_INVALID, &matrix, (BuildOptions){ .loss = &loss_mse, .target = "scores" });
 }
 
 static void test_label_out_of_range(void)
@@ -277,7 +280,7 @@ static void test_label_out_of_range(void)
     Shape shape = SHAPE(2, 3), target = SHAPE(2);
     const double x[6] = { 0 };
     const long long t[] = { 1, 3 };
-    BuildOptions opt = { .mode = BUILD_EVAL, .loss = LOSS_CROSS_ENTROPY };
+    BuildOptions opt = { .mode = BUILD_EVAL, .loss = &loss_cross_entropy };
     Graph *g = scores_graph(&shape, x);
     Step s;
 

@@ -39,7 +39,7 @@ static void check_step(Step *s)
 
 static void test_exports(void)
 {
-    const BuildOptions opt = { .mode = BUILD_TRAIN, .dtype = DT_FLOAT64, .loss = LOSS_MSE, .keep_gradients = true };
+    const BuildOptions opt = { .mode = BUILD_TRAIN, .dtype = DT_FLOAT64, .loss = &loss_mse, .keep_gradients = true };
 
     for (size_t i = 0; i < sizeof exported_opsets / sizeof *exported_opsets; i++) {
         char path[512];

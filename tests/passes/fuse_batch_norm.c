@@ -44,7 +44,7 @@ static void check_step(const char *name, int replicas, bool local, Computes *com
     BuildOptions opt = { .mode = BUILD_TRAIN,
                          .batch = replicas > 1 ? 3 : 2,
                          .dtype = DT_FLOAT64,
-                         .loss = LOSS_CROSS_ENTROPY,
+                         .loss = &loss_cross_entropy,
                          .keep_gradients = true,
                          .replicas = replicas,
                          .devices = replicas > 1 ? 2 : 1,

@@ -43,7 +43,7 @@ static void check_step(const char *name, int replicas, bool last, Computes *comp
     BuildOptions opt = { .mode = BUILD_TRAIN,
                          .batch = 4,
                          .dtype = DT_FLOAT64,
-                         .loss = LOSS_CROSS_ENTROPY,
+                         .loss = &loss_cross_entropy,
                          .keep_gradients = true,
                          .replicas = replicas,
                          .devices = replicas > 1 ? 2 : 1,

@@ -73,7 +73,7 @@ static void check_step(const char *name, const char *text, int replicas, Compute
     BuildOptions opt = { .mode = BUILD_TRAIN,
                          .batch = 4,
                          .dtype = DT_FLOAT64,
-                         .loss = LOSS_CROSS_ENTROPY,
+                         .loss = &loss_cross_entropy,
                          .keep_gradients = true,
                          .replicas = replicas,
                          .devices = replicas > 1 ? 2 : 1,

@@ -33,7 +33,7 @@ static void check_model(const char *name, BuildOptions opt, int n_fused)
     compared_free(&fused);
 }
 
-#define TRAIN .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = LOSS_CROSS_ENTROPY, .keep_gradients = true
+#define TRAIN .mode = BUILD_TRAIN, .batch = 3, .dtype = DT_FLOAT64, .loss = &loss_cross_entropy, .keep_gradients = true
 
 static void test_causal(void)
 {
@@ -48,25 +48,26 @@ static void test_whole(void)
 static void test_loss_of_rows(void)
 {
     check_model("mlp",
-                (BuildOptions){ TRAIN, .label_smoothing = 0.1, .metric_accuracy = true, .backend.fuses = fuses_loss },
+                (BuildOptions){ TRAIN, .settings = "label-smoothing=0.1", .metric = &metric_accuracy,
+                                .backend.fuses = fuses_loss },
                 2);
 }
 
 /* On three replicas, with samples that do not count. */
 static void test_loss_of_columns(void)
 {
-    check_model("unet",
-                (BuildOptions){ TRAIN, .has_ignore_index = true, .ignore_index = 1, .replicas = 3, .devices = 2,
-                                .backend.fuses = fuses_loss },
-                2 * 3);
+    check_model(
+        "unet",
+        (BuildOptions){ TRAIN, .settings = "ignore-index=1", .replicas = 3, .devices = 2, .backend.fuses = fuses_loss },
+        2 * 3);
 }
 
 /* Tokens, whose classes a Transpose brings to axis 1. */
 static void test_loss_of_tokens(void)
 {
     check_model("transformer",
-                (BuildOptions){ TRAIN, .label_smoothing = 0.1, .has_ignore_index = true, .ignore_index = 1,
-                                .replicas = 3, .devices = 2, .backend.fuses = fuses_loss },
+                (BuildOptions){ TRAIN, .settings = "label-smoothing=0.1;ignore-index=1", .replicas = 3, .devices = 2,
+                                .backend.fuses = fuses_loss },
                 2 * 3);
 }
 

@@ -88,9 +88,6 @@ static bool set_loss_scale(BuildOptions *b, const char *value)
 static bool set_option(Options *o, char *word)
 {
     static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
-    static const char *const losses[] = { "none", "cross-entropy", "nll",    "mse", "l1",
-                                          "bce",  "bce-logits",    "output", NULL };
-    static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
     char *value = strchr(word, '=');
 
     if (!value)
@@ -99,9 +96,9 @@ static bool set_option(Options *o, char *word)
     if (!strcmp(word, "mode"))
         return (o->build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
     if (!strcmp(word, "loss"))
-        return (o->build.loss = (LossKind)choice(losses, value), choice(losses, value) >= 0);
+        return (o->build.loss = (const LossDef *)(const void *)recipe_find(loss_list, value)) != NULL;
     if (!strcmp(word, "optimizer"))
-        return (o->build.optimizer = (OptimizerKind)choice(optimizers, value), choice(optimizers, value) >= 0);
+        return (o->build.optimizer = (const OptimizerDef *)(const void *)recipe_find(optimizer_list, value)) != NULL;
     if (!strcmp(word, "batch"))
         return (o->build.batch = atoi(value)) > 0;
     if (!strcmp(word, "replicas"))

@@ -26,7 +26,7 @@ static Status build_replicas(Graph *g, BuildMode mode, int replicas, int devices
 {
     BuildOptions opt = { .mode = mode,
                          .batch = 6,
-                         .loss = mode >= BUILD_EVAL ? LOSS_CROSS_ENTROPY : LOSS_NONE,
+                         .loss = mode >= BUILD_EVAL ? &loss_cross_entropy : NULL,
                          .replicas = replicas,
                          .devices = devices,
                          .dtype = DT_FLOAT64 };

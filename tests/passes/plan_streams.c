@@ -263,10 +263,10 @@ static Graph *build(const char *name, int replicas, int devices, const Variant *
 {
     BuildOptions opt = { .mode = v->mode,
                          .batch = 6,
-                         .loss = LOSS_CROSS_ENTROPY,
+                         .loss = &loss_cross_entropy,
                          .replicas = replicas,
-                         .metric_accuracy = true,
-                         .momentum = 0.9,
+                         .metric = &metric_accuracy,
+                         .settings = "momentum=0.9",
                          .precision = v->precision,
                          .bucket_bytes = v->bucket_bytes };
 

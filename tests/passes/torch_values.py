@@ -30,7 +30,7 @@ def losses():
     array("scores", scores)
     array("labels", target, "long long")
     array("class_weights", weights)
-    print("typedef struct { const char *name; int loss, ignore, weights; double smoothing, sum, mean; double grad[24]; } ClassLoss;")
+    print("typedef struct { const char *name; const LossDef *loss; int ignore, weights; double smoothing, sum, mean; double grad[24]; } ClassLoss;")
     print("static const ClassLoss class_losses[] = {")
     for loss in (1, 2):
         for ignore in (None, 1):
@@ -45,7 +45,8 @@ def losses():
                     mean, grad = f("mean")
                     total, _ = f("sum")
                     name = ["", "cross-entropy", "nll"][loss]
-                    print(f'    {{ "{name} ignore={ignore} weights={w is not None} smoothing={eps}", {loss}, {-1 if ignore is None else ignore}, '
+                    c_name = name.replace("-", "_")
+                    print(f'    {{ "{name} ignore={ignore} weights={w is not None} smoothing={eps}", &loss_{c_name}, {-1 if ignore is None else ignore}, '
                           f'{int(w is not None)}, {eps}, {total!r}, {mean!r},\n      {{ {", ".join(map(repr, grad))} }} }},')
     print("};")
 
@@ -55,14 +56,17 @@ def element_losses():
     z = torch.tensor([1.0, 0.0, 0.3, 1.0, 0.0, 0.125])
     array("element_x", x)
     array("element_z", z)
-    print("typedef struct { const char *name; int loss; double mean; double grad[6]; } ElementLoss;")
+    print("typedef struct { const char *name; const LossDef *loss; const char *args; double mean; double grad[6]; } ElementLoss;")
     print("static const ElementLoss element_losses[] = {")
-    for name, kind, f in (("mse", 3, F.mse_loss), ("l1", 4, F.l1_loss), ("bce", 5, F.binary_cross_entropy),
-                          ("bce-logits", 6, F.binary_cross_entropy_with_logits)):
+    for name, args, f in (("mse", None, F.mse_loss), ("l1", None, F.l1_loss), ("bce", None, F.binary_cross_entropy),
+                          ("bce-logits", None, F.binary_cross_entropy_with_logits), ("huber", None, F.huber_loss),
+                          ("huber", "0.4", lambda x, z: F.huber_loss(x, z, delta=0.4))):
         v = x.clone().requires_grad_(True)
         y = f(v, z)
         y.backward()
-        print(f'    {{ "{name}", {kind}, {y.item()!r}, {{ {", ".join(map(repr, v.grad.tolist()))} }} }},')
+        text = f'"{args}"' if args else "NULL"
+        print(f'    {{ "{name}", &loss_{name.replace("-", "_")}, {text}, {y.item()!r}, '
+              f'{{ {", ".join(map(repr, v.grad.tolist()))} }} }},')
     print("};")
 
 
@@ -72,27 +76,30 @@ def optimizers():
     g = [[torch.randn(n), torch.randn(2)] for _ in range(steps)]
     array("start_w", torch.cat(w0))
     array("step_gradients", torch.cat([torch.cat(x) for x in g]))
-    print("typedef struct { const char *name; int optimizer, nesterov; double lr, momentum, decay, beta1, beta2, eps, clip, norm; "
+    print("typedef struct { const char *name; const OptimizerDef *optimizer; const char *settings; double lr, clip, norm; "
           "double w[28]; } Updates;")
     print("static const Updates updates[] = {")
+    T = torch.optim
     table = [
-        ("sgd", 0, 0, 0.1, 0.0, 0.0, 0.9, 0.999, 1e-8, 0.0),
-        ("sgd with decay", 0, 0, 0.1, 0.0, 0.05, 0.9, 0.999, 1e-8, 0.0),
-        ("sgd with momentum", 0, 0, 0.1, 0.9, 0.05, 0.9, 0.999, 1e-8, 0.0),
-        ("sgd with nesterov", 0, 1, 0.1, 0.9, 0.05, 0.9, 0.999, 1e-8, 0.0),
-        ("sgd clipped", 0, 0, 0.1, 0.9, 0.05, 0.9, 0.999, 1e-8, 0.5),
-        ("sgd not clipped", 0, 0, 0.1, 0.0, 0.0, 0.9, 0.999, 1e-8, 100.0),
-        ("adam", 1, 0, 0.1, 0.0, 0.0, 0.9, 0.999, 1e-8, 0.0),
-        ("adam with decay", 1, 0, 0.1, 0.0, 0.05, 0.8, 0.95, 1e-3, 0.0),
-        ("adamw", 2, 0, 0.1, 0.0, 0.05, 0.8, 0.95, 1e-3, 0.0),
-        ("adamw clipped", 2, 0, 0.1, 0.0, 0.05, 0.9, 0.999, 1e-8, 0.25),
+        ("sgd", "sgd", {}, T.SGD, {}, 0.0),
+        ("sgd with decay", "sgd", {"weight-decay": 0.05}, T.SGD, {"weight_decay": 0.05}, 0.0),
+        ("sgd with momentum", "sgd", {"weight-decay": 0.05, "momentum": 0.9}, T.SGD, {"weight_decay": 0.05, "momentum": 0.9}, 0.0),
+        ("sgd with nesterov", "sgd", {"weight-decay": 0.05, "momentum": 0.9, "nesterov": "true"}, T.SGD,
+         {"weight_decay": 0.05, "momentum": 0.9, "nesterov": True}, 0.0),
+        ("sgd clipped", "sgd", {"weight-decay": 0.05, "momentum": 0.9}, T.SGD, {"weight_decay": 0.05, "momentum": 0.9}, 0.5),
+        ("sgd not clipped", "sgd", {}, T.SGD, {}, 100.0),
+        ("adam", "adam", {}, T.Adam, {}, 0.0),
     ]
-    for name, kind, nesterov, lr, momentum, decay, b1, b2, eps, clip in table:
+    small = {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "weight-decay": 0.05}
+    torch_small = {"betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.05}
+    table += [
+        ("adam with decay", "adam", small, T.Adam, torch_small, 0.0),
+        ("adamw", "adamw", small, T.AdamW, torch_small, 0.0),
+        ("adamw clipped", "adamw", {"weight-decay": 0.05}, T.AdamW, {"weight_decay": 0.05}, 0.25),
+    ]
+    for name, kind, settings, make, keywords, clip in table:
         w = [x.clone().requires_grad_(True) for x in w0]
-        if kind == 0:
-            opt = torch.optim.SGD(w, lr=lr, momentum=momentum, weight_decay=decay, nesterov=bool(nesterov))
-        else:
-            opt = (torch.optim.Adam, torch.optim.AdamW)[kind - 1](w, lr=lr, betas=(b1, b2), eps=eps, weight_decay=decay)
+        opt = make(w, lr=0.1, **keywords)
         seen, norm = [], 0.0
         for step in range(steps):
             for p, q in zip(w, g[step]):
@@ -101,12 +108,13 @@ def optimizers():
                 norm = torch.nn.utils.clip_grad_norm_(w, clip).item()
             opt.step()
             seen += torch.cat([p.detach() for p in w]).tolist()
-        print(f'    {{ "{name}", {kind}, {nesterov}, {lr}, {momentum}, {decay}, {b1}, {b2}, {eps}, {clip}, {norm!r},\n'
+        text = ";".join(f"{k}={v}" for k, v in settings.items())
+        print(f'    {{ "{name}", &optimizer_{kind}, "{text}", 0.1, {clip}, {norm!r},\n'
               f'      {{ {", ".join(map(repr, seen))} }} }},')
     print("};")
 
 
-print("/* Made by torch_values.py. */")
+print("/* Made by torch_values.py. */\n#include \"recipes/metric.h\"\n#include \"recipes/optimizer.h\"\n")
 losses()
 element_losses()
 optimizers()

@@ -325,7 +325,7 @@ static int prepare_nodes(const CudaDriver *driver, GpuDevice *d, const Graph *g)
 
 static Graph *training_graph(const char *name, DType precision)
 {
-    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .loss = LOSS_CROSS_ENTROPY, .precision = precision };
+    BuildOptions opt = { .mode = BUILD_TRAIN, .batch = 6, .loss = &loss_cross_entropy, .precision = precision };
     char path[512];
     Graph *g = NULL;
 

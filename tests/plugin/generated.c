@@ -19,13 +19,10 @@ static Graph *training_graph(const char *name, DType precision, bool channels_la
 {
     BuildOptions opt = { .mode = BUILD_TRAIN,
                          .batch = 6,
-                         .loss = LOSS_CROSS_ENTROPY,
-                         .optimizer = OPT_ADAMW,
-                         .beta1 = 0.9,
-                         .beta2 = 0.999,
-                         .eps = 1e-8,
+                         .loss = &loss_cross_entropy,
+                         .optimizer = &optimizer_adamw,
                          .clip_norm = 1,
-                         .metric_accuracy = true,
+                         .metric = &metric_accuracy,
                          .precision = precision };
 
     opt.backend = cuda_target(precision, false);

@@ -1,0 +1,40 @@
+#!/usr/bin/python3
+"""Writes torch_schedules.h: the rates of PyTorch's schedules, step by step, in float64.
+
+    tests/exec/torch_schedules.py > tests/exec/torch_schedules.h
+"""
+import torch
+
+STEPS = 20
+
+
+def rates(make):
+    w = torch.zeros(1, requires_grad=True)
+    opt = torch.optim.SGD([w], lr=0.5)
+    schedule = make(opt)
+    seen = []
+    for _ in range(STEPS):
+        seen.append(opt.param_groups[0]["lr"])
+        opt.step()
+        if len(seen) < STEPS:
+            schedule.step()
+    return seen
+
+
+S = torch.optim.lr_scheduler
+table = [
+    ("step:3:0.5", lambda o: S.StepLR(o, 3, 0.5)),
+    ("cosine", lambda o: S.CosineAnnealingLR(o, STEPS)),
+    ("linear:0.1", lambda o: S.LinearLR(o, 1.0, 0.1, STEPS)),
+    ("one-cycle", lambda o: S.OneCycleLR(o, 0.5, STEPS)),
+    ("one-cycle:0.5", lambda o: S.OneCycleLR(o, 0.5, STEPS, pct_start=0.5)),
+    ("one-cycle:0.2:10:100", lambda o: S.OneCycleLR(o, 0.5, STEPS, pct_start=0.2, div_factor=10, final_div_factor=100)),
+]
+print("/* Made by torch_schedules.py: --lr 0.5, 20 steps. */\nstatic const struct {\n    const char *schedule;\n    double rate[20];\n"
+      "} torch_schedules[] = {")
+for name, make in table:
+    print(f'    {{ "{name}",')
+    r = [repr(x) for x in rates(make)]
+    for i in range(0, STEPS, 4):
+        print(("      { " if not i else "        ") + ", ".join(r[i:i + 4]) + (" } }," if i + 4 >= STEPS else ","))
+print("};")
