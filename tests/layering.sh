@@ -25,7 +25,7 @@ forbid exec/gpu     'exec/'                                 'exec/gpu runs what 
 forbid "exec/gpu/accelerator.* exec/gpu/collective.* exec/gpu/group.* exec/gpu/late.* exec/gpu/plugin.* exec/gpu/wait.*" \
     'exec/(gpu/(part|program|progress|issue|run)|prepared)\.h' 'the group of devices knows its users by callbacks'
 forbid 'exec/gpu/part.h exec/gpu/progress.* exec/gpu/issue.*' 'exec/gpu/run\.h' 'a step is run by those above'
-forbid "$(find exec -maxdepth 1 -name '*.[ch]' ! -name 'trainer*')" 'exec/api/' 'exec/api stands above all of exec'
+forbid "$(find exec -maxdepth 1 -name '*.[ch]')" 'exec/api/' 'exec/api stands above all of exec'
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|recipes|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'

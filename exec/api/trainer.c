@@ -5,18 +5,131 @@
  *
  * With `accumulate` K a step is K micro-batches whose unnormalised gradients and loss terms are summed in transient
  * state, then one BUILD_APPLY step that divides by the summed weight and updates: exact for micro-batches of unequal
- * size. */
+ * size.
+ *
+ * The processes of a world settle before they begin that they were given the same, and that their devices fit
+ * together. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
+#include "exec/api/trainer.h"
+#include "exec/machine.h"
 #include "exec/trace.h"
-#include "exec/trainer.h"
 #include "exec/transform.h"
 #include "graph/base/foreign.h"
+#include "graph/base/outfile.h"
+#include "graph/print.h"
 #include "passes/batch_axis.h"
+#include "passes/inference.h"
+
+World *trainer_world(const dpx_trainer *t) { return t->options && t->options->world ? t->options->world->world : NULL; }
+
+/* ---- what all processes must have been given alike ---- */
+
+/* Of constants that are never state; of floating ones it is known only when the session has made state of some. */
+static void digest_values(XXH3_state_t *state, const Graph *g)
+{
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->init && g->value[i]->init->data && !dtype_is_float(g->value[i]->dtype))
+            XXH3_64bits_update(state, g->value[i]->init->data, tensor_bytes(g->value[i]->init));
+}
+
+/* The graph's text without tensors, and the bytes of those that cannot be state. */
+static Status add_model(Facts *f, const Graph *g)
+{
+    static const PrintOptions brief = { .no_init = true };
+    XXH3_state_t *state = XXH3_createState();
+    uint64_t digest;
+    char *text = NULL;
+    Status st = state ? graph_text(&text, g, &brief) : FAIL_NOMEM();
+
+    if (!st) {
+        XXH3_64bits_reset(state);
+        XXH3_64bits_update(state, text, strlen(text));
+        digest_values(state, g);
+        digest = XXH3_64bits_digest(state);
+        st = facts_add_digest(f, "a model of digest", &digest, sizeof digest);
+    }
+    free(text);
+    XXH3_freeState(state);
+    return st;
+}
+
+/* Which devices they are is each process's own affair. */
+static Status add_options(Facts *f, const Options *o)
+{
+    for (int i = 0; i < options_count(); i++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "--%s", options_at(i).name);
+        if (strcmp(options_at(i).name, "devices"))
+            TRY(facts_add(f, name, options_get(o, options_at(i).name)));
+    }
+    if (o->build.class_weights)
+        TRY(facts_add_digest(f, "class weights of digest", o->build.class_weights->data,
+                             tensor_bytes(o->build.class_weights)));
+    return ST_OK;
+}
+
+static Status add_devices(Facts *f, const DeviceList *list)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "%d of %s", list->n, list->device[0].cuda ? "CUDA" : "the CPU");
+    return facts_add(f, "devices", text);
+}
+
+static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
+{
+    TRY(facts_add(f, "version", dpx_version()));
+    TRY(add_model(f, t->model->graph));
+    TRY(add_options(f, t->options));
+    TRY(add_devices(f, list));
+    return facts_add_all(f, t->options->world->notes);
+}
+
+/* ---- devices ---- */
+
+/* What is computed on every device must come out the same, so teams are equal: of as many threads as the machine with
+ * the fewest cores for each can give. */
+static Status equal_teams(World *w, DeviceList *list, int asked)
+{
+    int64_t share = machine_cores() / (list->n * world_neighbours(w)), least;
+
+    TRY(world_max(w, asked ? -asked : share > 1 ? -share : -1, &least));
+    for (int i = 0; i < list->n; i++)
+        list->device[i].threads = (int)-least;
+    return ST_OK;
+}
+
+/* Before anything is compiled: E_INVALID lists all that was not given alike to all processes.  Sets the list's world
+ * and teams. */
+static Status enter_world(const dpx_trainer *t, DeviceList *list)
+{
+    World *w = trainer_world(t);
+    int devices = list->n * world_size(w), replicas = t->options->build.replicas;
+    Facts *f;
+    Status st;
+
+    if (world_size(w) == 1)
+        return ST_OK;
+    if (!(f = facts_create()))
+        return FAIL_NOMEM();
+    st = add_all(f, t, list);
+    if (!st)
+        st = world_agree(w, f, "the processes were not started alike");
+    facts_free(f);
+    TRY(st);
+    if (replicas && replicas < devices)
+        return FAIL(E_INVALID, "--replicas %d: fewer than the %d devices of %d processes", replicas, devices,
+                    world_size(w));
+    list->world = w;
+    return equal_teams(w, list, t->options->threads);
+}
 
 /* ---- life ---- */
 
@@ -62,7 +175,7 @@ static DType run_dtype(const dpx_trainer *t)
     return constant ? constant : DT_FLOAT32;
 }
 
-Status trainer_prepare(dpx_trainer *t)
+static Status prepare(dpx_trainer *t)
 {
     const BuildOptions *b = &t->options->build;
 
@@ -84,12 +197,12 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(options_copy(&t->options, (const Options *)options));
     TRY(options_check(t->options));
     TRY(options_devices(&devices, t->options));
-    TRY(trainer_enter_world(t, &devices));
+    TRY(enter_world(t, &devices));
     t->dtype = run_dtype(t);
     t->replicas = t->options->build.replicas ? t->options->build.replicas : devices.n * world_size(trainer_world(t));
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     session_set_ways(t->session, &t->options->ways);
-    return trainer_prepare(t);
+    return prepare(t);
 }
 
 /* The others must not wait for what has failed here. */
@@ -572,4 +685,54 @@ dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *
     if (n_outputs)
         NEED(outputs, "outputs");
     return (dpx_status)told(t, infer(t, inputs, n, outputs, n_outputs));
+}
+
+/* ---- timing ---- */
+
+dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)
+{
+    Trace *fresh = NULL;
+    Status st;
+
+    NEED(t, "trainer");
+    if ((st = events ? trace_create(&fresh, events) : ST_OK))
+        return (dpx_status)st;
+    session_set_trace(t->session, fresh);
+    trace_free(t->trace);
+    t->trace = fresh;
+    return DPX_OK;
+}
+
+dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
+{
+    OutFile *file;
+    Status st;
+
+    NEED(t, "trainer");
+    NEED(path, "path");
+    if (!t->trace)
+        return (dpx_status)FAIL(E_INVALID, "nothing was timed: call dpx_trainer_trace first");
+    if ((st = outfile_open(&file, path)))
+        return (dpx_status)st;
+    trace_write(t->trace, outfile_stream(file));
+    return (dpx_status)outfile_close(file, ST_OK);
+}
+
+/* ---- export ---- */
+
+dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
+{
+    ExportOptions how = { .plain = true };
+    Graph *g;
+    Status st;
+
+    NEED(t, "trainer");
+    NEED(path, "path");
+    how.model = t->model->onnx;
+    if ((st = session_model(&g, t->session)))
+        return (dpx_status)st;
+    if (!(st = inference_make(g)))
+        st = onnx_export_file(g, &how, path);
+    graph_free(g);
+    return (dpx_status)st;
 }

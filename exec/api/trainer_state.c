@@ -1,14 +1,14 @@
-/* What leaves and enters a trainer besides batches: state, checkpoints, timings, the trained model. */
+/* A trainer's state: read and written, kept in checkpoints and resumed, and rank 0's in all processes of a world,
+ * whatever values their own model files or checkpoints had. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
+#include "exec/api/trainer.h"
 #include "exec/checkpoint.h"
-#include "exec/trace.h"
-#include "exec/trainer.h"
-#include "graph/base/outfile.h"
-#include "passes/inference.h"
 
 int dpx_trainer_state_count(const dpx_trainer *t) { return t ? states_count(session_states(t->session)) : 0; }
 
@@ -310,52 +310,155 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
     return ST_OK;
 }
 
-/* ---- timing ---- */
+/* ---- the same in all processes ---- */
 
-dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)
+/* The states that all processes have, in one order. */
+typedef struct {
+    const State **state;
+    uint64_t *mine, *first; /* digests of their values: here, at rank 0 */
+    int n;
+} Shared;
+
+static void shared_free(Shared *s)
 {
-    Trace *fresh = NULL;
-    Status st;
-
-    NEED(t, "trainer");
-    if ((st = events ? trace_create(&fresh, events) : ST_OK))
-        return (dpx_status)st;
-    session_set_trace(t->session, fresh);
-    trace_free(t->trace);
-    t->trace = fresh;
-    return DPX_OK;
+    free(s->state);
+    free(s->mine);
+    free(s->first);
 }
 
-dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
+/* A state's value, in memory of the caller's. */
+static Status read_state(Tensor *out, const States *states, const State *s)
 {
-    OutFile *file;
     Status st;
 
-    NEED(t, "trainer");
-    NEED(path, "path");
-    if (!t->trace)
-        return (dpx_status)FAIL(E_INVALID, "nothing was timed: call dpx_trainer_trace first");
-    if ((st = outfile_open(&file, path)))
-        return (dpx_status)st;
-    trace_write(t->trace, outfile_stream(file));
-    return (dpx_status)outfile_close(file, ST_OK);
+    *out = (Tensor){ s->dtype, s->shape, NULL };
+    if (!(out->data = malloc(tensor_bytes(out) + 1)))
+        return FAIL_NOMEM();
+    if ((st = states_get(states, s->name, out)))
+        free(out->data);
+    return st;
 }
 
-/* ---- export ---- */
-
-dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
+static Status list_shared(Shared *out, const States *states)
 {
-    ExportOptions how = { .plain = true };
-    Graph *g;
+    size_t most = (size_t)states_count(states) + 1;
+    Tensor t;
+
+    *out = (Shared){ malloc(most * sizeof *out->state), malloc(most * sizeof *out->mine),
+                     malloc(most * sizeof *out->first), 0 };
+    if (!out->state || !out->mine || !out->first)
+        return FAIL_NOMEM();
+    for (int i = 0; i < states_count(states); i++) {
+        const State *s = states_at(states, i);
+
+        if (s->transient || s->partial)
+            continue;
+        TRY(read_state(&t, states, s));
+        out->mine[out->n] = out->first[out->n] = XXH3_64bits(t.data, tensor_bytes(&t));
+        out->state[out->n++] = s;
+        free(t.data);
+    }
+    return ST_OK;
+}
+
+/* Floating constants that have not become state: rank 0's are not sent, so they must be the same. */
+static Status add_constants(Facts *f, const dpx_trainer *t)
+{
+    const Graph *g = t->model->graph;
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Tensor *init = g->value[i]->init;
+        char name[256];
+
+        if (!init || !init->data || !dtype_is_float(init->dtype) ||
+            states_find(session_states(t->session), g->value[i]->name))
+            continue;
+        snprintf(name, sizeof name, "constant '%s' of digest", g->value[i]->name);
+        TRY(facts_add_digest(f, name, init->data, tensor_bytes(init)));
+    }
+    return ST_OK;
+}
+
+static Status add_beginning(Facts *f, const dpx_trainer *t, const Shared *s)
+{
+    char name[256], text[SHAPE_TEXT + 64], shape[SHAPE_TEXT];
+
+    snprintf(text, sizeof text, "%" PRId64, t->step);
+    TRY(facts_add(f, "steps done", text));
+    for (int i = 0; i < s->n; i++) {
+        snprintf(name, sizeof name, "state '%s'", s->state[i]->name);
+        snprintf(text, sizeof text, "number %d: %s%s", i, dtype_name(s->state[i]->dtype),
+                 shape_text(&s->state[i]->shape, shape));
+        TRY(facts_add(f, name, text));
+    }
+    return add_constants(f, t);
+}
+
+static Status agree_on_beginning(const dpx_trainer *t, const Shared *s)
+{
+    Facts *f = facts_create();
     Status st;
 
-    NEED(t, "trainer");
-    NEED(path, "path");
-    how.model = t->model->onnx;
-    if ((st = session_model(&g, t->session)))
-        return (dpx_status)st;
-    if (!(st = inference_make(g)))
-        st = onnx_export_file(g, &how, path);
-    graph_free(g);
-    return (dpx_status)st;
+    if (!f)
+        return FAIL_NOMEM();
+    st = add_beginning(f, t, s);
+    if (!st)
+        st = world_agree(trainer_world(t), f, "the processes do not begin alike");
+    facts_free(f);
+    return st;
+}
+
+/* Rank 0's value of state i to all, if any has another. */
+static Status share_state(const dpx_trainer *t, const Shared *s, int i, int *sent)
+{
+    World *w = trainer_world(t);
+    int64_t differs = s->mine[i] != s->first[i];
+    Tensor value;
+    Status st;
+
+    TRY(world_max(w, differs, &differs));
+    if (!differs)
+        return ST_OK;
+    TRY(read_state(&value, session_states(t->session), s->state[i]));
+    st = world_share(w, 0, value.data, tensor_bytes(&value));
+    if (!st && s->mine[i] != s->first[i])
+        st = states_set(session_states(t->session), s->state[i]->name, &value);
+    free(value.data);
+    ++*sent;
+    return st;
+}
+
+static Status share_states(const dpx_trainer *t, const Shared *s)
+{
+    World *w = trainer_world(t);
+    int64_t differs;
+    char line[128];
+    int sent = 0;
+
+    TRY(world_share(w, 0, s->first, (size_t)s->n * sizeof *s->first));
+    TRY(world_max(w, memcmp(s->mine, s->first, (size_t)s->n * sizeof *s->mine) != 0, &differs));
+    for (int i = 0; i < s->n && differs; i++)
+        TRY(share_state(t, s, i, &sent));
+    snprintf(line, sizeof line, "the processes began with different values of %d of %d states: all go on with rank 0's",
+             sent, s->n);
+    if (sent && t->log)
+        t->log(t->log_user, DPX_LOG_WARNING, line);
+    return ST_OK;
+}
+
+Status trainer_agree_states(dpx_trainer *t)
+{
+    Shared s = { .n = 0 };
+    Status st;
+
+    if (world_size(trainer_world(t)) == 1 || t->agreed)
+        return ST_OK;
+    st = list_shared(&s, session_states(t->session));
+    if (!st)
+        st = agree_on_beginning(t, &s);
+    if (!st)
+        st = share_states(t, &s);
+    shared_free(&s);
+    t->agreed = !st;
+    return st;
 }

@@ -39,21 +39,14 @@ struct dpx_trainer {
     void *progress_user;
 };
 
-/* exec/trainer_world.c */
 World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
-/* Before anything is compiled: E_INVALID lists all that was not given alike to all processes.  Sets the list's world
- * and teams. */
-Status trainer_enter_world(const dpx_trainer *t, DeviceList *list) CHECKED;
+
+/* exec/api/trainer_state.c */
 /* Before the first step, and the first after the state was set or has grown: all processes get rank 0's.  E_INVALID
  * lists how the steps done, the names, types and shapes of the states, and the constants differ. */
 Status trainer_agree_states(dpx_trainer *t) CHECKED;
-
-/* exec/trainer_state.c */
 /* Before a step of a trainer that has resumed: E_IO lists what the checkpoint lacks of its state and, before training,
  * what it has besides. */
 Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
-
-/* Compiles what the run will need, if all shapes are known before the first batch, so that errors come early. */
-Status trainer_prepare(dpx_trainer *t) CHECKED;
 
 #endif
