@@ -299,36 +299,6 @@ nomem:
     return NULL;
 }
 
-/* As far as both are known. */
-static bool same_type(const Value *a, const Value *b)
-{
-    return (a->dtype == b->dtype || a->dtype == DT_NONE || b->dtype == DT_NONE) &&
-           (shape_eq(&a->shape, &b->shape) || !shape_known(&a->shape) || !shape_known(&b->shape));
-}
-
-void graph_replace(Graph *g, ValueId old, ValueId by)
-{
-    if (g->status || !has_value(old) || value_eq(old, by))
-        return;
-    if (has_value(by) && !same_type(value(g, old), value(g, by))) {
-        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type or shape, '%s'",
-                         value(g, old)->name, value(g, by)->name);
-        return;
-    }
-    if (has_value(by) && value(g, by)->batch_axis == BATCH_UNKNOWN)
-        value(g, by)->batch_axis = value(g, old)->batch_axis;
-    FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in; i++)
-            if (value_eq(n->in[i], old))
-                n->in[i] = by;
-    for (int i = 0; i < g->n_output; i++)
-        if (value_eq(g->output[i].value, old))
-            g->output[i].value = by;
-    for (int i = 0; i < g->n_update; i++)
-        if (value_eq(g->update[i].next, old))
-            g->update[i].next = by;
-}
-
 void graph_remove(Graph *g, Node *n)
 {
     (void)g;

@@ -13,6 +13,7 @@
 typedef struct OpDef OpDef;
 typedef struct Graph Graph;
 typedef struct Node Node;
+typedef struct Rewrite Rewrite;
 
 typedef struct {
     uint32_t i;
@@ -138,6 +139,7 @@ struct Graph {
     struct NameTable *names;
     struct BodyTable *bodies; /* of its nodes (graph/body.c); NULL: none */
     bool inside;              /* a body: its arena is another graph's */
+    Rewrite *rewrite;         /* the one that is open (graph/rewrite.h), or NULL */
 };
 
 Graph *graph_create(const char *name);                         /* NULL when out of memory */
@@ -197,8 +199,8 @@ const char *graph_unique_name(Graph *g, const char *base);
 void graph_rename(Graph *g, ValueId v, const char *name); /* made unique */
 
 /* ---- changing ---- */
-/* In every node, output and update.  E_INTERNAL when their types or shapes are known to be unlike: readers were made
- * for old's. */
+/* In every node, output and update; while a rewrite is open, at its end (graph/rewrite.h).  E_INTERNAL when their types
+ * or shapes are known to be unlike: readers were made for old's. */
 void graph_replace(Graph *g, ValueId old, ValueId by);
 void graph_remove(Graph *g, Node *n); /* its outputs must be unused, or replaced already */
 Status graph_sort(Graph *g) CHECKED;  /* stable topological order, drops removed nodes; E_MODEL names a cycle's nodes */

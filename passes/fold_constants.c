@@ -2,6 +2,7 @@
  *
  * Parameters are state by now, so no weight is folded away.  A result may be larger than its inputs (ConstantOfShape,
  * Expand): past a limit it is computed at run time instead of being stored. */
+#include "graph/rewrite.h"
 #include "passes/fold.h"
 
 enum { MAX_FOLDED = 1 << 24 };
@@ -22,31 +23,40 @@ static ValueId passed_through(const Graph *g, const Node *n)
     return x->dtype == y->dtype && shape_known(&x->shape) && shape_eq(&x->shape, &y->shape) ? n->in[0] : NO_VALUE;
 }
 
-/* A graph output or the next value of a state keeps a node of its own, so that it keeps its name. */
-static bool is_result(const Graph *g, ValueId v)
+/* [value] a graph output or the next value of a state: it keeps a node of its own, so that it keeps its name. */
+static bool *find_results(const Graph *g, Arena *a)
 {
-    for (int i = 0; i < g->n_output; i++)
-        if (value_eq(g->output[i].value, v))
-            return true;
-    for (int i = 0; i < g->n_update; i++)
-        if (value_eq(g->update[i].next, v))
-            return true;
-    return false;
+    bool *result = ARENA_NEW(a, bool, g->n_value);
+
+    for (int i = 0; result && i < g->n_output; i++)
+        result[g->output[i].value.i] = true;
+    for (int i = 0; result && i < g->n_update; i++)
+        result[g->update[i].next.i] = true;
+    return result;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
+    const bool *result = find_results(g, ctx->scratch);
+
+    if (!result)
+        return FAIL_NOMEM();
+    TRY(rewrite_begin(g, ctx->scratch));
     FOR_NODES(g, n) {
-        ValueId same = passed_through(g, n);
+        ValueId same;
+
+        rewrite_read(g, n);
+        same = passed_through(g, n);
 
         if (fold_possible(g, n)) {
             TRY(fold_node(g, ctx, n, MAX_FOLDED));
-        } else if (has_value(same) && !is_result(g, n->out[0])) {
+        } else if (has_value(same) && !result[n->out[0].i]) {
             graph_replace(g, n->out[0], same);
             graph_remove(g, n);
             ctx->n_changed++;
         }
     }
+    TRY(rewrite_end(g));
     return graph_sort(g);
 }
 

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "graph/emit.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 enum { DEPTH_STEP = 8, DEPTH_MOST = 128 }; /* of what fused kernels take */
@@ -23,6 +24,8 @@ typedef struct {
     Graph *g;
     const uint32_t *uses;
     uint32_t n_value, n_node; /* from before the pass */
+    uint32_t *transpose;      /* [value] 1 + a Transpose that reads it, 0: none; the others follow */
+    uint32_t *next;           /* by node */
 } Fuse;
 
 typedef struct {
@@ -223,17 +226,30 @@ static ValueId to_tokens(Graph *g, ValueId v, bool transposed)
     return EMIT(g, Unsqueeze, NULL, permuted(g, v, 3, single[transposed]), emit_ints(g, 1, (int64_t[]){ 2 }));
 }
 
-/* Everything that reads the result transposed reads it from the source instead. */
-static void read_through(const Fuse *f, ValueId y)
+static Status find_transposes(Fuse *f, Arena *a)
+{
+    f->transpose = ARENA_NEW(a, uint32_t, f->n_value);
+    f->next = ARENA_NEW(a, uint32_t, f->n_node);
+    if (!f->transpose || !f->next)
+        return FAIL_NOMEM();
+    for (uint32_t i = f->n_node; i-- > 0;)
+        if (f->g->node[i]->op == &op_Transpose) {
+            f->next[i] = f->transpose[f->g->node[i]->in[0].i];
+            f->transpose[f->g->node[i]->in[0].i] = i + 1;
+        }
+    return ST_OK;
+}
+
+/* Everything that reads the result `out`, now y, transposed reads it from the source instead. */
+static void read_through(const Fuse *f, ValueId out, ValueId y)
 {
     Graph *g = f->g;
 
-    for (uint32_t i = 0; i < f->n_node && !g->status; i++) {
-        Node *n = g->node[i];
+    for (uint32_t i = f->transpose[out.i]; i && !g->status; i = f->next[i - 1]) {
+        const Node *n = g->node[i - 1];
         int count;
 
-        if (n->op == &op_Transpose && value_eq(n->in[0], y))
-            graph_replace(g, n->out[0], permuted(g, y, 4, node_ints(n, "perm", &count)));
+        graph_replace(g, n->out[0], permuted(g, y, 4, node_ints(n, "perm", &count)));
     }
 }
 
@@ -252,7 +268,7 @@ static void rewrite(const Fuse *f, const Found *m)
         return;
     graph_replace(g, m->out, by);
     if (rank == 4)
-        read_through(f, by);
+        read_through(f, m->out, by);
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -264,12 +280,17 @@ static Status run(Graph *g, PassCtx *ctx)
         return ST_OK;
     if (!(f.uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();
-    for (uint32_t i = 0; i < f.n_node && !g->status; i++)
+    TRY(find_transposes(&f, ctx->scratch));
+    TRY(rewrite_begin(g, ctx->scratch));
+    for (uint32_t i = 0; i < f.n_node && !g->status; i++) {
+        rewrite_read(g, g->node[i]);
         if (g->node[i]->op == &op_Softmax && find(&f, g->node[i], &m)) {
             rewrite(&f, &m);
             ctx->n_changed++;
         }
-    return g->status || !ctx->n_changed ? g->status : graph_sort(g);
+    }
+    TRY(rewrite_end(g));
+    return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
 const Pass pass_fuse_attention = { .name = "fuse-attention",

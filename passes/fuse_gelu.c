@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "graph/emit.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };
@@ -264,11 +265,13 @@ static Status run(Graph *g, PassCtx *ctx)
 
     if (!gates)
         return FAIL_NOMEM();
+    TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node && !g->status; i++) {
         Node *n = g->node[i];
 
         if (!n->op)
             continue;
+        rewrite_read(g, n);
         if (!(gate = taken_in(g, n, gates, n_value)))
             TRY(find_gates(ctx->scratch, g, n, &gate));
         if (!arithmetic(g, n->out[0]) || !(gelu = read_gelu(g, n->out[0], gate))) {
@@ -279,7 +282,8 @@ static Status run(Graph *g, PassCtx *ctx)
         graph_remove(g, n);
         ctx->n_changed++;
     }
-    return g->status || !ctx->n_changed ? g->status : graph_sort(g);
+    TRY(rewrite_end(g));
+    return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
 const Pass pass_fuse_gelu = { .name = "fuse-gelu",

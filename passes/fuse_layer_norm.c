@@ -12,6 +12,7 @@
 
 #include "graph/emit.h"
 #include "graph/ops/reduce.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */
@@ -218,9 +219,11 @@ static Status run(Graph *g, PassCtx *ctx)
 
     if (!f.uses || !f.reader)
         return FAIL_NOMEM();
+    TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node && !g->status; i++) {
         Found m = { 0 };
 
+        rewrite_read(g, g->node[i]);
         if (!g->node[i]->op || !find(g, g->node[i], &m))
             continue;
         m.scale = take_in(&f, &m, &op_Mul);
@@ -228,7 +231,8 @@ static Status run(Graph *g, PassCtx *ctx)
         rewrite(g, &m);
         ctx->n_changed++;
     }
-    return g->status || !ctx->n_changed ? g->status : graph_sort(g);
+    TRY(rewrite_end(g));
+    return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
 const Pass pass_fuse_layer_norm = { .name = "fuse-layer-norm",

@@ -5,6 +5,7 @@
 #include "passes/inference.h"
 
 #include "graph/op.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 extern const Pass pass_dce;
@@ -49,9 +50,12 @@ Status inference_make(Graph *g)
         return FAIL_NOMEM();
     TRY_TO(done, st, drop_sites_find(&sites, g, ctx.scratch));
     TRY_TO(done, st, drop_sites_remove(g, &sites, ctx.scratch));
+    TRY_TO(done, st, rewrite_begin(g, ctx.scratch));
     TRY_TO(done, st, switch_off(g, ctx.scratch));
+    TRY_TO(done, st, rewrite_end(g));
     TRY_TO(done, st, pass_dce.run(g, &ctx));
 done:
+    rewrite_drop(g);
     arena_free(ctx.scratch);
     return st;
 }

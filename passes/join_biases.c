@@ -10,6 +10,7 @@
  * are parameters or constants, which wait for nothing.  Before precision, which would stand conversions in between, and
  * before autodiff. */
 #include "graph/emit.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -86,11 +87,15 @@ static Status run(Graph *g, PassCtx *ctx)
     j.reader = graph_readers(g, ctx->scratch);
     if (!j.uses || !j.reader)
         return FAIL_NOMEM();
-    for (uint32_t i = 0; i < n_node; i++)
+    TRY(rewrite_begin(g, ctx->scratch));
+    for (uint32_t i = 0; i < n_node; i++) {
+        rewrite_read(g, g->node[i]);
         if (g->node[i]->op && divides_product(&j, g->node[i])) {
             TRY(join(&j, g->node[i], ctx->scratch, &done));
             ctx->n_changed += done;
         }
+    }
+    TRY(rewrite_end(g));
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 

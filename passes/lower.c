@@ -3,6 +3,7 @@
  * An operator's `lower` emits the simpler nodes and redirects its outputs to them; it may decline by changing nothing.
  * Nodes that it emits are visited too.  The original is removed when nothing reads it any more. */
 #include "graph/op.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 static bool unused(const Graph *g, const Node *n, const uint32_t *uses)
@@ -29,14 +30,17 @@ static Status run(Graph *g, PassCtx *ctx)
     const uint32_t *uses;
     uint32_t before;
 
+    TRY(rewrite_begin(g, ctx->scratch));
     FOR_NODES(g, n) {
         before = g->n_node;
+        rewrite_read(g, n);
         if (!n->op->lower || !inputs_known(g, n))
             continue;
         TRY(n->op->lower(g, n));
         TRY(g->status);
         ctx->n_changed += g->n_node != before;
     }
+    TRY(rewrite_end(g));
     if (!(uses = graph_count_uses(g, ctx->scratch)))
         return FAIL_NOMEM();
     FOR_NODES(g, n)

@@ -2,6 +2,7 @@
  * here. */
 #include <string.h>
 
+#include "graph/rewrite.h"
 #include "graph/verify.h"
 #include "passes/pass.h"
 #include "passes/report.h"
@@ -98,6 +99,7 @@ static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evalu
 
     report_stage_begin(&stage, g);
     st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();
+    rewrite_drop(g);
     stage.changed = ctx.n_changed;
     stage.scratch_bytes = ctx.scratch ? arena_bytes(ctx.scratch) : 0;
     arena_free(ctx.scratch);

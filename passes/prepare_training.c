@@ -8,13 +8,15 @@
  * (passes/parameters.c). */
 #include <string.h>
 
+#include "graph/rewrite.h"
 #include "passes/inference.h"
 #include "passes/parameters.h"
 
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    bool mixed; /* the file has batch-norms in training mode, and others that are not */
+    int *update_of; /* [value] 1 + the update of the state, 0: none */
+    bool mixed;     /* the file has batch-norms in training mode, and others that are not */
 } Prepare;
 
 static bool training(const PassCtx *ctx) { return ctx->opt->mode >= BUILD_TRAIN; }
@@ -53,26 +55,20 @@ static Status add_output(Graph *g, Node *n, int i, const char *name)
     return ST_OK;
 }
 
-static int find_update(const Graph *g, ValueId state)
-{
-    for (int i = 0; i < g->n_update; i++)
-        if (value_eq(g->update[i].state, state))
-            return i;
-    return -1;
-}
-
 /* Statistics used by two layers are updated by one after the other, as a framework that calls a module twice does. */
-static Status update_statistic(Graph *g, Node *n, int in, int out)
+static Status update_statistic(Prepare *p, Node *n, int in, int out)
 {
+    Graph *g = p->g;
     ValueId state = n->in[in];
-    int before = find_update(g, state);
+    int *update = &p->update_of[state.i];
 
     TRY(add_output(g, n, out, arena_printf(g->arena, "%s.next", value(g, state)->name)));
-    if (before < 0) {
+    if (!*update) {
         graph_add_update(g, state, n->out[out]);
+        *update = g->n_update;
     } else {
-        node_set_input(g, n, in, g->update[before].next);
-        g->update[before].next = n->out[out];
+        node_set_input(g, n, in, g->update[*update - 1].next);
+        g->update[*update - 1].next = n->out[out];
     }
     return g->status;
 }
@@ -83,8 +79,8 @@ static Status train_batchnorm(Prepare *p, Node *n)
     node_set_int(p->g, n, "sync", !p->ctx->opt->bn_local);
     node_set_int(p->g, n, "unbiased", p->ctx->opt->bn_unbiased);
     if (sees_batch(p->ctx)) {
-        TRY(update_statistic(p->g, n, 3, 1));
-        TRY(update_statistic(p->g, n, 4, 2));
+        TRY(update_statistic(p, n, 3, 1));
+        TRY(update_statistic(p, n, 4, 2));
     }
     p->ctx->n_changed++;
     return node_infer(p->g, n);
@@ -134,9 +130,17 @@ static Status run(Graph *g, PassCtx *ctx)
     Prepare p = { .g = g, .ctx = ctx, .mixed = has_mixed_modes(g) };
     uint32_t n_node = g->n_node;
 
-    for (uint32_t i = 0; i < n_node; i++)
+    if (!(p.update_of = ARENA_NEW(ctx->scratch, int, g->n_value)))
+        return FAIL_NOMEM();
+    for (int i = g->n_update; i-- > 0;)
+        p.update_of[g->update[i].state.i] = i + 1;
+    TRY(rewrite_begin(g, ctx->scratch));
+    for (uint32_t i = 0; i < n_node; i++) {
+        rewrite_read(g, g->node[i]);
         if (g->node[i]->op && is_batchnorm(g->node[i]))
             TRY(prepare_batchnorm(&p, g->node[i]));
+    }
+    TRY(rewrite_end(g));
     if (!sees_batch(ctx))
         FOR_NODES(g, n)
             if (n->op == &op_Dropout)

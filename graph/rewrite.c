@@ -1,0 +1,167 @@
+/* Union-find: a value that was replaced points to what replaced it, and looking through a chain shortens it.  What is
+ * appended meanwhile stands behind the table, which grows by doubling when one of them is replaced. */
+#include "graph/rewrite.h"
+
+#include <string.h>
+
+struct Rewrite {
+    Arena *a;
+    uint32_t *by; /* [n] 1 + the value that stands for it, 1 for none; 0: not replaced */
+    uint32_t n, n_replaced;
+};
+
+Status rewrite_begin(Graph *g, Arena *a)
+{
+    Rewrite *r = ARENA_NEW(a, Rewrite, 1);
+
+    if (g->rewrite)
+        return FAIL(E_INTERNAL, "a rewrite of the graph is open already");
+    if (!r || !(r->by = ARENA_NEW(a, uint32_t, g->n_value)))
+        return FAIL_NOMEM();
+    r->a = a;
+    r->n = g->n_value;
+    g->rewrite = r;
+    return g->status;
+}
+
+static uint32_t resolve(Rewrite *r, uint32_t v)
+{
+    while (v < r->n && r->by[v]) {
+        uint32_t up = r->by[v] - 1;
+
+        if (up < r->n && r->by[up])
+            r->by[v] = r->by[up];
+        v = up;
+    }
+    return v;
+}
+
+ValueId rewrite_in(const Graph *g, ValueId v) { return g->rewrite ? (ValueId){ resolve(g->rewrite, v.i) } : v; }
+
+void rewrite_read(Graph *g, Node *n)
+{
+    for (int i = 0; g->rewrite && g->rewrite->n_replaced && i < n->n_in; i++)
+        n->in[i].i = resolve(g->rewrite, n->in[i].i);
+}
+
+static bool reserve(Rewrite *r, uint32_t n)
+{
+    uint32_t *grown;
+
+    if (n <= r->n)
+        return true;
+    n = n > 2 * r->n ? n : 2 * r->n;
+    if (!(grown = ARENA_NEW(r->a, uint32_t, n)))
+        return false;
+    memcpy(grown, r->by, r->n * sizeof *grown);
+    r->by = grown;
+    r->n = n;
+    return true;
+}
+
+/* As far as both are known. */
+static bool same_type(const Value *a, const Value *b)
+{
+    return (a->dtype == b->dtype || a->dtype == DT_NONE || b->dtype == DT_NONE) &&
+           (shape_eq(&a->shape, &b->shape) || !shape_known(&a->shape) || !shape_known(&b->shape));
+}
+
+static void record(Graph *g, ValueId old, ValueId by)
+{
+    Rewrite *r = g->rewrite;
+    uint32_t up;
+
+    if (!reserve(r, old.i + 1)) {
+        graph_fail_nomem(g);
+        return;
+    }
+    up = resolve(r, by.i);
+    if (resolve(r, old.i) == up && up != old.i)
+        return;
+    if (up == old.i || r->by[old.i]) {
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by %s", value(g, old)->name,
+                         up == old.i ? "itself" : "two different values");
+        return;
+    }
+    r->by[old.i] = up + 1;
+    r->n_replaced++;
+}
+
+/* One walk: for a few replacements. */
+static void apply(Graph *g, ValueId old, ValueId by)
+{
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++)
+            if (value_eq(n->in[i], old))
+                n->in[i] = by;
+    for (int i = 0; i < g->n_output; i++)
+        if (value_eq(g->output[i].value, old))
+            g->output[i].value = by;
+    for (int i = 0; i < g->n_update; i++)
+        if (value_eq(g->update[i].next, old))
+            g->update[i].next = by;
+}
+
+void graph_replace(Graph *g, ValueId old, ValueId by)
+{
+    if (g->status || !has_value(old) || value_eq(old, by))
+        return;
+    if (has_value(by) && !same_type(value(g, old), value(g, by))) {
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type or shape, '%s'",
+                         value(g, old)->name, value(g, by)->name);
+        return;
+    }
+    if (g->rewrite)
+        record(g, old, by);
+    else
+        apply(g, old, by);
+}
+
+Status rewrite_end(Graph *g)
+{
+    if (g->rewrite && g->rewrite->n_replaced && !g->status) {
+        FOR_NODES(g, n)
+            rewrite_read(g, n);
+        for (int i = 0; i < g->n_output; i++)
+            g->output[i].value = rewrite_in(g, g->output[i].value);
+        for (int i = 0; i < g->n_update; i++)
+            g->update[i].next = rewrite_in(g, g->update[i].next);
+    }
+    g->rewrite = NULL;
+    return g->status;
+}
+
+void rewrite_drop(Graph *g) { g->rewrite = NULL; }
+
+void node_set_inputs(Graph *g, Node *n, int n_in, const ValueId *in)
+{
+    ValueId *list = g->status ? NULL : ARENA_NEW(g->arena, ValueId, n_in);
+
+    if (!list) {
+        graph_fail_nomem(g);
+        return;
+    }
+    if (n_in)
+        memcpy(list, in, (size_t)n_in * sizeof *list);
+    n->in = list;
+    n->n_in = n_in;
+}
+
+void node_set_outputs(Graph *g, Node *n, int n_out, const ValueId *out)
+{
+    ValueId *list = g->status ? NULL : ARENA_NEW(g->arena, ValueId, n_out);
+
+    if (!list) {
+        graph_fail_nomem(g);
+        return;
+    }
+    if (n_out)
+        memcpy(list, out, (size_t)n_out * sizeof *list);
+    n->out = list;
+    n->n_out = n_out;
+    for (int i = 0; i < n_out; i++)
+        if (has_value(list[i])) {
+            value(g, list[i])->producer = n;
+            value(g, list[i])->out_index = i;
+        }
+}
