@@ -41,7 +41,7 @@ bool span_is_needed(const Node *n, const Site *site)
 
 static Status stage(void **out, const Graph *g, ValueId v)
 {
-    size_t bytes = tensor_bytes(&(Tensor){ value(g, v)->dtype, value(g, v)->shape, NULL });
+    size_t bytes = value_bytes(g, v);
 
     return (*out = malloc(bytes ? bytes : 1)) ? ST_OK : FAIL_NOMEM();
 }

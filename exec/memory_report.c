@@ -35,11 +35,6 @@ const char *node_label(char *text, size_t n, const Node *node)
 
 /* ---- numbers ---- */
 
-static size_t value_bytes(const Graph *g, ValueId v)
-{
-    return tensor_bytes(&(Tensor){ value(g, v)->dtype, value(g, v)->shape, NULL });
-}
-
 /* As they lie side by side in one allocation. */
 static size_t states_bytes(const Graph *g, const MemoryPlan *plan, int device)
 {

@@ -456,7 +456,7 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 static Status state_view(void **data, Session *s, Arena *a, const Value *v)
 {
     Device *d = s->devices.device[v->device];
-    size_t bytes = tensor_bytes(&(Tensor){ v->dtype, v->shape, NULL });
+    size_t bytes = layout_bytes(v->dtype, v->layout, &v->shape);
     void *storage;
 
     TRY(states_storage(&storage, s->states, v));

@@ -93,12 +93,15 @@ static State *find(const States *s, const char *name)
     return NULL;
 }
 
-static size_t bytes_of(const State *st) { return tensor_bytes(&(Tensor){ st->dtype, st->shape, NULL }); }
+static size_t bytes_of(const State *st) { return layout_bytes(st->dtype, LAYOUT_ROWS, &st->shape); }
 
-/* Between the layout of the copies and row-major order: `bytes_of(st)` bytes of the host, both of them. */
+static size_t stored_bytes(const State *st) { return layout_bytes(st->dtype, st->layout, &st->shape); }
+
+/* Between the layout of the copies, `stored_bytes(st)`, and row-major order, `bytes_of(st)`, both in the host's memory.
+ */
 static void reorder(const State *st, void *to, const void *from, bool stored)
 {
-    tensor_reorder(to, from, &st->shape, dtype_size(st->dtype), stored);
+    layout_convert(to, from, &st->shape, dtype_size(st->dtype), st->layout, stored);
 }
 
 /* Writes row-major data to one copy. */
@@ -109,10 +112,10 @@ static Status write_copy(States *s, const State *st, const StateCopy *c, const v
 
     if (st->layout == LAYOUT_ROWS)
         return memory_write(s->device[c->device], c->data, data, bytes_of(st));
-    if (!(buffer = malloc(bytes_of(st) + 1)))
+    if (!(buffer = calloc(stored_bytes(st) + 1, 1)))
         return FAIL_NOMEM();
     reorder(st, buffer, data, true);
-    code = memory_write(s->device[c->device], c->data, buffer, bytes_of(st));
+    code = memory_write(s->device[c->device], c->data, buffer, stored_bytes(st));
     free(buffer);
     return code;
 }
@@ -125,9 +128,9 @@ static Status read_copy(const States *s, const State *st, const StateCopy *c, vo
 
     if (st->layout == LAYOUT_ROWS)
         return memory_read(s->device[c->device], data, c->data, bytes_of(st));
-    if (!(buffer = malloc(bytes_of(st) + 1)))
+    if (!(buffer = malloc(stored_bytes(st) + 1)))
         return FAIL_NOMEM();
-    if (!(code = memory_read(s->device[c->device], buffer, c->data, bytes_of(st))))
+    if (!(code = memory_read(s->device[c->device], buffer, c->data, stored_bytes(st))))
         reorder(st, data, buffer, false);
     free(buffer);
     return code;
@@ -188,7 +191,7 @@ Status states_reserve(States *s, const Value *const *v, int n)
         const State *st = find(s, value_logical_name(v[i]));
 
         if (!st || !find_copy(st, v[i]))
-            bytes += aligned(s, device_of(v[i]), tensor_bytes(&(Tensor){ v[i]->dtype, v[i]->shape, NULL }));
+            bytes += aligned(s, device_of(v[i]), layout_bytes(v[i]->dtype, v[i]->layout, &v[i]->shape));
     }
     if (!bytes)
         return ST_OK;

@@ -439,3 +439,21 @@ Status graph_clone_within(Graph **out, const Graph *g, MemoryBudget *b) { return
 Status graph_clone(Graph **out, const Graph *g) { return clone(out, g, false, arena_budget(g->arena)); }
 
 Status graph_clone_lending(Graph **out, const Graph *g) { return clone(out, g, true, arena_budget(g->arena)); }
+
+size_t value_bytes(const Graph *g, ValueId v)
+{
+    const Value *x = value(g, v);
+
+    return layout_bytes(x->dtype, x->layout, &x->shape);
+}
+
+Layout node_layout(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_in(n, i) && in_value(g, n, i)->layout != LAYOUT_ROWS)
+            return in_value(g, n, i)->layout;
+    for (int i = 0; i < n->n_out; i++)
+        if (has_out(n, i) && value(g, n->out[i])->layout != LAYOUT_ROWS)
+            return value(g, n->out[i])->layout;
+    return LAYOUT_ROWS;
+}

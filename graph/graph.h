@@ -8,6 +8,7 @@
 
 #include "graph/base/arena.h"
 #include "graph/base/status.h"
+#include "graph/layout.h"
 #include "graph/tensor.h"
 
 typedef struct OpDef OpDef;
@@ -28,12 +29,6 @@ typedef enum {
     V_STATE, /* outlives the step: parameter, moment, running statistic, counter */
     V_CONST  /* known now: `init` */
 } ValueKind;
-
-/* The order in which a value's elements are stored; its shape and meaning do not depend on it. */
-typedef enum {
-    LAYOUT_ROWS,         /* row-major */
-    LAYOUT_CHANNELS_LAST /* of [N, C, spatial...]: as [N, spatial..., C] would be row-major (passes/layout.c) */
-} Layout;
 
 /* V_CONST of a model: where its file has it. */
 typedef enum {
@@ -168,6 +163,12 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a);
 /* The last node that reads each value, NULL where none does; array of n_value in `a`.  NULL when out of memory. */
 Node **graph_readers(const Graph *g, Arena *a);
 /* The name the value has in the unpartitioned graph. */
+/* What it takes in memory, as it is stored; its shape is known. */
+size_t value_bytes(const Graph *g, ValueId v);
+/* Of all that the node reads and writes, the layout of the first that is not stored by rows.  What it does not suit has
+ * the same order in both. */
+Layout node_layout(const Graph *g, const Node *n);
+
 static inline const char *value_logical_name(const Value *v) { return v->logical ? v->logical : v->name; }
 /* Passes have made a step of it, or a part: it has state, or something that has a place, a layout or is a copy, as no
  * model does. */

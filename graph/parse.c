@@ -215,10 +215,12 @@ static Status logical(Parser *p, const char **out, const char *own)
 
 static Status parse_layout(Parser *p, Layout *out)
 {
-    bool last;
+    bool found = false;
 
-    TRY(parse_accept_word(p, "channels_last", &last));
-    *out = last ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+    for (int l = 0; l < N_LAYOUTS && !found; l++) {
+        TRY(parse_accept_word(p, layout_name((Layout)l), &found));
+        *out = found ? (Layout)l : LAYOUT_ROWS;
+    }
     return ST_OK;
 }
 

@@ -94,8 +94,8 @@ static void print_type(Printer *p, DType dtype, const Shape *s, const char *cons
 
 static void print_layout(Printer *p, const Value *v)
 {
-    if (v->layout == LAYOUT_CHANNELS_LAST)
-        fputs(" channels_last", p->f);
+    if (v->layout != LAYOUT_ROWS)
+        fprintf(p->f, " %s", layout_name(v->layout));
 }
 
 static void print_place(Printer *p, int replica, int device)

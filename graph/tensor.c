@@ -2,6 +2,8 @@
  * way of float32 a double would be rounded twice. */
 #include "graph/tensor.h"
 
+#include "graph/layout.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +11,7 @@
 
 int64_t tensor_numel(const Tensor *t) { return shape_numel(&t->shape); }
 
-size_t tensor_bytes(const Tensor *t) { return (size_t)tensor_numel(t) * dtype_size(t->dtype); }
+size_t tensor_bytes(const Tensor *t) { return layout_bytes(t->dtype, LAYOUT_ROWS, &t->shape); }
 
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape)
 {
@@ -98,21 +100,6 @@ uint16_t bfloat_from_float(float f)
     X(DT_FLOAT32, float)  \
     X(DT_FLOAT64, double) \
     EACH_INT(X)
-
-void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, bool to_channels_last)
-{
-    int64_t n = s->dim[0], c = s->dim[1], positions = shape_count(s, 2, s->rank);
-
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < c; k++)
-            for (int64_t p = 0; p < positions; p++) {
-                size_t rows = (size_t)((i * c + k) * positions + p) * size,
-                       last = (size_t)((i * positions + p) * c + k) * size;
-
-                memcpy((char *)to + (to_channels_last ? last : rows),
-                       (const char *)from + (to_channels_last ? rows : last), size);
-            }
-}
 
 int64_t tensor_int(const Tensor *t, int64_t i)
 {

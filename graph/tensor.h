@@ -12,15 +12,13 @@ typedef struct {
     void *data; /* NULL for an absent optional input and for a tensor of no elements */
 } Tensor;
 
-size_t tensor_bytes(const Tensor *t); /* shape and type must be known */
+size_t tensor_bytes(const Tensor *t); /* by rows; shape and type must be known */
 int64_t tensor_numel(const Tensor *t);
 bool tensor_same(const Tensor *a, const Tensor *b); /* to the last bit */
 bool tensor_is_filled(const Tensor *t);             /* with one number throughout */
 /* Zeroed data and the header in the arena; NULL when out of memory. */
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
 Tensor *tensor_copy(Arena *a, const Tensor *t);
-/* Copies elements of `size` bytes of a shape [N, C, spatial...] from row-major order to channels last, or back. */
-void tensor_reorder(void *to, const void *from, const Shape *s, size_t size, bool to_channels_last);
 /* Element `i` of any real type; floats are truncated toward zero by the integer form, to the nearest int64 where they
  * lie outside, to 0 if NaN: a file may hold any number where a size is expected. */
 int64_t tensor_int(const Tensor *t, int64_t i);

@@ -46,8 +46,8 @@ static Status check_value(Check *c, uint32_t i)
         TRY(status_prefix(shape_check(&v->shape, dtype_size(v->dtype)), "'%s'", v->name));
     if (v->kind != V_TEMP && v->producer)
         return BROKEN("'%s' is no temporary, but has a producer", v->name);
-    if (v->layout != LAYOUT_ROWS && v->shape.rank < 3)
-        return BROKEN("'%s' has no channels, but is stored channels last", v->name);
+    if (v->layout != LAYOUT_ROWS && (!shape_known(&v->shape) || !layout_holds(v->layout, &v->shape)))
+        return BROKEN("'%s' cannot be stored %s", v->name, layout_name(v->layout));
     if (v->kind != V_STATE && (v->trainable || v->transient || v->partial))
         return BROKEN("'%s' is no state, but marked trainable, transient or partial", v->name);
     if (v->kind == V_CONST || v->kind == V_STATE)

@@ -6,15 +6,42 @@
 
 #include "graph/base/arena.h"
 
+/* Value number i of what the node reads and then writes; NULL: absent. */
+static const Value *value_of(const Graph *g, const Node *n, int i)
+{
+    const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+    return has_value(v) ? value(g, v) : NULL;
+}
+
+bool kernel_channels_last(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const Value *v = value_of(g, n, i);
+
+        if (v && v->layout != LAYOUT_ROWS && v->layout != LAYOUT_CHANNELS_LAST)
+            return false;
+    }
+    return true;
+}
+
+bool kernel_alike(const Graph *g, const Node *n)
+{
+    const Value *y = value(g, n->out[0]);
+
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const Value *v = value_of(g, n, i);
+
+        if (v && !(v->layout == y->layout && shape_eq(&v->shape, &y->shape)) &&
+            (i >= n->n_in || shape_numel(&v->shape) != 1))
+            return false;
+    }
+    return true;
+}
+
 static bool knows_layouts(const Kernel *k, const Graph *g, const Node *n)
 {
-    for (int i = 0; i < n->n_in && !k->channels_last; i++)
-        if (has_in(n, i) && in_value(g, n, i)->layout != LAYOUT_ROWS)
-            return false;
-    for (int i = 0; i < n->n_out && !k->channels_last; i++)
-        if (has_out(n, i) && value(g, n->out[i])->layout != LAYOUT_ROWS)
-            return false;
-    return true;
+    return node_layout(g, n) == LAYOUT_ROWS || (k->layouts && k->layouts(g, n));
 }
 
 static bool fits(const Kernel *k, const Graph *g, const Node *n)

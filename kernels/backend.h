@@ -27,9 +27,11 @@ typedef struct {
 typedef struct {
     const OpDef *op;
     const char *name;
-    unsigned dtypes;    /* of input 0 (output 0 when there are no inputs); 0: any */
-    bool channels_last; /* knows the layouts of values (Value.layout); else takes rows alone */
-    int rank;           /* candidates of one backend are tried by increasing rank */
+    unsigned dtypes; /* of input 0 (output 0 when there are no inputs); 0: any */
+    int rank;        /* candidates of one backend are tried by increasing rank */
+    /* Asked where something that the node reads or writes is not stored by rows: does the kernel take all of it as it
+     * is stored (Value.layout)?  NULL: it takes rows alone. */
+    bool (*layouts)(const Graph *, const Node *);
     bool (*supports)(const Graph *, const Node *); /* optional: shapes and attributes are known */
     /* Once per program: reads attributes and shapes, creates primitives, says how much scratch is needed. */
     Status (*prepare)(void **state, KernelCtx *, const Graph *, const Node *); /* optional */
@@ -73,6 +75,10 @@ typedef struct {
 } Described;
 void described_count(Described *out, const GpuDevice *d); /* of described_runtime() */
 
+/* For Kernel.layouts: nothing is in blocks; each value that is not by rows is channels last. */
+bool kernel_channels_last(const Graph *g, const Node *n);
+/* For Kernel.layouts: one layout, and one shape but for single elements, so that elements meet where they lie. */
+bool kernel_alike(const Graph *g, const Node *n);
 /* Memory of `prepare`, zeroed, to be freed with free(): a table whose length follows from shapes.  It counts as
  * planning's for as long as the budget of the graph lasts; NULL when that or the memory is exhausted. */
 void *kernel_table(const Graph *g, size_t n, size_t size);

@@ -50,12 +50,7 @@ static bool fits(const Graph *g, const Node *a, const Node *b)
            same_ints(a, b, "devices");
 }
 
-static int64_t bytes_of(const Graph *g, const Node *n)
-{
-    const Value *v = in_value(g, n, 0);
-
-    return shape_numel(&v->shape) * (int64_t)dtype_size(v->dtype);
-}
+static int64_t bytes_of(const Graph *g, const Node *n) { return (int64_t)value_bytes(g, n->in[0]); }
 
 /* One node for all of them, which takes over their outputs; they are removed. */
 static Status merge(Graph *g, Arena *a, Node *const *list, int n)

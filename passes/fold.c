@@ -21,9 +21,7 @@ static bool too_large(const Graph *g, const Node *n, int64_t max_bytes)
 {
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i])) {
-            const Value *v = value(g, n->out[i]);
-
-            if (shape_numel(&v->shape) * (int64_t)dtype_size(v->dtype) > max_bytes)
+            if ((int64_t)value_bytes(g, n->out[i]) > max_bytes)
                 return true;
         }
     return false;

@@ -87,7 +87,7 @@ static ValueId reordered(Layouts *l, ValueId v, Layout to)
 {
     Graph *g = l->g;
     const Value *of = value(g, v);
-    const char *name = arena_printf(g->arena, "%s@%s", of->name, to == LAYOUT_ROWS ? "rows" : "channels_last");
+    const char *name = arena_printf(g->arena, "%s@%s", of->name, layout_name(to));
     Node *n;
 
     if (!name ||

@@ -58,13 +58,6 @@ int value_device(const Graph *g, ValueId v)
     return device < 0 ? 0 : device;
 }
 
-static size_t value_bytes(const Graph *g, ValueId v)
-{
-    const Value *x = value(g, v);
-
-    return (size_t)shape_numel(&x->shape) * dtype_size(x->dtype);
-}
-
 /* ---- buffers ---- */
 
 static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, size_t bytes, uint32_t first,

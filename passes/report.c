@@ -119,7 +119,7 @@ static int64_t bytes_of(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
 
-    return shape_known(&x->shape) ? shape_numel(&x->shape) * (int64_t)dtype_size(x->dtype) : 0;
+    return shape_known(&x->shape) ? (int64_t)value_bytes(g, v) : 0;
 }
 
 static int64_t flops_of(const Graph *g, const Node *n)

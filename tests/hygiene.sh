@@ -54,6 +54,10 @@ writers="graph/print.c graph/json.c graph/dot.c $(echo graph/onnx/*.c) exec/trac
 check 'text that machines read is written without the locale' \
     "$(grep -nE "%[-+ 0#']*([0-9]+|\*)?(\.([0-9]+|\*))?l?[efgaEFGA]([^a-zA-Z]|$)" $writers)"
 check 'letters are letters in every locale' "$(grep -nE '\<(is(alnum|alpha|space|upper|lower|print|punct)|to(lower|upper)|strn?casecmp)\(' $readers)"
+# What a tensor takes depends on its layout; rows of a tensor by shape_count() and one element's address are not meant.
+check 'bytes of memory are counted by graph/layout.c' \
+    "$(grep -nE '[a-z_]*numel(\([^;]*\))? \* (\([a-z0-9_]+\))?(dtype_size|size\>)|dtype_size\([^;*]*\) \* (\([a-z0-9_]+\))?[a-z_]*numel' \
+        $(echo "$library" | grep -v '^graph/layout.c$'))"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
 
 if [ -f include/dpexec.h ]; then

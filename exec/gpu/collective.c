@@ -91,11 +91,6 @@ static bool is_direct(const GpuCollective *c, const Node *n, const MemoryPlan *p
     return true;
 }
 
-static size_t value_bytes(const Graph *g, ValueId v)
-{
-    return tensor_bytes(&(Tensor){ value(g, v)->dtype, value(g, v)->shape, NULL });
-}
-
 /* Lays the values of each device side by side in its chunk. */
 static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan, int n, const ValueId *v)
 {

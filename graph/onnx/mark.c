@@ -1,7 +1,7 @@
 /* What a value of a graph has and ONNX has no place for, as text in the value's doc_string, a line for each:
  *
  *   device=0 replica=1         always, -1: none
- *   channels_last              its layout
+ *   channels_last              its layout, by its name (graph/layout.c)
  *   shape=4,3                  of an input whose symbolic dimensions are bound
  *   of=NAME                    the value of the unpartitioned graph that it is a copy of
  *   name=NAME                  its own, where the file gives it that of an output
@@ -16,7 +16,6 @@
 
 #define DEVICE "device="
 #define REPLICA " replica="
-#define CHANNELS_LAST "channels_last"
 #define SHAPE_OF "shape="
 #define COPY_OF "of="
 #define OWN_NAME "name="
@@ -60,8 +59,8 @@ char *export_mark(Exporter *x, uint32_t i)
 
     if (is_placed(v) && !v->layout && shape && !*shape && !v->logical && !name)
         return NULL;
-    text = arena_printf(x->arena, "device=%d replica=%d%s%s%s%s%s%s", v->device, v->replica,
-                        v->layout ? "\n" CHANNELS_LAST : "", shape ? shape : "", v->logical ? "\n" COPY_OF : "",
+    text = arena_printf(x->arena, "device=%d replica=%d%s%s%s%s%s%s%s", v->device, v->replica, v->layout ? "\n" : "",
+                        v->layout ? layout_name(v->layout) : "", shape ? shape : "", v->logical ? "\n" COPY_OF : "",
                         v->logical ? v->logical : "", name ? "\n" OWN_NAME : "", name ? name : "");
     x->no_memory |= !text || !shape;
     return text;
@@ -115,11 +114,13 @@ static void bind_shape(Value *v, const char *text)
 }
 
 /* State is put in its layout when it is loaded, results are computed in theirs; nothing reorders the data of others. */
-static Status set_channels_last(Value *v)
+static Status set_layout(Value *v, Layout l)
 {
     if (v->kind != V_STATE && v->kind != V_TEMP)
-        return FAIL(E_MODEL, "channels last, expected rows: it is neither state nor computed");
-    v->layout = LAYOUT_CHANNELS_LAST;
+        return FAIL(E_MODEL, "stored %s, expected rows: it is neither state nor computed", layout_name(l));
+    if (!layout_holds(l, &v->shape))
+        return FAIL(E_MODEL, "cannot be stored %s", layout_name(l));
+    v->layout = l;
     return ST_OK;
 }
 
@@ -127,9 +128,10 @@ static Status read_line(Graph *g, ValueId id, const char *line)
 {
     Value *v = value(g, id);
     const char *text;
+    Layout layout;
 
-    if (!strcmp(line, CHANNELS_LAST))
-        return set_channels_last(v);
+    if (layout_find(&layout, line))
+        return set_layout(v, layout);
     if ((text = after(line, SHAPE_OF)))
         bind_shape(v, text);
     else if ((text = after(line, COPY_OF)) && *text)

@@ -143,7 +143,7 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
         return FAIL(E_UNSUPPORTED, "tensor '%s': data in segments is not supported", name);
     TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size((DType)t->data_type), name));
     numel = (size_t)shape_numel(&shape);
-    size = numel * dtype_size((DType)t->data_type);
+    size = layout_bytes((DType)t->data_type, LAYOUT_ROWS, &shape);
     if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
         if (!r->external)
             return FAIL(E_UNSUPPORTED, "tensor '%s': external data needs a model in a file", name);
@@ -214,6 +214,7 @@ static Status scatter(Tensor *to, const Tensor *values, const Tensor *indices, c
 Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTensorProto *t, const char *name)
 {
     Tensor *values, *indices, *to;
+    int64_t bytes;
     Shape shape;
 
     if (!t->values || !t->indices)
@@ -222,9 +223,10 @@ Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTen
     TRY(tensor_decode(&indices, r, t->indices, name));
     TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size(values->dtype), name));
     TRY(check_sparse(values, indices, &shape, name));
-    if (shape_numel(&shape) * (int64_t)dtype_size(values->dtype) > r->dense_left)
+    bytes = (int64_t)layout_bytes(values->dtype, LAYOUT_ROWS, &shape);
+    if (bytes > r->dense_left)
         return FAIL(E_UNSUPPORTED, "sparse tensor '%s': too large to be made dense", name);
-    r->dense_left -= shape_numel(&shape) * (int64_t)dtype_size(values->dtype);
+    r->dense_left -= bytes;
     if (!(to = tensor_create(r->arena, values->dtype, &shape)))
         return FAIL_NOMEM();
     TRY(scatter(to, values, indices, name));

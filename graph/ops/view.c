@@ -267,10 +267,14 @@ DEFINE_OP(Identity, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .f
 static Status infer_reorder(Graph *g, Node *n)
 {
     int64_t to = node_int(n, "layout");
+    char shape[SHAPE_TEXT];
 
-    if (to != LAYOUT_ROWS && to != LAYOUT_CHANNELS_LAST)
+    if (to < 0 || to >= N_LAYOUTS)
         return FAIL(E_MODEL, "%s: there is no layout %lld", node_text(g, n), (long long)to);
     TRY(infer_like(g, n, 0));
+    if (!layout_holds((Layout)to, &value(g, n->out[0])->shape))
+        return FAIL(E_SHAPE, "%s: a shape of %s, which cannot be stored %s", node_text(g, n),
+                    shape_text(&value(g, n->out[0])->shape, shape), layout_name((Layout)to));
     value(g, n->out[0])->layout = (Layout)to;
     return ST_OK;
 }

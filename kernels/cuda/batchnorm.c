@@ -348,10 +348,11 @@ static Status run_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 
 static bool fits_inference(const Graph *g, const Node *n) { return !node_int(n, "training_mode") && fits(g, n); }
 
-#define NORM .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits, .release = free
+#define NORM .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = fits, .release = free
 
-DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT, .channels_last = true,
-              .supports = fits_inference, .prepare = prepare_apply, .run = run_inference, .release = free);
+DEFINE_KERNEL(cuda_batch_normalization, .op = &op_BatchNormalization, .dtypes = DTYPES_FLOAT,
+              .layouts = kernel_channels_last, .supports = fits_inference, .prepare = prepare_apply,
+              .run = run_inference, .release = free);
 DEFINE_KERNEL(cuda_batch_norm_stats, .op = &op_BatchNormStats, NORM, .prepare = prepare_stats, .run = run_stats);
 DEFINE_KERNEL(cuda_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge,
               .release = free);

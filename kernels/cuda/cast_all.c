@@ -57,5 +57,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 DEFINE_KERNEL(cuda_cast_all, .op = &op_CastAll,
-              .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16), .channels_last = true,
-              .prepare = prepare, .tabulate = tabulate, .run = run, .release = free);
+              .dtypes = DTYPE_BIT(DT_FLOAT32) | DTYPE_BIT(DT_FLOAT16) | DTYPE_BIT(DT_BFLOAT16),
+              .layouts = kernel_channels_last, .prepare = prepare, .tabulate = tabulate, .run = run, .release = free);

@@ -104,7 +104,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-DEFINE_KERNEL(cuda_all_reduce, .op = &op_AllReduce, .channels_last = true, .dtypes = DTYPES_F32_F64 | DTYPES_INT,
-              .prepare = prepare, .run = run, .release = free);
+DEFINE_KERNEL(cuda_all_reduce, .op = &op_AllReduce, .layouts = kernel_channels_last,
+              .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare, .run = run, .release = free);
 DEFINE_KERNEL(cuda_reduce_scatter, .op = &op_ReduceScatter, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare,
               .run = run, .release = free);

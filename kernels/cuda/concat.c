@@ -116,7 +116,7 @@ static bool fits(const Graph *g, const Node *n)
     return shape_count(&whole, layout_position(order, whole.rank, (int)node_int(n, "axis")), whole.rank) < INT32_MAX;
 }
 
-DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .channels_last = true, .supports = fits, .prepare = prepare,
+DEFINE_KERNEL(cuda_concat, .op = &op_Concat, .layouts = kernel_channels_last, .supports = fits, .prepare = prepare,
               .run = run_concat, .release = free);
-DEFINE_KERNEL(cuda_split, .op = &op_Split, .channels_last = true, .supports = fits, .prepare = prepare,
+DEFINE_KERNEL(cuda_split, .op = &op_Split, .layouts = kernel_channels_last, .supports = fits, .prepare = prepare,
               .run = run_split, .release = free);

@@ -177,7 +177,7 @@ static Status run_weight(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
  * elementwise. */
 static bool fits_relu(const Graph *g, const Node *n) { return has_in(n, CONV_IN_BIAS) && fits(g, n); }
 
-#define CONVOLUTION .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare, .release = release
+#define CONVOLUTION .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .prepare = prepare, .release = release
 
 DEFINE_KERNEL(cuda_conv, .op = &op_Conv, CONVOLUTION, .supports = fits, .run = run_forward);
 DEFINE_KERNEL(cuda_conv_relu, .op = &op_ConvRelu, CONVOLUTION, .supports = fits_relu, .run = run_forward);

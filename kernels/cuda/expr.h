@@ -45,15 +45,15 @@ void cuda_expr_write(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, 
 /* ---- kernels ---- */
 
 /* A kernel of one operator; kernels written for it by hand come first. */
-#define DEFINE_EXPR(ident, Op, ...)                                 \
-    const CudaExpr expr_##ident = { .op = &op_##Op, __VA_ARGS__ };  \
-    const Kernel kernel_##ident = { .op = &op_##Op,                 \
-                                    .name = #ident,                 \
-                                    .rank = 50,                     \
-                                    .channels_last = true,          \
-                                    .supports = generated_supports, \
-                                    .prepare = generated_prepare,   \
-                                    .run = generated_run,           \
+#define DEFINE_EXPR(ident, Op, ...)                                  \
+    const CudaExpr expr_##ident = { .op = &op_##Op, __VA_ARGS__ };   \
+    const Kernel kernel_##ident = { .op = &op_##Op,                  \
+                                    .name = #ident,                  \
+                                    .rank = 50,                      \
+                                    .layouts = kernel_channels_last, \
+                                    .supports = generated_supports,  \
+                                    .prepare = generated_prepare,    \
+                                    .run = generated_run,            \
                                     .release = generated_release }
 
 bool generated_supports(const Graph *g, const Node *n);

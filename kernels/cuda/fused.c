@@ -49,5 +49,5 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return generated_prepare_body(state, ctx, body);
 }
 
-DEFINE_KERNEL(cuda_fused, .op = &op_Fused, .channels_last = true, .supports = supports, .prepare = prepare,
+DEFINE_KERNEL(cuda_fused, .op = &op_Fused, .layouts = kernel_channels_last, .supports = supports, .prepare = prepare,
               .run = generated_run, .release = generated_release);

@@ -201,5 +201,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return l->plan.r.parts == 1 ? ST_OK : reduction_add_parts(ctx, &l->plan, l->part, ctx->scratch, y);
 }
 
-DEFINE_KERNEL(cuda_fused_sum, .op = &op_Fused, .channels_last = true, .supports = supports, .prepare = prepare,
-              .run = run, .release = release);
+DEFINE_KERNEL(cuda_fused_sum, .op = &op_Fused, .layouts = kernel_channels_last, .supports = supports,
+              .prepare = prepare, .run = run, .release = release);

@@ -243,11 +243,11 @@ MOVED(space_to_depth)
 #define USES(NAME) .supports = fits_##NAME, .prepare = prepare_##NAME, .run = run, .release = free
 
 DEFINE_KERNEL(cuda_transpose, .op = &op_Transpose, USES(transpose));
-DEFINE_KERNEL(cuda_expand, .op = &op_Expand, .channels_last = true, USES(expand));
-DEFINE_KERNEL(cuda_tile, .op = &op_Tile, .channels_last = true, USES(tile));
-DEFINE_KERNEL(cuda_slice, .op = &op_Slice, .channels_last = true, USES(slice));
-DEFINE_KERNEL(cuda_slice_grad, .op = &op_SliceGrad, .channels_last = true, USES(slice_grad));
-DEFINE_KERNEL(cuda_reorder, .op = &op_Reorder, .channels_last = true, USES(reorder));
+DEFINE_KERNEL(cuda_expand, .op = &op_Expand, .layouts = kernel_channels_last, USES(expand));
+DEFINE_KERNEL(cuda_tile, .op = &op_Tile, .layouts = kernel_channels_last, USES(tile));
+DEFINE_KERNEL(cuda_slice, .op = &op_Slice, .layouts = kernel_channels_last, USES(slice));
+DEFINE_KERNEL(cuda_slice_grad, .op = &op_SliceGrad, .layouts = kernel_channels_last, USES(slice_grad));
+DEFINE_KERNEL(cuda_reorder, .op = &op_Reorder, .layouts = kernel_channels_last, USES(reorder));
 DEFINE_KERNEL(cuda_depth_to_space, .op = &op_DepthToSpace, USES(depth_to_space));
 DEFINE_KERNEL(cuda_space_to_depth, .op = &op_SpaceToDepth, USES(space_to_depth));
 
@@ -269,7 +269,7 @@ static bool same_order(const Graph *g, const Node *n)
     return x->layout == y->layout && x->shape.dim[0] == y->shape.dim[0] && x->shape.dim[1] == y->shape.dim[1];
 }
 
-#define VIEW .channels_last = true, .supports = same_order, .run = run_view
+#define VIEW .layouts = kernel_channels_last, .supports = same_order, .run = run_view
 
 DEFINE_KERNEL(cuda_reshape, .op = &op_Reshape, VIEW);
 DEFINE_KERNEL(cuda_flatten, .op = &op_Flatten, VIEW);

@@ -131,8 +131,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
                        CUDA_ARGS(&t, &lr, &step, &scale, &apply, &a.a, &a.b, &a.eps, &a.decay, &a.flag));
 }
 
-#define UPDATE                                                                                             \
-    .dtypes = DTYPES_F32_F64, .channels_last = true, .prepare = prepare, .tabulate = tabulate, .run = run, \
+#define UPDATE                                                                                                       \
+    .dtypes = DTYPES_F32_F64, .layouts = kernel_channels_last, .prepare = prepare, .tabulate = tabulate, .run = run, \
     .release = free
 
 DEFINE_KERNEL(cuda_sgd_update, .op = &op_SgdUpdate, UPDATE);
@@ -220,7 +220,7 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
                        CUDA_ARGS(&ctx->scratch, &a.blocks, &a.max_norm, &by, &out[0].data, &out[1].data));
 }
 
-DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .channels_last = true,
+DEFINE_KERNEL(cuda_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .layouts = kernel_channels_last,
               .prepare = prepare_norm, .tabulate = tabulate_over, .run = run_norm, .release = free);
 
 static Status prepare_finite(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -237,7 +237,7 @@ static Status run_finite(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0, CUDA_ARGS(&ctx->scratch, &a.blocks, &out[0].data));
 }
 
-DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .channels_last = true,
+DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .layouts = kernel_channels_last,
               .prepare = prepare_finite, .tabulate = tabulate_over, .run = run_finite, .release = free);
 
 /* ---- the loss's scale ---- */

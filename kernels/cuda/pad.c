@@ -152,7 +152,7 @@ static bool fits_pad(const Graph *g, const Node *n)
            (!has_in(n, 2) || value_const(g, n->in[2]) || in_value(g, n, 2)->dtype == in_value(g, n, 0)->dtype);
 }
 
-DEFINE_KERNEL(cuda_pad, .op = &op_Pad, .channels_last = true, .supports = fits_pad, .prepare = prepare_pad,
+DEFINE_KERNEL(cuda_pad, .op = &op_Pad, .layouts = kernel_channels_last, .supports = fits_pad, .prepare = prepare_pad,
               .run = run_pad, .release = free);
 
 /* ---- PadGrad ---- */
@@ -214,5 +214,5 @@ static bool fits_grad(const Graph *g, const Node *n)
     return constant_pads(g, n) && !pad_mode(&mode, g, n) && mode != PAD_CONSTANT;
 }
 
-DEFINE_KERNEL(cuda_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_grad,
-              .prepare = prepare_grad, .run = run_grad, .release = free);
+DEFINE_KERNEL(cuda_pad_grad, .op = &op_PadGrad, .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last,
+              .supports = fits_grad, .prepare = prepare_grad, .run = run_grad, .release = free);

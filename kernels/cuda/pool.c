@@ -200,14 +200,16 @@ static Status run_average_grad(KernelCtx *ctx, void *state, const Tensor *in, Te
     return launch(ctx, s->kernel[v > 1], &p, CUDA_ARGS(&p, &out[0].data, &dy));
 }
 
-#define GRADIENT \
-    .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits_grad, .prepare = prepare_grad, .release = free
+#define GRADIENT                                                                                             \
+    .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = fits_grad, .prepare = prepare_grad, \
+    .release = free
 
 DEFINE_KERNEL(cuda_max_pool, .op = &op_MaxPool, .dtypes = DTYPES_FLOAT | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8),
-              .channels_last = true, .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
+              .layouts = kernel_channels_last, .supports = fits, .prepare = prepare_forward, .run = run_forward,
+              .release = free);
 DEFINE_KERNEL(cuda_max_pool_grad, .op = &op_MaxPoolGrad, GRADIENT, .run = run_max_grad);
-DEFINE_KERNEL(cuda_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = fits,
-              .prepare = prepare_forward, .run = run_forward, .release = free);
+DEFINE_KERNEL(cuda_average_pool, .op = &op_AveragePool, .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last,
+              .supports = fits, .prepare = prepare_forward, .run = run_forward, .release = free);
 DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run = run_average_grad);
 
 /* ---- whole planes ---- */
@@ -264,8 +266,9 @@ static Status run_global(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
                        CUDA_ARGS(&out[0].data, &x, &n, &size, &trail));
 }
 
-#define GLOBAL \
-    .dtypes = DTYPES_FLOAT, .channels_last = true, .prepare = prepare_global, .run = run_global, .release = free
+#define GLOBAL                                                                                             \
+    .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .prepare = prepare_global, .run = run_global, \
+    .release = free
 
 DEFINE_KERNEL(cuda_global_average_pool, .op = &op_GlobalAveragePool, GLOBAL);
 DEFINE_KERNEL(cuda_global_max_pool, .op = &op_GlobalMaxPool, GLOBAL);

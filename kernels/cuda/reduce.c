@@ -182,7 +182,7 @@ static bool fits(const Graph *g, const Node *n)
     return !reduce_axes(&mask, g, n) && axes_keep_order(x, value(g, n->out[0]), mask);
 }
 
-#define COMMON .channels_last = true, .supports = fits, .prepare = prepare, .run = run, .release = free
+#define COMMON .layouts = kernel_channels_last, .supports = fits, .prepare = prepare, .run = run, .release = free
 #define WHOLE (DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
 #define ORDERED (DTYPES_FLOAT | WHOLE | DTYPE_BIT(DT_INT8) | DTYPE_BIT(DT_UINT8) | DTYPES_BOOL)
 

@@ -94,8 +94,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return p->inner == 1 ? run_rows(ctx, p, in, out) : run_columns(ctx, p, in, out);
 }
 
-#define COMMON                                                                                             \
-    .dtypes = DTYPES_FLOAT, .channels_last = true, .supports = along_axis, .prepare = prepare, .run = run, \
+#define COMMON                                                                                                       \
+    .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .supports = along_axis, .prepare = prepare, .run = run, \
     .release = free
 
 DEFINE_KERNEL(cuda_softmax, .op = &op_Softmax, COMMON);

@@ -19,20 +19,6 @@ static double value_of(unsigned h, int bits, int bias)
 
 static bool same(double a, double b) { return isnan(a) ? isnan(b) != 0 : a == b && !signbit(a) == !signbit(b); }
 
-/* [1, 2, 3] by rows 0..5 is, channels last, position by position: (0,3) (1,4) (2,5); and back. */
-static void test_reorder(void)
-{
-    const Shape s = { .rank = 3, .dim = { 2, 2, 3 } };
-    const int16_t rows[12] = { 0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15 };
-    const int16_t last[12] = { 0, 3, 1, 4, 2, 5, 10, 13, 11, 14, 12, 15 };
-    int16_t found[12], back[12];
-
-    tensor_reorder(found, rows, &s, sizeof *rows, true);
-    CU_ASSERT_EQUAL(memcmp(found, last, sizeof last), 0);
-    tensor_reorder(back, last, &s, sizeof *rows, false);
-    CU_ASSERT_EQUAL(memcmp(back, rows, sizeof rows), 0);
-}
-
 static void test_half_values(void)
 {
     int wrong = 0;
@@ -134,6 +120,6 @@ static void test_elements(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(tensor, { "layouts", test_reorder }, { "all float16 values", test_half_values },
+DEFINE_SUITE(tensor, { "all float16 values", test_half_values },
              { "float16 rounds to nearest even", test_half_rounding }, { "all bfloat16 values", test_bfloat },
              { "elements of every type", test_elements });

@@ -108,8 +108,8 @@ static void test_out_of_range(void)
         { { .node = "device=99999999999999999999 replica=0" }, "Add add (output 'sum'): device 9223372036854775807" },
         { { .node = "device=0" }, "Add add (output 'sum'): expected 'device=D replica=R'" },
         { { .x = "device=0 replica=1, of somebody" }, "'x': expected 'device=D replica=R'" },
-        { { .w = "device=-1 replica=-1\nchannels_last" }, "'w': channels last, expected rows" },
-        { { .x = "device=0 replica=0\nchannels_last" }, "'x': channels last, expected rows" },
+        { { .w = "device=-1 replica=-1\nchannels_last" }, "'w': stored channels_last, expected rows" },
+        { { .x = "device=0 replica=0\nchannels_last" }, "'x': stored channels_last, expected rows" },
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

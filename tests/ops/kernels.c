@@ -69,7 +69,7 @@ static Status stored(const Tensor **out, const KernelRun *r, ValueId v, const Te
         return ST_OK;
     if (!(other = tensor_create(r->arena, t->dtype, &t->shape)))
         return FAIL_NOMEM();
-    tensor_reorder(other->data, t->data, &t->shape, dtype_size(t->dtype), true);
+    layout_convert(other->data, t->data, &t->shape, dtype_size(t->dtype), value(r->g, v)->layout, true);
     *out = other;
     return ST_OK;
 }
