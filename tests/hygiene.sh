@@ -21,11 +21,11 @@ check() {
     fi
 }
 
-library=$(find graph recipes passes exec kernels -name '*.[ch]' | sort)
+library=$(find graph recipes passes exec kernels -name '*.[ch]' -o -name '*.inc' | sort)
 tests=$(find tests -name '*.c' -o -name '*.cpp' | sort)
 device=$(find kernels -name '*.cu' -o -name '*.cuh' | sort)
 sources=$(find graph recipes passes exec kernels tools include tests models bench cmake -type f \
-    \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' -o -name '*.sh' -o -name '*.cmake' \) 2>/dev/null | sort)
+    \( -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' -o -name '*.sh' -o -name '*.cmake' \) 2>/dev/null | sort)
 
 check 'a library does not talk over its host' \
     "$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror)\(|fprintf\(std(err|out)' $library)"

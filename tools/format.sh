@@ -8,6 +8,6 @@ how=-i
 [ "${1:-}" != --check ] || { how='-n -Werror'; shift; }
 if [ $# = 0 ]; then
     # What a script has written is laid out by the script.
-    set -- $(git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh' | grep -v '^tests/passes/torch_values.h$')
+    set -- $(git ls-files '*.c' '*.h' '*.inc' '*.cpp' '*.cu' '*.cuh' | grep -v '^tests/passes/torch_values.h$')
 fi
 exec "$format" $how "$@"

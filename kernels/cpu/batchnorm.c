@@ -33,72 +33,16 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 #define SIMD_SUM(...) \
     _Pragma("omp simd reduction(+ : sum, more)") for (int64_t i = 0; i < p->inner; i++) { __VA_ARGS__ }
 
-#define FAMILY(S, T)                                                                                                   \
-    static void stats_##S(const Plan *p, const T *x, double *row)                                                      \
-    {                                                                                                                  \
-        double count = (double)(p->n * p->inner);                                                                      \
-        row[0] = count;                                                                                                \
-        CHANNELS(p)                                                                                                    \
-        {                                                                                                              \
-            double sum = 0, more = 0, mean;                                                                            \
-            PLANES(p)                                                                                                  \
-            {                                                                                                          \
-                const T *v = x + at;                                                                                   \
-                SIMD_SUM(sum += (double)v[i];)                                                                         \
-            }                                                                                                          \
-            mean = count > 0 ? sum / count : 0;                                                                        \
-            sum = 0;                                                                                                   \
-            PLANES(p)                                                                                                  \
-            {                                                                                                          \
-                const T *v = x + at;                                                                                   \
-                SIMD_SUM(double d = (double)v[i] - mean; sum += d; more += d * d;)                                     \
-            }                                                                                                          \
-            row[1 + c] = mean;                                                                                         \
-            row[1 + p->c + c] = count > 0 ? more - sum * sum / count : 0;                                              \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void apply_##S(const Plan *p, const T *x, const T *mean, const T *var, const T *scale, const T *bias, T *y) \
-    {                                                                                                                  \
-        CHANNELS(p)                                                                                                    \
-        {                                                                                                              \
-            T k = (T)((double)scale[c] / sqrt((double)var[c] + p->epsilon)), m = mean[c], b = bias[c];                 \
-            PLANES(p)                                                                                                  \
-            {                                                                                                          \
-                _Pragma("omp simd") for (int64_t i = at; i < at + p->inner; i++) y[i] = (x[i] - m) * k + b;            \
-            }                                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void grad_stats_##S(const Plan *p, const T *x, const T *dy, const T *mean, const T *var, T *sums)           \
-    {                                                                                                                  \
-        CHANNELS(p)                                                                                                    \
-        {                                                                                                              \
-            double sum = 0, more = 0, m = (double)mean[c];                                                             \
-            PLANES(p)                                                                                                  \
-            {                                                                                                          \
-                const T *v = x + at, *d = dy + at;                                                                     \
-                SIMD_SUM(sum += (double)d[i]; more += (double)d[i] * ((double)v[i] - m);)                              \
-            }                                                                                                          \
-            sums[c] = (T)sum;                                                                                          \
-            sums[p->c + c] = (T)(more / sqrt((double)var[c] + p->epsilon));                                            \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void grad_input_##S(const Plan *p, const Tensor *in, T *dx)                                                 \
-    {                                                                                                                  \
-        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data, *scale = in[4].data;         \
-        const T *sums = in[5].data, count = *(const T *)in[6].data;                                                    \
-        CHANNELS(p)                                                                                                    \
-        {                                                                                                              \
-            T inv = (T)(1 / sqrt((double)var[c] + p->epsilon)), k = scale[c] * inv, m = mean[c];                       \
-            T a = sums[c] / count, b = inv * sums[p->c + c] / count;                                                   \
-            PLANES(p)                                                                                                  \
-            {                                                                                                          \
-                _Pragma("omp simd") for (int64_t i = at; i < at + p->inner; i++) dx[i] =                               \
-                    k * (dy[i] - a - (x[i] - m) * b);                                                                  \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-FAMILY(f32, float)
-FAMILY(f64, double)
+#define T float
+#define S(name) name##_f32
+#include "kernels/cpu/batchnorm.inc"
+#undef T
+#undef S
+#define T double
+#define S(name) name##_f64
+#include "kernels/cpu/batchnorm.inc"
+#undef T
+#undef S
 
 RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)

@@ -51,75 +51,16 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
 #define ROWS(p) for (int64_t r = team_begin(p->rows, team, p->team); r < team_begin(p->rows, team + 1, p->team); r++)
 
 /* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale. */
-#define FAMILY(S, T)                                                                                                   \
-    static void moments_##S(const Plan *p, const T *x, double *mean, double *inv)                                      \
-    {                                                                                                                  \
-        double sum = 0, more = 0, m;                                                                                   \
-        SIMD_SUM(sum += (double)x[i];)                                                                                 \
-        m = sum / (double)p->n;                                                                                        \
-        SIMD_SUM(double d = (double)x[i] - m; more += d * d;)                                                          \
-        *mean = m;                                                                                                     \
-        *inv = 1 / sqrt(more / (double)p->n + p->epsilon);                                                             \
-    }                                                                                                                  \
-    static void forward_##S(const Plan *p, const T *x_all, const T *scale, const T *bias, T *y_all, T *means, T *invs) \
-    {                                                                                                                  \
-        EACH_TEAM(p)                                                                                                   \
-            ROWS(p)                                                                                                    \
-            {                                                                                                          \
-                const T *x = x_all + r * p->n;                                                                         \
-                T *y = y_all + r * p->n, m, v;                                                                         \
-                double mean, inv;                                                                                      \
-                moments_##S(p, x, &mean, &inv);                                                                        \
-                m = (T)mean;                                                                                           \
-                v = (T)inv;                                                                                            \
-                if (bias)                                                                                              \
-                    for (int64_t i = 0; i < p->n; i++)                                                                 \
-                        y[i] = (x[i] - m) * v * scale[i] + bias[i];                                                    \
-                else                                                                                                   \
-                    for (int64_t i = 0; i < p->n; i++)                                                                 \
-                        y[i] = (x[i] - m) * v * scale[i];                                                              \
-                if (means)                                                                                             \
-                    means[r] = m;                                                                                      \
-                if (invs)                                                                                              \
-                    invs[r] = v;                                                                                       \
-            }                                                                                                          \
-    }                                                                                                                  \
-    static void backward_row_##S(const Plan *p, const T *x, const T *dy, const T *scale, T *dx, double *ds,            \
-                                 double *db)                                                                           \
-    {                                                                                                                  \
-        double mean, inv, sum = 0, more = 0;                                                                           \
-        T m, v, h, hx;                                                                                                 \
-        moments_##S(p, x, &mean, &inv);                                                                                \
-        SIMD_SUM(double xhat = ((double)x[i] - mean) * inv, d = (double)dy[i], k = d * (double)scale[i]; sum += k;     \
-                 more += k * xhat; ds[i] += d * xhat; db[i] += d;)                                                     \
-        m = (T)mean;                                                                                                   \
-        v = (T)inv;                                                                                                    \
-        h = (T)(sum / (double)p->n);                                                                                   \
-        hx = (T)(more / (double)p->n);                                                                                 \
-        for (int64_t i = 0; i < p->n; i++)                                                                             \
-            dx[i] = v * (dy[i] * scale[i] - h - (x[i] - m) * v * hx);                                                  \
-    }                                                                                                                  \
-    static void backward_##S(const Plan *p, double *part, const Tensor *in, Tensor *out)                               \
-    {                                                                                                                  \
-        const T *x = in[0].data, *dy = in[1].data, *scale = in[2].data;                                                \
-        T *dx = out[0].data, *dscale = out[1].data, *dbias = out[2].data;                                              \
-        EACH_TEAM(p) {                                                                                                 \
-            double *ds = part + 2 * team * p->n, *db = ds + p->n;                                                      \
-            memset(ds, 0, 2 * (size_t)p->n * sizeof *ds);                                                              \
-            ROWS(p) backward_row_##S(p, x + r * p->n, dy + r * p->n, scale, dx + r * p->n, ds, db);                    \
-        }                                                                                                              \
-        for (int64_t i = 0; i < p->n; i++) {                                                                           \
-            double ds = 0, db = 0;                                                                                     \
-            for (int t = 0; t < p->team; t++) {                                                                        \
-                ds += part[2 * t * p->n + i];                                                                          \
-                db += part[(2 * t + 1) * p->n + i];                                                                    \
-            }                                                                                                          \
-            dscale[i] = (T)ds;                                                                                         \
-            dbias[i] = (T)db;                                                                                          \
-        }                                                                                                              \
-    }
-FAMILY(f32, float)
-FAMILY(f64, double)
+#define T float
+#define S(name) name##_f32
+#include "kernels/cpu/layernorm.inc"
+#undef T
+#undef S
+#define T double
+#define S(name) name##_f64
+#include "kernels/cpu/layernorm.inc"
+#undef T
+#undef S
 
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

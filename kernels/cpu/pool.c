@@ -135,86 +135,20 @@ static Status prepare_max_grad(void **state, KernelCtx *ctx, const Graph *g, con
 #define EACH_PLANE(p) \
     _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->planes; c++)
 
-#define FAMILY(S, T, INDEX)                                                                                         \
-    static void max_row_##S(const T *x, int64_t s, T *y, int64_t count)                                             \
-    {                                                                                                               \
-        for (int64_t t = 0; t < count; t++)                                                                         \
-            y[t] = x[t * s] > y[t] || x[t * s] != x[t * s] ? x[t * s] : y[t];                                       \
-    }                                                                                                               \
-    static void max_##S(const Plan *p, const T *x_all, T *y_all)                                                    \
-    {                                                                                                               \
-        EACH_PLANE(p) {                                                                                             \
-            const T *x = x_all + c * p->in_size;                                                                    \
-            T *y = y_all + c * p->out_size;                                                                         \
-            for (int64_t i = 0; i < p->out_size; i++)                                                               \
-                y[i] = -(T)INFINITY;                                                                                \
-            TAPS(&p->win, s == 1   ? max_row_##S(x + xo, 1, y + yo, count)                                          \
-                          : s == 2 ? max_row_##S(x + xo, 2, y + yo, count)                                          \
-                                   : max_row_##S(x + xo, s, y + yo, count);)                                        \
-        }                                                                                                           \
-    }                                                                                                               \
-    /* The first largest element wins, a NaN above all: as in the reference. */                                     \
-    static void first_row_##S(const T *x, int64_t at, int64_t s, T *best, INDEX *place, int64_t count)              \
-    {                                                                                                               \
-        for (int64_t t = 0; t < count; t++) {                                                                       \
-            T v = x[at + t * s], b = best[t];                                                                       \
-            int take = (v > b) | (place[t] < 0) | ((v != v) & (b == b));                                            \
-            best[t] = take ? v : b;                                                                                 \
-            place[t] = take ? (INDEX)(at + t * s) : place[t];                                                       \
-        }                                                                                                           \
-    }                                                                                                               \
-    static void max_grad_##S(const Plan *p, char *scratch, const T *dy_all, const T *x_all, T *dx_all)              \
-    {                                                                                                               \
-        _Pragma("omp parallel for num_threads(p->team) schedule(static, 1)") for (int team = 0; team < p->team;     \
-                                                                                  team++)                           \
-        {                                                                                                           \
-            INDEX *place = (INDEX *)(void *)(scratch + (size_t)team * plane_scratch(p));                            \
-            T *best = (T *)(void *)(place + p->out_size);                                                           \
-            for (int64_t c = team_begin(p->planes, team, p->team); c < team_begin(p->planes, team + 1, p->team);    \
-                 c++) {                                                                                             \
-                const T *x = x_all + c * p->in_size, *dy = dy_all + c * p->out_size;                                \
-                T *dx = dx_all + c * p->in_size;                                                                    \
-                memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                     \
-                for (int64_t i = 0; i < p->out_size; i++)                                                           \
-                    place[i] = -1, best[i] = -(T)INFINITY;                                                          \
-                TAPS(&p->win, first_row_##S(x, xo, s, best + yo, place + yo, count);)                               \
-                for (int64_t i = 0; i < p->out_size; i++)                                                           \
-                    if (place[i] >= 0)                                                                              \
-                        dx[place[i]] += dy[i];                                                                      \
-            }                                                                                                       \
-        }                                                                                                           \
-    }                                                                                                               \
-    static void average_##S(const Plan *p, const T *x_all, T *y_all)                                                \
-    {                                                                                                               \
-        EACH_PLANE(p) {                                                                                             \
-            const T *x = x_all + c * p->in_size;                                                                    \
-            T *y = y_all + c * p->out_size;                                                                         \
-            memset(y, 0, (size_t)p->out_size * sizeof *y);                                                          \
-            TAPS(&p->win, for (int64_t t = 0; t < count; t++) y[yo + t] += x[xo + t * s];)                          \
-            for (int64_t i = 0; i < p->out_size; i++)                                                               \
-                y[i] *= (T)p->share[i];                                                                             \
-        }                                                                                                           \
-    }                                                                                                               \
-    static void average_grad_##S(const Plan *p, const T *dy_all, T *dx_all)                                         \
-    {                                                                                                               \
-        EACH_PLANE(p) {                                                                                             \
-            const T *dy = dy_all + c * p->out_size;                                                                 \
-            T *dx = dx_all + c * p->in_size;                                                                        \
-            memset(dx, 0, (size_t)p->in_size * sizeof *dx);                                                         \
-            TAPS(&p->win, for (int64_t t = 0; t < count; t++) dx[xo + t * s] += dy[yo + t] * (T)p->share[yo + t];)  \
-        }                                                                                                           \
-    }                                                                                                               \
-    static void global_##S(int team, int64_t planes, int64_t size, const T *x, T *y)                                \
-    {                                                                                                               \
-        _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t c = 0; c < planes; c++)         \
-        {                                                                                                           \
-            T sum = 0;                                                                                              \
-            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = c * size; i < (c + 1) * size; i++) sum += x[i]; \
-            y[c] = sum / (T)size;                                                                                   \
-        }                                                                                                           \
-    }
-FAMILY(f32, float, int32_t)
-FAMILY(f64, double, int64_t)
+#define T float
+#define INDEX int32_t
+#define S(name) name##_f32
+#include "kernels/cpu/pool.inc"
+#undef T
+#undef INDEX
+#undef S
+#define T double
+#define INDEX int64_t
+#define S(name) name##_f64
+#include "kernels/cpu/pool.inc"
+#undef T
+#undef INDEX
+#undef S
 
 #define GLOBAL(t)                                                                      \
     team_size(ctx->n_threads, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), \

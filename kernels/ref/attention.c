@@ -32,84 +32,16 @@ static int64_t at(const Plan *p, int64_t b, int64_t h, int64_t token, int64_t to
     return ((b * tokens + token) * p->heads + h) * p->depth;
 }
 
-#define ATTENTION(S, T)                                                                                      \
-    static double dot_##S(const T *a, const T *b, int64_t n)                                                 \
-    {                                                                                                        \
-        double sum = 0;                                                                                      \
-        for (int64_t i = 0; i < n; i++)                                                                      \
-            sum += (double)a[i] * (double)b[i];                                                              \
-        return sum;                                                                                          \
-    }                                                                                                        \
-    /* exp(scores - their maximum) into `e`; the logarithm of their sum, with the maximum. */                \
-    static double row_##S(const Plan *p, const T *q, const T *k, int64_t b, int64_t h, int64_t i, double *e) \
-    {                                                                                                        \
-        double top = -INFINITY, sum = 0;                                                                     \
-        for (int64_t j = 0; j < seen(p, i); j++) {                                                           \
-            e[j] = p->scale * dot_##S(q, k + at(p, b, h, j, p->tk), p->depth);                               \
-            top = e[j] > top ? e[j] : top;                                                                   \
-        }                                                                                                    \
-        for (int64_t j = 0; j < seen(p, i); j++)                                                             \
-            sum += e[j] = exp(e[j] - top);                                                                   \
-        for (int64_t j = 0; j < seen(p, i); j++)                                                             \
-            e[j] /= sum;                                                                                     \
-        return top + log(sum);                                                                               \
-    }                                                                                                        \
-    static void forward_##S(const Plan *p, const T *q, const T *k, const T *v, T *y, T *stats, double *e)    \
-    {                                                                                                        \
-        for (int64_t b = 0; b < p->batch; b++)                                                               \
-            for (int64_t h = 0; h < p->heads; h++)                                                           \
-                for (int64_t i = 0; i < p->tq; i++) {                                                        \
-                    T *row = y + at(p, b, h, i, p->tq);                                                      \
-                    *stats++ = (T)row_##S(p, q + at(p, b, h, i, p->tq), k, b, h, i, e);                      \
-                    for (int64_t d = 0; d < p->depth; d++) {                                                 \
-                        double sum = 0;                                                                      \
-                        for (int64_t j = 0; j < seen(p, i); j++)                                             \
-                            sum += e[j] * (double)v[at(p, b, h, j, p->tk) + d];                              \
-                        row[d] = (T)sum;                                                                     \
-                    }                                                                                        \
-                }                                                                                            \
-    }                                                                                                        \
-    /* Of one row i: dS = P (dP - sum(dO * O)), into what it reaches. */                                     \
-    static void backward_row_##S(const Plan *p, const T *const in[6], T *const out[3], int64_t b, int64_t h, \
-                                 int64_t i, double *e)                                                       \
-    {                                                                                                        \
-        int64_t qi = at(p, b, h, i, p->tq);                                                                  \
-        const T *dy = in[5] + qi;                                                                            \
-        double drop = dot_##S(dy, in[3] + qi, p->depth), l = (double)in[4][(b * p->heads + h) * p->tq + i];  \
-        for (int64_t j = 0; j < seen(p, i); j++) {                                                           \
-            int64_t kj = at(p, b, h, j, p->tk);                                                              \
-            double w = exp(p->scale * dot_##S(in[0] + qi, in[1] + kj, p->depth) - l);                        \
-            e[j] = p->scale * w * (dot_##S(dy, in[2] + kj, p->depth) - drop);                                \
-            for (int64_t d = 0; d < p->depth; d++) {                                                         \
-                out[2][kj + d] += (T)(w * (double)dy[d]);                                                    \
-                out[1][kj + d] += (T)(e[j] * (double)in[0][qi + d]);                                         \
-            }                                                                                                \
-        }                                                                                                    \
-        for (int64_t d = 0; d < p->depth; d++) {                                                             \
-            double sum = 0;                                                                                  \
-            for (int64_t j = 0; j < seen(p, i); j++)                                                         \
-                sum += e[j] * (double)in[1][at(p, b, h, j, p->tk) + d];                                      \
-            out[0][qi + d] = (T)sum;                                                                         \
-        }                                                                                                    \
-    }                                                                                                        \
-    static void backward_##S(const Plan *p, const T *const in[6], T *const out[3], double *e)                \
-    {                                                                                                        \
-        int64_t keys = p->batch * p->tk * p->heads * p->depth;                                               \
-        for (int64_t i = 0; i < keys; i++)                                                                   \
-            out[1][i] = out[2][i] = 0;                                                                       \
-        for (int64_t b = 0; b < p->batch; b++)                                                               \
-            for (int64_t h = 0; h < p->heads; h++)                                                           \
-                for (int64_t i = 0; i < p->tq; i++)                                                          \
-                    backward_row_##S(p, in, out, b, h, i, e);                                                \
-    }                                                                                                        \
-    static void run_backward_##S(const Plan *p, const Tensor *in, Tensor *out, double *e)                    \
-    {                                                                                                        \
-        const T *const from[] = { in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, in[5].data };  \
-        T *const to[] = { out[0].data, out[1].data, out[2].data };                                           \
-        backward_##S(p, from, to, e);                                                                        \
-    }
-ATTENTION(f32, float)
-ATTENTION(f64, double)
+#define T float
+#define S(name) name##_f32
+#include "kernels/ref/attention.inc"
+#undef T
+#undef S
+#define T double
+#define S(name) name##_f64
+#include "kernels/ref/attention.inc"
+#undef T
+#undef S
 
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -45,80 +45,16 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
             BODY                                                                                   \
         }
 
-#define FAMILY(S, T)                                                                                                   \
-    static void moments_##S(const Plan *p, const T *x, int64_t c, double *mean, double *m2)                            \
-    {                                                                                                                  \
-        double sum = 0, squares = 0, rest = 0, count = (double)(p->n * p->inner);                                      \
-        EACH(p, c, sum += (double)x[at];)                                                                              \
-        *mean = count > 0 ? sum / count : 0;                                                                           \
-        EACH(p, c, double d = (double)x[at] - *mean; squares += d * d; rest += d;)                                     \
-        *m2 = count > 0 ? squares - rest * rest / count : 0;                                                           \
-    }                                                                                                                  \
-    static void stats_##S(const Plan *p, const T *x, double *row)                                                      \
-    {                                                                                                                  \
-        row[0] = (double)(p->n * p->inner);                                                                            \
-        for (int64_t c = 0; c < p->c; c++)                                                                             \
-            moments_##S(p, x, c, &row[1 + c], &row[1 + p->c + c]);                                                     \
-    }                                                                                                                  \
-    static void apply_##S(const Plan *p, const T *x, const T *mean, const T *var, const T *scale, const T *bias, T *y) \
-    {                                                                                                                  \
-        for (int64_t c = 0; c < p->c; c++) {                                                                           \
-            T k = (T)((double)scale[c] / sqrt((double)var[c] + p->epsilon));                                           \
-            EACH(p, c, y[at] = (x[at] - mean[c]) * k + bias[c];)                                                       \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* dy where y = centred * k + bias is positive, or everywhere. */                                                  \
-    static T through_##S(bool relu, T dy, T centred, T k, T bias) { return !relu || centred * k + bias > 0 ? dy : 0; } \
-    static void grad_stats_##S(const Plan *p, const Tensor *in, T *sums)                                               \
-    {                                                                                                                  \
-        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data;                              \
-        const T *scale = p->relu ? in[4].data : NULL, *bias = p->relu ? in[5].data : NULL;                             \
-        for (int64_t c = 0; c < p->c; c++) {                                                                           \
-            double inv = 1 / sqrt((double)var[c] + p->epsilon), sum = 0, dot = 0, d;                                   \
-            T k = p->relu ? (T)((double)scale[c] * inv) : 0, b = p->relu ? bias[c] : 0;                                \
-            EACH(p, c, d = (double)through_##S(p->relu, dy[at], x[at] - mean[c], k, b); sum += d;                      \
-                 dot += d * ((double)x[at] - (double)mean[c]);)                                                        \
-            sums[c] = (T)sum;                                                                                          \
-            sums[p->c + c] = (T)(dot * inv);                                                                           \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void grad_input_##S(const Plan *p, const Tensor *in, Tensor *out)                                           \
-    {                                                                                                                  \
-        const T *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data, *scale = in[4].data;         \
-        const T *sums = in[5].data, count = *(const T *)in[6].data, *bias = p->relu ? in[7].data : NULL;               \
-        T *dx = out[0].data;                                                                                           \
-        for (int64_t c = 0; c < p->c; c++) {                                                                           \
-            T inv = (T)(1 / sqrt((double)var[c] + p->epsilon)), k = scale[c] * inv, d;                                 \
-            T a = sums[c] / count, b = inv * sums[p->c + c] / count, shift = bias ? bias[c] : 0;                       \
-            EACH(p, c, d = through_##S(p->relu, dy[at], x[at] - mean[c], k, shift);                                    \
-                 dx[at] = k * (d - a - (x[at] - mean[c]) * b);)                                                        \
-        }                                                                                                              \
-        if (p->has_dscale)                                                                                             \
-            memcpy(out[1].data, sums + p->c, (size_t)p->c * sizeof(T));                                                \
-        if (p->has_dbias)                                                                                              \
-            memcpy(out[2].data, sums, (size_t)p->c * sizeof(T));                                                       \
-    }                                                                                                                  \
-    static void train_##S(const Plan *p, const Tensor *in, Tensor *out)                                                \
-    {                                                                                                                  \
-        const T *x = in[0].data, *scale = in[1].data, *bias = in[2].data;                                              \
-        double count = (double)(p->n * p->inner), m = p->momentum;                                                     \
-        T *y = out[0].data, *next_mean = p->has_mean ? out[1].data : NULL;                                             \
-        T *next_var = p->has_var ? out[2].data : NULL;                                                                 \
-        for (int64_t c = 0; c < p->c; c++) {                                                                           \
-            double mean, m2, var;                                                                                      \
-            moments_##S(p, x, c, &mean, &m2);                                                                          \
-            var = count > 0 ? m2 / count : 0;                                                                          \
-            T k = (T)((double)scale[c] / sqrt(var + p->epsilon));                                                      \
-            EACH(p, c, y[at] = (x[at] - (T)mean) * k + bias[c];)                                                       \
-            if (next_mean)                                                                                             \
-                next_mean[c] = (T)((double)((const T *)in[3].data)[c] * m + mean * (1 - m));                           \
-            if (next_var)                                                                                              \
-                next_var[c] =                                                                                          \
-                    (T)((double)((const T *)in[4].data)[c] * m + (p->unbiased ? m2 / (count - 1) : var) * (1 - m));    \
-        }                                                                                                              \
-    }
-FAMILY(f32, float)
-FAMILY(f64, double)
+#define T float
+#define S(name) name##_f32
+#include "kernels/ref/batchnorm.inc"
+#undef T
+#undef S
+#define T double
+#define S(name) name##_f64
+#include "kernels/ref/batchnorm.inc"
+#undef T
+#undef S
 
 RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
