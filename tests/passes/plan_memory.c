@@ -346,6 +346,39 @@ static void test_summed_outlasts(void)
     graph_free(g);
 }
 
+static void check_apart(const char *text, const char *out, const char *in)
+{
+    Arena *a = arena_create();
+    MemoryPlan *plan;
+    Graph *g;
+
+    CU_ASSERT_FATAL(CHECK_OK(graph_parse(&g, text, strlen(text))));
+    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    if (overlap(&plan->value[graph_find(g, out).i], &plan->value[graph_find(g, in).i]))
+        TEST_FAIL("'%s' lies over '%s'", out, in);
+    arena_free(a);
+    graph_free(g);
+}
+
+/* As many bytes are not enough: the sum of one tensor not over a part of another, which is read after; nor elements of
+ * 2 bytes over those of 4, of which each becomes two. */
+static void test_equal_bytes_apart(void)
+{
+    check_apart(
+        "graph \"g\" {\n  input %x0 : float32[64] @r0 d0\n  input %x1 : float32[64] @r1 d1\n"
+        "  %a0 : float32[64] = Exp(%x0) @r0 d0\n  %a1 : float32[64] = Exp(%x1) @r1 d1\n"
+        "  %b0 : float32[64] = Neg(%x0) @r0 d0\n  %b1 : float32[64] = Neg(%x1) @r1 d1\n"
+        "  %s@d0 : float32[64] @d0, %s@d1 : float32[64] @d1, %t@d0 : float32[64] @d0, %t@d1 : float32[64] @d1 = "
+        "dpexec.AllReduce(%a0, %a1, %b0, %b1) {spans=[0,1,1,2], tensors=2, devices=[0,1]}\n"
+        "  %y : float32[64] = Add(%a0, %x0) @r0 d0\n  output \"y\" = %y\n"
+        "  output \"s\" = %s@d0\n  output \"t\" = %t@d0\n}\n",
+        "s@d0", "b0");
+    check_apart("graph \"g\" {\n  input %u : float32[64,1]\n  input %v : float16[64,2]\n  %a = Exp(%u)\n"
+                "  %y = dpexec.Fused(%a, %v) {program=graph(%x0, %x1) { %t0 = Cast(%x0) {to=10} "
+                "%y0 = Add(%t0, %x1) return %y0 }}\n  output \"y\" = %y\n}\n",
+                "y", "a");
+}
+
 static void test_unknown_shapes_are_named(void)
 {
     Arena *a = arena_create();
@@ -363,4 +396,5 @@ static void test_unknown_shapes_are_named(void)
 DEFINE_SUITE(plan_memory, { "random graphs", test_random }, { "a chain in place", test_chain_in_place },
              { "an update in place", test_update_in_place }, { "a sum apart from what is summed", test_sum_apart },
              { "what is summed outlasts the sum", test_summed_outlasts }, { "states that swap", test_swap },
+             { "as many bytes are not enough", test_equal_bytes_apart },
              { "unknown shapes are named", test_unknown_shapes_are_named });
