@@ -5,6 +5,7 @@
  * unknown and is left to the interpreter. */
 #include <string.h>
 
+#include "graph/ops/decided.h"
 #include "passes/batch_axis.h"
 #include "passes/fold.h"
 #include "passes/infer_shapes.h"
@@ -166,8 +167,11 @@ Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
 static Status run(Graph *g, PassCtx *ctx)
 {
     TRY(bind_inputs(g, ctx->opt));
-    FOR_NODES(g, n)
+    FOR_NODES(g, n) {
         TRY(infer_and_fold(g, ctx, n));
+        if (n->op == &op_Decided)
+            TRY(decided_check(g, n));
+    }
     return graph_sort(g);
 }
 

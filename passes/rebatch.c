@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/ops/decided.h"
 #include "passes/batch_axis.h"
 #include "passes/fold.h"
 #include "passes/infer_shapes.h"
@@ -39,7 +40,8 @@ typedef struct {
     bool decide; /* Reshapes are decided */
     bool at_b0;  /* what failed does so at b0 too, or depends on data: nothing can be said */
     bool soft;   /* what failed is a shape that does not grow evenly */
-    const char *why; /* the message of what failed */
+    const char *why;     /* the message of what failed */
+    const Node *decided; /* the first Decided node that is another at another size; NULL: none */
     int trials;
 } Rebatch;
 
@@ -324,6 +326,8 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
 
         if (st)
             return disagree(r, i, st, good);
+        if (!r->decided && g->node[node]->op == &op_Decided && !decided_holds(g, g->node[node]))
+            r->decided = r->g->node[node];
     }
     return check_outputs(r, r->g->node[node], good);
 }
@@ -332,6 +336,7 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
 static Status walk(Rebatch *r, uint32_t last, uint32_t *failed)
 {
     r->at_b0 = false;
+    r->decided = NULL;
     TRY(open_worlds(r));
     for (*failed = 0; *failed <= last && *failed < r->g->n_node; (*failed)++) {
         bool good = true;
@@ -628,11 +633,16 @@ static int64_t wanted_size(const Rebatch *r)
     return opt->batch;
 }
 
-static Status refuse(const Rebatch *r, uint32_t node)
+/* A decision at one size is named rather than what follows from it. */
+static Status refuse(Rebatch *r, uint32_t node)
 {
-    const char *name = suspect(r, node), *by = "";
+    const char *name = r->decided ? NULL : suspect(r, node), *by = "";
     int64_t want = wanted_size(r);
 
+    if (r->decided &&
+        !(r->why = arena_printf(r->ctx->scratch, "%s is %lld at that size alone", node_string(r->decided, "what"),
+                                (long long)node_int(r->decided, "value"))))
+        return FAIL_NOMEM();
     if (name && !(by = arena_printf(r->ctx->scratch, " (constant '%s' is written for it)", name)))
         return FAIL_NOMEM();
     if (want && want != r->size[0])
@@ -640,6 +650,17 @@ static Status refuse(const Rebatch *r, uint32_t node)
                     (long long)r->size[0], (long long)want, r->why, by);
     return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes batches of %lld alone: %s%s",
                        (long long)r->size[0], r->why, by);
+}
+
+/* Whether the wanted size is one of those, infer-shapes will see. */
+static Status note_decided(const Rebatch *r)
+{
+    if (!r->decided)
+        return ST_OK;
+    return report_note(r->ctx->report, NOTE_OTHER, r->g->name,
+                       "%s is %lld in batches of %lld: computes those alone for which it is the same",
+                       node_string(r->decided, "what"), (long long)node_int(r->decided, "value"),
+                       (long long)r->size[0]);
 }
 
 /* Is the first axis the batch only for want of a better one?  Not where a shape given has another size there. */
@@ -674,8 +695,10 @@ static Status rebatch(Rebatch *r)
     choose_sizes(r, b0);
     r->decide = true;
     TRY(search(r, &failed));
-    if (failed == r->g->n_node)
+    if (failed == r->g->n_node) {
+        TRY(note_decided(r));
         return apply(r);
+    }
     return r->at_b0 || r->soft ? ST_OK : refuse(r, failed);
 }
 

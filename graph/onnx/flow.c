@@ -157,6 +157,13 @@ static void set_output(const Flow *f, size_t i, const ScopeEntry *to)
         entry_take(scope_find(&f->b->scope, f->p->output[i]), to);
 }
 
+/* `what` of this node was found to be this, as the name says. */
+static Status decided(const Flow *f, ValueId v, int64_t is, const char *what, const char *name)
+{
+    return decided_number(f->im, v, is,
+                          arena_printf(f->im->scratch, "%s: %s '%.100s'", proto_text(f->im, f->p), what, name));
+}
+
 /* ---- If ---- */
 
 static Status import_if(Flow *f)
@@ -171,6 +178,7 @@ static Status import_if(Flow *f)
         return FAIL(E_UNSUPPORTED,
                     "its condition '%s' depends on data, expected one that constants and fixed sizes of the file give",
                     f->p->input[0]);
+    TRY(decided(f, c->value, taken, "its condition", f->p->input[0]));
     TRY(subgraph(&gp, f->p, taken ? "then_branch" : "else_branch"));
     if (gp->n_input || gp->n_output != f->p->n_output)
         return FAIL(E_MODEL, "a branch of %zu inputs and %zu outputs, expected 0 and %zu", gp->n_input, gp->n_output,
@@ -335,7 +343,7 @@ static Status limit(int64_t *out, const Flow *f, size_t i, const char *what, int
         return FAIL(E_UNSUPPORTED,
                     "its %s '%s' depends on data, expected one that constants and fixed sizes of the file give", what,
                     f->p->input[i]);
-    return ST_OK;
+    return e ? decided(f, e->value, *out, arena_printf(f->im->scratch, "its %s", what), f->p->input[i]) : ST_OK;
 }
 
 static Status loop_trip(Flow *f, const ScopeEntry *cond)
@@ -379,6 +387,7 @@ static Status import_loop(Flow *f)
             return FAIL(E_UNSUPPORTED,
                         "whether it goes on after trip %zu ('%s') depends on data, expected a constant condition",
                         f->trips - 1, f->gp->output[0]->name);
+        TRY(decided(f, cond.value, go, "whether it goes on,", f->gp->output[0]->name));
         cond.problem = NULL;
         cond.sequence = NULL;
     }
@@ -411,6 +420,9 @@ static Status cut(ValueId **out, int64_t *trips, Flow *f, size_t i, size_t k, si
         return FAIL(E_MODEL, "'%s' has length %lld, another scanned input %lld", f->p->input[i], (long long)size,
                     (long long)*trips);
     *trips = size;
+    TRY(decided_size(f->im, e->value, axis, size,
+                     arena_printf(f->im->scratch, "%s: the length of '%.100s', which is scanned,",
+                                  proto_text(f->im, f->p), f->p->input[i])));
     TRY(spend_nodes(f->im, (size_t)size));
     if (!size)
         return ST_OK;

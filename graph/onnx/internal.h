@@ -146,11 +146,19 @@ Status import_constant(Importer *im, Body *b, const Onnx__NodeProto *p) CHECKED;
 /* ---- known.c ---- */
 /* The integer or bool, one element, that constants of the file and declared sizes give; false: it depends on more. */
 bool known_number(int64_t *out, Importer *im, ValueId v);
+/* Of what known_number found: do sizes of inputs have a part in it? */
+bool known_by_size(const Importer *im, ValueId v);
 /* The size along an axis, which may count from the end; -1: not fixed.  E_MODEL when there is no such axis. */
 Status known_size(int64_t *out, Importer *im, ValueId v, int64_t axis) CHECKED;
 
 /* Shapes of inner values that were inferred to that end are unknown again: other sizes may be asked for. */
 void known_forget(Importer *im);
+
+/* ---- decide.c ---- */
+/* The number that was known, or the size of x along the axis, decided what nodes there are: `what` (NULL: no memory)
+ * says so in the message to a run of other sizes. */
+Status decided_number(Importer *im, ValueId v, int64_t is, const char *what) CHECKED;
+Status decided_size(Importer *im, ValueId x, int64_t axis, int64_t is, const char *what) CHECKED;
 
 /* ---- flow.c ---- */
 bool is_flow_operator(const char *name);

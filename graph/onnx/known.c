@@ -13,6 +13,7 @@ enum { MAX_KNOWN = 32, MAX_STEPS = 200 };
 typedef struct Known {
     int n;       /* elements; -1: nothing is known */
     bool vector; /* else a scalar */
+    bool sized;  /* sizes of inputs have a part in it */
     int64_t v[MAX_KNOWN];
     bool is[MAX_KNOWN]; /* is the element known? */
 } Known;
@@ -90,7 +91,7 @@ static Known of_shape(Importer *im, const Node *n)
 {
     Shape s = shape_so_far(im, n->in[0]);
     int64_t start = node_int(n, "start"), end = node_int(n, "end");
-    Known k = { .vector = true };
+    Known k = { .vector = true, .sized = true };
 
     if (s.rank < 0)
         return nothing();
@@ -105,7 +106,7 @@ static Known of_shape(Importer *im, const Node *n)
 static Known of_size(Importer *im, const Node *n)
 {
     Shape s = shape_so_far(im, n->in[0]);
-    Known k = { .n = 1 };
+    Known k = { .n = 1, .sized = true };
 
     if (!shape_known(&s))
         return nothing();
@@ -255,6 +256,7 @@ static Known of_concat(Importer *im, const Node *n, int steps)
 
         if (!part || part->n < 0 || !part->vector || k.n + part->n > MAX_KNOWN)
             return nothing();
+        k.sized |= part->sized;
         memcpy(k.v + k.n, part->v, (size_t)part->n * sizeof *k.v);
         memcpy(k.is + k.n, part->is, (size_t)part->n * sizeof *k.is);
         k.n += part->n;
@@ -286,22 +288,11 @@ static Known of_unary(const Node *n, const Known *x)
     return k;
 }
 
-static Known of_node(Importer *im, const Node *n, int steps)
+/* By what the inputs are; each is known, or absent. */
+static Known of_inputs(const Node *n, const Known *in[5])
 {
-    const Known *in[5] = { NULL };
     const OpDef *op = n->op;
 
-    if (!op || !n->n_in || !has_value(n->in[0]))
-        return nothing();
-    if (op == &op_Shape)
-        return of_shape(im, n);
-    if (op == &op_Size)
-        return of_size(im, n);
-    if (op == &op_Concat)
-        return of_concat(im, n, steps);
-    for (int i = 0; i < n->n_in && i < 5; i++)
-        if (has_in(n, i) && (!(in[i] = known_of(im, n->in[i], steps)) || in[i]->n < 0))
-            return nothing();
     if (op == &op_Identity || op == &op_Not || op == &op_Neg)
         return of_unary(n, in[0]);
     if (op == &op_Cast)
@@ -315,6 +306,31 @@ static Known of_node(Importer *im, const Node *n, int steps)
     if (op == &op_Where)
         return of_where(in[0], in[1], in[2]);
     return is_binary(op) && n->n_in == 2 && in[1] ? of_binary(op, in[0], in[1]) : nothing();
+}
+
+static Known of_node(Importer *im, const Node *n, int steps)
+{
+    const Known *in[5] = { NULL };
+    const OpDef *op = n->op;
+    bool sized = false;
+    Known k;
+
+    if (!op || !n->n_in || !has_value(n->in[0]))
+        return nothing();
+    if (op == &op_Shape)
+        return of_shape(im, n);
+    if (op == &op_Size)
+        return of_size(im, n);
+    if (op == &op_Concat)
+        return of_concat(im, n, steps);
+    for (int i = 0; i < n->n_in && i < 5; i++) {
+        if (has_in(n, i) && (!(in[i] = known_of(im, n->in[i], steps)) || in[i]->n < 0))
+            return nothing();
+        sized |= in[i] && in[i]->sized;
+    }
+    k = of_inputs(n, in);
+    k.sized = sized;
+    return k;
 }
 
 /* ---- by value ---- */
@@ -366,6 +382,11 @@ bool known_number(int64_t *out, Importer *im, ValueId v)
         return false;
     *out = k->v[0];
     return true;
+}
+
+bool known_by_size(const Importer *im, ValueId v)
+{
+    return v.i < im->n_known && im->known[v.i] && im->known[v.i]->sized;
 }
 
 void known_forget(Importer *im)

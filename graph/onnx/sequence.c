@@ -150,6 +150,14 @@ static Status check_index(int64_t *i, int64_t n, bool end)
     return ST_OK;
 }
 
+/* How long the sequence is was read off its tensor. */
+static Status decided(Importer *im, const Onnx__NodeProto *p, const Sequence *s, int64_t size)
+{
+    return decided_size(
+        im, s->whole, s->axis, size,
+        arena_printf(im->scratch, "%s: the length of '%.100s'", proto_text(im, p), text_or(p->input[0], "?")));
+}
+
 static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto *p)
 {
     const Sequence *s;
@@ -159,6 +167,8 @@ static Status sequence_at(ValueId *out, Importer *im, Body *b, const Onnx__NodeP
     TRY(const_input(&i, im, b, p, 1));
     if (s->n < 0) {
         TRY(known_size(&size, im, s->whole, s->axis));
+        if (size >= 0 && i < 0)
+            TRY(decided(im, p, s, size));
         if (size >= 0)
             TRY(check_index(&i, size ? (size - 1) / s->part + 1 : 0, false));
         if (i < 0 || i > MAX_ITEMS)
@@ -192,7 +202,7 @@ static Status split_evenly(Sequence **out, Importer *im, const Sequence *s, int6
 }
 
 /* Puts a list in the place of all parts, where the file fixes how many there are. */
-static Status listed(const Sequence **s, Importer *im)
+static Status listed(const Sequence **s, Importer *im, const Onnx__NodeProto *p)
 {
     Sequence *list;
     int64_t size;
@@ -202,6 +212,7 @@ static Status listed(const Sequence **s, Importer *im)
     TRY(known_size(&size, im, (*s)->whole, (*s)->axis));
     if (size < 1 || size > MAX_ITEMS)
         return FAIL(E_UNSUPPORTED, "how many parts the sequence has depends on a shape");
+    TRY(decided(im, p, *s, size));
     TRY(split_evenly(&list, im, *s, size));
     *s = list;
     return ST_OK;
@@ -220,7 +231,7 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
         *out = s->whole; /* all parts in their order */
         return ST_OK;
     }
-    TRY(listed(&s, im));
+    TRY(listed(&s, im, p));
     if (!s->n || axis < -MAX_RANK || axis >= MAX_RANK)
         return FAIL(E_MODEL, "%d tensors along axis %lld", s->n, (long long)axis);
     if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
@@ -241,7 +252,7 @@ static Status length(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t n;
 
     TRY(sequence_input(&s, b, p));
-    TRY(listed(&s, im));
+    TRY(listed(&s, im, p));
     n = s->n;
     t.data = &n;
     *out = graph_add_const(im->g, body_name(im, b, p->output[0]), &t);
@@ -264,7 +275,7 @@ static Status edit(Sequence **out, Importer *im, Body *b, const Onnx__NodeProto 
     int64_t at;
 
     TRY(sequence_input(&s, b, p));
-    TRY(listed(&s, im));
+    TRY(listed(&s, im, p));
     at = insert ? s->n : -1;
     if (entry(b, p, at_input))
         TRY(const_input(&at, im, b, p, at_input));
