@@ -1,6 +1,7 @@
 /* The criterion against PyTorch: values, sums and the gradient by the scores. */
 #include <string.h>
 
+#include "graph/base/numtext.h"
 #include "graph/op.h"
 #include "passes/class_axis.h"
 #include "tests/harness/test.h"
@@ -43,7 +44,8 @@ static void run_loss(Step *s, const Shape *shape, const double *x, const BuildOp
 
 static const char *class_settings(char text[96], const ClassLoss *c)
 {
-    int n = snprintf(text, 96, "label-smoothing=%.17g", c->smoothing);
+    char number[NUMBER_TEXT];
+    int n = snprintf(text, 96, "label-smoothing=%s", text_float64(number, c->smoothing));
 
     if (c->ignore >= 0)
         snprintf(text + n, 96 - (size_t)n, ";ignore-index=%lld", (long long)c->ignore);
