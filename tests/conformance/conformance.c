@@ -1,4 +1,4 @@
-/* The official tests of ONNX, all of them.
+/* The official tests of ONNX, all of them, and those of data/, made of them (decided.py).
  *
  * supported.txt names the operators whose tests must pass: each is one test here, which fails when an official test of
  * it does not pass (a test belongs to all operators of its model; it must pass when all of them are listed).  Whatever
@@ -254,6 +254,7 @@ static const TestCase *list(void)
     read_supported();
     run_data(ONNX_TESTDATA);
     run_data(ONNX_TESTS);
+    run_data(SOURCE_DIR "/tests/conformance/data");
     write_results();
     for (int i = 0; i < n_supported; i++)
         if (*ONNX_TESTS || !supported[i].newer)
