@@ -1,8 +1,10 @@
 /* dce: removes nodes that nothing reads and constants that nothing uses.
  *
  * Legal because nodes have no effects: a step's results are its outputs and its updates, and what reaches neither does
- * not matter.  Inputs and states stay: they are the interface of the graph and the contents of a checkpoint.  Ids stay
+ * not matter.  What sizes decided is no result, but holds for all of them: it stays until it is checked and lowered.
+ * Inputs and states stay: they are the interface of the graph and the contents of a checkpoint.  Ids stay
  * too; a constant that is gone is a temporary that nothing computes. */
+#include "graph/op.h"
 #include "passes/pass.h"
 
 static void use(uint32_t *n_use, const Node *n, uint32_t by)
@@ -30,7 +32,7 @@ static Status run(Graph *g, PassCtx *ctx)
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
 
-        if (!n->op || !is_dead(n, n_use))
+        if (!n->op || n->op == &op_Decided || !is_dead(n, n_use))
             continue;
         use(n_use, n, (uint32_t)-1);
         graph_remove(g, n);

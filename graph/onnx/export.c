@@ -324,6 +324,19 @@ static void add_parameters(Exporter *x, Onnx__ModelProto *m)
     }
 }
 
+/* What sizes decided; ONNX has no node for it. */
+static void add_decided(Exporter *x, Onnx__ModelProto *m)
+{
+    FOR_NODES(x->g, n)
+        if (n->op == &op_Decided && !x->no_memory) {
+            const char *text =
+                arena_printf(x->arena, "%lld %s", (long long)node_int(n, "value"), node_string(n, "what"));
+
+            add_prop(x, m, PROP_DECIDED, x->name[n->out[0].i], text ? text : "");
+            x->no_memory |= !text;
+        }
+}
+
 static void add_props(Exporter *x, Onnx__ModelProto *m)
 {
     const Graph *g = x->g;
@@ -335,8 +348,10 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
     for (int i = 0; old && i < old->n_prop && !x->no_memory; i++)
         add_prop(x, m, "", old->prop[i].key, old->prop[i].value);
     add_parameters(x, m);
-    if (x->opt->plain)
+    if (x->opt->plain) {
+        add_decided(x, m);
         return;
+    }
     add_prop(x, m, PROP_MARKS, "", MARKS_VERSION);
     for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++)
         if (g->value[i]->kind == V_STATE)

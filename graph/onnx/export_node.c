@@ -188,16 +188,22 @@ static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
 
 Onnx__NodeProto *export_node(Exporter *x, const Node *n)
 {
+    bool decided = x->opt->plain && n->op == &op_Decided;
     Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
 
     if (!p || !(p->attribute = export_alloc(x, sizeof *p->attribute, (size_t)n->n_attr)))
         return NULL;
-    p->op_type = export_text(x, n->op->name);
+    if (decided) /* what it knows is in the metadata */
+        p->op_type = "Identity";
+    else
+        p->op_type = export_text(x, n->op->name);
     p->name = export_text(x, n->name);
     p->n_input = (size_t)n->n_in;
     p->input = names_of(x, n->n_in, n->in);
     p->n_output = (size_t)n->n_out;
     p->output = names_of(x, n->n_out, n->out);
+    if (decided)
+        return p;
     set_domain(x, p, n);
     for (int i = 0; i < n->n_attr; i++)
         if (!left_out(x, n, &n->attr[i]))

@@ -203,6 +203,8 @@ Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset)
 #define ALIAS_NODE "another name of a value" /* doc_string of an Identity: the graph has one value with two names */
 #define PROP_PARAMETER \
     PROP_PREFIX "parameter:" /* + name of an initializer, in any export: PARAMETER_TRAINED or PARAMETER_FIXED */
+#define PROP_DECIDED \
+    PROP_PREFIX "decided:" /* + name of what an Identity makes, in a plain export: "VALUE WHAT" of a Decided node */
 #define PARAMETER_TRAINED "trained"
 #define PARAMETER_FIXED "fixed"
 bool model_is_marked(const Onnx__ModelProto *m);

@@ -4,6 +4,7 @@
  * format do not have). */
 #include "graph/onnx/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { TAG_VALUE_METADATA = 4 };
@@ -96,6 +97,25 @@ static void read_our_own(Importer *im, const Body *b)
     }
 }
 
+static void read_decided(Importer *im, const Body *b)
+{
+    const Onnx__ModelProto *m = im->model;
+    size_t prefix = strlen(PROP_DECIDED);
+
+    for (size_t i = 0; i < m->n_metadata_props; i++) {
+        const char *key = text_or(m->metadata_props[i]->key, ""), *text = text_or(m->metadata_props[i]->value, "");
+        const ScopeEntry *e = strncmp(key, PROP_DECIDED, prefix) ? NULL : scope_find(&b->scope, key + prefix);
+        Node *n = e && has_value(e->value) ? value(im->g, e->value)->producer : NULL;
+        const char *what = strchr(text, ' ');
+
+        if (!n || n->op != &op_Identity || !what)
+            continue;
+        n->op = &op_Decided;
+        node_set_int(im->g, n, "value", strtoll(text, NULL, 10));
+        node_set_string(im->g, n, "what", what + 1);
+    }
+}
+
 Status model_said(Importer *im, const Body *b)
 {
     const Onnx__ModelProto *m = im->model;
@@ -109,5 +129,6 @@ Status model_said(Importer *im, const Body *b)
     TRY(read_values(im, b, gp->n_input, gp->input));
     read_training_info(im, b);
     read_our_own(im, b);
-    return ST_OK;
+    read_decided(im, b);
+    return im->g->status;
 }

@@ -80,4 +80,27 @@ static void test_run(void)
         }
 }
 
-DEFINE_SUITE(decided, { "at another batch size", test_run });
+/* A trained model is the same nodes, for the same sizes. */
+static void test_export(void)
+{
+    char folder[256], path[512];
+
+    make_folder(folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpx_trainer *t, *u = NULL;
+
+        snprintf(path, sizeof path, SOURCE_DIR "/tests/api/decided_%s.onnx", cases[i].name);
+        if (!CHECK_DPX(open_trainer(&t, path, NULL, "1")))
+            continue;
+        snprintf(path, sizeof path, "%s/model.onnx", folder);
+        if (CHECK_DPX(dpx_trainer_export(t, path)) && CHECK_DPX(open_trainer(&u, path, NULL, "1"))) {
+            check_run(&cases[i], u, 2);
+            check_run(&cases[i], u, 4);
+        }
+        dpx_trainer_free(u);
+        dpx_trainer_free(t);
+    }
+    remove_folder(folder);
+}
+
+DEFINE_SUITE(decided, { "at another batch size", test_run }, { "exported", test_export });
