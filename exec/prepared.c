@@ -34,7 +34,7 @@ static const Kernel *choose(const Prepared *p, const Node *n)
     if (on_accelerator(p, n))
         return kernel_find(kernels_cuda, kernels_cuda_len, g, n);
     k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
-    return k ? k : kernel_reference(g, n);
+    return k || node_layout(g, n) != LAYOUT_ROWS ? k : kernel_reference(g, n);
 }
 
 /* Does it read or make 16-bit floats? */

@@ -28,10 +28,14 @@ static void md_free(Md *md)
     *md = NULL;
 }
 
-static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
+static dnnl_status_t md_strided(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
 {
-    return strides ? onednn.memory_desc_create_with_strides(out, n, dims, dnnl_f32, strides)
-                   : onednn.memory_desc_create_with_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
+    return onednn.memory_desc_create_with_strides(out, n, dims, dnnl_f32, strides);
+}
+
+static dnnl_status_t md_tagged(Md *out, int n, const dnnl_dims_t dims, dnnl_format_tag_t tag)
+{
+    return onednn.memory_desc_create_with_tag(out, n, dims, dnnl_f32, tag);
 }
 
 static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y,
@@ -64,10 +68,14 @@ typedef const dnnl_memory_desc_t *ConstMd;
 static ConstMd md_const(const Md *md) { return md; }
 static void md_free(Md *md) { (void)md; }
 
-static dnnl_status_t md_create(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
+static dnnl_status_t md_strided(Md *out, int n, const dnnl_dims_t dims, const dnnl_dims_t strides)
 {
-    return strides ? onednn.memory_desc_init_by_strides(out, n, dims, dnnl_f32, strides)
-                   : onednn.memory_desc_init_by_tag(out, n, dims, dnnl_f32, dnnl_format_tag_any);
+    return onednn.memory_desc_init_by_strides(out, n, dims, dnnl_f32, strides);
+}
+
+static dnnl_status_t md_tagged(Md *out, int n, const dnnl_dims_t dims, dnnl_format_tag_t tag)
+{
+    return onednn.memory_desc_init_by_tag(out, n, dims, dnnl_f32, tag);
 }
 
 static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y,
@@ -98,6 +106,45 @@ static ConstMd pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 #endif
+
+/* ---- tensors ---- */
+
+typedef struct {
+    int n;
+    dnnl_dims_t dims, strides;
+    dnnl_format_tag_t tag; /* dnnl_format_tag_undef: by strides */
+} Dense;
+
+static dnnl_format_tag_t tag_of(Layout l, int rank)
+{
+    static const dnnl_format_tag_t tag[N_LAYOUTS][3] = {
+        [LAYOUT_CHANNELS_LAST] = { dnnl_acb, dnnl_acdb, dnnl_acdeb },
+        [LAYOUT_BLOCKED_8] = { dnnl_aBc8b, dnnl_aBcd8b, dnnl_aBcde8b },
+        [LAYOUT_BLOCKED_16] = { dnnl_aBc16b, dnnl_aBcd16b, dnnl_aBcde16b },
+    };
+
+    return rank < 3 || rank > 5 ? dnnl_format_tag_undef : tag[l][rank - 3];
+}
+
+bool onednn_stores(Layout l) { return l == LAYOUT_ROWS || tag_of(l, 3) != dnnl_format_tag_undef; }
+
+Layout onednn_blocked(void)
+{
+    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core ? LAYOUT_BLOCKED_16 : LAYOUT_BLOCKED_8;
+}
+
+static void dense_strides(int n, const dnnl_dims_t dims, dnnl_dims_t strides)
+{
+    for (int i = n - 1; i >= 0; i--)
+        strides[i] = i == n - 1 ? 1 : strides[i + 1] * dims[i + 1];
+}
+
+/* As it is stored. */
+static dnnl_status_t md_create(Md *out, const Dense *t)
+{
+    return t->tag != dnnl_format_tag_undef ? md_tagged(out, t->n, t->dims, t->tag)
+                                           : md_strided(out, t->n, t->dims, t->strides);
+}
 
 /* ---- the object ---- */
 
@@ -225,9 +272,10 @@ static Status execute(Onednn *d, KernelCtx *ctx, void *const *data)
             TRY(run_reorder(d, a));
         args[i] = (dnnl_exec_arg_t){ a->id, a->own };
     }
-    TRY_DNNL(onednn.memory_set_data_handle(d->scratchpad, scratch + d->scratchpad_offset));
+    if (d->scratchpad)
+        TRY_DNNL(onednn.memory_set_data_handle(d->scratchpad, scratch + d->scratchpad_offset));
     args[d->n_arg] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, d->scratchpad };
-    TRY_DNNL(onednn.primitive_execute(d->primitive, d->stream, d->n_arg + 1, args));
+    TRY_DNNL(onednn.primitive_execute(d->primitive, d->stream, d->n_arg + (d->scratchpad != NULL), args));
     for (int i = 0; i < d->n_arg; i++)
         if (d->arg[i].reorder && d->arg[i].output)
             TRY(run_reorder(d, &d->arg[i]));
@@ -236,12 +284,6 @@ static Status execute(Onednn *d, KernelCtx *ctx, void *const *data)
 }
 
 /* ---- convolution ---- */
-
-static void dense_strides(int n, const dnnl_dims_t dims, dnnl_dims_t strides)
-{
-    for (int i = n - 1; i >= 0; i--)
-        strides[i] = i == n - 1 ? 1 : strides[i + 1] * dims[i + 1];
-}
 
 /* The dimensions of an argument; `sizes`: spatial ones, of which the last `rank` count. */
 static int conv_dims(dnnl_dims_t dims, int64_t group, int64_t a, int64_t b, const int64_t *sizes, int rank)
@@ -257,11 +299,6 @@ static int conv_dims(dnnl_dims_t dims, int64_t group, int64_t a, int64_t b, cons
     return n;
 }
 
-typedef struct {
-    int n;
-    dnnl_dims_t dims, strides;
-} Dense;
-
 static void conv_shapes(Dense t[MAX_ARGS], const OnednnConvShape *s)
 {
     int rank = s->win.rank;
@@ -273,6 +310,9 @@ static void conv_shapes(Dense t[MAX_ARGS], const OnednnConvShape *s)
     t[3].n = conv_dims(t[3].dims, 1, s->batch, s->out_channels, s->win.out, rank);
     for (int i = 0; i < MAX_ARGS; i++)
         dense_strides(t[i].n, t[i].dims, t[i].strides);
+    t[1].tag = t[2].tag = dnnl_format_tag_undef;
+    t[0].tag = tag_of(s->x, t[0].n);
+    t[3].tag = tag_of(s->y, t[3].n);
 }
 
 /* oneDNN wants the end padding that makes its own formula yield the output's size: rows beyond it are not read by
@@ -290,10 +330,10 @@ static Geometry conv_geometry(const Window *w)
     return g;
 }
 
-static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const Md *md, bool bias,
-                          const Geometry *g)
+static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const Md *md,
+                          const OnednnConvShape *s, const Geometry *g)
 {
-    ConstMd b = bias ? md_const(&md[2]) : NULL;
+    ConstMd b = s->bias ? md_const(&md[2]) : NULL;
     dnnl_primitive_desc_t hint = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t st;
@@ -334,7 +374,7 @@ static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primi
             continue;
         a->id = id[what][i];
         a->output = i == result[what];
-        TRY_DNNL(md_create(&a->plain, t[i].n, t[i].dims, t[i].strides));
+        TRY_DNNL(md_create(&a->plain, &t[i]));
         d->n_arg++;
         TRY(add_arg(d, a, i == 2 ? md_const(&a->plain) : pd_md(pd, query[what][i]), &used));
     }
@@ -346,25 +386,42 @@ static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primi
     return ST_OK;
 }
 
-static Status conv_build(Onednn *d, KernelCtx *ctx, OnednnConv what, const OnednnConvShape *s)
+/* What the primitive is chosen for: biases and what is stored in a primitive's layout as they are, anything else as it
+ * wants.  With `free` all but biases. */
+static Status conv_choose_for(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const OnednnConvShape *s,
+                              const Dense *t, bool free)
 {
     Geometry g = conv_geometry(&s->win);
-    dnnl_primitive_desc_t pd = NULL;
     Md md[MAX_ARGS] = { 0 };
-    Dense t[MAX_ARGS];
     Status st = ST_OK;
 
-    conv_shapes(t, s);
-    for (int i = 0; i < MAX_ARGS && !st; i++)
-        if (md_create(&md[i], t[i].n, t[i].dims, i == 2 ? t[i].strides : NULL) != dnnl_success)
+    for (int i = 0; i < MAX_ARGS && !st; i++) {
+        bool as_stored = i == 2 || (t[i].tag != dnnl_format_tag_undef && !free);
+
+        if ((as_stored ? md_create(&md[i], &t[i]) : md_tagged(&md[i], t[i].n, t[i].dims, dnnl_format_tag_any)) !=
+            dnnl_success)
             st = FAIL(E_UNSUPPORTED, "oneDNN: a tensor description of %d dimensions", t[i].n);
+    }
     if (!st)
-        st = conv_choose(&pd, d, what, md, s->bias, &g);
+        st = conv_choose(out, d, what, md, s, &g);
+    for (int i = 0; i < MAX_ARGS; i++)
+        md_free(&md[i]);
+    return st;
+}
+
+static Status conv_build(Onednn *d, KernelCtx *ctx, OnednnConv what, const OnednnConvShape *s)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    Dense t[MAX_ARGS];
+    Status st;
+
+    conv_shapes(t, s);
+    st = conv_choose_for(&pd, d, what, s, t, false);
+    if (st == E_UNSUPPORTED && (s->x != LAYOUT_ROWS || s->y != LAYOUT_ROWS))
+        st = conv_choose_for(&pd, d, what, s, t, true);
     if (!st)
         st = conv_finish(d, ctx, what, pd, t, s->bias);
     dnnl_primitive_desc_destroy(pd);
-    for (int i = 0; i < MAX_ARGS; i++)
-        md_free(&md[i]);
     return st;
 }
 
@@ -404,6 +461,64 @@ Status onednn_conv_run(Onednn *d, KernelCtx *ctx, void *x, void *w, void *b, voi
 {
     void *with[MAX_ARGS] = { x, w, b, y }, *without[] = { x, w, y };
     void *const *data = b ? with : without;
+    int team = enter_team(ctx);
+    Status st = execute(d, ctx, data);
+
+    leave_team(ctx, team);
+    return st;
+}
+
+/* ---- another layout ---- */
+
+static Status reorder_build(Onednn *d, KernelCtx *ctx, const Shape *s, Layout from, Layout to)
+{
+    Arg *x = &d->arg[0], *y = &d->arg[1];
+    Dense t = { .n = s->rank };
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t st;
+
+    (void)ctx;
+    for (int i = 0; i < s->rank; i++)
+        t.dims[i] = s->dim[i];
+    dense_strides(t.n, t.dims, t.strides);
+    *x = (Arg){ .id = DNNL_ARG_FROM };
+    *y = (Arg){ .id = DNNL_ARG_TO, .output = true };
+    d->n_arg = 2;
+    t.tag = tag_of(from, t.n);
+    TRY_DNNL(md_create(&x->plain, &t));
+    t.tag = tag_of(to, t.n);
+    TRY_DNNL(md_create(&y->plain, &t));
+    TRY_DNNL(onednn.memory_create(&x->user, md_const(&x->plain), d->engine, DNNL_MEMORY_NONE));
+    x->own = x->user;
+    TRY_DNNL(onednn.memory_create(&y->user, md_const(&y->plain), d->engine, DNNL_MEMORY_NONE));
+    y->own = y->user;
+    TRY_DNNL(onednn.reorder_primitive_desc_create(&pd, md_const(&x->plain), d->engine, md_const(&y->plain), d->engine,
+                                                  NULL));
+    st = onednn.primitive_create(&d->primitive, pd);
+    dnnl_primitive_desc_destroy(pd);
+    TRY_DNNL(st);
+    return ST_OK;
+}
+
+Status onednn_reorder(Onednn **out, KernelCtx *ctx, const Shape *s, Layout from, Layout to)
+{
+    Onednn *d = NULL;
+    int team = enter_team(ctx);
+    Status st = onednn_create(&d);
+
+    if (!st)
+        st = reorder_build(d, ctx, s, from, to);
+    leave_team(ctx, team);
+    if (st)
+        onednn_free(d);
+    else
+        *out = d;
+    return st;
+}
+
+Status onednn_reorder_run(Onednn *d, KernelCtx *ctx, void *x, void *y)
+{
+    void *const data[] = { x, y };
     int team = enter_team(ctx);
     Status st = execute(d, ctx, data);
 

@@ -1,12 +1,21 @@
 /* What CPU devices can do, as the passes ask it: what has no kernel here is left to the reference, which fuses nothing
  * and stores everything by rows. */
-#include "kernels/backend.h"
+#include "kernels/cpu/onednn.h"
 
 static bool computes(const Graph *g, const Node *n) { return kernel_find(kernels_cpu, kernels_cpu_len, g, n); }
 
 static bool fuses(const Target *t, const OpDef *op) { return kernel_exists(kernels_cpu, kernels_cpu_len, op, t); }
 
+/* Convolutions of float32 work on blocks of channels, and would put what is stored otherwise in blocks for themselves.
+ */
+static int layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS])
+{
+    (void)t, (void)g, (void)n;
+    out[0] = (NodeLayouts){ onednn_blocked(), LAYOUT_ROWS };
+    return 1;
+}
+
 Target cpu_target(DType precision, bool tf32)
 {
-    return (Target){ .precision = precision, .tf32 = tf32, .computes = computes, .fuses = fuses };
+    return (Target){ .precision = precision, .tf32 = tf32, .computes = computes, .fuses = fuses, .layouts = layouts };
 }

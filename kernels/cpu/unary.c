@@ -48,7 +48,7 @@ SINGLE(erf, verff(x))
 SINGLE(tanh, vtanhf(x))
 SINGLE(sigmoid, vsigmoidf(x))
 
-#define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free
+#define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike
 
 DEFINE_KERNEL(cpu_neg, .op = &op_Neg, .dtypes = DTYPES_F32_F64, KERNEL(neg));
 DEFINE_KERNEL(cpu_abs, .op = &op_Abs, .dtypes = DTYPES_F32_F64, KERNEL(abs));

@@ -177,7 +177,20 @@ static Status run_weight(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
  * elementwise. */
 static bool fits_relu(const Graph *g, const Node *n) { return has_in(n, CONV_IN_BIAS) && fits(g, n); }
 
-#define CONVOLUTION .dtypes = DTYPES_FLOAT, .layouts = kernel_channels_last, .prepare = prepare, .release = release
+/* All in one order, filters too. */
+static bool layouts(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+
+        if (has_value(v) && layout_suits(LAYOUT_CHANNELS_LAST, &value(g, v)->shape) &&
+            value(g, v)->layout != LAYOUT_CHANNELS_LAST)
+            return false;
+    }
+    return kernel_channels_last(g, n);
+}
+
+#define CONVOLUTION .dtypes = DTYPES_FLOAT, .layouts = layouts, .prepare = prepare, .release = release
 
 DEFINE_KERNEL(cuda_conv, .op = &op_Conv, CONVOLUTION, .supports = fits, .run = run_forward);
 DEFINE_KERNEL(cuda_conv_relu, .op = &op_ConvRelu, CONVOLUTION, .supports = fits_relu, .run = run_forward);

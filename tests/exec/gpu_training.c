@@ -149,7 +149,9 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
                          .seed = 7,
                          .precision = r->precision,
                          .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
-                         .backend = r->cuda ? cuda_target(DT_NONE, r->channels_last) : (Target){ 0 } };
+                         .backend = r->cuda     ? cuda_target(DT_NONE, r->channels_last)
+                                    : r->native ? cpu_target(DT_NONE, false)
+                                                : (Target){ 0 } };
     Graph *g, *whole;
     GpuOutcome o = { 0 };
     Rig rig;
@@ -163,6 +165,7 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
         CU_ASSERT(g && count_nodes(g, &op_ConvRelu) == (strcmp(r->model, "exported_folded") ? 0 : 5 * r->replicas));
     }
     o.reorders = g ? count_nodes(g, &op_Reorder) : 0;
+    o.conv_relus = g ? count_nodes(g, &op_ConvRelu) : 0;
     opt.backend = (Target){ 0 };
     whole = gpu_run_build(r, &opt, 1, 1);
     if (g && whole &&

@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {
     const char *model;
     int batch, steps, replicas, devices;
+    bool native;                  /* on the CPU: fused and stored as its target wants it; else as by the reference */
     bool cuda, uncaptured, begun; /* begun: a step is waited for when the next one has begun */
     bool (*computes)(const Graph *, const Node *);
     DType precision;
@@ -33,7 +34,7 @@ typedef struct {
     float *before, *after;
     size_t momenta, all;
     GpuSnapshot begin[MAX_STEPS], end[MAX_STEPS];
-    int reorders;
+    int reorders, conv_relus;
 } GpuOutcome;
 
 /* CUDA devices that there are. */

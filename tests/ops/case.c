@@ -379,3 +379,20 @@ bool case_set_layouts(const Graph *g, const Node *n, Layout to)
     }
     return any;
 }
+
+bool case_filters_by_rows(const Graph *g, const Node *n)
+{
+    bool any = false;
+
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const bool written = i >= n->n_in;
+        const int at = written ? i - n->n_in : i;
+        const ValueId v = written ? n->out[at] : n->in[at];
+
+        if (at >= 8 || !((written ? n->op->filter_out : n->op->filter_in) >> at & 1) || !has_value(v))
+            continue;
+        any |= value(g, v)->layout != LAYOUT_ROWS;
+        value(g, v)->layout = LAYOUT_ROWS;
+    }
+    return any;
+}

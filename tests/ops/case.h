@@ -54,5 +54,7 @@ Status case_inputs(Tensor **in, Arena *a, const Case *c, DType f) CHECKED;
 
 /* Stores all that the node reads and writes and that has channels in the layout; false when there is nothing. */
 bool case_set_layouts(const Graph *g, const Node *n, Layout to);
+/* Stores its filters (OpDef.filter_in) by rows; false when they are. */
+bool case_filters_by_rows(const Graph *g, const Node *n);
 
 #endif

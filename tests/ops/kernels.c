@@ -280,13 +280,15 @@ static Status check_outputs(Check *k, const KernelRun *r, const Eval *e, double 
 {
     for (int i = 0; i < r->n->n_out; i++) {
         const Tensor *expected = has_value(r->n->out[i]) ? listed(e, r->n->out[i]) : NULL;
+        Layout layout;
         char what[160];
 
         if (!expected)
             continue;
+        layout = value(r->g, r->n->out[i])->layout;
         TRY(stored(&expected, r, r->n->out[i], expected));
-        snprintf(what, sizeof what, "%s, output %d%s%s", r->kernel->name, i, i == r->over_out ? " in place" : "",
-                 value(r->g, r->n->out[i])->layout == LAYOUT_ROWS ? "" : ", channels last");
+        snprintf(what, sizeof what, "%s, output %d%s%s%s", r->kernel->name, i, i == r->over_out ? " in place" : "",
+                 layout == LAYOUT_ROWS ? "" : ", ", layout == LAYOUT_ROWS ? "" : layout_name(layout));
         TRY(check_equal(&r->out[i], expected, tol, what));
         if (is_cuda(r->kernel) && dtype_is_float(expected->dtype))
             TRY(check_norm(&r->out[i], expected, norm_tolerance(r, i), what));
@@ -352,6 +354,30 @@ static bool shapes_known(const Graph *g, const Node *n)
     return true;
 }
 
+/* With all data in each layout; filters as well where the kernel takes them so. */
+static Status check_layouts(Check *k, const Eval *e, const Kernel *kernel, double tol)
+{
+    const Node *n = e->g->node[0];
+    Status st = ST_OK;
+
+    if (!op_any_layout(n->op) && n->op->layout == LAYOUT_FIXED)
+        return ST_OK;
+    for (int l = LAYOUT_ROWS + 1; l < N_LAYOUTS && !st; l++) {
+        if (!case_set_layouts(e->g, n, (Layout)l))
+            continue;
+        for (int rows = 0; rows < 2 && !st; rows++) {
+            if (fits(kernel, e->g, n))
+                st = check_kernel(k, e, kernel, tol);
+            else if (n->op == &op_Fused && is_cuda(kernel) && l == LAYOUT_CHANNELS_LAST)
+                st = FAIL(E_INTERNAL, "%s does not take values stored channels last", kernel->name);
+            if (!case_filters_by_rows(e->g, n))
+                break;
+        }
+        case_set_layouts(e->g, n, LAYOUT_ROWS);
+    }
+    return st;
+}
+
 Status check_kernels(Check *k, const Eval *e)
 {
     const Node *n = e->g->n_node ? e->g->node[0] : NULL;
@@ -364,29 +390,13 @@ Status check_kernels(Check *k, const Eval *e)
         if (fits(kernels_ref[i], e->g, n))
             TRY(check_kernel(k, e, kernels_ref[i], tol));
     for (int i = 0; i < kernels_cpu_len; i++)
-        if (fits(kernels_cpu[i], e->g, n))
-            TRY(check_kernel(k, e, kernels_cpu[i], tol));
+        if (kernels_cpu[i]->op == n->op) {
+            if (fits(kernels_cpu[i], e->g, n))
+                TRY(check_kernel(k, e, kernels_cpu[i], tol));
+            TRY(check_layouts(k, e, kernels_cpu[i], tol));
+        }
     return check_cuda_kernels(k, e, tol);
 }
-
-#ifdef DPX_SIMULATION
-static Status check_channels_last(Check *k, const Eval *e, const Kernel *kernel, double tol)
-{
-    const Node *n = e->g->node[0];
-    Status st = ST_OK;
-
-    if (!op_any_layout(n->op) && n->op->layout == LAYOUT_FIXED)
-        return ST_OK;
-    if (case_set_layouts(e->g, n, LAYOUT_CHANNELS_LAST)) {
-        if (fits(kernel, e->g, n))
-            st = check_kernel(k, e, kernel, tol);
-        else if (n->op == &op_Fused)
-            st = FAIL(E_INTERNAL, "%s does not take values stored channels last", kernel->name);
-    }
-    case_set_layouts(e->g, n, LAYOUT_ROWS);
-    return st;
-}
-#endif
 
 #ifdef DPX_SIMULATION
 /* Products and convolutions again without what the simulated library might not have; a GPU's library is what it is. */
@@ -424,7 +434,7 @@ Status check_cuda_kernels(Check *k, const Eval *e, double tol)
         if (fits(kernels_cuda[i], e->g, n)) {
             TRY(check_kernel(k, e, kernels_cuda[i], tol));
             TRY(check_refused(k, e, kernels_cuda[i], tol));
-            TRY(check_channels_last(k, e, kernels_cuda[i], tol));
+            TRY(check_layouts(k, e, kernels_cuda[i], tol));
         }
     return ST_OK;
 #else
