@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/hash.h"
+
 enum { CHUNK = 1 << 20, ALIGN = 64 };
 
 typedef struct {
@@ -18,6 +20,8 @@ struct States {
     int n_device;
     State **state;
     size_t n, cap;
+    uint32_t *slot; /* [n_slot] by name, open addressing: 1 + the state, 0: none */
+    size_t n_slot;
     Chunk *chunk;
     size_t n_chunk, cap_chunk;
     size_t *open; /* [n_device] the chunk being filled, from 1; 0: none */
@@ -85,12 +89,45 @@ static Status allocate(void **data, States *s, int device, size_t bytes)
     return ST_OK;
 }
 
+/* The slot that the name is in, or belongs in; n_slot is a power of two, and some are free. */
+static uint32_t *slot_of(const States *s, const char *name)
+{
+    size_t i = (size_t)hash_text(HASH_BEGIN, name) & (s->n_slot - 1);
+
+    while (s->slot[i] && strcmp(s->state[s->slot[i] - 1]->name, name))
+        i = (i + 1) & (s->n_slot - 1);
+    return &s->slot[i];
+}
+
 static State *find(const States *s, const char *name)
 {
+    const uint32_t *slot = s->n_slot ? slot_of(s, name) : NULL;
+
+    return slot && *slot ? s->state[*slot - 1] : NULL;
+}
+
+static void fill_slots(States *s)
+{
+    if (s->n_slot)
+        memset(s->slot, 0, s->n_slot * sizeof *s->slot);
     for (size_t i = 0; i < s->n; i++)
-        if (!strcmp(s->state[i]->name, name))
-            return s->state[i];
-    return NULL;
+        *slot_of(s, s->state[i]->name) = (uint32_t)i + 1;
+}
+
+/* Slots for one state more. */
+static Status reserve_slot(States *s)
+{
+    size_t n = s->n_slot ? 2 * s->n_slot : 64;
+    uint32_t *slot;
+
+    if (s->n_slot >= 2 * (s->n + 1))
+        return ST_OK;
+    if (!(slot = ARENA_NEW(s->arena, uint32_t, n)))
+        return FAIL_NOMEM();
+    s->slot = slot;
+    s->n_slot = n;
+    fill_slots(s);
+    return ST_OK;
 }
 
 static size_t bytes_of(const State *st) { return layout_bytes(st->dtype, LAYOUT_ROWS, &st->shape); }
@@ -156,7 +193,9 @@ static Status add_state(State **out, States *s, const char *name, DType dtype, c
     *st = (State){ .name = arena_strdup(s->arena, name), .dtype = dtype, .shape = *shape };
     if (!st->name)
         return FAIL_NOMEM();
+    TRY(reserve_slot(s));
     s->state[s->n++] = st;
+    *slot_of(s, name) = (uint32_t)s->n;
     *out = st;
     return ST_OK;
 }
@@ -270,6 +309,7 @@ void states_drop_waiting(States *s)
             s->state[kept++] = s->state[i];
     }
     s->n = kept;
+    fill_slots(s);
 }
 
 Status states_zero_transient(States *s)

@@ -4,6 +4,7 @@
 
 #include "graph/base/hash.h"
 #include "graph/body.h"
+#include "graph/op.h"
 
 static bool attr_copy(Graph *g, Attr *to, const Attr *from)
 {
@@ -66,21 +67,38 @@ const int64_t *node_ints(const Node *n, const char *name, int *count)
 
 const Graph *node_graph(const Node *n, const char *name) { return declared(n, name, A_GRAPH)->graph; }
 
+/* Room for one more: for all that the operator declares, and by doubling where a file brings others. */
+static bool reserve(Graph *g, Node *n)
+{
+    int room = 0;
+    Attr *grown;
+
+    if (n->n_attr < n->cap_attr)
+        return true;
+    for (const AttrDecl *d = n->op ? n->op->attrs : NULL; d && d->name; d++)
+        room++;
+    room = room > n->n_attr ? room : 2 * n->n_attr + 1;
+    if (!(grown = ARENA_NEW(g->arena, Attr, room)))
+        return false;
+    if (n->n_attr)
+        memcpy(grown, n->attr, (size_t)n->n_attr * sizeof *grown);
+    n->attr = grown;
+    n->cap_attr = room;
+    return true;
+}
+
 void node_set_attr(Graph *g, Node *n, const Attr *a)
 {
-    Attr *old = (Attr *)node_attr(n, a->name), *grown;
+    Attr *old = (Attr *)node_attr(n, a->name);
 
     if (g->status)
         return;
     if (!old) {
-        if (!(grown = ARENA_NEW(g->arena, Attr, n->n_attr + 1))) {
+        if (!reserve(g, n)) {
             graph_fail_nomem(g);
             return;
         }
-        if (n->n_attr)
-            memcpy(grown, n->attr, (size_t)n->n_attr * sizeof *grown);
-        n->attr = grown;
-        old = &grown[n->n_attr++];
+        old = &n->attr[n->n_attr++];
     }
     if (!attr_copy(g, old, a))
         graph_fail_nomem(g);

@@ -95,8 +95,9 @@ struct Node {
     const OpDef *op;  /* NULL: removed */
     const char *name; /* the user's name, or one made from the operator's; unique not required */
     int n_in, n_out, n_attr;
-    ValueId *in, *out;   /* NO_VALUE: an optional one that is absent */
-    Attr *attr;          /* every declared attribute, defaults filled in (after node_normalise) */
+    ValueId *in, *out; /* NO_VALUE: an optional one that is absent */
+    Attr *attr;        /* every declared attribute, defaults filled in (after node_normalise) */
+    int cap_attr; /* the room of that list, 0: it is lent, as to a copy of the node, and is copied before it grows */
     int replica, device; /* set by passes/expand.c; -1: none */
     const char *module; /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
     const char *const

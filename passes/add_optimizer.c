@@ -59,9 +59,12 @@ static Status collect(Optimizer *o, Arena *scratch)
 
 static void drop_gradient_outputs(Graph *g)
 {
-    for (int i = g->n_output - 1; i >= 0; i--)
-        if (!strncmp(g->output[i].name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)))
-            graph_remove_output(g, g->output[i].name);
+    int n = 0;
+
+    for (int i = 0; i < g->n_output; i++)
+        if (strncmp(g->output[i].name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)))
+            g->output[n++] = g->output[i];
+    g->n_output = n;
 }
 
 /* State PARAM.suffix (or just `name` when there is no suffix), zeros. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
@@ -56,7 +57,7 @@ static int64_t bytes_of(const Graph *g, const Node *n) { return (int64_t)value_b
 static Status merge(Graph *g, Arena *a, Node *const *list, int n)
 {
     int parts = list[0]->n_in, devices = list[0]->n_out;
-    ValueId *in = ARENA_NEW(a, ValueId, n * parts), *out = ARENA_NEW(g->arena, ValueId, n * devices);
+    ValueId *in = ARENA_NEW(a, ValueId, n * parts), *out = ARENA_NEW(a, ValueId, n * devices);
     Node *last = list[0];
 
     for (int t = 1; t < n; t++)
@@ -67,28 +68,24 @@ static Status merge(Graph *g, Arena *a, Node *const *list, int n)
         memcpy(in + t * parts, list[t]->in, (size_t)parts * sizeof *in);
         memcpy(out + t * devices, list[t]->out, (size_t)devices * sizeof *out);
     }
-    for (int i = 0; i < n * parts; i++)
-        node_set_input(g, last, i, in[i]);
+    node_set_inputs(g, last, n * parts, in);
+    node_set_outputs(g, last, n * devices, out);
     node_set_int(g, last, "tensors", n);
-    last->out = out;
-    last->n_out = n * devices;
-    for (int i = 0; i < last->n_out; i++) {
-        value(g, out[i])->producer = last;
-        value(g, out[i])->out_index = i;
-    }
     for (int t = 0; t < n; t++)
         if (list[t] != last)
             graph_remove(g, list[t]);
     return g->status;
 }
 
-/* The first reduction of a bucket is list[0]; those that fit follow until it is full. */
-static int fill(const Graph *g, Node **all, int n, Node **bucket, int64_t limit)
+/* The first reduction of a bucket is list[0]; those that fit follow until it is full.  None is left before *first. */
+static int fill(const Graph *g, Node **all, int *first, int n, Node **bucket, int64_t limit)
 {
     int64_t size = 0;
     int len = 0;
 
-    for (int i = 0; i < n; i++) {
+    while (*first < n && !all[*first])
+        ++*first;
+    for (int i = *first; i < n; i++) {
         if (!all[i] || (len && !fits(g, bucket[0], all[i])))
             continue;
         if (len && size + bytes_of(g, all[i]) > limit)
@@ -107,7 +104,7 @@ static Status run(Graph *g, PassCtx *ctx)
     const bool *upstream = find_upstream(g, ctx->scratch);
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int64_t given = ctx->opt->bucket_bytes;
-    int n = 0, len, made = 0;
+    int n = 0, first = 0, len, made = 0;
 
     if (!upstream || !all || !bucket)
         return FAIL_NOMEM();
@@ -116,7 +113,7 @@ static Status run(Graph *g, PassCtx *ctx)
             if (r->op == &op_AllReduce && node_int(r, "tensors") == 1 && !upstream[r->index] &&
                 is_single(g, r) == single)
                 all[n++] = r;
-    while ((len = fill(g, all, n, bucket, given ? given : made ? BUCKET : FIRST_BUCKET))) {
+    while ((len = fill(g, all, &first, n, bucket, given ? given : made ? BUCKET : FIRST_BUCKET))) {
         made++;
         if (len < 2)
             continue;

@@ -11,10 +11,10 @@
  * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node.
  * The sign is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad
  * and the running statistics for itself. */
-#include <string.h>
-
 #include "graph/op.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
+#include "passes/readers.h"
 
 enum { READERS_MOST = 2, INPUTS_MOST = 8, OUTPUTS_MOST = 5 };
 
@@ -22,8 +22,10 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     int n_device;
-    uint32_t *uses; /* [value] */
-    bool *stained;  /* [value] */
+    uint32_t *uses;    /* [value] */
+    uint32_t *stained; /* [value] the turn in which a way was found to it */
+    uint32_t turn;
+    Readers readers; /* from before the present step */
 } Fusing;
 
 /* A node as it would be. */
@@ -72,19 +74,10 @@ static Status draft_settle(const Fusing *f, const Draft *d)
     Graph *g = f->g;
     Node *n = d->of;
 
-    n->in = arena_memdup(g->arena, d->in, (size_t)d->node.n_in * sizeof *d->in);
-    n->out = arena_memdup(g->arena, d->out, (size_t)d->node.n_out * sizeof *d->out);
-    n->n_in = d->node.n_in;
-    n->n_out = d->node.n_out;
-    if (!n->in || !n->out)
-        return FAIL_NOMEM();
-    for (int o = 0; o < n->n_out; o++)
-        if (has_out(n, o)) {
-            value(g, n->out[o])->producer = n;
-            value(g, n->out[o])->out_index = o;
-        }
+    node_set_inputs(g, n, d->node.n_in, d->in);
+    node_set_outputs(g, n, d->node.n_out, d->out);
     f->ctx->n_changed++;
-    return ST_OK;
+    return g->status;
 }
 
 /* ---- the gradient of Relu ---- */
@@ -115,10 +108,12 @@ static int list_gradients(const Fusing *f, const Node *n, const Node *norm, Node
 {
     int count = 0;
 
-    FOR_NODES(f->g, r)
-        if (count < READERS_MOST && (r->op == &op_BatchNormGradStats || r->op == &op_BatchNormGradInput) &&
-            is_gradient(r, norm, n->out[0]))
+    for (uint32_t i = f->readers.first[n->out[0].i]; i < f->readers.first[n->out[0].i + 1]; i++) {
+        Node *r = f->readers.list[i].n;
+
+        if (count < READERS_MOST && f->readers.list[i].in == 1 && r->op && is_gradient(r, norm, n->out[0]))
             list[count++] = r;
+    }
     return f->uses[n->out[0].i] == (uint32_t)count ? count : 0;
 }
 
@@ -150,39 +145,59 @@ static Status take_relu(Fusing *f, Node *n)
 /* ---- gradients of scale and bias ---- */
 
 /* Does a way lead from n's results to `by`?  Nodes stand in topological order. */
-static bool leads_to(const Fusing *f, const Node *n, const Node *by)
+static bool leads_to(Fusing *f, const Node *n, const Node *by)
 {
     const Graph *g = f->g;
 
-    memset(f->stained, 0, g->n_value * sizeof *f->stained);
+    f->turn++;
     for (int o = 0; o < n->n_out; o++)
-        f->stained[n->out[o].i] = true;
+        f->stained[n->out[o].i] = f->turn;
     for (uint32_t k = n->index + 1; k <= by->index; k++) {
         const Node *r = g->node[k];
         bool reads = false;
 
         for (int i = 0; r && i < r->n_in; i++)
-            reads |= has_in(r, i) && f->stained[r->in[i].i];
+            reads |= has_in(r, i) && f->stained[r->in[i].i] == f->turn;
         if (reads && r == by)
             return true;
         for (int o = 0; reads && o < r->n_out; o++)
-            f->stained[r->out[o].i] = true;
+            f->stained[r->out[o].i] = f->turn;
     }
     return false;
+}
+
+/* Does a node that reads n's results stand before `by`? */
+static bool is_read_before(const Fusing *f, const Node *n, const Node *by)
+{
+    for (int o = 0; o < n->n_out; o++)
+        for (uint32_t i = f->readers.first[n->out[o].i]; i < f->readers.first[n->out[o].i + 1]; i++)
+            if (f->readers.list[i].n->op && f->readers.list[i].n->index < by->index)
+                return true;
+    return false;
+}
+
+/* The input's gradient that is computed from what n's are; NULL: none. */
+static Node *input_gradient(const Fusing *f, const Node *n)
+{
+    Node *by = NULL;
+
+    for (uint32_t i = f->readers.first[n->in[0].i]; i < f->readers.first[n->in[0].i + 1]; i++) {
+        Node *r = f->readers.list[i].n;
+
+        if (r->op == &op_BatchNormGradInput && value_eq(r->in[5], n->in[0]) && r->n_out == 1 &&
+            r->device == n->device && (r->replica == n->replica || n->replica < 0) && (!by || r->index > by->index))
+            by = r;
+    }
+    return by;
 }
 
 /* The node is a replica's where the sums are its own, else the device's: any of its replicas may do it then. */
 static Status take_params(Fusing *f, Node *n)
 {
-    Node *by = NULL;
+    Node *by = n->op == &op_BatchNormGradParams ? input_gradient(f, n) : NULL;
+    bool broken;
     Draft d;
 
-    if (n->op != &op_BatchNormGradParams)
-        return ST_OK;
-    FOR_NODES(f->g, r)
-        if (r->op == &op_BatchNormGradInput && value_eq(r->in[5], n->in[0]) && r->n_out == 1 &&
-            r->device == n->device && (r->replica == n->replica || n->replica < 0))
-            by = r;
     if (!by || leads_to(f, n, by))
         return ST_OK;
     draft_begin(&d, by);
@@ -190,9 +205,10 @@ static Status take_params(Fusing *f, Node *n)
         draft_out(&d, 1 + o, n->out[o]);
     if (!draft_fits(f, &d))
         return ST_OK;
+    broken = is_read_before(f, n, by);
     graph_remove(f->g, n);
     TRY(draft_settle(f, &d));
-    return graph_sort(f->g);
+    return broken ? graph_sort(f->g) : ST_OK;
 }
 
 /* ---- running statistics ---- */
@@ -262,6 +278,7 @@ static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
 
     if (!all)
         return FAIL_NOMEM();
+    TRY(readers_find(&f->readers, f->g, f->ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++)
         if (all[i]->op)
             TRY(step(f, all[i]));
@@ -276,7 +293,7 @@ static Status run(Graph *g, PassCtx *ctx)
     if (!target_fuses(&ctx->opt->backend, &op_BatchNormGradStats) || !g->n_node)
         return ST_OK;
     f.uses = graph_count_uses(g, ctx->scratch);
-    f.stained = ARENA_NEW(ctx->scratch, bool, g->n_value);
+    f.stained = ARENA_NEW(ctx->scratch, uint32_t, g->n_value);
     if (!f.uses || !f.stained)
         return FAIL_NOMEM();
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)

@@ -356,7 +356,7 @@ static Status become_fused(Fusion *f, const Group *q, const Draft *d)
     for (int i = 0; i < q->n - 1; i++)
         graph_remove(g, g->node[q->node[i]]);
     n->op = &op_Fused;
-    n->n_attr = 0;
+    n->n_attr = n->cap_attr = 0;
     for (int i = 0; i < d->node.n_attr; i++)
         node_set_attr(g, n, &d->attr[i]);
     n->in = arena_memdup(g->arena, d->in, (size_t)d->node.n_in * sizeof *d->in);

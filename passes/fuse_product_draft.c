@@ -192,6 +192,7 @@ Status draft_fits(bool *out, Fusing *f, Draft *d, const Node *n)
 
     TRY(g->status);
     d->node = *n;
+    d->node.cap_attr = 0;
     d->node.op = &op_Product;
     d->node.n_in = length(d->in, PRODUCT_AUX + 1);
     d->node.n_out = length(d->out, PRODUCT_BIAS_GRAD + 1);

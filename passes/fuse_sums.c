@@ -162,7 +162,7 @@ static Status become(Graph *g, Node *p, Node *sum, const Draft *d)
 {
     graph_remove(g, sum);
     p->op = &op_Fused;
-    p->n_attr = 0;
+    p->n_attr = p->cap_attr = 0;
     for (int i = 0; i < N_ATTRS; i++)
         node_set_attr(g, p, &d->attr[i]);
     p->in = arena_memdup(g->arena, d->node.in, (size_t)d->node.n_in * sizeof *p->in);

@@ -12,6 +12,7 @@
  * 16 bits live on until then instead of twice as many; in all a step's gradients, in both types, are there at its end,
  * when activations are not. */
 #include "graph/op.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -54,7 +55,7 @@ static bool fits(const Casts *c, const Node *a, const Node *b)
 static Status merge(Graph *g, PassCtx *ctx, Node *const *list, int count)
 {
     Node *first = list[0], one = *first;
-    ValueId *in = ARENA_NEW(g->arena, ValueId, count), *out = ARENA_NEW(g->arena, ValueId, count);
+    ValueId *in = ARENA_NEW(ctx->scratch, ValueId, count), *out = ARENA_NEW(ctx->scratch, ValueId, count);
 
     if (!in || !out)
         return FAIL_NOMEM();
@@ -70,12 +71,10 @@ static Status merge(Graph *g, PassCtx *ctx, Node *const *list, int count)
         *first = one;
         return ST_OK;
     }
-    for (int i = 0; i < count; i++) {
-        value(g, out[i])->producer = first;
-        value(g, out[i])->out_index = i;
-        if (i)
-            graph_remove(g, list[i]);
-    }
+    node_set_inputs(g, first, count, in);
+    node_set_outputs(g, first, count, out);
+    for (int i = 1; i < count; i++)
+        graph_remove(g, list[i]);
     ctx->n_changed += count - 1;
     return g->status;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "graph/op.h"
+#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 /* Where an update operator has what. */
@@ -121,7 +122,7 @@ static Status merge(Grouping *s, PassCtx *ctx, Node *const *list, int count)
                (has_value(apply)   ? 2
                 : has_value(scale) ? 1
                                    : 0);
-    ValueId *in = ARENA_NEW(g->arena, ValueId, n_in), *out = ARENA_NEW(g->arena, ValueId, states);
+    ValueId *in = ARENA_NEW(ctx->scratch, ValueId, n_in), *out = ARENA_NEW(ctx->scratch, ValueId, states);
     Node **mul = ARENA_NEW(ctx->scratch, Node *, count);
 
     if (!in || !out || !mul)
@@ -150,10 +151,8 @@ static Status merge(Grouping *s, PassCtx *ctx, Node *const *list, int count)
         *last = one;
         return g->status;
     }
-    for (int i = 0; i < states; i++) {
-        value(g, out[i])->producer = last;
-        value(g, out[i])->out_index = i;
-    }
+    node_set_inputs(g, last, n_in, in);
+    node_set_outputs(g, last, states, out);
     for (int i = 0; i < count; i++) {
         if (mul[i])
             graph_remove(g, mul[i]);

@@ -23,6 +23,7 @@ static bool copy_node(Node *out, Arena *a, const Node *n)
     if (n->n_attr)
         memcpy(attr, n->attr, (size_t)n->n_attr * sizeof *attr);
     *out = *n;
+    out->cap_attr = 0;
     out->in = in;
     out->attr = attr;
     return true;
