@@ -200,7 +200,7 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
         OptimizerStep s = { .g = g, .w = p->param, .grad = p->grad, .step = o->step, .ok = o->ok };
 
         s.lr = emit_cast(g, o->lr, value(g, p->param)->dtype);
-        o->def->emit(&s, &o->settings);
+        optimizer_emit(&s, o->def, &o->settings);
     }
     emit_step(o);
     return g->status;

@@ -1,7 +1,8 @@
-/* Fused: the operators of its program one after the other, each by its own reference kernel, so that every 16-bit
- * intermediate is rounded, and then its sum; intermediates and outputs lie in scratch until all is computed, so that an
- * output may stand in the memory of an input. */
+/* Fused, Update: the operators of its program one after the other, each by its own reference kernel, so that every
+ * 16-bit intermediate is rounded, and then its sum; intermediates and outputs lie in scratch until all is computed, so
+ * that an output may stand in the memory of an input. */
 #include "graph/ops/fused.h"
+#include "graph/ops/update.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {
@@ -27,6 +28,8 @@ static Status whole_body(Graph **out, const Graph *g, const Node *n)
 {
     Status st;
 
+    if (n->op == &op_Update)
+        return update_body(out, g, n);
     TRY(fused_body(out, g, n));
     if ((st = fused_add_sum(*out, n))) {
         graph_free(*out);
@@ -157,3 +160,5 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 DEFINE_KERNEL(ref_fused, .op = &op_Fused, .supports = supports, .prepare = prepare, .run = run, .release = release);
+DEFINE_KERNEL(ref_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .supports = supports, .prepare = prepare,
+              .run = run, .release = release);

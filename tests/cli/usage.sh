@@ -84,7 +84,7 @@ VALUES
 refused 2 "optimizer" "${train[@]}" --optimizer sgdd --lr fast         # all that is wrong, in one message
 check "both are named" grep -q "lr" "$DIR/refused.err"
 refused 2 "--optimizer adam does not have: --momentum; --nesterov" "${train[@]}" --optimizer adam --momentum 0.9 --nesterov
-refused 2 "--optimizer sgd does not have: --beta1; --beta2; --eps" "${train[@]}" --beta1 0.9 --beta2 0.9 --eps 1e-6
+refused 2 "--optimizer sgd does not have: --eps; --beta1; --beta2" "${train[@]}" --beta1 0.9 --beta2 0.9 --eps 1e-6
 refused 2 "--mean and --std are for idx images: --data $digits holds arrays" "${train[@]}" --mean 0.5
 refused 2 "--mean and --std are for idx images: --data $digits holds arrays" "${train[@]}" --std 0.5
 refused 2 "--mean and --std are for idx images" "$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --mean 0.5

@@ -81,7 +81,8 @@ static void test_updates(void)
 static void test_grouped(void)
 {
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
-        run_updates(&updates[i], true);
+        if (updates[i].optimizer->emit) /* formulas are not grouped */
+            run_updates(&updates[i], true);
 }
 
 /* ---- accumulation ---- */

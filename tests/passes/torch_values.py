@@ -70,6 +70,23 @@ def element_losses():
     print("};")
 
 
+class Lion(torch.optim.Optimizer):
+    """Algorithm 2 of arXiv:2302.06675, line by line."""
+
+    def __init__(self, w, lr, beta1=0.9, beta2=0.99, weight_decay=0.0):
+        super().__init__(w, dict(lr=lr, beta1=beta1, beta2=beta2, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                m = self.state[w].setdefault("m", torch.zeros_like(w))
+                g, b1, b2 = w.grad, group["beta1"], group["beta2"]
+                c = b1 * m + (1 - b1) * g
+                w -= group["lr"] * (torch.sign(c) + group["weight_decay"] * w)
+                self.state[w]["m"] = b2 * m + (1 - b2) * g
+
+
 def optimizers():
     steps, n = 4, 5
     w0 = [torch.randn(n), torch.randn(2)]
@@ -96,6 +113,18 @@ def optimizers():
         ("adam with decay", "adam", small, T.Adam, torch_small, 0.0),
         ("adamw", "adamw", small, T.AdamW, torch_small, 0.0),
         ("adamw clipped", "adamw", {"weight-decay": 0.05}, T.AdamW, {"weight_decay": 0.05}, 0.25),
+    ]
+    table += [
+        ("lion", "lion", {}, Lion, {}, 0.0),
+        ("lion with decay", "lion", {"beta1": 0.8, "beta2": 0.95, "weight-decay": 0.05}, Lion,
+         {"beta1": 0.8, "beta2": 0.95, "weight_decay": 0.05}, 0.5),
+        ("adagrad", "adagrad", {}, T.Adagrad, {}, 0.0),
+        ("adagrad with decay", "adagrad", {"eps": 1e-3, "weight-decay": 0.05}, T.Adagrad, {"eps": 1e-3, "weight_decay": 0.05}, 0.5),
+        ("rmsprop", "rmsprop", {}, T.RMSprop, {}, 0.0),
+        ("rmsprop with momentum", "rmsprop", {"alpha": 0.9, "momentum": 0.9, "eps": 1e-3}, T.RMSprop,
+         {"alpha": 0.9, "momentum": 0.9, "eps": 1e-3}, 0.0),
+        ("rmsprop centered", "rmsprop", {"centered": "true", "weight-decay": 0.05, "momentum": 0.5}, T.RMSprop,
+         {"centered": True, "weight_decay": 0.05, "momentum": 0.5}, 0.0),
     ]
     for name, kind, settings, make, keywords, clip in table:
         w = [x.clone().requires_grad_(True) for x in w0]
