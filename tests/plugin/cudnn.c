@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/backend.h"
 #include "exec/interp.h"
-#include "kernels/backend.h"
 #include "graph/onnx/onnx.h"
+#include "kernels/backend.h"
+#include "passes/pass.h"
 #include "tests/plugin/plugin.h"
 
 static int count_capabilities(void)
