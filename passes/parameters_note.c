@@ -88,6 +88,72 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
         first, n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s", first);
 }
 
+static bool is_zero_row(const Tensor *t, int64_t row, int64_t width)
+{
+    for (int64_t i = row * width; i < (row + 1) * width; i++)
+        if (tensor_float(t, i) != 0)
+            return false;
+    return true;
+}
+
+/* The first row of zeros of a table whose other rows are not all zero; -1: there is none. */
+static int64_t zero_row(const Tensor *t)
+{
+    const int64_t rows = t->shape.dim[0], width = t->shape.dim[1];
+    int64_t first = -1, n = 0;
+
+    for (int64_t r = 0; r < rows && width; r++)
+        if (is_zero_row(t, r, width)) {
+            first = first < 0 ? r : first;
+            n++;
+        }
+    return n < rows ? first : -1;
+}
+
+/* A table of rows that are looked up by what the input says. */
+static const Value *embedding_of(const Graph *g, const Node *n, const Reach *r)
+{
+    const Value *table = n->op == &op_Gather && !node_int(n, "axis") ? in_value(g, n, 0) : NULL;
+
+    if (!table || !table->trainable || !table->init || table->init->shape.rank != 2 || !dtype_is_float(table->dtype) ||
+        r->constant[n->in[1].i])
+        return NULL;
+    return table;
+}
+
+/* PyTorch's Embedding(padding_idx=...) starts its row as zeros and gives it no gradient, of which a file has only the
+ * zeros. */
+static Status note_padding(const Graph *g, Report *report, const Reach *r, Arena *a)
+{
+    bool *seen = ARENA_NEW(a, bool, g->n_value);
+    char others[64] = "";
+    const char *first = NULL;
+    int64_t row = 0;
+    int n_more = 0;
+
+    if (!seen)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        const Value *table = embedding_of(g, n, r);
+        int64_t zero = table && !seen[n->in[0].i] ? zero_row(table->init) : -1;
+
+        seen[n->in[0].i] |= table != NULL;
+        if (zero < 0)
+            continue;
+        n_more += first != NULL;
+        row = first ? row : zero;
+        first = first ? first : table->name;
+    }
+    if (!first)
+        return ST_OK;
+    if (n_more)
+        snprintf(others, sizeof others, " (and a row of %d other table%s)", n_more, n_more > 1 ? "s" : "");
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "row %lld of '%s'%s is zero, as PyTorch's padding_idx leaves it; it is trained here, which "
+                       "PyTorch does not do (docs/export.md)",
+                       (long long)row, first, others);
+}
+
 /* What leaves no trace is told by the exporter alone. */
 static Status note_known(const Graph *g, Report *report, bool torch_export)
 {
@@ -134,6 +200,7 @@ Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
 
     TRY(note_folded(g, report, torch_export));
     TRY(note_tied(g, report, a));
+    TRY(note_padding(g, report, r, a));
     TRY(note_formulas(g, report, r));
     return note_known(g, report, torch_export);
 }

@@ -374,6 +374,45 @@ static void test_exporter(void)
     }
 }
 
+/* Embedding(3, 2, padding_idx=0) and what only resembles one: the rows are trained and looked up by the input. */
+static void test_padding(void)
+{
+    const struct {
+        const char *table, *index, *freeze, *note;
+    } cases[] = {
+        { "{0,0,1,2,3,4}", "%y = Gather(%emb, %x)", NULL, "row 0 of 'emb' is zero, as PyTorch's padding_idx" },
+        { "{1,2,0,0,3,4}", "%y = Gather(%emb, %x)\n %z = Gather(%emb, %x)", NULL, "row 1 of 'emb' is zero" },
+        { "{1,2,0,0,3,4}", "%c = Cast(%x) {to=6}\n %y = Gather(%emb, %c)", NULL, "row 1 of 'emb' is zero" },
+        { "{1,2,3,4,0,0}", "%m = Less(%x, %two)\n %c = Where(%m, %x, %two)\n %y = Gather(%emb, %c)", NULL,
+          "row 2 of 'emb' is zero" },
+        { "{0,0,1,2,3,4}", "%q = Mul(%more, %emb)\n %a = Gather(%emb, %x)\n %b = Gather(%more, %x)\n %y = Add(%a, %b)",
+          NULL, "row 0 of 'emb' (and a row of 1 other table) is zero" },
+        { "{0,0,1,2,3,4}", "%y = Gather(%emb, %x)", "emb", NULL },  /* not trained */
+        { "{0,1,1,0,3,4}", "%y = Gather(%emb, %x)", NULL, NULL },   /* no row */
+        { "{0,0,0,0,0,0}", "%y = Gather(%emb, %x)", NULL, NULL },   /* a fresh table of zeros */
+        { "{0,0,1,2,3,4}", "%y = Gather(%emb, %two)", NULL, NULL }, /* the same rows always */
+        { "{0,0,1,2,3,4}", "%y = Gather(%emb, %x) {axis=1}", NULL, NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const wanted[] = { cases[i].note, NULL }, *const freeze[] = { cases[i].freeze };
+        const BuildOptions opt = { .mode = BUILD_TRAIN, .freeze = freeze, .n_freeze = cases[i].freeze != NULL };
+        const Mark said[] = { { "emb", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                              { "more", ORIGIN_INITIALIZER, SAID_PARAMETER, NULL },
+                              { NULL, 0, 0, NULL } };
+        char text[1024];
+        Report *r;
+
+        snprintf(text, sizeof text,
+                 "graph \"g\" { input %%x : int64[4]\n const %%emb : float32[3,2] = %s\n const %%two : int64[4] = all "
+                 "2\n const %%more : float32[3,2] = {1,2,3,4,0,0}\n %s\n output \"y\" = %%y }",
+                 cases[i].table, cases[i].index);
+        r = decisions(text, "", said, &opt);
+        check_notes(r, NOTE_EXPORTER, wanted);
+        report_free(r);
+    }
+}
+
 static void test_summary(void)
 {
     Report *r = decisions(values, "pytorch", NULL, NULL);
@@ -391,4 +430,4 @@ static void test_summary(void)
 DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values },
              { "said", test_said }, { "folded", test_folded }, { "patterns", test_patterns },
              { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
-             { "summary", test_summary }, { "norms as formulas", test_norm_formulas });
+             { "padding", test_padding }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas });
