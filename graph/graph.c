@@ -402,7 +402,9 @@ static Status clone_into(Graph *to, const Graph *g, bool lend)
         graph_add_update(to, g->update[i].state, g->update[i].next);
     to->producer = arena_strdup(to->arena, g->producer);
     to->producer_version = arena_strdup(to->arena, g->producer_version);
-    if (!to->producer || !to->producer_version)
+    to->only_batch = g->only_batch;
+    to->only_why = g->only_why ? arena_strdup(to->arena, g->only_why) : NULL;
+    if (!to->producer || !to->producer_version || (g->only_why && !to->only_why))
         graph_fail_nomem(to);
     return to->status;
 }

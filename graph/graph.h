@@ -120,7 +120,9 @@ struct Graph {
     Arena *arena;
     const char *name;
     const char *producer, *producer_version; /* of the file it was read from; "" when unknown */
-    Value **value;                           /* [1..n_value); [0] is NULL */
+    int64_t only_batch;   /* what it computes for batches of another size is wrong; 0: nothing is known to be */
+    const char *only_why; /* what in it, for messages */
+    Value **value;        /* [1..n_value); [0] is NULL */
     uint32_t n_value;
     Node **node;
     uint32_t n_node;

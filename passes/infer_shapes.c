@@ -121,6 +121,16 @@ static Status check_rivals(const Graph *g, const BuildOptions *opt)
     return problems_fail(&unsaid, E_SHAPE, "which axis of an input is the batch is not said");
 }
 
+static Status check_only_batch(const Graph *g, const BuildOptions *opt)
+{
+    int64_t size = declared_batch(g, opt);
+
+    if (!g->only_batch || size < 0 || size == g->only_batch)
+        return ST_OK;
+    return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s",
+                (long long)g->only_batch, (long long)size, g->only_why);
+}
+
 static Status bind_inputs(Graph *g, const BuildOptions *opt)
 {
     BatchDim batch = find_batch_dim(g, opt);
@@ -146,8 +156,9 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         if (!shape_known(&v->shape))
             problems_add(&unbound, "'%s' %s", v->name, shape_text(&v->shape, text));
     }
-    return problems_fail(&unbound, E_SHAPE,
-                         "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for");
+    TRY(problems_fail(&unbound, E_SHAPE,
+                      "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for"));
+    return check_only_batch(g, opt);
 }
 
 static bool is_integral(const Graph *g, const Node *n)

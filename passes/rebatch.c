@@ -25,7 +25,7 @@
 #include "passes/rebatch.h"
 #include "passes/report.h"
 
-enum { WORLDS = 3, MAX_TRIALS = 256, MAX_CONE = 96, OPEN_DIM = 16 };
+enum { WORLDS = REBATCH_WORLDS, MAX_TRIALS = 256, MAX_CONE = 96 };
 
 typedef struct {
     Graph *g;
@@ -35,11 +35,14 @@ typedef struct {
     Edit *edit;
     size_t n_edit, cap_edit;
     uint8_t *choice, *choices; /* by node: which of how many axes a Reshape gives to the batch */
-    int64_t
-        *inner;  /* by value: what is in front of the batch within the axis that holds it, [5, N] as [5N]; 0: nothing */
-    bool decide; /* Reshapes are decided */
-    bool at_b0;  /* what failed does so at b0 too, or depends on data: nothing can be said */
-    bool soft;   /* what failed is a shape that does not grow evenly */
+    int64_t *inner;      /* by value: what is in front of the batch within the axis that holds it, [5, N] as [5N]; 0:
+                            nothing;  -1: it lies in pieces */
+    int64_t *front;      /* by node: that of the rows which it takes; 0: it takes none */
+    bool decide;         /* Reshapes are decided */
+    bool at_b0;          /* what failed does so at b0 too, or depends on data: nothing can be said */
+    bool soft;           /* what failed is a shape that does not grow evenly */
+    bool lost;           /* what failed takes rows that no other constant makes of all samples */
+    bool kept;           /* what failed has as many rows at any size as the batch had */
     const char *why;     /* the message of what failed */
     const Node *decided; /* the first Decided node that is another at another size; NULL: none */
     int trials;
@@ -55,43 +58,13 @@ static void close_worlds(Rebatch *r)
     }
 }
 
-static void bind_open(Graph *g, const BuildOptions *opt)
-{
-    for (int i = 0; i < g->n_input; i++) {
-        Value *v = value(g, g->input[i]);
-
-        for (int k = 0; k < opt->n_input_shape; k++)
-            for (int a = 0; a < v->shape.rank && !strcmp(opt->input_shape[k].name, v->name); a++)
-                if (v->shape.dim[a] < 0 && a < opt->input_shape[k].shape.rank)
-                    v->shape.dim[a] = opt->input_shape[k].shape.dim[a];
-        for (int a = 0; a < v->shape.rank; a++)
-            if (v->shape.dim[a] < 0)
-                v->shape.dim[a] = OPEN_DIM;
-    }
-}
-
-Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch)
-{
-    *w = (World){ NULL, batch };
-    TRY(graph_clone_lending(&w->g, g));
-    bind_batch_axes(w->g, opt, batch);
-    bind_open(w->g, opt);
-    for (int i = 0; i < w->g->n_input; i++) {
-        const Value *v = value(w->g, w->g->input[i]);
-
-        if (shape_known(&v->shape))
-            TRY(status_prefix(shape_check(&v->shape, 8), "input '%s'", v->name));
-    }
-    return ST_OK;
-}
-
 static Status open_worlds(Rebatch *r)
 {
     close_worlds(r);
     for (int i = 0; i < WORLDS; i++) {
         TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i]));
         for (size_t k = 0; k < r->n_edit; k++)
-            if (r->edit[k].kind != EDIT_ELEMENT)
+            if (!edits_reader(&r->edit[k]))
                 TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
     }
     return ST_OK;
@@ -108,33 +81,6 @@ static Status add_edit(Rebatch *r, const Edit *e)
     r->edit = grown;
     r->edit[r->n_edit++] = *e;
     return ST_OK;
-}
-
-static bool same_ints(const Tensor *a, const Tensor *b)
-{
-    if (!a || !b || tensor_numel(a) != tensor_numel(b))
-        return false;
-    for (int64_t i = 0; i < tensor_numel(a); i++)
-        if (tensor_int(a, i) != tensor_int(b, i))
-            return false;
-    return true;
-}
-
-/* The integers at an input, where they are the same few at every size. */
-static const Tensor *fixed_ints(const Rebatch *r, uint32_t node, int in)
-{
-    const Tensor *t[WORLDS];
-
-    for (int i = 0; i < WORLDS; i++) {
-        const Node *n = r->world[i].g->node[node];
-
-        t[i] = in < n->n_in && has_value(n->in[in]) ? value_const(r->world[i].g, n->in[in]) : NULL;
-        if (!t[i] || !dtype_is_int(t[i]->dtype) || t[i]->shape.rank > 1 || tensor_numel(t[i]) > MAX_RANK)
-            return NULL;
-        if (!same_ints(t[0], t[i]))
-            return NULL;
-    }
-    return t[0];
 }
 
 /* ---- Reshape ---- */
@@ -172,7 +118,7 @@ static int batch_axis(const Rebatch *r, ValueId v)
 /* The elements in front of the batch, of one sample behind it. */
 static int64_t in_front(const Rebatch *r, ValueId v, int axis)
 {
-    return shape_count(shape_at(r, 0, v), 0, axis) * (r->inner[v.i] ? r->inner[v.i] : 1);
+    return shape_count(shape_at(r, 0, v), 0, axis) * (r->inner[v.i] > 0 ? r->inner[v.i] : 1);
 }
 
 /* May the batch, which has `before` elements in front of it, be the outermost part of an axis of this size with `here`
@@ -210,7 +156,7 @@ static Status decide_reshape(Rebatch *r, uint32_t node)
 {
     Graph *g = r->world[0].g;
     Node *n = g->node[node];
-    const Tensor *target = fixed_ints(r, node, 1);
+    const Tensor *target = fixed_ints(r->world, node, 1);
     int from = target ? batch_axis(r, n->in[0]) : -1, to;
     const Shape *y;
     Edit e = { .kind = EDIT_ELEMENT, .node = node, .in = 1 };
@@ -230,12 +176,40 @@ static Status decide_reshape(Rebatch *r, uint32_t node)
     return ST_OK;
 }
 
+/* Of parts [front, batch, step], one behind another, where they have one step. */
+static int64_t inner_of_concat(const Rebatch *r, const Node *n, int to)
+{
+    int64_t sum = 0, step = 0;
+
+    for (int k = 0; k < n->n_in; k++) {
+        int64_t inner = r->inner[n->in[k].i], front = inner ? inner : 1;
+        int64_t whole = front > 0 && batch_axis(r, n->in[k]) == to ? front * r->size[0] : 0;
+        int64_t here = whole ? shape_at(r, 0, n->in[k])->dim[to] / whole : 0;
+
+        if (!here || (step && here != step))
+            return -1;
+        step = here;
+        sum += front;
+    }
+    return sum;
+}
+
 /* Where the batch is within its axis: a Reshape keeps what is in front of it, others the axis. */
 static void follow_inner(Rebatch *r, const Node *n, ValueId out)
 {
     int to = batch_axis(r, out);
+    int64_t taken = r->front[n->index];
 
     r->inner[out.i] = 0;
+    if (to >= 0 && n->op == &op_Concat && batch_axis(r, n->in[0]) == to) {
+        r->inner[out.i] = shape_at(r, 0, n->in[0])->dim[to] == shape_at(r, 0, out)->dim[to] ? r->inner[n->in[0].i]
+                                                                                            : inner_of_concat(r, n, to);
+        return;
+    }
+    if (taken) {
+        r->inner[out.i] = taken == 1 ? 0 : taken;
+        return;
+    }
     for (int k = 0; k < n->n_in && to >= 0 && !r->inner[out.i]; k++) {
         int from = has_value(n->in[k]) ? batch_axis(r, n->in[k]) : -1;
         int64_t before = from >= 0 ? in_front(r, n->in[k], from) : 0, here = shape_count(shape_at(r, 0, out), 0, to);
@@ -245,6 +219,46 @@ static void follow_inner(Rebatch *r, const Node *n, ValueId out)
         else if (from >= 0 && shape_at(r, 0, n->in[k])->dim[from] == shape_at(r, 0, out)->dim[to])
             r->inner[out.i] = r->inner[n->in[k].i];
     }
+}
+
+/* ---- rows ---- */
+
+static Status keep_why(Rebatch *r, const char *text)
+{
+    if (!(r->why = arena_strdup(r->ctx->scratch, text)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status select_at(const Rebatch *r, uint32_t node, Selection *s)
+{
+    ValueId data = r->world[0].g->node[node]->n_in ? r->world[0].g->node[node]->in[0] : NO_VALUE;
+    int axis = has_value(data) ? batch_axis(r, data) : -1;
+
+    *s = (Selection){ .kind = SELECT_OTHER };
+    return axis < 0 ? ST_OK : select_rows(s, r->world, node, axis, r->inner[data.i] ? r->inner[data.i] : 1);
+}
+
+/* What takes rows of b0 samples is made to take them of all, where it stands. */
+static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
+{
+    Selection s;
+
+    TRY(select_at(r, node, &s));
+    r->front[node] = s.front;
+    for (int k = 0; k < s.n_edit; k++) {
+        TRY(add_edit(r, &s.edit[k]));
+        for (int i = 0; i < WORLDS; i++)
+            TRY(edit_world(&r->world[i], &s.edit[k], r->size[0]));
+    }
+    if (s.kind != SELECT_LOSES)
+        return ST_OK;
+    *good = r->soft = false;
+    r->lost = true;
+    return keep_why(r, arena_printf(r->ctx->scratch,
+                                    "%s: takes rows of the batch that are not as many of each sample "
+                                    "at another size",
+                                    node_text(r->g, r->g->node[node])));
 }
 
 /* ---- the walk ---- */
@@ -263,15 +277,10 @@ static bool evenly(const Rebatch *r, ValueId v)
     return true;
 }
 
-static Status keep_why(Rebatch *r, const char *text)
-{
-    if (!(r->why = arena_strdup(r->ctx->scratch, text)))
-        return FAIL_NOMEM();
-    return ST_OK;
-}
-
 static Status check_outputs(Rebatch *r, const Node *n, bool *good)
 {
+    const char *what = "does not grow with the batch";
+
     for (int i = 0; i < n->n_out && *good; i++) {
         if (!has_value(n->out[i]))
             continue;
@@ -279,12 +288,15 @@ static Status check_outputs(Rebatch *r, const Node *n, bool *good)
             r->at_b0 = true;
         else if (evenly(r, n->out[i])) {
             follow_inner(r, n, n->out[i]);
-            continue;
+            if (i || !r->decide || !n->n_in || !has_value(n->in[0]) || batch_axis(r, n->out[0]) >= 0 ||
+                !keeps_b0_rows(r->world, r->world[0].g->node[n->index], batch_axis(r, n->in[0])))
+                continue;
+            what = "stays as long as the batch was";
+            r->kept = true;
         }
         *good = false;
-        r->soft = true;
-        TRY(keep_why(
-            r, arena_printf(r->ctx->scratch, "%s: output %d does not grow with the batch", node_text(r->g, n), i)));
+        r->soft = *what == 'd';
+        TRY(keep_why(r, arena_printf(r->ctx->scratch, "%s: output %d %s", node_text(r->g, n), i, what)));
     }
     return ST_OK;
 }
@@ -307,7 +319,7 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
 
     *good = true;
     for (size_t k = 0; k < r->n_edit; k++)
-        if (r->edit[k].kind == EDIT_ELEMENT && r->edit[k].node == node) {
+        if (edits_reader(&r->edit[k]) && r->edit[k].node == node) {
             for (int i = 0; i < WORLDS && *good; i++) {
                 Status st = edit_world(&r->world[i], &r->edit[k], r->size[0]);
 
@@ -320,6 +332,10 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
         return ST_OK;
     if (r->decide && !edited && r->g->node[node]->op == &op_Reshape)
         TRY(decide_reshape(r, node));
+    if (r->decide)
+        TRY(decide_rows(r, node, good));
+    if (!*good)
+        return ST_OK;
     for (int i = 0; i < WORLDS; i++) {
         Graph *g = r->world[i].g;
         Status st = infer_and_fold(g, r->ctx, g->node[node]);
@@ -335,7 +351,7 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
 /* Visits the nodes up to `last`; *failed: the first that does not agree, or n_node. */
 static Status walk(Rebatch *r, uint32_t last, uint32_t *failed)
 {
-    r->at_b0 = false;
+    r->at_b0 = r->lost = r->kept = false;
     r->decided = NULL;
     TRY(open_worlds(r));
     for (*failed = 0; *failed <= last && *failed < r->g->n_node; (*failed)++) {
@@ -397,7 +413,7 @@ static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
 /* Numbers of an integer input that are b0 (`multiples`: b0 several times). */
 static Status try_elements(Rebatch *r, uint32_t at, int in, bool multiples, uint32_t node, bool *helps)
 {
-    const Tensor *t = fixed_ints(r, at, in);
+    const Tensor *t = fixed_ints(r->world, at, in);
     int64_t list[MAX_RANK];
     int n = t ? (int)tensor_numel(t) : 0;
 
@@ -412,16 +428,6 @@ static Status try_elements(Rebatch *r, uint32_t at, int in, bool multiples, uint
     return ST_OK;
 }
 
-static bool counts(const Tensor *t, int64_t *step)
-{
-    if (!dtype_is_int(t->dtype) || t->shape.rank != 1 || tensor_numel(t) < 2 || (*step = tensor_int(t, 1)) <= 0)
-        return false;
-    for (int64_t i = 0; i < tensor_numel(t); i++)
-        if (tensor_int(t, i) != i * *step)
-            return false;
-    return true;
-}
-
 /* A constant with b0 rows.  One row of integers may as well be the first of a count: that is not guessed. */
 static Status try_constant(Rebatch *r, ValueId v, uint32_t node, bool *helps)
 {
@@ -431,13 +437,14 @@ static Status try_constant(Rebatch *r, ValueId v, uint32_t node, bool *helps)
     if (!t || !t->data || (dtype_is_int(t->dtype) && r->size[0] == 1))
         return ST_OK;
     for (size_t k = 0; k < r->n_edit; k++)
-        if (r->edit[k].kind != EDIT_ELEMENT && value_eq(r->edit[k].value, v))
+        if (!edits_reader(&r->edit[k]) && value_eq(r->edit[k].value, v))
             return ST_OK;
     for (int a = 0; a < t->shape.rank && !*helps; a++)
         if (t->shape.dim[a] == r->size[0] && rows_equal(t, a))
             TRY(try_edit(r, &(Edit){ .kind = EDIT_ROWS, .value = v, .at = a }, node, helps));
-    if (!*helps && tensor_numel(t) == r->size[0] && counts(t, &step))
-        TRY(try_edit(r, &(Edit){ .kind = EDIT_RANGE, .value = v, .size = step }, node, helps));
+    for (int a = 0; a < t->shape.rank && !*helps; a++)
+        if (t->shape.dim[a] == r->size[0] && tensor_numel(t) == r->size[0] && counts_on(t, &step))
+            TRY(try_edit(r, &(Edit){ .kind = EDIT_RANGE, .value = v, .at = a, .size = step }, node, helps));
     return ST_OK;
 }
 
@@ -469,7 +476,7 @@ static bool choose_again(Rebatch *r, const uint32_t *cone, int n)
             continue;
         r->choice[cone[i]]++;
         for (size_t k = 0; k < r->n_edit; k++)
-            if (r->edit[k].kind != EDIT_ELEMENT || r->edit[k].node < cone[i])
+            if (!edits_reader(&r->edit[k]) || r->edit[k].node < cone[i])
                 r->edit[kept++] = r->edit[k];
         r->n_edit = kept;
         for (uint32_t k = cone[i] + 1; k < r->g->n_node; k++)
@@ -496,7 +503,8 @@ static Status search(Rebatch *r, uint32_t *failed)
             return ST_OK;
         why = r->why;
         n = list_cone(r, cone, *failed);
-        TRY(search_cone(r, *failed, cone, n, &helps));
+        if (!r->lost)
+            TRY(search_cone(r, *failed, cone, n, &helps));
         r->why = why;
         if (!helps && (r->trials++ >= MAX_TRIALS || !choose_again(r, cone, n)))
             return ST_OK;
@@ -504,6 +512,25 @@ static Status search(Rebatch *r, uint32_t *failed)
 }
 
 /* ---- sizes ---- */
+
+/* Names what takes the same rows of a batch of any size: the network may be so, or its exporter may have fixed what
+ * was a part of the batch. */
+static Status note_own_rows(const Rebatch *r)
+{
+    for (uint32_t i = 0; i < r->g->n_node; i++) {
+        const Node *n = r->g->node[i];
+        Selection s;
+
+        if (!n->op)
+            continue;
+        TRY(select_at(r, i, &s));
+        if (s.kind == SELECT_OWN)
+            TRY(report_note(r->ctx->report, NOTE_MIXES, n->name,
+                            "%s takes %lld row%s of the batch, from row %lld, whatever the batch's size", n->op->name,
+                            (long long)s.n_row, s.n_row == 1 ? "" : "s", (long long)s.first_row));
+    }
+    return ST_OK;
+}
 
 /* Two sizes beside b0: a smaller one, which shows what is cut off at b0, where that does not make the batch 1; primes
  * that are hardly a size of something else. */
@@ -526,7 +553,7 @@ static Status find_b0(Rebatch *r, int64_t *b0)
     r->decide = false;
     TRY(walk(r, r->g->n_node, &failed));
     if (failed == r->g->n_node)
-        return ST_OK;
+        return note_own_rows(r);
     for (size_t i = 0; i < sizeof usual / sizeof *usual && !*b0; i++) {
         for (int k = 0; k < WORLDS; k++)
             r->size[k] = usual[i];
@@ -558,11 +585,26 @@ static ValueId first_batch_input(const Rebatch *r, int *axis)
     return NO_VALUE;
 }
 
+/* Of one sample it cannot be told whether it or the first of any number was meant. */
+static Status note_guess(const Rebatch *r, const Edit *e)
+{
+    const Node *n = r->g->node[e->node];
+
+    if (r->size[0] > 1 || n->op == &op_Reshape || (e->kind == EDIT_ELEMENT && n->op != &op_Slice))
+        return ST_OK;
+    return report_note(r->ctx->report, NOTE_GUESS, n->name,
+                       "%s takes rows of the one sample that the model was exported for (input %d): of larger batches "
+                       "it takes each sample's, not the first one's alone",
+                       n->op->name, e->in);
+}
+
 static Status note_edit(const Rebatch *r, const Edit *e)
 {
     char text[SHAPE_TEXT], *also = "";
     const Value *v;
 
+    if (edits_reader(e))
+        return note_guess(r, e);
     if (e->kind != EDIT_ROWS)
         return ST_OK;
     v = value(r->g, e->value);
@@ -648,6 +690,11 @@ static Status refuse(Rebatch *r, uint32_t node)
     if (want && want != r->size[0])
         return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s%s",
                     (long long)r->size[0], (long long)want, r->why, by);
+    if (r->lost || r->kept) { /* inference would not object */
+        r->g->only_batch = r->size[0];
+        if (!(r->g->only_why = arena_printf(r->g->arena, "%s%s", r->why, by)))
+            return FAIL_NOMEM();
+    }
     return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes batches of %lld alone: %s%s",
                        (long long)r->size[0], r->why, by);
 }
@@ -697,6 +744,7 @@ static Status rebatch(Rebatch *r)
     TRY(search(r, &failed));
     if (failed == r->g->n_node) {
         TRY(note_decided(r));
+        TRY(note_own_rows(r));
         return apply(r);
     }
     return r->at_b0 || r->soft ? ST_OK : refuse(r, failed);
@@ -708,8 +756,9 @@ static Status run(Graph *g, PassCtx *ctx)
                   .ctx = ctx,
                   .choice = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
                   .choices = ARENA_NEW(ctx->scratch, uint8_t, g->n_node),
-                  .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value) };
-    Status st = r.choice && r.choices && r.inner ? graph_sort(g) : FAIL_NOMEM();
+                  .inner = ARENA_NEW(ctx->scratch, int64_t, g->n_value),
+                  .front = ARENA_NEW(ctx->scratch, int64_t, g->n_node) };
+    Status st = r.choice && r.choices && r.inner && r.front ? graph_sort(g) : FAIL_NOMEM();
 
     if (!st && !(st = check_batch_inputs(g, ctx->opt))) /* the wrong axis has no batch to speak of */
         st = rebatch(&r);

@@ -6,7 +6,43 @@
 
 #include "graph/base/arena.h"
 #include "graph/emit.h"
+#include "passes/batch_axis.h"
+#include "passes/infer_shapes.h"
 #include "passes/readers.h"
+
+enum { OPEN_DIM = 16 };
+
+/* ---- worlds ---- */
+
+static void bind_open(Graph *g, const BuildOptions *opt)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+
+        for (int k = 0; k < opt->n_input_shape; k++)
+            for (int a = 0; a < v->shape.rank && !strcmp(opt->input_shape[k].name, v->name); a++)
+                if (v->shape.dim[a] < 0 && a < opt->input_shape[k].shape.rank)
+                    v->shape.dim[a] = opt->input_shape[k].shape.dim[a];
+        for (int a = 0; a < v->shape.rank; a++)
+            if (v->shape.dim[a] < 0)
+                v->shape.dim[a] = OPEN_DIM;
+    }
+}
+
+Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch)
+{
+    *w = (World){ NULL, batch };
+    TRY(graph_clone_lending(&w->g, g));
+    bind_batch_axes(w->g, opt, batch);
+    bind_open(w->g, opt);
+    for (int i = 0; i < w->g->n_input; i++) {
+        const Value *v = value(w->g, w->g->input[i]);
+
+        if (shape_known(&v->shape))
+            TRY(status_prefix(shape_check(&v->shape, 8), "input '%s'", v->name));
+    }
+    return ST_OK;
+}
 
 /* ---- equal rows ---- */
 
@@ -38,6 +74,16 @@ bool rows_equal_too(const Tensor *t, int at, int axis)
     return axis != at && t->shape.dim[axis] > 1 && dtype_is_float(t->dtype) && !one_number(t) && rows_equal(t, axis);
 }
 
+bool counts_on(const Tensor *t, int64_t *step)
+{
+    if (!dtype_is_int(t->dtype) || tensor_numel(t) < 2 || (*step = tensor_int(t, 1)) <= 0)
+        return false;
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        if (tensor_int(t, i) != i * *step)
+            return false;
+    return true;
+}
+
 /* ---- in a trial ---- */
 
 static Tensor *repeat_rows(Arena *a, const Tensor *t, int axis, int64_t n)
@@ -56,14 +102,54 @@ static Tensor *repeat_rows(Arena *a, const Tensor *t, int axis, int64_t n)
     return out;
 }
 
-static Tensor *count_on(Arena *a, const Tensor *t, int64_t step, int64_t n)
+static Tensor *count_on(Arena *a, const Tensor *t, int axis, int64_t step, int64_t n)
 {
-    Shape s = SHAPE(n);
-    Tensor *out = tensor_create(a, t->dtype, &s);
+    Shape s = t->shape;
+    Tensor *out;
 
+    s.dim[axis] = n;
+    out = tensor_create(a, t->dtype, &s);
     for (int64_t i = 0; out && i < n; i++)
         tensor_set_int(out, i, i * step);
     return out;
+}
+
+/* Number `part` of the rows of one sample, at a batch of n, for sample `sample`. */
+static int64_t row_of(const RowList *l, int64_t first, int part, int64_t b0, int64_t n, int64_t sample)
+{
+    int64_t whole = b0 * l->step;
+
+    return part == l->part ? first / whole * n * l->step + sample * l->step + first % whole : first;
+}
+
+/* In the list as it is for b0, number `part` of the rows of its first sample. */
+static int64_t first_of(const Tensor *t, const RowList *l, int64_t b0, int64_t front, int64_t behind, int part)
+{
+    return tensor_int(t, (front * b0 * l->behind + behind) * l->width + part);
+}
+
+static Status edit_list(World *w, const Edit *e, int64_t b0)
+{
+    Node *n = w->g->node[e->node];
+    const Tensor *old = value_const(w->g, n->in[e->in]);
+    const RowList *l = &e->list;
+    Shape s;
+    Tensor *t;
+    int64_t at = 0;
+
+    if (!old || tensor_numel(old) != l->front * b0 * l->behind * l->width)
+        return FAIL(E_UNSUPPORTED, "%s: input %d is another list", node_text(w->g, n), e->in);
+    s = old->shape;
+    s.dim[e->at] = s.dim[e->at] / b0 * w->batch;
+    if (!(t = tensor_create(w->g->arena, old->dtype, &s)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < l->front; i++)
+        for (int64_t k = 0; k < w->batch; k++)
+            for (int64_t j = 0; j < l->behind; j++)
+                for (int p = 0; p < l->width; p++)
+                    tensor_set_int(t, at++, row_of(l, first_of(old, l, b0, i, j, p), p, b0, w->batch, k));
+    node_set_input(w->g, n, e->in, graph_add_const_nocopy(w->g, "", t));
+    return w->g->status;
 }
 
 static Status edit_element(World *w, const Edit *e, int64_t b0)
@@ -88,9 +174,11 @@ Status edit_world(World *w, const Edit *e, int64_t b0)
 
     if (e->kind == EDIT_ELEMENT)
         return edit_element(w, e, b0);
+    if (e->kind == EDIT_LIST)
+        return edit_list(w, e, b0);
     v = value(w->g, e->value);
     t = e->kind == EDIT_ROWS ? repeat_rows(w->g->arena, v->init, e->at, w->batch)
-                             : count_on(w->g->arena, v->init, e->size, w->batch);
+                             : count_on(w->g->arena, v->init, e->at, e->size, w->batch);
     if (!t)
         return FAIL_NOMEM();
     v->init = t;
@@ -123,6 +211,15 @@ static ValueId emit_batch_scalar(const Batch *b, int64_t times)
     ValueId size = emit_batch(b, times);
 
     return EMIT(b->g, Squeeze, NULL, size, emit_ints(b->g, 1, &zero));
+}
+
+/* In this shape, but for the size of one axis, which is what remains. */
+static ValueId as_axis(Graph *g, ValueId v, const Shape *s, int axis)
+{
+    Shape open = *s;
+
+    open.dim[axis] = -1;
+    return EMIT(g, Reshape, NULL, v, emit_ints(g, open.rank, open.dim));
 }
 
 static ValueId as_type(Graph *g, ValueId v, DType dtype)
@@ -240,9 +337,54 @@ static Status range_in_model(const Batch *b, const Edit *e)
     ValueId limit = emit_batch_scalar(b, e->size), from = emit_scalar(g, DT_INT64, 0);
     ValueId counted = EMIT(g, Range, NULL, from, limit, emit_scalar(g, DT_INT64, (double)e->size));
 
+    if (value(g, e->value)->init->shape.rank > 1)
+        counted = as_axis(g, counted, &value(g, e->value)->init->shape, e->at);
     counted = as_type(g, counted, value(g, e->value)->dtype);
     TRY(g->status);
     return replace_for_readers(g, e->value, counted);
+}
+
+/* What number `part` of each of one sample's rows adds for each sample (`term` 0), is for each of the batch (1), is
+ * besides (2): a constant [front, 1, behind, width]. */
+static ValueId list_term(Graph *g, const Edit *e, const Tensor *t, int64_t b0, int term)
+{
+    const RowList *l = &e->list;
+    Shape s = SHAPE(l->front, 1, l->behind, l->width);
+    Tensor *out = tensor_create(g->arena, DT_INT64, &s);
+    int64_t whole = b0 * l->step, at = 0;
+
+    for (int64_t i = 0; out && i < l->front; i++)
+        for (int64_t j = 0; j < l->behind; j++)
+            for (int p = 0; p < l->width; p++) {
+                int64_t first = first_of(t, l, b0, i, j, p);
+                int64_t of[3] = { l->step, first / whole * l->step, first % whole }, other[3] = { 0, 0, first };
+
+                tensor_set_int(out, at++, p == l->part ? of[term] : other[term]);
+            }
+    return out ? graph_add_const_nocopy(g, "", out) : NO_VALUE;
+}
+
+static Status list_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known)
+{
+    Graph *g = b->g;
+    Node *n = g->node[e->node];
+    const Tensor *t = value_const(known->g, known->g->node[e->node]->in[e->in]);
+    ValueId from = emit_scalar(g, DT_INT64, 0), limit = emit_batch_scalar(b, 1);
+    ValueId sample = EMIT(g, Range, NULL, from, limit, emit_scalar(g, DT_INT64, 1)), size = emit_batch(b, 1), term[3];
+    const Shape column = SHAPE(1, b0, 1, 1);
+
+    sample = as_axis(g, sample, &column, 1);
+    for (int i = 0; i < 3; i++)
+        if (!has_value(term[i] = list_term(g, e, t, b0, i)))
+            return FAIL_NOMEM();
+    sample = EMIT(g, Mul, NULL, sample, term[0]);
+    size = EMIT(g, Mul, NULL, size, term[1]);
+    sample = EMIT(g, Add, NULL, sample, size);
+    sample = EMIT(g, Add, NULL, sample, term[2]);
+    sample = as_type(g, as_axis(g, sample, &t->shape, e->at), t->dtype);
+    if (!g->status)
+        node_set_input(g, n, e->in, sample);
+    return g->status;
 }
 
 Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool open, ValueId batch_input,
@@ -252,5 +394,7 @@ Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool 
 
     if (e->kind == EDIT_ELEMENT)
         return element_in_model(&b, e, b0, known, open);
+    if (e->kind == EDIT_LIST)
+        return list_in_model(&b, e, b0, known);
     return e->kind == EDIT_ROWS ? rows_in_model(&b, e) : range_in_model(&b, e);
 }

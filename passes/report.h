@@ -12,7 +12,7 @@ typedef enum {
     NOTE_NO_GRADIENT,  /* a parameter that the loss does not reach */
     NOTE_REPLICATED,   /* a large value that every device holds in full */
     NOTE_HOST,         /* an operator without a kernel for the accelerator */
-    NOTE_GUESS,        /* which constants were decided to be parameters, or none, without evidence */
+    NOTE_GUESS,        /* what was decided without evidence: which constants are parameters, whose rows are meant */
     NOTE_EXPORTER,     /* what the exporter did to the model, or may have done */
     NOTE_ACCUMULATION, /* what keeps micro-batches from being exactly one batch */
     NOTE_OTHER         /* anything else worth a line: a frozen pattern, a folded BatchNormalization ... */

@@ -121,6 +121,45 @@ class Cut(nn.Module):
         return self.head(x[:, :4] + h.tanh().reshape(2 * b, 4).index_select(0, torch.arange(b) * 2))
 
 
+class Halves(nn.Module):
+    """A slice with the batch's size at both ends, behind which all would be well with any number of rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.inp, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        b = x.shape[0]
+        h = self.inp(torch.cat([x, -2 * x, x * x], 0)).tanh()
+        return self.head(h[b:2 * b] * h[-b:] + h[:-2 * b])
+
+
+class Rows(nn.Module):
+    """Lists of rows: all, every second one, and of two halves in the other order."""
+
+    def __init__(self):
+        super().__init__()
+        self.inp, self.head = nn.Linear(6, 8), nn.Linear(4, 3)
+
+    def forward(self, x):
+        b = x.shape[0]
+        rows = torch.arange(b)
+        h = self.inp(x[rows]).tanh().reshape(2 * b, 4)[rows * 2 + 1]
+        both = torch.cat([h, h * h], 0)[torch.cat([rows + b, rows])]
+        return self.head(both.reshape(2, b, 4)[0] - 2 * both[rows + b])
+
+
+class Picked(nn.Module):
+    """Of each row the number that the row names."""
+
+    def __init__(self):
+        super().__init__()
+        self.inp, self.head = nn.Linear(6, 8), nn.Linear(1, 3)
+
+    def forward(self, x):
+        return self.head(self.inp(x).tanh()[torch.arange(x.shape[0]), x.argmax(1)].unsqueeze(1))
+
+
 def noise(*shape):
     return (torch.randn(*shape) * 8).round() / 8
 
@@ -178,6 +217,9 @@ NETS = {
     "vit": (Vit, lambda n: noise(n, 3, 8, 8), (3,)),
     "windows": (Windows, lambda n: noise(n, 3, 8, 8), (3,)),
     "cut": (Cut, lambda n: noise(n, 6), (3,)),
+    "halves": (Halves, lambda n: noise(n, 6), (3,)),
+    "rows": (Rows, lambda n: noise(n, 6), (3,)),
+    "picked": (Picked, lambda n: noise(n, 6), (3,)),
 }
 
 with open(HERE / "repaired.h", "w") as out:

@@ -8,9 +8,10 @@
 #include "graph/onnx/onnx.h"
 #include "graph/parse.h"
 #include "passes/pass.h"
+#include "passes/report.h"
 #include "tests/harness/test.h"
 
-static const char *const exported[] = { "norms", "copies", "tied", "vit", "windows", "cut" };
+static const char *const exported[] = { "norms", "copies", "tied", "vit", "windows", "cut", "halves", "rows" };
 
 static Graph *import_exported(const char *name, const char *exporter, int b0)
 {
@@ -171,6 +172,49 @@ static void test_list_of_another_length(void)
     graph_free(g);
 }
 
+/* Rows that the network takes whatever the batch's size are named; so are those of a batch of one, which are taken to
+ * be each sample's, and what then gives as many rows as the batch had is refused. */
+static void check_rows(const char *input, const char *node, NoteKind kind, const char *want, const char *refused)
+{
+    BuildOptions opt = { .mode = BUILD_INFER, .batch = 5 };
+    char *text = NULL;
+    Report *r = report_create();
+    Graph *g = NULL;
+    bool found = false;
+
+    CU_ASSERT_FATAL(r && asprintf(&text,
+                                  "graph \"g\" {\n  input %%x : float32[%s]\n  const %%0 : int64[1] = {0}\n"
+                                  "  const %%1 : int64[1] = {1}\n  const %%2 : int64[1] = {2}\n"
+                                  "  const %%many : int64[2,4] = {0,1,0,1,1,0,1,0}\n"
+                                  "  const %%last : int64[2] = {-1,-1}\n  %%y = %s \"n\"\n  output \"y\" = %%y\n}\n",
+                                  input, node) > 0);
+    if (CHECK_OK(graph_parse(&g, text, strlen(text)))) {
+        Status st = model_repair(g, &opt, interp_node, r);
+
+        if (refused)
+            CHECK_FAILS(E_UNSUPPORTED, refused, st);
+        else
+            CHECK_OK(st);
+        for (int i = 0; i < r->n_note; i++)
+            found |= r->note[i].kind == kind && strstr(r->note[i].text, want);
+        CU_ASSERT(found || refused);
+    }
+    graph_free(g);
+    report_free(r);
+    free(text);
+}
+
+static void test_rows(void)
+{
+    check_rows("4,6", "Slice(%x, %0, %2, %0)", NOTE_MIXES, "Slice takes 2 rows of the batch, from row 0", NULL);
+    check_rows("?,6", "Slice(%x, %1, %2, %0)", NOTE_MIXES, "Slice takes 1 row of the batch, from row 1", NULL);
+    check_rows("4,6", "Gather(%x, %1)", NOTE_MIXES, "Gather takes 1 row of the batch, from row 1", NULL);
+    check_rows("1,6", "Slice(%x, %0, %1, %0)", NOTE_GUESS, "takes each sample's, not the first one's", NULL);
+    check_rows("1,6", "Gather(%x, %last)", 0, "", "cannot be taken to 5: Gather n");
+    check_rows("2,4", "GatherElements(%x, %many)", 0, "", "cannot be taken to 5: GatherElements n");
+}
+
 DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot be rewritten is named", test_refused },
              { "a list whose length is the batch", test_list_of_another_length },
-             { "rows equal along two axes", test_equal_rows }, { "two axes that may be the batch", test_two_axes });
+             { "rows equal along two axes", test_equal_rows }, { "two axes that may be the batch", test_two_axes },
+             { "rows of some samples", test_rows });
