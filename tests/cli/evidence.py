@@ -52,6 +52,14 @@ tokens("tf2onnx", "tf2onnx", "StatefulPartitionedCall/vit/dense/MatMul/ReadVaria
        "const_fold_opt__12")
 
 
+# What leaves no trace is told by the exporter's name: the default exporter of PyTorch (its modules are in the nodes' metadata) with its
+# optimizer (a constant that it folded), the older one in evaluation mode (a weight under a number's name), and others.
+weight = floats(4, 3)
+linear = h.make_node("MatMul", ["x", "onnx::MatMul_7"], ["y"])
+save("older", [linear], {"onnx::MatMul_7": weight}, "y", producer="pytorch")
+save("stranger", [linear], {"onnx::MatMul_7": weight}, "y", producer="someone")
+
+
 # The file's own word.
 def binds(m):
     info = m.training_info.add()

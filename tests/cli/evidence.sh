@@ -28,6 +28,15 @@ mean = before["on.running_mean"] * 0.9**3 + data.mean(0) * (1 - 0.9**3)     # th
 assert np.abs(mean - after["on.running_mean"]).max() < 1e-6
 PY
 
+# What a file need not show is told by its producer and version, with the page that says what to do; of another producer nothing is known.
+known="it is known to fold BatchNormalization"
+says "pytorch 2.9, in evaluation mode: $known" "$dpexec" train "$DIR/older.onnx" --loss mse --batch-size 2 --dry-run
+says "(docs/export.md)" "$dpexec" train "$DIR/older.onnx" --loss mse --batch-size 2 --dry-run
+for name in stranger modules; do
+    "$dpexec" train "$DIR/$name.onnx" --loss mse --batch-size 2 --dry-run >"$DIR/said" 2>&1
+    check "$name: nothing of that" test "$(grep -c "$known" "$DIR/said")" = 0
+done
+
 # A tensor of one number throughout is several where its readers are different modules; a module that reads its part's is none.
 check "a part's weight stays one" test "$(tensors part)" = 1
 check "different modules" test "$(tensors modules)" = 2
