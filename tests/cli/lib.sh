@@ -70,3 +70,13 @@ finish() {
     [ "$n_failed" = 0 ] && [ "$n_passed" -gt 0 ]
     exit
 }
+
+# ---- what a run's losses are, for tests that compare them with PyTorch's ($here/torch.txt: NAME, evaluation, losses of the steps) ----
+# near A B: lists of as many numbers, each within 1e-12 of the other's.
+near() {
+    awk -v a="$1" -v b="$2" 'BEGIN { n = split(a, x, " "); m = split(b, y, " "); if (n != m || !n) exit 1
+        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (!(d <= 1e-12 * (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
+}
+expected() { grep "^$1 " "$here/torch.txt" | cut -d' ' -f"$2"; }
+losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | tr '\n' ' '; }
+evaluated() { "$dpexec" eval "$@" --quiet | grep -o '"eval_loss":[^,}]*' | cut -d: -f2; }

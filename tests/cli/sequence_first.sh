@@ -5,15 +5,6 @@
 here=tests/cli/sequence_first
 common=(--batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet)
 
-# near A B: lists of as many numbers, each within 1e-12 of the other's.
-near() {
-    awk -v a="$1" -v b="$2" 'BEGIN { n = split(a, x, " "); m = split(b, y, " "); if (n != m || !n) exit 1
-        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (!(d <= 1e-12 * (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
-}
-expected() { grep "^$1 " $here/torch.txt | cut -d' ' -f"$2"; }
-losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | tr '\n' ' '; }
-evaluated() { "$dpexec" eval "$@" --quiet | grep -o '"eval_loss":[^,}]*' | cut -d: -f2; }
-
 # trains NAME MODEL DATA LOSS FLAG...: the losses of the steps, of which the last has fewer samples, and the evaluation are PyTorch's.
 trains() {
     local name=$1 model=$here/$2.onnx data=(--data "$here/$3.npz" --loss "$4")
