@@ -1,12 +1,16 @@
 /* dpexec: trains ONNX models on data-parallel replicas.
  *
- *     dpx_model *model;  dpx_options *opt = dpx_options_create();  dpx_trainer *trainer;
+ *     dpx_model *model = NULL;
+ *     dpx_trainer *trainer = NULL;
+ *     dpx_options *opt = dpx_options_create();
  *     if (dpx_model_load(&model, "model.onnx") || dpx_options_set(opt, "loss", "cross-entropy") ||
- *         dpx_options_set(opt, "devices", "cpu*2") || dpx_trainer_create(&trainer, model, opt))
+ *         dpx_options_set(opt, "devices", "cpu*2") || dpx_trainer_create(&trainer, model, opt, NULL, NULL))
  *         return complain(dpx_error());
  *     while (next_batch(batch))
- *         if (dpx_train_step(trainer, batch, 2, &result)) ...
- *     dpx_trainer_export(trainer, "trained.onnx");
+ *         if (dpx_train_step(trainer, batch, 2, &result))
+ *             return complain(dpx_error());
+ *     if (dpx_trainer_export(trainer, "trained.onnx"))
+ *         return complain(dpx_error());
  *
  * Every function that can fail returns a dpx_status; the message is dpx_error(), of the calling thread.  Nothing
  * prints, exits or keeps global state.  Different handles may be used from different threads; one handle by one thread

@@ -36,7 +36,8 @@ static Status load_checkpoint(dpx_trainer *t, const Args *a)
     return (Status)dpx_trainer_resume(t, path, NULL);
 }
 
-static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress)
+/* `begun`: the command line and the files were right. */
+static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress, bool *begun)
 {
     Evaluation e;
     char text[32];
@@ -50,6 +51,7 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
         TRY(feed_target_shape(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));
+    *begun = true;
     TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     printf("{\"eval_loss\":%s", json_number(e.loss, text));
     if (e.measured)
@@ -64,12 +66,16 @@ int run_eval(const Args *a)
     dpx_trainer *trainer = NULL;
     Feed feed = { 0 };
     Progress progress;
+    bool begun = false;
+    int code = EXIT_DONE;
     Status st;
 
     progress_start(&progress, args_has(a, "quiet"));
-    st = run(a, &model, &trainer, &feed, &progress);
+    st = run(a, &model, &trainer, &feed, &progress, &begun);
+    if (st)
+        code = report_failure(st);
     feed_close(&feed);
     dpx_trainer_free(trainer);
     dpx_model_free(model);
-    return st ? report_failure(st) : EXIT_DONE;
+    return st && begun ? EXIT_FAILED : code;
 }

@@ -133,7 +133,7 @@ for how in "" "--no-shuffle" "--replicas 3" "--accumulate 2" "--replicas 2 --see
 done
 refused 1 "--val $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
     --steps 1 --eval-every 1 --threads 1
-refused 2 "--data $DIR/labelled.npz: sample 37: " "$dpexec" eval models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 8 --replicas 2
+refused 1 "--data $DIR/labelled.npz: sample 37: " "$dpexec" eval models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 8 --replicas 2
 
 # IDX: magic, type, counts, sizes, gzip.
 idx() { printf "\\x00\\x00\\x08\\x$1$2"; head -c "$3" /dev/zero; }
