@@ -2,7 +2,8 @@
  * batch. */
 #include "exec/check_indices.h"
 
-#include "graph/ops.gen.h"
+#include "graph/collective.h"
+#include "graph/op.h"
 
 /* The input's elements must be in [low, high), or `ignore`. */
 typedef struct {
@@ -22,8 +23,11 @@ static ValueId source(const Graph *g, ValueId v)
 {
     const Node *n = value(g, v)->producer;
 
-    while (n && n->n_in &&
-           (n->op == &op_Scatter || n->op == &op_Broadcast || n->op == &op_Copy || n->op->flags & OPF_VIEW)) {
+    while (n && n->n_in) {
+        const Exchange e = exchange_of(n);
+
+        if (!exchange_spreads(&e) && n->op != &op_Copy && !(n->op->flags & OPF_VIEW))
+            break;
         v = n->in[0];
         n = value(g, v)->producer;
     }

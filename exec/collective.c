@@ -21,11 +21,10 @@ struct Collective {
     Rendezvous *meet;
     Span *span; /* NULL: all is in this process */
     const Node *node;
-    const OpDef *op;
+    Exchange x;
     int n_member, n_in, n_out;
-    int *rank;   /* [device] among the members; -1: not one */
-    int *device; /* [n_out] that holds the output */
-    int axis, n_tensor, n_part, n_copy;
+    int *rank;            /* [device] among the members; -1: not one */
+    int *device;          /* [n_out] that holds the output */
     int *program;         /* of the sums: reduce_tree_program */
     void **stack;         /* [member] blocks of partial sums */
     const Kernel *kernel; /* what the first member does alone, or NULL */
@@ -108,14 +107,14 @@ void collective_reset(Collective *c) { atomic_store(&c->arrived, 0); }
         T(*stack)[BLOCK] = blocks;                                                              \
         int top = 0;                                                                            \
                                                                                                 \
-        if (c->n_part == 2) {                                                                   \
+        if (c->x.parts == 2) {                                                                  \
             const T *a = (const T *)in[0].data + at, *b = (const T *)in[1].data + at;           \
                                                                                                 \
             for (size_t k = 0; k < len; k++)                                                    \
                 stack[0][k] = (T)(a[k] + b[k]);                                                 \
             return;                                                                             \
         }                                                                                       \
-        for (int i = 0; i < 2 * c->n_part - 1; i++) {                                           \
+        for (int i = 0; i < 2 * c->x.parts - 1; i++) {                                          \
             if (c->program[i] != TREE_ADD) {                                                    \
                 memcpy(stack[top++], (const T *)in[c->program[i]].data + at, len * sizeof(T));  \
                 continue;                                                                       \
@@ -143,7 +142,7 @@ static void sum_half(const Collective *c, void *blocks, const Tensor *in, int64_
     bool brain = in->dtype == DT_BFLOAT16;
     int top = 0;
 
-    for (int i = 0; i < 2 * c->n_part - 1; i++) {
+    for (int i = 0; i < 2 * c->x.parts - 1; i++) {
         const uint16_t *x = c->program[i] != TREE_ADD ? (const uint16_t *)in[c->program[i]].data + at : NULL;
 
         for (size_t k = 0; x && k < len; k++)
@@ -189,7 +188,7 @@ static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor
         size_t len = (size_t)(end - at < BLOCK ? end - at : BLOCK);
 
         sum_block(c, c->stack[rank], in, at, len);
-        for (int d = 0; d < c->n_copy; d++)
+        for (int d = 0; d < c->x.copies; d++)
             if (out[d].data)
                 memcpy((char *)out[d].data + (size_t)at * size, c->stack[rank], len * size);
     }
@@ -222,17 +221,17 @@ static void copy_outputs(const Collective *c, int device, const Tensor *in, Tens
     for (int o = 0; o < c->n_out; o++) {
         bool mine = c->device[o] == device && out[o].data;
 
-        if (c->op == &op_Scatter) {
+        if (c->x.split) {
             bool view = mine && (char *)out[o].data == (char *)in[0].data + offset;
 
-            offset += copy_rows(&out[o], &in[0], c->axis, offset, false, !mine || view);
-        } else if (mine && c->op == &op_Broadcast) {
+            offset += copy_rows(&out[o], &in[0], c->x.axis, offset, false, !mine || view);
+        } else if (mine && !c->x.joined) {
             if (out[o].data != in[0].data)
                 memcpy(out[o].data, in[0].data, tensor_bytes(&in[0]));
         } else if (mine) {
             part = 0;
             for (int i = 0; i < c->n_in; i++)
-                part += copy_rows(&in[i], &out[o], c->axis, part, true, false);
+                part += copy_rows(&in[i], &out[o], c->x.axis, part, true, false);
         }
     }
 }
@@ -254,18 +253,14 @@ static Status prepare_sum(Collective *c, const Graph *g)
 {
     const Node *n = c->node;
     DType t = in_value(g, n, 0)->dtype;
-    int count;
     size_t bytes;
 
-    c->n_tensor = (int)node_int(n, "tensors");
-    c->n_part = n->n_in / c->n_tensor;
-    c->n_copy = n->n_out / c->n_tensor;
-    c->program = calloc((size_t)(2 * c->n_part), sizeof *c->program);
+    c->program = calloc((size_t)(2 * c->x.parts), sizeof *c->program);
     c->stack = calloc((size_t)c->n_member, sizeof *c->stack);
     if (!c->program || !c->stack)
         return FAIL_NOMEM();
-    TRY(reduce_tree_program(c->program, node_ints(n, "spans", &count), c->n_part));
-    bytes = (size_t)stack_depth(c->program, c->n_part) * BLOCK * (is_half(t) ? sizeof(float) : dtype_size(t));
+    TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
+    bytes = (size_t)stack_depth(c->program, c->x.parts) * BLOCK * (is_half(t) ? sizeof(float) : dtype_size(t));
     for (int i = 0; i < c->n_member; i++)
         if (!(c->stack[i] = aligned_alloc(64, bytes)))
             return FAIL_NOMEM();
@@ -288,19 +283,13 @@ static Status prepare_alone(Collective *c, const Graph *g)
 static Status prepare(Collective *c, const Graph *g)
 {
     const Node *n = c->node;
-    int count;
-    const int64_t *devices = node_ints(n, "devices", &count);
 
     if (!(c->device = calloc((size_t)n->n_out, sizeof *c->device)))
         return FAIL_NOMEM();
     for (int o = 0; o < n->n_out; o++)
-        c->device[o] = count && devices[o % count] > 0 ? (int)devices[o % count] : 0;
-    if (n->op == &op_AllReduce)
-        return prepare_sum(c, g);
-    if (n->op == &op_Scatter || n->op == &op_AllGather)
-        c->axis = (int)node_int(n, "axis");
-    else if (n->op != &op_Broadcast)
-        return prepare_alone(c, g);
+        c->device[o] = exchange_device(&c->x, o) > 0 ? exchange_device(&c->x, o) : 0;
+    if (c->x.sum)
+        return c->x.split ? prepare_alone(c, g) : prepare_sum(c, g);
     return ST_OK;
 }
 
@@ -323,7 +312,7 @@ Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const 
         TRY_TO(fail, st, FAIL_NOMEM());
     c->meet = r;
     c->node = n;
-    c->op = n->op;
+    c->x = exchange_of(n);
     c->n_in = n->n_in;
     c->n_out = n->n_out;
     if (span_is_needed(n, site))
@@ -364,9 +353,9 @@ static Status compute(Collective *c, int device, const Tensor *in, Tensor *out)
 {
     if (c->kernel)
         return c->rank[device] == 0 ? c->kernel->run(&c->ctx, c->state, in, out) : ST_OK;
-    if (c->op == &op_AllReduce)
-        for (int t = 0; t < c->n_tensor; t++)
-            reduce_share(c, c->rank[device], in + t * c->n_part, out + t * c->n_copy);
+    if (exchange_reduces(&c->x))
+        for (int t = 0; t < c->x.tensors; t++)
+            reduce_share(c, c->rank[device], in + t * c->x.parts, out + t * c->x.copies);
     else
         copy_outputs(c, device, in, out);
     return ST_OK;
@@ -381,7 +370,7 @@ static Status run_span(Collective *c, int device, const Tensor *in, const Tensor
     if (!meet(c))
         return E_INTERRUPTED;
     TRY(compute(c, device, span_in(c->span), span_out(c->span)));
-    if (c->op != &op_AllReduce)
+    if (!exchange_reduces(&c->x))
         return ST_OK;
     if (!meet(c))
         return E_INTERRUPTED;

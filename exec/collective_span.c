@@ -17,8 +17,8 @@ enum { SHARE_ALIGN = 64 }; /* elements */
 struct Span {
     World *world;
     int size, rank, n_local;
-    int n_in, n_out, n_tensor, n_part, n_copy;
-    bool sum;
+    int n_in, n_out;
+    Exchange x;
     int *owner;                     /* [n_in] the process that holds the input; -1: all do */
     void **staged_in, **staged_out; /* NULL: not needed */
     Tensor *in, *out;
@@ -49,8 +49,8 @@ static Status stage(void **out, const Graph *g, ValueId v)
 /* Has this process an output of tensor t? */
 static bool has_output(const Span *s, const Site *site, int t)
 {
-    for (int d = 0; d < s->n_copy; d++)
-        if (process_of(site, site->to[t * s->n_copy + d]) == s->rank)
+    for (int d = 0; d < s->x.copies; d++)
+        if (process_of(site, site->to[t * s->x.copies + d]) == s->rank)
             return true;
     return false;
 }
@@ -62,10 +62,10 @@ static Status stage_all(Span *s, const Graph *g, const Node *n, const Site *site
         if (s->owner[i] >= 0 && s->owner[i] != s->rank)
             TRY(stage(&s->staged_in[i], g, n->in[i]));
     }
-    for (int t = 0; s->sum && t < s->n_tensor; t++)
+    for (int t = 0; exchange_reduces(&s->x) && t < s->x.tensors; t++)
         if (!has_output(s, site, t))
-            TRY(stage(&s->staged_out[t * s->n_copy], g, n->out[t * s->n_copy]));
-    for (int o = 0; n->op == &op_ReduceScatter && o < n->n_out; o++)
+            TRY(stage(&s->staged_out[t * s->x.copies], g, n->out[t * s->x.copies]));
+    for (int o = 0; s->x.sum && s->x.split && o < n->n_out; o++)
         if (process_of(site, site->to[o]) != s->rank)
             TRY(stage(&s->staged_out[o], g, n->out[o]));
     return ST_OK;
@@ -104,10 +104,7 @@ Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
     s->rank = world_rank(site->world);
     s->n_in = n->n_in;
     s->n_out = n->n_out;
-    s->sum = n->op == &op_AllReduce;
-    s->n_tensor = s->sum ? (int)node_int(n, "tensors") : 1;
-    s->n_part = n->n_in / s->n_tensor;
-    s->n_copy = n->n_out / s->n_tensor;
+    s->x = exchange_of(n);
     if ((st = create(s, g, n, site))) {
         span_free(s);
         return st;
@@ -154,8 +151,8 @@ void span_share(const Span *s, int64_t n, int64_t *from, int64_t *to)
 /* The share of one process of a sum, else all of the tensor. */
 static void add_piece(const Span *s, Parcel *p, const Tensor *t, int rank)
 {
-    int64_t n = tensor_numel(t), from = s->sum ? share_start(s, n, rank) : 0,
-            to = s->sum ? share_start(s, n, rank + 1) : n;
+    int64_t n = tensor_numel(t), from = exchange_reduces(&s->x) ? share_start(s, n, rank) : 0,
+            to = exchange_reduces(&s->x) ? share_start(s, n, rank + 1) : n;
     size_t size = dtype_size(t->dtype);
 
     if (to > from)
@@ -196,9 +193,9 @@ Status span_gather(Span *s, const Tensor *in, const Tensor *out, const atomic_bo
 /* The first copy of tensor t that this process holds. */
 static Tensor *held(const Span *s, int t)
 {
-    for (int d = 0; d < s->n_copy; d++)
-        if (s->out[t * s->n_copy + d].data)
-            return &s->out[t * s->n_copy + d];
+    for (int d = 0; d < s->x.copies; d++)
+        if (s->out[t * s->x.copies + d].data)
+            return &s->out[t * s->x.copies + d];
     return NULL;
 }
 
@@ -210,8 +207,8 @@ static void copy_shares(const Span *s, int t)
     size_t size = dtype_size(first->dtype);
 
     span_share(s, n, &from, &to);
-    for (int d = 0; d < s->n_copy; d++) {
-        char *copy = s->out[t * s->n_copy + d].data;
+    for (int d = 0; d < s->x.copies; d++) {
+        char *copy = s->out[t * s->x.copies + d].data;
 
         if (!copy || copy == first->data)
             continue;
@@ -223,14 +220,14 @@ static void copy_shares(const Span *s, int t)
 Status span_spread(Span *s, const atomic_bool *cancelled)
 {
     clear_parcels(s);
-    for (int t = 0; t < s->n_tensor; t++)
+    for (int t = 0; t < s->x.tensors; t++)
         for (int r = 0; r < s->size && held(s, t); r++)
             if (r != s->rank) {
                 add_piece(s, &s->send[r], held(s, t), s->rank);
                 add_piece(s, &s->recv[r], held(s, t), r);
             }
     TRY(world_exchange(s->world, s->send, s->recv, cancelled));
-    for (int t = 0; t < s->n_tensor; t++)
+    for (int t = 0; t < s->x.tensors; t++)
         if (held(s, t))
             copy_shares(s, t);
     return ST_OK;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "exec/world/world.h"
+#include "graph/collective.h"
 #include "graph/op.h"
 
 /* Where a collective's devices and tensors are. */

@@ -120,6 +120,10 @@ struct OpDef {
     Status (*place)(Placement *);
     int64_t (*flops)(const Graph *,
                      const Node *); /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
+    /* Optional, instead of `inplace`: may output o overwrite input j when their sizes are equal? */
+    bool (*overwrites)(const Graph *, const Node *, int o, int j);
+    /* Optional: the bytes of input 0 before those that output o is; -1: it is no piece of them.  NULL: by OPF_VIEW. */
+    int64_t (*view_of)(const Graph *, const Node *, int o);
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
     bool index_misses; /* an index outside of that range is legal: it selects nothing */
@@ -134,9 +138,19 @@ const OpDef *op_find(const char *domain, const char *name); /* NULL domain: ai.o
 static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
 
 /* May output o overwrite input j when their sizes are equal? */
-static inline bool op_in_place(const OpDef *op, int o, int j)
+static inline bool node_overwrites(const Graph *g, const Node *n, int o, int j)
 {
+    const OpDef *op = n->op;
+
+    if (op->overwrites)
+        return op->overwrites(g, n, o, j);
     return op->flags & OPF_INPLACE_EACH ? o == j : o < 5 && j < 8 && op->inplace[o] & 1u << j;
+}
+
+/* OpDef.view_of of any node. */
+static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
+{
+    return n->op->view_of ? n->op->view_of(g, n, o) : n->op->flags & OPF_VIEW && o == 0 ? 0 : -1;
 }
 
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }

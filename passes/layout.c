@@ -11,6 +11,7 @@
  * one of channels and positions has more than one element, both orders are the same and count as rows. */
 #include "passes/layout.h"
 
+#include "graph/collective.h"
 #include "graph/op.h"
 #include "passes/plan_memory.h"
 
@@ -216,10 +217,11 @@ static void group_layouts(Layouts *l, Node *n, int parts, int copies)
 
 static Status visit(Layouts *l, Node *n)
 {
+    const Exchange e = exchange_of(n);
     NodeLayouts want;
 
-    if (n->op == &op_AllReduce)
-        group_layouts(l, n, n->n_in / (int)node_int(n, "tensors"), n->n_out / (int)node_int(n, "tensors"));
+    if (exchange_reduces(&e))
+        group_layouts(l, n, e.parts, e.copies);
     if (n->op->layout == LAYOUT_EACH && !on_host(l, n))
         return l->g->status;
     want = chosen(l, n);

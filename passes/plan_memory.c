@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/collective.h"
 #include "graph/op.h"
-#include "graph/ops/fused.h"
 #include "passes/pack.h"
 
 typedef struct {
@@ -48,12 +48,12 @@ typedef struct {
 int value_device(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
-    int device = x->producer ? x->producer->device : x->device, count;
-    const int64_t *devices;
+    int device = x->producer ? x->producer->device : x->device;
 
     if (x->producer && x->producer->op && x->producer->op->flags & OPF_COLLECTIVE) {
-        devices = node_ints(x->producer, "devices", &count);
-        device = count ? (int)devices[x->out_index % count] : -1;
+        const Exchange e = exchange_of(x->producer);
+
+        device = exchange_device(&e, x->out_index);
     }
     return device < 0 ? 0 : device;
 }
@@ -121,23 +121,6 @@ static void add_roots(Planner *p)
     p->buffer[0].writable = false;
 }
 
-/* May output o be computed over input j?  A device adds its share of an AllReduce block by block, every part read
- * before the sums are written, so they may lie over any part of the same tensor.  A program of elementwise operators
- * reads an element of all inputs before it writes one of any output, so it may lie over any input whose elements are
- * its own's size; a sum is written while other elements are still read. */
-static bool allows(const Graph *g, const Node *n, int o, int j)
-{
-    if (n->op == &op_Fused)
-        return !(fused_sums(n) && o == n->n_out - 1) &&
-               dtype_size(value(g, n->out[o])->dtype) == dtype_size(in_value(g, n, j)->dtype);
-    if (n->op == &op_AllReduce) {
-        int tensors = (int)node_int(n, "tensors");
-
-        return o / (n->n_out / tensors) == j / (n->n_in / tensors);
-    }
-    return op_in_place(n->op, o, j);
-}
-
 /* The inputs among which all are that output o may be computed over: a node may have thousands of each. */
 static void find_overwritable(const Node *n, int o, int *from, int *to)
 {
@@ -146,11 +129,11 @@ static void find_overwritable(const Node *n, int o, int *from, int *to)
     if (n->op->flags & OPF_INPLACE_EACH) {
         *from = o;
         *to = o < n->n_in ? o + 1 : o;
-    } else if (n->op == &op_AllReduce) {
-        int tensors = (int)node_int(n, "tensors"), each = n->n_in / tensors;
+    } else if (n->op->flags & OPF_COLLECTIVE) {
+        const Exchange e = exchange_of(n);
 
-        *from = o / (n->n_out / tensors) * each;
-        *to = *from + each;
+        *from = exchange_tensor(&e, o) * e.parts;
+        *to = *from + e.parts;
     }
 }
 
@@ -168,7 +151,7 @@ static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, si
     for (uint32_t next = p->input[b]; next; next = p->next_input[next - 1]) {
         int j = (int)next - 1;
 
-        if (!allows(p->g, n, o, j) || p->at[n->in[j].i] || value_bytes(p->g, n->in[j]) != bytes)
+        if (!node_overwrites(p->g, n, o, j) || p->at[n->in[j].i] || value_bytes(p->g, n->in[j]) != bytes)
             return false;
     }
     return true;
@@ -186,7 +169,7 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
         return state;
     find_overwritable(n, o, &from, &to);
     for (int j = from; j < to; j++) {
-        uint32_t b = has_value(n->in[j]) && allows(p->g, n, o, j) ? p->of[n->in[j].i] : 0;
+        uint32_t b = has_value(n->in[j]) && node_overwrites(p->g, n, o, j) ? p->of[n->in[j].i] : 0;
 
         if (p->buffer[b].kind == MEM_ARENA && may_overwrite(p, n, o, b, bytes))
             return b;
@@ -194,23 +177,16 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
     return 0;
 }
 
-/* Is output o input 0's bytes from `offset` on?  Views by definition; and, since host memory can be read from every
- * device, a graph input or constant that is broadcast, or scattered along its outermost axis. */
+/* Is output o input 0's bytes from `offset` on?  Views are; and, since host memory can be read from every device, what
+ * a collective spreads of a graph input or constant. */
 static bool is_view(const Planner *p, const Node *n, int o, size_t *offset)
 {
     const Buffer *from = has_value(n->in[0]) ? &p->buffer[p->of[n->in[0].i]] : p->buffer;
     bool host = from->kind == MEM_INPUT || from->kind == MEM_CONST;
+    int64_t at = n->op->flags & OPF_COLLECTIVE && !host ? -1 : node_view_of(p->g, n, o);
 
-    *offset = 0;
-    if (n->op->flags & OPF_VIEW)
-        return o == 0;
-    if (n->op == &op_Broadcast)
-        return host;
-    if (n->op != &op_Scatter || !host || shape_count(&in_value(p->g, n, 0)->shape, 0, (int)node_int(n, "axis")) != 1)
-        return false;
-    for (int i = 0; i < o; i++)
-        *offset += value_bytes(p->g, n->out[i]);
-    return true;
+    *offset = at < 0 ? 0 : (size_t)at;
+    return at >= 0;
 }
 
 static void add_output(Planner *p, const Node *n, int o)
@@ -291,8 +267,9 @@ static Status outlast_sums(Planner *p)
         return FAIL_NOMEM();
     FOR_NODES(p->g, n) {
         uint32_t until = p->g->n_node;
+        const Exchange e = exchange_of(n);
 
-        if (n->op != &op_AllReduce)
+        if (!exchange_reduces(&e))
             continue;
         for (int o = 0; o < n->n_out; o++)
             until = first[n->out[o].i] < until ? first[n->out[o].i] : until;

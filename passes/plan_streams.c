@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "graph/collective.h"
 #include "graph/op.h"
 
 typedef struct {
@@ -51,9 +52,11 @@ static bool on_device(const Lanes *l, const MemRef *r)
 
 bool stream_is_view(const MemoryPlan *plan, const Node *n)
 {
+    const Exchange e = exchange_of(n);
+
     if (n->op->flags & OPF_VIEW && n->n_out == 1)
         return true;
-    if (n->op != &op_Broadcast && n->op != &op_Scatter)
+    if (!exchange_spreads(&e))
         return false;
     for (int o = 0; o < n->n_out; o++)
         if (in_device_memory(&plan->value[n->out[o].i]))
@@ -93,6 +96,7 @@ static bool touches(const Lanes *l, const Node *n)
 static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
 {
     int device = n->device < 0 ? 0 : n->device;
+    Exchange e;
 
     *step = (StreamStep){ .node = n->index, .stream = STREAM_COMPUTE, .event = -1 };
     if (stream_is_view(l->plan, n))
@@ -101,7 +105,8 @@ static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
         step->stream = device >= l->n_device || n->op == &op_Copy ? STREAM_COPY : STREAM_COMPUTE;
         return device % l->n_device == l->device;
     }
-    if (n->n_in && !in_device_memory(&l->plan->value[n->in[0].i]) && (n->op == &op_Scatter || n->op == &op_Broadcast)) {
+    e = exchange_of(n);
+    if (n->n_in && !in_device_memory(&l->plan->value[n->in[0].i]) && exchange_spreads(&e)) {
         step->stream = STREAM_COPY;
         return touches(l, n);
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "graph/collective.h"
 #include "graph/op.h"
 
 Report *report_create(void)
@@ -156,24 +157,23 @@ static DeviceLoad *load_of(Report *r, int device)
  * comes from the caller (Scatter and Broadcast of graph inputs) crosses no link between devices. */
 static void count_traffic(Report *r, const Graph *g, const Node *n)
 {
+    const Exchange e = exchange_of(n);
     int64_t total = 0;
     int d = r->n_load;
 
-    for (int i = 0; i < n->n_in; i++) {
+    for (int i = 0; !e.sum && !e.split && i < n->n_in; i++) {
         DeviceLoad *from = load_of(r, value(g, n->in[i])->device);
 
-        if (from && n->op == &op_AllGather)
-            from->sent_bytes += bytes_of(g, n->in[i]) * (n->n_out - 1);
-        if (from && n->op == &op_Broadcast)
+        if (from)
             from->sent_bytes += bytes_of(g, n->in[i]) * (n->n_out - 1);
     }
-    if (n->op != &op_AllReduce && n->op != &op_ReduceScatter)
+    if (!e.sum)
         return;
     for (int o = 0; o < n->n_out; o++)
         total += bytes_of(g, n->out[o]);
-    total /= n->op == &op_AllReduce ? d : 1;
+    total /= e.split ? 1 : d;
     for (int i = 0; i < d; i++)
-        r->load[i].sent_bytes += total * (d - 1) / d * (n->op == &op_AllReduce ? 2 : 1);
+        r->load[i].sent_bytes += total * (d - 1) / d * (e.split ? 1 : 2);
 }
 
 /* The batch's own data, put together again on every device: what splitting it was to avoid.  Rows of statistics, which
@@ -189,7 +189,7 @@ static Status note_gathered(Report *r, const Graph *g)
         for (int i = 0; i < n->n_in; i++)
             meant[n->in[i].i] |= (n->op->flags & OPF_STACKS_L) != 0;
     FOR_NODES(g, n) {
-        const Value *v = n->op == &op_AllGather && n->n_out > 1 ? value(g, n->out[0]) : NULL;
+        const Value *v = exchange_of(n).joined && n->n_out > 1 ? value(g, n->out[0]) : NULL;
 
         if (v && !meant[n->out[0].i])
             TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes",

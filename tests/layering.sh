@@ -1,6 +1,7 @@
 #!/bin/sh
 # Includes flow one way: graph/base -> graph -> recipes -> passes; graph -> kernels; all of these -> exec -> tools.
-# Fails with every line that breaks the rule.
+# Fails with every line that breaks the rule.  Operators are named where they are defined, computed or fused; elsewhere the
+# number of their names only falls.
 cd "$(dirname "$0")/.." || exit 1
 
 # forbid WHERE PATTERN WHY: no file under WHERE includes a path that matches PATTERN (extended, within the quotes).
@@ -29,6 +30,18 @@ forbid "$(find exec -maxdepth 1 -name '*.[ch]')" 'exec/api/' 'exec/api stands ab
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|recipes|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
+
+# What an operator is to others is said by its OpDef, or by graph/collective.h; a pass that is about an operator may name it.
+most=209
+names=$(grep -roE --include='*.[ch]' '&op_[A-Za-z0-9]+' graph recipes passes exec tools | grep -vE '^(graph/ops/|passes/fuse_)')
+count=$(printf '%s\n' "$names" | wc -l)
+if [ "$count" -gt $most ]; then
+    printf '%s\n' "$names" | cut -d: -f1 | sort | uniq -c | sort -rn
+    echo "    ($count names of operators outside of graph/ops, kernels and passes/fuse_*, at most $most are left)"
+    bad=1
+elif [ "$count" -lt $most ]; then
+    echo "only $count names of operators are left outside of graph/ops, kernels and passes/fuse_*: write $count for $most in tests/layering.sh"
+fi
 
 [ $bad = 0 ] && echo "layering: 1 passed, 0 failed"
 exit $bad

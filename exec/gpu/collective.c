@@ -29,14 +29,13 @@ typedef struct {
 } Part;
 
 struct GpuCollective {
-    const OpDef *op;
+    Exchange x;
     DType dtype;
     int device, n_device;
     bool shared, direct; /* direct: of tensors where they lie */
     bool by_tree;        /* a sum of parts that are gathered */
-    int n_in, n_out, n_tensor, n_part, n_copy;
-    int axis, root;
-    Part *part;           /* AllGather, by_tree: of the inputs; ReduceScatter, Scatter: of the outputs */
+    int n_in, n_out, root;
+    Part *part;           /* of what is joined, or by_tree: the inputs; of what is split: the outputs */
     size_t chunk;         /* bytes that one device puts into a gather or gets from a scatter */
     size_t *place;        /* [n_tensor] of a sum: offsets in the bucket */
     size_t total, count;  /* bytes of all of them; elements up to the end of the last */
@@ -76,9 +75,9 @@ static int count_held(const GpuCollective *c, const MemoryPlan *plan, int n, con
  * on all of them. */
 static bool is_direct(const GpuCollective *c, const Node *n, const MemoryPlan *plan)
 {
-    bool sum = c->op == &op_AllReduce;
+    bool sum = exchange_reduces(&c->x);
 
-    if (sum ? c->n_tensor != 1 : c->op != &op_Broadcast)
+    if (sum ? c->x.tensors != 1 : !exchange_spreads(&c->x) || c->x.split)
         return false;
     for (int d = 0; d < c->n_device; d++) {
         int copies = count_held(c, plan, n->n_out, n->out, d);
@@ -115,23 +114,20 @@ static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan
 /* Where the sum of every tensor lies in the bucket, and the kernel that makes the device's share of it. */
 static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, const Node *n, const MemoryPlan *plan)
 {
-    c->n_tensor = n->op == &op_AllReduce ? (int)node_int(n, "tensors") : 1;
-    c->n_part = n->n_in / c->n_tensor;
-    c->n_copy = n->n_out / c->n_tensor;
-    c->place = calloc((size_t)c->n_tensor, sizeof *c->place);
-    c->packed = calloc((size_t)c->n_tensor, sizeof *c->packed);
-    c->held = calloc((size_t)c->n_tensor, sizeof *c->held);
+    c->place = calloc((size_t)c->x.tensors, sizeof *c->place);
+    c->packed = calloc((size_t)c->x.tensors, sizeof *c->packed);
+    c->held = calloc((size_t)c->x.tensors, sizeof *c->held);
     if (!c->place || !c->packed || !c->held)
         return FAIL_NOMEM();
-    for (int t = 0; t < c->n_tensor; t++) {
-        const Value *v = in_value(g, n, t * c->n_part);
+    for (int t = 0; t < c->x.tensors; t++) {
+        const Value *v = in_value(g, n, t * c->x.parts);
 
         c->packed[t] = (Tensor){ v->dtype, v->shape, NULL };
         c->place[t] = c->total;
         c->count = (c->total + tensor_bytes(&c->packed[t])) / dtype_size(c->dtype);
         c->total += aligned(tensor_bytes(&c->packed[t]));
-        for (int i = 0; i < c->n_part; i++)
-            c->held[t] |= holder(c, plan, n->in[t * c->n_part + i]) == c->device;
+        for (int i = 0; i < c->x.parts; i++)
+            c->held[t] |= holder(c, plan, n->in[t * c->x.parts + i]) == c->device;
     }
     if (!(c->kernel = kernel_find(kernels_cuda, kernels_cuda_len, g, n)))
         return FAIL(E_UNSUPPORTED, "%s: no kernel adds up %s", node_text(g, n), dtype_name(c->dtype));
@@ -139,22 +135,17 @@ static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, cons
 }
 
 /* With one part of each of two devices there is one order. */
-static bool needs_tree(const GpuCollective *c)
-{
-    return (c->op == &op_AllReduce || c->op == &op_ReduceScatter) && c->shared && c->n_part > 2;
-}
+static bool needs_tree(const GpuCollective *c) { return c->x.sum && c->shared && c->x.parts > 2; }
 
 static Status prepare_tree(GpuCollective *c, const Graph *g, const Node *n, const MemoryPlan *plan)
 {
-    int count;
-
-    c->program = calloc(2 * (size_t)c->n_part, sizeof *c->program);
+    c->program = calloc(2 * (size_t)c->x.parts, sizeof *c->program);
     c->pair = calloc((size_t)n->n_in, sizeof *c->pair);
     if (!c->program || !c->pair)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
         c->pair[i] = (Tensor){ in_value(g, n, i)->dtype, in_value(g, n, i)->shape, NULL };
-    TRY(reduce_tree_program(c->program, node_ints(n, "spans", &count), c->n_part));
+    TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
     return lay_parts(c, g, plan, n->n_in, n->in);
 }
 
@@ -163,18 +154,16 @@ static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, co
 {
     size_t all;
 
-    if (n->op == &op_AllReduce || n->op == &op_ReduceScatter)
+    if (c->x.sum)
         TRY(prepare_sum(c, ctx, g, n, plan));
     c->by_tree = c->by_tree && needs_tree(c);
-    if (n->op != &op_AllReduce && n->op != &op_Broadcast)
-        c->axis = (int)node_int(n, "axis");
     if (c->by_tree)
         TRY(prepare_tree(c, g, n, plan));
-    else if (n->op == &op_AllGather)
+    else if (c->x.joined)
         TRY(lay_parts(c, g, plan, n->n_in, n->in));
-    else if (n->op == &op_ReduceScatter || n->op == &op_Scatter)
+    else if (c->x.split)
         TRY(lay_parts(c, g, plan, n->n_out, n->out));
-    if (n->op == &op_Broadcast)
+    if (exchange_spreads(&c->x))
         c->root = holder(c, plan, n->in[0]);
     c->direct = !c->by_tree && is_direct(c, n, plan);
     all = c->chunk * (size_t)c->n_device;
@@ -182,14 +171,12 @@ static Status prepare(GpuCollective *c, size_t *bucket_bytes, KernelCtx *ctx, co
         *bucket_bytes = 0;
     else if (c->by_tree)
         *bucket_bytes = c->chunk + all;
-    else if (n->op == &op_AllReduce || (n->op == &op_ReduceScatter && !c->shared))
-        *bucket_bytes = c->total;
-    else if (n->op == &op_Broadcast)
-        *bucket_bytes = c->shared ? value_bytes(g, n->in[0]) : 0;
-    else if (n->op == &op_ReduceScatter)
-        *bucket_bytes = c->total + all + c->chunk;
+    else if (c->x.sum)
+        *bucket_bytes = c->x.split && c->shared ? c->total + all + c->chunk : c->total;
+    else if (c->x.joined)
+        *bucket_bytes = c->shared ? c->chunk + all : 0;
     else
-        *bucket_bytes = n->op == &op_AllGather && c->shared ? c->chunk + all : 0;
+        *bucket_bytes = c->shared && !c->x.split ? value_bytes(g, n->in[0]) : 0;
     return ST_OK;
 }
 
@@ -201,7 +188,7 @@ Status gpu_collective_create(GpuCollective **out, size_t *bucket_bytes, KernelCt
 
     if (!c)
         return FAIL_NOMEM();
-    c->op = n->op;
+    c->x = exchange_of(n);
     c->dtype = in_value(g, n, 0)->dtype;
     c->device = sharing->device;
     c->n_device = sharing->n_device;
@@ -272,7 +259,7 @@ static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, 
 {
     KernelCtx own = *ctx;
 
-    for (int t = 0; t < c->n_tensor; t++) {
+    for (int t = 0; t < c->x.tensors; t++) {
         size_t bytes = tensor_bytes(&c->packed[t]);
 
         c->packed[t].data = bucket + c->place[t];
@@ -286,10 +273,10 @@ static Status pack_sums(GpuCollective *c, const KernelCtx *ctx, const Queue *q, 
  * copies. */
 static Status unpack_sums(GpuCollective *c, const Queue *q, Tensor *out)
 {
-    for (int t = 0; t < c->n_tensor; t++)
-        for (int d = 0; d < c->n_copy; d++)
-            if (out[t * c->n_copy + d].data)
-                TRY(copy(q, out[t * c->n_copy + d].data, c->packed[t].data, tensor_bytes(&c->packed[t])));
+    for (int t = 0; t < c->x.tensors; t++)
+        for (int d = 0; d < c->x.copies; d++)
+            if (out[t * c->x.copies + d].data)
+                TRY(copy(q, out[t * c->x.copies + d].data, c->packed[t].data, tensor_bytes(&c->packed[t])));
     return ST_OK;
 }
 
@@ -307,7 +294,7 @@ static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q
             TRY(copy(q, bucket + c->part[i].offset, in[i].data, c->part[i].bytes));
     if (c->chunk)
         TRY(runtime_check(q->r, q->r->all_gather(comm, q->s, bucket, all, c->chunk)));
-    for (int s = 0; s < 2 * c->n_part - 1; s++) {
+    for (int s = 0; s < 2 * c->x.parts - 1; s++) {
         int low, high;
 
         if (c->program[s] != TREE_ADD) {
@@ -318,11 +305,11 @@ static Status sum_by_tree(GpuCollective *c, const KernelCtx *ctx, const Queue *q
         low = stack[top - 1];
         for (int i = 0; i < c->n_in; i++) {
             const Part *p = &c->part[i];
-            int k = i % c->n_part;
+            int k = i % c->x.parts;
 
             c->pair[i].data = k == low || k == high ? all + c->chunk * (size_t)p->device + p->offset : NULL;
             if (k == low)
-                c->packed[i / c->n_part].data = c->pair[i].data;
+                c->packed[i / c->x.parts].data = c->pair[i].data;
         }
         TRY(c->kernel->run(&own, c->state, c->pair, c->packed));
     }
@@ -374,7 +361,7 @@ static Status all_gather(GpuCollective *c, const Queue *q, GpuComm *comm, char *
             bool own = p->device == c->device;
 
             TRY(move_part(q, &in[i], own ? in[i].data : all + c->chunk * (size_t)p->device + p->offset, &out[o],
-                          out[o].data, c->axis, true, &offset));
+                          out[o].data, c->x.axis, true, &offset));
         }
     }
     return ST_OK;
@@ -389,7 +376,7 @@ static Status cut_sum(const GpuCollective *c, const Queue *q, char *chunks, Tens
         const Part *p = chunks ? &c->part[o] : NULL;
 
         TRY(move_part(q, &out[o], chunks ? chunks + c->chunk * (size_t)p->device + p->offset : out[o].data,
-                      &c->packed[0], c->packed[0].data, c->axis, false, &offset));
+                      &c->packed[0], c->packed[0].data, c->x.axis, false, &offset));
     }
     return ST_OK;
 }
@@ -441,7 +428,7 @@ static Status scatter(const GpuCollective *c, const Queue *q, const Tensor *in, 
     size_t offset = 0;
 
     for (int o = 0; o < c->n_out; o++)
-        TRY(move_part(q, &out[o], out[o].data, in, in->data, c->axis, false, &offset));
+        TRY(move_part(q, &out[o], out[o].data, in, in->data, c->x.axis, false, &offset));
     return ST_OK;
 }
 
@@ -450,13 +437,11 @@ Status gpu_collective_run(GpuCollective *c, const KernelCtx *ctx, GpuComm *comm,
 {
     Queue q = { ctx->runtime, ctx->stream };
 
-    if (c->op == &op_AllReduce)
+    if (exchange_reduces(&c->x))
         return all_reduce(c, ctx, &q, comm, bucket, in, out);
-    if (c->op == &op_AllGather)
-        return all_gather(c, &q, comm, bucket, in, out);
-    if (c->op == &op_ReduceScatter)
+    if (c->x.sum)
         return reduce_scatter(c, ctx, &q, comm, bucket, in, out);
-    if (c->op == &op_Broadcast)
-        return broadcast(c, &q, comm, bucket, in, out);
-    return scatter(c, &q, in, out);
+    if (c->x.joined)
+        return all_gather(c, &q, comm, bucket, in, out);
+    return c->x.split ? scatter(c, &q, in, out) : broadcast(c, &q, comm, bucket, in, out);
 }

@@ -2,6 +2,7 @@
 #ifndef DPX_GPU_COLLECTIVE_H
 #define DPX_GPU_COLLECTIVE_H
 
+#include "graph/collective.h"
 #include "kernels/backend.h"
 #include "passes/plan_memory.h"
 

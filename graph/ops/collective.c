@@ -1,8 +1,29 @@
 /* Operators that move data between replicas and devices.  One node each, so that the edges of the graph tell the whole
  * truth: what goes in, what comes out, on which device ("devices", one per output, or per destination of a tensor).
  * Made by passes/expand.c; no model contains them, and they come after the gradients. */
+#include "graph/collective.h"
 #include "graph/op.h"
 #include "graph/reduce_tree.h"
+
+Exchange exchange_of(const Node *n)
+{
+    const Attr *tensors = node_attr(n, "tensors"), *axis = node_attr(n, "axis");
+    Exchange e = { .axis = -1 };
+    int count;
+
+    if (!n->op || !(n->op->flags & OPF_COLLECTIVE))
+        return e;
+    e.tensors = tensors && tensors->i <= n->n_in && tensors->i <= n->n_out ? (int)tensors->i : 1;
+    e.parts = n->n_in / e.tensors;
+    e.copies = n->n_out / e.tensors;
+    e.device = node_ints(n, "devices", &e.n_device);
+    e.sum = node_attr(n, "spans") != NULL;
+    e.span = e.sum ? node_ints(n, "spans", &count) : NULL;
+    e.split = node_attr(n, "counts") != NULL;
+    e.joined = axis && !e.split;
+    e.axis = axis ? (int)axis->i : -1;
+    return e;
+}
 
 static Status check_parts(const Graph *g, const Node *n, const char *attr, int expected)
 {
@@ -71,13 +92,27 @@ static Status infer_scatter(Graph *g, Node *n)
     return set_split_outputs(g, n, in_value(g, n, 0));
 }
 
+/* Of one that lies row after row. */
+static int64_t view_of_scatter(const Graph *g, const Node *n, int o)
+{
+    const Value *x = in_value(g, n, 0);
+    int64_t at = 0;
+
+    if (shape_count(&x->shape, 0, (int)node_int(n, "axis")) != 1)
+        return -1;
+    for (int i = 0; i < o; i++)
+        at += shape_numel(&value(g, n->out[i])->shape) * (int64_t)dtype_size(x->dtype);
+    return at;
+}
+
 DEFINE_OP(Scatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1,
           .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
                                        { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
                                        { 0 } },
-          .infer = infer_scatter, .doc = "output r is replica r's part of the input: counts[r] elements along axis");
+          .infer = infer_scatter, .view_of = view_of_scatter,
+          .doc = "output r is replica r's part of the input: counts[r] elements along axis");
 
 /* ---- Broadcast ---- */
 
@@ -91,10 +126,16 @@ static Status infer_broadcast_op(Graph *g, Node *n)
     return ST_OK;
 }
 
+static int64_t view_of_broadcast(const Graph *g, const Node *n, int o)
+{
+    (void)g, (void)n, (void)o;
+    return 0;
+}
+
 DEFINE_OP(Broadcast, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = -1,
           .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
-          .infer = infer_broadcast_op, .doc = "the input on every device");
+          .infer = infer_broadcast_op, .view_of = view_of_broadcast, .doc = "the input on every device");
 
 /* ---- Copy ---- */
 
@@ -128,13 +169,23 @@ static Status infer_all_reduce(Graph *g, Node *n)
     return ST_OK;
 }
 
+/* A device adds its share block by block, every part read before the sums are written: they may lie over any part of
+ * the same tensor. */
+static bool sum_overwrites(const Graph *g, const Node *n, int o, int j)
+{
+    const Exchange e = exchange_of(n);
+
+    (void)g;
+    return exchange_tensor(&e, o) == j / e.parts;
+}
+
 DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
           .out_max = -1, .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
                                        { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
                                        { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
                                        { 0 } },
-          .infer = infer_all_reduce,
+          .infer = infer_all_reduce, .overwrites = sum_overwrites,
           .doc = "the sum of partial values on every device, added by the tree of graph/reduce_tree.h.  Input t*parts "
                  "+ i is the sum "
                  "over replicas [spans[2i], spans[2i+1]) of tensor t; output t*devices + d is tensor t on device d");

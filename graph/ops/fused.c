@@ -211,6 +211,14 @@ static int64_t flops(const Graph *g, const Node *n)
     return nodes * elements;
 }
 
+/* A kernel reads an element of all inputs before it writes one of any output: these may lie over any input whose
+ * elements are of their size.  A sum is written while other elements are still read. */
+static bool overwrites(const Graph *g, const Node *n, int o, int j)
+{
+    return !(fused_sums(n) && o == n->n_out - 1) &&
+           dtype_size(value(g, n->out[o])->dtype) == dtype_size(in_value(g, n, j)->dtype);
+}
+
 DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
           .out_max = -1,
           .attrs = (const AttrDecl[]){ { "program", A_GRAPH, .rule = ATTR_REQUIRED },
@@ -219,5 +227,5 @@ DEFINE_OP(Fused, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min =
                                        { "keepdims", A_INT, .i = 1 },
                                        { "wide", A_INT, .i = 0 },
                                        { 0 } },
-          .infer = infer, .lower = lower, .place = place, .flops = flops,
+          .infer = infer, .lower = lower, .place = place, .flops = flops, .overwrites = overwrites,
           .doc = "a program of elementwise operators, whose results, the last of them summed, are the outputs");

@@ -5,6 +5,7 @@
  * replica. */
 #include <stdlib.h>
 
+#include "graph/collective.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device/collective.h"
 
@@ -34,8 +35,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     if (!s)
         return FAIL_NOMEM();
-    s->n_tensor = n->op == &op_AllReduce ? (int)node_int(n, "tensors") : 1;
-    s->n_part = n->n_in / s->n_tensor;
+    s->n_tensor = exchange_of(n).tensors;
+    s->n_part = exchange_of(n).parts;
     if ((st = cuda_kernel(&s->kernel, ctx, "add_parts", signed_type(in_value(g, n, 0)->dtype)))) {
         free(s);
         return st;

@@ -1,4 +1,5 @@
 /* Collectives in one thread, every part in one memory: copies, and sums by the tree of graph/reduce_tree.h. */
+#include "graph/collective.h"
 #include "graph/reduce_tree.h"
 #include "kernels/ref/ref.h"
 
@@ -16,8 +17,8 @@ static Status prepare_axis(void **state, KernelCtx *ctx, const Graph *g, const N
     (void)ctx, (void)g;
     if (!s)
         return FAIL_NOMEM();
-    s->axis = (int)node_int(n, "axis");
-    s->n_parts = n->op == &op_AllGather ? n->n_in : n->n_out;
+    s->axis = exchange_of(n).axis;
+    s->n_parts = n->n_out;
     *state = s;
     return ST_OK;
 }
@@ -61,7 +62,7 @@ static Status prepare_gather(void **state, KernelCtx *ctx, const Graph *g, const
     (void)ctx, (void)g;
     if (!s)
         return FAIL_NOMEM();
-    s->axis = (AxisState){ n->op == &op_Broadcast ? 0 : (int)node_int(n, "axis"), n->n_in };
+    s->axis = (AxisState){ exchange_of(n).axis, n->n_in };
     s->n_out = n->n_out;
     *state = s;
     return ST_OK;
@@ -112,22 +113,21 @@ typedef struct {
 
 static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    bool all = n->op == &op_AllReduce;
-    int n_tensors = all ? (int)node_int(n, "tensors") : 1, n_parts = n->n_in / n_tensors, count;
-    SumState *s = calloc(1, sizeof *s + (size_t)(2 * n_parts) * sizeof(int));
+    const Exchange e = exchange_of(n);
+    SumState *s = calloc(1, sizeof *s + (size_t)(2 * e.parts) * sizeof(int));
     size_t need = (size_t)TREE_DEPTH * BLOCK * MAX_ELEMENT;
     Status st;
 
     if (!s)
         return FAIL_NOMEM();
-    s->n_tensors = n_tensors;
-    s->n_parts = n_parts;
-    s->n_copies = n->n_out / n_tensors;
-    s->axis = all ? 0 : (int)node_int(n, "axis");
-    if (!all)
+    s->n_tensors = e.tensors;
+    s->n_parts = e.parts;
+    s->n_copies = e.copies;
+    s->axis = e.axis;
+    if (e.split)
         need += tensor_bytes(&(Tensor){ in_value(g, n, 0)->dtype, in_value(g, n, 0)->shape, NULL });
     ctx->scratch_bytes = ctx->scratch_bytes > need ? ctx->scratch_bytes : need;
-    if ((st = reduce_tree_program(s->program, node_ints(n, "spans", &count), n_parts))) {
+    if ((st = reduce_tree_program(s->program, e.span, e.parts))) {
         free(s);
         return st;
     }

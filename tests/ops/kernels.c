@@ -319,7 +319,7 @@ static bool may_overlap(const Graph *g, const Node *n, int out, int in)
 {
     const Value *y, *x;
 
-    if (!op_in_place(n->op, out, in) || !has_out(n, out) || !has_in(n, in))
+    if (!has_out(n, out) || !has_in(n, in) || !node_overwrites(g, n, out, in))
         return false;
     y = value(g, n->out[out]);
     x = value(g, n->in[in]);

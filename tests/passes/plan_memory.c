@@ -89,7 +89,8 @@ static void check_overlaps(const Machine *m, const Node *n)
         for (int i = 0; i < n->n_in; i++) {
             const MemRef *in = &m->plan->value[n->in[i].i];
 
-            if (overlap(out, in) && (!op_in_place(n->op, o, i) || out->offset != in->offset || out->bytes != in->bytes))
+            if (overlap(out, in) &&
+                (!node_overwrites(m->g, n, o, i) || out->offset != in->offset || out->bytes != in->bytes))
                 TEST_FAIL("%s: output %d lies over input %d", node_text(m->g, n), o, i);
         }
         for (int k = 0; k < o; k++)

@@ -1,0 +1,99 @@
+/* What the collectives say of themselves: the table of graph/collective.h, where outputs are views, what may be
+ * overwritten. */
+#include <string.h>
+
+#include "graph/collective.h"
+#include "graph/op.h"
+#include "graph/parse.h"
+#include "tests/harness/test.h"
+
+static const char text[] =
+    "graph \"g\" {\n"
+    "  input %a : float32[4,6]\n"
+    "  input %b : float32[4,6]\n"
+    "  input %c : float32[2]\n"
+    "  input %d : float32[2]\n"
+    "  %all0, %all1, %all2, %small0, %small1, %small2 = dpexec.AllReduce(%a, %b, %c, %d) {spans=[0,1,1,2], tensors=2, "
+    "devices=[0,1,2]}\n"
+    "  %piece0, %piece1 = dpexec.ReduceScatter(%a, %b) {spans=[0,1,1,2], axis=1, counts=[2,4], devices=[1,0]}\n"
+    "  %whole0, %whole1, %whole2 = dpexec.AllGather(%a, %b) {axis=-2, devices=[2,1,0]}\n"
+    "  %row0, %row1 = dpexec.Scatter(%a) {axis=0, counts=[1,3], devices=[0,1]}\n"
+    "  %column0, %column1 = dpexec.Scatter(%a) {axis=1, counts=[2,4], devices=[0,1]}\n"
+    "  %copy0, %copy1 = dpexec.Broadcast(%a) {devices=[-1,1]}\n"
+    "  %none = Relu(%a)\n"
+    "}\n";
+
+static const struct {
+    const char *output; /* the first */
+    Exchange is;
+    bool reduces, spreads;
+    int64_t view_of_second;
+} expected[] = {
+    { "all0", { .tensors = 2, .parts = 2, .copies = 3, .sum = true, .axis = -1, .n_device = 3 }, true, false, -1 },
+    { "piece0",
+      { .tensors = 1, .parts = 2, .copies = 2, .sum = true, .split = true, .axis = 1, .n_device = 2 },
+      0,
+      0,
+      -1 },
+    { "whole0", { .tensors = 1, .parts = 2, .copies = 3, .joined = true, .axis = 0, .n_device = 3 }, false, false, -1 },
+    { "row0", { .tensors = 1, .parts = 1, .copies = 2, .split = true, .axis = 0, .n_device = 2 }, false, true, 24 },
+    { "column0", { .tensors = 1, .parts = 1, .copies = 2, .split = true, .axis = 1, .n_device = 2 }, false, true, -1 },
+    { "copy0", { .tensors = 1, .parts = 1, .copies = 2, .axis = -1, .n_device = 2 }, false, true, 0 },
+    { "none", { .axis = -1 }, false, false, -1 },
+};
+
+static void test_table(void)
+{
+    Graph *g = NULL;
+
+    if (!CHECK_OK(graph_parse(&g, text, sizeof text - 1)))
+        return;
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const Node *n = value(g, graph_find(g, expected[i].output))->producer;
+        const Exchange e = exchange_of(n), *is = &expected[i].is;
+
+        if (e.tensors != is->tensors || e.parts != is->parts || e.copies != is->copies || e.sum != is->sum ||
+            e.joined != is->joined || e.split != is->split || e.axis != is->axis || e.n_device != is->n_device ||
+            exchange_reduces(&e) != expected[i].reduces || exchange_spreads(&e) != expected[i].spreads)
+            TEST_FAIL("%s is described otherwise", expected[i].output);
+        CU_ASSERT_EQUAL(node_view_of(g, n, 1), expected[i].view_of_second);
+        CU_ASSERT_EQUAL(e.span != NULL, e.sum);
+    }
+    graph_free(g);
+}
+
+static void test_devices(void)
+{
+    Graph *g = NULL;
+    Exchange all, copy;
+
+    if (!CHECK_OK(graph_parse(&g, text, sizeof text - 1)))
+        return;
+    all = exchange_of(value(g, graph_find(g, "all0"))->producer);
+    copy = exchange_of(value(g, graph_find(g, "copy0"))->producer);
+    CU_ASSERT_EQUAL(exchange_device(&all, 1), 1);
+    CU_ASSERT_EQUAL(exchange_device(&all, 5), 2); /* of the second tensor */
+    CU_ASSERT_EQUAL(exchange_tensor(&all, 2), 0);
+    CU_ASSERT_EQUAL(exchange_tensor(&all, 3), 1);
+    CU_ASSERT_EQUAL(exchange_device(&copy, 0), -1);
+    graph_free(g);
+}
+
+/* A sum over any part of its own tensor, and no other collective over anything. */
+static void test_overwriting(void)
+{
+    Graph *g = NULL;
+
+    if (!CHECK_OK(graph_parse(&g, text, sizeof text - 1)))
+        return;
+    for (size_t i = 0; i + 1 < sizeof expected / sizeof *expected; i++) {
+        const Node *n = value(g, graph_find(g, expected[i].output))->producer;
+
+        for (int o = 0; o < n->n_out; o++)
+            for (int j = 0; j < n->n_in; j++)
+                CU_ASSERT_EQUAL(node_overwrites(g, n, o, j), expected[i].reduces && o / 3 == j / 2);
+    }
+    graph_free(g);
+}
+
+DEFINE_SUITE(exchange, { "the table", test_table }, { "devices", test_devices }, { "overwriting", test_overwriting });
