@@ -82,6 +82,14 @@ enum {
     BLOCKS_OWN   /* the rule itself says what becomes of them */
 };
 
+/* How the model is used, for operators that training changes (OpDef.train). */
+typedef struct {
+    bool batch;   /* in training mode: by the statistics of the batch */
+    bool updates; /* what a batch changes takes it in; at random is what is then at random */
+    bool sync;    /* statistics are those of all replicas */
+    bool unbiased;
+} TrainMode;
+
 struct OpDef {
     const char *name, *domain, *doc;         /* domain NULL: ai.onnx; "dpexec": ours */
     int since;                               /* the one opset version the IR speaks */
@@ -95,10 +103,12 @@ struct OpDef {
     /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast
      * to the output's shape as numpy does. */
     bool elementwise;
-    uint8_t channel_in;            /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
-    uint8_t param_in;              /* bit i: a float constant at input i is a parameter, to be trained */
-    uint8_t setting_in;            /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
-    uint8_t layout;                /* LAYOUT_; elementwise ones take any */
+    uint8_t channel_in; /* of an elementwise one, bit i: input i is [C], and stands along axis 1 instead */
+    uint8_t param_in;   /* bit i: a float constant at input i is a parameter, to be trained */
+    uint8_t running_in; /* bit i: input i is a running statistic, that training updates and the optimizer does not */
+    int8_t running_out; /* the first output of those with their next values, one after the other */
+    uint8_t setting_in; /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
+    uint8_t layout;     /* LAYOUT_; elementwise ones take any */
     uint8_t filter_in, filter_out; /* inputs and outputs, by bits, that are filters: not data of samples and channels */
     uint8_t precision;             /* PREC_ */
     uint8_t wide_in;               /* bit i: input i stays float32 where the data has 16 bits (statistics, scales) */
@@ -120,6 +130,9 @@ struct OpDef {
     Status (*place)(Placement *);
     int64_t (*flops)(const Graph *,
                      const Node *); /* optional, for reports: 2 per multiply-add; NULL: elements of output 0 */
+    /* Optional: sets the node's mode, but for its running statistics and types, which are the caller's concern. */
+    Status (*train)(Graph *, Node *, const TrainMode *);
+    bool (*trains)(const Node *); /* optional: is it in training mode, as its file says or `train` has left it? */
     /* Optional, instead of `inplace`: may output o overwrite input j when their sizes are equal? */
     bool (*overwrites)(const Graph *, const Node *, int o, int j);
     /* Optional: the bytes of input 0 before those that output o is; -1: it is no piece of them.  NULL: by OPF_VIEW. */

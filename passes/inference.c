@@ -10,18 +10,6 @@
 
 extern const Pass pass_dce;
 
-Status batch_norm_use_running(Graph *g, Node *n)
-{
-    node_set_int(g, n, "training_mode", 0);
-    for (int i = 1; i < n->n_out; i++)
-        if (has_out(n, i))
-            graph_replace(g, n->out[i], i < 3 ? n->in[i + 2] : NO_VALUE);
-    n->n_out = 1;
-    return g->status;
-}
-
-void dropout_switch_off(Node *n) { n->n_in = n->n_in > 2 ? 2 : n->n_in; /* without a mode it is the identity */ }
-
 static Status switch_off(Graph *g, Arena *scratch)
 {
     const uint32_t *uses = graph_count_uses(g, scratch);
@@ -29,13 +17,11 @@ static Status switch_off(Graph *g, Arena *scratch)
     if (!uses)
         return FAIL_NOMEM();
     FOR_NODES(g, n) {
-        if (n->op == &op_BatchNormalization)
-            TRY(batch_norm_use_running(g, n));
-        if (n->op != &op_Dropout)
+        if (!n->op->train)
             continue;
-        dropout_switch_off(n);
-        if (has_out(n, 1) && !uses[n->out[1].i])
-            n->n_out = 1;
+        TRY(n->op->train(g, n, &(TrainMode){ 0 }));
+        while (n->n_out > n->op->out_min && !(has_out(n, n->n_out - 1) && uses[n->out[n->n_out - 1].i]))
+            n->n_out--; /* of training, and for nobody */
     }
     return g->status;
 }

@@ -23,10 +23,6 @@ Status drop_sites_find(DropSites *out, const Graph *g, Arena *a) CHECKED;
 Status drop_sites_remove(Graph *g, const DropSites *sites, Arena *a) CHECKED;
 
 /* ---- passes/inference.c ---- */
-/* Running statistics; what read the new ones reads the old. */
-Status batch_norm_use_running(Graph *g, Node *n) CHECKED;
-/* The identity, with its ratio for a later training. */
-void dropout_switch_off(Node *n);
 /* A whole model, which goes to other runtimes: no operator is in training mode, nothing is dropped, and what nothing
  * needs any more is gone.  Names, symbolic dimensions and types stay. */
 Status inference_make(Graph *g) CHECKED;

@@ -11,7 +11,7 @@
 
 enum { LISTED = 5 }; /* names, of all that there may be */
 
-static bool takes_statistics(const Node *n) { return n->op == &op_BatchNormalization && node_int(n, "training_mode"); }
+static bool takes_statistics(const Node *n) { return n->op->running_in && n->op->trains(n); }
 
 static Status run(Graph *g, PassCtx *ctx)
 {

@@ -1,15 +1,14 @@
-/* prepare-training: operators that behave differently in training are told which it is.
+/* prepare-training: operators that behave differently in training are told which it is (OpDef.train).
  *
- * Running mean and variance of BatchNormalization are states that are not trained; its outputs 1 and 2 update them.  In
- * training BatchNormalization works in training mode (ONNX's default is off, and exporters leave it so) unless its
+ * Running statistics (OpDef.running_in) are states that are not trained; the node updates them.  In training a
+ * batch-norm works in training mode (ONNX's default is off, and exporters leave it so) unless its
  * node, running mean or running variance is frozen, or the file has others in training mode and not this one: a file
- * that says the mode of some means those of the rest.  Elsewhere running statistics are used and Dropout is the
- * identity (in training, passes/key_random.c turns it on).  What is a parameter was decided before
+ * that says the mode of some means those of the rest.  Elsewhere running statistics are used, and what is
+ * random is the identity (in training, passes/key_random.c turns it on).  What is a parameter was decided before
  * (passes/parameters.c). */
 #include <string.h>
 
 #include "graph/rewrite.h"
-#include "passes/inference.h"
 #include "passes/parameters.h"
 
 typedef struct {
@@ -32,9 +31,7 @@ static bool frozen(const Prepare *p, const char *name)
     return pattern_rule(p->ctx->opt, name, NULL) == PATTERN_FREEZE;
 }
 
-/* ---- batch-norm ---- */
-
-static bool is_batchnorm(const Node *n) { return n->op == &op_BatchNormalization; }
+/* ---- running statistics ---- */
 
 static Status add_output(Graph *g, Node *n, int i, const char *name)
 {
@@ -73,46 +70,72 @@ static Status update_statistic(Prepare *p, Node *n, int in, int out)
     return g->status;
 }
 
-static Status train_batchnorm(Prepare *p, Node *n)
+static bool is_running(const Node *n, int i) { return i < 8 && n->op->running_in >> i & 1; }
+
+/* By the name of the node, or of a statistic. */
+static bool is_frozen(const Prepare *p, const Node *n)
 {
-    node_set_int(p->g, n, "training_mode", 1);
-    node_set_int(p->g, n, "sync", !p->ctx->opt->bn_local);
-    node_set_int(p->g, n, "unbiased", p->ctx->opt->bn_unbiased);
-    if (sees_batch(p->ctx)) {
-        TRY(update_statistic(p, n, 3, 1));
-        TRY(update_statistic(p, n, 4, 2));
+    bool any = frozen(p, n->name);
+
+    for (int i = 0; i < n->n_in; i++)
+        any = any || (is_running(n, i) && frozen(p, in_value(p->g, n, i)->name));
+    return any;
+}
+
+/* False where one is no state that training may update. */
+static bool make_states(Prepare *p, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        Value *v = value(p->g, n->in[i]);
+
+        if (!is_running(n, i))
+            continue;
+        if (v->kind == V_CONST)
+            v->kind = V_STATE;
+        if (v->kind != V_STATE || v->trainable)
+            return false;
     }
-    p->ctx->n_changed++;
-    return node_infer(p->g, n);
+    return true;
 }
 
-static Status freeze_batchnorm(Prepare *p, Node *n)
+/* Does the node keep its statistics, though its model is trained? */
+static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
 {
-    p->ctx->n_changed += node_int(n, "training_mode") != 0;
-    TRY(batch_norm_use_running(p->g, n));
-    return node_infer(p->g, n);
-}
-
-static bool make_statistic(Prepare *p, ValueId v)
-{
-    if (value(p->g, v)->kind == V_CONST)
-        value(p->g, v)->kind = V_STATE;
-    return value(p->g, v)->kind == V_STATE && !value(p->g, v)->trainable;
-}
-
-static Status prepare_batchnorm(Prepare *p, Node *n)
-{
-    bool freeze = frozen(p, n->name) || frozen(p, in_value(p->g, n, 3)->name) || frozen(p, in_value(p->g, n, 4)->name);
-
-    if (p->mixed && !node_int(n, "training_mode")) {
+    *out = is_frozen(p, n);
+    if (p->mixed && !n->op->trains(n)) {
         TRY(report_note(p->ctx->report, NOTE_OTHER, n->name,
                         "in evaluation mode in a file that has others in training mode: its running "
                         "statistics stay as they are"));
-        freeze = true;
+        *out = true;
     }
-    if (freeze || !make_statistic(p, n->in[3]) || !make_statistic(p, n->in[4]))
-        return freeze_batchnorm(p, n);
-    return training(p->ctx) ? train_batchnorm(p, n) : freeze_batchnorm(p, n);
+    *out = *out || !make_states(p, n);
+    return ST_OK;
+}
+
+static Status update_statistics(Prepare *p, Node *n, const TrainMode *mode)
+{
+    int out = n->op->running_out;
+
+    for (int i = 0; mode->batch && mode->updates && i < n->n_in; i++)
+        if (is_running(n, i))
+            TRY(update_statistic(p, n, i, out++));
+    return node_infer(p->g, n);
+}
+
+static Status prepare_node(Prepare *p, Node *n)
+{
+    const BuildOptions *opt = p->ctx->opt;
+    TrainMode mode = { training(p->ctx), sees_batch(p->ctx), !opt->bn_local, opt->bn_unbiased };
+    bool keeps = false;
+
+    if (n->op->running_in) {
+        TRY(keeps_statistics(&keeps, p, n));
+        p->ctx->n_changed += n->op->trains(n) || (mode.batch && !keeps);
+    }
+    if (keeps)
+        mode = (TrainMode){ 0 };
+    TRY(n->op->train(p->g, n, &mode));
+    return n->op->running_in ? update_statistics(p, n, &mode) : ST_OK;
 }
 
 static bool has_mixed_modes(const Graph *g)
@@ -120,8 +143,8 @@ static bool has_mixed_modes(const Graph *g)
     bool has[2] = { false, false };
 
     FOR_NODES(g, n)
-        if (is_batchnorm(n))
-            has[node_int(n, "training_mode") != 0] = true;
+        if (n->op->running_in)
+            has[n->op->trains(n)] = true;
     return has[0] && has[1];
 }
 
@@ -137,14 +160,10 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++) {
         rewrite_read(g, g->node[i]);
-        if (g->node[i]->op && is_batchnorm(g->node[i]))
-            TRY(prepare_batchnorm(&p, g->node[i]));
+        if (g->node[i]->op && g->node[i]->op->train)
+            TRY(prepare_node(&p, g->node[i]));
     }
     TRY(rewrite_end(g));
-    if (!sees_batch(ctx))
-        FOR_NODES(g, n)
-            if (n->op == &op_Dropout)
-                dropout_switch_off(n);
     return graph_sort(g);
 }
 

@@ -430,13 +430,39 @@ static Status place_grad_params(Placement *p)
     return ST_OK;
 }
 
+/* ---- training ---- */
+
+/* What read the new statistics reads the old. */
+static Status use_running(Graph *g, Node *n)
+{
+    node_set_int(g, n, "training_mode", 0);
+    for (int i = 1; i < n->n_out; i++)
+        if (has_out(n, i))
+            graph_replace(g, n->out[i], i < 3 ? n->in[i + 2] : NO_VALUE);
+    n->n_out = 1;
+    return g->status;
+}
+
+static Status train(Graph *g, Node *n, const TrainMode *mode)
+{
+    if (!mode->batch)
+        return use_running(g, n);
+    node_set_int(g, n, "training_mode", 1);
+    node_set_int(g, n, "sync", mode->sync);
+    node_set_int(g, n, "unbiased", mode->unbiased);
+    return g->status;
+}
+
+static bool trains(const Node *n) { return node_int(n, "training_mode") != 0; }
+
 #define EPSILON                       \
     {                                 \
         "epsilon", A_FLOAT, .f = 1e-5 \
     }
 
-DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x1e, .since = 15, .from = 14,
-          .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3, .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
+DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .running_in = 0x18, .running_out = 1,
+          .wide_in = 0x1e, .since = 15, .from = 14, .in_min = 5, .in_max = 5, .out_min = 1, .out_max = 3,
+          .dtypes = DTYPES_FLOAT, .flags = OPF_NORM,
           .attrs = (const AttrDecl[]){ EPSILON,
                                        { "momentum", A_FLOAT, .f = 0.9 },
                                        { "training_mode", A_INT, .i = 0 },
@@ -445,7 +471,7 @@ DEFINE_OP(BatchNormalization, .layout = LAYOUT_ANY, .param_in = 6, .wide_in = 0x
                                        { 0 } },
           .doc = "batch-norm; sync=0: each replica its own statistics; unbiased=1: running variance by n-1",
           .import = import, .respell = respell, .infer = infer_norm, .grad = grad_batch_norm, .lower = lower,
-          .place = place_apply);
+          .place = place_apply, .train = train, .trains = trains);
 
 DEFINE_OP(BatchNormStats, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
           .out_max = 1, .dtypes = DTYPES_FLOAT, .doc = "[1, 2C+1]: count, means, sums of squared differences from them",

@@ -226,10 +226,19 @@ static Status place_dropout(Placement *p)
     return place_elementwise(p);
 }
 
+/* Without a mode it is the identity, with its ratio for a later training; passes/key_random.c turns it on. */
+static Status train_dropout(Graph *g, Node *n, const TrainMode *mode)
+{
+    if (!mode->updates && n->n_in > 2)
+        n->n_in = 2;
+    return g->status;
+}
+
 DEFINE_OP(Dropout, .setting_in = 6, .since = 13, .from = 12, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 2,
           .dtypes = DTYPES_FLOAT, .flags = OPF_RANDOM, .attrs = (const AttrDecl[]){ { "seed", A_INT, .i = 0 }, { 0 } },
           .import = import_dropout, .respell = respell_dropout, .infer = infer_dropout, .lower = lower_dropout,
-          .place = place_dropout, .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
+          .place = place_dropout, .train = train_dropout,
+          .doc = "in training x / (1 - ratio) or 0 at random, else x; and which were kept");
 
 /* ---- ONNX's generators ---- */
 
