@@ -2,6 +2,7 @@
  * truth: what goes in, what comes out, on which device ("devices", one per output, or per destination of a tensor).
  * Made by passes/expand.c; no model contains them, and they come after the gradients. */
 #include "graph/collective.h"
+#include "graph/layout.h"
 #include "graph/op.h"
 #include "graph/reduce_tree.h"
 
@@ -101,7 +102,7 @@ static int64_t view_of_scatter(const Graph *g, const Node *n, int o)
     if (shape_count(&x->shape, 0, (int)node_int(n, "axis")) != 1)
         return -1;
     for (int i = 0; i < o; i++)
-        at += shape_numel(&value(g, n->out[i])->shape) * (int64_t)dtype_size(x->dtype);
+        at += (int64_t)layout_bytes(x->dtype, x->layout, &value(g, n->out[i])->shape);
     return at;
 }
 
