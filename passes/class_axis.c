@@ -50,6 +50,8 @@ static Status fail_none(const ClassAxis *c, const Shape *target)
     if (!fit.n)
         return FAIL(E_SHAPE, "output '%s' %s has no axis of %lld classes, as many as there are --class-weights",
                     c->output, shape_text(&c->scores, scores), (long long)c->classes);
+    if (shape_eq(target, &c->scores))
+        problems_add(&fit, "where the target is one-hot, give its argmax along that axis");
     return problems_fail(&fit, E_SHAPE, "targets of shape %s do not fit the scores of output '%s' %s; expected",
                          shape_text(target, have), c->output, shape_text(&c->scores, scores));
 }

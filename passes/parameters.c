@@ -176,7 +176,7 @@ static bool judge_by_file(Verdict *out, const Value *v)
 {
     switch (v->said) {
     case SAID_TRAINED: *out = TRAINED("the file says that it is trained"); return true;
-    case SAID_FIXED: *out = FIXED("the file says that it is not trained"); return true;
+    case SAID_FIXED: *out = FIXED(REASON_FIXED_BY_FILE); return true;
     case SAID_PARAMETER: *out = TRAINED("the exporter says that it is a parameter"); return true;
     case SAID_BUFFER: *out = FIXED("the exporter says that it is a buffer"); return true;
     case SAID_NOTHING: break;

@@ -61,18 +61,23 @@ Status pattern_check(const BuildOptions *opt, const Graph *g)
 
     for (int i = 0; i < opt->n_freeze; i++)
         if (!matches_any(g, opt->freeze[i]))
-            problems_add(&wrong, "--freeze '%s' matches no parameter", opt->freeze[i]);
+            problems_add(&wrong, "--freeze '%s' matches no parameter (graph-transform --parameters lists them)",
+                         opt->freeze[i]);
     for (int i = 0; i < opt->n_train; i++)
         if (!matches_any(g, opt->train[i]))
-            problems_add(&wrong, "--train '%s' matches no tensor of floats", opt->train[i]);
+            problems_add(&wrong, "--train '%s' matches no tensor of floats (graph-transform --parameters lists them)",
+                         opt->train[i]);
     return problems_fail(&wrong, E_INVALID, "what is trained");
 }
 
 /* ---- the list ---- */
 
+enum { MOST_NAMES = 16 }; /* that a message lists */
+
 typedef struct {
     const Graph *g;
     const Reach *reach;
+    int n_unmatched;
     uint64_t *digest; /* by value id, once they are asked for; else NULL */
     Arena *arena;
 } Match;
@@ -139,7 +144,7 @@ static Status match_key(ParameterMatch *out, Match *m, const ParameterKey *k, Pr
         TRY(find_digests(m));
         found = take_numbers(out, m, k);
     }
-    if (!found && !is_no_parameter(k))
+    if (!found && !is_no_parameter(k) && m->n_unmatched++ < MOST_NAMES)
         problems_add(unmatched, "'%s'%s", k->name,
                      k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
     return ST_OK;
@@ -156,6 +161,8 @@ Status parameter_list_match(ParameterMatch *out, const ParameterList *list, cons
         return FAIL_NOMEM();
     for (int i = 0; i < list->n; i++)
         TRY(match_key(out, &m, &list->key[i], &unmatched));
+    if (m.n_unmatched > MOST_NAMES)
+        problems_add(&unmatched, "and %d more", m.n_unmatched - MOST_NAMES);
     return problems_fail(&unmatched, E_INVALID,
                          "--parameters %s: no tensor of the model has these names%s (exporters rename, merge and "
                          "drop tensors: docs/parameters.md)",

@@ -32,6 +32,8 @@ static inline bool note_is_warning(const Note *n)
 
 typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind;
 
+#define REASON_FIXED_BY_FILE "the file says that it is not trained"
+
 /* Whether a float constant of the model is trained (passes/parameters.c). */
 typedef struct {
     const char *name, *reason;
@@ -89,7 +91,7 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
 Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason,
                        DecisionKind kind) CHECKED;
 /* "trains 81,226 numbers in 152 tensors; 7 constants are fixed (graph-transform --parameters lists them and why)" */
-enum { REPORT_SUMMARY = 200 };
+enum { REPORT_SUMMARY = 256 };
 void report_summary(char text[REPORT_SUMMARY], const Report *r);
 /* Starts and ends the measurement of a pass; `s` says what pass it is, what it changed and what scratch it took. */
 void report_stage_begin(Stage *s, const Graph *g);

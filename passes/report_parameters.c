@@ -1,5 +1,6 @@
 /* What is trained, as a line for every run, and as a table for graph-transform --parameters. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/json.h"
@@ -22,20 +23,27 @@ static const char *grouped(char text[32], int64_t n)
 
 void report_summary(char text[REPORT_SUMMARY], const Report *r)
 {
-    int64_t numbers = 0, tensors = 0, fixed = 0;
-    char a[32], b[32], c[32];
+    int64_t numbers = 0, tensors = 0, fixed = 0, remembered = 0;
+    char a[32], b[32], c[32], d_text[32], why[96] = "";
 
     for (int i = 0; i < r->n_decision; i++) {
         const Decision *d = &r->decision[i];
 
         numbers += d->trained ? shape_numel(&d->shape) : 0;
         tensors += d->trained;
-        fixed += !d->trained && d->kind == DECISION_DATA && shape_numel(&d->shape) > 1;
+        if (!d->trained && d->kind == DECISION_DATA && shape_numel(&d->shape) > 1) {
+            fixed++;
+            remembered += !strcmp(d->reason, REASON_FIXED_BY_FILE);
+        }
     }
-    snprintf(text, REPORT_SUMMARY,
-             "trains %s numbers in %s tensor%s; %s constant%s fixed (graph-transform --parameters lists them and why)",
-             grouped(a, numbers), grouped(b, tensors), tensors == 1 ? "" : "s", grouped(c, fixed),
-             fixed == 1 ? " is" : "s are");
+    if (remembered)
+        snprintf(why, sizeof why, ", %s as in the run that wrote this file; --train '*' trains all",
+                 remembered == fixed ? "all" : grouped(d_text, remembered));
+    snprintf(
+        text, REPORT_SUMMARY,
+        "trains %s numbers in %s tensor%s; %s constant%s fixed%s (graph-transform --parameters lists them and why)",
+        grouped(a, numbers), grouped(b, tensors), tensors == 1 ? "" : "s", grouped(c, fixed),
+        fixed == 1 ? " is" : "s are", why);
 }
 
 static void print_row(const Decision *d, int width, FILE *to)

@@ -2,6 +2,7 @@
 #include "tools/args.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,61 @@ static bool find_option(dpx_option_info *out, const Command *c, const char *name
         if (!strcmp((*out = dpx_option_at(i)).name, name))
             return true;
     return false;
+}
+
+/* Letters to insert, leave out or change; many where one of the words is long. */
+static int edits(const char *a, const char *b)
+{
+    enum { LONGEST = 32, MANY = 1000 };
+    size_t n = strlen(a), m = strlen(b);
+    int row[LONGEST + 1];
+
+    if (n > LONGEST || m > LONGEST)
+        return MANY;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int corner = row[0];
+
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int changed = corner + (a[i - 1] != b[j - 1]), added = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+
+            corner = row[j];
+            row[j] = changed < added ? changed : added;
+        }
+    }
+    return row[m];
+}
+
+/* The edits, where one of the words begins with the other hardly any; a third of the letters is too far. */
+static int far_apart(const char *name, const char *typed)
+{
+    size_t n = strlen(name), m = strlen(typed), shorter = n < m ? n : m;
+    int d = edits(name, typed);
+
+    if (shorter >= 3 && !strncmp(name, typed, shorter))
+        return 1;
+    return d <= (int)((n > m ? n : m) + 1) / 3 ? d : INT_MAX;
+}
+
+const char *args_nearer(const char *best, const char *name, const char *typed)
+{
+    int d = far_apart(name, typed);
+
+    return d != INT_MAX && (!best || d < far_apart(best, typed)) ? name : best;
+}
+
+static void tell_unknown(const Command *c, const char *name, int dashes, Problems *wrong)
+{
+    const char *near = NULL;
+
+    for (const Flag *f = c->flags; f->name; f++)
+        near = args_nearer(near, f->name, name);
+    for (int i = 0; c->takes_options && i < dpx_option_count(); i++)
+        near = args_nearer(near, dpx_option_at(i).name, name);
+    problems_add(wrong, near ? "there is no option %s%s (did you mean --%s?)" : "there is no option %s%s",
+                 dashes == 1 ? "-" : "--", name, near);
 }
 
 /* A number that is none is told with all else that is wrong; in which range it must be, its reader knows. */
@@ -52,7 +108,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     flag = listing && value ? NULL : flag;
     is_option = !flag && find_option(&option, a->command, name);
     if ((!flag && !is_option) || (dashes == 1) != (strlen(name) == 1)) {
-        problems_add(wrong, "there is no option %s%s", dashes == 1 ? "-" : "--", name);
+        tell_unknown(a->command, name, dashes, wrong);
         return;
     }
     takes_value = flag ? flag->metavar && !listing : option.metavar != NULL;

@@ -129,7 +129,12 @@ static Status read_type(const Header *h, Array *out, const char *label)
             out->dtype = types[i].dtype;
             return ST_OK;
         }
-    return FAIL(E_IO, "%s: element type '%s' is not supported", label, h->descr);
+    if (*d == 'U' || *d == 'S')
+        return FAIL(
+            E_IO, "%s: holds text ('%s'), expected bool, (u)int8 to 64 or float16, 32, 64; classes are numbered from 0",
+            label, h->descr);
+    return FAIL(E_IO, "%s: element type '%s' is not supported; expected bool, (u)int8 to 64 or float16, 32, 64", label,
+                h->descr);
 }
 
 /* Bytes of the data, or -1 when they overflow. */

@@ -1,6 +1,7 @@
 /* dpexec: finds the command and runs it.  `dpexec model.onnx ...` trains. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/commands.h"
 #include "tools/man.h"
@@ -59,6 +60,16 @@ static int print_man(void)
     return EXIT_DONE;
 }
 
+/* What is neither a command nor a model's file, but nearly a command. */
+static const char *meant_command(const char *typed)
+{
+    const char *near = NULL;
+
+    for (int i = 0; i < N_COMMANDS && typed[0] != '-' && access(typed, F_OK); i++)
+        near = args_nearer(near, commands[i].command->name, typed);
+    return near;
+}
+
 static int dispatch(int which, int argc, char **argv)
 {
     Args a;
@@ -95,5 +106,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].command->name))
             return dispatch(i, argc - 2, argv + 2);
+    if (meant_command(argv[1])) {
+        fprintf(stderr, "dpexec: there is no command %s, nor a file: did you mean %s?\n", argv[1],
+                meant_command(argv[1]));
+        return EXIT_USAGE;
+    }
     return dispatch(0, argc - 1, argv + 1);
 }

@@ -26,6 +26,7 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
     }
     loader_free(l);
     e.loss = f->adds_up ? sum : sum / weight;
+    e.loss = isnan(e.loss) ? (double)NAN : e.loss; /* of either sign: no text shows which */
     e.metric = metric / counted;
     e.measured = counted > 0;
     if (!st)

@@ -7,7 +7,7 @@
 
 #include "graph/base/foreign.h"
 
-enum { LIST_TEXT = 800 };
+enum { LIST_TEXT = 800, REMEDY_TEXT = 128 };
 
 static bool needs_target(const Args *a) { return dpx_target(a->options) != DPX_TARGET_NONE; }
 
@@ -60,17 +60,55 @@ static void samples_first(dpx_info *out, const dpx_info *in, int axis)
         out->dim[i] = in->dim[i ? i - 1 : axis < in->rank ? axis : 0];
 }
 
+/* Are the dimensions, behind the first, those of the array with the axis `from` moved to `to`? Fills `order`. */
+static bool fits_turned(int order[DPX_MAX_RANK], const dpx_info *expected, const Array *x, int from, int to)
+{
+    bool fits = expected->dim[to] >= 0;
+
+    for (int i = 0, k = 0; i < x->rank; i++) {
+        k += k == from;
+        order[i] = i == to ? from : k++;
+    }
+    for (int i = 1; fits && i < x->rank; i++)
+        fits = expected->dim[i] < 0 || expected->dim[i] == x->dim[order[i]];
+    return fits;
+}
+
+/* What would make an array of another shape fit, where that is plain: "" else.  `expected`: with the samples first. */
+static const char *remedy(char text[REMEDY_TEXT], const dpx_info *expected, const Array *x)
+{
+    const int rank = x->rank;
+    int order[DPX_MAX_RANK];
+    bool same = rank == expected->rank + 1 && rank > 1;
+    size_t n;
+
+    *text = '\0';
+    for (int i = 1; same && i < rank; i++)
+        same = expected->dim[i - 1] == x->dim[i];
+    if (same)
+        snprintf(text, REMEDY_TEXT,
+                 ": the model has no axis for the samples: export it with a batch as its first axis");
+    if (rank != expected->rank || rank < 3 ||
+        (!fits_turned(order, expected, x, rank - 1, 1) && !fits_turned(order, expected, x, 1, rank - 1)))
+        return text;
+    n = (size_t)snprintf(text, REMEDY_TEXT, ": its axes are in another order, transpose(0");
+    for (int i = 1; i < rank; i++)
+        n += (size_t)snprintf(text + n, REMEDY_TEXT - n, ",%d", order[i]);
+    snprintf(text + n, REMEDY_TEXT - n, ") makes it fit");
+    return text;
+}
+
 static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
 {
-    char want[160], have[160];
+    char want[160], have[160], help[REMEDY_TEXT];
     dpx_info expected;
 
     if (f->axis >= f->array->rank || fits_shape(in, f))
         return; /* the former is told by add_field */
     samples_first(&expected, in, f->axis);
-    problems_add(wrong, "input '%s' is %s%s, the data's array is %s", in->name,
+    problems_add(wrong, "input '%s' is %s%s, the data's array is %s%s", in->name,
                  dims_text(expected.rank, expected.dim, want), f->axis ? " with its samples first" : "",
-                 dims_text(f->array->rank, f->array->dim, have));
+                 dims_text(f->array->rank, f->array->dim, have), remedy(help, &expected, f->array));
 }
 
 static void add_field(Feed *f, Field field, Problems *wrong)
@@ -171,10 +209,22 @@ static bool is_only_input(const Args *a, const dpx_model *m, const dpx_info *in)
     return dpx_model_count(m, DPX_INPUT) == 1 + takes_target && !(takes_target && !strcmp(in->name, target));
 }
 
+/* "; 'images': ..." of the first array that only a remedy keeps from fitting. */
+static const char *remedy_of_any(char text[2 * REMEDY_TEXT], const Feed *f, const dpx_info *expected)
+{
+    char help[REMEDY_TEXT];
+
+    *text = '\0';
+    for (int i = 0; i < f->data->n && !*text; i++)
+        if (*remedy(help, expected, &f->data->array[i]))
+            snprintf(text, 2 * REMEDY_TEXT, "; '%.80s'%s", f->data->array[i].name, help);
+    return text;
+}
+
 static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
 {
     dpx_dtype dtype = feed_dtype(a, in->dtype);
-    char want[192];
+    char want[192], help[2 * REMEDY_TEXT];
     dpx_info expected;
 
     samples_first(&expected, in, dpx_batch_axis(f->model, a->options, in->name));
@@ -187,7 +237,8 @@ static void tell_missing(const Feed *f, const Args *a, const dpx_info *in, const
         problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want,
                      dpx_error());
     else
-        problems_add(wrong, "no array for input '%s' %s: none is called so or fits", in->name, want);
+        problems_add(wrong, "no array for input '%s' %s: none is called so or fits%s", in->name, want,
+                     remedy_of_any(help, f, &expected));
 }
 
 /* The array for an input: by name; for the only one images without a name, else the one that fits.  Tells what is wrong

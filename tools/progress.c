@@ -1,6 +1,7 @@
 /* The moving line is redrawn a few times a second; work between two redraws costs one look at the clock. */
 #include "tools/progress.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -46,8 +47,8 @@ void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int
     if (epochs > 0)
         snprintf(of, sizeof of, "/%lld", (long long)epochs);
     fprintf(stderr, "%sepoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s%s", p->terminal ? "\r" : "",
-            (long long)epoch, of, (long long)done, (long long)total, loss, (double)p->samples / spent, left,
-            p->terminal ? "\033[K" : "\n");
+            (long long)epoch, of, (long long)done, (long long)total, isnan(loss) ? (double)NAN : loss,
+            (double)p->samples / spent, left, p->terminal ? "\033[K" : "\n");
     p->open = p->terminal;
     fflush(stderr);
 }

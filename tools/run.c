@@ -9,6 +9,7 @@
 #include "tools/feed.h"
 #include "tools/npy_write.h"
 #include "tools/progress.h"
+#include "tools/run_dir.h"
 
 static const Flag flags[] = {
     { "input", "NAME=FILE.npy",
@@ -28,7 +29,7 @@ const Command command_run = { "run",
                               1,
                               1 };
 
-enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096 };
+enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096, LIST_TEXT = 800 };
 
 typedef struct {
     dpx_model *model;
@@ -85,11 +86,24 @@ static Status keep_name(Job *j, const char *name)
     return (j->name[j->n++] = strdup(name)) ? ST_OK : FAIL_NOMEM();
 }
 
+/* "'x', 'mask'": the names of the model's inputs, as many as there is room for. */
+static const char *list_inputs(char text[LIST_TEXT], const dpx_model *m)
+{
+    size_t len = 0;
+    dpx_info in;
+
+    *text = '\0';
+    for (int i = 0; i < dpx_model_count(m, DPX_INPUT) && len < LIST_TEXT - 100; i++)
+        if (!dpx_model_info(m, DPX_INPUT, i, &in))
+            len += (size_t)snprintf(text + len, LIST_TEXT - len, "%s'%.80s'", len ? ", " : "", in.name);
+    return text;
+}
+
 /* The input of NAME=FILE.npy, of FILE.npy the only one. */
 static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
 {
     const char *eq = strchr(argument, '=');
-    char name[MAX_NAME];
+    char name[MAX_NAME], text[LIST_TEXT];
 
     if (eq == argument || (eq && !eq[1]) || !*argument)
         return FAIL(E_INVALID, "--input: expected NAME=FILE.npy, found '%s'", argument);
@@ -99,7 +113,9 @@ static Status find_input(dpx_info *in, const dpx_model *m, const char *argument)
     if (!eq)
         return (Status)dpx_model_info(m, DPX_INPUT, 0, in);
     snprintf(name, sizeof name, "%.*s", (int)(eq - argument), argument);
-    return feed_input(in, m, name) ? ST_OK : FAIL(E_INVALID, "--input %s: the model has no such input", name);
+    return feed_input(in, m, name)
+               ? ST_OK
+               : FAIL(E_INVALID, "--input %s: the model has no such input; it has %s", name, list_inputs(text, m));
 }
 
 static Status add_input(Job *j, const Args *args, const char *argument)
@@ -174,6 +190,7 @@ static Status run(Job *j, const Args *a)
         return print_plan(a, args_has(a, "quiet"));
     if (!folder)
         return FAIL(E_INVALID, "--out DIR is missing");
+    TRY(run_dir_check_folder(folder));
     TRY((Status)dpx_model_load_within(&j->model, a->positional[0], a->options));
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));

@@ -110,6 +110,15 @@ static Status put_aside(RunDir *r)
     return ST_OK;
 }
 
+Status run_dir_check_folder(const char *path)
+{
+    struct stat s;
+
+    return stat(path, &s) || S_ISDIR(s.st_mode)
+               ? ST_OK
+               : FAIL(E_IO, "--out %s: is a file, expected a folder or a new name", path);
+}
+
 Status run_dir_open(RunDir *out, const char *path, bool resume)
 {
     char file[4096];
@@ -117,6 +126,7 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
     *out = (RunDir){ .lock = -1 };
     if (snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
         return FAIL(E_IO, "--out: the path is too long");
+    TRY(run_dir_check_folder(path));
     if (mkdir(path, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
     TRY(lock_folder(out));

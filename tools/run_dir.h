@@ -13,6 +13,8 @@ typedef struct {
     char aside[32]; /* what metrics.jsonl of an earlier attempt is called now; "": there was none */
 } RunDir;
 
+/* E_IO: the path is a file. */
+Status run_dir_check_folder(const char *path) CHECKED;
 /* Makes the folder and locks it until run_dir_close: E_IO names the process that has it.  One that holds a run, which
  * is a checkpoint or a trained model, is refused unless `resume`; what an attempt without either left is kept aside.
  * After a failure run_dir_close. */

@@ -2,6 +2,7 @@
 #include "graph/base/budget.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct MemoryBudget {
@@ -60,13 +61,26 @@ void memory_budget_give(MemoryBudget *b, size_t bytes)
         atomic_fetch_sub(&b->used, bytes);
 }
 
+/* In the unit that fits: "10.000 kB". */
+static const char *amount(char text[32], size_t bytes)
+{
+    static const char *const unit[] = { "bytes", "kB", "MB", "GB", "TB" };
+    double v = (double)bytes;
+    int u = 0;
+
+    for (; u < 4 && v >= 1000; u++)
+        v /= 1000;
+    snprintf(text, 32, u ? "%.3f %s" : "%.0f %s", v, unit[u]);
+    return text;
+}
+
 Status memory_budget_explain(const MemoryBudget *b, Status st)
 {
     size_t asked = b ? atomic_load(&b->refused) : 0;
+    char limit[32], used[32], more[32];
 
     if (st != E_NOMEM || !asked)
         return st;
-    return status_prefix(
-        st, "planning takes more memory than %s allows: of %.3f GB %.3f are taken, and %.3f more are asked for",
-        b->flag, (double)b->limit / 1e9, (double)atomic_load(&b->used) / 1e9, (double)asked / 1e9);
+    return status_prefix(st, "planning takes more memory than %s allows: of %s %s are taken, and %s more are asked for",
+                         b->flag, amount(limit, b->limit), amount(used, atomic_load(&b->used)), amount(more, asked));
 }

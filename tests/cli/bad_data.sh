@@ -135,6 +135,40 @@ refused 1 "--val $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --dat
     --steps 1 --eval-every 1 --threads 1
 refused 1 "--data $DIR/labelled.npz: sample 37: " "$dpexec" eval models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 8 --replicas 2
 
+# Data as strangers have it: what would make it fit.
+check "strangers" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import sys, numpy as np, onnx
+from onnx import helper as H, TensorProto as T, numpy_helper as N
+d, r = sys.argv[1], np.random.default_rng(0)
+x, labels = r.normal(size=(20, 64)).astype("f"), r.integers(0, 10, 20)
+np.savez(f"{d}/text.npz", x=x, target=np.array(["cat", "dog"] * 10))
+np.savez(f"{d}/hot.npz", x=x, target=np.eye(10, dtype=int)[labels])
+np.savez(f"{d}/minus.npz", x=np.copysign(np.full_like(x, np.nan), -1), target=labels)
+np.savez(f"{d}/nhwc.npz", image=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
+np.savez(f"{d}/unnamed.npz", photos=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
+np.savez(f"{d}/square.npz", image=r.normal(size=(20, 28, 1, 27)).astype("f"), target=labels)
+np.savez(f"{d}/rows.npz", x=x[:, :4], target=labels % 3)
+def model(name, nodes, x, y, **w):
+    g = H.make_graph(nodes, "g", [H.make_tensor_value_info("x", T.FLOAT, x)], [H.make_tensor_value_info("y", T.FLOAT, y)],
+                     [N.from_array(v.astype("f"), k) for k, v in w.items()])
+    onnx.save(H.make_model(g, opset_imports=[H.make_opsetid("", 17)], ir_version=8), f"{d}/{name}.onnx")
+model("alone", [H.make_node("MatMul", ["x", "w"], ["y"])], [4], [3], w=r.normal(size=(4, 3)))
+model("last", [H.make_node("MatMul", ["x", "w"], ["y"])], ["N", 5, 7, 3], ["N", 5, 7, 2], w=r.normal(size=(3, 2)))
+np.savez(f"{d}/nchw.npz", x=r.normal(size=(20, 3, 5, 7)).astype("f"), target=r.normal(size=(20, 5, 7, 2)).astype("f"))
+PY
+bad "target.npy: holds text ('<U3'), expected bool, (u)int8 to 64 or float16, 32, 64" "$DIR/text.npz"
+bad "where the target is one-hot, give its argmax along that axis" "$DIR/hot.npz"
+images=("$dpexec" models/fashion_cnn.onnx --loss cross-entropy --steps 1 --threads 1)
+refused 2 "input 'image' is [?,1,28,28], the data's array is [20,28,28,1]: its axes are in another order, transpose(0,3,1,2) makes it fit" \
+    "${images[@]}" --data "$DIR/nhwc.npz"
+refused 2 "'photos': its axes are in another order, transpose(0,3,1,2) makes it fit" "${images[@]}" --data "$DIR/unnamed.npz"
+refused 2 "the data's array is [20,28,1,27]" "${images[@]}" --data "$DIR/square.npz"
+check "no order makes it fit" test -z "$(grep transpose "$DIR/refused.err")"
+refused 2 "transpose(0,2,3,1) makes it fit" "$dpexec" "$DIR/last.onnx" --data "$DIR/nchw.npz" --loss mse --threads 1
+refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$dpexec" "$DIR/alone.onnx" --data "$DIR/rows.npz" \
+    --loss cross-entropy --threads 1
+says "eval loss nan" "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --steps 1 --threads 1
+
 # IDX: magic, type, counts, sizes, gzip.
 idx() { printf "\\x00\\x00\\x08\\x$1$2"; head -c "$3" /dev/zero; }
 images='\0\0\0\x04\0\0\0\x1c\0\0\0\x1c'

@@ -21,6 +21,8 @@ printf '# the head\nout.weight\n' >"$DIR/head.txt"
 check "a list decides alone" diff <(echo out.weight) "$DIR/found.txt"
 echo nowhere.weight >"$DIR/wrong.txt"
 refused 2 "'nowhere.weight'" "$graph_transform" "$files/tokens.legacy.onnx" --parameters "--parameters=$DIR/wrong.txt"
+seq -f 'lost%g.weight' 40 >"$DIR/wrong.txt"
+refused 2 "'lost16.weight'; and 24 more" "$graph_transform" "$files/tokens.legacy.onnx" --parameters "--parameters=$DIR/wrong.txt"
 refused 2 "--train 'nothing*' matches no tensor" "$graph_transform" "$files/tokens.legacy.onnx" --parameters --train 'nothing*'
 refused 2 "does not go with: --verify" "$graph_transform" "$files/tokens.legacy.onnx" --parameters --verify
 refused 2 "cannot read" "$dpexec" train models/mlp.onnx --data x.npz --loss mse --parameters "$DIR/absent.txt"
@@ -39,6 +41,8 @@ cp "$DIR/two.txt" "$DIR/same.txt"
 check "the same list elsewhere" "${train[@]}" --steps 3 --resume "$DIR/run" --parameters "$DIR/same.txt"
 "$graph_transform" "$DIR/run/model.onnx" --parameters --json | trained >"$DIR/found.txt"
 check "the export remembers" diff "$DIR/two.txt" "$DIR/found.txt"
+says "4 constants are fixed, all as in the run that wrote this file; --train '*' trains all" \
+    "$graph_transform" "$DIR/run/model.onnx" --parameters
 check "and can be overruled" "$graph_transform" "$DIR/run/model.onnx" --parameters --train '*'
 
 finish

@@ -15,6 +15,11 @@ check "no arguments" test "$("$dpexec" >/dev/null 2>&1; echo $?)" = 2
 
 refused 2 "there is no option --bogus" "${train[@]}" --bogus
 refused 2 "there is no option -q" "${train[@]}" -q
+refused 2 "there is no option --batchsize (did you mean --batch-size?)" "${train[@]}" --batchsize 3
+refused 2 "there is no option --optimiser (did you mean --optimizer?)" "${train[@]}" --optimiser sgd
+check "what is near nothing is not guessed" test -z "$("${train[@]}" --bogus 2>&1 | grep mean)"
+refused 2 "there is no command evaluate, nor a file: did you mean eval?" "$dpexec" evaluate models/mlp.onnx --data "$digits"
+refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum models/mlp.onnx
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
 refused 2 "unexpected argument 'second.onnx'" "${train[@]}" second.onnx
@@ -81,6 +86,7 @@ checkpoint-every 0
 eval-every 0
 VALUES
 
+refused 2 "--freeze 'nothing*' matches no parameter (graph-transform --parameters lists them)" "${train[@]}" --freeze 'nothing*'
 refused 2 "optimizer" "${train[@]}" --optimizer sgdd --lr fast         # all that is wrong, in one message
 check "both are named" grep -q "lr" "$DIR/refused.err"
 refused 2 "--optimizer adam does not have: --momentum; --nesterov" "${train[@]}" --optimizer adam --momentum 0.9 --nesterov
@@ -108,12 +114,13 @@ refused 1 "none.npz" "$dpexec" models/mlp.onnx --data none.npz --loss cross-entr
 refused 1 "models" "$dpexec" models --data "$digits" --loss cross-entropy
 refused 1 "README.md" "$dpexec" README.md --data "$digits" --loss cross-entropy
 refused 1 "none.npy" "$dpexec" run models/mlp.onnx --input x=none.npy --out "$DIR/o"
-refused 2 "no such input" "$dpexec" run models/mlp.onnx --input y=none.npy --out "$DIR/o"
+refused 2 "--input y: the model has no such input; it has 'x'" "$dpexec" run models/mlp.onnx --input y=none.npy --out "$DIR/o"
 refused 1 "none" "${train[@]}" --resume "$DIR/none"
 
 # Output folders that cannot be written: below a file, on a full disk (a limit on the size of files stands in for it).
 touch "$DIR/file"
-refused 1 "cannot" "${train[@]}" --out "$DIR/file"
+refused 1 "--out $DIR/file: is a file, expected a folder" "${train[@]}" --out "$DIR/file"
+refused 1 "--out $DIR/file: is a file, expected a folder" "$dpexec" run models/mlp.onnx --input x=none.npy --out "$DIR/file"
 refused 1 "cannot" "${train[@]}" --out "$DIR/file/below"
 refused 1 "cannot" "${train[@]}" --out "$DIR/none/below"
 refused 1 "" bash -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' - "${train[@]}" --out "$DIR/full"
