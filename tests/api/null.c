@@ -181,6 +181,11 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
     CU_ASSERT(!dpx_option_at(-1).name && !dpx_option_at(dpx_option_count()).name && dpx_option_at(0).name);
+    CU_ASSERT(!dpx_choice_at(NULL, 0).name && !dpx_choice_at("lr", 0).name && !dpx_choice_at("loss", -1).name);
+    CU_ASSERT(!dpx_choice_default(NULL, "lion", "beta2") && !dpx_choice_default("optimizer", NULL, "beta2"));
+    CU_ASSERT(!dpx_choice_default("optimizer", "lion", NULL) && !dpx_choice_default("optimizer", "sgd", "beta2"));
+    CU_ASSERT_STRING_EQUAL(dpx_choice_default("optimizer", "lion", "beta2"), "0.99");
+    CU_ASSERT(dpx_target(NULL) == DPX_TARGET_NONE);
     CU_ASSERT(!dpx_dtype_size((dpx_dtype)-1) && dpx_dtype_name((dpx_dtype)-1) && dpx_version() && dpx_error());
     dpx_options_free(o);
 }
