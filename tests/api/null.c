@@ -180,6 +180,11 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
+    CU_ASSERT(!dpx_choice_at(NULL, 0).name && !dpx_choice_at("optimizer", -1).name && !dpx_choice_at("none", 0).name);
+    CU_ASSERT(!dpx_choice_at("optimizer", 1000).name && dpx_choice_at("optimizer", 0).name);
+    CU_ASSERT(!dpx_choice_default(NULL, "sgd", "lr") && !dpx_choice_default("optimizer", NULL, "lr"));
+    CU_ASSERT(!dpx_choice_default("optimizer", "sgd", NULL) && !dpx_choice_default("optimizer", "none", "lr"));
+    CU_ASSERT_EQUAL(dpx_target(NULL), DPX_TARGET_NONE);
     CU_ASSERT(!dpx_option_at(-1).name && !dpx_option_at(dpx_option_count()).name && dpx_option_at(0).name);
     CU_ASSERT(!dpx_choice_at(NULL, 0).name && !dpx_choice_at("lr", 0).name && !dpx_choice_at("loss", -1).name);
     CU_ASSERT(!dpx_choice_default(NULL, "lion", "beta2") && !dpx_choice_default("optimizer", NULL, "beta2"));

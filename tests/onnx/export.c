@@ -90,7 +90,7 @@ static void test_nothing_is_lost(void)
 static const char *const marked =
     "graph \"marks\" {\n"
     "  input %x : float32[\"batch\"=2,3,1,5] @r1 d0\n"
-    "  state %w@d1 trainable : float32[3] channels_last @d1 = {1, 2, 3}\n"
+    "  state %w@d1 trainable : float32[1,3,1,1] channels_last @d1 = {1, 2, 3}\n"
     "  state %sum@r0 transient partial : float32[] of \"a name\\x0dwith, all = of it\" @r0 d1 = {0}\n"
     "  state %count partial : int64[] = {7}\n"
     "  const %c@r1 : float32[] of none = {0.5}\n"
