@@ -287,28 +287,53 @@ static int newest_first(const struct dirent **a, const struct dirent **b)
     return x != y ? (x < y) - (x > y) : (*(*a)->d_name == '.') - (*(*b)->d_name == '.');
 }
 
+/* Keeps the message of the error at hand. */
+static Status note_skipped(const char **skipped, int *n, Arena *arena)
+{
+    return (skipped[(*n)++] = arena_strdup(arena, status_message())) ? ST_OK : FAIL_NOMEM();
+}
+
+/* Sets `*found` when one verifies. */
+static Status read_first(Checkpoint *out, bool *found, Arena *arena, const char *directory, struct dirent **entry,
+                         int n)
+{
+    const char **skipped = ARENA_NEW(arena, const char *, (size_t)n + 1);
+    char folder[PATH_MAX];
+    int n_skipped = 0;
+
+    if (!skipped)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n && !*found; i++) {
+        if (snprintf(folder, sizeof folder, "%s/%s", directory, entry[i]->d_name) >= (int)sizeof folder)
+            continue;
+        *found = !read_folder(out, arena, folder);
+        if (!*found)
+            TRY(note_skipped(skipped, &n_skipped, arena));
+    }
+    out->skipped = skipped;
+    out->n_skipped = n_skipped;
+    return ST_OK;
+}
+
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
 {
     struct dirent **entry;
     Problems damaged = { 0 };
-    char folder[PATH_MAX];
     int n = scandir(directory, &entry, is_checkpoint, newest_first);
     bool found = false;
+    Status st;
 
     if (n < 0)
         return FAIL(E_IO, "%s: cannot read: %s", directory, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        if (!found && snprintf(folder, sizeof folder, "%s/%s", directory, entry[i]->d_name) < (int)sizeof folder) {
-            found = !read_folder(out, arena, folder);
-            if (!found)
-                problems_add(&damaged, "%s", status_message());
-        }
+    st = read_first(out, &found, arena, directory, entry, n);
+    for (int i = 0; i < n; i++)
         free(entry[i]);
-    }
     free(entry);
-    if (!found)
-        return n ? problems_fail(&damaged, E_IO, "%s: no checkpoint verifies", directory)
-                 : FAIL(E_IO, "%s: there is no checkpoint", directory);
-    free(damaged.text);
-    return ST_OK;
+    TRY(st);
+    if (found)
+        return ST_OK;
+    for (int i = 0; i < out->n_skipped; i++)
+        problems_add(&damaged, "%s", out->skipped[i]);
+    return out->n_skipped ? problems_fail(&damaged, E_IO, "%s: no checkpoint verifies", directory)
+                          : FAIL(E_IO, "%s: there is no checkpoint", directory);
 }

@@ -10,14 +10,16 @@ typedef struct {
     const char *note; /* what the caller gave to checkpoint_write; "" when nothing */
     NamedTensor *tensor;
     int n;
+    const char **skipped; /* [n_skipped] newer ones that do not verify: what is wrong with each */
+    int n_skipped;
 } Checkpoint;
 
 /* Makes `directory`/step-NNNNNNNNN with state.safetensors and manifest.json (step, note, size and xxh3 hash of the
  * state, hash of the note): written under a temporary name in `directory`, synced, renamed.  Replaces one of the same
  * step.  Nothing is left behind on failure. */
 Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, const char *note) CHECKED;
-/* The newest checkpoint below `directory` whose hashes and contents verify.  Damaged ones are passed over; E_IO when
- * none is left, naming what is wrong with each. */
+/* The newest checkpoint below `directory` whose hashes and contents verify.  Damaged ones are passed over and told
+ * in `skipped`; E_IO when none is left, naming what is wrong with each. */
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory) CHECKED;
 
 #endif

@@ -294,7 +294,8 @@ DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t); /* begun */
  * renamed. `note` is kept in the manifest and handed back by resume (the caller's position in its data); may be
  * NULL. */
 DPX_API dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note) DPX_CHECKED;
-/* Loads the newest checkpoint below `directory` that verifies.  `note`, when not NULL, receives a copy to free(). */
+/* Loads the newest checkpoint below `directory` that verifies; the trainer's log is warned of
+ * each newer one that does not.  `note`, when not NULL, receives a copy to free(). */
 DPX_API dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note) DPX_CHECKED;
 
 /* The trained model for inference in any runtime: original names and opset, running statistics, no operator in training

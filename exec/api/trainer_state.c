@@ -208,6 +208,16 @@ static Status keep_class_axis(dpx_trainer *t, const Tensor *kept)
     return kept ? session_keep_class_axis(t->session, (int)tensor_int(kept, 0)) : ST_OK;
 }
 
+static void log_skipped(const dpx_trainer *t, const Checkpoint *c)
+{
+    char line[8192];
+
+    for (int i = 0; i < c->n_skipped && t->log; i++) {
+        snprintf(line, sizeof line, "a newer checkpoint is damaged and skipped: %s", c->skipped[i]);
+        t->log(t->log_user, DPX_LOG_WARNING, line);
+    }
+}
+
 static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **note)
 {
     Checkpoint c;
@@ -215,6 +225,7 @@ static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **not
     Status st;
 
     TRY(checkpoint_read(&c, a, directory));
+    log_skipped(t, &c);
     TRY(check_states(session_states(t->session), &c, directory));
     TRY(keep_class_axis(t, named_find(c.tensor, c.n, CLASS_AXIS)));
     if (!(copy = strdup(c.note)))

@@ -81,6 +81,8 @@ static void test_newest_that_verifies(void)
     CU_ASSERT_EQUAL(truncate(path, 40), 0);
     CHECK_OK(checkpoint_read(&c, a, dir));
     CU_ASSERT_EQUAL(c.step, 9);
+    CU_ASSERT_EQUAL_FATAL(c.n_skipped, 1);
+    CU_ASSERT(strstr(c.skipped[0], "step-000000010/state.safetensors: the hash is not the manifest's") != NULL);
     CU_ASSERT_EQUAL(((float *)c.tensor[0].tensor.data)[0], 9);
     snprintf(path, sizeof path, "%s/step-000000009/manifest.json", dir);
     write_file(path, "{", 1);
