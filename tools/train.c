@@ -17,7 +17,8 @@
 #include "tools/run_dir.h"
 #include "tools/world.h"
 
-enum { TRACE_EVENTS = 1 << 18 }; /* 8 MiB; later ones are dropped */
+enum { TRACE_EVENTS = 1 << 18 };      /* 8 MiB; later ones are dropped */
+static const double NEGATIVE = -1e-4; /* what rounding does not make of a loss that is not negative */
 static const double LEAST_LOSS_SCALE =
     0x1p-24; /* of float16 itself: gradients that overflow here are not finite at all */
 
@@ -70,6 +71,8 @@ typedef struct {
     bool has_dir, running; /* this process writes the folder; the command line and the files were right */
     Evaluation last_eval;
     int64_t eval_step; /* of last_eval; -1: none yet */
+    double last_loss;  /* of a step of this run; NaN: none yet */
+    bool is_nll;       /* and its loss was not negative so far */
 } Run;
 
 /* ---- signals ---- */
@@ -216,6 +219,9 @@ static Status open_data(Run *r)
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n));
     if (args_has(a, "val"))
         TRY(feed_open(&r->val, a, "val", r->model, log));
+    else if (log && strcmp(dpx_options_get(a->options, "metric"), "none"))
+        progress_line(log, "dpexec: warning: --metric %s is measured on --val, which is not given",
+                      dpx_options_get(a->options, "metric"));
     TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
     return read_counts(r);
 }
@@ -333,11 +339,24 @@ static void close_run(Run *r)
 
 /* ---- the loop ---- */
 
+/* Log-probabilities are not positive, so the loss of any is not negative. */
+static void warn_of_logits(Run *r, double loss)
+{
+    if (!r->is_nll || !(loss < NEGATIVE))
+        return;
+    r->is_nll = false;
+    if (!r->world.rank)
+        progress_line(&r->progress, "dpexec: warning: the loss is negative: --loss nll expects log-probabilities; "
+                                    "for logits use --loss cross-entropy");
+}
+
 static Status after_update(Run *r, const dpx_result *result)
 {
     bool was_finite = isfinite(result->loss);
 
     r->step = result->step;
+    r->last_loss = result->loss;
+    warn_of_logits(r, result->loss);
     TRY(run_dir_log_step(&r->dir, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3));
     if (!was_finite)
         return FAIL(E_INVALID,
@@ -435,6 +454,8 @@ static Status finish(Run *r)
     if (r->world.rank)
         return ST_OK;
     printf("trained %" PRId64 " steps in %.1f s", r->step, seconds_now() - r->progress.start);
+    if (r->eval_step < 0 && !isnan(r->last_loss))
+        printf(", loss %.6g", r->last_loss);
     if (r->eval_step >= 0)
         printf(": eval loss %.6g", r->last_eval.loss);
     if (r->eval_step >= 0 && r->last_eval.measured)
@@ -452,6 +473,7 @@ static Status train(Run *r)
     if (args_has(r->args, "dry-run"))
         return print_plan(r->args, r->progress.quiet);
     TRY(open_run(r));
+    r->is_nll = !strcmp(dpx_options_get(r->args->options, "loss"), "nll");
     r->running = true;
     while (r->step < r->steps && !r->signal)
         TRY(run_epoch(r));
@@ -482,7 +504,7 @@ static Status join_and_train(Run *r)
 
 int run_train(const Args *a)
 {
-    Run r = { .args = a, .eval_step = -1, .saved_step = -1, .dir = { .lock = -1 } };
+    Run r = { .args = a, .eval_step = -1, .last_loss = NAN, .saved_step = -1, .dir = { .lock = -1 } };
     int code = EXIT_DONE;
     Status st;
 
