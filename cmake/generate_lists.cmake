@@ -1,7 +1,7 @@
 # Writes the lists of operators and kernels from where they are defined.
 #   cmake -DSOURCE_DIR=. -DOUT_DIR=build/gen -P generate_lists.cmake
 # An operator is a line DEFINE_OP(Name, ...) in graph/ops/*.c, a kernel DEFINE_KERNEL(name, ...) in kernels/<backend>/*.c*,
-# all in column 0; a loss, metric, optimizer or schedule DEFINE_LOSS(name, ...) and so on in recipes/*/*.c; DEFINE_EXPR(name, ...) in kernels/cuda is a kernel and an expression of generated kernels.
+# all in column 0; a loss, metric, optimizer or schedule DEFINE_LOSS(name, ...) and so on in graph/recipes/*/*.c; DEFINE_EXPR(name, ...) in kernels/cuda is a kernel and an expression of generated kernels.
 
 function(collect out pattern)
     set(names)
@@ -38,23 +38,23 @@ string(APPEND source "};\nconst int op_list_len = sizeof op_list / sizeof *op_li
 write_changed(${OUT_DIR}/graph/ops.gen.h "${header}")
 write_changed(${OUT_DIR}/graph/ops.gen.c "${source}")
 
-# Recipes: DEFINE_LOSS(name, ...) in recipes/losses/*.c, and so on for each kind.
+# Recipes: DEFINE_LOSS(name, ...) in graph/recipes/losses/*.c, and so on for each kind.
 foreach(kind loss:losses:LossDef metric:metrics:MetricDef optimizer:optimizers:OptimizerDef schedule:schedules:ScheduleDef)
     string(REPLACE ":" ";" kind ${kind})
     list(GET kind 0 name)
     list(GET kind 1 folder)
     list(GET kind 2 type)
     string(TOUPPER ${name} macro)
-    collect(found DEFINE_${macro} ${SOURCE_DIR}/recipes/${folder}/*.c)
-    set(header "/* Generated from the DEFINE_${macro} lines of recipes/${folder}. */\n")
-    set(source "${header}#include \"recipes/${name}.h\"\n\nconst Recipe *const ${name}_list[] = {\n")
+    collect(found DEFINE_${macro} ${SOURCE_DIR}/graph/recipes/${folder}/*.c)
+    set(header "/* Generated from the DEFINE_${macro} lines of graph/recipes/${folder}. */\n")
+    set(source "${header}#include \"graph/recipes/${name}.h\"\n\nconst Recipe *const ${name}_list[] = {\n")
     foreach(recipe ${found})
         string(APPEND header "extern const ${type} ${name}_${recipe};\n")
         string(APPEND source "    &${name}_${recipe}.recipe,\n")
     endforeach()
     string(APPEND source "    NULL,\n};\n")
-    write_changed(${OUT_DIR}/recipes/${folder}.gen.h "${header}")
-    write_changed(${OUT_DIR}/recipes/${folder}.gen.c "${source}")
+    write_changed(${OUT_DIR}/graph/recipes/${folder}.gen.h "${header}")
+    write_changed(${OUT_DIR}/graph/recipes/${folder}.gen.c "${source}")
 endforeach()
 
 foreach(backend ref cpu cuda)

@@ -6,7 +6,7 @@
 #include "exec/program.h"
 #include "include/dpexec.h"
 #include "passes/pass.h"
-#include "recipes/schedule.h"
+#include "graph/recipes/schedule.h"
 
 /* See options.c for what each means on the command line. */
 typedef struct {

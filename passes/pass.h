@@ -6,8 +6,8 @@
 
 #include "graph/graph.h"
 #include "graph/target.h"
-#include "recipes/metric.h"
-#include "recipes/optimizer.h"
+#include "graph/recipes/metric.h"
+#include "graph/recipes/optimizer.h"
 
 /* What is built from an imported model. */
 typedef enum {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What review would catch, checked by a machine: hygiene.sh [BUILD_DIR]
-#   - library folders neither print nor end the process, and have no assert(0) (graph, recipes, passes, exec, kernels);
+#   - library folders neither print nor end the process, and have no assert(0) (graph, passes, exec, kernels);
 #   - no file of the sources is longer than 800 lines, no function of C or CUDA than 60, no TODO stands in them;
 #   - C and CUDA are laid out by .clang-format, and no line of theirs is longer than 120 characters;
 #   - every file of the library and the tools begins with what it does;
@@ -21,10 +21,10 @@ check() {
     fi
 }
 
-library=$(find graph recipes passes exec kernels -name '*.[ch]' -o -name '*.inc' | sort)
+library=$(find graph passes exec kernels -name '*.[ch]' -o -name '*.inc' | sort)
 tests=$(find tests -name '*.c' -o -name '*.cpp' | sort)
 device=$(find kernels -name '*.cu' -o -name '*.cuh' | sort)
-sources=$(find graph recipes passes exec kernels tools include tests models bench cmake -type f \
+sources=$(find graph passes exec kernels tools include tests models bench cmake -type f \
     \( -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' -o -name '*.sh' -o -name '*.cmake' \) 2>/dev/null | sort)
 
 check 'a library does not talk over its host' \

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "exec/options.h"
-#include "recipes/setting.h"
+#include "graph/recipes/setting.h"
 #include "tests/exec/torch_schedules.h"
 #include "tests/harness/test.h"
 

@@ -143,7 +143,7 @@ def optimizers():
     print("};")
 
 
-print("/* Made by torch_values.py. */\n#include \"recipes/metric.h\"\n#include \"recipes/optimizer.h\"\n")
+print("/* Made by torch_values.py. */\n#include \"graph/recipes/metric.h\"\n#include \"graph/recipes/optimizer.h\"\n")
 losses()
 element_losses()
 optimizers()

@@ -1,0 +1,25 @@
+/* accuracy: the share of targets that the largest score hits. */
+#include "graph/recipes/metric.h"
+
+typedef struct {
+    IgnoredClass ignored;
+} Accuracy;
+
+static void emit_metric(LossBody *b, const void *settings)
+{
+    const Accuracy *s = settings;
+    ValueId counts[2];
+
+    EMIT_MULTI(b->g, AccuracyCount, ATTRS(INT("ignore_index", ignored_class(&s->ignored))), 2, counts, b->y, b->target);
+    b->sum = counts[0];
+    b->weight = counts[1];
+}
+
+static const Setting flags[] = { IGNORE_INDEX(Accuracy, ignored), { .name = NULL } };
+
+DEFINE_METRIC(accuracy,
+              .recipe = { .name = "accuracy",
+                          .help = "the share of targets that the largest logit hits",
+                          .flags = flags,
+                          RECIPE_SETTINGS(Accuracy) },
+              .target = TARGET_CLASSES, .emit = emit_metric);

@@ -1,0 +1,83 @@
+/* An optimizer: how a parameter follows from its gradient, and what it remembers besides. */
+#ifndef DPX_OPTIMIZER_H
+#define DPX_OPTIMIZER_H
+
+#include "graph/emit.h"
+#include "graph/recipes/recipe.h"
+
+/* The update of one parameter. */
+typedef struct {
+    Graph *g;
+    ValueId w, grad;
+    ValueId lr;   /* 0-d, of w's type */
+    ValueId step; /* int64 0-d: updates done before this one */
+    ValueId ok;   /* whether the update happens; NO_VALUE: always */
+} OptimizerStep;
+
+/* The same as a formula of one element: elementwise operators over values of no type yet. */
+enum { FORMULA_STATES = 8, FORMULA_SCALARS = 16 };
+typedef struct {
+    Graph *g; /* of the formula */
+    OptimizerStep *o;
+    ValueId w, grad;
+    ValueId state[FORMULA_STATES], kept[FORMULA_STATES], next[FORMULA_STATES]; /* w first; kept: in o->g */
+    int n_state;
+    ValueId scalar[FORMULA_SCALARS], given[FORMULA_SCALARS]; /* given: in o->g */
+    int n_scalar;
+} UpdateRule;
+
+typedef struct {
+    Recipe recipe;
+    /* One of both; failure is sticky in g. */
+    void (*formula)(UpdateRule *f, const void *settings);
+    void (*emit)(OptimizerStep *o, const void *settings);
+} OptimizerDef;
+
+#define DEFINE_OPTIMIZER(ident, ...) const OptimizerDef optimizer_##ident = { __VA_ARGS__ }
+
+/* Appends the update of a parameter. */
+void optimizer_emit(OptimizerStep *o, const OptimizerDef *def, const void *settings);
+
+/* ---- what formulas are made of ---- */
+
+ValueId formula_node(UpdateRule *f, const OpDef *op, int n, const ValueId *in);
+/* F(f, Mul, x, y); at most one inside another, as EMIT. */
+#define F(f, Op, ...) formula_node((f), &op_##Op, EMIT_N(__VA_ARGS__), (const ValueId[]){ __VA_ARGS__ })
+/* The number rounded to the parameter's type. */
+ValueId formula_number(UpdateRule *f, double v);
+/* A scalar of the graph of training: f->o->lr, or what was emitted there in float64, rounded once. */
+ValueId formula_scalar(UpdateRule *f, ValueId v);
+/* State PARAM.suffix, which starts as zeros and must be given its next value. */
+ValueId formula_state(UpdateRule *f, const char *suffix);
+/* grad + weight_decay w */
+ValueId formula_decayed(UpdateRule *f, double weight_decay);
+void formula_next(UpdateRule *f, ValueId state, ValueId next); /* state: f->w, or of formula_state */
+
+/* State PARAM.suffix, zeros, of the parameter's type, shape and layout. */
+ValueId optimizer_state(OptimizerStep *o, const char *suffix);
+
+/* Flags that several optimizers have. */
+#define FLAG_WEIGHT_DECAY(Struct, field, what)                                                                      \
+    {                                                                                                               \
+        .name = "weight-decay", .metavar = "X", .fallback = "0", .help = what, SETTING_OF(Struct, field), .min = 0, \
+        .max = SETTING_REAL_MAX                                                                                     \
+    }
+#define FLAG_MOMENTUM(Struct, field)                                                                                   \
+    {                                                                                                                  \
+        .name = "momentum", .metavar = "X", .fallback = "0", .help = "share of the last step that goes into the next", \
+        SETTING_OF(Struct, field), .min = 0, .max = 1                                                                  \
+    }
+#define FLAG_DECAY(flag, Struct, field, value, what)                                                        \
+    {                                                                                                       \
+        .name = flag, .metavar = "X", .fallback = value, .help = what, SETTING_OF(Struct, field), .min = 0, \
+        .max = 0.9999999999                                                                                 \
+    }
+#define FLAG_EPS(Struct, field, value)                                                        \
+    {                                                                                         \
+        .name = "eps", .metavar = "X", .fallback = value, .help = "added to the denominator", \
+        SETTING_OF(Struct, field), .min = 0, .max = 1                                         \
+    }
+
+#include "graph/recipes/optimizers.gen.h"
+
+#endif

@@ -1,0 +1,25 @@
+/* cosine: half a cosine from lr down to a fraction of it. */
+#include <math.h>
+
+#include "graph/recipes/schedule.h"
+
+typedef struct {
+    double final;
+} Cosine;
+
+static double factor(const void *settings, int64_t step, int64_t span)
+{
+    const Cosine *s = settings;
+
+    return s->final + (1 - s->final) * 0.5 * (1 + cos(M_PI * schedule_done(step, span)));
+}
+
+static const Setting args[] = { FINAL_RATE(Cosine, final), { .name = NULL } };
+
+DEFINE_SCHEDULE(cosine,
+                .recipe = { .name = "cosine",
+                            .form = "cosine[:FINAL]",
+                            .help = "half a cosine down to FINAL [0] of lr at the last step",
+                            .args = args,
+                            RECIPE_SETTINGS(Cosine) },
+                .ends = true, .factor = factor);

@@ -1,0 +1,54 @@
+/* one-cycle: half a cosine up from lr / DIV to lr, then half a cosine down to lr / DIV / FINAL (Smith and Topin,
+ * "Super-Convergence", 2018; PyTorch's OneCycleLR, whose rates these are step by step).  --lr is the highest rate; no
+ * momentum is changed. */
+#include <math.h>
+
+#include "graph/recipes/schedule.h"
+
+typedef struct {
+    double up, div, final;
+} OneCycle;
+
+static double between(double from, double to, double done) { return to + (from - to) / 2 * (1 + cos(M_PI * done)); }
+
+static double factor(const void *settings, int64_t step, int64_t span)
+{
+    const OneCycle *s = settings;
+    const double first = 1 / s->div, last = first / s->final, at = step < span ? (double)step : (double)span - 1,
+                 top = s->up * (double)span - 1, end = (double)span - 1;
+
+    if (span < 1)
+        return last;
+    if (at <= top)
+        return top > 0 ? between(first, 1, at / top) : 1;
+    return between(1, last, end > top ? (at - top) / (end - top) : 1);
+}
+
+#define ABOVE_1(word, field, meaning, value)                                                                        \
+    {                                                                                                               \
+        .name = #field, .metavar = word, .fallback = value, .help = meaning, SETTING_OF(OneCycle, field), .min = 1, \
+        .max = SETTING_REAL_MAX                                                                                     \
+    }
+
+static const Setting args[] = {
+    { .name = "up",
+      .metavar = "UP",
+      .fallback = "0.3",
+      .help = "the share of steps on the way up",
+      SETTING_OF(OneCycle, up),
+      .min = 0,
+      .max = 1 },
+    ABOVE_1("DIV", div, "lr by the first rate", "25"),
+    ABOVE_1("FINAL", final, "the first rate by the last", "10000"),
+    { .name = NULL },
+};
+
+DEFINE_SCHEDULE(
+    one_cycle,
+    .recipe = { .name = "one-cycle",
+                .form = "one-cycle[:UP[:DIV[:FINAL]]]",
+                .help = "from lr / DIV [25] up to lr in the share UP [0.3] of steps, then down to lr / DIV / "
+                        "FINAL [10000]",
+                .args = args,
+                RECIPE_SETTINGS(OneCycle) },
+    .ends = true, .factor = factor);
