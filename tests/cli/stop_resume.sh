@@ -49,6 +49,16 @@ interrupted INT 130 "${mlp[@]}" "${steps[@]}"
 interrupted KILL 137 "${mlp[@]}" "${steps[@]}"
 rm -rf "$DIR/whole"
 
+# What was done until a signal is enough: the model is written, and no step is done.
+"$dpexec" "${mlp[@]}" --steps 10000000 --out "$DIR/enough" >"$DIR/log" 2>&1 &
+pid=$!
+stop INT "$DIR/enough" 12
+done=$(ls "$DIR/enough/checkpoints" | sed 's/^step-0*//')
+check "no model yet" test ! -e "$DIR/enough/model.onnx"
+check "as many steps as were done" "$dpexec" "${mlp[@]}" --steps "$done" --resume "$DIR/enough"
+check "write the model" test -s "$DIR/enough/model.onnx"
+check "and do nothing else" test "$(grep -c '' "$DIR/enough/metrics.jsonl")" = "$done"
+
 check "a whole run with batch-norm on two devices" "$dpexec" "${cnn[@]}" --steps 60 --out "$DIR/whole"
 interrupted TERM 143 "${cnn[@]}" --steps 60
 interrupted KILL 137 "${cnn[@]}" --steps 60
