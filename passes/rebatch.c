@@ -710,6 +710,23 @@ static Status note_decided(const Rebatch *r)
                        (long long)r->size[0]);
 }
 
+/* Numbers drawn in a shape that the file fixes: of one row it cannot be told whether each sample was to have its own.
+ */
+static Status note_drawn(const Rebatch *r)
+{
+    FOR_NODES(r->g, n) {
+        int rank = 0;
+        const int64_t *dim = n->op->flags & OPF_RANDOM && !n->n_in ? node_ints(n, "shape", &rank) : NULL;
+
+        if (rank > 1 && dim[0] == 1 && r->size[0] == 1)
+            TRY(report_note(r->ctx->report, NOTE_GUESS, n->name,
+                            "%s draws one row, as the batch that the model was exported for has: all samples of larger "
+                            "batches share it",
+                            n->op->name));
+    }
+    return ST_OK;
+}
+
 /* Is the first axis the batch only for want of a better one?  Not where a shape given has another size there. */
 static bool in_doubt(const Rebatch *r)
 {
@@ -745,6 +762,7 @@ static Status rebatch(Rebatch *r)
     if (failed == r->g->n_node) {
         TRY(note_decided(r));
         TRY(note_own_rows(r));
+        TRY(note_drawn(r));
         return apply(r);
     }
     return r->at_b0 || r->soft ? ST_OK : refuse(r, failed);
