@@ -2,6 +2,8 @@
  * batch. */
 #include "exec/check_indices.h"
 
+#include <stdio.h>
+
 #include "graph/collective.h"
 #include "graph/op.h"
 
@@ -103,6 +105,29 @@ static bool is_allowed(const Range *r, int64_t x)
 DEFINE_FIRST_BAD(first_bad_32, int32_t)
 DEFINE_FIRST_BAD(first_bad_64, int64_t)
 
+/* Of a label its operator says nothing: it is the loss, under a name that the user did not give. */
+static Status refuse(const Range *r, const Graph *g, const Tensor *t, int64_t i)
+{
+    const char *input = value(g, g->input[r->input])->name;
+    const long long x = tensor_int(t, i);
+    char hint[96] = "", text[512];
+
+    if (r->ignores && x < 0)
+        snprintf(hint, sizeof hint, "; --ignore-index %lld leaves such labels out", x);
+    if (r->ignores) {
+        (void)FAIL(E_INVALID, "element %lld of input '%s' is %lld, not one of %lld classes%s", (long long)i, input, x,
+                   (long long)r->high, hint);
+        snprintf(text, sizeof text, "%s label is %lld, not one of %lld classes%s", t->shape.rank > 1 ? "a" : "the", x,
+                 (long long)r->high, hint);
+    } else {
+        (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld", node_text(g, r->node),
+                   (long long)i, input, x, (long long)r->high);
+        snprintf(text, sizeof text, "'%.300s' has %lld, not one of %lld", input, x, (long long)r->high);
+    }
+    status_set_element((const char *)t->data + (size_t)i * dtype_size(t->dtype), text);
+    return E_INVALID;
+}
+
 /* Indices and labels are int32 or int64. */
 static Status check(const Range *r, const Graph *g, const Tensor *t)
 {
@@ -111,11 +136,7 @@ static Status check(const Range *r, const Graph *g, const Tensor *t)
 
     if (i == n)
         return ST_OK;
-    (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld%s", node_text(g, r->node),
-               (long long)i, value(g, g->input[r->input])->name, (long long)tensor_int(t, i), (long long)r->high,
-               r->ignores ? " classes" : "");
-    status_set_element((const char *)t->data + (size_t)i * dtype_size(t->dtype));
-    return E_INVALID;
+    return refuse(r, g, t, i);
 }
 
 Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input)

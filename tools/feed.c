@@ -404,7 +404,9 @@ Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *
 {
     int64_t sample = st ? loader_sample(l, b, status_element()) : -1;
 
-    return sample < 0 ? st : status_prefix(st, "--%s %s: sample %lld", f->flag, f->source, (long long)sample);
+    if (sample < 0)
+        return st;
+    return FAIL(st, "--%s %s: sample %lld: %s", f->flag, f->source, (long long)sample, status_element_text());
 }
 
 void feed_close(Feed *f)

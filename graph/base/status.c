@@ -14,6 +14,7 @@ enum { MESSAGE_MAX = 16384, TRACE_MAX = 512 };
 static _Thread_local char message[MESSAGE_MAX];
 static _Thread_local char trace[TRACE_MAX];
 static _Thread_local const void *element;
+static _Thread_local char element_text[TRACE_MAX];
 
 static const char *base_name(const char *file)
 {
@@ -54,8 +55,15 @@ void status_clear(void)
     element = NULL;
 }
 
-void status_set_element(const void *at) { element = at; }
+void status_set_element(const void *at, const char *text)
+{
+    element = at;
+    snprintf(element_text, sizeof element_text, "%s", text);
+    foreign_clean(element_text);
+}
+
 const void *status_element(void) { return element; }
+const char *status_element_text(void) { return element ? element_text : ""; }
 
 const char *status_name(Status s)
 {

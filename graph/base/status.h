@@ -52,8 +52,9 @@ const char *status_trace(void);
 const char *status_name(Status s);
 /* Which element of the caller's memory the last failure is about: an address to compare, never to read.  NULL when it
  * is about none. */
-void status_set_element(const void *at);
+void status_set_element(const void *at, const char *text);
 const void *status_element(void);
+const char *status_element_text(void); /* what is wrong with it, for a caller that names the place; "" */
 void status_clear(void);
 
 /* Puts "context: " in front of this thread's message: the file or node that a deeper layer could not know. */

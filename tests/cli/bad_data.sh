@@ -129,7 +129,7 @@ for how in "" "--no-shuffle" "--replicas 3" "--accumulate 2" "--replicas 2 --see
     # shellcheck disable=SC2086
     refused 1 "--data $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
         --epochs 1 --threads 1 $how
-    check "its label" grep -q "of input 'target' is 12, not one of 10 classes" "$DIR/refused.err"
+    check "its label" grep -q "sample 37: the label is 12, not one of 10 classes\$" "$DIR/refused.err"
 done
 refused 1 "--val $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
     --steps 1 --eval-every 1 --threads 1
@@ -168,6 +168,15 @@ refused 2 "transpose(0,2,3,1) makes it fit" "$dpexec" "$DIR/last.onnx" --data "$
 refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$dpexec" "$DIR/alone.onnx" --data "$DIR/rows.npz" \
     --loss cross-entropy --threads 1
 says "eval loss nan" "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --steps 1 --threads 1
+
+check "a negative label" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
+import sys, numpy as np
+d = dict(np.load("tests/oracle/data/digits.npz"))
+d["target"][37] = -1
+np.savez(f"{sys.argv[1]}/negative.npz", **d)
+PY
+refused 1 "sample 37: the label is -1, not one of 10 classes; --ignore-index -1 leaves such labels out" "$dpexec" models/mlp.onnx \
+    --data "$DIR/negative.npz" --loss cross-entropy --batch-size 10 --epochs 1 --threads 1
 
 # IDX: magic, type, counts, sizes, gzip.
 idx() { printf "\\x00\\x00\\x08\\x$1$2"; head -c "$3" /dev/zero; }

@@ -84,11 +84,11 @@ refused 2 "--steps: expected" "$dpexec" train lin.onnx "${train[@]}" --steps x -
 for flag in epochs checkpoint-every mean; do check "$flag too" grep -qF -- "--$flag: expected" refused.err; done
 refused 2 "graph-transform: the command line: there is no option --bogus" "$graph_transform" lin.onnx --bogus
 
-# A label that is no class: the node once, and the target by name.
+# A label that is no class: by its sample, without operators of the loss.
 refused 1 "is 7, not one of 3 classes" "$dpexec" train lin.onnx --data labels.npz --loss cross-entropy --threads 1
 refused 1 "label.npz: sample 13: " "$dpexec" train lin.onnx --data label.npz --loss cross-entropy --threads 1 --batch-size 4 --seed 3
-check "the target by name" grep -q "input 'target' is 7, not one of 3 classes" refused.err
-check "the node once" test "$(grep -o '(output ' refused.err | grep -c '')" = 1
+check "the label" grep -q "label.npz: sample 13: the label is 7, not one of 3 classes" refused.err
+check "no node" test "$(grep -o '(output ' refused.err | grep -c '')" = 0
 
 # --verify shows nothing, and knows what contradicts.
 verify=("$graph_transform" lin.onnx --loss cross-entropy --batch-size 4 --verify)
