@@ -157,8 +157,7 @@ static void test_failure_releases_all(void)
         for (int i = 0; i < 20; i++) {
             Status st = program_run(r.program, bad, N_BATCH);
 
-            CU_ASSERT_EQUAL(st, E_INVALID);
-            CU_ASSERT_PTR_NOT_NULL(strstr(status_message(), "NllSum"));
+            CHECK_FAILS(E_INVALID, "element 5 of input 'target' is ", st);
         }
         CHECK_OK(program_run(r.program, good, N_BATCH));
     }
