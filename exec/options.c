@@ -282,6 +282,11 @@ static const Setting table[] = {
       "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
       "differentiated",
       .set = set_loss_scale },
+    { "blocks", NULL, "false",
+      "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
+      "elementwise "
+      "operators alone stand between them, slower with pools, Clip and convolutions by channel",
+      SETTING_OF(Options, build.blocks) },
     { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only",
       SETTING_OF(Options, tune) },
     { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step",

@@ -229,7 +229,8 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
     opt.device_of_replica = whole ? NULL : opt.device_of_replica;
     opt.devices = whole ? 1 : s->devices.n;
     opt.replicas = opt.replicas ? opt.replicas : opt.devices;
-    opt.backend = s->devices.group ? cuda_target(opt.precision, opt.tf32) : cpu_target(opt.precision, opt.tf32);
+    opt.backend =
+        s->devices.group ? cuda_target(opt.precision, opt.tf32) : cpu_target(opt.precision, opt.tf32, opt.blocks);
     if (whole) /* for the interpreter; layouts stay, for they are those of the states */
         opt.backend = (Target){ .layouts = opt.backend.layouts };
     TRY_TO(done, st, graph_clone(&g, s->model));

@@ -76,8 +76,8 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     build.mode = mode;
     build.devices = list.n;
     build.replicas = build.replicas ? build.replicas : list.n;
-    build.backend =
-        list.device[0].cuda ? cuda_target(build.precision, build.tf32) : cpu_target(build.precision, build.tf32);
+    build.backend = list.device[0].cuda ? cuda_target(build.precision, build.tf32)
+                                        : cpu_target(build.precision, build.tf32, build.blocks);
     TRY(plan_copy(&g, model, o->build.plan_memory));
     TRY_TO(fail, st, plan_explain(g, model_repair(g, &build, interp_node, report)));
     TRY_TO(fail, st, plan_explain(g, pipeline_run(g, &build, interp_node, report, &how)));

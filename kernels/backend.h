@@ -53,7 +53,7 @@ extern const Kernel *const kernels_cuda[]; /* of CUDA devices; ctx->runtime is a
 extern const int kernels_cuda_len;
 
 /* What passes may ask of CPU and of CUDA devices; `precision` and `tf32` as in Target. */
-Target cpu_target(DType precision, bool tf32);
+Target cpu_target(DType precision, bool tf32, bool blocks);
 Target cuda_target(DType precision, bool tf32);
 
 /* Plans for CUDA devices that are only described (GpuOptions.described) and runs nothing; needs no plug-in. */

@@ -80,6 +80,7 @@ typedef struct {
     bool bn_local, bn_unbiased;
     Target backend;      /* what the devices can do */
     bool tf32;           /* accelerators: products of float32 may round their inputs to TF32 */
+    bool blocks;         /* CPUs: what convolutions of float32 work on is stored in blocks of channels */
     bool keep_gradients; /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
     int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan_budget.h */

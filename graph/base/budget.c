@@ -65,12 +65,15 @@ void memory_budget_give(MemoryBudget *b, size_t bytes)
 static const char *amount(char text[32], size_t bytes)
 {
     static const char *const unit[] = { "bytes", "kB", "MB", "GB", "TB" };
-    double v = (double)bytes;
+    size_t scale = 1;
     int u = 0;
 
-    for (; u < 4 && v >= 1000; u++)
-        v /= 1000;
-    snprintf(text, 32, u ? "%.3f %s" : "%.0f %s", v, unit[u]);
+    for (; u < 4 && bytes / scale >= 1000; u++)
+        scale *= 1000;
+    if (u)
+        snprintf(text, 32, "%zu.%03zu %s", bytes / scale, bytes % scale / (scale / 1000), unit[u]);
+    else
+        snprintf(text, 32, "%zu %s", bytes, unit[0]);
     return text;
 }
 

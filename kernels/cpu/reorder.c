@@ -44,20 +44,51 @@ static void release(void *state) { onednn_free(state); }
 
 /* ---- element by element ---- */
 
+/* An element's place is the sum of what its index along each axis adds, in any layout: so by axis, a table of both. */
 typedef struct {
-    Layout from, to;
+    int64_t from, to;
+} Step;
+
+typedef struct {
+    Step *axis[MAX_RANK];
+    Step step[];
 } Plan;
 
 static Status prepare_any(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Plan *p = malloc(sizeof *p);
+    const Shape *s = &in_value(g, n, 0)->shape;
+    int64_t index[MAX_RANK] = { 0 }, entries = 0;
+    Plan *p;
 
     (void)ctx;
-    if (!p)
+    for (int k = 0; k < s->rank; k++)
+        entries += s->dim[k];
+    if (!(p = malloc(sizeof *p + (size_t)entries * sizeof *p->step)))
         return FAIL_NOMEM();
-    *p = (Plan){ from(g, n), to(g, n) };
+    p->axis[0] = p->step;
+    for (int k = 0; k < s->rank; k++) {
+        for (index[k] = 0; index[k] < s->dim[k]; index[k]++)
+            p->axis[k][index[k]] = (Step){ layout_place(from(g, n), s, index), layout_place(to(g, n), s, index) };
+        index[k] = 0;
+        if (k + 1 < s->rank)
+            p->axis[k + 1] = p->axis[k] + s->dim[k];
+    }
     *state = p;
     return ST_OK;
+}
+
+/* The last axis, from where the others' indices lead. */
+static void copy_last(const Plan *p, const Shape *s, size_t size, Step at, const char *x, char *y)
+{
+    const Step *last = p->axis[s->rank - 1];
+    const int64_t n = s->dim[s->rank - 1];
+
+    if (size == 1)
+        for (int64_t i = 0; i < n; i++)
+            y[at.to + last[i].to] = x[at.from + last[i].from];
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(y + (size_t)(at.to + last[i].to) * size, x + (size_t)(at.from + last[i].from) * size, size);
 }
 
 static Status run_any(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -65,14 +96,24 @@ static Status run_any(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     const Plan *p = state;
     const Shape *s = &in[0].shape;
     const size_t size = dtype_size(in[0].dtype);
-    int64_t n = shape_numel(s), at[MAX_RANK] = { 0 };
+    int64_t rows = shape_numel(s), index[MAX_RANK] = { 0 };
 
     (void)ctx;
-    for (int64_t i = 0; i < n; i++) {
-        memcpy((char *)out[0].data + (size_t)layout_place(p->to, s, at) * size,
-               (const char *)in[0].data + (size_t)layout_place(p->from, s, at) * size, size);
-        for (int k = s->rank - 1; k >= 0 && ++at[k] == s->dim[k]; k--)
-            at[k] = 0;
+    if (!rows || !s->rank) {
+        memcpy(out[0].data, in[0].data, (size_t)rows * size);
+        return ST_OK;
+    }
+    rows /= s->dim[s->rank - 1];
+    for (int64_t r = 0; r < rows; r++) {
+        Step at = { 0, 0 };
+
+        for (int k = 0; k < s->rank - 1; k++) {
+            at.from += p->axis[k][index[k]].from;
+            at.to += p->axis[k][index[k]].to;
+        }
+        copy_last(p, s, size, at, in[0].data, out[0].data);
+        for (int k = s->rank - 2; k >= 0 && ++index[k] == s->dim[k]; k--)
+            index[k] = 0;
     }
     return ST_OK;
 }

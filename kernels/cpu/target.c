@@ -15,7 +15,9 @@ static int layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts o
     return 1;
 }
 
-Target cpu_target(DType precision, bool tf32)
+Target cpu_target(DType precision, bool tf32, bool blocks)
 {
-    return (Target){ .precision = precision, .tf32 = tf32, .computes = computes, .fuses = fuses, .layouts = layouts };
+    return (Target){
+        .precision = precision, .tf32 = tf32, .computes = computes, .fuses = fuses, .layouts = blocks ? layouts : NULL
+    };
 }

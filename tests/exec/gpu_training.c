@@ -150,7 +150,7 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
                          .precision = r->precision,
                          .loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
                          .backend = r->cuda     ? cuda_target(DT_NONE, r->channels_last)
-                                    : r->native ? cpu_target(DT_NONE, false)
+                                    : r->native ? cpu_target(DT_NONE, false, true)
                                                 : (Target){ 0 } };
     Graph *g, *whole;
     GpuOutcome o = { 0 };
