@@ -287,7 +287,7 @@ static bool computed(const Select *s)
 {
     const Node *n = node_in(s, 0);
     const Tensor *known = const_in(s, 0, 1);
-    const Shape *list = n->n_in > 1 ? &value(s->world[0].g, n->in[1])->shape : NULL;
+    const Shape *list = has_in(n, 1) ? &value(s->world[0].g, n->in[1])->shape : NULL;
     int64_t axis = n->op == &op_Gather ? node_int(n, "axis") : 0, rank = data_shape(s, 0)->rank;
 
     if (known || s->world[0].batch > 1 || !list || !shape_known(list) || list->rank < 1)
