@@ -46,6 +46,7 @@ ARITHMETIC(add, a + b)
 ARITHMETIC(sub, a - b)
 ARITHMETIC(mul, a *b)
 ARITHMETIC(div, a / b)
+ARITHMETIC(prelu, a < 0 ? a * b : a)
 ARITHMETIC(max, a > b || a != a ? a : b)
 ARITHMETIC(min, a < b || a != a ? a : b)
 
@@ -59,6 +60,7 @@ DEFINE_KERNEL(cpu_add, .op = &op_Add, .dtypes = DTYPES_F32_F64, KERNEL(add));
 DEFINE_KERNEL(cpu_sub, .op = &op_Sub, .dtypes = DTYPES_F32_F64, KERNEL(sub));
 DEFINE_KERNEL(cpu_mul, .op = &op_Mul, .dtypes = DTYPES_F32_F64, KERNEL(mul));
 DEFINE_KERNEL(cpu_div, .op = &op_Div, .dtypes = DTYPES_F32_F64, KERNEL(div));
+DEFINE_KERNEL(cpu_prelu, .op = &op_PRelu, .dtypes = DTYPES_F32_F64, KERNEL(prelu));
 DEFINE_KERNEL(cpu_max, .op = &op_Max, .dtypes = DTYPES_F32_F64, .supports = supports_two, KERNEL(max));
 DEFINE_KERNEL(cpu_min, .op = &op_Min, .dtypes = DTYPES_F32_F64, .supports = supports_two, KERNEL(min));
 

@@ -2,21 +2,6 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/vmath.h"
 
-#define ROW1(NAME, T, EXPR)                                                                                    \
-    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
-    {                                                                                                          \
-        T *y = yv;                                                                                             \
-        const T *a = av;                                                                                       \
-        (void)bv;                                                                                              \
-        (void)cv;                                                                                              \
-        (void)param;                                                                                           \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
-        {                                                                                                      \
-            const T x = a[i];                                                                                  \
-            y[i] = (EXPR);                                                                                     \
-        }                                                                                                      \
-    }
-
 /* prepare for float32 and float64, or for float32 alone.  One operand that the output has the shape of never stands
  * still. */
 #define PREPARE(NAME, F32, F64)                                                     \
@@ -47,6 +32,10 @@ SINGLE(log, vlogf(x))
 SINGLE(erf, verff(x))
 SINGLE(tanh, vtanhf(x))
 SINGLE(sigmoid, vsigmoidf(x))
+BOTH(ceil, ceilf(x), ceil(x))
+BOTH(floor, floorf(x), floor(x))
+BOTH(round, rintf(x), rint(x))
+BOTH(sign, x != x ? x : (float)(x > 0) - (float)(x < 0), x != x ? x : (double)(x > 0) - (double)(x < 0))
 
 #define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike
 
@@ -59,6 +48,10 @@ DEFINE_KERNEL(cpu_exp, .op = &op_Exp, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(ex
 DEFINE_KERNEL(cpu_log, .op = &op_Log, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(log));
 DEFINE_KERNEL(cpu_erf, .op = &op_Erf, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(erf));
 DEFINE_KERNEL(cpu_tanh, .op = &op_Tanh, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(tanh));
+DEFINE_KERNEL(cpu_ceil, .op = &op_Ceil, .dtypes = DTYPES_F32_F64, KERNEL(ceil));
+DEFINE_KERNEL(cpu_floor, .op = &op_Floor, .dtypes = DTYPES_F32_F64, KERNEL(floor));
+DEFINE_KERNEL(cpu_round, .op = &op_Round, .dtypes = DTYPES_F32_F64, KERNEL(round));
+DEFINE_KERNEL(cpu_sign, .op = &op_Sign, .dtypes = DTYPES_F32_F64, KERNEL(sign));
 DEFINE_KERNEL(cpu_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(sigmoid));
 
 /* ---- Gelu: x Phi(x), or x sigmoid(2u) with u = sqrt(2/pi) (x + c x^3), for (1 + tanh(u)) / 2 = sigmoid(2u) ---- */

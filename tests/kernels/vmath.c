@@ -16,6 +16,7 @@ static double ulps(float found, double exact)
     return isinf(next) ? 0 : fabs(found - exact) / ((double)next - fabsf(nearest));
 }
 
+static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 static void sweep(const char *name, float (*f)(float), double (*exact)(double), double limit)
@@ -46,6 +47,9 @@ static void test_exp(void) { sweep("exp", vexpf, exp, 1.5); }
 static void test_log(void) { sweep("log", vlogf, log, 1.5); }
 static void test_tanh(void) { sweep("tanh", vtanhf, tanh, 2); }
 static void test_sigmoid(void) { sweep("sigmoid", vsigmoidf, sigmoid, 3); }
+static void test_expm1(void) { sweep("expm1", vexpm1f, expm1, 2); }
+static void test_log1p(void) { sweep("log1p", vlog1pf, log1p, 3); }
+static void test_softplus(void) { sweep("softplus", vsoftplusf, softplus, 4); }
 static void test_erf(void) { sweep("erf", verff, erf, 2); }
 
 /* A rounded x^2 / 2 in the exponent costs as many units. */
@@ -64,4 +68,5 @@ static void test_normal(void)
 }
 
 DEFINE_SUITE(vmath, { "exp", test_exp }, { "log", test_log }, { "tanh", test_tanh }, { "sigmoid", test_sigmoid },
-             { "erf", test_erf }, { "normal", test_normal });
+             { "expm1", test_expm1 }, { "log1p", test_log1p }, { "softplus", test_softplus }, { "erf", test_erf },
+             { "normal", test_normal });
