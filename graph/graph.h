@@ -64,8 +64,8 @@ typedef struct {
                          * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
                          * update of it is P, or a B that is zero */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
-    int8_t batch_axis;   /* for batches of one sample (passes/mark_batch.c): 1 + the axis that grows with the batch, or
-                            BATCH_ */
+    int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
+                          or BATCH_ */
     int replica, device; /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
     const char
         *logical; /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
@@ -98,7 +98,7 @@ struct Node {
     ValueId *in, *out; /* NO_VALUE: an optional one that is absent */
     Attr *attr;        /* every declared attribute, defaults filled in (after node_normalise) */
     int cap_attr; /* the room of that list, 0: it is lent, as to a copy of the node, and is copied before it grows */
-    int replica, device; /* set by passes/expand.c; -1: none */
+    int replica, device; /* set by passes/partition/expand.c; -1: none */
     const char *module; /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
     const char *const
         *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),

@@ -58,7 +58,7 @@ enum {
     OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
-/* What an operator takes and gives of layouts; a backend has to have a kernel for it as well (passes/layout.c). */
+/* What an operator takes and gives of layouts; a backend has to have a kernel for it as well (passes/plan/layout.c). */
 enum {
     LAYOUT_FIXED, /* rows alone */
     LAYOUT_ANY,   /* whatever its data has: one layout for all of its tensors that have channels */
@@ -66,7 +66,7 @@ enum {
     LAYOUT_LIKES  /* what the target prefers, where it may choose: convolutions */
 };
 
-/* What an operator wants when the model computes in 16-bit floats (passes/precision.c). */
+/* What an operator wants when the model computes in 16-bit floats (passes/train/precision.c). */
 enum {
     PREC_FOLLOW, /* 16 bits where a data input has them already: arithmetic in float32, results rounded */
     PREC_LOW,    /* 16 bits always: products, which hardware is made for and adds up in float32 */

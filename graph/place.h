@@ -1,9 +1,10 @@
 /* Placements: how a logical value is spread over replicas, and the rules by which operators pass them on.
  *
- * passes/place.c visits the nodes in order and calls op->place with the placements that the inputs have.  The rule may
- * ask for other placements of its inputs (place_need: a conversion node will be inserted by passes/expand.c) and must
- * set the placement of every output.  Conversions: P->B AllReduce, S->B AllGather, B->S each replica takes its slice,
- * P->S ReduceScatter, L->B replica 0's value is broadcast, B->L a copy, B->P replica 0 has it and the others zeros. */
+ * passes/partition/place.c visits the nodes in order and calls op->place with the placements that the inputs have.  The
+ * rule may ask for other placements of its inputs (place_need: a conversion node will be inserted by
+ * passes/partition/expand.c) and must set the placement of every output.  Conversions: P->B AllReduce, S->B AllGather,
+ * B->S each replica takes its slice, P->S ReduceScatter, L->B replica 0's value is broadcast, B->L a copy, B->P replica
+ * 0 has it and the others zeros. */
 #ifndef DPX_PLACE_H
 #define DPX_PLACE_H
 

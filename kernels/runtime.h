@@ -2,7 +2,7 @@
  *
  * A table of functions over plain types, so that a plug-in gives it without linking to the engine: libdpexec_cuda.so on
  * CUDA, and a simulation on the CPU for the tests.  A function that fails leaves a one-line message for message(), of
- * the calling thread; runtime_check() (exec/gpu/plugin.h) turns it into ours.
+ * the calling thread; runtime_check() (exec/device/plugin.h) turns it into ours.
  *
  * Work given to a stream runs in order, asynchronously; addresses and parameters are read when it is given, what they
  * point to when it runs.  Between streams nothing is ordered but by events.  Any thread may call, one at a time per

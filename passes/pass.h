@@ -37,11 +37,11 @@ typedef struct {
     int64_t batch;                 /* global batch size; 0: as the inputs' shapes say */
     const InputShape *input_shape; /* binds symbolic dimensions */
     int n_input_shape;
-    const BatchInput *batch_input; /* which inputs carry the batch; none: found (see passes/place.c) */
+    const BatchInput *batch_input; /* which inputs carry the batch; none: found (see passes/partition/place.c) */
     int n_batch_input;
     DType dtype;              /* DT_FLOAT32 / DT_FLOAT64: convert the model's floats; DT_NONE: leave */
     DType precision;          /* DT_FLOAT16 / DT_BFLOAT16: of products and their surroundings; DT_NONE: as dtype */
-    LossScaling loss_scaling; /* of the loss that is differentiated (passes/scale_loss.c) */
+    LossScaling loss_scaling; /* of the loss that is differentiated (passes/train/scale_loss.c) */
     double loss_scale;        /* SCALE_FIXED: the factor */
 
     /* criterion */
@@ -55,7 +55,7 @@ typedef struct {
     const char *logits;        /* the graph output the loss is computed from; NULL: the first */
     const char *target;        /* name of the target input that is created; NULL: "target" */
     const Shape *target_shape; /* of targets as batches bring them; NULL: not known yet */
-    int class_axis;            /* of the scores, from the end when negative; 0: found (passes/class_axis.h) */
+    int class_axis;            /* of the scores, from the end when negative; 0: found (passes/train/class_axis.h) */
     struct ClassAxis *class_axis_found; /* receives what was found or assumed; may be NULL */
     const Tensor *class_weights;        /* [C] float, or NULL */
 
@@ -65,25 +65,25 @@ typedef struct {
     double clip_norm;         /* 0: none */
     const char *const *untie; /* fnmatch patterns on names of constants that are untied whatever the file shows */
     int n_untie;
-    const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/parameters_list.c) */
+    const char *const *freeze, *const *train; /* fnmatch patterns on parameter names (passes/model/parameters_list.c) */
     int n_freeze, n_train;
     const struct ParameterList
-        *parameters; /* which are trained, all others are not; NULL: found (passes/parameters.c) */
+        *parameters; /* which are trained, all others are not; NULL: found (passes/model/parameters.c) */
 
     /* partition */
     int replicas; /* logical; 0 or 1 with one device: the graph stays as it is */
     int devices;
     const int *device_of_replica; /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
-    int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/bucket_gradients.c); 0: its own
-                             choice */
+    int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
+                             0: its own choice */
     bool bn_local, bn_unbiased;
     Target backend;      /* what the devices can do */
     bool tf32;           /* accelerators: products of float32 may round their inputs to TF32 */
     bool blocks;         /* CPUs: what convolutions of float32 work on is stored in blocks of channels */
     bool keep_gradients; /* outputs "grad:NAME" stay in the graph (--verify) */
     uint64_t seed;
-    int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan_budget.h */
+    int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
 } BuildOptions;
 
 /* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Given by
@@ -135,8 +135,9 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
     "applied" /* SCALE_DYNAMIC: bool: all gradients were finite; else the step changed nothing but the scale */
-#define OUT_SCALED_LOSS "scaled_loss" /* what is differentiated instead of the loss; gone after passes/autodiff.c */
-#define OUT_GRAD_PREFIX "grad:"       /* grad:NAME, the gradient by parameter NAME */
+#define OUT_SCALED_LOSS \
+    "scaled_loss"               /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
+#define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
 /* Inputs made by passes. */
 #define IN_LR "learning_rate" /* 0-d, of the parameters' type */
 /* State made by passes; parameters and running statistics keep the user's names. */
@@ -145,7 +146,7 @@ Status model_repair(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
 #define STATE_GOOD_STEPS "dpexec.good_steps" /* int64 0-d: updates since the scale changed */
 #define STATE_DRAW "dpexec.draw"             /* int64 0-d: batches drawn for, keys random numbers */
 /* "PARAM.grad_sum", and what the optimizer keeps: "PARAM.momentum", "PARAM.exp_avg" ... */
-/* Transient sums over the micro-batches of one step, made by passes/add_optimizer.c. */
+/* Transient sums over the micro-batches of one step, made by passes/train/add_optimizer.c. */
 #define STATE_LOSS_SUM "dpexec.loss_sum"
 #define STATE_LOSS_WEIGHT "dpexec.loss_weight"
 #define STATE_METRIC_SUM "dpexec.metric_sum"

@@ -2,7 +2,7 @@
 #include "graph/base/foreign.h"
 #include "passes/report.h"
 
-#include "passes/plan_memory.h"
+#include "passes/plan/plan_memory.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -34,7 +34,7 @@ typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind
 
 #define REASON_FIXED_BY_FILE "the file says that it is not trained"
 
-/* Whether a float constant of the model is trained (passes/parameters.c). */
+/* Whether a float constant of the model is trained (passes/model/parameters.c). */
 typedef struct {
     const char *name, *reason;
     Shape shape;

@@ -49,7 +49,7 @@ fi
 readers=$(echo "$library" tools/*.[ch] | tr ' ' '\n' | grep -v '^graph/base/numtext.c$')
 check 'numbers are read without the locale' \
     "$(grep -nE '\<(strto(d|f|ld)|ato(f|l|ll|i))\(|scanf\([^;]*%[0-9]*l?[efgaEFGA]' $readers)"
-writers="graph/print.c graph/json.c graph/dot.c $(echo graph/onnx/*.c) exec/trace.c exec/checkpoint.c exec/safetensors.c tools/run_dir.c tools/note.c
+writers="graph/print.c graph/json.c graph/dot.c $(echo graph/onnx/*.c) exec/plan/trace.c exec/state/checkpoint.c exec/state/safetensors.c tools/run_dir.c tools/note.c
     tools/eval.c tools/npy_write.c"
 check 'text that machines read is written without the locale' \
     "$(grep -nE "%[-+ 0#']*([0-9]+|\*)?(\.([0-9]+|\*))?l?[efgaEFGA]([^a-zA-Z]|$)" $writers)"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Includes flow one way: graph/base -> graph -> graph/recipes -> passes; graph -> kernels; all of these -> exec -> tools.
+# Includes flow one way: graph/base -> graph -> graph/recipes -> passes; graph -> kernels; all of these -> exec -> tools; within
+# passes and exec from the room above to those below.
 # Fails with every line that breaks the rule.  Operators are named where they are defined, computed or fused; elsewhere the
 # number of their names only falls.
 cd "$(dirname "$0")/.." || exit 1
@@ -21,26 +22,49 @@ forbid passes       '(kernels|exec|tools|tests)/'           'passes know the gra
 forbid kernels      '(graph/recipes|passes|exec|tools|tests)/'         'kernels know the graph alone'
 forbid exec         '(tools|tests)/'                        'exec knows no tool'
 forbid exec/world   '(graph/|passes/|kernels/|exec/)'       'exec/world knows what memory it sends, not what is in it' '"(graph/base|exec/world)/'
-forbid exec/gpu     'exec/'                                 'exec/gpu runs what is prepared; programs and sessions stand above it' \
-    '"exec/((gpu|world)/|(describe|device|memory|memory_report|prepared|trace)\.h)'
-forbid "exec/gpu/accelerator.* exec/gpu/collective.* exec/gpu/group.* exec/gpu/late.* exec/gpu/plugin.* exec/gpu/wait.*" \
-    'exec/(gpu/(part|program|progress|issue|run)|prepared)\.h' 'the group of devices knows its users by callbacks'
+forbid "exec/device/accelerator.* exec/device/group.* exec/device/late.* exec/device/plugin.* exec/device/wait.* exec/gpu/collective.*" \
+    'exec/(gpu/(part|program|progress|issue|run)|plan/prepared)\.h' 'the group of devices knows its users by callbacks'
 forbid 'exec/gpu/part.h exec/gpu/progress.* exec/gpu/issue.*' 'exec/gpu/run\.h' 'a step is run by those above'
-forbid "$(find exec -maxdepth 1 -name '*.[ch]')" 'exec/api/' 'exec/api stands above all of exec'
+
+# rooms FOLDER ROOM...: the rooms of a folder, lowest first; each includes itself and those before it.  Every file is in a room but
+# those that $shared names.
+rooms() {
+    folder=$1 above=$(printf '%s|' "$@")
+    above=${above#*|}
+    shift
+    for room; do
+        above=${above#*|}
+        [ -z "$above" ] || forbid "$folder/$room" "$folder/(${above%|})/" "the rooms above $folder/$room are: ${above%|}"
+    done
+    stray=$(git ls-files "$folder" 2>/dev/null | grep -vE "^$folder/($(echo "$@" | tr ' ' '|'))/[a-z_0-9]+\.[ch]$" | grep -vxE "$folder/($shared)")
+    if [ -n "$stray" ]; then
+        printf '%s    (is in no room of %s)\n' "$stray" "$folder"
+        bad=1
+    fi
+}
+
+# Passes that do not shape a graph together do not know each other: what is between them is the graph.  The order of all is
+# in pipeline.c, the sums over what they left in report.c.
+shared='(pass|report|batch_axis|names|readers)\.h|(pipeline|report|report_print|batch_axis|names|readers)\.c'
+rooms passes simplify model train partition fuse plan
+forbid 'passes/pass.h passes/report.h passes/report_print.c passes/batch_axis.* passes/names.* passes/readers.*' 'passes/[a-z]+/' \
+    'what the passes share knows none of them'
+shared='none'
+rooms exec world device state plan gpu run train inspect api
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
 
 # What an operator is to others is said by its OpDef, or by graph/collective.h; a pass that is about an operator may name it.
 most=238
-names=$(grep -roE --include='*.[ch]' '&op_[A-Za-z0-9]+' graph passes exec tools | grep -vE '^(graph/ops/|passes/fuse_)')
+names=$(grep -roE --include='*.[ch]' '&op_[A-Za-z0-9]+' graph passes exec tools | grep -vE '^(graph/ops/|passes/fuse/fuse_)')
 count=$(printf '%s\n' "$names" | wc -l)
 if [ "$count" -gt $most ]; then
     printf '%s\n' "$names" | cut -d: -f1 | sort | uniq -c | sort -rn
-    echo "    ($count names of operators outside of graph/ops, kernels and passes/fuse_*, at most $most are left)"
+    echo "    ($count names of operators outside of graph/ops, kernels and passes/fuse/fuse_*, at most $most are left)"
     bad=1
 elif [ "$count" -lt $most ]; then
-    echo "only $count names of operators are left outside of graph/ops, kernels and passes/fuse_*: write $count for $most in tests/layering.sh"
+    echo "only $count names of operators are left outside of graph/ops, kernels and passes/fuse/fuse_*: write $count for $most in tests/layering.sh"
 fi
 
 [ $bad = 0 ] && echo "layering: 1 passed, 0 failed"

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/plan_budget.h"
-#include "exec/transform.h"
-#include "exec/verify.h"
+#include "exec/run/interp.h"
+#include "exec/plan/plan_budget.h"
+#include "exec/inspect/transform.h"
+#include "exec/inspect/verify.h"
 #include "tools/args.h"
 #include "tools/feed.h"
 #include "tools/patience.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "exec/api/api.h"
-#include "exec/interp.h"
-#include "exec/plan_budget.h"
+#include "exec/run/interp.h"
+#include "exec/plan/plan_budget.h"
 #include "passes/batch_axis.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 &&

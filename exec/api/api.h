@@ -2,7 +2,7 @@
 #ifndef DPX_API_H
 #define DPX_API_H
 
-#include "exec/options.h"
+#include "exec/train/options.h"
 #include "exec/world/world.h"
 #include "graph/onnx/onnx.h"
 #include "include/dpexec.h"

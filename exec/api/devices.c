@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "exec/api/api.h"
-#include "exec/machine.h"
-#include "exec/device.h"
-#include "exec/gpu/plugin.h"
+#include "exec/device/machine.h"
+#include "exec/device/device.h"
+#include "exec/device/plugin.h"
 
 /* A CPU device is a team of threads: as many as are asked for can be made of the machine's cores. */
 static void describe_cpu(dpx_device *out)

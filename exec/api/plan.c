@@ -3,8 +3,8 @@
 
 #include "exec/api/api.h"
 #include "exec/api/text.h"
-#include "exec/dry_run.h"
-#include "exec/plan_budget.h"
+#include "exec/inspect/dry_run.h"
+#include "exec/plan/plan_budget.h"
 
 typedef struct {
     dpx_log_fn *log;

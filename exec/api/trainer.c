@@ -17,14 +17,14 @@
 #include <xxhash.h>
 
 #include "exec/api/trainer.h"
-#include "exec/machine.h"
-#include "exec/trace.h"
-#include "exec/transform.h"
+#include "exec/device/machine.h"
+#include "exec/plan/trace.h"
+#include "exec/inspect/transform.h"
 #include "graph/base/foreign.h"
 #include "graph/base/outfile.h"
 #include "graph/print.h"
 #include "passes/batch_axis.h"
-#include "passes/inference.h"
+#include "passes/model/inference.h"
 
 World *trainer_world(const dpx_trainer *t) { return t->options && t->options->world ? t->options->world->world : NULL; }
 

@@ -3,7 +3,7 @@
 #define DPX_TRAINER_H
 
 #include "exec/api/api.h"
-#include "exec/session.h"
+#include "exec/train/session.h"
 
 enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };
 

@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 #include "exec/api/trainer.h"
-#include "exec/checkpoint.h"
+#include "exec/state/checkpoint.h"
 
 int dpx_trainer_state_count(const dpx_trainer *t) { return t ? states_count(session_states(t->session)) : 0; }
 

@@ -7,7 +7,7 @@
 
 #include "exec/api/api.h"
 #include "exec/api/text.h"
-#include "exec/transform.h"
+#include "exec/inspect/transform.h"
 #include "graph/base/arena.h"
 
 static Status print_to_memory(const Graph *g, const char *format, MemoryText *text)

@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-#include "exec/gpu/plugin.h"
+#include "exec/device/plugin.h"
 #include "graph/reduce_tree.h"
 
 enum { BUCKET_ALIGN = 256 };

@@ -4,7 +4,7 @@
 
 #include "graph/collective.h"
 #include "kernels/backend.h"
-#include "passes/plan_memory.h"
+#include "passes/plan/plan_memory.h"
 
 typedef struct GpuCollective GpuCollective;
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/gpu/plugin.h"
+#include "exec/device/plugin.h"
 #include "exec/gpu/progress.h"
-#include "exec/trace.h"
+#include "exec/plan/trace.h"
 #include "graph/op.h"
 
 enum { BLOCK = 1 << 20 };

@@ -4,7 +4,7 @@
 #define DPX_GPU_PART_H
 
 #include "exec/gpu/collective.h"
-#include "exec/gpu/group.h"
+#include "exec/device/group.h"
 #include "exec/gpu/program.h"
 
 enum { GPU_SLOTS = 2 };

@@ -10,7 +10,7 @@
 
 #include "exec/gpu/progress.h"
 #include "exec/gpu/run.h"
-#include "exec/memory_report.h"
+#include "exec/plan/memory_report.h"
 #include "exec/world/world.h"
 #include "graph/op.h"
 

@@ -1,8 +1,8 @@
-/* A program on accelerators: what exec/program.h has behind it where devices have streams. */
+/* A program on accelerators: what exec/run/program.h has behind it where devices have streams. */
 #ifndef DPX_GPU_PROGRAM_H
 #define DPX_GPU_PROGRAM_H
 
-#include "exec/prepared.h"
+#include "exec/plan/prepared.h"
 
 typedef struct GpuProgram GpuProgram;
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "exec/gpu/issue.h"
-#include "exec/gpu/plugin.h"
+#include "exec/device/plugin.h"
 #include "exec/gpu/progress.h"
 #include "exec/world/world.h"
 

@@ -1,7 +1,7 @@
-/* What a file says of its own constants, for passes/parameters.c: who wrote it, which tensors a training step would
- * update (training_info), which were trained before (exports of ours), and which PyTorch's exporter knows as parameters
- * or buffers of the module, or as computed from such (metadata of the values, a field that older definitions of the
- * format do not have). */
+/* What a file says of its own constants, for passes/model/parameters.c: who wrote it, which tensors a training step
+ * would update (training_info), which were trained before (exports of ours), and which PyTorch's exporter knows as
+ * parameters or buffers of the module, or as computed from such (metadata of the values, a field that older definitions
+ * of the format do not have). */
 #include "graph/onnx/internal.h"
 
 #include <stdlib.h>

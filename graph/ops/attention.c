@@ -1,4 +1,4 @@
-/* Scaled dot-product attention and its gradient, as one node each (passes/fuse_attention.c makes them):
+/* Scaled dot-product attention and its gradient, as one node each (passes/fuse/fuse_attention.c makes them):
  *
  *   S = scale Q K^T per batch and head, with S[i,j] = -inf for j > i when `causal`
  *   Y = softmax(S) V,   L = log sum exp of each row of S

@@ -9,7 +9,7 @@
  *   sums = BatchNormGradStats(x, dy, mean, var)     sum of dy and of dy * (x - mean) / sqrt(var + epsilon): partial
  * sums dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count) dscale, dbias = BatchNormGradParams(sums)
  *
- * What passes/fuse_batch_norm.c makes of these on an accelerator:
+ * What passes/fuse/fuse_batch_norm.c makes of these on an accelerator:
  *
  * - with the bias (and scale) as further inputs both gradients are those through a Relu behind the batch-norm: dy
  * counts where (x - mean) / sqrt(var + epsilon) * scale + bias > 0, which x tells without a reading of the Relu's

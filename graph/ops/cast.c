@@ -1,4 +1,5 @@
-/* Cast and CastLike: conversion of element types; CastAll: that of many tensors by one node (passes/group_casts.c). */
+/* Cast and CastLike: conversion of element types; CastAll: that of many tensors by one node
+ * (passes/fuse/group_casts.c). */
 #include <string.h>
 
 #include "graph/grad.h"

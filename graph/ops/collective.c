@@ -1,6 +1,6 @@
 /* Operators that move data between replicas and devices.  One node each, so that the edges of the graph tell the whole
  * truth: what goes in, what comes out, on which device ("devices", one per output, or per destination of a tensor).
- * Made by passes/expand.c; no model contains them, and they come after the gradients. */
+ * Made by passes/partition/expand.c; no model contains them, and they come after the gradients. */
 #include "graph/collective.h"
 #include "graph/layout.h"
 #include "graph/op.h"
@@ -146,7 +146,7 @@ DEFINE_OP(Copy, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_m
           .infer = infer_copy,
           .doc = "the input in the memory of the node's device; the input lies on the host's side of that device, or "
                  "the other way "
-                 "round (passes/place_host.c)");
+                 "round (passes/plan/place_host.c)");
 
 /* ---- AllReduce ---- */
 

@@ -4,7 +4,7 @@
  *   dx = ConvGradInput(dy, w)      the transpose in x
  *   dw = ConvGradWeight(x, dy)     the transpose in w
  *
- * and ConvRelu(x, w, b, z) = max(0, Conv(x, w, b) + z), rounded once.  passes/fuse_conv.c makes it of the single
+ * and ConvRelu(x, w, b, z) = max(0, Conv(x, w, b) + z), rounded once.  passes/fuse/fuse_conv.c makes it of the single
  * operators where these have their gradients and places.
  *
  * ConvTranspose is ConvGradInput of its input, plus a bias.  The gradients take sizes that their inputs do not hold

@@ -1,5 +1,6 @@
-/* Cross-entropy of scores and class numbers in one pass over the scores, and its gradient (passes/fuse_cross_entropy.c
- * makes them of LogSoftmax and NllSum): with L = log sum_c exp(x[c]) of each sample and smoothing e,
+/* Cross-entropy of scores and class numbers in one pass over the scores, and its gradient
+ * (passes/fuse/fuse_cross_entropy.c makes them of LogSoftmax and NllSum): with L = log sum_c exp(x[c]) of each sample
+ * and smoothing e,
  *
  *   num = sum over samples not ignored of  L - (1-e) x[t] - e/C sum_c x[c],   den = how many they are
  *   dx[c] = dy (exp(x[c] - L) - (1-e) [c = t] - e/C)

@@ -2,7 +2,7 @@
  *
  * The node passes the number on and knows its value at the file's own sizes.  Passes may infer shapes at other ones as
  * they like; a step or a model that is compiled for such sizes is refused where the number is another
- * (passes/infer_shapes.c), as its nodes are not those that the file means. */
+ * (passes/simplify/infer_shapes.c), as its nodes are not those that the file means. */
 #include "graph/ops/decided.h"
 
 #include "graph/grad.h"

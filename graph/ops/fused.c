@@ -8,7 +8,7 @@
  * The node computes what its program does, operator by operator, so it can be lowered to it at any time.  An
  * intermediate of 16 bits that is no output may be kept in float32 by a kernel; a Cast rounds always, and an output is
  * read by the program as it is stored.  All outputs and all inputs of their size have one layout.
- * passes/fuse_elementwise.c makes such nodes.
+ * passes/fuse/fuse_elementwise.c makes such nodes.
  *
  * With `sum` the last of what the program returns is not stored but summed: the last output is the ReduceSum of it over
  * `axes` (none: all), with that operator's `keepdims` and `wide`.  The value may be returned before as well: then it is

@@ -78,7 +78,7 @@ DEFINE_OP(AdamUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_
                  "weight decay is added to g, or with decoupled scales w by 1 - lr weight_decay first; inputs w, g, "
                  "lr, m, v, step, apply");
 
-/* ---- all parameters of a device in one node (passes/group_updates.c) ----
+/* ---- all parameters of a device in one node (passes/fuse/group_updates.c) ----
  *
  * Inputs: for each parameter its state (the parameter, then its moments), then for each its gradient, then what all
  * share; the outputs are the next states in their order. */

@@ -226,7 +226,7 @@ static Status place_dropout(Placement *p)
     return place_elementwise(p);
 }
 
-/* Without a mode it is the identity, with its ratio for a later training; passes/key_random.c turns it on. */
+/* Without a mode it is the identity, with its ratio for a later training; passes/train/key_random.c turns it on. */
 static Status train_dropout(Graph *g, Node *n, const TrainMode *mode)
 {
     if (!mode->updates && n->n_in > 2)

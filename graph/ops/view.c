@@ -279,7 +279,7 @@ static Status infer_reorder(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* Made by passes/layout.c; the interpreter stores everything by rows, and copies. */
+/* Made by passes/plan/layout.c; the interpreter stores everything by rows, and copies. */
 DEFINE_OP(Reorder, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
           .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none,

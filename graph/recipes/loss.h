@@ -1,8 +1,8 @@
 /* A loss: what of a batch training makes small.
  *
- * It gives a sum over the batch and what that sum weighs; the loss is their quotient (passes/criterion.c), so that
- * batches and parts of a batch add up exactly.  It emits operators that have gradients and placements, and needs to
- * know nothing of either. */
+ * It gives a sum over the batch and what that sum weighs; the loss is their quotient (passes/train/criterion.c), so
+ * that batches and parts of a batch add up exactly.  It emits operators that have gradients and placements, and needs
+ * to know nothing of either. */
 #ifndef DPX_LOSS_H
 #define DPX_LOSS_H
 

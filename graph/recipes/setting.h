@@ -2,8 +2,8 @@
  *
  * The field's C type says how the text is read: SETTING_OF finds the kind by _Generic, so a field of a type that has no
  * reader does not compile, and no value is stored with another size than its field has.  Options of a run
- * (exec/options.c) and those of losses, metrics, optimizers and schedules (graph/recipes/recipe.h) are settings; help,
- * man pages, args.json and the C API's list are made of them. */
+ * (exec/train/options.c) and those of losses, metrics, optimizers and schedules (graph/recipes/recipe.h) are settings;
+ * help, man pages, args.json and the C API's list are made of them. */
 #ifndef DPX_SETTING_H
 #define DPX_SETTING_H
 

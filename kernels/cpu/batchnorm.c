@@ -56,7 +56,7 @@ static bool infers(const Graph *g, const Node *n)
     return !node_int(n, "training_mode");
 }
 
-/* Alone: what passes/fuse_batch_norm.c adds is for accelerators. */
+/* Alone: what passes/fuse/fuse_batch_norm.c adds is for accelerators. */
 static bool differentiates(const Graph *g, const Node *n)
 {
     (void)g;

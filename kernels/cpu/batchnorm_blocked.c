@@ -39,7 +39,7 @@ static bool stored_so(const Graph *g, const Node *n)
     return in_value(g, n, 0)->layout != LAYOUT_ROWS && shape_numel(&in_value(g, n, 0)->shape) > 0;
 }
 
-/* Alone: what passes/fuse_batch_norm.c adds is for accelerators. */
+/* Alone: what passes/fuse/fuse_batch_norm.c adds is for accelerators. */
 static bool differentiates(const Graph *g, const Node *n)
 {
     return stored_so(g, n) &&

@@ -1,7 +1,8 @@
 /* 16-bit floats on the CPU: any reference kernel of float32 between conversions.
  *
- * This is what computing in 16 bits means here (passes/precision.c): inputs are taken as they are, the arithmetic is
- * that of float32, each result is rounded once, to nearest even.  It is an oracle and a fallback, not a fast path. */
+ * This is what computing in 16 bits means here (passes/train/precision.c): inputs are taken as they are, the arithmetic
+ * is that of float32, each result is rounded once, to nearest even.  It is an oracle and a fallback, not a fast path.
+ */
 #include "kernels/ref/ref.h"
 
 typedef struct {

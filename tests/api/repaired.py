@@ -1,4 +1,4 @@
-"""Exports small networks in the forms that passes/untie.c, tie_twins.c and rebatch.c mend, and computes in float64 what PyTorch's
+"""Exports small networks in the forms that passes/model/untie.c, tie_twins.c and rebatch.c mend, and computes in float64 what PyTorch's
 losses are when it trains them.
 
     python tests/api/repaired.py        # PyTorch 2.15 with onnx and onnxscript; writes repaired_*.onnx and repaired.h

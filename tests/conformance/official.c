@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/onnx/internal.h"
 #include "graph/print.h"
 #include "passes/pass.h"

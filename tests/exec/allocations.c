@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/session.h"
+#include "exec/train/session.h"
 #include "graph/onnx/onnx.h"
 #include "kernels/cpu/onednn.h"
 #include "tests/exec/training.h"

@@ -1,5 +1,5 @@
 /* Checkpoints survive damage: what does not verify is passed over or refused, never half read. */
-#include "exec/checkpoint.h"
+#include "exec/state/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* Devices: the grammar of --devices, and threads that take jobs and give back their failures. */
-#include "exec/device.h"
-#include "exec/machine.h"
+#include "exec/device/device.h"
+#include "exec/device/machine.h"
 
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/describe.h"
+#include "exec/device/describe.h"
 #include "tests/harness/test.h"
 
 static void test_lists(void)

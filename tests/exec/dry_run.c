@@ -4,7 +4,7 @@
  * number of devices, which counts the steps by stream and kernel.  Nothing in them is told by the plug-in, which is not
  * asked, so they are the same on every machine.  GOLDEN_WRITE=1 in the environment writes what is found into the files:
  * read the difference before believing it. */
-#include "exec/dry_run.h"
+#include "exec/inspect/dry_run.h"
 
 #include <ctype.h>
 #include <stdlib.h>

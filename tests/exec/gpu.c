@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "exec/gpu/part.h"
-#include "exec/program_internal.h"
+#include "exec/run/program_internal.h"
 #include "graph/op.h"
 #include "tests/exec/gpu_training.h"
 #include "tests/harness/test.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "exec/gpu/part.h"
-#include "exec/program_internal.h"
-#include "exec/session.h"
+#include "exec/run/program_internal.h"
+#include "exec/train/session.h"
 #include "graph/op.h"
 #include "graph/parse.h"
 #include "tests/exec/training.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/verify_batch.h"
+#include "exec/inspect/verify_batch.h"
 #include "graph/op.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/graphs.h"

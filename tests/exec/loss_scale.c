@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/session.h"
+#include "exec/train/session.h"
 #include "graph/emit.h"
 #include "tests/exec/torch_scaler.h"
 #include "tests/harness/test.h"

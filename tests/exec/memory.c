@@ -1,8 +1,8 @@
 /* What a step needs of a device's memory: the numbers and the table, and the error when it cannot be had. */
 #include <string.h>
 
-#include "exec/memory_report.h"
-#include "exec/session.h"
+#include "exec/plan/memory_report.h"
+#include "exec/train/session.h"
 #include "graph/parse.h"
 #include "tests/harness/test.h"
 

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/session.h"
-#include "exec/verify_batch.h"
+#include "exec/run/interp.h"
+#include "exec/train/session.h"
+#include "exec/inspect/verify_batch.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/options.h"
+#include "exec/train/options.h"
 #include "graph/recipes/setting.h"
 #include "tests/exec/torch_schedules.h"
 #include "tests/harness/test.h"

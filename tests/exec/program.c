@@ -1,10 +1,10 @@
 /* Programs compute what the interpreter computes, the same bits on any number of devices, and fail cleanly. */
-#include "exec/program.h"
+#include "exec/run/program.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "passes/pass.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"

@@ -1,10 +1,10 @@
 /* Sessions: programs per mode and shape over one state, the same bits on any devices, clear refusals. */
-#include "exec/session.h"
+#include "exec/train/session.h"
 
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/verify_batch.h"
+#include "exec/run/interp.h"
+#include "exec/inspect/verify_batch.h"
 #include "graph/emit.h"
 #include "graph/onnx/onnx.h"
 #include "tests/harness/test.h"

@@ -1,5 +1,5 @@
 /* State with copies on several devices: what is set is in all of them, partial sums in one. */
-#include "exec/state.h"
+#include "exec/state/state.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/session.h"
+#include "exec/train/session.h"
 #include "graph/emit.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/graphs.h"

@@ -1,5 +1,5 @@
 /* A trace has one event for every call of every device, inside the step, and is JSON. */
-#include "exec/trace.h"
+#include "exec/plan/trace.h"
 
 #include <jansson.h>
 #include <stdlib.h>

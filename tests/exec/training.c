@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "graph/emit.h"
-#include "passes/autodiff.h"
-#include "passes/schedule.h"
+#include "passes/train/autodiff.h"
+#include "passes/plan/schedule.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
 

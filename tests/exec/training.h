@@ -2,9 +2,9 @@
 #ifndef DPX_TESTS_TRAINING_H
 #define DPX_TESTS_TRAINING_H
 
-#include "exec/gpu/group.h"
-#include "exec/program.h"
-#include "exec/state.h"
+#include "exec/device/group.h"
+#include "exec/run/program.h"
+#include "exec/state/state.h"
 
 enum { IN_FEATURES = 6, HIDDEN = 37, CLASSES = 5 };
 

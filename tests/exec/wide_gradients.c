@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/op.h"
 #include "graph/parse.h"
 #include "passes/pass.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/session.h"
+#include "exec/train/session.h"
 #include "exec/world/internal.h"
 #include "exec/world/socket.h"
 #include "graph/op.h"

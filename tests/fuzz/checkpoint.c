@@ -2,8 +2,8 @@
  * the input is a file of tensors: what is read of it is written and read again. */
 #include <unistd.h>
 
-#include "exec/checkpoint.h"
-#include "exec/parameter_list.h"
+#include "exec/state/checkpoint.h"
+#include "exec/train/parameter_list.h"
 #include "tests/fuzz/common/fuzz.h"
 
 /* {"w": float32 [2], "n": int64 []}: the state that the manifests of the corpus are of. */

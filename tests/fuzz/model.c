@@ -1,8 +1,8 @@
 /* What becomes of a model: repaired, and made the graph of inference and of a step of training on two replicas,
  * constants folded; each within a small budget of memory.  The graph verifies after every pass, and what cannot be
  * built is refused. */
-#include "exec/interp.h"
-#include "exec/plan_budget.h"
+#include "exec/run/interp.h"
+#include "exec/plan/plan_budget.h"
 #include "graph/onnx/onnx.h"
 #include "graph/verify.h"
 #include "passes/pass.h"

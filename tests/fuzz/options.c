@@ -1,7 +1,7 @@
 /* Options and the JSON of a run.  What begins with '{' is the note of a checkpoint, the description of a device and a
  * line of metrics; else each line is an argument of `dpexec train`. */
-#include "exec/describe.h"
-#include "exec/options.h"
+#include "exec/device/describe.h"
+#include "exec/train/options.h"
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/args.h"
 #include "tools/commands.h"

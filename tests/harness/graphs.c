@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
 #include "tests/harness/test.h"
 

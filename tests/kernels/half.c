@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/emit.h"
 #include "tests/harness/test.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "kernels/backend.h"
-#include "exec/describe.h"
+#include "exec/device/describe.h"
 #include "kernels/cuda/expr.h"
 #include "tests/ops/case.h"
 #include "tests/plugin/plugin.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/layout.h"
+#include "passes/plan/layout.h"
 #include "tests/harness/gpu.h"
 #include "tests/ops/check.h"
 

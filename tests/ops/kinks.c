@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/graph.h"
 #include "graph/parse.h"
-#include "passes/autodiff.h"
+#include "passes/train/autodiff.h"
 #include "tests/harness/test.h"
 #include "tests/ops/check.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/place.h"
 #include "tests/ops/check.h"
 

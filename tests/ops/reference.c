@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/verify.h"
 #include "passes/pass.h"
 #include "tests/ops/check.h"

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/verify.h"
-#include "passes/expand.h"
+#include "passes/partition/expand.h"
 #include "tests/ops/check.h"
 
 enum { MAX_OPTIONS = CASE_ARGS * (MAX_RANK + 1) };

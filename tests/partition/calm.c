@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/verify.h"
+#include "exec/run/interp.h"
+#include "exec/inspect/verify.h"
 #include "graph/parse.h"
 #include "tests/harness/test.h"
 

@@ -6,7 +6,7 @@
 #include "graph/parse.h"
 #include "graph/print.h"
 #include "graph/reduce_tree.h"
-#include "passes/place.h"
+#include "passes/partition/place.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/verify_batch.h"
+#include "exec/run/interp.h"
+#include "exec/inspect/verify_batch.h"
 #include "graph/op.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/test.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/verify.h"
+#include "exec/run/interp.h"
+#include "exec/inspect/verify.h"
 #include "graph/op.h"
 #include "graph/parse.h"
 #include "passes/report.h"

@@ -2,7 +2,7 @@
 #ifndef DPX_TESTS_TRAIN_H
 #define DPX_TESTS_TRAIN_H
 
-#include "exec/verify.h"
+#include "exec/inspect/verify.h"
 #include "graph/graph.h"
 #include "passes/report.h"
 

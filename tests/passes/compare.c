@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/verify_batch.h"
+#include "exec/run/interp.h"
+#include "exec/inspect/verify_batch.h"
 #include "graph/onnx/onnx.h"
 #include "graph/op.h"
 #include "graph/parse.h"

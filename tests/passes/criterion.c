@@ -3,7 +3,7 @@
 
 #include "graph/base/numtext.h"
 #include "graph/op.h"
-#include "passes/class_axis.h"
+#include "passes/train/class_axis.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 #include "tests/passes/torch_values.h"

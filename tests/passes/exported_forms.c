@@ -3,7 +3,7 @@
  * were rounded to float32. */
 #include <stdio.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
 #include "graph/op.h"
 #include "tests/harness/graphs.h"

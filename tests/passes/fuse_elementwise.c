@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/interp.h"
-#include "exec/verify_batch.h"
+#include "exec/run/interp.h"
+#include "exec/inspect/verify_batch.h"
 #include "graph/op.h"
 #include "passes/pass.h"
-#include "passes/plan_memory.h"
+#include "passes/plan/plan_memory.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"

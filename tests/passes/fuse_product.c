@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/op.h"
-#include "passes/fuse_product.h"
+#include "passes/fuse/fuse_product.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"

@@ -1,10 +1,10 @@
 /* Packing: buffers that are alive together never overlap, and little more memory is used than they need. */
-#include "passes/pack.h"
+#include "passes/plan/pack.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "passes/gaps.h"
+#include "passes/plan/gaps.h"
 #include "tests/harness/test.h"
 
 static uint32_t next(uint32_t *seed)

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/interp.h"
-#include "exec/parameter_list.h"
-#include "exec/safetensors.h"
+#include "exec/run/interp.h"
+#include "exec/train/parameter_list.h"
+#include "exec/state/safetensors.h"
 #include "graph/parse.h"
-#include "passes/parameters.h"
+#include "passes/model/parameters.h"
 #include "tests/harness/test.h"
 
 extern const Pass pass_infer_shapes, pass_find_parameters;

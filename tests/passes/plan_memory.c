@@ -1,12 +1,12 @@
 /* The memory plan, checked by carrying it out with tags instead of numbers: every 64 bytes of memory hold the name of
  * the value that was written there last, and every node must find its inputs where the plan says they are. */
-#include "passes/plan_memory.h"
+#include "passes/plan/plan_memory.h"
 
 #include <string.h>
 
 #include "graph/emit.h"
 #include "graph/parse.h"
-#include "passes/schedule.h"
+#include "passes/plan/schedule.h"
 #include "tests/harness/test.h"
 
 enum { GRANULE = 64 };

@@ -5,7 +5,7 @@
  * memory in which a device packs what its collectives send and receive is bytes like any others, of a space of its own.
  * The same model must find a race when any one wait is taken away: so no wait can be missing, and none is there in
  * vain.  And what need not be ordered is not: the backward pass goes on while gradients are reduced. */
-#include "passes/plan_streams.h"
+#include "passes/plan/plan_streams.h"
 
 #include <stdlib.h>
 #include <string.h>

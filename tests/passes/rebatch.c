@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
 #include "graph/parse.h"
 #include "passes/pass.h"

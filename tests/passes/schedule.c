@@ -1,5 +1,5 @@
 /* Orders of execution, node by node, for the graphs that the rules were made for. */
-#include "passes/schedule.h"
+#include "passes/plan/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>

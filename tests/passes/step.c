@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "tests/harness/test.h"
 
 Status step_pass(Graph *g, const Pass *pass, const BuildOptions *opt)

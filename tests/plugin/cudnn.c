@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/interp.h"
+#include "exec/run/interp.h"
 #include "graph/onnx/onnx.h"
 #include "kernels/backend.h"
 #include "passes/pass.h"

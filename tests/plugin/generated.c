@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/describe.h"
+#include "exec/device/describe.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/expr.h"
 #include "tests/harness/graphs.h"

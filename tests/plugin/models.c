@@ -1,7 +1,7 @@
 /* Every library call, generated kernel and own kernel of the models' training steps, on described devices: cuDNN has a
  * plan for it, cuBLAS takes its description, NVRTC compiles it to machine code, the plug-in holds it.  Own kernels are
  * looked for on the architectures that this build compiles them for.  The numbers are what a dry run tells. */
-#include "exec/dry_run.h"
+#include "exec/inspect/dry_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>

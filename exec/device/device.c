@@ -1,0 +1,203 @@
+/* The thread of a device.
+ *
+ * OpenMP keeps one team per thread that opens parallel regions, so a thread per device gives every device a team of its
+ * own, of the size set once when the thread starts.  Work is handed over by a counter: the caller raises `posted`, the
+ * thread runs the job and raises `finished` to it.  Whoever waits spins a while, because steps follow each other
+ * closely, and then sleeps on the condition variable; the one who raises a counter takes the lock only to wake a
+ * sleeper. A GPU is opened and closed on the thread that will drive it. */
+#include "exec/device/device.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "exec/device/accelerator.h"
+#include "graph/base/spin.h"
+
+enum { MESSAGE_BYTES = 2048 };
+
+struct Device {
+    char name[16];
+    KernelCtx ctx;
+    Accelerator accelerator; /* of a CUDA device */
+    DeviceSync *sync;
+    void *sync_arg;
+    bool spin;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    atomic_uint posted, finished;
+    atomic_int sleepers;
+    DeviceJob *job; /* NULL: end the thread */
+    void *arg;
+    Status status;
+    char message[MESSAGE_BYTES];
+};
+
+static void wait_for(Device *d, atomic_uint *counter, unsigned wanted)
+{
+    for (Spin s = spin_begin(d->spin && atomic_load(counter) != wanted); spin_on(&s);)
+        if (atomic_load(counter) == wanted)
+            return;
+    pthread_mutex_lock(&d->lock);
+    atomic_fetch_add(&d->sleepers, 1);
+    while (atomic_load(counter) != wanted)
+        pthread_cond_wait(&d->changed, &d->lock);
+    atomic_fetch_sub(&d->sleepers, 1);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void raise_to(Device *d, atomic_uint *counter, unsigned to)
+{
+    atomic_store(counter, to);
+    if (!atomic_load(&d->sleepers))
+        return;
+    pthread_mutex_lock(&d->lock);
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void *serve(void *arg)
+{
+    Device *d = arg;
+
+    omp_set_dynamic(0);
+    omp_set_num_threads(d->ctx.n_threads);
+    for (unsigned turn = 1;; turn++) {
+        wait_for(d, &d->posted, turn);
+        if (!d->job)
+            return NULL;
+        d->status = d->job(d, d->arg);
+        if (d->status)
+            snprintf(d->message, sizeof d->message, "%s", status_message());
+        raise_to(d, &d->finished, turn);
+    }
+}
+
+/* DeviceJobs. */
+static Status open_accelerator(Device *d, void *arg)
+{
+    TRY(accelerator_open(&d->accelerator, arg));
+    d->ctx.runtime = d->accelerator.runtime;
+    d->ctx.gpu = d->accelerator.gpu;
+    return ST_OK;
+}
+
+static Status close_accelerator(Device *d, void *arg)
+{
+    (void)arg;
+    accelerator_close(&d->accelerator);
+    return ST_OK;
+}
+
+static Status start_thread(Device *d)
+{
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->changed, NULL);
+    if (!pthread_create(&d->thread, NULL, serve, d))
+        return ST_OK;
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->lock);
+    return FAIL(E_DEVICE, "%s: a thread cannot be started", d->name);
+}
+
+static Status run_job(Device *d, DeviceJob *job, void *arg)
+{
+    device_start(d, job, arg);
+    return device_wait(d);
+}
+
+Status device_open(Device **out, const DeviceSpec *spec, bool spin)
+{
+    Device *d = calloc(1, sizeof *d);
+    DeviceSpec own = *spec;
+    Status st;
+
+    if (!d)
+        return FAIL_NOMEM();
+    snprintf(d->name, sizeof d->name, "%s:%d", spec->cuda ? "cuda" : "cpu", spec->index);
+    d->ctx.n_threads = spec->threads;
+    d->spin = spin;
+    if ((st = start_thread(d))) {
+        free(d);
+        return st;
+    }
+    if (spec->cuda && (st = run_job(d, open_accelerator, &own))) {
+        device_close(d);
+        return st;
+    }
+    *out = d;
+    return ST_OK;
+}
+
+void device_close(Device *d)
+{
+    if (!d)
+        return;
+    if (d->accelerator.runtime)
+        (void)!run_job(d, close_accelerator, NULL);
+    device_start(d, NULL, NULL);
+    pthread_join(d->thread, NULL);
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+void device_start(Device *d, DeviceJob *job, void *arg)
+{
+    d->job = job;
+    d->arg = arg;
+    raise_to(d, &d->posted, atomic_load(&d->posted) + 1);
+}
+
+Status device_wait(Device *d)
+{
+    wait_for(d, &d->finished, atomic_load(&d->posted));
+    return d->status ? FAIL(d->status, "%s", d->message) : ST_OK;
+}
+
+Status device_wait_all(Device *const *d, int n)
+{
+    Status first = ST_OK;
+    int failed = 0;
+
+    for (int i = 0; i < n; i++) {
+        Status st = d[i] ? device_wait(d[i]) : ST_OK;
+
+        if (st && (!first || first == E_INTERRUPTED)) {
+            failed = i;
+            first = st;
+        }
+    }
+    return first ? device_wait(d[failed]) : ST_OK; /* again: its message */
+}
+
+KernelCtx *device_ctx(Device *d) { return &d->ctx; }
+const char *device_name(const Device *d) { return d->name; }
+
+/* ---- accelerators ---- */
+
+const Runtime *device_runtime(const Device *d) { return d->accelerator.runtime; }
+GpuDevice *device_gpu(const Device *d) { return d->accelerator.gpu; }
+const GpuInfo *device_info(const Device *d) { return d->accelerator.runtime ? &d->accelerator.info : NULL; }
+GpuStream *device_stream(const Device *d) { return d->accelerator.stream; }
+
+void device_set_sync(Device *d, DeviceSync *sync, void *arg)
+{
+    d->sync = sync;
+    d->sync_arg = arg;
+}
+
+Status device_sync(Device *d)
+{
+    const Accelerator *a = &d->accelerator;
+
+    return d->sync ? d->sync(d->sync_arg) : device_check(d, a->runtime->stream_wait(a->stream));
+}
+
+Status device_check(const Device *d, Status st)
+{
+    return st ? FAIL(st, "%s: %s", d->name, d->accelerator.runtime->message()) : ST_OK;
+}

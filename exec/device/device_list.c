@@ -1,0 +1,149 @@
+/* Which devices a run uses: the grammar of --devices. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/device/describe.h"
+#include "exec/device/device.h"
+#include "exec/device/plugin.h"
+#include "exec/device/machine.h"
+
+static const char *kind(bool cuda) { return cuda ? "cuda" : "cpu"; }
+
+static Status add(DeviceList *list, bool cuda, int index)
+{
+    for (int i = 0; i < list->n; i++) {
+        if (list->device[i].cuda != cuda)
+            return FAIL(E_INVALID, "devices: %s:%d and %s:%d: CPU and CUDA devices do not work together", kind(!cuda),
+                        list->device[i].index, kind(cuda), index);
+        if (list->device[i].index == index)
+            return FAIL(E_INVALID, "devices: %s:%d is named twice", kind(cuda), index);
+    }
+    if (list->n == MAX_DEVICES)
+        return FAIL(E_INVALID, "devices: more than %d", MAX_DEVICES);
+    list->device[list->n++] = (DeviceSpec){ .cuda = cuda, .index = index, .memory = cuda ? 0 : machine_memory() };
+    return ST_OK;
+}
+
+/* A decimal number that ends the word; -1 when it is none. */
+static int number(const char *s, size_t len)
+{
+    int v = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (!isdigit((unsigned char)s[i]) || v > 100000)
+            return -1;
+        v = 10 * v + (s[i] - '0');
+    }
+    return len ? v : -1;
+}
+
+/* Every GPU, if any can be used; why none can is no error here: `dpexec devices` says it. */
+static Status add_all(DeviceList *list)
+{
+    const Runtime *r;
+    int n = 0;
+
+    if (plugin_cuda(&r) || r->count(&n) || !n)
+        return add(list, false, 0);
+    for (int i = 0; i < n; i++)
+        TRY(add(list, true, i));
+    return ST_OK;
+}
+
+/* "@FILE" after the devices it describes: those from `first` on. */
+static Status set_described(DeviceList *list, int first, const char *file, size_t len)
+{
+    GpuInfo info;
+
+    if (!len || len >= DEVICE_PATH)
+        return FAIL(E_INVALID, "devices: '@%.*s': expected the name of a file of at most %d bytes",
+                    (int)(len > 64 ? 64 : len), file, DEVICE_PATH - 1);
+    for (int i = first; i < list->n; i++) {
+        DeviceSpec *d = &list->device[i];
+
+        if (!d->cuda)
+            return FAIL(E_INVALID, "devices: cpu:%d@%.*s: only a CUDA device can be described", d->index, (int)len,
+                        file);
+        snprintf(d->described, sizeof d->described, "%.*s", (int)len, file);
+        TRY(describe_read(&info, NULL, d->described));
+        d->memory = (uint64_t)info.memory;
+    }
+    return ST_OK;
+}
+
+static bool begins(const char *s, size_t len, const char *with)
+{
+    return len >= strlen(with) && !strncmp(s, with, strlen(with));
+}
+
+static Status add_word(DeviceList *list, const char *s, size_t len)
+{
+    bool cuda = begins(s, len, "cuda");
+    size_t at = cuda ? 4 : 3;
+    int n;
+
+    if (len == 3 && begins(s, len, "all"))
+        return add_all(list);
+    if ((n = number(s, len)) >= 0)
+        return add(list, true, n);
+    if ((cuda || begins(s, len, "cpu")) && len == at)
+        return add(list, cuda, 0);
+    if ((cuda || begins(s, len, "cpu")) && s[at] == ':' && (n = number(s + at + 1, len - at - 1)) >= 0)
+        return add(list, cuda, n);
+    if ((cuda || begins(s, len, "cpu")) && s[at] == '*' && (n = number(s + at + 1, len - at - 1)) > 0) {
+        for (int i = 0; i < n; i++)
+            TRY(add(list, cuda, i));
+        return ST_OK;
+    }
+    return FAIL(E_INVALID, "devices: '%.*s': expected cpu, cpu:N, cpu*N, cuda, cuda:N, cuda*N, N or all",
+                (int)(len > 64 ? 64 : len), s);
+}
+
+static Status add_described(DeviceList *list, const char *s, size_t len)
+{
+    const char *at = memchr(s, '@', len);
+    int first = list->n;
+
+    TRY(add_word(list, s, at ? (size_t)(at - s) : len));
+    return at ? set_described(list, first, at + 1, len - (size_t)(at + 1 - s)) : ST_OK;
+}
+
+Status device_list_parse(DeviceList *out, const char *text, int threads)
+{
+    DeviceList list = { 0 };
+    int share;
+
+    if (threads < 0)
+        return FAIL(E_INVALID, "threads: expected a positive number, found %d", threads);
+    if (!text || !*text)
+        text = "cpu";
+    for (const char *s = text, *end; s; s = *end ? end + 1 : NULL) {
+        end = s + strcspn(s, ",");
+        TRY(add_described(&list, s, (size_t)(end - s)));
+    }
+    share = machine_cores() / list.n;
+    for (int i = 0; i < list.n; i++)
+        list.device[i].threads = threads ? threads : share > 1 ? share : 1;
+    *out = list;
+    return ST_OK;
+}
+
+static bool unequal(uint64_t a, uint64_t b) { return 4 * (a < b ? a : b) < 3 * (a < b ? b : a); }
+
+bool device_list_unequal(const DeviceList *list, char text[DEVICE_TEXT])
+{
+    for (int i = 0; i < list->n; i++)
+        for (int j = i + 1; j < list->n; j++) {
+            const DeviceSpec *a = &list->device[i], *b = &list->device[j];
+
+            if (!unequal((uint64_t)a->threads, (uint64_t)b->threads) && !unequal(a->memory, b->memory))
+                continue;
+            snprintf(text, DEVICE_TEXT, "%s:%d (%d threads, %llu MiB) and %s:%d (%d threads, %llu MiB) are unequal",
+                     kind(a->cuda), a->index, a->threads, (unsigned long long)(a->memory >> 20), kind(b->cuda),
+                     b->index, b->threads, (unsigned long long)(b->memory >> 20));
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,143 @@
+/* Pages from the system, touched first by the thread that will use them: that thread's node of the machine holds them
+ * then. Memory of an accelerator comes from its runtime and is filled and read in order with the device's own
+ * stream. */
+#include "exec/device/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_FROM = 2 << 20 };
+
+typedef struct {
+    void *at;
+    size_t bytes;
+} Range;
+
+static Status touch(Device *d, void *arg)
+{
+    const Range *r = arg;
+
+    (void)d;
+    memset(r->at, 0, r->bytes);
+    return ST_OK;
+}
+
+static Status open_pages(void **out, Device *d, size_t bytes)
+{
+    Range r = { mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes };
+
+    if (r.at == MAP_FAILED)
+        return FAIL(E_NOMEM, "%s: %zu bytes cannot be had", device_name(d), bytes);
+    if (bytes >= HUGE_FROM)
+        (void)madvise(r.at, bytes, MADV_HUGEPAGE); /* a wish: without it the pages are small */
+    device_start(d, touch, &r);
+    TRY(device_wait(d));
+    *out = r.at;
+    return ST_OK;
+}
+
+Status memory_open(void **out, Device *d, size_t bytes)
+{
+    const Runtime *r = device_runtime(d);
+
+    *out = NULL;
+    if (!bytes)
+        return ST_OK;
+    return r ? device_check(d, r->alloc(device_gpu(d), out, bytes)) : open_pages(out, d, bytes);
+}
+
+void memory_close(Device *d, void *p, size_t bytes)
+{
+    if (p && device_runtime(d))
+        device_runtime(d)->free(device_gpu(d), p);
+    else if (p)
+        munmap(p, bytes);
+}
+
+/* ---- contents ---- */
+
+/* What was given before is waited for first: a copy that involves pageable memory may hold the host until it ends, and
+ * a step under way need not. */
+static Status transfer(Device *d, void *to, const void *from, size_t bytes)
+{
+    const Runtime *r = device_runtime(d);
+
+    if (!bytes)
+        return ST_OK;
+    if (!r) {
+        memcpy(to, from, bytes);
+        return ST_OK;
+    }
+    TRY(device_sync(d));
+    TRY(device_check(d, r->copy(device_stream(d), to, from, bytes)));
+    return device_sync(d);
+}
+
+Status memory_write(Device *d, void *to, const void *from_host, size_t bytes)
+{
+    return transfer(d, to, from_host, bytes);
+}
+Status memory_read(Device *d, void *to_host, const void *from, size_t bytes)
+{
+    return transfer(d, to_host, from, bytes);
+}
+
+Status memory_zero(Device *d, void *p, size_t bytes)
+{
+    const Runtime *r = device_runtime(d);
+
+    if (!bytes)
+        return ST_OK;
+    if (!r) {
+        memset(p, 0, bytes);
+        return ST_OK;
+    }
+    TRY(device_check(d, r->zero(device_stream(d), p, bytes)));
+    return device_sync(d);
+}
+
+/* Two accelerators need not reach each other: their copies go through the host. */
+Status memory_copy(Device *to_device, void *to, Device *from_device, const void *from, size_t bytes)
+{
+    void *between;
+    Status st;
+
+    if (!device_runtime(from_device))
+        return memory_write(to_device, to, from, bytes);
+    if (!device_runtime(to_device) || to_device == from_device)
+        return memory_read(from_device, to, from, bytes);
+    if (!(between = malloc(bytes ? bytes : 1)))
+        return FAIL_NOMEM();
+    st = memory_read(from_device, between, from, bytes);
+    if (!st)
+        st = memory_write(to_device, to, between, bytes);
+    free(between);
+    return st;
+}
+
+/* ---- arenas ---- */
+
+Status arenas_reserve(Arenas *a, int device, size_t bytes)
+{
+    if (bytes <= a->bytes[device])
+        return ST_OK;
+    memory_close(a->device[device], a->base[device], a->bytes[device]);
+    a->base[device] = NULL;
+    a->bytes[device] = 0;
+    a->generation++;
+    TRY(memory_open(&a->base[device], a->device[device], bytes));
+    a->bytes[device] = bytes;
+    return ST_OK;
+}
+
+void arenas_close(Arenas *a)
+{
+    for (int d = 0; d < a->n_device; d++) {
+        if (!a->device[d])
+            continue;
+        memory_close(a->device[d], a->base[d], a->bytes[d]);
+        a->base[d] = NULL;
+        a->bytes[d] = 0;
+    }
+}

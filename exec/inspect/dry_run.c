@@ -1,0 +1,339 @@
+/* The program is compiled as for a run, up to the point where memory would be allocated, and what was planned is
+ * printed. */
+#include "exec/inspect/dry_run.h"
+#include "exec/device/machine.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/run/interp.h"
+#include "exec/plan/memory_report.h"
+#include "exec/plan/plan_budget.h"
+#include "exec/inspect/transform.h"
+#include "graph/base/foreign.h"
+#include "graph/op.h"
+#include "graph/ops/fused.h"
+#include "passes/plan/plan_streams.h"
+#include "passes/report.h"
+
+typedef struct {
+    FILE *to;
+    const Graph *model;
+    const Options *options;
+    SessionLog *log;
+    void *user;
+    DeviceList list;
+    Device *device[MAX_DEVICES];
+    int n_device;
+    Problems too_large; /* devices whose memory does not suffice */
+} DryRun;
+
+/* ---- one step ---- */
+
+static void print_place(FILE *to, const Graph *g, const MemRef *r, int n_device)
+{
+    switch (r->kind) {
+    case MEM_NONE: fputs(" nowhere", to); break;
+    case MEM_ARENA: fprintf(to, " %s+%zu", r->device < n_device ? "arena" : "host", r->offset); break;
+    case MEM_STATE:
+    case MEM_INPUT:
+    case MEM_CONST:
+        fputs(" in ", to);
+        foreign_print(to, value_logical_name(value(g, r->root)));
+        if (r->kind != MEM_STATE)
+            fprintf(to, "+%zu", r->offset);
+        break;
+    }
+}
+
+static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, const Node *n, int device, int n_device)
+{
+    char shape[SHAPE_TEXT];
+    bool first = true;
+
+    for (int o = 0; o < n->n_out; o++) {
+        const Value *v = has_value(n->out[o]) ? value(g, n->out[o]) : NULL;
+        const MemRef *r = &plan->value[n->out[o].i];
+
+        if (!v || ((r->kind == MEM_ARENA || r->kind == MEM_STATE) && r->device != device))
+            continue;
+        fputs(first ? " -> " : ", ", to);
+        foreign_print(to, v->name);
+        fprintf(to, " %s%s", dtype_name(v->dtype), shape_text(&v->shape, shape));
+        first = false;
+        print_place(to, g, r, n_device);
+    }
+}
+
+static const char *kernel_of(const Program *p, const MemoryPlan *plan, const Node *n)
+{
+    const char *kernel = program_kernel(p, n->index);
+
+    return kernel                          ? kernel
+           : stream_is_view(plan, n)       ? "(view)"
+           : n->op->flags & OPF_COLLECTIVE ? "(collective)"
+                                           : "(copy)";
+}
+
+static void print_node(FILE *to, const Program *p, const Node *n, int device, int n_device)
+{
+    const MemoryPlan *plan = program_plan(p);
+    size_t scratch = plan->scratch_bytes[n->index];
+    char label[160], operators[BODY_TEXT];
+
+    fprintf(to, "%-24s ", kernel_of(p, plan, n));
+    foreign_print(to, node_label(label, sizeof label, n));
+    if (n->op == &op_Fused)
+        fprintf(to, " (%s)", fused_operators(operators, n));
+    print_outputs(to, program_graph(p), plan, n, device, n_device);
+    if (scratch)
+        fprintf(to, "; scratch arena+%zu, %zu bytes", plan->scratch[n->index], scratch);
+}
+
+/* ---- one device ---- */
+
+static void print_cpu_steps(const DryRun *d, const Program *p, int device)
+{
+    const Graph *g = program_graph(p);
+
+    FOR_NODES(g, n) {
+        if (!(n->op->flags & OPF_COLLECTIVE) && (n->device < 0 ? 0 : n->device) != device)
+            continue;
+        fprintf(d->to, "%5" PRIu32 "  ", n->index);
+        print_node(d->to, p, n, device, d->n_device);
+        putc('\n', d->to);
+    }
+}
+
+static void print_gpu_steps(const DryRun *d, const Program *p, const StreamDevice *s, int device)
+{
+    static const char *const stream[N_STREAMS] = { "compute", "copy", "comm" };
+    const Graph *g = program_graph(p);
+
+    for (int i = 0; i < s->n_step; i++) {
+        const StreamStep *step = &s->step[i];
+        const Node *n = g->node[step->node];
+        bool host = n->device >= d->n_device && program_kernel(p, n->index);
+
+        fprintf(d->to, "%5" PRIu32 "  %-8s ", step->node, host ? "host" : stream[step->stream]);
+        print_node(d->to, p, n, n->device >= d->n_device ? n->device : device, d->n_device);
+        for (int w = 0; w < step->n_wait; w++)
+            fprintf(d->to, "%s e%d", w ? "," : "; waits for", step->wait[w]);
+        if (step->event >= 0)
+            fprintf(d->to, "; records e%d", step->event);
+        putc('\n', d->to);
+    }
+    for (int i = 0; i < N_STREAMS; i++)
+        if (s->uses[i] && s->join[i] >= 0)
+            fprintf(d->to, "       compute  waits for e%d of the %s stream\n", s->join[i], stream[i]);
+}
+
+static void print_copies(const DryRun *d, const Program *p, int device)
+{
+    const MemoryPlan *plan = program_plan(p);
+
+    for (int i = 0; i < plan->n_copy; i++) {
+        if (plan->copy[i].to.device != device)
+            continue;
+        fputs("       at the end a copy from", d->to);
+        print_place(d->to, program_graph(p), &plan->copy[i].from, d->n_device);
+        fputs(" to", d->to);
+        print_place(d->to, program_graph(p), &plan->copy[i].to, d->n_device);
+        fprintf(d->to, ", %zu bytes\n", plan->copy[i].to.bytes);
+    }
+}
+
+static void print_line(void *user, const char *line)
+{
+    const DryRun *d = user;
+
+    fputs("    ", d->to);
+    foreign_print(d->to, line);
+    putc('\n', d->to);
+}
+
+static Status print_memory(DryRun *d, const Program *p, int device)
+{
+    const Device *at = d->device[device];
+    const MemoryPlan *plan = program_plan(p);
+    uint64_t there = device_info(at) ? (uint64_t)device_info(at)->memory : machine_memory();
+    char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], has[BYTES_TEXT];
+    int host = device + d->n_device;
+    MemoryNeed need;
+
+    TRY(memory_need(&need, program_graph(p), plan, device, device_info(at)));
+    fprintf(d->to, "  memory: %s: arena %s, states %s, constants %s\n", bytes_text(total, memory_total(&need)),
+            bytes_text(arena, need.arena), bytes_text(states, need.states), bytes_text(constants, need.constants));
+    if (host < plan->n_device)
+        fprintf(d->to, "  memory of the host: arena %s\n", bytes_text(arena, plan->device[host].arena_bytes));
+    if (memory_total(&need) > there)
+        problems_add(&d->too_large, "%s: a step needs %s, it has %s", device_name(at),
+                     bytes_text(total, memory_total(&need)), bytes_text(has, there));
+    return memory_table(program_graph(p), plan, device, print_line, d);
+}
+
+static void print_heading(const DryRun *d, const StreamDevice *s, int device)
+{
+    const GpuInfo *info = device_info(d->device[device]);
+    int streams = 0;
+
+    for (int i = 0; s && i < N_STREAMS; i++)
+        streams += s->uses[i];
+    if (!info)
+        fprintf(d->to, "\n%s: threads: %d\n", device_name(d->device[device]), d->list.device[device].threads);
+    else
+        fprintf(d->to, "\n%s: %s%s, compute capability %d.%d; streams: %d, events: %d\n",
+                device_name(d->device[device]), info->name, *d->list.device[device].described ? ", described" : "",
+                info->capability / 10, info->capability % 10, streams, s->n_event);
+}
+
+static Status print_device(DryRun *d, const Program *p, const StreamPlan *streams, int device)
+{
+    const StreamDevice *s = streams ? &streams->device[device] : NULL;
+
+    print_heading(d, s, device);
+    if (s)
+        print_gpu_steps(d, p, s, device);
+    else
+        print_cpu_steps(d, p, device);
+    print_copies(d, p, device);
+    return print_memory(d, p, device);
+}
+
+/* ---- a program ---- */
+
+static Status plan_gpu(StreamPlan **out, const DryRun *d, const Program *p, Arena *a)
+{
+    const MemoryPlan *plan = program_plan(p);
+
+    return plan_streams(out, program_graph(p), plan, plan->scratch_bytes, d->n_device, a);
+}
+
+static Status print_program(DryRun *d, const Program *p, const char *what)
+{
+    Arena *a = arena_create();
+    StreamPlan *streams = NULL;
+    Status st = a ? ST_OK : FAIL_NOMEM();
+
+    if (!st && device_runtime(d->device[0]))
+        st = plan_gpu(&streams, d, p, a);
+    if (!st)
+        fprintf(d->to, "%s: %" PRIu32 " nodes\n", what, program_graph(p)->n_node);
+    for (int i = 0; i < d->n_device && !st; i++)
+        st = print_device(d, p, streams, i);
+    arena_free(a);
+    return st;
+}
+
+static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *report)
+{
+    ProgramOptions opt = { .device = d->device, .n_device = d->n_device, .plan_only = true };
+    Program *p;
+    MemoryBudget *b;
+    Graph *g;
+    Status st;
+
+    TRY(transform_build(&g, d->model, d->options, mode, report));
+    b = memory_budget_keep(arena_budget(g->arena));
+    st = memory_budget_explain(b, program_compile(&p, g, &opt));
+    memory_budget_free(b);
+    TRY(st);
+    st = print_program(d, p, what);
+    program_free(p);
+    return st;
+}
+
+static Status plan_all(DryRun *d, Report *report)
+{
+    if (!d->options->build.loss)
+        return plan_mode(d, BUILD_INFER, "inference", report);
+    if (d->options->accumulate == 1)
+        return plan_mode(d, BUILD_TRAIN, "training step", report);
+    TRY(plan_mode(d, BUILD_ACCUMULATE, "one of the batches of a step", report));
+    putc('\n', d->to);
+    return plan_mode(d, BUILD_APPLY, "the update of a step", NULL);
+}
+
+/* ---- what is told besides ---- */
+
+static void tell_notes(const DryRun *d, const Report *r)
+{
+    char line[1200], summary[REPORT_SUMMARY];
+
+    report_summary(summary, r);
+    if (d->options->build.loss)
+        d->log(d->user, false, summary);
+    for (int i = 0; i < r->n_note; i++) {
+        snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
+        d->log(d->user, note_is_warning(&r->note[i]), line);
+    }
+}
+
+static void tell_confirmed(const DryRun *d, int device)
+{
+    static const char *const what[N_DESCRIBED] = { "plans of library calls", "generated kernels", "own kernels" };
+    const char *name = device_name(d->device[device]);
+    Described c;
+    char line[1024], most[BYTES_TEXT], epilogue[BYTES_TEXT];
+    bool all = true;
+    int n;
+
+    described_count(&c, device_gpu(d->device[device]));
+    n = snprintf(line, sizeof line, c.asked ? "%s: the libraries confirm" : "%s: no plug-in confirms what is planned",
+                 name);
+    for (int i = 0; c.asked && i < N_DESCRIBED; i++) {
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s %d of %d %s", i ? "," : "", c.confirmed[i], c.wanted[i],
+                      what[i]);
+        all = all && c.confirmed[i] == c.wanted[i];
+    }
+    if (c.asked)
+        n += snprintf(line + n, sizeof line - (size_t)n, "; they ask for up to %s of workspace, which is not counted",
+                      bytes_text(most, c.workspace));
+    if (c.epilogue)
+        n += snprintf(line + n, sizeof line - (size_t)n,
+                      "; where cublasLt lacks an epilogue, products take up to %s of scratch, %s",
+                      bytes_text(epilogue, c.epilogue), "which is not counted");
+    if (*c.refusal)
+        snprintf(line + n, sizeof line - (size_t)n, "%s: %s", c.asked ? "; the first refusal" : "", c.refusal);
+    d->log(d->user, !all, line);
+}
+
+/* ---- entry ---- */
+
+static Status run(DryRun *d)
+{
+    Report *report;
+    Status st;
+
+    TRY(options_check(d->options));
+    TRY(options_devices(&d->list, d->options));
+    for (; d->n_device < d->list.n; d->n_device++)
+        TRY(device_open(&d->device[d->n_device], &d->list.device[d->n_device], false));
+    if (!(report = report_create()))
+        return FAIL_NOMEM();
+    st = plan_all(d, report);
+    if (d->log)
+        tell_notes(d, report);
+    report_free(report);
+    for (int i = 0; i < d->n_device && !st && d->log; i++)
+        if (*d->list.device[i].described)
+            tell_confirmed(d, i);
+    return st ? st : problems_fail(&d->too_large, E_NOMEM, "out of memory");
+}
+
+Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, void *user)
+{
+    DryRun *d = calloc(1, sizeof *d);
+    Status st;
+
+    if (!d)
+        return FAIL_NOMEM();
+    *d = (DryRun){ .to = to, .model = model, .options = o, .log = log, .user = user };
+    st = run(d);
+    free(d->too_large.text);
+    for (int i = 0; i < d->n_device; i++)
+        device_close(d->device[i]);
+    free(d);
+    return st;
+}

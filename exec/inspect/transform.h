@@ -1,0 +1,30 @@
+/* What graph-transform and dpx_transform share: the graph that a run would execute, at any stage, in any format. */
+#ifndef DPX_TRANSFORM_H
+#define DPX_TRANSFORM_H
+
+#include <stdio.h>
+
+#include "exec/train/options.h"
+#include "graph/onnx/onnx.h"
+#include "passes/report.h"
+
+/* Runs the passes up to `until` (NULL: all) on a copy of the model, for a training graph if the options name a loss,
+ * else for inference.  `report` may be NULL; a whole run fills its loads and peaks.  A model that is a step
+ * (graph_is_step), written by transform_write, is copied with its types inferred; options and `until` are refused. */
+Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report) CHECKED;
+/* E_MODEL when it is such a step. */
+Status transform_check_model(const Graph *model) CHECKED;
+/* The whole pipeline for one mode, of a model that is no step; `report` may be NULL. */
+Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report) CHECKED;
+/* The number of devices that the options name. */
+Status transform_devices(int *out, const Options *o) CHECKED;
+
+/* "txt", "dot", "json" or "onnx"; NULL: unknown ending. */
+const char *transform_format(const char *path);
+Status transform_check_format(const char *format) CHECKED;
+/* Writes a text format to a stream. */
+Status transform_print(FILE *to, const Graph *g, const char *format) CHECKED;
+/* Writes any format to a file, under a temporary name first. */
+Status transform_write(const Graph *g, const OnnxModel *onnx, const char *format, const char *path) CHECKED;
+
+#endif

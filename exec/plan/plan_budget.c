@@ -1,0 +1,36 @@
+/* A model of a few bytes can ask for any amount: shapes are numbers, and constants are made of them.  So what is
+ * planned is charged. */
+#include "exec/plan/plan_budget.h"
+
+#include "exec/device/machine.h"
+#include "graph/base/arena.h"
+
+MemoryBudget *plan_budget(int64_t bytes)
+{
+    if (bytes > 0)
+        return memory_budget_create((size_t)bytes, "--plan-memory");
+    return memory_budget_create((size_t)(machine_memory() / 2),
+                                "--plan-memory (half of the memory there is, unless given)");
+}
+
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, int64_t bytes)
+{
+    MemoryBudget *b = plan_budget(bytes);
+    Status st = b ? onnx_import_within(out, onnx, path, b) : FAIL_NOMEM();
+
+    st = memory_budget_explain(b, st);
+    memory_budget_free(b); /* the graph holds it */
+    return st;
+}
+
+Status plan_copy(Graph **out, const Graph *model, int64_t bytes)
+{
+    MemoryBudget *b = plan_budget(bytes);
+    Status st = b ? graph_clone_within(out, model, b) : FAIL_NOMEM();
+
+    st = memory_budget_explain(b, st);
+    memory_budget_free(b); /* the graph holds it */
+    return st;
+}
+
+Status plan_explain(const Graph *g, Status st) { return memory_budget_explain(arena_budget(g->arena), st); }

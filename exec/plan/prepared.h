@@ -1,0 +1,86 @@
+/* A graph made ready to run: a prepared kernel for every node, a place in memory for every value.  Of this the CPUs'
+ * programs (exec/run/program.h) and the accelerators' (exec/gpu/program.h) make their lists of calls. */
+#ifndef DPX_PREPARED_H
+#define DPX_PREPARED_H
+
+#include "exec/device/memory.h"
+#include "exec/state/safetensors.h"
+#include "passes/plan/plan_memory.h"
+
+typedef struct Trace Trace; /* exec/plan/trace.h */
+typedef void ProgramLog(void *user, bool warning, const char *line);
+
+/* How accelerators are given a step. */
+typedef struct {
+    bool uncaptured;   /* every step to the streams, call by call; else it is captured once and launched as one graph */
+    bool check_nodes;  /* and each call is waited for, so that a failure names the node */
+    bool reproducible; /* sums over devices are added by the tree of graph/reduce_tree.h, not in the library's order */
+} GpuWays;
+
+typedef struct {
+    Device *const *device; /* [n_device] open devices; lent, they must outlive the program.  NULL: another process's */
+    int n_device;
+    struct World *world; /* lent; NULL: all devices are of this process */
+    int first, n_local;  /* the devices of this process; n_local 0: all */
+    Arenas *arenas;      /* lent; grown to what the program needs */
+    /* The storage of a state of the graph; lent, fixed while the program lives. */
+    Status (*state)(void **data, void *user, const Value *v);
+    /* Optional: before the storage of n states, all of one device, is asked for. */
+    Status (*reserve)(void *user, const Value *const *v, int n);
+    void *user;
+    bool spin;
+    bool plan_only;  /* nothing is allocated and the program cannot run: for looking at it (exec/inspect/dry_run.h) */
+    ProgramLog *log; /* receives what needs how much when memory does not suffice; may be NULL */
+    void *log_user;
+    struct GpuGroup *group; /* lent; of devices that are accelerators */
+    GpuWays ways;
+} ProgramOptions;
+
+/* The prepared call of one node. */
+typedef struct {
+    const Node *node;
+    const Kernel *kernel; /* NULL: nothing to do (a view) or a collective */
+    void *state;
+    struct Collective *collective; /* on CPUs */
+    int device;                    /* that prepares and, unless it is a collective, runs it */
+    Tensor *in, *out;
+    size_t scratch_bytes, table_bytes;
+    void *scratch;
+} Call;
+
+typedef struct {
+    Graph *graph; /* given */
+    Arena *arena;
+    MemoryPlan *plan;
+    ProgramOptions opt;
+    Device **device;     /* [opt.n_device] */
+    Call *call;          /* [n_node] */
+    size_t *scratch;     /* [n_node] bytes, as planned */
+    void **storage;      /* [n_value] of states; of inputs, this step's */
+    NamedTensor *output; /* [n_output] of the step that was run or waited for last */
+    Trace *trace;
+} Prepared;
+
+enum {
+    GPU_SCRATCH_ALIGN = 256
+}; /* of a kernel's scratch on an accelerator: room for it is planned, its address is rounded up */
+
+/* The devices of this process. */
+#define FOR_LOCAL(p, d) for (int d = (p)->opt.first; d < (p)->opt.first + (p)->opt.n_local; d++)
+static inline bool prepared_is_local(const Prepared *p, int d)
+{
+    return d >= p->opt.first && d < p->opt.first + p->opt.n_local;
+}
+
+/* Takes the graph, also on failure; errors as program_compile's.  The device of a node or of memory that is
+ * opt.n_device or more is the host's side of an accelerator. */
+Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt) CHECKED;
+void prepared_free(Prepared *p); /* what it points to; of { 0 }: nothing */
+/* Of the devices, all of which are accelerators of one kind, or NULL: CPUs. */
+const Runtime *prepared_runtime(const Prepared *p);
+/* The states and the arena of device d of this process, so that what does not fit shows before the first step. */
+Status prepared_reserve(Prepared *p, int d) CHECKED;
+/* Of CPUs, all of them; E_NOMEM says what a step needs. */
+Status prepared_reserve_all(Prepared *p) CHECKED;
+
+#endif

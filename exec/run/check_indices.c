@@ -1,0 +1,147 @@
+/* Finding which inputs select among how many entries, and looking at their elements: a pass over integers of a
+ * batch. */
+#include "exec/run/check_indices.h"
+
+#include <stdio.h>
+
+#include "graph/collective.h"
+#include "graph/op.h"
+
+/* The input's elements must be in [low, high), or `ignore`. */
+typedef struct {
+    int input;
+    const Node *node;
+    int64_t low, high, ignore;
+    bool ignores;
+} Range;
+
+struct IndexCheck {
+    int n;
+    Range *range;
+};
+
+/* Where the value comes from when its elements are only spread over devices or given another shape. */
+static ValueId source(const Graph *g, ValueId v)
+{
+    const Node *n = value(g, v)->producer;
+
+    while (n && n->n_in) {
+        const Exchange e = exchange_of(n);
+
+        if (!exchange_spreads(&e) && n->op != &op_Copy && !(n->op->flags & OPF_VIEW))
+            break;
+        v = n->in[0];
+        n = value(g, v)->producer;
+    }
+    return v;
+}
+
+static int input_of(const Graph *g, ValueId v)
+{
+    for (int i = 0; i < g->n_input; i++)
+        if (value_eq(g->input[i], v))
+            return i;
+    return -1;
+}
+
+/* Indices count from the end below zero; labels do not. */
+static bool find_range(Range *r, const Graph *g, const Node *n, int i)
+{
+    const Attr *ignore = node_attr(n, "ignore_index");
+    int64_t high = has_in(n, i) && n->op->index_range && !n->op->index_misses ? n->op->index_range(g, n, i) : -1;
+
+    if (high < 0)
+        return false;
+    *r = (Range){ .input = input_of(g, source(g, n->in[i])),
+                  .node = n,
+                  .low = ignore ? 0 : -high,
+                  .high = high,
+                  .ignore = ignore ? ignore->i : 0,
+                  .ignores = ignore };
+    return r->input >= 0;
+}
+
+/* One of several alike, as the replicas' nodes are. */
+static bool is_known(const IndexCheck *c, const Range *r)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->range[i].input == r->input && c->range[i].low == r->low && c->range[i].high == r->high &&
+            c->range[i].ignores == r->ignores && c->range[i].ignore == r->ignore)
+            return true;
+    return false;
+}
+
+Status index_check_create(IndexCheck **out, Arena *a, const Graph *g)
+{
+    IndexCheck *c = ARENA_NEW(a, IndexCheck, 1);
+    Range r;
+
+    if (!c || !(c->range = ARENA_NEW(a, Range, g->n_node)))
+        return FAIL_NOMEM();
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in && c->n < (int)g->n_node; i++)
+            if (find_range(&r, g, n, i) && !is_known(c, &r))
+                c->range[c->n++] = r;
+    *out = c;
+    return ST_OK;
+}
+
+static bool is_allowed(const Range *r, int64_t x)
+{
+    return (x >= r->low && x < r->high) || (r->ignores && x == r->ignore);
+}
+
+/* The first element that is not allowed; n if all are. */
+#define DEFINE_FIRST_BAD(name, T)                              \
+    static int64_t name(const Range *r, const T *x, int64_t n) \
+    {                                                          \
+        int64_t i = 0;                                         \
+                                                               \
+        while (i < n && is_allowed(r, x[i]))                   \
+            i++;                                               \
+        return i;                                              \
+    }
+
+DEFINE_FIRST_BAD(first_bad_32, int32_t)
+DEFINE_FIRST_BAD(first_bad_64, int64_t)
+
+/* Of a label its operator says nothing: it is the loss, under a name that the user did not give. */
+static Status refuse(const Range *r, const Graph *g, const Tensor *t, int64_t i)
+{
+    const char *input = value(g, g->input[r->input])->name;
+    const long long x = tensor_int(t, i);
+    char hint[96] = "", text[512];
+
+    if (r->ignores && x < 0)
+        snprintf(hint, sizeof hint, "; --ignore-index %lld leaves such labels out", x);
+    if (r->ignores) {
+        (void)FAIL(E_INVALID, "element %lld of input '%s' is %lld, not one of %lld classes%s", (long long)i, input, x,
+                   (long long)r->high, hint);
+        snprintf(text, sizeof text, "%s label is %lld, not one of %lld classes%s", t->shape.rank > 1 ? "a" : "the", x,
+                 (long long)r->high, hint);
+    } else {
+        (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld", node_text(g, r->node),
+                   (long long)i, input, x, (long long)r->high);
+        snprintf(text, sizeof text, "'%.300s' has %lld, not one of %lld", input, x, (long long)r->high);
+    }
+    status_set_element((const char *)t->data + (size_t)i * dtype_size(t->dtype), text);
+    return E_INVALID;
+}
+
+/* Indices and labels are int32 or int64. */
+static Status check(const Range *r, const Graph *g, const Tensor *t)
+{
+    const int64_t n = tensor_numel(t),
+                  i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
+
+    if (i == n)
+        return ST_OK;
+    return refuse(r, g, t, i);
+}
+
+Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input)
+{
+    for (int i = 0; i < c->n; i++)
+        TRY(check(&c->range[i], g, &input[c->range[i].input]));
+    return ST_OK;
+}

@@ -1,0 +1,386 @@
+/* Barrier, every device does its share directly in the others' memory, barrier.
+ *
+ * Sums are added element by element in the order of graph/reduce_tree.h, so neither the number of devices nor which of
+ * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written
+ * to all outputs by one thread, which is why outputs may lie over inputs.  Copies are shared out by destination.  What
+ * is rare (ReduceScatter) is done by the first member with the reference kernel.  Where other processes take part the
+ * first member brings what they hold before, and gives them the sums after (exec/run/collective_span.h); its own
+ * devices meet in between. */
+#include "exec/run/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/device/device.h"
+#include "graph/base/spin.h"
+#include "graph/reduce_tree.h"
+
+enum { BLOCK = 1024, SHARE_ALIGN = 64 }; /* elements */
+
+struct Collective {
+    Rendezvous *meet;
+    Span *span; /* NULL: all is in this process */
+    const Node *node;
+    Exchange x;
+    int n_member, n_in, n_out;
+    int *rank;            /* [device] among the members; -1: not one */
+    int *device;          /* [n_out] that holds the output */
+    int *program;         /* of the sums: reduce_tree_program */
+    void **stack;         /* [member] blocks of partial sums */
+    const Kernel *kernel; /* what the first member does alone, or NULL */
+    void *state;
+    KernelCtx ctx;
+    atomic_uint arrived, generation;
+};
+
+/* ---- meeting ---- */
+
+void rendezvous_init(Rendezvous *r, bool spin)
+{
+    atomic_init(&r->cancelled, false);
+    atomic_init(&r->sleepers, 0);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->changed, NULL);
+    r->spin = spin;
+}
+
+void rendezvous_destroy(Rendezvous *r)
+{
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+}
+
+static void wake(Rendezvous *r)
+{
+    if (!atomic_load(&r->sleepers))
+        return;
+    pthread_mutex_lock(&r->lock);
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void rendezvous_cancel(Rendezvous *r)
+{
+    atomic_store(&r->cancelled, true);
+    wake(r);
+}
+
+static bool released(const Collective *c, unsigned generation)
+{
+    return atomic_load(&c->generation) != generation || atomic_load(&c->meet->cancelled);
+}
+
+/* Waits until all members are here; false when cancelled. */
+static bool meet(Collective *c)
+{
+    Rendezvous *r = c->meet;
+    unsigned generation = atomic_load(&c->generation);
+
+    if (c->n_member == 1)
+        return true;
+    if ((int)atomic_fetch_add(&c->arrived, 1) + 1 == c->n_member) {
+        atomic_store(&c->arrived, 0);
+        atomic_fetch_add(&c->generation, 1);
+        wake(r);
+        return !atomic_load(&r->cancelled);
+    }
+    for (Spin s = spin_begin(r->spin); spin_on(&s);)
+        if (released(c, generation))
+            return !atomic_load(&r->cancelled);
+    pthread_mutex_lock(&r->lock);
+    atomic_fetch_add(&r->sleepers, 1);
+    while (!released(c, generation))
+        pthread_cond_wait(&r->changed, &r->lock);
+    atomic_fetch_sub(&r->sleepers, 1);
+    pthread_mutex_unlock(&r->lock);
+    return !atomic_load(&r->cancelled);
+}
+
+void collective_reset(Collective *c) { atomic_store(&c->arrived, 0); }
+
+/* ---- sums ---- */
+
+/* stack[0] = the tree's sum of elements [at, at+len) of the parts. */
+#define SUM_BLOCK(fn, T)                                                                        \
+    static void fn(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len) \
+    {                                                                                           \
+        T(*stack)[BLOCK] = blocks;                                                              \
+        int top = 0;                                                                            \
+                                                                                                \
+        if (c->x.parts == 2) {                                                                  \
+            const T *a = (const T *)in[0].data + at, *b = (const T *)in[1].data + at;           \
+                                                                                                \
+            for (size_t k = 0; k < len; k++)                                                    \
+                stack[0][k] = (T)(a[k] + b[k]);                                                 \
+            return;                                                                             \
+        }                                                                                       \
+        for (int i = 0; i < 2 * c->x.parts - 1; i++) {                                          \
+            if (c->program[i] != TREE_ADD) {                                                    \
+                memcpy(stack[top++], (const T *)in[c->program[i]].data + at, len * sizeof(T));  \
+                continue;                                                                       \
+            }                                                                                   \
+            top--;                                                                              \
+            for (size_t k = 0; k < len; k++)                                                    \
+                stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);                     \
+        }                                                                                       \
+    }
+SUM_BLOCK(sum_f32, float)
+SUM_BLOCK(sum_f64, double)
+/* Two's complement: unsigned addition gives the signed sum's bits, and never overflows in C's sense. */
+SUM_BLOCK(sum_8, uint8_t)
+SUM_BLOCK(sum_16, uint16_t)
+SUM_BLOCK(sum_32, uint32_t)
+SUM_BLOCK(sum_64, uint64_t)
+
+static bool is_half(DType t) { return t == DT_FLOAT16 || t == DT_BFLOAT16; }
+
+/* 16-bit floats are added in float32, by the same tree, and rounded once. */
+static void sum_half(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len)
+{
+    float(*stack)[BLOCK] = blocks;
+    uint16_t *out = blocks;
+    bool brain = in->dtype == DT_BFLOAT16;
+    int top = 0;
+
+    for (int i = 0; i < 2 * c->x.parts - 1; i++) {
+        const uint16_t *x = c->program[i] != TREE_ADD ? (const uint16_t *)in[c->program[i]].data + at : NULL;
+
+        for (size_t k = 0; x && k < len; k++)
+            stack[top][k] = brain ? bfloat_to_float(x[k]) : half_to_float(x[k]);
+        for (size_t k = 0; !x && k < len; k++)
+            stack[top - 2][k] += stack[top - 1][k];
+        top += x ? 1 : -1;
+    }
+    for (size_t k = 0; k < len; k++)
+        out[k] = brain ? bfloat_from_float(stack[0][k]) : half_from_double(stack[0][k]);
+}
+
+static void sum_block(const Collective *c, void *stack, const Tensor *in, int64_t at, size_t len)
+{
+    size_t size = dtype_size(in->dtype);
+
+    if (in->dtype == DT_FLOAT32)
+        sum_f32(c, stack, in, at, len);
+    else if (in->dtype == DT_FLOAT64)
+        sum_f64(c, stack, in, at, len);
+    else if (is_half(in->dtype))
+        sum_half(c, stack, in, at, len);
+    else
+        (size == 1 ? sum_8 : size == 2 ? sum_16 : size == 4 ? sum_32 : sum_64)(c, stack, in, at, len);
+}
+
+static int64_t share_start(int64_t n, int rank, int members)
+{
+    return rank == members ? n : n / members * rank / SHARE_ALIGN * SHARE_ALIGN;
+}
+
+/* This member's elements of one tensor, written to its copies on all devices. */
+static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor *out)
+{
+    int64_t first = 0, n = tensor_numel(in), end;
+    size_t size = dtype_size(in->dtype);
+
+    if (c->span)
+        span_share(c->span, n, &first, &n);
+    n -= first;
+    end = first + share_start(n, rank + 1, c->n_member);
+    for (int64_t at = first + share_start(n, rank, c->n_member); at < end; at += BLOCK) {
+        size_t len = (size_t)(end - at < BLOCK ? end - at : BLOCK);
+
+        sum_block(c, c->stack[rank], in, at, len);
+        for (int d = 0; d < c->x.copies; d++)
+            if (out[d].data)
+                memcpy((char *)out[d].data + (size_t)at * size, c->stack[rank], len * size);
+    }
+}
+
+/* ---- copies ---- */
+
+/* Copies the rows of `part` to (gather) or from their place in `whole`, `offset` bytes into each of its rows; returns
+ * the bytes of one row of the part. */
+static size_t copy_rows(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool gather, bool skip)
+{
+    size_t size = dtype_size(whole->dtype), wide, row;
+    int64_t rows = shape_count(&whole->shape, 0, axis);
+
+    wide = (size_t)shape_count(&whole->shape, axis, whole->shape.rank) * size;
+    row = (size_t)shape_count(&part->shape, axis, part->shape.rank) * size;
+    for (int64_t i = 0; !skip && row && i < rows; i++) {
+        char *w = (char *)whole->data + (size_t)i * wide + offset, *p = (char *)part->data + (size_t)i * row;
+
+        memcpy(gather ? w : p, gather ? p : w, row);
+    }
+    return row;
+}
+
+/* The outputs of this device.  An output that is a view of the input is in place already. */
+static void copy_outputs(const Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    size_t offset = 0, part = 0;
+
+    for (int o = 0; o < c->n_out; o++) {
+        bool mine = c->device[o] == device && out[o].data;
+
+        if (c->x.split) {
+            bool view = mine && (char *)out[o].data == (char *)in[0].data + offset;
+
+            offset += copy_rows(&out[o], &in[0], c->x.axis, offset, false, !mine || view);
+        } else if (mine && !c->x.joined) {
+            if (out[o].data != in[0].data)
+                memcpy(out[o].data, in[0].data, tensor_bytes(&in[0]));
+        } else if (mine) {
+            part = 0;
+            for (int i = 0; i < c->n_in; i++)
+                part += copy_rows(&in[i], &out[o], c->x.axis, part, true, false);
+        }
+    }
+}
+
+/* ---- creation ---- */
+
+static int stack_depth(const int *program, int n_part)
+{
+    int top = 0, most = 1;
+
+    for (int i = 0; i < 2 * n_part - 1; i++) {
+        top += program[i] == TREE_ADD ? -1 : 1;
+        most = top > most ? top : most;
+    }
+    return most;
+}
+
+static Status prepare_sum(Collective *c, const Graph *g)
+{
+    const Node *n = c->node;
+    DType t = in_value(g, n, 0)->dtype;
+    size_t bytes;
+
+    c->program = calloc((size_t)(2 * c->x.parts), sizeof *c->program);
+    c->stack = calloc((size_t)c->n_member, sizeof *c->stack);
+    if (!c->program || !c->stack)
+        return FAIL_NOMEM();
+    TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
+    bytes = (size_t)stack_depth(c->program, c->x.parts) * BLOCK * (is_half(t) ? sizeof(float) : dtype_size(t));
+    for (int i = 0; i < c->n_member; i++)
+        if (!(c->stack[i] = aligned_alloc(64, bytes)))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status prepare_alone(Collective *c, const Graph *g)
+{
+    c->kernel = kernel_reference(g, c->node);
+    if (!c->kernel)
+        return FAIL(E_UNSUPPORTED, "%s: no kernel", node_text(g, c->node));
+    c->ctx.n_threads = 1;
+    if (c->kernel->prepare)
+        TRY(c->kernel->prepare(&c->state, &c->ctx, g, c->node));
+    if (c->ctx.scratch_bytes && !(c->ctx.scratch = aligned_alloc(64, (c->ctx.scratch_bytes + 63) & ~(size_t)63)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
+static Status prepare(Collective *c, const Graph *g)
+{
+    const Node *n = c->node;
+
+    if (!(c->device = calloc((size_t)n->n_out, sizeof *c->device)))
+        return FAIL_NOMEM();
+    for (int o = 0; o < n->n_out; o++)
+        c->device[o] = exchange_device(&c->x, o) > 0 ? exchange_device(&c->x, o) : 0;
+    if (c->x.sum)
+        return c->x.split ? prepare_alone(c, g) : prepare_sum(c, g);
+    return ST_OK;
+}
+
+/* The members of this process. */
+static void count_members(Collective *c, const Site *site)
+{
+    for (int d = 0; d < site->n_device; d++) {
+        bool local = d >= site->first && d < site->first + site->n_local;
+
+        c->rank[d] = local && (c->span || site->member[d]) ? c->n_member++ : -1;
+    }
+}
+
+Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const Node *n, const Site *site)
+{
+    Collective *c = calloc(1, sizeof *c);
+    Status st = ST_OK;
+
+    if (!c || !(c->rank = calloc((size_t)site->n_device, sizeof *c->rank)))
+        TRY_TO(fail, st, FAIL_NOMEM());
+    c->meet = r;
+    c->node = n;
+    c->x = exchange_of(n);
+    c->n_in = n->n_in;
+    c->n_out = n->n_out;
+    if (span_is_needed(n, site))
+        TRY_TO(fail, st, span_create(&c->span, g, n, site));
+    count_members(c, site);
+    atomic_init(&c->arrived, 0);
+    atomic_init(&c->generation, 0);
+    TRY_TO(fail, st, prepare(c, g));
+    *out = c;
+    return ST_OK;
+fail:
+    collective_free(c);
+    return st;
+}
+
+bool collective_has(const Collective *c, int device) { return c->rank[device] >= 0; }
+
+void collective_free(Collective *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; c->stack && i < c->n_member; i++)
+        free(c->stack[i]);
+    if (c->kernel && c->kernel->release)
+        c->kernel->release(c->state);
+    span_free(c->span);
+    free(c->ctx.scratch);
+    free(c->stack);
+    free(c->program);
+    free(c->device);
+    free(c->rank);
+    free(c);
+}
+
+/* ---- running ---- */
+
+static Status compute(Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    if (c->kernel)
+        return c->rank[device] == 0 ? c->kernel->run(&c->ctx, c->state, in, out) : ST_OK;
+    if (exchange_reduces(&c->x))
+        for (int t = 0; t < c->x.tensors; t++)
+            reduce_share(c, c->rank[device], in + t * c->x.parts, out + t * c->x.copies);
+    else
+        copy_outputs(c, device, in, out);
+    return ST_OK;
+}
+
+static Status run_span(Collective *c, int device, const Tensor *in, const Tensor *out)
+{
+    bool leads = c->rank[device] == 0;
+
+    if (leads)
+        TRY(span_gather(c->span, in, out, &c->meet->cancelled));
+    if (!meet(c))
+        return E_INTERRUPTED;
+    TRY(compute(c, device, span_in(c->span), span_out(c->span)));
+    if (!exchange_reduces(&c->x))
+        return ST_OK;
+    if (!meet(c))
+        return E_INTERRUPTED;
+    return leads ? span_spread(c->span, &c->meet->cancelled) : ST_OK;
+}
+
+Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    if (!meet(c))
+        return E_INTERRUPTED;
+    TRY(c->span ? run_span(c, device, in, out) : compute(c, device, in, out));
+    return meet(c) ? ST_OK : E_INTERRUPTED;
+}

@@ -1,0 +1,224 @@
+/* Compiling for CPUs: collectives, each device's list of calls, tensors that are bound to addresses; they live in the
+ * program, and when an arena moves they are bound again.  What accelerators do with a prepared graph is in
+ * exec/gpu/program.c. */
+#include "exec/run/program.h"
+
+#include <stdlib.h>
+
+#include "exec/gpu/program.h"
+#include "exec/run/program_internal.h"
+
+/* ---- calls ---- */
+
+static bool in_device_memory(MemKind kind) { return kind == MEM_ARENA || kind == MEM_STATE; }
+
+/* The device in whose memory a value is, or -1. */
+static int holder(const Program *p, ValueId v)
+{
+    const MemRef *r = &p->ready.plan->value[v.i];
+
+    return in_device_memory(r->kind) ? r->device : -1;
+}
+
+/* A collective's devices are those whose memory it reads or writes. */
+static Status create_collective(Program *p, Call *c)
+{
+    const Node *n = c->node;
+    bool *member = ARENA_NEW(p->ready.arena, bool, p->ready.opt.n_device), any = false;
+    int *from = ARENA_NEW(p->ready.arena, int, n->n_in), *to = ARENA_NEW(p->ready.arena, int, n->n_out);
+    Site site = {
+        p->ready.opt.world, p->ready.opt.n_device, p->ready.opt.first, p->ready.opt.n_local, member, from, to
+    };
+
+    if (!member || !from || !to)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_in; i++)
+        if ((from[i] = holder(p, n->in[i])) >= 0)
+            member[from[i]] = true;
+    for (int o = 0; o < n->n_out; o++)
+        if ((to[o] = holder(p, n->out[o])) >= 0)
+            member[to[o]] = true;
+    FOR_LOCAL(&p->ready, d)
+        any |= member[d];
+    return any || span_is_needed(n, &site) ? collective_create(&c->collective, &p->meet, p->ready.graph, n, &site)
+                                           : ST_OK;
+}
+
+static Status create_collectives(Program *p)
+{
+    FOR_NODES(p->ready.graph, n)
+        if (n->op->flags & OPF_COLLECTIVE)
+            TRY(create_collective(p, &p->ready.call[n->index]));
+    return ST_OK;
+}
+
+static Status list_calls(Program *p, DeviceProgram *part)
+{
+    if (!(part->call = ARENA_NEW(p->ready.arena, Call *, p->ready.graph->n_node)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < p->ready.graph->n_node; i++) {
+        Call *c = &p->ready.call[i];
+
+        if (c->collective ? collective_has(c->collective, part->device) : c->kernel && c->device == part->device)
+            part->call[part->n_call++] = c;
+    }
+    return ST_OK;
+}
+
+/* ---- addresses ---- */
+
+void *program_address(const Program *p, const MemRef *ref)
+{
+    char *base = NULL;
+
+    if (ref->kind == MEM_ARENA)
+        base = p->ready.opt.arenas->base[ref->device];
+    else if (ref->kind == MEM_STATE)
+        base = p->ready.storage[ref->root.i];
+    else if (ref->kind == MEM_CONST)
+        base = value(p->ready.graph, ref->root)->init->data;
+    return base ? base + ref->offset : NULL;
+}
+
+static void add_binding(Program *p, Tensor *t, const MemRef *ref)
+{
+    if (ref->kind == MEM_INPUT)
+        p->input_binding[p->n_input_binding++] = (Binding){ t, *ref };
+    else if (ref->kind != MEM_NONE)
+        p->binding[p->n_binding++] = (Binding){ t, *ref };
+}
+
+static Tensor *tensors_of(Program *p, int n, const ValueId *v)
+{
+    Tensor *t = ARENA_NEW(p->ready.arena, Tensor, n);
+
+    for (int i = 0; t && i < n; i++) {
+        t[i].shape.rank = -1;
+        if (!has_value(v[i]))
+            continue;
+        t[i] = (Tensor){ value(p->ready.graph, v[i])->dtype, value(p->ready.graph, v[i])->shape, NULL };
+        add_binding(p, &t[i], &p->ready.plan->value[v[i].i]);
+    }
+    return t;
+}
+
+static Status create_tensors(Program *p)
+{
+    Graph *g = p->ready.graph;
+    size_t n = (size_t)g->n_output;
+
+    FOR_NODES(g, x)
+        n += (size_t)x->n_in + (size_t)x->n_out;
+    p->binding = ARENA_NEW(p->ready.arena, Binding, n);
+    p->input_binding = ARENA_NEW(p->ready.arena, Binding, n);
+    p->input = ARENA_NEW(p->ready.arena, Tensor, g->n_input);
+    p->ready.output = ARENA_NEW(p->ready.arena, NamedTensor, g->n_output);
+    if (!p->binding || !p->input_binding || !p->input || !p->ready.output)
+        return FAIL_NOMEM();
+    FOR_NODES(g, x) {
+        p->ready.call[x->index].in = tensors_of(p, x->n_in, x->in);
+        p->ready.call[x->index].out = tensors_of(p, x->n_out, x->out);
+        if (!p->ready.call[x->index].in || !p->ready.call[x->index].out)
+            return FAIL_NOMEM();
+    }
+    for (int i = 0; i < g->n_output; i++) {
+        const Value *v = value(g, g->output[i].value);
+
+        p->ready.output[i] = (NamedTensor){ g->output[i].name, { v->dtype, v->shape, NULL } };
+        add_binding(p, &p->ready.output[i].tensor, &p->ready.plan->output[i]);
+    }
+    return ST_OK;
+}
+
+static Status create_copies(Program *p, DeviceProgram *part)
+{
+    size_t n = (size_t)p->ready.plan->n_copy;
+
+    part->from = ARENA_NEW(p->ready.arena, void *, n);
+    part->to = ARENA_NEW(p->ready.arena, void *, n);
+    part->bytes = ARENA_NEW(p->ready.arena, size_t, n);
+    return part->from && part->to && part->bytes ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- entry ---- */
+
+/* What only a CPU device's thread walks. */
+static Status list_work(Program *p)
+{
+    if (!(p->part = ARENA_NEW(p->ready.arena, DeviceProgram, p->ready.opt.n_device)))
+        return FAIL_NOMEM();
+    TRY(create_collectives(p));
+    FOR_LOCAL(&p->ready, d) {
+        p->part[d] = (DeviceProgram){ .program = p, .device = d };
+        TRY(list_calls(p, &p->part[d]));
+        TRY(create_copies(p, &p->part[d]));
+    }
+    return ST_OK;
+}
+
+static Status compile(Program *p, Graph *g, const ProgramOptions *opt)
+{
+    Prepared *r = &p->ready;
+
+    TRY(prepared_create(r, g, opt));
+    if (opt->plan_only)
+        return ST_OK;
+    if (prepared_runtime(r) && !opt->group)
+        return FAIL(E_INTERNAL, "%s: a program needs the group of its accelerators",
+                    device_name(r->device[opt->first]));
+    if (!prepared_runtime(r))
+        TRY(prepared_reserve_all(r));
+    TRY(create_tensors(p));
+    TRY(program_world_create(p));
+    TRY(index_check_create(&p->indices, r->arena, r->graph));
+    if (!prepared_runtime(r))
+        return list_work(p);
+    return gpu_program_create(&p->gpu, r);
+}
+
+Status program_compile(Program **out, Graph *g, const ProgramOptions *opt)
+{
+    Program *p = calloc(1, sizeof *p);
+    Status st;
+
+    if (!p) {
+        graph_free(g);
+        return FAIL_NOMEM();
+    }
+    rendezvous_init(&p->meet, opt->spin);
+    if ((st = compile(p, g, opt))) {
+        fail_trace(__FILE__, __LINE__);
+        program_free(p);
+        return st;
+    }
+    *out = p;
+    return ST_OK;
+}
+
+void program_free(Program *p)
+{
+    if (!p)
+        return;
+    gpu_program_free(p->gpu);
+    program_world_free(p->away);
+    for (uint32_t i = 0; p->ready.call && i < p->ready.graph->n_node; i++)
+        collective_free(p->ready.call[i].collective);
+    rendezvous_destroy(&p->meet);
+    prepared_free(&p->ready);
+    free(p);
+}
+
+const NamedTensor *program_outputs(const Program *p, int *n)
+{
+    *n = p->ready.graph->n_output;
+    return p->ready.output;
+}
+
+const Graph *program_graph(const Program *p) { return p->ready.graph; }
+const MemoryPlan *program_plan(const Program *p) { return p->ready.plan; }
+void program_set_trace(Program *p, Trace *t) { p->ready.trace = t; }
+
+const char *program_kernel(const Program *p, uint32_t node)
+{
+    return p->ready.call[node].kernel ? p->ready.call[node].kernel->name : NULL;
+}

@@ -1,0 +1,38 @@
+/* Programs: what the executor runs.  Per device a flat list of prepared kernel calls with fixed addresses. */
+#ifndef DPX_PROGRAM_H
+#define DPX_PROGRAM_H
+
+#include "exec/plan/prepared.h"
+
+typedef struct Program Program;
+
+/* Chooses and prepares a kernel for every node of `g`, whose nodes are in order of execution (passes/plan/schedule.h),
+ * and plans its memory.  Takes the graph, also on failure.  E_UNSUPPORTED lists all nodes that have no kernel; E_NOMEM
+ * says what a device's memory would have to hold. */
+Status program_compile(Program **out, Graph *g, const ProgramOptions *opt) CHECKED;
+void program_free(Program *p); /* NULL is legal */
+
+/* One step.  `in`: every input of the graph by name, of its type and shape, in any order; read in place.  On return the
+ * outputs are readable until the next step of any program that shares the arenas.  After a failure in the middle of a
+ * step the state that the graph updates is undefined. */
+Status program_run(Program *p, const NamedTensor *in, int n) CHECKED;
+/* The same, without waiting for its end on accelerators: the inputs have been taken over on return; a failure may show
+ * in a later call. */
+Status program_begin(Program *p, const NamedTensor *in, int n) CHECKED;
+unsigned program_turn(const Program *p); /* the step begun last, for program_wait */
+/* Waits for that step's end; at most one other may have begun since.  The outputs are then that step's. */
+Status program_wait(Program *p, unsigned turn) CHECKED;
+/* The graph's outputs, in order: of the step that was run or waited for last. */
+const NamedTensor *program_outputs(const Program *p, int *n);
+
+/* E_INVALID lists all inputs of the graph that are not given. */
+Status program_check_given(const Graph *g, const NamedTensor *in, int n) CHECKED;
+
+const Graph *program_graph(const Program *p); /* scheduled */
+const MemoryPlan *program_plan(const Program *p);
+/* The kernel that runs the node at this position of the schedule; NULL for views and collectives. */
+const char *program_kernel(const Program *p, uint32_t node);
+/* Records when every step of the following runs began and ended; NULL: no more. */
+void program_set_trace(Program *p, Trace *t);
+
+#endif

@@ -1,0 +1,48 @@
+/* Shared by program.c (compiling) and run.c (running). */
+#ifndef DPX_PROGRAM_INTERNAL_H
+#define DPX_PROGRAM_INTERNAL_H
+
+#include "exec/run/check_indices.h"
+#include "exec/run/collective.h"
+#include "exec/run/program.h"
+
+typedef struct {
+    Tensor *tensor;
+    MemRef ref;
+} Binding; /* a tensor whose data lies there */
+
+typedef struct {
+    Program *program;
+    int device;
+    Call **call; /* in order */
+    int n_call;
+    void **from, **to; /* copies after the last node */
+    size_t *bytes;
+    int n_copy;
+    Status status;
+} DeviceProgram;
+
+typedef struct GpuProgram GpuProgram;     /* exec/gpu/program.h */
+typedef struct WorldOutputs WorldOutputs; /* exec/run/program_world.c */
+
+struct Program {
+    Prepared ready;
+    DeviceProgram *part; /* [n_device] of CPUs */
+    Rendezvous meet;
+    Tensor *input; /* [n_input] this step's */
+    Binding *binding, *input_binding;
+    int n_binding, n_input_binding;
+    GpuProgram *gpu; /* of accelerators, else NULL */
+    IndexCheck *indices;
+    WorldOutputs *away; /* outputs that other processes hold; NULL: no other process */
+    unsigned bound;     /* Arenas.generation of the addresses; 0: none yet */
+};
+
+/* Each process gets the outputs that it does not hold itself, from the one that does, after every step. */
+Status program_world_create(Program *p) CHECKED;
+void program_world_free(WorldOutputs *w); /* NULL is legal */
+Status program_world_outputs(Program *p) CHECKED;
+
+void *program_address(const Program *p, const MemRef *ref); /* NULL for MEM_NONE and MEM_INPUT */
+
+#endif

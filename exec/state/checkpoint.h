@@ -1,0 +1,25 @@
+/* Checkpoints: all state of a run, written so that a crash at any moment leaves either the whole of one or none of
+ * it. */
+#ifndef DPX_CHECKPOINT_H
+#define DPX_CHECKPOINT_H
+
+#include "exec/state/safetensors.h"
+
+typedef struct {
+    int64_t step;
+    const char *note; /* what the caller gave to checkpoint_write; "" when nothing */
+    NamedTensor *tensor;
+    int n;
+    const char **skipped; /* [n_skipped] newer ones that do not verify: what is wrong with each */
+    int n_skipped;
+} Checkpoint;
+
+/* Makes `directory`/step-NNNNNNNNN with state.safetensors and manifest.json (step, note, size and xxh3 hash of the
+ * state, hash of the note): written under a temporary name in `directory`, synced, renamed.  Replaces one of the same
+ * step.  Nothing is left behind on failure. */
+Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, const char *note) CHECKED;
+/* The newest checkpoint below `directory` whose hashes and contents verify.  Damaged ones are passed over and told
+ * in `skipped`; E_IO when none is left, naming what is wrong with each. */
+Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory) CHECKED;
+
+#endif

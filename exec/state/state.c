@@ -1,0 +1,416 @@
+/* State by logical name, its copies in chunks of each device's memory.  Addresses never move, so programs keep them. */
+#include "exec/state/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/hash.h"
+
+enum { CHUNK = 1 << 20, ALIGN = 64 };
+
+typedef struct {
+    Device *device;
+    char *base;
+    size_t bytes, used;
+} Chunk;
+
+struct States {
+    Arena *arena;
+    Device *const *device;
+    int n_device;
+    State **state;
+    size_t n, cap;
+    uint32_t *slot; /* [n_slot] by name, open addressing: 1 + the state, 0: none */
+    size_t n_slot;
+    Chunk *chunk;
+    size_t n_chunk, cap_chunk;
+    size_t *open; /* [n_device] the chunk being filled, from 1; 0: none */
+};
+
+Status states_create(States **out, Device *const *device, int n_device)
+{
+    Arena *a = arena_create();
+    States *s = a ? ARENA_NEW(a, States, 1) : NULL;
+
+    if (!s || !(s->open = ARENA_NEW(a, size_t, n_device))) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    s->arena = a;
+    s->device = device;
+    s->n_device = n_device;
+    *out = s;
+    return ST_OK;
+}
+
+void states_free(States *s)
+{
+    if (!s)
+        return;
+    states_drop_waiting(s);
+    for (size_t i = 0; i < s->n_chunk; i++)
+        memory_close(s->chunk[i].device, s->chunk[i].base, s->chunk[i].bytes);
+    arena_free(s->arena);
+}
+
+static size_t aligned(const States *s, int device, size_t bytes)
+{
+    size_t align = device_runtime(s->device[device]) ? GPU_ALIGN : ALIGN;
+
+    return (bytes + align - 1) & ~(align - 1);
+}
+
+static Status open_chunk(Chunk **out, States *s, int device, size_t bytes)
+{
+    Chunk *grown = arena_grow(s->arena, s->chunk, sizeof *grown, s->n_chunk, &s->cap_chunk);
+    void *base;
+
+    if (!grown)
+        return FAIL_NOMEM();
+    s->chunk = grown;
+    TRY(memory_open(&base, s->device[device], bytes));
+    s->chunk[s->n_chunk++] = (Chunk){ s->device[device], base, bytes, 0 };
+    *out = &s->chunk[s->n_chunk - 1];
+    return ST_OK;
+}
+
+static Status allocate(void **data, States *s, int device, size_t bytes)
+{
+    Chunk *c = s->open[device] ? &s->chunk[s->open[device] - 1] : NULL;
+
+    bytes = aligned(s, device, bytes);
+    if (!c || c->bytes - c->used < bytes) {
+        TRY(open_chunk(&c, s, device, bytes > CHUNK ? bytes : CHUNK));
+        if (bytes < CHUNK)
+            s->open[device] = s->n_chunk;
+    }
+    *data = c->base + c->used;
+    c->used += bytes;
+    return ST_OK;
+}
+
+/* The slot that the name is in, or belongs in; n_slot is a power of two, and some are free. */
+static uint32_t *slot_of(const States *s, const char *name)
+{
+    size_t i = (size_t)hash_text(HASH_BEGIN, name) & (s->n_slot - 1);
+
+    while (s->slot[i] && strcmp(s->state[s->slot[i] - 1]->name, name))
+        i = (i + 1) & (s->n_slot - 1);
+    return &s->slot[i];
+}
+
+static State *find(const States *s, const char *name)
+{
+    const uint32_t *slot = s->n_slot ? slot_of(s, name) : NULL;
+
+    return slot && *slot ? s->state[*slot - 1] : NULL;
+}
+
+static void fill_slots(States *s)
+{
+    if (s->n_slot)
+        memset(s->slot, 0, s->n_slot * sizeof *s->slot);
+    for (size_t i = 0; i < s->n; i++)
+        *slot_of(s, s->state[i]->name) = (uint32_t)i + 1;
+}
+
+/* Slots for one state more. */
+static Status reserve_slot(States *s)
+{
+    size_t n = s->n_slot ? 2 * s->n_slot : 64;
+    uint32_t *slot;
+
+    if (s->n_slot >= 2 * (s->n + 1))
+        return ST_OK;
+    if (!(slot = ARENA_NEW(s->arena, uint32_t, n)))
+        return FAIL_NOMEM();
+    s->slot = slot;
+    s->n_slot = n;
+    fill_slots(s);
+    return ST_OK;
+}
+
+static size_t bytes_of(const State *st) { return layout_bytes(st->dtype, LAYOUT_ROWS, &st->shape); }
+
+static size_t stored_bytes(const State *st) { return layout_bytes(st->dtype, st->layout, &st->shape); }
+
+/* Between the layout of the copies, `stored_bytes(st)`, and row-major order, `bytes_of(st)`, both in the host's memory.
+ */
+static void reorder(const State *st, void *to, const void *from, bool stored)
+{
+    layout_convert(to, from, &st->shape, dtype_size(st->dtype), st->layout, stored);
+}
+
+/* Writes row-major data to one copy. */
+static Status write_copy(States *s, const State *st, const StateCopy *c, const void *data)
+{
+    void *buffer;
+    Status code;
+
+    if (st->layout == LAYOUT_ROWS)
+        return memory_write(s->device[c->device], c->data, data, bytes_of(st));
+    if (!(buffer = calloc(stored_bytes(st) + 1, 1)))
+        return FAIL_NOMEM();
+    reorder(st, buffer, data, true);
+    code = memory_write(s->device[c->device], c->data, buffer, stored_bytes(st));
+    free(buffer);
+    return code;
+}
+
+/* Reads one copy as row-major data. */
+static Status read_copy(const States *s, const State *st, const StateCopy *c, void *data)
+{
+    void *buffer;
+    Status code;
+
+    if (st->layout == LAYOUT_ROWS)
+        return memory_read(s->device[c->device], data, c->data, bytes_of(st));
+    if (!(buffer = malloc(stored_bytes(st) + 1)))
+        return FAIL_NOMEM();
+    if (!(code = memory_read(s->device[c->device], buffer, c->data, stored_bytes(st))))
+        reorder(st, data, buffer, false);
+    free(buffer);
+    return code;
+}
+
+static Status check_fits(const State *st, DType dtype, const Shape *shape)
+{
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+
+    if (st->dtype != dtype || !shape_eq(&st->shape, shape))
+        return FAIL(E_SHAPE, "state '%s' is %s%s, found %s%s", st->name, dtype_name(st->dtype),
+                    shape_text(&st->shape, want), dtype_name(dtype), shape_text(shape, have));
+    return ST_OK;
+}
+
+static Status add_state(State **out, States *s, const char *name, DType dtype, const Shape *shape)
+{
+    State *st = ARENA_NEW(s->arena, State, 1), **grown;
+
+    if (!st || !(grown = arena_grow(s->arena, s->state, sizeof *grown, s->n, &s->cap)))
+        return FAIL_NOMEM();
+    s->state = grown;
+    *st = (State){ .name = arena_strdup(s->arena, name), .dtype = dtype, .shape = *shape };
+    if (!st->name)
+        return FAIL_NOMEM();
+    TRY(reserve_slot(s));
+    s->state[s->n++] = st;
+    *slot_of(s, name) = (uint32_t)s->n;
+    *out = st;
+    return ST_OK;
+}
+
+/* What only a program says of a state. */
+static void describe(State *st, const Value *v)
+{
+    st->layout = v->layout;
+    st->transient = v->transient;
+    st->partial = v->partial;
+}
+
+static int device_of(const Value *v) { return v->device < 0 ? 0 : v->device; }
+
+/* The copy that the value names, or NULL. */
+static StateCopy *find_copy(const State *st, const Value *v)
+{
+    for (int i = 0; i < st->n_copy; i++)
+        if (st->copy[i].device == device_of(v) && (!st->partial || st->copy[i].replica == v->replica))
+            return &st->copy[i];
+    return NULL;
+}
+
+Status states_reserve(States *s, const Value *const *v, int n)
+{
+    size_t bytes = 0;
+    Chunk *c;
+
+    if (!n || !device_runtime(s->device[device_of(v[0])]))
+        return ST_OK;
+    for (int i = 0; i < n; i++) {
+        const State *st = find(s, value_logical_name(v[i]));
+
+        if (!st || !find_copy(st, v[i]))
+            bytes += aligned(s, device_of(v[i]), layout_bytes(v[i]->dtype, v[i]->layout, &v[i]->shape));
+    }
+    if (!bytes)
+        return ST_OK;
+    TRY(open_chunk(&c, s, device_of(v[0]), bytes));
+    s->open[device_of(v[0])] = s->n_chunk;
+    return ST_OK;
+}
+
+static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
+{
+    StateCopy *grown = arena_grow(s->arena, st->copy, sizeof *grown, (size_t)st->n_copy, &st->cap_copy), *c;
+    size_t bytes = bytes_of(st);
+
+    if (!grown)
+        return FAIL_NOMEM();
+    st->copy = grown;
+    c = &st->copy[st->n_copy];
+    *c = (StateCopy){ device_of(v), st->partial ? v->replica : -1, NULL };
+    TRY(allocate(&c->data, s, c->device, bytes));
+    if (bytes && st->n_copy && !st->partial)
+        TRY(memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes));
+    else if (bytes && (st->given || (v->init && v->init->data)))
+        TRY(write_copy(s, st, c, st->given ? st->given : v->init->data));
+    free(st->given);
+    st->given = NULL;
+    st->n_copy++;
+    *out = c;
+    return ST_OK;
+}
+
+Status states_storage(void **data, States *s, const Value *v)
+{
+    State *st = find(s, value_logical_name(v));
+    StateCopy *c;
+
+    if (!st)
+        TRY(add_state(&st, s, value_logical_name(v), v->dtype, &v->shape));
+    TRY(check_fits(st, v->dtype, &v->shape));
+    if (!st->n_copy)
+        describe(st, v);
+    if (st->layout != v->layout)
+        return FAIL(E_INTERNAL, "state '%s' is stored in another layout than its program expects", st->name);
+    if (!(c = find_copy(st, v)))
+        TRY(add_copy(&c, s, st, v));
+    st->trainable |= v->trainable;
+    *data = c->data;
+    return ST_OK;
+}
+
+Status states_give(States *s, const char *name, const Tensor *t, bool trainable)
+{
+    size_t bytes = tensor_bytes(t);
+    void *given = malloc(bytes + 1);
+    State *st;
+    Status code = given ? add_state(&st, s, name, t->dtype, &t->shape) : FAIL_NOMEM();
+
+    if (code) {
+        free(given);
+        return code;
+    }
+    if (bytes)
+        memcpy(given, t->data, bytes);
+    st->given = given;
+    st->trainable = trainable;
+    return ST_OK;
+}
+
+void states_drop_waiting(States *s)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (state_waits(s->state[i]))
+            free(s->state[i]->given);
+        else
+            s->state[kept++] = s->state[i];
+    }
+    s->n = kept;
+    fill_slots(s);
+}
+
+Status states_zero_transient(States *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        for (int c = 0; s->state[i]->transient && c < s->state[i]->n_copy; c++)
+            TRY(memory_zero(s->device[s->state[i]->copy[c].device], s->state[i]->copy[c].data, bytes_of(s->state[i])));
+    return ST_OK;
+}
+
+int states_count(const States *s) { return (int)s->n; }
+const State *states_at(const States *s, int i) { return s->state[i]; }
+const State *states_find(const States *s, const char *name) { return find(s, name); }
+
+static Status find_fitting(State **out, const States *s, const char *name, const Tensor *t)
+{
+    State *st = find(s, name);
+
+    if (!st)
+        return FAIL(E_INVALID, "there is no state '%s'", name);
+    TRY(check_fits(st, t->dtype, &t->shape));
+    *out = st;
+    return ST_OK;
+}
+
+Status states_get(const States *s, const char *name, const Tensor *t)
+{
+    State *st;
+
+    TRY(find_fitting(&st, s, name, t));
+    if (st->partial && st->n_copy > 1)
+        return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
+    if (!state_waits(st))
+        return read_copy(s, st, &st->copy[0], t->data);
+    if (bytes_of(st))
+        memcpy(t->data, st->given, bytes_of(st));
+    return ST_OK;
+}
+
+Status states_set(States *s, const char *name, const Tensor *t)
+{
+    State *st;
+
+    TRY(find_fitting(&st, s, name, t));
+    if (state_waits(st) && bytes_of(st))
+        memcpy(st->given, t->data, bytes_of(st));
+    for (int i = 0; i < st->n_copy; i++) {
+        Device *d = s->device[st->copy[i].device];
+
+        TRY(i && st->partial ? memory_zero(d, st->copy[i].data, bytes_of(st))
+                             : write_copy(s, st, &st->copy[i], t->data));
+    }
+    return ST_OK;
+}
+
+/* The copy as the host can read it: in place, or read into `buffer`. */
+static Status host_view(const void **out, const States *s, const State *st, int copy, void *buffer)
+{
+    Device *d = s->device[st->copy[copy].device];
+
+    if (device_runtime(d))
+        TRY(memory_read(d, buffer, st->copy[copy].data, bytes_of(st)));
+    *out = device_runtime(d) ? buffer : st->copy[copy].data;
+    return ST_OK;
+}
+
+static Status check_copies(const States *s, const State *st, char *buffer)
+{
+    const void *first, *other;
+
+    TRY(host_view(&first, s, st, 0, buffer));
+    for (int c = 1; c < st->n_copy; c++) {
+        TRY(host_view(&other, s, st, c, buffer + bytes_of(st)));
+        if (memcmp(first, other, bytes_of(st)))
+            return FAIL(E_INTERNAL, "state '%s' differs between %s and %s", st->name,
+                        device_name(s->device[st->copy[0].device]), device_name(s->device[st->copy[c].device]));
+    }
+    return ST_OK;
+}
+
+static bool on_accelerator(const States *s)
+{
+    for (int d = 0; d < s->n_device; d++)
+        if (s->device[d] && device_runtime(s->device[d]))
+            return true;
+    return false;
+}
+
+Status states_check_mirrors(const States *s)
+{
+    size_t most = 0;
+    char *buffer;
+    Status st = ST_OK;
+
+    for (size_t i = 0; i < s->n && on_accelerator(s); i++)
+        most = bytes_of(s->state[i]) > most ? bytes_of(s->state[i]) : most;
+    if (!(buffer = malloc(2 * most + 1)))
+        return FAIL_NOMEM();
+    for (size_t i = 0; i < s->n && !st; i++)
+        if (!s->state[i]->partial && !state_waits(s->state[i]) && bytes_of(s->state[i]))
+            st = check_copies(s, s->state[i], buffer);
+    free(buffer);
+    return st;
+}

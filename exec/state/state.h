@@ -1,0 +1,52 @@
+/* The state of a session: parameters, moments, statistics, counters, each with a copy on every device, by the names
+ * they have in the unpartitioned graph; shared by the programs of all modes and shapes. */
+#ifndef DPX_STATE_H
+#define DPX_STATE_H
+
+#include "exec/device/memory.h"
+
+typedef struct {
+    int device, replica;
+    void *data;
+} StateCopy; /* replica -1: the device's; else of a partial sum */
+
+typedef struct {
+    const char *name;
+    DType dtype;
+    Shape shape;
+    Layout layout; /* of the copies; what is read and written here is row-major */
+    bool trainable, transient;
+    bool partial; /* the copies are partial sums of replicas, not equal copies */
+    StateCopy *copy;
+    int n_copy;
+    size_t cap_copy;
+    void *given; /* row-major: what the first copy begins with; NULL once there is one */
+} State;
+
+typedef struct States States;
+
+/* `device`: [n_device], NULL where another process has it; at least one is not. */
+Status states_create(States **out, Device *const *device, int n_device) CHECKED;
+void states_free(States *s); /* NULL is legal */
+/* Room for the copies that there are not yet, of n states on one device, in one piece of exactly their bytes: what the
+ * step's plan says of an accelerator is what is allocated. */
+Status states_reserve(States *s, const Value *const *v, int n) CHECKED;
+/* The storage of this copy.  A new one begins with the present value on other devices, else with the value given, else
+ * with the value's `init`, else zero.  E_SHAPE when a state of that name has another type or shape. */
+Status states_storage(void **data, States *s, const Value *v) CHECKED;
+/* A new state of this value, which waits for the first program that has it; until then it is read and written like any
+ * other. */
+Status states_give(States *s, const char *name, const Tensor *t, bool trainable) CHECKED;
+static inline bool state_waits(const State *s) { return s->given != NULL; }
+void states_drop_waiting(States *s);
+Status states_zero_transient(States *s) CHECKED;
+int states_count(const States *s);
+const State *states_at(const States *s, int i);
+const State *states_find(const States *s, const char *name); /* NULL: none */
+/* To or from `t`, of the state's type and shape.  A partial sum is written to one copy, the others become zero. */
+Status states_get(const States *s, const char *name, const Tensor *t) CHECKED;
+Status states_set(States *s, const char *name, const Tensor *t) CHECKED;
+/* E_INTERNAL naming the first state whose copies are not equal to the bit. */
+Status states_check_mirrors(const States *s) CHECKED;
+
+#endif

@@ -1,0 +1,724 @@
+/* One row of `table` per option: its name, how its text is read and where the value goes. */
+#include "exec/train/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/train/parameter_list.h"
+
+/* ---- readers ---- */
+
+static Status keep_text(Options *o, const char **to, const char *value)
+{
+    return (*to = arena_strdup(o->arena, value)) ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- options with a syntax of their own ---- */
+
+/* "sum", or an output's name; "output:sum" is the output of that name. */
+static Status set_loss_weight(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    const bool named = !strncmp(value, "output:", 7) && value[7];
+
+    if (!*value)
+        return setting_bad(r, value, "the name of an output, or sum");
+    o->build.loss_is_sum = !strcmp(value, "sum");
+    o->build.loss_weight = NULL;
+    return o->build.loss_is_sum ? ST_OK : keep_text(o, &o->build.loss_weight, named ? value + 7 : value);
+}
+
+static Status set_class_axis(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    int64_t axis;
+
+    TRY(setting_read_int(&axis, r, value));
+    if (!axis)
+        return setting_bad(r, value, "an axis from 1 on, or -1 for the last");
+    o->build.class_axis = (int)axis;
+    return ST_OK;
+}
+
+static Status set_dtype(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    DType t = dtype_parse(value);
+
+    if (t != DT_FLOAT32 && t != DT_FLOAT64)
+        return setting_bad(r, value, "float32 or float64");
+    o->build.dtype = t;
+    return ST_OK;
+}
+
+static Status set_precision(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    static const struct {
+        const char *name;
+        DType type;
+        bool tf32;
+    } known[] = {
+        { "float32", DT_NONE, false },  { "tf32", DT_NONE, true },        { "bfloat16", DT_BFLOAT16, false },
+        { "bf16", DT_BFLOAT16, false }, { "float16", DT_FLOAT16, false }, { "fp16", DT_FLOAT16, false },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, value)) {
+            o->build.precision = known[i].type;
+            o->build.tf32 = known[i].tf32;
+            if (!o->loss_scale_given)
+                o->build.loss_scaling = known[i].type == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE;
+            return ST_OK;
+        }
+    return setting_bad(r, value, "float32, tf32, bfloat16 (bf16) or float16 (fp16)");
+}
+
+static Status set_loss_scale(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    static const Setting number = { .name = "loss-scale", .min = 0, .above_min = true, .max = 1e30 };
+    const bool dynamic = !strcmp(value, "dynamic");
+
+    if (!dynamic && setting_read_real(&o->build.loss_scale, &number, value))
+        return setting_bad(r, value, "dynamic or a number above 0");
+    o->build.loss_scaling = dynamic ? SCALE_DYNAMIC : o->build.loss_scale == 1 ? SCALE_NONE : SCALE_FIXED;
+    o->loss_scale_given = true;
+    return ST_OK;
+}
+
+static Status add_pattern(const char *const **list, int *n, Options *o, const Setting *r, const char *value)
+{
+    const char **grown = ARENA_NEW(o->arena, const char *, *n + 1);
+
+    if (!*value)
+        return setting_bad(r, value, "a pattern of parameter names");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (*n)
+        memcpy(grown, *list, (size_t)*n * sizeof *grown);
+    TRY(keep_text(o, &grown[*n], value));
+    *list = grown;
+    (*n)++;
+    return ST_OK;
+}
+
+static Status add_freeze(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+
+    return add_pattern(&o->build.freeze, &o->build.n_freeze, o, r, value);
+}
+
+static Status add_train(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+
+    return add_pattern(&o->build.train, &o->build.n_train, o, r, value);
+}
+
+static Status set_parameters(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+
+    return *value ? parameter_list_read(&o->build.parameters, o->arena, value) : setting_bad(r, value, "a file");
+}
+
+static Status add_untie(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+
+    return add_pattern(&o->build.untie, &o->build.n_untie, o, r, value);
+}
+
+/* "2,3,4"; "" is a scalar. */
+static bool read_dims(Shape *out, const char *text)
+{
+    char *end;
+
+    *out = shape_scalar();
+    while (*text) {
+        long long d;
+
+        errno = 0;
+        d = strtoll(text, &end, 10);
+        if (end == text || errno || d < 0 || out->rank == MAX_RANK || (*end && *end != ','))
+            return false;
+        out->dim[out->rank++] = d;
+        text = *end ? end + 1 : end;
+        if (*end && !*text)
+            return false;
+    }
+    return true;
+}
+
+static Status add_input_shape(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    InputShape *grown = ARENA_NEW(o->arena, InputShape, o->build.n_input_shape + 1);
+    const char *eq = strrchr(value, '=');
+    Shape s;
+
+    if (!eq || eq == value || !read_dims(&s, eq + 1) || shape_check(&s, 8))
+        return setting_bad(r, value, "NAME=DIM,DIM,... of a size that fits into memory");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (o->build.n_input_shape)
+        memcpy(grown, o->build.input_shape, (size_t)o->build.n_input_shape * sizeof *grown);
+    grown[o->build.n_input_shape] = (InputShape){ arena_printf(o->arena, "%.*s", (int)(eq - value), value), s };
+    o->build.input_shape = grown;
+    o->build.n_input_shape++;
+    return grown[o->build.n_input_shape - 1].name ? ST_OK : FAIL_NOMEM();
+}
+
+static Status add_batch_input(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    BatchInput *grown = ARENA_NEW(o->arena, BatchInput, o->build.n_batch_input + 1), *b;
+    const Setting axis = { .name = r->name, .min = 0, .max = MAX_RANK - 1 };
+    const char *colon = strrchr(value, ':');
+    int64_t a = 0;
+
+    if (!*value || colon == value)
+        return setting_bad(r, value, "NAME[:AXIS]");
+    if (!grown)
+        return FAIL_NOMEM();
+    if (colon && setting_read_int(&a, &axis, colon + 1)) /* a name may hold colons */
+        colon = NULL;
+    if (o->build.n_batch_input)
+        memcpy(grown, o->build.batch_input, (size_t)o->build.n_batch_input * sizeof *grown);
+    b = &grown[o->build.n_batch_input];
+    b->axis = (int)a;
+    b->name = colon ? arena_printf(o->arena, "%.*s", (int)(colon - value), value) : arena_strdup(o->arena, value);
+    o->build.batch_input = grown;
+    o->build.n_batch_input++;
+    return b->name ? ST_OK : FAIL_NOMEM();
+}
+
+/* A number of bytes, in units of 1000 when a letter follows. */
+static Status set_plan_memory(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    static const Setting number = { .name = "plan-memory", .min = 1, .max = 1e15 };
+    static const char letters[] = "kMGT";
+    size_t len = strlen(value);
+    const char *letter = len ? strchr(letters, value[len - 1]) : NULL;
+    char digits[32];
+    int64_t n;
+
+    snprintf(digits, sizeof digits, "%.*s", (int)(letter && len < sizeof digits ? len - 1 : len), value);
+    if (len >= sizeof digits || setting_read_int(&n, &number, digits))
+        return setting_bad(r, value, "a number of bytes, or one followed by k, M, G or T");
+    for (const char *l = letters; letter && l <= letter; l++)
+        if (__builtin_mul_overflow(n, (int64_t)1000, &n))
+            return setting_bad(r, value, "a number of bytes that can be counted");
+    o->build.plan_memory = n;
+    return ST_OK;
+}
+
+/* What it chooses is read together with the flags of what is chosen: take_recipes. */
+static Status is_recipe(const Setting *r, void *to, const char *value)
+{
+    (void)r, (void)to, (void)value;
+    return ST_OK;
+}
+
+/* ---- the table ---- */
+
+static const Setting table[] = {
+    { "batch-size", "N", "", "samples of one batch, over all replicas", SETTING_OF(Options, build.batch), .min = 1,
+      .max = 1e9 },
+    { "loss", "KIND", "none", "what training makes small; none: the model is not trained", .set = is_recipe },
+    { "loss-weight", "OUTPUT", "",
+      "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
+      .set = set_loss_weight },
+    { "target", "NAME", "target", "name of the target among the data's arrays", SETTING_OF(Options, build.target) },
+    { "logits", "NAME", "", "the model output that the loss compares with the target; else the first",
+      SETTING_OF(Options, build.logits) },
+    { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
+      .set = set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1 },
+    { "metric", "NAME", "none", "what is measured besides the loss", .set = is_recipe },
+    { "optimizer", "NAME", "sgd", "how parameters follow from gradients", .set = is_recipe },
+    { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX },
+    { "lr-schedule", "S", "constant", "which fraction of lr each step uses", .set = is_recipe },
+    { "warmup-steps", "N", "0", "steps over which the rate rises linearly to lr", SETTING_OF(Options, warmup_steps),
+      .max = SETTING_COUNT_MAX },
+    { "total-steps", "N", "0", "where schedules end that do; the command line derives it from --epochs or --steps",
+      SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX },
+    { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
+      .min = 1, .max = 1e9 },
+    { "clip-norm", "X", "0", "bound on the gradient's global norm; 0: none", SETTING_OF(Options, build.clip_norm),
+      .max = SETTING_REAL_MAX },
+    { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all",
+      SETTING_OF(Options, devices) },
+    { "replicas", "R", "", "logical replicas; else one per device", SETTING_OF(Options, build.replicas), .min = 1,
+      .max = MAX_REPLICAS },
+    { "threads", "N", "", "threads of each device's team; else the cores are shared out", SETTING_OF(Options, threads),
+      .min = 1, .max = 1024 },
+    { "split", "MODE", "balanced",
+      "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller",
+      SETTING_CHOICE_OF(Options, build.split, "balanced|chunk") },
+    { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part",
+      SETTING_CHOICE_OF(Options, build.bn_local, "sync|local") },
+    { "bn-variance", "KIND", "population",
+      "what the running variance averages: population (ONNX) or unbiased (PyTorch)",
+      SETTING_CHOICE_OF(Options, build.bn_unbiased, "population|unbiased") },
+    { "train", "PATTERN", "",
+      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", .set = add_train,
+      .repeats = true },
+    { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", .set = add_freeze, .repeats = true },
+    { "parameters", "FILE", "",
+      "what is trained and nothing else: names one a line, or a .safetensors whose keys count", .set = set_parameters },
+    { "untie", "PATTERN", "",
+      "tensors of several readers that become one for each module that reads them (docs/onnx.md)", .set = add_untie,
+      .repeats = true },
+    { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = set_dtype },
+    { "precision", "P", "float32",
+      "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
+      .set = set_precision },
+    { "loss-scale", "S", "",
+      "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
+      "differentiated",
+      .set = set_loss_scale },
+    { "blocks", NULL, "false",
+      "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
+      "elementwise "
+      "operators alone stand between them, slower with pools, Clip and convolutions by channel",
+      SETTING_OF(Options, build.blocks) },
+    { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only",
+      SETTING_OF(Options, tune) },
+    { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step",
+      SETTING_OF(Options, ways.uncaptured) },
+    { "reproducible", NULL, "false",
+      "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower",
+      SETTING_OF(Options, ways.reproducible) },
+    { "check-nodes", NULL, "false",
+      "wait for every call of every step on a GPU, so that a failure names the node; slow",
+      SETTING_OF(Options, ways.check_nodes) },
+    { "seed", "N", "0", "of everything random", SETTING_OF(Options, build.seed), .max = 9e15 },
+    { "plan-memory", "SIZE", "",
+      "what planning may take, e.g. 8G; else half of the memory that the machine or its cgroup has",
+      .set = set_plan_memory },
+    { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open",
+      .set = add_input_shape, .repeats = true },
+    { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly",
+      .set = add_batch_input, .repeats = true },
+};
+enum { N_TABLE = sizeof table / sizeof *table };
+
+/* ---- recipes: their flags are options too, behind the option that chooses among them ---- */
+
+static const struct Family {
+    const char *option;
+    const Recipe *const *list;
+    bool or_none;
+} families[] = {
+    { "loss", loss_list, true },
+    { "metric", metric_list, true },
+    { "optimizer", optimizer_list, false },
+    { "lr-schedule", schedule_list, false },
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+static const struct Family *family_of(const char *option)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (!strcmp(families[i].option, option))
+            return &families[i];
+    return NULL;
+}
+
+/* The first recipe that declares the flag; `of`, which may be NULL, receives its family. */
+static const Recipe *first_with(const char *flag, const struct Family **of)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        for (const Recipe *const *r = families[i].list; *r; r++)
+            if (recipe_flag(*r, flag)) {
+                if (of)
+                    *of = &families[i];
+                return *r;
+            }
+    return NULL;
+}
+
+/* Calls `visit` with every option in order until it returns true. */
+static const Setting *walk(bool (*visit)(const Setting *, int index, const void *user), const void *user, int *index)
+{
+    *index = 0;
+    for (int i = 0; i < N_TABLE; i++) {
+        const struct Family *f = family_of(table[i].name);
+
+        if (visit(&table[i], (*index)++, user))
+            return &table[i];
+        for (const Recipe *const *r = f ? f->list : NULL; r && *r; r++)
+            for (const Setting *s = (*r)->flags; s && s->name; s++)
+                if (first_with(s->name, NULL) == *r && visit(s, (*index)++, user))
+                    return s;
+    }
+    return NULL;
+}
+
+static bool is_named(const Setting *s, int index, const void *user)
+{
+    (void)index;
+    return !strcmp(s->name, user);
+}
+
+static bool is_numbered(const Setting *s, int index, const void *user)
+{
+    (void)s;
+    return index == *(const int *)user;
+}
+
+static const Setting *find_option(const char *name, int *index)
+{
+    const Setting *s = walk(is_named, name, index);
+
+    --*index;
+    return s;
+}
+
+static const Setting *option_at(int i)
+{
+    int index;
+
+    return walk(is_numbered, &i, &index);
+}
+
+/* Is it a recipe's? */
+static bool is_flag(const Setting *s)
+{
+    for (int i = 0; i < N_TABLE; i++)
+        if (s == &table[i])
+            return false;
+    return true;
+}
+
+static const char *text_of(const Options *o, const char *name)
+{
+    int i;
+    const Setting *s = find_option(name, &i);
+
+    return o->text[i] ? o->text[i] : s->fallback;
+}
+
+/* The recipe that the options choose, or NULL: none. */
+static const Recipe *chosen(const Options *o, const struct Family *f)
+{
+    return recipe_find(f->list, text_of(o, f->option));
+}
+
+/* The recipe whose default holds: the chosen one that has the flag, else the first. */
+static const Recipe *owner(const Options *o, const char *flag)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (chosen(o, &families[i]) && recipe_flag(chosen(o, &families[i]), flag))
+            return chosen(o, &families[i]);
+    return first_with(flag, NULL);
+}
+
+static bool is_chosen(const Options *o, const Recipe *r)
+{
+    bool any = false;
+
+    for (int i = 0; i < N_FAMILIES; i++)
+        any = any || chosen(o, &families[i]) == r;
+    return any;
+}
+
+static Status unknown_recipe(const struct Family *f, const char *text)
+{
+    char forms[512];
+    int n = 0;
+
+    for (const Recipe *const *r = f->list; *r && n < (int)sizeof forms; r++)
+        n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
+                      r == f->list         ? ""
+                      : r[1] || f->or_none ? ", "
+                                           : " or ",
+                      recipe_form(*r));
+    return FAIL(E_INVALID, "--%s: expected %s%s, found '%s'", f->option, forms, f->or_none ? " or none" : "", text);
+}
+
+/* "momentum=0.9;beta1=0.8": the flags of recipes that are given. */
+static const char *given_flags(const Options *o)
+{
+    const char *all = "";
+    const Setting *s;
+
+    for (int i = 0; all && (s = option_at(i)); i++)
+        if (is_flag(s) && o->text[i])
+            all = arena_printf(o->arena, "%s%s=%s;", all, s->name, *o->text[i] ? o->text[i] : "true");
+    return all;
+}
+
+/* What the texts choose and set of recipes; nothing changes when they are wrong. */
+static Status take_recipes(Options *o)
+{
+    const Recipe *r[N_FAMILIES];
+    const char *args[N_FAMILIES], *flags = given_flags(o);
+    RecipeSettings s[N_FAMILIES];
+
+    if (!flags)
+        return FAIL_NOMEM();
+    for (int i = 0; i < N_FAMILIES; i++) {
+        const char *text = text_of(o, families[i].option);
+
+        r[i] = recipe_find(families[i].list, text);
+        args[i] = recipe_args(text);
+        if (!r[i] && !(families[i].or_none && !strcmp(text, "none")))
+            return unknown_recipe(&families[i], text);
+        if (r[i])
+            TRY(recipe_read(&s[i], r[i], families[i].option, args[i], flags, o->arena));
+    }
+    o->build.loss = (const LossDef *)(const void *)r[0];
+    o->build.loss_args = args[0];
+    o->build.metric = (const MetricDef *)(const void *)r[1];
+    o->build.metric_args = args[1];
+    o->build.optimizer = (const OptimizerDef *)(const void *)r[2];
+    o->build.optimizer_args = args[2];
+    o->schedule = (const ScheduleDef *)(const void *)r[3];
+    o->schedule_settings = s[3];
+    o->build.settings = flags;
+    return ST_OK;
+}
+
+Status options_check_recipes(const Options *o)
+{
+    Problems wrong = { 0 };
+    const struct Family *f = NULL, *of = NULL;
+    const Setting *s;
+
+    for (int i = 0; (s = option_at(i)); i++) {
+        if (!is_flag(s) || !o->text[i])
+            continue;
+        first_with(s->name, &f);
+        if (!is_chosen(o, owner(o, s->name)) && chosen(o, f)) {
+            of = of ? of : f;
+            problems_add(&wrong, "--%s", s->name);
+        }
+    }
+    TRY(problems_fail(&wrong, E_INVALID, "--%s %s does not have", of ? of->option : "",
+                      of ? text_of(o, of->option) : ""));
+    for (int i = 0; i < N_FAMILIES; i++) {
+        const Recipe *r = chosen(o, &families[i]);
+        RecipeSettings settings;
+
+        if (r)
+            TRY(recipe_take(&settings, r, families[i].option, recipe_args(text_of(o, families[i].option)),
+                            o->build.settings, o->arena));
+    }
+    return ST_OK;
+}
+
+/* ---- setting ---- */
+
+/* The text of option i; what recipes make of it is taken over, or all stays as it was. */
+static Status keep(Options *o, int i, const char *text, bool of_recipes)
+{
+    const char *before = o->text[i];
+    Status st = ST_OK;
+
+    o->text[i] = text;
+    if (of_recipes && (st = take_recipes(o)))
+        o->text[i] = before;
+    return st;
+}
+
+Status options_set(Options *o, const char *name, const char *value)
+{
+    int i;
+    const Setting *s = find_option(name, &i);
+    RecipeSettings unused;
+    const char *text;
+
+    if (!s)
+        return FAIL(E_INVALID, "there is no option --%s", name);
+    if (is_flag(s))
+        s = recipe_flag(owner(o, name), name);
+    TRY(setting_set(s, is_flag(s) ? (void *)&unused : (void *)o, o->arena, value));
+    text = s->repeats && o->text[i] ? arena_printf(o->arena, "%s;%s", o->text[i], value)
+                                    : arena_strdup(o->arena, *value || s->kind != SETTING_FLAG ? value : "true");
+    return text ? keep(o, i, text, is_flag(s) || family_of(name)) : FAIL_NOMEM();
+}
+
+Options *options_create(void)
+{
+    Arena *a = arena_create();
+    Options *o = a ? ARENA_NEW(a, Options, 1) : NULL;
+
+    if (!o || !(o->text = ARENA_NEW(a, const char *, options_count())))
+        goto fail;
+    o->arena = a;
+    for (int i = 0; i < N_TABLE; i++)
+        if (*table[i].fallback && strcmp(table[i].name, "devices") &&
+            setting_set(&table[i], o, o->arena, table[i].fallback))
+            goto fail;
+    if (take_recipes(o))
+        goto fail;
+    return o;
+fail:
+    arena_free(a);
+    return NULL;
+}
+
+void options_free(Options *o)
+{
+    if (o)
+        arena_free(o->arena);
+}
+
+static bool copy_patterns(Arena *a, const char *const **to, int *n_to, const char *const *from, int n)
+{
+    const char **list = arena_memdup(a, from, (size_t)n * sizeof *list);
+    bool ok = list != NULL;
+
+    for (int i = 0; ok && i < n; i++)
+        ok = (list[i] = arena_strdup(a, from[i]));
+    *to = list;
+    *n_to = n;
+    return ok;
+}
+
+/* What repeats, as it was parsed: its text joins values by a character that they may hold. */
+static Status copy_lists(Options *copy, const Options *o)
+{
+    const BuildOptions *from = &o->build;
+    BuildOptions *to = &copy->build;
+    BatchInput *batch = arena_memdup(copy->arena, from->batch_input, (size_t)from->n_batch_input * sizeof *batch);
+    InputShape *shape = arena_memdup(copy->arena, from->input_shape, (size_t)from->n_input_shape * sizeof *shape);
+    bool ok = batch && shape && copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
+              copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train) &&
+              copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie);
+
+    for (int i = 0; ok && i < from->n_batch_input; i++)
+        ok = (batch[i].name = arena_strdup(copy->arena, batch[i].name));
+    for (int i = 0; ok && i < from->n_input_shape; i++)
+        ok = (shape[i].name = arena_strdup(copy->arena, shape[i].name));
+    for (int i = 0; ok && i < options_count(); i++)
+        if (o->text[i] && option_at(i)->repeats)
+            ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));
+    if (!ok)
+        return FAIL_NOMEM();
+    to->batch_input = batch;
+    to->n_batch_input = from->n_batch_input;
+    to->input_shape = shape;
+    to->n_input_shape = from->n_input_shape;
+    return ST_OK;
+}
+
+Status options_copy(Options **out, const Options *o)
+{
+    Options *copy = options_create();
+    Status st = copy ? ST_OK : FAIL_NOMEM();
+
+    for (int i = 0, n = options_count(); i < n && !st; i++) {
+        const Setting *s = option_at(i);
+
+        if (o->text[i] && !is_flag(s) && !s->repeats && !family_of(s->name))
+            st = options_set(copy, s->name, o->text[i]);
+        else if (o->text[i] && !s->repeats)
+            st = (copy->text[i] = arena_strdup(copy->arena, o->text[i])) ? ST_OK : FAIL_NOMEM();
+    }
+    if (!st)
+        st = take_recipes(copy);
+    if (!st)
+        st = copy_lists(copy, o);
+    if (!st && o->build.class_weights)
+        st = options_set_class_weights(copy, o->build.class_weights);
+    if (!st && o->build.target_shape)
+        st = options_set_target_shape(copy, o->build.target_shape);
+    if (!st)
+        copy->world = o->world;
+    if (st) {
+        options_free(copy);
+        return st;
+    }
+    *out = copy;
+    return ST_OK;
+}
+
+Status options_set_class_weights(Options *o, const Tensor *weights)
+{
+    if (weights->shape.rank != 1 || (weights->dtype != DT_FLOAT32 && weights->dtype != DT_FLOAT64))
+        return FAIL(E_INVALID, "class weights: expected a vector of float32 or float64, found rank %d of %s",
+                    weights->shape.rank, dtype_name(weights->dtype));
+    for (int64_t i = 0; i < tensor_numel(weights); i++)
+        if (!(tensor_float(weights, i) >= 0) || isinf(tensor_float(weights, i)))
+            return FAIL(E_INVALID, "class weights: weight %lld is %g", (long long)i, tensor_float(weights, i));
+    o->build.class_weights = tensor_copy(o->arena, weights);
+    return o->build.class_weights ? ST_OK : FAIL_NOMEM();
+}
+
+Status options_set_target_shape(Options *o, const Shape *shape)
+{
+    o->build.target_shape = arena_memdup(o->arena, shape, sizeof *shape);
+    return o->build.target_shape ? ST_OK : FAIL_NOMEM();
+}
+
+/* ---- reading ---- */
+
+static bool is_none(const Setting *s, int index, const void *user)
+{
+    (void)s, (void)index, (void)user;
+    return false;
+}
+
+int options_count(void)
+{
+    int n;
+
+    walk(is_none, NULL, &n);
+    return n;
+}
+
+dpx_option_info options_at(int i)
+{
+    const Setting *s = option_at(i);
+
+    return (dpx_option_info){ s->name, s->metavar, s->fallback, s->help, s->repeats };
+}
+
+const char *options_get(const Options *o, const char *name)
+{
+    int i;
+    const Setting *s = find_option(name, &i);
+
+    if (s && !o->text[i] && is_flag(s))
+        s = recipe_flag(owner(o, name), name);
+    return !s ? NULL : o->text[i] ? o->text[i] : s->fallback;
+}
+
+bool options_given(const Options *o, const char *name)
+{
+    int i;
+
+    return find_option(name, &i) && o->text[i];
+}
+
+dpx_choice_info options_choice(const char *option, int index)
+{
+    const struct Family *f = family_of(option);
+    const Recipe *r;
+
+    for (int i = 0; f && f->list[i]; i++)
+        if (i == index) {
+            r = f->list[i];
+            return (dpx_choice_info){ r->name, recipe_form(r), r->help,
+                                      f->list == schedule_list && ((const ScheduleDef *)(const void *)r)->ends
+                                          ? "total-steps"
+                                          : NULL };
+        }
+    return (dpx_choice_info){ .name = NULL };
+}
+
+const char *options_choice_default(const char *option, const char *choice, const char *flag)
+{
+    const struct Family *f = family_of(option);
+    const Recipe *r = f ? recipe_find(f->list, choice) : NULL;
+    const Setting *s = r ? recipe_flag(r, flag) : NULL;
+
+    return s ? s->fallback : NULL;
+}

@@ -1,0 +1,52 @@
+/* The options of a training run: one table of names, types, ranges and help texts serves the command line, the C API
+ * and args.json. */
+#ifndef DPX_OPTIONS_H
+#define DPX_OPTIONS_H
+
+#include "exec/run/program.h"
+#include "include/dpexec.h"
+#include "passes/pass.h"
+#include "graph/recipes/schedule.h"
+
+/* See options.c for what each means on the command line. */
+typedef struct {
+    BuildOptions build; /* its pointers live in `arena` */
+    const ScheduleDef *schedule;
+    RecipeSettings schedule_settings;
+    int64_t warmup_steps, total_steps; /* total_steps: where schedules end that do */
+    double lr;
+    int64_t accumulate;
+    const char *devices;   /* as given; NULL: the default */
+    bool loss_scale_given; /* else what precision makes of it */
+    bool tune;             /* on accelerators: measure algorithms */
+    GpuWays ways;          /* on accelerators */
+    int threads;           /* per device; 0: cores / devices */
+    dpx_world *world;      /* lent; NULL: this process alone */
+    const char **text;     /* by option index: the text in force, NULL: the default */
+    Arena *arena;
+} Options;
+
+Options *options_create(void); /* NULL when out of memory */
+void options_free(Options *o); /* NULL is legal */
+Status options_copy(Options **out, const Options *o) CHECKED;
+Status options_set(Options *o, const char *name, const char *value) CHECKED;
+Status options_set_class_weights(Options *o, const Tensor *weights) CHECKED;
+Status options_set_target_shape(Options *o, const Shape *shape) CHECKED;
+/* Flags that nothing chosen has, and what those of a recipe say together. */
+Status options_check_recipes(const Options *o) CHECKED;
+/* Checks that concern several options, recipes among them. */
+Status options_check(const Options *o) CHECKED;
+/* What an option chooses among: as dpx_choice_at, dpx_choice_default. */
+dpx_choice_info options_choice(const char *option, int index);
+const char *options_choice_default(const char *option, const char *choice, const char *flag);
+int options_count(void);
+dpx_option_info options_at(int index);
+const char *options_get(const Options *o, const char *name);
+bool options_given(const Options *o, const char *name);
+
+/* The devices of this process that the options name, as they are to be opened. */
+Status options_devices(DeviceList *out, const Options *o) CHECKED;
+/* The learning rate of optimizer step `step` (counted from 0). */
+double options_learning_rate(const Options *o, int64_t step);
+
+#endif

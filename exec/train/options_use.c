@@ -1,0 +1,56 @@
+/* What the options of a run say together: what contradicts, which devices they name, the learning rate of each step. */
+#include "exec/train/options.h"
+
+Status options_check(const Options *o)
+{
+    TRY(options_check_recipes(o));
+    if (o->schedule->ends && !o->total_steps)
+        return FAIL(E_INVALID, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
+    if (o->total_steps && o->warmup_steps > o->total_steps)
+        return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld steps of the run", (long long)o->warmup_steps,
+                    (long long)o->total_steps);
+    if (o->loss_scale_given && o->build.precision != DT_FLOAT16)
+        return FAIL(E_INVALID, "--loss-scale needs --precision float16");
+    if (o->ways.reproducible && o->tune)
+        return FAIL(E_INVALID,
+                    "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
+    return ST_OK;
+}
+
+static Status check_flags(const Options *o, const DeviceSpec *d)
+{
+    const char *flag = o->tune               ? "--tune"
+                       : o->ways.check_nodes ? "--check-nodes"
+                       : o->ways.uncaptured  ? "--no-capture"
+                                             : NULL;
+
+    if (!flag)
+        return ST_OK;
+    if (!d->cuda)
+        return FAIL(E_INVALID, "%s is for GPUs: --devices names cpu:%d", flag, d->index);
+    if (o->tune && *d->described)
+        return FAIL(E_INVALID, "--tune measures on a GPU that is there: cuda:%d is only described (%s)", d->index,
+                    d->described);
+    return ST_OK;
+}
+
+Status options_devices(DeviceList *out, const Options *o)
+{
+    TRY(device_list_parse(out, o->devices, o->threads));
+    for (int i = 0; i < out->n; i++) {
+        TRY(check_flags(o, &out->device[i]));
+        out->device[i].tf32 = o->build.tf32;
+        out->device[i].tune = o->tune;
+        out->device[i].exact = o->ways.reproducible;
+    }
+    return ST_OK;
+}
+
+double options_learning_rate(const Options *o, int64_t step)
+{
+    const int64_t after = step - o->warmup_steps, span = o->total_steps - o->warmup_steps;
+
+    if (after < 0)
+        return o->lr * (double)(step + 1) / (double)o->warmup_steps;
+    return o->lr * o->schedule->factor(&o->schedule_settings, after, span);
+}

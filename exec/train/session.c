@@ -1,0 +1,614 @@
+/* Sessions.  Shapes are static in a program, so a batch of another size is another program; all of them share the state
+ * and one arena per device.  What has no static shape is left to the interpreter, for inference only. */
+#include "exec/train/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/device/device_set.h"
+#include "exec/run/interp.h"
+#include "exec/plan/plan_budget.h"
+#include "graph/op.h"
+#include "passes/train/class_axis.h"
+#include "passes/report.h"
+
+/* A compiled step: a program, or a graph for the interpreter. */
+typedef struct Compiled {
+    struct Compiled *next;
+    BuildMode mode;
+    ClassAxis class_axis; /* that it was built with; axis 0: none */
+    Program *program;
+    Graph *graph; /* interpreted; else NULL */
+    Arena *arena; /* interpreted: the last step's values */
+    NamedTensor *output;
+} Compiled;
+
+struct Session {
+    Graph *model;
+    BuildOptions base;
+    DeviceSet devices;
+    GpuWays ways;
+    States *states;
+    Compiled *compiled; /* the latest first */
+    InputShape *shape;  /* [model->n_input] given most recently; rank -1: never */
+    Trace *trace;
+    SessionLog *log; /* may be NULL */
+    void *log_user;
+    bool told, told_accumulation; /* what the passes found, once; what only those for micro-batches do */
+    ClassAxis class_axis;         /* in force once it is decided; else what programs were built with */
+};
+
+/* ---- creation ---- */
+
+static void warn(const Session *s, const DeviceList *list)
+{
+    char text[DEVICE_TEXT], line[DEVICE_TEXT + 64];
+
+    if (!s->log || !device_list_unequal(list, text))
+        return;
+    snprintf(line, sizeof line, "the slowest device sets the pace: %s", text);
+    s->log(s->log_user, true, line);
+}
+
+static void tell(const Session *s, const Report *r)
+{
+    for (int i = 0; i < r->n_note; i++) {
+        char line[1200];
+
+        if (s->told && r->note[i].kind != NOTE_ACCUMULATION)
+            continue;
+        snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
+        s->log(s->log_user, note_is_warning(&r->note[i]), line);
+    }
+}
+
+/* The model as it is trained and exported; what was changed is said. */
+static Status repair(Session *s)
+{
+    Report *r = s->log ? report_create() : NULL;
+    Status st = model_repair(s->model, &s->base, interp_node, r);
+
+    if (!st && r)
+        tell(s, r);
+    report_free(r);
+    return st;
+}
+
+Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices,
+                      SessionLog *log, void *user)
+{
+    Session *s = calloc(1, sizeof *s);
+    Status st;
+
+    if (!s)
+        return FAIL_NOMEM();
+    s->base = *base;
+    s->log = log;
+    s->log_user = user;
+    TRY_TO(fail, st, plan_copy(&s->model, model, base->plan_memory));
+    TRY_TO(fail, st, plan_explain(s->model, repair(s)));
+    if (!(s->shape = calloc((size_t)model->n_input + 1, sizeof *s->shape)))
+        TRY_TO(fail, st, FAIL_NOMEM());
+    for (int i = 0; i < model->n_input; i++)
+        s->shape[i] = (InputShape){ value(s->model, s->model->input[i])->name, shape_unknown() };
+    TRY_TO(fail, st, device_set_open(&s->devices, devices));
+    TRY_TO(fail, st, states_create(&s->states, s->devices.device, s->devices.n));
+    warn(s, devices);
+    *out = s;
+    return ST_OK;
+fail:
+    session_free(s);
+    return st;
+}
+
+static void compiled_free(Compiled *c)
+{
+    if (!c)
+        return;
+    program_free(c->program);
+    graph_free(c->graph);
+    arena_free(c->arena);
+    free(c->output);
+    free(c);
+}
+
+void session_free(Session *s)
+{
+    if (!s)
+        return;
+    for (Compiled *c = s->compiled, *next; c; c = next) {
+        next = c->next;
+        compiled_free(c);
+    }
+    states_free(s->states);
+    device_set_close(&s->devices);
+    graph_free(s->model);
+    free(s->shape);
+    free(s);
+}
+
+/* ---- compiling ---- */
+
+static bool all_shapes_known(const Graph *g)
+{
+    FOR_NODES(g, n)
+        for (int o = 0; o < n->n_out; o++)
+            if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+                return false;
+    return true;
+}
+
+/* The shapes of this step's inputs; of those not given, what the options say, else what they were the last time (the
+ * optimizer step after accumulation has no batch). */
+static InputShape *bind_shapes(Session *s, const NamedTensor *in, int n_in, int *n, bool *batch_known)
+{
+    InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.n_input_shape + 1, sizeof *bound);
+
+    *n = 0;
+    for (int i = 0; bound && i < s->model->n_input; i++) {
+        const Tensor *t = named_find(in, n_in, s->shape[i].name);
+
+        if (t)
+            s->shape[i].shape = t->shape;
+        if (s->shape[i].shape.rank >= 0)
+            bound[(*n)++] = s->shape[i];
+    }
+    *batch_known = *n > 0;
+    for (int i = 0; bound && i < s->base.n_input_shape; i++) {
+        bool given = false;
+
+        for (int k = 0; k < *n; k++)
+            given |= !strcmp(bound[k].name, s->base.input_shape[i].name);
+        if (!given)
+            bound[(*n)++] = s->base.input_shape[i];
+    }
+    return bound;
+}
+
+/* Later steps find what the first one does, but for what concerns micro-batches. */
+static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
+{
+    const bool news = !s->told || (opt->mode == BUILD_ACCUMULATE && !s->told_accumulation);
+    Report *r = s->log && news ? report_create() : NULL;
+    Status st = pipeline_run(g, opt, interp_node, r, NULL);
+
+    if (!st && r && !(st = report_graph(r, g))) {
+        char summary[REPORT_SUMMARY];
+
+        report_summary(summary, r);
+        if (opt->mode >= BUILD_TRAIN)
+            s->log(s->log_user, false, summary);
+        tell(s, r);
+        s->told = true;
+        s->told_accumulation |= opt->mode == BUILD_ACCUMULATE;
+    }
+    report_free(r);
+    return st;
+}
+
+static const Tensor *given_target(const Session *s, const NamedTensor *in, int n_in)
+{
+    return named_find(in, n_in, s->base.target ? s->base.target : "target");
+}
+
+/* Shapes are not known where an input of open shape was not given: then that is told, for all of them. */
+static Status explain_shapes(const Session *s, Status st, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    Problems missing = { 0 };
+
+    if (st != E_SHAPE || !n_in || mode == BUILD_APPLY)
+        return st;
+    for (int i = 0; i < s->model->n_input; i++) {
+        const Value *v = value(s->model, s->model->input[i]);
+
+        if (!shape_known(&v->shape) && s->shape[i].shape.rank < 0 && !named_find(in, n_in, v->name))
+            problems_add(&missing, "input '%s' is missing", v->name);
+    }
+    return missing.n ? problems_fail(&missing, E_INVALID, "a step of this model") : st;
+}
+
+/* The graph after all passes.  With `whole` on one device as one replica. */
+static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in, int n_in, bool whole)
+{
+    const Tensor *target = given_target(s, in, n_in);
+    BuildOptions opt = s->base;
+    bool batch_known;
+    InputShape *bound = bind_shapes(s, in, n_in, &opt.n_input_shape, &batch_known);
+    Graph *g = NULL;
+    Status st = ST_OK;
+
+    if (!bound)
+        return FAIL_NOMEM();
+    opt.mode = c->mode;
+    opt.target_shape = target ? &target->shape : s->base.target_shape;
+    opt.class_axis = s->class_axis.decided ? s->class_axis.axis : s->base.class_axis;
+    opt.class_axis_found = &c->class_axis;
+    opt.input_shape = bound;
+    opt.batch = batch_known ? 0 : opt.batch;
+    opt.replicas = whole ? 1 : opt.replicas;
+    opt.device_of_replica = whole ? NULL : opt.device_of_replica;
+    opt.devices = whole ? 1 : s->devices.n;
+    opt.replicas = opt.replicas ? opt.replicas : opt.devices;
+    opt.backend =
+        s->devices.group ? cuda_target(opt.precision, opt.tf32) : cpu_target(opt.precision, opt.tf32, opt.blocks);
+    if (whole) /* for the interpreter; layouts stay, for they are those of the states */
+        opt.backend = (Target){ .layouts = opt.backend.layouts };
+    TRY_TO(done, st, graph_clone(&g, s->model));
+    if ((st = explain_shapes(s, plan_explain(g, run_passes(s, g, &opt)), c->mode, in, n_in)))
+        graph_free(g);
+    else
+        *out = g;
+done:
+    free(bound);
+    return st;
+}
+
+static Status state_storage(void **data, void *user, const Value *v) { return states_storage(data, user, v); }
+
+static Status reserve_states(void *user, const Value *const *v, int n) { return states_reserve(user, v, n); }
+
+static Status compile_program(Session *s, Compiled *c, Graph *g)
+{
+    DeviceSet *d = &s->devices;
+    ProgramOptions opt = { .device = d->device,
+                           .n_device = d->n,
+                           .world = d->world,
+                           .first = d->first,
+                           .n_local = d->n_local,
+                           .arenas = &d->arenas,
+                           .state = state_storage,
+                           .reserve = reserve_states,
+                           .user = s->states,
+                           .spin = d->spin,
+                           .group = d->group,
+                           .ways = s->ways,
+                           .log = s->log,
+                           .log_user = s->log_user };
+
+    TRY(plan_explain(s->model, program_compile(&c->program, g, &opt)));
+    program_set_trace(c->program, s->trace);
+    return ST_OK;
+}
+
+static Status report_dynamic(const Graph *g)
+{
+    Problems p = { 0 };
+
+    FOR_NODES(g, n)
+        if (n->op->flags & OPF_DYNAMIC)
+            problems_add(&p, "%s", node_text(g, n));
+    if (!p.n)
+        problems_add(&p, "a shape computed from an input");
+    return problems_fail(&p, E_UNSUPPORTED,
+                         "training needs shapes that are known before the step; these depend on data");
+}
+
+static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    TRY(build(&c->graph, s, c, in, n_in, true));
+    for (uint32_t i = 1; i < c->graph->n_value; i++)
+        c->graph->value[i]->device = s->devices.first; /* every process computes all of it */
+    c->output = calloc((size_t)c->graph->n_output + 1, sizeof *c->output);
+    if (!c->output)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < c->graph->n_value; i++) {
+        void *data;
+
+        if (c->graph->value[i]->kind == V_STATE)
+            TRY(states_storage(&data, s->states, c->graph->value[i]));
+    }
+    return ST_OK;
+}
+
+static Status compile_into(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    Graph *g;
+    Status st;
+
+    TRY(build(&g, s, c, in, n_in, false));
+    if (all_shapes_known(g))
+        return compile_program(s, c, g);
+    st = c->mode == BUILD_INFER ? ST_OK : report_dynamic(g);
+    graph_free(g);
+    return st ? st : compile_interpreted(s, c, in, n_in);
+}
+
+/* ---- the axis of the classes ----
+ *
+ * Programs may be compiled before any target was seen; once one decides, those that were built with another axis go.
+ * The scores' name is lent by a graph that goes with them. */
+
+static void take_class_axis(Session *s, const ClassAxis *found)
+{
+    Compiled **at = &s->compiled;
+
+    while (found->axis != s->class_axis.axis && *at) {
+        Compiled *c = *at;
+
+        if (!c->class_axis.axis || c->class_axis.axis == found->axis) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        compiled_free(c);
+    }
+    s->class_axis = *found;
+    s->class_axis.output = NULL;
+}
+
+/* Found with the program, or what programs before it were built with. */
+static void found_class_axis(Session *s, const Compiled *c)
+{
+    if (c->class_axis.axis && !s->class_axis.decided)
+        take_class_axis(s, &c->class_axis);
+}
+
+/* The program suits a target by whose shape nothing was decided yet. */
+static Status decide_class_axis(Session *s, const Compiled *c, const NamedTensor *in, int n_in)
+{
+    const Tensor *target = given_target(s, in, n_in);
+    ClassAxis a = c->class_axis;
+
+    if (!a.axis || s->class_axis.decided || !target)
+        return ST_OK;
+    TRY(class_axis_decide(&a, &target->shape));
+    take_class_axis(s, &a);
+    return ST_OK;
+}
+
+int session_class_axis(const Session *s)
+{
+    return s->class_axis.decided && s->class_axis.scores.rank != 2 ? s->class_axis.axis : 0;
+}
+
+Status session_keep_class_axis(Session *s, int axis)
+{
+    const ClassAxis kept = { .axis = axis, .decided = true };
+
+    if (!axis)
+        return ST_OK;
+    if (s->class_axis.decided && s->class_axis.axis != axis)
+        return FAIL(E_INVALID,
+                    "the classes are along axis %d of the logits, in the run of the checkpoint along axis %d: give "
+                    "--class-axis %d",
+                    s->class_axis.axis, axis, axis);
+    take_class_axis(s, &kept);
+    return ST_OK;
+}
+
+static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    Compiled *c = calloc(1, sizeof *c);
+    Status st;
+
+    if (!c)
+        return FAIL_NOMEM();
+    c->mode = mode;
+    if ((st = compile_into(s, c, in, n_in))) {
+        compiled_free(c);
+        return st;
+    }
+    found_class_axis(s, c);
+    c->next = s->compiled;
+    s->compiled = c;
+    *out = c;
+    return ST_OK;
+}
+
+/* ---- finding ---- */
+
+static const Graph *graph_of(const Compiled *c) { return c->program ? program_graph(c->program) : c->graph; }
+
+/* Do the given shapes suit?  Inputs that are not given suit when `partly`. */
+static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
+{
+    const Graph *g = graph_of(c);
+
+    if (c->mode != mode)
+        return false;
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        const Tensor *t = named_find(in, n_in, v->name);
+
+        if (t ? !shape_eq(&t->shape, &v->shape) : !partly)
+            return false;
+    }
+    return true;
+}
+
+/* Where the program for these inputs stands in the list; its end: there is none. */
+static Compiled **find(Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
+{
+    Compiled **at = &s->compiled;
+
+    while (*at && !suits(*at, mode, in, n_in, partly))
+        at = &(*at)->next;
+    return at;
+}
+
+/* The program for these inputs, moved to the front. */
+static Status obtain(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in, bool partly)
+{
+    Compiled **at = find(s, mode, in, n_in, partly), *c;
+
+    if (*at) {
+        TRY(decide_class_axis(s, *at, in, n_in));
+        at = find(s, mode, in, n_in, partly);
+    }
+    if (!(c = *at))
+        return compile(out, s, mode, in, n_in);
+    *at = c->next;
+    c->next = s->compiled;
+    s->compiled = c;
+    *out = c;
+    return ST_OK;
+}
+
+Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    Compiled *c;
+
+    return obtain(&c, s, mode, in, n_in, true);
+}
+
+/* ---- running ---- */
+
+/* Where the interpreter reads a state: in place on the CPU, else a copy in `a`. */
+static Status state_view(void **data, Session *s, Arena *a, const Value *v)
+{
+    Device *d = s->devices.device[v->device];
+    size_t bytes = layout_bytes(v->dtype, v->layout, &v->shape);
+    void *storage;
+
+    TRY(states_storage(&storage, s->states, v));
+    *data = storage;
+    if (!device_runtime(d))
+        return ST_OK;
+    if (!(*data = arena_alloc(a, bytes)))
+        return FAIL_NOMEM();
+    return memory_read(d, *data, storage, bytes);
+}
+
+static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **values, Tensor *header,
+                         const NamedTensor *in, int n_in)
+{
+    TRY(program_check_given(g, in, n_in));
+    for (int i = 0; i < g->n_input; i++)
+        values[g->input[i].i] = named_find(in, n_in, value(g, g->input[i])->name);
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (v->kind != V_STATE)
+            continue;
+        header[i] = (Tensor){ v->dtype, v->shape, NULL };
+        TRY(state_view(&header[i].data, s, a, v));
+        values[i] = &header[i];
+    }
+    return ST_OK;
+}
+
+static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in)
+{
+    const Graph *g = c->graph;
+    const Tensor **values;
+    Tensor *header;
+
+    arena_free(c->arena);
+    if (!(c->arena = arena_create()) || !(values = ARENA_NEW(c->arena, const Tensor *, g->n_value)) ||
+        !(header = ARENA_NEW(c->arena, Tensor, g->n_value)))
+        return FAIL_NOMEM();
+    TRY(set_values(s, c->arena, g, values, header, in, n_in));
+    TRY(interp_run(c->arena, g, values));
+    for (int i = 0; i < g->n_output; i++)
+        c->output[i] = (NamedTensor){ g->output[i].name, *values[g->output[i].value.i] };
+    return ST_OK;
+}
+
+Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    Compiled *c;
+
+    TRY(obtain(&c, s, mode, in, n_in, false));
+    TRY(c->program ? program_begin(c->program, in, n_in) : interpret(s, c, in, n_in));
+    *step = (SessionStep){ c, c->program ? program_turn(c->program) : 0 };
+    return ST_OK;
+}
+
+Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step)
+{
+    Compiled *c = step->compiled;
+
+    *out = c->output;
+    *n_out = c->program ? 0 : c->graph->n_output;
+    if (!c->program)
+        return ST_OK;
+    TRY(program_wait(c->program, step->turn));
+    *out = program_outputs(c->program, n_out);
+    return ST_OK;
+}
+
+Status session_step(const NamedTensor **out, int *n_out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+{
+    SessionStep step;
+
+    TRY(session_begin(&step, s, mode, in, n_in));
+    return session_end(out, n_out, &step);
+}
+
+bool session_runs_ahead(const Session *s) { return s->devices.group != NULL; }
+
+/* ---- reading ---- */
+
+const Program *session_program(const Session *s, BuildMode mode)
+{
+    for (const Compiled *c = s->compiled; c; c = c->next)
+        if (c->mode == mode)
+            return c->program;
+    return NULL;
+}
+
+States *session_states(Session *s) { return s->states; }
+
+void session_set_ways(Session *s, const GpuWays *ways) { s->ways = *ways; }
+
+void session_set_trace(Session *s, Trace *t)
+{
+    s->trace = t;
+    for (Compiled *c = s->compiled; c; c = c->next)
+        if (c->program)
+            program_set_trace(c->program, t);
+}
+
+/* The state's present value in the type that the model gave it. */
+static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype)
+{
+    Tensor *now = tensor_create(a, st->dtype, &st->shape), *t = now;
+
+    if (!now)
+        return FAIL_NOMEM();
+    TRY(states_get(states, st->name, now));
+    if (dtype != st->dtype) {
+        if (!(t = tensor_create(a, dtype, &st->shape)))
+            return FAIL_NOMEM();
+        for (int64_t i = 0; i < tensor_numel(t); i++)
+            tensor_set_float(t, i, tensor_float(now, i));
+    }
+    *out = t;
+    return ST_OK;
+}
+
+/* So that training goes on with the same parameters where the export is read again. */
+static void mark_trained(Value *v, const State *state)
+{
+    if (v->kind != V_CONST || !dtype_is_float(v->dtype))
+        return;
+    if (state)
+        v->said = state->trainable ? SAID_TRAINED : SAID_NOTHING;
+    else if (v->shape.rank)
+        v->said = SAID_FIXED;
+}
+
+Status session_model(Graph **out, Session *s)
+{
+    Graph *g;
+    Status st = ST_OK;
+
+    TRY(graph_clone(&g, s->model));
+    for (uint32_t i = 1; i < g->n_value && !st; i++) {
+        Value *v = g->value[i];
+        const State *state = v->init && dtype_is_float(v->dtype) ? states_find(s->states, v->name) : NULL;
+        Tensor *t;
+
+        if (states_count(s->states))
+            mark_trained(v, state);
+        if (!state || !shape_eq(&state->shape, &v->shape))
+            continue;
+        if (!(st = present_value(&t, g->arena, s->states, state, v->dtype)))
+            v->init = t;
+    }
+    if (st)
+        graph_free(g);
+    else
+        *out = g;
+    return st;
+}

@@ -1,0 +1,54 @@
+/* A session: a model on its devices, with its state, and a program for every mode and set of input shapes it has
+ * met. */
+#ifndef DPX_SESSION_H
+#define DPX_SESSION_H
+
+#include "exec/run/program.h"
+#include "exec/state/state.h"
+#include "passes/pass.h"
+
+typedef struct Session Session;
+typedef ProgramLog SessionLog;
+
+/* `model` is the logical graph as imported, copied.  What `base` points to is lent for the life of the session; its
+ * mode, devices and input shapes are set for each program.  `log` receives what the passes found, and warnings about
+ * the devices; may be NULL. */
+Status session_create(Session **out, const Graph *model, const BuildOptions *base, const DeviceList *devices,
+                      SessionLog *log, void *user) CHECKED;
+void session_free(Session *s); /* NULL is legal */
+
+/* One step of the graph built for `mode` and the shapes of `in`, which are read in place; inputs that it does not have
+ * are passed over.  The outputs are readable until the next step.  A first step of new shapes compiles. */
+Status session_step(const NamedTensor **out, int *n_out, Session *s, BuildMode mode, const NamedTensor *in,
+                    int n_in) CHECKED;
+/* The same, on accelerators without waiting for its end: the inputs have been taken over on return, and a failure may
+ * show in a later step or in session_end. */
+typedef struct {
+    struct Compiled *compiled;
+    unsigned turn;
+} SessionStep;
+Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
+/* Waits for the step's end.  Its outputs are readable until the next step begins.  On accelerators one other step may
+ * have begun since session_begin, elsewhere none. */
+Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step) CHECKED;
+bool session_runs_ahead(const Session *s); /* session_begin does not wait */
+/* Compiles without running, so that errors, state and plan are there before the first step.  Only shapes are read;
+ * inputs that passes add (the target, the learning rate) may be missing. */
+Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
+const Program *session_program(const Session *s,
+                               BuildMode mode); /* the last one of this mode; NULL: none, or interpreted */
+
+/* The axis of the logits that counts the classes, as it was decided where there is a choice; else 0. */
+int session_class_axis(const Session *s);
+/* What a checkpoint says of it, unless 0; E_INVALID: another one was decided. */
+Status session_keep_class_axis(Session *s, int axis) CHECKED;
+
+States *session_states(Session *s);
+/* The model as imported, with the present values of its parameters and statistics, for export. */
+Status session_model(Graph **out, Session *s) CHECKED;
+/* Before anything is compiled. */
+void session_set_ways(Session *s, const GpuWays *ways);
+/* Times the following steps; NULL: no more. */
+void session_set_trace(Session *s, Trace *t);
+
+#endif

@@ -1,0 +1,89 @@
+/* mark-batch: where a batch of one sample lies in every value, for the partition.
+ *
+ * Any size is a multiple of one, so the sizes of a batch of one do not tell which axis of a Reshape's result carries it
+ * ([T,1,C] as [T,C]: rows, or features?), nor whether a tensor [1,T,C] is one sample or a parameter that all samples
+ * share.  The model is inferred for two and for three samples: the axis that grows with them is the batch's.  Values
+ * that later passes make are marked by what they stand for or not at all; where nothing is known, the partition goes
+ * by sizes.  Legal whatever is marked: replica 0 has the sample and all others have nothing, along whichever axis. */
+#include "graph/op.h"
+#include "passes/batch_axis.h"
+#include "passes/simplify/infer_shapes.h"
+#include "passes/model/rebatch.h"
+
+enum { WORLDS = 2, LESS = 2, MORE = 3 };
+
+/* May the batch be of one sample? */
+static bool may_be_one(const Graph *g, const BuildOptions *opt)
+{
+    if (opt->batch > 0)
+        return opt->batch == 1;
+    for (int i = 0; i < opt->n_input_shape; i++) {
+        const InputShape *given = &opt->input_shape[i];
+        int axis = data_batch_axis(g, opt, given->name);
+
+        if (axis < given->shape.rank && given->shape.dim[axis] == 1)
+            return true;
+    }
+    return declared_batch(g, opt) == 1;
+}
+
+/* For Value.batch_axis, of a value that has these shapes for LESS and for MORE samples. */
+static int8_t growing_axis(const Shape *less, const Shape *more)
+{
+    int found = -1;
+
+    if (!shape_known(less) || !shape_known(more) || less->rank != more->rank)
+        return BATCH_UNKNOWN;
+    for (int a = 0; a < less->rank; a++) {
+        if (less->dim[a] == more->dim[a])
+            continue;
+        if (found >= 0 || less->dim[a] % LESS || less->dim[a] / LESS * MORE != more->dim[a])
+            return BATCH_UNKNOWN;
+        found = a;
+    }
+    return (int8_t)(found < 0 ? BATCH_NOWHERE : found + 1);
+}
+
+/* What cannot be inferred stays unknown, and so does what depends on it. */
+static Status infer_world(Graph *g, PassCtx *ctx)
+{
+    FOR_NODES(g, n) {
+        Status st = infer_and_fold(g, ctx, n);
+
+        if (st == E_NOMEM)
+            return st;
+        g->status = ST_OK;
+    }
+    return ST_OK;
+}
+
+static Status mark(Graph *g, PassCtx *ctx, World *world)
+{
+    for (int i = 0; i < WORLDS; i++) {
+        TRY(open_world(&world[i], g, ctx->opt, i ? MORE : LESS));
+        TRY(infer_world(world[i].g, ctx));
+    }
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        g->value[i]->batch_axis = growing_axis(&world[0].g->value[i]->shape, &world[1].g->value[i]->shape);
+        ctx->n_changed += g->value[i]->batch_axis > 0;
+    }
+    return ST_OK;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    World world[WORLDS] = { { NULL, 0 } };
+    Status st = ST_OK;
+
+    if ((ctx->opt->replicas < 2 && ctx->opt->devices < 2) || graph_is_step(g) || !may_be_one(g, ctx->opt))
+        return ST_OK;
+    if (!(st = graph_sort(g)))
+        st = mark(g, ctx, world);
+    for (int i = 0; i < WORLDS; i++)
+        graph_free(world[i].g);
+    return st;
+}
+
+const Pass pass_mark_batch = { .name = "mark-batch",
+                               .summary = "where a batch of one sample lies in every value",
+                               .run = run };

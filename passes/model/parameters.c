@@ -1,0 +1,302 @@
+/* find-parameters: decides about every float constant of the model whether it is trained, and says why.
+ *
+ * The first that has something to say decides: what cannot be differentiated is fixed; the user's patterns; the user's
+ * list; the file; then rules.  The rules go by the name where the producer's names are known, by where the tensor came
+ * from, by its numbers, and by what it does in the model.  Where they cannot tell two cases apart they decide one way,
+ * and the decision is a guess that the user is warned of.  All modes decide the same: a session shares the states
+ * between its graphs. */
+#include "passes/model/parameters.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    bool trained, guess;
+    const char *reason;
+} Verdict;
+
+#define TRAINED(why) ((Verdict){ true, false, (why) })
+#define FIXED(why) ((Verdict){ false, false, (why) })
+#define GUESS(trained, why) ((Verdict){ (trained), true, (why) })
+
+typedef struct {
+    Graph *g;
+    PassCtx *ctx;
+    Reach reach;
+    ParameterMatch list;  /* of --parameters; NULLs without */
+    bool literal_weights; /* the file keeps its weights in Constant nodes */
+    bool torch_export;
+} Parameters;
+
+/* ---- rules ---- */
+
+/* All that rules look at, of one constant. */
+typedef struct {
+    const Value *v;
+    uint8_t reach;
+    NameForm form;
+    NameMeaning meaning;
+    Looks looks;
+    int64_t numel;
+    bool literal;
+} Facts;
+
+static bool in_weights_place(const Facts *f) { return f->reach & (REACH_WEIGHT | REACH_NORM); }
+
+/* A number of the code that has the place of a parameter, as GroupNorm that is exported as InstanceNormalization
+ * has. */
+static Verdict judge_literal(const Parameters *p, const Facts *f)
+{
+    if (producer_is(p->g, "pytorch"))
+        return FIXED("a Constant node: PyTorch keeps parameters as initializers");
+    if (f->numel == 1)
+        return FIXED("one number in a Constant node");
+    if (f->looks == LOOKS_UNIFORM)
+        return FIXED("the same number throughout, in a Constant node of a file whose weights are initializers");
+    return in_weights_place(f)
+               ? GUESS(true, "stands where weights do, but in a Constant node of a file whose weights are initializers")
+               : GUESS(false, "a Constant node of a file whose weights are initializers");
+}
+
+static Verdict judge_number(const Facts *f)
+{
+    if (f->form == NAME_VARIABLE || (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER))
+        return TRAINED("one number that has a parameter's name");
+    if (f->form == NAME_KEY && f->v->origin == ORIGIN_INITIALIZER)
+        return GUESS(true, "one number with a name of the module: a parameter, or a buffer");
+    if (f->v->shape.rank > 0 && f->reach & (REACH_BIAS | REACH_WEIGHT | REACH_NORM))
+        return TRAINED("a bias or weight of one number");
+    return FIXED("one number");
+}
+
+/* Where it does not stand in a declared place. */
+static Verdict judge_term(const Facts *f)
+{
+    if (f->form == NAME_VARIABLE)
+        return TRAINED("a variable by its name");
+    if (f->form == NAME_KEY)
+        return f->meaning == MEANS_PARAMETER ? TRAINED("a parameter by its name")
+                                             : GUESS(true, "has a name of the module: a parameter, or a buffer");
+    if (f->reach & REACH_BIAS)
+        return TRAINED("a bias");
+    if (f->form == NAME_MADE)
+        return f->looks == LOOKS_UNIFORM && !(f->reach & REACH_TERM)
+                   ? GUESS(false, "the same number throughout, of a name that the exporter made up")
+                   : GUESS(true, "computed by the exporter: from a parameter, or from a constant");
+    if (f->reach & REACH_TERM)
+        return TRAINED("added or multiplied");
+    if (f->reach & REACH_FLOW)
+        return f->looks == LOOKS_UNIFORM
+                   ? GUESS(false, "becomes data, and is one number throughout: a start state, or a fresh parameter")
+                   : GUESS(true, "becomes data: a parameter, or a table");
+    return FIXED("a divisor or exponent");
+}
+
+/* By its numbers, whatever it does; false: nothing is told. */
+static bool judge_looks(Verdict *out, const Facts *f)
+{
+    if (f->looks == LOOKS_MASK)
+        *out = FIXED("a mask: zeros and large negative numbers");
+    else if (f->looks == LOOKS_SWITCH && !in_weights_place(f))
+        *out = FIXED("a mask: zeros and ones");
+    else if (f->looks == LOOKS_WAVES)
+        *out = GUESS(false, "a table of sines and cosines");
+    else if (f->looks == LOOKS_WINDOW)
+        *out = GUESS(false, "a filter that takes a mean: not negative, sum 1");
+    else
+        return false;
+    return true;
+}
+
+/* The exporter folded constants: it says from what. */
+static Verdict judge_folded(const Facts *f)
+{
+    NameMeaning of = folded_meaning(f->v->folded_from);
+    Verdict verdict;
+
+    if (of == MEANS_PARAMETER)
+        return TRAINED("the exporter computed it from a parameter");
+    if (of == MEANS_BUFFER)
+        return FIXED("the exporter computed it from constants");
+    if (judge_looks(&verdict, f))
+        return verdict;
+    if (f->looks == LOOKS_UNIFORM && f->reach & REACH_NORM)
+        return FIXED("the same number throughout, made by the exporter for a norm that has none");
+    return GUESS(f->v->shape.rank > 0, "the exporter computed it, from a parameter or from a constant");
+}
+
+static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalises)
+{
+    const bool named = f->form == NAME_VARIABLE || (f->form == NAME_KEY && f->meaning == MEANS_PARAMETER);
+    Verdict verdict;
+
+    if (normalises && !(named && f->meaning == MEANS_PARAMETER))
+        return GUESS(false, "mean or variance of a batch normalisation that is written as a formula, out of training");
+
+    if (f->literal)
+        return judge_literal(p, f);
+    if (f->v->folded_from)
+        return judge_folded(f);
+    if (named && in_weights_place(f))
+        return TRAINED("a parameter by its name and place");
+    if (judge_looks(&verdict, f))
+        return verdict;
+    if (f->reach == REACH_COLOUR && !named)
+        return FIXED("few numbers that meet the input before any weights: mean or deviation of colours");
+    if (f->numel == 1)
+        return judge_number(f);
+    if (f->meaning == MEANS_BUFFER && !(f->reach & REACH_NORM))
+        return GUESS(false, "has the name of a buffer");
+    if (in_weights_place(f))
+        return f->form == NAME_KEY ? GUESS(true, "stands where weights do; a parameter, or a buffer")
+                                   : TRAINED("stands where weights do");
+    return judge_term(f);
+}
+
+/* ---- the order of evidence ---- */
+
+static Verdict judge_listed(const Parameters *p, uint32_t i, const Facts *f)
+{
+    const ParameterKey *key = p->list.key[i];
+    Verdict looks;
+
+    if (!key)
+        return FIXED("not in the list of --parameters");
+    if (key->has_numbers && (f->v->said == SAID_BUFFER || f->v->said == SAID_FIXED))
+        return FIXED("in the list of --parameters, but a buffer by the file");
+    if (key->has_numbers && judge_looks(&looks, f))
+        return GUESS(false, "in the list of --parameters, but it looks like a buffer");
+    if (key->has_numbers && name_meaning(key->name) == MEANS_BUFFER)
+        return GUESS(false, "in the list of --parameters, with the name of a buffer");
+    return TRAINED(strcmp(key->name, f->v->name) ? "its numbers are in the list of --parameters"
+                                                 : "in the list of --parameters");
+}
+
+static bool judge_by_file(Verdict *out, const Value *v)
+{
+    switch (v->said) {
+    case SAID_TRAINED: *out = TRAINED("the file says that it is trained"); return true;
+    case SAID_FIXED: *out = FIXED(REASON_FIXED_BY_FILE); return true;
+    case SAID_PARAMETER: *out = TRAINED("the exporter says that it is a parameter"); return true;
+    case SAID_BUFFER: *out = FIXED("the exporter says that it is a buffer"); return true;
+    case SAID_NOTHING: break;
+    }
+    return false;
+}
+
+static bool is_literal(const Parameters *p, const Value *v) { return v->origin == ORIGIN_NODE && !p->literal_weights; }
+
+static Verdict judge(const Parameters *p, uint32_t i)
+{
+    const Value *v = p->g->value[i];
+    const BuildOptions *opt = p->ctx->opt;
+    Facts f = { v,
+                p->reach.reach[i],
+                name_form(p->g, v, p->torch_export),
+                name_meaning(v->name),
+                LOOKS_PLAIN,
+                shape_numel(&v->shape),
+                is_literal(p, v) };
+    PatternRule rule = pattern_rule(opt, v->name, NULL);
+    Verdict verdict;
+
+    if (f.reach & REACH_STATISTIC)
+        return FIXED("a running mean or variance: updated, not trained");
+    if (!f.reach)
+        return FIXED("no output depends on it by a derivative");
+    if (rule != PATTERN_SILENT)
+        return rule == PATTERN_TRAIN ? TRAINED("--train") : FIXED("--freeze");
+    if (!(v->said == SAID_NOTHING && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))
+        f.looks = tensor_looks(v->init);
+    if (opt->parameters)
+        return judge_listed(p, i, &f);
+    return judge_by_file(&verdict, v) ? verdict : judge_by_rules(p, &f, p->reach.normalises[i]);
+}
+
+/* ---- the pass ---- */
+
+/* Of the matrices and filters that stand where weights do, are most in Constant nodes? */
+static bool has_literal_weights(const Parameters *p)
+{
+    int literal = 0, initializer = 0;
+
+    for (uint32_t i = 1; i < p->g->n_value && !producer_is(p->g, "pytorch"); i++)
+        if (p->g->value[i]->kind == V_CONST && p->reach.reach[i] & REACH_WEIGHT && p->g->value[i]->shape.rank > 1) {
+            literal += p->g->value[i]->origin == ORIGIN_NODE;
+            initializer += p->g->value[i]->origin != ORIGIN_NODE;
+        }
+    return literal > initializer;
+}
+
+static Status decide(Parameters *p)
+{
+    for (uint32_t i = 1; i < p->g->n_value; i++) {
+        Value *v = p->g->value[i];
+        Verdict verdict;
+
+        if (v->kind != V_CONST || !dtype_is_float(v->dtype))
+            continue;
+        verdict = judge(p, i);
+        TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
+                            p->reach.reach[i] & REACH_STATISTIC ? DECISION_STATISTIC
+                            : p->reach.reach[i]                 ? DECISION_DATA
+                                                                : DECISION_UNUSED));
+        if (!verdict.trained)
+            continue;
+        v->kind = V_STATE;
+        v->trainable = true;
+        p->ctx->n_changed++;
+    }
+    return ST_OK;
+}
+
+/* One line for all that were decided one way without knowing. */
+static Status note_guesses(const Report *r, Report *to, bool trained)
+{
+    char names[512] = "";
+    size_t len = 0;
+    int n = 0, shown = 0;
+
+    for (int i = 0; i < r->n_decision; i++) {
+        const Decision *d = &r->decision[i];
+
+        if (!d->guess || d->trained != trained)
+            continue;
+        n++;
+        if (len + strlen(d->name) + 4 >= sizeof names)
+            continue;
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s'%s'", shown++ ? ", " : "", d->name);
+    }
+    if (!n)
+        return ST_OK;
+    if (trained)
+        return report_note(to, NOTE_GUESS, "what is trained",
+                           "taken for parameters, which they need not be: %s%s; --freeze keeps them as "
+                           "they are",
+                           names, n > shown ? " and others" : "");
+    return report_note(to, NOTE_GUESS, "what is trained",
+                       "not taken for parameters, which they may be: %s%s; --train trains them", names,
+                       n > shown ? " and others" : "");
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Parameters p = { .g = g, .ctx = ctx };
+
+    TRY(pattern_check(ctx->opt, g));
+    TRY(reach_find(&p.reach, g, ctx->scratch));
+    if (ctx->opt->parameters)
+        TRY(parameter_list_match(&p.list, ctx->opt->parameters, g, &p.reach, ctx->scratch));
+    p.literal_weights = has_literal_weights(&p);
+    p.torch_export = from_torch_export(g);
+    TRY(decide(&p));
+    if (!ctx->report)
+        return ST_OK;
+    TRY(note_guesses(ctx->report, ctx->report, true));
+    TRY(note_guesses(ctx->report, ctx->report, false));
+    return exporter_notes(g, ctx->report, &p.reach, ctx->scratch);
+}
+
+const Pass pass_find_parameters = { .name = "find-parameters",
+                                    .summary = "decide which constants are parameters, make those state",
+                                    .run = run };

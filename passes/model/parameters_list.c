@@ -1,0 +1,170 @@
+/* What the user says is trained: patterns of names, and a list of keys, each of which must belong to something in the
+ * model.
+ *
+ * Exporters rename what they rewrite, so a key that names nothing is looked for by its numbers, which reshaping,
+ * transposing or changing the type does not change, where the list has them (a file of tensors).  Tensors that an
+ * exporter merged because they were equal answer to the keys of all. */
+#include <fnmatch.h>
+#include <string.h>
+
+#include "passes/model/parameters.h"
+
+/* ---- patterns ---- */
+
+static int literal_characters(const char *pattern)
+{
+    int n = 0;
+
+    for (; *pattern; pattern++)
+        n += !strchr("*?[]\\", *pattern);
+    return n;
+}
+
+static const char *best_match(const char *const *pattern, int n, const char *name)
+{
+    const char *best = NULL;
+
+    for (int i = 0; i < n; i++)
+        if (!fnmatch(pattern[i], name, 0) && (!best || literal_characters(pattern[i]) > literal_characters(best)))
+            best = pattern[i];
+    return best;
+}
+
+PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char **pattern)
+{
+    const char *train = best_match(opt->train, opt->n_train, name),
+               *freeze = best_match(opt->freeze, opt->n_freeze, name);
+    PatternRule rule = !train && !freeze ? PATTERN_SILENT : PATTERN_FREEZE;
+
+    if (train && (!freeze || literal_characters(train) > literal_characters(freeze)))
+        rule = PATTERN_TRAIN;
+    if (pattern)
+        *pattern = rule == PATTERN_TRAIN ? train : freeze;
+    return rule;
+}
+
+static bool matches_any(const Graph *g, const char *pattern)
+{
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_CONST && dtype_is_float(g->value[i]->dtype) &&
+            !fnmatch(pattern, g->value[i]->name, 0))
+            return true;
+    FOR_NODES(g, n)
+        if (n->op == &op_BatchNormalization && !fnmatch(pattern, n->name, 0))
+            return true;
+    return false;
+}
+
+Status pattern_check(const BuildOptions *opt, const Graph *g)
+{
+    Problems wrong = { 0 };
+
+    for (int i = 0; i < opt->n_freeze; i++)
+        if (!matches_any(g, opt->freeze[i]))
+            problems_add(&wrong, "--freeze '%s' matches no parameter (graph-transform --parameters lists them)",
+                         opt->freeze[i]);
+    for (int i = 0; i < opt->n_train; i++)
+        if (!matches_any(g, opt->train[i]))
+            problems_add(&wrong, "--train '%s' matches no tensor of floats (graph-transform --parameters lists them)",
+                         opt->train[i]);
+    return problems_fail(&wrong, E_INVALID, "what is trained");
+}
+
+/* ---- the list ---- */
+
+enum { MOST_NAMES = 16 }; /* that a message lists */
+
+typedef struct {
+    const Graph *g;
+    const Reach *reach;
+    int n_unmatched;
+    uint64_t *digest; /* by value id, once they are asked for; else NULL */
+    Arena *arena;
+} Match;
+
+static bool is_candidate(const Graph *g, uint32_t i)
+{
+    const Value *v = g->value[i];
+
+    return v->kind == V_CONST && dtype_is_float(v->dtype) && v->init && v->init->data;
+}
+
+static Status find_digests(Match *m)
+{
+    if (m->digest)
+        return ST_OK;
+    if (!(m->digest = ARENA_NEW(m->arena, uint64_t, m->g->n_value)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < m->g->n_value; i++)
+        if (is_candidate(m->g, i))
+            m->digest[i] = tensor_digest(m->g->value[i]->init, false);
+    return ST_OK;
+}
+
+/* The tensors of the key's numbers: initializers, where there are any.  Equal ones cannot be told apart, and all are
+ * meant. */
+static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey *k)
+{
+    bool found = false;
+
+    for (int nodes = 0; nodes < 2 && !found; nodes++)
+        for (uint32_t i = 1; i < m->g->n_value; i++) {
+            if (!is_candidate(m->g, i) || shape_numel(&m->g->value[i]->shape) != k->numel)
+                continue;
+            if ((m->digest[i] != k->digest && m->digest[i] != k->digest_transposed) ||
+                (m->g->value[i]->origin == ORIGIN_NODE) != (nodes == 1))
+                continue;
+            found = true;
+            if (out->by[i])
+                continue;
+            out->by[i] = k->name;
+            out->key[i] = k;
+        }
+    return found;
+}
+
+/* What a state_dict has besides parameters. */
+static bool is_no_parameter(const ParameterKey *k)
+{
+    return (k->has_numbers && (!k->is_float || k->looks == LOOKS_MASK || k->looks == LOOKS_WAVES)) ||
+           name_meaning(k->name) == MEANS_BUFFER;
+}
+
+static Status match_key(ParameterMatch *out, Match *m, const ParameterKey *k, Problems *unmatched)
+{
+    ValueId v = graph_find(m->g, k->name);
+    bool found = has_value(v) && is_candidate(m->g, v.i);
+
+    if (has_value(v) && value(m->g, v)->kind == V_CONST && !found)
+        return ST_OK; /* of integers: not trainable, and nobody says that it is missing */
+    if (found) {
+        out->by[v.i] = k->name;
+        out->key[v.i] = k;
+    } else if (k->has_numbers && k->is_float) {
+        TRY(find_digests(m));
+        found = take_numbers(out, m, k);
+    }
+    if (!found && !is_no_parameter(k) && m->n_unmatched++ < MOST_NAMES)
+        problems_add(unmatched, "'%s'%s", k->name,
+                     k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
+    return ST_OK;
+}
+
+Status parameter_list_match(ParameterMatch *out, const ParameterList *list, const Graph *g, const Reach *r, Arena *a)
+{
+    Match m = { .g = g, .reach = r, .arena = a };
+    Problems unmatched = { 0 };
+
+    out->by = ARENA_NEW(a, const char *, g->n_value);
+    out->key = ARENA_NEW(a, const ParameterKey *, g->n_value);
+    if (!out->by || !out->key)
+        return FAIL_NOMEM();
+    for (int i = 0; i < list->n; i++)
+        TRY(match_key(out, &m, &list->key[i], &unmatched));
+    if (m.n_unmatched > MOST_NAMES)
+        problems_add(&unmatched, "and %d more", m.n_unmatched - MOST_NAMES);
+    return problems_fail(&unmatched, E_INVALID,
+                         "--parameters %s: no tensor of the model has these names%s (exporters rename, merge and "
+                         "drop tensors: docs/parameters.md)",
+                         list->path, list->n && list->key[0].has_numbers ? " or numbers" : "");
+}

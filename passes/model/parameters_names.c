@@ -1,0 +1,237 @@
+/* What the names of constants tell: how each known exporter calls parameters, and what it makes up. */
+#include <ctype.h>
+#include <string.h>
+
+#include "graph/base/foreign.h"
+#include "passes/model/parameters.h"
+
+bool producer_is(const Graph *g, const char *name) { return !ascii_casecmp(g->producer, name, strlen(name)); }
+
+bool from_torch_export(const Graph *g)
+{
+    for (uint32_t i = 1; i < g->n_value && producer_is(g, "pytorch"); i++)
+        if (g->value[i]->said == SAID_PARAMETER || g->value[i]->folded_from)
+            return true;
+    return false;
+}
+
+static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+
+    return n >= m && !ascii_casecmp(s + n - m, with, m);
+}
+
+static bool all_digits(const char *s) { return *s && strspn(s, "0123456789") == strlen(s); }
+
+/* "val_12" of "val_" */
+static bool is_numbered(const char *s, const char *stem) { return starts(s, stem) && all_digits(s + strlen(stem)); }
+
+/* ---- producers ---- */
+
+/* The newer exporter describes every parameter and buffer that it left as it was; batch-norms are folded into weights
+ * that keep their names and lose the description. */
+static NameForm torch_form(const Value *v, bool torch_export)
+{
+    const char *s = v->name;
+
+    if (starts(s, "onnx::") || is_numbered(s, "val_") || is_numbered(s, "_v_") || all_digits(s) || *s == '/' ||
+        v->folded_from || starts(s, "scalar_tensor") || starts(s, "lifted_tensor") || strstr(s, "_tensor_constant") ||
+        strstr(s, "_output_"))
+        return NAME_MADE;
+    return torch_export && v->said == SAID_NOTHING && !strchr(s, '.') ? NAME_MADE : NAME_KEY;
+}
+
+/* "linear_0.w_0", "batch_norm2d_3.b_0", "create_parameter_1.w_0" */
+static NameForm paddle_form(const char *s)
+{
+    const char *dot = strrchr(s, '.');
+
+    if (dot && (dot[1] == 'w' || dot[1] == 'b') && dot[2] == '_' && isdigit((unsigned char)dot[3]))
+        return NAME_VARIABLE;
+    return starts(s, "p2o.") || starts(s, "Constant") || starts(s, "auto_") ? NAME_MADE : NAME_PLAIN;
+}
+
+static NameForm tensorflow_form(const char *s)
+{
+    if (strstr(s, "ReadVariableOp") || strstr(s, "/kernel") || strstr(s, "/bias") || strstr(s, "/gamma") ||
+        strstr(s, "/beta") || strstr(s, "/embeddings"))
+        return NAME_VARIABLE;
+    return starts(s, "const_fold_opt__") || starts(s, "new_shape__") || starts(s, "Const") || strstr(s, "/Const")
+               ? NAME_MADE
+               : NAME_PLAIN;
+}
+
+NameForm name_form(const Graph *g, const Value *v, bool torch_export)
+{
+    if (producer_is(g, "pytorch"))
+        return torch_form(v, torch_export);
+    if (producer_is(g, "paddle"))
+        return paddle_form(v->name);
+    if (producer_is(g, "tf2onnx") || producer_is(g, "keras") || producer_is(g, "jax"))
+        return tensorflow_form(v->name);
+    return NAME_PLAIN;
+}
+
+/* ---- meanings ---- */
+
+/* What the tensor is called in its module. */
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/'), *from = dot > slash ? dot : slash;
+
+    return from ? from + 1 : name;
+}
+
+static bool any_end(const char *s, const char *const *with)
+{
+    for (; *with; with++)
+        if (ends(s, *with))
+            return true;
+    return false;
+}
+
+static bool any_equal(const char *s, const char *const *with)
+{
+    for (; *with; with++)
+        if (!ascii_casecmp(s, *with, SIZE_MAX))
+            return true;
+    return false;
+}
+
+NameMeaning name_meaning(const char *name)
+{
+    static const char *const buffer_ends[] = { "mask",        "running_mean", "running_var", "num_batches_tracked",
+                                               "inv_freq",    "position_ids", "_grid",       "anchors",
+                                               "anchor_grid", "_buffer",      "_cached",     "_table_const",
+                                               "pixel_mean",  "pixel_std",    "masked_bias", "coords_table",
+                                               NULL };
+    static const char *const buffers[] = { "pe",   "grid", "freqs",  "freqs_cis", "cos",     "sin", "window",
+                                           "mean", "std",  "stride", "strides",   "indices", NULL };
+    static const char *const parameter_ends[] = {
+        "weight",     "bias",      "kernel",        "token",         "tokens",    "embed",    "embedding",
+        "embeddings", "gamma",     "beta",          "bias_table",    "scale",     "weight_g", "weight_v",
+        "weight_ih",  "weight_hh", "layer_scale_1", "layer_scale_2", "lambda_1",  "lambda_2", "q_bias",
+        "v_bias",     "prompt",    "temperature",   "original0",     "original1", NULL
+    };
+    const char *s = last_part(name);
+
+    if (any_end(s, buffer_ends) || any_equal(s, buffers))
+        return MEANS_BUFFER;
+    return any_end(s, parameter_ends) || starts(s, "weight_") || starts(s, "bias_") ? MEANS_PARAMETER : MEANS_NOTHING;
+}
+
+/* Operators after which torch.export names results. */
+static const char *const operators[] = { "add",
+                                         "arange",
+                                         "bitwise_and",
+                                         "bitwise_not",
+                                         "bitwise_or",
+                                         "cat",
+                                         "clone",
+                                         "conv1d",
+                                         "conv2d",
+                                         "conv3d",
+                                         "convert_element_type",
+                                         "cos",
+                                         "cumsum",
+                                         "div",
+                                         "embedding",
+                                         "eq",
+                                         "exp",
+                                         "expand",
+                                         "eye",
+                                         "floor",
+                                         "full",
+                                         "full_like",
+                                         "ge",
+                                         "gt",
+                                         "index",
+                                         "le",
+                                         "lift_fresh_copy",
+                                         "linear",
+                                         "linspace",
+                                         "log",
+                                         "logical_and",
+                                         "logical_not",
+                                         "lt",
+                                         "masked_fill",
+                                         "matmul",
+                                         "maximum",
+                                         "minimum",
+                                         "mul",
+                                         "ne",
+                                         "neg",
+                                         "new_full",
+                                         "new_ones",
+                                         "new_zeros",
+                                         "ones",
+                                         "ones_like",
+                                         "permute",
+                                         "pow",
+                                         "reciprocal",
+                                         "remainder",
+                                         "repeat",
+                                         "reshape",
+                                         "rsqrt",
+                                         "rsub",
+                                         "scalar_tensor",
+                                         "select",
+                                         "sin",
+                                         "slice",
+                                         "sqrt",
+                                         "squeeze",
+                                         "stack",
+                                         "sub",
+                                         "sum",
+                                         "_to_copy",
+                                         "to",
+                                         "transpose",
+                                         "tril",
+                                         "triu",
+                                         "unsqueeze",
+                                         "view",
+                                         "where",
+                                         "zeros",
+                                         "zeros_like",
+                                         NULL };
+
+/* A result that torch.export named after one: "arange_3", "convert_element_type_default". */
+static bool is_operator(const char *name)
+{
+    char stem[64];
+    size_t len = strlen(name);
+
+    while (len && isdigit((unsigned char)name[len - 1]))
+        len--;
+    len -= len && name[len] && name[len - 1] == '_';
+    len -= len > 8 && !strncmp(name + len - 8, "_default", 8) ? 8 : 0;
+    if (len >= sizeof stem)
+        return false;
+    memcpy(stem, name, len);
+    stem[len] = '\0';
+    return any_equal(stem, operators);
+}
+
+/* "['fc.weight', 'val_3']" */
+NameMeaning folded_meaning(const char *folded_from)
+{
+    NameMeaning found = MEANS_NOTHING;
+    bool all_made = true;
+    char part[256];
+
+    for (const char *s = strchr(folded_from, '\''), *end; s && (end = strchr(s + 1, '\'')); s = strchr(end + 1, '\'')) {
+        size_t len = (size_t)(end - s - 1) < sizeof part - 1 ? (size_t)(end - s - 1) : sizeof part - 1;
+
+        memcpy(part, s + 1, len);
+        part[len] = '\0';
+        if (name_meaning(part) == MEANS_PARAMETER)
+            return MEANS_PARAMETER;
+        if (name_meaning(part) == MEANS_BUFFER)
+            found = MEANS_BUFFER;
+        all_made &= is_numbered(part, "val_") || is_operator(part);
+    }
+    return all_made ? MEANS_BUFFER : found;
+}

@@ -1,0 +1,206 @@
+/* What exporters do to a network on the way into a file, as far as the file shows it, and what they are known to do
+ * without a trace. */
+#include <stdio.h>
+#include <string.h>
+
+#include "passes/model/parameters.h"
+
+#define EXPORTER "the exporter"
+
+typedef enum { CONV_AS_IT_WAS, CONV_FOLDED, CONV_UNKNOWN } ConvWeight;
+
+/* Does its name, and what the exporter says of it, show that the weight was computed from the module's? */
+static ConvWeight conv_weight(const Graph *g, const Node *n, bool torch_export)
+{
+    const Value *w = in_value(g, n, 1);
+
+    if (w->kind == V_TEMP)
+        return CONV_AS_IT_WAS;
+    if (strstr(w->name, "fused_bn"))
+        return CONV_FOLDED;
+    if (!producer_is(g, "pytorch") || w->origin == ORIGIN_NONE)
+        return CONV_UNKNOWN;
+    if (torch_export)
+        return w->said == SAID_NOTHING ? CONV_FOLDED : CONV_AS_IT_WAS;
+    return name_form(g, w, false) == NAME_MADE ? CONV_FOLDED : CONV_AS_IT_WAS;
+}
+
+static Status note_folded(const Graph *g, Report *report, bool torch_export)
+{
+    int n_conv = 0, n_folded = 0, n_unknown = 0;
+    bool norm = false;
+
+    FOR_NODES(g, n) {
+        ConvWeight w =
+            n->op == &op_Conv || n->op == &op_ConvTranspose ? conv_weight(g, n, torch_export) : CONV_AS_IT_WAS;
+
+        norm |= n->op->flags & OPF_NORM;
+        n_conv += n->op == &op_Conv || n->op == &op_ConvTranspose;
+        n_folded += w == CONV_FOLDED;
+        n_unknown += w == CONV_UNKNOWN;
+    }
+    if (n_folded)
+        return report_note(
+            report, NOTE_EXPORTER, EXPORTER,
+            "the weights of %d of %d convolutions are not the module's own but computed "
+            "from them, as when BatchNormalization is folded into them: what is trained is the network without it "
+            "(docs/export.md tells how to keep it)",
+            n_folded, n_conv);
+    if (norm || n_conv < 3 || n_unknown < n_conv || producer_is(g, "dpexec"))
+        return ST_OK;
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "%d convolutions and no normalisation: if the model had any, the exporter folded "
+                       "it into their weights, and it is trained without (docs/export.md)",
+                       n_conv);
+}
+
+/* Distinct nodes that read each value, two at most. */
+static Status note_tied(const Graph *g, Report *report, Arena *a)
+{
+    uint8_t *readers = ARENA_NEW(a, uint8_t, g->n_value);
+    const Node **last = ARENA_NEW(a, const Node *, g->n_value);
+    const char *first = NULL;
+    int n_tied = 0;
+
+    if (!readers || !last)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++) {
+            readers[n->in[i].i] += readers[n->in[i].i] < 2 && last[n->in[i].i] != n;
+            last[n->in[i].i] = n;
+        }
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (!v->trainable || readers[i] < 2 || v->origin != ORIGIN_INITIALIZER ||
+            tensor_looks(v->init) != LOOKS_UNIFORM)
+            continue;
+        n_tied++;
+        first = first ? first : v->name;
+    }
+    if (!n_tied)
+        return ST_OK;
+    return report_note(
+        report, NOTE_EXPORTER, EXPORTER,
+        "'%s'%s read by several operators and hold%s one number throughout: exporters "
+        "merge equal tensors of a network that was not trained yet; here each stays one parameter (--untie '%s' makes "
+        "several of it, docs/export.md)",
+        first, n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s", first);
+}
+
+static bool is_zero_row(const Tensor *t, int64_t row, int64_t width)
+{
+    for (int64_t i = row * width; i < (row + 1) * width; i++)
+        if (tensor_float(t, i) != 0)
+            return false;
+    return true;
+}
+
+/* The first row of zeros of a table whose other rows are not all zero; -1: there is none. */
+static int64_t zero_row(const Tensor *t)
+{
+    const int64_t rows = t->shape.dim[0], width = t->shape.dim[1];
+    int64_t first = -1, n = 0;
+
+    for (int64_t r = 0; r < rows && width; r++)
+        if (is_zero_row(t, r, width)) {
+            first = first < 0 ? r : first;
+            n++;
+        }
+    return n < rows ? first : -1;
+}
+
+/* A table of rows that are looked up by what the input says. */
+static const Value *embedding_of(const Graph *g, const Node *n, const Reach *r)
+{
+    const Value *table = n->op == &op_Gather && !node_int(n, "axis") ? in_value(g, n, 0) : NULL;
+
+    if (!table || !table->trainable || !table->init || table->init->shape.rank != 2 || !dtype_is_float(table->dtype) ||
+        r->constant[n->in[1].i])
+        return NULL;
+    return table;
+}
+
+/* PyTorch's Embedding(padding_idx=...) starts its row as zeros and gives it no gradient, of which a file has only the
+ * zeros. */
+static Status note_padding(const Graph *g, Report *report, const Reach *r, Arena *a)
+{
+    bool *seen = ARENA_NEW(a, bool, g->n_value);
+    char others[64] = "";
+    const char *first = NULL;
+    int64_t row = 0;
+    int n_more = 0;
+
+    if (!seen)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        const Value *table = embedding_of(g, n, r);
+        int64_t zero = table && !seen[n->in[0].i] ? zero_row(table->init) : -1;
+
+        seen[n->in[0].i] |= table != NULL;
+        if (zero < 0)
+            continue;
+        n_more += first != NULL;
+        row = first ? row : zero;
+        first = first ? first : table->name;
+    }
+    if (!first)
+        return ST_OK;
+    if (n_more)
+        snprintf(others, sizeof others, " (and a row of %d other table%s)", n_more, n_more > 1 ? "s" : "");
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "row %lld of '%s'%s is zero, as PyTorch's padding_idx leaves it; it is trained here, which "
+                       "PyTorch does not do (docs/export.md)",
+                       (long long)row, first, others);
+}
+
+/* What leaves no trace is told by the exporter alone. */
+static Status note_known(const Graph *g, Report *report, bool torch_export)
+{
+    bool folds = false;
+
+    for (uint32_t i = 1; i < g->n_value && producer_is(g, "pytorch"); i++) {
+        const Value *v = g->value[i];
+
+        folds |= v->folded_from ||
+                 (v->origin == ORIGIN_INITIALIZER && dtype_is_float(v->dtype) && !strncmp(v->name, "onnx::", 6));
+    }
+    if (!folds)
+        return ST_OK;
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "%s %s, %s: it is known to fold BatchNormalization%s and to merge tensors that are "
+                       "equal, which a file need not show (docs/export.md)",
+                       g->producer, g->producer_version,
+                       torch_export ? "torch.export with its optimizer" : "in evaluation mode",
+                       torch_export ? ", to drop biases of zeros" : "");
+}
+
+/* Statistics that stand in formulas: there is no operator that could be put into training mode. */
+static Status note_formulas(const Graph *g, Report *report, const Reach *r)
+{
+    const char *first = NULL;
+    int n = 0;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (r->normalises[i] && r->reach[i] && g->value[i]->kind == V_CONST) {
+            first = first ? first : g->value[i]->name;
+            n++;
+        }
+    if (!n)
+        return ST_OK;
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "batch normalisation is written as a formula of running statistics ('%s'%s): it stays as in "
+                       "evaluation, whatever the data are (docs/export.md)",
+                       first, n > 1 ? " and others" : "");
+}
+
+Status exporter_notes(const Graph *g, Report *report, const Reach *r, Arena *a)
+{
+    const bool torch_export = from_torch_export(g);
+
+    TRY(note_folded(g, report, torch_export));
+    TRY(note_tied(g, report, a));
+    TRY(note_padding(g, report, r, a));
+    TRY(note_formulas(g, report, r));
+    return note_known(g, report, torch_export);
+}

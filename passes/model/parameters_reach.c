@@ -1,0 +1,138 @@
+/* What each constant does in the model, found backwards from the operators that read it.  A constant that only feeds
+ * computation on other constants (a transposed, tied or normalised weight) does what the result does. */
+#include <string.h>
+
+#include "passes/model/parameters.h"
+
+enum { FEW = 4 }; /* colour channels, with transparency */
+
+static bool has_weights(const Node *n) { return n->op->param_in && !(n->op->flags & OPF_PARAM_MAYBE); }
+
+static void find_live(Reach *r)
+{
+    const Graph *g = r->g;
+
+    for (int i = 0; i < g->n_output; i++)
+        if (value(g, g->output[i].value)->producer)
+            r->live[value(g, g->output[i].value)->producer->index] = true;
+    for (uint32_t i = g->n_node; i-- > 0;) {
+        const Node *n = g->node[i];
+
+        for (int k = 0; n->op && r->live[i] && k < n->n_in; k++)
+            if (has_value(n->in[k]) && in_value(g, n, k)->producer)
+                r->live[in_value(g, n, k)->producer->index] = true;
+    }
+}
+
+static void find_origins(Reach *r)
+{
+    const Graph *g = r->g;
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        r->constant[i] = g->value[i]->kind == V_CONST;
+        r->raw[i] = g->value[i]->kind == V_INPUT;
+    }
+    FOR_NODES(g, n) {
+        bool constant = n->n_in > 0 && !(n->op->flags & OPF_RANDOM), raw = !has_weights(n), any_raw = false;
+
+        for (int k = 0; k < n->n_in; k++) {
+            if (!has_value(n->in[k]))
+                continue;
+            constant &= r->constant[n->in[k].i];
+            raw &= r->constant[n->in[k].i] || r->raw[n->in[k].i];
+            any_raw |= r->raw[n->in[k].i];
+        }
+        for (int k = 0; k < n->n_out; k++) {
+            r->constant[n->out[k].i] = constant;
+            r->raw[n->out[k].i] = raw && any_raw;
+        }
+    }
+}
+
+static bool differentiable(const Graph *g, const Node *n, int i)
+{
+    if (n->op->flags & (OPF_ZERO_GRAD | OPF_SHAPE_ONLY) || (i < 8 && n->op->setting_in >> i & 1))
+        return false;
+    for (int k = 0; k < n->n_out; k++)
+        if (has_value(n->out[k]) && dtype_is_float(value(g, n->out[k])->dtype))
+            return true;
+    return false;
+}
+
+/* Of Add, Mul, Sub and Div: the other operand. */
+static uint8_t reach_of_term(const Reach *r, const Node *n, int i, uint8_t reach)
+{
+    const Value *c = in_value(r->g, n, i), *x = n->n_in == 2 ? in_value(r->g, n, 1 - i) : NULL;
+    int64_t count = shape_known(&c->shape) ? shape_numel(&c->shape) : -1;
+
+    if (n->op == &op_Add && x && x->producer && has_weights(x->producer))
+        return REACH_BIAS;
+    return count > 0 && count <= FEW && x && r->raw[n->in[1 - i].i] ? REACH_COLOUR : reach;
+}
+
+static uint8_t reach_of_input(const Reach *r, const Node *n, int i)
+{
+    if (n->op == &op_BatchNormalization && i > 2)
+        return REACH_STATISTIC;
+    if (!differentiable(r->g, n, i))
+        return 0;
+    if (has_weights(n) && i < 8 && n->op->param_in >> i & 1)
+        return n->op->flags & OPF_NORM ? REACH_NORM : REACH_WEIGHT;
+    if (n->op == &op_Add || n->op == &op_Mul)
+        return reach_of_term(r, n, i, REACH_TERM);
+    if (n->op == &op_Sub || n->op == &op_Div)
+        return reach_of_term(r, n, i, n->op == &op_Div && i == 1 ? REACH_RATIO : REACH_FLOW);
+    return n->op == &op_Pow ? REACH_RATIO : REACH_FLOW;
+}
+
+static uint8_t reach_of_outputs(const Reach *r, const Node *n)
+{
+    uint8_t reach = 0;
+
+    for (int i = 0; i < n->n_out; i++)
+        reach |= has_value(n->out[i]) ? r->reach[n->out[i].i] : 0;
+    return reach;
+}
+
+static bool is_constant(const Reach *r, const Node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]))
+            return r->constant[n->out[i].i];
+    return false;
+}
+
+static void find_reach(Reach *r)
+{
+    const Graph *g = r->g;
+
+    for (uint32_t i = g->n_node; i-- > 0;) {
+        const Node *n = g->node[i];
+        bool through = n->op && r->live[i] && is_constant(r, n);
+        uint8_t of_outputs = through ? reach_of_outputs(r, n) : 0;
+
+        for (int k = 0; n->op && r->live[i] && k < n->n_in; k++) {
+            if (!has_value(n->in[k]) || !r->constant[n->in[k].i] || !dtype_is_float(in_value(g, n, k)->dtype))
+                continue;
+            r->reach[n->in[k].i] |= !through ? reach_of_input(r, n, k) : differentiable(g, n, k) ? of_outputs : 0;
+        }
+    }
+}
+
+Status reach_find(Reach *r, const Graph *g, Arena *a)
+{
+    *r = (Reach){ .g = g };
+    r->live = ARENA_NEW(a, bool, g->n_node);
+    r->constant = ARENA_NEW(a, bool, g->n_value);
+    r->raw = ARENA_NEW(a, bool, g->n_value);
+    r->reach = ARENA_NEW(a, uint8_t, g->n_value);
+    if (!r->live || !r->constant || !r->raw || !r->reach)
+        return FAIL_NOMEM();
+    find_live(r);
+    find_origins(r);
+    for (int i = 0; i < g->n_output; i++)
+        if (r->constant[g->output[i].value.i])
+            r->reach[g->output[i].value.i] |= REACH_FLOW;
+    find_reach(r);
+    return formula_find(r, a);
+}

@@ -1,0 +1,400 @@
+/* The changes that take a model to another batch size (rebatch.h), made in a trial by constants of one size, and in the
+ * model by nodes that read the batch size off an input: 0 or -1 in a Reshape where that says it too. */
+#include "passes/model/rebatch.h"
+
+#include <string.h>
+
+#include "graph/base/arena.h"
+#include "graph/emit.h"
+#include "passes/batch_axis.h"
+#include "passes/simplify/infer_shapes.h"
+#include "passes/readers.h"
+
+enum { OPEN_DIM = 16 };
+
+/* ---- worlds ---- */
+
+static void bind_open(Graph *g, const BuildOptions *opt)
+{
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+
+        for (int k = 0; k < opt->n_input_shape; k++)
+            for (int a = 0; a < v->shape.rank && !strcmp(opt->input_shape[k].name, v->name); a++)
+                if (v->shape.dim[a] < 0 && a < opt->input_shape[k].shape.rank)
+                    v->shape.dim[a] = opt->input_shape[k].shape.dim[a];
+        for (int a = 0; a < v->shape.rank; a++)
+            if (v->shape.dim[a] < 0)
+                v->shape.dim[a] = OPEN_DIM;
+    }
+}
+
+Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch)
+{
+    *w = (World){ NULL, batch };
+    TRY(graph_clone_lending(&w->g, g));
+    bind_batch_axes(w->g, opt, batch);
+    bind_open(w->g, opt);
+    for (int i = 0; i < w->g->n_input; i++) {
+        const Value *v = value(w->g, w->g->input[i]);
+
+        if (shape_known(&v->shape))
+            TRY(status_prefix(shape_check(&v->shape, 8), "input '%s'", v->name));
+    }
+    return ST_OK;
+}
+
+/* ---- equal rows ---- */
+
+bool rows_equal(const Tensor *t, int axis)
+{
+    size_t row = (size_t)shape_count(&t->shape, axis + 1, t->shape.rank) * dtype_size(t->dtype);
+    int64_t n = t->shape.dim[axis];
+
+    for (int64_t i = 0; i < shape_count(&t->shape, 0, axis); i++)
+        for (int64_t k = 1; k < n; k++)
+            if (memcmp((const char *)t->data + (size_t)(i * n) * row, (const char *)t->data + (size_t)(i * n + k) * row,
+                       row))
+                return false;
+    return true;
+}
+
+static bool one_number(const Tensor *t)
+{
+    size_t size = dtype_size(t->dtype);
+
+    for (int64_t i = 1; i < tensor_numel(t); i++)
+        if (memcmp(t->data, (const char *)t->data + (size_t)i * size, size))
+            return false;
+    return true;
+}
+
+bool rows_equal_too(const Tensor *t, int at, int axis)
+{
+    return axis != at && t->shape.dim[axis] > 1 && dtype_is_float(t->dtype) && !one_number(t) && rows_equal(t, axis);
+}
+
+bool counts_on(const Tensor *t, int64_t *step)
+{
+    if (!dtype_is_int(t->dtype) || tensor_numel(t) < 2 || (*step = tensor_int(t, 1)) <= 0)
+        return false;
+    for (int64_t i = 0; i < tensor_numel(t); i++)
+        if (tensor_int(t, i) != i * *step)
+            return false;
+    return true;
+}
+
+/* ---- in a trial ---- */
+
+static Tensor *repeat_rows(Arena *a, const Tensor *t, int axis, int64_t n)
+{
+    Shape s = t->shape;
+    size_t row = (size_t)shape_count(&s, axis + 1, s.rank) * dtype_size(t->dtype), wide = row * (size_t)s.dim[axis];
+    int64_t blocks = shape_count(&s, 0, axis);
+    Tensor *out;
+
+    s.dim[axis] = n;
+    if (!(out = tensor_create(a, t->dtype, &s)))
+        return NULL;
+    for (int64_t i = 0; row && i < blocks; i++)
+        for (int64_t k = 0; k < n; k++)
+            memcpy((char *)out->data + (size_t)(i * n + k) * row, (const char *)t->data + (size_t)i * wide, row);
+    return out;
+}
+
+static Tensor *count_on(Arena *a, const Tensor *t, int axis, int64_t step, int64_t n)
+{
+    Shape s = t->shape;
+    Tensor *out;
+
+    s.dim[axis] = n;
+    out = tensor_create(a, t->dtype, &s);
+    for (int64_t i = 0; out && i < n; i++)
+        tensor_set_int(out, i, i * step);
+    return out;
+}
+
+/* Number `part` of the rows of one sample, at a batch of n, for sample `sample`. */
+static int64_t row_of(const RowList *l, int64_t first, int part, int64_t b0, int64_t n, int64_t sample)
+{
+    int64_t whole = b0 * l->step;
+
+    return part == l->part ? first / whole * n * l->step + sample * l->step + first % whole : first;
+}
+
+/* In the list as it is for b0, number `part` of the rows of its first sample. */
+static int64_t first_of(const Tensor *t, const RowList *l, int64_t b0, int64_t front, int64_t behind, int part)
+{
+    return tensor_int(t, (front * b0 * l->behind + behind) * l->width + part);
+}
+
+static Status edit_list(World *w, const Edit *e, int64_t b0)
+{
+    Node *n = w->g->node[e->node];
+    const Tensor *old = value_const(w->g, n->in[e->in]);
+    const RowList *l = &e->list;
+    Shape s;
+    Tensor *t;
+    int64_t at = 0;
+
+    if (!old || tensor_numel(old) != l->front * b0 * l->behind * l->width)
+        return FAIL(E_UNSUPPORTED, "%s: input %d is another list", node_text(w->g, n), e->in);
+    s = old->shape;
+    s.dim[e->at] = s.dim[e->at] / b0 * w->batch;
+    if (!(t = tensor_create(w->g->arena, old->dtype, &s)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < l->front; i++)
+        for (int64_t k = 0; k < w->batch; k++)
+            for (int64_t j = 0; j < l->behind; j++)
+                for (int p = 0; p < l->width; p++)
+                    tensor_set_int(t, at++, row_of(l, first_of(old, l, b0, i, j, p), p, b0, w->batch, k));
+    node_set_input(w->g, n, e->in, graph_add_const_nocopy(w->g, "", t));
+    return w->g->status;
+}
+
+static Status edit_element(World *w, const Edit *e, int64_t b0)
+{
+    Node *n = w->g->node[e->node];
+    const Tensor *old = value_const(w->g, n->in[e->in]);
+    Tensor *t;
+
+    if (!old || e->at >= tensor_numel(old)) /* a change in front of the node may have made another list of it */
+        return FAIL(E_UNSUPPORTED, "%s: input %d has no element %d", node_text(w->g, n), e->in, e->at);
+    if (!(t = tensor_copy(w->g->arena, old)))
+        return FAIL_NOMEM();
+    tensor_set_int(t, e->at, e->size / b0 * w->batch);
+    node_set_input(w->g, n, e->in, graph_add_const_nocopy(w->g, "", t));
+    return w->g->status;
+}
+
+Status edit_world(World *w, const Edit *e, int64_t b0)
+{
+    Value *v;
+    Tensor *t;
+
+    if (e->kind == EDIT_ELEMENT)
+        return edit_element(w, e, b0);
+    if (e->kind == EDIT_LIST)
+        return edit_list(w, e, b0);
+    v = value(w->g, e->value);
+    t = e->kind == EDIT_ROWS ? repeat_rows(w->g->arena, v->init, e->at, w->batch)
+                             : count_on(w->g->arena, v->init, e->at, e->size, w->batch);
+    if (!t)
+        return FAIL_NOMEM();
+    v->init = t;
+    v->shape = t->shape;
+    return ST_OK;
+}
+
+/* ---- in the model ---- */
+
+typedef struct {
+    Graph *g;
+    ValueId input;
+    int axis;
+} Batch;
+
+/* [times · batch], int64. */
+static ValueId emit_batch(const Batch *b, int64_t times)
+{
+    Graph *g = b->g;
+    int64_t axis = b->axis;
+    ValueId dims = EMIT(g, Shape, NULL, b->input), which = emit_ints(g, 1, &axis), size;
+
+    size = EMIT(g, Gather, ATTRS(INT("axis", 0)), dims, which);
+    return times == 1 ? size : EMIT(g, Mul, NULL, size, emit_ints(g, 1, &times));
+}
+
+static ValueId emit_batch_scalar(const Batch *b, int64_t times)
+{
+    int64_t zero = 0;
+    ValueId size = emit_batch(b, times);
+
+    return EMIT(b->g, Squeeze, NULL, size, emit_ints(b->g, 1, &zero));
+}
+
+/* In this shape, but for the size of one axis, which is what remains. */
+static ValueId as_axis(Graph *g, ValueId v, const Shape *s, int axis)
+{
+    Shape open = *s;
+
+    open.dim[axis] = -1;
+    return EMIT(g, Reshape, NULL, v, emit_ints(g, open.rank, open.dim));
+}
+
+static ValueId as_type(Graph *g, ValueId v, DType dtype)
+{
+    return dtype == DT_INT64 ? v : EMIT(g, Cast, ATTRS(INT("to", dtype)), v);
+}
+
+/* The integers with the batch, `times` over, in the place of element `at`. */
+static ValueId emit_with_batch(const Batch *b, int n, const int64_t *list, int at, int64_t times)
+{
+    ValueId part[3];
+    int count = 0;
+
+    if (at > 0)
+        part[count++] = emit_ints(b->g, at, list);
+    part[count++] = emit_batch(b, times);
+    if (at + 1 < n)
+        part[count++] = emit_ints(b->g, n - at - 1, list + at + 1);
+    return count == 1 ? part[0] : emit(b->g, &op_Concat, ATTRS(INT("axis", 0)), count, part);
+}
+
+/* A Reshape says "as the input's" or "what remains" where that is the batch. */
+static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *reshape, const World *known, bool open)
+{
+    const Shape *y = &value(known[0].g, reshape->out[0])->shape;
+    bool copied = true;
+    int remains = -1;
+
+    for (int i = 0; i < n; i++)
+        remains = list[i] == -1 ? i : remains;
+    for (int i = 0; i < 2; i++) {
+        const Shape *from = &value(known[i].g, reshape->in[0])->shape, *to = &value(known[i].g, reshape->out[0])->shape;
+
+        copied &= e->at < from->rank && from->dim[e->at] == to->dim[e->at];
+    }
+    if (copied && !node_int(reshape, "allowzero")) {
+        list[e->at] = 0;
+        return true;
+    }
+    if (remains >= 0 && open)
+        return false;
+    if (remains >= 0)
+        list[remains] = y->dim[remains];
+    for (int i = 0; i < n; i++)
+        if (list[i] == 0)
+            return false; /* an empty one leaves nothing to divide by; a copied one stays beside the batch */
+    list[e->at] = -1;
+    return true;
+}
+
+static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known, bool open)
+{
+    Graph *g = b->g;
+    Node *n = g->node[e->node];
+    const Tensor *t = value_const(known->g, known->g->node[e->node]->in[e->in]);
+    int64_t list[MAX_RANK];
+    int count = (int)tensor_numel(t);
+    ValueId v;
+
+    for (int i = 0; i < count; i++)
+        list[i] = tensor_int(t, i);
+    if (n->op == &op_Reshape && reshape_target(list, count, e, n, known, open))
+        v = emit_ints(g, count, list);
+    else if (!t->shape.rank)
+        v = as_type(g, emit_batch_scalar(b, e->size / b0), t->dtype);
+    else
+        v = as_type(g, emit_with_batch(b, count, list, e->at, e->size / b0), t->dtype);
+    if (!g->status)
+        node_set_input(g, n, e->in, v);
+    return g->status;
+}
+
+static Status replace_for_readers(Graph *g, ValueId old, ValueId by)
+{
+    Arena *a = arena_create_beside(g->arena);
+    ValueId *list = a ? ARENA_NEW(a, ValueId, old.i + 1) : NULL;
+    Status st = list ? ST_OK : FAIL_NOMEM();
+
+    if (list) {
+        list[old.i] = by;
+        st = readers_redirect(g, list, old.i + 1);
+    }
+    arena_free(a);
+    return st;
+}
+
+static Status rows_in_model(const Batch *b, const Edit *e)
+{
+    Graph *g = b->g;
+    Value *v = value(g, e->value);
+    const Tensor *whole = v->init;
+    Tensor *row = repeat_rows(g->arena, whole, e->at, 1);
+    int64_t sizes[MAX_RANK];
+    ValueId wide;
+
+    for (int i = 0; i < whole->shape.rank; i++) {
+        sizes[i] = 1;
+        if (row && rows_equal_too(whole, e->at, i)) {
+            sizes[i] = whole->shape.dim[i];
+            row = repeat_rows(g->arena, row, i, 1);
+        }
+    }
+    if (!row)
+        return FAIL_NOMEM();
+    v->init = row;
+    v->shape = row->shape;
+    wide = EMIT(g, Expand, NULL, e->value, emit_with_batch(b, row->shape.rank, sizes, e->at, 1));
+    TRY(g->status);
+    return replace_for_readers(g, e->value, wide);
+}
+
+static Status range_in_model(const Batch *b, const Edit *e)
+{
+    Graph *g = b->g;
+    ValueId limit = emit_batch_scalar(b, e->size), from = emit_scalar(g, DT_INT64, 0);
+    ValueId counted = EMIT(g, Range, NULL, from, limit, emit_scalar(g, DT_INT64, (double)e->size));
+
+    if (value(g, e->value)->init->shape.rank > 1)
+        counted = as_axis(g, counted, &value(g, e->value)->init->shape, e->at);
+    counted = as_type(g, counted, value(g, e->value)->dtype);
+    TRY(g->status);
+    return replace_for_readers(g, e->value, counted);
+}
+
+/* What number `part` of each of one sample's rows adds for each sample (`term` 0), is for each of the batch (1), is
+ * besides (2): a constant [front, 1, behind, width]. */
+static ValueId list_term(Graph *g, const Edit *e, const Tensor *t, int64_t b0, int term)
+{
+    const RowList *l = &e->list;
+    Shape s = SHAPE(l->front, 1, l->behind, l->width);
+    Tensor *out = tensor_create(g->arena, DT_INT64, &s);
+    int64_t whole = b0 * l->step, at = 0;
+
+    for (int64_t i = 0; out && i < l->front; i++)
+        for (int64_t j = 0; j < l->behind; j++)
+            for (int p = 0; p < l->width; p++) {
+                int64_t first = first_of(t, l, b0, i, j, p);
+                int64_t of[3] = { l->step, first / whole * l->step, first % whole }, other[3] = { 0, 0, first };
+
+                tensor_set_int(out, at++, p == l->part ? of[term] : other[term]);
+            }
+    return out ? graph_add_const_nocopy(g, "", out) : NO_VALUE;
+}
+
+static Status list_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known)
+{
+    Graph *g = b->g;
+    Node *n = g->node[e->node];
+    const Tensor *t = value_const(known->g, known->g->node[e->node]->in[e->in]);
+    ValueId from = emit_scalar(g, DT_INT64, 0), limit = emit_batch_scalar(b, 1);
+    ValueId sample = EMIT(g, Range, NULL, from, limit, emit_scalar(g, DT_INT64, 1)), size = emit_batch(b, 1), term[3];
+    const Shape column = SHAPE(1, b0, 1, 1);
+
+    sample = as_axis(g, sample, &column, 1);
+    for (int i = 0; i < 3; i++)
+        if (!has_value(term[i] = list_term(g, e, t, b0, i)))
+            return FAIL_NOMEM();
+    sample = EMIT(g, Mul, NULL, sample, term[0]);
+    size = EMIT(g, Mul, NULL, size, term[1]);
+    sample = EMIT(g, Add, NULL, sample, size);
+    sample = EMIT(g, Add, NULL, sample, term[2]);
+    sample = as_type(g, as_axis(g, sample, &t->shape, e->at), t->dtype);
+    if (!g->status)
+        node_set_input(g, n, e->in, sample);
+    return g->status;
+}
+
+Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, bool open, ValueId batch_input,
+                  int batch_axis)
+{
+    Batch b = { g, batch_input, batch_axis };
+
+    if (e->kind == EDIT_ELEMENT)
+        return element_in_model(&b, e, b0, known, open);
+    if (e->kind == EDIT_LIST)
+        return list_in_model(&b, e, b0, known);
+    return e->kind == EDIT_ROWS ? rows_in_model(&b, e) : range_in_model(&b, e);
+}

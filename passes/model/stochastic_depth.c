@@ -1,0 +1,409 @@
+/* stochastic-depth: out of training, branches that training drops at random are kept.
+ *
+ * Dropout is an operator with a mode; stochastic depth, and every other dropout that a framework writes in single
+ * operators, is not: exported for training it goes on dropping wherever the file is run.  What it looks like:
+ *
+ *   a mask of zeros and ones, one with probability `keep`       Bernoulli(keep); u < keep, u >= 1 - keep, floor(u +
+ * keep) with u uniform in [0, 1); also cast, spread or negated y = x * mask / keep the division before, behind or
+ * within the mask x + branch * mask                                           not divided, and one number for each
+ * sample or for all
+ *
+ * The division by the very probability of the mask is what makes it dropout: the mean of y is x, and x is what all
+ * frameworks compute out of training.  Without it a mask that is multiplied may be the model's own noise, unless it
+ * takes a residual branch in or out for whole samples.  Literals are compared to within the rounding of 16-bit floats.
+ *
+ * In training the graph stays as it is.  Operators that draw random numbers for anything else draw them in every mode,
+ * which is noted. */
+#include <math.h>
+
+#include "graph/op.h"
+#include "passes/model/inference.h"
+#include "passes/pass.h"
+#include "passes/readers.h"
+#include "passes/report.h"
+
+enum { DEPTH = 16 };
+static const double ROUNDING = 0x1p-10;
+
+/* scale * (1 with probability keep, else 0) */
+typedef struct {
+    double keep, scale;
+    const Node *draws;
+} Mask;
+
+/* ---- numbers ---- */
+
+static bool about(double a, double b) { return fabs(a - b) <= ROUNDING * fabs(b); }
+
+static const Node *maker(const Graph *g, ValueId v)
+{
+    const Node *n = has_value(v) ? value(g, v)->producer : NULL;
+
+    return n && n->op ? n : NULL;
+}
+
+/* What changes neither the numbers of its first input nor, but for its shape, where they stand to each other. */
+static bool only_reshapes(const Node *n)
+{
+    const OpDef *op = n->op;
+
+    return op == &op_Cast || op == &op_CastLike || op == &op_Identity || op == &op_Reshape || op == &op_Flatten ||
+           op == &op_Unsqueeze || op == &op_Squeeze || op == &op_Expand;
+}
+
+static bool all_equal(const Tensor *t, double *out)
+{
+    int64_t count = t ? tensor_numel(t) : 0;
+
+    if (!count || !(dtype_is_float(t->dtype) || dtype_is_int(t->dtype)))
+        return false;
+    *out = tensor_float(t, 0);
+    for (int64_t i = 1; i < count; i++)
+        if (tensor_float(t, i) != *out)
+            return false;
+    return true;
+}
+
+/* A constant, however it is put together, all of whose elements are this number. */
+static bool number(const Graph *g, ValueId v, double *out)
+{
+    const Node *n = maker(g, v);
+
+    for (int i = 0; n && i < DEPTH && only_reshapes(n); i++) {
+        v = n->in[0];
+        n = maker(g, v);
+    }
+    if (n && n->op == &op_ConstantOfShape) {
+        const Attr *a = node_attr(n, "value");
+
+        *out = 0;
+        return !a || !a->tensor || all_equal(a->tensor, out);
+    }
+    return has_value(v) && all_equal(value_const(g, v), out);
+}
+
+/* ---- masks ---- */
+
+/* Uniform in [0, 1). */
+static const Node *uniform(const Graph *g, ValueId v)
+{
+    const Node *n = maker(g, v);
+
+    for (int i = 0; n && i < DEPTH && only_reshapes(n); i++)
+        n = maker(g, n->in[0]);
+    if (!n || (n->op != &op_RandomUniform && n->op != &op_RandomUniformLike))
+        return NULL;
+    return node_float(n, "low") == 0 && node_float(n, "high") == 1 ? n : NULL;
+}
+
+static bool set_mask(Mask *out, double keep, const Node *draws)
+{
+    *out = (Mask){ keep, 1, draws };
+    return draws && keep > 0 && keep <= 1;
+}
+
+/* u < keep, u > 1 - keep, and the other way round. */
+static bool compared(Mask *out, const Graph *g, const Node *n)
+{
+    bool less = n->op == &op_Less || n->op == &op_LessOrEqual;
+    double bound;
+
+    if (!less && n->op != &op_Greater && n->op != &op_GreaterOrEqual)
+        return false;
+    if (number(g, n->in[1], &bound))
+        return set_mask(out, less ? bound : 1 - bound, uniform(g, n->in[0]));
+    return number(g, n->in[0], &bound) && set_mask(out, less ? 1 - bound : bound, uniform(g, n->in[1]));
+}
+
+static bool rounded_down(Mask *out, const Graph *g, const Node *n)
+{
+    const Node *sum = n->op == &op_Floor ? maker(g, n->in[0]) : NULL;
+    double keep;
+
+    if (!sum || sum->op != &op_Add)
+        return false;
+    if (number(g, sum->in[1], &keep))
+        return set_mask(out, keep, uniform(g, sum->in[0]));
+    return number(g, sum->in[0], &keep) && set_mask(out, keep, uniform(g, sum->in[1]));
+}
+
+static bool drawn(Mask *out, const Graph *g, const Node *n)
+{
+    double keep;
+
+    return n->op == &op_Bernoulli && number(g, n->in[0], &keep) && set_mask(out, keep, n);
+}
+
+static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth);
+
+/* Where(mask, a, 0) or Where(mask, 0, a), Not, 1 - mask. */
+static bool derived(Mask *out, const Graph *g, const Node *n, int depth)
+{
+    double a, b;
+
+    if (n->op == &op_Not)
+        return mask_of(out, g, n->in[0], depth) && set_mask(out, 1 - out->keep, out->draws);
+    if (n->op == &op_Sub)
+        return number(g, n->in[0], &a) && a == 1 && mask_of(out, g, n->in[1], depth) && out->scale == 1 &&
+               set_mask(out, 1 - out->keep, out->draws);
+    if (n->op != &op_Where || !number(g, n->in[1], &a) || !number(g, n->in[2], &b) || (a != 0) == (b != 0) ||
+        !mask_of(out, g, n->in[0], depth))
+        return false;
+    if (!set_mask(out, a != 0 ? out->keep : 1 - out->keep, out->draws))
+        return false;
+    out->scale = a != 0 ? a : b;
+    return true;
+}
+
+/* The factor by which a Mul or Div by a number changes its other input, `*i`. */
+static bool scaling(const Graph *g, const Node *n, int *i, double *by)
+{
+    bool div = n->op == &op_Div;
+
+    if (n->op != &op_Mul && !div)
+        return false;
+    *i = number(g, n->in[1], by) ? 0 : 1;
+    if (*i == 1 && (div || !number(g, n->in[0], by)))
+        return false;
+    if (div)
+        *by = 1 / *by;
+    return isfinite(*by) && *by != 0;
+}
+
+static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth)
+{
+    const Node *n = maker(g, v);
+    double by;
+    int i;
+
+    if (!n || !depth)
+        return false;
+    if (only_reshapes(n))
+        return mask_of(out, g, n->in[0], depth - 1);
+    if (scaling(g, n, &i, &by)) {
+        if (!mask_of(out, g, n->in[i], depth - 1))
+            return false;
+        out->scale *= by;
+        return true;
+    }
+    return drawn(out, g, n) || compared(out, g, n) || rounded_down(out, g, n) || derived(out, g, n, depth - 1);
+}
+
+/* ---- one number for each sample ---- */
+
+/* A list of dimensions that are all 1 behind the first. */
+static bool ones_behind_first(const Graph *g, ValueId dims)
+{
+    const Tensor *t = has_value(dims) ? value_const(g, dims) : NULL;
+    const Node *n = has_value(dims) ? maker(g, dims) : NULL;
+    double one;
+
+    if (t) {
+        for (int64_t i = 1; i < tensor_numel(t); i++)
+            if (tensor_int(t, i) != 1)
+                return false;
+        return tensor_numel(t) > 1;
+    }
+    if (!n || n->op != &op_Concat)
+        return false;
+    for (int i = 1; i < n->n_in; i++)
+        if (!number(g, n->in[i], &one) || one != 1)
+            return false;
+    return n->n_in > 1;
+}
+
+static bool is_per_sample(const Shape *s) { return s->rank > 1 && shape_known(s) && shape_count(s, 1, s->rank) == 1; }
+
+/* By the shape that is drawn where it is known, else by what says it. */
+static bool per_sample(const Graph *g, const Node *draws)
+{
+    const Node *n = draws;
+
+    if (draws->op == &op_RandomUniform) {
+        int rank;
+        const int64_t *dim = node_ints(draws, "shape", &rank);
+        Shape s = shape_of(rank <= MAX_RANK ? rank : 0, dim);
+
+        return is_per_sample(&s);
+    }
+    for (int i = 0; n && i < DEPTH; i++) {
+        if (shape_known(&value(g, n->out[0])->shape))
+            return is_per_sample(&value(g, n->out[0])->shape);
+        if (n->op == &op_ConstantOfShape || n->op == &op_Expand)
+            return ones_behind_first(g, n->in[n->op == &op_Expand]);
+        if (!has_in(n, 0))
+            return false;
+        if (value_const(g, n->in[0]))
+            return is_per_sample(&in_value(g, n, 0)->shape);
+        n = maker(g, n->in[0]);
+    }
+    return false;
+}
+
+/* ---- places ---- */
+
+static bool only_added(const Readers *r, ValueId v)
+{
+    for (uint32_t i = r->first[v.i]; i < r->first[v.i + 1]; i++)
+        if (r->list[i].n->op != &op_Add && r->list[i].n->op != &op_Sum)
+            return false;
+    return r->first[v.i] < r->first[v.i + 1] && !r->output[v.i];
+}
+
+/* Mul(x, mask), Mul(mask, x), Where(mask, x, 0). */
+static bool applied(ValueId *x, Mask *m, const Graph *g, const Node *n)
+{
+    double zero;
+    int i;
+
+    if (n->op == &op_Where) {
+        *x = n->in[1];
+        return number(g, n->in[2], &zero) && zero == 0 && mask_of(m, g, n->in[0], DEPTH);
+    }
+    if (n->op != &op_Mul)
+        return false;
+    i = mask_of(m, g, n->in[1], DEPTH) ? 1 : 0;
+    *x = n->in[1 - i];
+    return i == 1 || mask_of(m, g, n->in[0], DEPTH);
+}
+
+/* What `n` gives out of training, if it drops: the number that undoes `keep` stands in the mask, in front of it or
+ * behind it.  What stands behind one that was found in front of this is taken. */
+static bool drops(DropSite *out, const Readers *r, const Node *n, const bool *is_site)
+{
+    const Graph *g = r->g;
+    const Node *next, *before;
+    ValueId x;
+    Mask m;
+    double by;
+    int i;
+
+    if (!applied(&x, &m, g, n) || number(g, x, &by))
+        return false;
+    *out = (DropSite){ n->out[0], x, n };
+    if (about(m.scale * m.keep, 1))
+        return true;
+    before = is_site[x.i] ? NULL : maker(g, x);
+    if (before && scaling(g, before, &i, &by) && about(m.scale * by * m.keep, 1)) {
+        out->by = before->in[i];
+        return true;
+    }
+    next = readers_only(r, n->out[0]);
+    if (next && scaling(g, next, &i, &by) && about(m.scale * by * m.keep, 1)) {
+        out->out = next->out[0];
+        return true;
+    }
+    return m.scale == 1 && per_sample(g, m.draws) && only_added(r, n->out[0]);
+}
+
+Status drop_sites_find(DropSites *out, const Graph *g, Arena *a)
+{
+    bool *is_site = ARENA_NEW(a, bool, g->n_value);
+    DropSite site;
+    Readers r;
+
+    if (!is_site)
+        return FAIL_NOMEM();
+    TRY(readers_find(&r, g, a));
+    FOR_NODES(g, n) {
+        DropSite *grown;
+
+        if (!drops(&site, &r, n, is_site))
+            continue;
+        if (!(grown = arena_grow(a, out->site, sizeof *grown, (size_t)out->n, &out->cap)))
+            return FAIL_NOMEM();
+        out->site = grown;
+        out->site[out->n++] = site;
+        is_site[site.out.i] = true;
+    }
+    return ST_OK;
+}
+
+/* What stands for each value out of training, none: itself.  One site may stand in another's branch, in front of it. */
+static ValueId *find_kept(const Graph *g, const DropSites *sites, Arena *a)
+{
+    ValueId *by = ARENA_NEW(a, ValueId, g->n_value);
+
+    for (int i = 0; by && i < sites->n; i++) {
+        const DropSite *s = &sites->site[i];
+
+        by[s->out.i] = has_value(by[s->by.i]) ? by[s->by.i] : s->by;
+    }
+    return by;
+}
+
+Status drop_sites_remove(Graph *g, const DropSites *sites, Arena *a)
+{
+    const ValueId *by = find_kept(g, sites, a);
+
+    return by ? readers_redirect(g, by, g->n_value) : FAIL_NOMEM();
+}
+
+/* ---- what is told ---- */
+
+static void need(const ValueId *by, bool *live, ValueId v)
+{
+    live[has_value(by[v.i]) ? by[v.i].i : v.i] = true; /* that of no value counts for nothing */
+}
+
+/* The values that the model's outputs need when nothing is dropped. */
+static bool *find_live(const Graph *g, const DropSites *sites, Arena *scratch)
+{
+    bool *live = ARENA_NEW(scratch, bool, g->n_value);
+    const ValueId *by = find_kept(g, sites, scratch);
+
+    live = by ? live : NULL;
+    for (int i = 0; live && i < g->n_output; i++)
+        need(by, live, g->output[i].value);
+    for (uint32_t k = g->n_node; live && k-- > 0;) {
+        const Node *n = g->node[k];
+        bool needed = false;
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            needed |= has_value(n->out[o]) && live[n->out[o].i];
+        for (int i = 0; needed && i < n->n_in; i++)
+            need(by, live, n->in[i]);
+    }
+    return live;
+}
+
+static Status tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
+{
+    const bool *live = find_live(g, sites, ctx->scratch);
+
+    if (!live)
+        return FAIL_NOMEM();
+    if (sites->n)
+        TRY(report_note(ctx->report, NOTE_OTHER, g->name,
+                        "%d place%s %s at random in training alone (%s%s): evaluation, inference and an exported model "
+                        "drop nothing",
+                        sites->n, sites->n == 1 ? "" : "s", sites->n == 1 ? "drops" : "drop",
+                        node_text(g, sites->site[0].node), sites->n > 1 ? " ..." : ""));
+    FOR_NODES(g, n)
+        if (n->op->flags & OPF_RANDOM && n->op != &op_Dropout && !n->op->domain && live[n->out[0].i])
+            TRY(report_note(
+                ctx->report, NOTE_OTHER, n->name,
+                "%s draws random numbers in evaluation, inference and an exported model too: what is made of them is "
+                "no dropout that is known",
+                node_text(g, n)));
+    return ST_OK;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    bool training = ctx->opt->mode == BUILD_TRAIN || ctx->opt->mode == BUILD_ACCUMULATE;
+    DropSites sites = { 0 };
+
+    TRY(drop_sites_find(&sites, g, ctx->scratch));
+    if (ctx->report)
+        TRY(tell(g, ctx, &sites));
+    if (training || !sites.n)
+        return ST_OK;
+    ctx->n_changed += sites.n;
+    TRY(drop_sites_remove(g, &sites, ctx->scratch));
+    return graph_sort(g);
+}
+
+const Pass pass_stochastic_depth = { .name = "stochastic-depth",
+                                     .summary = "drop no branches out of training",
+                                     .run = run };

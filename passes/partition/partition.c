@@ -1,0 +1,73 @@
+/* partition: from the training graph on one device to the graph of all replicas on all devices.
+ *
+ * Forward, loss, backward and update are partitioned by one mechanism: divide.c says which inputs are split and how,
+ * place.c finds where every value lives then, expand.c makes the copies and the collectives between them.  One replica
+ * on one device stays as it is. */
+#include "passes/partition/expand.h"
+#include "passes/report.h"
+
+/* Removes nodes whose outputs nobody reads: the whole of a value that was only needed in parts, unused conversions. */
+static Status sweep(Graph *g, Arena *a)
+{
+    uint32_t *uses = graph_count_uses(g, a);
+
+    if (!uses)
+        return FAIL_NOMEM();
+    for (uint32_t i = g->n_node; i-- > 0;) {
+        Node *n = g->node[i];
+        bool used = false;
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            used |= has_value(n->out[o]) && uses[n->out[o].i];
+        if (!n->op || used)
+            continue;
+        for (int k = 0; k < n->n_in; k++)
+            uses[n->in[k].i] -= has_value(n->in[k]);
+        graph_remove(g, n);
+    }
+    return graph_sort(g);
+}
+
+static void mark_single(Graph *g)
+{
+    FOR_NODES(g, n)
+        n->replica = n->device = 0;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE || g->value[i]->kind == V_TEMP) {
+            g->value[i]->device = 0;
+            g->value[i]->replica = g->value[i]->kind == V_TEMP ? 0 : -1;
+        }
+}
+
+static bool carries_batch(const Graph *g, const Partition *p)
+{
+    for (int i = 0; i < g->n_input; i++)
+        if (p->batch_axis[g->input[i].i] >= 0)
+            return true;
+    return false;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Partition p;
+    Placements t;
+
+    TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
+    if (p.replicas == 1) {
+        mark_single(g);
+        return ST_OK;
+    }
+    if (!carries_batch(g, &p) && ctx->opt->mode != BUILD_APPLY)
+        TRY(report_note(ctx->report, NOTE_OTHER, g->name,
+                        "no input carries the batch: every device computes all of it"));
+    TRY(sweep(g, ctx->scratch));
+    TRY(place_graph(&t, g, &p, ctx->scratch, ctx->report));
+    TRY(expand_graph(g, &p, &t, ctx->scratch));
+    TRY(sweep(g, ctx->scratch));
+    ctx->n_changed += (int)g->n_node;
+    return ST_OK;
+}
+
+const Pass pass_partition = { .name = "partition",
+                              .summary = "one copy of the graph per replica, collectives between them",
+                              .run = run };

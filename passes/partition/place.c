@@ -1,0 +1,139 @@
+/* The table of placements: a walk over the nodes in order, each passing its inputs' placements to its outputs by its
+ * operator's rule.
+ *
+ * Right because a rule is a statement about one operator: if the inputs are what it asked for (and
+ * passes/partition/expand.c makes them so), running the operator on every replica gives outputs of the placement it
+ * states.  The rest is induction.
+ *
+ * A partial sum is reduced where it is made, unless that would be too early: it stays partial on a way that leads to an
+ * addition of two partial sums (a weight used twice is reduced once), to a state that is one, to a reader that needs
+ * only parts of it (then a ReduceScatter does), or to a conversion that widens it (sums over replicas are not rounded
+ * to 16 bits).  Otherwise the scaling, clipping and the update that follow would run once per replica, and a gradient
+ * that is read in two ways would be reduced twice. */
+#include "passes/partition/place.h"
+
+#include "passes/report.h"
+
+static Place start(const Graph *g, const Partition *p, uint32_t i)
+{
+    const Value *v = g->value[i];
+
+    if (v->kind == V_INPUT && p->batch_axis[i] >= 0)
+        return PLACE_S(p->batch_axis[i]);
+    return v->kind == V_STATE && v->partial ? PLACE_P : PLACE_B;
+}
+
+/* A value may be split only along an axis whose size the batch divides: anything else is an operator's error. */
+static Status check_split(const Placement *p, const char *what, int i, ValueId v, Place at)
+{
+    const Shape *s;
+    char text[SHAPE_TEXT];
+
+    if (at.kind != PL_S || !has_value(v))
+        return ST_OK;
+    s = &value(p->g, v)->shape;
+    if (!shape_known(s))
+        return FAIL(E_UNSUPPORTED,
+                    "%s: the shape of '%s' is not known before the run, so it cannot be split over replicas",
+                    node_text(p->g, p->node), value(p->g, v)->name);
+    if (!place_can_split(p, s, at))
+        return FAIL(E_UNSUPPORTED,
+                    "%s: %s %d of shape %s bakes the batch size: axis %d is not a multiple of the batch of %lld",
+                    node_text(p->g, p->node), what, i, shape_text(s, text), at.axis, (long long)p->batch);
+    return ST_OK;
+}
+
+static Status apply(Placement *p, const Placements *t)
+{
+    const Node *n = p->node;
+
+    for (int i = 0; i < n->n_in; i++)
+        p->in[i] = t->early[n->in[i].i] ? PLACE_B : t->value[n->in[i].i];
+    TRY(place_by_rule(p));
+    for (int i = 0; i < n->n_in; i++)
+        TRY(check_split(p, "input", i, n->in[i], p->in[i]));
+    for (int i = 0; i < n->n_out; i++) {
+        TRY(check_split(p, "output", i, n->out[i], p->out[i]));
+        if (has_value(n->out[i]))
+            t->value[n->out[i].i] = p->out[i];
+    }
+    return ST_OK;
+}
+
+static Status place_nodes(Placements *t, const Graph *g, const Partition *part, Arena *a, Report *report)
+{
+    for (uint32_t i = 1; i < g->n_value; i++)
+        t->value[i] = start(g, part, i);
+    FOR_NODES(g, n) {
+        Placement p = { .g = g, .node = n, .batch = part->batch };
+
+        p.in = t->want[n->index] = ARENA_NEW(a, Place, n->n_in);
+        p.out = ARENA_NEW(a, Place, n->n_out);
+        if (!p.in || !p.out)
+            return FAIL_NOMEM();
+        TRY(apply(&p, t));
+        if (p.mixes)
+            TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n),
+                            p.mixes));
+    }
+    return ST_OK;
+}
+
+static int partial_inputs(const Placements *t, const Node *n)
+{
+    int count = 0;
+
+    for (int i = 0; i < n->n_in; i++)
+        count += has_value(n->in[i]) && t->want[n->index][i].kind == PL_P;
+    return count;
+}
+
+/* Of one value of 16 bits the same value in 32 or 64. */
+static bool widens(const Graph *g, const Node *n)
+{
+    return n->n_in == 1 && n->n_out == 1 && dtype_is_float(in_value(g, n, 0)->dtype) &&
+           dtype_is_float(value(g, n->out[0])->dtype) &&
+           dtype_size(value(g, n->out[0])->dtype) > dtype_size(in_value(g, n, 0)->dtype);
+}
+
+/* Which partial sums are reduced where they are made.  In reverse order, so that what is known of a node's outputs says
+ * whether its inputs are on the way to an addition. */
+static Status decide_early(Placements *t, const Graph *g, Arena *a)
+{
+    bool *leads = ARENA_NEW(a, bool, g->n_value), *read_whole = ARENA_NEW(a, bool, g->n_value);
+
+    if (!leads || !read_whole)
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_update; i++)
+        leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
+    for (uint32_t k = g->n_node; k-- > 0;) {
+        const Node *n = g->node[k];
+        bool on_way = n->op && (partial_inputs(t, n) > 1 || (partial_inputs(t, n) == 1 && widens(g, n)));
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            on_way |= leads[n->out[o].i];
+        for (int i = 0; n->op && i < n->n_in; i++) {
+            PlaceKind want = t->want[n->index][i].kind;
+
+            leads[n->in[i].i] |= want == PL_S || (want == PL_P && on_way);
+            read_whole[n->in[i].i] |= want == PL_B || want == PL_L;
+        }
+    }
+    for (uint32_t i = 1; i < g->n_value; i++)
+        t->early[i] = t->value[i].kind == PL_P && (read_whole[i] || !leads[i]);
+    return ST_OK;
+}
+
+Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
+{
+    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node),
+                     ARENA_NEW(a, bool, g->n_value) };
+
+    if (!t.value || !t.want || !t.early)
+        return FAIL_NOMEM();
+    TRY(place_nodes(&t, g, part, a, NULL));
+    TRY(decide_early(&t, g, a));
+    TRY(place_nodes(&t, g, part, a, report));
+    *out = t;
+    return ST_OK;
+}

@@ -1,0 +1,59 @@
+/* layout-weights: the weights of convolutions are stored from step to step as the target wants them.
+ *
+ * State outlives programs, so its layout must be the same in all of them: it is chosen here, from the forward graph,
+ * which every mode has at this point, and what passes/train/add_optimizer.c keeps beside a parameter follows it.  A
+ * weight is found through the conversions that lead to a convolution; one that anything else reads too is stored by
+ * rows. */
+#include "graph/op.h"
+#include "passes/plan/layout.h"
+
+static ValueId source(const Graph *g, ValueId v)
+{
+    const Node *p = has_value(v) ? value(g, v)->producer : NULL;
+
+    while (p && (p->op == &op_Cast || p->op == &op_Identity)) {
+        v = p->in[0];
+        p = value(g, v)->producer;
+    }
+    return v;
+}
+
+/* States that something else than the weight input of a convolution reads. */
+static void mark_uses(Graph *g, bool *other)
+{
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in && n->op != &op_Cast && n->op != &op_Identity; i++)
+            if (has_in(n, i) && !(i < 8 && n->op->filter_in >> i & 1))
+                other[source(g, n->in[i]).i] = true;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    bool *other = ARENA_NEW(ctx->scratch, bool, g->n_value);
+
+    if (!ctx->opt->backend.layouts)
+        return ST_OK;
+    if (!other)
+        return FAIL_NOMEM();
+    mark_uses(g, other);
+    FOR_NODES(g, n) {
+        NodeLayouts list[TARGET_LAYOUTS];
+
+        if (!n->op->filter_in || !target_layouts(&ctx->opt->backend, g, n, list))
+            continue;
+        for (int i = 0; i < n->n_in; i++) {
+            ValueId w = n->op->filter_in >> i & 1 && has_in(n, i) ? source(g, n->in[i]) : NO_VALUE;
+
+            if (!has_value(w) || value(g, w)->kind != V_STATE || other[w.i] ||
+                !layout_suits(list[0].filter, &value(g, w)->shape))
+                continue;
+            value(g, w)->layout = list[0].filter;
+            ctx->n_changed++;
+        }
+    }
+    return ST_OK;
+}
+
+const Pass pass_layout_weights = { .name = "layout-weights",
+                                   .summary = "store the weights of convolutions as they want them",
+                                   .run = run };

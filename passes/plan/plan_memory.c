@@ -1,0 +1,508 @@
+/* plan_memory: gives every value an address before the first step, so that a step allocates nothing.
+ *
+ * Values that share storage are gathered into buffers: a view shares that of its input; an operator that may overwrite
+ * an input (OpDef.inplace) takes its buffer when that input is used for the last time; the next value of a state is
+ * computed in the state's own storage when nothing needs the old one any more, else copied there at the end of the
+ * step.  A buffer is alive from the node that makes it to the last node that uses one of its values, in the order of
+ * execution.  That is right with several devices too, because only collectives read values of other devices, and those
+ * are points that all their devices reach together.  Then the buffers of each device are packed into one arena
+ * (pack.c).
+ *
+ * After a step that failed midway, state that was being updated in place is undefined. */
+#include "passes/plan/plan_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/collective.h"
+#include "graph/op.h"
+#include "passes/plan/pack.h"
+
+typedef struct {
+    MemKind kind;
+    ValueId root; /* the first value */
+    int device;
+    bool writable; /* arena, or state that this graph updates */
+    size_t bytes;
+    uint32_t first, last;
+    size_t offset;
+} Buffer;
+
+typedef struct {
+    const Graph *g;
+    Arena *a;
+    MemoryPlan *plan;
+    const size_t *scratch_bytes;
+    Buffer *buffer; /* [0] stands for none */
+    uint32_t n_buffer;
+    uint32_t *of;             /* [value] -> buffer */
+    size_t *at;               /* [value] offset in its buffer */
+    uint32_t *last_use;       /* [value] position of the last node that reads it; n_node: needed after the step */
+    int *update_of;           /* [value] the update whose next value it is, or -1 */
+    uint32_t *scratch_buffer; /* [node] */
+    uint32_t *writer;         /* [buffer] 1 + the last node with an output in it */
+    uint32_t *input;          /* [buffer] 1 + the first input of the present node in it, 0 for none; the others */
+    uint32_t *next_input;     /* follow, by input of the present node */
+} Planner;
+
+int value_device(const Graph *g, ValueId v)
+{
+    const Value *x = value(g, v);
+    int device = x->producer ? x->producer->device : x->device;
+
+    if (x->producer && x->producer->op && x->producer->op->flags & OPF_COLLECTIVE) {
+        const Exchange e = exchange_of(x->producer);
+
+        device = exchange_device(&e, x->out_index);
+    }
+    return device < 0 ? 0 : device;
+}
+
+/* ---- buffers ---- */
+
+static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, size_t bytes, uint32_t first,
+                           uint32_t last)
+{
+    p->buffer[p->n_buffer] = (Buffer){ kind, root, device, kind == MEM_ARENA, bytes, first, last, 0 };
+    return p->n_buffer++;
+}
+
+static void join(Planner *p, ValueId v, uint32_t buffer, size_t at)
+{
+    p->of[v.i] = buffer;
+    p->at[v.i] = at;
+    if (p->buffer[buffer].last < p->last_use[v.i])
+        p->buffer[buffer].last = p->last_use[v.i];
+}
+
+/* Also marks the states that occur in the graph. */
+static void find_last_uses(Planner *p)
+{
+    const Graph *g = p->g;
+
+    FOR_NODES(g, n) {
+        for (int i = 0; i < n->n_in; i++) {
+            p->last_use[n->in[i].i] = n->index;
+            p->plan->occurs[n->in[i].i] = true;
+        }
+        for (int i = 0; i < n->n_out; i++)
+            p->last_use[n->out[i].i] = n->index;
+    }
+    for (int i = 0; i < g->n_output; i++) {
+        p->last_use[g->output[i].value.i] = g->n_node;
+        p->plan->occurs[g->output[i].value.i] = true;
+    }
+    for (int i = 0; i < g->n_update; i++) {
+        p->plan->occurs[g->update[i].state.i] = p->plan->occurs[g->update[i].next.i] = true;
+        if (!value_eq(g->update[i].next, g->update[i].state))
+            p->last_use[g->update[i].next.i] = g->n_node;
+    }
+    p->plan->occurs[0] = false;
+}
+
+static void add_roots(Planner *p)
+{
+    const Graph *g = p->g;
+    static const MemKind kind[] = { [V_INPUT] = MEM_INPUT, [V_STATE] = MEM_STATE, [V_CONST] = MEM_CONST };
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+        size_t bytes;
+
+        if (v->kind == V_TEMP || !p->plan->occurs[i] || !shape_known(&v->shape) ||
+            !(bytes = value_bytes(g, (ValueId){ i })))
+            continue;
+        join(p, (ValueId){ i },
+             add_buffer(p, kind[v->kind], (ValueId){ i }, value_device(g, (ValueId){ i }), bytes, 0, 0), 0);
+    }
+    for (int u = 0; u < g->n_update; u++)
+        if (!value_eq(g->update[u].next, g->update[u].state))
+            p->buffer[p->of[g->update[u].state.i]].writable = true;
+    p->buffer[0].writable = false;
+}
+
+/* The inputs among which all are that output o may be computed over: a node may have thousands of each. */
+static void find_overwritable(const Node *n, int o, int *from, int *to)
+{
+    *from = 0;
+    *to = n->n_in;
+    if (n->op->flags & OPF_INPLACE_EACH) {
+        *from = o;
+        *to = o < n->n_in ? o + 1 : o;
+    } else if (n->op->flags & OPF_COLLECTIVE) {
+        const Exchange e = exchange_of(n);
+
+        *from = exchange_tensor(&e, o) * e.parts;
+        *to = *from + e.parts;
+    }
+}
+
+/* May output o of n (of `bytes`) be computed over buffer b?  Every input in that buffer must be one that the operator
+ * may overwrite, used here for the last time, and coincide with the output. */
+static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, size_t bytes)
+{
+    const Buffer *buf = &p->buffer[b];
+
+    if (!b || !buf->writable || buf->bytes != bytes || buf->last > n->index ||
+        buf->device != value_device(p->g, n->out[o]))
+        return false;
+    if (p->writer[b] == n->index + 1)
+        return false;
+    for (uint32_t next = p->input[b]; next; next = p->next_input[next - 1]) {
+        int j = (int)next - 1;
+
+        if (!node_overwrites(p->g, n, o, j) || p->at[n->in[j].i] || value_bytes(p->g, n->in[j]) != bytes)
+            return false;
+    }
+    return true;
+}
+
+/* The buffer that output o takes over, or 0.  The storage of the state it is the next value of comes first; no other
+ * value goes there, because the next value could not follow. */
+static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes)
+{
+    int u = p->update_of[n->out[o].i];
+    uint32_t state = u < 0 ? 0 : p->of[p->g->update[u].state.i];
+    int from, to;
+
+    if (may_overwrite(p, n, o, state, bytes))
+        return state;
+    find_overwritable(n, o, &from, &to);
+    for (int j = from; j < to; j++) {
+        uint32_t b = has_value(n->in[j]) && node_overwrites(p->g, n, o, j) ? p->of[n->in[j].i] : 0;
+
+        if (p->buffer[b].kind == MEM_ARENA && may_overwrite(p, n, o, b, bytes))
+            return b;
+    }
+    return 0;
+}
+
+/* Is output o input 0's bytes from `offset` on?  Views are; and, since host memory can be read from every device, what
+ * a collective spreads of a graph input or constant. */
+static bool is_view(const Planner *p, const Node *n, int o, size_t *offset)
+{
+    const Buffer *from = has_value(n->in[0]) ? &p->buffer[p->of[n->in[0].i]] : p->buffer;
+    bool host = from->kind == MEM_INPUT || from->kind == MEM_CONST;
+    int64_t at = n->op->flags & OPF_COLLECTIVE && !host ? -1 : node_view_of(p->g, n, o);
+
+    *offset = at < 0 ? 0 : (size_t)at;
+    return at >= 0;
+}
+
+static void add_output(Planner *p, const Node *n, int o)
+{
+    ValueId v = n->out[o];
+    size_t bytes = has_value(v) ? value_bytes(p->g, v) : 0;
+    size_t offset;
+    uint32_t b;
+
+    if (!bytes)
+        return;
+    if (n->n_in && is_view(p, n, o, &offset))
+        join(p, v, p->of[n->in[0].i], p->at[n->in[0].i] + offset);
+    else if ((b = overwritten(p, n, o, bytes)))
+        join(p, v, b, 0);
+    else
+        join(p, v, add_buffer(p, MEM_ARENA, v, value_device(p->g, v), bytes, n->index, n->index), 0);
+    p->writer[p->of[v.i]] = n->index + 1;
+}
+
+/* Which of the node's inputs lie in each buffer; none lies in one when the node is done. */
+static void note_inputs(Planner *p, const Node *n, bool there)
+{
+    for (int j = n->n_in; j-- > 0;) {
+        uint32_t b = p->of[n->in[j].i];
+
+        p->next_input[j] = there ? p->input[b] : 0;
+        p->input[b] = there ? (uint32_t)j + 1 : 0;
+    }
+}
+
+static void add_scratch(Planner *p, const Node *n)
+{
+    size_t bytes = p->scratch_bytes ? p->scratch_bytes[n->index] : 0;
+
+    if (!bytes)
+        return;
+    p->plan->scratch_bytes[n->index] = bytes;
+    p->scratch_buffer[n->index] =
+        add_buffer(p, MEM_ARENA, NO_VALUE, n->device < 0 ? 0 : n->device, bytes, n->index, n->index);
+}
+
+static void add_temporaries(Planner *p)
+{
+    const Graph *g = p->g;
+
+    FOR_NODES(g, n) {
+        note_inputs(p, n, true);
+        for (int o = 0; o < n->n_out; o++)
+            add_output(p, n, o);
+        note_inputs(p, n, false);
+        add_scratch(p, n);
+    }
+}
+
+/* ---- what is read beside other nodes ---- */
+
+/* [value] the first node that reads it; n_node: none does before the step ends. */
+static uint32_t *first_readers(const Graph *g, Arena *a)
+{
+    uint32_t *first = ARENA_NEW(a, uint32_t, g->n_value);
+
+    for (uint32_t v = 0; first && v < g->n_value; v++)
+        first[v] = g->n_node;
+    for (uint32_t r = g->n_node; first && r-- > 0;)
+        for (int i = 0; i < g->node[r]->n_in; i++)
+            first[g->node[r]->in[i].i] = r;
+    return first;
+}
+
+/* What a sum over replicas reads is not given away before its result is needed: the nodes behind it in the order run
+ * beside it on a device that has streams, and would have to wait for it if they wrote there. */
+static Status outlast_sums(Planner *p)
+{
+    const uint32_t *first = first_readers(p->g, p->a);
+
+    if (!first)
+        return FAIL_NOMEM();
+    FOR_NODES(p->g, n) {
+        uint32_t until = p->g->n_node;
+        const Exchange e = exchange_of(n);
+
+        if (!exchange_reduces(&e))
+            continue;
+        for (int o = 0; o < n->n_out; o++)
+            until = first[n->out[o].i] < until ? first[n->out[o].i] : until;
+        for (int i = 0; i < n->n_in; i++) {
+            Buffer *b = &p->buffer[p->of[n->in[i].i]];
+
+            if (b->kind == MEM_ARENA && b->last < until)
+                b->last = until;
+        }
+    }
+    return ST_OK;
+}
+
+/* ---- the end of the step ---- */
+
+static MemRef ref_at(const Planner *p, uint32_t b, size_t at, size_t bytes)
+{
+    const Buffer *buf = &p->buffer[b];
+
+    if (!b)
+        return (MemRef){ 0 };
+    return (MemRef){ buf->kind, buf->device, buf->root, buf->kind == MEM_ARENA ? buf->offset + at : at, bytes };
+}
+
+static MemRef ref_value(const Planner *p, ValueId v)
+{
+    return ref_at(p, p->of[v.i], p->at[v.i], p->of[v.i] ? value_bytes(p->g, v) : 0);
+}
+
+/* Whether the next value is not computed in the state's storage. */
+static bool is_copied(const Planner *p, const Update *u)
+{
+    uint32_t b = p->of[u->state.i];
+
+    return b && !value_eq(u->state, u->next) && (p->of[u->next.i] != b || p->at[u->next.i]);
+}
+
+/* [buffer] of the state whose old value is overwritten by a copy after the step, true. */
+static bool *overwritten_at_end(const Planner *p)
+{
+    bool *lost = ARENA_NEW(p->a, bool, p->n_buffer);
+
+    for (int u = 0; lost && u < p->g->n_update; u++)
+        if (is_copied(p, &p->g->update[u]))
+            lost[p->of[p->g->update[u].state.i]] = true;
+    return lost;
+}
+
+typedef struct {
+    uint32_t of, snapshot;
+    size_t at, bytes;
+} Late; /* a value read after the step; of 0: none */
+
+/* A value read after the step that lies in a state which a copy overwrites is saved first. */
+static Late late_read(Planner *p, ValueId v, const bool *lost)
+{
+    Late l = { p->of[v.i], 0, p->at[v.i], p->of[v.i] ? value_bytes(p->g, v) : 0 };
+
+    if (l.of && lost[l.of])
+        l.snapshot = add_buffer(p, MEM_ARENA, v, p->buffer[l.of].device, l.bytes, p->g->n_node, p->g->n_node);
+    return l;
+}
+
+/* Where the value is to be read; plans the copy that saves it. */
+static MemRef late_ref(Planner *p, const Late *l)
+{
+    MemRef from = ref_at(p, l->of, l->at, l->bytes), to = ref_at(p, l->snapshot, 0, l->bytes);
+
+    if (!l->snapshot)
+        return from;
+    p->plan->copy[p->plan->n_copy++] = (MemCopy){ from, to };
+    return to;
+}
+
+static Status pack_device(Planner *p, int device)
+{
+    MemDevice *d = &p->plan->device[device];
+    PackItem *item = ARENA_NEW(p->a, PackItem, p->n_buffer);
+    uint32_t n = 0;
+
+    if (!item)
+        return FAIL_NOMEM();
+    for (uint32_t b = 1; b < p->n_buffer; b++) {
+        const Buffer *buf = &p->buffer[b];
+
+        if (buf->device == device && buf->kind == MEM_STATE)
+            d->state_bytes += buf->bytes;
+        if (buf->device == device && buf->kind == MEM_ARENA)
+            item[n++] = (PackItem){ buf->bytes, buf->first, buf->last, 0 };
+    }
+    TRY(pack(item, n, &d->arena_bytes, &d->live_bytes, p->a));
+    n = 0;
+    for (uint32_t b = 1; b < p->n_buffer; b++)
+        if (p->buffer[b].device == device && p->buffer[b].kind == MEM_ARENA)
+            p->buffer[b].offset = item[n++].offset;
+    return ST_OK;
+}
+
+static Status list_buffers(Planner *p)
+{
+    MemoryPlan *plan = p->plan;
+
+    if (!(plan->buffer = ARENA_NEW(p->a, MemBuffer, p->n_buffer)))
+        return FAIL_NOMEM();
+    for (uint32_t b = 1; b < p->n_buffer; b++) {
+        const Buffer *x = &p->buffer[b];
+
+        if (x->kind == MEM_ARENA)
+            plan->buffer[plan->n_buffer++] = (MemBuffer){ x->root, x->first, x->last, x->bytes, x->offset, x->device };
+    }
+    return ST_OK;
+}
+
+/* Reserves what is read after the step, packs, and writes the addresses down. */
+static Status finish(Planner *p)
+{
+    const Graph *g = p->g;
+    MemoryPlan *plan = p->plan;
+    bool *lost = overwritten_at_end(p);
+    Late *output = ARENA_NEW(p->a, Late, g->n_output), *next = ARENA_NEW(p->a, Late, g->n_update);
+    MemRef *from = ARENA_NEW(p->a, MemRef, g->n_update);
+
+    if (!lost || !output || !next || !from)
+        return FAIL_NOMEM();
+    for (int i = 0; i < g->n_output; i++)
+        output[i] = late_read(p, g->output[i].value, lost);
+    for (int u = 0; u < g->n_update; u++)
+        if (is_copied(p, &g->update[u]))
+            next[u] = late_read(p, g->update[u].next, lost);
+    for (int d = 0; d < plan->n_device; d++)
+        TRY(pack_device(p, d));
+    for (uint32_t v = 1; v < g->n_value; v++)
+        plan->value[v] = ref_value(p, (ValueId){ v });
+    for (uint32_t i = 0; i < g->n_node; i++)
+        plan->scratch[i] = p->buffer[p->scratch_buffer[i]].offset;
+    for (int i = 0; i < g->n_output; i++)
+        plan->output[i] = late_ref(p, &output[i]);
+    for (int u = 0; u < g->n_update; u++)
+        from[u] = late_ref(p, &next[u]);
+    for (int u = 0; u < g->n_update; u++)
+        if (from[u].kind != MEM_NONE)
+            plan->copy[plan->n_copy++] = (MemCopy){ from[u], ref_value(p, g->update[u].state) };
+    return list_buffers(p);
+}
+
+/* ---- entry ---- */
+
+static Status check(const Graph *g)
+{
+    Problems problems = { 0 };
+
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        const Node *n = g->node[i];
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+                problems_add(&problems, "%s", node_text(g, n));
+        if (!n->op || n->index != i)
+            return FAIL(E_INTERNAL, "plan_memory: the graph is not sorted");
+    }
+    return problems_fail(&problems, E_UNSUPPORTED, "shapes that depend on data cannot be planned");
+}
+
+static int count_devices(const Graph *g)
+{
+    int n = 1;
+
+    for (uint32_t v = 1; v < g->n_value; v++)
+        if (value_device(g, (ValueId){ v }) >= n)
+            n = value_device(g, (ValueId){ v }) + 1;
+    FOR_NODES(g, x)
+        n = x->device >= n ? x->device + 1 : n;
+    return n;
+}
+
+/* The most inputs of a node. */
+static int widest(const Graph *g)
+{
+    int most = 0;
+
+    FOR_NODES(g, n)
+        most = n->n_in > most ? n->n_in : most;
+    return most;
+}
+
+static Status allocate(Planner *p)
+{
+    const Graph *g = p->g;
+    size_t n_buffer = (size_t)g->n_value + g->n_node + (size_t)g->n_output + (size_t)g->n_update + 1;
+    MemoryPlan *plan;
+
+    if (!(plan = p->plan = ARENA_NEW(p->a, MemoryPlan, 1)))
+        return FAIL_NOMEM();
+    plan->n_device = count_devices(g);
+    plan->device = ARENA_NEW(p->a, MemDevice, plan->n_device);
+    plan->value = ARENA_NEW(p->a, MemRef, g->n_value);
+    plan->occurs = ARENA_NEW(p->a, bool, g->n_value);
+    plan->output = ARENA_NEW(p->a, MemRef, g->n_output);
+    plan->scratch = ARENA_NEW(p->a, size_t, g->n_node);
+    plan->scratch_bytes = ARENA_NEW(p->a, size_t, g->n_node);
+    plan->copy = ARENA_NEW(p->a, MemCopy, g->n_output + 2 * g->n_update);
+    p->buffer = ARENA_NEW(p->a, Buffer, n_buffer);
+    p->writer = ARENA_NEW(p->a, uint32_t, n_buffer);
+    p->input = ARENA_NEW(p->a, uint32_t, n_buffer);
+    p->next_input = ARENA_NEW(p->a, uint32_t, widest(g));
+    p->n_buffer = 1;
+    p->of = ARENA_NEW(p->a, uint32_t, g->n_value);
+    p->at = ARENA_NEW(p->a, size_t, g->n_value);
+    p->last_use = ARENA_NEW(p->a, uint32_t, g->n_value);
+    p->update_of = ARENA_NEW(p->a, int, g->n_value);
+    p->scratch_buffer = ARENA_NEW(p->a, uint32_t, g->n_node);
+    if (!plan->device || !plan->value || !plan->occurs || !plan->output || !plan->scratch || !plan->scratch_bytes ||
+        !plan->copy || !p->buffer || !p->writer || !p->input || !p->next_input || !p->of || !p->at || !p->last_use ||
+        !p->update_of || !p->scratch_buffer)
+        return FAIL_NOMEM();
+    for (uint32_t v = 0; v < g->n_value; v++)
+        p->update_of[v] = -1;
+    for (int u = 0; u < g->n_update; u++)
+        p->update_of[g->update[u].next.i] = u;
+    return ST_OK;
+}
+
+Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Arena *arena)
+{
+    Planner p = { .g = g, .a = arena, .scratch_bytes = scratch };
+
+    TRY(check(g));
+    TRY(allocate(&p));
+    find_last_uses(&p);
+    add_roots(&p);
+    add_temporaries(&p);
+    TRY(outlast_sums(&p));
+    TRY(finish(&p));
+    *out = p.plan;
+    return ST_OK;
+}

@@ -1,0 +1,60 @@
+/* Where every value of a scheduled graph lives. */
+#ifndef DPX_PLAN_MEMORY_H
+#define DPX_PLAN_MEMORY_H
+
+#include "graph/graph.h"
+
+typedef enum {
+    MEM_NONE,  /* absent, or of no bytes */
+    MEM_ARENA, /* in the arena of `device` */
+    MEM_STATE, /* in the storage of the state `root` */
+    MEM_INPUT, /* in the caller's tensor for the input `root` */
+    MEM_CONST  /* in the data of the constant `root` */
+} MemKind;
+
+typedef struct {
+    MemKind kind;
+    int device;
+    ValueId root;
+    size_t offset, bytes;
+} MemRef;
+
+typedef struct {
+    MemRef from, to;
+} MemCopy;
+
+typedef struct {
+    size_t arena_bytes; /* the size of the device's arena, multiple of 64 */
+    size_t live_bytes;  /* the largest sum of buffers alive at one time: no plan can do with less */
+    size_t state_bytes; /* parameters, moments, statistics of the device */
+} MemDevice;
+
+typedef struct {          /* for the report */
+    ValueId value;        /* the first value of the buffer; none: scratch */
+    uint32_t first, last; /* node positions */
+    size_t bytes, offset;
+    int device;
+} MemBuffer;
+
+typedef struct {
+    int n_device;
+    MemDevice *device;
+    MemRef *value;         /* [n_value] */
+    bool *occurs;          /* [n_value] an input, state or constant that the step reads or writes */
+    MemRef *output;        /* [n_output]: where the graph's outputs are after the step */
+    size_t *scratch;       /* [n_node] offset of the kernel's scratch in the arena of its device */
+    size_t *scratch_bytes; /* [n_node] of it */
+    MemCopy *copy;         /* done in this order after the last node: what could not be computed in place */
+    int n_copy;
+    MemBuffer *buffer;
+    uint32_t n_buffer;
+} MemoryPlan;
+
+/* The graph's nodes are in order of execution (passes/plan/schedule.h), all shapes known.  `scratch`: [n_node] bytes
+ * that the node's kernel needs while it runs; may be NULL.  The plan lives in `arena`. */
+Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Arena *arena) CHECKED;
+
+/* The device that holds a value; 0 where nothing says otherwise. */
+int value_device(const Graph *g, ValueId v);
+
+#endif

@@ -1,0 +1,296 @@
+/* plan_streams: divides each device's nodes among its streams and orders the streams by events.
+ *
+ * Collectives between devices run on the communication stream, so that buckets are reduced while the backward pass goes
+ * on; what moves data to and from the host, and what the host computes, on the copy stream; all else on the compute
+ * stream. A device's streams share its arena, where one buffer follows another in the same bytes: so what must be
+ * ordered is found from the bytes, not from the graph's edges.  Two steps conflict when one writes bytes that the other
+ * reads or writes, be they values, views of them, state or scratch; the later in the order of execution must then begin
+ * after the earlier ended. Between devices nothing is shared, so each device is planned for itself.
+ *
+ * Each step carries a vector clock: how many steps of every stream have ended for certain when it begins.  A step waits
+ * for the last conflicting step of another stream when its clock does not cover that one yet, and when no other wait
+ * implies it: then no wait can be left out. */
+#include "passes/plan/plan_streams.h"
+
+#include <string.h>
+
+#include "graph/collective.h"
+#include "graph/op.h"
+
+typedef struct {
+    MemRef at;
+    bool writes;
+} Access;
+
+typedef struct {
+    int count[N_STREAMS];
+} Clock;
+
+typedef struct {
+    const Graph *g;
+    const MemoryPlan *plan;
+    const size_t *scratch;
+    int n_device, device;
+    Arena *a;
+    StreamDevice *out;
+    Access *access; /* of all steps, [first[step], first[step + 1]) */
+    uint32_t *first;
+    int *line[N_STREAMS]; /* [position] -> step */
+    int length[N_STREAMS];
+    int *position; /* [step] on its stream */
+    Clock *before; /* [step] */
+} Lanes;
+
+/* ---- what a device does in a node ---- */
+
+static bool in_device_memory(const MemRef *r) { return r->kind == MEM_ARENA || r->kind == MEM_STATE; }
+
+static bool on_device(const Lanes *l, const MemRef *r)
+{
+    return in_device_memory(r) && r->device % l->n_device == l->device;
+}
+
+bool stream_is_view(const MemoryPlan *plan, const Node *n)
+{
+    const Exchange e = exchange_of(n);
+
+    if (n->op->flags & OPF_VIEW && n->n_out == 1)
+        return true;
+    if (!exchange_spreads(&e))
+        return false;
+    for (int o = 0; o < n->n_out; o++)
+        if (in_device_memory(&plan->value[n->out[o].i]))
+            return false;
+    return true;
+}
+
+/* How many devices hold inputs or outputs of a collective. */
+static int count_members(const Lanes *l, const Node *n)
+{
+    int first = -1;
+
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const MemRef *r = &l->plan->value[(i < n->n_in ? n->in[i] : n->out[i - n->n_in]).i];
+
+        if (!in_device_memory(r))
+            continue;
+        if (first >= 0 && first != r->device)
+            return 2;
+        first = r->device;
+    }
+    return first >= 0;
+}
+
+static bool touches(const Lanes *l, const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (on_device(l, &l->plan->value[n->in[i].i]))
+            return true;
+    for (int o = 0; o < n->n_out; o++)
+        if (on_device(l, &l->plan->value[n->out[o].i]))
+            return true;
+    return false;
+}
+
+/* Does the device take part in the node, and on which stream? */
+static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
+{
+    int device = n->device < 0 ? 0 : n->device;
+    Exchange e;
+
+    *step = (StreamStep){ .node = n->index, .stream = STREAM_COMPUTE, .event = -1 };
+    if (stream_is_view(l->plan, n))
+        return false;
+    if (!(n->op->flags & OPF_COLLECTIVE)) {
+        step->stream = device >= l->n_device || n->op == &op_Copy ? STREAM_COPY : STREAM_COMPUTE;
+        return device % l->n_device == l->device;
+    }
+    e = exchange_of(n);
+    if (n->n_in && !in_device_memory(&l->plan->value[n->in[0].i]) && exchange_spreads(&e)) {
+        step->stream = STREAM_COPY;
+        return touches(l, n);
+    }
+    if (count_members(l, n) < 2)
+        return touches(l, n);
+    step->stream = STREAM_COMM;
+    step->collective = true;
+    return true;
+}
+
+/* ---- accesses ---- */
+
+static uint32_t add_access(Lanes *l, uint32_t n, const MemRef *at, bool writes)
+{
+    if (on_device(l, at) && at->bytes)
+        l->access[n++] = (Access){ *at, writes };
+    return n;
+}
+
+static uint32_t add_accesses(Lanes *l, uint32_t at, const Node *n)
+{
+    size_t scratch = l->scratch && !(n->op->flags & OPF_COLLECTIVE) ? l->scratch[n->index] : 0;
+
+    for (int i = 0; i < n->n_in; i++)
+        at = add_access(l, at, &l->plan->value[n->in[i].i], false);
+    for (int o = 0; o < n->n_out; o++)
+        at = add_access(l, at, &l->plan->value[n->out[o].i], true);
+    return add_access(
+        l, at, &(MemRef){ MEM_ARENA, n->device < 0 ? 0 : n->device, NO_VALUE, l->plan->scratch[n->index], scratch },
+        true);
+}
+
+static bool conflict(const Access *a, const Access *b)
+{
+    if (!(a->writes || b->writes) || a->at.kind != b->at.kind || a->at.device != b->at.device)
+        return false;
+    if (a->at.kind == MEM_STATE && !value_eq(a->at.root, b->at.root))
+        return false;
+    return a->at.offset < b->at.offset + b->at.bytes && b->at.offset < a->at.offset + a->at.bytes;
+}
+
+static bool steps_conflict(const Lanes *l, int a, int b)
+{
+    for (uint32_t i = l->first[a]; i < l->first[a + 1]; i++)
+        for (uint32_t k = l->first[b]; k < l->first[b + 1]; k++)
+            if (conflict(&l->access[i], &l->access[k]))
+                return true;
+    return false;
+}
+
+/* ---- clocks ---- */
+
+static Clock clock_after(const Lanes *l, int step)
+{
+    Clock c = l->before[step];
+
+    c.count[l->out->step[step].stream] = l->position[step] + 1;
+    return c;
+}
+
+static void clock_join(Clock *c, const Clock *by)
+{
+    for (int s = 0; s < N_STREAMS; s++)
+        if (c->count[s] < by->count[s])
+            c->count[s] = by->count[s];
+}
+
+static int event_of(StreamDevice *d, int step)
+{
+    if (d->step[step].event < 0)
+        d->step[step].event = d->n_event++;
+    return d->step[step].event;
+}
+
+/* The last step of stream t, of those not known to have ended, that conflicts with `step`; -1: none. */
+static int last_conflict(const Lanes *l, int step, StreamKind t, const Clock *known)
+{
+    for (int q = l->length[t]; q-- > known->count[t];)
+        if (steps_conflict(l, step, l->line[t][q]))
+            return l->line[t][q];
+    return -1;
+}
+
+/* Adds the waits before a step, which is the next of its stream. */
+static void order_step(Lanes *l, int step)
+{
+    StreamStep *s = &l->out->step[step];
+    int last[N_STREAMS];
+    Clock *known = &l->before[step];
+
+    if (l->length[s->stream])
+        *known = clock_after(l, l->line[s->stream][l->length[s->stream] - 1]);
+    for (int t = 0; t < N_STREAMS; t++)
+        last[t] = t == (int)s->stream ? -1 : last_conflict(l, step, (StreamKind)t, known);
+    for (int t = 0; t < N_STREAMS; t++)
+        for (int u = 0; u < N_STREAMS && last[t] >= 0; u++)
+            if (u != t && last[u] >= 0 && clock_after(l, last[u]).count[t] > l->position[last[t]])
+                last[t] = -1;
+    for (int t = 0; t < N_STREAMS; t++) {
+        Clock ended;
+
+        if (last[t] < 0)
+            continue;
+        ended = clock_after(l, last[t]);
+        clock_join(known, &ended);
+        s->wait[s->n_wait++] = event_of(l->out, last[t]);
+    }
+    l->position[step] = l->length[s->stream];
+    l->line[s->stream][l->length[s->stream]++] = step;
+}
+
+/* The compute stream's last clock says which other streams it must still wait for. */
+static void join_streams(Lanes *l)
+{
+    Clock known = { { 0 } };
+    int n = l->length[STREAM_COMPUTE];
+
+    if (n)
+        known = clock_after(l, l->line[STREAM_COMPUTE][n - 1]);
+    for (int t = 0; t < N_STREAMS; t++) {
+        l->out->uses[t] = l->length[t] > 0;
+        l->out->join[t] =
+            t != STREAM_COMPUTE && l->length[t] > known.count[t] ? event_of(l->out, l->line[t][l->length[t] - 1]) : -1;
+    }
+}
+
+/* ---- entry ---- */
+
+static Status list_steps(Lanes *l)
+{
+    size_t most = 1;
+    uint32_t n_access = 0;
+
+    FOR_NODES(l->g, n)
+        most += (size_t)(n->n_in + n->n_out + 1);
+    l->out->step = ARENA_NEW(l->a, StreamStep, l->g->n_node);
+    l->access = ARENA_NEW(l->a, Access, most);
+    l->first = ARENA_NEW(l->a, uint32_t, l->g->n_node + 1);
+    if (!l->out->step || !l->access || !l->first)
+        return FAIL_NOMEM();
+    FOR_NODES(l->g, n) {
+        if (!takes_part(l, n, &l->out->step[l->out->n_step]))
+            continue;
+        n_access = add_accesses(l, n_access, n);
+        l->first[++l->out->n_step] = n_access;
+    }
+    return ST_OK;
+}
+
+static Status plan_device(Lanes *l)
+{
+    TRY(list_steps(l));
+    for (int s = 0; s < N_STREAMS; s++)
+        if (!(l->line[s] = ARENA_NEW(l->a, int, l->out->n_step)))
+            return FAIL_NOMEM();
+    l->position = ARENA_NEW(l->a, int, l->out->n_step);
+    l->before = ARENA_NEW(l->a, Clock, l->out->n_step);
+    if (!l->position || !l->before)
+        return FAIL_NOMEM();
+    for (int i = 0; i < l->out->n_step; i++)
+        order_step(l, i);
+    join_streams(l);
+    return ST_OK;
+}
+
+Status plan_streams(StreamPlan **out, const Graph *g, const MemoryPlan *plan, const size_t *scratch, int n_device,
+                    Arena *arena)
+{
+    StreamPlan *p = ARENA_NEW(arena, StreamPlan, 1);
+
+    if (!p || !(p->device = ARENA_NEW(arena, StreamDevice, n_device)))
+        return FAIL_NOMEM();
+    p->n_device = n_device;
+    for (int d = 0; d < n_device; d++) {
+        Lanes l = { .g = g,
+                    .plan = plan,
+                    .scratch = scratch,
+                    .n_device = n_device,
+                    .device = d,
+                    .a = arena,
+                    .out = &p->device[d] };
+
+        TRY(plan_device(&l));
+    }
+    *out = p;
+    return ST_OK;
+}

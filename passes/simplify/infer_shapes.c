@@ -1,0 +1,191 @@
+/* infer-shapes: binds the inputs' symbolic dimensions, then finds every value's type and shape in one walk.
+ *
+ * Exporters compute shapes inside the graph (Shape, Gather, Concat, Reshape), so shapes can only be found if integer
+ * arithmetic on constants is evaluated on the way; with static input shapes all of it is.  What depends on data stays
+ * unknown and is left to the interpreter. */
+#include <string.h>
+
+#include "graph/ops/decided.h"
+#include "passes/batch_axis.h"
+#include "passes/simplify/fold.h"
+#include "passes/simplify/infer_shapes.h"
+
+enum { MAX_SHAPE_ARITHMETIC = 1 << 24 }; /* bytes of one folded integer tensor (masks, position indices) */
+
+static const InputShape *given_shape(const BuildOptions *opt, const char *name)
+{
+    for (int i = 0; i < opt->n_input_shape; i++)
+        if (!strcmp(opt->input_shape[i].name, name))
+            return &opt->input_shape[i];
+    return NULL;
+}
+
+static const char *symbol(const Value *v, int axis) { return v->dim_param ? v->dim_param[axis] : NULL; }
+
+int64_t batch_size(const Graph *g, const BuildOptions *opt)
+{
+    int64_t size = opt->batch > 0 ? opt->batch : find_batch_dim(g, opt).size;
+
+    return size >= 0 ? size : 1;
+}
+
+/* The batch's axis, which is the first unless it is named, may have another size than the file says. */
+static Status bind_given(Value *v, const InputShape *given, int named)
+{
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+
+    if (v->shape.rank >= 0 && v->shape.rank != given->shape.rank)
+        return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(&v->shape, have),
+                    shape_text(&given->shape, want));
+    for (int i = 0; i < v->shape.rank; i++)
+        if (v->shape.dim[i] >= 0 && v->shape.dim[i] != given->shape.dim[i] && i > 0 && i != named)
+            return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(&v->shape, have),
+                        shape_text(&given->shape, want));
+    v->shape = given->shape;
+    return ST_OK;
+}
+
+static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
+{
+    int named = named_batch_axis(opt, v->name);
+
+    for (int i = 0; opt->batch && i < v->shape.rank; i++) {
+        bool same_symbol = batch.symbol && symbol(v, i) && !strcmp(symbol(v, i), batch.symbol);
+        bool leading = i == 0 && !opt->n_batch_input && !batch.axis &&
+                       (v->shape.dim[0] < 0 ? !symbol(v, 0) : v->shape.dim[0] == batch.size);
+
+        if (i == named || same_symbol || leading)
+            v->shape.dim[i] = opt->batch;
+    }
+}
+
+int64_t declared_batch(const Graph *g, const BuildOptions *opt) { return find_batch_dim(g, opt).size; }
+
+void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size)
+{
+    BuildOptions sized = *opt;
+    BatchDim batch = find_batch_dim(g, opt);
+
+    sized.batch = size;
+    for (int i = 0; i < g->n_input; i++)
+        bind_batch(value(g, g->input[i]), &sized, batch);
+}
+
+/* Is a size open that the named one, which is fixed, leaves so? */
+static bool names_wrong_axis(const BuildOptions *opt, const Value *v, int axis)
+{
+    bool open = false;
+
+    for (int i = 0; i < v->shape.rank; i++)
+        open |= v->shape.dim[i] < 0;
+    return open && v->shape.dim[axis] >= 0 && v->shape.dim[axis] != opt->batch && !given_shape(opt, v->name);
+}
+
+/* The target, which is no input yet, may be named as well. */
+Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
+{
+    for (int i = 0; i < opt->n_batch_input; i++) {
+        const BatchInput *b = &opt->batch_input[i];
+        ValueId id = graph_find(g, b->name);
+        const Value *v = has_value(id) ? value(g, id) : NULL;
+        char text[SHAPE_TEXT];
+
+        if ((!v || v->kind != V_INPUT) && strcmp(b->name, opt->target ? opt->target : "target"))
+            return FAIL(E_INVALID, "--batch-input %s: the model has no such input", b->name);
+        if (v && v->shape.rank >= 0 && b->axis >= v->shape.rank)
+            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", b->name, b->axis,
+                        shape_text(&v->shape, text));
+        if (v && v->shape.rank >= 0 && names_wrong_axis(opt, v, b->axis))
+            return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open",
+                        b->name, b->axis, shape_text(&v->shape, text));
+    }
+    return ST_OK;
+}
+
+/* Nothing says which of two axes is the batch, and neither is guessed. */
+static Status check_rivals(const Graph *g, const BuildOptions *opt)
+{
+    Problems unsaid = { 0 };
+
+    for (int i = 0; i < g->n_input; i++) {
+        const Value *v = value(g, g->input[i]);
+        int rival = given_shape(opt, v->name) ? -1 : rival_batch_axis(g, opt, v);
+        char text[SHAPE_TEXT];
+
+        if (rival >= 0)
+            problems_add(&unsaid,
+                         "'%s' %s (--batch-input %s:%d if it is the open axis %d; --batch-input %s:0 and --input-shape "
+                         "%s=DIMS if it is the first)",
+                         v->name, shape_text(&v->shape, text), v->name, rival, rival, v->name, v->name);
+    }
+    return problems_fail(&unsaid, E_SHAPE, "which axis of an input is the batch is not said");
+}
+
+static Status check_only_batch(const Graph *g, const BuildOptions *opt)
+{
+    int64_t size = declared_batch(g, opt);
+
+    if (!g->only_batch || size < 0 || size == g->only_batch)
+        return ST_OK;
+    return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s",
+                (long long)g->only_batch, (long long)size, g->only_why);
+}
+
+static Status bind_inputs(Graph *g, const BuildOptions *opt)
+{
+    BatchDim batch = find_batch_dim(g, opt);
+    Problems unbound = { 0 };
+
+    TRY(check_batch_inputs(g, opt));
+    TRY(check_rivals(g, opt));
+    for (int i = 0; i < opt->n_input_shape; i++) {
+        ValueId v = graph_find(g, opt->input_shape[i].name);
+
+        if (!has_value(v) || value(g, v)->kind != V_INPUT)
+            return FAIL(E_INVALID, "--input-shape: the model has no input '%s'", opt->input_shape[i].name);
+    }
+    for (int i = 0; i < g->n_input; i++) {
+        Value *v = value(g, g->input[i]);
+        const InputShape *given = given_shape(opt, v->name);
+        char text[SHAPE_TEXT];
+
+        if (given)
+            TRY(bind_given(v, given, named_batch_axis(opt, v->name)));
+        else
+            bind_batch(v, opt, batch);
+        if (!shape_known(&v->shape))
+            problems_add(&unbound, "'%s' %s", v->name, shape_text(&v->shape, text));
+    }
+    TRY(problems_fail(&unbound, E_SHAPE,
+                      "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for"));
+    return check_only_batch(g, opt);
+}
+
+static bool is_integral(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) && dtype_is_float(value(g, n->out[i])->dtype))
+            return false;
+    return true;
+}
+
+Status infer_and_fold(Graph *g, PassCtx *ctx, Node *n)
+{
+    TRY(node_infer(g, n));
+    return is_integral(g, n) && fold_possible(g, n) ? fold_node(g, ctx, n, MAX_SHAPE_ARITHMETIC) : ST_OK;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    TRY(bind_inputs(g, ctx->opt));
+    FOR_NODES(g, n) {
+        TRY(infer_and_fold(g, ctx, n));
+        if (n->op == &op_Decided)
+            TRY(decided_check(g, n));
+    }
+    return graph_sort(g);
+}
+
+const Pass pass_infer_shapes = { .name = "infer-shapes",
+                                 .summary = "bind symbolic dimensions, find every type and shape",
+                                 .run = run };

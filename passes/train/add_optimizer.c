@@ -1,0 +1,347 @@
+/* add_optimizer: turns the gradients, outputs "grad:PARAM" of passes/train/autodiff.c, into updates of state.
+ *
+ * BUILD_TRAIN: undo the loss's scale, clip, then one update node a parameter; the step counter goes up by one.
+ *
+ * With a dynamic loss scale (passes/train/scale_loss.c) all of that happens only when every gradient is finite.  The
+ * test reads the gradients as they come, still scaled, and needs them whole: behind their reduction, so that all
+ * replicas decide alike. Gradients are multiplied once, by a scalar that undoes the scale and clips: backends can do
+ * that on the way.
+ *
+ * Accumulation splits the same step over two graphs, built from one model by the same passes:
+ *   BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of
+ * numerator, denominator and metric.  These states are transient (a checkpoint falls between steps, where they are
+ * zero) and partial: each replica adds up its own, nothing crosses devices. BUILD_APPLY, once a step: gradient =
+ * PARAM.grad_sum / sum of denominators (1 when the loss is a sum and has none), then as BUILD_TRAIN, and the sums
+ * become zero. The passes before have built the forward and backward graph here too, which tells which parameters have
+ * a gradient; everything they made is removed. One denominator for the whole group makes uneven micro-batches, and a
+ * last, incomplete group, exact. */
+#include <string.h>
+
+#include "graph/emit.h"
+#include "passes/pass.h"
+
+typedef struct {
+    ValueId param, grad;
+} Pair;
+
+typedef struct {
+    Graph *g;
+    const BuildOptions *opt;
+    const OptimizerDef *def;
+    RecipeSettings settings;
+    Pair *pair; /* parameters that have a gradient, in the order of the outputs */
+    int n;
+    ValueId lr, step;
+    ValueId factor; /* what every gradient is to be multiplied by; NO_VALUE: nothing */
+    ValueId ok;     /* all gradients are finite; NO_VALUE: not asked */
+} Optimizer;
+
+/* ---- shared ---- */
+
+static Status collect(Optimizer *o, Arena *scratch)
+{
+    size_t skip = strlen(OUT_GRAD_PREFIX);
+
+    if (!(o->pair = ARENA_NEW(scratch, Pair, o->g->n_output)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < o->g->n_output; i++) {
+        const Output *out = &o->g->output[i];
+        ValueId param;
+
+        if (strncmp(out->name, OUT_GRAD_PREFIX, skip))
+            continue;
+        if (!has_value(param = graph_find(o->g, out->name + skip)))
+            return FAIL(E_INTERNAL, "output '%s' names no parameter", out->name);
+        o->pair[o->n++] = (Pair){ param, out->value };
+    }
+    return o->n ? ST_OK : FAIL(E_INTERNAL, "no parameter has a gradient");
+}
+
+static void drop_gradient_outputs(Graph *g)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->n_output; i++)
+        if (strncmp(g->output[i].name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)))
+            g->output[n++] = g->output[i];
+    g->n_output = n;
+}
+
+/* State PARAM.suffix (or just `name` when there is no suffix), zeros. */
+static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DType t, const Shape *s)
+{
+    const char *full = suffix ? arena_printf(g->arena, "%s.%s", name, suffix) : name;
+    const Tensor *zero = tensor_create(g->arena, t, s);
+    ValueId v;
+
+    if (!full || !zero) {
+        if (!g->status)
+            g->status = FAIL_NOMEM();
+        return NO_VALUE;
+    }
+    v = graph_add_const_nocopy(g, full, zero);
+    if (has_value(v))
+        value(g, v)->kind = V_STATE;
+    return v;
+}
+
+static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, ValueId like, bool partial)
+{
+    ValueId v = add_zero_state(g, name, suffix, value(g, like)->dtype, &value(g, like)->shape);
+
+    if (has_value(v)) {
+        value(g, v)->transient = true;
+        value(g, v)->partial = partial;
+    }
+    return v;
+}
+
+/* ---- gradients as they are differentiated, to gradients of the update ---- */
+
+/* Whether all gradients are finite, and what becomes of the scale; the factor is 1 / scale. */
+static void emit_dynamic_scale(Optimizer *o, const ValueId *all, DType t)
+{
+    Graph *g = o->g;
+    Shape scalar = shape_scalar();
+    ValueId scale = graph_find(g, STATE_LOSS_SCALE),
+            good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
+
+    o->ok = emit(g, &op_AllFinite, NULL, o->n, all);
+    EMIT_MULTI(g, LossScaleUpdate, NULL, 2, next, scale, good, o->ok);
+    graph_add_update(g, scale, next[0]);
+    graph_add_update(g, good, next[1]);
+    o->factor = emit_cast(g, EMIT(g, Div, NULL, emit_scalar(g, DT_FLOAT32, 1), scale), t);
+    /* a copy: the state is the next step's scale when the caller reads it */
+    graph_add_output(g, OUT_LOSS_SCALE, EMIT(g, Add, NULL, scale, emit_scalar(g, DT_FLOAT32, 0)));
+    graph_add_output(g, OUT_APPLIED, o->ok);
+}
+
+static ValueId times_factor(const Optimizer *o, ValueId grad)
+{
+    return EMIT(o->g, Mul, NULL, grad, emit_cast(o->g, o->factor, value(o->g, grad)->dtype));
+}
+
+/* What the caller asked to see are the loss's gradients, not the scaled ones'. */
+static void unscale_outputs(const Optimizer *o)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < o->n && !g->status; i++) {
+        const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, o->pair[i].param)->name);
+
+        if (!name) {
+            graph_fail_nomem(g);
+            return;
+        }
+        graph_remove_output(g, name);
+        graph_add_output(g, name, times_factor(o, o->pair[i].grad));
+    }
+}
+
+/* min(1, clip / (norm + 1e-6)) times the factor so far, the norm being that of all gradients together. */
+static void emit_clip(Optimizer *o, ValueId *all)
+{
+    const bool scaled = has_value(o->factor);
+    ValueId out[2];
+
+    all[o->n] = o->factor;
+    emit_multi(o->g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INT("scaled", scaled)), o->n + scaled,
+               all, 2, out);
+    graph_add_output(o->g, OUT_GRAD_NORM, out[0]);
+    o->factor = out[1];
+}
+
+static Status emit_factor(Optimizer *o, Arena *scratch)
+{
+    Graph *g = o->g;
+    ValueId *all = ARENA_NEW(scratch, ValueId, o->n + 1);
+    DType t = value(g, o->pair[0].param)->dtype;
+
+    if (!all)
+        return FAIL_NOMEM();
+    for (int i = 0; i < o->n; i++)
+        all[i] = emit_cast(g, o->pair[i].grad, t);
+    TRY(g->status);
+    if (o->opt->loss_scaling == SCALE_FIXED)
+        o->factor = emit_scalar(g, t, 1 / o->opt->loss_scale);
+    else if (o->opt->loss_scaling == SCALE_DYNAMIC)
+        emit_dynamic_scale(o, all, t);
+    if (has_value(o->factor) && o->opt->keep_gradients)
+        unscale_outputs(o);
+    if (o->opt->clip_norm > 0 && !g->status)
+        emit_clip(o, all);
+    for (int i = 0; i < o->n && has_value(o->factor) && !g->status; i++)
+        o->pair[i].grad = times_factor(o, o->pair[i].grad);
+    return g->status;
+}
+
+/* The step counter goes up by one when the update happens. */
+static void emit_step(Optimizer *o)
+{
+    Graph *g = o->g;
+    ValueId by = has_value(o->ok) ? emit_cast(g, o->ok, DT_INT64) : emit_scalar(g, DT_INT64, 1);
+
+    graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, by));
+}
+
+static Status emit_updates(Optimizer *o, Arena *scratch)
+{
+    Graph *g = o->g;
+    Shape scalar = shape_scalar();
+
+    o->lr = graph_add_input(g, IN_LR, value(g, o->pair[0].param)->dtype, &scalar);
+    o->step = add_zero_state(g, STATE_STEP, NULL, DT_INT64, &scalar);
+    TRY(g->status);
+    if (strcmp(value(g, o->lr)->name, IN_LR) || strcmp(value(g, o->step)->name, STATE_STEP))
+        return FAIL(E_MODEL, "the model has a value of its own named '%s' or '%s'", IN_LR, STATE_STEP);
+    TRY(emit_factor(o, scratch));
+    for (int i = 0; i < o->n && !g->status; i++) {
+        const Pair *p = &o->pair[i];
+        OptimizerStep s = { .g = g, .w = p->param, .grad = p->grad, .step = o->step, .ok = o->ok };
+
+        s.lr = emit_cast(g, o->lr, value(g, p->param)->dtype);
+        optimizer_emit(&s, o->def, &o->settings);
+    }
+    emit_step(o);
+    return g->status;
+}
+
+/* ---- accumulation ---- */
+
+/* The sums beside the gradients: output of a batch, state over batches. */
+static const struct {
+    const char *output, *state;
+} sums[] = {
+    { OUT_LOSS_SUM, STATE_LOSS_SUM },
+    { OUT_LOSS_WEIGHT, STATE_LOSS_WEIGHT },
+    { OUT_METRIC_SUM, STATE_METRIC_SUM },
+    { OUT_METRIC_WEIGHT, STATE_METRIC_WEIGHT },
+};
+enum { N_SUMS = sizeof sums / sizeof *sums };
+
+/* A denominator known from shapes is the same on every replica; all else is a partial sum. */
+static ValueId sum_state(Graph *g, int i, ValueId addend)
+{
+    return add_sum_state(g, sums[i].state, NULL, addend, value(g, addend)->kind != V_CONST);
+}
+
+static void add_to(Graph *g, ValueId state, ValueId addend)
+{
+    if (!g->status)
+        graph_add_update(g, state, EMIT(g, Add, NULL, state, addend));
+}
+
+static ValueId add_gradient_sum(Graph *g, const Pair *p)
+{
+    ValueId v = add_sum_state(g, value(g, p->param)->name, "grad_sum", p->grad, true);
+
+    if (has_value(v))
+        value(g, v)->layout = value(g, p->param)->layout;
+    return v;
+}
+
+static Status accumulate(Optimizer *o)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < o->n && !g->status; i++)
+        add_to(g, add_gradient_sum(g, &o->pair[i]), o->pair[i].grad);
+    for (int i = 0; i < N_SUMS && !g->status; i++) {
+        ValueId v = graph_output(g, sums[i].output);
+
+        if (has_value(v))
+            add_to(g, sum_state(g, i, v), v);
+        graph_remove_output(g, sums[i].output);
+    }
+    graph_remove_output(g, OUT_LOSS);
+    return g->status;
+}
+
+/* What is left are constants and states; values that nodes and inputs had are nobody's. */
+static void clear_graph(Graph *g)
+{
+    FOR_NODES(g, n)
+        graph_remove(g, n);
+    for (int i = 0; i < g->n_input; i++)
+        value(g, g->input[i])->kind = V_TEMP;
+    g->n_input = g->n_output = g->n_update = 0;
+}
+
+/* Divides the summed gradients, and has all sums zero after the step. */
+static Status divide_sums(Optimizer *o, ValueId weight)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < o->n && !g->status; i++) {
+        const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, o->pair[i].param)->name);
+        ValueId sum = add_gradient_sum(g, &o->pair[i]);
+
+        if (g->status || !name)
+            return g->status ? g->status : FAIL_NOMEM();
+        o->pair[i].grad = EMIT(g, Div, NULL, sum, emit_cast(g, weight, value(g, sum)->dtype));
+        graph_add_update(g, sum, emit_zeros_like(g, sum));
+        if (o->opt->keep_gradients)
+            graph_add_output(g, name, o->pair[i].grad);
+    }
+    return g->status;
+}
+
+/* Outputs are copies, by adding 0: the state itself is zero again when the caller reads them. */
+static Status output_sums(Optimizer *o, const ValueId *addend, ValueId *state)
+{
+    Graph *g = o->g;
+
+    for (int i = 0; i < N_SUMS && !g->status; i++) {
+        if (!has_value(addend[i]))
+            continue;
+        state[i] = sum_state(g, i, addend[i]);
+        if (g->status)
+            break;
+        graph_add_output(g, sums[i].output, EMIT(g, Add, NULL, state[i], emit_scalar(g, value(g, state[i])->dtype, 0)));
+        graph_add_update(g, state[i], emit_zeros_like(g, state[i]));
+    }
+    return g->status;
+}
+
+static Status apply(Optimizer *o, Arena *scratch)
+{
+    Graph *g = o->g;
+    ValueId addend[N_SUMS], state[N_SUMS] = { NO_VALUE }, weight;
+
+    for (int i = 0; i < N_SUMS; i++)
+        addend[i] = graph_output(g, sums[i].output);
+    clear_graph(g);
+    TRY(output_sums(o, addend, state));
+    TRY(g->status);
+    weight = has_value(state[1]) ? state[1] : emit_scalar(g, value(g, state[0])->dtype, 1);
+    graph_add_output(g, OUT_LOSS, EMIT(g, Div, NULL, state[0], weight));
+    TRY(divide_sums(o, weight));
+    return emit_updates(o, scratch);
+}
+
+/* ---- the pass ---- */
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Optimizer o = { .g = g, .opt = ctx->opt, .def = ctx->opt->optimizer ? ctx->opt->optimizer : &optimizer_sgd };
+    uint32_t before = g->n_node;
+
+    if (!(ctx->opt->clip_norm >= 0))
+        return FAIL(E_INVALID, "--clip-norm %g must not be negative", ctx->opt->clip_norm);
+    TRY(recipe_take(&o.settings, &o.def->recipe, "optimizer", ctx->opt->optimizer_args, ctx->opt->settings, g->arena));
+    TRY(collect(&o, ctx->scratch));
+    if (!ctx->opt->keep_gradients)
+        drop_gradient_outputs(g);
+    switch (ctx->opt->mode) {
+    case BUILD_ACCUMULATE: TRY(accumulate(&o)); break;
+    case BUILD_APPLY: TRY(apply(&o, ctx->scratch)); break;
+    default: TRY(emit_updates(&o, ctx->scratch));
+    }
+    ctx->n_changed += (int)(g->n_node - before);
+    return graph_sort(g);
+}
+
+const Pass pass_add_optimizer = { .name = "add-optimizer",
+                                  .summary = "append the updates of parameters and optimizer state",
+                                  .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                                  .run = run };

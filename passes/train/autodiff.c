@@ -1,0 +1,163 @@
+/* autodiff: appends the backward pass, only what the loss needs.
+ *
+ * A value wants a gradient when it depends on a parameter; one flows to it when the loss depends on it.  Nodes are
+ * visited in reverse order, so when a node's turn comes every consumer of its outputs has contributed: contributions
+ * are added as they arrive, which makes the order of addition that of the nodes.  New nodes are appended behind the
+ * forward pass and stay in topological order. */
+#include "passes/train/autodiff.h"
+
+#include <string.h>
+
+#include "graph/grad.h"
+#include "passes/pass.h"
+#include "passes/report.h"
+
+typedef struct {
+    Graph *g;
+    Arena *scratch;
+    bool *wants;      /* by value id: depends on something to differentiate by */
+    ValueId *grad;    /* by value id: the sum of contributions so far */
+    uint32_t n_value; /* of the forward graph: the tables' size */
+    Problems missing;
+} Walk;
+
+static bool differentiable(const Graph *g, ValueId v) { return has_value(v) && dtype_is_float(value(g, v)->dtype); }
+
+static void mark_wanted(Walk *w)
+{
+    FOR_NODES(w->g, n) {
+        bool any = false;
+
+        for (int i = 0; i < n->n_in; i++)
+            any |= differentiable(w->g, n->in[i]) && w->wants[n->in[i].i];
+        if (!any || n->op->grad == grad_none || (n->op->flags & OPF_ZERO_GRAD))
+            continue;
+        for (int i = 0; i < n->n_out; i++)
+            if (differentiable(w->g, n->out[i]))
+                w->wants[n->out[i].i] = true;
+    }
+}
+
+static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
+{
+    Graph *g = w->g;
+    ValueId x = n->in[input];
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (!has_value(dx))
+        return ST_OK;
+    if (value(g, dx)->dtype != value(g, x)->dtype || !shape_eq(&value(g, dx)->shape, &value(g, x)->shape))
+        return FAIL(E_INTERNAL, "%s: gradient by input %d is %s%s, the input %s%s", node_text(g, n), input,
+                    dtype_name(value(g, dx)->dtype), shape_text(&value(g, dx)->shape, a),
+                    dtype_name(value(g, x)->dtype), shape_text(&value(g, x)->shape, b));
+    if (value(g, dx)->batch_axis == BATCH_UNKNOWN)
+        value(g, dx)->batch_axis = value(g, x)->batch_axis;
+    w->grad[x.i] = has_value(w->grad[x.i]) ? EMIT(g, Add, NULL, w->grad[x.i], dx) : dx;
+    return g->status;
+}
+
+static Status visit(Walk *w, const Node *n)
+{
+    Grad gr = { .g = w->g, .node = n };
+    ValueId *dout = ARENA_NEW(w->scratch, ValueId, n->n_out), *din = ARENA_NEW(w->scratch, ValueId, n->n_in);
+    bool *wanted = ARENA_NEW(w->scratch, bool, n->n_in), flows = false;
+
+    if (!dout || !din || !wanted)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n->n_out; i++) {
+        dout[i] = has_value(n->out[i]) && w->wants[n->out[i].i] ? w->grad[n->out[i].i] : NO_VALUE;
+        flows |= has_value(dout[i]);
+    }
+    if (!flows)
+        return ST_OK;
+    if (!n->op->grad) {
+        problems_add(&w->missing, "%s", node_text(w->g, n));
+        return ST_OK;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        wanted[i] = differentiable(w->g, n->in[i]) && w->wants[n->in[i].i];
+    gr.dout = dout;
+    gr.din = din;
+    gr.wanted = wanted;
+    TRY(n->op->grad(&gr));
+    TRY(w->g->status);
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i])
+            TRY(contribute(w, n, i, din[i]));
+    return ST_OK;
+}
+
+Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId *wrt, ValueId *grads)
+{
+    Walk w = { .g = g, .scratch = scratch, .n_value = g->n_value };
+    uint32_t n_forward = g->n_node;
+
+    if (shape_numel(&value(g, loss)->shape) != 1 || !differentiable(g, loss))
+        return FAIL(E_SHAPE, "the loss '%s' is not a float scalar", value(g, loss)->name);
+    w.wants = ARENA_NEW(scratch, bool, w.n_value);
+    w.grad = ARENA_NEW(scratch, ValueId, w.n_value);
+    if (!w.wants || !w.grad)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n_wrt; i++)
+        w.wants[wrt[i].i] = true;
+    mark_wanted(&w);
+    if (w.wants[loss.i])
+        w.grad[loss.i] = emit_full(g, value(g, loss)->dtype, &value(g, loss)->shape, 1);
+    for (uint32_t i = n_forward; i-- > 0;)
+        if (g->node[i]->op)
+            TRY(visit(&w, g->node[i]));
+    TRY(problems_fail(&w.missing, E_UNSUPPORTED,
+                      "no gradient is known for %d operator%s between the loss and the parameters", w.missing.n,
+                      w.missing.n == 1 ? "" : "s"));
+    for (int i = 0; i < n_wrt; i++)
+        grads[i] = w.grad[wrt[i].i];
+    return g->status;
+}
+
+/* ---- the pass ---- */
+
+static int collect_trainable(const Graph *g, ValueId *list)
+{
+    int n = 0;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (g->value[i]->kind == V_STATE && g->value[i]->trainable)
+            list[n++] = (ValueId){ i };
+    return n;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    const char *from = ctx->opt->mode == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM;
+    ValueId scaled = graph_output(g, OUT_SCALED_LOSS), loss = has_value(scaled) ? scaled : graph_output(g, from);
+    ValueId *wrt = ARENA_NEW(ctx->scratch, ValueId, g->n_value), *grads;
+    int n = wrt ? collect_trainable(g, wrt) : 0, n_found = 0;
+
+    if (!wrt || !(grads = ARENA_NEW(ctx->scratch, ValueId, n)))
+        return FAIL_NOMEM();
+    if (!has_value(loss))
+        return FAIL(E_INVALID, "training needs a loss: give --loss");
+    TRY(autodiff(g, ctx->scratch, loss, n, wrt, grads));
+    graph_remove_output(g, OUT_SCALED_LOSS);
+    for (int i = 0; i < n; i++) {
+        const char *name = arena_printf(g->arena, OUT_GRAD_PREFIX "%s", value(g, wrt[i])->name);
+
+        if (!name)
+            return FAIL_NOMEM();
+        if (!has_value(grads[i])) {
+            TRY(report_unreached(ctx->report, g, wrt[i]));
+            continue;
+        }
+        graph_add_output(g, name, grads[i]);
+        n_found++;
+    }
+    if (!n_found)
+        return FAIL(E_INVALID, "nothing to train: the loss depends on none of the %d trainable parameters", n);
+    ctx->n_changed += n_found;
+    return g->status;
+}
+
+const Pass pass_autodiff = { .name = "autodiff",
+                             .summary = "append the gradients of the loss by every trainable parameter",
+                             .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                             .run = run };

@@ -1,0 +1,103 @@
+/* Finding the axis of the classes: [N, C, d...] is ONNX's order, [N, T, C] that of language models.  Shapes alone
+ * cannot always tell them apart (T = C), so what cannot be told is asked for, and never guessed where a target is
+ * there. */
+#include "passes/train/class_axis.h"
+
+#include <stdio.h>
+
+static bool may_count(const ClassAxis *c, int axis)
+{
+    return axis >= 1 && axis != c->batch && (c->classes < 0 || c->scores.dim[axis] == c->classes);
+}
+
+/* The scores without `axis` are of the targets' shape. */
+static bool fits(const ClassAxis *c, const Shape *target, int axis)
+{
+    if (target->rank != c->scores.rank - 1 || !may_count(c, axis))
+        return false;
+    for (int i = 0; i < target->rank; i++) {
+        int of = i < axis ? i : i + 1;
+
+        if (of != c->batch && target->dim[i] != c->scores.dim[of])
+            return false;
+    }
+    return true;
+}
+
+/* The axis of the only bit; 0 when there is none or there are more. */
+static int only(unsigned axes)
+{
+    int axis = 0;
+
+    while (axes && !(axes >> axis & 1))
+        axis++;
+    return axes == 1u << axis ? axis : 0;
+}
+
+static Status fail_none(const ClassAxis *c, const Shape *target)
+{
+    char scores[SHAPE_TEXT], have[SHAPE_TEXT], want[SHAPE_TEXT];
+    Problems fit = { 0 };
+
+    for (int k = 1; k < c->scores.rank; k++) {
+        Shape s = { .rank = c->scores.rank - 1 };
+
+        for (int i = 0; i < s.rank; i++)
+            s.dim[i] = c->scores.dim[i < k ? i : i + 1];
+        if (may_count(c, k))
+            problems_add(&fit, "%s with the classes along axis %d", shape_text(&s, want), k);
+    }
+    if (!fit.n)
+        return FAIL(E_SHAPE, "output '%s' %s has no axis of %lld classes, as many as there are --class-weights",
+                    c->output, shape_text(&c->scores, scores), (long long)c->classes);
+    if (shape_eq(target, &c->scores))
+        problems_add(&fit, "where the target is one-hot, give its argmax along that axis");
+    return problems_fail(&fit, E_SHAPE, "targets of shape %s do not fit the scores of output '%s' %s; expected",
+                         shape_text(target, have), c->output, shape_text(&c->scores, scores));
+}
+
+Status class_axis_decide(ClassAxis *c, const Shape *target)
+{
+    char scores[SHAPE_TEXT], text[SHAPE_TEXT];
+    unsigned all = 0;
+
+    for (int k = 1; k < c->scores.rank; k++)
+        all |= fits(c, target, k) ? 1u << k : 0;
+    if (!all)
+        return fail_none(c, target);
+    if (!only(all) && !only(all & ~c->open))
+        return FAIL(
+            E_INVALID,
+            "targets of shape %s fit the scores of output '%s' %s with the classes along more than one axis: give "
+            "--class-axis",
+            shape_text(target, text), c->output, shape_text(&c->scores, scores));
+    c->axis = only(all) ? only(all) : only(all & ~c->open);
+    c->decided = true;
+    return ST_OK;
+}
+
+void class_axis_assume(ClassAxis *c)
+{
+    unsigned all = 0;
+
+    for (int k = 1; k < c->scores.rank; k++)
+        all |= may_count(c, k) ? 1u << k : 0;
+    c->axis = only(all) ? only(all) : 1;
+    c->decided = only(all) != 0;
+}
+
+Status class_axis_set(ClassAxis *c, int axis)
+{
+    const int k = axis < 0 ? axis + c->scores.rank : axis;
+    char text[SHAPE_TEXT];
+
+    if (k < 1 || k >= c->scores.rank)
+        return FAIL(E_INVALID, "--class-axis %d: output '%s' is %s, of which an axis from 1 on can count classes", axis,
+                    c->output, shape_text(&c->scores, text));
+    if (k == c->batch)
+        return FAIL(E_INVALID, "--class-axis %d: that axis of output '%s' %s carries the batch", axis, c->output,
+                    shape_text(&c->scores, text));
+    c->axis = k;
+    c->decided = true;
+    return ST_OK;
+}

@@ -1,0 +1,360 @@
+/* criterion: appends the loss, its numerator and denominator, and the metric.
+ *
+ * The loss of a batch is always numerator / denominator, a plain Div: when the batch is split both are partial sums,
+ * and the loss over uneven parts is exact without further rules.  Where every sample counts 1 the denominator is a
+ * constant of the whole batch's size, so no replica has to ask the others for it.  Adding numerators and denominators
+ * of several batches gives the exact loss of an epoch or of a group of micro-batches.  A loss that is a sum has no
+ * denominator.
+ *
+ * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
+#include <string.h>
+
+#include "graph/emit.h"
+#include "passes/batch_axis.h"
+#include "passes/train/class_axis.h"
+#include "passes/simplify/infer_shapes.h"
+#include "passes/report.h"
+
+typedef struct {
+    Graph *g;
+    const BuildOptions *opt;
+    Report *report;       /* may be NULL */
+    const Output *scores; /* the output that y is */
+    ValueId y, target;
+    ValueId num, den;               /* den NO_VALUE: the loss is a sum */
+    ValueId metric[2];              /* sum and weight; NO_VALUE without a metric */
+    RecipeSettings loss, of_metric; /* their settings */
+} Criterion;
+
+/* ---- options ---- */
+
+static Status check_options(const BuildOptions *opt)
+{
+    const char *name = opt->loss ? opt->loss->recipe.name : "none";
+    const bool classes = opt->loss && opt->loss->target == TARGET_CLASSES;
+
+    if (!opt->loss)
+        return FAIL(E_INVALID, "a loss is needed: give --loss");
+    if (opt->metric && opt->metric->target != opt->loss->target)
+        return FAIL(E_INVALID, "--metric %s needs %s: it does not go with --loss %s", opt->metric->recipe.name,
+                    opt->metric->target == TARGET_CLASSES ? "class scores" : "a target of the output's shape", name);
+    if (opt->class_weights && !classes)
+        return FAIL(E_INVALID, "--class-weights do not go with --loss %s", name);
+    if (opt->class_axis && !classes)
+        return FAIL(E_INVALID, "--class-axis does not go with --loss %s", name);
+    if ((opt->loss_weight || opt->loss_is_sum) && opt->loss->target != TARGET_NONE)
+        return FAIL(E_INVALID, "--loss-weight goes with --loss output:NAME: the denominator of %s is known", name);
+    return ST_OK;
+}
+
+static const Output *output_named(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_output; i++)
+        if (!name || !strcmp(g->output[i].name, name))
+            return &g->output[i];
+    return NULL;
+}
+
+static Status check_output(const Graph *g, const Output *o)
+{
+    const Value *v = value(g, o->value);
+
+    if (!shape_known(&v->shape))
+        return FAIL(E_SHAPE, "the shape of output '%s' is not known", v->name);
+    if (!(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
+        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so",
+                    v->name, dtype_name(v->dtype));
+    return ST_OK;
+}
+
+static Status find_output(Criterion *c, const char *name)
+{
+    if (!name && !c->g->n_output)
+        return FAIL(E_MODEL, "the model has no output to compute a loss from");
+    if (!(c->scores = output_named(c->g, name)))
+        return FAIL(E_INVALID, "the model has no output '%s'", name);
+    c->y = c->scores->value;
+    return check_output(c->g, c->scores);
+}
+
+/* `classes`: the axis of the scores that the targets do not have, else 0. */
+static Status add_target(Criterion *c, DType dtype, const Shape *shape, int classes)
+{
+    const int scores = scores_batch_axis(c->g, c->opt, c->scores);
+    const char *name = c->opt->target ? c->opt->target : "target";
+
+    if (has_value(graph_find(c->g, name)))
+        return FAIL(E_INVALID, "the model already has a value named '%s': give the target another name with --target",
+                    name);
+    c->target = graph_add_input(c->g, name, dtype, shape);
+    TRY(c->g->status);
+    return mark_batch_axis(c->g, c->opt, value(c->g, c->target), target_batch_axis(c->opt, scores, classes));
+}
+
+/* ---- losses ---- */
+
+static Status class_weights(ValueId *out, Criterion *c, int64_t classes)
+{
+    const Tensor *w = c->opt->class_weights;
+    Shape s = SHAPE(classes);
+    Tensor *t;
+
+    *out = NO_VALUE;
+    if (!w)
+        return ST_OK;
+    if (w->shape.rank != 1 || w->shape.dim[0] != classes || !dtype_is_float(w->dtype)) {
+        char text[SHAPE_TEXT];
+
+        return FAIL(E_INVALID, "--class-weights hold %s %s, output '%s' has %lld classes", dtype_name(w->dtype),
+                    shape_text(&w->shape, text), value(c->g, c->y)->name, (long long)classes);
+    }
+    if (!(t = tensor_create(c->g->arena, value(c->g, c->y)->dtype, &s)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < classes; i++)
+        tensor_set_float(t, i, tensor_float(w, i));
+    *out = graph_add_const_nocopy(c->g, "class_weights", t);
+    return c->g->status;
+}
+
+/* ---- the axis of the classes ---- */
+
+static Status note_axis(const Criterion *c, const ClassAxis *a)
+{
+    char text[SHAPE_TEXT];
+
+    if (!a->decided)
+        return report_note(c->report, NOTE_OTHER, c->scores->name,
+                           "the classes of the scores %s are taken along axis %d, unless the targets' "
+                           "shape says otherwise; --class-axis chooses",
+                           shape_text(&a->scores, text), a->axis);
+    if (a->axis == 1 || c->opt->class_axis)
+        return ST_OK;
+    return report_note(c->report, NOTE_OTHER, c->scores->name,
+                       "the classes of the scores %s are along axis %d, as the targets' shape says",
+                       shape_text(&a->scores, text), a->axis);
+}
+
+static Status find_class_axis(Criterion *c, int *out)
+{
+    const Value *y = value(c->g, c->y);
+    ClassAxis a = { .scores = y->shape,
+                    .batch = scores_batch_axis(c->g, c->opt, c->scores),
+                    .classes = -1,
+                    .output = c->scores->name };
+
+    if (c->opt->class_weights && c->opt->class_weights->shape.rank == 1)
+        a.classes = c->opt->class_weights->shape.dim[0];
+    for (int i = 0; c->scores->dim_param && i < y->shape.rank; i++)
+        a.open |= c->scores->dim_param[i] ? 1u << i : 0;
+    if (c->opt->class_axis)
+        TRY(class_axis_set(&a, c->opt->class_axis));
+    else if (c->opt->target_shape)
+        TRY(class_axis_decide(&a, c->opt->target_shape));
+    else
+        class_axis_assume(&a);
+    if (c->opt->class_axis_found)
+        *c->opt->class_axis_found = a;
+    *out = a.axis;
+    return note_axis(c, &a);
+}
+
+/* Where the classes are not along axis 1 they are moved there, where the loss's operators have them. */
+static ValueId classes_to_axis_1(Graph *g, ValueId y, int axis)
+{
+    const int rank = value(g, y)->shape.rank;
+    int64_t perm[MAX_RANK] = { 0, axis };
+
+    for (int i = 2; i < rank; i++)
+        perm[i] = i <= axis ? i - 1 : i;
+    return axis == 1 ? y : EMIT(g, Transpose, ATTRS(INTS("perm", rank, perm)), y);
+}
+
+/* ---- scores [N, C, d...], or in another order, against class numbers [N, d...] ---- */
+
+static Status no_classes(const Criterion *c)
+{
+    char text[SHAPE_TEXT];
+
+    return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", c->opt->loss->recipe.name,
+                c->scores->name, shape_text(&value(c->g, c->y)->shape, text));
+}
+
+/* The sum down to a number, if it is not one yet, and its weight. */
+static void finish_sum(ValueId *sum, ValueId *weight, Graph *g, const LossBody *b)
+{
+    const Shape scalar = shape_scalar();
+
+    if (g->status)
+        return;
+    *sum = emit_sum_to_shape(g, b->sum, &scalar);
+    *weight = has_value(b->weight)
+                  ? b->weight
+                  : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(&value(g, b->target)->shape));
+}
+
+/* `y`: the scores, with their classes along axis 1. */
+static Status add_sums(Criterion *c, ValueId y, ValueId weights)
+{
+    LossBody b = { .g = c->g, .y = y, .target = c->target, .weights = weights };
+
+    c->opt->loss->emit(&b, &c->loss);
+    finish_sum(&c->num, &c->den, c->g, &b);
+    if (c->opt->metric) {
+        b = (LossBody){ .g = c->g, .y = y, .target = c->target };
+        c->opt->metric->emit(&b, &c->of_metric);
+        finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
+    }
+    return c->g->status;
+}
+
+static Status add_class_loss(Criterion *c)
+{
+    Graph *g = c->g;
+    const Shape y = value(g, c->y)->shape;
+    Shape t = { .rank = y.rank - 1 };
+    ValueId w;
+    int axis;
+
+    if (y.rank < 2)
+        return no_classes(c);
+    TRY(find_class_axis(c, &axis));
+    if (y.dim[axis] < 1)
+        return no_classes(c);
+    for (int i = 0; i < t.rank; i++)
+        t.dim[i] = y.dim[i < axis ? i : i + 1];
+    TRY(add_target(c, DT_INT64, &t, axis));
+    TRY(class_weights(&w, c, y.dim[axis]));
+    return add_sums(c, classes_to_axis_1(g, c->y, axis), w);
+}
+
+/* The mean over all elements. */
+static Status add_element_loss(Criterion *c)
+{
+    const Value *y = value(c->g, c->y);
+
+    TRY(add_target(c, y->dtype, &y->shape, 0));
+    return add_sums(c, c->y, NO_VALUE);
+}
+
+/* ---- an output that is the loss already ---- */
+
+/* Is the value computed from something that is trained? */
+static Status is_trained(bool *out, const Graph *g, ValueId v, Arena *scratch)
+{
+    bool *trained = ARENA_NEW(scratch, bool, g->n_value);
+
+    if (!trained)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value; i++)
+        trained[i] = g->value[i]->kind == V_STATE && g->value[i]->trainable;
+    FOR_NODES(g, n) {
+        bool any = false;
+
+        for (int i = 0; i < n->n_in; i++)
+            any |= has_value(n->in[i]) && trained[n->in[i].i];
+        for (int i = 0; i < n->n_out; i++)
+            if (has_value(n->out[i]))
+                trained[n->out[i].i] |= any;
+    }
+    *out = trained[v.i];
+    return ST_OK;
+}
+
+/* The sum of the output that weighs the batch. */
+static Status add_weight_output(Criterion *c, Arena *scratch)
+{
+    Graph *g = c->g;
+    const Output *w = output_named(g, c->opt->loss_weight);
+    const DType loss = value(g, c->y)->dtype;
+    const Shape scalar = shape_scalar();
+    char text[SHAPE_TEXT];
+    bool trained;
+
+    if (!w)
+        return FAIL(E_INVALID, "--loss-weight: the model has no output '%s'; expected one of its outputs, or sum",
+                    c->opt->loss_weight);
+    if (!shape_known(&value(g, w->value)->shape))
+        return FAIL(E_SHAPE, "--loss-weight: the shape of output '%s' is not known", w->name);
+    if (shape_numel(&value(g, c->y)->shape) != 1)
+        return FAIL(
+            E_SHAPE,
+            "--loss-weight %s: the loss, output '%s', is %s; expected one number, the mean that the weight belongs to",
+            w->name, c->scores->name, shape_text(&value(g, c->y)->shape, text));
+    TRY(is_trained(&trained, g, w->value, scratch));
+    if (trained)
+        return FAIL(E_INVALID,
+                    "--loss-weight: output '%s' depends on parameters that are trained; a weight must follow from the "
+                    "data alone",
+                    w->name);
+    c->den = emit_sum_to_shape(g, emit_cast(g, w->value, loss), &scalar);
+    return g->status;
+}
+
+/* A mean over the batch, which weighs as much as an output says, or as many samples as the batch has; or a sum, which
+ * weighs nothing. */
+static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
+{
+    Graph *g = c->g;
+    DType t = value(g, c->y)->dtype;
+    int64_t n = shape_numel(&value(g, c->y)->shape);
+    Shape scalar = shape_scalar();
+
+    if (c->opt->loss_weight)
+        TRY(add_weight_output(c, scratch));
+    else if (!c->opt->loss_is_sum)
+        c->den = emit_scalar(g, t, (double)batch_size(g, c->opt));
+    *loss = emit_sum_to_shape(g, c->y, &scalar);
+    if (n != 1 && !c->opt->loss_is_sum)
+        *loss = EMIT(g, Div, NULL, *loss, emit_scalar(g, t, (double)n));
+    c->num = has_value(c->den) ? EMIT(g, Mul, NULL, *loss, c->den) : *loss;
+    return g->status;
+}
+
+/* ---- the pass ---- */
+
+static void replace_outputs(Criterion *c, ValueId loss)
+{
+    static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_METRIC_SUM, OUT_METRIC_WEIGHT };
+    ValueId v[] = { loss, c->num, c->den, c->metric[0], c->metric[1] };
+
+    if (c->opt->mode != BUILD_EVAL)
+        c->g->n_output = 0;
+    for (int i = 0; i < 5; i++)
+        if (has_value(v[i])) {
+            graph_remove_output(c->g, ours[i]);
+            graph_add_output(c->g, ours[i], v[i]);
+        }
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
+    const LossDef *def = ctx->opt->loss;
+    const MetricDef *metric = ctx->opt->metric;
+    const char *settings = ctx->opt->settings;
+    uint32_t before = g->n_node;
+    ValueId loss = NO_VALUE;
+
+    TRY(check_options(ctx->opt));
+    TRY(recipe_take(&c.loss, &def->recipe, "loss", ctx->opt->loss_args, settings, g->arena));
+    if (metric)
+        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", ctx->opt->metric_args, settings, g->arena));
+    TRY(find_output(&c, def->target == TARGET_NONE ? def->output(&c.loss) : ctx->opt->logits));
+    if (def->target == TARGET_NONE)
+        TRY(add_output_loss(&c, &loss, ctx->scratch));
+    else if (def->target == TARGET_CLASSES)
+        TRY(add_class_loss(&c));
+    else
+        TRY(add_element_loss(&c));
+    if (def->target != TARGET_NONE)
+        loss = EMIT(g, Div, NULL, c.num, c.den);
+    replace_outputs(&c, loss);
+    ctx->n_changed += (int)(g->n_node - before);
+    return g->status;
+}
+
+const Pass pass_criterion = { .name = "criterion",
+                              .summary = "append the loss and the metric",
+                              .modes =
+                                  1u << BUILD_EVAL | 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_APPLY,
+                              .run = run };

@@ -1,0 +1,104 @@
+/* join-biases: biases added to the parts of a divided product are added, as one, before it is divided.
+ *
+ * Queries, keys and values are often one product, cut into three by Split, each with a bias of its own:
+ *
+ *   Split(X W) = p, q ...; p + b, q + c ...      becomes      Split(X W + Concat(b, c ...))
+ *
+ * The same sums.  A product then takes the addition in (passes/fuse/fuse_product.c), and the gradients of all biases
+ * are the parts of one sum over rows, which the product that makes the gradient of W takes in too.  Joining and
+ * dividing vectors costs little against that.  Legal where each part is read by the addition of a row and nothing else;
+ * the rows are parameters or constants, which wait for nothing.  Before precision, which would stand conversions in
+ * between, and before autodiff. */
+#include "graph/emit.h"
+#include "graph/rewrite.h"
+#include "passes/pass.h"
+
+typedef struct {
+    Graph *g;
+    const uint32_t *uses; /* of the values that there were */
+    Node **reader;        /* [value] one of the nodes that read it */
+} Joining;
+
+/* Does n divide the columns of a product that can take a bias in: of two matrices, the first perhaps with rows along
+ * several axes? */
+static bool divides_product(const Joining *j, const Node *n)
+{
+    const Graph *g = j->g;
+    const Node *p = n->op == &op_Split ? in_value(g, n, 0)->producer : NULL;
+
+    return p && (p->op == &op_MatMul || p->op == &op_BatchMatMul || (p->op == &op_Gemm && !has_in(p, 2))) &&
+           in_value(g, p, 1)->shape.rank == 2 && j->uses[n->in[0].i] == 1 &&
+           node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
+}
+
+/* The Add of a row to output o of a Split; *row: its input that is the row.  NULL: there is none. */
+static Node *bias_of(const Joining *j, const Node *split, int o, int *row)
+{
+    const Graph *g = j->g;
+    const ValueId part = split->out[o];
+    Node *add = has_value(part) && j->uses[part.i] == 1 ? j->reader[part.i] : NULL;
+    const Value *b;
+
+    if (!add || add->op != &op_Add)
+        return NULL;
+    *row = value_eq(add->in[0], part);
+    b = in_value(g, add, *row);
+    return !b->producer && b->kind != V_INPUT && b->shape.rank == 1 && shape_known(&value(g, part)->shape) &&
+                   b->shape.dim[0] == value(g, part)->shape.dim[value(g, part)->shape.rank - 1]
+               ? add
+               : NULL;
+}
+
+static Status join(Joining *j, Node *split, Arena *a, bool *done)
+{
+    Graph *g = j->g;
+    ValueId *rows = ARENA_NEW(a, ValueId, split->n_out), sum;
+    Node **add = ARENA_NEW(a, Node *, split->n_out);
+    int row;
+
+    *done = false;
+    if (!rows || !add)
+        return FAIL_NOMEM();
+    for (int o = 0; o < split->n_out; o++) {
+        if (!(add[o] = bias_of(j, split, o, &row)))
+            return ST_OK;
+        rows[o] = add[o]->in[row];
+    }
+    sum = EMIT(g, Add, NULL, split->in[0], emit(g, &op_Concat, ATTRS(INT("axis", 0)), split->n_out, rows));
+    TRY(g->status);
+    node_set_input(g, split, 0, sum);
+    for (int o = 0; o < split->n_out; o++) {
+        graph_replace(g, add[o]->out[0], split->out[o]);
+        graph_remove(g, add[o]);
+    }
+    *done = true;
+    return g->status;
+}
+
+static Status run(Graph *g, PassCtx *ctx)
+{
+    Joining j = { .g = g };
+    const uint32_t n_node = g->n_node;
+    bool done;
+
+    if (!target_fuses(&ctx->opt->backend, &op_Product))
+        return ST_OK;
+    j.uses = graph_count_uses(g, ctx->scratch);
+    j.reader = graph_readers(g, ctx->scratch);
+    if (!j.uses || !j.reader)
+        return FAIL_NOMEM();
+    TRY(rewrite_begin(g, ctx->scratch));
+    for (uint32_t i = 0; i < n_node; i++) {
+        rewrite_read(g, g->node[i]);
+        if (g->node[i]->op && divides_product(&j, g->node[i])) {
+            TRY(join(&j, g->node[i], ctx->scratch, &done));
+            ctx->n_changed += done;
+        }
+    }
+    TRY(rewrite_end(g));
+    return ctx->n_changed ? graph_sort(g) : ST_OK;
+}
+
+const Pass pass_join_biases = { .name = "join-biases",
+                                .summary = "add the biases of a divided product before it is divided",
+                                .run = run };
