@@ -82,6 +82,15 @@ enum {
     BLOCKS_OWN   /* the rule itself says what becomes of them */
 };
 
+/* Output 0 has the elements of input 0 in their order; what may differ. */
+enum {
+    SAME_TENSOR = 1, /* nothing */
+    SAME_SHAPED = 2, /* the shape */
+    SAME_SPREAD = 4, /* the shape, by repeating it along axes */
+    SAME_TYPED = 8,  /* the type */
+    SAME_ANY = 15
+};
+
 /* How the model is used, for operators that training changes (OpDef.train). */
 typedef struct {
     bool batch;   /* in training mode: by the statistics of the batch */
@@ -100,6 +109,9 @@ struct OpDef {
     uint8_t blocks;     /* BLOCKS_: what a split in blocks (Place.blocks) is to the rule `place` */
     int8_t shape_in;    /* 1 + index of the input that holds output 0's shape (Reshape: 2); 0: none */
     uint8_t inplace[5]; /* bit j of [i]: output i may overwrite input j when sizes are equal */
+    uint8_t same;       /* SAME_: is output 0 input 0 over again?  0: no */
+    uint8_t moves;      /* bit i: outputs consist of elements of input i (7: of all from there on), chosen by shapes and
+                         * by the inputs that have no bit */
     /* Element by element, of one output: each depends on the elements of the inputs that stand there when all broadcast
      * to the output's shape as numpy does. */
     bool elementwise;
@@ -144,6 +156,10 @@ struct OpDef {
 
 #define DEFINE_OP(ident, ...) const OpDef op_##ident = { .name = #ident, __VA_ARGS__ }
 
+/* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Kernels stand
+ * above the graph, so whoever wants something computed here gives it.  E_UNSUPPORTED when there is no kernel. */
+typedef Status (*Evaluator)(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out);
+
 extern const OpDef *const op_list[]; /* generated; ordered by name */
 extern const int op_list_len;
 const OpDef *op_find(const char *domain, const char *name); /* NULL domain: ai.onnx; NULL when unknown */
@@ -166,6 +182,7 @@ static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
     return n->op->view_of ? n->op->view_of(g, n, o) : n->op->flags & OPF_VIEW && o == 0 ? 0 : -1;
 }
 
+static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op->moves) >> (i < 7 ? i : 7) & 1; }
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }
 static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 

@@ -86,10 +86,6 @@ typedef struct {
     int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
 } BuildOptions;
 
-/* Runs one node whose inputs are all constants: `in[i]` NULL for absent ones; makes `out[i]` in `arena`.  Given by
- * exec/, which passes must not include.  E_UNSUPPORTED when there is no kernel. */
-typedef Status (*Evaluator)(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out);
-
 typedef struct Report Report; /* passes/report.h: what was found, for --report and the log */
 
 typedef struct {

@@ -162,7 +162,7 @@ static dpx_status load(dpx_model **out, const char *path, int64_t plan_memory)
     if (!(m = calloc(1, sizeof *m)))
         return (dpx_status)FAIL_NOMEM();
     m->users = 1;
-    st = plan_import(&m->graph, &m->onnx, path, plan_memory);
+    st = plan_import(&m->graph, &m->onnx, path, interp_node, plan_memory);
     if (!st)
         st = plan_explain(m->graph, find_state(m, plan_memory));
     if (st) {

@@ -9,7 +9,7 @@
  * is less.  NULL when out of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
 /* The model of a file, within a budget of its own. */
-Status plan_import(Graph **out, OnnxModel **onnx, const char *path, int64_t bytes) CHECKED;
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, int64_t bytes) CHECKED;
 /* A copy of the model to be planned, within a budget of its own. */
 Status plan_copy(Graph **out, const Graph *model, int64_t bytes) CHECKED;
 /* memory_budget_explain of the budget that the graph is within. */

@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 
 /* One node whose inputs are all known; the shapes of its outputs must be known to `g`.  Makes out[0..n_out) in `arena`
- * (NULL for absent outputs).  in[i] is NULL for absent inputs.  An Evaluator of passes/pass.h. */
+ * (NULL for absent outputs).  in[i] is NULL for absent inputs.  An Evaluator of graph/op.h. */
 Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out) CHECKED;
 
 /* One step of the whole graph.  `values` has g->n_value entries: the caller sets those of the inputs, and of the states

@@ -456,13 +456,16 @@ static Status import_graph(Importer *im)
 }
 
 /* The graph's memory is taken of the budget of `scratch`. */
-static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch)
+static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch,
+                           Evaluator eval)
 {
     Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
     int64_t opset = opset_of(&top, NULL);
-    Importer im = {
-        .scratch = scratch, .model = m, .tensors = { NULL, ext, DENSE_BYTES }, .marked = model_is_marked(m)
-    };
+    Importer im = { .scratch = scratch,
+                    .model = m,
+                    .tensors = { NULL, ext, DENSE_BYTES },
+                    .marked = model_is_marked(m),
+                    .eval = eval };
     OnnxModel *remembered = NULL;
     Status st;
 
@@ -484,9 +487,9 @@ fail:
 }
 
 static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const char *path,
-                           const char *name, MemoryBudget *b)
+                           const char *name, const ImportOptions *opt)
 {
-    Arena *scratch = arena_create_within(b);
+    Arena *scratch = arena_create_within(opt ? opt->budget : NULL);
     External *ext = NULL;
     ProtobufCMessage *m;
     Status st;
@@ -494,7 +497,7 @@ static Status import_bytes(Graph **out, OnnxModel **model, const void *data, siz
     if (!scratch || (path && !(ext = external_create(scratch, path))))
         TRY_TO(done, st, FAIL_NOMEM());
     TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, data, size));
-    TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch));
+    TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch, opt ? opt->eval : NULL));
 done:
     external_close(ext);
     if (scratch)
@@ -502,23 +505,19 @@ done:
     return status_prefix(st, "%s", name);
 }
 
-Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name)
+Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name,
+                          const ImportOptions *opt)
 {
-    return import_bytes(out, model, data, size, NULL, name, NULL);
+    return import_bytes(out, model, data, size, NULL, name, opt);
 }
 
-Status onnx_import_file(Graph **out, OnnxModel **model, const char *path)
-{
-    return onnx_import_within(out, model, path, NULL);
-}
-
-Status onnx_import_within(Graph **out, OnnxModel **model, const char *path, MemoryBudget *b)
+Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt)
 {
     Mapped map;
     Status st;
 
     TRY(mapped_open(&map, path));
-    st = import_bytes(out, model, map.data, map.size, path, path, b);
+    st = import_bytes(out, model, map.data, map.size, path, path, opt);
     mapped_close(&map);
     return st;
 }

@@ -98,6 +98,7 @@ typedef struct {
     int64_t newest; /* opset of the default domain that a node was spelled in: a function may have its own */
     size_t n_done;  /* nodes imported so far, those of inlined functions and subgraphs too */
     Scope shared;   /* constants and calls of repeated bodies (shared_entry) */
+    Evaluator eval;
     const struct Known **known; /* known.c: by value, for those below n_known */
     uint32_t n_known, n_inferred;
 } Importer;

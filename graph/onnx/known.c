@@ -1,24 +1,24 @@
-/* What conditions and trip counts are, where the file alone says it: integers and bools that come from its constants
- * and from sizes that it fixes, by the few operators that exporters compute them with.
+/* What conditions and trip counts are, where the file alone says it: what its constants and the sizes that it fixes
+ * give, computed by the operators' own kernels (ImportOptions.eval) on tensors of few elements.
  *
- * Numbers and short vectors only, element by element: of a shape [N, 3, 8] the 3 and the 8 are known.  Whatever is not
- * understood is not known, which is never wrong.  Results are kept by value, so that a counter that a loop carries
- * costs a step for each trip. */
+ * Known element by element: of a shape [N, 3, 8] the 3 and the 8 are.  An operator that moves elements moves with them
+ * whether they are known; elementwise arithmetic knows what it makes of known elements, and of a bool that is not, if
+ * it makes the same of either; any other operator needs all.  Whatever is not understood is not known, which is never
+ * wrong.  Results are kept by value, so that a counter that a loop carries costs a step for each trip. */
 #include <string.h>
 
+#include "graph/emit.h"
 #include "graph/onnx/internal.h"
 
-enum { MAX_KNOWN = 32, MAX_STEPS = 200 };
+enum { MAX_KNOWN = 32, MAX_STEPS = 200, MAX_OPEN_BOOLS = 2 };
 
 typedef struct Known {
-    int n;       /* elements; -1: nothing is known */
-    bool vector; /* else a scalar */
-    bool sized;  /* sizes of inputs have a part in it */
-    int64_t v[MAX_KNOWN];
-    bool is[MAX_KNOWN]; /* is the element known? */
+    const Tensor *t;  /* NULL: nothing is known */
+    const Tensor *is; /* which of its elements are: a bool for each; the others are anything */
+    bool sized;       /* sizes of inputs have a part in it */
 } Known;
 
-static const Known unknown = { .n = -1 };
+static const Known unknown = { .t = NULL };
 
 static const Known *known_of(Importer *im, ValueId v, int steps);
 
@@ -49,288 +49,210 @@ static Shape shape_so_far(Importer *im, ValueId v)
     while (value(g, v)->producer && !shape_known(&value(g, v)->shape)) {
         const Node *n = value(g, v)->producer;
 
-        if (!n->op || n->n_in != 1 || !has_value(n->in[0]) || (!n->op->elementwise && n->op != &op_Identity))
+        if (!n->op || n->n_in != 1 || !has_value(n->in[0]) || !(n->op->elementwise || n->op->same & SAME_TENSOR))
             return shape_unknown();
         v = n->in[0];
     }
     return value(g, v)->shape;
 }
 
+/* ---- evaluation ---- */
+
+static bool few(const Graph *g, const Node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) &&
+            (!shape_known(&value(g, n->out[i])->shape) || shape_numel(&value(g, n->out[i])->shape) > MAX_KNOWN))
+            return false;
+    return true;
+}
+
+/* In `lab`, a graph of this node alone. */
+static Tensor *evaluate_in(Graph *lab, Importer *im, const Node *n, int o, const Tensor *const *in)
+{
+    ValueId *id = ARENA_NEW(lab->arena, ValueId, n->n_in);
+    Tensor **out = ARENA_NEW(lab->arena, Tensor *, n->n_out);
+    Node *alone;
+
+    if (!id || !out)
+        return NULL;
+    for (int i = 0; i < n->n_in; i++)
+        if (in[i])
+            id[i] = n->op->flags & OPF_SHAPE_ONLY ? graph_add_input(lab, "in", in[i]->dtype, &in[i]->shape)
+                                                  : graph_add_const_nocopy(lab, "in", in[i]);
+    alone = graph_add_node(lab, n->op, NULL, NULL, n->n_in, id, n->n_out, NULL);
+    for (int i = 0; alone && i < n->n_attr; i++)
+        node_set_attr(lab, alone, &n->attr[i]);
+    if (!alone || lab->status || node_infer(lab, alone) || !few(lab, alone) ||
+        im->eval(lab->arena, lab, alone, in, out) || !out[o])
+        return NULL;
+    return tensor_copy(im->scratch, out[o]);
+}
+
+/* Output o of the node for these inputs, NULL for absent ones; NULL: it cannot be computed. */
+static Tensor *evaluate(Importer *im, const Node *n, int o, const Tensor *const *in)
+{
+    Graph *lab = graph_create_within("known", arena_budget(im->scratch));
+    Tensor *t = lab ? evaluate_in(lab, im, n, o, in) : NULL;
+
+    if (lab)
+        graph_free(lab);
+    return t;
+}
+
 /* ---- elements ---- */
 
-static Known nothing(void) { return unknown; }
-
-static void set(Known *k, int i, int64_t v)
+static bool all_known(const Known *k)
 {
-    k->v[i] = v;
-    k->is[i] = true;
+    for (int64_t i = 0; i < tensor_numel(k->is); i++)
+        if (!tensor_int(k->is, i))
+            return false;
+    return true;
 }
 
-static bool fits_int32(int64_t v) { return v >= INT32_MIN && v <= INT32_MAX; }
-
-/* Sums and products beyond 32 bits may depend on the type, which is not known here. */
-static void set_result(Known *k, int i, bool overflow, int64_t v)
+static Tensor *filled(Importer *im, const Shape *s, bool with)
 {
-    if (!overflow && fits_int32(v))
-        set(k, i, v);
+    Tensor *is = tensor_create(im->scratch, DT_BOOL, s);
+
+    for (int64_t i = 0; is && with && i < tensor_numel(is); i++)
+        tensor_set_int(is, i, 1);
+    return is;
 }
 
-static Known of_constant(const Tensor *t)
+static Known known_whole(Importer *im, const Tensor *t)
 {
-    Known k = { .n = t->shape.rank == 1 ? (int)(t->shape.dim[0] > MAX_KNOWN ? -1 : t->shape.dim[0]) : 1,
-                .vector = t->shape.rank == 1 };
+    Tensor *is = filled(im, &t->shape, true);
 
-    if (t->shape.rank > 1 || k.n < 0 || (t->dtype != DT_INT64 && t->dtype != DT_INT32 && t->dtype != DT_BOOL))
-        return nothing();
-    for (int i = 0; i < k.n; i++)
-        set(&k, i, tensor_int(t, i));
-    return k;
+    return is ? (Known){ .t = t, .is = is } : unknown;
 }
 
-static Known of_shape(Importer *im, const Node *n)
+/* What an operator tells of a shape is known where it tells it of two that differ wherever a size is open. */
+static Known of_shape(Importer *im, const Node *n, int o)
 {
-    Shape s = shape_so_far(im, n->in[0]);
-    int64_t start = node_int(n, "start"), end = node_int(n, "end");
-    Known k = { .vector = true, .sized = true };
+    const Tensor *of[2] = { NULL, NULL };
+    Tensor *is;
 
-    if (s.rank < 0)
-        return nothing();
-    start = start < -s.rank ? 0 : start < 0 ? start + s.rank : start;
-    end = end > s.rank ? s.rank : end < 0 ? end + s.rank : end;
-    for (int64_t a = start; a < end; a++, k.n++)
-        if (s.dim[a] >= 0)
-            set(&k, k.n, s.dim[a]);
-    return k;
-}
+    for (int k = 0; k < 2; k++) {
+        Tensor x = { value(im->g, n->in[0])->dtype, shape_so_far(im, n->in[0]), NULL };
+        const Tensor *in[] = { &x };
 
-static Known of_size(Importer *im, const Node *n)
-{
-    Shape s = shape_so_far(im, n->in[0]);
-    Known k = { .n = 1, .sized = true };
-
-    if (!shape_known(&s))
-        return nothing();
-    set(&k, 0, shape_numel(&s));
-    return k;
-}
-
-static void compute(Known *out, int i, const OpDef *op, int64_t a, int64_t b)
-{
-    int64_t r = 0;
-    bool overflow = op == &op_Add   ? __builtin_add_overflow(a, b, &r)
-                    : op == &op_Sub ? __builtin_sub_overflow(a, b, &r)
-                    : op == &op_Mul ? __builtin_mul_overflow(a, b, &r)
-                                    : op == &op_Div && (!b || !fits_int32(a));
-
-    if (op == &op_Div && !overflow)
-        r = a / b;
-    if (op == &op_Add || op == &op_Sub || op == &op_Mul || op == &op_Div)
-        set_result(out, i, overflow, r);
-    else
-        set(out, i,
-            op == &op_Equal            ? a == b
-            : op == &op_Greater        ? a > b
-            : op == &op_Less           ? a < b
-            : op == &op_GreaterOrEqual ? a >= b
-            : op == &op_LessOrEqual    ? a <= b
-            : op == &op_And            ? a && b
-            : op == &op_Or             ? a || b
-            : op == &op_Xor            ? !a != !b
-            : op == &op_Min            ? (a < b ? a : b)
-                                       : (a > b ? a : b));
-}
-
-static bool is_binary(const OpDef *op)
-{
-    const OpDef *const list[] = { &op_Add,         &op_Sub,     &op_Mul,  &op_Div,
-                                  &op_Equal,       &op_Greater, &op_Less, &op_GreaterOrEqual,
-                                  &op_LessOrEqual, &op_And,     &op_Or,   &op_Xor,
-                                  &op_Min,         &op_Max };
-
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (op == list[i])
-            return true;
-    return false;
-}
-
-/* One side decides alone: false and anything, true or anything. */
-static bool decided(const OpDef *op, const Known *k, int i)
-{
-    return k->is[i] && ((op == &op_And && !k->v[i]) || (op == &op_Or && k->v[i]));
-}
-
-static Known of_binary(const OpDef *op, const Known *a, const Known *b)
-{
-    Known k = { .n = a->n > b->n ? a->n : b->n, .vector = a->vector || b->vector };
-
-    if (a->n < 0 || b->n < 0 || (a->n != b->n && a->n != 1 && b->n != 1))
-        return nothing();
-    if (!a->n || !b->n)
-        k.n = 0;
-    for (int i = 0; i < k.n; i++) {
-        int ia = a->n == 1 ? 0 : i, ib = b->n == 1 ? 0 : i;
-
-        if (a->is[ia] && b->is[ib])
-            compute(&k, i, op, a->v[ia], b->v[ib]);
-        else if (decided(op, a, ia) || decided(op, b, ib))
-            set(&k, i, op == &op_Or);
+        if (n->n_in != 1 || x.shape.rank < 0)
+            return unknown;
+        x.dtype = x.dtype == DT_NONE ? DT_FLOAT32 : x.dtype;
+        for (int a = 0; a < x.shape.rank; a++)
+            x.shape.dim[a] = x.shape.dim[a] < 0 ? k + 1 : x.shape.dim[a];
+        of[k] = evaluate(im, n, o, in);
     }
-    return k;
+    if (!of[0] || !of[1] || !shape_eq(&of[0]->shape, &of[1]->shape) || !(is = filled(im, &of[0]->shape, false)))
+        return unknown;
+    for (int64_t i = 0; i < tensor_numel(is); i++)
+        tensor_set_int(is, i, tensor_int(of[0], i) == tensor_int(of[1], i));
+    return (Known){ .t = of[0], .is = is, .sized = true };
 }
 
-static Known of_where(const Known *c, const Known *a, const Known *b)
+/* Is element i of the result made of known elements of this input?  One that is neither of the result's shape nor one
+ * number must be known whole. */
+static bool known_at(const Known *k, const Shape *result, int64_t i)
 {
-    Known k = { .n = c->n, .vector = c->vector || a->vector || b->vector };
+    bool one = tensor_numel(k->is) == 1;
 
-    if (c->n < 0 || a->n < 0 || b->n < 0 || a->n > c->n || b->n > c->n || (a->n != c->n && a->n != 1) ||
-        (b->n != c->n && b->n != 1))
-        return nothing();
-    for (int i = 0; i < k.n; i++) {
-        const Known *from = c->v[i] ? a : b;
-        int at = from->n == 1 ? 0 : i;
+    return one || shape_eq(&k->is->shape, result) ? tensor_int(k->is, one ? 0 : i) : all_known(k);
+}
 
-        if (c->is[i] && from->is[at])
-            set(&k, i, from->v[at]);
+/* Whether they are known goes where the elements go. */
+static Tensor *moved(Importer *im, const Node *n, int o, const Known *const *in)
+{
+    const Tensor **list = ARENA_NEW(im->scratch, const Tensor *, n->n_in);
+    Tensor *is;
+
+    for (int i = 0; list && i < n->n_in; i++) {
+        list[i] = !in[i] ? NULL : op_moves(n->op, i) ? in[i]->is : in[i]->t;
+        if (in[i] && !op_moves(n->op, i) && !n->op->elementwise && !all_known(in[i]))
+            return NULL;
     }
-    return k;
+    if (!list || !(is = evaluate(im, n, o, list)))
+        return NULL;
+    for (int i = 0; i < n->n_in && n->op->elementwise; i++) /* Where: what chooses must be known there */
+        for (int64_t e = 0; in[i] && !op_moves(n->op, i) && e < tensor_numel(is); e++)
+            tensor_set_int(is, e, tensor_int(is, e) && known_at(in[i], &is->shape, e));
+    return is;
 }
 
-static Known of_cast(const Node *n, const Known *a)
+/* With the elements that are not known as this. */
+static const Tensor *decided_as(Importer *im, const Known *k, int64_t as)
 {
-    DType to = (DType)node_int(n, "to");
-    Known k = *a;
+    Tensor *t = tensor_copy(im->scratch, k->t);
 
-    if (to != DT_INT64 && to != DT_INT32 && to != DT_BOOL)
-        return nothing();
-    for (int i = 0; i < k.n; i++) {
-        k.is[i] = a->is[i] && (to != DT_INT32 || fits_int32(a->v[i]));
-        k.v[i] = to == DT_BOOL ? a->v[i] != 0 : a->v[i];
-    }
-    return k;
+    for (int64_t i = 0; t && i < tensor_numel(t); i++)
+        if (!tensor_int(k->is, i))
+            tensor_set_int(t, i, as);
+    return t;
 }
 
-static Known of_gather(const Known *x, const Known *index)
+/* Of elementwise arithmetic; bools that are not known are tried both ways. */
+static Tensor *computed(Importer *im, const Node *n, int o, const Known *const *in, const Tensor *result)
 {
-    Known k = { .n = index->n, .vector = index->vector };
+    const Tensor **list = ARENA_NEW(im->scratch, const Tensor *, n->n_in);
+    Tensor *is = filled(im, &result->shape, true);
+    int open[MAX_OPEN_BOOLS], n_open = 0;
 
-    if (!x->vector || x->n < 0)
-        return nothing();
-    for (int i = 0; i < k.n; i++) {
-        int64_t at = index->v[i] < 0 ? index->v[i] + x->n : index->v[i];
-
-        if (index->is[i] && at >= 0 && at < x->n && x->is[at])
-            set(&k, i, x->v[at]);
-    }
-    return k;
-}
-
-static Known of_slice(const Known *in[5])
-{
-    Known k = { .vector = true };
-    int64_t start, end, step = 1, n = in[0]->n;
-
-    for (int i = 1; i < 5; i++)
-        if (in[i] && (in[i]->n != 1 || !in[i]->is[0]))
-            return nothing();
-    if (n < 0 || !in[0]->vector || !in[1] || !in[2] || (in[3] && in[3]->v[0] != 0 && in[3]->v[0] != -1))
-        return nothing();
-    start = in[1]->v[0];
-    end = in[2]->v[0];
-    step = in[4] ? in[4]->v[0] : 1;
-    if (step < 1 || step > MAX_KNOWN)
-        return nothing();
-    start = start < -n ? 0 : start < 0 ? start + n : start;
-    end = end > n ? n : end < 0 ? end + n : end;
-    for (; start < end; start += step, k.n++)
-        if (in[0]->is[start])
-            set(&k, k.n, in[0]->v[start]);
-    return k;
-}
-
-static Known of_concat(Importer *im, const Node *n, int steps)
-{
-    Known k = { .vector = true };
-
+    if (!list || !is)
+        return NULL;
     for (int i = 0; i < n->n_in; i++) {
-        const Known *part = has_in(n, i) ? known_of(im, n->in[i], steps) : NULL;
+        bool tried = in[i] && in[i]->t->dtype == DT_BOOL && !all_known(in[i]) && n_open < MAX_OPEN_BOOLS;
 
-        if (!part || part->n < 0 || !part->vector || k.n + part->n > MAX_KNOWN)
-            return nothing();
-        k.sized |= part->sized;
-        memcpy(k.v + k.n, part->v, (size_t)part->n * sizeof *k.v);
-        memcpy(k.is + k.n, part->is, (size_t)part->n * sizeof *k.is);
-        k.n += part->n;
+        list[i] = in[i] ? in[i]->t : NULL;
+        if (tried)
+            open[n_open++] = i;
+        for (int64_t e = 0; in[i] && !tried && e < tensor_numel(is); e++)
+            tensor_set_int(is, e, tensor_int(is, e) && known_at(in[i], &is->shape, e));
     }
-    return k;
+    for (int way = 0; n_open && way < 1 << n_open; way++) {
+        const Tensor *other;
+
+        for (int k = 0; k < n_open; k++)
+            if (!(list[open[k]] = decided_as(im, in[open[k]], way >> k & 1)))
+                return NULL;
+        if (!(other = evaluate(im, n, o, list)))
+            return NULL;
+        for (int64_t e = 0; e < tensor_numel(is); e++)
+            tensor_set_int(is, e, tensor_int(is, e) && tensor_float(other, e) == tensor_float(result, e));
+    }
+    return is;
 }
 
-/* Squeeze, Unsqueeze and Reshape between a scalar and a vector. */
-static Known of_view(const Node *n, const Known *x, const Known *arg)
+static Known of_inputs(Importer *im, const Node *n, int o, const Known *const *in)
 {
-    Known k = *x;
+    const Tensor **list = ARENA_NEW(im->scratch, const Tensor *, n->n_in);
+    const bool moves = n->op->moves || (n->op->same && !n->op->elementwise);
+    bool whole = true;
+    Known k = unknown;
 
-    if (n->op == &op_Reshape) {
-        k.vector = arg && arg->n == 1;
-        return arg && (k.vector || (arg->n == 0 && x->n == 1)) ? k : nothing();
+    for (int i = 0; list && i < n->n_in; i++) {
+        list[i] = in[i] ? in[i]->t : NULL;
+        whole &= !in[i] || all_known(in[i]);
+        k.sized |= in[i] && in[i]->sized;
     }
-    k.vector = n->op == &op_Unsqueeze;
-    return (k.vector ? !x->vector && arg && arg->n == 1 : x->vector && x->n == 1) ? k : nothing();
+    if (!list || (!whole && !moves && !n->op->elementwise) || !(k.t = evaluate(im, n, o, list)))
+        return unknown;
+    k.is = whole ? filled(im, &k.t->shape, true) : moves ? moved(im, n, o, in) : computed(im, n, o, in, k.t);
+    return k.is ? k : unknown;
 }
 
-static Known of_unary(const Node *n, const Known *x)
+static Known of_node(Importer *im, const Node *n, int o, int steps)
 {
-    Known k = *x;
+    const Known **in;
 
-    for (int i = 0; i < k.n; i++) {
-        k.is[i] &= n->op != &op_Neg || x->v[i] > INT32_MIN;
-        k.v[i] = n->op == &op_Not ? !x->v[i] : k.is[i] && n->op == &op_Neg ? -x->v[i] : x->v[i];
-    }
-    return k;
-}
-
-/* By what the inputs are; each is known, or absent. */
-static Known of_inputs(const Node *n, const Known *in[5])
-{
-    const OpDef *op = n->op;
-
-    if (op == &op_Identity || op == &op_Not || op == &op_Neg)
-        return of_unary(n, in[0]);
-    if (op == &op_Cast)
-        return of_cast(n, in[0]);
-    if (op == &op_Squeeze || op == &op_Unsqueeze || op == &op_Reshape)
-        return of_view(n, in[0], in[1]);
-    if (op == &op_Gather)
-        return of_gather(in[0], in[1]);
-    if (op == &op_Slice)
-        return of_slice(in);
-    if (op == &op_Where)
-        return of_where(in[0], in[1], in[2]);
-    return is_binary(op) && n->n_in == 2 && in[1] ? of_binary(op, in[0], in[1]) : nothing();
-}
-
-static Known of_node(Importer *im, const Node *n, int steps)
-{
-    const Known *in[5] = { NULL };
-    const OpDef *op = n->op;
-    bool sized = false;
-    Known k;
-
-    if (!op || !n->n_in || !has_value(n->in[0]))
-        return nothing();
-    if (op == &op_Shape)
-        return of_shape(im, n);
-    if (op == &op_Size)
-        return of_size(im, n);
-    if (op == &op_Concat)
-        return of_concat(im, n, steps);
-    for (int i = 0; i < n->n_in && i < 5; i++) {
-        if (has_in(n, i) && (!(in[i] = known_of(im, n->in[i], steps)) || in[i]->n < 0))
-            return nothing();
-        sized |= in[i] && in[i]->sized;
-    }
-    k = of_inputs(n, in);
-    k.sized = sized;
-    return k;
+    if (!im->eval || !n->op || !n->n_in || !has_value(n->in[0]) || n->op->flags & (OPF_RANDOM | OPF_COLLECTIVE))
+        return unknown;
+    if (n->op->flags & OPF_SHAPE_ONLY)
+        return of_shape(im, n, o);
+    if (!(in = ARENA_NEW(im->scratch, const Known *, n->n_in)))
+        return unknown;
+    for (int i = 0; i < n->n_in; i++)
+        if (has_in(n, i) && (!(in[i] = known_of(im, n->in[i], steps)) || !in[i]->t))
+            return unknown;
+    return of_inputs(im, n, o, in);
 }
 
 /* ---- by value ---- */
@@ -355,19 +277,18 @@ static bool make_room(Importer *im)
 static const Known *known_of(Importer *im, ValueId v, int steps)
 {
     const Value *x = value(im->g, v);
-    const Node *n = x->producer;
     const Known *kept;
-    Known k = nothing();
+    Known k = unknown;
 
     if (!steps || !make_room(im))
         return NULL;
     if (im->known[v.i])
         return im->known[v.i];
     if (x->kind == V_CONST)
-        k = of_constant(x->init);
-    else if (n && x->out_index == 0)
-        k = of_node(im, n, steps - 1);
-    if (k.n < 0)
+        k = tensor_numel(x->init) <= MAX_KNOWN ? known_whole(im, x->init) : unknown;
+    else if (x->producer)
+        k = of_node(im, x->producer, x->out_index, steps - 1);
+    if (!k.t)
         return im->known[v.i] = &unknown;
     if (!(kept = arena_memdup(im->scratch, &k, sizeof k)))
         return NULL;
@@ -378,9 +299,9 @@ bool known_number(int64_t *out, Importer *im, ValueId v)
 {
     const Known *k = has_value(v) ? known_of(im, v, MAX_STEPS) : NULL;
 
-    if (!k || k->n != 1 || !k->is[0])
+    if (!k || !k->t || tensor_numel(k->t) != 1 || !tensor_int(k->is, 0) || dtype_is_float(k->t->dtype))
         return false;
-    *out = k->v[0];
+    *out = tensor_int(k->t, 0);
     return true;
 }
 
@@ -405,18 +326,16 @@ static int64_t size_along(Importer *im, ValueId v, int64_t axis, int steps)
 {
     const Node *n = value(im->g, v)->producer;
     Shape s = shape_so_far(im, v);
-    const Known *axes;
-    int64_t sum = 0, part;
+    int64_t sum = 0, part, at;
 
     if (s.rank >= 0)
         return axis < s.rank ? s.dim[axis] : -1;
     if (!steps || !n || !n->op || !has_in(n, 0))
         return -1;
     if (n->op == &op_Unsqueeze) {
-        axes = known_of(im, n->in[1], MAX_STEPS);
-        if (!axes || axes->n != 1 || !axes->is[0] || axes->v[0] < 0)
+        if (!known_number(&at, im, n->in[1]) || at < 0)
             return -1;
-        return axes->v[0] == axis ? 1 : size_along(im, n->in[0], axis - (axes->v[0] < axis), steps - 1);
+        return at == axis ? 1 : size_along(im, n->in[0], axis - (at < axis), steps - 1);
     }
     if (n->op != &op_Concat || node_int(n, "axis") != axis)
         return -1;

@@ -6,7 +6,7 @@
 #ifndef DPX_ONNX_H
 #define DPX_ONNX_H
 
-#include "graph/graph.h"
+#include "graph/op.h"
 
 /* The opsets of the default domain whose operators' `import` functions are known to be right. */
 enum { ONNX_OPSET_MIN = 1, ONNX_OPSET_MAX = 27 };
@@ -36,13 +36,18 @@ typedef struct {
 
 void onnx_model_free(OnnxModel *m); /* NULL is legal */
 
+typedef struct {
+    Evaluator eval;       /* of what conditions and trip counts are computed from; NULL: only constants are known */
+    MemoryBudget *budget; /* which the graph holds; NULL: none */
+} ImportOptions;
+
 /* A graph in the order of its nodes: initializers and Constant nodes are V_CONST, inputs have -1 for symbolic
  * dimensions (dim_param names them), operators are spelled as the IR does and normalised, shapes are not inferred.
- * `model` may be NULL.  E_UNSUPPORTED lists all that is not supported.  onnx_import_memory reads no external data. */
-Status onnx_import_file(Graph **out, OnnxModel **model, const char *path) CHECKED;
-/* Within a budget, which the graph holds. */
-Status onnx_import_within(Graph **out, OnnxModel **model, const char *path, MemoryBudget *b) CHECKED;
-Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name) CHECKED;
+ * `model` and `opt` may be NULL.  E_UNSUPPORTED lists all that is not supported.  onnx_import_memory reads no external
+ * data. */
+Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt) CHECKED;
+Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name,
+                          const ImportOptions *opt) CHECKED;
 
 /* A file that holds one TensorProto, as the official test data does. */
 Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path) CHECKED;

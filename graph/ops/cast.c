@@ -64,8 +64,8 @@ static Status place(Placement *p)
     return widens ? place_linear(p) : place_elementwise(p);
 }
 
-DEFINE_OP(Cast, .elementwise = true, .since = 13, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPES_ALL,
+DEFINE_OP(Cast, .same = SAME_TYPED, .elementwise = true, .since = 13, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_ALL,
           .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
           .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
 
@@ -85,9 +85,9 @@ static Status lower_cast_like(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(CastLike, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
-          .doc = "x in the type of the second input", .import = import, .infer = infer_like_second,
-          .lower = lower_cast_like);
+DEFINE_OP(CastLike, .same = SAME_TYPED, .since = 15, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_ALL, .doc = "x in the type of the second input", .import = import,
+          .infer = infer_like_second, .lower = lower_cast_like);
 
 /* All of one type, for all become one; they need not have one shape.  To 16 bits or from 16 bits to float32. */
 static Status infer_all(Graph *g, Node *n)

@@ -82,8 +82,8 @@ static Status place_concat(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Concat, .layout = LAYOUT_ANY, .since = 13, .from = 4, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = 1,
-          .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
+DEFINE_OP(Concat, .moves = 255, .layout = LAYOUT_ANY, .since = 13, .from = 4, .in_min = 1, .in_max = -1, .out_min = 1,
+          .out_max = 1, .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
           .import = import_concat, .infer = infer_concat, .grad = grad_concat, .place = place_concat,
           .doc = "inputs joined along an axis");
 
@@ -175,7 +175,7 @@ static Status place_split(Placement *p)
     return place_moved(p, to, "it cuts along the split axis");
 }
 
-DEFINE_OP(Split, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
+DEFINE_OP(Split, .moves = 1, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "num_outputs", A_INT, .range = R_NATURAL },
                                        { 0 } },
@@ -255,8 +255,8 @@ static Status place_range(Placement *p, const Shape *x, int first)
 
 static Status place_slice(Placement *p) { return place_range(p, &in_value(p->g, p->node, 0)->shape, 1); }
 
-DEFINE_OP(Slice, .layout = LAYOUT_ANY, .since = 13, .from = 10, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1,
-          .import = import_slice, .respell = respell_slice, .infer = infer_slice, .grad = grad_slice,
+DEFINE_OP(Slice, .moves = 1, .layout = LAYOUT_ANY, .since = 13, .from = 10, .in_min = 3, .in_max = 5, .out_min = 1,
+          .out_max = 1, .import = import_slice, .respell = respell_slice, .infer = infer_slice, .grad = grad_slice,
           .place = place_slice, .doc = "x[start:end:step] along axes");
 
 static Status infer_slice_grad(Graph *g, Node *n)

@@ -98,9 +98,10 @@ static Status place_gather(Placement *p)
 
 static const AttrDecl axis_attr[] = { { "axis", A_INT, .range = R_AXIS }, { 0 } };
 
-DEFINE_OP(Gather, .blocks = BLOCKS_PASS, .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1,
-          .out_max = 1, .attrs = axis_attr, .infer = infer_gather, .grad = grad_gather, .lower = lower_gather,
-          .place = place_gather, .index_range = index_range_axis, .doc = "slices of x picked by indices along axis");
+DEFINE_OP(Gather, .moves = 1, .blocks = BLOCKS_PASS, .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2,
+          .out_min = 1, .out_max = 1, .attrs = axis_attr, .infer = infer_gather, .grad = grad_gather,
+          .lower = lower_gather, .place = place_gather, .index_range = index_range_axis,
+          .doc = "slices of x picked by indices along axis");
 
 static Status infer_gather_grad(Graph *g, Node *n)
 {
@@ -214,7 +215,7 @@ static Status place_gather_elements(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(GatherElements, .since = 13, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(GatherElements, .moves = 1, .since = 13, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .attrs = axis_attr, .infer = infer_gather_elements, .grad = grad_gather_elements,
           .place = place_gather_elements, .index_range = index_range_axis,
           .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
@@ -358,7 +359,7 @@ static bool respell_gather_nd(Graph *g, Node *n, int opset)
     return respell_without(n, "batch_dims");
 }
 
-DEFINE_OP(GatherND, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(GatherND, .moves = 1, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .attrs = batch_dims_attr, .respell = respell_gather_nd, .infer = infer_gather_nd, .grad = grad_gather_nd,
           .lower = lower_gather_nd, .place = place_gather_nd, .doc = "slices of x picked by tuples of indices");
 

@@ -29,8 +29,8 @@ static Status grad_expand(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Expand, .layout = LAYOUT_ANY, .since = 13, .from = 8, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-          .shape_in = 2, .infer = infer_expand, .grad = grad_expand, .place = place_expand,
+DEFINE_OP(Expand, .same = SAME_SPREAD, .layout = LAYOUT_ANY, .since = 13, .from = 8, .in_min = 2, .in_max = 2,
+          .out_min = 1, .out_max = 1, .shape_in = 2, .infer = infer_expand, .grad = grad_expand, .place = place_expand,
           .doc = "x broadcast to a shape");
 
 /* ---- Transpose ---- */
@@ -84,7 +84,7 @@ static Status place_transpose(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Transpose, .blocks = BLOCKS_PASS, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+DEFINE_OP(Transpose, .moves = 1, .blocks = BLOCKS_PASS, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
           .out_max = 1, .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } },
           .infer = infer_transpose, .grad = grad_transpose, .place = place_transpose, .doc = "axes permuted");
 
@@ -150,8 +150,9 @@ static Status place_tile(Placement *p)
     return place_moved(p, to, "it repeats the batch");
 }
 
-DEFINE_OP(Tile, .layout = LAYOUT_ANY, .since = 13, .from = 6, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-          .infer = infer_tile, .grad = grad_tile, .place = place_tile, .doc = "x repeated along each axis");
+DEFINE_OP(Tile, .moves = 1, .layout = LAYOUT_ANY, .since = 13, .from = 6, .in_min = 2, .in_max = 2, .out_min = 1,
+          .out_max = 1, .infer = infer_tile, .grad = grad_tile, .place = place_tile,
+          .doc = "x repeated along each axis");
 
 /* ---- Pad ---- */
 
@@ -384,14 +385,14 @@ static bool respell_depth_to_space(Graph *g, Node *n, int opset)
     return respell_without(n, "mode");
 }
 
-DEFINE_OP(DepthToSpace, .since = 13, .from = 11, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+DEFINE_OP(DepthToSpace, .moves = 1, .since = 13, .from = 11, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE },
                                        { "mode", A_STRING, .s = "DCR", .words = "DCR CRD" },
                                        { 0 } },
           .respell = respell_depth_to_space, .infer = infer_depth_to_space, .grad = grad_depth_to_space,
           .place = place_blocks, .doc = "channels become blocks of pixels");
 
-DEFINE_OP(SpaceToDepth, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
+DEFINE_OP(SpaceToDepth, .moves = 1, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .attrs = (const AttrDecl[]){ { "blocksize", A_INT, .rule = ATTR_REQUIRED, .range = R_POSITIVE }, { 0 } },
           .infer = infer_blocks, .grad = grad_space_to_depth, .place = place_blocks,
           .doc = "blocks of pixels become channels");

@@ -72,8 +72,8 @@ static bool respell_reshape(Graph *g, Node *n, int opset)
     return respell_without(n, "allowzero");
 }
 
-DEFINE_OP(Reshape, .blocks = BLOCKS_OWN, .layout = LAYOUT_ANY, .since = 14, .in_min = 2, .in_max = 2, .out_min = 1,
-          .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
+DEFINE_OP(Reshape, .same = SAME_SHAPED, .blocks = BLOCKS_OWN, .layout = LAYOUT_ANY, .since = 14, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .shape_in = 2,
           .attrs = (const AttrDecl[]){ { "allowzero", A_INT, .i = 0 }, { 0 } }, .inplace = { 1 },
           .import = import_reshape, .respell = respell_reshape, .infer = infer_reshape, .grad = grad_reshape,
           .place = place_reshape, .doc = "x under another shape of the same size");
@@ -112,8 +112,8 @@ static Status place_flatten(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Flatten, .blocks = BLOCKS_OWN, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .flags = OPF_VIEW, .inplace = { 1 },
+DEFINE_OP(Flatten, .same = SAME_SHAPED, .blocks = BLOCKS_OWN, .since = 13, .from = 1, .in_min = 1, .in_max = 1,
+          .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = 1, .range = R_CUT }, { 0 } }, .infer = infer_flatten,
           .grad = grad_reshape, .place = place_flatten, .doc = "x as a matrix, cut before axis");
 
@@ -238,14 +238,14 @@ static Status place_unsqueeze(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Squeeze, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 1, .in_max = 2, .out_min = 1,
-          .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes, .respell = respell_axes,
-          .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
+DEFINE_OP(Squeeze, .same = SAME_SHAPED, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 1,
+          .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes,
+          .respell = respell_axes, .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
           .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
 
-DEFINE_OP(Unsqueeze, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 2, .in_max = 2, .out_min = 1,
-          .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes, .respell = respell_axes,
-          .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
+DEFINE_OP(Unsqueeze, .same = SAME_SHAPED, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes,
+          .respell = respell_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
           .doc = "x with dimensions of 1 at axes of the result");
 
 /* ---- Identity ---- */
@@ -258,9 +258,9 @@ static Status grad_identity(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Identity, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .from = 1, .in_min = 1, .in_max = 1,
-          .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .infer = infer_identity,
-          .grad = grad_identity, .place = place_linear, .doc = "x");
+DEFINE_OP(Identity, .same = SAME_TENSOR, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .from = 1,
+          .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
+          .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
 
 /* ---- layouts ---- */
 

@@ -34,9 +34,9 @@ static Status place_where(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Where, .elementwise = true, .since = 16, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1,
-          .dtypes = DTYPES_BOOL, .inplace = { 6 }, .infer = infer_where, .grad = grad_where, .place = place_where,
-          .doc = "X where the condition holds, else Y");
+DEFINE_OP(Where, .elementwise = true, .moves = 6, .since = 16, .from = 9, .in_min = 3, .in_max = 3, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_BOOL, .inplace = { 6 }, .infer = infer_where, .grad = grad_where,
+          .place = place_where, .doc = "X where the condition holds, else Y");
 
 /* ---- Clip ---- */
 

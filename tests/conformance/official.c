@@ -162,7 +162,7 @@ static Status run_sets(Official *t, Arena *a, const char *model, bool types_only
         snprintf(set, sizeof set, "%s/test_data_set_%d", t->path, done);
         if (access(set, R_OK) || t->outcome == WRONG)
             break;
-        TRY(onnx_import_file(&g, NULL, model));
+        TRY(onnx_import_file(&g, NULL, model, &(ImportOptions){ .eval = interp_node }));
         st = run_set(t, a, g, set, types_only);
         graph_free(g);
         TRY(st);
@@ -208,7 +208,7 @@ static Status text_of(char **out, const char *path)
     Graph *g;
     Status st;
 
-    TRY(onnx_import_file(&g, NULL, path));
+    TRY(onnx_import_file(&g, NULL, path, &(ImportOptions){ .eval = interp_node }));
     if (!(st = hide_unused(g)))
         st = graph_text(out, g, NULL);
     graph_free(g);
@@ -220,7 +220,7 @@ static Status again(char **out, const char *path, const char *copy)
     Graph *g;
     Status st;
 
-    TRY(onnx_import_file(&g, NULL, path));
+    TRY(onnx_import_file(&g, NULL, path, &(ImportOptions){ .eval = interp_node }));
     st = onnx_export_file(g, NULL, copy);
     graph_free(g);
     TRY(st);

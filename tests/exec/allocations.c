@@ -114,7 +114,7 @@ static int allocations_of_session(void)
     int n;
 
     atomic_store(&count, 0);
-    CHECK_OK(onnx_import_file(&g, NULL, SOURCE_DIR "/models/fashion_cnn.onnx"));
+    CHECK_OK(onnx_import_file(&g, NULL, SOURCE_DIR "/models/fashion_cnn.onnx", NULL));
     CHECK_OK(device_list_parse(&list, "cpu*2", 1));
     if (g && CHECK_OK(session_create(&s, g, &opt, &list, NULL, NULL)) &&
         CHECK_OK(session_step(&out, &n, s, BUILD_TRAIN, in, 3))) {

@@ -64,7 +64,7 @@ static char *plan_text(const char *model, const char *gpu, const Column *c)
     bool good;
 
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", model);
-    good = f && o && CHECK_OK(onnx_import_file(&g, NULL, path)) && CHECK_OK(set_options(o, gpu, c)) &&
+    good = f && o && CHECK_OK(onnx_import_file(&g, NULL, path, NULL)) && CHECK_OK(set_options(o, gpu, c)) &&
            CHECK_OK(plan_alone(f, g, o));
     graph_free(g);
     options_free(o);

@@ -21,7 +21,7 @@ static Status open_model(Session **s, const char *name, const BuildOptions *opt,
     Status st;
 
     snprintf(path, sizeof path, "%s/models/%s.onnx", SOURCE_DIR, name);
-    TRY(onnx_import_file(&g, NULL, path));
+    TRY(onnx_import_file(&g, NULL, path, NULL));
     st = device_list_parse(&list, devices, 1);
     if (!st)
         st = session_create(s, g, opt, &list, NULL, NULL);

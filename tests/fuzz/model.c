@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .devices = 2 };
     Graph *g;
 
-    if (onnx_import_memory(&g, NULL, data, size, "fuzz"))
+    if (onnx_import_memory(&g, NULL, data, size, "fuzz", &(ImportOptions){ .eval = interp_node }))
         return 0;
     if (!graph_is_step(g)) {
         build(g, &infer);

@@ -12,7 +12,7 @@ Graph *model_import(const char *name)
     Graph *g = NULL;
 
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
-    CHECK_OK(onnx_import_file(&g, NULL, path));
+    CHECK_OK(onnx_import_file(&g, NULL, path, &(ImportOptions){ .eval = interp_node }));
     return g;
 }
 

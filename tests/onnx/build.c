@@ -1,4 +1,5 @@
 #include "tests/onnx/build.h"
+#include "exec/run/interp.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -251,7 +252,7 @@ Status built_import(Graph **out, const Built *b)
     Status st;
 
     memcpy(exact, bytes, size);
-    st = onnx_import_memory(out, NULL, exact, size, "model");
+    st = onnx_import_memory(out, NULL, exact, size, "model", &(ImportOptions){ .eval = interp_node });
     free(exact);
     return st;
 }

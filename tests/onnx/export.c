@@ -37,7 +37,7 @@ static void check_same_text(const Graph *g, const char *path)
     char *before = NULL, *after = NULL;
     Graph *copy = NULL;
 
-    if (CHECK_OK(onnx_import_file(&copy, NULL, path)) && CHECK_OK(graph_text(&before, g, NULL)) &&
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path, NULL)) && CHECK_OK(graph_text(&before, g, NULL)) &&
         CHECK_OK(graph_text(&after, copy, NULL)))
         CHECK_STR(before, after);
     free(before);
@@ -73,7 +73,7 @@ static void test_nothing_is_lost(void)
 
     CHECK_OK(onnx_export_file(g, NULL, path));
     check_same_text(g, path);
-    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path, NULL))) {
         const Value *w = value(copy, graph_find(copy, "w"));
 
         CU_ASSERT(w->kind == V_STATE && w->trainable && w->device == 1);
@@ -115,7 +115,7 @@ static void test_marks(void)
     if (!CHECK_OK(graph_parse(&g, marked, strlen(marked))))
         return;
     CHECK_OK(onnx_export_file(g, NULL, path));
-    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path, NULL))) {
         FOR_NODES(copy, n)
             CHECK_OK(node_infer(copy, n));
         CHECK_OK(graph_text(&before, g, NULL));
@@ -151,7 +151,7 @@ static void test_bodies(void)
         return;
     CHECK_OK(graph_verify(g));
     CHECK_OK(onnx_export_file(g, NULL, path));
-    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path, NULL))) {
         CHECK_OK(graph_verify(copy));
         for (uint32_t i = 0; i < copy->n_node; i++)
             set_out(copy, copy->node[i], 0, DT_FLOAT32, &(Shape){ 2, { 2, 3 } });
@@ -234,7 +234,7 @@ static void test_output_names(void)
     graph_add_output(g, "given", x);
     graph_add_output(g, "fixed", c);
     CHECK_OK(onnx_export_file(g, NULL, path));
-    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path, NULL))) {
         CU_ASSERT_EQUAL(copy->n_output, 4);
         CHECK_STR("taken", copy->output[0].name);
         CHECK_STR("last", value(copy, copy->output[0].value)->producer->name);
@@ -246,7 +246,7 @@ static void test_output_names(void)
     }
     check_same_text(g, path);
     CHECK_OK(onnx_export_file(g, &(ExportOptions){ .plain = true }, path));
-    if (CHECK_OK(onnx_import_file(&copy, NULL, path))) {
+    if (CHECK_OK(onnx_import_file(&copy, NULL, path, NULL))) {
         CU_ASSERT(value_eq(value(copy, copy->output[1].value)->producer->in[0], copy->output[0].value));
         CU_ASSERT(value_eq(value(copy, copy->output[2].value)->producer->in[0], copy->input[0]));
         CHECK_STR("taken", value(copy, copy->output[0].value)->name);
@@ -283,7 +283,7 @@ static void test_model_is_given_back(void)
     built_free(&b);
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     out = out_path();
-    if (CHECK_OK(onnx_import_file(&g, &model, path))) {
+    if (CHECK_OK(onnx_import_file(&g, &model, path, NULL))) {
         value(g, g->input[0])->shape.dim[0] = 8; /* bound, as infer_shapes does */
         CHECK_OK(onnx_export_file(g, &(ExportOptions){ .model = model, .plain = true }, out));
         if ((m = read_back(a, out))) {

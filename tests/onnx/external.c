@@ -39,7 +39,7 @@ static Status import_with(Graph **g, const char *folder, const char *location, c
     built_free(&b);
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     *g = NULL;
-    return onnx_import_file(g, NULL, path);
+    return onnx_import_file(g, NULL, path, NULL);
 }
 
 static void check_refused(const char *folder, const char *location, const char *offset, const char *length, Status code,
@@ -133,15 +133,15 @@ static void test_model_files(void)
     char path[512];
     Graph *g;
 
-    CHECK_FAILS(E_IO, "not a regular file", onnx_import_file(&g, NULL, folder));
+    CHECK_FAILS(E_IO, "not a regular file", onnx_import_file(&g, NULL, folder, NULL));
     snprintf(path, sizeof path, "%s/none.onnx", folder);
-    CHECK_FAILS(E_IO, "No such file", onnx_import_file(&g, NULL, path));
+    CHECK_FAILS(E_IO, "No such file", onnx_import_file(&g, NULL, path, NULL));
     snprintf(path, sizeof path, "%s/fifo.onnx", folder);
     CU_ASSERT_EQUAL(mkfifo(path, 0666), 0);
-    CHECK_FAILS(E_IO, "not a regular file", onnx_import_file(&g, NULL, path));
+    CHECK_FAILS(E_IO, "not a regular file", onnx_import_file(&g, NULL, path, NULL));
     snprintf(path, sizeof path, "%s/empty.onnx", folder);
     close(open(path, O_CREAT | O_WRONLY, 0666));
-    CHECK_FAILS(E_IO, "empty.onnx: the file is empty", onnx_import_file(&g, NULL, path));
+    CHECK_FAILS(E_IO, "empty.onnx: the file is empty", onnx_import_file(&g, NULL, path, NULL));
 }
 
 DEFINE_SUITE(external, { "is read", test_read }, { "paths that lead elsewhere", test_paths }, { "sizes", test_sizes },

@@ -106,6 +106,86 @@ static void test_if_by_shape(void)
     }
 }
 
+static void condition_values(Built *b)
+{
+    built_input(b, "x", DT_FLOAT32, "N,3,4");
+    int_const(b, "zero", 0);
+    int_const(b, "one", 1);
+    int_const(b, "two", 2);
+    int_const(b, "three", 3);
+    int_const(b, "five", 5);
+    bool_const(b, "no", 0);
+    built_init(b, "v2", DT_INT64, "1", 8, &(int64_t){ 2 });
+    built_init(b, "v3", DT_INT64, "1", 8, &(int64_t){ 3 });
+    built_init(b, "v12", DT_INT64, "1", 8, &(int64_t){ 12 });
+    built_init(b, "from1", DT_INT64, "1", 8, &(int64_t){ 1 });
+    built_init(b, "to9", DT_INT64, "1", 8, &(int64_t){ 9 });
+    built_init(b, "half", DT_FLOAT32, "", 4, &(float){ 0.5f });
+    built_init(b, "half2", DT_FLOAT32, "", 4, &(float){ 0.25f });
+}
+
+/* Of x [N,3,4]: by operators that compute, move and choose; `c` is what they come to, -1 what depends on N. */
+static void test_conditions(void)
+{
+    static const struct {
+        struct {
+            const char *op, *in, *out;
+        } node[6];
+        int c;
+    } cases[] = {
+        { { { "Shape", "x", "s" }, { "Gather", "s,one", "d" }, { "Mod", "d,two", "m" }, { "Equal", "m,one", "c" } },
+          1 },
+        { { { "Shape", "x", "s" },
+            { "Slice", "s,from1,to9", "t" },
+            { "ReduceProd", "t", "p" },
+            { "Equal", "p,v12", "c" } },
+          1 },
+        { { { "Shape", "x", "s" }, { "ReduceProd", "s", "p" }, { "Equal", "p,v12", "c" } }, -1 },
+        { { { "Shape", "x", "s" }, { "Tile", "s,v2", "t" }, { "Gather", "t,five", "d" }, { "Less", "d,five", "c" } },
+          1 },
+        { { { "Shape", "x", "s" }, { "Tile", "s,v2", "t" }, { "Gather", "t,three", "d" }, { "Less", "d,five", "c" } },
+          -1 },
+        { { { "Shape", "x", "s" }, { "Gather", "s,zero", "d" }, { "Equal", "d,zero", "e" }, { "And", "e,no", "c" } },
+          0 },
+        { { { "Shape", "x", "s" }, { "Gather", "s,zero", "d" }, { "Equal", "d,zero", "e" }, { "Or", "e,no", "c" } },
+          -1 },
+        { { { "Shape", "x", "s" }, { "Gather", "s,zero", "d" }, { "Equal", "d,zero", "e" }, { "Xor", "e,e", "c" } },
+          -1 },
+        { { { "Shape", "x", "s" },
+            { "Gather", "s,zero", "d" },
+            { "Equal", "d,zero", "e" },
+            { "Where", "e,two,two", "w" },
+            { "Equal", "w,two", "c" } },
+          -1 },
+        { { { "Equal", "one,two", "e" },
+            { "Shape", "x", "s" },
+            { "Where", "e,s,v3", "w" },
+            { "Gather", "w,zero", "d" },
+            { "Equal", "d,three", "c" } },
+          1 },
+        { { { "Less", "half,half2", "c" } }, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Built b = built_create(17);
+        Graph *g;
+
+        condition_values(&b);
+        for (int k = 0; k < 6 && cases[i].node[k].op; k++)
+            built_node(&b, cases[i].node[k].op, cases[i].node[k].in, cases[i].node[k].out);
+        choice(&b);
+        if (cases[i].c < 0) {
+            REFUSED(&b, E_UNSUPPORTED, "its condition 'c' depends on data");
+            continue;
+        }
+        if (!(g = imported(&b)))
+            continue;
+        CU_ASSERT_EQUAL(count(g, &op_Relu), cases[i].c);
+        CU_ASSERT_EQUAL(count(g, &op_Tanh), !cases[i].c);
+        graph_free(g);
+    }
+}
+
 /* Shapes that were inferred to find a condition are open again: another batch may follow. */
 static void test_shapes_stay_open(void)
 {
@@ -559,7 +639,7 @@ static void test_sequences_that_multiply(void)
     REFUSED(&b, E_MODEL, "more than 300000 nodes");
 }
 
-DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape },
+DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "conditions", test_conditions },
              { "shapes stay open", test_shapes_stay_open }, { "If refused", test_if_refused }, { "names", test_names },
              { "nested names", test_nested_names }, { "Loop", test_loop },
              { "constants in loops", test_loop_constants }, { "a loop that counts", test_loop_counter },

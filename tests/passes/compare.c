@@ -177,7 +177,8 @@ Status compared_step(Compared *r, const char *name, const char *text, const Buil
     *r = (Compared){ .arena = arena_create() };
     if (!r->arena)
         return FAIL_NOMEM();
-    TRY(text ? graph_parse(&r->g, text, strlen(text)) : onnx_import_file(&r->g, NULL, path));
+    TRY(text ? graph_parse(&r->g, text, strlen(text))
+             : onnx_import_file(&r->g, NULL, path, &(ImportOptions){ .eval = interp_node }));
     TRY(pipeline_run(r->g, opt, interp_node, NULL, NULL));
     if (!(r->values = ARENA_NEW(r->arena, const Tensor *, r->g->n_value)))
         return FAIL_NOMEM();

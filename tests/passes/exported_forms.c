@@ -47,7 +47,8 @@ static void test_exports(void)
         Step s;
 
         snprintf(path, sizeof path, SOURCE_DIR "/tests/passes/exported_forms_%d.onnx", exported_opsets[i]);
-        if (!CHECK_OK(onnx_import_file(&g, NULL, path)) || !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL))) {
+        if (!CHECK_OK(onnx_import_file(&g, NULL, path, &(ImportOptions){ .eval = interp_node })) ||
+            !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL))) {
             graph_free(g);
             continue;
         }

@@ -19,7 +19,7 @@ static Graph *import_exported(const char *name, const char *exporter, int b0)
     Graph *g = NULL;
 
     snprintf(path, sizeof path, SOURCE_DIR "/tests/api/repaired_%s_%s_%d.onnx", name, exporter, b0);
-    CHECK_OK(onnx_import_file(&g, NULL, path));
+    CHECK_OK(onnx_import_file(&g, NULL, path, &(ImportOptions){ .eval = interp_node }));
     return g;
 }
 

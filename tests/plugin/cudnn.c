@@ -331,7 +331,7 @@ static Graph *training_graph(const char *name, DType precision)
 
     opt.backend = cuda_target(precision, false);
     snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
-    if (!CHECK_OK(onnx_import_file(&g, NULL, path)))
+    if (!CHECK_OK(onnx_import_file(&g, NULL, path, NULL)))
         return NULL;
     if (CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
         return g;
