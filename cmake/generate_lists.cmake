@@ -1,7 +1,8 @@
 # Writes the lists of operators and kernels from where they are defined.
 #   cmake -DSOURCE_DIR=. -DOUT_DIR=build/gen -P generate_lists.cmake
 # An operator is a line DEFINE_OP(Name, ...) in graph/ops/*.c, a kernel DEFINE_KERNEL(name, ...) in kernels/<backend>/*.c*,
-# all in column 0; a loss, metric, optimizer or schedule DEFINE_LOSS(name, ...) and so on in graph/recipes/*/*.c; DEFINE_EXPR(name, ...) in kernels/cuda is a kernel and an expression of generated kernels.
+# all in column 0; a loss, metric, optimizer or schedule DEFINE_LOSS(name, ...) and so on in graph/recipes/*/*.c; DEFINE_EXPR(name, ...) in
+# kernels/cuda is a kernel and an expression of generated kernels; DEFINE_DATA_FORMAT(name, ...) is in tools/data_*.c.
 
 function(collect out pattern)
     set(names)
@@ -56,6 +57,15 @@ foreach(kind loss:losses:LossDef metric:metrics:MetricDef optimizer:optimizers:O
     write_changed(${OUT_DIR}/graph/recipes/${folder}.gen.h "${header}")
     write_changed(${OUT_DIR}/graph/recipes/${folder}.gen.c "${source}")
 endforeach()
+
+collect(formats DEFINE_DATA_FORMAT ${SOURCE_DIR}/tools/data_*.c)
+set(source "/* Generated from the DEFINE_DATA_FORMAT lines of tools. */\n#include \"tools/data.h\"\n\n")
+set(list "const DataFormat *const data_formats[] = {\n")
+foreach(format ${formats})
+    string(APPEND source "extern const DataFormat data_format_${format};\n")
+    string(APPEND list "    &data_format_${format},\n")
+endforeach()
+write_changed(${OUT_DIR}/tools/data_formats.gen.c "${source}${list}    NULL,\n};\n")
 
 foreach(backend ref cpu cuda)
     collect(kernels DEFINE_KERNEL ${SOURCE_DIR}/kernels/${backend}/*.c)

@@ -4,7 +4,8 @@ pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)          # gzipped IDX fil
 
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
-add_library(toolbox STATIC ${tool_sources})
+add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
+add_dependencies(toolbox lists)
 target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB)
 
 add_executable(dpexec tools/dpexec.c)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "tools/data.h"
 #include "tools/man.h"
 
 static const Flag *find_flag(const Command *c, const char *name)
@@ -284,6 +285,17 @@ static void each_option(const Command *c, void (*print)(const char *, const char
     }
 }
 
+/* Each flag of the command; that of data with the formats it takes. */
+static void each_flag(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
+                      void (*choice)(const char *form, const char *help))
+{
+    for (const Flag *f = c->flags; f->name; f++) {
+        print(f->name, f->metavar, f->help, NULL);
+        for (const DataFormat *const *k = data_formats; !strcmp(f->name, "data") && *k; k++)
+            choice((*k)->form, (*k)->help);
+    }
+}
+
 static void print_man(const Command *c, const char *program)
 {
     char page[64], line[512];
@@ -293,8 +305,7 @@ static void print_man(const Command *c, const char *program)
     snprintf(line, sizeof line, "%s%s%s %s", program, space, c->name, c->synopsis);
     man_head(page, line, c->summary);
     man_section("OPTIONS");
-    for (const Flag *f = c->flags; f->name; f++)
-        man_item(f->name, f->metavar, f->help, NULL);
+    each_flag(c, man_item, man_choice);
     man_item("help", NULL, "print what the command takes", NULL);
     man_item("man", NULL, "print this page, as roff", NULL);
     if (c->takes_options)
@@ -313,8 +324,7 @@ void args_help(const Args *a, const char *program)
     printf("usage: %s%s%s %s\n\n%s\n", program, *c->name ? " " : "", c->name, c->synopsis, c->summary);
     if (c->flags->name)
         printf("\n");
-    for (const Flag *f = c->flags; f->name; f++)
-        print_flag(f->name, f->metavar, f->help, NULL);
+    each_flag(c, print_flag, print_choice);
     if (c->takes_options)
         printf("\nThe run:\n");
     each_option(c, print_flag, print_choice);

@@ -1,10 +1,8 @@
 /* Opening of data sets, and conversion of samples on their way into a batch. */
 #include "tools/data.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,65 +89,55 @@ void dataset_free(Dataset *d)
     free(d);
 }
 
-static bool ends_with(const char *s, const char *end)
+bool ends_with(const char *s, const char *end)
 {
     size_t a = strlen(s), b = strlen(end);
 
     return a > b && !strcmp(s + a - b, end);
 }
 
-/* The array is called like the file, without .npy. */
-static Status add_npy(Dataset *d, const char *path)
-{
-    Array a = { .scale = 1, .std = 1 };
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+/* ---- formats ---- */
 
-    TRY(mapped_open(&a.map, path));
-    TRY(npy_parse(&a, path));
-    if (!(a.name = strndup(name, strlen(name) - 4))) {
-        mapped_close(&a.map);
-        return FAIL_NOMEM();
-    }
-    return dataset_add(d, &a, path);
+static bool begins_with(const char *s, const char *begin) { return !strncmp(s, begin, strlen(begin)); }
+
+const DataFormat *data_format_of(const char *source)
+{
+    struct stat s;
+    bool folder = !stat(source, &s) && S_ISDIR(s.st_mode);
+
+    for (const DataFormat *const *f = data_formats; *f; f++)
+        if ((*f)->prefix && begins_with(source, (*f)->prefix))
+            return *f;
+    for (const DataFormat *const *f = data_formats; *f; f++)
+        if (folder ? (*f)->folder : (*f)->suffix && ends_with(source, (*f)->suffix))
+            return *f;
+    return NULL;
 }
 
-static int is_npy(const struct dirent *e) { return ends_with(e->d_name, ".npy"); }
-
-static Status read_folder(Dataset *d, const char *folder)
+const char *data_forms(char text[DATA_FORMS])
 {
-    struct dirent **entry;
-    int n = scandir(folder, &entry, is_npy, alphasort);
-    char path[PATH_MAX];
-    Status st = ST_OK;
+    int n = 0;
 
-    if (n < 0)
-        return FAIL(E_IO, "%s: cannot read: %s", folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        if (!st && snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name) >= (int)sizeof path)
-            st = FAIL(E_IO, "%s: the path is too long", folder);
-        if (!st)
-            st = add_npy(d, path);
-        free(entry[i]);
-    }
-    free(entry);
-    return st ? st : n ? ST_OK : FAIL(E_IO, "%s: the folder holds no .npy files", folder);
+    for (const DataFormat *const *f = data_formats; *f; f++)
+        n += snprintf(text + n, (size_t)(n < DATA_FORMS ? DATA_FORMS - n : 0), "%s%s",
+                      f == data_formats ? ""
+                      : f[1]            ? ", "
+                                        : " or ",
+                      (*f)->form);
+    return text;
 }
 
 static Status read_source(Dataset *d, const char *source, Normalisation norm)
 {
+    const DataFormat *f = data_format_of(source);
+    char forms[DATA_FORMS];
     struct stat s;
 
-    if (!strncmp(source, "idx:", 4))
-        return idx_read(d, source + 4, norm);
+    if (f && f->prefix)
+        return f->read(d, source + strlen(f->prefix), norm);
     if (stat(source, &s))
         return FAIL(E_IO, "%s: cannot open: %s", source, strerror(errno));
-    if (S_ISDIR(s.st_mode))
-        return read_folder(d, source);
-    if (ends_with(source, ".npz"))
-        return npz_read(d, source);
-    if (ends_with(source, ".npy"))
-        return add_npy(d, source);
-    return FAIL(E_INVALID, "%s: expected FILE.npz, FILE.npy, a folder of .npy files or idx:IMAGES,LABELS", source);
+    return f ? f->read(d, source, norm) : FAIL(E_INVALID, "%s: expected %s", source, data_forms(forms));
 }
 
 Status dataset_open(Dataset **out, const char *source, Normalisation norm)

@@ -37,7 +37,27 @@ typedef struct {
     double mean, std;
 } Normalisation; /* of idx images */
 
-/* SRC: FILE.npz, FILE.npy, a folder of .npy files, or idx:IMAGES,LABELS (gzip or not).  Errors name the file. */
+/* A format of data sets: its file defines it with DEFINE_DATA_FORMAT, the build lists it, help and errors tell of it.
+ * Whose source it is, is decided by what it begins with, else that it is a folder, else how it ends. */
+typedef struct {
+    const char *form, *help; /* "FILE.npz", and what is in it */
+    const char *prefix;      /* "idx:"; what follows it is read */
+    const char *suffix;      /* ".npz" */
+    bool folder;
+    bool scaled; /* by --mean and --std */
+    Status (*read)(Dataset *d, const char *source, Normalisation norm);
+} DataFormat;
+
+#define DEFINE_DATA_FORMAT(n, ...) const DataFormat data_format_##n = { __VA_ARGS__ }
+
+extern const DataFormat *const data_formats[]; /* by their names; NULL ends */
+/* The format of a source, by how it is written; NULL when none is written so. */
+const DataFormat *data_format_of(const char *source);
+/* "FILE.npz, FILE.npy or idx:IMAGES,LABELS": all of them. */
+enum { DATA_FORMS = 160 };
+const char *data_forms(char text[DATA_FORMS]);
+
+/* Errors name the file. */
 Status dataset_open(Dataset **out, const char *source, Normalisation norm) CHECKED;
 void dataset_free(Dataset *d);
 /* The array of this name, else NULL. */
@@ -50,8 +70,7 @@ Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* tak
 Status npy_parse(Array *a, const char *label) CHECKED;
 /* How long the whole file is, by the header, which must lie in the first `n` bytes. */
 Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
-Status npz_read(Dataset *d, const char *path) CHECKED;
-Status idx_read(Dataset *d, const char *images_comma_labels, Normalisation norm) CHECKED;
+bool ends_with(const char *s, const char *end);
 
 size_t array_sample_elements(const Array *a);
 /* E_INVALID, naming `what`, for conversions that lose meaning: what becomes integers must be whole numbers that their

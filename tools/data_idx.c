@@ -147,7 +147,7 @@ static Status read_pair(Dataset *d, const char *images, const char *labels, Norm
     return y.name ? dataset_add(d, &y, labels) : FAIL_NOMEM();
 }
 
-Status idx_read(Dataset *d, const char *pair, Normalisation norm)
+static Status read_source(Dataset *d, const char *pair, Normalisation norm)
 {
     const char *comma = strchr(pair, ',');
     char *images;
@@ -161,3 +161,6 @@ Status idx_read(Dataset *d, const char *pair, Normalisation norm)
     free(images);
     return st;
 }
+
+DEFINE_DATA_FORMAT(idx, .form = "idx:IMAGES,LABELS", .help = "as MNIST has it, gzip or not",
+                   .prefix = "idx:", .scaled = true, .read = read_source);

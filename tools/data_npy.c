@@ -3,8 +3,10 @@
  * Data in column-major (Fortran) order is written row-major into an unnamed temporary file first: a sample's elements
  * lie far apart in it, which every epoch would pay for. */
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -292,3 +294,48 @@ Status npy_parse(Array *a, const char *label)
         mapped_close(&a->map);
     return st;
 }
+
+/* ---- files and folders of them ---- */
+
+/* The array is called like the file, without .npy. */
+static Status read_file(Dataset *d, const char *path, Normalisation norm)
+{
+    Array a = { .scale = 1, .std = 1 };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    (void)norm;
+    TRY(mapped_open(&a.map, path));
+    TRY(npy_parse(&a, path));
+    if (!(a.name = strndup(name, strlen(name) - 4))) {
+        mapped_close(&a.map);
+        return FAIL_NOMEM();
+    }
+    return dataset_add(d, &a, path);
+}
+
+static int is_npy(const struct dirent *e) { return ends_with(e->d_name, ".npy"); }
+
+static Status read_folder(Dataset *d, const char *folder, Normalisation norm)
+{
+    struct dirent **entry;
+    int n = scandir(folder, &entry, is_npy, alphasort);
+    char path[PATH_MAX];
+    Status st = ST_OK;
+
+    if (n < 0)
+        return FAIL(E_IO, "%s: cannot read: %s", folder, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        if (!st && snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name) >= (int)sizeof path)
+            st = FAIL(E_IO, "%s: the path is too long", folder);
+        if (!st)
+            st = read_file(d, path, norm);
+        free(entry[i]);
+    }
+    free(entry);
+    return st ? st : n ? ST_OK : FAIL(E_IO, "%s: the folder holds no .npy files", folder);
+}
+
+DEFINE_DATA_FORMAT(npy, .form = "FILE.npy", .help = "one array, called like the file", .suffix = ".npy",
+                   .read = read_file);
+DEFINE_DATA_FORMAT(npy_folder, .form = "FOLDER", .help = "of .npy files, an array each", .folder = true,
+                   .read = read_folder);

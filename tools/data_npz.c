@@ -85,7 +85,7 @@ static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char 
     return dataset_add(d, &a, path);
 }
 
-Status npz_read(Dataset *d, const char *path)
+static Status read_archive(Dataset *d, const char *path, Normalisation norm)
 {
     int why = 0;
     zip_t *archive = zip_open(path, ZIP_RDONLY, &why);
@@ -93,6 +93,7 @@ Status npz_read(Dataset *d, const char *path)
     zip_error_t e;
     Status st;
 
+    (void)norm;
     if (!archive) {
         zip_error_init_with_code(&e, why);
         st = FAIL(E_IO, "%s: not a .npz archive: %s", path, zip_error_strerror(&e));
@@ -108,3 +109,6 @@ Status npz_read(Dataset *d, const char *path)
     zip_discard(archive);
     return st;
 }
+
+DEFINE_DATA_FORMAT(npz, .form = "FILE.npz", .help = "arrays by name; stored or deflated", .suffix = ".npz",
+                   .read = read_archive);

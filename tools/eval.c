@@ -8,7 +8,7 @@
 #include "tools/run_dir.h"
 
 static const Flag flags[] = {
-    { "data", "SRC", "data to evaluate on: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
+    { "data", "SRC", "data to evaluate on" },
     { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
     { "std", "X", "divides idx images after that" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },

@@ -334,11 +334,13 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
 
 static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const char *source)
 {
+    const DataFormat *format = data_format_of(source);
+
     TRY(args_real(&out->mean, a, "mean", 0));
     TRY(args_real(&out->std, a, "std", 1));
     if (out->std == 0)
         return FAIL(E_INVALID, "--std: expected a number other than 0");
-    if ((args_has(a, "mean") || args_has(a, "std")) && strncmp(source, "idx:", 4))
+    if ((args_has(a, "mean") || args_has(a, "std")) && !(format && format->scaled))
         return FAIL(E_INVALID, "--mean and --std are for idx images: --%s %s holds arrays, which are taken as they are",
                     flag, source);
     return ST_OK;
@@ -363,13 +365,14 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     Feed f = { .model = model };
     Problems wrong = { 0 };
     Normalisation norm;
+    char forms[DATA_FORMS];
     const char *source = args_value(a, flag);
     Status st;
 
     if (dpx_model_is_step(model))
         return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
     if (!source)
-        return FAIL(E_INVALID, "--%s is missing: FILE.npz, a folder of .npy files or idx:IMAGES,LABELS", flag);
+        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
     TRY(read_normalisation(&norm, a, flag, source));
     f.adds_up = !strcmp(dpx_options_get(a->options, "loss-weight"), "sum");
     TRY(dataset_open(&f.data, source, norm));

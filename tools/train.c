@@ -23,7 +23,7 @@ static const double LEAST_LOSS_SCALE =
     0x1p-24; /* of float16 itself: gradients that overflow here are not finite at all */
 
 static const Flag flags[] = {
-    { "data", "SRC", "training data: FILE.npz, a folder of .npy files, or idx:IMAGES,LABELS" },
+    { "data", "SRC", "training data" },
     { "val", "SRC", "data to evaluate on" },
     { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
     { "std", "X", "divides idx images after that" },
@@ -466,10 +466,24 @@ static Status finish(Run *r)
     return fflush(stdout) ? FAIL(E_IO, "cannot write the result: %s", strerror(errno)) : ST_OK;
 }
 
+static Status need_loss(void)
+{
+    char forms[256];
+    int n = 0;
+
+    for (int i = 0; dpx_choice_at("loss", i).name && n < (int)sizeof forms; i++)
+        n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
+                      !i                                  ? ""
+                      : dpx_choice_at("loss", i + 1).name ? ", "
+                                                          : " or ",
+                      dpx_choice_at("loss", i).form);
+    return FAIL(E_INVALID, "--loss is missing: %s", forms);
+}
+
 static Status train(Run *r)
 {
     if (!strcmp(dpx_options_get(r->args->options, "loss"), "none"))
-        return FAIL(E_INVALID, "--loss is missing: cross-entropy, nll, mse, l1, bce, bce-logits or output:NAME");
+        return need_loss();
     if (args_has(r->args, "dry-run"))
         return print_plan(r->args, r->progress.quiet);
     TRY(open_run(r));

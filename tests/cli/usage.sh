@@ -24,7 +24,8 @@ refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --s
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
 refused 2 "unexpected argument 'second.onnx'" "${train[@]}" second.onnx
 refused 2 "expected train MODEL.onnx" "$dpexec" train --data "$digits"
-refused 2 "--loss is missing" "$dpexec" models/mlp.onnx --data "$digits"
+refused 2 "--loss is missing: bce, bce-logits, cross-entropy, huber" "$dpexec" models/mlp.onnx --data "$digits"
+refused 2 "--data is missing: idx:IMAGES,LABELS, FILE.npy, FOLDER or FILE.npz" "$dpexec" models/mlp.onnx --loss mse
 refused 2 "--out DIR is missing" "$dpexec" run models/mlp.onnx
 refused 2 "unexpected argument" "$dpexec" devices now
 

@@ -38,18 +38,21 @@ static Status read_npy(Dataset *d, const uint8_t *data, size_t size)
     return dataset_add(d, &a, "fuzz.npy");
 }
 
+extern const DataFormat data_format_npz, data_format_idx;
+
 static Status read(Dataset *d, const uint8_t *data, size_t size)
 {
+    const Normalisation norm = { 0.5, 0.25 };
     char pair[9000];
     const char *file;
 
     if (size >= 2 && !memcmp(data, "PK", 2))
-        return npz_read(d, fuzz_file("set.npz", data, size));
+        return data_format_npz.read(d, fuzz_file("set.npz", data, size), norm);
     if (size >= 6 && !memcmp(data, "\x93NUMPY", 6))
         return read_npy(d, data, size);
     file = fuzz_file("set.idx", data, size);
     snprintf(pair, sizeof pair, "%s,%s", file, file);
-    return idx_read(d, pair, (Normalisation){ 0.5, 0.25 });
+    return data_format_idx.read(d, pair, norm);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
