@@ -340,6 +340,8 @@ static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
     copy->out_index = from->out_index;
     copy->origin = from->origin;
     copy->said = from->said;
+    if (from->shard && !(copy->shard = arena_memdup(to->arena, from->shard, sizeof *from->shard)))
+        graph_fail_nomem(to);
     copy->folded_from = from->folded_from ? arena_strdup(to->arena, from->folded_from) : NULL;
     if (from->init && !(copy->init = lend ? from->init : tensor_copy(to->arena, from->init)))
         graph_fail_nomem(to);

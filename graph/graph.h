@@ -49,6 +49,12 @@ typedef enum {
 /* Value.batch_axis. */
 enum { BATCH_NOWHERE = -1, BATCH_UNKNOWN = 0 };
 
+/* Elements [from, from + as many as its value has) of a tensor of shape `whole`, in the order of its rows. */
+typedef struct {
+    Shape whole;
+    int64_t from;
+} Shard;
+
 typedef struct {
     const char *name; /* unique in the graph; the user's name where one exists */
     ValueKind kind;
@@ -63,6 +69,7 @@ typedef struct {
     bool partial;       /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
                          * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
                          * update of it is P, or a B that is zero */
+    const Shard *shard; /* V_STATE of a partitioned graph: which elements of the state it holds; NULL: all of it */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
     int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
                           or BATCH_ */

@@ -55,6 +55,8 @@ enum {
     OPF_PARAM_MAYBE = 128, /* a constant at a `param_in` input is a parameter unless it looks like part of a formula */
     OPF_GAPS = 512,  /* any number of inputs of which some may be absent (else, without a limit, all are required) */
     OPF_NORM = 1024, /* a normalisation: its parameters scale and shift what has mean 0 and deviation 1 */
+    OPF_ELEMENTS =
+        2048, /* element by element, as `elementwise`, but of several outputs and with inputs of one number */
     OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 

@@ -1,6 +1,17 @@
 /* The placement rules that operators share. */
 #include "graph/place.h"
 
+#include <string.h>
+
+bool split_eq(const Split *a, const Split *b)
+{
+    if (a == b || !a || !b)
+        return a == b;
+    return a->by_device == b->by_device && a->n == b->n && a->total == b->total &&
+           !memcmp(a->count, b->count, (size_t)a->n * sizeof *a->count) &&
+           !memcmp(a->offset, b->offset, (size_t)a->n * sizeof *a->offset);
+}
+
 void place_set_all(Placement *p, Place have)
 {
     for (int i = 0; i < p->node->n_out; i++)
@@ -19,11 +30,12 @@ void place_mixes(Placement *p, const char *why) { p->mixes = why; }
 
 bool place_can_split(const Placement *p, const Shape *s, Place at)
 {
-    int64_t dim = at.axis >= 0 && at.axis < s->rank ? s->dim[at.axis] : -1;
+    const Split *split = at.split ? at.split : p->split;
+    int64_t dim = at.axis == AXIS_ELEMENTS ? shape_numel(s) : at.axis >= 0 && at.axis < s->rank ? s->dim[at.axis] : -1;
 
     if (dim < 0 || at.blocks < 1 || (at.blocks > 1 && s->rank >= MAX_RANK) || dim % at.blocks)
         return false;
-    return p->batch ? dim / at.blocks % p->batch == 0 : dim == 0;
+    return split->total ? dim / at.blocks % split->total == 0 : dim == 0;
 }
 
 static const Shape *in_shape(const Placement *p, int i) { return &in_value(p->g, p->node, i)->shape; }
@@ -70,7 +82,7 @@ static Place follow_split(const Placement *p, int i, int right, int64_t dim)
     const Shape *s = in_shape(p, i);
     int axis = s->rank - right;
     bool split_there = p->in[i].kind == PL_S && p->in[i].axis == axis;
-    bool known_whole = in_value(p->g, p->node, i)->batch_axis == BATCH_NOWHERE && p->batch == 1 && dim == 1;
+    bool known_whole = in_value(p->g, p->node, i)->batch_axis == BATCH_NOWHERE && p->split->total == 1 && dim == 1;
 
     if (axis < 0 || (known_whole && !split_there && p->node->op->elementwise))
         return PLACE_B;
@@ -87,6 +99,24 @@ static int64_t broadcast_dim(const Placement *p, int right)
             in_shape(p, i)->dim[in_shape(p, i)->rank - right] != 1)
             dim = in_shape(p, i)->dim[in_shape(p, i)->rank - right];
     return dim;
+}
+
+/* Split by device, element by element: inputs of the output's shape follow, single numbers are whole.  Where others
+ * take part the pieces are put together first. */
+static Status split_elements(Placement *p)
+{
+    const Shape *y = &value(p->g, p->node->out[0])->shape;
+    bool fit = y->rank > 0;
+
+    for (int i = 0; i < p->node->n_in; i++)
+        fit &= !has_value(p->node->in[i]) || !in_shape(p, i)->rank || shape_eq(in_shape(p, i), y);
+    for (int i = 0; i < p->node->n_in; i++)
+        if (has_value(p->node->in[i]) && (fit || p->in[i].kind == PL_S))
+            p->in[i] = fit && in_shape(p, i)->rank ? PLACE_S(AXIS_ELEMENTS) : PLACE_B;
+    if (!fit)
+        return place_elementwise(p);
+    place_set_all(p, PLACE_S(AXIS_ELEMENTS));
+    return ST_OK;
 }
 
 static Status split_elementwise(Placement *p, int split)
@@ -113,12 +143,17 @@ Status place_elementwise(Placement *p)
     int split = leading_split(p);
 
     if (split >= 0)
-        return split_elementwise(p, split);
+        return p->split->by_device ? split_elements(p) : split_elementwise(p, split);
     for (int i = 0; i < p->node->n_in; i++)
         if (p->in[i].kind == PL_P)
             p->in[i] = PLACE_B;
     place_set_all(p, place_any(p, PL_L) ? PLACE_L : PLACE_B);
     return ST_OK;
+}
+
+Status place_update(Placement *p)
+{
+    return place_any(p, PL_S) && p->split->by_device ? place_elementwise(p) : place_all_b(p);
 }
 
 Status place_linear(Placement *p)
@@ -246,8 +281,8 @@ static int growing_axis(const Placement *p)
     const Tensor *target = has_in(p->node, 1) ? value_const(p->g, p->node->in[1]) : NULL;
     int8_t marked = value(p->g, p->node->out[0])->batch_axis;
 
-    if (p->batch != 1 || marked != BATCH_UNKNOWN)
-        return p->batch == 1 && marked > 0 ? marked : 0;
+    if (p->split->total != 1 || marked != BATCH_UNKNOWN)
+        return p->split->total == 1 && marked > 0 ? marked : 0;
     for (int64_t i = 0; target && i < tensor_numel(target); i++)
         if (tensor_int(target, i) == -1)
             return (int)i + 1;
@@ -266,7 +301,7 @@ static bool same_size(Place to, const Shape *y, Place at, const Shape *x)
 static Place reshaped(const Placement *p, const Shape *x, Place at, const Shape *y)
 {
     int64_t rounds = shape_count(x, 0, at.axis) * at.blocks, here = 1;
-    Place found = { PL_S, -1, 0 };
+    Place found = PLACE_ROWS(-1, 0);
     int grows = growing_axis(p);
     bool same = false;
 
@@ -311,7 +346,7 @@ Status place_expand(Placement *p)
     return place_moved(p, to, "the shape is not known");
 }
 
-/* ---- splits in blocks ---- */
+/* ---- what every rule can rely on ---- */
 
 /* Inputs that are split in other blocks than the first that has more than one are gathered, and so are all where the
  * rule knows nothing of blocks.  Returns the number of blocks. */
@@ -338,6 +373,32 @@ static void set_blocks(Place *at, int n, int64_t blocks)
             at[i].blocks = blocks;
 }
 
+/* One Split for all inputs that are split: the batch's, if any of them is split by it or is each replica's own.  What
+ * is split by device is whole otherwise, and so is all of it where the operator does not compute element by element. */
+static void agree_on_split(Placement *p, bool by_element)
+{
+    const Split *found = NULL;
+    bool per_replica = !by_element || place_any(p, PL_L);
+
+    for (int i = 0; i < p->node->n_in; i++)
+        per_replica |= has_value(p->node->in[i]) && p->in[i].kind == PL_S && !place_by_device(p->in[i]);
+    for (int i = 0; i < p->node->n_in; i++) {
+        if (!has_value(p->node->in[i]) || p->in[i].kind != PL_S)
+            continue;
+        if (place_by_device(p->in[i]) && (per_replica || (found && !split_eq(found, p->in[i].split))))
+            p->in[i] = PLACE_B;
+        else if (!found)
+            p->split = found = p->in[i].split;
+    }
+}
+
+static void set_split(Place *at, int n, const Split *split)
+{
+    for (int i = 0; i < n; i++)
+        if (at[i].kind == PL_S && !at[i].split)
+            at[i].split = split;
+}
+
 Status place_by_rule(Placement *p)
 {
     const OpDef *op = p->node->op;
@@ -345,10 +406,13 @@ Status place_by_rule(Placement *p)
     bool own = rule && op->blocks == BLOCKS_OWN, pass = rule && (op->blocks == BLOCKS_PASS || op->elementwise);
     int64_t blocks = own ? 1 : agree_on_blocks(p, pass);
 
+    agree_on_split(p, rule && ((op->elementwise && !op->channel_in) || op->flags & OPF_ELEMENTS));
     TRY((rule ? op->place : place_all_b)(p));
     if (pass && blocks > 1) {
         set_blocks(p->in, p->node->n_in, blocks);
         set_blocks(p->out, p->node->n_out, blocks);
     }
+    set_split(p->in, p->node->n_in, p->split);
+    set_split(p->out, p->node->n_out, p->split);
     return ST_OK;
 }

@@ -19,6 +19,7 @@ typedef enum {
 } BuildMode;
 
 typedef enum { SPLIT_BALANCED, SPLIT_CHUNK } SplitMode;
+typedef enum { SHARD_NONE, SHARD_OPTIMIZER } ShardMode;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
 
 typedef struct {
@@ -75,6 +76,7 @@ typedef struct {
     int devices;
     const int *device_of_replica; /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
+    ShardMode shard;      /* of what each device has only a piece: nothing, or what the optimizer keeps */
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */
     bool bn_local, bn_unbiased;

@@ -65,14 +65,15 @@ static Status infer_adam(Graph *g, Node *n)
 
 DEFINE_OP(SgdUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 5, .out_min = 1,
           .out_max = 2, .dtypes = DTYPES_F32_F64, .inplace = { 1, 1 << 3 },
-          .attrs = (const AttrDecl[]){ SGD_ATTRS, { 0 } }, .infer = infer_sgd, .grad = grad_none, .place = place_all_b,
+          .attrs = (const AttrDecl[]){ SGD_ATTRS, { 0 } }, .infer = infer_sgd, .grad = grad_none, .place = place_update,
+          .flags = OPF_ELEMENTS,
           .doc = "d = g + weight_decay w; m' = momentum m + d; w' = w - lr (nesterov ? d + momentum m' : m'); "
                  "inputs w, g, lr, m, apply (bool: else all stays)");
 
 DEFINE_OP(AdamUpdate, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 6, .in_max = 7, .out_min = 3,
           .out_max = 3, .dtypes = DTYPES_F32_F64, .inplace = { 1, 1 << 3, 1 << 4 },
           .attrs = (const AttrDecl[]){ ADAM_ATTRS, { 0 } }, .infer = infer_adam, .grad = grad_none,
-          .place = place_all_b,
+          .place = place_update, .flags = OPF_ELEMENTS,
           .doc = "m' = b1 m + (1-b1) g; v' = b2 v + (1-b2) g^2; w' = w - lr/(1-b1^t) m' / (sqrt(v')/sqrt(1-b2^t) + "
                  "eps), t = step + 1; "
                  "weight decay is added to g, or with decoupled scales w by 1 - lr weight_decay first; inputs w, g, "

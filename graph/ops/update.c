@@ -85,8 +85,8 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 DEFINE_OP(Update, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = -1, .out_min = 1,
-          .out_max = -1, .dtypes = DTYPES_F32_F64, .flags = OPF_INPLACE_EACH,
+          .out_max = -1, .dtypes = DTYPES_F32_F64, .flags = OPF_INPLACE_EACH | OPF_ELEMENTS,
           .attrs = (const AttrDecl[]){ { "formula", A_GRAPH, .rule = ATTR_REQUIRED }, { 0 } }, .infer = infer,
-          .grad = grad_none, .place = place_all_b, .flops = flops,
+          .grad = grad_none, .place = place_update, .flops = flops,
           .doc = "the next values of a parameter and of its optimizer's states, by a formula of elementwise operators; "
                  "inputs states, gradient, scalars");

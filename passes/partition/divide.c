@@ -143,12 +143,14 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     offset = ARENA_NEW(a, int64_t, p.replicas);
     if (!axis || !count || !offset)
         return FAIL_NOMEM();
-    TRY(choose_axes(axis, &p.batch, g, opt, report));
-    share(count, offset, p.batch, p.replicas, opt->split);
+    TRY(choose_axes(axis, &p.batch.total, g, opt, report));
+    share(count, offset, p.batch.total, p.replicas, opt->split);
     p.batch_axis = axis;
-    p.count = count;
-    p.offset = offset;
+    p.batch.n = p.replicas;
+    p.batch.count = count;
+    p.batch.offset = offset;
     TRY(map_devices(&p, opt, a));
+    TRY(shard_states(&p.shard, g, opt, p.devices, a, report));
     *out = p;
-    return report_division(report, p.replicas, p.count, p.batch);
+    return report_division(report, p.replicas, p.batch.count, p.batch.total);
 }

@@ -5,11 +5,14 @@
  * passes/partition/expand.c makes them so), running the operator on every replica gives outputs of the placement it
  * states.  The rest is induction.
  *
- * A partial sum is reduced where it is made, unless that would be too early: it stays partial on a way that leads to an
- * addition of two partial sums (a weight used twice is reduced once), to a state that is one, to a reader that needs
- * only parts of it (then a ReduceScatter does), or to a conversion that widens it (sums over replicas are not rounded
- * to 16 bits).  Otherwise the scaling, clipping and the update that follow would run once per replica, and a gradient
- * that is read in two ways would be reduced twice. */
+ * Where states start is asked of the options: a partial sum, cut into pieces for the devices
+ * (passes/partition/shard.c), else whole.
+ *
+ * A partial sum is reduced where it is made, to what its readers want of it, all or a device's piece, unless that would
+ * be too early: it stays partial on a way that leads to an addition of two partial sums (a weight used twice is reduced
+ * once), to a state that is one, to a reader that needs only parts of it (then a ReduceScatter does), or to a
+ * conversion that widens it (sums over replicas are not rounded to 16 bits).  Otherwise the scaling, clipping and the
+ * update that follow would run once per replica, and a gradient that is read in two ways would be reduced twice. */
 #include "passes/partition/place.h"
 
 #include "passes/report.h"
@@ -19,7 +22,9 @@ static Place start(const Graph *g, const Partition *p, uint32_t i)
     const Value *v = g->value[i];
 
     if (v->kind == V_INPUT && p->batch_axis[i] >= 0)
-        return PLACE_S(p->batch_axis[i]);
+        return (Place){ .kind = PL_S, .axis = p->batch_axis[i], .blocks = 1, .split = &p->batch };
+    if (v->kind == V_STATE && p->shard && p->shard[i])
+        return PLACE_PIECES(p->shard[i]);
     return v->kind == V_STATE && v->partial ? PLACE_P : PLACE_B;
 }
 
@@ -39,7 +44,7 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
     if (!place_can_split(p, s, at))
         return FAIL(E_UNSUPPORTED,
                     "%s: %s %d of shape %s bakes the batch size: axis %d is not a multiple of the batch of %lld",
-                    node_text(p->g, p->node), what, i, shape_text(s, text), at.axis, (long long)p->batch);
+                    node_text(p->g, p->node), what, i, shape_text(s, text), at.axis, (long long)at.split->total);
     return ST_OK;
 }
 
@@ -48,7 +53,7 @@ static Status apply(Placement *p, const Placements *t)
     const Node *n = p->node;
 
     for (int i = 0; i < n->n_in; i++)
-        p->in[i] = t->early[n->in[i].i] ? PLACE_B : t->value[n->in[i].i];
+        p->in[i] = t->early[n->in[i].i] ? place_early(t, n->in[i]) : t->value[n->in[i].i];
     TRY(place_by_rule(p));
     for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
@@ -65,7 +70,7 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
     for (uint32_t i = 1; i < g->n_value; i++)
         t->value[i] = start(g, part, i);
     FOR_NODES(g, n) {
-        Placement p = { .g = g, .node = n, .batch = part->batch };
+        Placement p = { .g = g, .node = n, .split = &part->batch };
 
         p.in = t->want[n->index] = ARENA_NEW(a, Place, n->n_in);
         p.out = ARENA_NEW(a, Place, n->n_out);
@@ -96,13 +101,27 @@ static bool widens(const Graph *g, const Node *n)
            dtype_size(value(g, n->out[0])->dtype) > dtype_size(in_value(g, n, 0)->dtype);
 }
 
+/* A partial sum of which pieces are wanted: it is reduced to them, and so is what an operator makes it of element by
+ * element. */
+static void wish_pieces(Placements *t, const Graph *g, const Node *n, int i)
+{
+    Place want = t->want[n->index][i];
+    ValueId v = n->in[i], y = n->out[0];
+
+    if (want.kind == PL_S && place_by_device(want))
+        t->pieces[v.i] = want.split;
+    else if (want.kind == PL_P && n->op->elementwise && partial_inputs(t, n) == 1 && t->pieces[y.i] &&
+             !t->pieces[v.i] && shape_eq(&value(g, v)->shape, &value(g, y)->shape))
+        t->pieces[v.i] = t->pieces[y.i];
+}
+
 /* Which partial sums are reduced where they are made.  In reverse order, so that what is known of a node's outputs says
  * whether its inputs are on the way to an addition. */
 static Status decide_early(Placements *t, const Graph *g, Arena *a)
 {
-    bool *leads = ARENA_NEW(a, bool, g->n_value), *read_whole = ARENA_NEW(a, bool, g->n_value);
+    bool *leads = ARENA_NEW(a, bool, g->n_value), *read = ARENA_NEW(a, bool, g->n_value);
 
-    if (!leads || !read_whole)
+    if (!leads || !read)
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_update; i++)
         leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
@@ -113,23 +132,26 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
         for (int o = 0; n->op && o < n->n_out; o++)
             on_way |= leads[n->out[o].i];
         for (int i = 0; n->op && i < n->n_in; i++) {
-            PlaceKind want = t->want[n->index][i].kind;
+            Place want = t->want[n->index][i];
 
-            leads[n->in[i].i] |= want == PL_S || (want == PL_P && on_way);
-            read_whole[n->in[i].i] |= want == PL_B || want == PL_L;
+            if (!has_value(n->in[i]) || t->value[n->in[i].i].kind != PL_P)
+                continue;
+            leads[n->in[i].i] |= want.kind == PL_P ? on_way : want.kind == PL_S && !place_by_device(want);
+            read[n->in[i].i] |= want.kind == PL_L || place_by_device(want);
+            wish_pieces(t, g, n, i);
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        t->early[i] = t->value[i].kind == PL_P && (read_whole[i] || !leads[i]);
+        t->early[i] = t->value[i].kind == PL_P && (read[i] || !leads[i]);
     return ST_OK;
 }
 
 Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena *a, Report *report)
 {
-    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node),
-                     ARENA_NEW(a, bool, g->n_value) };
+    Placements t = { ARENA_NEW(a, Place, g->n_value), ARENA_NEW(a, Place *, g->n_node), ARENA_NEW(a, bool, g->n_value),
+                     ARENA_NEW(a, const Split *, g->n_value) };
 
-    if (!t.value || !t.want || !t.early)
+    if (!t.value || !t.want || !t.early || !t.pieces)
         return FAIL_NOMEM();
     TRY(place_nodes(&t, g, part, a, NULL));
     TRY(decide_early(&t, g, a));

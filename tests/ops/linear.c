@@ -87,7 +87,9 @@ static bool any_partial(const Place *at, int n)
 
 static Status try_choice(Linear *l)
 {
-    Placement p = { .g = l->g, .node = l->n, .batch = 1, .in = l->want, .out = l->out };
+    const int64_t all = 1, none = 0;
+    const Split batch = { .n = 1, .total = 1, .count = &all, .offset = &none };
+    Placement p = { .g = l->g, .node = l->n, .split = &batch, .in = l->want, .out = l->out };
     Tensor *whole[CHECK_OUTPUTS] = { NULL }, *part[2][CHECK_OUTPUTS] = { { NULL } };
 
     memcpy(l->want, l->have, sizeof l->want);

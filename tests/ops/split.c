@@ -83,7 +83,7 @@ static Status decide(Attempt *t, int replicas, int devices)
         device_of[r] = r * devices / replicas;
         first[device_of[r] + 1] = r + 1;
     }
-    t->part = (Partition){ replicas, devices, device_of, first, batch, count, offset, axis };
+    t->part = (Partition){ replicas, devices, device_of, first, { false, replicas, batch, count, offset }, axis, NULL };
     return ST_OK;
 }
 

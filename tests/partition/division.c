@@ -31,9 +31,9 @@ static void check_sizes(int64_t batch, int replicas, SplitMode mode, const int64
     g = parse(text);
     if (g && CHECK_OK(partition_decide(&p, g, &(BuildOptions){ .replicas = replicas, .split = mode }, a, NULL)))
         for (int r = 0; r < replicas; r++) {
-            CU_ASSERT_EQUAL(p.count[r], expected[r]);
-            CU_ASSERT_EQUAL(p.offset[r], at);
-            at += p.count[r];
+            CU_ASSERT_EQUAL(p.batch.count[r], expected[r]);
+            CU_ASSERT_EQUAL(p.batch.offset[r], at);
+            at += p.batch.count[r];
         }
     graph_free(g);
     arena_free(a);

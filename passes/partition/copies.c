@@ -1,0 +1,513 @@
+/* A value's copies, and what converts them from one placement into another.
+ *
+ * Where a consumer needs another placement than the producer has, a collective or a slice appears; each is made once
+ * and shared by all consumers.  Sums follow the tree of graph/reduce_tree.h.  Subtrees whose replicas share a device
+ * are added there by plain Add nodes, so only one partial sum per such subtree crosses devices, and the bits are those
+ * of any other mapping. */
+#include "passes/partition/copies.h"
+
+#include <string.h>
+
+#include "graph/emit.h"
+#include "graph/reduce_tree.h"
+
+struct SplitCopies {
+    Place at;
+    ValueId *part;
+    SplitCopies *next;
+};
+
+/* ---- one copy ---- */
+
+Shape local_shape(const Expander *x, ValueId v, Place at, int i)
+{
+    Shape s = value(x->g, v)->shape;
+
+    if (at.kind != PL_S)
+        return s;
+    if (at.axis == AXIS_ELEMENTS)
+        return (Shape){ 1, { split_count(at.split, shape_numel(&s), i) } };
+    s.dim[at.axis] = split_count(at.split, s.dim[at.axis], i);
+    return s;
+}
+
+const char *copy_name(const Expander *x, ValueId v, int r, int d)
+{
+    const char *base = value_logical_name(value(x->g, v));
+    const char *name = r >= 0 ? arena_printf(x->a, "%s@r%d", base, r) : arena_printf(x->a, "%s@d%d", base, d);
+
+    return name ? name : "";
+}
+
+void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d)
+{
+    Value *v = value(x->g, copy);
+
+    v->replica = r;
+    v->device = d;
+    v->logical = value_logical_name(value(x->g, of));
+}
+
+/* Appends a node whose outputs are copies of v: for output i on device device[i]; replica[i] >= 0 names "v@r1", else
+ * "v@d0". */
+static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v,
+                         int n_out, const int *replica, const int *device)
+{
+    const char **names = ARENA_NEW(x->a, const char *, n_out);
+    Node *n;
+
+    if (x->g->status)
+        return NULL;
+    if (!names) {
+        x->g->status = FAIL_NOMEM();
+        return NULL;
+    }
+    for (int i = 0; i < n_out; i++)
+        names[i] = copy_name(x, v, replica ? replica[i] : -1, device[i]);
+    if (!(n = graph_add_node(x->g, op, value_logical_name(value(x->g, v)), attrs, n_in, in, n_out, names)))
+        return NULL;
+    if (!(op->flags & OPF_COLLECTIVE)) {
+        n->replica = replica ? replica[0] : -1;
+        n->device = device[0];
+    }
+    for (int i = 0; i < n_out; i++)
+        mark_copy(x, n->out[i], v, replica ? replica[i] : -1, device[i]);
+    if (!(x->g->status = node_normalise(x->g, n)))
+        x->g->status = node_infer(x->g, n);
+    return x->g->status ? NULL : n;
+}
+
+/* ---- lists of copies ---- */
+
+static ValueId *new_list(Expander *x, int n)
+{
+    ValueId *list = x->g->status ? NULL : ARENA_NEW(x->a, ValueId, n);
+
+    if (!list && !x->g->status)
+        x->g->status = FAIL_NOMEM();
+    return list;
+}
+
+static ValueId *list_of(Expander *x, const Node *n)
+{
+    ValueId *list = n ? new_list(x, n->n_out) : NULL;
+
+    if (list)
+        memcpy(list, n->out, (size_t)n->n_out * sizeof *list);
+    return list;
+}
+
+/* 0, 1, 2 ... as a list of devices, for attributes and for names. */
+static int *devices_upto(Expander *x, int n, int64_t *attr)
+{
+    int *d = ARENA_NEW(x->a, int, n);
+
+    for (int i = 0; d && i < n; i++)
+        attr[i] = d[i] = i;
+    return d;
+}
+
+/* A collective from `in` to a copy of v on each of the first n devices. */
+static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n_in, const ValueId *in, ValueId v,
+                           int n)
+{
+    int64_t *ids = ARENA_NEW(x->a, int64_t, n);
+    int *devices = ids ? devices_upto(x, n, ids) : NULL;
+    Attr list[4] = { 0 };
+    int k = 0;
+
+    if (!devices) {
+        x->g->status = FAIL_NOMEM();
+        return NULL;
+    }
+    for (; attr && attr[k].name; k++)
+        list[k] = attr[k];
+    list[k] = (Attr)INTS("devices", n, ids);
+    return list_of(x, emit_copies(x, op, list, n_in, in, v, n, NULL, devices));
+}
+
+/* A collective from `in` to the parts of v at `at`, not in blocks. */
+static ValueId *to_parts(Expander *x, const OpDef *op, const Attr *spans, int n_in, const ValueId *in, ValueId v,
+                         Place at)
+{
+    int n = at.split->n, axis = at.axis == AXIS_ELEMENTS ? 0 : at.axis;
+    int *replica = ARENA_NEW(x->a, int, n), *device = ARENA_NEW(x->a, int, n);
+    int64_t *counts = ARENA_NEW(x->a, int64_t, n), *devices = ARENA_NEW(x->a, int64_t, n);
+    Attr list[5] = { INT("axis", axis) };
+
+    if (!replica || !device || !counts || !devices) {
+        x->g->status = FAIL_NOMEM();
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        replica[i] = replica_of(at, i);
+        devices[i] = device[i] = device_of(x, at, i);
+        counts[i] = local_shape(x, v, at, i).dim[axis];
+    }
+    list[1] = (Attr)INTS("counts", n, counts);
+    list[2] = (Attr)INTS("devices", n, devices);
+    if (spans)
+        list[3] = *spans;
+    return list_of(x, emit_copies(x, op, list, n_in, in, v, n, replica, device));
+}
+
+/* ---- splits in blocks ---- */
+
+/* A copy of v, of replica r or r < 0 device d, under another shape. */
+static ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, const Shape *to, int r, int d)
+{
+    ValueId in[2] = { copy, emit_shape_const(x->g, to) };
+    Node *made = emit_copies(x, &op_Reshape, ATTRS(INT("allowzero", 1)), 2, in, v, 1, r < 0 ? NULL : &r, &d);
+
+    return made ? made->out[0] : NO_VALUE;
+}
+
+/* Its shape when what is cut is an axis of its own: the blocks of `at` stand in front of at.axis, or all elements are
+ * one axis. */
+static ValueId lay_apart(Expander *x, ValueId v, ValueId copy, Place at, int r, int d)
+{
+    Shape s = value(x->g, copy)->shape;
+
+    if (at.axis == AXIS_ELEMENTS) {
+        s = (Shape){ 1, { shape_numel(&s) } };
+    } else {
+        memmove(&s.dim[at.axis + 1], &s.dim[at.axis], (size_t)(s.rank++ - at.axis) * sizeof *s.dim);
+        s.dim[at.axis] = at.blocks;
+        s.dim[at.axis + 1] /= at.blocks;
+    }
+    return reshape_copy(x, v, copy, &s, r, d);
+}
+
+/* The axis of what lay_apart gives. */
+static int axis_apart(Place at) { return at.axis == AXIS_ELEMENTS ? 0 : at.blocks > 1 ? at.axis + 1 : at.axis; }
+
+/* The parts of v in their order, gathered on each of the first n devices. */
+static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, int n)
+{
+    const Shape *whole = &value(x->g, v)->shape;
+    ValueId *apart = new_list(x, at.split->n), *list;
+
+    for (int i = 0; apart && i < at.split->n && !x->g->status; i++)
+        apart[i] = at.blocks > 1 ? lay_apart(x, v, parts[i], at, replica_of(at, i), device_of(x, at, i)) : parts[i];
+    if (!apart || x->g->status ||
+        !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", axis_apart(at))), at.split->n, apart, v, n)))
+        return NULL;
+    for (int d = 0; d < n && (at.blocks > 1 || at.axis == AXIS_ELEMENTS) && !x->g->status; d++)
+        if (!shape_eq(&value(x->g, list[d])->shape, whole))
+            list[d] = reshape_copy(x, v, list[d], whole, -1, d);
+    return list;
+}
+
+/* ---- sums over replicas ---- */
+
+typedef struct {
+    ValueId *part;
+    int64_t *span;
+    int n;
+} Parts;
+
+static ValueId fold_on_device(Expander *x, const ValueId *copies, ValueId v, int lo, int hi)
+{
+    int mid, device = x->p->device_of[lo];
+    ValueId in[2];
+    Node *sum;
+
+    if (hi - lo == 1)
+        return copies[lo];
+    mid = (int)reduce_tree_mid(lo, hi);
+    in[0] = fold_on_device(x, copies, v, lo, mid);
+    in[1] = fold_on_device(x, copies, v, mid, hi);
+    sum = emit_copies(x, &op_Add, NULL, 2, in, v, 1, NULL, &device);
+    return sum ? sum->out[0] : NO_VALUE;
+}
+
+static void fold(Expander *x, Parts *out, const ValueId *copies, ValueId v, int lo, int hi)
+{
+    if (x->p->device_of[lo] == x->p->device_of[hi - 1]) {
+        out->span[2 * out->n] = lo;
+        out->span[2 * out->n + 1] = hi;
+        out->part[out->n++] = fold_on_device(x, copies, v, lo, hi);
+        return;
+    }
+    fold(x, out, copies, v, lo, (int)reduce_tree_mid(lo, hi));
+    fold(x, out, copies, v, (int)reduce_tree_mid(lo, hi), hi);
+}
+
+static bool fold_parts(Expander *x, Parts *out, ValueId v)
+{
+    *out = (Parts){ new_list(x, x->p->replicas), ARENA_NEW(x->a, int64_t, 2 * x->p->replicas), 0 };
+    if (!out->part || !out->span) {
+        x->g->status = FAIL_NOMEM();
+        return false;
+    }
+    fold(x, out, x->native[v.i], v, 0, x->p->replicas);
+    return !x->g->status;
+}
+
+static ValueId *reduce_to_devices(Expander *x, ValueId v)
+{
+    Parts parts;
+
+    if (!fold_parts(x, &parts, v))
+        return NULL;
+    if (parts.n == 1)
+        return parts.part;
+    return to_devices(x, &op_AllReduce, ATTRS(INTS("spans", 2 * parts.n, parts.span)), parts.n, parts.part, v,
+                      x->p->devices);
+}
+
+static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
+{
+    Parts parts;
+    Attr spans;
+
+    if (!fold_parts(x, &parts, v))
+        return NULL;
+    for (int k = 0; k < parts.n && at.axis == AXIS_ELEMENTS && value(x->g, v)->shape.rank != 1; k++)
+        parts.part[k] = lay_apart(x, v, parts.part[k], at, -1, x->p->device_of[parts.span[2 * k]]);
+    spans = (Attr)INTS("spans", 2 * parts.n, parts.span);
+    return to_parts(x, &op_ReduceScatter, &spans, parts.n, parts.part, v, at);
+}
+
+/* ---- what the caller gives ---- */
+
+static ValueId *copies_of_input(Expander *x, ValueId v)
+{
+    Place at = x->t->value[v.i];
+    ValueId *same;
+
+    if (at.kind == PL_S)
+        return to_parts(x, &op_Scatter, NULL, 1, &v, v, at);
+    if (x->p->devices > 1)
+        return to_devices(x, &op_Broadcast, NULL, 1, &v, v, x->p->devices);
+    if ((same = new_list(x, 1)))
+        same[0] = v;
+    return same;
+}
+
+static ValueId *copies_of_const(Expander *x, ValueId v)
+{
+    ValueId *list = new_list(x, x->p->devices);
+
+    for (int d = 0; list && d < x->p->devices; d++)
+        list[d] = v;
+    return list;
+}
+
+static const ValueId *native_copies(Expander *x, ValueId v)
+{
+    if (!x->native[v.i] && value(x->g, v)->kind == V_INPUT)
+        x->native[v.i] = copies_of_input(x, v);
+    if (!x->native[v.i] && value(x->g, v)->kind == V_CONST)
+        x->native[v.i] = copies_of_const(x, v);
+    return x->native[v.i];
+}
+
+/* ---- to B ---- */
+
+static const ValueId *split_copies(Expander *x, ValueId v, Place at);
+
+/* The parts of v, when it is split, or is a sum that is reduced to pieces: *at receives how.  NULL: neither. */
+static const ValueId *parts_of(Expander *x, ValueId v, Place *at)
+{
+    *at = x->t->value[v.i];
+    if (at->kind == PL_S)
+        return native_copies(x, v);
+    if (at->kind != PL_P || !x->t->early[v.i] || !x->t->pieces[v.i])
+        return NULL;
+    *at = place_early(x->t, v);
+    return split_copies(x, v, *at);
+}
+
+static const ValueId *whole_copies(Expander *x, ValueId v)
+{
+    Place at = x->t->value[v.i];
+    const ValueId *native = native_copies(x, v), *parts;
+
+    if (at.kind == PL_B || !native || x->whole[v.i])
+        return at.kind == PL_B ? native : x->whole[v.i];
+    if ((parts = parts_of(x, v, &at)))
+        x->whole[v.i] = gather(x, v, parts, at, x->p->devices);
+    else if (at.kind == PL_P)
+        x->whole[v.i] = reduce_to_devices(x, v);
+    else
+        x->whole[v.i] =
+            x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, x->p->devices) : x->native[v.i];
+    return x->whole[v.i];
+}
+
+ValueId on_first(Expander *x, ValueId v)
+{
+    Place at = x->t->value[v.i];
+    const ValueId *list = native_copies(x, v), *parts = x->whole[v.i] ? NULL : parts_of(x, v, &at);
+
+    if (parts)
+        list = gather(x, v, parts, at, 1);
+    else if (at.kind != PL_L)
+        list = whole_copies(x, v);
+    return list ? list[0] : NO_VALUE;
+}
+
+const ValueId *stacked(Expander *x, ValueId v)
+{
+    const ValueId *rows = copies_of(x, v, PLACE_L);
+
+    return rows ? to_devices(x, &op_AllGather, ATTRS(INT("axis", 0)), x->p->replicas, rows, v, x->p->devices) : NULL;
+}
+
+/* ---- to S ---- */
+
+ValueId const_part(Expander *x, ValueId v, Place at, int i)
+{
+    const Tensor *t = value(x->g, v)->init;
+    Shape s = local_shape(x, v, at, i);
+    Tensor *part = tensor_create(x->g->arena, t->dtype, &s);
+    bool flat = at.axis == AXIS_ELEMENTS;
+    size_t inner = (size_t)(flat ? 1 : shape_count(&s, at.axis + 1, s.rank)) * dtype_size(t->dtype);
+    int64_t rounds = (flat ? 1 : shape_count(&s, 0, at.axis)) * at.blocks,
+            dim = (flat ? tensor_numel(t) : t->shape.dim[at.axis]) / at.blocks;
+    size_t row = (size_t)split_count(at.split, dim, i) * inner, wide = (size_t)dim * inner,
+           offset = (size_t)split_offset(at.split, dim, i) * inner;
+
+    if (!part) {
+        x->g->status = FAIL_NOMEM();
+        return NO_VALUE;
+    }
+    for (int64_t k = 0; row && k < rounds; k++)
+        memcpy((char *)part->data + (size_t)k * row, (const char *)t->data + (size_t)k * wide + offset, row);
+    return graph_add_const_nocopy(x->g, value(x->g, v)->name, part);
+}
+
+/* A value that only repeats others along the split axis (a broadcast, a fill) is made in parts: nobody holds the
+ * whole. */
+static bool made_in_parts(const Expander *x, ValueId v, int axis)
+{
+    const Node *n = value(x->g, v)->producer;
+    const Shape *from;
+    int lead;
+
+    if (!n || !n->op || !n->op->shape_in || n->op->flags & (OPF_VIEW | OPF_RANDOM) ||
+        !value_const(x->g, n->in[n->op->shape_in - 1]))
+        return false;
+    if (n->n_in == 1)
+        return true;
+    if (n->op != &op_Expand)
+        return false;
+    from = &in_value(x->g, n, 0)->shape;
+    lead = value(x->g, v)->shape.rank - from->rank;
+    return axis < lead || from->dim[axis - lead] == 1;
+}
+
+static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
+{
+    const Node *n = value(x->g, v)->producer;
+    int d = x->p->device_of[r], shape_in = n->op->shape_in - 1;
+    ValueId in[2] = { NO_VALUE };
+    Shape s = local_shape(x, v, at, r);
+    const ValueId *data = n->n_in > 1 ? copies_of(x, n->in[0], PLACE_B) : NULL;
+    Attr *attrs = ARENA_NEW(x->a, Attr, n->n_attr + 1);
+    Node *made;
+
+    if (!attrs || (n->n_in > 1 && !data)) {
+        x->g->status = x->g->status ? x->g->status : FAIL_NOMEM();
+        return NO_VALUE;
+    }
+    if (n->n_attr)
+        memcpy(attrs, n->attr, (size_t)n->n_attr * sizeof *attrs);
+    if (data)
+        in[0] = data[d];
+    in[shape_in] = emit_shape_const(x->g, &s);
+    made = emit_copies(x, n->op, attrs, n->n_in, in, v, 1, &r, &d);
+    return made ? made->out[0] : NO_VALUE;
+}
+
+static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int i)
+{
+    bool flat = at.axis == AXIS_ELEMENTS, apart = at.blocks > 1 || (flat && value(x->g, v)->shape.rank != 1);
+    int64_t dim = flat ? shape_numel(&value(x->g, v)->shape) : value(x->g, v)->shape.dim[at.axis] / at.blocks,
+            from = split_offset(at.split, dim, i), to = from + split_count(at.split, dim, i), along = axis_apart(at);
+    int r = replica_of(at, i), d = device_of(x, at, i);
+    Shape s = local_shape(x, v, at, i);
+    ValueId in[4];
+    Node *made;
+
+    if (!whole)
+        return NO_VALUE;
+    in[0] = apart ? lay_apart(x, v, whole[d], at, -1, d) : whole[d];
+    in[1] = emit_ints(x->g, 1, &from);
+    in[2] = emit_ints(x->g, 1, &to);
+    in[3] = emit_ints(x->g, 1, &along);
+    made = emit_copies(x, &op_Slice, NULL, 4, in, v, 1, r < 0 ? NULL : &r, &d);
+    if (!made)
+        return NO_VALUE;
+    return at.blocks > 1 ? reshape_copy(x, v, made->out[0], &s, r, d) : made->out[0];
+}
+
+static ValueId *make_parts(Expander *x, ValueId v, Place at)
+{
+    bool constant = value(x->g, v)->kind == V_CONST;
+    bool repeated = !constant && !place_by_device(at) && x->t->value[v.i].kind == PL_B && made_in_parts(x, v, at.axis);
+    const ValueId *whole = constant || repeated ? NULL : whole_copies(x, v);
+    ValueId *list = new_list(x, at.split->n);
+
+    for (int i = 0; list && i < at.split->n && !x->g->status; i++)
+        list[i] = constant   ? const_part(x, v, at, i)
+                  : repeated ? repeated_part(x, v, at, i)
+                             : slice_part(x, v, whole, at, i);
+    return list;
+}
+
+static const ValueId *split_copies(Expander *x, ValueId v, Place at)
+{
+    SplitCopies *s = x->split[v.i];
+
+    for (; s; s = s->next)
+        if (place_eq(s->at, at))
+            return s->part;
+    if (!(s = ARENA_NEW(x->a, SplitCopies, 1))) {
+        x->g->status = FAIL_NOMEM();
+        return NULL;
+    }
+    s->at = at;
+    s->part = x->t->value[v.i].kind == PL_P && at.blocks == 1 ? reduce_to_parts(x, v, at) : make_parts(x, v, at);
+    s->next = x->split[v.i];
+    x->split[v.i] = s;
+    return x->g->status ? NULL : s->part;
+}
+
+/* ---- to L and P ---- */
+
+static const ValueId *per_replica(Expander *x, ValueId v, bool only_first)
+{
+    const ValueId *whole = whole_copies(x, v);
+    ValueId *list = new_list(x, x->p->replicas);
+
+    for (int r = 0; whole && list && r < x->p->replicas; r++) {
+        uint32_t before = x->g->n_node;
+
+        list[r] = r && only_first ? emit_zeros_like(x->g, v) : whole[x->p->device_of[r]];
+        if (x->g->n_node > before && !x->g->status) {
+            x->g->node[before]->replica = r;
+            x->g->node[before]->device = x->p->device_of[r];
+            value(x->g, list[r])->device = x->p->device_of[r];
+        }
+    }
+    return whole ? list : NULL;
+}
+
+const ValueId *copies_of(Expander *x, ValueId v, Place want)
+{
+    const ValueId *list;
+
+    if (x->g->status)
+        return NULL;
+    if (want.kind == PL_B)
+        list = whole_copies(x, v);
+    else if (place_eq(x->t->value[v.i], want))
+        list = native_copies(x, v);
+    else if (want.kind == PL_S)
+        list = split_copies(x, v, want);
+    else
+        list = per_replica(x, v, want.kind == PL_P);
+    return x->g->status ? NULL : list;
+}

@@ -1,0 +1,49 @@
+/* The copies of values that make up the graph of all replicas. */
+#ifndef DPX_COPIES_H
+#define DPX_COPIES_H
+
+#include "passes/partition/place.h"
+
+typedef struct SplitCopies SplitCopies;
+
+typedef struct {
+    Graph *g;
+    Arena *a; /* scratch */
+    const Partition *p;
+    const Placements *t;
+    uint32_t n_value;    /* of the unpartitioned graph: the tables' size */
+    ValueId **native;    /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
+    ValueId **whole;     /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
+    SplitCopies **split; /* by value id: parts of a value that is not split that way */
+} Expander;
+
+/* How many copies a value has in the placement: one for each device or replica. */
+static inline int copies_in(const Expander *x, Place at)
+{
+    return place_by_device(at) ? x->p->devices : x->p->replicas;
+}
+
+/* Of copy i: the replica, or -1 where it is the device's, and the device. */
+static inline int replica_of(Place at, int i) { return place_by_device(at) ? -1 : i; }
+static inline int device_of(const Expander *x, Place at, int i) { return place_by_device(at) ? i : x->p->device_of[i]; }
+
+/* The shape of copy i of v at placement `at`. */
+Shape local_shape(const Expander *x, ValueId v, Place at, int i);
+/* "v@r1", or r < 0 "v@d0"; "" when memory ran out. */
+const char *copy_name(const Expander *x, ValueId v, int r, int d);
+void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d);
+
+/* What follows is NULL or NO_VALUE after a failure, in g->status (fail_or_nomem).
+ *
+ * The copies of v in the placement `want`, [copies_in]. */
+const ValueId *copies_of(Expander *x, ValueId v, Place want);
+/* The whole value on device 0 alone. */
+ValueId on_first(Expander *x, ValueId v);
+/* The replicas' rows of a value placed L, stacked, [devices]. */
+const ValueId *stacked(Expander *x, ValueId v);
+/* Copy i, at `at`, of a value whose data are known. */
+ValueId const_part(Expander *x, ValueId v, Place at, int i);
+
+static inline Status fail_or_nomem(const Expander *x) { return x->g->status ? x->g->status : FAIL_NOMEM(); }
+
+#endif
