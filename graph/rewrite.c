@@ -133,35 +133,61 @@ Status rewrite_end(Graph *g)
 
 void rewrite_drop(Graph *g) { g->rewrite = NULL; }
 
+/* A list of n values in the graph's arena; NULL, and the graph has failed, without memory. */
+static ValueId *list_of(Graph *g, int n, const ValueId *v)
+{
+    ValueId *list = g->status ? NULL : ARENA_NEW(g->arena, ValueId, n);
+
+    if (!list)
+        graph_fail_nomem(g);
+    else if (n)
+        memcpy(list, v, (size_t)n * sizeof *list);
+    return list;
+}
+
 void node_set_inputs(Graph *g, Node *n, int n_in, const ValueId *in)
 {
-    ValueId *list = g->status ? NULL : ARENA_NEW(g->arena, ValueId, n_in);
+    ValueId *list = list_of(g, n_in, in);
 
-    if (!list) {
-        graph_fail_nomem(g);
+    if (!list)
         return;
-    }
-    if (n_in)
-        memcpy(list, in, (size_t)n_in * sizeof *list);
     n->in = list;
     n->n_in = n_in;
 }
 
+static void set_output(Graph *g, Node *n, int o, ValueId v)
+{
+    n->out[o] = v;
+    if (!has_value(v))
+        return;
+    value(g, v)->producer = n;
+    value(g, v)->out_index = o;
+}
+
 void node_set_outputs(Graph *g, Node *n, int n_out, const ValueId *out)
 {
-    ValueId *list = g->status ? NULL : ARENA_NEW(g->arena, ValueId, n_out);
+    ValueId *list = list_of(g, n_out, out);
 
-    if (!list) {
-        graph_fail_nomem(g);
+    if (!list)
         return;
-    }
-    if (n_out)
-        memcpy(list, out, (size_t)n_out * sizeof *list);
     n->out = list;
     n->n_out = n_out;
     for (int i = 0; i < n_out; i++)
-        if (has_value(list[i])) {
-            value(g, list[i])->producer = n;
-            value(g, list[i])->out_index = i;
-        }
+        set_output(g, n, i, list[i]);
+}
+
+void node_set_output(Graph *g, Node *n, int o, ValueId v)
+{
+    if (!g->status && o >= n->n_out) {
+        ValueId *list = ARENA_NEW(g->arena, ValueId, o + 1);
+
+        if (list && n->n_out)
+            memcpy(list, n->out, (size_t)n->n_out * sizeof *list);
+        if (!list)
+            graph_fail_nomem(g);
+        else
+            n->n_out = o + 1, n->out = list;
+    }
+    if (!g->status)
+        set_output(g, n, o, v);
 }

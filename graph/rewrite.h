@@ -30,5 +30,7 @@ void rewrite_drop(Graph *g);
 void node_set_inputs(Graph *g, Node *n, int n_in, const ValueId *in);
 /* The node's outputs become those values, which were made by others or by none; their nodes must go or get others. */
 void node_set_outputs(Graph *g, Node *n, int n_out, const ValueId *out);
+/* As node_set_input, of one output. */
+void node_set_output(Graph *g, Node *n, int o, ValueId v);
 
 #endif

@@ -46,6 +46,15 @@ int64_t shape_count(const Shape *s, int from, int to)
     return n;
 }
 
+int64_t shape_columns(const Shape *s) { return s->rank > 0 ? s->dim[s->rank - 1] : s->rank ? -1 : 1; }
+
+int64_t shape_rows(const Shape *s)
+{
+    if (!shape_known(s))
+        return -1;
+    return s->rank ? shape_count(s, 0, s->rank - 1) : 1;
+}
+
 int64_t shape_numel(const Shape *s) { return shape_known(s) ? shape_count(s, 0, s->rank) : -1; }
 
 void shape_strides(const Shape *s, int64_t *stride)

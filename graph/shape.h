@@ -24,7 +24,9 @@ bool shape_known(const Shape *s); /* rank and every dimension */
 bool shape_eq(const Shape *a, const Shape *b);
 int64_t shape_numel(const Shape *s);                   /* -1 when not known; asserts no overflow (see shape_check) */
 int64_t shape_count(const Shape *s, int from, int to); /* product of dim[from..to) */
-void shape_strides(const Shape *s, int64_t *stride);   /* in elements, row-major */
+int64_t shape_rows(const Shape *s);    /* of a matrix whose rows lie along all axes but the last; -1: unknown */
+int64_t shape_columns(const Shape *s); /* the last dimension; -1: unknown */
+void shape_strides(const Shape *s, int64_t *stride); /* in elements, row-major */
 /* E_SHAPE when a dimension is negative or the bytes of a tensor of this element size overflow int64. */
 Status shape_check(const Shape *s, size_t element_size) CHECKED;
 /* numpy's rule: align right, 1 stretches.  `what` names the node in the error. */

@@ -28,6 +28,9 @@ struct Target {
     /* Has it kernels, in the types that it computes in, of an operator that takes the place of several?  Only then do
      * passes look for them.  NULL: of none. */
     bool (*fuses)(const Target *t, const OpDef *op);
+    /* May the elementwise node be part of a Fused?  The whole is asked of `computes`, once it is complete.  NULL: where
+     * it computes the node alone. */
+    bool (*joins)(const Graph *g, const Node *n);
     /* The layouts that a node of an operator with LAYOUT_LIKES would choose, the best first; how many (at most
      * TARGET_LAYOUTS) is returned.  Whether there is a kernel is asked of `computes`.  NULL: none but rows. */
     int (*layouts)(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS]);
@@ -39,6 +42,11 @@ static inline bool target_computes(const Target *t, const Graph *g, const Node *
 }
 
 static inline bool target_fuses(const Target *t, const OpDef *op) { return t->fuses && t->fuses(t, op); }
+
+static inline bool target_joins(const Target *t, const Graph *g, const Node *n)
+{
+    return t->joins ? t->joins(g, n) : target_computes(t, g, n);
+}
 
 static inline int target_layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS])
 {

@@ -4,8 +4,7 @@
 
 #include <stdio.h>
 
-#include "graph/graph.h"
-#include "graph/target.h"
+#include "graph/draft.h"
 #include "graph/recipes/metric.h"
 #include "graph/recipes/optimizer.h"
 
@@ -97,6 +96,14 @@ typedef struct {
     Report *report; /* may be NULL */
     int n_changed;
 } PassCtx;
+
+static inline int device_count(const BuildOptions *opt) { return opt->devices > 1 ? opt->devices : 1; }
+
+/* For nodes that the devices of the graph are to compute. */
+static inline void pass_draft(Draft *d, Graph *g, const PassCtx *ctx)
+{
+    draft_open(d, g, &ctx->opt->backend, device_count(ctx->opt), ctx->scratch);
+}
 
 typedef struct {
     const char *name, *summary;

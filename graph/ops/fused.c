@@ -105,6 +105,92 @@ const char *fused_operators(char text[BODY_TEXT], const Node *n)
     return text;
 }
 
+/* ---- writing ---- */
+
+typedef struct {
+    ValueId of, in_body;
+} Mapped;
+
+typedef struct {
+    Mapped *map;
+    int n;
+} Map;
+
+static ValueId mapped(const Map *m, ValueId v)
+{
+    for (int i = 0; i < m->n; i++)
+        if (value_eq(m->map[i].of, v))
+            return m->map[i].in_body;
+    return NO_VALUE;
+}
+
+static bool is_made_by(int n, Node *const *node, ValueId v)
+{
+    for (int i = 0; i < n; i++)
+        if (value_eq(node[i]->out[0], v))
+            return true;
+    return false;
+}
+
+/* Inputs x0, x1 ... in the order in which they are read. */
+static void write_inputs(Draft *d, Graph *body, Map *m, int n, Node *const *node)
+{
+    char name[24];
+
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < node[i]->n_in; j++) {
+            const ValueId v = node[i]->in[j];
+
+            if (!has_value(v) || has_value(mapped(m, v)) || is_made_by(i, node, v))
+                continue;
+            snprintf(name, sizeof name, "x%d", m->n);
+            draft_in(d, m->n, v);
+            m->map[m->n++] = (Mapped){ v, body_input(body, name) };
+        }
+}
+
+/* What is returned is called y0, y1 ..., the rest t0, t1 ... */
+static Status write_nodes(Draft *d, Graph *body, Map *m, int n, Node *const *node, const bool *returned)
+{
+    int count[2] = { 0, 0 };
+    char name[24];
+
+    for (int i = 0; i < n; i++) {
+        const Node *x = node[i];
+        ValueId *arg = ARENA_NEW(d->arena, ValueId, x->n_in), y;
+
+        if (!arg)
+            return FAIL_NOMEM();
+        for (int j = 0; j < x->n_in; j++)
+            arg[j] = has_value(x->in[j]) ? mapped(m, x->in[j]) : NO_VALUE;
+        snprintf(name, sizeof name, "%c%d", returned[i] ? 'y' : 't', count[returned[i]]);
+        y = body_add_like(body, x, arg, name);
+        m->map[m->n++] = (Mapped){ x->out[0], y };
+        if (returned[i]) {
+            body_return(body, y);
+            draft_out(d, count[true], x->out[0]);
+        }
+        count[returned[i]]++;
+    }
+    return body->status;
+}
+
+Status fused_write(Draft *d, Graph *body, int n, Node *const *node, const bool *returned)
+{
+    size_t most = (size_t)n;
+    Map m = { 0 };
+
+    for (int i = 0; i < n; i++)
+        most += (size_t)node[i]->n_in;
+    if (!(m.map = ARENA_NEW(d->arena, Mapped, most)))
+        return FAIL_NOMEM();
+    draft_clear(d);
+    write_inputs(d, body, &m, n, node);
+    TRY(write_nodes(d, body, &m, n, node, returned));
+    draft_attr(d, &(Attr)GRAPH("program", body));
+    return d->g->status;
+}
+
 /* ---- the sum ---- */
 
 /* The sum that node n asks for of x, a value of g. */

@@ -1,5 +1,5 @@
 /* What CUDA devices can do, as the passes ask it: they compute what has a kernel here. */
-#include "kernels/backend.h"
+#include "kernels/cuda/expr.h"
 
 static bool computes(const Graph *g, const Node *n) { return kernel_find(kernels_cuda, kernels_cuda_len, g, n); }
 
@@ -20,5 +20,6 @@ Target cuda_target(DType precision, bool tf32)
                      .tf32 = tf32,
                      .computes = computes,
                      .fuses = fuses,
+                     .joins = generated_supports,
                      .layouts = precision != DT_NONE || tf32 ? layouts : NULL };
 }

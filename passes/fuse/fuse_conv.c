@@ -12,15 +12,15 @@
  * Behind layout, which wants every value in one order; before fuse-elementwise, which would take Add and Relu for
  * itself. */
 #include "graph/ops/conv.h"
-#include "passes/fuse/fuse_product.h"
 
-/* The Conv that makes v for `reader` alone. */
-static Node *inner_conv(const Fusing *f, ValueId v, const Node *reader)
-{
-    Node *n = fusing_inner(f, v);
+#include "graph/uses.h"
+#include "passes/pass.h"
 
-    return n && n->op == &op_Conv && n->device < f->n_device && fusing_same_place(n, reader) ? n : NULL;
-}
+typedef struct {
+    const Graph *g;
+    Uses uses;
+    Draft draft;
+} Fusing;
 
 static bool alike(const Graph *g, ValueId a, ValueId b)
 {
@@ -29,79 +29,44 @@ static bool alike(const Graph *g, ValueId a, ValueId b)
     return x->dtype == y->dtype && x->layout == y->layout && shape_known(&x->shape) && shape_eq(&x->shape, &y->shape);
 }
 
-/* Conv `n` makes y = max(0, conv + z), unless the device does not compute that; z may be absent. */
-static Status take(bool *taken, Fusing *f, Node *n, ValueId z, ValueId y)
+/* The Conv that makes v for `reader` alone takes in z, which may be absent, `reader` and `relu`, perhaps the same. */
+static bool take(Fusing *f, ValueId v, ValueId z, Node *reader, Node *relu)
 {
-    Graph *g = f->g;
-    ValueId in[CONV_INPUTS] = { n->in[CONV_IN_X], n->in[CONV_IN_W],
-                                has_in(n, CONV_IN_BIAS) ? n->in[CONV_IN_BIAS] : NO_VALUE, z };
-    Node made = *n;
+    Node *conv = inner_maker(&f->uses, v);
+    Draft *d = &f->draft;
 
-    made.op = &op_ConvRelu;
-    made.n_in = has_value(z) ? CONV_INPUTS : n->n_in;
-    made.in = arena_memdup(g->arena, in, sizeof in);
-    made.out = arena_memdup(g->arena, &y, sizeof y);
-    if (!made.in || !made.out)
-        return FAIL_NOMEM();
-    *taken = target_computes(&f->ctx->opt->backend, g, &made);
-    if (!*taken)
-        return ST_OK;
-    *n = made;
-    value(g, y)->producer = n;
-    value(g, y)->out_index = 0;
-    f->ctx->n_changed++;
-    return ST_OK;
+    if (!conv || conv->op != &op_Conv || !same_place(conv, reader) || !alike(f->g, v, relu->out[0]))
+        return false;
+    draft_begin(d, conv, &op_ConvRelu);
+    draft_in(d, CONV_IN_ADDED, z);
+    draft_out(d, 0, relu->out[0]);
+    draft_absorb(d, reader);
+    draft_absorb(d, relu);
+    return draft_settle(d);
 }
 
-/* Relu of a convolution's result. */
-static Status take_relu(Fusing *f, Node *relu)
+/* Relu of a convolution's result, or of a sum of two values, one of them that of a convolution. */
+static bool take_relu(Fusing *f, Node *relu)
 {
-    Node *conv = inner_conv(f, relu->in[0], relu);
-    bool taken;
+    Node *add = inner_maker(&f->uses, relu->in[0]);
 
-    if (!conv || !alike(f->g, relu->in[0], relu->out[0]))
-        return ST_OK;
-    TRY(take(&taken, f, conv, NO_VALUE, relu->out[0]));
-    if (taken)
-        graph_remove(f->g, relu);
-    return ST_OK;
-}
-
-/* Relu of a sum of two values, one of them a convolution's result. */
-static Status take_sum(Fusing *f, Node *relu)
-{
-    Node *add = fusing_inner(f, relu->in[0]);
-    bool taken = false;
-
-    if (!add || add->op != &op_Add || !fusing_same_place(add, relu))
-        return ST_OK;
-    for (int i = 0; i < 2 && !taken; i++) {
-        Node *conv = inner_conv(f, add->in[i], add);
-
-        if (conv && alike(f->g, add->in[0], add->in[1]) && alike(f->g, add->in[0], relu->out[0]))
-            TRY(take(&taken, f, conv, add->in[1 - i], relu->out[0]));
-    }
-    if (taken) {
-        graph_remove(f->g, add);
-        graph_remove(f->g, relu);
-    }
-    return ST_OK;
+    if (take(f, relu->in[0], NO_VALUE, relu, relu))
+        return true;
+    return add && add->op == &op_Add && same_place(add, relu) && alike(f->g, add->in[0], add->in[1]) &&
+           (take(f, add->in[0], add->in[1], add, relu) || take(f, add->in[1], add->in[0], add, relu));
 }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Fusing f = { .g = g, .ctx = ctx, .n_device = ctx->opt->devices > 1 ? ctx->opt->devices : 1 };
+    Fusing f = { .g = g };
 
     if (!target_fuses(&ctx->opt->backend, &op_ConvRelu))
         return ST_OK;
-    TRY(fusing_look(&f));
+    pass_draft(&f.draft, g, ctx);
+    TRY(uses_find(&f.uses, g, ctx->scratch));
     FOR_NODES(g, n)
-        if (n->op == &op_Relu) {
-            TRY(take_relu(&f, n));
-            if (n->op)
-                TRY(take_sum(&f, n));
-        }
-    return ctx->n_changed ? graph_sort(g) : g->status;
+        ctx->n_changed += n->op == &op_Relu && take_relu(&f, n);
+    return ctx->n_changed && !g->status ? graph_sort(g) : g->status;
 }
 
 const Pass pass_fuse_conv = { .name = "fuse-conv",

@@ -10,9 +10,6 @@
  *
  * What is needed much later is not computed together with what is needed now: the part of a gradient that depends on
  * the forward pass alone would have to be stored until then, where it can be computed from what is stored anyway. */
-#include <string.h>
-
-#include "graph/op.h"
 #include "graph/ops/fused.h"
 #include "passes/pass.h"
 
@@ -38,8 +35,7 @@ typedef struct {
     uint32_t *stack;
     uint32_t *height; /* [node] nodes on the longest way from it to an end */
     uint32_t *reader; /* [value] 1 + the last node in a group that reads it */
-    const BuildOptions *opt;
-    int n_devices;
+    Draft draft;
 } Fusion;
 
 /* ---- updates ---- */
@@ -271,142 +267,42 @@ static void sort_nodes(Group *q)
         }
 }
 
-typedef struct {
-    ValueId of, in_body;
-} Mapped;
-
-static ValueId mapped(const Mapped *map, int n, ValueId v)
-{
-    for (int i = 0; i < n; i++)
-        if (value_eq(map[i].of, v))
-            return map[i].in_body;
-    return NO_VALUE;
-}
-
-/* The group's nodes over inputs x0, x1 ...; what is used outside is called y0, y1 ..., in `out`. */
-static Status build_body(Fusion *f, const Group *q, Graph *body, const ValueId *in, int n_in, ValueId *out)
-{
-    Mapped map[INPUTS_MOST + NODES_MOST];
-    int n_map = 0, n_out = 0, n_temp = 0;
-    char name[24];
-
-    for (int i = 0; i < n_in; i++) {
-        snprintf(name, sizeof name, "x%d", i);
-        map[n_map++] = (Mapped){ in[i], body_input(body, name) };
-    }
-    for (int i = 0; i < q->n; i++) {
-        const Node *x = f->g->node[q->node[i]];
-        ValueId *arg = ARENA_NEW(f->a, ValueId, x->n_in);
-        bool output = is_output(f, q, NULL, x->out[0]);
-        ValueId y;
-
-        if (!arg)
-            return FAIL_NOMEM();
-        for (int j = 0; j < x->n_in; j++)
-            arg[j] = has_value(x->in[j]) ? mapped(map, n_map, x->in[j]) : NO_VALUE;
-        snprintf(name, sizeof name, output ? "y%d" : "t%d", output ? n_out : n_temp);
-        y = body_add_like(body, x, arg, name);
-        map[n_map++] = (Mapped){ x->out[0], y };
-        if (output)
-            body_return(body, y);
-        output ? (out[n_out++] = x->out[0], 0) : n_temp++;
-    }
-    return body->status;
-}
-
-/* The node of a group, not yet part of the graph; its body is the caller's to free. */
-typedef struct {
-    ValueId in[INPUTS_MOST], out[OUTPUTS_MOST];
-    Attr attr[5];
-    Node node;
-    Graph *body;
-} Draft;
-
-static Status draft_node(Fusion *f, const Group *q, Draft *d)
-{
-    Graph *body = graph_create("program");
-
-    if (!(d->body = body))
-        return FAIL_NOMEM();
-    d->node = *f->g->node[q->node[q->n - 1]];
-    d->node.op = &op_Fused;
-    d->node.n_in = list_inputs(f, q, NULL, d->in);
-    d->node.n_out = count_outputs(f, q, NULL);
-    d->node.in = d->in;
-    d->node.out = d->out;
-    TRY(build_body(f, q, body, d->in, d->node.n_in, d->out));
-    d->attr[0] = (Attr)GRAPH("program", body);
-    d->attr[1] = (Attr)INT("sum", 0);
-    d->attr[2] = (Attr){ .name = "axes", .type = A_INTS };
-    d->attr[3] = (Attr){ .name = "keepdims", .type = A_INT, .i = 1 };
-    d->attr[4] = (Attr){ .name = "wide", .type = A_INT };
-    d->node.attr = d->attr;
-    d->node.n_attr = sizeof d->attr / sizeof *d->attr;
-    return ST_OK;
-}
-
-static bool computes(const Fusion *f, const Draft *d) { return target_computes(&f->opt->backend, f->g, &d->node); }
-
-/* The group's last node becomes the new one; the others are removed. */
-static Status become_fused(Fusion *f, const Group *q, const Draft *d)
-{
-    Graph *g = f->g;
-    Node *n = g->node[q->node[q->n - 1]];
-
-    for (int i = 0; i < q->n - 1; i++)
-        graph_remove(g, g->node[q->node[i]]);
-    n->op = &op_Fused;
-    n->n_attr = n->cap_attr = 0;
-    for (int i = 0; i < d->node.n_attr; i++)
-        node_set_attr(g, n, &d->attr[i]);
-    n->in = arena_memdup(g->arena, d->in, (size_t)d->node.n_in * sizeof *d->in);
-    n->n_in = d->node.n_in;
-    n->out = arena_memdup(g->arena, d->out, (size_t)d->node.n_out * sizeof *d->out);
-    n->n_out = d->node.n_out;
-    if (!n->in || !n->out)
-        return FAIL_NOMEM();
-    for (int i = 0; i < n->n_out; i++) {
-        value(g, n->out[i])->producer = n;
-        value(g, n->out[i])->out_index = i;
-    }
-    return g->status;
-}
-
-/* Nothing happens when the device does not compute such a node. */
+/* The group's last node becomes the new one, the others go; nothing happens when the device does not compute it. */
 static Status make_node(Fusion *f, PassCtx *ctx, Group *q)
 {
+    Graph *body = graph_create("program");
+    Node *node[NODES_MOST];
+    bool returned[NODES_MOST];
+    Draft *d = &f->draft;
     Status st;
-    Draft d;
 
+    if (!body)
+        return FAIL_NOMEM();
     sort_nodes(q);
-    st = draft_node(f, q, &d);
-    if (!st && computes(f, &d)) {
-        ctx->n_changed++;
-        st = become_fused(f, q, &d);
+    for (int i = 0; i < q->n; i++) {
+        node[i] = f->g->node[q->node[i]];
+        returned[i] = is_output(f, q, NULL, node[i]->out[0]);
     }
-    graph_free(d.body);
-    return st;
+    draft_begin(d, node[q->n - 1], &op_Fused);
+    if (!(st = fused_write(d, body, q->n, node, returned))) {
+        for (int i = 0; i < q->n - 1; i++)
+            draft_absorb(d, node[i]);
+        ctx->n_changed += draft_settle(d);
+    }
+    graph_free(body);
+    return st ? st : f->g->status;
 }
 
 /* ---- growing ---- */
 
-/* A program of the node alone is what the device must compute. */
-static Status is_candidate(bool *out, Fusion *f, const Node *n)
+static bool is_candidate(const Fusion *f, const Node *n)
 {
-    Group alone = { .node = { n->index }, .n = 1 };
+    const Group alone = { .node = { n->index }, .n = 1 };
+    const Shape *space = &value(f->g, n->out[0])->shape;
     ValueId in[INPUTS_MOST];
-    Status st;
-    Draft d;
 
-    *out = false;
-    if (!n->op->elementwise || n->n_out != 1 || n->device >= f->n_devices || list_inputs(f, &alone, NULL, in) < 1)
-        return ST_OK;
-    if (!shape_known(&value(f->g, n->out[0])->shape) || shape_numel(&value(f->g, n->out[0])->shape) == 0)
-        return ST_OK;
-    if (!(st = draft_node(f, &alone, &d)))
-        *out = computes(f, &d);
-    graph_free(d.body);
-    return st;
+    return n->op->elementwise && n->n_out == 1 && n->device < f->draft.n_device && shape_known(space) &&
+           shape_numel(space) != 0 && list_inputs(f, &alone, NULL, in) >= 1 && target_joins(f->draft.target, f->g, n);
 }
 
 static void join_neighbours(Fusion *f, const Node *n)
@@ -427,16 +323,14 @@ static void join_neighbours(Fusion *f, const Node *n)
     }
 }
 
-static Status grow(Fusion *f)
+static void grow(Fusion *f)
 {
     uint32_t scalar = UINT32_MAX; /* the last node that computes one element */
 
     FOR_NODES(f->g, n) {
         Group *own = &f->group[f->n_group];
-        bool fits;
 
-        TRY(is_candidate(&fits, f, n));
-        if (!fits)
+        if (!is_candidate(f, n))
             continue;
         f->of[n->index] = f->n_group++;
         *own = (Group){ .node = { n->index }, .n = 1, .first = n->index, .last = n->index };
@@ -447,7 +341,6 @@ static Status grow(Fusion *f)
             try_merge(f, scalar, n->index);
         scalar = n->index;
     }
-    return ST_OK;
 }
 
 /* ---- entry ---- */
@@ -455,8 +348,7 @@ static Status grow(Fusion *f)
 static Status allocate(Fusion *f, PassCtx *ctx)
 {
     f->a = ctx->scratch;
-    f->opt = ctx->opt;
-    f->n_devices = ctx->opt->devices > 1 ? ctx->opt->devices : 1;
+    pass_draft(&f->draft, f->g, ctx);
     f->group = ARENA_NEW(f->a, Group, f->g->n_node + 1);
     f->of = ARENA_NEW(f->a, int, f->g->n_node);
     f->seen = ARENA_NEW(f->a, uint32_t, f->g->n_node);
@@ -479,7 +371,7 @@ static Status run(Graph *g, PassCtx *ctx)
     if (!target_fuses(&ctx->opt->backend, &op_Fused))
         return ST_OK;
     TRY(allocate(&f, ctx));
-    TRY(grow(&f));
+    grow(&f);
     for (int i = 0; i < f.n_group; i++)
         if (f.group[i].n > 1)
             TRY(make_node(&f, ctx, &f.group[i]));

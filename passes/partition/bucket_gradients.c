@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "graph/op.h"
-#include "graph/rewrite.h"
 #include "passes/pass.h"
 
 enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
@@ -53,28 +52,26 @@ static bool fits(const Graph *g, const Node *a, const Node *b)
 
 static int64_t bytes_of(const Graph *g, const Node *n) { return (int64_t)value_bytes(g, n->in[0]); }
 
-/* One node for all of them, which takes over their outputs; they are removed. */
-static Status merge(Graph *g, Arena *a, Node *const *list, int n)
+/* One node for all of them, in the place of the last. */
+static Status merge(Draft *d, Node *const *list, int n)
 {
-    int parts = list[0]->n_in, devices = list[0]->n_out;
-    ValueId *in = ARENA_NEW(a, ValueId, n * parts), *out = ARENA_NEW(a, ValueId, n * devices);
+    const int parts = list[0]->n_in, devices = list[0]->n_out;
     Node *last = list[0];
 
     for (int t = 1; t < n; t++)
         last = list[t]->index > last->index ? list[t] : last;
-    if (!in || !out)
-        return FAIL_NOMEM();
+    draft_begin(d, last, last->op);
     for (int t = 0; t < n; t++) {
-        memcpy(in + t * parts, list[t]->in, (size_t)parts * sizeof *in);
-        memcpy(out + t * devices, list[t]->out, (size_t)devices * sizeof *out);
-    }
-    node_set_inputs(g, last, n * parts, in);
-    node_set_outputs(g, last, n * devices, out);
-    node_set_int(g, last, "tensors", n);
-    for (int t = 0; t < n; t++)
+        for (int i = 0; i < parts; i++)
+            draft_in(d, t * parts + i, list[t]->in[i]);
+        for (int o = 0; o < devices; o++)
+            draft_out(d, t * devices + o, list[t]->out[o]);
         if (list[t] != last)
-            graph_remove(g, list[t]);
-    return g->status;
+            draft_absorb(d, list[t]);
+    }
+    draft_attr(d, &(Attr)INT("tensors", n));
+    draft_become(d);
+    return d->g->status;
 }
 
 /* The first reduction of a bucket is list[0]; those that fit follow until it is full.  None is left before *first. */
@@ -105,6 +102,7 @@ static Status run(Graph *g, PassCtx *ctx)
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int64_t given = ctx->opt->bucket_bytes;
     int n = 0, first = 0, len, made = 0;
+    Draft d;
 
     if (!upstream || !all || !bucket)
         return FAIL_NOMEM();
@@ -113,11 +111,12 @@ static Status run(Graph *g, PassCtx *ctx)
             if (r->op == &op_AllReduce && node_int(r, "tensors") == 1 && !upstream[r->index] &&
                 is_single(g, r) == single)
                 all[n++] = r;
+    pass_draft(&d, g, ctx);
     while ((len = fill(g, all, &first, n, bucket, given ? given : made ? BUCKET : FIRST_BUCKET))) {
         made++;
         if (len < 2)
             continue;
-        TRY(merge(g, ctx->scratch, bucket, len));
+        TRY(merge(&d, bucket, len));
         ctx->n_changed += len - 1;
     }
     return ctx->n_changed ? graph_sort(g) : ST_OK;

@@ -36,20 +36,10 @@ static bool frozen(const Prepare *p, const char *name)
 static Status add_output(Graph *g, Node *n, int i, const char *name)
 {
     Shape unknown = shape_unknown();
-    ValueId *grown;
 
-    if (has_out(n, i))
-        return ST_OK;
-    if (!(grown = ARENA_NEW(g->arena, ValueId, i + 1 > n->n_out ? i + 1 : n->n_out)))
-        return FAIL_NOMEM();
-    memcpy(grown, n->out, (size_t)n->n_out * sizeof *grown);
-    n->out = grown;
-    n->n_out = i + 1 > n->n_out ? i + 1 : n->n_out;
-    n->out[i] = graph_add_value(g, V_TEMP, name, DT_NONE, &unknown);
-    TRY(g->status);
-    value(g, n->out[i])->producer = n;
-    value(g, n->out[i])->out_index = i;
-    return ST_OK;
+    if (!has_out(n, i))
+        node_set_output(g, n, i, graph_add_value(g, V_TEMP, name, DT_NONE, &unknown));
+    return g->status;
 }
 
 /* Statistics used by two layers are updated by one after the other, as a framework that calls a module twice does. */

@@ -120,6 +120,23 @@ static void test_elements(void)
     arena_free(a);
 }
 
+/* What is not known is no number of rows or columns. */
+static void test_rows_and_columns(void)
+{
+    const struct {
+        Shape shape;
+        int64_t rows, columns;
+    } is[] = {
+        { SHAPE(2, 3, 4), 6, 4 },    { SHAPE(5), 1, 5 },      { { .rank = 0 }, 1, 1 },
+        { shape_unknown(), -1, -1 }, { SHAPE(-1, 4), -1, 4 },
+    };
+
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        CU_ASSERT_EQUAL(shape_rows(&is[i].shape), is[i].rows);
+        CU_ASSERT_EQUAL(shape_columns(&is[i].shape), is[i].columns);
+    }
+}
+
 DEFINE_SUITE(tensor, { "all float16 values", test_half_values },
              { "float16 rounds to nearest even", test_half_rounding }, { "all bfloat16 values", test_bfloat },
-             { "elements of every type", test_elements });
+             { "elements of every type", test_elements }, { "rows and columns", test_rows_and_columns });

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "graph/op.h"
-#include "passes/fuse/fuse_product.h"
+#include "passes/pass.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
@@ -16,27 +16,6 @@ static void test_golden(void)
     const BuildOptions opt = { .mode = BUILD_TRAIN, .devices = 2, .backend.fuses = fuses_all };
 
     CU_ASSERT(compare_golden("fuse-product", &pass_fuse_product, &opt) >= 8);
-}
-
-/* What is not known is no number of rows or columns. */
-static void test_rows_and_columns(void)
-{
-    const struct {
-        Shape shape;
-        int64_t rows, columns;
-    } is[] = {
-        { SHAPE(2, 3, 4), 6, 4 },    { SHAPE(5), 1, 5 },      { { .rank = 0 }, 1, 1 },
-        { shape_unknown(), -1, -1 }, { SHAPE(-1, 4), -1, 4 },
-    };
-
-    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
-        Graph *g = graph_create("g");
-        ValueId v = graph_add_value(g, V_TEMP, "v", DT_FLOAT32, &is[i].shape);
-
-        CU_ASSERT_EQUAL(fusing_rows(g, v), is[i].rows);
-        CU_ASSERT_EQUAL(fusing_columns(g, v), is[i].columns);
-        graph_free(g);
-    }
 }
 
 /* ---- whole steps ---- */
@@ -170,7 +149,6 @@ static void test_partly(void)
     check_step("mlp", NULL, 1, no_product, (Left){ 0, 0, 0, 2, 2, 3 });
 }
 
-DEFINE_SUITE(fuse_product, { "the golden graphs compute the same", test_golden },
-             { "rows and columns", test_rows_and_columns }, { "mlp", test_mlp }, { "transformer", test_transformer },
-             { "fashion_cnn", test_fashion_cnn }, { "tokens", test_tokens },
+DEFINE_SUITE(fuse_product, { "the golden graphs compute the same", test_golden }, { "mlp", test_mlp },
+             { "transformer", test_transformer }, { "fashion_cnn", test_fashion_cnn }, { "tokens", test_tokens },
              { "what a device does not compute", test_partly });
