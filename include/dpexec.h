@@ -137,6 +137,7 @@ typedef struct {
     const char *fallback;       /* the default as text; "" when there is none */
     const char *help;
     int repeats;
+    int trains; /* only training reads it */
 } dpx_option_info;
 
 /* What an option chooses among, such as "loss", and flags that belong to what is chosen. */

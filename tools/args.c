@@ -22,7 +22,7 @@ static const Flag *find_flag(const Command *c, const char *name)
 
 static bool find_option(dpx_option_info *out, const Command *c, const char *name)
 {
-    for (int i = 0; c->takes_options && i < dpx_option_count(); i++)
+    for (int i = 0; c->takes && i < dpx_option_count(); i++)
         if (!strcmp((*out = dpx_option_at(i)).name, name))
             return true;
     return false;
@@ -77,7 +77,7 @@ static void tell_unknown(const Command *c, const char *name, int dashes, Problem
 
     for (const Flag *f = c->flags; f->name; f++)
         near = args_nearer(near, f->name, name);
-    for (int i = 0; c->takes_options && i < dpx_option_count(); i++)
+    for (int i = 0; c->takes && i < dpx_option_count(); i++)
         near = args_nearer(near, dpx_option_at(i).name, name);
     problems_add(wrong, near ? "there is no option %s%s (did you mean --%s?)" : "there is no option %s%s",
                  dashes == 1 ? "-" : "--", name, near);
@@ -138,9 +138,9 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
 
     a.positional = calloc((size_t)argc + 1, sizeof *a.positional);
     a.given = calloc((size_t)argc + 1, sizeof *a.given);
-    a.options = c->takes_options ? dpx_options_create() : NULL;
+    a.options = c->takes ? dpx_options_create() : NULL;
     *out = a;
-    if (!a.positional || !a.given || (c->takes_options && !a.options))
+    if (!a.positional || !a.given || (c->takes && !a.options))
         return FAIL_NOMEM();
     for (int i = 0; i < argc; i++) {
         if (!flags_end && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")))
@@ -244,7 +244,7 @@ static const char *defaults_by_choice(char text[256], const Command *c, const ch
     int n = 0;
 
     *text = '\0';
-    for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
+    for (int i = 0; c->takes && i < dpx_option_count(); i++) {
         const char *option = dpx_option_at(i).name, *before = NULL;
 
         for (int k = 0; dpx_choice_at(option, k).name; k++) {
@@ -271,13 +271,13 @@ static const char *defaults_by_choice(char text[256], const Command *c, const ch
 static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
                         void (*choice)(const char *form, const char *help))
 {
-    for (int i = 0; c->takes_options && i < dpx_option_count(); i++) {
+    for (int i = 0; c->takes && i < dpx_option_count(); i++) {
         dpx_option_info o = dpx_option_at(i);
 
         char text[256];
         const char *by_choice = defaults_by_choice(text, c, o.name);
 
-        if (find_flag(c, o.name))
+        if (find_flag(c, o.name) || (c->takes == OPTIONS_TO_RUN && o.trains))
             continue;
         print(o.name, o.metavar, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
         for (int k = 0; dpx_choice_at(o.name, k).name; k++)
@@ -308,7 +308,7 @@ static void print_man(const Command *c, const char *program)
     each_flag(c, man_item, man_choice);
     man_item("help", NULL, "print what the command takes", NULL);
     man_item("man", NULL, "print this page, as roff", NULL);
-    if (c->takes_options)
+    if (c->takes)
         man_section("THE RUN");
     each_option(c, man_item, man_choice);
 }
@@ -325,7 +325,7 @@ void args_help(const Args *a, const char *program)
     if (c->flags->name)
         printf("\n");
     each_flag(c, print_flag, print_choice);
-    if (c->takes_options)
+    if (c->takes)
         printf("\nThe run:\n");
     each_option(c, print_flag, print_choice);
 }

@@ -15,12 +15,15 @@ typedef struct {
                 * "[=TEXT]": without a value a flag, with one the library's option of that name */
 } Flag;
 
+/* OPTIONS_TO_RUN: what only training reads is taken too, so that a run's own options can be given, and not shown. */
+typedef enum { NO_OPTIONS, OPTIONS_TO_RUN, ALL_OPTIONS } CommandOptions;
+
 typedef struct {
     const char *name;     /* "train" */
     const char *synopsis; /* what follows the name: "MODEL.onnx --data SRC [options]" */
     const char *summary;
-    const Flag *flags;  /* ends with a NULL name */
-    bool takes_options; /* the library's options are flags too */
+    const Flag *flags;    /* ends with a NULL name */
+    CommandOptions takes; /* which of the library's options are flags too */
     int min_positional, max_positional;
 } Command;
 
@@ -31,7 +34,7 @@ typedef struct {
     struct {
         const char *name, *value;
     } * given;            /* in order; value "" for flags without one */
-    dpx_options *options; /* NULL unless takes_options */
+    dpx_options *options; /* NULL with NO_OPTIONS */
     bool help, man;       /* man: the help is asked for as a man page */
 } Args;
 

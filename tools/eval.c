@@ -21,7 +21,7 @@ const Command command_eval = { "eval",
                                "MODEL.onnx --data SRC --loss KIND [options]",
                                "Prints the loss and the metric over a whole data set.",
                                flags,
-                               true,
+                               OPTIONS_TO_RUN,
                                1,
                                1 };
 

@@ -30,7 +30,7 @@ static const Command command = { "",
                                  "MODEL.onnx [options]",
                                  "Shows the graph of a training run (with --loss) or of inference at any stage.",
                                  flags,
-                                 true,
+                                 ALL_OPTIONS,
                                  0,
                                  1 };
 

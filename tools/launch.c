@@ -25,7 +25,7 @@ const Command command_launch = { "launch",
                                  "-n N -- train MODEL.onnx ... --devices cuda:{rank}",
                                  "Trains in several processes of this machine.",
                                  flags,
-                                 false,
+                                 NO_OPTIONS,
                                  1,
                                  1 << 20 };
 

@@ -25,7 +25,7 @@ const Command command_run = { "run",
                               "MODEL.onnx --input [NAME=]FILE.npy ... --out DIR [options]",
                               "Runs a model forward and writes its outputs.",
                               flags,
-                              true,
+                              OPTIONS_TO_RUN,
                               1,
                               1 };
 
@@ -215,7 +215,8 @@ int run_run(const Args *a)
 
 static const Flag no_flags[] = { { NULL, NULL, NULL } };
 
-const Command command_devices = { "devices", "", "Lists the CPU and the GPUs of this machine.", no_flags, false, 0, 0 };
+const Command command_devices = { "devices", "", "Lists the CPU and the GPUs of this machine.", no_flags, NO_OPTIONS,
+                                  0,         0 };
 
 static void print_device(const dpx_device *d)
 {

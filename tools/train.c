@@ -48,7 +48,7 @@ const Command command_train = { "train",
                                 "MODEL.onnx --data SRC --loss KIND [options]",
                                 "Trains a model and writes it for inference.",
                                 flags,
-                                true,
+                                ALL_OPTIONS,
                                 1,
                                 1 };
 

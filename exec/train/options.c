@@ -240,17 +240,17 @@ static const Setting table[] = {
     { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
       .set = set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1 },
     { "metric", "NAME", "none", "what is measured besides the loss", .set = is_recipe },
-    { "optimizer", "NAME", "sgd", "how parameters follow from gradients", .set = is_recipe },
-    { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX },
-    { "lr-schedule", "S", "constant", "which fraction of lr each step uses", .set = is_recipe },
+    { "optimizer", "NAME", "sgd", "how parameters follow from gradients", .set = is_recipe, .trains = true },
+    { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX, .trains = true },
+    { "lr-schedule", "S", "constant", "which fraction of lr each step uses", .set = is_recipe, .trains = true },
     { "warmup-steps", "N", "0", "steps over which the rate rises linearly to lr", SETTING_OF(Options, warmup_steps),
-      .max = SETTING_COUNT_MAX },
+      .max = SETTING_COUNT_MAX, .trains = true },
     { "total-steps", "N", "0", "where schedules end that do; the command line derives it from --epochs or --steps",
-      SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX },
+      SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX, .trains = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
-      .min = 1, .max = 1e9 },
+      .min = 1, .max = 1e9, .trains = true },
     { "clip-norm", "X", "0", "bound on the gradient's global norm; 0: none", SETTING_OF(Options, build.clip_norm),
-      .max = SETTING_REAL_MAX },
+      .max = SETTING_REAL_MAX, .trains = true },
     { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all",
       SETTING_OF(Options, devices) },
     { "replicas", "R", "", "logical replicas; else one per device", SETTING_OF(Options, build.replicas), .min = 1,
@@ -261,10 +261,10 @@ static const Setting table[] = {
       "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller",
       SETTING_CHOICE_OF(Options, build.split, "balanced|chunk") },
     { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part",
-      SETTING_CHOICE_OF(Options, build.bn_local, "sync|local") },
+      SETTING_CHOICE_OF(Options, build.bn_local, "sync|local"), .trains = true },
     { "bn-variance", "KIND", "population",
       "what the running variance averages: population (ONNX) or unbiased (PyTorch)",
-      SETTING_CHOICE_OF(Options, build.bn_unbiased, "population|unbiased") },
+      SETTING_CHOICE_OF(Options, build.bn_unbiased, "population|unbiased"), .trains = true },
     { "train", "PATTERN", "",
       "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", .set = add_train,
       .repeats = true },
@@ -281,7 +281,7 @@ static const Setting table[] = {
     { "loss-scale", "S", "",
       "with float16: dynamic (which it is unless said) or a number, what the loss is multiplied by before it is "
       "differentiated",
-      .set = set_loss_scale },
+      .set = set_loss_scale, .trains = true },
     { "blocks", NULL, "false",
       "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
       "elementwise "
@@ -314,11 +314,12 @@ static const struct Family {
     const char *option;
     const Recipe *const *list;
     bool or_none;
+    bool trains; /* only training reads the flags */
 } families[] = {
-    { "loss", loss_list, true },
-    { "metric", metric_list, true },
-    { "optimizer", optimizer_list, false },
-    { "lr-schedule", schedule_list, false },
+    { "loss", loss_list, true, false },
+    { "metric", metric_list, true, false },
+    { "optimizer", optimizer_list, false, true },
+    { "lr-schedule", schedule_list, false, true },
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -678,7 +679,11 @@ dpx_option_info options_at(int i)
 {
     const Setting *s = option_at(i);
 
-    return (dpx_option_info){ s->name, s->metavar, s->fallback, s->help, s->repeats };
+    const struct Family *f = NULL;
+
+    if (!s->trains)
+        first_with(s->name, &f);
+    return (dpx_option_info){ s->name, s->metavar, s->fallback, s->help, s->repeats, s->trains || (f && f->trains) };
 }
 
 const char *options_get(const Options *o, const char *name)

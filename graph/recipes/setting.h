@@ -36,6 +36,7 @@ typedef struct Setting {
     const char *choices; /* "a|b|c" in the order of the enumeration */
     Status (*set)(const struct Setting *, void *to, const char *value);
     bool repeats;
+    bool trains; /* only training reads it; of a recipe's flags the list of recipes says it */
 } Setting;
 
 /* clang-format off */
