@@ -1,20 +1,11 @@
-/* Losses over class numbers and single elements: typed loops, labels checked before the team starts, partial sums of
- * the team in double and added in its order. */
+/* Losses over class numbers: typed loops, labels checked before the team starts, sums in double and in parts that do
+ * not depend on the team. */
 #include <math.h>
 
 #include "kernels/cpu/team.h"
 #include "kernels/ref/nll.h"
 
 /* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
-
-static Status check_labels(const Nll *p, const Tensor *target, int64_t classes)
-{
-    int64_t n = tensor_numel(target), t;
-
-    for (int64_t i = 0; i < n; i++)
-        TRY(nll_label(&t, p, target, i, classes));
-    return ST_OK;
-}
 
 typedef struct {
     int64_t n, C, inner;
@@ -52,15 +43,16 @@ static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 {
     const Nll *p = state;
     Extent e = extent(&in[0].shape, &in[1]);
-    int team = team_size(ctx->n_threads, p->smoothing != 0 ? e.n * e.C : e.n);
+    int64_t work = p->smoothing != 0 ? e.n * e.C : e.n;
+    int team = team_size(ctx->n_threads, work), parts = team_size(TEAM_MAX, work);
     double sum[TEAM_MAX][2], num = 0, den = 0;
 
-    TRY(check_labels(p, &in[1], e.C));
+    TRY(nll_check_labels(p, &in[1], e.C));
 #pragma omp parallel for num_threads(team) schedule(static)
-    for (int t = 0; t < team; t++)
-        (in[0].dtype == DT_FLOAT32 ? nll_sum_f32 : nll_sum_f64)(p, &e, in, team_begin(e.n, t, team),
-                                                                team_begin(e.n, t + 1, team), sum[t]);
-    for (int t = 0; t < team; t++) {
+    for (int t = 0; t < parts; t++)
+        (in[0].dtype == DT_FLOAT32 ? nll_sum_f32 : nll_sum_f64)(p, &e, in, team_begin(e.n, t, parts),
+                                                                team_begin(e.n, t + 1, parts), sum[t]);
+    for (int t = 0; t < parts; t++) {
         num += sum[t][0];
         den += sum[t][1];
     }
@@ -100,7 +92,7 @@ static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     int64_t outer = e.inner ? e.n / e.inner : 0, step = e.C * e.inner;
     int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
 
-    TRY(check_labels(p, &in[1], e.C));
+    TRY(nll_check_labels(p, &in[1], e.C));
     if (!tensor_numel(&out[0]))
         return ST_OK;
 #pragma omp parallel for num_threads(team) schedule(static)

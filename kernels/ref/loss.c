@@ -34,6 +34,15 @@ Status nll_label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, in
     return ST_OK;
 }
 
+Status nll_check_labels(const Nll *p, const Tensor *target, int64_t classes)
+{
+    int64_t n = tensor_numel(target), t;
+
+    for (int64_t i = 0; i < n; i++)
+        TRY(nll_label(&t, p, target, i, classes));
+    return ST_OK;
+}
+
 static double weight(const Nll *p, const Tensor *in, int64_t c)
 {
     return p->weights < p->n_in ? tensor_float(&in[p->weights], c) : 1;

@@ -1,0 +1,44 @@
+/* Softmax by rows of memory and by columns side by side: shared by Softmax, LogSoftmax and the cross-entropy. */
+#ifndef DPX_KERNELS_CPU_SOFTMAX_H
+#define DPX_KERNELS_CPU_SOFTMAX_H
+
+#include "graph/shape.h"
+#include "kernels/cpu/team.h"
+#include "kernels/cpu/vmath.h"
+
+enum { SOFTMAX_TILE = 64, SOFTMAX_BLOCK = 256 }; /* columns taken together; elements summed before they join the rest */
+
+/* x[outer, n, inner]: a task is the columns of one tile, or a row where inner is 1. */
+typedef struct {
+    int64_t n, inner, tiles, tasks;
+    int team;
+} SoftmaxPlan;
+
+static inline SoftmaxPlan softmax_plan(const Shape *x, int axis, int n_threads)
+{
+    const int64_t inner = shape_count(x, axis + 1, x->rank), tiles = (inner + SOFTMAX_TILE - 1) / SOFTMAX_TILE;
+
+    return (SoftmaxPlan){ x->dim[axis], inner, tiles, shape_count(x, 0, axis) * tiles,
+                          team_size(n_threads, shape_numel(x)) };
+}
+
+#define T float
+#define S(name) name##_f32
+#define EXP vexpf
+#define LOG logf
+#include "kernels/cpu/softmax.inc"
+#undef T
+#undef S
+#undef EXP
+#undef LOG
+#define T double
+#define S(name) name##_f64
+#define EXP exp
+#define LOG log
+#include "kernels/cpu/softmax.inc"
+#undef T
+#undef S
+#undef EXP
+#undef LOG
+
+#endif
