@@ -1,5 +1,5 @@
-/* Activation functions with parameters, vectorised by the compiler: param[0] and param[1] are the operator's
- * attributes, rounded to the element's type as the reference does.  A NaN stays a NaN. */
+/* Activation functions with parameters, vectorised by the compiler: A and B are the attributes, rounded to the
+ * element's type as the reference does.  A NaN stays a NaN. */
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/vmath.h"
 
@@ -30,8 +30,6 @@ static Status prepare_params(void **state, const Graph *g, const Node *n, RowFn 
     ROW1(NAME##_f32, float, EXPR)       \
     PREPARE(NAME, NAME##_f32, NAME##_f32, ALPHA, BETA)
 
-#define A ((T)param[0])
-#define B ((T)param[1])
 #define CLAMP01(v) ((v) < 0 ? 0 : (v) > 1 ? 1 : (v))
 
 BOTH(leaky_relu, "alpha", NULL, x < 0 ? A * x : x)

@@ -28,16 +28,15 @@ typedef struct {
 Status elementwise_prepare(Elementwise **out, const Graph *g, const Node *n, int operands, const RowFn *table) CHECKED;
 Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) CHECKED;
 
-/* Defines the RowFn of a function of one element: y = EXPR(x), T being TYPE and param the kernel's numbers. */
+/* Defines the RowFn of a function of one element: y = EXPR(x), T being TYPE, A and B the kernel's numbers. */
 #define ROW1(NAME, TYPE, EXPR)                                                                                 \
     static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
     {                                                                                                          \
         typedef TYPE T;                                                                                        \
+        const T A = (T)param[0], B = (T)param[1];                                                              \
         T *y = yv;                                                                                             \
         const T *a = av;                                                                                       \
-        (void)bv;                                                                                              \
-        (void)cv;                                                                                              \
-        (void)param;                                                                                           \
+        (void)A, (void)B, (void)bv, (void)cv;                                                                  \
         _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
         {                                                                                                      \
             const T x = a[i];                                                                                  \
