@@ -28,19 +28,19 @@ static bool find_option(dpx_option_info *out, const Command *c, const char *name
     return false;
 }
 
-/* Letters to insert, leave out or change; many where one of the words is long. */
-static int edits(const char *a, const char *b)
+/* Letters to insert, leave out or change; INT_MAX where they are more than `most`, or one of the words is long. */
+static int edits(const char *a, const char *b, int most)
 {
-    enum { LONGEST = 32, MANY = 1000 };
+    enum { LONGEST = 32 };
     size_t n = strlen(a), m = strlen(b);
     int row[LONGEST + 1];
 
     if (n > LONGEST || m > LONGEST)
-        return MANY;
+        return INT_MAX;
     for (size_t j = 0; j <= m; j++)
         row[j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
-        int corner = row[0];
+        int corner = row[0], least = (int)i;
 
         row[0] = (int)i;
         for (size_t j = 1; j <= m; j++) {
@@ -48,39 +48,45 @@ static int edits(const char *a, const char *b)
 
             corner = row[j];
             row[j] = changed < added ? changed : added;
+            least = row[j] < least ? row[j] : least;
         }
+        if (least > most)
+            return INT_MAX;
     }
-    return row[m];
+    return row[m] <= most ? row[m] : INT_MAX;
 }
 
 /* The edits, where one of the words begins with the other hardly any; a third of the letters is too far. */
 static int far_apart(const char *name, const char *typed)
 {
-    size_t n = strlen(name), m = strlen(typed), shorter = n < m ? n : m;
-    int d = edits(name, typed);
+    size_t n = strlen(name), m = strlen(typed), shorter = n < m ? n : m, longer = n + m - shorter;
+    int most = (int)(longer + 1) / 3;
 
     if (shorter >= 3 && !strncmp(name, typed, shorter))
         return 1;
-    return d <= (int)((n > m ? n : m) + 1) / 3 ? d : INT_MAX;
+    if (longer - shorter > (size_t)most) /* each of the letters that one of them lacks is an edit */
+        return INT_MAX;
+    return edits(name, typed, most);
 }
 
-const char *args_nearer(const char *best, const char *name, const char *typed)
+void args_nearer(Nearest *best, const char *name, const char *typed)
 {
     int d = far_apart(name, typed);
 
-    return d != INT_MAX && (!best || d < far_apart(best, typed)) ? name : best;
+    if (d != INT_MAX && (!best->name || d < best->edits))
+        *best = (Nearest){ name, d };
 }
 
 static void tell_unknown(const Command *c, const char *name, int dashes, Problems *wrong)
 {
-    const char *near = NULL;
+    Nearest near = { 0 };
 
     for (const Flag *f = c->flags; f->name; f++)
-        near = args_nearer(near, f->name, name);
+        args_nearer(&near, f->name, name);
     for (int i = 0; c->takes && i < dpx_option_count(); i++)
-        near = args_nearer(near, dpx_option_at(i).name, name);
-    problems_add(wrong, near ? "there is no option %s%s (did you mean --%s?)" : "there is no option %s%s",
-                 dashes == 1 ? "-" : "--", name, near);
+        args_nearer(&near, dpx_option_at(i).name, name);
+    problems_add(wrong, near.name ? "there is no option %s%s (did you mean --%s?)" : "there is no option %s%s",
+                 dashes == 1 ? "-" : "--", name, near.name);
 }
 
 /* A number that is none is told with all else that is wrong; in which range it must be, its reader knows. */

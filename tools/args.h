@@ -47,8 +47,13 @@ const char *args_nth(const Args *a, const char *name, int index); /* of a repeat
 /* The flag's whole number in [min, max], or `fallback` when it was not given. */
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;
 Status args_real(double *out, const Args *a, const char *name, double fallback) CHECKED;
-/* The nearer of `best` (NULL: none yet) and `name` to what was typed; names that are too far count as none. */
-const char *args_nearer(const char *best, const char *name, const char *typed);
+/* The nearest to what was typed of the names that were looked at: begins as { 0 }, none. */
+typedef struct {
+    const char *name;
+    int edits;
+} Nearest;
+/* Is `name` nearer than the best so far?  Names that are too far count as none. */
+void args_nearer(Nearest *best, const char *name, const char *typed);
 void args_help(const Args *a, const char *program); /* to standard output, in the form asked for */
 
 #endif

@@ -63,11 +63,11 @@ static int print_man(void)
 /* What is neither a command nor a model's file, but nearly a command. */
 static const char *meant_command(const char *typed)
 {
-    const char *near = NULL;
+    Nearest near = { 0 };
 
     for (int i = 0; i < N_COMMANDS && typed[0] != '-' && access(typed, F_OK); i++)
-        near = args_nearer(near, commands[i].command->name, typed);
-    return near;
+        args_nearer(&near, commands[i].command->name, typed);
+    return near.name;
 }
 
 static int dispatch(int which, int argc, char **argv)

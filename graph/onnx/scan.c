@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 100, MAX_PARTS = 1000000 };
+enum { MAX_DEPTH = 100, PARTS_BASE = 1000000, BYTES_PER_PART = 8 /* models have one in about 15 */ };
 #define BUDGET_BASE ((size_t)256 << 20)
 enum { BUDGET_PER_BYTE = 8 }; /* a packed varint of one byte becomes an int64 */
 
@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
     const uint8_t *start, *at;
-    size_t n_part;
+    size_t size, n_part, max_part;
     int depth;
     Frame frame[MAX_DEPTH];
 } Scan;
@@ -51,8 +51,8 @@ static Status scan_varint(Scan *s, const uint8_t *end, uint64_t *out)
 
 static Status count_part(Scan *s)
 {
-    if (++s->n_part > MAX_PARTS)
-        return FAIL(E_MODEL, "more than %d parts (nodes, attributes, names ...)", MAX_PARTS);
+    if (++s->n_part > s->max_part)
+        return FAIL(E_MODEL, "more than %zu parts (nodes, attributes, names ...) in %zu bytes", s->max_part, s->size);
     return ST_OK;
 }
 
@@ -115,7 +115,7 @@ static Status scan_field(Scan *s)
 
 static Status scan(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size)
 {
-    Scan s = { .start = data, .at = data, .depth = 1 };
+    Scan s = { .start = data, .at = data, .size = size, .max_part = PARTS_BASE + size / BYTES_PER_PART, .depth = 1 };
 
     s.frame[0] = (Frame){ data + size, type, 0 };
     while (s.depth) {
