@@ -36,7 +36,7 @@ static bool reserve(Graph *g)
 {
     struct NameTable *t = g->names, old = *t;
 
-    if (t->n * 2 < t->cap)
+    if (t->n < t->cap / 4 * 3)
         return true;
     t->cap = old.cap ? old.cap * 2 : 16;
     if (!(t->slot = arena_array(g->arena, sizeof *t->slot, t->cap))) {
@@ -46,6 +46,7 @@ static bool reserve(Graph *g)
     for (uint32_t i = 0; i < old.cap; i++)
         if (old.slot[i].name)
             t->slot[slot_of(t, old.slot[i].name)] = old.slot[i];
+    arena_give_back(g->arena, old.slot, old.cap * sizeof *old.slot);
     return true;
 }
 

@@ -54,6 +54,7 @@ static bool reserve(Rewrite *r, uint32_t n)
     if (!(grown = ARENA_NEW(r->a, uint32_t, n)))
         return false;
     memcpy(grown, r->by, r->n * sizeof *grown);
+    arena_give_back(r->a, r->by, r->n * sizeof *grown);
     r->by = grown;
     r->n = n;
     return true;

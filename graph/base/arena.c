@@ -1,18 +1,20 @@
-/* A list of blocks; the first block of a list is the one being filled. */
+/* A list of blocks; the first block of a list is the one being filled.  What is large has a block of its own, so that
+ * an array that grew gives its old place back. */
 #include "graph/base/arena.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 64 * 1024, BIG_ALIGN_FROM = 256 };
+enum { BLOCK_BYTES = 64 * 1024, OWN_FROM = BLOCK_BYTES / 4 + 1, ALIGN = 16, BIG_ALIGN = 64, BIG_ALIGN_FROM = 256 };
 
 typedef struct Block {
-    struct Block *next;
+    struct Block *next, *prev;
     size_t used, size; /* of `data` */
-    _Alignas(64) char data[];
+    _Alignas(BIG_ALIGN) char data[];
 } Block;
 
 struct Arena {
@@ -51,53 +53,106 @@ void arena_free(Arena *a)
 
 static Block *block_create(Arena *a, size_t n)
 {
-    size_t size = n > BLOCK_BYTES / 4 ? (n + 63) & ~(size_t)63 : BLOCK_BYTES;
+    size_t size = n >= OWN_FROM ? (n + 63) & ~(size_t)63 : BLOCK_BYTES;
     Block *b;
 
     if (size < n || size > PTRDIFF_MAX - sizeof(Block) - 64 || !memory_budget_take(a->budget, size))
         return NULL;
-    if (!(b = aligned_alloc(64, sizeof(Block) + size))) {
+    if (!(b = aligned_alloc(BIG_ALIGN, sizeof(Block) + size))) {
         memory_budget_give(a->budget, size);
         return NULL;
     }
     b->used = 0;
     b->size = size;
-    if (size != BLOCK_BYTES && a->blocks) { /* a block of its own: keep filling the present one */
-        b->next = a->blocks->next;
-        a->blocks->next = b;
-    } else {
-        b->next = a->blocks;
-        a->blocks = b;
-    }
     a->bytes += size;
     return b;
 }
 
-void *arena_alloc(Arena *a, size_t n)
+/* Behind `at`; NULL: as the first. */
+static void block_insert(Arena *a, Block *b, Block *at)
 {
-    size_t align = n >= BIG_ALIGN_FROM ? 64 : 16;
-    Block *b = a->blocks;
-    size_t at = b ? (b->used + align - 1) & ~(align - 1) : 0;
+    b->prev = at;
+    b->next = at ? at->next : a->blocks;
+    if (b->next)
+        b->next->prev = b;
+    *(at ? &at->next : &a->blocks) = b;
+}
 
+/* A block of its own: the present one goes on being filled. */
+static void *alloc_own(Arena *a, size_t n)
+{
+    Block *b = block_create(a, n);
+
+    if (!b)
+        return NULL;
+    block_insert(a, b, a->blocks);
+    b->used = b->size;
+    return memset(b->data, 0, n);
+}
+
+static void *alloc_aligned(Arena *a, size_t n, size_t align)
+{
+    Block *b = a->blocks;
+    size_t at;
+
+    if (n >= OWN_FROM)
+        return alloc_own(a, n);
+    align = n >= BIG_ALIGN_FROM ? BIG_ALIGN : align;
+    at = b ? (b->used + align - 1) & ~(align - 1) : 0;
     if (!b || at > b->size || n > b->size - at) {
         if (!(b = block_create(a, n)))
             return NULL;
+        block_insert(a, b, NULL);
         at = 0;
     }
     b->used = at + n;
     return memset(b->data + at, 0, n);
 }
 
-void *arena_array(Arena *a, size_t size, size_t n) { return n > SIZE_MAX / size ? NULL : arena_alloc(a, size * n); }
+/* An object's size is a multiple of its type's alignment. */
+static size_t align_of(size_t size)
+{
+    size_t align = size & -size;
+
+    return align && align < ALIGN ? align : ALIGN;
+}
+
+void *arena_alloc(Arena *a, size_t n) { return alloc_aligned(a, n, ALIGN); }
+
+void *arena_array(Arena *a, size_t size, size_t n)
+{
+    return n > SIZE_MAX / size ? NULL : alloc_aligned(a, size * n, align_of(size));
+}
+
+void arena_give_back(Arena *a, void *p, size_t n)
+{
+    Block *b;
+
+    if (!p || n < OWN_FROM)
+        return;
+    b = (Block *)((char *)p - offsetof(Block, data));
+    *(b->prev ? &b->prev->next : &a->blocks) = b->next;
+    if (b->next)
+        b->next->prev = b->prev;
+    a->bytes -= b->size;
+    memory_budget_give(a->budget, b->size);
+    free(b);
+}
 
 void *arena_memdup(Arena *a, const void *p, size_t n)
 {
-    void *copy = arena_alloc(a, n);
+    void *copy = alloc_aligned(a, n, align_of(n));
 
     return copy && n ? memcpy(copy, p, n) : copy;
 }
 
-char *arena_strdup(Arena *a, const char *s) { return arena_memdup(a, s, strlen(s) + 1); }
+char *arena_strdup(Arena *a, const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char *copy = alloc_aligned(a, n, 1);
+
+    return copy ? memcpy(copy, s, n) : NULL;
+}
 
 char *arena_printf(Arena *a, const char *fmt, ...)
 {
@@ -108,7 +163,7 @@ char *arena_printf(Arena *a, const char *fmt, ...)
     va_start(ap, fmt);
     n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (s = arena_alloc(a, (size_t)n + 1))) {
+    if (n >= 0 && (s = alloc_aligned(a, (size_t)n + 1, 1))) {
         va_start(ap, fmt);
         vsnprintf(s, (size_t)n + 1, fmt, ap);
         va_end(ap);
@@ -127,6 +182,7 @@ void *arena_grow(Arena *a, void *p, size_t size, size_t n, size_t *cap)
         return NULL;
     if (n)
         memcpy(moved, p, n * size);
+    arena_give_back(a, p, *cap * size);
     *cap = grown;
     return moved;
 }

@@ -15,17 +15,21 @@ MemoryBudget *arena_budget(const Arena *a);  /* lent; NULL: none */
 void arena_free(Arena *a);                   /* NULL is legal */
 /* Zeroed, 16-byte aligned (64 from 256 bytes up); never moves.  NULL when out of memory.  `n` may be 0. */
 void *arena_alloc(Arena *a, size_t n);
-void *arena_memdup(Arena *a, const void *p, size_t n);
+void *arena_memdup(Arena *a, const void *p, size_t n); /* of whole objects, aligned as they need it */
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-size_t arena_bytes(const Arena *a); /* bytes obtained from the system so far */
+size_t arena_bytes(const Arena *a); /* bytes it has of the system */
 
-/* `n` zeroed objects of type T; NULL when out of memory or when the product overflows. */
+/* `n` zeroed objects of type T, aligned for it; NULL when out of memory or when the product overflows. */
 #define ARENA_NEW(a, T, n) ((T *)arena_array((a), sizeof(T), (size_t)(n)))
 void *arena_array(Arena *a, size_t size, size_t n);
 
-/* Makes room for one more element in an array that lives in an arena: doubles `*cap`, copies, returns the new address
- * (or `p` when there is room, NULL when out of memory). */
+/* Nobody uses these `n` bytes, as many as were asked for, any more: those of a large array go back to the system,
+ * others with the arena.  NULL is legal. */
+void arena_give_back(Arena *a, void *p, size_t n);
+
+/* Makes room for one more element in an array that lives in an arena: doubles `*cap`, moves it, gives its old place
+ * back, and returns the new address (or `p` when there is room; NULL when out of memory: it stays where it is). */
 void *arena_grow(Arena *a, void *p, size_t size, size_t n, size_t *cap);
 
 #endif

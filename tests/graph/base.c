@@ -93,6 +93,30 @@ static void test_arena(void)
     arena_free(NULL);
 }
 
+/* A list that grows to a megabyte leaves nothing behind of its former places, and what lies between them stays. */
+static void test_arena_grow(void)
+{
+    Arena *a = arena_create();
+    int *list = NULL, *between[1 << 18 >> 12];
+    size_t cap = 0, n, bytes;
+
+    for (n = 0; n < 1 << 18; n++) {
+        list = arena_grow(a, list, sizeof *list, n, &cap);
+        list[n] = (int)n;
+        if (!(n & 4095))
+            *(between[n >> 12] = ARENA_NEW(a, int, 1)) = (int)n;
+    }
+    for (n = 0; n < 1 << 18; n++)
+        CU_ASSERT_FATAL(list[n] == (int)n);
+    for (n = 0; n < 1 << 18; n += 4096)
+        CU_ASSERT(*between[n >> 12] == (int)n);
+    bytes = arena_bytes(a);
+    CU_ASSERT(bytes >= (1 << 20) && bytes < (1 << 20) + (1 << 18));
+    arena_give_back(a, list, cap * sizeof *list);
+    CU_ASSERT_EQUAL(arena_bytes(a), bytes - (1 << 20));
+    arena_free(a);
+}
+
 /* ---- shapes ---- */
 
 static void check_broadcast(Shape a, Shape b, const char *expected)
@@ -208,6 +232,6 @@ static void test_foreign(void)
 }
 
 DEFINE_SUITE(base, { "messages are one line with context", test_messages }, { "problems are listed", test_problems },
-             { "arena", test_arena }, { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits },
-             { "strides", test_strides }, { "element types", test_dtypes }, { "numbers read back", test_numbers },
-             { "foreign text", test_foreign });
+             { "arena", test_arena }, { "an arena gives back", test_arena_grow }, { "broadcasting", test_broadcast },
+             { "limits of shapes", test_shape_limits }, { "strides", test_strides }, { "element types", test_dtypes },
+             { "numbers read back", test_numbers }, { "foreign text", test_foreign });
