@@ -20,8 +20,8 @@ ValueId body_add_like(Graph *body, const Node *x, const ValueId *in, const char 
 {
     Node *n = graph_add_node(body, x->op, name, NULL, x->n_in, in, 1, &name);
 
-    for (int i = 0; n && i < x->n_attr; i++)
-        node_set_attr(body, n, &x->attr[i]);
+    if (n)
+        node_copy_attrs(body, n, x);
     return body->status ? NO_VALUE : n->out[0];
 }
 

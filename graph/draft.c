@@ -40,23 +40,40 @@ void draft_out(Draft *d, int o, ValueId v) { put(d, &d->node.out, &d->node.n_out
 
 void draft_clear(Draft *d) { d->node.n_in = d->node.n_out = 0; }
 
+/* The list of attributes is the draft's own; inference may have put one of the graph's in its place. */
+static bool own_attrs(Draft *d)
+{
+    Node *n = &d->node;
+    int count = n->n_attr;
+
+    for (int i = 0; n->attr != d->attr && i < count; i++) {
+        Attr *grown = grow(d, d->attr, sizeof *grown, i, &d->cap_attr);
+
+        if (!grown)
+            return false;
+        d->attr = grown;
+        grown[i] = n->attr[i];
+    }
+    n->attr = d->attr;
+    return true;
+}
+
 static void add_attr(Draft *d, const Attr *a)
 {
-    Attr *grown = grow(d, d->node.attr, sizeof *a, d->node.n_attr, &d->cap_attr);
+    Attr *grown = own_attrs(d) ? grow(d, d->attr, sizeof *a, d->node.n_attr, &d->cap_attr) : NULL;
 
     if (!grown)
         return;
-    d->node.attr = grown;
-    d->node.cap_attr = (int)d->cap_attr;
     grown[d->node.n_attr++] = *a;
+    d->node.attr = d->attr = grown;
 }
 
 void draft_attr(Draft *d, const Attr *a)
 {
-    Attr *old = (Attr *)node_attr(&d->node, a->name);
+    const Attr *old = own_attrs(d) ? node_attr(&d->node, a->name) : NULL;
 
     if (old)
-        *old = *a;
+        d->attr[old - d->attr] = *a;
     else
         add_attr(d, a);
 }
@@ -68,8 +85,7 @@ void draft_begin(Draft *d, Node *n, const OpDef *op)
     node.op = op;
     node.in = d->node.in;
     node.out = d->node.out;
-    node.attr = d->node.attr;
-    node.cap_attr = d->node.cap_attr;
+    node.attr = d->attr;
     node.n_in = node.n_out = node.n_attr = 0;
     d->node = node;
     d->of = n;
@@ -161,9 +177,8 @@ void draft_become(Draft *d)
         graph_remove(g, d->absorbed[i]);
     n->op = d->node.op;
     n->attr = NULL;
-    n->n_attr = n->cap_attr = 0;
-    for (int i = 0; i < d->node.n_attr; i++)
-        node_set_attr(g, n, &d->node.attr[i]);
+    n->n_attr = 0;
+    node_copy_attrs(g, n, &d->node);
     node_set_inputs(g, n, d->node.n_in, d->node.in);
     node_set_outputs(g, n, d->node.n_out, d->node.out);
 }

@@ -21,6 +21,7 @@ typedef struct {
     Arena *arena; /* of what is written down; must outlive the Draft */
     int n_device; /* the target's; nodes with a higher one are the host's, which nobody fuses */
     Node node;    /* as it would be */
+    Attr *attr;   /* its, while it is written */
     Node *of;     /* the node that becomes it */
     Node **absorbed;
     int n_absorbed;

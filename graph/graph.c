@@ -290,8 +290,7 @@ Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *at
     if (!n->name)
         goto nomem;
     PUSH(g, node, n_node, cap_node, n);
-    for (const Attr *a = attrs; a && a->name; a++)
-        node_set_attr(g, n, a);
+    node_set_attrs(g, n, attrs);
     add_outputs(g, n, n_out, out_names);
     return g->status ? NULL : n;
 nomem:
@@ -372,8 +371,7 @@ static void clone_node(Graph *to, const Node *from)
 
     if (!n)
         return;
-    for (int i = 0; i < from->n_attr; i++)
-        node_set_attr(to, n, &from->attr[i]);
+    node_copy_attrs(to, n, from);
     n->out = arena_memdup(to->arena, from->out, (size_t)from->n_out * sizeof *from->out);
     n->n_out = n->out ? from->n_out : 0;
     if (!n->out)

@@ -103,8 +103,8 @@ struct Node {
     const char *name; /* the user's name, or one made from the operator's; unique not required */
     int n_in, n_out, n_attr;
     ValueId *in, *out; /* NO_VALUE: an optional one that is absent */
-    Attr *attr;        /* every declared attribute, defaults filled in (after node_normalise) */
-    int cap_attr; /* the room of that list, 0: it is lent, as to a copy of the node, and is copied before it grows */
+    const Attr *attr;  /* every declared attribute, defaults filled in (after node_normalise); one list for all nodes of
+                        * the graph that have the same */
     int replica, device; /* set by passes/partition/expand.c; -1: none */
     const char *module; /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
     const char *const
@@ -143,6 +143,7 @@ struct Graph {
     size_t cap_value, cap_node, cap_input, cap_output, cap_update;
     struct NameTable *names;
     struct BodyTable *bodies; /* of its nodes (graph/body.c); NULL: none */
+    struct AttrTable *attrs;  /* of its nodes (graph/attr.c); NULL: none */
     bool inside;              /* a body: its arena is another graph's */
     Rewrite *rewrite;         /* the one that is open (graph/rewrite.h), or NULL */
 };
@@ -224,11 +225,15 @@ double node_float(const Node *n, const char *name);
 const char *node_string(const Node *n, const char *name); /* may be NULL when it has no default */
 const int64_t *node_ints(const Node *n, const char *name, int *count);
 const Graph *node_graph(const Node *n, const char *name);
-void node_set_attr(Graph *g, Node *n, const Attr *a); /* adds or replaces; copies (a body: body_share) */
+/* Add or replace; what they are given is copied (a body: body_share). */
+void node_set_attr(Graph *g, Node *n, const Attr *a);
+void node_set_attrs(Graph *g, Node *n, const Attr *list);  /* which ends with one without a name; NULL: none */
+void node_copy_attrs(Graph *g, Node *n, const Node *from); /* all that the other has, which may be of another graph */
 void node_set_int(Graph *g, Node *n, const char *name, int64_t v);
 void node_set_ints(Graph *g, Node *n, const char *name, int count, const int64_t *v);
 void node_set_string(Graph *g, Node *n, const char *name, const char *v);
-void node_remove_attr(Node *n, const char *name);
+void node_set_defaults(Graph *g, Node *n); /* of all that the operator declares and the node lacks */
+void node_remove_attr(Graph *g, Node *n, const char *name);
 bool attr_same(const Attr *a, const Attr *b);             /* of one name */
 bool attrs_same(const Node *a, const Node *b);            /* in any order */
 uint64_t attr_hash(const Attr *a);                        /* the same for those that are the same */

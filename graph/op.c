@@ -57,16 +57,18 @@ static Status check_counts(const Graph *g, const Node *n)
 static bool is_list(AttrType t) { return t == A_INTS || t == A_FLOATS || t == A_STRINGS; }
 
 /* An empty list says nothing of its type: it takes the declared one. */
-static Status check_attrs(const Graph *g, Node *n)
+static Status check_attrs(Graph *g, Node *n)
 {
     for (int i = 0; i < n->n_attr; i++) {
         const AttrDecl *d = find_decl(n->op, n->attr[i].name);
-        Attr *a = &n->attr[i];
+        const Attr *a = &n->attr[i];
 
         if (!d)
             return FAIL(E_MODEL, "%s: unknown attribute '%s'", node_text(g, n), a->name);
         if (d->type != a->type && is_list(d->type) && is_list(a->type) && a->n == 0)
-            *a = (Attr){ .name = a->name, .type = d->type };
+            node_set_attr(g, n, &(Attr){ .name = d->name, .type = d->type });
+        TRY(g->status);
+        a = &n->attr[i];
         if (d->type != a->type)
             return FAIL(E_MODEL, "%s: attribute '%s' has the wrong type", node_text(g, n), d->name);
         if (a->type == A_GRAPH && !a->graph && d->rule == ATTR_REQUIRED)
@@ -84,13 +86,10 @@ Status node_normalise(Graph *g, Node *n)
         n->n_out--;
     TRY(check_counts(g, n));
     TRY(check_attrs(g, n));
-    for (const AttrDecl *d = n->op->attrs; d && d->name; d++) {
-        if (node_attr(n, d->name))
-            continue;
-        if (d->rule == ATTR_REQUIRED)
+    for (const AttrDecl *d = n->op->attrs; d && d->name; d++)
+        if (d->rule == ATTR_REQUIRED && !node_attr(n, d->name))
             return FAIL(E_MODEL, "%s: attribute '%s' is required", node_text(g, n), d->name);
-        node_set_attr(g, n, &(Attr){ .name = d->name, .type = d->type, .i = d->i, .f = d->f, .s = d->s });
-    }
+    node_set_defaults(g, n);
     return g->status;
 }
 
@@ -253,8 +252,8 @@ Status import_broadcast(Graph *g, Node *n, int opset)
 
     if (opset >= 7)
         return ST_OK;
-    node_remove_attr(n, "axis");
-    node_remove_attr(n, "broadcast");
+    node_remove_attr(g, n, "axis");
+    node_remove_attr(g, n, "broadcast");
     if (aligned && (at < -MAX_RANK || at >= MAX_RANK))
         return FAIL(E_MODEL, "%s: axis %lld, expected -8 to 7", node_text(g, n), (long long)at);
     if (aligned && has_in(n, 0) && has_in(n, 1))
@@ -277,7 +276,7 @@ Status import_attr_to_input(Graph *g, Node *n, const char *name, int i)
     if (!(label = arena_printf(g->arena, "%s.%s", n->name, name)))
         return FAIL_NOMEM();
     node_set_input(g, n, i, graph_add_const(g, label, &t));
-    node_remove_attr(n, name);
+    node_remove_attr(g, n, name);
     return g->status;
 }
 
@@ -297,7 +296,7 @@ bool attr_is_default(const AttrDecl *d, const Attr *a)
     }
 }
 
-bool respell_without(Node *n, const char *name)
+bool respell_without(Graph *g, Node *n, const char *name)
 {
     const Attr *a = node_attr(n, name);
     const AttrDecl *d = find_decl(n->op, name);
@@ -305,7 +304,7 @@ bool respell_without(Node *n, const char *name)
     if (a && !(d && attr_is_default(d, a)))
         return false;
     if (a)
-        node_remove_attr(n, name);
+        node_remove_attr(g, n, name);
     return true;
 }
 

@@ -235,7 +235,7 @@ ValueId import_aligned(Graph *g, ValueId x, ValueId y, int64_t axis);
 
 /* ---- for respell functions ---- */
 /* An attribute that the opset does not have: gone if it has its default, else false. */
-bool respell_without(Node *n, const char *name);
+bool respell_without(Graph *g, Node *n, const char *name);
 /* The inverse of import_attr_to_input; true as well when there is no such input. */
 bool respell_input_to_attr(Graph *g, Node *n, int i, const char *name);
 /* The same for an input that is one number and an attribute that is a float. */

@@ -184,7 +184,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
         }
     }
     if (opset < 7)
-        node_remove_attr(n, "consumed_inputs"); /* once said which inputs might be overwritten */
+        node_remove_attr(im->g, n, "consumed_inputs"); /* once said which inputs might be overwritten */
     TRY(absorb_opset(im, n, opset, out));
     if (n->op)
         TRY(node_normalise(im->g, n));

@@ -14,18 +14,13 @@ enum { OLDEST = 7 };
 static bool copy_node(Node *out, Arena *a, const Node *n)
 {
     ValueId *in = ARENA_NEW(a, ValueId, (size_t)n->n_in);
-    Attr *attr = ARENA_NEW(a, Attr, (size_t)n->n_attr);
 
-    if (!in || !attr)
+    if (!in)
         return false;
     if (n->n_in)
         memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
-    if (n->n_attr)
-        memcpy(attr, n->attr, (size_t)n->n_attr * sizeof *attr);
     *out = *n;
-    out->cap_attr = 0;
     out->in = in;
-    out->attr = attr;
     return true;
 }
 

@@ -35,7 +35,7 @@ static bool respell_arg(Graph *g, Node *n, int opset)
 {
     (void)g;
     (void)opset;
-    return respell_without(n, "select_last_index");
+    return respell_without(g, n, "select_last_index");
 }
 
 static const AttrDecl arg_attrs[] = {

@@ -36,11 +36,11 @@ static Status import(Graph *g, Node *n, int opset)
 
     if (spatial && spatial->type == A_INT && !spatial->i)
         return FAIL(E_UNSUPPORTED, "%s: spatial=0 (statistics per position) is not supported", node_text(g, n));
-    node_remove_attr(n, "spatial");
+    node_remove_attr(g, n, "spatial");
     if (opset >= 14)
         return g->status;
     if (opset < 7)
-        node_remove_attr(n, "is_test");
+        node_remove_attr(g, n, "is_test");
     if (!test && (has_out(n, 1) || has_out(n, 2)))
         node_set_int(g, n, "training_mode", 1);
     n->n_out = test ? 1 : n->n_out > 3 ? 3 : n->n_out;
@@ -52,7 +52,7 @@ static bool respell(Graph *g, Node *n, int opset)
 {
     (void)g;
     (void)opset;
-    return n->n_out == 1 && respell_without(n, "training_mode");
+    return n->n_out == 1 && respell_without(g, n, "training_mode");
 }
 
 /* ---- inference ---- */

@@ -16,7 +16,7 @@ static Status type_from_word(Graph *g, Node *n, const char *word)
     t = !strcmp(name, "float") ? DT_FLOAT32 : !strcmp(name, "double") ? DT_FLOAT64 : dtype_parse(name);
     if (t == DT_NONE)
         return FAIL(E_UNSUPPORTED, "%s: to '%.100s' is no type that tensors have here", node_text(g, n), word);
-    node_remove_attr(n, "to");
+    node_remove_attr(g, n, "to");
     node_set_int(g, n, "to", t);
     return g->status;
 }
@@ -28,8 +28,8 @@ static Status import(Graph *g, Node *n, int opset)
 
     if (opset < 6 && to && to->type == A_STRING)
         TRY(type_from_word(g, n, to->s));
-    node_remove_attr(n, "saturate");
-    node_remove_attr(n, "round_mode");
+    node_remove_attr(g, n, "saturate");
+    node_remove_attr(g, n, "round_mode");
     return g->status;
 }
 

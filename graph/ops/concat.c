@@ -102,7 +102,8 @@ static Status import_split(Graph *g, Node *n, int opset)
 
 static bool respell_split(Graph *g, Node *n, int opset)
 {
-    node_remove_attr(n, "num_outputs"); /* the default of which says that the parts are equal; else import has set it */
+    node_remove_attr(g, n,
+                     "num_outputs"); /* the default of which says that the parts are equal; else import has set it */
     return opset >= 13 || respell_input_to_attr(g, n, 1, "split");
 }
 

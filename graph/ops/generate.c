@@ -37,7 +37,7 @@ static Status import_constant(Graph *g, Node *n, int opset)
         }
     value.tensor = t;
     node_set_attr(g, n, &value);
-    node_remove_attr(n, a->name);
+    node_remove_attr(g, n, a->name);
     return g->status;
 }
 
@@ -127,8 +127,8 @@ static bool respell_shape(Graph *g, Node *n, int opset)
 {
     (void)opset;
     if (node_int(n, "end") == in_value(g, n, 0)->shape.rank)
-        node_remove_attr(n, "end");
-    return respell_without(n, "start") && respell_without(n, "end");
+        node_remove_attr(g, n, "end");
+    return respell_without(g, n, "start") && respell_without(g, n, "end");
 }
 
 DEFINE_OP(Shape, .since = 15, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_SHAPE_ONLY,

@@ -356,7 +356,7 @@ static bool respell_gather_nd(Graph *g, Node *n, int opset)
 {
     (void)g;
     (void)opset;
-    return respell_without(n, "batch_dims");
+    return respell_without(g, n, "batch_dims");
 }
 
 DEFINE_OP(GatherND, .moves = 1, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,

@@ -165,7 +165,7 @@ static Status import_pad(Graph *g, Node *n, int opset)
     if (opset >= 11)
         return ST_OK;
     TRY(import_attr_to_input(g, n, opset < 2 ? "paddings" : "pads", 1));
-    node_remove_attr(n, "value");
+    node_remove_attr(g, n, "value");
     if (v != 0)
         node_set_input(g, n, 2, emit_scalar(g, DT_FLOAT32, v)); /* kernels convert it to the type of x */
     return g->status;
@@ -382,7 +382,7 @@ static bool respell_depth_to_space(Graph *g, Node *n, int opset)
 {
     (void)g;
     (void)opset;
-    return respell_without(n, "mode");
+    return respell_without(g, n, "mode");
 }
 
 DEFINE_OP(DepthToSpace, .moves = 1, .since = 13, .from = 11, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,

@@ -333,7 +333,7 @@ static bool respell_gemm(Graph *g, Node *n, int opset)
 static Status import_gemm(Graph *g, Node *n, int opset)
 {
     if (opset < 7)
-        node_remove_attr(n, "broadcast");
+        node_remove_attr(g, n, "broadcast");
     return g->status;
 }
 

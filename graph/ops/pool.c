@@ -229,10 +229,10 @@ static bool respell_pool(Graph *g, Node *n, int opset)
     for (int i = 0; i < count; i++)
         if (dilation[i] != 1)
             return false;
-    node_remove_attr(n, "dilations");
-    if (opset < 8 && !(n->n_out == 1 && respell_without(n, "storage_order")))
+    node_remove_attr(g, n, "dilations");
+    if (opset < 8 && !(n->n_out == 1 && respell_without(g, n, "storage_order")))
         return false;
-    return opset >= 10 || respell_without(n, "ceil_mode");
+    return opset >= 10 || respell_without(g, n, "ceil_mode");
 }
 
 #define KERNEL_ATTRS                                                                                              \

@@ -199,9 +199,10 @@ static Status lower_dequantize(Graph *g, Node *n)
 static bool respell(Graph *g, Node *n, int opset)
 {
     (void)g;
-    if (!respell_without(n, "block_size") || !respell_without(n, "output_dtype") || !respell_without(n, "precision"))
+    if (!respell_without(g, n, "block_size") || !respell_without(g, n, "output_dtype") ||
+        !respell_without(g, n, "precision"))
         return false;
-    return (opset >= 19 || respell_without(n, "saturate")) && (opset >= 13 || respell_without(n, "axis"));
+    return (opset >= 19 || respell_without(g, n, "saturate")) && (opset >= 13 || respell_without(g, n, "axis"));
 }
 
 #define LINEAR                                                                                              \

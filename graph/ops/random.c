@@ -156,16 +156,16 @@ static Status import_dropout(Graph *g, Node *n, int opset)
     if (ratio && ratio->type != A_FLOAT)
         return FAIL(E_MODEL, "%s: attribute 'ratio' must be a number", node_text(g, n));
     node_set_input(g, n, 1, emit_scalar(g, DT_FLOAT32, keep ? 0 : ratio ? ratio->f : 0.5));
-    node_remove_attr(n, "ratio");
+    node_remove_attr(g, n, "ratio");
     if (is_test)
-        node_remove_attr(n, "is_test");
+        node_remove_attr(g, n, "is_test");
     return g->status;
 }
 
 static bool respell_dropout(Graph *g, Node *n, int opset)
 {
     (void)opset;
-    return !has_in(n, 2) && respell_without(n, "seed") && respell_input_to_float(g, n, 1, "ratio");
+    return !has_in(n, 2) && respell_without(g, n, "seed") && respell_input_to_float(g, n, 1, "ratio");
 }
 
 static Status infer_dropout(Graph *g, Node *n)

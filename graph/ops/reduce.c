@@ -24,7 +24,7 @@ static bool respell(Graph *g, Node *n, int opset)
     (void)opset;
     if (node_int(n, "noop_with_empty_axes") && (!axes || !tensor_numel(axes)))
         return false;
-    node_remove_attr(n, "noop_with_empty_axes");
+    node_remove_attr(g, n, "noop_with_empty_axes");
     return respell_input_to_attr(g, n, 1, "axes");
 }
 

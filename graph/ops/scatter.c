@@ -12,7 +12,7 @@ static bool respell(Graph *g, Node *n, int opset)
     (void)g;
     if (opset >= 16)
         return strcmp(how, "max") && strcmp(how, "min");
-    return respell_without(n, "reduction");
+    return respell_without(g, n, "reduction");
 }
 
 static Status check_scatter(const Graph *g, const Node *n)

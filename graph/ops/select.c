@@ -149,7 +149,7 @@ static bool respell_top_k(Graph *g, Node *n, int opset)
 {
     double k;
 
-    if (!respell_without(n, "largest") || !respell_without(n, "sorted"))
+    if (!respell_without(g, n, "largest") || !respell_without(g, n, "sorted"))
         return false;
     if (opset >= 10)
         return true;

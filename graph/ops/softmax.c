@@ -30,7 +30,7 @@ static bool respell(Graph *g, Node *n, int opset)
     (void)opset;
     if (!node_int(n, "flatten") && !ends_at_axis(&in_value(g, n, 0)->shape, node_int(n, "axis")))
         return false;
-    node_remove_attr(n, "flatten");
+    node_remove_attr(g, n, "flatten");
     return true;
 }
 

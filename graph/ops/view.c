@@ -69,7 +69,7 @@ static bool respell_reshape(Graph *g, Node *n, int opset)
 {
     (void)g;
     (void)opset;
-    return respell_without(n, "allowzero");
+    return respell_without(g, n, "allowzero");
 }
 
 DEFINE_OP(Reshape, .same = SAME_SHAPED, .blocks = BLOCKS_OWN, .layout = LAYOUT_ANY, .since = 14, .in_min = 2,

@@ -50,7 +50,7 @@ static Status import_bound(Graph *g, Node *n, const char *name, int i)
     if (a->type != A_FLOAT)
         return FAIL(E_MODEL, "%s: attribute '%s' must be a number", node_text(g, n), name);
     node_set_input(g, n, i, emit_scalar(g, DT_FLOAT32, a->f));
-    node_remove_attr(n, name);
+    node_remove_attr(g, n, name);
     return g->status;
 }
 

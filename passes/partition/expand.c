@@ -72,8 +72,8 @@ static Node *append_copy(Expander *x, const Node *n, const ValueId *in, int r, i
         names[i] = has_value(n->out[i]) ? copy_name(x, n->out[i], r, d) : "";
     if (!(copy = graph_add_node(x->g, n->op, n->name, NULL, n->n_in, in, n->n_out, names)))
         return NULL;
-    for (int i = 0; i < n->n_attr; i++)
-        node_set_attr(x->g, copy, &n->attr[i]);
+    copy->attr = n->attr;
+    copy->n_attr = n->n_attr;
     copy->replica = r;
     copy->device = d;
     for (int i = 0; i < n->n_out; i++)

@@ -32,14 +32,18 @@ static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_ch
 static Status convert_attrs(Graph *g, Node *n, DType to, int *n_changed)
 {
     for (int i = 0; i < n->n_attr; i++) {
-        if (names_dtype(&n->attr[i]) && n->attr[i].i != to) {
-            n->attr[i].i = to;
+        Attr a = n->attr[i];
+
+        if (names_dtype(&a) && a.i != to) {
+            a.i = to;
             ++*n_changed;
         }
-        if (n->attr[i].type == A_TENSOR)
-            TRY(convert_tensor(&n->attr[i].tensor, g, n->attr[i].tensor, to));
-        if (n->attr[i].type == A_GRAPH)
-            TRY(convert_body(g, n, &n->attr[i], to, n_changed));
+        if (a.type == A_TENSOR)
+            TRY(convert_tensor(&a.tensor, g, a.tensor, to));
+        if (!attr_same(&a, &n->attr[i]))
+            node_set_attr(g, n, &a);
+        if (a.type == A_GRAPH)
+            TRY(convert_body(g, n, &a, to, n_changed));
     }
     return ST_OK;
 }

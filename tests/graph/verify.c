@@ -53,7 +53,7 @@ static void too_many_outputs(Graph *g)
     g->node[1]->out[0] = graph_find(g, "z");
     g->node[1]->n_out = 2;
 }
-static void missing_attr(Graph *g) { node_remove_attr(g->node[0], "axis"); }
+static void missing_attr(Graph *g) { node_remove_attr(g, g->node[0], "axis"); }
 static void unknown_attr(Graph *g) { node_set_int(g, g->node[0], "nonsense", 1); }
 static void wrong_attr_type(Graph *g) { node_set_string(g, g->node[0], "axis", "1"); }
 static void no_node_name(Graph *g) { g->node[0]->name = NULL; }
