@@ -56,7 +56,10 @@ enum {
     OPF_GAPS = 512,  /* any number of inputs of which some may be absent (else, without a limit, all are required) */
     OPF_NORM = 1024, /* a normalisation: its parameters scale and shift what has mean 0 and deviation 1 */
     OPF_ELEMENTS =
-        2048, /* element by element, as `elementwise`, but of several outputs and with inputs of one number */
+        2048,           /* element by element, as `elementwise`, but of several outputs and with inputs of one number */
+    OPF_SUM = 4096,     /* output 0 is the sum of the inputs */
+    OPF_SELECTS = 8192, /* outputs are some elements of input 0 along an axis, or are where they stand */
+    OPF_TRANSFER = 16384,  /* output 0 is input 0 in another memory: for the devices' runtime, and no kernel's work */
     OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 
@@ -72,7 +75,8 @@ enum {
 enum {
     PREC_FOLLOW, /* 16 bits where a data input has them already: arithmetic in float32, results rounded */
     PREC_LOW,    /* 16 bits always: products, which hardware is made for and adds up in float32 */
-    PREC_WIDE    /* float32 always: sums of many terms, exponentials, losses */
+    PREC_WIDE,   /* float32 always: sums of many terms, exponentials, losses */
+    PREC_OWN     /* as the node itself says */
 };
 
 /* What a split in blocks (Place.blocks) is to the rule of placement. */
@@ -92,6 +96,19 @@ enum {
     SAME_TYPED = 8,  /* the type */
     SAME_ANY = 15
 };
+
+/* Integers in [low, high). */
+typedef struct {
+    int64_t low, high;
+} IntSpan;
+
+/* Which rows along an axis of input 0 a node takes (OpDef.takes_rows). */
+typedef struct {
+    bool range; /* from, to, by: element `at` of the constants at inputs 1, 2 and (absent: 1) 4, as Slice's are */
+    int at;
+    int list_rank, width, part; /* else those of the list at input 1: of its axes the first `list_rank` count rows, each
+                                 * of `width` integers, of which number `part` is along the axis */
+} RowsTaken;
 
 /* How the model is used, for operators that training changes (OpDef.train). */
 typedef struct {
@@ -121,6 +138,7 @@ struct OpDef {
     uint8_t param_in;   /* bit i: a float constant at input i is a parameter, to be trained */
     uint8_t running_in; /* bit i: input i is a running statistic, that training updates and the optimizer does not */
     int8_t running_out; /* the first output of those with their next values, one after the other */
+    uint8_t ratio_in;   /* bit i: a constant at input i is a divisor or an exponent */
     uint8_t setting_in; /* bit i: a float at input i is a bound, a ratio ...: never a parameter */
     uint8_t layout;     /* LAYOUT_; elementwise ones take any */
     uint8_t filter_in, filter_out; /* inputs and outputs, by bits, that are filters: not data of samples and channels */
@@ -153,6 +171,14 @@ struct OpDef {
     int64_t (*view_of)(const Graph *, const Node *, int o);
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
+    /* Optional, of integers: `span`, which output 0 shall lie in, becomes what input i must lie in for that.  NULL: the
+     * same. */
+    void (*span_in)(const Graph *, const Node *, int i, IntSpan *span);
+    /* Optional: does the node take rows along this axis of input 0, by integers?  Those of a range are constant. */
+    bool (*takes_rows)(const Graph *, const Node *, int axis, RowsTaken *out);
+    /* Optional: E_UNSUPPORTED when the sizes at hand are none that the node's graph was made for.  Such a node stays
+     * though nothing reads it. */
+    Status (*holds)(const Graph *, const Node *);
     bool index_misses; /* an index outside of that range is legal: it selects nothing */
 };
 
@@ -185,6 +211,10 @@ static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
 }
 
 static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op->moves) >> (i < 7 ? i : 7) & 1; }
+/* Is the output made of all the inputs' elements, however many inputs there are? */
+static inline bool op_joins(const OpDef *op) { return op->moves >> 7; }
+/* Does input 1 say under what shape output 0 shows input 0? */
+static inline bool op_reshapes(const OpDef *op) { return op->flags & OPF_VIEW && op->shape_in; }
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }
 static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 

@@ -161,7 +161,7 @@ static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 
     if (c->host)
         return runtime_check(m->runtime, m->runtime->host_call(ctx->stream, run_host, &c->host[k]));
-    if (c->call->node->op == &op_Copy) {
+    if (c->call->node->op->flags & OPF_TRANSFER) {
         size_t bytes = tensor_bytes(c->in[k]);
 
         return bytes ? runtime_check(m->runtime, m->runtime->copy(ctx->stream, c->out[k]->data, c->in[k]->data, bytes))

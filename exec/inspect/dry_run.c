@@ -84,7 +84,7 @@ static void print_node(FILE *to, const Program *p, const Node *n, int device, in
 
     fprintf(to, "%-24s ", kernel_of(p, plan, n));
     foreign_print(to, node_label(label, sizeof label, n));
-    if (n->op == &op_Fused)
+    if (node_attr(n, "program"))
         fprintf(to, " (%s)", fused_operators(operators, n));
     print_outputs(to, program_graph(p), plan, n, device, n_device);
     if (scratch)

@@ -17,72 +17,39 @@ static uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Integers in [low, high); none is asked for where `high` is INT64_MAX. */
-typedef struct {
-    int64_t low, high;
-} Span;
+/* None is asked for where `high` is INT64_MAX. */
+static const IntSpan ANY = { INT64_MIN, INT64_MAX };
 
-static const Span ANY = { INT64_MIN, INT64_MAX };
-
-static bool is_any(Span s) { return s.high == INT64_MAX; }
+static bool is_any(IntSpan s) { return s.high == INT64_MAX; }
 
 /* Both asked for; where they have nothing in common the smaller table decides. */
-static Span both(Span a, Span b)
+static IntSpan both(IntSpan a, IntSpan b)
 {
-    Span s = { a.low > b.low ? a.low : b.low, a.high < b.high ? a.high : b.high };
+    IntSpan s = { a.low > b.low ? a.low : b.low, a.high < b.high ? a.high : b.high };
 
     return s.low < s.high || is_any(s) ? s : a.high < b.high ? a : b;
 }
 
 /* What input i of n selects from. */
-static Span index_span(const Graph *g, const Node *n, int i)
+static IntSpan index_span(const Graph *g, const Node *n, int i)
 {
     int64_t range = n->op->index_range && has_value(n->in[i]) ? n->op->index_range(g, n, i) : -1;
 
-    return range < 0 ? ANY : (Span){ 0, range };
+    return range < 0 ? ANY : (IntSpan){ 0, range };
 }
 
-/* The extremes of a constant of integers; false for anything else, and for numbers that no table has. */
-static bool const_span(const Graph *g, ValueId v, int64_t *least, int64_t *most)
+/* What input i may be, so that the node's result lies in `y`. */
+static IntSpan through(const Graph *g, const Node *n, int i, IntSpan y)
 {
-    const Tensor *t = has_value(v) ? value_const(g, v) : NULL;
-
-    if (!t || !dtype_is_int(t->dtype) || !tensor_numel(t))
-        return false;
-    *least = *most = tensor_int(t, 0);
-    for (int64_t i = 1; i < tensor_numel(t); i++) {
-        *least = tensor_int(t, i) < *least ? tensor_int(t, i) : *least;
-        *most = tensor_int(t, i) > *most ? tensor_int(t, i) : *most;
-    }
-    return *least > -(1LL << 40) && *most < 1LL << 40;
-}
-
-/* What input i may be, so that the node's result lies in `y`: arithmetic with a constant is turned around; of two that
- * are not, each gets half; whatever else passes integers on passes the span on. */
-static Span through(const Graph *g, const Node *n, int i, Span y)
-{
-    int64_t a = 0, b = 0;
-    bool constant = n->n_in == 2 && const_span(g, n->in[1 - i], &a, &b);
-
-    if (is_any(y) || y.high > 1LL << 40 || y.low < -(1LL << 40))
-        return y;
-    if (n->op == &op_Add && constant)
-        return (Span){ y.low - a, y.high - b };
-    if (n->op == &op_Add)
-        return (Span){ y.low, (y.high + 1) / 2 };
-    if (n->op == &op_Sub && constant)
-        return i ? (Span){ b - y.high + 1, a - y.low + 1 } : (Span){ y.low + b, y.high + a };
-    if (n->op == &op_Mul && constant && a > 0)
-        return (Span){ y.low, (y.high + b - 1) / b };
-    if (n->op == &op_Div && constant && a > 0 && !i && a <= 1LL << 20)
-        return (Span){ y.low * a, y.high * a };
+    if (n->op->span_in && !is_any(y) && y.high <= 1LL << 40 && y.low >= -(1LL << 40) && has_value(n->in[i]))
+        n->op->span_in(g, n, i, &y);
     return y;
 }
 
 /* By value id: what the value's elements must be, for what it selects from directly or through other integers. */
-static Span *find_spans(Arena *a, const Graph *g)
+static IntSpan *find_spans(Arena *a, const Graph *g)
 {
-    Span *span = ARENA_NEW(a, Span, g->n_value);
+    IntSpan *span = ARENA_NEW(a, IntSpan, g->n_value);
 
     if (!span)
         return NULL;
@@ -90,7 +57,7 @@ static Span *find_spans(Arena *a, const Graph *g)
         span[i] = ANY;
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
-        Span y = ANY;
+        IntSpan y = ANY;
 
         if (!n->op)
             continue;
@@ -103,14 +70,14 @@ static Span *find_spans(Arena *a, const Graph *g)
     return span;
 }
 
-static int64_t draw(Span s, uint64_t r)
+static int64_t draw(IntSpan s, uint64_t r)
 {
     int64_t low = s.low > -(1LL << 40) ? s.low : 0;
 
     return is_any(s) ? (int64_t)(r % 2) : s.high > low ? low + (int64_t)(r % (uint64_t)(s.high - low)) : low;
 }
 
-static void fill(Tensor *t, const char *name, const BuildOptions *opt, Span span, uint64_t *state)
+static void fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
 {
     const bool target = !strcmp(name, opt->target ? opt->target : "target");
     int64_t ignored = 0;
@@ -132,7 +99,7 @@ static void fill(Tensor *t, const char *name, const BuildOptions *opt, Span span
 
 Status verify_batch(Arena *a, const Graph *g, const BuildOptions *opt, uint64_t seed, const Tensor **values)
 {
-    const Span *span = find_spans(a, g);
+    const IntSpan *span = find_spans(a, g);
 
     if (!span)
         return FAIL_NOMEM();

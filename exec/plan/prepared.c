@@ -58,7 +58,7 @@ static Status choose_kernels(Prepared *p)
 
         c->node = n;
         c->device = n->device < 0 ? 0 : n->device;
-        if (!has_kernel(n) || (prepared_runtime(p) && n->op == &op_Copy) ||
+        if (!has_kernel(n) || (prepared_runtime(p) && n->op->flags & OPF_TRANSFER) ||
             !prepared_is_local(p, driver_of(p, c->device)))
             continue;
         if (!(c->kernel = choose(p, n)))
@@ -112,7 +112,7 @@ static Status check_devices(const Prepared *p)
     const Graph *g = p->graph;
 
     FOR_NODES(g, n) {
-        if (n->op->flags & OPF_COLLECTIVE || n->op == &op_Copy)
+        if (n->op->flags & (OPF_COLLECTIVE | OPF_TRANSFER))
             continue;
         for (int i = 0; i < n->n_in; i++) {
             const Value *v = has_value(n->in[i]) ? value(g, n->in[i]) : NULL;

@@ -28,7 +28,7 @@ static ValueId source(const Graph *g, ValueId v)
     while (n && n->n_in) {
         const Exchange e = exchange_of(n);
 
-        if (!exchange_spreads(&e) && n->op != &op_Copy && !(n->op->flags & OPF_VIEW))
+        if (!exchange_spreads(&e) && !(n->op->flags & (OPF_VIEW | OPF_TRANSFER)))
             break;
         v = n->in[0];
         n = value(g, v)->producer;

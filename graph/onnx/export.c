@@ -328,7 +328,7 @@ static void add_parameters(Exporter *x, Onnx__ModelProto *m)
 static void add_decided(Exporter *x, Onnx__ModelProto *m)
 {
     FOR_NODES(x->g, n)
-        if (n->op == &op_Decided && !x->no_memory) {
+        if (n->op->holds && !x->no_memory) {
             const char *text =
                 arena_printf(x->arena, "%lld %s", (long long)node_int(n, "value"), node_string(n, "what"));
 

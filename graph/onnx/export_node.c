@@ -188,7 +188,7 @@ static void set_domain(Exporter *x, Onnx__NodeProto *p, const Node *n)
 
 Onnx__NodeProto *export_node(Exporter *x, const Node *n)
 {
-    bool decided = x->opt->plain && n->op == &op_Decided;
+    bool decided = x->opt->plain && n->op->holds;
     Onnx__NodeProto *p = NEW_MESSAGE(x, Onnx__NodeProto, onnx__node_proto);
 
     if (!p || !(p->attribute = export_alloc(x, sizeof *p->attribute, (size_t)n->n_attr)))

@@ -108,7 +108,7 @@ static void read_decided(Importer *im, const Body *b)
         Node *n = e && has_value(e->value) ? value(im->g, e->value)->producer : NULL;
         const char *what = strchr(text, ' ');
 
-        if (!n || n->op != &op_Identity || !what)
+        if (!n || !(n->op->same & SAME_TENSOR) || !what)
             continue;
         n->op = &op_Decided;
         node_set_int(im->g, n, "value", strtoll(text, NULL, 10));

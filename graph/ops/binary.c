@@ -48,16 +48,70 @@ static Status grad_div(Grad *gr)
     return g->status;
 }
 
+/* ---- spans of integers ---- */
+
+/* The least and the largest of the other input, where it is a constant of integers that some table could have. */
+static bool other_span(const Graph *g, const Node *n, int i, IntSpan *out)
+{
+    const Tensor *t = value_const(g, n->in[1 - i]);
+
+    if (!t || !dtype_is_int(t->dtype) || !tensor_numel(t))
+        return false;
+    *out = (IntSpan){ tensor_int(t, 0), tensor_int(t, 0) };
+    for (int64_t k = 1; k < tensor_numel(t); k++) {
+        out->low = tensor_int(t, k) < out->low ? tensor_int(t, k) : out->low;
+        out->high = tensor_int(t, k) > out->high ? tensor_int(t, k) : out->high;
+    }
+    return out->low > -(1LL << 40) && out->high < 1LL << 40;
+}
+
+/* Of two that are not constant each gets half. */
+static void span_in_add(const Graph *g, const Node *n, int i, IntSpan *y)
+{
+    IntSpan c;
+
+    if (other_span(g, n, i, &c))
+        *y = (IntSpan){ y->low - c.low, y->high - c.high };
+    else
+        y->high = (y->high + 1) / 2;
+}
+
+static void span_in_sub(const Graph *g, const Node *n, int i, IntSpan *y)
+{
+    IntSpan c;
+
+    if (other_span(g, n, i, &c))
+        *y = i ? (IntSpan){ c.high - y->high + 1, c.low - y->low + 1 } : (IntSpan){ y->low + c.high, y->high + c.low };
+}
+
+static void span_in_mul(const Graph *g, const Node *n, int i, IntSpan *y)
+{
+    IntSpan c;
+
+    if (other_span(g, n, i, &c) && c.low > 0)
+        y->high = (y->high + c.high - 1) / c.high;
+}
+
+static void span_in_div(const Graph *g, const Node *n, int i, IntSpan *y)
+{
+    IntSpan c;
+
+    if (i == 0 && other_span(g, n, i, &c) && c.low > 0 && c.low <= 1LL << 20)
+        *y = (IntSpan){ y->low * c.low, y->high * c.low };
+}
+
 #define BINARY(version, first, types)                                                                               \
     .elementwise = true, .since = (version), .from = (first), .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, \
     .dtypes = (types), .inplace = { 3 }, .import = import_broadcast, .infer = infer
 
-DEFINE_OP(Add, BINARY(14, 7, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_add,
-          .place = place_add, .doc = "a + b");
-DEFINE_OP(Sub, BINARY(14, 7, DTYPES_NUMERIC), .grad = grad_sub, .place = place_add, .doc = "a - b");
+DEFINE_OP(Add, BINARY(14, 7, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE | OPF_SUM, .grad = grad_add,
+          .span_in = span_in_add, .place = place_add, .doc = "a + b");
+DEFINE_OP(Sub, BINARY(14, 7, DTYPES_NUMERIC), .span_in = span_in_sub, .grad = grad_sub, .place = place_add,
+          .doc = "a - b");
 DEFINE_OP(Mul, BINARY(14, 7, DTYPES_NUMERIC), .param_in = 3, .flags = OPF_PARAM_MAYBE, .grad = grad_mul,
-          .place = place_mul, .doc = "a * b");
-DEFINE_OP(Div, BINARY(14, 7, DTYPES_NUMERIC), .grad = grad_div, .place = place_div, .doc = "a / b; integers truncate");
+          .span_in = span_in_mul, .place = place_mul, .doc = "a * b");
+DEFINE_OP(Div, BINARY(14, 7, DTYPES_NUMERIC), .ratio_in = 2, .span_in = span_in_div, .grad = grad_div,
+          .place = place_div, .doc = "a / b; integers truncate");
 
 /* ---- Pow ---- */
 
@@ -142,10 +196,10 @@ static Status lower_pow(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Pow, .elementwise = true, .precision = PREC_WIDE, .since = 15, .from = 7, .in_min = 2, .in_max = 2,
-          .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 }, .import = import_broadcast,
-          .infer = infer_pow, .grad = grad_pow, .lower = lower_pow, .place = place_elementwise,
-          .doc = "a to the power b");
+DEFINE_OP(Pow, .elementwise = true, .ratio_in = 3, .precision = PREC_WIDE, .since = 15, .from = 7, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_NUMERIC, .inplace = { 1 },
+          .import = import_broadcast, .infer = infer_pow, .grad = grad_pow, .lower = lower_pow,
+          .place = place_elementwise, .doc = "a to the power b");
 
 /* ---- of any number of tensors ---- */
 
@@ -208,8 +262,8 @@ static Status grad_extreme(Grad *gr)
     return g->status;
 }
 
-DEFINE_OP(Sum, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_add, .lower = lower_sum, .place = place_add,
-          .doc = "sum of all inputs");
+DEFINE_OP(Sum, VARIADIC(13, 8, DTYPES_FLOAT), .flags = OPF_SUM, .grad = grad_add, .lower = lower_sum,
+          .place = place_add, .doc = "sum of all inputs");
 DEFINE_OP(Mean, VARIADIC(13, 8, DTYPES_FLOAT), .grad = grad_mean, .lower = lower_mean, .place = place_add,
           .doc = "mean of all inputs");
 DEFINE_OP(Max, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = grad_extreme, .place = place_elementwise,

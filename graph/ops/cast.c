@@ -64,8 +64,8 @@ static Status place(Placement *p)
     return widens ? place_linear(p) : place_elementwise(p);
 }
 
-DEFINE_OP(Cast, .same = SAME_TYPED, .elementwise = true, .since = 13, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_ALL,
+DEFINE_OP(Cast, .same = SAME_TYPED, .precision = PREC_OWN, .elementwise = true, .since = 13, .from = 6, .in_min = 1,
+          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
           .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_DTYPE }, { 0 } },
           .doc = "y = (to) x", .import = import, .infer = infer, .grad = grad, .place = place);
 

@@ -142,8 +142,8 @@ DEFINE_OP(Broadcast, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .
 
 static Status infer_copy(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
-DEFINE_OP(Copy, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .infer = infer_copy,
+DEFINE_OP(Copy, .flags = OPF_TRANSFER, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .infer = infer_copy,
           .doc = "the input in the memory of the node's device; the input lies on the host's side of that device, or "
                  "the other way "
                  "round (passes/plan/place_host.c)");

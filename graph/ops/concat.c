@@ -256,9 +256,35 @@ static Status place_range(Placement *p, const Shape *x, int first)
 
 static Status place_slice(Placement *p) { return place_range(p, &in_value(p->g, p->node, 0)->shape, 1); }
 
-DEFINE_OP(Slice, .moves = 1, .layout = LAYOUT_ANY, .since = 13, .from = 10, .in_min = 3, .in_max = 5, .out_min = 1,
-          .out_max = 1, .import = import_slice, .respell = respell_slice, .infer = infer_slice, .grad = grad_slice,
-          .place = place_slice, .doc = "x[start:end:step] along axes");
+static const Tensor *const_ints(const Graph *g, const Node *n, int i)
+{
+    const Tensor *t = has_in(n, i) ? value_const(g, n->in[i]) : NULL;
+
+    return t && dtype_is_int(t->dtype) && tensor_numel(t) <= MAX_RANK ? t : NULL;
+}
+
+static bool takes_rows_slice(const Graph *g, const Node *n, int axis, RowsTaken *out)
+{
+    const Tensor *starts = const_ints(g, n, 1), *ends = const_ints(g, n, 2), *axes = const_ints(g, n, 3);
+    int64_t count = starts ? tensor_numel(starts) : 0;
+
+    if (!ends || tensor_numel(ends) != count || (has_in(n, 3) && (!axes || tensor_numel(axes) != count)))
+        return false;
+    for (int i = 0; i < (int)count; i++) {
+        int64_t a = axes ? tensor_int(axes, i) : i;
+
+        if (a == axis || a + in_value(g, n, 0)->shape.rank == axis) {
+            *out = (RowsTaken){ .range = true, .at = i };
+            return true;
+        }
+    }
+    return false;
+}
+
+DEFINE_OP(Slice, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_slice, .layout = LAYOUT_ANY, .since = 13,
+          .from = 10, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1, .import = import_slice,
+          .respell = respell_slice, .infer = infer_slice, .grad = grad_slice, .place = place_slice,
+          .doc = "x[start:end:step] along axes");
 
 static Status infer_slice_grad(Graph *g, Node *n)
 {

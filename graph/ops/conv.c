@@ -437,8 +437,8 @@ DEFINE_OP(ConvGradWeight, .layout = LAYOUT_LIKES, .filter_out = 1, .domain = "dp
           .doc = "gradient of Conv by its weights, from (x, dy)", .infer = infer_grad_weight,
           .grad = grad_of_grad_weight, .place = place_grad_weight, .flops = flops);
 
-DEFINE_OP(ConvTranspose, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2, .in_max = 3,
-          .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
+DEFINE_OP(ConvTranspose, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1, .in_min = 2,
+          .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT,
           .attrs = (const AttrDecl[]){ WINDOW_ATTRS,
                                        AUTO_PAD,
                                        { "kernel_shape", A_INTS, .range = R_STEPS },

@@ -3,8 +3,6 @@
  * The node passes the number on and knows its value at the file's own sizes.  Passes may infer shapes at other ones as
  * they like; a step or a model that is compiled for such sizes is refused where the number is another
  * (passes/simplify/infer_shapes.c), as its nodes are not those that the file means. */
-#include "graph/ops/decided.h"
-
 #include "graph/grad.h"
 #include "graph/place.h"
 
@@ -15,11 +13,9 @@ static int64_t value_now(const Graph *g, const Node *n)
     return t && tensor_numel(t) == 1 ? tensor_int(t, 0) : node_int(n, "value");
 }
 
-bool decided_holds(const Graph *g, const Node *n) { return value_now(g, n) == node_int(n, "value"); }
-
-Status decided_check(const Graph *g, const Node *n)
+static Status decided_holds(const Graph *g, const Node *n)
 {
-    if (decided_holds(g, n))
+    if (value_now(g, n) == node_int(n, "value"))
         return ST_OK;
     return FAIL(E_UNSUPPORTED,
                 "%s is %lld at the sizes of this run, and was %lld at those that the file fixes, for which its nodes "
@@ -34,7 +30,7 @@ static Status lower_decided(Graph *g, Node *n)
     if (!value_const(g, n->in[0]))
         return FAIL(E_UNSUPPORTED, "%s was %lld when the file was read, and depends on data now",
                     node_string(n, "what"), (long long)node_int(n, "value"));
-    TRY(decided_check(g, n));
+    TRY(decided_holds(g, n));
     graph_replace(g, n->out[0], n->in[0]);
     return g->status;
 }
@@ -44,5 +40,6 @@ DEFINE_OP(Decided, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .ou
           .attrs = (const AttrDecl[]){ { "value", A_INT, .rule = ATTR_REQUIRED },
                                        { "what", A_STRING, .rule = ATTR_REQUIRED },
                                        { 0 } },
-          .infer = infer_decided, .grad = grad_none, .lower = lower_decided, .place = place_all_b,
+          .infer = infer_decided, .holds = decided_holds, .grad = grad_none, .lower = lower_decided,
+          .place = place_all_b,
           .doc = "the input, by whose value at the file's own sizes was decided what its nodes are");

@@ -98,10 +98,18 @@ static Status place_gather(Placement *p)
 
 static const AttrDecl axis_attr[] = { { "axis", A_INT, .range = R_AXIS }, { 0 } };
 
-DEFINE_OP(Gather, .moves = 1, .blocks = BLOCKS_PASS, .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2,
-          .out_min = 1, .out_max = 1, .attrs = axis_attr, .infer = infer_gather, .grad = grad_gather,
-          .lower = lower_gather, .place = place_gather, .index_range = index_range_axis,
-          .doc = "slices of x picked by indices along axis");
+static bool takes_rows_gather(const Graph *g, const Node *n, int axis, RowsTaken *out)
+{
+    int64_t along = node_int(n, "axis");
+
+    *out = (RowsTaken){ .list_rank = in_value(g, n, 1)->shape.rank, .width = 1 };
+    return axis == (along < 0 ? along + in_value(g, n, 0)->shape.rank : along);
+}
+
+DEFINE_OP(Gather, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_gather, .blocks = BLOCKS_PASS,
+          .param_in = 1, .since = 13, .from = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .attrs = axis_attr, .infer = infer_gather, .grad = grad_gather, .lower = lower_gather, .place = place_gather,
+          .index_range = index_range_axis, .doc = "slices of x picked by indices along axis");
 
 static Status infer_gather_grad(Graph *g, Node *n)
 {
@@ -215,8 +223,8 @@ static Status place_gather_elements(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(GatherElements, .moves = 1, .since = 13, .from = 11, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-          .attrs = axis_attr, .infer = infer_gather_elements, .grad = grad_gather_elements,
+DEFINE_OP(GatherElements, .moves = 1, .flags = OPF_SELECTS, .since = 13, .from = 11, .in_min = 2, .in_max = 2,
+          .out_min = 1, .out_max = 1, .attrs = axis_attr, .infer = infer_gather_elements, .grad = grad_gather_elements,
           .place = place_gather_elements, .index_range = index_range_axis,
           .doc = "y[i][j] = x[index[i][j]][j] (axis 0)");
 
@@ -359,9 +367,19 @@ static bool respell_gather_nd(Graph *g, Node *n, int opset)
     return respell_without(g, n, "batch_dims");
 }
 
-DEFINE_OP(GatherND, .moves = 1, .since = 13, .from = 12, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
-          .attrs = batch_dims_attr, .respell = respell_gather_nd, .infer = infer_gather_nd, .grad = grad_gather_nd,
-          .lower = lower_gather_nd, .place = place_gather_nd, .doc = "slices of x picked by tuples of indices");
+static bool takes_rows_gather_nd(const Graph *g, const Node *n, int axis, RowsTaken *out)
+{
+    const Shape *list = &in_value(g, n, 1)->shape;
+
+    *out = (RowsTaken){ .list_rank = list->rank - 1, .part = axis };
+    out->width = list->rank > 0 ? (int)list->dim[list->rank - 1] : 0;
+    return node_int(n, "batch_dims") == 0 && axis < out->width;
+}
+
+DEFINE_OP(GatherND, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_gather_nd, .since = 13, .from = 12,
+          .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .attrs = batch_dims_attr, .respell = respell_gather_nd,
+          .infer = infer_gather_nd, .grad = grad_gather_nd, .lower = lower_gather_nd, .place = place_gather_nd,
+          .doc = "slices of x picked by tuples of indices");
 
 static Status infer_gather_nd_grad(Graph *g, Node *n)
 {

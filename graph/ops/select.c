@@ -209,7 +209,7 @@ static const AttrDecl top_k_attrs[] = {
     { "axis", A_INT, .i = -1, .range = R_AXIS }, { "largest", A_INT, .i = 1 }, { "sorted", A_INT, .i = 1 }, { 0 }
 };
 
-DEFINE_OP(TopK, .since = 11, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2, .dtypes = DTYPES_NUMERIC,
-          .attrs = top_k_attrs, .import = import_top_k, .respell = respell_top_k, .infer = infer_top_k,
-          .grad = grad_top_k, .place = place_top_k,
+DEFINE_OP(TopK, .flags = OPF_SELECTS, .since = 11, .in_min = 2, .in_max = 2, .out_min = 2, .out_max = 2,
+          .dtypes = DTYPES_NUMERIC, .attrs = top_k_attrs, .import = import_top_k, .respell = respell_top_k,
+          .infer = infer_top_k, .grad = grad_top_k, .place = place_top_k,
           .doc = "the k largest (smallest) along axis and their indices, in order; of equals the first");

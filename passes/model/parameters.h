@@ -33,7 +33,7 @@ typedef struct {
 
 Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;
 
-/* ---- parameters_formula.c ---- */
+/* ---- batch_norm_formula.c ---- */
 Status formula_find(Reach *r, Arena *a) CHECKED; /* fills `normalises` */
 
 /* ---- parameters_values.c: what the numbers tell ---- */

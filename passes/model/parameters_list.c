@@ -50,7 +50,7 @@ static bool matches_any(const Graph *g, const char *pattern)
             !fnmatch(pattern, g->value[i]->name, 0))
             return true;
     FOR_NODES(g, n)
-        if (n->op == &op_BatchNormalization && !fnmatch(pattern, n->name, 0))
+        if (n->op->running_in && !fnmatch(pattern, n->name, 0))
             return true;
     return false;
 }

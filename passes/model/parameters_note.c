@@ -31,11 +31,10 @@ static Status note_folded(const Graph *g, Report *report, bool torch_export)
     bool norm = false;
 
     FOR_NODES(g, n) {
-        ConvWeight w =
-            n->op == &op_Conv || n->op == &op_ConvTranspose ? conv_weight(g, n, torch_export) : CONV_AS_IT_WAS;
+        ConvWeight w = n->op->filter_in ? conv_weight(g, n, torch_export) : CONV_AS_IT_WAS;
 
         norm |= n->op->flags & OPF_NORM;
-        n_conv += n->op == &op_Conv || n->op == &op_ConvTranspose;
+        n_conv += n->op->filter_in != 0;
         n_folded += w == CONV_FOLDED;
         n_unknown += w == CONV_UNKNOWN;
     }
@@ -113,7 +112,7 @@ static int64_t zero_row(const Tensor *t)
 /* A table of rows that are looked up by what the input says. */
 static const Value *embedding_of(const Graph *g, const Node *n, const Reach *r)
 {
-    const Value *table = n->op == &op_Gather && !node_int(n, "axis") ? in_value(g, n, 0) : NULL;
+    const Value *table = n->op->param_in & 1 && n->op->index_range && !node_int(n, "axis") ? in_value(g, n, 0) : NULL;
 
     if (!table || !table->trainable || !table->init || table->init->shape.rank != 2 || !dtype_is_float(table->dtype) ||
         r->constant[n->in[1].i])

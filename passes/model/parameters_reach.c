@@ -59,30 +59,37 @@ static bool differentiable(const Graph *g, const Node *n, int i)
     return false;
 }
 
-/* Of Add, Mul, Sub and Div: the other operand. */
-static uint8_t reach_of_term(const Reach *r, const Node *n, int i, uint8_t reach)
+/* Does the constant at input i, of few numbers, meet the model's input? */
+static bool meets_input(const Reach *r, const Node *n, int i)
 {
-    const Value *c = in_value(r->g, n, i), *x = n->n_in == 2 ? in_value(r->g, n, 1 - i) : NULL;
-    int64_t count = shape_known(&c->shape) ? shape_numel(&c->shape) : -1;
+    const Shape *s = &in_value(r->g, n, i)->shape;
+    int64_t count = shape_known(s) ? shape_numel(s) : -1;
 
-    if (n->op == &op_Add && x && x->producer && has_weights(x->producer))
-        return REACH_BIAS;
-    return count > 0 && count <= FEW && x && r->raw[n->in[1 - i].i] ? REACH_COLOUR : reach;
+    return n->op->elementwise && n->n_in == 2 && count > 0 && count <= FEW && r->raw[n->in[1 - i].i];
+}
+
+static bool follows_weights(const Reach *r, const Node *n, int i)
+{
+    const Node *from = n->n_in == 2 ? in_value(r->g, n, 1 - i)->producer : NULL;
+
+    return from && has_weights(from);
 }
 
 static uint8_t reach_of_input(const Reach *r, const Node *n, int i)
 {
-    if (n->op == &op_BatchNormalization && i > 2)
+    if (i < 8 && n->op->running_in >> i & 1)
         return REACH_STATISTIC;
     if (!differentiable(r->g, n, i))
         return 0;
     if (has_weights(n) && i < 8 && n->op->param_in >> i & 1)
         return n->op->flags & OPF_NORM ? REACH_NORM : REACH_WEIGHT;
-    if (n->op == &op_Add || n->op == &op_Mul)
-        return reach_of_term(r, n, i, REACH_TERM);
-    if (n->op == &op_Sub || n->op == &op_Div)
-        return reach_of_term(r, n, i, n->op == &op_Div && i == 1 ? REACH_RATIO : REACH_FLOW);
-    return n->op == &op_Pow ? REACH_RATIO : REACH_FLOW;
+    if (n->op->flags & OPF_SUM && follows_weights(r, n, i))
+        return REACH_BIAS;
+    if (meets_input(r, n, i))
+        return REACH_COLOUR;
+    if (n->op->flags & OPF_PARAM_MAYBE)
+        return REACH_TERM;
+    return i < 8 && n->op->ratio_in >> i & 1 ? REACH_RATIO : REACH_FLOW;
 }
 
 static uint8_t reach_of_outputs(const Reach *r, const Node *n)

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "graph/op.h"
-#include "graph/ops/decided.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
@@ -201,7 +200,7 @@ static void follow_inner(Rebatch *r, const Node *n, ValueId out)
     int64_t taken = r->front[n->index];
 
     r->inner[out.i] = 0;
-    if (to >= 0 && n->op == &op_Concat && batch_axis(r, n->in[0]) == to) {
+    if (to >= 0 && op_joins(n->op) && batch_axis(r, n->in[0]) == to) {
         r->inner[out.i] = shape_at(r, 0, n->in[0])->dim[to] == shape_at(r, 0, out)->dim[to] ? r->inner[n->in[0].i]
                                                                                             : inner_of_concat(r, n, to);
         return;
@@ -214,7 +213,7 @@ static void follow_inner(Rebatch *r, const Node *n, ValueId out)
         int from = has_value(n->in[k]) ? batch_axis(r, n->in[k]) : -1;
         int64_t before = from >= 0 ? in_front(r, n->in[k], from) : 0, here = shape_count(shape_at(r, 0, out), 0, to);
 
-        if (n->op == &op_Reshape)
+        if (op_reshapes(n->op))
             r->inner[out.i] = here && before > here && before % here == 0 ? before / here : 0;
         else if (from >= 0 && shape_at(r, 0, n->in[k])->dim[from] == shape_at(r, 0, out)->dim[to])
             r->inner[out.i] = r->inner[n->in[k].i];
@@ -330,7 +329,7 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
         }
     if (!*good)
         return ST_OK;
-    if (r->decide && !edited && r->g->node[node]->op == &op_Reshape)
+    if (r->decide && !edited && op_reshapes(r->g->node[node]->op))
         TRY(decide_reshape(r, node));
     if (r->decide)
         TRY(decide_rows(r, node, good));
@@ -342,7 +341,7 @@ static Status visit(Rebatch *r, uint32_t node, bool *good)
 
         if (st)
             return disagree(r, i, st, good);
-        if (!r->decided && g->node[node]->op == &op_Decided && !decided_holds(g, g->node[node]))
+        if (!r->decided && g->node[node]->op && g->node[node]->op->holds && g->node[node]->op->holds(g, g->node[node]))
             r->decided = r->g->node[node];
     }
     return check_outputs(r, r->g->node[node], good);
@@ -590,7 +589,7 @@ static Status note_guess(const Rebatch *r, const Edit *e)
 {
     const Node *n = r->g->node[e->node];
 
-    if (r->size[0] > 1 || n->op == &op_Reshape || (e->kind == EDIT_ELEMENT && n->op != &op_Slice))
+    if (r->size[0] > 1 || !(n->op->flags & OPF_SELECTS))
         return ST_OK;
     return report_note(r->ctx->report, NOTE_GUESS, n->name,
                        "%s takes rows of the one sample that the model was exported for (input %d): of larger batches "

@@ -281,7 +281,7 @@ static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const 
 
     for (int i = 0; i < count; i++)
         list[i] = tensor_int(t, i);
-    if (n->op == &op_Reshape && reshape_target(list, count, e, n, known, open))
+    if (op_reshapes(n->op) && reshape_target(list, count, e, n, known, open))
         v = emit_ints(g, count, list);
     else if (!t->shape.rank)
         v = as_type(g, emit_batch_scalar(b, e->size / b0), t->dtype);

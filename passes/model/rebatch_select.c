@@ -1,5 +1,5 @@
-/* What takes rows along the batch's axis by constants (Slice, Gather, GatherND) takes of each sample as many at any
- * batch size as at the one it was written for.
+/* What takes rows along the batch's axis by constants (OpDef.takes_rows: Slice, Gather, GatherND) takes of each sample
+ * as many at any batch size as at the one it was written for.
  *
  * Rows along that axis are `front` times the batch, each sample `step` rows in a run: [front, batch, step] as one axis,
  * so row v is of sample v / step % batch.  Where every sample has as many of the rows taken, at the size of the file
@@ -22,7 +22,7 @@ typedef struct {
     uint32_t node;
     int axis; /* of input 0 */
     int64_t front, step;
-    int part, width; /* of a row's `width` indices this one is along the axis */
+    RowsTaken how; /* at the file's size */
     Selection *out;
 } Select;
 
@@ -48,21 +48,20 @@ static const Shape *data_shape(const Select *s, int world)
 
 /* ---- which rows ---- */
 
-/* Which element of a Slice's lists is for the axis; -1: none. */
-static int slice_element(const Select *s, int world)
+/* How the node takes them; false: it does not, or not by constants where it has to. */
+static bool takes(const Select *s, int world, RowsTaken *out)
 {
-    const Tensor *starts = const_in(s, world, 1), *axes = const_in(s, world, 3);
+    const Node *n = node_in(s, world);
 
-    if (tensor_numel(starts) > MAX_RANK || (axes && tensor_numel(axes) != tensor_numel(starts)) ||
-        tensor_numel(const_in(s, world, 2)) != tensor_numel(starts))
-        return -1;
-    for (int i = 0; i < (int)tensor_numel(starts); i++) {
-        int64_t axis = axes ? tensor_int(axes, i) : i;
+    return n->op && n->op->takes_rows && n->op->takes_rows(s->world[world].g, n, s->axis, out);
+}
 
-        if (axis == s->axis || axis + data_shape(s, world)->rank == s->axis)
-            return i;
-    }
-    return -1;
+static RowsTaken taken(const Select *s, int world)
+{
+    RowsTaken t = { 0 };
+
+    (void)takes(s, world, &t);
+    return t;
 }
 
 /* An end or start of a Slice at another size; what is beyond the axis is no size of it. */
@@ -77,7 +76,7 @@ static Status slice_rows(const Select *s, int world, bool grow, Rows *out)
 {
     const Graph *g = s->world[world].g;
     Tensor *bound[2] = { tensor_copy(s->a, const_in(s, world, 1)), tensor_copy(s->a, const_in(s, world, 2)) };
-    int at = slice_element(s, world);
+    int at = taken(s, world).at;
     SliceRange range;
 
     for (int i = 0; i < 2; i++) {
@@ -103,13 +102,13 @@ static Status list_rows(const Select *s, int world, Rows *out)
     const Tensor *t = const_in(s, world, 1);
     int64_t dim = data_shape(s, world)->dim[s->axis];
 
-    *out = (Rows){ tensor_numel(t) / s->width, NULL };
+    *out = (Rows){ tensor_numel(t) / s->how.width, NULL };
     if (out->n > MAX_ROWS)
         return ST_OK;
     if (!(out->row = ARENA_NEW(s->a, int64_t, out->n + 1)))
         return FAIL_NOMEM();
     for (int64_t i = 0; i < out->n; i++) {
-        int64_t v = tensor_int(t, i * s->width + s->part);
+        int64_t v = tensor_int(t, i * s->how.width + s->how.part);
 
         out->row[i] = v < 0 ? v + dim : v;
     }
@@ -118,7 +117,7 @@ static Status list_rows(const Select *s, int world, Rows *out)
 
 static Status rows_taken(const Select *s, int world, bool grow, Rows *out)
 {
-    return node_in(s, world)->op == &op_Slice ? slice_rows(s, world, grow, out) : list_rows(s, world, out);
+    return s->how.range ? slice_rows(s, world, grow, out) : list_rows(s, world, out);
 }
 
 /* Has every sample as many of the rows, `each` (-1: any number, which it becomes)? */
@@ -161,7 +160,7 @@ static Status all_balanced(const Select *s, bool grow, int64_t each, bool *good)
 
 static Status grow_slice(Select *s, int64_t each)
 {
-    int at = slice_element(s, 0);
+    int at = s->how.at;
     bool good;
 
     TRY(all_balanced(s, true, each, &good));
@@ -187,11 +186,11 @@ static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t b
     for (int64_t i = 0; i < r->n; i++) {
         int64_t sample = i / behind % b0, first = i - sample * behind;
 
-        if (i / behind / b0 >= front || tensor_int(t, i * s->width + s->part) < 0 || r->row[first] / s->step % b0 ||
-            r->row[i] != r->row[first] + sample * s->step)
+        if (i / behind / b0 >= front || tensor_int(t, i * s->how.width + s->how.part) < 0 ||
+            r->row[first] / s->step % b0 || r->row[i] != r->row[first] + sample * s->step)
             return false;
-        for (int k = 0; k < s->width; k++)
-            if (k != s->part && tensor_int(t, i * s->width + k) != tensor_int(t, first * s->width + k))
+        for (int k = 0; k < s->how.width; k++)
+            if (k != s->how.part && tensor_int(t, i * s->how.width + k) != tensor_int(t, first * s->how.width + k))
                 return false;
     }
     return true;
@@ -200,7 +199,7 @@ static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t b
 /* The axis of the list that holds the samples; -1: none does. */
 static int list_axis(const Select *s, const Shape *list, int64_t front, int64_t behind)
 {
-    int rank = node_in(s, 0)->op == &op_GatherND ? list->rank - 1 : list->rank;
+    int rank = s->how.list_rank;
 
     for (int a = 0; a < rank; a++) {
         int64_t before = shape_count(list, 0, a), after = shape_count(list, a + 1, rank);
@@ -245,9 +244,11 @@ static Status count_list(Select *s, const Rows *r)
             axis = -1;
     if (axis < 0)
         return ST_OK;
-    s->out->edit[s->out->n_edit++] = (Edit){
-        .kind = EDIT_LIST, .node = s->node, .in = 1, .at = axis, .list = { front, behind, s->step, s->width, s->part }
-    };
+    s->out->edit[s->out->n_edit++] = (Edit){ .kind = EDIT_LIST,
+                                             .node = s->node,
+                                             .in = 1,
+                                             .at = axis,
+                                             .list = { front, behind, s->step, s->how.width, s->how.part } };
     s->out->kind = SELECT_WRITTEN;
     return ST_OK;
 }
@@ -258,43 +259,28 @@ static Status count_list(Select *s, const Rows *r)
 static bool selects(Select *s)
 {
     const Node *n = node_in(s, 0);
-    int64_t rank = data_shape(s, 0)->rank, axis;
+    RowsTaken how;
 
-    if (n->op != &op_Slice && n->op != &op_Gather && n->op != &op_GatherND)
+    if (!takes(s, 0, &s->how))
         return false;
     for (int i = 0; i < REBATCH_WORLDS; i++) {
-        if (!const_in(s, i, 1) || (n->op == &op_Slice && (!const_in(s, i, 2) || slice_element(s, i) < 0)))
+        if (!const_in(s, i, 1) || !takes(s, i, &how))
             return false;
         for (int in = 3; in < n->n_in; in++)
             if (has_value(n->in[in]) && !const_in(s, i, in))
                 return false;
     }
-    if (n->op == &op_Slice)
-        return true;
-    s->width = 1;
-    if (n->op == &op_Gather) {
-        axis = node_int(n, "axis");
-        return (axis < 0 ? axis + rank : axis) == s->axis;
-    }
-    s->part = s->axis;
-    s->width = const_in(s, 0, 1)->shape.rank ? (int)const_in(s, 0, 1)->shape.dim[const_in(s, 0, 1)->shape.rank - 1] : 0;
-    return node_int(n, "batch_dims") == 0 && s->axis < s->width;
+    return true;
 }
 
 /* Does it take rows of a batch of one by numbers that are not known?  What is added to them to say which sample's they
  * are is then nothing. */
 static bool computed(const Select *s)
 {
-    const Node *n = node_in(s, 0);
-    const Tensor *known = const_in(s, 0, 1);
-    const Shape *list = has_in(n, 1) ? &value(s->world[0].g, n->in[1])->shape : NULL;
-    int64_t axis = n->op == &op_Gather ? node_int(n, "axis") : 0, rank = data_shape(s, 0)->rank;
+    RowsTaken how;
 
-    if (known || s->world[0].batch > 1 || !list || !shape_known(list) || list->rank < 1)
-        return false;
-    if (n->op == &op_Gather)
-        return (axis < 0 ? axis + rank : axis) == s->axis;
-    return n->op == &op_GatherND && node_int(n, "batch_dims") == 0 && s->axis < list->dim[list->rank - 1];
+    return s->world[0].batch == 1 && takes(s, 0, &how) && !how.range && !const_in(s, 0, 1) &&
+           value(s->world[0].g, node_in(s, 0)->in[1])->shape.rank > 0;
 }
 
 static bool same_rows(const Rows *a, const Rows *b)
@@ -305,12 +291,12 @@ static bool same_rows(const Rows *a, const Rows *b)
 /* What is in front of the batch in the result, of which each sample has `each` rows. */
 static int64_t front_of_result(const Select *s, const Rows *r, int64_t each)
 {
-    const Tensor *steps = node_in(s, 0)->op == &op_Slice ? const_in(s, 0, 4) : NULL;
+    const Tensor *steps = s->how.range ? const_in(s, 0, 4) : NULL;
     int64_t front, behind;
 
-    if (node_in(s, 0)->op != &op_Slice)
+    if (!s->how.range)
         return list_layout(s, r, &front, &behind) >= 0 ? front : 0;
-    return each % s->step || (steps && tensor_int(steps, slice_element(s, 0)) != 1) ? s->front : each / s->step;
+    return each % s->step || (steps && tensor_int(steps, s->how.at) != 1) ? s->front : each / s->step;
 }
 
 static Status decide(Select *s)
@@ -336,7 +322,7 @@ static Status decide(Select *s)
         s->out->kind = SELECT_FOLLOWS;
         return ST_OK;
     }
-    return node_in(s, 0)->op == &op_Slice ? grow_slice(s, each) : count_list(s, &rows);
+    return s->how.range ? grow_slice(s, each) : count_list(s, &rows);
 }
 
 Status select_rows(Selection *out, const World *world, uint32_t node, int axis, int64_t front)
@@ -395,8 +381,7 @@ bool keeps_b0_rows(const World *world, const Node *n, int axis)
 {
     const Shape *x, *y, *other;
 
-    if (axis < 0 || (n->op != &op_Slice && n->op != &op_Gather && n->op != &op_GatherND &&
-                     n->op != &op_GatherElements && n->op != &op_TopK))
+    if (axis < 0 || !n->op || !(n->op->flags & OPF_SELECTS))
         return false;
     x = &value(world[0].g, n->in[0])->shape;
     y = &value(world[0].g, n->out[0])->shape;

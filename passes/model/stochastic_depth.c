@@ -42,15 +42,6 @@ static const Node *maker(const Graph *g, ValueId v)
     return n && n->op ? n : NULL;
 }
 
-/* What changes neither the numbers of its first input nor, but for its shape, where they stand to each other. */
-static bool only_reshapes(const Node *n)
-{
-    const OpDef *op = n->op;
-
-    return op == &op_Cast || op == &op_CastLike || op == &op_Identity || op == &op_Reshape || op == &op_Flatten ||
-           op == &op_Unsqueeze || op == &op_Squeeze || op == &op_Expand;
-}
-
 static bool all_equal(const Tensor *t, double *out)
 {
     int64_t count = t ? tensor_numel(t) : 0;
@@ -69,7 +60,7 @@ static bool number(const Graph *g, ValueId v, double *out)
 {
     const Node *n = maker(g, v);
 
-    for (int i = 0; n && i < DEPTH && only_reshapes(n); i++) {
+    for (int i = 0; n && i < DEPTH && n->op->same; i++) {
         v = n->in[0];
         n = maker(g, v);
     }
@@ -89,7 +80,7 @@ static const Node *uniform(const Graph *g, ValueId v)
 {
     const Node *n = maker(g, v);
 
-    for (int i = 0; n && i < DEPTH && only_reshapes(n); i++)
+    for (int i = 0; n && i < DEPTH && n->op->same; i++)
         n = maker(g, n->in[0]);
     if (!n || (n->op != &op_RandomUniform && n->op != &op_RandomUniformLike))
         return NULL;
@@ -178,7 +169,7 @@ static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth)
 
     if (!n || !depth)
         return false;
-    if (only_reshapes(n))
+    if (n->op->same)
         return mask_of(out, g, n->in[0], depth - 1);
     if (scaling(g, n, &i, &by)) {
         if (!mask_of(out, g, n->in[i], depth - 1))
@@ -245,7 +236,7 @@ static bool per_sample(const Graph *g, const Node *draws)
 static bool only_added(const Readers *r, ValueId v)
 {
     for (uint32_t i = r->first[v.i]; i < r->first[v.i + 1]; i++)
-        if (r->list[i].n->op != &op_Add && r->list[i].n->op != &op_Sum)
+        if (!(r->list[i].n->op->flags & OPF_SUM))
             return false;
     return r->first[v.i] < r->first[v.i + 1] && !r->output[v.i];
 }
@@ -380,7 +371,7 @@ static Status tell(const Graph *g, PassCtx *ctx, const DropSites *sites)
                         sites->n, sites->n == 1 ? "" : "s", sites->n == 1 ? "drops" : "drop",
                         node_text(g, sites->site[0].node), sites->n > 1 ? " ..." : ""));
     FOR_NODES(g, n)
-        if (n->op->flags & OPF_RANDOM && n->op != &op_Dropout && !n->op->domain && live[n->out[0].i])
+        if (n->op->flags & OPF_RANDOM && !n->op->train && !n->op->domain && live[n->out[0].i])
             TRY(report_note(
                 ctx->report, NOTE_OTHER, n->name,
                 "%s draws random numbers in evaluation, inference and an exported model too: what is made of them is "

@@ -147,7 +147,7 @@ static const char *place_name(const Node *n, int in)
 {
     int before = 0;
 
-    if (n->op == &op_BatchNormalization && (in == 3 || in == 4))
+    if (in < 8 && n->op->running_in >> in & 1)
         return in == 3 ? "running_mean" : "running_var";
     if (in >= 8 || !(n->op->param_in >> in & 1) || n->op->flags & OPF_PARAM_MAYBE)
         return NULL;

@@ -11,7 +11,7 @@ static ValueId source(const Graph *g, ValueId v)
 {
     const Node *p = has_value(v) ? value(g, v)->producer : NULL;
 
-    while (p && (p->op == &op_Cast || p->op == &op_Identity)) {
+    while (p && (p->op->same & (SAME_TENSOR | SAME_TYPED))) {
         v = p->in[0];
         p = value(g, v)->producer;
     }
@@ -22,7 +22,7 @@ static ValueId source(const Graph *g, ValueId v)
 static void mark_uses(Graph *g, bool *other)
 {
     FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in && n->op != &op_Cast && n->op != &op_Identity; i++)
+        for (int i = 0; i < n->n_in && !(n->op->same & (SAME_TENSOR | SAME_TYPED)); i++)
             if (has_in(n, i) && !(i < 8 && n->op->filter_in >> i & 1))
                 other[source(g, n->in[i]).i] = true;
 }

@@ -102,7 +102,7 @@ static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
     if (stream_is_view(l->plan, n))
         return false;
     if (!(n->op->flags & OPF_COLLECTIVE)) {
-        step->stream = device >= l->n_device || n->op == &op_Copy ? STREAM_COPY : STREAM_COMPUTE;
+        step->stream = device >= l->n_device || n->op->flags & OPF_TRANSFER ? STREAM_COPY : STREAM_COMPUTE;
         return device % l->n_device == l->device;
     }
     e = exchange_of(n);

@@ -32,7 +32,7 @@ static Status run(Graph *g, PassCtx *ctx)
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
 
-        if (!n->op || n->op == &op_Decided || !is_dead(n, n_use))
+        if (!n->op || n->op->holds || !is_dead(n, n_use))
             continue;
         use(n_use, n, (uint32_t)-1);
         graph_remove(g, n);

@@ -11,10 +11,9 @@ enum { MAX_FOLDED = 1 << 24 };
  * that all samples share stays, so that the gradients of all samples are added there as those of more samples are. */
 static ValueId passed_through(const Graph *g, const Node *n)
 {
-    bool movement = n->op == &op_Cast || n->op == &op_Expand || (n->op->flags & OPF_VIEW);
     const Value *x, *y;
 
-    if (!movement || !has_value(n->in[0]))
+    if (!n->op->same || !has_value(n->in[0]))
         return NO_VALUE;
     x = value(g, n->in[0]);
     y = value(g, n->out[0]);

@@ -5,7 +5,6 @@
  * unknown and is left to the interpreter. */
 #include <string.h>
 
-#include "graph/ops/decided.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
@@ -180,8 +179,8 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(bind_inputs(g, ctx->opt));
     FOR_NODES(g, n) {
         TRY(infer_and_fold(g, ctx, n));
-        if (n->op == &op_Decided)
-            TRY(decided_check(g, n));
+        if (n->op && n->op->holds)
+            TRY(n->op->holds(g, n));
     }
     return graph_sort(g);
 }

@@ -65,7 +65,7 @@ static Status visit(Precision *p, Node *n)
 {
     DType to = wants_low(p, n) ? p->low : DT_FLOAT32, from = to == DT_FLOAT32 ? p->low : DT_FLOAT32;
 
-    if (n->op == &op_Cast)
+    if (n->op->precision == PREC_OWN)
         return ST_OK;
     for (int i = 0; i < n->n_in; i++)
         if (is(p, n, i, from) && !(to == p->low && stays_wide(n, i)))

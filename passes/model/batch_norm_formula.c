@@ -11,11 +11,7 @@ typedef struct {
 static bool one_number(const Graph *g, ValueId v) { return value_const(g, v) && shape_numel(&value(g, v)->shape) == 1; }
 
 /* Only the shape changes. */
-static bool reshapes(const Node *n)
-{
-    return n->op == &op_Reshape || n->op == &op_Unsqueeze || n->op == &op_Squeeze || n->op == &op_Expand ||
-           n->op == &op_Identity;
-}
+static bool reshapes(const Node *n) { return n->op->same & (SAME_ANY & ~SAME_TYPED); }
 
 /* The constant of several numbers that `v` is, in another shape; NO_VALUE: none. */
 static ValueId constant_behind(const Graph *g, ValueId v)
