@@ -10,6 +10,7 @@
  * it all that its device computes next. */
 #include <string.h>
 
+#include "graph/collective.h"
 #include "graph/op.h"
 #include "passes/pass.h"
 
@@ -94,6 +95,13 @@ static int fill(const Graph *g, Node **all, int *first, int n, Node **bucket, in
     return len;
 }
 
+static bool reduces_one(const Node *n)
+{
+    const Exchange e = exchange_of(n);
+
+    return exchange_reduces(&e) && e.tensors == 1;
+}
+
 static bool is_single(const Graph *g, const Node *n) { return shape_numel(&in_value(g, n, 0)->shape) == 1; }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -108,8 +116,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     for (int single = 0; single < 2; single++)
         FOR_NODES(g, r)
-            if (r->op == &op_AllReduce && node_int(r, "tensors") == 1 && !upstream[r->index] &&
-                is_single(g, r) == single)
+            if (reduces_one(r) && !upstream[r->index] && is_single(g, r) == single)
                 all[n++] = r;
     pass_draft(&d, g, ctx);
     while ((len = fill(g, all, &first, n, bucket, given ? given : made ? BUCKET : FIRST_BUCKET))) {

@@ -391,7 +391,7 @@ static bool made_in_parts(const Expander *x, ValueId v, int axis)
         return false;
     if (n->n_in == 1)
         return true;
-    if (n->op != &op_Expand)
+    if (n->op->same != SAME_SPREAD)
         return false;
     from = &in_value(x->g, n, 0)->shape;
     lead = value(x->g, v)->shape.rank - from->rank;
