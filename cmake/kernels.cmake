@@ -1,6 +1,6 @@
 # The fast kernels: optimised in every build type, for the machine at hand unless a package is built (-DDPX_NATIVE=OFF).
 # Nothing reads errno or floating-point exceptions; results are not otherwise relaxed.
-file(GLOB cpu_kernels CONFIGURE_DEPENDS kernels/cpu/*.c)
+file(GLOB cpu_kernels CONFIGURE_DEPENDS kernels/cpu/*.c kernels/exchange.c)
 set(cpu_options -O3 -fno-math-errno -fno-trapping-math)
 set(DPX_MARCH "" CACHE STRING "Processor to compile them for instead, as gcc's -march has it")
 if(DPX_MARCH)

@@ -19,6 +19,7 @@
 
 #include "exec/device/plugin.h"
 #include "graph/reduce_tree.h"
+#include "kernels/exchange.h"
 
 enum { BUCKET_ALIGN = 256 };
 
@@ -237,19 +238,16 @@ static Status copy(const Queue *q, void *to, const void *from, size_t bytes)
 static Status move_part(const Queue *q, const Tensor *part, void *at, const Tensor *whole, void *base, int axis,
                         bool gather, size_t *offset)
 {
-    size_t size = dtype_size(whole->dtype);
-    size_t wide = (size_t)shape_count(&whole->shape, axis, whole->shape.rank) * size;
-    size_t row = (size_t)shape_count(&part->shape, axis, part->shape.rank) * size;
-    size_t rows = (size_t)shape_count(&whole->shape, 0, axis);
+    const Piece p = piece_of(part, whole, axis);
     char *w = (char *)base + *offset;
 
-    *offset += row;
-    if (!row || !rows || !at || w == at)
+    *offset += p.row;
+    if (!p.row || !p.rows || !at || w == at)
         return ST_OK;
-    if (rows == 1)
-        return copy(q, gather ? (void *)w : at, gather ? at : (void *)w, row);
-    return runtime_check(q->r, q->r->copy_rows(q->s, gather ? (void *)w : at, gather ? wide : row,
-                                               gather ? at : (void *)w, gather ? row : wide, row, rows));
+    if (p.rows == 1)
+        return copy(q, gather ? (void *)w : at, gather ? at : (void *)w, p.row);
+    return runtime_check(q->r, q->r->copy_rows(q->s, gather ? (void *)w : at, gather ? p.wide : p.row,
+                                               gather ? at : (void *)w, gather ? p.row : p.wide, p.row, p.rows));
 }
 
 /* ---- the operations ---- */

@@ -14,8 +14,9 @@
 #include "exec/device/device.h"
 #include "graph/base/spin.h"
 #include "graph/reduce_tree.h"
+#include "kernels/exchange.h"
 
-enum { BLOCK = 1024, SHARE_ALIGN = 64 }; /* elements */
+enum { SHARE_ALIGN = 64 }; /* elements */
 
 struct Collective {
     Rendezvous *meet;
@@ -26,7 +27,7 @@ struct Collective {
     int *rank;            /* [device] among the members; -1: not one */
     int *device;          /* [n_out] that holds the output */
     int *program;         /* of the sums: reduce_tree_program */
-    void **stack;         /* [member] blocks of partial sums */
+    void **space;         /* [member] of exchange_sum */
     const Kernel *kernel; /* what the first member does alone, or NULL */
     void *state;
     KernelCtx ctx;
@@ -100,75 +101,6 @@ void collective_reset(Collective *c) { atomic_store(&c->arrived, 0); }
 
 /* ---- sums ---- */
 
-/* stack[0] = the tree's sum of elements [at, at+len) of the parts. */
-#define SUM_BLOCK(fn, T)                                                                        \
-    static void fn(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len) \
-    {                                                                                           \
-        T(*stack)[BLOCK] = blocks;                                                              \
-        int top = 0;                                                                            \
-                                                                                                \
-        if (c->x.parts == 2) {                                                                  \
-            const T *a = (const T *)in[0].data + at, *b = (const T *)in[1].data + at;           \
-                                                                                                \
-            for (size_t k = 0; k < len; k++)                                                    \
-                stack[0][k] = (T)(a[k] + b[k]);                                                 \
-            return;                                                                             \
-        }                                                                                       \
-        for (int i = 0; i < 2 * c->x.parts - 1; i++) {                                          \
-            if (c->program[i] != TREE_ADD) {                                                    \
-                memcpy(stack[top++], (const T *)in[c->program[i]].data + at, len * sizeof(T));  \
-                continue;                                                                       \
-            }                                                                                   \
-            top--;                                                                              \
-            for (size_t k = 0; k < len; k++)                                                    \
-                stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);                     \
-        }                                                                                       \
-    }
-SUM_BLOCK(sum_f32, float)
-SUM_BLOCK(sum_f64, double)
-/* Two's complement: unsigned addition gives the signed sum's bits, and never overflows in C's sense. */
-SUM_BLOCK(sum_8, uint8_t)
-SUM_BLOCK(sum_16, uint16_t)
-SUM_BLOCK(sum_32, uint32_t)
-SUM_BLOCK(sum_64, uint64_t)
-
-static bool is_half(DType t) { return t == DT_FLOAT16 || t == DT_BFLOAT16; }
-
-/* 16-bit floats are added in float32, by the same tree, and rounded once. */
-static void sum_half(const Collective *c, void *blocks, const Tensor *in, int64_t at, size_t len)
-{
-    float(*stack)[BLOCK] = blocks;
-    uint16_t *out = blocks;
-    bool brain = in->dtype == DT_BFLOAT16;
-    int top = 0;
-
-    for (int i = 0; i < 2 * c->x.parts - 1; i++) {
-        const uint16_t *x = c->program[i] != TREE_ADD ? (const uint16_t *)in[c->program[i]].data + at : NULL;
-
-        for (size_t k = 0; x && k < len; k++)
-            stack[top][k] = brain ? bfloat_to_float(x[k]) : half_to_float(x[k]);
-        for (size_t k = 0; !x && k < len; k++)
-            stack[top - 2][k] += stack[top - 1][k];
-        top += x ? 1 : -1;
-    }
-    for (size_t k = 0; k < len; k++)
-        out[k] = brain ? bfloat_from_float(stack[0][k]) : half_from_double(stack[0][k]);
-}
-
-static void sum_block(const Collective *c, void *stack, const Tensor *in, int64_t at, size_t len)
-{
-    size_t size = dtype_size(in->dtype);
-
-    if (in->dtype == DT_FLOAT32)
-        sum_f32(c, stack, in, at, len);
-    else if (in->dtype == DT_FLOAT64)
-        sum_f64(c, stack, in, at, len);
-    else if (is_half(in->dtype))
-        sum_half(c, stack, in, at, len);
-    else
-        (size == 1 ? sum_8 : size == 2 ? sum_16 : size == 4 ? sum_32 : sum_64)(c, stack, in, at, len);
-}
-
 static int64_t share_start(int64_t n, int rank, int members)
 {
     return rank == members ? n : n / members * rank / SHARE_ALIGN * SHARE_ALIGN;
@@ -184,34 +116,20 @@ static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor
         span_share(c->span, n, &first, &n);
     n -= first;
     end = first + share_start(n, rank + 1, c->n_member);
-    for (int64_t at = first + share_start(n, rank, c->n_member); at < end; at += BLOCK) {
-        size_t len = (size_t)(end - at < BLOCK ? end - at : BLOCK);
+    for (int64_t at = first + share_start(n, rank, c->n_member); at < end; at += SUM_BLOCK) {
+        size_t len = (size_t)(end - at < SUM_BLOCK ? end - at : SUM_BLOCK);
+        const void *sum = exchange_sum(c->program, c->x.parts, c->space[rank], in, at, len);
 
-        sum_block(c, c->stack[rank], in, at, len);
-        for (int d = 0; d < c->x.copies; d++)
-            if (out[d].data)
-                memcpy((char *)out[d].data + (size_t)at * size, c->stack[rank], len * size);
+        for (int d = 0; d < c->x.copies; d++) {
+            char *to = out[d].data ? (char *)out[d].data + (size_t)at * size : NULL;
+
+            if (to && to != sum)
+                memcpy(to, sum, len * size);
+        }
     }
 }
 
 /* ---- copies ---- */
-
-/* Copies the rows of `part` to (gather) or from their place in `whole`, `offset` bytes into each of its rows; returns
- * the bytes of one row of the part. */
-static size_t copy_rows(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool gather, bool skip)
-{
-    size_t size = dtype_size(whole->dtype), wide, row;
-    int64_t rows = shape_count(&whole->shape, 0, axis);
-
-    wide = (size_t)shape_count(&whole->shape, axis, whole->shape.rank) * size;
-    row = (size_t)shape_count(&part->shape, axis, part->shape.rank) * size;
-    for (int64_t i = 0; !skip && row && i < rows; i++) {
-        char *w = (char *)whole->data + (size_t)i * wide + offset, *p = (char *)part->data + (size_t)i * row;
-
-        memcpy(gather ? w : p, gather ? p : w, row);
-    }
-    return row;
-}
 
 /* The outputs of this device.  An output that is a view of the input is in place already. */
 static void copy_outputs(const Collective *c, int device, const Tensor *in, Tensor *out)
@@ -222,32 +140,27 @@ static void copy_outputs(const Collective *c, int device, const Tensor *in, Tens
         bool mine = c->device[o] == device && out[o].data;
 
         if (c->x.split) {
-            bool view = mine && (char *)out[o].data == (char *)in[0].data + offset;
+            const Piece p = piece_of(&out[o], &in[0], c->x.axis);
 
-            offset += copy_rows(&out[o], &in[0], c->x.axis, offset, false, !mine || view);
+            if (mine && (char *)out[o].data != (char *)in[0].data + offset)
+                piece_copy(&p, &out[o], &in[0], offset, false);
+            offset += p.row;
         } else if (mine && !c->x.joined) {
             if (out[o].data != in[0].data)
                 memcpy(out[o].data, in[0].data, tensor_bytes(&in[0]));
         } else if (mine) {
             part = 0;
-            for (int i = 0; i < c->n_in; i++)
-                part += copy_rows(&in[i], &out[o], c->x.axis, part, true, false);
+            for (int i = 0; i < c->n_in; i++) {
+                const Piece p = piece_of(&in[i], &out[o], c->x.axis);
+
+                piece_copy(&p, &in[i], &out[o], part, true);
+                part += p.row;
+            }
         }
     }
 }
 
 /* ---- creation ---- */
-
-static int stack_depth(const int *program, int n_part)
-{
-    int top = 0, most = 1;
-
-    for (int i = 0; i < 2 * n_part - 1; i++) {
-        top += program[i] == TREE_ADD ? -1 : 1;
-        most = top > most ? top : most;
-    }
-    return most;
-}
 
 static Status prepare_sum(Collective *c, const Graph *g)
 {
@@ -256,13 +169,13 @@ static Status prepare_sum(Collective *c, const Graph *g)
     size_t bytes;
 
     c->program = calloc((size_t)(2 * c->x.parts), sizeof *c->program);
-    c->stack = calloc((size_t)c->n_member, sizeof *c->stack);
-    if (!c->program || !c->stack)
+    c->space = calloc((size_t)c->n_member, sizeof *c->space);
+    if (!c->program || !c->space)
         return FAIL_NOMEM();
     TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
-    bytes = (size_t)stack_depth(c->program, c->x.parts) * BLOCK * (is_half(t) ? sizeof(float) : dtype_size(t));
+    bytes = exchange_sum_bytes(c->program, c->x.parts, t);
     for (int i = 0; i < c->n_member; i++)
-        if (!(c->stack[i] = aligned_alloc(64, bytes)))
+        if (!(c->space[i] = aligned_alloc(64, bytes)))
             return FAIL_NOMEM();
     return ST_OK;
 }
@@ -334,13 +247,13 @@ void collective_free(Collective *c)
 {
     if (!c)
         return;
-    for (int i = 0; c->stack && i < c->n_member; i++)
-        free(c->stack[i]);
+    for (int i = 0; c->space && i < c->n_member; i++)
+        free(c->space[i]);
     if (c->kernel && c->kernel->release)
         c->kernel->release(c->state);
     span_free(c->span);
     free(c->ctx.scratch);
-    free(c->stack);
+    free(c->space);
     free(c->program);
     free(c->device);
     free(c->rank);

@@ -1,6 +1,7 @@
 /* Collectives in one thread, every part in one memory: copies, and sums by the tree of graph/reduce_tree.h. */
 #include "graph/collective.h"
 #include "graph/reduce_tree.h"
+#include "kernels/exchange.h"
 #include "kernels/ref/ref.h"
 
 /* ---- copies ---- */
@@ -23,20 +24,12 @@ static Status prepare_axis(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-/* Copies rows of `part` to or from their place in `whole`, which begins `offset` bytes into each of its rows. */
-static size_t copy_part(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool gather)
+static size_t copy_part(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool join)
 {
-    size_t size = dtype_size(whole->dtype), wide, row;
-    int64_t rows = shape_count(&whole->shape, 0, axis);
+    const Piece p = piece_of(part, whole, axis);
 
-    wide = (size_t)shape_count(&whole->shape, axis, whole->shape.rank) * size;
-    row = (size_t)shape_count(&part->shape, axis, part->shape.rank) * size;
-    for (int64_t i = 0; row && i < rows; i++) {
-        char *w = (char *)whole->data + (size_t)i * wide + offset, *p = (char *)part->data + (size_t)i * row;
-
-        memcpy(gather ? w : p, gather ? p : w, row);
-    }
-    return row;
+    piece_copy(&p, part, whole, offset, join);
+    return p.row;
 }
 
 static Status run_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -103,11 +96,10 @@ DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_gather, .ru
 
 /* ---- sums ---- */
 
-enum { BLOCK = 512, MAX_ELEMENT = 8 }; /* elements added at a time: a stack of blocks stays in the cache */
-
 typedef struct {
     int n_tensors, n_parts, n_copies; /* n_copies: outputs per tensor of AllReduce, parts of ReduceScatter */
     int axis;
+    size_t space;  /* bytes of exchange_sum's; behind it ReduceScatter has its sum */
     int program[]; /* 2 n_parts - 1 steps */
 } SumState;
 
@@ -115,7 +107,7 @@ static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const No
 {
     const Exchange e = exchange_of(n);
     SumState *s = calloc(1, sizeof *s + (size_t)(2 * e.parts) * sizeof(int));
-    size_t need = (size_t)TREE_DEPTH * BLOCK * MAX_ELEMENT;
+    const Tensor part = { in_value(g, n, 0)->dtype, in_value(g, n, 0)->shape, NULL };
     Status st;
 
     if (!s)
@@ -124,58 +116,28 @@ static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const No
     s->n_parts = e.parts;
     s->n_copies = e.copies;
     s->axis = e.axis;
-    if (e.split)
-        need += tensor_bytes(&(Tensor){ in_value(g, n, 0)->dtype, in_value(g, n, 0)->shape, NULL });
-    ctx->scratch_bytes = ctx->scratch_bytes > need ? ctx->scratch_bytes : need;
     if ((st = reduce_tree_program(s->program, e.span, e.parts))) {
         free(s);
         return st;
     }
+    s->space = exchange_sum_bytes(s->program, e.parts, part.dtype);
+    ctx->scratch_bytes = s->space + (e.split ? tensor_bytes(&part) : 0);
     *state = s;
     return ST_OK;
 }
 
-/* out = the sum of n elements of the parts, block by block on a stack of blocks. */
-#define SUM(fn, T)                                                                                 \
-    static void fn(const SumState *s, void *scratch, const Tensor *in, void *out)                  \
-    {                                                                                              \
-        int64_t n = tensor_numel(&in[0]);                                                          \
-        T(*stack)[BLOCK] = scratch;                                                                \
-                                                                                                   \
-        for (int64_t at = 0; at < n; at += BLOCK) {                                                \
-            size_t len = (size_t)(n - at < BLOCK ? n - at : BLOCK);                                \
-            int top = 0;                                                                           \
-                                                                                                   \
-            for (int i = 0; i < 2 * s->n_parts - 1; i++) {                                         \
-                if (s->program[i] != TREE_ADD) {                                                   \
-                    memcpy(stack[top++], (const T *)in[s->program[i]].data + at, len * sizeof(T)); \
-                    continue;                                                                      \
-                }                                                                                  \
-                top--;                                                                             \
-                for (size_t k = 0; k < len; k++)                                                   \
-                    stack[top - 1][k] = (T)(stack[top - 1][k] + stack[top][k]);                    \
-            }                                                                                      \
-            memcpy((T *)out + at, stack[0], len * sizeof(T));                                      \
-        }                                                                                          \
-    }
-SUM(sum_f32, float)
-SUM(sum_f64, double)
-/* Two's complement: unsigned addition gives the signed sum's bits, and never overflows in C's sense. */
-SUM(sum_8, uint8_t)
-SUM(sum_16, uint16_t)
-SUM(sum_32, uint32_t)
-SUM(sum_64, uint64_t)
-
-static void sum(const SumState *s, void *scratch, const Tensor *in, void *out)
+static void sum(const SumState *s, void *space, const Tensor *in, void *out)
 {
-    size_t size = dtype_size(in[0].dtype);
+    int64_t n = tensor_numel(in);
+    size_t size = dtype_size(in->dtype);
 
-    if (in[0].dtype == DT_FLOAT32)
-        sum_f32(s, scratch, in, out);
-    else if (in[0].dtype == DT_FLOAT64)
-        sum_f64(s, scratch, in, out);
-    else
-        (size == 1 ? sum_8 : size == 2 ? sum_16 : size == 4 ? sum_32 : sum_64)(s, scratch, in, out);
+    for (int64_t at = 0; at < n; at += SUM_BLOCK) {
+        size_t len = (size_t)(n - at < SUM_BLOCK ? n - at : SUM_BLOCK);
+        const void *sum_of = exchange_sum(s->program, s->n_parts, space, in, at, len);
+
+        if ((char *)out + (size_t)at * size != sum_of)
+            memcpy((char *)out + (size_t)at * size, sum_of, len * size);
+    }
 }
 
 static Status run_all_reduce(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -193,7 +155,7 @@ static Status run_all_reduce(KernelCtx *ctx, void *state, const Tensor *in, Tens
 static Status run_reduce_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const SumState *s = state;
-    Tensor whole = { in[0].dtype, in[0].shape, (char *)ctx->scratch + (size_t)TREE_DEPTH * BLOCK * MAX_ELEMENT };
+    Tensor whole = { in[0].dtype, in[0].shape, (char *)ctx->scratch + s->space };
     size_t offset = 0;
 
     sum(s, ctx->scratch, in, whole.data);

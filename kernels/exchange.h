@@ -1,0 +1,28 @@
+/* What collectives do to memory, wherever they run: sums by the tree of graph/reduce_tree.h, and pieces of a whole. */
+#ifndef DPX_KERNELS_EXCHANGE_H
+#define DPX_KERNELS_EXCHANGE_H
+
+#include "graph/tensor.h"
+
+/* ---- sums ---- */
+
+enum { SUM_BLOCK = 1024 }; /* elements that are added at a time: a stack of blocks stays in the cache */
+
+/* The work space of exchange_sum; `program` is reduce_tree_program's of so many parts. */
+size_t exchange_sum_bytes(const int *program, int parts, DType t);
+/* The sum of elements [at, at + len) of the parts, at most SUM_BLOCK of them: in `space`, or one part's own.  16-bit
+ * floats are added in float32 and rounded once. */
+const void *exchange_sum(const int *program, int parts, void *space, const Tensor *in, int64_t at, size_t len);
+
+/* ---- pieces ---- */
+
+/* A piece along an axis: `rows` runs of `row` bytes, of which the whole has `wide` each. */
+typedef struct {
+    size_t rows, row, wide;
+} Piece;
+
+Piece piece_of(const Tensor *part, const Tensor *whole, int axis);
+/* Copies the part to (join) or from its place in the whole, `offset` bytes into each of its rows. */
+void piece_copy(const Piece *p, const Tensor *part, const Tensor *whole, size_t offset, bool join);
+
+#endif
