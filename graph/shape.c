@@ -57,6 +57,11 @@ int64_t shape_rows(const Shape *s)
 
 int64_t shape_numel(const Shape *s) { return shape_known(s) ? shape_count(s, 0, s->rank) : -1; }
 
+AxisLines shape_lines(const Shape *s, int axis)
+{
+    return (AxisLines){ shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank) };
+}
+
 void shape_strides(const Shape *s, int64_t *stride)
 {
     int64_t n = 1;

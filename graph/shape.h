@@ -26,6 +26,16 @@ int64_t shape_numel(const Shape *s);                   /* -1 when not known; ass
 int64_t shape_count(const Shape *s, int from, int to); /* product of dim[from..to) */
 int64_t shape_rows(const Shape *s);    /* of a matrix whose rows lie along all axes but the last; -1: unknown */
 int64_t shape_columns(const Shape *s); /* the last dimension; -1: unknown */
+/* What lies along an axis: outer * inner lines of n elements, `inner` apart. */
+typedef struct {
+    int64_t outer, n, inner;
+} AxisLines;
+AxisLines shape_lines(const Shape *s, int axis);
+/* The first element of a line. */
+static inline int64_t line_at(const AxisLines *l, int64_t line)
+{
+    return line / l->inner * l->n * l->inner + line % l->inner;
+}
 void shape_strides(const Shape *s, int64_t *stride); /* in elements, row-major */
 /* E_SHAPE when a dimension is negative or the bytes of a tensor of this element size overflow int64. */
 Status shape_check(const Shape *s, size_t element_size) CHECKED;

@@ -3,6 +3,7 @@
 #include "kernels/backend.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/base/arena.h"
 
@@ -87,6 +88,16 @@ bool kernel_exists(const Kernel *const *list, int len, const OpDef *op, const Ta
         if (list[i]->op == op && (!list[i]->dtypes || list[i]->dtypes & types))
             return true;
     return false;
+}
+
+Status kernel_state(void **state, const void *plan, size_t size)
+{
+    void *copy = malloc(size);
+
+    if (!copy)
+        return FAIL_NOMEM();
+    *state = memcpy(copy, plan, size);
+    return ST_OK;
 }
 
 void *kernel_table(const Graph *g, size_t n, size_t size)

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 # forbid WHERE PATTERN WHY: no file under WHERE includes a path that matches PATTERN (extended, within the quotes).
 bad=0
 forbid() {
-    found=$(grep -rnE --include='*.[ch]' "^#include \"($2)" $1 | grep -vE "${4:-^$}")
+    found=$(grep -rnE --include='*.[ch]' --include='*.inc' "^#(include|define BODY) \"($2)" $1 | grep -vE "${4:-^$}")
     if [ -n "$found" ]; then
         printf '%s\n' "$found" | sed "s|\$|    ($3)|"
         bad=1

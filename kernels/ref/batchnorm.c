@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kernels/ref/ref.h"
-#include "kernels/run_float.h"
 
 typedef struct {
     int64_t n, c, inner; /* samples, channels, positions */
@@ -45,16 +44,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
             BODY                                                                                   \
         }
 
-#define T float
-#define S(name) name##_f32
-#include "kernels/ref/batchnorm.inc"
-#undef T
-#undef S
-#define T double
-#define S(name) name##_f64
-#include "kernels/ref/batchnorm.inc"
-#undef T
-#undef S
+#define BODY "kernels/ref/batchnorm.inc"
+#include "kernels/each_type.inc"
 
 RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/backend.h"
+#include "kernels/typed.h"
 
 /* X(DType, C type) over native element types, for typed dispatch. */
 #define EACH_FLOAT(X)    \
@@ -25,18 +25,21 @@
 #define EACH_INT(X) EACH_SIGNED(X) EACH_UNSIGNED(X)
 #define EACH_NUMERIC(X) EACH_FLOAT(X) EACH_INT(X)
 
+/* Prepares kernels that go along the axis of attribute `axis` of input 0: the state is its AxisLines. */
+static inline Status ref_prepare_lines(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const AxisLines lines = shape_lines(&in_value(g, n, 0)->shape, (int)node_int(n, "axis"));
+
+    (void)ctx;
+    return kernel_state(state, &lines, sizeof lines);
+}
+
 /* Prepares kernels of many tensors: the state is their number, an int. */
 static inline Status ref_prepare_count(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    int *count = malloc(sizeof *count);
-
     (void)ctx;
     (void)g;
-    if (!count)
-        return FAIL_NOMEM();
-    *count = n->n_in;
-    *state = count;
-    return ST_OK;
+    return kernel_state(state, &n->n_in, sizeof n->n_in);
 }
 
 #endif
