@@ -1,9 +1,9 @@
 /* The official tests of ONNX, all of them, and those of data/, made of them (decided.py).
  *
- * supported.txt names the operators whose tests must pass: each is one test here, which fails when an official test of
- * it does not pass (a test belongs to all operators of its model; it must pass when all of them are listed).  Whatever
- * is not listed may be unsupported, by a clear error, but never wrong: one more test per folder of data.  What was
- * found is written to conformance.txt in the build folder. */
+ * Every operator that the graph has is one test here, which fails when an official test of it does not pass but for
+ * those that exceptions.txt names (a test belongs to all operators of its model; it must pass when the graph has all of
+ * them).  Whatever it does not have may be unsupported, by a clear error, but never wrong: one more test per folder of
+ * data.  What was found is written to conformance.txt in the build folder. */
 #include <dirent.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 
 #include "graph/base/mapped.h"
 #include "graph/onnx/onnx.h"
+#include "graph/op.h"
 #include "tests/conformance/official.h"
 #include "tests/harness/test.h"
 
@@ -26,9 +27,8 @@ static int n_test;
 static struct {
     char op[64];
     char except[2048];
-    bool newer;
-} supported[MAX_LINES];
-static int n_supported;
+} exception[MAX_LINES];
+static int n_exception;
 static struct {
     char test[128];
     unsigned long long hash;
@@ -40,7 +40,7 @@ static struct {
 } folders[MAX_FOLDERS];
 static int n_folder;
 
-/* ---- supported.txt ---- */
+/* ---- exceptions.txt ---- */
 
 static bool listed(const char *patterns, const char *test)
 {
@@ -54,12 +54,12 @@ static bool listed(const char *patterns, const char *test)
     return false;
 }
 
-static void read_supported(void)
+static void read_exceptions(void)
 {
-    FILE *f = fopen(SOURCE_DIR "/tests/conformance/supported.txt", "r");
+    FILE *f = fopen(SOURCE_DIR "/tests/conformance/exceptions.txt", "r");
     char line[2048];
 
-    while (f && fgets(line, sizeof line, f) && n_supported < MAX_LINES) {
+    while (f && fgets(line, sizeof line, f) && n_exception < MAX_LINES) {
         size_t len = strcspn(line, " \n");
         const char *rest = line + len;
 
@@ -74,22 +74,21 @@ static void read_supported(void)
             snprintf(*line == 't' ? types_only : may_refuse, sizeof types_only, "%s", rest);
             continue;
         }
-        supported[n_supported].newer = *line == '+';
-        snprintf(supported[n_supported].op, sizeof supported[0].op, "%.*s", (int)len - (*line == '+'),
-                 line + (*line == '+'));
+        snprintf(exception[n_exception].op, sizeof exception[0].op, "%.*s", (int)len, line);
         rest = strstr(rest, " except ");
-        snprintf(supported[n_supported++].except, sizeof supported[0].except, "%s", rest ? rest + 8 : "");
+        snprintf(exception[n_exception++].except, sizeof exception[0].except, "%s", rest ? rest + 8 : "");
     }
     if (f)
         fclose(f);
 }
 
-static int find_supported(const char *op)
+/* What tests of the operator are excepted; NULL: the graph does not have it. */
+static const char *exceptions_of(const char *op)
 {
-    for (int i = 0; i < n_supported; i++)
-        if (!strcmp(supported[i].op, op))
-            return i;
-    return -1;
+    for (int i = 0; i < n_exception; i++)
+        if (!strcmp(exception[i].op, op))
+            return exception[i].except;
+    return op_find(NULL, op) ? "" : NULL;
 }
 
 /* Must it pass?  Models of an opset before ours are refused. */
@@ -98,9 +97,9 @@ static bool required(const Official *t)
     if (listed(may_refuse, t->name) || !t->n_op || t->n_op > OFFICIAL_OPS || (t->opset && t->opset < ONNX_OPSET_MIN))
         return false;
     for (int i = 0; i < t->n_op; i++) {
-        int k = find_supported(t->op[i]);
+        const char *except = exceptions_of(t->op[i]);
 
-        if ((k < 0 && strcmp(t->op[i], "Constant")) || (k >= 0 && listed(supported[k].except, t->name)))
+        if (!except || listed(except, t->name))
             return false;
     }
     return true;
@@ -188,20 +187,30 @@ static void run_data(const char *data)
 
 static void report(const Official *t) { TEST_FAIL("%s: %s", t->name, t->outcome == PASSED ? "passed" : t->text); }
 
+static bool is_required_test_of(const Official *t, const char *op)
+{
+    for (int k = 0; k < t->n_op && k < OFFICIAL_OPS; k++)
+        if (!strcmp(t->op[k], op))
+            return required(t);
+    return false;
+}
+
 static void test_operator(void)
 {
-    const char *op = CU_get_current_test()->pName;
-    int n = 0;
-
     for (int i = 0; i < n_test; i++)
-        for (int k = 0; k < tests[i].n_op && k < OFFICIAL_OPS; k++)
-            if (!strcmp(tests[i].op[k], op) && required(&tests[i])) {
-                n++;
-                if (tests[i].outcome != PASSED)
-                    report(&tests[i]);
-            }
-    if (!n)
-        TEST_FAIL("no official test of %s", op);
+        if (is_required_test_of(&tests[i], CU_get_current_test()->pName) && tests[i].outcome != PASSED)
+            report(&tests[i]);
+}
+
+/* A test for each operator of which there is an official one that must pass. */
+static int list_operator(TestCase *cases, int n, const char *op)
+{
+    for (int i = 0; i < n_test; i++)
+        if (is_required_test_of(&tests[i], op)) {
+            cases[n] = (TestCase){ op, test_operator };
+            return n + 1;
+        }
+    return n;
 }
 
 static void test_nothing_wrong(void)
@@ -245,20 +254,22 @@ static void write_results(void)
 
 static const TestCase *list(void)
 {
-    static TestCase cases[MAX_LINES + 2 * MAX_FOLDERS + 1];
+    static TestCase cases[2 * MAX_LINES + 2 * MAX_FOLDERS + 1];
     static char names[2 * MAX_FOLDERS][96];
     int n = 0;
 
     if (!(tests = calloc(MAX_OFFICIAL, sizeof *tests)))
         return NULL;
-    read_supported();
+    read_exceptions();
     run_data(ONNX_TESTDATA);
     run_data(ONNX_TESTS);
     run_data(SOURCE_DIR "/tests/conformance/data");
     write_results();
-    for (int i = 0; i < n_supported; i++)
-        if (*ONNX_TESTS || !supported[i].newer)
-            cases[n++] = (TestCase){ supported[i].op, test_operator };
+    for (int i = 0; i < n_exception; i++)
+        n = list_operator(cases, n, exception[i].op);
+    for (int i = 0; i < op_list_len; i++)
+        if (!op_list[i]->domain && !*exceptions_of(op_list[i]->name))
+            n = list_operator(cases, n, op_list[i]->name);
     for (int i = 0; i < n_folder; i++) {
         snprintf(names[2 * i], sizeof names[0], "no wrong answer in %s", folders[i].name);
         cases[n++] = (TestCase){ names[2 * i], test_nothing_wrong };
