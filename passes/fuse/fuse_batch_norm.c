@@ -230,11 +230,13 @@ static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
 
     if (!all)
         return FAIL_NOMEM();
-    TRY(uses_find(&f->uses, f->g, f->ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++)
         if (all[i]->op)
             TRY(step(f, all[i]));
-    return f->ctx->n_changed > before ? graph_sort(f->g) : ST_OK;
+    if (f->ctx->n_changed == before)
+        return ST_OK;
+    TRY(graph_sort(f->g));
+    return uses_find(&f->uses, f->g, f->ctx->scratch);
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -248,6 +250,7 @@ static Status run(Graph *g, PassCtx *ctx)
         return FAIL_NOMEM();
     for (int k = 0; k < READERS_MOST; k++)
         pass_draft(&f.draft[k], g, ctx);
+    TRY(uses_find(&f.uses, g, ctx->scratch));
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         TRY(apply(&f, steps[i]));
     return g->status;

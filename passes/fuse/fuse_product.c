@@ -34,6 +34,7 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     Uses uses;                     /* as the present step found them */
+    int n_changed;                 /* when it did */
     Draft product, forward, other; /* what takes in, the forward product of a gradient, another node that changes */
 } Fusing;
 
@@ -499,9 +500,18 @@ static Status take_sums(Fusing *f)
 
 /* ---- entry ---- */
 
+/* Lists uses anew, where anything has changed. */
+static Status look(Fusing *f)
+{
+    if (f->uses.g && f->n_changed == f->ctx->n_changed)
+        return ST_OK;
+    f->n_changed = f->ctx->n_changed;
+    return uses_find(&f->uses, f->g, f->ctx->scratch);
+}
+
 static Status each(Fusing *f, Status (*step)(Fusing *, Node *))
 {
-    TRY(uses_find(&f->uses, f->g, f->ctx->scratch));
+    TRY(look(f));
     FOR_NODES(f->g, n)
         TRY(step(f, n));
     return f->g->status;
@@ -520,7 +530,7 @@ static Status run(Graph *g, PassCtx *ctx)
     TRY(each(&f, take_bias));
     TRY(each(&f, take_gradient));
     TRY(each(&f, take_cast));
-    TRY(uses_find(&f.uses, g, ctx->scratch));
+    TRY(look(&f));
     TRY(take_sums(&f));
     TRY(each(&f, widen_sum));
     return ctx->n_changed ? graph_sort(g) : g->status;
