@@ -38,10 +38,16 @@ static uint32_t resolve(Rewrite *r, uint32_t v)
 
 ValueId rewrite_in(const Graph *g, ValueId v) { return g->rewrite ? (ValueId){ resolve(g->rewrite, v.i) } : v; }
 
+/* What stands for input `v` of n: by, unless n makes that of v. */
+static ValueId read_by(const Graph *g, const Node *n, ValueId v, ValueId by)
+{
+    return has_value(by) && value(g, by)->producer == n ? v : by;
+}
+
 void rewrite_read(Graph *g, Node *n)
 {
     for (int i = 0; g->rewrite && g->rewrite->n_replaced && i < n->n_in; i++)
-        n->in[i].i = resolve(g->rewrite, n->in[i].i);
+        n->in[i] = read_by(g, n, n->in[i], rewrite_in(g, n->in[i]));
 }
 
 static bool reserve(Rewrite *r, uint32_t n)
@@ -61,10 +67,14 @@ static bool reserve(Rewrite *r, uint32_t n)
 }
 
 /* As far as both are known. */
-static bool same_type(const Value *a, const Value *b)
+static bool same_dtype(const Value *a, const Value *b)
 {
-    return (a->dtype == b->dtype || a->dtype == DT_NONE || b->dtype == DT_NONE) &&
-           (shape_eq(&a->shape, &b->shape) || !shape_known(&a->shape) || !shape_known(&b->shape));
+    return a->dtype == b->dtype || a->dtype == DT_NONE || b->dtype == DT_NONE;
+}
+
+static bool same_shape(const Value *a, const Value *b)
+{
+    return shape_eq(&a->shape, &b->shape) || !shape_known(&a->shape) || !shape_known(&b->shape);
 }
 
 static void record(Graph *g, ValueId old, ValueId by)
@@ -94,7 +104,7 @@ static void apply(Graph *g, ValueId old, ValueId by)
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
             if (value_eq(n->in[i], old))
-                n->in[i] = by;
+                n->in[i] = read_by(g, n, old, by);
     for (int i = 0; i < g->n_output; i++)
         if (value_eq(g->output[i].value, old))
             g->output[i].value = by;
@@ -103,19 +113,27 @@ static void apply(Graph *g, ValueId old, ValueId by)
             g->update[i].next = by;
 }
 
-void graph_replace(Graph *g, ValueId old, ValueId by)
+void graph_redirect(Graph *g, ValueId old, ValueId by)
 {
     if (g->status || !has_value(old) || value_eq(old, by))
         return;
-    if (has_value(by) && !same_type(value(g, old), value(g, by))) {
-        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type or shape, '%s'",
-                         value(g, old)->name, value(g, by)->name);
+    if (has_value(by) && !same_dtype(value(g, old), value(g, by))) {
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another type, '%s'", value(g, old)->name,
+                         value(g, by)->name);
         return;
     }
     if (g->rewrite)
         record(g, old, by);
     else
         apply(g, old, by);
+}
+
+void graph_replace(Graph *g, ValueId old, ValueId by)
+{
+    if (!g->status && has_value(old) && has_value(by) && !same_shape(value(g, old), value(g, by)))
+        g->status = FAIL(E_INTERNAL, "'%s' would be replaced by a value of another shape, '%s'", value(g, old)->name,
+                         value(g, by)->name);
+    graph_redirect(g, old, by);
 }
 
 Status rewrite_end(Graph *g)

@@ -9,7 +9,8 @@
  *     TRY(rewrite_end(g));
  *
  * Until then nodes that were not read again, outputs and updates still name what was replaced.  Without an open rewrite
- * graph_replace walks the graph at once. */
+ * graph_replace walks the graph at once.  Either way a node that makes what replaces one of its inputs goes on reading
+ * that input. */
 #ifndef DPX_REWRITE_H
 #define DPX_REWRITE_H
 
@@ -25,6 +26,8 @@ void rewrite_read(Graph *g, Node *n);
 Status rewrite_end(Graph *g) CHECKED;
 /* Closes what a failure left open; what was recorded is lost. */
 void rewrite_drop(Graph *g);
+/* As graph_replace where the shapes are not alike: readers are made, or inferred, for that of `by`. */
+void graph_redirect(Graph *g, ValueId old, ValueId by);
 
 /* The node computes `op` of `in` from now on: a list in the graph's arena takes the place of its inputs. */
 void node_set_inputs(Graph *g, Node *n, int n_in, const ValueId *in);

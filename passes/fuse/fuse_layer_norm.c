@@ -13,15 +13,10 @@
 #include "graph/emit.h"
 #include "graph/ops/reduce.h"
 #include "graph/rewrite.h"
+#include "graph/uses.h"
 #include "passes/pass.h"
 
 static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */
-
-typedef struct {
-    Graph *g;
-    const uint32_t *uses;
-    Node **reader; /* by value id: the last node that reads it */
-} Fuse;
 
 typedef struct {
     ValueId x, scale, bias;
@@ -30,22 +25,14 @@ typedef struct {
     double epsilon;
 } Found;
 
-static const Node *made_by(const Graph *g, ValueId v, const OpDef *op)
-{
-    const Node *n = has_value(v) ? value(g, v)->producer : NULL;
-
-    return n && n->op == op ? n : NULL;
-}
-
 /* A constant number that n takes, and *v the other input. */
 static bool with_number(const Graph *g, const Node *n, ValueId *v, double *number)
 {
-    for (int i = 0; n && i < 2; i++)
-        if (value_const_number(g, n->in[1 - i], number)) {
-            *v = n->in[i];
-            return true;
-        }
-    return false;
+    const int at = n ? const_input(g, n, number) : -1;
+
+    if (at >= 0)
+        *v = n->in[1 - at];
+    return at >= 0;
 }
 
 static bool power(const Graph *g, ValueId v, double exponent, ValueId *base)
@@ -181,16 +168,16 @@ static bool fits(const Value *v, const Shape *x, int axis)
 
 /* What the only reader of the last value, an `op`, combines it with: that reader is the last node then.  Else
  * NO_VALUE. */
-static ValueId take_in(const Fuse *f, Found *m, const OpDef *op)
+static ValueId take_in(const Uses *u, Found *m, const OpDef *op)
 {
     const ValueId v = m->last[m->n_last - 1]->out[0];
-    Node *n = f->uses[v.i] == 1 ? f->reader[v.i] : NULL;
+    Node *n = only_reader(u, v);
     ValueId other;
 
     if (!n || n->op != op)
         return NO_VALUE;
     other = n->in[value_eq(n->in[0], v)];
-    if (!fits(value(f->g, other), &value(f->g, m->x)->shape, m->axis))
+    if (!fits(value(u->g, other), &value(u->g, m->x)->shape, m->axis))
         return NO_VALUE;
     m->last[m->n_last++] = n;
     return other;
@@ -215,10 +202,9 @@ static void rewrite(Graph *g, const Found *m)
 static Status run(Graph *g, PassCtx *ctx)
 {
     const uint32_t n_node = g->n_node;
-    Fuse f = { .g = g, .uses = graph_count_uses(g, ctx->scratch), .reader = graph_readers(g, ctx->scratch) };
+    Uses u;
 
-    if (!f.uses || !f.reader)
-        return FAIL_NOMEM();
+    TRY(uses_find(&u, g, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node && !g->status; i++) {
         Found m = { 0 };
@@ -226,8 +212,8 @@ static Status run(Graph *g, PassCtx *ctx)
         rewrite_read(g, g->node[i]);
         if (!g->node[i]->op || !find(g, g->node[i], &m))
             continue;
-        m.scale = take_in(&f, &m, &op_Mul);
-        m.bias = take_in(&f, &m, &op_Add);
+        m.scale = take_in(&u, &m, &op_Mul);
+        m.bias = take_in(&u, &m, &op_Add);
         rewrite(g, &m);
         ctx->n_changed++;
     }

@@ -6,9 +6,9 @@
 
 #include "graph/base/arena.h"
 #include "graph/emit.h"
+#include "graph/rewrite.h"
 #include "passes/batch_axis.h"
 #include "passes/simplify/infer_shapes.h"
-#include "passes/readers.h"
 
 enum { OPEN_DIM = 16 };
 
@@ -292,20 +292,6 @@ static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const 
     return g->status;
 }
 
-static Status replace_for_readers(Graph *g, ValueId old, ValueId by)
-{
-    Arena *a = arena_create_beside(g->arena);
-    ValueId *list = a ? ARENA_NEW(a, ValueId, old.i + 1) : NULL;
-    Status st = list ? ST_OK : FAIL_NOMEM();
-
-    if (list) {
-        list[old.i] = by;
-        st = readers_redirect(g, list, old.i + 1);
-    }
-    arena_free(a);
-    return st;
-}
-
 static Status rows_in_model(const Batch *b, const Edit *e)
 {
     Graph *g = b->g;
@@ -327,8 +313,8 @@ static Status rows_in_model(const Batch *b, const Edit *e)
     v->init = row;
     v->shape = row->shape;
     wide = EMIT(g, Expand, NULL, e->value, emit_with_batch(b, row->shape.rank, sizes, e->at, 1));
-    TRY(g->status);
-    return replace_for_readers(g, e->value, wide);
+    graph_redirect(g, e->value, wide);
+    return g->status;
 }
 
 static Status range_in_model(const Batch *b, const Edit *e)
@@ -340,8 +326,8 @@ static Status range_in_model(const Batch *b, const Edit *e)
     if (value(g, e->value)->init->shape.rank > 1)
         counted = as_axis(g, counted, &value(g, e->value)->init->shape, e->at);
     counted = as_type(g, counted, value(g, e->value)->dtype);
-    TRY(g->status);
-    return replace_for_readers(g, e->value, counted);
+    graph_redirect(g, e->value, counted);
+    return g->status;
 }
 
 /* What number `part` of each of one sample's rows adds for each sample (`term` 0), is for each of the batch (1), is

@@ -16,10 +16,10 @@
  * which is noted. */
 #include <math.h>
 
-#include "graph/op.h"
+#include "graph/rewrite.h"
+#include "graph/uses.h"
 #include "passes/model/inference.h"
 #include "passes/pass.h"
-#include "passes/readers.h"
 #include "passes/report.h"
 
 enum { DEPTH = 16 };
@@ -34,13 +34,6 @@ typedef struct {
 /* ---- numbers ---- */
 
 static bool about(double a, double b) { return fabs(a - b) <= ROUNDING * fabs(b); }
-
-static const Node *maker(const Graph *g, ValueId v)
-{
-    const Node *n = has_value(v) ? value(g, v)->producer : NULL;
-
-    return n && n->op ? n : NULL;
-}
 
 static bool all_equal(const Tensor *t, double *out)
 {
@@ -186,7 +179,7 @@ static bool mask_of(Mask *out, const Graph *g, ValueId v, int depth)
 static bool ones_behind_first(const Graph *g, ValueId dims)
 {
     const Tensor *t = has_value(dims) ? value_const(g, dims) : NULL;
-    const Node *n = has_value(dims) ? maker(g, dims) : NULL;
+    const Node *n = maker(g, dims);
     double one;
 
     if (t) {
@@ -233,12 +226,12 @@ static bool per_sample(const Graph *g, const Node *draws)
 
 /* ---- places ---- */
 
-static bool only_added(const Readers *r, ValueId v)
+static bool only_added(const Uses *r, ValueId v)
 {
     for (uint32_t i = r->first[v.i]; i < r->first[v.i + 1]; i++)
-        if (!(r->list[i].n->op->flags & OPF_SUM))
+        if (!(r->reader[i].n->op->flags & OPF_SUM))
             return false;
-    return r->first[v.i] < r->first[v.i + 1] && !r->output[v.i];
+    return r->first[v.i] < r->first[v.i + 1] && !r->ends[v.i];
 }
 
 /* Mul(x, mask), Mul(mask, x), Where(mask, x, 0). */
@@ -260,7 +253,7 @@ static bool applied(ValueId *x, Mask *m, const Graph *g, const Node *n)
 
 /* What `n` gives out of training, if it drops: the number that undoes `keep` stands in the mask, in front of it or
  * behind it.  What stands behind one that was found in front of this is taken. */
-static bool drops(DropSite *out, const Readers *r, const Node *n, const bool *is_site)
+static bool drops(DropSite *out, const Uses *r, const Node *n, const bool *is_site)
 {
     const Graph *g = r->g;
     const Node *next, *before;
@@ -279,7 +272,7 @@ static bool drops(DropSite *out, const Readers *r, const Node *n, const bool *is
         out->by = before->in[i];
         return true;
     }
-    next = readers_only(r, n->out[0]);
+    next = only_reader(r, n->out[0]);
     if (next && scaling(g, next, &i, &by) && about(m.scale * by * m.keep, 1)) {
         out->out = next->out[0];
         return true;
@@ -291,11 +284,11 @@ Status drop_sites_find(DropSites *out, const Graph *g, Arena *a)
 {
     bool *is_site = ARENA_NEW(a, bool, g->n_value);
     DropSite site;
-    Readers r;
+    Uses r;
 
     if (!is_site)
         return FAIL_NOMEM();
-    TRY(readers_find(&r, g, a));
+    TRY(uses_find(&r, g, a));
     FOR_NODES(g, n) {
         DropSite *grown;
 
@@ -326,8 +319,15 @@ static ValueId *find_kept(const Graph *g, const DropSites *sites, Arena *a)
 Status drop_sites_remove(Graph *g, const DropSites *sites, Arena *a)
 {
     const ValueId *by = find_kept(g, sites, a);
+    const uint32_t n = g->n_value;
 
-    return by ? readers_redirect(g, by, g->n_value) : FAIL_NOMEM();
+    if (!by)
+        return FAIL_NOMEM();
+    TRY(rewrite_begin(g, a));
+    for (uint32_t i = 1; i < n; i++)
+        if (has_value(by[i]))
+            graph_redirect(g, (ValueId){ i }, by[i]);
+    return rewrite_end(g);
 }
 
 /* ---- what is told ---- */

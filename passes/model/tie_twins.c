@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "graph/emit.h"
+#include "graph/rewrite.h"
 #include "passes/names.h"
 #include "passes/pass.h"
-#include "passes/readers.h"
 #include "passes/model/tie_twins.h"
 #include "passes/report.h"
 
@@ -146,11 +146,11 @@ static bool are_copies(const Matrix *a, const Matrix *b)
 }
 
 /* Readers of `twin` are to read the transpose of `kept`. */
-static Status tie(Graph *g, PassCtx *ctx, ValueId *by, ValueId kept, ValueId twin)
+static Status tie(Graph *g, PassCtx *ctx, ValueId kept, ValueId twin)
 {
     const int64_t perm[] = { 1, 0 };
 
-    by[twin.i] = EMIT(g, Transpose, ATTRS(INTS("perm", 2, perm)), kept);
+    graph_replace(g, twin, EMIT(g, Transpose, ATTRS(INTS("perm", 2, perm)), kept));
     TRY(g->status);
     ctx->n_changed++;
     return report_note(ctx->report, NOTE_OTHER, value(g, twin)->name,
@@ -159,7 +159,7 @@ static Status tie(Graph *g, PassCtx *ctx, ValueId *by, ValueId kept, ValueId twi
 }
 
 /* The twins of m[i] among those behind it, until it is one itself; the others move up.  How many are left. */
-static Status tie_one(Graph *g, PassCtx *ctx, ValueId *by, Matrix *m, int i, int *n)
+static Status tie_one(Graph *g, PassCtx *ctx, Matrix *m, int i, int *n)
 {
     int left = i + 1;
 
@@ -172,7 +172,7 @@ static Status tie_one(Graph *g, PassCtx *ctx, ValueId *by, Matrix *m, int i, int
             m[left++] = m[k];
             continue;
         }
-        TRY(tie(g, ctx, by, kept->v, twin->v));
+        TRY(tie(g, ctx, kept->v, twin->v));
         twin->reader = NULL;
         if (second)
             m[left++] = m[k];
@@ -189,10 +189,10 @@ static bool has_both(const Matrix *m, int n)
     return false;
 }
 
-static Status tie_among(Graph *g, PassCtx *ctx, ValueId *by, Matrix *m, int n)
+static Status tie_among(Graph *g, PassCtx *ctx, Matrix *m, int n)
 {
     for (; n > 1 && has_both(m, n); m++, n--)
-        TRY(tie_one(g, ctx, by, m, 0, &n));
+        TRY(tie_one(g, ctx, m, 0, &n));
     return ST_OK;
 }
 
@@ -215,20 +215,17 @@ Status twins_match(bool *out, const Graph *g, PassCtx *ctx, const char *pattern)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    uint32_t n_value = g->n_value;
-    ValueId *by = ARENA_NEW(ctx->scratch, ValueId, n_value);
     Matrix *m;
     int n;
 
-    if (!by)
-        return FAIL_NOMEM();
     TRY(list_matrices(&m, &n, g, ctx, false));
+    TRY(rewrite_begin(g, ctx->scratch));
     for (int i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && may_pair(&m[end], &m[i]); end++)
             ;
-        TRY(tie_among(g, ctx, by, &m[i], end - i));
+        TRY(tie_among(g, ctx, &m[i], end - i));
     }
-    TRY(readers_redirect(g, by, n_value));
+    TRY(rewrite_end(g));
     return graph_sort(g);
 }
 

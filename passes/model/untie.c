@@ -21,10 +21,9 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/uses.h"
 #include "passes/names.h"
 #include "passes/pass.h"
-#include "passes/readers.h"
 #include "passes/report.h"
 #include "passes/model/tie_twins.h"
 
@@ -166,14 +165,14 @@ static bool may_be_several(const Value *v)
 static Status list_edges(Untie *u)
 {
     uint32_t n;
-    Readers r;
+    Uses r;
 
-    TRY(readers_find(&r, u->g, u->ctx->scratch));
+    TRY(uses_find(&r, u->g, u->ctx->scratch));
     n = r.first[u->g->n_value];
     if (!(u->edge = ARENA_NEW(u->ctx->scratch, Edge, n)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < n; i++)
-        u->edge[i] = (Edge){ .n = r.list[i].n, .in = r.list[i].in, .next = -1 };
+        u->edge[i] = (Edge){ .n = r.reader[i].n, .in = r.reader[i].in, .next = -1 };
     u->first = r.first;
     return ST_OK;
 }

@@ -11,32 +11,26 @@
  * between, and before autodiff. */
 #include "graph/emit.h"
 #include "graph/rewrite.h"
+#include "graph/uses.h"
 #include "passes/pass.h"
-
-typedef struct {
-    Graph *g;
-    const uint32_t *uses; /* of the values that there were */
-    Node **reader;        /* [value] one of the nodes that read it */
-} Joining;
 
 /* Does n divide the columns of a product that can take a bias in: of two matrices, the first perhaps with rows along
  * several axes? */
-static bool divides_product(const Joining *j, const Node *n)
+static bool divides_product(const Uses *u, const Node *n)
 {
-    const Graph *g = j->g;
-    const Node *p = n->op == &op_Split ? in_value(g, n, 0)->producer : NULL;
+    const Graph *g = u->g;
+    const Node *p = n->op == &op_Split ? inner_maker(u, n->in[0]) : NULL;
 
     return p && (p->op == &op_MatMul || p->op == &op_BatchMatMul || (p->op == &op_Gemm && !has_in(p, 2))) &&
-           in_value(g, p, 1)->shape.rank == 2 && j->uses[n->in[0].i] == 1 &&
-           node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
+           in_value(g, p, 1)->shape.rank == 2 && node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
 }
 
 /* The Add of a row to output o of a Split; *row: its input that is the row.  NULL: there is none. */
-static Node *bias_of(const Joining *j, const Node *split, int o, int *row)
+static Node *bias_of(const Uses *u, const Node *split, int o, int *row)
 {
-    const Graph *g = j->g;
+    const Graph *g = u->g;
     const ValueId part = split->out[o];
-    Node *add = has_value(part) && j->uses[part.i] == 1 ? j->reader[part.i] : NULL;
+    Node *add = only_reader(u, part);
     const Value *b;
 
     if (!add || add->op != &op_Add)
@@ -49,9 +43,8 @@ static Node *bias_of(const Joining *j, const Node *split, int o, int *row)
                : NULL;
 }
 
-static Status join(Joining *j, Node *split, Arena *a, bool *done)
+static Status join(Graph *g, const Uses *u, Node *split, Arena *a, bool *done)
 {
-    Graph *g = j->g;
     ValueId *rows = ARENA_NEW(a, ValueId, split->n_out), sum;
     Node **add = ARENA_NEW(a, Node *, split->n_out);
     int row;
@@ -60,7 +53,7 @@ static Status join(Joining *j, Node *split, Arena *a, bool *done)
     if (!rows || !add)
         return FAIL_NOMEM();
     for (int o = 0; o < split->n_out; o++) {
-        if (!(add[o] = bias_of(j, split, o, &row)))
+        if (!(add[o] = bias_of(u, split, o, &row)))
             return ST_OK;
         rows[o] = add[o]->in[row];
     }
@@ -77,21 +70,18 @@ static Status join(Joining *j, Node *split, Arena *a, bool *done)
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Joining j = { .g = g };
     const uint32_t n_node = g->n_node;
     bool done;
+    Uses u;
 
     if (!target_fuses(&ctx->opt->backend, &op_Product))
         return ST_OK;
-    j.uses = graph_count_uses(g, ctx->scratch);
-    j.reader = graph_readers(g, ctx->scratch);
-    if (!j.uses || !j.reader)
-        return FAIL_NOMEM();
+    TRY(uses_find(&u, g, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++) {
         rewrite_read(g, g->node[i]);
-        if (g->node[i]->op && divides_product(&j, g->node[i])) {
-            TRY(join(&j, g->node[i], ctx->scratch, &done));
+        if (g->node[i]->op && divides_product(&u, g->node[i])) {
+            TRY(join(g, &u, g->node[i], ctx->scratch, &done));
             ctx->n_changed += done;
         }
     }

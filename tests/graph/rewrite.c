@@ -111,6 +111,35 @@ static void test_refused(void)
     graph_free(g);
 }
 
+/* Doubled, b is read doubled by all but what doubles it; of another shape, when readers are to be redirected. */
+static void test_made_of_itself(void)
+{
+    for (int open = 0; open < 2; open++) {
+        Graph *g = chain();
+        Arena *a = arena_create();
+        ValueId b = graph_find(g, "b"), twice = EMIT(g, Add, NULL, b, b);
+
+        if (open)
+            CHECK_OK(rewrite_begin(g, a));
+        graph_replace(g, b, twice);
+        CHECK_OK(rewrite_end(g));
+        CU_ASSERT_EQUAL(value(g, twice)->producer->in[1].i, b.i);
+        CU_ASSERT_EQUAL(value(g, graph_find(g, "c"))->producer->in[0].i, twice.i);
+        CU_ASSERT_EQUAL(g->update[0].next.i, twice.i);
+        CHECK_OK(graph_sort(g));
+        value(g, b)->shape = SHAPE(1);
+        graph_redirect(g, graph_find(g, "c"), b);
+        CHECK_OK(g->status);
+        CU_ASSERT_EQUAL(graph_output(g, "c").i, b.i);
+        graph_replace(g, graph_find(g, "d"), b);
+        CU_ASSERT_EQUAL(g->status, E_INTERNAL);
+        if (!strstr(status_message(), "'d' would be replaced by a value of another shape, 'b'"))
+            TEST_FAIL("%s", status_message());
+        arena_free(a);
+        graph_free(g);
+    }
+}
+
 /* One node takes over what two others made. */
 static void test_set_lists(void)
 {
@@ -131,4 +160,5 @@ static void test_set_lists(void)
 }
 
 DEFINE_SUITE(rewrite, { "chains are read through", test_chains }, { "by nothing", test_by_nothing },
-             { "cycles are refused", test_refused }, { "lists are set in bulk", test_set_lists });
+             { "cycles are refused", test_refused }, { "lists are set in bulk", test_set_lists },
+             { "what is made of what it replaces", test_made_of_itself });
