@@ -4,6 +4,7 @@
 #define DPX_OP_H
 
 #include "graph/graph.h"
+#include "graph/strided.h"
 
 typedef struct Grad Grad;           /* graph/grad.h */
 typedef struct Placement Placement; /* graph/place.h */
@@ -169,6 +170,9 @@ struct OpDef {
     bool (*overwrites)(const Graph *, const Node *, int o, int j);
     /* Optional: the bytes of input 0 before those that output o is; -1: it is no piece of them.  NULL: by OPF_VIEW. */
     int64_t (*view_of)(const Graph *, const Node *, int o);
+    /* Optional, of known types and shapes: `s`, which says how input 0 steps through some value, becomes what output o
+     * does; false: no digits say that.  NULL: by OPF_VIEW. */
+    bool (*strided)(const Graph *, const Node *, int o, Strided *s);
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
     /* Optional, of integers: `span`, which output 0 shall lie in, becomes what input i must lie in for that.  NULL: the
@@ -215,6 +219,16 @@ static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op-
 static inline bool op_joins(const OpDef *op) { return op->moves >> 7; }
 /* Does input 1 say under what shape output 0 shows input 0? */
 static inline bool op_reshapes(const OpDef *op) { return op->flags & OPF_VIEW && op->shape_in; }
+/* Does the operator give elements of input 0 other places at most?  Then node_strided may be asked. */
+static inline bool op_is_strided(const OpDef *op) { return op->strided || op->flags & OPF_VIEW; }
+/* OpDef.strided of any node. */
+static inline bool node_strided(const Graph *g, const Node *n, int o, Strided *s)
+{
+    if (n->op->strided)
+        return n->op->strided(g, n, o, s);
+    return n->op->flags & OPF_VIEW && o == 0 && strided_reshape(s, &value(g, n->out[0])->shape);
+}
+
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }
 static inline bool op_takes_channels(const OpDef *op, int i) { return i < 8 && op->channel_in >> i & 1; }
 

@@ -176,12 +176,22 @@ static Status place_split(Placement *p)
     return place_moved(p, to, "it cuts along the split axis");
 }
 
+static bool strided_split(const Graph *g, const Node *n, int o, Strided *s)
+{
+    int axis = (int)node_int(n, "axis");
+    int64_t start = 0;
+
+    for (int i = 0; i < o; i++)
+        start += value(g, n->out[i])->shape.dim[axis];
+    return strided_slice(s, axis, start, 1, value(g, n->out[o])->shape.dim[axis]);
+}
+
 DEFINE_OP(Split, .moves = 1, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "num_outputs", A_INT, .range = R_NATURAL },
                                        { 0 } },
           .import = import_split, .respell = respell_split, .infer = infer_split, .grad = grad_split,
-          .place = place_split, .doc = "x cut along an axis");
+          .strided = strided_split, .place = place_split, .doc = "x cut along an axis");
 
 /* ---- Slice ---- */
 
@@ -281,10 +291,25 @@ static bool takes_rows_slice(const Graph *g, const Node *n, int axis, RowsTaken 
     return false;
 }
 
+static bool strided_of_slice(const Graph *g, const Node *n, int o, Strided *s)
+{
+    const Shape *x = &in_value(g, n, 0)->shape;
+    SliceRange r;
+    bool known = false;
+
+    (void)o;
+    if (node_range(&r, &known, g, n, x, 1) || !known)
+        return false;
+    for (int a = 0; a < x->rank; a++)
+        if (!slice_keeps(&r, x, a) && !strided_slice(s, a, r.start[a], r.step[a], r.count[a]))
+            return false;
+    return true;
+}
+
 DEFINE_OP(Slice, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_slice, .layout = LAYOUT_ANY, .since = 13,
           .from = 10, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1, .import = import_slice,
-          .respell = respell_slice, .infer = infer_slice, .grad = grad_slice, .place = place_slice,
-          .doc = "x[start:end:step] along axes");
+          .respell = respell_slice, .infer = infer_slice, .grad = grad_slice, .strided = strided_of_slice,
+          .place = place_slice, .doc = "x[start:end:step] along axes");
 
 static Status infer_slice_grad(Graph *g, Node *n)
 {

@@ -48,26 +48,43 @@ static Status grad_gather(Grad *gr)
     return gr->g->status;
 }
 
-/* Indices that count through the axis, as exporters write a grid into a flattened batch ([B*T] read at b * T + t): a
- * Reshape, along which a batch can be split. */
+/* Does a constant count on from its first number, as i, i + 1, ...?  Negative numbers count from the end of `d`. */
+static bool counts_on(const Tensor *ix, int64_t d, int64_t *first)
+{
+    int64_t n = ix ? tensor_numel(ix) : 0;
+
+    if (!n)
+        return false;
+    *first = tensor_int(ix, 0) + (tensor_int(ix, 0) < 0 ? d : 0);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = tensor_int(ix, i);
+
+        if (at + (at < 0 ? d : 0) != *first + i)
+            return false;
+    }
+    return *first >= 0 && n <= d - *first;
+}
+
+/* One index, or indices that count on, are a Slice, whose gradient adds nothing up.  Where they count through the whole
+ * axis (exporters write a grid into a flattened batch, [B*T] read at b * T + t), not even that.  A Reshape follows,
+ * along which a batch can be split. */
 static Status lower_gather(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
     const Tensor *ix = value_const(g, n->in[1]);
-    int axis = (int)node_int(n, "axis");
-    Shape y = { .rank = axis };
+    int64_t axis = node_int(n, "axis"), d = x->dim[axis], first;
+    ValueId part = n->in[0];
 
-    if (!ix || tensor_numel(ix) < 2 || tensor_numel(ix) != x->dim[axis] || x->rank - 1 + ix->shape.rank > MAX_RANK)
+    if (!shape_known(y) || !counts_on(ix, d, &first))
         return ST_OK;
-    for (int64_t i = 0; i < tensor_numel(ix); i++)
-        if (tensor_int(ix, i) != i)
-            return ST_OK;
-    memcpy(y.dim, x->dim, (size_t)axis * sizeof *y.dim);
-    for (int i = 0; i < ix->shape.rank; i++)
-        y.dim[y.rank++] = ix->shape.dim[i];
-    for (int i = axis + 1; i < x->rank; i++)
-        y.dim[y.rank++] = x->dim[i];
-    graph_replace(g, n->out[0], emit_reshape(g, n->in[0], &y));
+    if (tensor_numel(ix) < d)
+        part = EMIT(g, Slice, NULL, part, emit_ints(g, 1, &first),
+                    emit_ints(g, 1, (int64_t[]){ first + tensor_numel(ix) }), emit_ints(g, 1, &axis));
+    if (ix->shape.rank == 0)
+        part = EMIT(g, Squeeze, NULL, part, emit_ints(g, 1, &axis));
+    else if (!g->status)
+        part = emit_reshape(g, part, y);
+    graph_replace(g, n->out[0], part);
     return g->status;
 }
 

@@ -1,6 +1,7 @@
 /* Attention and its gradient as prepared calls of the library, in 16-bit floats: scores stay on chip. */
 #include <stdlib.h>
 
+#include "graph/ops/attention.h"
 #include "kernels/cuda/cuda.h"
 
 enum { DEPTH_STEP = 8, DEPTH_MOST = 128 }; /* of what the library's kernels take, forward and backward */
@@ -14,6 +15,8 @@ static bool fits(const Graph *g, const Node *n)
 {
     const Shape *q = &in_value(g, n, 0)->shape, *k = &in_value(g, n, 1)->shape;
 
+    if (has_in(n, attention_mask(n)))
+        return false;
     for (int i = 0; i < 4; i++)
         if (q->dim[i] < 1 || q->dim[i] > INT32_MAX || k->dim[i] < 1 || k->dim[i] > INT32_MAX)
             return false;

@@ -1,35 +1,45 @@
-/* ScaledDotProductAttention and its gradient by their definition, one row of scores at a time, in double. */
+/* ScaledDotProductAttention, PackedAttention and their gradients by their definition, one row of scores at a time, in
+ * double. */
 #include <math.h>
 
+#include "graph/ops/attention.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {
-    int64_t batch, heads, tq, tk, depth;
-    double scale;
-    bool causal;
+    AttentionSizes sizes;
+    int mask; /* which input it is; -1: none */
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *q = &in_value(g, n, 0)->shape, *k = &in_value(g, n, 1)->shape;
-    size_t row = (size_t)k->dim[1] * sizeof(double);
     Plan *p = malloc(sizeof *p);
+    size_t row;
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ q->dim[0], q->dim[2], q->dim[1], k->dim[1], q->dim[3], node_float(n, "scale"), node_int(n, "causal") };
+    attention_sizes(&p->sizes, g, n);
+    p->mask = has_in(n, attention_mask(n)) ? attention_mask(n) : -1;
+    row = (size_t)p->sizes.tk * sizeof(double);
     ctx->scratch_bytes = row > ctx->scratch_bytes ? row : ctx->scratch_bytes;
     *state = p;
     return ST_OK;
 }
 
 /* Columns that row i sees. */
-static int64_t seen(const Plan *p, int64_t i) { return p->causal && i + 1 < p->tk ? i + 1 : p->tk; }
+static int64_t seen(const AttentionSizes *p, int64_t i) { return p->causal && i + 1 < p->tk ? i + 1 : p->tk; }
 
-/* Element [batch, token, head, 0] of a tensor of `tokens` tokens. */
-static int64_t at(const Plan *p, int64_t b, int64_t h, int64_t token, int64_t tokens)
+static int64_t at(const AttentionPart *p, int64_t b, int64_t token, int64_t h)
 {
-    return ((b * tokens + token) * p->heads + h) * p->depth;
+    return p->offset + b * p->batch + token * p->token + h * p->head;
+}
+
+/* Does the mask put `fill` in the place of the score?  Then nothing reaches the query and the key. */
+static bool hidden(const AttentionSizes *p, const Tensor *mask, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const int64_t *step = p->mask_step;
+
+    return mask && mask->dtype == DT_BOOL &&
+           !((const unsigned char *)mask->data)[b * step[0] + h * step[1] + i * step[2] + j * step[3]];
 }
 
 #define T float
@@ -43,25 +53,56 @@ static int64_t at(const Plan *p, int64_t b, int64_t h, int64_t token, int64_t to
 #undef T
 #undef S
 
+static Status forward(KernelCtx *ctx, const Plan *p, const Tensor *in, int k, int v, Tensor *out)
+{
+    const Tensor *mask = p->mask < 0 ? NULL : &in[p->mask];
+
+    if (in[0].dtype == DT_FLOAT32)
+        forward_f32(&p->sizes, &in[0], &in[k], &in[v], mask, out[0].data, out[1].data, ctx->scratch);
+    else
+        forward_f64(&p->sizes, &in[0], &in[k], &in[v], mask, out[0].data, out[1].data, ctx->scratch);
+    return ST_OK;
+}
+
+static Status backward(KernelCtx *ctx, const Plan *p, const Tensor *in, const Tensor *const role[6],
+                       Tensor *const out[3])
+{
+    const Tensor *mask = p->mask < 0 ? NULL : &in[p->mask];
+
+    if (in[0].dtype == DT_FLOAT32)
+        backward_f32(&p->sizes, role, mask, out, ctx->scratch);
+    else
+        backward_f64(&p->sizes, role, mask, out, ctx->scratch);
+    return ST_OK;
+}
+
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    if (in[0].dtype == DT_FLOAT32)
-        forward_f32(state, in[0].data, in[1].data, in[2].data, out[0].data, out[1].data, ctx->scratch);
-    else
-        forward_f64(state, in[0].data, in[1].data, in[2].data, out[0].data, out[1].data, ctx->scratch);
-    return ST_OK;
+    return forward(ctx, state, in, 1, 2, out);
+}
+
+static Status run_packed(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    return forward(ctx, state, in, 0, 0, out);
 }
 
 static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    if (in[0].dtype == DT_FLOAT32)
-        run_backward_f32(state, in, out, ctx->scratch);
-    else
-        run_backward_f64(state, in, out, ctx->scratch);
-    return ST_OK;
+    const Tensor *const role[] = { in, in + 1, in + 2, in + 3, in + 4, in + 5 };
+
+    return backward(ctx, state, in, role, (Tensor *const[]){ out, out + 1, out + 2 });
 }
 
-DEFINE_KERNEL(ref_attention, .op = &op_ScaledDotProductAttention, .dtypes = DTYPES_F32_F64, .prepare = prepare,
-              .run = run_forward, .release = free);
-DEFINE_KERNEL(ref_attention_grad, .op = &op_ScaledDotProductAttentionGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare,
-              .run = run_backward, .release = free);
+static Status run_packed_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Tensor *const role[] = { in, in, in, in + 1, in + 2, in + 3 };
+
+    return backward(ctx, state, in, role, (Tensor *const[]){ out, out, out });
+}
+
+#define ATTENTION .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+
+DEFINE_KERNEL(ref_attention, .op = &op_ScaledDotProductAttention, ATTENTION, .run = run_forward);
+DEFINE_KERNEL(ref_attention_grad, .op = &op_ScaledDotProductAttentionGrad, ATTENTION, .run = run_backward);
+DEFINE_KERNEL(ref_packed_attention, .op = &op_PackedAttention, ATTENTION, .run = run_packed);
+DEFINE_KERNEL(ref_packed_attention_grad, .op = &op_PackedAttentionGrad, ATTENTION, .run = run_packed_backward);

@@ -1,40 +1,72 @@
-/* fuse-attention: softmax(scale * Q K^T + mask) V becomes one ScaledDotProductAttention.
+/* fuse-attention: softmax(scale * Q K^T + mask) V becomes one ScaledDotProductAttention, or one PackedAttention.
  *
  * The scores of every query against every key then never reach memory.  Recognised is a Softmax along the last axis
- * whose result feeds one product with V and nothing else, behind
+ * whose result feeds one product with V and nothing else, behind these, in any order and each with a single reader:
  *
- *   product Q K^T; or its factors scaled        scale: Mul or Div by a constant, on the product or on Q and K
- *   optionally a causal mask                    Where by a constant, or Add of one, checked element by element
+ *   product Q K^T       once; its factors may be scaled too
+ *   scale               Mul or Div by a constant, in front of masks or behind them
+ *   a causal mask       Where by a constant, or Add of one, checked element by element
+ *   any other mask      Add of what fits the scores, or one Where with a number, by what is computed from data alone:
+ *                       a bias that is trained is left, for the node gives it no gradient
  *
- * in this order, each value with a single reader.  A masked score may be any number up to -10^4 in place of -inf: its
- * exponential is zero beside scores that are not.  What is anything else (dropout of the probabilities, a mask that
- * depends on data, a bias) is left alone, and so is what no fused kernel computes.  The new node wants [B, T, H, D],
- * which is what models transpose from: Transposes that undo each other are left out.  Before autodiff, so that the
- * gradient is fused too. */
+ * A masked score may be any number up to -10^4 in place of -inf in a causal mask: its exponential is zero beside scores
+ * that are not.  Dropout of the probabilities is left alone, and so is what no fused kernel computes.
+ *
+ * Q, K and V are looked for behind the Transposes, Reshapes, Slices and Splits that made them (graph/strided.h).  Where
+ * the three are the whole of one tensor, as one projection leaves it, PackedAttention reads that, and the gradient is
+ * one tensor as well; else each is wanted as [B, T, H, D], which is what most transpose from.  What undoes the
+ * exchange of heads and tokens behind the node is taken off likewise.  Before autodiff, so that the gradient is fused
+ * too. */
 #include <math.h>
+#include <string.h>
 
 #include "graph/emit.h"
+#include "graph/ops/attention.h"
 #include "graph/rewrite.h"
 #include "passes/pass.h"
 
-enum { DEPTH_STEP = 8, DEPTH_MOST = 128 }; /* of what fused kernels take */
-static const double HIDDEN = -1e4;         /* a masked score is at most this */
+enum { DEPTH_STEP = 8, DEPTH_MOST = 128, MASKS = 2 }; /* depths of what kernels of 16 bits take */
+static const double HIDDEN = -1e4;                    /* a masked score is at most this */
 
 typedef struct {
     Graph *g;
+    const Target *target;
     const uint32_t *uses;
+    bool *trained;            /* [value] does it follow from a state? */
     uint32_t n_value, n_node; /* from before the pass */
-    uint32_t *transpose;      /* [value] 1 + a Transpose that reads it, 0: none; the others follow */
-    uint32_t *next;           /* by node */
+    uint32_t *reader;         /* [value] 1 + a node that reads it, 0: none */
+    uint32_t *view, *next;    /* [value] 1 + a node of op_is_strided that makes something of it; the others follow */
 } Fuse;
 
 typedef struct {
-    ValueId q, kt, v, out;
+    ValueId v;
+    double times; /* what is added is so many of it */
+} Added;
+
+typedef struct {
+    ValueId q, k, v, out; /* of the product Q K^T, and its other input; as they were read */
+    bool k_rows;          /* k is [.., Tk, D], not [.., D, Tk] */
     double scale;
     bool causal;
+    int n_added;
+    Added added[MASKS];
+    ValueId chosen; /* of bool, or none: where it is not `chosen_is`, a score is `fill` */
+    bool chosen_is;
+    double fill;
+    Shape scores;
 } Found;
 
+/* One operand: [batch, head, token, depth] as steps through `base`; sizes of 1 step 0. */
+typedef struct {
+    ValueId v, base;
+    int rank;
+    bool turned; /* v is [.., D, T] */
+    int64_t offset, size[4], step[4];
+} Operand;
+
 /* ---- reading the pattern ---- */
+
+static ValueId input(const Fuse *f, const Node *n, int i) { return rewrite_in(f->g, n->in[i]); }
 
 /* The node that makes `v`, when that has one reader alone. */
 static Node *inner(const Fuse *f, ValueId v)
@@ -43,8 +75,9 @@ static Node *inner(const Fuse *f, ValueId v)
 }
 
 /* Whether n multiplies or divides one input by a constant number, and leaves its shape. */
-static bool is_scaling(const Graph *g, const Node *n, ValueId *x, double *scale)
+static bool is_scaling(const Fuse *f, const Node *n, ValueId *x, double *scale)
 {
+    const Graph *g = f->g;
     double c;
     int data;
 
@@ -57,7 +90,7 @@ static bool is_scaling(const Graph *g, const Node *n, ValueId *x, double *scale)
     if (!shape_eq(&in_value(g, n, data)->shape, &value(g, n->out[0])->shape))
         return false;
     *scale *= n->op == &op_Div ? 1 / c : c;
-    *x = n->in[data];
+    *x = input(f, n, data);
     return true;
 }
 
@@ -65,13 +98,13 @@ static ValueId peel_scale(const Fuse *f, ValueId v, double *scale)
 {
     Node *n;
 
-    while ((n = inner(f, v)) && is_scaling(f->g, n, &v, scale))
+    while ((n = inner(f, v)) && is_scaling(f, n, &v, scale))
         ;
     return v;
 }
 
 /* A constant [1, ..., Tq, Tk] that fits the scores. */
-static const Tensor *mask_of(const Graph *g, ValueId v, const Shape *scores)
+static const Tensor *constant_mask(const Graph *g, ValueId v, const Shape *scores)
 {
     const Tensor *t = has_value(v) ? value_const(g, v) : NULL;
     int r = t ? t->shape.rank : 0;
@@ -82,13 +115,13 @@ static const Tensor *mask_of(const Graph *g, ValueId v, const Shape *scores)
     return shape_count(&t->shape, 0, r - 2) == 1 ? t : NULL;
 }
 
-/* Is element [i, j] of the mask `seen` for j <= i, and `hidden` for j > i? */
-static bool is_causal(const Tensor *t, bool (*seen)(double), bool (*hidden)(double))
+/* Is element [i, j] of the mask `seen` for j <= i, and `hidden` for j > i, times `times`? */
+static bool is_causal(const Tensor *t, double times, bool (*seen)(double), bool (*hidden)(double))
 {
     int64_t cols = t->shape.dim[t->shape.rank - 1];
 
     for (int64_t n = 0; n < tensor_numel(t); n++) {
-        double x = t->dtype == DT_BOOL ? (double)((const unsigned char *)t->data)[n] : tensor_float(t, n);
+        double x = t->dtype == DT_BOOL ? (double)((const unsigned char *)t->data)[n] : tensor_float(t, n) * times;
 
         if (n % cols <= n / cols ? !seen(x) : !hidden(x))
             return false;
@@ -100,89 +133,215 @@ static bool is_zero(double x) { return x == 0; }
 static bool is_set(double x) { return x != 0; }
 static bool is_hidden(double x) { return x <= HIDDEN; }
 
-static bool all_hidden(const Graph *g, ValueId v)
+/* A mask that may be one of the node: it fits the scores, and nothing that is trained is in it. */
+static bool fits_scores(const Fuse *f, ValueId v, const Shape *scores)
 {
-    const Tensor *t = has_value(v) ? value_const(g, v) : NULL;
+    const Shape *s = has_value(v) && v.i < f->n_value ? &value(f->g, v)->shape : NULL;
 
-    for (int64_t i = 0; t && i < tensor_numel(t); i++)
-        if (!dtype_is_float(t->dtype) || !is_hidden(tensor_float(t, i)))
+    if (!s || !shape_known(s) || s->rank > scores->rank || f->trained[v.i])
+        return false;
+    for (int i = 1; i <= s->rank; i++)
+        if (s->dim[s->rank - i] != 1 && s->dim[s->rank - i] != scores->dim[scores->rank - i])
             return false;
-    return t && tensor_numel(t) > 0;
+    return true;
 }
 
-/* Whether n hides the scores of later keys, and of them alone; *x: the scores. */
-static bool is_mask(const Graph *g, const Node *n, ValueId *x)
+static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
 {
-    const Shape *scores = &value(g, n->out[0])->shape;
-    const Tensor *t;
+    const Graph *g = f->g;
+
+    for (int data = 0; data < 2; data++) {
+        const ValueId mask = input(f, n, 1 - data);
+        const Tensor *t = constant_mask(g, mask, &m->scores);
+
+        if (!inner(f, n->in[data]) || !shape_eq(&in_value(g, n, data)->shape, &m->scores) ||
+            !fits_scores(f, mask, &m->scores))
+            continue;
+        *x = input(f, n, data);
+        if (t && dtype_is_float(t->dtype) && is_causal(t, m->scale, is_zero, is_hidden))
+            m->causal = true;
+        else if (m->n_added < MASKS && !has_value(m->chosen))
+            m->added[m->n_added++] = (Added){ mask, m->scale };
+        else
+            return false;
+        return true;
+    }
+    return false;
+}
+
+/* Where(c, x, number) and Where(c, number, x). */
+static bool take_where(const Fuse *f, Found *m, const Node *n, ValueId *x)
+{
+    const Graph *g = f->g;
+    const ValueId mask = input(f, n, 0);
+    double fill;
     int data;
 
-    if (n->op == &op_Add) {
-        data = value_const(g, n->in[0]) ? 1 : 0;
-        if (!(t = mask_of(g, n->in[1 - data], scores)) || !dtype_is_float(t->dtype) ||
-            !is_causal(t, is_zero, is_hidden))
-            return false;
-    } else if (n->op == &op_Where) {
-        if (!(t = mask_of(g, n->in[0], scores)) || t->dtype != DT_BOOL)
-            return false;
-        data = is_causal(t, is_set, is_zero) ? 1 : 2;
-        if ((data == 2 && !is_causal(t, is_zero, is_set)) || !all_hidden(g, n->in[3 - data]))
-            return false;
-    } else
+    if (value_const_number(g, n->in[2], &fill))
+        data = 1;
+    else if (value_const_number(g, n->in[1], &fill))
+        data = 2;
+    else
         return false;
-    *x = n->in[data];
-    return shape_eq(&value(g, *x)->shape, scores);
+    const Tensor *t = constant_mask(g, mask, &m->scores);
+
+    fill *= m->scale;
+    if (isnan(fill) || !shape_eq(&in_value(g, n, data)->shape, &m->scores) || !fits_scores(f, mask, &m->scores))
+        return false;
+    *x = input(f, n, data);
+    if (t && is_hidden(fill) && (data == 1 ? is_causal(t, 1, is_set, is_zero) : is_causal(t, 1, is_zero, is_set))) {
+        m->causal = true;
+        return true;
+    }
+    if (has_value(m->chosen) || m->n_added)
+        return false;
+    m->chosen = mask;
+    m->chosen_is = data == 1;
+    m->fill = fill;
+    return true;
 }
+
+/* From the scores down to the product, which is returned; NULL: something else stands there. */
+static Node *read_scores(const Fuse *f, Found *m, ValueId x)
+{
+    Node *n;
+
+    while ((n = inner(f, x))) {
+        if (n->op == &op_MatMul || n->op == &op_BatchMatMul)
+            return n;
+        if (n->op == &op_Add     ? !take_add(f, m, n, &x)
+            : n->op == &op_Where ? !take_where(f, m, n, &x)
+                                 : !is_scaling(f, n, &x, &m->scale))
+            return NULL;
+    }
+    return NULL;
+}
+
+static bool flag(const Node *n, const char *name) { return n->op == &op_BatchMatMul && node_int(n, name); }
 
 /* Softmax along the last axis, then one product from the left. */
 static Node *product_behind(const Fuse *f, const Node *softmax)
 {
     const Shape *s = &in_value(f->g, softmax, 0)->shape;
+    const ValueId p = softmax->out[0];
+    Node *n;
 
-    if (node_int(softmax, "axis") != s->rank - 1 || node_int(softmax, "flatten") || f->uses[softmax->out[0].i] != 1)
+    if (node_int(softmax, "axis") != s->rank - 1 || node_int(softmax, "flatten") || f->uses[p.i] != 1 ||
+        !f->reader[p.i])
         return NULL;
-    for (uint32_t i = 0; i < f->n_node; i++) {
-        Node *n = f->g->node[i];
-
-        if (n->op == &op_MatMul && value_eq(n->in[0], softmax->out[0]))
-            return n;
-    }
-    return NULL;
+    n = f->g->node[f->reader[p.i] - 1];
+    if ((n->op != &op_MatMul && n->op != &op_BatchMatMul) || !value_eq(n->in[0], p) || flag(n, "transA") ||
+        flag(n, "transB"))
+        return NULL;
+    return n->op == &op_BatchMatMul && node_float(n, "alpha") != 1 ? NULL : n;
 }
 
 static bool shapes_fit(const Graph *g, const Found *m)
 {
-    const Shape *q = &value(g, m->q)->shape, *k = &value(g, m->kt)->shape, *v = &value(g, m->v)->shape;
-    int r = q->rank;
-    int64_t depth = r == 3 || r == 4 ? q->dim[r - 1] : 0;
+    const Shape *q = &value(g, m->q)->shape, *k = &value(g, m->k)->shape, *v = &value(g, m->v)->shape;
+    const int r = q->rank, depth = m->k_rows ? r - 1 : r - 2, keys = m->k_rows ? r - 2 : r - 1;
 
-    if (!depth || k->rank != r || v->rank != r || depth % DEPTH_STEP || depth > DEPTH_MOST)
+    if ((r != 3 && r != 4) || k->rank != r || v->rank != r)
         return false;
     for (int i = 0; i < r - 2; i++)
         if (q->dim[i] != k->dim[i] || q->dim[i] != v->dim[i])
             return false;
-    return k->dim[r - 2] == depth && v->dim[r - 1] == depth && k->dim[r - 1] == v->dim[r - 2] && shape_numel(q) &&
-           shape_numel(v);
+    return k->dim[depth] == q->dim[r - 1] && v->dim[r - 1] == q->dim[r - 1] && k->dim[keys] == v->dim[r - 2] &&
+           shape_numel(q) && shape_numel(v);
 }
 
 static bool find(const Fuse *f, const Node *softmax, Found *m)
 {
     Node *behind = product_behind(f, softmax), *n;
-    ValueId x = softmax->in[0];
 
-    *m = (Found){ .scale = 1 };
+    *m = (Found){ .scale = 1, .fill = -INFINITY };
     if (!behind)
         return false;
-    if ((n = inner(f, x)) && is_mask(f->g, n, &x))
-        m->causal = true;
-    x = peel_scale(f, x, &m->scale);
-    if (!(n = inner(f, x)) || n->op != &op_MatMul)
+    m->scores = in_value(f->g, softmax, 0)->shape;
+    if (!(n = read_scores(f, m, input(f, softmax, 0))) || flag(n, "transA"))
         return false;
-    m->q = peel_scale(f, n->in[0], &m->scale);
-    m->kt = peel_scale(f, n->in[1], &m->scale);
-    m->v = behind->in[1];
+    m->k_rows = flag(n, "transB");
+    if (n->op == &op_BatchMatMul)
+        m->scale *= node_float(n, "alpha");
+    m->q = peel_scale(f, input(f, n, 0), &m->scale);
+    m->k = peel_scale(f, input(f, n, 1), &m->scale);
+    m->v = input(f, behind, 1);
     m->out = behind->out[0];
     return isfinite(m->scale) && shapes_fit(f->g, m);
+}
+
+/* ---- where operands stand ---- */
+
+/* Axis `axis` of the view as axis `as` of the operand; false: it has more than one digit. */
+static bool read_axis(Operand *o, const Strided *s, int axis, int as)
+{
+    Digit d;
+    int n = strided_axis(s, axis, 1, &d);
+
+    o->size[as] = n > 0 ? d.size : 1;
+    o->step[as] = n > 0 ? d.step : 0;
+    return n >= 0;
+}
+
+/* Of a product of three axes the first counts samples, or heads of samples. */
+static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool turned)
+{
+    const int rank = value(f->g, v)->shape.rank;
+    Strided s;
+    Digit d[2];
+    int n;
+
+    *o = (Operand){ .v = v, .rank = rank, .turned = turned };
+    strided_of(&s, &o->base, f->g, v);
+    o->offset = s.offset;
+    if (!read_axis(o, &s, turned ? rank - 1 : rank - 2, 2) || !read_axis(o, &s, turned ? rank - 2 : rank - 1, 3))
+        return false;
+    if (rank == 4)
+        return read_axis(o, &s, 0, 0) && read_axis(o, &s, 1, 1);
+    n = strided_axis(&s, 0, 2, d);
+    for (int i = 0; i < 2; i++) {
+        o->size[i] = i < n ? d[i].size : 1;
+        o->step[i] = i < n ? d[i].step : 0;
+    }
+    return n >= 0;
+}
+
+static bool steps(const Operand *o, int axis, int64_t step) { return o->size[axis] == 1 || o->step[axis] == step; }
+
+/* Is it all of its base, as [B, T, H, D]? */
+static bool is_whole(const Operand *o, const Graph *g)
+{
+    const int64_t *n = o->size;
+
+    return o->offset == 0 && steps(o, 3, 1) && steps(o, 1, n[3]) && steps(o, 2, n[1] * n[3]) &&
+           steps(o, 0, n[2] * n[1] * n[3]) && shape_numel(&value(g, o->base)->shape) == n[0] * n[1] * n[2] * n[3];
+}
+
+typedef struct {
+    bool interleaved, tokens_first;
+    int64_t order[3];
+} Packing;
+
+/* Are the three the whole of one base? */
+static bool is_packed(Packing *p, const Operand o[3], const Graph *g)
+{
+    const int64_t *n = o->size, width = 3 * n[1] * n[3];
+    unsigned seen = 0;
+
+    p->interleaved = n[1] > 1 && o->step[1] == 3 * n[3];
+    p->tokens_first = n[0] > 1 && n[2] > 1 && o->step[0] == width && o->step[2] != width;
+    for (int i = 0; i < 3; i++) {
+        const int64_t unit = n[3] * (p->interleaved ? 1 : n[1]);
+
+        if (!value_eq(o[i].base, o->base) || memcmp(o[i].size, n, sizeof o->size) ||
+            memcmp(o[i].step, o->step, sizeof o->step) || o[i].offset % unit || o[i].offset / unit > 2)
+            return false;
+        p->order[i] = o[i].offset / unit;
+        seen |= 1u << p->order[i];
+    }
+    return seen == 7 && steps(o, 3, 1) && steps(o, 1, n[3] * (p->interleaved ? 3 : 1)) &&
+           steps(o, 2, width * (p->tokens_first ? n[0] : 1)) && steps(o, 0, width * (p->tokens_first ? 1 : n[2])) &&
+           shape_numel(&value(g, o->base)->shape) == n[0] * n[2] * width;
 }
 
 /* ---- writing the node ---- */
@@ -209,90 +368,242 @@ static ValueId permuted(Graph *g, ValueId v, int rank, const int64_t *perm)
             before[i] = node_ints(n, "perm", &count)[p[i]];
         for (int i = 0; i < rank; i++)
             p[i] = before[i];
-        v = n->in[0];
+        v = rewrite_in(g, n->in[0]);
     }
     return is_identity(rank, p) ? v : emit_transpose(g, v, rank, p);
 }
 
-/* [B, H, T, D] or [B, T, D] as [B, T, H, D]; `transposed`: the last two axes come exchanged. */
-static ValueId to_tokens(Graph *g, ValueId v, bool transposed)
+static ValueId shaped(Graph *g, ValueId v, Shape s) { return emit_reshape(g, v, &s); }
+
+/* The operand as [B, T, H, D]. */
+static ValueId to_tokens(Graph *g, const Operand *o)
 {
     static const int64_t heads[2][4] = { { 0, 2, 1, 3 }, { 0, 3, 1, 2 } }, single[2][3] = { { 0, 1, 2 }, { 0, 2, 1 } };
+    const int64_t *n = o->size;
 
     if (g->status)
         return NO_VALUE;
-    if (value(g, v)->shape.rank == 4)
-        return permuted(g, v, 4, heads[transposed]);
-    return EMIT(g, Unsqueeze, NULL, permuted(g, v, 3, single[transposed]), emit_ints(g, 1, (int64_t[]){ 2 }));
+    if (o->rank == 3 && n[1] == 1)
+        return EMIT(g, Unsqueeze, NULL, permuted(g, o->v, 3, single[o->turned]), emit_ints(g, 1, (int64_t[]){ 2 }));
+    if (is_whole(o, g))
+        return shaped(g, o->base, SHAPE(n[0], n[2], n[1], n[3]));
+    if (o->rank == 4)
+        return permuted(g, o->v, 4, heads[o->turned]);
+    return permuted(
+        g, o->turned ? shaped(g, o->v, SHAPE(n[0], n[1], n[3], n[2])) : shaped(g, o->v, SHAPE(n[0], n[1], n[2], n[3])),
+        4, heads[o->turned]);
 }
 
-static Status find_transposes(Fuse *f, Arena *a)
+/* A mask of scores [B, H, Tq, Tk], or [B H, Tq, Tk] of three axes. */
+static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
 {
-    f->transpose = ARENA_NEW(a, uint32_t, f->n_value);
+    const Shape *s = &value(g, v)->shape;
+    int64_t front[MAX_RANK] = { 0, 1, 2, 3 };
+
+    if (rank == 3 && s->rank == 3 && s->dim[0] != 1 && q->size[1] > 1)
+        return shaped(g, v, SHAPE(q->size[0], q->size[1], s->dim[1], s->dim[2]));
+    if (rank == 3 && s->rank == 3)
+        front[0] = 1;
+    return s->rank == 4 ? v : EMIT(g, Unsqueeze, NULL, v, emit_ints(g, 4 - s->rank, front));
+}
+
+static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
+{
+    ValueId sum = NO_VALUE;
+
+    if (has_value(m->chosen))
+        return to_mask(g, m->chosen_is ? m->chosen : EMIT(g, Not, NULL, m->chosen), m->scores.rank, q);
+    for (int i = 0; i < m->n_added && !g->status; i++) {
+        ValueId v = m->added[i].v;
+
+        if (m->added[i].times != 1)
+            v = EMIT(g, Mul, NULL, v, emit_scalar(g, value(g, v)->dtype, m->added[i].times));
+        if (!g->status)
+            v = to_mask(g, v, m->scores.rank, q);
+        sum = i ? EMIT(g, Add, NULL, sum, v) : v;
+    }
+    return sum;
+}
+
+static Node *emit_packed(Graph *g, const Found *m, const Operand o[3], const Packing *p, ValueId y[2])
+{
+    const int64_t *n = o->size, width = 3 * n[1] * n[3];
+    const Attr *attrs =
+        ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill), INT("heads", n[1]),
+              INT("interleaved", p->interleaved), INT("tokens_first", p->tokens_first), INTS("order", 3, p->order));
+    ValueId in[] = { shaped(g, o->base, p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width)),
+                     emit_mask(g, m, o) };
+
+    return emit_multi(g, &op_PackedAttention, attrs, has_value(in[1]) ? 2 : 1, in, 2, y);
+}
+
+static Node *emit_plain(Graph *g, const Found *m, const Operand o[3], ValueId y[2])
+{
+    const Attr *attrs = ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill));
+    ValueId in[4];
+
+    for (int i = 0; i < 3; i++)
+        in[i] = to_tokens(g, &o[i]);
+    in[3] = emit_mask(g, m, o);
+    return emit_multi(g, &op_ScaledDotProductAttention, attrs, has_value(in[3]) ? 4 : 3, in, 2, y);
+}
+
+/* What has the shape of the product's result, of y as [B, T, H, D] or [T, B, H, D]. */
+static ValueId to_heads(Graph *g, ValueId y, const Operand *q, bool tokens_first)
+{
+    static const int64_t back[2][4] = { { 0, 2, 1, 3 }, { 1, 2, 0, 3 } };
+
+    if (g->status)
+        return NO_VALUE;
+    if (q->rank == 3 && q->size[1] == 1 && !tokens_first)
+        return EMIT(g, Squeeze, NULL, y, emit_ints(g, 1, (int64_t[]){ 2 }));
+    y = emit_transpose(g, y, 4, back[tokens_first]);
+    if (q->rank == 4 || g->status)
+        return y;
+    return shaped(g, y, SHAPE(q->size[0] * q->size[1], q->size[2], q->size[3]));
+}
+
+/* Everything that makes of the result, which is `s` of y, what y's elements are in order, is y reshaped. */
+static void read_through(const Fuse *f, ValueId result, const Strided *s, ValueId y)
+{
+    Graph *g = f->g;
+
+    for (uint32_t i = f->view[result.i]; i && !g->status; i = f->next[i - 1]) {
+        Node *n = g->node[i - 1];
+        Strided t = *s;
+
+        if (n->n_out != 1 || !node_strided(g, n, 0, &t))
+            continue;
+        if (strided_is_rows(&t) && shape_numel(&value(g, n->out[0])->shape) == shape_numel(&value(g, y)->shape))
+            graph_replace(g, n->out[0], emit_reshape(g, y, &value(g, n->out[0])->shape));
+        else
+            read_through(f, n->out[0], &t, y);
+    }
+}
+
+/* Would the devices compute it?  Of what precision makes 16 bits, known is what such kernels take. */
+static bool computed(const Fuse *f, const Node *n, const Found *m, const Operand *q)
+{
+    if (f->target->precision == DT_NONE)
+        return target_computes(f->target, f->g, n);
+    return q->size[3] % DEPTH_STEP == 0 && q->size[3] <= DEPTH_MOST && !m->n_added && !has_value(m->chosen);
+}
+
+static bool same_masks(const Fuse *f, const Found *m)
+{
+    for (int i = 0; i < m->n_added; i++)
+        if (value(f->g, m->added[i].v)->dtype != value(f->g, m->q)->dtype)
+            return false;
+    return true;
+}
+
+/* Operands whose samples and heads are told apart alike. */
+static bool read_operands(const Fuse *f, const Found *m, Operand o[3])
+{
+    return read_operand(&o[0], f, m->q, false) && read_operand(&o[1], f, m->k, !m->k_rows) &&
+           read_operand(&o[2], f, m->v, false) && o[0].size[0] == o[1].size[0] && o[0].size[1] == o[1].size[1] &&
+           o[0].size[0] == o[2].size[0] && o[0].size[1] == o[2].size[1];
+}
+
+/* Each [B, T, D] or [B, H, T, D] for itself: all that can be said when they do not agree. */
+static void take_as_they_are(const Graph *g, const Found *m, Operand o[3])
+{
+    const ValueId v[] = { m->q, m->k, m->v };
+
+    for (int i = 0; i < 3; i++) {
+        const Shape *s = &value(g, v[i])->shape;
+        const bool turned = i == 1 && !m->k_rows;
+        const int r = s->rank;
+
+        o[i] = (Operand){ .v = v[i], .base = v[i], .rank = r, .turned = turned, .offset = -1 };
+        o[i].size[0] = s->dim[0];
+        o[i].size[1] = r == 4 ? s->dim[1] : 1;
+        o[i].size[2] = s->dim[turned ? r - 1 : r - 2];
+        o[i].size[3] = s->dim[turned ? r - 2 : r - 1];
+    }
+}
+
+static bool rewrite(const Fuse *f, const Found *m)
+{
+    Graph *g = f->g;
+    Packing p = { 0 };
+    Operand o[3];
+    ValueId y[2], by, base;
+    Strided s;
+    Node *n;
+    bool packed;
+
+    if (!same_masks(f, m))
+        return false;
+    if (!read_operands(f, m, o))
+        take_as_they_are(g, m, o);
+    packed = target_fuses(f->target, &op_PackedAttention) && is_packed(&p, o, g);
+    n = packed ? emit_packed(g, m, o, &p, y) : emit_plain(g, m, o, y);
+    if (g->status || !computed(f, n, m, o))
+        return false;
+    by = to_heads(g, y[0], o, packed && p.tokens_first);
+    if (g->status)
+        return false;
+    graph_replace(g, m->out, by);
+    strided_of(&s, &base, g, by);
+    read_through(f, m->out, &s, y[0]);
+    return true;
+}
+
+/* ---- entry ---- */
+
+static Status look(Fuse *f, Arena *a)
+{
+    Graph *g = f->g;
+
+    f->uses = graph_count_uses(g, a);
+    f->trained = ARENA_NEW(a, bool, f->n_value);
+    f->reader = ARENA_NEW(a, uint32_t, f->n_value);
+    f->view = ARENA_NEW(a, uint32_t, f->n_value);
     f->next = ARENA_NEW(a, uint32_t, f->n_node);
-    if (!f->transpose || !f->next)
+    if (!f->uses || !f->trained || !f->reader || !f->view || !f->next)
         return FAIL_NOMEM();
+    for (uint32_t i = 1; i < f->n_value; i++)
+        f->trained[i] = value(g, (ValueId){ i })->kind == V_STATE;
+    for (uint32_t i = 0; i < f->n_node; i++) {
+        const Node *n = g->node[i];
+        bool trained = false;
+
+        for (int k = 0; k < n->n_in; k++)
+            if (has_in(n, k)) {
+                trained |= f->trained[n->in[k].i];
+                f->reader[n->in[k].i] = i + 1;
+            }
+        for (int k = 0; k < n->n_out; k++)
+            if (has_out(n, k))
+                f->trained[n->out[k].i] = trained;
+    }
     for (uint32_t i = f->n_node; i-- > 0;)
-        if (f->g->node[i]->op == &op_Transpose) {
-            f->next[i] = f->transpose[f->g->node[i]->in[0].i];
-            f->transpose[f->g->node[i]->in[0].i] = i + 1;
+        if (op_is_strided(g->node[i]->op)) {
+            f->next[i] = f->view[g->node[i]->in[0].i];
+            f->view[g->node[i]->in[0].i] = i + 1;
         }
     return ST_OK;
 }
 
-/* Everything that reads the result `out`, now y, transposed reads it from the source instead. */
-static void read_through(const Fuse *f, ValueId out, ValueId y)
-{
-    Graph *g = f->g;
-
-    for (uint32_t i = f->transpose[out.i]; i && !g->status; i = f->next[i - 1]) {
-        const Node *n = g->node[i - 1];
-        int count;
-
-        graph_replace(g, n->out[0], permuted(g, y, 4, node_ints(n, "perm", &count)));
-    }
-}
-
-static void rewrite(const Fuse *f, const Found *m)
-{
-    static const int64_t back[] = { 0, 2, 1, 3 };
-    Graph *g = f->g;
-    int rank = value(g, m->q)->shape.rank;
-    ValueId q = to_tokens(g, m->q, false), k = to_tokens(g, m->kt, true), v = to_tokens(g, m->v, false), y[2], by;
-
-    EMIT_MULTI(g, ScaledDotProductAttention, ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale)), 2, y, q, k, v);
-    if (g->status)
-        return;
-    by = rank == 4 ? emit_transpose(g, y[0], 4, back) : EMIT(g, Squeeze, NULL, y[0], emit_ints(g, 1, (int64_t[]){ 2 }));
-    if (g->status)
-        return;
-    graph_replace(g, m->out, by);
-    if (rank == 4)
-        read_through(f, m->out, by);
-}
-
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Fuse f = { .g = g, .n_value = g->n_value, .n_node = g->n_node };
+    Fuse f = { .g = g, .target = &ctx->opt->backend, .n_value = g->n_value, .n_node = g->n_node };
     Found m;
 
     if (!target_fuses(&ctx->opt->backend, &op_ScaledDotProductAttention))
         return ST_OK;
-    if (!(f.uses = graph_count_uses(g, ctx->scratch)))
-        return FAIL_NOMEM();
-    TRY(find_transposes(&f, ctx->scratch));
+    TRY(look(&f, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < f.n_node && !g->status; i++) {
         rewrite_read(g, g->node[i]);
-        if (g->node[i]->op == &op_Softmax && find(&f, g->node[i], &m)) {
-            rewrite(&f, &m);
-            ctx->n_changed++;
-        }
+        if (g->node[i]->op == &op_Softmax && find(&f, g->node[i], &m))
+            ctx->n_changed += rewrite(&f, &m);
     }
     TRY(rewrite_end(g));
     return ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
 const Pass pass_fuse_attention = { .name = "fuse-attention",
-                                   .summary = "merge softmax(scale Q K^T + causal mask) V into one node",
+                                   .summary = "merge softmax(scale Q K^T + mask) V into one node",
                                    .run = run };

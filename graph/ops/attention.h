@@ -1,0 +1,25 @@
+/* What the nodes of attention mean, packed or not: sizes, and where their elements stand. */
+#ifndef DPX_OPS_ATTENTION_H
+#define DPX_OPS_ATTENTION_H
+
+#include "graph/op.h"
+
+/* Element [b, t, h, d] of a tensor stands at offset + b * batch + t * token + h * head + d. */
+typedef struct {
+    int64_t offset, batch, token, head;
+} AttentionPart;
+
+typedef struct {
+    int64_t batch, heads, tq, tk, depth;
+    double scale, fill;
+    bool causal;
+    AttentionPart part[3], y; /* of Q, K, V in their tensors, and dQ, dK, dV in theirs; of Y */
+    int64_t mask_step[4];     /* by batch, head, query, key */
+} AttentionSizes;
+
+/* Of a node whose inputs are known and fit. */
+void attention_sizes(AttentionSizes *out, const Graph *g, const Node *n);
+bool attention_is_packed(const Node *n);
+int attention_mask(const Node *n); /* which input the mask is, if there is one */
+
+#endif
