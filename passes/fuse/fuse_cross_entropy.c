@@ -6,14 +6,15 @@
  * product leaves them, are taken from there as rows: then nothing of their size is transposed.  After criterion, which
  * appends the loss, and before precision and autodiff, so that the gradient is fused too. */
 #include "graph/emit.h"
+#include "graph/uses.h"
 #include "passes/batch_axis.h"
 
 /* The LogSoftmax along the classes that the NllSum alone reads, or NULL. */
 static const Node *softmax_of(const Graph *g, const Node *nll, const uint32_t *uses)
 {
-    const Node *n = value(g, nll->in[0])->producer;
+    const Node *n = made_by(g, nll->in[0], &op_LogSoftmax);
 
-    if (!n || n->op != &op_LogSoftmax || uses[nll->in[0].i] != 1 || node_int(n, "flatten") || node_int(n, "axis") != 1)
+    if (!n || uses[nll->in[0].i] != 1 || node_int(n, "flatten") || node_int(n, "axis") != 1)
         return NULL;
     return has_in(nll, 2) || value(g, nll->in[0])->shape.dim[1] < 1 ? NULL : n;
 }
@@ -21,11 +22,11 @@ static const Node *softmax_of(const Graph *g, const Node *nll, const uint32_t *u
 /* The value whose last axis a Transpose moves to axis 1 to make v, or NO_VALUE. */
 static ValueId classes_last(const Graph *g, ValueId v)
 {
-    const Node *n = value(g, v)->producer;
+    const Node *n = made_by(g, v, &op_Transpose);
     const int64_t *perm;
     int rank;
 
-    if (!n || n->op != &op_Transpose)
+    if (!n)
         return NO_VALUE;
     perm = node_ints(n, "perm", &rank);
     if (rank < 3 || perm[0] != 0 || perm[1] != rank - 1)

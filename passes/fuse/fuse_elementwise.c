@@ -11,6 +11,7 @@
  * What is needed much later is not computed together with what is needed now: the part of a gradient that depends on
  * the forward pass alone would have to be stored until then, where it can be computed from what is stored anyway. */
 #include "graph/ops/fused.h"
+#include "graph/uses.h"
 #include "passes/pass.h"
 
 enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1, APART = 16, SMALL = 1 << 12 };
@@ -70,7 +71,7 @@ static void find_heights(Fusion *f)
 
     for (uint32_t i = g->n_node; i-- > 0;)
         for (int j = 0; j < g->node[i]->n_in; j++) {
-            const Node *p = has_in(g->node[i], j) ? in_value(g, g->node[i], j)->producer : NULL;
+            const Node *p = maker(g, g->node[i]->in[j]);
 
             if (p && f->height[p->index] <= f->height[i])
                 f->height[p->index] = f->height[i] + 1;
@@ -91,7 +92,7 @@ static bool alike(const Fusion *f, uint32_t a, uint32_t b)
 {
     const Node *x = f->g->node[a], *y = f->g->node[b];
 
-    return x->device == y->device && x->replica == y->replica && shape_eq(space_of(f, a), space_of(f, b)) &&
+    return same_place(x, y) && shape_eq(space_of(f, a), space_of(f, b)) &&
            value(f->g, x->out[0])->layout == value(f->g, y->out[0])->layout && together(f, a, b);
 }
 
@@ -122,7 +123,7 @@ static int list_inputs(const Fusion *f, const Group *a, const Group *b, ValueId 
             const Node *x = f->g->node[part[k]->node[i]];
 
             for (int j = 0; j < x->n_in; j++) {
-                const Node *p = has_value(x->in[j]) ? value(f->g, x->in[j])->producer : NULL;
+                const Node *p = maker(f->g, x->in[j]);
                 const Group *own = p ? group_of(f, p) : NULL;
 
                 if (!has_value(x->in[j]) || (own && (own == a || own == b)) || listed(in, n, x->in[j]))
@@ -203,7 +204,7 @@ static bool expand(Fusion *f, uint32_t i, const Group *from, const Group *to, ui
     const Node *x = f->g->node[i];
 
     for (int j = 0; j < x->n_in; j++) {
-        const Node *p = has_value(x->in[j]) ? value(f->g, x->in[j])->producer : NULL;
+        const Node *p = maker(f->g, x->in[j]);
         const Group *q = p ? group_of(f, p) : NULL;
 
         if (!p || q == to || (q ? q->last : p->index) < from->first)

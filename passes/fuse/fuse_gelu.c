@@ -19,6 +19,7 @@
 
 #include "graph/emit.h"
 #include "graph/rewrite.h"
+#include "graph/uses.h"
 #include "passes/pass.h"
 
 enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };
@@ -124,7 +125,7 @@ static bool raise(Poly *out, const Poly *a, double exponent)
 /* The node that makes `v` from others by arithmetic, or NULL. */
 static const Node *arithmetic(const Graph *g, ValueId v)
 {
-    const Node *n = has_value(v) ? value(g, v)->producer : NULL;
+    const Node *n = maker(g, v);
     const OpDef *op = n ? n->op : NULL;
 
     return op && (op == &op_Add || op == &op_Sub || op == &op_Mul || op == &op_Div || op == &op_Neg || op == &op_Pow)

@@ -4,17 +4,15 @@
  * which every mode has at this point, and what passes/train/add_optimizer.c keeps beside a parameter follows it.  A
  * weight is found through the conversions that lead to a convolution; one that anything else reads too is stored by
  * rows. */
-#include "graph/op.h"
+#include "graph/uses.h"
 #include "passes/plan/layout.h"
 
 static ValueId source(const Graph *g, ValueId v)
 {
-    const Node *p = has_value(v) ? value(g, v)->producer : NULL;
+    const Node *p;
 
-    while (p && (p->op->same & (SAME_TENSOR | SAME_TYPED))) {
+    while ((p = maker(g, v)) && p->op->same & (SAME_TENSOR | SAME_TYPED))
         v = p->in[0];
-        p = value(g, v)->producer;
-    }
     return v;
 }
 

@@ -5,15 +5,15 @@
  * with fewer than two axes keep it as it is.  Before autodiff, for the gradient of such a product needs no transposed
  * copy either: logits by a tied embedding then move its table in neither direction.  The Transposes that nobody reads
  * any more are dce's. */
-#include "graph/op.h"
+#include "graph/uses.h"
 #include "passes/pass.h"
 
 /* What stands before the transposition of `v`'s matrices; NO_VALUE when there is none. */
 static ValueId untransposed(const Graph *g, ValueId v)
 {
-    const Node *t = value(g, v)->producer;
+    const Node *t = made_by(g, v, &op_Transpose);
     int rank;
-    const int64_t *perm = t && t->op == &op_Transpose ? node_ints(t, "perm", &rank) : NULL;
+    const int64_t *perm = t ? node_ints(t, "perm", &rank) : NULL;
 
     if (!perm || rank < 2 || perm[rank - 2] != rank - 1 || perm[rank - 1] != rank - 2)
         return NO_VALUE;

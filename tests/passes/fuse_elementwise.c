@@ -5,7 +5,11 @@
 
 #include "exec/run/interp.h"
 #include "exec/inspect/verify_batch.h"
-#include "graph/op.h"
+#include "graph/ops/fused.h"
+#include "graph/parse.h"
+#include "graph/uses.h"
+#include "graph/verify.h"
+#include "kernels/backend.h"
 #include "passes/pass.h"
 #include "passes/plan/plan_memory.h"
 #include "tests/harness/graphs.h"
@@ -16,6 +20,8 @@ typedef struct {
     Graph *g;
     const Tensor **values;
 } Run;
+
+extern const Pass pass_fuse_elementwise;
 
 FUSES_ONLY(fuses_elementwise, Fused)
 
@@ -119,9 +125,72 @@ MODEL(exported_mobilenet)
 MODEL(exported_encoder)
 MODEL(exported_folded)
 
+/* ---- what may be part of a program ---- */
+
+static bool no_relu(const Graph *g, const Node *n)
+{
+    (void)g;
+    return n->op != &op_Relu;
+}
+
+/* What does not join stays a node; its neighbours go together on either side of it. */
+static void test_joins(void)
+{
+    static const char text[] =
+        "graph \"g\" { input %x : float32[2]\n %a = Mul(%x, %x)\n %b = Add(%a, %x)\n %c = Relu(%b)\n"
+        "%d = Neg(%c)\n %e = Abs(%d)\n output \"e\" = %e }";
+    const BuildOptions opt = { .mode = BUILD_TRAIN, .backend = { .fuses = fuses_elementwise, .joins = no_relu } };
+    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
+    Graph *g = NULL;
+    char names[BODY_TEXT];
+
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(pass_fuse_elementwise.run(g, &ctx)) &&
+        CHECK_OK(graph_verify(g))) {
+        CU_ASSERT_EQUAL_FATAL(g->n_node, 3);
+        CHECK_STR(fused_operators(names, g->node[0]), "Mul, Add");
+        CU_ASSERT_PTR_EQUAL(g->node[1]->op, &op_Relu);
+        CHECK_STR(fused_operators(names, g->node[2]), "Neg, Abs");
+    }
+    arena_free(ctx.scratch);
+    graph_free(g);
+}
+
+/* A CUDA device says yes to a node if, and only if, it computes the program of that node alone. */
+static void test_joins_cuda(void)
+{
+    static const char *const models[] = { "fashion_cnn", "transformer", "exported_mobilenet" };
+
+    for (int i = 0; i < 3; i++) {
+        const BuildOptions opt = options(DT_FLOAT32, 2, false);
+        Target cuda = cuda_target(DT_NONE, false);
+        Graph *g = model_build(models[i], &opt);
+        int count = 0;
+
+        for (uint32_t k = 0; g && k < g->n_node; k++) {
+            Node *n = g->node[k];
+            Graph *body = graph_create("program");
+            Arena *a = arena_create();
+            Draft d;
+
+            draft_open(&d, g, &cuda, 2, a);
+            draft_begin(&d, n, &op_Fused);
+            if (n->op->elementwise && n->n_out == 1 && CHECK_OK(fused_write(&d, body, 1, &n, (const bool[]){ true })) &&
+                d.node.n_in) {
+                CU_ASSERT_EQUAL(target_joins(&cuda, g, n), draft_fits(&d));
+                count += target_joins(&cuda, g, n);
+            }
+            graph_free(body);
+            arena_free(a);
+        }
+        CU_ASSERT(count > 10);
+        graph_free(g);
+    }
+}
+
 #define CASE(name)                        \
     {                                     \
         "the bits of " #name, test_##name \
     }
 DEFINE_SUITE(fuse_elementwise, CASE(mlp), CASE(fashion_cnn), CASE(resnet20), CASE(transformer), CASE(unet),
-             CASE(exported_resnet), CASE(exported_mobilenet), CASE(exported_encoder), CASE(exported_folded));
+             CASE(exported_resnet), CASE(exported_mobilenet), CASE(exported_encoder), CASE(exported_folded),
+             { "what joins", test_joins }, { "what joins on a GPU", test_joins_cuda });
