@@ -2,15 +2,18 @@
  * whatever the team.  Sums run in double, several lanes at a time. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/backend.h"
 #include "kernels/cpu/team.h"
+#include "kernels/ref/moments.h"
 #include "kernels/run_float.h"
 
 typedef struct {
     int64_t n, c, inner;
     double epsilon;
     int team;
+    bool has_dscale, has_dbias; /* BatchNormGradInput gives them too */
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -20,9 +23,11 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ x->dim[0], x->dim[1], shape_count(x, 2, x->rank),
-                 node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0, 0 };
+    *p = (Plan){ .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
+    p->epsilon = node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0;
     p->team = team_size(ctx->n_threads, shape_numel(x));
+    p->has_dscale = n->op == &op_BatchNormGradInput && has_out(n, 1);
+    p->has_dbias = n->op == &op_BatchNormGradInput && has_out(n, 2);
     *state = p;
     return ST_OK;
 }
@@ -48,7 +53,7 @@ RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
 RUN_FLOAT(run_apply, apply, state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
 RUN_FLOAT(run_grad_stats, grad_stats, state, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
-RUN_FLOAT(run_grad_input, grad_input, state, in, out[0].data)
+RUN_FLOAT(run_grad_input, grad_input, state, in, out)
 
 static bool infers(const Graph *g, const Node *n)
 {
@@ -56,11 +61,11 @@ static bool infers(const Graph *g, const Node *n)
     return !node_int(n, "training_mode");
 }
 
-/* Alone: what passes/fuse/fuse_batch_norm.c adds is for accelerators. */
+/* Not through a Relu behind batch-norm: finding its sign again in both takes longer than ReluGrad does. */
 static bool differentiates(const Graph *g, const Node *n)
 {
     (void)g;
-    return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7) && !has_out(n, 1) && !has_out(n, 2);
+    return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7);
 }
 
 #define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
@@ -72,3 +77,39 @@ DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .
               .run = run_grad_stats);
 DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .supports = differentiates,
               .run = run_grad_input);
+
+/* ---- what is done for each channel ---- */
+
+static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const MergePlan *p = state;
+    double count;
+
+    (void)ctx;
+    TRY(ref_merge_count(&count, p, &in[0]));
+    if (out[0].dtype == DT_FLOAT32)
+        merge_f32(p, in, out, count);
+    else
+        merge_f64(p, in, out, count);
+    return ST_OK;
+}
+
+/* The sums of the gradient, [2, channels], are those of bias and scale. */
+static Status run_grad_params(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const size_t half = tensor_bytes(&in[0]) / 2;
+
+    (void)ctx, (void)state;
+    if (half) {
+        memcpy(out[1].data, in[0].data, half);
+        memcpy(out[0].data, (const char *)in[0].data + half, half);
+    }
+    return ST_OK;
+}
+
+static bool merges(const Graph *g, const Node *n) { return DTYPES_F32_F64 & DTYPE_BIT(value(g, n->out[0])->dtype); }
+
+DEFINE_KERNEL(cpu_batch_norm_merge, .op = &op_BatchNormMerge, .supports = merges, .prepare = ref_merge_prepare,
+              .run = run_merge, .release = free);
+DEFINE_KERNEL(cpu_batch_norm_grad_params, .op = &op_BatchNormGradParams, .dtypes = DTYPES_F32_F64,
+              .run = run_grad_params);

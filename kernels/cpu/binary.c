@@ -35,6 +35,12 @@
 #define ARITHMETIC(NAME, EXPR)           \
     ROW2(NAME##_f32, float, float, EXPR) \
     ROW2(NAME##_f64, double, double, EXPR) PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : NAME##_f64)
+/* With int64, which wraps. */
+#define WITH_INTEGERS(NAME, EXPR)              \
+    ROW2(NAME##_f32, float, float, EXPR)       \
+    ROW2(NAME##_f64, double, double, EXPR)     \
+    ROW2(NAME##_i64, uint64_t, uint64_t, EXPR) \
+    PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : t == DT_FLOAT64 ? NAME##_f64 : NAME##_i64)
 #define COMPARISON(NAME, EXPR)               \
     ROW2(NAME##_f32, float, uint8_t, EXPR)   \
     ROW2(NAME##_f64, double, uint8_t, EXPR)  \
@@ -42,9 +48,9 @@
     PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : t == DT_FLOAT64 ? NAME##_f64 : NAME##_i64)
 #define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike
 
-ARITHMETIC(add, a + b)
-ARITHMETIC(sub, a - b)
-ARITHMETIC(mul, a *b)
+WITH_INTEGERS(add, a + b)
+WITH_INTEGERS(sub, a - b)
+WITH_INTEGERS(mul, a *b)
 ARITHMETIC(div, a / b)
 ARITHMETIC(prelu, a < 0 ? a * b : a)
 ARITHMETIC(max, a > b || a != a ? a : b)
@@ -56,9 +62,9 @@ static bool supports_two(const Graph *g, const Node *n)
     return n->n_in == 2;
 }
 
-DEFINE_KERNEL(cpu_add, .op = &op_Add, .dtypes = DTYPES_F32_F64, KERNEL(add));
-DEFINE_KERNEL(cpu_sub, .op = &op_Sub, .dtypes = DTYPES_F32_F64, KERNEL(sub));
-DEFINE_KERNEL(cpu_mul, .op = &op_Mul, .dtypes = DTYPES_F32_F64, KERNEL(mul));
+DEFINE_KERNEL(cpu_add, .op = &op_Add, .dtypes = DTYPES_F32_F64 | DTYPE_BIT(DT_INT64), KERNEL(add));
+DEFINE_KERNEL(cpu_sub, .op = &op_Sub, .dtypes = DTYPES_F32_F64 | DTYPE_BIT(DT_INT64), KERNEL(sub));
+DEFINE_KERNEL(cpu_mul, .op = &op_Mul, .dtypes = DTYPES_F32_F64 | DTYPE_BIT(DT_INT64), KERNEL(mul));
 DEFINE_KERNEL(cpu_div, .op = &op_Div, .dtypes = DTYPES_F32_F64, KERNEL(div));
 DEFINE_KERNEL(cpu_prelu, .op = &op_PRelu, .dtypes = DTYPES_F32_F64, KERNEL(prelu));
 DEFINE_KERNEL(cpu_max, .op = &op_Max, .dtypes = DTYPES_F32_F64, .supports = supports_two, KERNEL(max));
@@ -77,6 +83,15 @@ DEFINE_KERNEL(cpu_greater, .op = &op_Greater, .dtypes = COMPARED, KERNEL(greater
 DEFINE_KERNEL(cpu_less, .op = &op_Less, .dtypes = COMPARED, KERNEL(less));
 DEFINE_KERNEL(cpu_greater_or_equal, .op = &op_GreaterOrEqual, .dtypes = COMPARED, KERNEL(greater_or_equal));
 DEFINE_KERNEL(cpu_less_or_equal, .op = &op_LessOrEqual, .dtypes = COMPARED, KERNEL(less_or_equal));
+
+#define LOGIC(NAME, EXPR) ROW2(NAME##_bool, uint8_t, uint8_t, EXPR) PREPARE(prepare_##NAME, NAME##_bool)
+LOGIC(and, (a != 0) & (b != 0))
+LOGIC(or, (a != 0) | (b != 0))
+LOGIC(xor, (a != 0) ^ (b != 0))
+
+DEFINE_KERNEL(cpu_and, .op = &op_And, .dtypes = DTYPES_BOOL, KERNEL(and));
+DEFINE_KERNEL(cpu_or, .op = &op_Or, .dtypes = DTYPES_BOOL, KERNEL(or));
+DEFINE_KERNEL(cpu_xor, .op = &op_Xor, .dtypes = DTYPES_BOOL, KERNEL(xor));
 
 /* ---- gradients of activations: a is dy, b is y (of Gelu: x) ---- */
 

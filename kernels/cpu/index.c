@@ -1,15 +1,11 @@
-/* Gather of whole rows and its gradient: the embedding of a language model.
+/* Gather of rows, its gradient, and ScatterND that replaces rows: embeddings, and the parts that a network picks out.
  *
- * In the gradient each thread owns a part of the table and reads all indices, so that every row is summed in the order
- * of the indices, whatever the team. */
+ * Indices are checked before the team starts.  In the gradient a thread owns whole blocks in front of the axis, or
+ * where there are too few of them a part of the axis, and reads all indices: every row is summed in the order of the
+ * indices, whatever the team. */
+#include "kernels/cpu/strided.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/move.h"
-
-static bool rows_only(const Graph *g, const Node *n)
-{
-    (void)g;
-    return node_int(n, "axis") == 0;
-}
 
 static Status check_indices(const RefNode *p, const Tensor *ix, int64_t d)
 {
@@ -27,55 +23,104 @@ static int64_t wrapped(const Tensor *ix, int64_t i, int64_t d)
     return at < 0 ? at + d : at;
 }
 
+/* ---- Gather: x [outer, d, inner], y [outer, indices, inner] ---- */
+
 static Status run_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    int64_t d = in[0].shape.dim[0], n = tensor_numel(&in[1]);
-    size_t row = (size_t)shape_count(&in[0].shape, 1, in[0].shape.rank) * dtype_size(in[0].dtype);
-    int team = team_size(ctx->n_threads, n * (int64_t)row / 4);
+    const RefNode *p = state;
+    const Shape *x = &in[0].shape;
+    const int64_t outer = shape_count(x, 0, p->axis), d = x->dim[p->axis], n = tensor_numel(&in[1]);
+    const size_t row = (size_t)shape_count(x, p->axis + 1, x->rank) * dtype_size(in[0].dtype);
+    const int team = team_size(ctx->n_threads, outer * n * (int64_t)row / 4);
 
-    TRY(check_indices(state, &in[1], d));
-    if (!row)
+    TRY(check_indices(p, &in[1], d));
+    if (!row || !n)
         return ST_OK;
-#pragma omp parallel for num_threads(team) schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        memcpy((char *)out[0].data + (size_t)i * row, (const char *)in[0].data + (size_t)wrapped(&in[1], i, d) * row,
-               row);
+#pragma omp parallel for num_threads(team) schedule(static) collapse(2)
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < n; i++)
+            copy_row((char *)out[0].data + (size_t)(o * n + i) * row,
+                     (const char *)in[0].data + (size_t)(o * d + wrapped(&in[1], i, d)) * row, row);
     return ST_OK;
 }
 
-#define ADD_ROWS(NAME, T)                                                                      \
-    static void NAME(const Tensor *in, Tensor *out, int64_t inner, int64_t from, int64_t to)   \
-    {                                                                                          \
-        const int64_t n = tensor_numel(&in[1]), d = out[0].shape.dim[0];                       \
-        memset((T *)out[0].data + from * inner, 0, (size_t)((to - from) * inner) * sizeof(T)); \
-        for (int64_t i = 0; i < n; i++) {                                                      \
-            const int64_t at = wrapped(&in[1], i, d);                                          \
-            const T *dy = (const T *)in[0].data + i * inner;                                   \
-            T *dx = (T *)out[0].data + at * inner;                                             \
-            if (at < from || at >= to)                                                         \
-                continue;                                                                      \
-            _Pragma("omp simd") for (int64_t k = 0; k < inner; k++) dx[k] += dy[k];            \
-        }                                                                                      \
+/* Rows [from, to) of one block: dx [d, inner], dy [indices, inner]. */
+#define ADD_ROWS(NAME, T)                                                                                      \
+    static void NAME(const T *dy, const Tensor *ix, T *dx, int64_t d, int64_t inner, int64_t from, int64_t to) \
+    {                                                                                                          \
+        const int64_t n = tensor_numel(ix);                                                                    \
+        memset(dx + from * inner, 0, (size_t)((to - from) * inner) * sizeof(T));                               \
+        for (int64_t i = 0; i < n; i++) {                                                                      \
+            const int64_t at = wrapped(ix, i, d);                                                              \
+            if (at < from || at >= to)                                                                         \
+                continue;                                                                                      \
+            _Pragma("omp simd") for (int64_t k = 0; k < inner; k++) dx[at * inner + k] += dy[i * inner + k];   \
+        }                                                                                                      \
     }
 ADD_ROWS(add_rows_f32, float)
 ADD_ROWS(add_rows_f64, double)
 
 static Status run_gather_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    int64_t d = out[0].shape.dim[0], inner = shape_count(&out[0].shape, 1, out[0].shape.rank);
-    int team = team_size(ctx->n_threads, tensor_numel(&out[0]) + tensor_numel(&in[0]));
+    const RefNode *p = state;
+    const Shape *x = &out[0].shape;
+    const int64_t outer = shape_count(x, 0, p->axis), d = x->dim[p->axis], inner = shape_count(x, p->axis + 1, x->rank);
+    const int64_t n = tensor_numel(&in[1]);
+    const int team = team_size(ctx->n_threads, tensor_numel(&out[0]) + tensor_numel(&in[0]));
+    const int parts = outer < team ? team : 1; /* of the axis */
 
-    TRY(check_indices(state, &in[1], d));
+    TRY(check_indices(p, &in[1], d));
     if (!d || !inner)
         return ST_OK;
 #pragma omp parallel for num_threads(team) schedule(static)
-    for (int t = 0; t < team; t++)
-        (in[0].dtype == DT_FLOAT32 ? add_rows_f32 : add_rows_f64)(in, out, inner, team_begin(d, t, team),
-                                                                  team_begin(d, t + 1, team));
+    for (int64_t t = 0; t < outer * parts; t++) {
+        const int64_t o = t / parts, from = team_begin(d, (int)(t % parts), parts),
+                      to = team_begin(d, (int)(t % parts) + 1, parts);
+
+        if (in[0].dtype == DT_FLOAT32)
+            add_rows_f32((const float *)in[0].data + o * n * inner, &in[1], (float *)out[0].data + o * d * inner, d,
+                         inner, from, to);
+        else
+            add_rows_f64((const double *)in[0].data + o * n * inner, &in[1], (double *)out[0].data + o * d * inner, d,
+                         inner, from, to);
+    }
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_gather_rows, .op = &op_Gather, .rank = 10, .supports = rows_only, .prepare = ref_node_prepare,
-              .run = run_gather, .release = free);
-DEFINE_KERNEL(cpu_gather_rows_grad, .op = &op_GatherGrad, .dtypes = DTYPES_F32_F64, .rank = 10, .supports = rows_only,
-              .prepare = ref_node_prepare, .run = run_gather_grad, .release = free);
+DEFINE_KERNEL(cpu_gather, .op = &op_Gather, .prepare = ref_node_prepare, .run = run_gather, .release = free);
+DEFINE_KERNEL(cpu_gather_grad, .op = &op_GatherGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_node_prepare,
+              .run = run_gather_grad, .release = free);
+
+/* ---- ScatterND: of equal indices the last one wins, so that the rows are written in their order ---- */
+
+static bool replaces(const Graph *g, const Node *n)
+{
+    (void)g;
+    return !strcmp(node_string(n, "reduction"), "none");
+}
+
+static Status run_scatter_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Shape *x = &out[0].shape, *ix = &in[1].shape;
+    const int k = (int)ix->dim[ix->rank - 1];
+    const int64_t n = shape_count(ix, 0, ix->rank - 1);
+    const size_t row = (size_t)shape_count(x, k, x->rank) * dtype_size(out[0].dtype);
+    int64_t index;
+
+    (void)ctx;
+    if (in[0].data != out[0].data && tensor_bytes(&in[0]))
+        memcpy(out[0].data, in[0].data, tensor_bytes(&in[0]));
+    for (int64_t i = 0; i < n && row; i++) {
+        int64_t at = 0;
+
+        for (int a = 0; a < k; a++) {
+            TRY(ref_index_in(&index, state, &in[1], i * k + a, x->dim[a]));
+            at = at * x->dim[a] + index;
+        }
+        copy_row((char *)out[0].data + (size_t)at * row, (const char *)in[2].data + (size_t)i * row, row);
+    }
+    return ST_OK;
+}
+
+DEFINE_KERNEL(cpu_scatter_nd, .op = &op_ScatterND, .supports = replaces, .prepare = ref_node_prepare,
+              .run = run_scatter_nd, .release = free);

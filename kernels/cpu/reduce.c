@@ -258,14 +258,16 @@ static double smaller(double a, double b) { return b < a || b != b ? b : a; }
         const T *xs = xv;                                                           \
         COLUMN(acc[i] = x OP acc[i] || x != x ? x : acc[i])                         \
     }
-#define STORE(NAME, T)                                                \
+#define STORE(NAME, T, RESULT)                                        \
     static void NAME(void *y, int64_t at, const double *v, int64_t n) \
     {                                                                 \
         for (int64_t i = 0; i < n; i++)                               \
-            ((T *)y)[at + i] = (T)v[i];                               \
+            ((T *)y)[at + i] = (T)(RESULT);                           \
     }
-STORE(store_f32, float)
-STORE(store_f64, double)
+STORE(store_f32, float, v[i])
+STORE(store_f64, double, v[i])
+STORE(store_root_f32, float, sqrt(v[i]))
+STORE(store_root_f64, double, sqrt(v[i]))
 SUM(sum_f32, float, x)
 SUM(sum_f64, double, x)
 SUM(square_f32, float, x *x)
@@ -277,23 +279,26 @@ EXTREME(max_f64, double, >, -INFINITY)
 EXTREME(min_f32, float, <, INFINITY)
 EXTREME(min_f64, double, <, INFINITY)
 
-#define RUN(NAME, FIRST, JOIN)                                                                                      \
-    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)                            \
-    {                                                                                                               \
-        static const Reduction f32 = { sizeof(float), FIRST, NAME##_f32_row, NAME##_f32_column, JOIN, store_f32 };  \
-        static const Reduction f64 = { sizeof(double), FIRST, NAME##_f64_row, NAME##_f64_column, JOIN, store_f64 }; \
-        return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);                                \
+/* TERM: the family of its terms; STORE: of what its results become. */
+#define RUN(NAME, TERM, FIRST, JOIN, STORE)                                                                           \
+    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)                              \
+    {                                                                                                                 \
+        static const Reduction f32 = { sizeof(float), FIRST, TERM##_f32_row, TERM##_f32_column, JOIN, STORE##_f32 };  \
+        static const Reduction f64 = { sizeof(double), FIRST, TERM##_f64_row, TERM##_f64_column, JOIN, STORE##_f64 }; \
+        return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);                                  \
     }
-RUN(sum, 0, add)
-RUN(square, 0, add)
-RUN(l1, 0, add)
-RUN(max, -INFINITY, larger)
-RUN(min, INFINITY, smaller)
+RUN(sum, sum, 0, add, store)
+RUN(square, square, 0, add, store)
+RUN(l1, l1, 0, add, store)
+RUN(l2, square, 0, add, store_root)
+RUN(max, max, -INFINITY, larger, store)
+RUN(min, min, INFINITY, smaller, store)
 
 #define KERNEL(NAME) .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_##NAME, .release = free
 
 DEFINE_KERNEL(cpu_reduce_sum, .op = &op_ReduceSum, KERNEL(sum));
 DEFINE_KERNEL(cpu_reduce_sum_square, .op = &op_ReduceSumSquare, KERNEL(square));
 DEFINE_KERNEL(cpu_reduce_l1, .op = &op_ReduceL1, KERNEL(l1));
+DEFINE_KERNEL(cpu_reduce_l2, .op = &op_ReduceL2, KERNEL(l2));
 DEFINE_KERNEL(cpu_reduce_max, .op = &op_ReduceMax, KERNEL(max));
 DEFINE_KERNEL(cpu_reduce_min, .op = &op_ReduceMin, KERNEL(min));

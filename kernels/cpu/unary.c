@@ -37,6 +37,9 @@ BOTH(floor, floorf(x), floor(x))
 BOTH(round, rintf(x), rint(x))
 BOTH(sign, x != x ? x : (float)(x > 0) - (float)(x < 0), x != x ? x : (double)(x > 0) - (double)(x < 0))
 
+ROW1(not_bool, uint8_t, !x)
+PREPARE(prepare_not, not_bool, not_bool)
+
 #define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike
 
 DEFINE_KERNEL(cpu_neg, .op = &op_Neg, .dtypes = DTYPES_F32_F64, KERNEL(neg));
@@ -51,6 +54,7 @@ DEFINE_KERNEL(cpu_tanh, .op = &op_Tanh, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(
 DEFINE_KERNEL(cpu_ceil, .op = &op_Ceil, .dtypes = DTYPES_F32_F64, KERNEL(ceil));
 DEFINE_KERNEL(cpu_floor, .op = &op_Floor, .dtypes = DTYPES_F32_F64, KERNEL(floor));
 DEFINE_KERNEL(cpu_round, .op = &op_Round, .dtypes = DTYPES_F32_F64, KERNEL(round));
+DEFINE_KERNEL(cpu_not, .op = &op_Not, .dtypes = DTYPES_BOOL, KERNEL(not ));
 DEFINE_KERNEL(cpu_sign, .op = &op_Sign, .dtypes = DTYPES_F32_F64, KERNEL(sign));
 DEFINE_KERNEL(cpu_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(sigmoid));
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/ref/moments.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {
@@ -56,14 +57,7 @@ RUN_FLOAT(run_grad_input, grad_input, state, in, out)
 
 /* ---- merging ---- */
 
-typedef struct {
-    int64_t channels;
-    double keep, take;
-    bool check, running[2];
-    char name[160];
-} MergePlan;
-
-static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     MergePlan *p = calloc(1, sizeof *p);
 
@@ -81,10 +75,6 @@ static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const 
     return ST_OK;
 }
 
-typedef struct {
-    double n, mean, m2;
-} Moments;
-
 /* Chan, Golub, LeVeque 1979: moments of two sets together. */
 static Moments merge_two(Moments a, Moments b)
 {
@@ -98,9 +88,8 @@ static Moments merge_two(Moments a, Moments b)
     return r;
 }
 
-/* Rows [lo, hi) of channel c by a binary tree that depends on the row numbers alone: the left part is the largest power
- * of two below the number of rows. */
-static Moments merge_rows(const double *rows, int64_t channels, int64_t c, int64_t lo, int64_t hi)
+/* The left part is the largest power of two below the number of rows. */
+Moments ref_merge_rows(const double *rows, int64_t channels, int64_t c, int64_t lo, int64_t hi)
 {
     const double *row = rows + lo * (2 * channels + 1);
     int64_t left = 1;
@@ -109,7 +98,21 @@ static Moments merge_rows(const double *rows, int64_t channels, int64_t c, int64
         return (Moments){ row[0], row[1 + c], row[1 + channels + c] };
     while (2 * left < hi - lo)
         left *= 2;
-    return merge_two(merge_rows(rows, channels, c, lo, lo + left), merge_rows(rows, channels, c, lo + left, hi));
+    return merge_two(ref_merge_rows(rows, channels, c, lo, lo + left),
+                     ref_merge_rows(rows, channels, c, lo + left, hi));
+}
+
+Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows)
+{
+    const double *row = rows->data;
+    double count = 0;
+
+    for (int64_t i = 0; i < rows->shape.dim[0]; i++)
+        count += row[i * (2 * p->channels + 1)];
+    if (p->check && count == 1)
+        return FAIL(E_SHAPE, "%s: the whole batch has one value per channel, its variance does not exist", p->name);
+    *out = count;
+    return ST_OK;
 }
 
 static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -117,15 +120,12 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     const MergePlan *p = state;
     const double *rows = in[0].data;
     int64_t n_rows = in[0].shape.dim[0];
-    double count = 0;
+    double count;
 
     (void)ctx;
-    for (int64_t i = 0; i < n_rows; i++)
-        count += rows[i * (2 * p->channels + 1)];
-    if (p->check && count == 1)
-        return FAIL(E_SHAPE, "%s: the whole batch has one value per channel, its variance does not exist", p->name);
+    TRY(ref_merge_count(&count, p, &in[0]));
     for (int64_t c = 0; c < p->channels; c++) {
-        Moments m = n_rows ? merge_rows(rows, p->channels, c, 0, n_rows) : (Moments){ 0, 0, 0 };
+        Moments m = n_rows ? ref_merge_rows(rows, p->channels, c, 0, n_rows) : (Moments){ 0, 0, 0 };
 
         tensor_set_float(&out[0], c, m.mean);
         tensor_set_float(&out[1], c, m.n > 0 ? m.m2 / m.n : 0);
@@ -168,7 +168,7 @@ DEFINE_KERNEL(ref_batch_normalization, .op = &op_BatchNormalization, COMMON, .su
 DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, COMMON, .supports = trains,
               .run = run_train);
 DEFINE_KERNEL(ref_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
-DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = prepare_merge, .run = run_merge,
+DEFINE_KERNEL(ref_batch_norm_merge, .op = &op_BatchNormMerge, .prepare = ref_merge_prepare, .run = run_merge,
               .release = free);
 DEFINE_KERNEL(ref_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
 DEFINE_KERNEL(ref_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .run = run_grad_stats);

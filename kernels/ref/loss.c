@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "kernels/ref/element_loss.h"
 #include "kernels/ref/nll.h"
 
 /* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
@@ -153,16 +154,10 @@ DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_
 
 /* ---- one element against one element ---- */
 
-typedef enum { MSE, L1, BCE, BCE_LOGITS } Kind;
-typedef struct {
-    Kind kind;
-    int by;
-} Element;
-
-static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+Status element_loss_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     static const char *const names[] = { "mse", "l1", "bce", "bce-logits" };
-    Element *p = calloc(1, sizeof *p);
+    ElementLoss *p = calloc(1, sizeof *p);
     const Attr *by = node_attr(n, "by");
 
     (void)ctx;
@@ -171,7 +166,7 @@ static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, cons
         return FAIL_NOMEM();
     for (int i = 0; i < 4; i++)
         if (!strcmp(node_string(n, "kind"), names[i]))
-            p->kind = (Kind)i;
+            p->kind = (ElementKind)i;
     p->by = by ? (int)by->i : 0;
     *state = p;
     return ST_OK;
@@ -181,39 +176,39 @@ static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, cons
 static double log_clamped(double x) { return fmax(log(x), -100); }
 static double log1p_clamped(double x) { return fmax(log1p(x), -100); }
 
-static double element_loss(Kind kind, double x, double z)
+static double element_loss(ElementKind kind, double x, double z)
 {
     switch (kind) {
-    case MSE: return (x - z) * (x - z);
-    case L1: return fabs(x - z);
-    case BCE: return (z - 1) * log1p_clamped(-x) - z * log_clamped(x);
+    case ELEMENT_MSE: return (x - z) * (x - z);
+    case ELEMENT_L1: return fabs(x - z);
+    case ELEMENT_BCE: return (z - 1) * log1p_clamped(-x) - z * log_clamped(x);
     default: return fmax(x, 0) - x * z + log1p(exp(-fabs(x)));
     }
 }
 
-static double by_x(Kind kind, double x, double z)
+static double by_x(ElementKind kind, double x, double z)
 {
     switch (kind) {
-    case MSE: return 2 * (x - z);
-    case L1: return (x > z) - (x < z);
-    case BCE: return (x - z) / fmax((1 - x) * x, 1e-12f); /* rounded to float32, as PyTorch has it */
+    case ELEMENT_MSE: return 2 * (x - z);
+    case ELEMENT_L1: return (x > z) - (x < z);
+    case ELEMENT_BCE: return (x - z) / fmax((1 - x) * x, 1e-12f); /* rounded to float32, as PyTorch has it */
     default: return 1 / (1 + exp(-x)) - z;
     }
 }
 
-static double by_target(Kind kind, double x, double z)
+static double by_target(ElementKind kind, double x, double z)
 {
     switch (kind) {
-    case MSE: return 2 * (z - x);
-    case L1: return (z > x) - (z < x);
-    case BCE: return log1p_clamped(-x) - log_clamped(x);
+    case ELEMENT_MSE: return 2 * (z - x);
+    case ELEMENT_L1: return (z > x) - (z < x);
+    case ELEMENT_BCE: return log1p_clamped(-x) - log_clamped(x);
     default: return -x;
     }
 }
 
 static Status run_element_loss(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Element *p = state;
+    const ElementLoss *p = state;
     int64_t n = tensor_numel(&in[0]);
     double sum = 0;
 
@@ -226,7 +221,7 @@ static Status run_element_loss(KernelCtx *ctx, void *state, const Tensor *in, Te
 
 static Status run_element_loss_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Element *p = state;
+    const ElementLoss *p = state;
     int64_t n = tensor_numel(&in[1]);
     double dy = tensor_float(&in[0], 0);
 
@@ -239,7 +234,7 @@ static Status run_element_loss_grad(KernelCtx *ctx, void *state, const Tensor *i
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = prepare_element,
+DEFINE_KERNEL(ref_element_loss_sum, .op = &op_ElementLossSum, .dtypes = DTYPES_F32_F64, .prepare = element_loss_prepare,
               .run = run_element_loss, .release = free);
-DEFINE_KERNEL(ref_element_loss_grad, .op = &op_ElementLossGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_element,
-              .run = run_element_loss_grad, .release = free);
+DEFINE_KERNEL(ref_element_loss_grad, .op = &op_ElementLossGrad, .dtypes = DTYPES_F32_F64,
+              .prepare = element_loss_prepare, .run = run_element_loss_grad, .release = free);

@@ -1,0 +1,72 @@
+/* Losses of one element against one, vectorised by the compiler; sums in blocks, in double and in parts that do not
+ * depend on the team. */
+#include "kernels/ref/element_loss.h"
+
+#include "kernels/cpu/team.h"
+#include "kernels/cpu/vmath.h"
+
+enum { BLOCK = 256 };
+
+static inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+#define T float
+#define S(name) name##_f32
+#define EXP vexpf
+#define LOG vlogf
+#define LOG1P vlog1pf
+#define SIGMOID vsigmoidf
+#include "kernels/cpu/element_loss.inc"
+#undef T
+#undef S
+#undef EXP
+#undef LOG
+#undef LOG1P
+#undef SIGMOID
+#define T double
+#define S(name) name##_f64
+#define EXP exp
+#define LOG log
+#define LOG1P log1p
+#define SIGMOID sigmoid
+#include "kernels/cpu/element_loss.inc"
+#undef T
+#undef S
+#undef EXP
+#undef LOG
+#undef LOG1P
+#undef SIGMOID
+
+static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const int64_t n = tensor_numel(&in[0]);
+    const int team = team_size(ctx->n_threads, n), parts = team_size(TEAM_MAX, n);
+    double part[TEAM_MAX], sum = 0;
+
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int t = 0; t < parts; t++)
+        part[t] = (in[0].dtype == DT_FLOAT32 ? sum_f32 : sum_f64)(state, in, team_begin(n, t, parts),
+                                                                  team_begin(n, t + 1, parts));
+    for (int t = 0; t < parts; t++)
+        sum += part[t];
+    tensor_set_float(&out[0], 0, sum);
+    return ST_OK;
+}
+
+static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const int64_t n = tensor_numel(&out[0]);
+    const int team = team_size(ctx->n_threads, n);
+
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int t = 0; t < team; t++) {
+        const int64_t from = team_begin(n, t, team), count = team_begin(n, t + 1, team) - from;
+
+        (in[1].dtype == DT_FLOAT32 ? slopes_f32 : slopes_f64)(state, in, out, from, count);
+    }
+    return ST_OK;
+}
+
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = element_loss_prepare, .release = free
+
+DEFINE_KERNEL(cpu_element_loss_sum, .op = &op_ElementLossSum, COMMON, .run = run_sum);
+DEFINE_KERNEL(cpu_element_loss_grad, .op = &op_ElementLossGrad, COMMON, .run = run_grad);
