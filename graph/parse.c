@@ -224,6 +224,29 @@ static Status parse_layout(Parser *p, Layout *out)
     return ST_OK;
 }
 
+/* "from 4096 of float32[80,60]": the elements that a state's copy holds. */
+static Status shard(Parser *p, const Shard **out, DType dtype)
+{
+    Shard *s;
+    DType of;
+    bool given;
+
+    TRY(parse_accept_word(p, "from", &given));
+    if (!given)
+        return ST_OK;
+    if (!(s = ARENA_NEW(p->g->arena, Shard, 1)))
+        return FAIL_NOMEM();
+    TRY(parse_integer(p, &s->from));
+    TRY(parse_accept_word(p, "of", &given));
+    if (!given)
+        return parse_expected(p, "of");
+    TRY(parse_type(p, &of, &s->whole, NULL));
+    *out = s;
+    return of == dtype
+               ? ST_OK
+               : FAIL(E_MODEL, "line %d: elements of %s, expected %s", p->tok.line, dtype_name(of), dtype_name(dtype));
+}
+
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
@@ -242,6 +265,8 @@ static Status declaration(Parser *p, ValueKind kind)
     TRY(parse_type(p, &v.dtype, &v.shape, kind == V_INPUT ? params : NULL));
     TRY(parse_layout(p, &v.layout));
     TRY(logical(p, &v.logical, name));
+    if (kind == V_STATE)
+        TRY(shard(p, &v.shard, v.dtype));
     TRY(place(p, &v.replica, &v.device));
     TRY(parse_accept(p, "=", &has_data));
     if (has_data)
@@ -257,6 +282,7 @@ static Status declaration(Parser *p, ValueKind kind)
     value(p->g, id)->partial = v.partial;
     value(p->g, id)->layout = v.layout;
     value(p->g, id)->logical = v.logical;
+    value(p->g, id)->shard = v.shard;
     value(p->g, id)->replica = v.replica;
     value(p->g, id)->device = v.device;
     return keep_params(p, value(p->g, id), params);

@@ -364,6 +364,10 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
     print_type(p, v->dtype, &v->shape, v->dim_param);
     print_layout(p, v);
     TRY(print_logical(p, v));
+    if (v->shard) {
+        fprintf(p->f, " from %" PRId64 " of ", v->shard->from);
+        print_type(p, v->dtype, &v->shard->whole, NULL);
+    }
     print_place(p, v->replica, v->device);
     if (v->init && !p->opt.no_init) {
         fputs(" = ", p->f);

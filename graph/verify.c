@@ -32,6 +32,20 @@ static Status check_init(const Value *v)
     return ST_OK;
 }
 
+static Status check_shard(const Value *v)
+{
+    const Shard *s = v->shard;
+    char text[SHAPE_TEXT];
+
+    if (v->kind != V_STATE || v->shape.rank != 1 || v->layout != LAYOUT_ROWS || v->partial)
+        return BROKEN("'%s' is marked as a piece, but is no state of one axis that lies row after row", v->name);
+    if (!shape_known(&s->whole) || shape_check(&s->whole, dtype_size(v->dtype)) || s->from < 0 ||
+        v->shape.dim[0] > shape_numel(&s->whole) || s->from > shape_numel(&s->whole) - v->shape.dim[0])
+        return BROKEN("'%s' has elements from %lld of %s, which has no %lld of them", v->name, (long long)s->from,
+                      shape_text(&s->whole, text), (long long)v->shape.dim[0]);
+    return ST_OK;
+}
+
 static Status check_value(Check *c, uint32_t i)
 {
     const Value *v = c->g->value[i];
@@ -50,6 +64,8 @@ static Status check_value(Check *c, uint32_t i)
         return BROKEN("'%s' cannot be stored %s", v->name, layout_name(v->layout));
     if (v->kind != V_STATE && (v->trainable || v->transient || v->partial))
         return BROKEN("'%s' is no state, but marked trainable, transient or partial", v->name);
+    if (v->shard)
+        TRY(check_shard(v));
     if (v->kind == V_CONST || v->kind == V_STATE)
         TRY(check_init(v));
     c->defined[i] = v->kind == V_CONST || v->kind == V_STATE;

@@ -177,7 +177,8 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
 }
 
 /* The batch's own data, put together again on every device: what splitting it was to avoid.  Rows of statistics, which
- * their reader wants stacked, are meant to be. */
+ * their reader wants stacked, are meant to be, and so are pieces of parameters, which are the devices', no replica's.
+ */
 static Status note_gathered(Report *r, const Graph *g)
 {
     bool *meant = ARENA_NEW(r->arena, bool, g->n_value);
@@ -189,7 +190,8 @@ static Status note_gathered(Report *r, const Graph *g)
         for (int i = 0; i < n->n_in; i++)
             meant[n->in[i].i] |= (n->op->flags & OPF_STACKS_L) != 0;
     FOR_NODES(g, n) {
-        const Value *v = exchange_of(n).joined && n->n_out > 1 ? value(g, n->out[0]) : NULL;
+        const Value *v =
+            exchange_of(n).joined && n->n_out > 1 && in_value(g, n, 0)->replica >= 0 ? value(g, n->out[0]) : NULL;
 
         if (v && !meant[n->out[0].i])
             TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes",

@@ -30,6 +30,7 @@ static const struct {
     { "plan-memory", IS_FREE },
     { "reproducible", IS_TOLD },
     { "devices", IS_FREE },
+    { "shard", IS_FREE },
     { "metric", IS_FREE },
     { "no-capture", IS_FREE },
     { "check-nodes", IS_FREE },

@@ -131,17 +131,54 @@ static Status sum_copies(Tensor **out, Arena *arena, const Graph *many, const Te
     return ST_OK;
 }
 
+/* A state that is cut, put together from what the devices have of it after the step. */
+static Status join_copies(Tensor **out, Arena *arena, const Graph *many, const Tensor **values, const Value *state)
+{
+    const size_t size = dtype_size(state->dtype);
+    int64_t held = 0;
+
+    if (!(*out = tensor_create(arena, state->dtype, &state->shape)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < many->n_update; i++) {
+        const Value *copy = value(many, many->update[i].state);
+        const Tensor *t = values[many->update[i].next.i];
+
+        if (!copy->shard || strcmp(value_logical_name(copy), state->name) || !t)
+            continue;
+        if (!shape_eq(&copy->shard->whole, &state->shape) || !shape_eq(&t->shape, &copy->shape))
+            return FAIL(E_INTERNAL, "state '%s' is cut otherwise than it is updated", state->name);
+        if (tensor_bytes(t))
+            memcpy((char *)(*out)->data + (size_t)copy->shard->from * size, t->data, tensor_bytes(t));
+        held += tensor_numel(t);
+    }
+    return held == tensor_numel(*out) ? ST_OK
+                                      : FAIL(E_INTERNAL, "the pieces of state '%s' have %lld elements, expected %lld",
+                                             state->name, (long long)held, (long long)tensor_numel(*out));
+}
+
+static bool is_cut(const Graph *many, const char *logical)
+{
+    for (int i = 0; i < many->n_update; i++) {
+        const Value *copy = value(many, many->update[i].state);
+
+        if (copy->shard && !strcmp(value_logical_name(copy), logical))
+            return true;
+    }
+    return false;
+}
+
 static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Tensor **v1, const Graph *many,
                             const Tensor **vn, int u)
 {
     const Value *state = value(one, one->update[u].state);
     const Tensor *expected = v1[one->update[u].next.i];
-    Tensor *sum;
+    Tensor *all;
     int found = 0;
 
-    if (state->partial) {
-        TRY(sum_copies(&sum, arena, many, vn, value_logical_name(state)));
-        return add_row(rows, arena, state->name, true, sum, expected);
+    if (state->partial || is_cut(many, state->name)) {
+        TRY(state->partial ? sum_copies(&all, arena, many, vn, value_logical_name(state))
+                           : join_copies(&all, arena, many, vn, state));
+        return add_row(rows, arena, state->name, true, all, expected);
     }
     for (int i = 0; i < many->n_update; i++) {
         if (strcmp(value_logical_name(value(many, many->update[i].state)), value_logical_name(state)))
@@ -223,6 +260,17 @@ static bool is_moment(const Graph *g, const Value *v)
     return false;
 }
 
+/* What a copy has of the state's value; NULL: memory ran out. */
+static const Tensor *copy_of(Arena *a, const Value *copy, const Tensor *t)
+{
+    Tensor *piece = copy->shard ? tensor_create(a, t->dtype, &copy->shape) : NULL;
+
+    if (piece && tensor_bytes(piece))
+        memcpy(piece->data, (const char *)t->data + (size_t)copy->shard->from * dtype_size(t->dtype),
+               tensor_bytes(piece));
+    return copy->shard ? piece : t;
+}
+
 static Status give_moment(Arena *a, const Value *v, const Tensor **v1, const Graph *many, const Tensor **vn)
 {
     Tensor *t = tensor_create(a, v->dtype, &v->shape);
@@ -236,8 +284,9 @@ static Status give_moment(Arena *a, const Value *v, const Tensor **v1, const Gra
     }
     *v1 = t;
     for (uint32_t i = 1; i < many->n_value; i++)
-        if (many->value[i]->kind == V_STATE && !strcmp(value_logical_name(many->value[i]), v->name))
-            vn[i] = t;
+        if (many->value[i]->kind == V_STATE && !strcmp(value_logical_name(many->value[i]), v->name) &&
+            !(vn[i] = copy_of(a, many->value[i], t)))
+            return FAIL_NOMEM();
     return ST_OK;
 }
 

@@ -2,10 +2,9 @@
  *
  * Sums are added element by element in the order of graph/reduce_tree.h, so neither the number of devices nor which of
  * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written
- * to all outputs by one thread, which is why outputs may lie over inputs.  Copies are shared out by destination.  What
- * is rare (ReduceScatter) is done by the first member with the reference kernel.  Where other processes take part the
- * first member brings what they hold before, and gives them the sums after (exec/run/collective_span.h); its own
- * devices meet in between. */
+ * to all outputs by one thread, which is why outputs may lie over inputs.  Copies, and pieces of a sum, are shared out
+ * by destination.  Where other processes take part the first member brings what they hold before, and gives them the
+ * sums after (exec/run/collective_span.h); its own devices meet in between. */
 #include "exec/run/collective.h"
 
 #include <stdlib.h>
@@ -24,13 +23,10 @@ struct Collective {
     const Node *node;
     Exchange x;
     int n_member, n_in, n_out;
-    int *rank;            /* [device] among the members; -1: not one */
-    int *device;          /* [n_out] that holds the output */
-    int *program;         /* of the sums: reduce_tree_program */
-    void **space;         /* [member] of exchange_sum */
-    const Kernel *kernel; /* what the first member does alone, or NULL */
-    void *state;
-    KernelCtx ctx;
+    int *rank;    /* [device] among the members; -1: not one */
+    int *device;  /* [n_out] that holds the output */
+    int *program; /* of the sums: reduce_tree_program */
+    void **space; /* [member] of exchange_sum */
     atomic_uint arrived, generation;
 };
 
@@ -129,6 +125,30 @@ static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor
     }
 }
 
+/* The pieces of the sum that this device has: of each of their rows all elements. */
+static void reduce_pieces(const Collective *c, int device, const Tensor *in, Tensor *out)
+{
+    size_t size = dtype_size(in->dtype), offset = 0;
+    void *space = c->space[c->rank[device]];
+
+    for (int o = 0; o < c->n_out; o++) {
+        const Piece p = piece_of(&out[o], in, c->x.axis);
+        bool mine = c->device[o] == device && out[o].data;
+
+        for (size_t at = 0; mine && at < p.rows * p.row;) {
+            size_t row = at / p.row, in_row = at % p.row, len = (p.row - in_row) / size;
+
+            len = len < SUM_BLOCK ? len : SUM_BLOCK;
+            memcpy((char *)out[o].data + at,
+                   exchange_sum(c->program, c->x.parts, space, in, (int64_t)((row * p.wide + offset + in_row) / size),
+                                len),
+                   len * size);
+            at += len * size;
+        }
+        offset += p.row;
+    }
+}
+
 /* ---- copies ---- */
 
 /* The outputs of this device.  An output that is a view of the input is in place already. */
@@ -180,19 +200,6 @@ static Status prepare_sum(Collective *c, const Graph *g)
     return ST_OK;
 }
 
-static Status prepare_alone(Collective *c, const Graph *g)
-{
-    c->kernel = kernel_reference(g, c->node);
-    if (!c->kernel)
-        return FAIL(E_UNSUPPORTED, "%s: no kernel", node_text(g, c->node));
-    c->ctx.n_threads = 1;
-    if (c->kernel->prepare)
-        TRY(c->kernel->prepare(&c->state, &c->ctx, g, c->node));
-    if (c->ctx.scratch_bytes && !(c->ctx.scratch = aligned_alloc(64, (c->ctx.scratch_bytes + 63) & ~(size_t)63)))
-        return FAIL_NOMEM();
-    return ST_OK;
-}
-
 static Status prepare(Collective *c, const Graph *g)
 {
     const Node *n = c->node;
@@ -201,9 +208,7 @@ static Status prepare(Collective *c, const Graph *g)
         return FAIL_NOMEM();
     for (int o = 0; o < n->n_out; o++)
         c->device[o] = exchange_device(&c->x, o) > 0 ? exchange_device(&c->x, o) : 0;
-    if (c->x.sum)
-        return c->x.split ? prepare_alone(c, g) : prepare_sum(c, g);
-    return ST_OK;
+    return c->x.sum ? prepare_sum(c, g) : ST_OK;
 }
 
 /* The members of this process. */
@@ -249,10 +254,7 @@ void collective_free(Collective *c)
         return;
     for (int i = 0; c->space && i < c->n_member; i++)
         free(c->space[i]);
-    if (c->kernel && c->kernel->release)
-        c->kernel->release(c->state);
     span_free(c->span);
-    free(c->ctx.scratch);
     free(c->space);
     free(c->program);
     free(c->device);
@@ -262,16 +264,15 @@ void collective_free(Collective *c)
 
 /* ---- running ---- */
 
-static Status compute(Collective *c, int device, const Tensor *in, Tensor *out)
+static void compute(const Collective *c, int device, const Tensor *in, Tensor *out)
 {
-    if (c->kernel)
-        return c->rank[device] == 0 ? c->kernel->run(&c->ctx, c->state, in, out) : ST_OK;
     if (exchange_reduces(&c->x))
         for (int t = 0; t < c->x.tensors; t++)
             reduce_share(c, c->rank[device], in + t * c->x.parts, out + t * c->x.copies);
+    else if (c->x.sum)
+        reduce_pieces(c, device, in, out);
     else
         copy_outputs(c, device, in, out);
-    return ST_OK;
 }
 
 static Status run_span(Collective *c, int device, const Tensor *in, const Tensor *out)
@@ -282,7 +283,7 @@ static Status run_span(Collective *c, int device, const Tensor *in, const Tensor
         TRY(span_gather(c->span, in, out, &c->meet->cancelled));
     if (!meet(c))
         return E_INTERRUPTED;
-    TRY(compute(c, device, span_in(c->span), span_out(c->span)));
+    compute(c, device, span_in(c->span), span_out(c->span));
     if (!exchange_reduces(&c->x))
         return ST_OK;
     if (!meet(c))
@@ -294,6 +295,9 @@ Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out)
 {
     if (!meet(c))
         return E_INTERRUPTED;
-    TRY(c->span ? run_span(c, device, in, out) : compute(c, device, in, out));
+    if (c->span)
+        TRY(run_span(c, device, in, out));
+    else
+        compute(c, device, in, out);
     return meet(c) ? ST_OK : E_INTERRUPTED;
 }

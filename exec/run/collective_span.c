@@ -65,9 +65,6 @@ static Status stage_all(Span *s, const Graph *g, const Node *n, const Site *site
     for (int t = 0; exchange_reduces(&s->x) && t < s->x.tensors; t++)
         if (!has_output(s, site, t))
             TRY(stage(&s->staged_out[t * s->x.copies], g, n->out[t * s->x.copies]));
-    for (int o = 0; s->x.sum && s->x.split && o < n->n_out; o++)
-        if (process_of(site, site->to[o]) != s->rank)
-            TRY(stage(&s->staged_out[o], g, n->out[o]));
     return ST_OK;
 }
 

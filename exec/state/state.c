@@ -134,6 +134,14 @@ static size_t bytes_of(const State *st) { return layout_bytes(st->dtype, LAYOUT_
 
 static size_t stored_bytes(const State *st) { return layout_bytes(st->dtype, st->layout, &st->shape); }
 
+static size_t copy_bytes(const State *st, const StateCopy *c)
+{
+    return st->cut ? (size_t)c->count * dtype_size(st->dtype) : bytes_of(st);
+}
+
+/* Where in row-major data of the whole state the copy's elements begin. */
+static size_t copy_at(const State *st, const StateCopy *c) { return (size_t)c->from * dtype_size(st->dtype); }
+
 /* Between the layout of the copies, `stored_bytes(st)`, and row-major order, `bytes_of(st)`, both in the host's memory.
  */
 static void reorder(const State *st, void *to, const void *from, bool stored)
@@ -141,14 +149,14 @@ static void reorder(const State *st, void *to, const void *from, bool stored)
     layout_convert(to, from, &st->shape, dtype_size(st->dtype), st->layout, stored);
 }
 
-/* Writes row-major data to one copy. */
+/* Writes what the copy holds of row-major data of the state. */
 static Status write_copy(States *s, const State *st, const StateCopy *c, const void *data)
 {
     void *buffer;
     Status code;
 
     if (st->layout == LAYOUT_ROWS)
-        return memory_write(s->device[c->device], c->data, data, bytes_of(st));
+        return memory_write(s->device[c->device], c->data, (const char *)data + copy_at(st, c), copy_bytes(st, c));
     if (!(buffer = calloc(stored_bytes(st) + 1, 1)))
         return FAIL_NOMEM();
     reorder(st, buffer, data, true);
@@ -157,14 +165,14 @@ static Status write_copy(States *s, const State *st, const StateCopy *c, const v
     return code;
 }
 
-/* Reads one copy as row-major data. */
+/* Reads what the copy holds to its place in row-major data of the state. */
 static Status read_copy(const States *s, const State *st, const StateCopy *c, void *data)
 {
     void *buffer;
     Status code;
 
     if (st->layout == LAYOUT_ROWS)
-        return memory_read(s->device[c->device], data, c->data, bytes_of(st));
+        return memory_read(s->device[c->device], (char *)data + copy_at(st, c), c->data, copy_bytes(st, c));
     if (!(buffer = malloc(stored_bytes(st) + 1)))
         return FAIL_NOMEM();
     if (!(code = memory_read(s->device[c->device], buffer, c->data, stored_bytes(st))))
@@ -206,6 +214,20 @@ static void describe(State *st, const Value *v)
     st->layout = v->layout;
     st->transient = v->transient;
     st->partial = v->partial;
+    st->cut = v->shard != NULL;
+}
+
+/* The shape of the state of which the value is a copy. */
+static const Shape *whole_shape(const Value *v) { return v->shard ? &v->shard->whole : &v->shape; }
+
+/* Have all elements a place? */
+static bool is_complete(const State *st)
+{
+    int64_t held = 0;
+
+    for (int i = 0; i < st->n_copy; i++)
+        held += st->copy[i].count;
+    return st->cut ? held == shape_numel(&st->shape) : st->n_copy > 0;
 }
 
 static int device_of(const Value *v) { return v->device < 0 ? 0 : v->device; }
@@ -239,24 +261,39 @@ Status states_reserve(States *s, const Value *const *v, int n)
     return ST_OK;
 }
 
+/* A copy of the present value, of the value given, of the program's. */
+static Status begin_copy(States *s, const State *st, const StateCopy *c, const Value *v)
+{
+    const size_t bytes = copy_bytes(st, c);
+    const void *init = v->init ? v->init->data : NULL;
+
+    if (!bytes)
+        return ST_OK;
+    if (st->n_copy && !st->partial && !st->cut)
+        return memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes);
+    if (!st->given && init && st->cut) /* a piece's */
+        return memory_write(s->device[c->device], c->data, init, bytes);
+    return st->given || init ? write_copy(s, st, c, st->given ? st->given : init) : ST_OK;
+}
+
 static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
 {
     StateCopy *grown = arena_grow(s->arena, st->copy, sizeof *grown, (size_t)st->n_copy, &st->cap_copy), *c;
-    size_t bytes = bytes_of(st);
 
     if (!grown)
         return FAIL_NOMEM();
     st->copy = grown;
     c = &st->copy[st->n_copy];
-    *c = (StateCopy){ device_of(v), st->partial ? v->replica : -1, NULL };
-    TRY(allocate(&c->data, s, c->device, bytes));
-    if (bytes && st->n_copy && !st->partial)
-        TRY(memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes));
-    else if (bytes && (st->given || (v->init && v->init->data)))
-        TRY(write_copy(s, st, c, st->given ? st->given : v->init->data));
-    free(st->given);
-    st->given = NULL;
+    *c = (StateCopy){ .device = device_of(v), .replica = st->partial ? v->replica : -1 };
+    c->from = v->shard ? v->shard->from : 0;
+    c->count = shape_numel(&v->shape);
+    TRY(allocate(&c->data, s, c->device, copy_bytes(st, c)));
+    TRY(begin_copy(s, st, c, v));
     st->n_copy++;
+    if (is_complete(st)) {
+        free(st->given);
+        st->given = NULL;
+    }
     *out = c;
     return ST_OK;
 }
@@ -267,14 +304,17 @@ Status states_storage(void **data, States *s, const Value *v)
     StateCopy *c;
 
     if (!st)
-        TRY(add_state(&st, s, value_logical_name(v), v->dtype, &v->shape));
-    TRY(check_fits(st, v->dtype, &v->shape));
+        TRY(add_state(&st, s, value_logical_name(v), v->dtype, whole_shape(v)));
+    TRY(check_fits(st, v->dtype, whole_shape(v)));
     if (!st->n_copy)
         describe(st, v);
     if (st->layout != v->layout)
         return FAIL(E_INTERNAL, "state '%s' is stored in another layout than its program expects", st->name);
     if (!(c = find_copy(st, v)))
         TRY(add_copy(&c, s, st, v));
+    if (st->cut != (v->shard != NULL) || c->from != (v->shard ? v->shard->from : 0) ||
+        c->count != shape_numel(&v->shape))
+        return FAIL(E_INTERNAL, "state '%s' is cut otherwise than its program expects", st->name);
     st->trainable |= v->trainable;
     *data = c->data;
     return ST_OK;
@@ -316,7 +356,8 @@ Status states_zero_transient(States *s)
 {
     for (size_t i = 0; i < s->n; i++)
         for (int c = 0; s->state[i]->transient && c < s->state[i]->n_copy; c++)
-            TRY(memory_zero(s->device[s->state[i]->copy[c].device], s->state[i]->copy[c].data, bytes_of(s->state[i])));
+            TRY(memory_zero(s->device[s->state[i]->copy[c].device], s->state[i]->copy[c].data,
+                            copy_bytes(s->state[i], &s->state[i]->copy[c])));
     return ST_OK;
 }
 
@@ -342,10 +383,12 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     TRY(find_fitting(&st, s, name, t));
     if (st->partial && st->n_copy > 1)
         return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
-    if (!state_waits(st))
-        return read_copy(s, st, &st->copy[0], t->data);
-    if (bytes_of(st))
+    if (state_waits(st) && bytes_of(st))
         memcpy(t->data, st->given, bytes_of(st));
+    if (!state_waits(st) && !is_complete(st))
+        return FAIL(E_UNSUPPORTED, "state '%s' is cut into pieces that other processes hold", st->name);
+    for (int i = 0; !state_waits(st) && i < (st->cut ? st->n_copy : 1); i++)
+        TRY(read_copy(s, st, &st->copy[i], t->data));
     return ST_OK;
 }
 
@@ -409,7 +452,7 @@ Status states_check_mirrors(const States *s)
     if (!(buffer = malloc(2 * most + 1)))
         return FAIL_NOMEM();
     for (size_t i = 0; i < s->n && !st; i++)
-        if (!s->state[i]->partial && !state_waits(s->state[i]) && bytes_of(s->state[i]))
+        if (!s->state[i]->partial && !s->state[i]->cut && !state_waits(s->state[i]) && bytes_of(s->state[i]))
             st = check_copies(s, s->state[i], buffer);
     free(buffer);
     return st;

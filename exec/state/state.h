@@ -6,9 +6,10 @@
 #include "exec/device/memory.h"
 
 typedef struct {
-    int device, replica;
+    int device, replica; /* replica -1: the device's; else of a partial sum */
     void *data;
-} StateCopy; /* replica -1: the device's; else of a partial sum */
+    int64_t from, count; /* the elements it holds: all, or a piece of them */
+} StateCopy;
 
 typedef struct {
     const char *name;
@@ -17,6 +18,7 @@ typedef struct {
     Layout layout; /* of the copies; what is read and written here is row-major */
     bool trainable, transient;
     bool partial; /* the copies are partial sums of replicas, not equal copies */
+    bool cut;     /* each copy is a piece: together they hold all elements, row by row */
     StateCopy *copy;
     int n_copy;
     size_t cap_copy;
@@ -43,7 +45,8 @@ Status states_zero_transient(States *s) CHECKED;
 int states_count(const States *s);
 const State *states_at(const States *s, int i);
 const State *states_find(const States *s, const char *name); /* NULL: none */
-/* To or from `t`, of the state's type and shape.  A partial sum is written to one copy, the others become zero. */
+/* To or from `t`, of the state's type and shape, put together from pieces or cut into them.  A partial sum is written
+ * to one copy, the others become zero. */
 Status states_get(const States *s, const char *name, const Tensor *t) CHECKED;
 Status states_set(States *s, const char *name, const Tensor *t) CHECKED;
 /* E_INTERNAL naming the first state whose copies are not equal to the bit. */

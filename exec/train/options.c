@@ -260,6 +260,10 @@ static const Setting table[] = {
     { "split", "MODE", "balanced",
       "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller",
       SETTING_CHOICE_OF(Options, build.split, "balanced|chunk") },
+    { "shard", "WHAT", "none",
+      "what each device keeps only its piece of: none, or optimizer, what the optimizer keeps beside the parameters; "
+      "CPU devices of one process",
+      SETTING_CHOICE_OF(Options, build.shard, "none|optimizer") },
     { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part",
       SETTING_CHOICE_OF(Options, build.bn_local, "sync|local"), .trains = true },
     { "bn-variance", "KIND", "population",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec/device/device_set.h"
+#include "exec/world/world.h"
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
 #include "graph/op.h"
@@ -92,6 +93,10 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
     for (int i = 0; i < model->n_input; i++)
         s->shape[i] = (InputShape){ value(s->model, s->model->input[i])->name, shape_unknown() };
     TRY_TO(fail, st, device_set_open(&s->devices, devices));
+    if (base->shard && s->devices.world && world_size(s->devices.world) > 1)
+        TRY_TO(fail, st,
+               FAIL(E_INVALID, "--shard optimizer works within one process, and %d processes run together",
+                    world_size(s->devices.world)));
     TRY_TO(fail, st, states_create(&s->states, s->devices.device, s->devices.n));
     warn(s, devices);
     *out = s;

@@ -6,6 +6,7 @@
  * what updates them, and the rest as doc_strings (mark.c), so that importing the file gives the graph back. */
 #include "graph/onnx/export.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -305,9 +306,20 @@ static void add_prop(Exporter *x, Onnx__ModelProto *m, const char *prefix, const
     m->metadata_props[m->n_metadata_props++] = p;
 }
 
-static const char *state_words(const Value *v)
+static const char *shard_words(Exporter *x, const Shard *s)
 {
-    return v->trainable   ? "trainable"
+    const char *text = arena_printf(x->arena, "plain from %" PRId64 " of", s->from);
+
+    for (int i = 0; text && i < s->whole.rank; i++)
+        text = arena_printf(x->arena, "%s%s%" PRId64, text, i ? "," : " ", s->whole.dim[i]);
+    x->no_memory |= !text;
+    return text;
+}
+
+static const char *state_words(Exporter *x, const Value *v)
+{
+    return v->shard       ? shard_words(x, v->shard)
+           : v->trainable ? "trainable"
            : v->transient ? v->partial ? "transient partial" : "transient"
            : v->partial   ? "partial"
                           : "plain";
@@ -355,7 +367,7 @@ static void add_props(Exporter *x, Onnx__ModelProto *m)
     add_prop(x, m, PROP_MARKS, "", MARKS_VERSION);
     for (uint32_t i = 1; i < g->n_value && !x->no_memory; i++)
         if (g->value[i]->kind == V_STATE)
-            add_prop(x, m, PROP_STATE, x->name[i], state_words(g->value[i]));
+            add_prop(x, m, PROP_STATE, x->name[i], state_words(x, g->value[i]));
     for (int i = 0; i < g->n_update && !x->no_memory; i++)
         add_prop(x, m, PROP_UPDATE, x->name[g->update[i].state.i], x->name[g->update[i].next.i]);
 }

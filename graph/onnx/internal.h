@@ -195,8 +195,9 @@ Status late_module(const char **out, Importer *im, const Onnx__NodeProto *p) CHE
 Status model_remember(OnnxModel **out, const Onnx__ModelProto *m, int64_t opset) CHECKED;
 /* Metadata of our own: state and updates of a graph that was exported half way. */
 #define PROP_PREFIX "dpexec."
-#define PROP_STATE \
-    PROP_PREFIX "state:" /* + name: "trainable", "transient", "partial", "transient partial" or "plain" */
+#define PROP_STATE                                                                                                  \
+    PROP_PREFIX "state:" /* + name: "trainable", "transient", "partial", "transient partial", "plain", or of a copy \
+                          * that holds a piece "plain from FROM of DIM,DIM,..." */
 #define PROP_UPDATE PROP_PREFIX "update:" /* + name of a state: name of its next value */
 #define PROP_MARKS \
     PROP_PREFIX "marks" /* MARKS_VERSION: doc_strings are marks (mark.c); else they are somebody's text */

@@ -2,6 +2,7 @@
  * that was exported half way whole again. */
 #include "graph/onnx/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
@@ -84,6 +85,28 @@ void onnx_model_free(OnnxModel *m)
         arena_free(m->arena);
 }
 
+/* "4096 of 80,60": the elements of a state that a copy of it holds. */
+static Status restore_shard(Importer *im, Value *v, const char *name, const char *text)
+{
+    Shard *s = ARENA_NEW(im->g->arena, Shard, 1);
+    char *end;
+    int64_t numel = shape_known(&v->shape) ? shape_numel(&v->shape) : -1;
+
+    if (!s)
+        return FAIL_NOMEM();
+    s->from = strtoll(text, &end, 10);
+    text = strncmp(end, " of ", 4) ? NULL : end + 4;
+    while (text && *text && s->whole.rank < MAX_RANK) {
+        s->whole.dim[s->whole.rank++] = strtoll(text, &end, 10);
+        text = end == text || (*end && *end != ',') ? NULL : *end ? end + 1 : end;
+    }
+    if (!text || *text || shape_check(&s->whole, dtype_size(v->dtype)) || s->from < 0 || v->shape.rank != 1 ||
+        numel > shape_numel(&s->whole) || s->from > shape_numel(&s->whole) - numel)
+        return FAIL(E_MODEL, "metadata: state '%s' is no piece of what it is said to be", name);
+    v->shard = s;
+    return ST_OK;
+}
+
 static Status restore_one(Importer *im, const Body *b, const char *name, const char *how)
 {
     const ScopeEntry *e = scope_find(&b->scope, name);
@@ -95,7 +118,7 @@ static Status restore_one(Importer *im, const Body *b, const char *name, const c
     v->trainable = !strcmp(how, "trainable");
     v->transient = strstr(how, "transient") != NULL;
     v->partial = strstr(how, "partial") != NULL;
-    return ST_OK;
+    return !strncmp(how, "plain from ", 11) ? restore_shard(im, v, name, how + 11) : ST_OK;
 }
 
 static Status restore_update(Importer *im, const Body *b, const char *name, const char *next)

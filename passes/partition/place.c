@@ -115,6 +115,12 @@ static void wish_pieces(Placements *t, const Graph *g, const Node *n, int i)
         t->pieces[v.i] = t->pieces[y.i];
 }
 
+/* Another shape of what is reduced to pieces: not here, where the elements are as good. */
+static bool shows_pieces(const Placements *t, const Node *n)
+{
+    return n->op->flags & OPF_VIEW && t->pieces[n->out[0].i] != NULL;
+}
+
 /* Which partial sums are reduced where they are made.  In reverse order, so that what is known of a node's outputs says
  * whether its inputs are on the way to an addition. */
 static Status decide_early(Placements *t, const Graph *g, Arena *a)
@@ -127,7 +133,8 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
         leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
-        bool on_way = n->op && (partial_inputs(t, n) > 1 || (partial_inputs(t, n) == 1 && widens(g, n)));
+        int sums = n->op ? partial_inputs(t, n) : 0;
+        bool on_way = sums > 1 || (sums == 1 && (widens(g, n) || shows_pieces(t, n)));
 
         for (int o = 0; n->op && o < n->n_out; o++)
             on_way |= leads[n->out[o].i];

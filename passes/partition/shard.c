@@ -67,7 +67,7 @@ Status shard_states(const Split *const **out, const Graph *g, const BuildOptions
     if (opt->shard == SHARD_NONE || (opt->mode != BUILD_TRAIN && opt->mode != BUILD_APPLY))
         return ST_OK;
     if (opt->backend.accelerator)
-        return FAIL(E_UNSUPPORTED, "--shard optimizer: only CPU devices can, and these are accelerators");
+        return FAIL(E_INVALID, "--shard optimizer: only CPU devices can, and these are accelerators");
     if (!cuts || !shard || !owner || !owns)
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)

@@ -29,7 +29,7 @@ static Status run(Graph *g, PassCtx *ctx)
 {
     bool *other = ARENA_NEW(ctx->scratch, bool, g->n_value);
 
-    if (!ctx->opt->backend.layouts)
+    if (!ctx->opt->backend.layouts || ctx->opt->shard)
         return ST_OK;
     if (!other)
         return FAIL_NOMEM();

@@ -38,7 +38,7 @@ typedef struct {
     uint32_t *of;             /* [value] -> buffer */
     size_t *at;               /* [value] offset in its buffer */
     uint32_t *last_use;       /* [value] position of the last node that reads it; n_node: needed after the step */
-    int *update_of;           /* [value] the update whose next value it is, or -1 */
+    int *update_of;           /* [value] the update whose next value it is, under any shape, or -1 */
     uint32_t *scratch_buffer; /* [node] */
     uint32_t *writer;         /* [buffer] 1 + the last node with an output in it */
     uint32_t *input;          /* [buffer] 1 + the first input of the present node in it, 0 for none; the others */
@@ -455,6 +455,25 @@ static int widest(const Graph *g)
     return most;
 }
 
+/* A value of which the next one is a view, of all of it, is written where that belongs. */
+static void find_next_values(Planner *p)
+{
+    const Graph *g = p->g;
+
+    for (uint32_t v = 0; v < g->n_value; v++)
+        p->update_of[v] = -1;
+    for (int u = 0; u < g->n_update; u++)
+        p->update_of[g->update[u].next.i] = u;
+    for (uint32_t i = g->n_node; i-- > 0;) {
+        const Node *n = g->node[i];
+        int u = n->op && n->n_out && n->n_in ? p->update_of[n->out[0].i] : -1;
+
+        if (u >= 0 && p->update_of[n->in[0].i] < 0 && node_view_of(g, n, 0) == 0 &&
+            value_bytes(g, n->in[0]) == value_bytes(g, n->out[0]))
+            p->update_of[n->in[0].i] = u;
+    }
+}
+
 static Status allocate(Planner *p)
 {
     const Graph *g = p->g;
@@ -485,10 +504,7 @@ static Status allocate(Planner *p)
         !plan->copy || !p->buffer || !p->writer || !p->input || !p->next_input || !p->of || !p->at || !p->last_use ||
         !p->update_of || !p->scratch_buffer)
         return FAIL_NOMEM();
-    for (uint32_t v = 0; v < g->n_value; v++)
-        p->update_of[v] = -1;
-    for (int u = 0; u < g->n_update; u++)
-        p->update_of[g->update[u].next.i] = u;
+    find_next_values(p);
     return ST_OK;
 }
 

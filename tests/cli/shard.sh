@@ -1,0 +1,80 @@
+#!/bin/bash
+# --shard optimizer: the same bytes as without it, whatever the optimizer and the devices; checkpoints are whole, and go on with other
+# devices or none cut; each device has its share of the optimizer's state and no more.
+. "$(dirname "$0")/lib.sh"
+data=tests/oracle/data
+mlp=(models/mlp.onnx --data "$data/digits.npz" --loss cross-entropy --batch-size 10 --threads 1 --quiet)
+cnn=(models/fashion_cnn.onnx --data "$data/fashion.npz" --loss cross-entropy --batch-size 7 --threads 1 --quiet)
+
+# same NAME ARGS...: with and without; whole models and metrics.
+same() {
+    local name=$1
+    shift
+    check "$name" "$dpexec" "$@" --out "$DIR/all"
+    check "$name, in pieces" "$dpexec" "$@" --shard optimizer --out "$DIR/pieces"
+    check "$name: the bytes" same_run "$DIR/all" "$DIR/pieces"
+    rm -rf "$DIR/all" "$DIR/pieces"
+}
+five=(--steps 5 --lr 0.01)
+same 'adam on two devices' "${mlp[@]}" "${five[@]}" --optimizer adam --devices 'cpu*2'
+same 'adam on three, clipped' "${mlp[@]}" "${five[@]}" --optimizer adam --devices 'cpu*3' --clip-norm 0.1
+same 'one device' "${mlp[@]}" "${five[@]}" --optimizer adam --devices cpu --replicas 2
+same 'adamw, five replicas on two devices' "${mlp[@]}" "${five[@]}" --optimizer adamw --weight-decay 0.1 --devices 'cpu*2' --replicas 5
+same 'momentum, four replicas on three' "${cnn[@]}" "${five[@]}" --optimizer sgd --momentum 0.9 --nesterov --devices 'cpu*3' --replicas 4
+same 'nothing beside the parameters' "${mlp[@]}" "${five[@]}" --optimizer sgd --devices 'cpu*2'
+same 'a formula: lion' "${cnn[@]}" "${five[@]}" --optimizer lion --weight-decay 0.01 --devices 'cpu*3'
+same 'a formula: rmsprop, clipped' "${mlp[@]}" "${five[@]}" --optimizer rmsprop --clip-norm 1 --devices 'cpu*2'
+same 'accumulated' "${cnn[@]}" "${five[@]}" --optimizer adam --accumulate 3 --clip-norm 0.5 --devices 'cpu*3'
+same 'float64' "${mlp[@]}" "${five[@]}" --optimizer adam --clip-norm 1 --dtype float64 --devices 'cpu*3'
+same 'a scaled loss' "${mlp[@]}" "${five[@]}" --optimizer adam --precision float16 --clip-norm 1 --devices 'cpu*2'
+same 'frozen parameters' "${mlp[@]}" "${five[@]}" --optimizer adam --freeze 'fc1.*' --devices 'cpu*2'
+
+# A checkpoint of three devices goes on with two, with one, and without pieces; and the other way round.
+whole=("${mlp[@]}" --optimizer adam --clip-norm 1 --replicas 6 --checkpoint-every 4)
+check 'unbroken' "$dpexec" "${whole[@]}" --devices 'cpu*2' --steps 9 --out "$DIR/unbroken"
+begin() { check "four steps $*" "$dpexec" "${whole[@]}" --steps 4 --out "$DIR/begun" "$@"; }
+go_on() {
+    check "goes on $*" "$dpexec" "${whole[@]}" --steps 9 --resume "$DIR/begun" "$@"
+    check "the bytes of a run that goes on $*" cmp "$DIR/unbroken/model.onnx" "$DIR/begun/model.onnx"
+    check "the last checkpoint of a run that goes on $*" \
+        cmp "$DIR/unbroken/checkpoints/step-000000009/state.safetensors" "$DIR/begun/checkpoints/step-000000009/state.safetensors"
+    rm -rf "$DIR/begun"
+}
+begin --devices 'cpu*3' --shard optimizer; go_on --devices 'cpu*2' --shard optimizer
+begin --devices 'cpu*3' --shard optimizer; go_on --devices cpu
+begin --devices cpu; go_on --devices 'cpu*3' --shard optimizer
+
+# What a device holds: of mlp 17226 parameters, of adam's two moments of each half, to 4096 elements and the odd sizes of small ones.
+train=(models/mlp.onnx --loss cross-entropy --optimizer adam --batch-size 8)
+state() { "$graph_transform" "${train[@]}" "$@" --report --json | grep -o '"state_bytes": *[0-9]*' | grep -o '[0-9]*$'; }
+shares() {
+    local d=0 total=0 p=$((17226 * 4)) slack=$((2 * 4 * 4096 + 8))
+    for s in $(state --devices "cpu*$1" --shard optimizer); do
+        d=$((d + 1))
+        total=$((total + s))
+        [ "$s" -le $((p + 2 * p / $1 + slack)) ] || { echo "device $d holds $s bytes"; return 1; }
+    done
+    [ "$d" = "$1" ] && [ "$total" = $(($1 * (p + 8) + 2 * p)) ] || { echo "$d devices hold $total bytes"; return 1; }
+}
+for n in 2 3 4; do check "the shares of $n devices" shares "$n"; done
+says 'sends 68.' "$graph_transform" "${train[@]}" --devices 'cpu*2' --shard optimizer --report
+
+# The graph is checked against the whole one, and is read again as it was written.
+for net in mlp fashion_cnn transformer; do
+    says 'largest relative difference' "$graph_transform" "models/$net.onnx" --loss cross-entropy --optimizer adam --clip-norm 1 \
+        --batch-size 6 --devices 'cpu*3' --replicas 4 --shard optimizer --verify
+done
+cut=("${train[@]}" --devices 'cpu*3' --shard optimizer)
+check 'as text' "$graph_transform" "${cut[@]}" -o "$DIR/step.txt"
+check 'has pieces' grep -q 'state %fc1.weight.exp_avg@d1 : float32\[4096\].* from 4096 of float32\[128,64\]' "$DIR/step.txt"
+check 'as a model' "$graph_transform" "${cut[@]}" -o "$DIR/step.onnx"
+check 'read again' "$graph_transform" "$DIR/step.onnx" -o "$DIR/again.txt"
+check 'the same again' cmp "$DIR/step.txt" "$DIR/again.txt"
+
+refused 2 "--shard: expected none|optimizer, found 'all'" "$dpexec" "${mlp[@]}" --shard all
+export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
+refused 2 '--shard optimizer: only CPU devices can' "$dpexec" "${mlp[@]}" --steps 1 --optimizer adam --devices 'cuda*2' --shard optimizer
+unset DPEXEC_CUDA_PLUGIN
+refused 2 '--shard optimizer works within one process, and 2 processes run together' \
+    "$dpexec" launch -n 2 -- "${mlp[@]}" --steps 1 --optimizer adam --devices 'cpu:{rank}' --shard optimizer
+finish
