@@ -112,7 +112,11 @@ static Status run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     return ST_OK;
 }
 
+/* Scores of 16 bits have a slope of float32. */
+static bool is_one_type(const Graph *g, const Node *n) { return in_value(g, n, 1)->dtype == in_value(g, n, 0)->dtype; }
+
 #define COMMON .dtypes = DTYPES_F32_F64, .release = release
 
 DEFINE_KERNEL(cpu_cross_entropy_sum, .op = &op_CrossEntropySum, COMMON, .prepare = prepare_sum, .run = run_sum);
-DEFINE_KERNEL(cpu_cross_entropy_grad, .op = &op_CrossEntropyGrad, COMMON, .prepare = prepare_grad, .run = run_grad);
+DEFINE_KERNEL(cpu_cross_entropy_grad, .op = &op_CrossEntropyGrad, COMMON, .supports = is_one_type,
+              .prepare = prepare_grad, .run = run_grad);
