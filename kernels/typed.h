@@ -19,6 +19,8 @@
 #define OF_INTS (OF_I8 | OF_I16 | OF_I32 | OF_I64 | OF_U8 | OF_U16 | OF_U32 | OF_U64)
 #define OF_NUMBERS (OF_FLOATS | OF_INTS)
 
+#define IS_FLOAT(T) ((T)0.5 != 0)
+
 /* Entries of a table of functions by type: `static Fn *const f[] = { OF_EACH_NUMBER(f) }`, called as f[dtype](...).  A
  * kernel's dtypes say which it may be called with. */
 #define OF_EACH_FLOAT(F) [DT_FLOAT32] = F##_f32, [DT_FLOAT64] = F##_f64

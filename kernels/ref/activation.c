@@ -6,41 +6,27 @@ typedef struct {
     double alpha, beta;
 } Params;
 
-/* The two parameters of an activation, by the names of its attributes. */
-static Status prepare_params(void **state, const Node *n, const char *alpha, const char *beta)
+/* The parameters by the names of the attributes; there is at most one of each kind. */
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Params *p = malloc(sizeof *p);
-
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Params){ node_float(n, alpha), beta ? node_float(n, beta) : 0 };
-    *state = p;
-    return ST_OK;
-}
-
-#define PREPARE(NAME, ALPHA, BETA)                                                  \
-    static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
-    {                                                                               \
-        (void)ctx;                                                                  \
-        (void)g;                                                                    \
-        return prepare_params(state, n, ALPHA, BETA);                               \
-    }
-PREPARE(prepare_alpha, "alpha", NULL)
-PREPARE(prepare_alpha_beta, "alpha", "beta")
-PREPARE(prepare_alpha_gamma, "alpha", "gamma")
-PREPARE(prepare_shrink, "lambd", "bias")
-
-static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    bool *is_tanh = malloc(sizeof *is_tanh);
+    static const char *const names[2][3] = { { "alpha", "lambd" }, { "beta", "gamma", "bias" } };
+    double v[2] = { 0, 0 };
 
     (void)ctx;
     (void)g;
-    if (!is_tanh)
-        return FAIL_NOMEM();
-    *is_tanh = !strcmp(node_string(n, "approximate"), "tanh");
-    *state = is_tanh;
-    return ST_OK;
+    for (int i = 0; i < 6; i++)
+        if (names[i / 3][i % 3] && node_attr(n, names[i / 3][i % 3]))
+            v[i / 3] = node_float(n, names[i / 3][i % 3]);
+    return kernel_state(state, &(Params){ v[0], v[1] }, sizeof(Params));
+}
+
+static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const bool is_tanh = !strcmp(node_string(n, "approximate"), "tanh");
+
+    (void)ctx;
+    (void)g;
+    return kernel_state(state, &is_tanh, sizeof is_tanh);
 }
 
 #define ALPHA ((T)p->alpha)
@@ -77,22 +63,19 @@ DEFINE_KERNEL(ref_sigmoid, .op = &op_Sigmoid, .dtypes = DTYPES_F32_F64, .run = r
 DEFINE_KERNEL(ref_tanh, .op = &op_Tanh, .dtypes = DTYPES_F32_F64, .run = run_tanh);
 DEFINE_KERNEL(ref_gelu, .op = &op_Gelu, .dtypes = DTYPES_F32_F64, .prepare = prepare_gelu, .run = run_gelu,
               .release = free);
-#define WITH_PARAMS(NAME, PREPARE)               \
-    .dtypes = DTYPES_F32_F64, .prepare = PREPARE \
-    , .run = run_##NAME, .release = free
-DEFINE_KERNEL(ref_leaky_relu, .op = &op_LeakyRelu, WITH_PARAMS(leaky_relu, prepare_alpha));
-DEFINE_KERNEL(ref_thresholded_relu, .op = &op_ThresholdedRelu, WITH_PARAMS(thresholded_relu, prepare_alpha));
-DEFINE_KERNEL(ref_elu, .op = &op_Elu, WITH_PARAMS(elu, prepare_alpha));
-DEFINE_KERNEL(ref_celu, .op = &op_Celu, WITH_PARAMS(celu, prepare_alpha));
-DEFINE_KERNEL(ref_selu, .op = &op_Selu, WITH_PARAMS(selu, prepare_alpha_gamma));
-DEFINE_KERNEL(ref_hard_sigmoid, .op = &op_HardSigmoid, WITH_PARAMS(hard_sigmoid, prepare_alpha_beta));
+#define WITH_PARAMS(NAME) .prepare = prepare, .run = run_##NAME, .release = free
+DEFINE_KERNEL(ref_leaky_relu, .op = &op_LeakyRelu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(leaky_relu));
+DEFINE_KERNEL(ref_thresholded_relu, .op = &op_ThresholdedRelu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(thresholded_relu));
+DEFINE_KERNEL(ref_elu, .op = &op_Elu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(elu));
+DEFINE_KERNEL(ref_celu, .op = &op_Celu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(celu));
+DEFINE_KERNEL(ref_selu, .op = &op_Selu, .dtypes = DTYPES_F32_F64, WITH_PARAMS(selu));
+DEFINE_KERNEL(ref_hard_sigmoid, .op = &op_HardSigmoid, .dtypes = DTYPES_F32_F64, WITH_PARAMS(hard_sigmoid));
 DEFINE_KERNEL(ref_hard_swish, .op = &op_HardSwish, .dtypes = DTYPES_F32_F64, .run = run_hard_swish);
 DEFINE_KERNEL(ref_softplus, .op = &op_Softplus, .dtypes = DTYPES_F32_F64, .run = run_softplus);
 DEFINE_KERNEL(ref_softsign, .op = &op_Softsign, .dtypes = DTYPES_F32_F64, .run = run_softsign);
 DEFINE_KERNEL(ref_mish, .op = &op_Mish, .dtypes = DTYPES_F32_F64, .run = run_mish);
-DEFINE_KERNEL(ref_swish, .op = &op_Swish, WITH_PARAMS(swish, prepare_alpha));
-DEFINE_KERNEL(ref_shrink, .op = &op_Shrink, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare_shrink,
-              .run = run_shrink, .release = free);
+DEFINE_KERNEL(ref_swish, .op = &op_Swish, .dtypes = DTYPES_F32_F64, WITH_PARAMS(swish));
+DEFINE_KERNEL(ref_shrink, .op = &op_Shrink, .dtypes = DTYPES_F32_F64 | DTYPES_INT, WITH_PARAMS(shrink));
 
 /* ---- gradients: a is dy, b is y (or x) ---- */
 

@@ -18,24 +18,19 @@ typedef struct {
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape;
-    Plan *p = calloc(1, sizeof *p);
+    Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
 
     (void)ctx;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Plan){
-        x->dim[0],     x->dim[1],    shape_count(x, 2, x->rank), 0, 0, false, has_out(n, 1), has_out(n, 2), false,
-        has_out(n, 1), has_out(n, 2)
-    };
-    p->relu = n->op == &op_BatchNormGradStats ? has_in(n, 5) : n->op == &op_BatchNormGradInput && has_in(n, 7);
+    p.has_mean = p.has_dscale = has_out(n, 1);
+    p.has_var = p.has_dbias = has_out(n, 2);
+    p.relu = n->op == &op_BatchNormGradStats ? has_in(n, 5) : n->op == &op_BatchNormGradInput && has_in(n, 7);
     if (node_attr(n, "epsilon"))
-        p->epsilon = node_float(n, "epsilon");
+        p.epsilon = node_float(n, "epsilon");
     if (node_attr(n, "momentum")) {
-        p->momentum = node_float(n, "momentum");
-        p->unbiased = node_int(n, "unbiased");
+        p.momentum = node_float(n, "momentum");
+        p.unbiased = node_int(n, "unbiased");
     }
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* The elements x[at] of channel c in the order of memory. */
@@ -59,20 +54,15 @@ RUN_FLOAT(run_grad_input, grad_input, state, in, out)
 
 Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    MergePlan *p = calloc(1, sizeof *p);
+    MergePlan p = { .channels = in_value(g, n, 0)->shape.dim[1] / 2,
+                    .keep = node_float(n, "keep"),
+                    .take = node_float(n, "take"),
+                    .check = node_int(n, "sync"),
+                    .running = { has_in(n, 1), has_in(n, 2) } };
 
     (void)ctx;
-    if (!p)
-        return FAIL_NOMEM();
-    p->channels = in_value(g, n, 0)->shape.dim[1] / 2;
-    p->keep = node_float(n, "keep");
-    p->take = node_float(n, "take");
-    p->check = node_int(n, "sync");
-    for (int i = 0; i < 2; i++)
-        p->running[i] = has_in(n, 1 + i);
-    snprintf(p->name, sizeof p->name, "%s", node_text(g, n));
-    *state = p;
-    return ST_OK;
+    snprintf(p.name, sizeof p.name, "%s", node_text(g, n));
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* Chan, Golub, LeVeque 1979: moments of two sets together. */

@@ -83,33 +83,16 @@ DEFINE_KERNEL(ref_gather_elements, .op = &op_GatherElements, .prepare = ref_node
 /* ---- GatherND ---- */
 
 typedef struct {
-    RefNode *node;
+    RefNode node;
     int batch_dims;
 } PlanND;
 
 static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    PlanND *p = malloc(sizeof *p);
-    Status st;
+    const PlanND p = { ref_node(g, n), (int)node_int(n, "batch_dims") };
 
-    if (!p)
-        return FAIL_NOMEM();
-    p->batch_dims = (int)node_int(n, "batch_dims");
-    if ((st = ref_node_prepare((void **)&p->node, ctx, g, n))) {
-        free(p);
-        return st;
-    }
-    *state = p;
-    return ST_OK;
-}
-
-static void release_nd(void *state)
-{
-    PlanND *p = state;
-
-    if (p)
-        free(p->node);
-    free(p);
+    (void)ctx;
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* The row of x that tuple `i` names, in rows of the dimensions behind those indexed. */
@@ -119,7 +102,7 @@ static Status row_nd(int64_t *out, const PlanND *p, const Shape *x, const Tensor
     int64_t per_batch = shape_count(&ix->shape, p->batch_dims, rank - 1), row = per_batch ? i / per_batch : 0, at;
 
     for (int a = 0; a < k; a++) {
-        TRY(ref_index_in(&at, p->node, ix, i * k + a, x->dim[p->batch_dims + a]));
+        TRY(ref_index_in(&at, &p->node, ix, i * k + a, x->dim[p->batch_dims + a]));
         row = row * x->dim[p->batch_dims + a] + at;
     }
     *out = row;
@@ -160,6 +143,6 @@ static Status run_gather_nd_grad(KernelCtx *ctx, void *state, const Tensor *in, 
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_gather_nd, .op = &op_GatherND, .prepare = prepare_nd, .run = run_gather_nd, .release = release_nd);
+DEFINE_KERNEL(ref_gather_nd, .op = &op_GatherND, .prepare = prepare_nd, .run = run_gather_nd, .release = free);
 DEFINE_KERNEL(ref_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_nd,
-              .run = run_gather_nd_grad, .release = release_nd);
+              .run = run_gather_nd_grad, .release = free);

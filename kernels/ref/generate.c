@@ -44,15 +44,11 @@ typedef struct {
 
 static Status prepare_shape(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Span *p = malloc(sizeof *p);
+    const Span span = { node_int(n, "start") };
 
     (void)ctx;
     (void)g;
-    if (!p)
-        return FAIL_NOMEM();
-    p->from = node_int(n, "start");
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &span, sizeof span);
 }
 
 static Status run_shape(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -99,15 +95,11 @@ DEFINE_KERNEL(ref_range, .op = &op_Range, .run = run_range);
 
 static Status prepare_eye(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    int64_t *k = malloc(sizeof *k);
+    const int64_t k = node_int(n, "k");
 
     (void)ctx;
     (void)g;
-    if (!k)
-        return FAIL_NOMEM();
-    *k = node_int(n, "k");
-    *state = k;
-    return ST_OK;
+    return kernel_state(state, &k, sizeof k);
 }
 
 static Status run_eye(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)

@@ -6,17 +6,14 @@
 
 static Status prepare_transpose(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    int count, *perm = malloc(MAX_RANK * sizeof *perm);
+    int count, perm[MAX_RANK] = { 0 };
     const int64_t *p = node_ints(n, "perm", &count);
 
     (void)ctx;
     (void)g;
-    if (!perm)
-        return FAIL_NOMEM();
     for (int i = 0; i < count; i++)
         perm[i] = (int)p[i];
-    *state = perm;
-    return ST_OK;
+    return kernel_state(state, perm, sizeof perm);
 }
 
 static Status run_transpose(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -94,15 +91,11 @@ typedef struct {
 
 static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Blocks *p = malloc(sizeof *p);
+    const bool crd = node_attr(n, "mode") && node_string(n, "mode")[0] == 'C';
 
     (void)ctx;
     (void)g;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Blocks){ node_int(n, "blocksize"), node_attr(n, "mode") && node_string(n, "mode")[0] == 'C' };
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &(Blocks){ node_int(n, "blocksize"), crd }, sizeof(Blocks));
 }
 
 /* Between the deep tensor [N, C * b * b, H, W] and the wide one [N, C, H * b, W * b]. */

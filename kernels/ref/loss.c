@@ -9,16 +9,12 @@
 
 Status nll_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Nll *p = malloc(sizeof *p);
     const Attr *smoothing = node_attr(n, "label_smoothing");
+    Nll p = { n->n_in, n->op == &op_NllGrad ? 3 : 2, node_int(n, "ignore_index"), smoothing ? smoothing->f : 0, "" };
 
     (void)ctx;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Nll){ n->n_in, n->op == &op_NllGrad ? 3 : 2, node_int(n, "ignore_index"), smoothing ? smoothing->f : 0, "" };
-    snprintf(p->target, sizeof p->target, "%s", in_value(g, n, 1)->name);
-    *state = p;
-    return ST_OK;
+    snprintf(p.target, sizeof p.target, "%s", in_value(g, n, 1)->name);
+    return kernel_state(state, &p, sizeof p);
 }
 
 Status nll_label(int64_t *out, const Nll *p, const Tensor *target, int64_t i, int64_t classes)
@@ -157,19 +153,15 @@ DEFINE_KERNEL(ref_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32_
 Status element_loss_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     static const char *const names[] = { "mse", "l1", "bce", "bce-logits" };
-    ElementLoss *p = calloc(1, sizeof *p);
     const Attr *by = node_attr(n, "by");
+    ElementLoss p = { .by = by ? (int)by->i : 0 };
 
     (void)ctx;
     (void)g;
-    if (!p)
-        return FAIL_NOMEM();
     for (int i = 0; i < 4; i++)
         if (!strcmp(node_string(n, "kind"), names[i]))
-            p->kind = (ElementKind)i;
-    p->by = by ? (int)by->i : 0;
-    *state = p;
-    return ST_OK;
+            p.kind = (ElementKind)i;
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* The logarithm, at least -100 so that a certain miss costs a finite amount. */

@@ -90,53 +90,20 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-/* A negative factor wraps too: through int64_t for the integer types. */
-#define SCALE(T, v) ((T)0.5 != 0 ? (T)(v) : (T)(int64_t)(v))
-/* Row by row, so that the innermost loop runs along B's and Y's rows. */
-#define PRODUCT(NAME, T)                                                            \
-    static void NAME(const Plan *p, const T *a, const T *b, T *y)                   \
-    {                                                                               \
-        for (int64_t i = 0; i < p->m; i++, y += p->n) {                             \
-            for (int64_t j = 0; j < p->n; j++)                                      \
-                y[j] = 0;                                                           \
-            for (int64_t k = 0; k < p->k; k++)                                      \
-                for (int64_t j = 0; j < p->n; j++)                                  \
-                    y[j] += a[i * p->ai + k * p->ak] * b[k * p->bk + j * p->bj];    \
-        }                                                                           \
-    }                                                                               \
-    static void NAME##_all(const Plan *p, const T *a, const T *b, const T *c, T *y) \
-    {                                                                               \
-        if (!p->offset_a)                                                           \
-            return;                                                                 \
-        for (int64_t i = 0; i < p->batches; i++)                                    \
-            NAME(p, a + p->offset_a[i], b + p->offset_b[i], y + i * p->m * p->n);   \
-        if (p->alpha != 1)                                                          \
-            for (int64_t i = 0; i < p->batches * p->m * p->n; i++)                  \
-                y[i] = SCALE(T, p->alpha) * y[i];                                   \
-        for (int64_t i = 0; p->has_c && i < p->m; i++)                              \
-            for (int64_t j = 0; j < p->n; j++)                                      \
-                y[i * p->n + j] += SCALE(T, p->beta) * c[i * p->ci + j * p->cj];    \
-    }
-PRODUCT(product_f32, float)
-PRODUCT(product_f64, double)
 /* Unsigned arithmetic wraps, so it serves the signed types too. */
-PRODUCT(product_u32, uint32_t)
-PRODUCT(product_u64, uint64_t)
+#define BODY "kernels/ref/matmul.inc"
+#define TYPES (OF_FLOATS | OF_U32 | OF_U64)
+#include "kernels/each_type.inc"
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
-    const void *a = in[0].data, *b = in[1].data, *c = p->has_c ? in[2].data : NULL;
+    static void (*const product[])(const Plan *, const Tensor *, Tensor *) = {
+        OF_EACH_FLOAT(product),   [DT_INT32] = product_u32,  [DT_UINT32] = product_u32,
+        [DT_INT64] = product_u64, [DT_UINT64] = product_u64,
+    };
 
     (void)ctx;
-    switch (in[0].dtype) {
-    case DT_FLOAT32: product_f32_all(p, a, b, c, out[0].data); break;
-    case DT_FLOAT64: product_f64_all(p, a, b, c, out[0].data); break;
-    case DT_INT32: product_u32_all(p, a, b, c, out[0].data); break;
-    case DT_INT64: product_u64_all(p, a, b, c, out[0].data); break;
-    case DT_UINT32: product_u32_all(p, a, b, c, out[0].data); break;
-    default: product_u64_all(p, a, b, c, out[0].data); break;
-    }
+    product[in[0].dtype](state, in, out);
     return ST_OK;
 }
 

@@ -89,18 +89,21 @@ void ref_fill(size_t size, int64_t n, void *dst, const void *element)
         memcpy((char *)dst + (size_t)i * size, element, size);
 }
 
+RefNode ref_node(const Graph *g, const Node *n)
+{
+    const Attr *axis = node_attr(n, "axis");
+    RefNode p = { .n_in = n->n_in, .n_out = n->n_out, .axis = axis ? (int)axis->i : 0 };
+
+    snprintf(p.what, sizeof p.what, "%s", node_text(g, n));
+    return p;
+}
+
 Status ref_node_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    RefNode *p = malloc(sizeof *p);
-    const Attr *axis = node_attr(n, "axis");
+    const RefNode p = ref_node(g, n);
 
     (void)ctx;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (RefNode){ .n_in = n->n_in, .n_out = n->n_out, .axis = axis ? (int)axis->i : 0 };
-    snprintf(p->what, sizeof p->what, "%s", node_text(g, n));
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 Status ref_index_in(int64_t *out, const RefNode *p, const Tensor *t, int64_t i, int64_t d)

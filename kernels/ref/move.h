@@ -15,6 +15,7 @@ typedef struct {
     int n_in, n_out, axis; /* axis: the attribute, 0 without one */
     char what[200];        /* for errors found in data */
 } RefNode;
+RefNode ref_node(const Graph *g, const Node *n);
 Status ref_node_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
 
 static inline const Tensor *ref_in(const RefNode *p, const Tensor *in, int i)

@@ -10,21 +10,11 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    RefNode *node;
-    Plan *p = malloc(sizeof *p);
-    Status st;
+    Plan p = { .node = ref_node(g, n) };
 
-    if (!p)
-        return FAIL_NOMEM();
-    TRY_TO(fail, st, pad_mode(&p->mode, g, n));
-    TRY_TO(fail, st, ref_node_prepare((void **)&node, ctx, g, n));
-    p->node = *node;
-    free(node);
-    *state = p;
-    return ST_OK;
-fail:
-    free(p);
-    return st;
+    (void)ctx;
+    TRY(pad_mode(&p.mode, g, n));
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* The overlap of x, moved by `before`, with y: fills in where it begins in both. */
@@ -113,17 +103,8 @@ static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     return ST_OK;
 }
 
-#define PAD_GRAD(NAME, T)                                                                       \
-    static void NAME(PadMode mode, const PadRange *r, const Tensor *dy, Tensor *dx)             \
-    {                                                                                           \
-        int64_t at[MAX_RANK] = { 0 }, xs[MAX_RANK], i = 0;                                      \
-        shape_strides(&dx->shape, xs);                                                          \
-        do                                                                                      \
-            ((T *)dx->data)[source(mode, r, &dx->shape, xs, at)] += ((const T *)dy->data)[i++]; \
-        while (advance(at, &dy->shape));                                                        \
-    }
-PAD_GRAD(pad_grad_f32, float)
-PAD_GRAD(pad_grad_f64, double)
+#define BODY "kernels/ref/pad.inc"
+#include "kernels/each_type.inc"
 
 static Status run_pad_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -5,20 +5,13 @@
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Product *p = malloc(sizeof *p);
-    Status st;
+    Product p;
     size_t bytes;
 
-    if (!p)
-        return FAIL_NOMEM();
-    if ((st = product_read(p, g, n))) {
-        free(p);
-        return st;
-    }
-    bytes = sizeof(double) * (size_t)(p->m * p->k + p->k * p->n + p->n + 1); /* never none */
+    TRY(product_read(&p, g, n));
+    bytes = sizeof(double) * (size_t)(p.m * p.k + p.k * p.n + p.n + 1); /* never none */
     ctx->scratch_bytes = ctx->scratch_bytes > bytes ? ctx->scratch_bytes : bytes;
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* op(X) [rows, cols] of a stored matrix. */

@@ -19,35 +19,40 @@ static Status prepare_keyed(void **state, const Graph *g, const Node *n)
     const Shape *s = &value(g, n->out[0])->shape;
     int axis = (int)node_int(n, "split_axis");
     int64_t dim = axis < 0 ? 1 : s->dim[axis];
-    Plan *p = calloc(1, sizeof *p);
+    Plan p = { .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };
 
-    if (!p)
-        return FAIL_NOMEM();
-    p->seed = (uint64_t)node_int(n, "seed");
-    p->key = (uint32_t)node_int(n, "key");
-    p->span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
-                       : philox_span(shape_count(s, 0, axis), dim, shape_count(s, axis + 1, s->rank),
-                                     node_int(n, "split_dim"), node_int(n, "split_offset"));
-    *state = p;
-    return ST_OK;
+    p.span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
+                      : philox_span(shape_count(s, 0, axis), dim, shape_count(s, axis + 1, s->rank),
+                                    node_int(n, "split_dim"), node_int(n, "split_offset"));
+    return kernel_state(state, &p, sizeof p);
 }
 
-/* for each element: `at` is its place here, `word` its random word */
-#define EACH_WORD(p, draw, at, word, ...)                                                           \
-    do {                                                                                            \
-        const PhiloxKey key_ = { (p)->seed, (uint32_t) * (const int64_t *)(draw)->data, (p)->key }; \
-        PhiloxBlock block_ = { { 0 } };                                                             \
-        int64_t at = 0;                                                                             \
-        for (int64_t o_ = 0; o_ < (p)->span.outer; o_++)                                            \
-            for (int64_t i_ = 0; i_ < (p)->span.row; i_++, at++) {                                  \
-                int64_t global_ = o_ * (p)->span.global_row + (p)->span.global_start + i_;          \
-                uint32_t word;                                                                      \
-                if (i_ == 0 || global_ % 4 == 0)                                                    \
-                    block_ = philox_block(key_, global_ / 4);                                       \
-                word = block_.word[global_ % 4];                                                    \
-                __VA_ARGS__                                                                         \
-            }                                                                                       \
-    } while (0)
+/* The random words in the order of the elements. */
+typedef struct {
+    PhiloxKey key;
+    PhiloxBlock block;
+    int64_t global; /* the number of the element among those of all parts */
+} Words;
+
+static Words words_of(const Plan *p, const Tensor *draw)
+{
+    return (Words){ .key = { p->seed, (uint32_t) * (const int64_t *)draw->data, p->key } };
+}
+
+static uint32_t next_word(Words *w, const Plan *p, int64_t at)
+{
+    const int64_t i = at % p->span.row;
+
+    w->global = at / p->span.row * p->span.global_row + p->span.global_start + i;
+    if (i == 0 || w->global % 4 == 0)
+        w->block = philox_block(w->key, w->global / 4);
+    return w->block.word[w->global % 4];
+}
+
+#define BODY "kernels/ref/random.inc"
+#include "kernels/each_type.inc"
+
+static double scale_of(double ratio) { return ratio < 1 ? 1 / (1 - ratio) : 0; }
 
 static Status prepare_random_dropout(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -61,17 +66,17 @@ static Status run_random_dropout(KernelCtx *ctx, void *state, const Tensor *in, 
 {
     const Plan *p = state;
     const uint64_t threshold = philox_threshold(p->ratio);
-    const double scale = p->ratio < 1 ? 1 / (1 - p->ratio) : 0;
+    const int64_t n = tensor_numel(out);
+    Words words = words_of(p, &in[1]);
     uint8_t *mask = out[1].data;
 
     (void)ctx;
-    EACH_WORD(p, &in[1], i, word, mask[i] = word >= threshold;);
+    for (int64_t i = 0; i < n; i++)
+        mask[i] = next_word(&words, p, i) >= threshold;
     if (in[0].dtype == DT_FLOAT32)
-        for (int64_t i = 0, count = tensor_numel(out); i < count; i++)
-            ((float *)out->data)[i] = mask[i] ? ((const float *)in->data)[i] * (float)scale : 0;
+        drop_f32(scale_of(p->ratio), in[0].data, mask, out->data, n);
     else
-        for (int64_t i = 0, count = tensor_numel(out); i < count; i++)
-            ((double *)out->data)[i] = mask[i] ? ((const double *)in->data)[i] * scale : 0;
+        drop_f64(scale_of(p->ratio), in[0].data, mask, out->data, n);
     return ST_OK;
 }
 
@@ -80,30 +85,14 @@ DEFINE_KERNEL(ref_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_
 
 static Status prepare_dropout_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    double *scale = malloc(sizeof *scale), ratio = node_float(n, "ratio");
+    const double scale = scale_of(node_float(n, "ratio"));
 
     (void)ctx;
     (void)g;
-    if (!scale)
-        return FAIL_NOMEM();
-    *scale = ratio < 1 ? 1 / (1 - ratio) : 0;
-    *state = scale;
-    return ST_OK;
+    return kernel_state(state, &scale, sizeof scale);
 }
 
-static Status run_dropout_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
-{
-    const double scale = *(const double *)state;
-    const uint8_t *mask = in[1].data;
-
-    (void)ctx;
-    for (int64_t i = 0, count = tensor_numel(out); i < count; i++)
-        if (in[0].dtype == DT_FLOAT32)
-            ((float *)out->data)[i] = mask[i] ? ((const float *)in->data)[i] * (float)scale : 0;
-        else
-            ((double *)out->data)[i] = mask[i] ? ((const double *)in->data)[i] * scale : 0;
-    return ST_OK;
-}
+RUN_FLOAT(run_dropout_grad, drop, *(const double *)state, in[0].data, in[1].data, out->data, tensor_numel(out))
 
 DEFINE_KERNEL(ref_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_dropout_grad,
               .run = run_dropout_grad, .release = free);
@@ -134,12 +123,15 @@ static Status run_random(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 {
     const Plan *p = state;
     const bool is_float = out->dtype == DT_FLOAT32;
+    Words words = words_of(p, &in[0]);
 
     (void)ctx;
-    EACH_WORD(p, &in[0], i, word, {
-        double u = is_float ? philox_uniform_float(word) : philox_uniform(word);
-        tensor_set_float(out, i, p->normal ? p->a + p->b * normal_of(&block_, global_) : p->a + (p->b - p->a) * u);
-    });
+    for (int64_t i = 0, n = tensor_numel(out); i < n; i++) {
+        const uint32_t word = next_word(&words, p, i);
+        const double u = is_float ? philox_uniform_float(word) : philox_uniform(word);
+
+        tensor_set_float(out, i, p->a + (p->normal ? p->b * normal_of(&words.block, words.global) : (p->b - p->a) * u));
+    }
     return ST_OK;
 }
 
@@ -195,15 +187,10 @@ typedef struct {
 
 static Status prepare_dropout(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Dropout *d = malloc(sizeof *d);
-
     (void)ctx;
     (void)g;
-    if (!d)
-        return FAIL_NOMEM();
-    *d = (Dropout){ (uint32_t)node_int(n, "seed"), has_in(n, 1), has_in(n, 2), has_out(n, 1) };
-    *state = d;
-    return ST_OK;
+    return kernel_state(state, &(Dropout){ (uint32_t)node_int(n, "seed"), has_in(n, 1), has_in(n, 2), has_out(n, 1) },
+                        sizeof(Dropout));
 }
 
 static Status run_dropout(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)

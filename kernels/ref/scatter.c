@@ -3,66 +3,37 @@
 
 typedef enum { R_NONE, R_ADD, R_MUL, R_MAX, R_MIN } Reduction;
 typedef struct {
-    RefNode *node;
+    RefNode node;
     Reduction how;
 } Plan;
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     static const char *const names[] = { "none", "add", "mul", "max", "min" };
-    Plan *p = calloc(1, sizeof *p);
-    Status st;
+    Plan p = { .node = ref_node(g, n) };
 
-    if (!p)
-        return FAIL_NOMEM();
+    (void)ctx;
     for (int i = 0; i < 5; i++)
         if (!strcmp(node_string(n, "reduction"), names[i]))
-            p->how = (Reduction)i;
-    if ((st = ref_node_prepare((void **)&p->node, ctx, g, n))) {
-        free(p);
-        return st;
-    }
-    *state = p;
-    return ST_OK;
+            p.how = (Reduction)i;
+    return kernel_state(state, &p, sizeof p);
 }
 
-static void release(void *state)
-{
-    Plan *p = state;
-
-    if (p)
-        free(p->node);
-    free(p);
-}
-
-#define COMBINE(T)                                           \
-    static void combine_##T(Reduction how, T *y, const T *u) \
-    {                                                        \
-        switch (how) {                                       \
-        case R_ADD: *y = (T)(*y + *u); break;                \
-        case R_MUL: *y = (T)(*y * *u); break;                \
-        case R_MAX: *y = *u > *y ? *u : *y; break;           \
-        case R_MIN: *y = *u < *y ? *u : *y; break;           \
-        default: *y = *u;                                    \
-        }                                                    \
-    }
-#define X(D, T) COMBINE(T)
-EACH_NUMERIC(X)
-#undef X
+#define BODY "kernels/ref/scatter.inc"
+#define TYPES OF_NUMBERS
+#include "kernels/each_type.inc"
 
 static void combine(Reduction how, const Tensor *u, int64_t i, Tensor *y, int64_t at)
 {
-    size_t size = dtype_size(u->dtype);
+    static void (*const combine[DT_COUNT])(Reduction, void *, const void *) = { OF_EACH_NUMBER(combine) };
+    const size_t size = dtype_size(u->dtype);
+    void *into = (char *)y->data + (size_t)at * size;
+    const void *update = (const char *)u->data + (size_t)i * size;
 
-    if (how != R_NONE)
-        switch (u->dtype) {
-#define X(D, T) \
-    case D: combine_##T(how, (T *)y->data + at, (const T *)u->data + i); return;
-            EACH_NUMERIC(X)
-#undef X
-        default: break;
-        }
-    memcpy((char *)y->data + (size_t)at * size, (const char *)u->data + (size_t)i * size, size);
+    if (how != R_NONE && combine[u->dtype])
+        combine[u->dtype](how, into, update);
+    else
+        memcpy(into, update, size);
 }
 
 static void copy_data(const Tensor *x, Tensor *y)
@@ -74,7 +45,7 @@ static void copy_data(const Tensor *x, Tensor *y)
 static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
-    int axis = p->node->axis;
+    int axis = p->node.axis;
     int64_t xs[MAX_RANK], us[MAX_RANK], n = tensor_numel(&in[1]), index;
 
     (void)ctx;
@@ -84,7 +55,7 @@ static Status run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor
     for (int64_t i = 0; i < n; i++) {
         int64_t at = 0;
 
-        TRY(ref_index_in(&index, p->node, &in[1], i, out[0].shape.dim[axis]));
+        TRY(ref_index_in(&index, &p->node, &in[1], i, out[0].shape.dim[axis]));
         for (int a = 0; a < out[0].shape.rank; a++)
             at += (a == axis ? index : i / us[a] % in[1].shape.dim[a]) * xs[a];
         combine(p->how, &in[2], i, &out[0], at);
@@ -105,7 +76,7 @@ static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
         int64_t row = 0;
 
         for (int a = 0; a < k; a++) {
-            TRY(ref_index_in(&index, p->node, &in[1], i * k + a, x->dim[a]));
+            TRY(ref_index_in(&index, &p->node, &in[1], i * k + a, x->dim[a]));
             row = row * x->dim[a] + index;
         }
         for (int64_t j = 0; j < inner; j++)
@@ -115,5 +86,5 @@ static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 DEFINE_KERNEL(ref_scatter_elements, .op = &op_ScatterElements, .prepare = prepare, .run = run_elements,
-              .release = release);
-DEFINE_KERNEL(ref_scatter_nd, .op = &op_ScatterND, .prepare = prepare, .run = run_nd, .release = release);
+              .release = free);
+DEFINE_KERNEL(ref_scatter_nd, .op = &op_ScatterND, .prepare = prepare, .run = run_nd, .release = free);

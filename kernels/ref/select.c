@@ -78,12 +78,11 @@ static Status run_compress(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 
 static Status prepare_compress(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    RefNode *p;
+    RefNode p = ref_node(g, n);
 
-    TRY(ref_node_prepare(state, ctx, g, n));
-    p = *state;
-    p->axis = node_int(n, "axis") == INT64_MIN ? -1 : (int)node_int(n, "axis");
-    return ST_OK;
+    (void)ctx;
+    p.axis = node_int(n, "axis") == INT64_MIN ? -1 : (int)node_int(n, "axis");
+    return kernel_state(state, &p, sizeof p);
 }
 
 DEFINE_KERNEL(ref_compress, .op = &op_Compress, .prepare = prepare_compress, .run = run_compress, .release = free);
@@ -92,12 +91,11 @@ DEFINE_KERNEL(ref_compress, .op = &op_Compress, .prepare = prepare_compress, .ru
 
 static Status prepare_trilu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    RefNode *p;
+    RefNode p = ref_node(g, n);
 
-    TRY(ref_node_prepare(state, ctx, g, n));
-    p = *state;
-    p->axis = (int)node_int(n, "upper");
-    return ST_OK;
+    (void)ctx;
+    p.axis = (int)node_int(n, "upper");
+    return kernel_state(state, &p, sizeof p);
 }
 
 static Status run_trilu(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -130,15 +128,9 @@ typedef struct {
 
 static Status prepare_top_k(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    TopK *p = malloc(sizeof *p);
-
     (void)ctx;
     (void)g;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (TopK){ (int)node_int(n, "axis"), node_int(n, "largest") != 0 };
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &(TopK){ (int)node_int(n, "axis"), node_int(n, "largest") != 0 }, sizeof(TopK));
 }
 
 /* Exact for every type: 64-bit integers as such, the others as doubles.  < 0: a stands before b. */

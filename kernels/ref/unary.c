@@ -66,15 +66,11 @@ typedef struct {
 
 static Status prepare_is_inf(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Signs *s = malloc(sizeof *s);
+    const Signs signs = { node_int(n, "detect_negative") != 0, node_int(n, "detect_positive") != 0 };
 
     (void)ctx;
     (void)g;
-    if (!s)
-        return FAIL_NOMEM();
-    *s = (Signs){ node_int(n, "detect_negative") != 0, node_int(n, "detect_positive") != 0 };
-    *state = s;
-    return ST_OK;
+    return kernel_state(state, &signs, sizeof signs);
 }
 
 ELEMENTWISE(is_nan, void, FLOAT1_TO_BOOL(isnan(x) != 0))
