@@ -21,11 +21,23 @@ enum { READERS_MOST = 2 };
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    Uses uses; /* from before the present step */
+    Uses uses; /* from before the present step, once a device has said that it computes something of it */
+    bool looked;
+    Node **input_of; /* [value] the last BatchNormGradInput that reads it as its sums */
     Draft draft[READERS_MOST];
+    Node **node; /* those that a step begins with */
+    uint32_t n_node;
     uint32_t *stained; /* [value] the turn in which a way was found to it */
     uint32_t turn;
 } Fusing;
+
+static Status look(Fusing *f)
+{
+    if (f->looked)
+        return ST_OK;
+    f->looked = true;
+    return uses_find(&f->uses, f->g, f->ctx->scratch);
+}
 
 /* ---- the gradient of Relu ---- */
 
@@ -66,25 +78,35 @@ static int list_gradients(const Fusing *f, const Node *n, const Node *norm, Node
     return (int)count;
 }
 
-static Status take_relu(Fusing *f, Node *n)
+/* r, a gradient of `norm` by n's result, takes n in. */
+static bool reads_through(Draft *d, Node *r, Node *n, const Node *norm)
 {
-    const Node *norm = norm_behind(f->g, n);
-    Node *reader[READERS_MOST];
-    const int count = norm ? list_gradients(f, n, norm, reader) : 0;
+    const bool input = r->op == &op_BatchNormGradInput;
 
-    for (int k = 0; k < count; k++) {
-        const bool input = reader[k]->op == &op_BatchNormGradInput;
-        Draft *d = &f->draft[k];
+    draft_begin(d, r, r->op);
+    draft_in(d, 1, n->in[0]);
+    if (!input)
+        draft_in(d, 4, norm->in[3]);
+    draft_in(d, input ? 7 : 5, norm->in[4]);
+    draft_absorb(d, n);
+    return draft_fits(d);
+}
 
-        draft_begin(d, reader[k], reader[k]->op);
-        draft_in(d, 1, n->in[0]);
-        if (!input)
-            draft_in(d, 4, norm->in[3]);
-        draft_in(d, input ? 7 : 5, norm->in[4]);
-        draft_absorb(d, n);
-        if (!draft_fits(d))
+/* One that reads ReluGrad's result is found first; all that do take it in, or none. */
+static Status take_relu(Fusing *f, Node *r)
+{
+    const bool gradient = r->op == &op_BatchNormGradInput || r->op == &op_BatchNormGradStats;
+    Node *n = gradient ? made_by(f->g, r->in[1], &op_ReluGrad) : NULL, *reader[READERS_MOST];
+    const Node *norm = n ? norm_behind(f->g, n) : NULL;
+    int count;
+
+    if (!norm || !is_gradient(r, norm, n->out[0]) || !reads_through(&f->draft[0], r, n, norm))
+        return f->g->status;
+    TRY(look(f));
+    count = list_gradients(f, n, norm, reader);
+    for (int k = 0; k < count; k++)
+        if (!reads_through(&f->draft[k], reader[k], n, norm))
             return f->g->status;
-    }
     for (int k = 0; k < count; k++)
         draft_become(&f->draft[k]);
     f->ctx->n_changed += count;
@@ -128,24 +150,17 @@ static bool is_read_before(const Fusing *f, const Node *n, const Node *by)
 }
 
 /* The input's gradient that is computed from what n's are; NULL: none. */
-static Node *input_gradient(const Uses *u, const Node *n)
+static Node *input_gradient(const Fusing *f, const Node *n)
 {
-    Node *by = NULL;
+    Node *by = f->input_of[n->in[0].i];
 
-    for (uint32_t i = u->first[n->in[0].i]; i < u->first[n->in[0].i + 1]; i++) {
-        Node *r = u->reader[i].n;
-
-        if (r->op == &op_BatchNormGradInput && value_eq(r->in[5], n->in[0]) && r->n_out == 1 &&
-            r->device == n->device && (r->replica == n->replica || n->replica < 0) && (!by || r->index > by->index))
-            by = r;
-    }
-    return by;
+    return by && by->n_out == 1 && by->device == n->device && (by->replica == n->replica || n->replica < 0) ? by : NULL;
 }
 
 /* The node is a replica's where the sums are its own, else the device's: any of its replicas may do it then. */
 static Status take_params(Fusing *f, Node *n)
 {
-    Node *by = n->op == &op_BatchNormGradParams ? input_gradient(&f->uses, n) : NULL;
+    Node *by = n->op == &op_BatchNormGradParams ? input_gradient(f, n) : NULL;
     Draft *d = &f->draft[0];
     bool broken;
 
@@ -157,6 +172,7 @@ static Status take_params(Fusing *f, Node *n)
     draft_absorb(d, n);
     if (!draft_fits(d) || leads_to(f, n, by))
         return f->g->status;
+    TRY(look(f));
     broken = is_read_before(f, n, by);
     draft_become(d);
     f->ctx->n_changed++;
@@ -165,12 +181,12 @@ static Status take_params(Fusing *f, Node *n)
 
 /* ---- running statistics ---- */
 
-/* v as x times a number, read once. */
-static Node *read_share(const Fusing *f, ValueId v, ValueId *x, double *number)
+/* v as x times a number. */
+static Node *read_share(const Graph *g, ValueId v, ValueId *x, double *number)
 {
-    Node *n = uses_count(&f->uses, v) == 1 ? made_by(f->g, v, &op_Mul) : NULL;
+    Node *n = made_by(g, v, &op_Mul);
 
-    if (!n || !value_const_number(f->g, n->in[1], number))
+    if (!n || !value_const_number(g, n->in[1], number))
         return NULL;
     *x = n->in[0];
     return n;
@@ -197,7 +213,13 @@ static Status take_running(Fusing *f, Node *n, Node *const share[2], Node *merge
     draft_absorb(d, n);
     draft_absorb(d, share[0]);
     draft_absorb(d, share[1]);
-    f->ctx->n_changed += draft_settle(d);
+    if (!draft_fits(d))
+        return f->g->status;
+    TRY(look(f));
+    if (uses_count(&f->uses, n->in[0]) != 1 || uses_count(&f->uses, n->in[1]) != 1)
+        return ST_OK;
+    draft_become(d);
+    f->ctx->n_changed++;
     return f->g->status;
 }
 
@@ -208,7 +230,7 @@ static Status take_sum(Fusing *f, Node *n)
     Node *share[2];
 
     for (int i = 0; i < 2; i++)
-        if (n->op != &op_Add || !(share[i] = read_share(f, n->in[i], &x[i], &number[i])))
+        if (n->op != &op_Add || !(share[i] = read_share(f->g, n->in[i], &x[i], &number[i])))
             return ST_OK;
     for (int i = 0; i < 2; i++) {
         Node *merge = made_by(f->g, x[i], &op_BatchNormMerge);
@@ -221,22 +243,38 @@ static Status take_sum(Fusing *f, Node *n)
 
 /* ---- entry ---- */
 
-/* One kind of change to all nodes, whose order may change meanwhile. */
+/* Gradients, and sums that may be the next running statistics. */
+static Status gather(Fusing *f)
+{
+    const Graph *g = f->g;
+
+    f->node = ARENA_NEW(f->ctx->scratch, Node *, g->n_node);
+    f->stained = ARENA_NEW(f->ctx->scratch, uint32_t, g->n_value);
+    f->input_of = ARENA_NEW(f->ctx->scratch, Node *, g->n_value);
+    if (!f->node || !f->stained || !f->input_of)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        if (n->op == &op_BatchNormGradInput)
+            f->input_of[n->in[5].i] = n;
+        if (n->op == &op_BatchNormGradInput || n->op == &op_BatchNormGradStats || n->op == &op_BatchNormGradParams ||
+            n->op == &op_Add)
+            f->node[f->n_node++] = n;
+    }
+    return ST_OK;
+}
+
+/* One kind of change to all of them; the order of nodes may change meanwhile. */
 static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
 {
-    const uint32_t n_node = f->g->n_node;
     const int before = f->ctx->n_changed;
-    Node **all = arena_memdup(f->ctx->scratch, f->g->node, n_node * sizeof(Node *));
 
-    if (!all)
-        return FAIL_NOMEM();
-    for (uint32_t i = 0; i < n_node; i++)
-        if (all[i]->op)
-            TRY(step(f, all[i]));
+    for (uint32_t i = 0; i < f->n_node; i++)
+        if (f->node[i]->op)
+            TRY(step(f, f->node[i]));
     if (f->ctx->n_changed == before)
         return ST_OK;
-    TRY(graph_sort(f->g));
-    return uses_find(&f->uses, f->g, f->ctx->scratch);
+    f->looked = false;
+    return graph_sort(f->g);
 }
 
 static Status run(Graph *g, PassCtx *ctx)
@@ -246,11 +284,9 @@ static Status run(Graph *g, PassCtx *ctx)
 
     if (!target_fuses(&ctx->opt->backend, &op_BatchNormGradStats) || !g->n_node)
         return ST_OK;
-    if (!(f.stained = ARENA_NEW(ctx->scratch, uint32_t, g->n_value)))
-        return FAIL_NOMEM();
+    TRY(gather(&f));
     for (int k = 0; k < READERS_MOST; k++)
         pass_draft(&f.draft[k], g, ctx);
-    TRY(uses_find(&f.uses, g, ctx->scratch));
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         TRY(apply(&f, steps[i]));
     return g->status;
