@@ -35,5 +35,3 @@ DType dtype_parse(const char *name)
 bool dtype_is_float(DType t) { return known(t) && (DTYPE_BIT(t) & DTYPES_FLOAT); }
 
 bool dtype_is_int(DType t) { return known(t) && (DTYPE_BIT(t) & DTYPES_INT); }
-
-bool dtype_is_signed(DType t) { return known(t) && (DTYPE_BIT(t) & (DTYPES_SIGNED | DTYPES_FLOAT)); }

@@ -42,6 +42,5 @@ const char *dtype_name(DType t);     /* "float32", "int64", ...; never NULL */
 DType dtype_parse(const char *name); /* DT_NONE when unknown */
 bool dtype_is_float(DType t);
 bool dtype_is_int(DType t);
-bool dtype_is_signed(DType t); /* signed integers and floats */
 
 #endif

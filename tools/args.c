@@ -153,6 +153,8 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
             a.help = true;
         else if (!flags_end && !strcmp(argv[i], "--man"))
             a.help = a.man = true;
+        else if (!flags_end && !strcmp(argv[i], "--debug"))
+            a.debug = true;
         else if (!flags_end && !strcmp(argv[i], "--"))
             flags_end = true;
         else if (!flags_end && argv[i][0] == '-' && argv[i][1])
@@ -178,6 +180,14 @@ void args_free(Args *a)
     free(a->given);
     dpx_options_free(a->options);
     *a = (Args){ 0 };
+}
+
+int args_failed(const Args *a, const char *program, Status s)
+{
+    fprintf(stderr, "%s: %s\n", program, status_message());
+    if (a->debug)
+        fprintf(stderr, "%s: %s, at %s\n", program, status_name(s), status_trace());
+    return s == E_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 
 const char *args_nth(const Args *a, const char *name, int index)
@@ -314,6 +324,7 @@ static void print_man(const Command *c, const char *program)
     each_flag(c, man_item, man_choice);
     man_item("help", NULL, "print what the command takes", NULL);
     man_item("man", NULL, "print this page, as roff", NULL);
+    man_item("debug", NULL, "say of a failure where in the sources it arose", NULL);
     if (c->takes)
         man_section("THE RUN");
     each_option(c, man_item, man_choice);

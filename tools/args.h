@@ -36,11 +36,14 @@ typedef struct {
     } * given;            /* in order; value "" for flags without one */
     dpx_options *options; /* NULL with NO_OPTIONS */
     bool help, man;       /* man: the help is asked for as a man page */
+    bool debug;           /* a failure says where in the sources it arose */
 } Args;
 
 /* E_INVALID lists everything that is wrong.  Strings are those of argv. */
 Status args_parse(Args *out, const Command *c, int argc, char **argv) CHECKED;
 void args_free(Args *a);
+/* Prints "PROGRAM: MESSAGE" of a failed status; returns the exit status: 2 of usage errors, 1 of all others. */
+int args_failed(const Args *a, const char *program, Status s);
 bool args_has(const Args *a, const char *name);
 const char *args_value(const Args *a, const char *name);          /* the last one given, or NULL */
 const char *args_nth(const Args *a, const char *name, int index); /* of a repeated flag, or NULL */

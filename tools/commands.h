@@ -15,8 +15,6 @@ int run_devices(const Args *a);
 /* --dry-run of a command that takes MODEL.onnx and options. */
 Status print_plan(const Args *a, bool quiet) CHECKED;
 
-/* Prints "dpexec: MESSAGE" of a failed status; usage errors exit with 2, all others with 1. */
-int report_failure(Status s);
 /* Log receiver of the library: warnings always, the rest unless quiet (`user` is a Progress). */
 void report_log(void *user, int level, const char *line);
 

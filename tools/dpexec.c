@@ -18,12 +18,6 @@ static const struct {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-int report_failure(Status s)
-{
-    fprintf(stderr, "dpexec: %s\n", status_message());
-    return s == E_INVALID ? EXIT_USAGE : EXIT_FAILED;
-}
-
 void report_log(void *user, int level, const char *line)
 {
     Progress *p = user;
@@ -77,7 +71,7 @@ static int dispatch(int which, int argc, char **argv)
     int code;
 
     if (st) {
-        code = report_failure(st);
+        code = args_failed(&a, "dpexec", st);
         fprintf(stderr, "try 'dpexec %s --help'\n", commands[which].command->name);
     } else if (a.help) {
         args_help(&a, "dpexec");

@@ -73,7 +73,7 @@ int run_eval(const Args *a)
     progress_start(&progress, args_has(a, "quiet"));
     st = run(a, &model, &trainer, &feed, &progress, &begun);
     if (st)
-        code = report_failure(st);
+        code = args_failed(a, "dpexec", st);
     feed_close(&feed);
     dpx_trainer_free(trainer);
     dpx_model_free(model);

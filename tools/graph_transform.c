@@ -183,13 +183,11 @@ static Status run(const Args *a)
     return st;
 }
 
-static int finish(Status st)
+static int finish(const Args *a, Status st)
 {
     if (!st && fflush(stdout))
         st = FAIL(E_IO, "cannot write to standard output");
-    if (st)
-        fprintf(stderr, "graph-transform: %s\n", status_message());
-    return !st ? EXIT_DONE : st == E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    return st ? args_failed(a, "graph-transform", st) : EXIT_DONE;
 }
 
 int main(int argc, char **argv)
@@ -206,7 +204,7 @@ int main(int argc, char **argv)
     else if (!st && args_has(&a, "list-passes"))
         code = list_passes();
     else
-        code = finish(st ? st : run(&a));
+        code = finish(&a, st ? st : run(&a));
     args_free(&a);
     return code;
 }

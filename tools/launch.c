@@ -175,5 +175,5 @@ int run_launch(const Args *a)
         watch_signals(&l);
         st = start(a, &l);
     }
-    return st ? report_failure(st) : wait_for_all(&l);
+    return st ? args_failed(a, "dpexec", st) : wait_for_all(&l);
 }

@@ -208,7 +208,7 @@ int run_run(const Args *a)
     progress_start(&j.progress, true);
     st = run(&j, a);
     close_job(&j);
-    return st ? report_failure(st) : EXIT_DONE;
+    return st ? args_failed(a, "dpexec", st) : EXIT_DONE;
 }
 
 /* ---- devices ---- */

@@ -526,7 +526,7 @@ int run_train(const Args *a)
     st = join_and_train(&r);
     progress_end(&r.progress);
     if (st)
-        code = report_failure(st);
+        code = args_failed(a, "dpexec", st);
     close_run(&r);
     if (st)
         return r.running ? EXIT_FAILED : code;

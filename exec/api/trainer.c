@@ -202,6 +202,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     t->replicas = t->options->build.replicas ? t->options->build.replicas : devices.n * world_size(trainer_world(t));
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     session_set_ways(t->session, &t->options->ways);
+    session_keep_programs(t->session, t->options->programs);
     return prepare(t);
 }
 

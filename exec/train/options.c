@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/train/parameter_list.h"
+#include "exec/train/session.h"
 
 /* ---- readers ---- */
 
@@ -305,6 +306,9 @@ static const Setting table[] = {
     { "plan-memory", "SIZE", "",
       "what planning may take, e.g. 8G; else half of the memory that the machine or its cgroup has",
       .set = set_plan_memory },
+    { "programs", "N", "32",
+      "how many programs, one for each mode and set of input shapes, are kept; the one not used for longest goes",
+      SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6 },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open",
       .set = add_input_shape, .repeats = true },
     { "batch-input", "NAME[:AXIS]", "", "an input that carries the batch, when it is not found rightly",

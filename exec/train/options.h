@@ -20,6 +20,7 @@ typedef struct {
     bool loss_scale_given; /* else what precision makes of it */
     bool tune;             /* on accelerators: measure algorithms */
     GpuWays ways;          /* on accelerators */
+    int programs;          /* that a session keeps */
     int threads;           /* per device; 0: cores / devices */
     dpx_world *world;      /* lent; NULL: this process alone */
     const char **text;     /* by option index: the text in force, NULL: the default */

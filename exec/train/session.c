@@ -30,7 +30,8 @@ struct Session {
     DeviceSet devices;
     GpuWays ways;
     States *states;
-    Compiled *compiled; /* the latest first */
+    Compiled *compiled; /* those used last first */
+    int most_programs;  /* that are kept */
     InputShape *shape;  /* [model->n_input] given most recently; rank -1: never */
     Trace *trace;
     SessionLog *log; /* may be NULL */
@@ -84,6 +85,7 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
     if (!s)
         return FAIL_NOMEM();
     s->base = *base;
+    s->most_programs = SESSION_PROGRAMS;
     s->log = log;
     s->log_user = user;
     TRY_TO(fail, st, plan_copy(&s->model, model, base->plan_memory));
@@ -381,6 +383,36 @@ Status session_keep_class_axis(Session *s, int axis)
     return ST_OK;
 }
 
+/* ---- how many are kept ---- */
+
+int session_count_programs(const Session *s)
+{
+    int n = 0;
+
+    for (const Compiled *c = s->compiled; c; c = c->next)
+        n++;
+    return n;
+}
+
+/* Those used longest ago go.  What a trace has noted names nodes of programs: while there is one, all stay. */
+static void forget_programs(Session *s)
+{
+    Compiled **at = &s->compiled, *c;
+
+    for (int n = 0; *at && n < s->most_programs; n++)
+        at = &(*at)->next;
+    while (!s->trace && (c = *at)) {
+        *at = c->next;
+        compiled_free(c);
+    }
+}
+
+void session_keep_programs(Session *s, int most)
+{
+    s->most_programs = most < SESSION_LEAST_PROGRAMS ? SESSION_LEAST_PROGRAMS : most;
+    forget_programs(s);
+}
+
 static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
 {
     Compiled *c = calloc(1, sizeof *c);
@@ -396,6 +428,7 @@ static Status compile(Compiled **out, Session *s, BuildMode mode, const NamedTen
     found_class_axis(s, c);
     c->next = s->compiled;
     s->compiled = c;
+    forget_programs(s);
     *out = c;
     return ST_OK;
 }

@@ -1,5 +1,5 @@
-/* A session: a model on its devices, with its state, and a program for every mode and set of input shapes it has
- * met. */
+/* A session: a model on its devices, with its state, and a program for every mode and set of input shapes it has met of
+ * late. */
 #ifndef DPX_SESSION_H
 #define DPX_SESSION_H
 
@@ -9,6 +9,10 @@
 
 typedef struct Session Session;
 typedef ProgramLog SessionLog;
+
+/* How many programs are kept, unless told otherwise; and the fewest: those of a step that accumulates, of its update
+ * and of an evaluation, and one whose step is under way. */
+enum { SESSION_PROGRAMS = 32, SESSION_LEAST_PROGRAMS = 4 };
 
 /* `model` is the logical graph as imported, copied.  What `base` points to is lent for the life of the session; its
  * mode, devices and input shapes are set for each program.  `log` receives what the passes found, and warnings about
@@ -48,6 +52,10 @@ States *session_states(Session *s);
 Status session_model(Graph **out, Session *s) CHECKED;
 /* Before anything is compiled. */
 void session_set_ways(Session *s, const GpuWays *ways);
+/* At most so many programs: the ones that were not used for longest go, and are compiled again when their shapes come
+ * back. */
+void session_keep_programs(Session *s, int most);
+int session_count_programs(const Session *s);
 /* Times the following steps; NULL: no more. */
 void session_set_trace(Session *s, Trace *t);
 

@@ -521,23 +521,3 @@ Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const 
     mapped_close(&map);
     return st;
 }
-
-Status onnx_read_tensor(Tensor **out, Arena *arena, const char *path)
-{
-    TensorReader r = { arena, NULL, DENSE_BYTES };
-    Arena *scratch = arena_create();
-    Mapped map = { NULL, 0 };
-    ProtobufCMessage *m;
-    Status st;
-
-    if (!scratch)
-        return FAIL_NOMEM();
-    TRY_TO(done, st, mapped_open(&map, path));
-    if (!(st = onnx_unpack(&m, scratch, &onnx__tensor_proto__descriptor, map.data, map.size)))
-        st = tensor_decode(out, &r, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
-    st = status_prefix(st, "%s", path);
-done:
-    mapped_close(&map);
-    arena_free(scratch);
-    return st;
-}

@@ -26,6 +26,10 @@ refused 2 "unexpected argument 'second.onnx'" "${train[@]}" second.onnx
 refused 2 "expected train MODEL.onnx" "$dpexec" train --data "$digits"
 refused 2 "--loss is missing: bce, bce-logits, cross-entropy, huber" "$dpexec" models/mlp.onnx --data "$digits"
 refused 2 "--data is missing: idx:IMAGES,LABELS, FILE.npy, FOLDER or FILE.npz" "$dpexec" models/mlp.onnx --loss mse
+refused 2 "dpexec: invalid argument, at " "${train[@]}" --debug --seed -1
+refused 1 "dpexec: i/o error, at mapped.c:" "$dpexec" run nothing.onnx --out "$DIR/out" --debug
+refused 1 " < import.c:" "$graph_transform" --debug nothing.onnx
+check "without it nothing is told of the sources" test -z "$("$graph_transform" nothing.onnx 2>&1 | grep '\.c:')"
 # What only training reads is not shown by the commands that do not train; it may be given.
 check "eval --help shows what eval reads" test "$("$dpexec" eval --help | grep -cE -- '--(loss|devices|label-smoothing|lr|optimizer|clip-norm) ')" = 4
 refused 2 "--out DIR is missing" "$dpexec" run models/mlp.onnx

@@ -140,6 +140,42 @@ static void test_programs_share_state(void)
     arena_free(a);
 }
 
+/* Does planning a step run out of what it may take? */
+static bool runs_out(Session *s, const NamedTensor *in)
+{
+    return session_prepare(s, BUILD_EVAL, in, 3) == E_NOMEM && strstr(status_message(), "--plan-memory");
+}
+
+/* Planning may take what a few programs need: those not used for longest go, and their memory is free for the next;
+ * come back, they compute the same. */
+static void test_programs_are_forgotten(void)
+{
+    Arena *a = arena_create();
+    Session *s = NULL;
+    BuildOptions opt = training;
+    float loss[40];
+
+    opt.plan_memory = 3 << 20;
+    if (CHECK_OK(open_model(&s, "mlp", &opt, "cpu*2"))) {
+        session_keep_programs(s, 5);
+        for (int i = 0; i < 40; i++)
+            loss[i] = loss_of(s, BUILD_EVAL, batch_of(a, "mlp", i + 1, i));
+        CU_ASSERT_EQUAL(session_count_programs(s), 5);
+        CU_ASSERT_EQUAL(loss_of(s, BUILD_EVAL, batch_of(a, "mlp", 38, 37)), loss[37]);
+        CU_ASSERT_EQUAL(loss_of(s, BUILD_EVAL, batch_of(a, "mlp", 3, 2)), loss[2]);
+        CU_ASSERT_EQUAL(session_program(s, BUILD_EVAL) != NULL, true);
+        CU_ASSERT_EQUAL(session_count_programs(s), 5);
+        session_keep_programs(s, 1);
+        CU_ASSERT_EQUAL(session_count_programs(s), SESSION_LEAST_PROGRAMS);
+        CU_ASSERT_EQUAL(loss_of(s, BUILD_EVAL, batch_of(a, "mlp", 38, 37)), loss[37]);
+        session_keep_programs(s, 1000);
+        for (int i = 0; i < 1000 && !runs_out(s, batch_of(a, "mlp", i + 1, i)); i++)
+            CU_ASSERT_FATAL(i < 40);
+    }
+    session_free(s);
+    arena_free(a);
+}
+
 static void test_state_is_set_and_read(void)
 {
     Arena *a = arena_create();
@@ -337,6 +373,7 @@ static void test_log(void)
 
 DEFINE_SUITE(session, { "four replicas give the same bits on 1, 2 and 4 devices", test_same_bits },
              { "programs share state", test_programs_share_state },
+             { "programs not used for long are forgotten", test_programs_are_forgotten },
              { "state is set and read", test_state_is_set_and_read },
              { "the model with its present values", test_model_of_now }, { "wrong inputs", test_wrong_inputs },
              { "shapes that depend on data", test_shapes_that_depend_on_data },

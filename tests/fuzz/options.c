@@ -17,12 +17,6 @@ void report_log(void *user, int level, const char *line)
     MUST(!line, "a run has begun");
 }
 
-int report_failure(Status st)
-{
-    MUST(!st, "a run has begun");
-    return 0;
-}
-
 static void silent(void *user, int level, const char *line)
 {
     (void)user, (void)level;

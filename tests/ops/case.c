@@ -337,7 +337,7 @@ static uint64_t seed_of(const char *line, int arg)
 static void fill(Tensor *t, const CaseArg *a, uint64_t seed)
 {
     bool real = dtype_is_float(t->dtype);
-    double lo = a->has_range ? a->lo : real ? -2 : t->dtype == DT_BOOL || !dtype_is_signed(t->dtype) ? 0 : -9;
+    double lo = a->has_range ? a->lo : real ? -2 : DTYPE_BIT(t->dtype) & DTYPES_SIGNED ? -9 : 0;
     double hi = a->has_range ? a->hi : real ? 2 : t->dtype == DT_BOOL ? 1 : 9;
 
     for (int64_t i = 0; i < tensor_numel(t); i++) {
