@@ -57,7 +57,7 @@ static Status list_ops(Official *t, Arena *a, const char *path)
 /* A file that holds one TensorProto. */
 static Status read_tensor(Tensor **out, Arena *arena, const char *path)
 {
-    TensorReader r = { arena, NULL, DENSE_BYTES };
+    TensorReader r = { arena, NULL, (size_t)1 << 30 };
     Arena *scratch = arena_create();
     Mapped map = { NULL, 0 };
     ProtobufCMessage *m;
