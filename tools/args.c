@@ -240,6 +240,8 @@ Status args_real(double *out, const Args *a, const char *name, double fallback)
 
 /* ---- help ---- */
 
+static const char debug_help[] = "say of a failure where in the sources it arose";
+
 static void print_flag(const char *name, const char *metavar, const char *help, const char *fallback)
 {
     char left[80];
@@ -324,7 +326,7 @@ static void print_man(const Command *c, const char *program)
     each_flag(c, man_item, man_choice);
     man_item("help", NULL, "print what the command takes", NULL);
     man_item("man", NULL, "print this page, as roff", NULL);
-    man_item("debug", NULL, "say of a failure where in the sources it arose", NULL);
+    man_item("debug", NULL, debug_help, NULL);
     if (c->takes)
         man_section("THE RUN");
     each_option(c, man_item, man_choice);
@@ -338,10 +340,9 @@ void args_help(const Args *a, const char *program)
         print_man(c, program);
         return;
     }
-    printf("usage: %s%s%s %s\n\n%s\n", program, *c->name ? " " : "", c->name, c->synopsis, c->summary);
-    if (c->flags->name)
-        printf("\n");
+    printf("usage: %s%s%s %s\n\n%s\n\n", program, *c->name ? " " : "", c->name, c->synopsis, c->summary);
     each_flag(c, print_flag, print_choice);
+    print_flag("debug", NULL, debug_help, NULL);
     if (c->takes)
         printf("\nThe run:\n");
     each_option(c, print_flag, print_choice);
