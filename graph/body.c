@@ -83,6 +83,27 @@ int body_operators(char text[BODY_TEXT], const Graph *body)
     return used;
 }
 
+/* ---- checks ---- */
+
+Status node_check_present(const Node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (!has_in(n, i))
+            return FAIL(E_MODEL, "input %d is absent", i);
+    for (int i = 0; i < n->n_out; i++)
+        if (!has_out(n, i))
+            return FAIL(E_MODEL, "output %d is absent", i);
+    return ST_OK;
+}
+
+Status body_check_elementwise(const Graph *body)
+{
+    FOR_NODES(body, x)
+        if (!x->op->elementwise || x->n_out != 1)
+            return FAIL(E_MODEL, "%s in its body is not elementwise", node_text(body, x));
+    return ST_OK;
+}
+
 /* ---- comparing ---- */
 
 uint64_t body_hash(const Graph *body)

@@ -27,6 +27,10 @@ const Graph *body_share(Graph *g, const Graph *body);
 enum { BODY_TEXT = 160 };
 int body_operators(char text[BODY_TEXT], const Graph *body);
 
+/* ---- what operators with bodies check ---- */
+Status node_check_present(const Node *n) CHECKED;         /* E_MODEL for an input or output that is absent */
+Status body_check_elementwise(const Graph *body) CHECKED; /* E_MODEL for a node that is not, or has several outputs */
+
 /* ---- comparing ---- */
 /* Do they compute the same?  Names do not count; types, where they are known, do. */
 bool body_same(const Graph *a, const Graph *b);

@@ -61,6 +61,7 @@ enum {
     OPF_SUM = 4096,     /* output 0 is the sum of the inputs */
     OPF_SELECTS = 8192, /* outputs are some elements of input 0 along an axis, or are where they stand */
     OPF_TRANSFER = 16384,  /* output 0 is input 0 in another memory: for the devices' runtime, and no kernel's work */
+    OPF_MANY = 32768,      /* of any number of tensors apiece, all of which it needs before it begins */
     OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 

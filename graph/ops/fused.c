@@ -35,9 +35,7 @@ static Status check_body(const Graph *body, const Node *n)
 
     if (body->n_output != n->n_out)
         return FAIL(E_MODEL, "its program returns %d values, expected %d", body->n_output, n->n_out);
-    FOR_NODES(body, x)
-        if (!x->op->elementwise || x->n_out != 1)
-            return FAIL(E_MODEL, "%s in a program is not elementwise", node_text(body, x));
+    TRY(body_check_elementwise(body));
     if (fused_sums(n) && !value(body, body->output[n->n_out - 1].value)->producer)
         return FAIL(E_MODEL, "what is summed, %%%s, is not computed by the program",
                     value(body, body->output[n->n_out - 1].value)->name);
@@ -75,12 +73,7 @@ static Status body_of(Graph **out, const Graph *g, const Node *n)
     const Graph *program = node_graph(n, "program");
     Status st;
 
-    for (int i = 0; i < n->n_in; i++)
-        if (!has_in(n, i))
-            return FAIL(E_MODEL, "input %d is absent", i);
-    for (int i = 0; i < n->n_out; i++)
-        if (!has_out(n, i))
-            return FAIL(E_MODEL, "output %d is absent", i);
+    TRY(node_check_present(n));
     if (!program || !program->n_output)
         return FAIL(E_MODEL, "its program returns nothing");
     TRY(body_instance(out, program, g, n->n_in, n->in));

@@ -1,77 +1,115 @@
-/* Update: what an optimizer makes of one parameter, as a formula of elementwise operators, so that a backend computes
- * it in one pass over memory.
+/* Update: what an optimizer makes of parameters, as a formula of elementwise operators, so that a backend computes it
+ * in one pass over memory.
  *
- * The formula is a body (graph/body.h) without types.  Its inputs are the node's: the states (the parameter, then what
- * the optimizer keeps beside it), then the gradient, all of one shape, then scalars; it returns the states' next values
- * in their order. */
+ * The formula is a body (graph/body.h) without types, of one parameter.  Its inputs: the states (the parameter, then
+ * what the optimizer keeps beside it), then the gradient, all of one shape, then scalars; it returns the states' next
+ * values in their order.  A node holds one parameter or, grouped (passes/group_updates.c), `count` of them: the states
+ * of each, then the gradient of each, then the scalars, which all share. */
 #include "graph/ops/update.h"
+
+#include <stdlib.h>
 
 #include "graph/op.h"
 #include "graph/place.h"
 
-static Status check_body(const Graph *body, const Graph *g, const Node *n)
+UpdateForm update_form(const Node *n)
+{
+    const int count = (int)node_int(n, "count");
+
+    return (UpdateForm){ count, n->n_out / count };
+}
+
+/* ---- the formula of one parameter ---- */
+
+static Status check_body(const Graph *body, const Graph *g, const Node *n, int p, const UpdateForm *f)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
-    if (body->n_output != n->n_out || n->n_in <= n->n_out)
-        return FAIL(E_MODEL, "its formula returns %d values for %d states of %d inputs", body->n_output, n->n_out,
-                    n->n_in);
-    FOR_NODES(body, x)
-        if (!x->op->elementwise || x->n_out != 1)
-            return FAIL(E_MODEL, "%s in a formula is not elementwise", node_text(body, x));
-    for (int i = 0; i < n->n_in; i++) {
-        const Value *v = in_value(g, n, i), *w = in_value(g, n, 0);
-        const Shape want = i <= n->n_out ? w->shape : shape_scalar();
-
-        if (!shape_eq(&v->shape, &want) || (i <= n->n_out && v->dtype != w->dtype))
-            return FAIL(E_SHAPE, "input %d is %s%s, expected %s%s", i, dtype_name(v->dtype), shape_text(&v->shape, a),
-                        dtype_name(i <= n->n_out ? w->dtype : v->dtype), shape_text(&want, b));
-    }
-    for (int i = 0; i < n->n_out; i++) {
-        const Value *y = value(body, body->output[i].value), *w = in_value(g, n, i);
+    if (body->n_output != f->states)
+        return FAIL(E_MODEL, "its formula returns %d values for %d states of %d inputs", body->n_output, f->states,
+                    body->n_input);
+    TRY(body_check_elementwise(body));
+    for (int k = 0; k < f->states; k++) {
+        const Value *y = value(body, body->output[k].value), *w = in_value(g, n, update_state(f, p, k));
 
         if (!y->producer) /* it may be overwritten before it is copied */
-            return FAIL(E_MODEL, "the next value of state %d is not computed by the formula", i);
-
+            return FAIL(E_MODEL, "the next value of state %d is not computed by the formula", k);
         if (y->dtype != w->dtype || !shape_eq(&y->shape, &w->shape))
-            return FAIL(E_SHAPE, "the next value of state %d is %s%s, expected %s%s", i, dtype_name(y->dtype),
+            return FAIL(E_SHAPE, "the next value of state %d is %s%s, expected %s%s", k, dtype_name(y->dtype),
                         shape_text(&y->shape, a), dtype_name(w->dtype), shape_text(&w->shape, b));
     }
     return ST_OK;
 }
 
-static Status body_of(Graph **out, const Graph *g, const Node *n)
+static Status body_of(Graph **out, const Graph *g, const Node *n, int p)
 {
-    const Graph *formula = node_graph(n, "formula");
+    const UpdateForm f = update_form(n);
+    const int own = f.states + 1, scalars = update_scalars(&f, n);
+    ValueId *in = malloc(sizeof *in * (size_t)(own + scalars));
     Status st;
 
-    for (int i = 0; i < n->n_in; i++)
-        if (!has_in(n, i))
-            return FAIL(E_MODEL, "input %d is absent", i);
-    for (int i = 0; i < n->n_out; i++)
-        if (!has_out(n, i))
-            return FAIL(E_MODEL, "output %d is absent", i);
-    if (!formula)
-        return FAIL(E_MODEL, "it has no formula");
-    TRY(body_instance(out, formula, g, n->n_in, n->in));
-    if ((st = check_body(*out, g, n)))
+    if (!in)
+        return FAIL_NOMEM();
+    for (int k = 0; k < f.states; k++)
+        in[k] = n->in[update_state(&f, p, k)];
+    in[f.states] = n->in[update_grad(&f, p)];
+    for (int s = 0; s < scalars; s++)
+        in[own + s] = n->in[update_scalar(&f, s)];
+    st = body_instance(out, node_graph(n, "formula"), g, own + scalars, in);
+    free(in);
+    TRY(st);
+    if ((st = check_body(*out, g, n, p, &f)))
         graph_free(*out);
     else
-        for (int i = 0; i < n->n_out; i++)
-            value(*out, (*out)->output[i].value)->layout = value(g, n->out[i])->layout;
+        for (int k = 0; k < f.states; k++)
+            value(*out, (*out)->output[k].value)->layout = value(g, n->out[update_state(&f, p, k)])->layout;
     return st;
 }
 
-Status update_body(Graph **out, const Graph *g, const Node *n)
+Status update_body(Graph **out, const Graph *g, const Node *n, int p)
 {
-    return status_prefix(body_of(out, g, n), "%s", node_text(g, n));
+    return status_prefix(body_of(out, g, n, p), "%s", node_text(g, n));
+}
+
+/* ---- the operator ---- */
+
+/* Input i looks like state 0 of its parameter, or is a scalar. */
+static Status check_input(const Graph *g, const Node *n, const UpdateForm *f, int i)
+{
+    const int own = update_grad(f, 0), scalar = update_scalar(f, 0);
+    const int p = i < own ? i / f->states : i < scalar ? i - own : 0;
+    const Value *v = in_value(g, n, i), *w = in_value(g, n, update_state(f, p, 0));
+    const Shape want = i < scalar ? w->shape : shape_scalar();
+    char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+    if (shape_eq(&v->shape, &want) && (i >= scalar || v->dtype == in_value(g, n, 0)->dtype))
+        return ST_OK;
+    return FAIL(E_SHAPE, "input %d is %s%s, expected %s%s", i, dtype_name(v->dtype), shape_text(&v->shape, a),
+                dtype_name(i < scalar ? in_value(g, n, 0)->dtype : v->dtype), shape_text(&want, b));
+}
+
+static Status check(const Graph *g, const Node *n)
+{
+    const int64_t count = node_int(n, "count");
+    UpdateForm f;
+
+    TRY(node_check_present(n));
+    if (!node_graph(n, "formula"))
+        return FAIL(E_MODEL, "it has no formula");
+    if (count > n->n_out || n->n_out % count || n->n_in < n->n_out + count)
+        return FAIL(E_MODEL, "%d inputs and %d outputs for %d parameters", n->n_in, n->n_out, (int)count);
+    f = update_form(n);
+    for (int i = 0; i < n->n_in; i++)
+        TRY(check_input(g, n, &f, i));
+    return ST_OK;
 }
 
 static Status infer(Graph *g, Node *n)
 {
     Graph *body;
 
-    TRY(update_body(&body, g, n));
+    TRY(status_prefix(check(g, n), "%s", node_text(g, n)));
+    TRY(update_body(&body, g, n, 0));
     graph_free(body);
     for (int i = 0; i < n->n_out; i++)
         set_out(g, n, i, in_value(g, n, i)->dtype, &in_value(g, n, i)->shape);
@@ -81,12 +119,19 @@ static Status infer(Graph *g, Node *n)
 /* One for each operator and element. */
 static int64_t flops(const Graph *g, const Node *n)
 {
-    return (int64_t)node_graph(n, "formula")->n_node * shape_numel(&value(g, n->out[0])->shape);
+    const UpdateForm f = update_form(n);
+    int64_t elements = 0;
+
+    for (int p = 0; p < f.count; p++)
+        elements += shape_numel(&value(g, n->out[update_state(&f, p, 0)])->shape);
+    return (int64_t)node_graph(n, "formula")->n_node * elements;
 }
 
 DEFINE_OP(Update, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = -1, .out_min = 1,
-          .out_max = -1, .dtypes = DTYPES_F32_F64, .flags = OPF_INPLACE_EACH | OPF_ELEMENTS,
-          .attrs = (const AttrDecl[]){ { "formula", A_GRAPH, .rule = ATTR_REQUIRED }, { 0 } }, .infer = infer,
-          .grad = grad_none, .place = place_update, .flops = flops,
-          .doc = "the next values of a parameter and of its optimizer's states, by a formula of elementwise operators; "
-                 "inputs states, gradient, scalars");
+          .out_max = -1, .dtypes = DTYPES_F32_F64, .flags = OPF_INPLACE_EACH | OPF_ELEMENTS | OPF_MANY,
+          .attrs = (const AttrDecl[]){ { "formula", A_GRAPH, .rule = ATTR_REQUIRED },
+                                       { "count", A_INT, .i = 1, .range = R_POSITIVE },
+                                       { 0 } },
+          .infer = infer, .grad = grad_none, .place = place_update, .flops = flops,
+          .doc = "the next values of `count` parameters and of their optimizer's states, by a formula of elementwise "
+                 "operators; inputs the states of each, the gradient of each, scalars");

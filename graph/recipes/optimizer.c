@@ -1,26 +1,8 @@
-/* What optimizers share: states, and updates that are formulas. */
+/* What optimizers share: the formula of an update, built once for all parameters of a type, and the nodes that carry
+ * it. */
 #include "graph/recipes/optimizer.h"
 
 #include "graph/body.h"
-
-ValueId optimizer_state(OptimizerStep *o, const char *suffix)
-{
-    const Value *w = value(o->g, o->w);
-    const char *name = arena_printf(o->g->arena, "%s.%s", w->name, suffix);
-    const Tensor *zero = tensor_create(o->g->arena, w->dtype, &w->shape);
-    ValueId v;
-
-    if (!name || !zero) {
-        graph_fail_nomem(o->g);
-        return NO_VALUE;
-    }
-    v = graph_add_const_nocopy(o->g, name, zero);
-    if (has_value(v)) {
-        value(o->g, v)->kind = V_STATE;
-        value(o->g, v)->layout = w->layout;
-    }
-    return v;
-}
 
 /* ---- formulas ---- */
 
@@ -31,7 +13,7 @@ ValueId formula_node(UpdateRule *f, const OpDef *op, int n, const ValueId *in)
     return x && !f->g->status ? x->out[0] : NO_VALUE;
 }
 
-ValueId formula_number(UpdateRule *f, double v) { return emit_scalar(f->g, value(f->o->g, f->o->w)->dtype, v); }
+ValueId formula_number(UpdateRule *f, double v) { return emit_scalar(f->g, f->o->type, v); }
 
 ValueId formula_scalar(UpdateRule *f, ValueId v)
 {
@@ -42,22 +24,27 @@ ValueId formula_scalar(UpdateRule *f, ValueId v)
     if (g->status)
         return NO_VALUE;
     if (value(g, v)->dtype != DT_BOOL)
-        v = emit_cast(g, v, value(g, f->o->w)->dtype);
+        v = emit_cast(g, v, f->o->type);
     f->given[f->n_scalar] = v;
     return f->scalar[f->n_scalar++] = body_input(f->g, "scalar");
 }
 
-static ValueId add_state(UpdateRule *f, ValueId kept, const char *name)
+ValueId formula_lr64(const UpdateRule *f)
+{
+    return emit_cast(f->o->g, emit_cast(f->o->g, f->o->lr, f->o->type), DT_FLOAT64);
+}
+
+static ValueId add_state(UpdateRule *f, const char *name, const char *suffix)
 {
     if (f->n_state == FORMULA_STATES && !f->o->g->status)
         f->o->g->status = FAIL(E_INTERNAL, "an optimizer of more than %d states", FORMULA_STATES);
     if (f->o->g->status)
         return NO_VALUE;
-    f->kept[f->n_state] = kept;
+    f->suffix[f->n_state] = suffix;
     return f->state[f->n_state++] = body_input(f->g, name);
 }
 
-ValueId formula_state(UpdateRule *f, const char *suffix) { return add_state(f, optimizer_state(f->o, suffix), suffix); }
+ValueId formula_state(UpdateRule *f, const char *suffix) { return add_state(f, suffix, suffix); }
 
 ValueId formula_decayed(UpdateRule *f, double weight_decay)
 {
@@ -89,41 +76,61 @@ static void finish(UpdateRule *f)
         g->input[n++] = f->scalar[i];
 }
 
-static void emit_formula(UpdateRule *f)
+Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const OptimizerDef *def, const void *settings)
+{
+    UpdateRule f = { .o = o, .g = graph_create("formula") };
+    Status st;
+
+    if (!f.g)
+        return FAIL_NOMEM();
+    f.w = add_state(&f, "w", NULL);
+    f.grad = body_input(f.g, "grad");
+    def->formula(&f, settings);
+    finish(&f);
+    st = o->g->status ? o->g->status : f.g->status;
+    if (st)
+        graph_free(f.g);
+    else
+        *out = f;
+    return st;
+}
+
+/* ---- parameters ---- */
+
+/* State PARAM.suffix, zeros, of the parameter's type, shape and layout. */
+static ValueId emit_state(Graph *g, ValueId param, const char *suffix)
+{
+    const Value *w = value(g, param);
+    const char *name = arena_printf(g->arena, "%s.%s", w->name, suffix);
+    const Tensor *zero = tensor_create(g->arena, w->dtype, &w->shape);
+    ValueId v;
+
+    if (!name || !zero) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    v = graph_add_const_nocopy(g, name, zero);
+    if (has_value(v)) {
+        value(g, v)->kind = V_STATE;
+        value(g, v)->layout = w->layout;
+    }
+    return v;
+}
+
+void optimizer_emit(const UpdateRule *f, ValueId w, ValueId grad)
 {
     Graph *g = f->o->g;
-    ValueId in[FORMULA_STATES + 1 + FORMULA_SCALARS], out[FORMULA_STATES];
-    int n = 0;
+    ValueId in[FORMULA_STATES + 1 + FORMULA_SCALARS] = { w }, out[FORMULA_STATES];
+    int n = 1;
 
-    for (int i = 0; i < f->n_state; i++)
-        in[n++] = f->kept[i];
-    in[n++] = f->o->grad;
+    while (n < f->n_state && !g->status) {
+        in[n] = emit_state(g, w, f->suffix[n]);
+        n++;
+    }
+    in[n++] = grad;
     for (int i = 0; i < f->n_scalar; i++)
         in[n++] = f->given[i];
     emit_multi(g, &op_Update, ATTRS(GRAPH("formula", f->g)), n, in, f->n_state, out);
     for (int i = 0; i < f->n_state && !g->status; i++)
-        graph_add_update(g, f->kept[i], out[i]);
-}
-
-void optimizer_emit(OptimizerStep *o, const OptimizerDef *def, const void *settings)
-{
-    UpdateRule f = { .o = o };
-
-    if (def->emit) {
-        def->emit(o, settings);
-        return;
-    }
-    if (!(f.g = graph_create("formula"))) {
-        graph_fail_nomem(o->g);
-        return;
-    }
-    f.w = add_state(&f, o->w, "w");
-    f.grad = body_input(f.g, "grad");
-    def->formula(&f, settings);
-    finish(&f);
-    if (f.g->status && !o->g->status)
-        o->g->status = f.g->status;
-    if (!o->g->status)
-        emit_formula(&f);
-    graph_free(f.g);
+        graph_add_update(g, in[i], out[i]);
 }

@@ -5,22 +5,23 @@
 #include "graph/emit.h"
 #include "graph/recipes/recipe.h"
 
-/* The update of one parameter. */
+/* A step of training, as the formula for parameters of one type sees it. */
 typedef struct {
     Graph *g;
-    ValueId w, grad;
-    ValueId lr;   /* 0-d, of w's type */
+    DType type;
+    ValueId lr;   /* 0-d, of any type */
     ValueId step; /* int64 0-d: updates done before this one */
     ValueId ok;   /* whether the update happens; NO_VALUE: always */
 } OptimizerStep;
 
-/* The same as a formula of one element: elementwise operators over values of no type yet. */
+/* The update as a formula of one element: elementwise operators over values of no type yet. */
 enum { FORMULA_STATES = 8, FORMULA_SCALARS = 16 };
 typedef struct {
     Graph *g; /* of the formula */
-    OptimizerStep *o;
+    const OptimizerStep *o;
     ValueId w, grad;
-    ValueId state[FORMULA_STATES], kept[FORMULA_STATES], next[FORMULA_STATES]; /* w first; kept: in o->g */
+    ValueId state[FORMULA_STATES], next[FORMULA_STATES]; /* w first */
+    const char *suffix[FORMULA_STATES];
     int n_state;
     ValueId scalar[FORMULA_SCALARS], given[FORMULA_SCALARS]; /* given: in o->g */
     int n_scalar;
@@ -28,33 +29,33 @@ typedef struct {
 
 typedef struct {
     Recipe recipe;
-    /* One of both; failure is sticky in g. */
-    void (*formula)(UpdateRule *f, const void *settings);
-    void (*emit)(OptimizerStep *o, const void *settings);
+    void (*formula)(UpdateRule *f, const void *settings); /* failure is sticky in f->o->g or f->g */
 } OptimizerDef;
 
 #define DEFINE_OPTIMIZER(ident, ...) const OptimizerDef optimizer_##ident = { __VA_ARGS__ }
 
-/* Appends the update of a parameter. */
-void optimizer_emit(OptimizerStep *o, const OptimizerDef *def, const void *settings);
+/* The formula for parameters of o->type; what it needs of scalars is emitted into o->g.  The caller frees out->g. */
+Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const OptimizerDef *def,
+                         const void *settings) CHECKED;
+/* Appends the update of parameter w of that type to its step's graph. */
+void optimizer_emit(const UpdateRule *f, ValueId w, ValueId grad);
 
 /* ---- what formulas are made of ---- */
 
 ValueId formula_node(UpdateRule *f, const OpDef *op, int n, const ValueId *in);
 /* F(f, Mul, x, y); at most one inside another, as EMIT. */
 #define F(f, Op, ...) formula_node((f), &op_##Op, EMIT_N(__VA_ARGS__), (const ValueId[]){ __VA_ARGS__ })
-/* The number rounded to the parameter's type. */
+/* The number rounded to the parameters' type. */
 ValueId formula_number(UpdateRule *f, double v);
 /* A scalar of the graph of training: f->o->lr, or what was emitted there in float64, rounded once. */
 ValueId formula_scalar(UpdateRule *f, ValueId v);
-/* State PARAM.suffix, which starts as zeros and must be given its next value. */
+/* The learning rate in float64, as the parameters' type has it: what to compute other scalars with. */
+ValueId formula_lr64(const UpdateRule *f);
+/* State PARAM.suffix, a literal, which starts as zeros and must be given its next value. */
 ValueId formula_state(UpdateRule *f, const char *suffix);
 /* grad + weight_decay w */
 ValueId formula_decayed(UpdateRule *f, double weight_decay);
 void formula_next(UpdateRule *f, ValueId state, ValueId next); /* state: f->w, or of formula_state */
-
-/* State PARAM.suffix, zeros, of the parameter's type, shape and layout. */
-ValueId optimizer_state(OptimizerStep *o, const char *suffix);
 
 /* Flags that several optimizers have. */
 #define FLAG_WEIGHT_DECAY(Struct, field, what)                                                                      \

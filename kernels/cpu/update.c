@@ -1,219 +1,213 @@
-/* Update: a formula of elementwise operators in one pass over memory.
+/* Update: a formula of elementwise operators in one pass over memory, for all parameters of the node in one region of
+ * the team.
  *
- * The formula becomes a list of instructions, which are carried out for a block of elements at a time: operands and
- * results of a block stay in the first cache, each instruction is a loop that the compiler vectorises, and what is read
- * and written of memory are the tensors alone, once.  The team shares the blocks; no sum is taken, so its size changes
- * no bit.
- *
- * The next value of a state is written to its place at once when nothing behind reads the state, over which it may
- * lie; else it is copied there when the block is done. */
-#include <math.h>
-#include <omp.h>
+ * What does not fill a vector of the machine code, and everything where there is none, is computed a block at a time.
+ * No sum is taken, so who computes an element changes no bit. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
 #include "graph/ops/update.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/formula.h"
 #include "kernels/cpu/team.h"
 
-enum { BLOCK = 512, MOST_NODES = 64, MOST_IN = 3 };
-
-typedef enum { DO_ADD, DO_SUB, DO_MUL, DO_DIV, DO_MAX, DO_MIN, DO_SQRT, DO_ABS, DO_SIGN, DO_NEG, DO_WHERE } Do;
-
-/* Where a value is: a tensor of the node, of which the block has its part; a number for all elements; or a buffer. */
-typedef enum { IN_TENSOR, IN_SCALAR, IN_CONST, IN_BUFFER, IN_OUTPUT } Where;
-typedef struct {
-    Where where;
-    int i;         /* IN_TENSOR, IN_SCALAR: input; IN_BUFFER: buffer; IN_OUTPUT: output */
-    double number; /* IN_CONST */
-} Operand;
+enum { SHARE = 4096 }; /* elements that a thread takes at least */
 
 typedef struct {
-    Do what;
-    int n_in;
-    Operand in[MOST_IN], out;
-} Step;
+    UpdateForm form;
+    Formula formula[2]; /* where the update happens; where it does not */
+    FormulaCode *code[2];
+    int vector;                /* of the code */
+    int decider;               /* scalar that says whether it happens; -1: always */
+    int64_t elements, first[]; /* of parameter i; at `count`: all */
+} Plan;
 
-typedef struct {
-    Step step[MOST_NODES];
-    Operand next[MOST_NODES]; /* of each output: where its value is, IN_OUTPUT when it is there already */
-    int n_step, n_out, n_buffer;
-} Formula;
+/* ---- preparing ---- */
 
-/* ---- from the formula to instructions ---- */
-
-static bool find_do(Do *out, const Node *n)
+static bool compile(Formula f[2], int *decider, const Graph *body, const UpdateForm *form)
 {
-    const struct {
-        const OpDef *op;
-        Do what;
-        int n_in;
-    } known[] = {
-        { &op_Add, DO_ADD, 2 },   { &op_Sub, DO_SUB, 2 }, { &op_Mul, DO_MUL, 2 },     { &op_Div, DO_DIV, 2 },
-        { &op_Max, DO_MAX, 2 },   { &op_Min, DO_MIN, 2 }, { &op_Sqrt, DO_SQRT, 1 },   { &op_Abs, DO_ABS, 1 },
-        { &op_Sign, DO_SIGN, 1 }, { &op_Neg, DO_NEG, 1 }, { &op_Where, DO_WHERE, 3 },
-    };
-
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].op == n->op && known[i].n_in == n->n_in) {
-            *out = known[i].what;
-            return true;
-        }
-    return false;
-}
-
-/* The number of the value among the body's inputs, or -1. */
-static int input_number(const Graph *body, ValueId v)
-{
-    for (int i = 0; i < body->n_input; i++)
-        if (value_eq(body->input[i], v))
-            return i;
-    return -1;
+    *decider = formula_decider(body, form->states + 1);
+    return *decider > -2 && formula_compile(&f[0], body, form->states + 1, true) &&
+           (*decider < 0 || formula_compile(&f[1], body, form->states + 1, false));
 }
 
 static bool supports(const Graph *g, const Node *n)
 {
-    const DType t = in_value(g, n, 0)->dtype;
-    Graph *body;
-    bool all;
-    Do what;
+    const UpdateForm form = update_form(n);
+    Formula *f = malloc(2 * sizeof *f);
+    Graph *body = NULL;
+    int decider;
+    bool all = f && !update_body(&body, g, n, 0);
 
-    if (update_body(&body, g, n))
-        return false;
-    all = body->n_node <= MOST_NODES && n->n_out <= MOST_NODES;
-    FOR_NODES(body, x) {
-        all = all && find_do(&what, x) && value(body, x->out[0])->dtype == t;
-        for (int i = 0; all && i < x->n_in; i++) {
-            const Value *v = has_in(x, i) ? in_value(body, x, i) : NULL;
-            const bool condition = x->op == &op_Where && !i;
-
-            all = v && (condition ? v->dtype == DT_BOOL && input_number(body, x->in[i]) > n->n_out : v->dtype == t) &&
-                  (v->kind != V_CONST || (shape_numel(&v->shape) == 1));
-        }
-    }
+    all = all && compile(f, &decider, body, &form);
     graph_free(body);
+    free(f);
     return all;
 }
 
-static Operand operand_of(const Graph *body, ValueId v, const Operand *made, int n_state)
+static void release(void *state)
 {
-    const int i = input_number(body, v);
+    Plan *p = state;
 
-    if (value(body, v)->kind == V_CONST)
-        return (Operand){ .where = IN_CONST, .number = tensor_float(value(body, v)->init, 0) };
-    return i < 0 ? made[v.i] : (Operand){ .where = i <= n_state ? IN_TENSOR : IN_SCALAR, .i = i };
+    if (!p)
+        return;
+    for (int i = 0; i < 2; i++)
+        formula_free_code(p->code[i]);
+    free(p);
 }
 
-/* Does a node behind `n` read state i? */
-static bool read_later(const Graph *body, const Node *n, int i)
+/* In scratch: each number as a vector, and two more; each as one; buffers of each thread. */
+static size_t wide_bytes(const Formula *f) { return (size_t)(f->n_number + 2) * FORMULA_VECTOR_MAX; }
+
+static size_t numbers_bytes(const Formula *f)
 {
-    FOR_NODES(body, x)
-        for (int k = 0; x->index > n->index && k < x->n_in; k++)
-            if (value_eq(x->in[k], body->input[i]))
-                return true;
-    return false;
+    return (wide_bytes(f) + (size_t)f->n_number * dtype_size(f->type) + 63) / 64 * 64;
 }
 
-/* The first output that is the value, where it may be written at once; else -1. */
-static int output_at_once(const Graph *body, const Node *n)
-{
-    for (int i = 0; i < body->n_output; i++)
-        if (value_eq(body->output[i].value, n->out[0]))
-            return read_later(body, n, i) ? -1 : i;
-    return -1;
-}
+static size_t buffer_bytes(const Formula *f) { return (size_t)f->n_buffer * FORMULA_BLOCK * dtype_size(f->type); }
 
-static void compile(Formula *f, const Graph *body, Operand *made)
+static void plan_scratch(KernelCtx *ctx, const Formula *f)
 {
-    f->n_out = body->n_output;
-    FOR_NODES(body, x) {
-        Step *s = &f->step[f->n_step++];
-        const int output = output_at_once(body, x);
+    const size_t bytes = numbers_bytes(f) + buffer_bytes(f) * TEAM_MAX;
 
-        find_do(&s->what, x);
-        s->n_in = x->n_in;
-        for (int i = 0; i < x->n_in; i++)
-            s->in[i] = operand_of(body, x->in[i], made, body->n_output);
-        s->out = output < 0 ? (Operand){ .where = IN_BUFFER, .i = f->n_buffer++ }
-                            : (Operand){ .where = IN_OUTPUT, .i = output };
-        made[x->out[0].i] = s->out;
-    }
-    for (int i = 0; i < f->n_out; i++)
-        f->next[i] = operand_of(body, body->output[i].value, made, body->n_output);
+    ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Formula *f = calloc(1, sizeof *f);
-    Operand *made = NULL;
-    Graph *body = NULL;
-    Status st = f ? update_body(&body, g, n) : FAIL_NOMEM();
-    size_t bytes;
+    const UpdateForm form = update_form(n);
+    Plan *p = calloc(1, sizeof *p + sizeof *p->first * (size_t)(form.count + 1));
+    Graph *body;
+    Status st = p ? update_body(&body, g, n, 0) : FAIL_NOMEM();
 
-    if (!st && !(made = calloc(body->n_value, sizeof *made)))
-        st = FAIL_NOMEM();
-    if (!st) {
-        compile(f, body, made);
-        bytes = (size_t)f->n_buffer * BLOCK * sizeof(double) * TEAM_MAX;
-        ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
-        *state = f;
-    } else {
-        free(f);
+    if (st) {
+        free(p);
+        return st;
     }
-    free(made);
+    p->form = form;
+    compile(p->formula, &p->decider, body, &form);
     graph_free(body);
-    return st;
+    for (int i = 0; i < form.count; i++)
+        p->first[i + 1] = p->first[i] + shape_numel(&value(g, n->out[update_state(&form, i, 0)])->shape);
+    p->elements = p->first[form.count];
+    p->vector = formula_vector();
+    for (int i = 0; i < (p->decider < 0 ? 1 : 2); i++) {
+        p->code[i] = p->formula[i].n_step ? formula_assemble(&p->formula[i], p->vector) : NULL;
+        plan_scratch(ctx, &p->formula[i]);
+    }
+    *state = p;
+    return ST_OK;
 }
 
-/* ---- instructions ---- */
+/* ---- running ---- */
 
-/* One loop for operands that are arrays and for those that are one number. */
-#define LOOPS(expression)                              \
-    if (step_a && step_b)                              \
-        for (int i = 0; i < n; i++) {                  \
-            const real x = a[i], y = b[i];             \
-            out[i] = expression;                       \
-        }                                              \
-    else if (step_a)                                   \
-        for (int i = 0; i < n; i++) {                  \
-            const real x = a[i], y = *b;               \
-            out[i] = expression;                       \
-        }                                              \
-    else                                               \
-        for (int i = 0; i < n; i++) {                  \
-            const real x = *a, y = step_b ? b[i] : *b; \
-            out[i] = expression;                       \
-        }                                              \
-    break
+typedef struct {
+    const Plan *p;
+    const Formula *f;
+    FormulaCode *code;
+    const Tensor *in;
+    Tensor *out;
+    size_t size;               /* of an element */
+    const void *wide, *narrow; /* numbers: a vector of each, and one of each */
+    char *buffer;              /* of thread 0 */
+} Run;
 
-/* NaN of either operand stays. */
-#define LARGER (x > y || x != x ? x : y)
-#define SMALLER (x < y || x != x ? x : y)
+/* Elements [from, to) of parameter i. */
+static void run_part(const Run *s, int i, int64_t from, int64_t to, void *buffer)
+{
+    const UpdateForm *form = &s->p->form;
+    const void *in[FORMULA_ARRAYS];
+    void *out[FORMULA_ARRAYS];
+    int64_t done = 0;
 
-#define real float
-#define NAME(word) word##_f32
-#define SQRT sqrtf
-#define FABS fabsf
-#include "kernels/cpu/update.inc"
-#undef real
-#undef NAME
-#undef SQRT
-#undef FABS
-#define real double
-#define NAME(word) word##_f64
-#define SQRT sqrt
-#define FABS fabs
-#include "kernels/cpu/update.inc"
+    for (int k = 0; k < form->states; k++) {
+        in[k] = (const char *)s->in[update_state(form, i, k)].data + (size_t)from * s->size;
+        out[k] = (char *)s->out[update_state(form, i, k)].data + (size_t)from * s->size;
+    }
+    in[form->states] = (const char *)s->in[update_grad(form, i)].data + (size_t)from * s->size;
+    if (s->code)
+        done = (to - from) * (int64_t)s->size / s->p->vector * s->p->vector;
+    if (done)
+        s->code(in, out, s->wide, done);
+    for (int k = 0; k <= form->states; k++)
+        in[k] = (const char *)in[k] + done;
+    for (int k = 0; k < form->states; k++)
+        out[k] = (char *)out[k] + done;
+    done /= (int64_t)s->size;
+    (s->size == sizeof(float) ? formula_run_f32 : formula_run_f64)(s->f, to - from - done, in, out, s->narrow, buffer);
+}
+
+/* Elements [from, to) of all parameters one behind the other. */
+static void run_span(const Run *s, int64_t from, int64_t to, void *buffer)
+{
+    const int64_t *first = s->p->first;
+
+    for (int i = 0; from < to; i++) {
+        const int64_t end = first[i + 1] < to ? first[i + 1] : to;
+
+        if (from >= end)
+            continue;
+        run_part(s, i, from - first[i], end - first[i], buffer);
+        from = end;
+    }
+}
+
+static void fill_number(const Run *s, int i, double v, char *wide, char *narrow)
+{
+    float f = (float)v;
+    const void *one = s->size == sizeof f ? (const void *)&f : &v;
+
+    for (size_t at = 0; at < (size_t)s->p->vector; at += s->size)
+        memcpy(wide + (size_t)(i * s->p->vector) + at, one, s->size);
+    if (i < s->f->n_number)
+        memcpy(narrow + (size_t)i * s->size, one, s->size);
+}
+
+static void fill_numbers(Run *s, char *scratch)
+{
+    const Formula *f = s->f;
+    char *narrow = scratch + wide_bytes(f);
+
+    for (int i = 0; i < f->n_number; i++) {
+        const int scalar = f->number[i].scalar;
+
+        fill_number(s, i,
+                    scalar < 0 ? f->number[i].constant : tensor_float(&s->in[update_scalar(&s->p->form, scalar)], 0),
+                    scratch, narrow);
+    }
+    fill_number(s, f->n_number, -0.0, scratch, narrow);
+    fill_number(s, f->n_number + 1, 1, scratch, narrow);
+    s->wide = scratch;
+    s->narrow = narrow;
+    s->buffer = scratch + numbers_bytes(f);
+}
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Formula *f = state;
-    const int64_t n = tensor_numel(&in[0]);
+    const Plan *p = state;
+    const int which = p->decider >= 0 && !*(const bool *)in[update_scalar(&p->form, p->decider)].data;
+    Run s = { .p = p,
+              .f = &p->formula[which],
+              .code = p->code[which],
+              .in = in,
+              .out = out,
+              .size = dtype_size(p->formula[0].type) };
+    const int team = team_size(ctx->n_threads, p->elements);
+    const int64_t shares = (p->elements + SHARE - 1) / SHARE;
 
-    (in[0].dtype == DT_FLOAT32 ? run_f32 : run_f64)(f, team_size(ctx->n_threads, n), n, in, out, ctx->scratch);
+    fill_numbers(&s, ctx->scratch);
+    if (team == 1) {
+        run_span(&s, 0, p->elements, s.buffer);
+        return ST_OK;
+    }
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int t = 0; t < team; t++) {
+        const int64_t from = team_begin(shares, t, team) * SHARE, to = team_begin(shares, t + 1, team) * SHARE;
+
+        run_span(&s, from, to < p->elements ? to : p->elements, s.buffer + (size_t)t * buffer_bytes(s.f));
+    }
     return ST_OK;
 }
 
 DEFINE_KERNEL(cpu_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .rank = 10, .supports = supports,
-              .prepare = prepare, .run = run, .release = free);
+              .prepare = prepare, .run = run, .release = release);

@@ -1,26 +1,29 @@
-/* Fused, Update: its whole program as one generated kernel. */
+/* Fused: its whole program as one generated kernel. */
 #include <stdlib.h>
 
 #include "graph/ops/fused.h"
-#include "graph/ops/update.h"
 #include "kernels/cuda/expr.h"
 #include "kernels/cuda/fused.h"
 #include "kernels/cuda/generate.h"
+
+void fused_take_constant(Graph *body, int i, const Graph *g, ValueId v)
+{
+    const Tensor *t = value_const(g, v);
+    Value *x = value(body, body->input[i]);
+
+    if (t && tensor_numel(t) == 1) {
+        x->kind = V_CONST;
+        x->init = t;
+    }
+}
 
 Status fused_kernel_body(Graph **out, const Graph *g, const Node *n)
 {
     Graph *body;
 
-    TRY((n->op == &op_Update ? update_body : fused_body)(&body, g, n));
-    for (int i = 0; i < n->n_in; i++) {
-        const Tensor *t = value_const(g, n->in[i]);
-        Value *x = value(body, body->input[i]);
-
-        if (t && tensor_numel(t) == 1) {
-            x->kind = V_CONST;
-            x->init = t;
-        }
-    }
+    TRY(fused_body(&body, g, n));
+    for (int i = 0; i < n->n_in; i++)
+        fused_take_constant(body, i, g, n->in[i]);
     *out = body;
     return ST_OK;
 }
@@ -31,7 +34,7 @@ static bool supports(const Graph *g, const Node *n)
     Generated *k;
     bool fits;
 
-    if ((n->op == &op_Fused && fused_sums(n)) || !(k = calloc(1, sizeof *k)))
+    if (fused_sums(n) || !(k = calloc(1, sizeof *k)))
         return false;
     if ((fits = !fused_kernel_body(&body, g, n))) {
         fits = !generate_elementwise(k, body);
@@ -52,5 +55,3 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
 DEFINE_KERNEL(cuda_fused, .op = &op_Fused, .layouts = kernel_channels_last, .supports = supports, .prepare = prepare,
               .run = generated_run, .release = generated_release);
-DEFINE_KERNEL(cuda_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .layouts = kernel_channels_last,
-              .supports = supports, .prepare = prepare, .run = generated_run, .release = generated_release);

@@ -11,11 +11,15 @@
  * (kernels/cuda/axes.h), as many neighbours at a time as divide its innermost axis: all are there, and each is taken
  * once.
  *
+ * Over many tensors, which all have their elements in the same order, a block works on a part of one of them, whose
+ * addresses it reads from a table; a thread takes neighbours as above.
+ *
  * 16-bit floats are computed in float32.  What no other kernel sees stays in float32 from node to node, where a Cast
  * does not say otherwise: it is then no further from the exact value than what rounding in between would give. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "kernels/cuda/device/update.h"
 #include "kernels/cuda/generator.h"
 #include "kernels/cuda/space.h"
 
@@ -36,6 +40,8 @@ static Status read_input(Generator *g, const Node *n, int i)
     int at = input_position(g->body, n->in[i]);
 
     g->read[n->in[i].i] = true;
+    if (value(g->body, n->in[i])->kind == V_CONST && shape_numel(&value(g->body, n->in[i])->shape) != 1)
+        return FAIL(E_UNSUPPORTED, "%s: input %d is a constant of many elements", node_text(g->body, n), i);
     if (at < 0)
         return ST_OK;
     g->access[at] = value(g->body, n->in[i])->kind == V_CONST ? AT_LITERAL : AT_SCALAR;
@@ -199,7 +205,7 @@ static Status list_pointers(Generator *g)
 /* ew_Mul_Add_Relu, sum_Mul: what profilers show. */
 static void choose_name(Generator *g)
 {
-    size_t n = (size_t)snprintf(g->out->name, GENERATED_NAME, g->sum ? "sum" : "ew");
+    size_t n = (size_t)snprintf(g->out->name, GENERATED_NAME, g->sum ? "sum" : g->n_array ? "many" : "ew");
 
     FOR_NODES(g->body, x)
         if (n + strlen(x->op->name) + 2 < GENERATED_NAME)
@@ -209,13 +215,14 @@ static void choose_name(Generator *g)
 static void name_values(Generator *g)
 {
     for (uint32_t v = 1; v < g->body->n_value; v++)
-        snprintf(g->text[v], EXPR_TEXT, "t%u", v);
+        if (g->body->value[v]->kind == V_CONST && shape_numel(&g->body->value[v]->shape) == 1)
+            cuda_expr_literal(g->text[v], g->body->value[v]->init);
+        else
+            snprintf(g->text[v], EXPR_TEXT, "t%u", v);
     for (int i = 0; i < g->body->n_input; i++) {
         ValueId v = g->body->input[i];
 
-        if (g->access[i] == AT_LITERAL)
-            cuda_expr_literal(g->text[v.i], value(g->body, v)->init);
-        else
+        if (g->access[i] != AT_LITERAL)
             snprintf(g->text[v.i], EXPR_TEXT, g->access[i] == AT_INDEX || g->access[i] == AT_ROW ? "x%u[k]" : "x%u",
                      v.i);
     }
@@ -248,6 +255,16 @@ static bool allocate(Generator *g)
     return g->access && g->channels && g->numpy && g->read && g->stride && g->text;
 }
 
+/* Operands of a kernel over many tensors: the table's at the element's number, of which any tensor may have many. */
+static void take_arrays(Generator *g)
+{
+    for (int i = 0; i < g->n_array; i++)
+        if (g->access[i] == AT_SCALAR)
+            g->access[i] = AT_INDEX;
+    g->out->count = UPDATE_WORK;
+    g->rank = 1;
+}
+
 static Status generate(Generator *g)
 {
     const Value *space;
@@ -257,7 +274,10 @@ static Status generate(Generator *g)
         return FAIL_NOMEM();
     g->out->count = shape_numel(&space->shape);
     TRY(find_read(g));
-    TRY(find_access(g, space));
+    if (g->n_array)
+        take_arrays(g);
+    else
+        TRY(find_access(g, space));
     choose_vector(g);
     TRY(list_pointers(g));
     TRY(list_numbers(g));
@@ -294,6 +314,13 @@ static Status generate_into(Generated *out, Generator *g)
 Status generate_elementwise(Generated *out, const Graph *body)
 {
     Generator g = { .body = body, .n_stored = body->n_output };
+
+    return generate_into(out, &g);
+}
+
+Status generate_many(Generated *out, const Graph *body, int n_array)
+{
+    Generator g = { .body = body, .n_stored = body->n_output, .n_array = n_array };
 
     return generate_into(out, &g);
 }

@@ -25,10 +25,14 @@ typedef struct {
  * sizes. E_UNSUPPORTED when an operator has no expression, or for more pointers or elements than the kernel can
  * address. */
 Status generate_elementwise(Generated *out, const Graph *body) CHECKED;
-/* The same with the last output summed, into type `sum`, instead of stored.  The axes of the sum merge
- * (kernels/cuda/axes.h) to runs, or columns, of `inner` neighbours, which `vector` divides.  The kernel's parameters:
- * the pointers, the sum, what is left of parts, the Reduction, the lanes to an output (int), whether all pointers are
- * aligned (int), and the numbers. */
+/* Of one body for any number of tensors: its first `n_array` inputs and its outputs are of one shape and stand, as many
+ * as are pointers, in a table (kernels/cuda/tensors.h); the other inputs are scalars.  The kernel's parameters: the
+ * table's tensors and which of them each block works on, then the scalars' pointers. */
+Status generate_many(Generated *out, const Graph *body, int n_array) CHECKED;
+/* The same as generate_elementwise with the last output summed, into type `sum`, instead of stored.  The axes of the
+ * sum merge (kernels/cuda/axes.h) to runs, or columns, of `inner` neighbours, which `vector` divides.  The kernel's
+ * parameters: the pointers, the sum, what is left of parts, the Reduction, the lanes to an output (int), whether all
+ * pointers are aligned (int), and the numbers. */
 Status generate_sum(Generated *out, const Graph *body, DType sum, bool columns, int64_t inner) CHECKED;
 
 #endif

@@ -1,4 +1,5 @@
 /* The text of a generated kernel, of what kernels/cuda/generate.c has found out. */
+#include "kernels/cuda/device/update.h"
 #include "kernels/cuda/generator.h"
 
 #include <string.h>
@@ -165,6 +166,62 @@ static void write_elementwise(const Generator *g)
     fputs("    }\n}\n", g->f);
 }
 
+/* ---- over many tensors ---- */
+
+static bool in_table(const Generator *g, int i) { return g->out->of[i] < 0 || g->access[g->out->of[i]] == AT_INDEX; }
+
+static const char *type_of_pointer(const Generator *g, int i)
+{
+    return cuda_stored_type(value(g->body, pointer_value(g, i))->dtype);
+}
+
+static void write_many_head(const Generator *g)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->out->n_pointer; i++)
+        n += in_table(g, i);
+    fprintf(g->f, "struct Entry {\n    i64 count, block;\n    void *at[%d];\n};\n\n", n);
+    fprintf(g->f, "KERNEL(%s, (const Entry *table, const u32 *which", g->out->name);
+    for (int i = 0; i < g->out->n_pointer; i++)
+        if (!in_table(g, i))
+            fprintf(g->f, ", const %s *p%d", type_of_pointer(g, i), i);
+    fprintf(g->f, "))\n{\n    constexpr int N = %d;\n    const Entry &t = table[which[blockIdx.x]];\n", g->out->vector);
+    fprintf(g->f, "    const i64 from = ((i64)blockIdx.x - t.block) * %d;\n", UPDATE_WORK);
+    fprintf(g->f, "    const i64 count = from + %d < t.count ? from + %d : t.count;\n", UPDATE_WORK, UPDATE_WORK);
+}
+
+/* The table's pointers, and whether all of them let N elements be taken at a time. */
+static void write_entry(const Generator *g)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->out->n_pointer; i++)
+        if (in_table(g, i))
+            fprintf(g->f, "    %s%s *p%d = (%s%s *)t.at[%d];\n", g->out->of[i] < 0 ? "" : "const ",
+                    type_of_pointer(g, i), i, g->out->of[i] < 0 ? "" : "const ", type_of_pointer(g, i), n++);
+    fputs("    const bool aligned = true", g->f);
+    for (int i = 0; i < g->out->n_pointer; i++)
+        if (in_table(g, i))
+            fprintf(g->f, " && (u64)p%d %% (N * sizeof *p%d) == 0", i, i);
+    fputs(";\n", g->f);
+}
+
+static void write_many(const Generator *g)
+{
+    fputs("#include \"kernels/cuda/device/elementwise.cuh\"\n\n", g->f);
+    write_many_head(g);
+    write_entry(g);
+    write_scalars(g);
+    fputs("\n    for (i64 at = from + threadIdx.x * N; at < count; at += blockDim.x * N) {\n"
+          "        const bool whole = aligned && at + N <= count;\n",
+          g->f);
+    write_loads(g);
+    write_elements(g);
+    write_stores(g);
+    fputs("    }\n}\n", g->f);
+}
+
 /* ---- with a sum ---- */
 
 static ValueId summed(const Generator *g) { return g->body->output[g->n_stored].value; }
@@ -213,6 +270,8 @@ void generator_write(const Generator *g)
 {
     if (g->sum)
         write_sum(g);
+    else if (g->n_array)
+        write_many(g);
     else
         write_elementwise(g);
 }

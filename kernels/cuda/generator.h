@@ -24,6 +24,7 @@ typedef struct {
     bool *read;                  /* [n_value] by a node */
     int64_t (*stride)[MAX_RANK]; /* [n_input] innermost first */
     int64_t dim[MAX_RANK];
+    int n_array;             /* of a kernel over many tensors: inputs that stand in its table; 0: it is none */
     int rank;                /* of the merged dimensions, at least 1 */
     int n_stored;            /* outputs that are written; the one behind them, if there is one, is summed */
     DType sum;               /* of the sum; DT_NONE: there is none */

@@ -8,9 +8,9 @@
 
 #include "kernels/cuda/device/update.h"
 
-/* Tensors without elements are left out. */
+/* Tensors without elements are left out.  pointers: of an entry, behind its two numbers; 0: it is an UpdateTensor. */
 typedef struct {
-    unsigned n, blocks;
+    unsigned n, blocks, pointers;
 } TableSize;
 
 static inline void count_tensor(TableSize *s, int64_t count)
@@ -19,35 +19,39 @@ static inline void count_tensor(TableSize *s, int64_t count)
     s->blocks += (unsigned)((count + UPDATE_WORK - 1) / UPDATE_WORK);
 }
 
-static inline size_t table_bytes(const TableSize *s)
+static inline size_t table_entry(const TableSize *s)
 {
-    return s->n * sizeof(UpdateTensor) + s->blocks * sizeof(unsigned);
+    return s->pointers ? offsetof(UpdateTensor, g) + s->pointers * sizeof(void *) : sizeof(UpdateTensor);
 }
+
+static inline size_t table_bytes(const TableSize *s) { return s->n * table_entry(s) + s->blocks * sizeof(unsigned); }
 
 static inline UpdateTable table_at(const void *base, const TableSize *s)
 {
-    return (UpdateTable){ base, (const unsigned *)((const UpdateTensor *)base + s->n) };
+    return (UpdateTable){ base, (const unsigned *)((const char *)base + s->n * table_entry(s)) };
 }
 
 typedef struct {
-    UpdateTensor *tensor;
+    char *entry;
     unsigned *which;
-    TableSize done;
+    TableSize size, done;
 } TableFill;
 
 /* To fill the table of that size. */
 static inline TableFill table_fill(void *base, const TableSize *s)
 {
-    return (TableFill){ base, (unsigned *)((UpdateTensor *)base + s->n), { 0, 0 } };
+    return (TableFill){ base, (unsigned *)((char *)base + s->n * table_entry(s)), *s, { 0, 0, 0 } };
 }
 
-/* The next tensor, of `count` > 0 elements; the caller fills in its addresses. */
+/* The next tensor, of `count` > 0 elements; the caller fills in its addresses: behind the numbers, where the table has
+ * its own number of pointers. */
 static inline UpdateTensor *add_tensor(TableFill *f, int64_t count)
 {
-    UpdateTensor *t = &f->tensor[f->done.n];
+    UpdateTensor *t = (UpdateTensor *)(f->entry + f->done.n * table_entry(&f->size));
     const unsigned first = f->done.blocks;
 
-    *t = (UpdateTensor){ .count = count, .block = first };
+    t->count = count;
+    t->block = first;
     count_tensor(&f->done, count);
     for (unsigned b = first; b < f->done.blocks; b++)
         f->which[b] = f->done.n - 1;

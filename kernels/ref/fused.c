@@ -28,8 +28,6 @@ static Status whole_body(Graph **out, const Graph *g, const Node *n)
 {
     Status st;
 
-    if (n->op == &op_Update)
-        return update_body(out, g, n);
     TRY(fused_body(out, g, n));
     if ((st = fused_add_sum(*out, n))) {
         graph_free(*out);
@@ -38,13 +36,11 @@ static Status whole_body(Graph **out, const Graph *g, const Node *n)
     return st;
 }
 
-static bool supports(const Graph *g, const Node *n)
+/* Consumes the body. */
+static bool supports_body(Graph *body)
 {
-    Graph *body;
     bool all = true;
 
-    if (whole_body(&body, g, n))
-        return false;
     FOR_NODES(body, x)
         all = all && kernel_reference(body, x);
     graph_free(body);
@@ -63,6 +59,13 @@ static void release(void *state)
     graph_free(f->body);
     arena_free(f->arena);
     free(f);
+}
+
+static bool supports(const Graph *g, const Node *n)
+{
+    Graph *body;
+
+    return !whole_body(&body, g, n) && supports_body(body);
 }
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -113,21 +116,34 @@ static Status prepare_steps(Fused *f, KernelCtx *ctx)
     return ST_OK;
 }
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+/* Consumes the body. */
+static Status prepare_body(Fused **out, KernelCtx *ctx, Graph *body)
 {
     Fused *f = calloc(1, sizeof *f);
     Status st;
 
     if (!f || !(f->arena = arena_create())) {
         free(f);
+        graph_free(body);
         return FAIL_NOMEM();
     }
-    f->n_in = n->n_in;
-    f->n_out = n->n_out;
-    if ((st = whole_body(&f->body, g, n)) || (st = prepare_steps(f, ctx))) {
+    f->body = body;
+    f->n_in = body->n_input;
+    f->n_out = body->n_output;
+    if ((st = prepare_steps(f, ctx)))
         release(f);
-        return st;
-    }
+    else
+        *out = f;
+    return st;
+}
+
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    Graph *body;
+    Fused *f;
+
+    TRY(whole_body(&body, g, n));
+    TRY(prepare_body(&f, ctx, body));
     *state = f;
     return ST_OK;
 }
@@ -160,5 +176,78 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 }
 
 DEFINE_KERNEL(ref_fused, .op = &op_Fused, .supports = supports, .prepare = prepare, .run = run, .release = release);
-DEFINE_KERNEL(ref_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .supports = supports, .prepare = prepare,
-              .run = run, .release = release);
+
+/* ---- Update: the formula for one parameter after the other ---- */
+
+typedef struct {
+    UpdateForm form;
+    Tensor *in, *out; /* of one parameter, as the formula has them */
+    Fused *of[];      /* [count] */
+} Updates;
+
+static bool supports_update(const Graph *g, const Node *n)
+{
+    Graph *body;
+
+    return !update_body(&body, g, n, 0) && supports_body(body);
+}
+
+static void release_updates(void *state)
+{
+    Updates *u = state;
+
+    for (int p = 0; u && p < u->form.count; p++)
+        release(u->of[p]);
+    if (u) {
+        free(u->in);
+        free(u->out);
+    }
+    free(u);
+}
+
+static Status prepare_updates(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const UpdateForm form = update_form(n);
+    Updates *u = calloc(1, sizeof *u + sizeof *u->of * (size_t)form.count);
+    Graph *body;
+    Status st = ST_OK;
+
+    if (!u)
+        return FAIL_NOMEM();
+    u->form = form;
+    u->in = calloc((size_t)(form.states + 1 + update_scalars(&form, n)), sizeof *u->in);
+    u->out = calloc((size_t)form.states, sizeof *u->out);
+    if (!u->in || !u->out)
+        st = FAIL_NOMEM();
+    for (int p = 0; p < form.count && !st; p++)
+        if (!(st = update_body(&body, g, n, p)))
+            st = prepare_body(&u->of[p], ctx, body);
+    if (st)
+        release_updates(u);
+    else
+        *state = u;
+    return st;
+}
+
+static Status run_updates(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Updates *u = state;
+    const UpdateForm *form = &u->form;
+
+    for (int p = 0; p < form->count; p++) {
+        Fused *f = u->of[p];
+
+        for (int k = 0; k < form->states; k++) {
+            u->in[k] = in[update_state(form, p, k)];
+            u->out[k] = out[update_state(form, p, k)];
+        }
+        u->in[form->states] = in[update_grad(form, p)];
+        for (int i = form->states + 1; i < f->n_in; i++)
+            u->in[i] = in[update_scalar(form, i - form->states - 1)];
+        TRY(run(ctx, f, u->in, u->out));
+    }
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .supports = supports_update,
+              .prepare = prepare_updates, .run = run_updates, .release = release_updates);

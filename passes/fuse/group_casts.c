@@ -39,8 +39,7 @@ static const Node *reader_of(const Casts *c, const Node *n)
 
     if (!reader || dtype_size(in_value(c->g, n, 0)->dtype) != 2 || c->uses[n->out[0].i] != 1)
         return NULL;
-    return reader->op == &op_SgdUpdateAll || reader->op == &op_AdamUpdateAll || reader->op == &op_AllReduce ? reader
-                                                                                                            : NULL;
+    return reader->op->flags & (OPF_MANY | OPF_COLLECTIVE) ? reader : NULL;
 }
 
 static bool fits(const Casts *c, const Node *a, const Node *b)

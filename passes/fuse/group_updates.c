@@ -1,95 +1,157 @@
-/* group_updates: the updates of all parameters of an accelerator become one node.
+/* group_updates: updates that follow one formula with the same scalars become one Update node.
  *
- * There a launch costs as much as the update of a small parameter, and a model has hundreds: SgdUpdate nodes that agree
- * in all but the parameter become one SgdUpdateAll, AdamUpdate nodes one AdamUpdateAll.  A gradient that is only
- * multiplied by a scalar before (clipping) is taken as it is, and the node multiplies.  The arithmetic of each element
- * stays the same.
+ * A launch of an accelerator costs as much as the update of a small parameter, and a model has hundreds: there one node
+ * updates all parameters of a device.  On the host a gradient should die as soon as its parameter has been updated; the
+ * updates of small parameters go together there, as many as a little memory holds the gradients of.
+ *
+ * A gradient that is only multiplied by a scalar before (clipping) is taken as it is: the product becomes part of the
+ * formula, and a pass over memory is saved, of single nodes too.  The arithmetic of each element stays the same.
  *
  * Legal because each update reads its own states alone; a node to whose inputs a way leads from another update's
- * outputs stays out, so no cycle closes.  Not done on the CPU, where a gradient should die as soon as its parameter has
- * been updated. */
-#include <string.h>
-
-#include "graph/op.h"
-#include "graph/rewrite.h"
+ * outputs stays out, so no cycle closes. */
+#include "graph/ops/update.h"
 #include "passes/pass.h"
 
-/* Where an update operator has what. */
-typedef struct {
-    const OpDef *one, *all;
-    int n_state, state[3]; /* inputs: of the first output, the second ... */
-    int n_shared, shared[2];
-    int apply; /* input; optional */
-} Kind;
+/* Of the host: gradients that may wait, each and all of a group. */
+enum { SMALL_BYTES = 1 << 16, GROUP_BYTES = 1 << 20 };
 
-enum { GRADIENT = 1 };
-
-static const Kind kinds[] = {
-    { &op_SgdUpdate, &op_SgdUpdateAll, 1, { 0 }, 1, { 2 }, 4 },
-    { &op_SgdUpdate, &op_SgdUpdateAll, 2, { 0, 3 }, 1, { 2 }, 4 },
-    { &op_AdamUpdate, &op_AdamUpdateAll, 3, { 0, 3, 4 }, 2, { 2, 5 }, 6 },
+/* A formula, and the one that multiplies the gradient by one more scalar first. */
+typedef struct Scaled Scaled;
+struct Scaled {
+    const Graph *formula;
+    Graph *scaled;
+    Scaled *next;
 };
-enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+typedef struct Group Group;
+struct Group {
+    Node *first; /* stands for all of them */
+    int count;
+    int64_t bytes; /* of gradients */
+    Group *next;   /* older */
+};
 
 typedef struct {
     Graph *g;
+    PassCtx *ctx;
     const uint32_t *uses;
-    bool *after; /* [node] an update's output is needed first */
+    bool *after;   /* [node] an update's output is needed first */
+    Group **group; /* [node] */
+    Group *groups; /* the newest first */
+    Scaled *scaled;
+    Draft draft;
 } Grouping;
 
-static const Kind *kind_of(const Node *n)
-{
-    for (int k = 0; k < N_KINDS; k++)
-        if (kinds[k].one == n->op && kinds[k].n_state == n->n_out)
-            return &kinds[k];
-    return NULL;
-}
+/* ---- what multiplies a gradient becomes part of the formula; a node of one parameter has its gradient at n_out ----
+ */
 
 /* The Mul by a scalar that makes n's gradient and nothing else, or NULL. */
 static Node *scaling(const Grouping *s, const Node *n)
 {
-    Node *p = value(s->g, n->in[GRADIENT])->producer;
+    const ValueId grad = n->in[n->n_out];
+    Node *p = value(s->g, grad)->producer;
 
-    if (!p || p->op != &op_Mul || s->uses[n->in[GRADIENT].i] != 1 || p->device != n->device)
+    if (!p || p->op != &op_Mul || s->uses[grad.i] != 1 || p->device != n->device)
         return NULL;
     return in_value(s->g, p, 1)->shape.rank == 0 && in_value(s->g, p, 0)->shape.rank != 0 ? p : NULL;
 }
 
-static ValueId scale_of(const Grouping *s, const Node *n)
+static Status scale_formula(Graph **out, const Graph *formula, int grad)
 {
-    const Node *mul = scaling(s, n);
+    Graph *body;
+    ValueId in[2];
+    const Node *mul;
+    Status st;
 
-    return mul ? mul->in[1] : NO_VALUE;
+    TRY(graph_clone(&body, formula));
+    in[0] = body->input[grad];
+    in[1] = body_input(body, "scale");
+    mul = graph_add_node(body, &op_Mul, "scaled", NULL, 2, in, 1, NULL);
+    FOR_NODES(body, x)
+        for (int i = 0; x != mul && i < x->n_in; i++)
+            if (value_eq(x->in[i], in[0]))
+                node_set_input(body, x, i, mul->out[0]);
+    if ((st = body->status ? body->status : graph_sort(body)))
+        graph_free(body);
+    else
+        *out = body;
+    return st;
 }
 
-/* Whether the update happens; NO_VALUE: always. */
-static ValueId apply_of(const Node *n)
+/* Made once for each formula, which the nodes share. */
+static Status find_scaled(const Graph **out, Grouping *s, const Node *n)
 {
-    int i = kind_of(n)->apply;
+    const Graph *formula = node_graph(n, "formula");
+    Scaled *x = s->scaled;
 
-    return has_in(n, i) ? n->in[i] : NO_VALUE;
+    while (x && x->formula != formula)
+        x = x->next;
+    if (!x) {
+        if (!(x = ARENA_NEW(s->ctx->scratch, Scaled, 1)))
+            return FAIL_NOMEM();
+        TRY(scale_formula(&x->scaled, formula, n->n_out));
+        x->formula = formula;
+        x->next = s->scaled;
+        s->scaled = x;
+    }
+    *out = x->scaled;
+    return ST_OK;
 }
 
-static bool same_attrs(const Node *a, const Node *b)
+/* Nothing happens when the device does not compute the formula so. */
+static Status take_scale(Grouping *s, Node *n)
 {
-    for (const AttrDecl *d = a->op->attrs; d->name; d++)
-        if (d->type == A_INT ? node_int(a, d->name) != node_int(b, d->name)
-                             : node_float(a, d->name) != node_float(b, d->name))
-            return false;
-    return true;
+    Node *mul = scaling(s, n);
+    const Graph *scaled;
+
+    if (!mul)
+        return ST_OK;
+    TRY(find_scaled(&scaled, s, n));
+    draft_begin(&s->draft, n, n->op);
+    draft_in(&s->draft, n->n_out, mul->in[0]);
+    draft_in(&s->draft, n->n_in, mul->in[1]);
+    draft_attr(&s->draft, &(Attr)GRAPH("formula", scaled));
+    draft_absorb(&s->draft, mul);
+    s->ctx->n_changed += draft_settle(&s->draft);
+    return s->g->status;
 }
+
+/* ---- groups ---- */
 
 static bool fits(const Grouping *s, const Node *a, const Node *b)
 {
-    const Kind *k = kind_of(a);
-
-    if (kind_of(b) != k || a->device != b->device || in_value(s->g, a, 0)->dtype != in_value(s->g, b, 0)->dtype ||
-        !value_eq(scale_of(s, a), scale_of(s, b)) || !value_eq(apply_of(a), apply_of(b)) || !same_attrs(a, b))
+    if (a->n_in != b->n_in || a->n_out != b->n_out || a->device != b->device ||
+        in_value(s->g, a, 0)->dtype != in_value(s->g, b, 0)->dtype ||
+        !body_same(node_graph(a, "formula"), node_graph(b, "formula")))
         return false;
-    for (int i = 0; i < k->n_shared; i++)
-        if (!value_eq(a->in[k->shared[i]], b->in[k->shared[i]]))
+    for (int i = a->n_out + 1; i < a->n_in; i++)
+        if (!value_eq(a->in[i], b->in[i]))
             return false;
     return true;
+}
+
+/* The group that takes in n, a new one if need be, or none where n is better alone. */
+static Status choose_group(Grouping *s, const Node *n)
+{
+    const bool all = s->ctx->opt->backend.accelerator;
+    const int64_t bytes = (int64_t)value_bytes(s->g, n->in[n->n_out]);
+    Group *x = s->groups;
+
+    if (!all && bytes > SMALL_BYTES)
+        return ST_OK;
+    while (x && !fits(s, x->first, n))
+        x = x->next;
+    if (!x || (!all && x->bytes + bytes > GROUP_BYTES)) {
+        if (!(x = ARENA_NEW(s->ctx->scratch, Group, 1)))
+            return FAIL_NOMEM();
+        x->first = s->g->node[n->index];
+        x->next = s->groups;
+        s->groups = x;
+    }
+    x->count++;
+    x->bytes += bytes;
+    s->group[n->index] = x;
+    return ST_OK;
 }
 
 /* Nodes stand in topological order. */
@@ -104,93 +166,94 @@ static Status find_after(Grouping *s, Arena *a)
         for (int i = 0; i < n->n_in; i++)
             s->after[n->index] |= has_value(n->in[i]) && stained[n->in[i].i];
         for (int o = 0; o < n->n_out; o++)
-            stained[n->out[o].i] = s->after[n->index] || kind_of(n);
+            stained[n->out[o].i] = s->after[n->index] || n->op == &op_Update;
     }
     return ST_OK;
 }
 
-/* The node of the last one becomes that of all; the others, and multiplications that are now part of it, are removed.
- * Nothing happens when the device does not compute such a node. */
-static Status merge(Grouping *s, PassCtx *ctx, Node *const *list, int count)
+/* The last node becomes that of all, the others go; nothing happens when the device does not compute such a node. */
+static Status merge(Grouping *s, Node *const *list, int count)
+{
+    Draft *d = &s->draft;
+    Node *last = list[count - 1];
+    const int states = last->n_out, n_scalar = last->n_in - states - 1;
+    const UpdateForm all = { count, states };
+
+    draft_begin(d, last, last->op);
+    draft_clear(d);
+    for (int p = 0; p < count; p++)
+        for (int k = 0; k < states; k++) {
+            draft_in(d, update_state(&all, p, k), list[p]->in[k]);
+            draft_out(d, update_state(&all, p, k), list[p]->out[k]);
+        }
+    for (int p = 0; p < count; p++)
+        draft_in(d, update_grad(&all, p), list[p]->in[states]);
+    for (int i = 0; i < n_scalar; i++)
+        draft_in(d, update_scalar(&all, i), last->in[states + 1 + i]);
+    draft_attr(d, &(Attr)INT("count", count));
+    for (int p = 0; p + 1 < count; p++)
+        draft_absorb(d, list[p]);
+    s->ctx->n_changed += draft_settle(d) ? count - 1 : 0;
+    return s->g->status;
+}
+
+static Status merge_all(Grouping *s)
 {
     Graph *g = s->g;
-    Node *last = list[count - 1], one = *last;
-    const Kind *k = kind_of(last);
-    const ValueId scale = scale_of(s, last), apply = apply_of(last);
-    int states = count * k->n_state, shared = states + count,
-        n_in = shared + k->n_shared +
-               (has_value(apply)   ? 2
-                : has_value(scale) ? 1
-                                   : 0);
-    ValueId *in = ARENA_NEW(ctx->scratch, ValueId, n_in), *out = ARENA_NEW(ctx->scratch, ValueId, states);
-    Node **mul = ARENA_NEW(ctx->scratch, Node *, count);
+    Node **list = ARENA_NEW(s->ctx->scratch, Node *, g->n_node), **at = list;
+    Node ***begin = ARENA_NEW(s->ctx->scratch, Node **, g->n_node); /* [node that is a group's first] */
+    const uint32_t n_node = g->n_node;
 
-    if (!in || !out || !mul)
+    if (!list || !begin)
         return FAIL_NOMEM();
-    for (int i = 0; i < count; i++) {
-        mul[i] = scaling(s, list[i]);
-        in[states + i] = mul[i] ? mul[i]->in[0] : list[i]->in[GRADIENT];
-        for (int j = 0; j < k->n_state; j++) {
-            in[i * k->n_state + j] = list[i]->in[k->state[j]];
-            out[i * k->n_state + j] = list[i]->out[j];
-        }
+    for (Group *x = s->groups; x; x = x->next) {
+        begin[x->first->index] = at;
+        at += x->count;
+        x->count = 0;
     }
-    for (int i = 0; i < k->n_shared; i++)
-        in[shared + i] = last->in[k->shared[i]];
-    if (has_value(scale))
-        in[shared + k->n_shared] = scale;
-    if (has_value(apply))
-        in[shared + k->n_shared + 1] = apply;
-    last->op = k->all;
-    last->in = in;
-    last->n_in = n_in;
-    last->out = out;
-    last->n_out = states;
-    node_set_int(g, last, "count", count);
-    if (g->status || !target_computes(&ctx->opt->backend, g, last)) {
-        *last = one;
-        return g->status;
+    for (uint32_t i = 0; i < n_node; i++) {
+        Group *x = g->node[i] ? s->group[i] : NULL;
+
+        if (x)
+            begin[x->first->index][x->count++] = g->node[i];
     }
-    node_set_inputs(g, last, n_in, in);
-    node_set_outputs(g, last, states, out);
-    for (int i = 0; i < count; i++) {
-        if (mul[i])
-            graph_remove(g, mul[i]);
-        if (list[i] != last)
-            graph_remove(g, list[i]);
+    for (Group *x = s->groups; x; x = x->next)
+        if (x->count > 1)
+            TRY(merge(s, begin[x->first->index], x->count));
+    return ST_OK;
+}
+
+static Status group(Grouping *s)
+{
+    Graph *g = s->g;
+
+    if (!(s->uses = graph_count_uses(g, s->ctx->scratch)) ||
+        !(s->group = ARENA_NEW(s->ctx->scratch, Group *, g->n_node)))
+        return FAIL_NOMEM();
+    TRY(find_after(s, s->ctx->scratch));
+    pass_draft(&s->draft, g, s->ctx);
+    FOR_NODES(g, n) {
+        if (n->op != &op_Update || node_int(n, "count") > 1 || s->after[n->index] ||
+            !target_computes(&s->ctx->opt->backend, g, n))
+            continue;
+        TRY(take_scale(s, n));
+        TRY(choose_group(s, n));
     }
-    ctx->n_changed += count - 1;
-    return g->status;
+    TRY(merge_all(s));
+    return s->ctx->n_changed ? graph_sort(g) : ST_OK;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Grouping s = { .g = g };
-    Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **group = ARENA_NEW(ctx->scratch, Node *, g->n_node);
-    int n = 0;
+    Grouping s = { .g = g, .ctx = ctx };
+    Status st = group(&s);
 
-    if (!ctx->opt->backend.accelerator)
-        return ST_OK;
-    if (!all || !group || !(s.uses = graph_count_uses(g, ctx->scratch)))
-        return FAIL_NOMEM();
-    TRY(find_after(&s, ctx->scratch));
-    FOR_NODES(g, x)
-        if (kind_of(x) && !s.after[x->index] && target_computes(&ctx->opt->backend, g, x))
-            all[n++] = x;
-    for (int i = 0; i < n; i++) {
-        int count = 0;
-
-        for (int k = i; k < n; k++)
-            if (all[k] && all[k]->op && kind_of(all[k]) && (!count || fits(&s, group[0], all[k])))
-                group[count++] = all[k];
-        if (count < 2 || group[0] != all[i])
-            continue;
-        TRY(merge(&s, ctx, group, count));
-    }
-    return ctx->n_changed ? graph_sort(g) : ST_OK;
+    for (Scaled *x = s.scaled; x; x = x->next)
+        graph_free(x->scaled);
+    return st;
 }
 
 const Pass pass_group_updates = { .name = "group-updates",
-                                  .summary = "one node updates all parameters of an accelerator",
+                                  .summary = "one node updates all parameters of an accelerator, or many small ones",
                                   .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
                                   .run = run };

@@ -184,6 +184,34 @@ static void emit_step(Optimizer *o)
     graph_add_update(g, o->step, EMIT(g, Add, NULL, o->step, by));
 }
 
+/* The updates of the parameters of one type, by one formula. */
+static Status emit_type(const Optimizer *o, DType t)
+{
+    const OptimizerStep step = { .g = o->g, .type = t, .lr = o->lr, .step = o->step, .ok = o->ok };
+    UpdateRule rule;
+
+    TRY(optimizer_formula(&rule, &step, o->def, &o->settings));
+    for (int i = 0; i < o->n && !o->g->status; i++)
+        if (value(o->g, o->pair[i].param)->dtype == t)
+            optimizer_emit(&rule, o->pair[i].param, o->pair[i].grad);
+    graph_free(rule.g);
+    return o->g->status;
+}
+
+static Status emit_nodes(const Optimizer *o)
+{
+    unsigned done = 0;
+
+    for (int i = 0; i < o->n; i++) {
+        const DType t = value(o->g, o->pair[i].param)->dtype;
+
+        if (!(done & DTYPE_BIT(t)))
+            TRY(emit_type(o, t));
+        done |= DTYPE_BIT(t);
+    }
+    return ST_OK;
+}
+
 static Status emit_updates(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
@@ -195,13 +223,7 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
     if (strcmp(value(g, o->lr)->name, IN_LR) || strcmp(value(g, o->step)->name, STATE_STEP))
         return FAIL(E_MODEL, "the model has a value of its own named '%s' or '%s'", IN_LR, STATE_STEP);
     TRY(emit_factor(o, scratch));
-    for (int i = 0; i < o->n && !g->status; i++) {
-        const Pair *p = &o->pair[i];
-        OptimizerStep s = { .g = g, .w = p->param, .grad = p->grad, .step = o->step, .ok = o->ok };
-
-        s.lr = emit_cast(g, o->lr, value(g, p->param)->dtype);
-        optimizer_emit(&s, o->def, &o->settings);
-    }
+    TRY(emit_nodes(o));
     emit_step(o);
     return g->status;
 }

@@ -44,9 +44,9 @@ static void check_args(const char *op, const json_t *args)
     const char *kernel = json_string_value(json_object_get(args, "kernel"));
     json_int_t bytes = json_integer_value(json_object_get(args, "bytes"));
 
-    CU_ASSERT(op && kernel && (strcmp(op, "SgdUpdate") || !strncmp(kernel, "cpu_", 4) || !strncmp(kernel, "ref_", 4)));
+    CU_ASSERT(op && kernel && (strcmp(op, "Update") || !strncmp(kernel, "cpu_", 4) || !strncmp(kernel, "ref_", 4)));
     CU_ASSERT(bytes > 0);
-    if (op && !strcmp(op, "SgdUpdate"))
+    if (op && !strcmp(op, "Update"))
         CU_ASSERT(bytes % 20 == 4 && bytes <= 20 * IN_FEATURES * HIDDEN + 4);
 }
 

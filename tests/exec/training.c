@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/emit.h"
+#include "graph/recipes/optimizer.h"
 #include "passes/train/autodiff.h"
 #include "passes/plan/schedule.h"
 #include "tests/harness/gpu.h"
@@ -29,14 +29,16 @@ static ValueId parameter(Graph *g, const char *name, Shape shape, uint32_t seed,
 
 static void add_updates(Graph *g, int n, const ValueId *w, const ValueId *dw, ValueId lr)
 {
-    for (int i = 0; i < n; i++) {
-        ValueId next[2], m = parameter(g, "m", value(g, w[i])->shape, 0, false);
+    const OptimizerStep step = { .g = g, .type = DT_FLOAT32, .lr = lr };
+    RecipeSettings settings;
+    UpdateRule rule;
 
-        EMIT_MULTI(g, SgdUpdate, ATTRS(FLOAT("momentum", 0.9)), 2, next, w[i], dw[i], lr, m);
-        graph_rename(g, m, arena_printf(g->arena, "%s.momentum", value(g, w[i])->name));
-        graph_add_update(g, w[i], next[0]);
-        graph_add_update(g, m, next[1]);
-    }
+    CHECK_OK(recipe_take(&settings, &optimizer_sgd.recipe, "optimizer", NULL, "momentum=0.9", g->arena));
+    if (!CHECK_OK(optimizer_formula(&rule, &step, &optimizer_sgd, &settings)))
+        return;
+    for (int i = 0; i < n; i++)
+        optimizer_emit(&rule, w[i], dw[i]);
+    graph_free(rule.g);
 }
 
 void training_partition(Graph *g, int replicas, int devices)

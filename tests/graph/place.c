@@ -8,6 +8,9 @@
 #include "tests/harness/test.h"
 
 /* Placements as "B S0 -> S0"; D and E are elements cut for devices, in two ways. */
+#define UPDATE \
+    "dpexec.Update(%a, %b, %lr) {formula=graph(%w, %g, %lr) { %s = Mul(%lr, %g) %v = Sub(%w, %s) return %v }}"
+
 typedef struct {
     const char *node; /* of inputs %a, %b */
     const char *a, *b;
@@ -47,8 +50,8 @@ static const Rule rules[] = {
     { "Mul(%a, %b)", "2,3", "", 2, "D P", "D B -> D" },
     { "Mul(%a, %b)", "", "2,3", 2, "B D", "B D -> D" },
     { "Div(%a, %b)", "2,3", "2,3", 2, "P D", "D D -> D" },
-    { "dpexec.SgdUpdate(%a, %b, %lr)", "2,3", "2,3", 2, "D P", "D D -> D" },
-    { "dpexec.SgdUpdate(%a, %b, %lr)", "2,3", "2,3", 2, "B P", "B B -> B" },
+    { UPDATE, "2,3", "2,3", 2, "D P", "D D -> D" },
+    { UPDATE, "2,3", "2,3", 2, "B P", "B B -> B" },
     /* Together again where shapes differ, cuts differ, replicas compute, or not element by element. */
     { "Add(%a, %b)", "2,3", "1,3", 2, "D B", "B B -> B" },
     { "Add(%a, %b)", "2,3", "2,3", 2, "D E", "D D -> D" },

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "kernels/backend.h"
-#include "graph/emit.h"
+#include "graph/recipes/optimizer.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/test.h"
 
-enum { MANY = 700, MOST = 4 * MANY + 2, ALIGN = 256 };
+enum { MANY = 700, MOST = 4 * MANY + 8, ALIGN = 256 };
 
 static int64_t size_of(int i) { return i % 40 == 3 ? 0 : i % 50 == 7 ? 9001 : 1 + 7 * i % 61; }
 
@@ -205,27 +205,41 @@ static void check(Many *m, int launches)
 
 /* ---- the tests ---- */
 
-static void update(const OpDef *op, const Attr *attrs, int per, bool step)
+/* The formula of an optimizer with those flags; what it computes for a whole step are inputs here. */
+static void update(const OptimizerDef *def, const char *flags)
 {
     static Many m;
+    Graph *step = graph_create("step");
+    Shape scalar = shape_scalar();
+    OptimizerStep o = { .g = step,
+                        .type = DT_FLOAT32,
+                        .lr = graph_add_input(step, "lr", DT_FLOAT32, &scalar),
+                        .step = graph_add_input(step, "step", DT_INT64, &scalar) };
+    RecipeSettings settings;
+    UpdateRule rule;
     ValueId out[3 * MANY];
 
+    CHECK_OK(recipe_take(&settings, &def->recipe, "optimizer", NULL, flags, step->arena));
+    if (!CHECK_OK(optimizer_formula(&rule, &o, def, &settings)))
+        return;
     begin(&m);
-    give_many(&m, per);
+    give_many(&m, rule.n_state);
     give_many(&m, 1);
-    give(&m, DT_FLOAT32, shape_scalar());
-    if (step)
-        give(&m, DT_INT64, shape_scalar());
-    emit_multi(m.g, op, attrs, m.n_in, m.value, per * MANY, out);
+    for (int i = 0; i < rule.n_scalar; i++)
+        give(&m, DT_FLOAT32, scalar);
+    emit_multi(m.g, &op_Update, ATTRS(INT("count", MANY), GRAPH("formula", rule.g)), m.n_in, m.value,
+               rule.n_state * MANY, out);
     check(&m, 1);
     finish(&m);
+    graph_free(rule.g);
+    graph_free(step);
 }
 
 static void test_updates(void)
 {
-    update(&op_SgdUpdateAll, ATTRS(INT("count", MANY), FLOAT("weight_decay", 0.01)), 1, false);
-    update(&op_SgdUpdateAll, ATTRS(INT("count", MANY), FLOAT("momentum", 0.9), INT("nesterov", 1)), 2, false);
-    update(&op_AdamUpdateAll, ATTRS(INT("count", MANY), FLOAT("weight_decay", 0.1), INT("decoupled", 1)), 3, true);
+    update(&optimizer_sgd, "weight_decay=0.01");
+    update(&optimizer_sgd, "momentum=0.9;nesterov=true");
+    update(&optimizer_adamw, "weight_decay=0.1");
 }
 
 static void test_norm(void)

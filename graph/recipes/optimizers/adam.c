@@ -1,25 +1,57 @@
-/* adam, and adamw, which differs in where the weight decays: torch.optim's. */
+/* adam, and adamw, which differs in where the weight decays: torch.optim's.
+ *
+ *   d = g + weight_decay w,  m' = beta1 m + (1 - beta1) d,  v' = beta2 v + (1 - beta2) d^2
+ *   w' = w - (lr / (1 - beta1^t)) m' / (sqrt(v') / sqrt(1 - beta2^t) + eps)
+ *
+ * adamw: d = g, and w (1 - lr weight_decay) for the first w of w'.  What is one number for all elements is computed in
+ * float64 and rounded once. */
 #include "graph/recipes/optimizer.h"
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;
 } Adam;
 
-static void emit_update(OptimizerStep *o, const Adam *s, bool decoupled)
+/* (1 - beta^(t)) of step t, the first being 1, in float64 */
+static ValueId correction(UpdateRule *f, double beta)
 {
-    const Attr *attrs = ATTRS(FLOAT("beta1", s->beta1), FLOAT("beta2", s->beta2), FLOAT("eps", s->eps),
-                              FLOAT("weight_decay", s->weight_decay), INT("decoupled", decoupled));
-    ValueId m = optimizer_state(o, "exp_avg"), v, next[3];
+    Graph *g = f->o->g;
+    const ValueId one = emit_scalar(g, DT_FLOAT64, 1),
+                  t = EMIT(g, Add, NULL, emit_cast(g, f->o->step, DT_FLOAT64), one);
 
-    v = optimizer_state(o, "exp_avg_sq");
-    EMIT_MULTI(o->g, AdamUpdate, attrs, 3, next, o->w, o->grad, o->lr, m, v, o->step, o->ok);
-    graph_add_update(o->g, o->w, next[0]);
-    graph_add_update(o->g, m, next[1]);
-    graph_add_update(o->g, v, next[2]);
+    return EMIT(g, Sub, NULL, one, EMIT(g, Pow, NULL, emit_scalar(g, DT_FLOAT64, beta), t));
 }
 
-static void emit_adam(OptimizerStep *o, const void *settings) { emit_update(o, settings, false); }
-static void emit_adamw(OptimizerStep *o, const void *settings) { emit_update(o, settings, true); }
+/* beta x + ((1 - beta) y) [z] */
+static ValueId mean(UpdateRule *f, double beta, ValueId x, ValueId y, ValueId z)
+{
+    ValueId old = F(f, Mul, formula_number(f, beta), x), new = F(f, Mul, formula_number(f, 1 - beta), y);
+
+    return F(f, Add, old, has_value(z) ? F(f, Mul, new, z) : new);
+}
+
+static void formula(UpdateRule *f, const Adam *s, bool decoupled)
+{
+    Graph *g = f->o->g;
+    const ValueId m = formula_state(f, "exp_avg"), v = formula_state(f, "exp_avg_sq"), lr = formula_lr64(f),
+                  size = formula_scalar(f, EMIT(g, Div, NULL, lr, correction(f, s->beta1))),
+                  root = formula_scalar(f, EMIT(g, Sqrt, NULL, correction(f, s->beta2))),
+                  d = decoupled ? f->grad : formula_decayed(f, s->weight_decay), m1 = mean(f, s->beta1, m, d, NO_VALUE),
+                  v1 = mean(f, s->beta2, v, d, d);
+    ValueId under = F(f, Div, F(f, Sqrt, v1), root), w = f->w;
+
+    under = F(f, Add, under, formula_number(f, s->eps));
+    if (decoupled && s->weight_decay > 0) {
+        const ValueId part = EMIT(g, Mul, NULL, lr, emit_scalar(g, DT_FLOAT64, s->weight_decay));
+
+        w = F(f, Mul, w, formula_scalar(f, EMIT(g, Sub, NULL, emit_scalar(g, DT_FLOAT64, 1), part)));
+    }
+    formula_next(f, f->w, F(f, Sub, w, F(f, Div, F(f, Mul, size, m1), under)));
+    formula_next(f, m, m1);
+    formula_next(f, v, v1);
+}
+
+static void formula_adam(UpdateRule *f, const void *settings) { formula(f, settings, false); }
+static void formula_adamw(UpdateRule *f, const void *settings) { formula(f, settings, true); }
 
 #define FLAGS(decay)                                                                                              \
     (const Setting[])                                                                                             \
@@ -37,10 +69,10 @@ DEFINE_OPTIMIZER(adam,
                              .help = "moments of the gradient, corrected for their start",
                              .flags = FLAGS("L2 term in the gradient"),
                              RECIPE_SETTINGS(Adam) },
-                 .emit = emit_adam);
+                 .formula = formula_adam);
 DEFINE_OPTIMIZER(adamw,
                  .recipe = { .name = "adamw",
                              .help = "adam with decoupled weight decay",
                              .flags = FLAGS("decoupled decay"),
                              RECIPE_SETTINGS(Adam) },
-                 .emit = emit_adamw);
+                 .formula = formula_adamw);

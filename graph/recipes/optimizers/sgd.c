@@ -1,4 +1,7 @@
-/* sgd: torch.optim's SGD, with momentum and Nesterov's momentum. */
+/* sgd: torch.optim's SGD, with momentum and Nesterov's momentum.
+ *
+ *   d = g + weight_decay w,  w' = w - lr d, or with momentum m' = momentum m + d,  w' = w - lr m', with Nesterov's
+ *   w' = w - lr (d + momentum m') */
 #include "graph/recipes/optimizer.h"
 
 typedef struct {
@@ -6,21 +9,20 @@ typedef struct {
     bool nesterov;
 } Sgd;
 
-static void emit_update(OptimizerStep *o, const void *settings)
+static void formula(UpdateRule *f, const void *settings)
 {
     const Sgd *s = settings;
-    const Attr *attrs =
-        ATTRS(FLOAT("momentum", s->momentum), INT("nesterov", s->nesterov), FLOAT("weight_decay", s->weight_decay));
-    ValueId next[2], m;
+    const ValueId lr = formula_scalar(f, f->o->lr);
+    ValueId step = formula_decayed(f, s->weight_decay);
 
-    if (s->momentum == 0) {
-        graph_add_update(o->g, o->w, EMIT(o->g, SgdUpdate, attrs, o->w, o->grad, o->lr, NO_VALUE, o->ok));
-        return;
+    if (s->momentum > 0) {
+        const ValueId d = step, m = formula_state(f, "momentum"), mu = formula_number(f, s->momentum);
+        const ValueId next = F(f, Add, F(f, Mul, mu, m), d);
+
+        formula_next(f, m, next);
+        step = s->nesterov ? F(f, Add, d, F(f, Mul, mu, next)) : next;
     }
-    m = optimizer_state(o, "momentum");
-    EMIT_MULTI(o->g, SgdUpdate, attrs, 2, next, o->w, o->grad, o->lr, m, o->ok);
-    graph_add_update(o->g, o->w, next[0]);
-    graph_add_update(o->g, m, next[1]);
+    formula_next(f, f->w, F(f, Sub, f->w, F(f, Mul, lr, step)));
 }
 
 static Status check(const void *settings)
@@ -43,4 +45,4 @@ DEFINE_OPTIMIZER(sgd,
                              .flags = flags,
                              RECIPE_SETTINGS(Sgd),
                              .check = check },
-                 .emit = emit_update);
+                 .formula = formula);

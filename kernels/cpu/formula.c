@@ -1,0 +1,271 @@
+/* From a body to steps. */
+#include "kernels/cpu/formula.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/op.h"
+
+/* ---- what a node does ---- */
+
+static bool find_do(Do *out, const Node *n)
+{
+    static const struct {
+        const OpDef *op;
+        Do what;
+        int n_in;
+    } known[] = {
+        { &op_Add, DO_ADD, 2 }, { &op_Sub, DO_SUB, 2 },   { &op_Mul, DO_MUL, 2 },   { &op_Div, DO_DIV, 2 },
+        { &op_Max, DO_MAX, 2 }, { &op_Min, DO_MIN, 2 },   { &op_Sqrt, DO_SQRT, 1 }, { &op_Abs, DO_ABS, 1 },
+        { &op_Neg, DO_NEG, 1 }, { &op_Sign, DO_SIGN, 1 },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].op == n->op && known[i].n_in == n->n_in) {
+            *out = known[i].what;
+            return true;
+        }
+    return false;
+}
+
+static int input_number(const Graph *body, ValueId v)
+{
+    for (int i = 0; i < body->n_input; i++)
+        if (value_eq(body->input[i], v))
+            return i;
+    return -1;
+}
+
+int formula_decider(const Graph *body, int n_in)
+{
+    int decider = -1;
+
+    FOR_NODES(body, x) {
+        const int i = x->op == &op_Where && has_in(x, 0) ? input_number(body, x->in[0]) - n_in : -1;
+
+        if (x->op != &op_Where)
+            continue;
+        if (i < 0 || in_value(body, x, 0)->dtype != DT_BOOL || (decider >= 0 && decider != i))
+            return -2;
+        decider = i;
+    }
+    return decider;
+}
+
+/* ---- compiling ---- */
+
+typedef struct {
+    Formula *f;
+    const Graph *body;
+    Operand *made; /* [values of body] */
+    bool decided;
+} Compiler;
+
+static bool add_number(Formula *f, Operand *out, int scalar, double constant)
+{
+    for (int i = 0; i < f->n_number; i++)
+        if (f->number[i].scalar == scalar && (scalar >= 0 || f->number[i].constant == constant) &&
+            signbit(f->number[i].constant) == signbit(constant)) {
+            *out = (Operand){ OF_NUMBER, i };
+            return true;
+        }
+    if (f->n_number == FORMULA_NUMBERS)
+        return false;
+    f->number[f->n_number].scalar = scalar;
+    f->number[f->n_number].constant = constant;
+    *out = (Operand){ OF_NUMBER, f->n_number++ };
+    return true;
+}
+
+/* The operand that a value is; constants are numbers. */
+static bool find_operand(Compiler *c, Operand *out, ValueId v)
+{
+    const Value *x = value(c->body, v);
+    const int i = input_number(c->body, v);
+
+    if (x->dtype != c->f->type)
+        return false;
+    if (x->kind == V_CONST)
+        return x->init && shape_numel(&x->shape) == 1 && add_number(c->f, out, -1, tensor_float(x->init, 0));
+    if (i >= c->f->n_in)
+        return add_number(c->f, out, i - c->f->n_in, 0);
+    *out = i >= 0 ? (Operand){ OF_ARRAY, i } : c->made[v.i];
+    return true;
+}
+
+static bool add_step(Formula *f, Operand *out, Do what, int n_in, const Operand *in)
+{
+    Step *s = &f->step[f->n_step];
+
+    if (f->n_step == FORMULA_STEPS)
+        return false;
+    *s = (Step){ .what = what, .n_in = n_in, .result = -1 };
+    memcpy(s->in, in, sizeof *in * (size_t)n_in);
+    *out = (Operand){ OF_STEP, f->n_step++ };
+    return true;
+}
+
+static bool compile_node(Compiler *c, const Node *n)
+{
+    Operand in[2], *out = &c->made[n->out[0].i];
+    Do what;
+
+    for (int i = 0; i < n->n_in; i++)
+        if (!has_in(n, i))
+            return false;
+    if (n->op == &op_Where)
+        return find_operand(c, out, n->in[c->decided ? 1 : 2]);
+    if (!find_do(&what, n))
+        return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (!find_operand(c, &in[i], n->in[i]))
+            return false;
+    return add_step(c->f, out, what, n->n_in, in);
+}
+
+/* What is no step and not the array of the result's number is copied. */
+static bool find_result(Compiler *c, int i)
+{
+    Operand *r = &c->f->result[i];
+
+    if (!find_operand(c, r, c->body->output[i].value))
+        return false;
+    return r->where == OF_STEP || (r->where == OF_ARRAY && r->i == i) || add_step(c->f, r, DO_COPY, 1, r);
+}
+
+/* ---- what is needed, until when, and where it is put ---- */
+
+static void drop_dead(Formula *f)
+{
+    bool needed[FORMULA_STEPS] = { false };
+    int to[FORMULA_STEPS] = { 0 }, n = 0;
+
+    for (int i = 0; i < f->n_out; i++)
+        if (f->result[i].where == OF_STEP)
+            needed[f->result[i].i] = true;
+    for (int k = f->n_step - 1; k >= 0; k--)
+        for (int i = 0; needed[k] && i < f->step[k].n_in; i++)
+            if (f->step[k].in[i].where == OF_STEP)
+                needed[f->step[k].in[i].i] = true;
+    for (int k = 0; k < f->n_step; k++) {
+        if (!needed[k])
+            continue;
+        to[k] = n;
+        f->step[n] = f->step[k];
+        for (int i = 0; i < f->step[n].n_in; i++)
+            if (f->step[n].in[i].where == OF_STEP)
+                f->step[n].in[i].i = to[f->step[n].in[i].i];
+        n++;
+    }
+    f->n_step = n;
+    for (int i = 0; i < f->n_out; i++)
+        if (f->result[i].where == OF_STEP)
+            f->result[i].i = to[f->result[i].i];
+}
+
+static bool read_behind(const Formula *f, int k, int array)
+{
+    for (k++; k < f->n_step; k++)
+        for (int i = 0; i < f->step[k].n_in; i++)
+            if (f->step[k].in[i].where == OF_ARRAY && f->step[k].in[i].i == array)
+                return true;
+    return false;
+}
+
+/* A result is written at once where nothing behind reads the array over which it may lie. */
+static void place_steps(Formula *f)
+{
+    bool taken[FORMULA_STEPS] = { false };
+
+    for (int k = 0; k < f->n_step; k++) {
+        Step *s = &f->step[k];
+
+        s->last = k;
+        for (int i = 0; i < s->n_in; i++)
+            if (s->in[i].where == OF_STEP)
+                f->step[s->in[i].i].last = k;
+    }
+    for (int i = f->n_out - 1; i >= 0; i--)
+        if (f->result[i].where == OF_STEP) {
+            Step *s = &f->step[f->result[i].i];
+
+            if (!read_behind(f, f->result[i].i, i))
+                s->result = i;
+            s->last = FORMULA_STEPS; /* to the end */
+        }
+    for (int k = 0; k < f->n_step; k++) {
+        Step *s = &f->step[k];
+
+        for (s->buffer = 0; s->result < 0 && taken[s->buffer];)
+            s->buffer++;
+        if (s->result < 0)
+            taken[s->buffer] = true;
+        if (s->result < 0 && f->n_buffer <= s->buffer)
+            f->n_buffer = s->buffer + 1;
+        for (int i = 0; i < k; i++)
+            if (f->step[i].last == k && f->step[i].result < 0)
+                taken[f->step[i].buffer] = false;
+    }
+}
+
+bool formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
+{
+    Compiler c = { f, body, calloc(body->n_value, sizeof *c.made), decided };
+    bool all = c.made && n_in <= FORMULA_ARRAYS && body->n_output <= FORMULA_ARRAYS && n_in <= body->n_input;
+
+    memset(f, 0, sizeof *f);
+    f->n_in = n_in;
+    f->n_out = body->n_output;
+    f->type = body->n_input ? value(body, body->input[0])->dtype : DT_NONE;
+    for (uint32_t i = 0; all && i < body->n_node; i++)
+        all = !body->node[i] || !body->node[i]->op || compile_node(&c, body->node[i]);
+    for (int i = 0; all && i < f->n_out; i++)
+        all = find_result(&c, i);
+    free(c.made);
+    if (all) {
+        drop_dead(f);
+        place_steps(f);
+    }
+    return all;
+}
+
+/* ---- a block at a time ---- */
+
+/* One loop for operands that are arrays and for those that are one number. */
+#define LOOPS(expression)                         \
+    if (step_a && step_b)                         \
+        for (int i = 0; i < n; i++) {             \
+            const real x = a[i], y = b[i];        \
+            out[i] = expression;                  \
+        }                                         \
+    else if (step_a)                              \
+        for (int i = 0; i < n; i++) {             \
+            const real x = a[i], y = *b;          \
+            out[i] = expression;                  \
+        }                                         \
+    else                                          \
+        for (int i = 0; i < n; i++) {             \
+            const real x = *a, y = b[i * step_b]; \
+            out[i] = expression;                  \
+        }                                         \
+    break
+
+/* NaN of either operand stays. */
+#define LARGER (x > y || x != x ? x : y)
+#define SMALLER (x < y || x != x ? x : y)
+
+#define real float
+#define NAME(word) word##_f32
+#define SQRT sqrtf
+#define FABS fabsf
+#include "kernels/cpu/formula.inc"
+#undef real
+#undef NAME
+#undef SQRT
+#undef FABS
+#define real double
+#define NAME(word) word##_f64
+#define SQRT sqrt
+#define FABS fabs
+#include "kernels/cpu/formula.inc"

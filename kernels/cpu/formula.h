@@ -1,0 +1,66 @@
+/* Formulas of elementwise operators as lists of steps, which kernels/cpu/formula.inc carries out for a block of
+ * elements at a time, and kernels/cpu/formula_x86.c turns into machine code where it can.
+ *
+ * Arrays are read and written once, an element's results after all that is read of it, so that a result may lie over
+ * an array of its number. */
+#ifndef DPX_KERNELS_CPU_FORMULA_H
+#define DPX_KERNELS_CPU_FORMULA_H
+
+#include "graph/graph.h"
+
+enum { FORMULA_STEPS = 64, FORMULA_ARRAYS = 16, FORMULA_NUMBERS = 64, FORMULA_BLOCK = 512 };
+
+typedef enum { DO_COPY, DO_ADD, DO_SUB, DO_MUL, DO_DIV, DO_MAX, DO_MIN, DO_SQRT, DO_ABS, DO_SIGN, DO_NEG } Do;
+
+/* An element of an array that is read, a number for all elements, or what a step made. */
+typedef enum { OF_ARRAY, OF_NUMBER, OF_STEP } Where;
+typedef struct {
+    Where where;
+    int i;
+} Operand;
+
+typedef struct {
+    Do what;
+    int n_in;
+    Operand in[2];
+    int last;   /* the step that reads it last; itself when none does */
+    int result; /* what it makes is put at once to this result, -1: to `buffer` */
+    int buffer;
+} Step;
+
+typedef struct {
+    Step step[FORMULA_STEPS];
+    Operand result[FORMULA_ARRAYS]; /* OF_STEP; or OF_ARRAY i: result i is array i as it is */
+    int n_step, n_in, n_out, n_buffer, n_number;
+    struct {
+        int scalar; /* the body's scalar input, counted from the first; -1: `constant` */
+        double constant;
+    } number[FORMULA_NUMBERS];
+    DType type;
+} Formula;
+
+/* Of a body with types: its first `n_in` inputs are arrays of one shape, the others scalars; result i may lie over
+ * array i. Where a scalar bool decides (Where), it is taken to be `decided`; there is at most one.  False where a step
+ * is not known, or for more of anything than there is room for. */
+bool formula_compile(Formula *f, const Graph *body, int n_in, bool decided);
+/* The scalar bool that decides, counted as Formula.number's; -1: there is none, -2: there are several. */
+int formula_decider(const Graph *body, int n_in);
+
+/* n elements from in[i] to out[i]; numbers: as the type has them; buffer: n_buffer blocks. */
+void formula_run_f32(const Formula *f, int64_t n, const void *const *in, void *const *out, const void *numbers,
+                     void *buffer);
+void formula_run_f64(const Formula *f, int64_t n, const void *const *in, void *const *out, const void *numbers,
+                     void *buffer);
+
+/* ---- machine code ---- */
+
+enum { FORMULA_VECTOR_MAX = 64 };
+/* Bytes that machine code takes at a time on this processor; 0: it cannot be had. */
+int formula_vector(void);
+/* `bytes` of each array, a multiple of the vector; each number fills a vector, and behind them stand -0 and 1. */
+typedef void FormulaCode(const void *const *in, void *const *out, const void *numbers, int64_t bytes);
+/* NULL where the system does not let it, or registers do not suffice. */
+FormulaCode *formula_assemble(const Formula *f, int vector);
+void formula_free_code(FormulaCode *code);
+
+#endif
