@@ -28,9 +28,54 @@ WARM = 3
 CASES = {"mlp": (32, 1000, 10, (64,)), "fashion_cnn": (100, 30, 10, (1, 28, 28)), "resnet20": (64, 6, 10, (3, 32, 32)),
          "transformer": (16, 10, 256, 64), "unet": (8, 12, 2, (3, 64, 64)),
          "resnet18": (16, 6, 1000, (3, 224, 224)), "vgg11_bn": (8, 4, 1000, (3, 224, 224)), "mobilenet_v2": (16, 6, 1000, (3, 224, 224)),
-         "convnext_tiny": (4, 3, 1000, (3, 224, 224)), "vit_b_16": (4, 3, 1000, (3, 224, 224)), "gpt2": (4, 3, 50257, 128)}
+         "convnext_tiny": (4, 3, 1000, (3, 224, 224)), "vit_b_16": (4, 3, 1000, (3, 224, 224)), "gpt2": (4, 3, 50257, 128),
+         "gpt": (16, 4, 256, 128)}
 OWN = ("mlp", "fashion_cnn", "resnet20", "transformer", "unet")         # in models/; the others are exported
 LAYOUTS = ("contiguous", "channels_last")
+
+
+def small_gpt(length, layers, width, heads, vocabulary):
+    """Its attention is spelled out: queries, keys and values picked by index from one projection, a mask added."""
+    import math
+
+    import torch
+    from torch import nn
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.register_buffer("mask", torch.full((length, length), float("-inf")).triu(1))
+
+        def forward(self, x):
+            samples, tokens, _ = x.shape
+            qkv = self.qkv(x).view(samples, tokens, 3, heads, width // heads)
+            q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
+            scores = q @ k.transpose(-2, -1) / math.sqrt(width // heads) + self.mask[:tokens, :tokens]
+            return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(samples, tokens, width))
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln_1, self.ln_2, self.attention = nn.LayerNorm(width), nn.LayerNorm(width), Attention()
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+        def forward(self, x):
+            x = x + self.attention(self.ln_1(x))
+            return x + self.mlp(self.ln_2(x))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(length, width) / 50)
+            self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+            self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
+
+        def forward(self, tokens):
+            x = self.tokens(tokens) + self.positions[:tokens.shape[1]]
+            return self.head(self.ln(self.blocks(x))).transpose(1, 2)
+
+    return Gpt()
 
 
 def make_net(model):
@@ -39,6 +84,8 @@ def make_net(model):
 
     batch, _, classes, sample = CASES[model]
     torch.manual_seed(0)
+    if model == "gpt":
+        return small_gpt(sample, 6, 256, 8, classes), torch.zeros(batch, sample, dtype=torch.int64)
     if model == "gpt2":
         sys.path.insert(0, str(ROOT / "bench"))
         import gpu_torch

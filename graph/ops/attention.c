@@ -5,7 +5,8 @@
  *
  * Q and Y are [B, Tq, H, D], K and V [B, Tk, H, D]: as projections of tokens leave them, so that nothing is transposed.
  * The mask may be absent; it is [1 or B, 1 or H, 1 or Tq, 1 or Tk], of Q's type, or of bool: then what it does not
- * select scores `fill`.  It has no gradient.  The backward pass finds the probabilities again as exp(S - L), so that
+ * select scores `fill`.  It has no gradient.  A row whose softmax is not a number (all of it is -inf) is zeros when
+ * `safe`.  The backward pass finds the probabilities again as exp(S - L), so that
  * nothing of size Tq * Tk is kept (Dao et al., FlashAttention, 2022).
  *
  * Of PackedAttention Q, K and V are one tensor, as one projection leaves them: [B, T, W], or [T, B, W] when
@@ -59,7 +60,8 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
 
     *a = (AttentionSizes){ .scale = node_float(n, "scale"),
                            .fill = node_float(n, "fill"),
-                           .causal = node_int(n, "causal") };
+                           .causal = node_int(n, "causal"),
+                           .safe = node_int(n, "safe") };
     if (k) {
         a->batch = q->dim[0];
         a->tq = q->dim[1];
@@ -247,7 +249,7 @@ static Status grad(Grad *gr)
     Graph *g = gr->g;
     const Node *n = gr->node;
     const Attr *attrs = ATTRS(INT("causal", node_int(n, "causal")), FLOAT("scale", node_float(n, "scale")),
-                              FLOAT("fill", node_float(n, "fill")));
+                              FLOAT("fill", node_float(n, "fill")), INT("safe", node_int(n, "safe")));
     ValueId d[3], in[] = { grad_in(gr, 0),  grad_in(gr, 1),   grad_in(gr, 2), grad_out(gr, 0),
                            grad_out(gr, 1), grad_dout(gr, 0), mask_of(gr, 3) };
 
@@ -266,8 +268,8 @@ static Status grad_packed(Grad *gr)
     int count;
     const int64_t *order = node_ints(n, "order", &count);
     const Attr *attrs = ATTRS(INT("causal", node_int(n, "causal")), FLOAT("scale", node_float(n, "scale")),
-                              FLOAT("fill", node_float(n, "fill")), INT("heads", node_int(n, "heads")),
-                              INT("interleaved", node_int(n, "interleaved")),
+                              FLOAT("fill", node_float(n, "fill")), INT("safe", node_int(n, "safe")),
+                              INT("heads", node_int(n, "heads")), INT("interleaved", node_int(n, "interleaved")),
                               INT("tokens_first", node_int(n, "tokens_first")), INTS("order", count, order));
     ValueId in[] = { grad_in(gr, 0), grad_out(gr, 0), grad_out(gr, 1), grad_dout(gr, 0), mask_of(gr, 1) };
 
@@ -335,8 +337,11 @@ static int64_t flops(const Graph *g, const Node *n)
 }
 
 #define COMMON .domain = "dpexec", .since = 1, .dtypes = DTYPES_FLOAT, .place = place, .flops = flops
-#define SCORES \
-    { "causal", A_INT, .i = 0 }, { "scale", A_FLOAT, .f = 1 }, { "fill", A_FLOAT, .f = -INFINITY }
+#define SCORES                                                                                      \
+    { "causal", A_INT, .i = 0 }, { "scale", A_FLOAT, .f = 1 }, { "fill", A_FLOAT, .f = -INFINITY }, \
+    {                                                                                               \
+        "safe", A_INT, .i = 0                                                                       \
+    }
 
 static const AttrDecl plain_attrs[] = { SCORES, { 0 } };
 static const AttrDecl packed_attrs[] = { SCORES,

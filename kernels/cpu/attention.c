@@ -1,6 +1,9 @@
 /* Attention and its gradient: products by blocks of queries, whose scores stay in the cache.  Q, K and V are read, and
  * their gradients written, where they stand, with the row length of their tensors.
  *
+ * Where the depth is whole vectors float32 is multiplied by kernels/cpu/tile.h, keys and values being transposed once a
+ * head: these products are too small for oneDNN's, which takes what remains.
+ *
  * A head of a sample is one thread's, so that results do not depend on the team.  Where later keys are hidden, a block
  * computes no more of them than its last query sees. */
 #include <math.h>
@@ -11,6 +14,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/team.h"
+#include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
 
 enum { BLOCK_ELEMENTS = 32768, ROWS_MOST = 128, ROWS_CAUSAL = 32, ROWS_LEAST = 16, ALIGNED = 64 };
@@ -18,9 +22,11 @@ enum { Q, K, V };
 
 typedef struct {
     AttentionSizes sizes;
-    int mask, team; /* which input the mask is; -1: none */
-    int64_t rows;   /* of a block */
-    size_t each;    /* bytes of scratch of a thread: two blocks of scores, what a product needs */
+    int mask, team;     /* which input the mask is; -1: none */
+    int64_t rows;       /* of a block */
+    int64_t wide;       /* from a row of scores to the next */
+    bool tiles;         /* products by tile.h */
+    size_t block, each; /* bytes: of a block of scores; of a thread's scratch, two of them and what products need */
 } Plan;
 
 /* What a thread works with. */
@@ -30,6 +36,7 @@ typedef struct {
     void *out[3], *y, *l; /* y and l are read by the gradient */
     const Tensor *mask;
     void *p, *d, *scratch;
+    float *turned[3]; /* of K and V, by tiles */
 } Work;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -59,26 +66,14 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     p->rows = least(rows, p->sizes.tq);
     heads = p->sizes.batch * p->sizes.heads;
     p->team = (int)least(team_size(ctx->n_threads, heads * p->sizes.tq * p->sizes.tk), heads ? heads : 1);
-    p->each = 2 * aligned((size_t)(p->rows * p->sizes.tk) * size) + (size == 8 ? DGEMM_SCRATCH : 0);
+    p->tiles = size == 4 && p->sizes.depth % TILE_LANES == 0;
+    p->wide = (p->sizes.tk + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+    p->block = aligned((size_t)(p->rows * p->wide) * size);
+    p->each = 2 * p->block + (size == 8 ? DGEMM_SCRATCH : 0) +
+              (p->tiles ? 2 * aligned((size_t)(p->wide * p->sizes.depth) * size) : 0);
     if ((size_t)p->team * p->each > ctx->scratch_bytes)
         ctx->scratch_bytes = (size_t)p->team * p->each;
     *state = p;
-    return ST_OK;
-}
-
-static Status product_f32(Work *w, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
-                          const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
-{
-    KernelCtx alone = { .n_threads = 1 };
-
-    (void)w;
-    return onednn_sgemm(&alone, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
-}
-
-static Status product_f64(Work *w, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const double *a, int64_t lda,
-                          const double *b, int64_t ldb, double beta, double *c, int64_t ldc)
-{
-    dgemm(w->scratch, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
     return ST_OK;
 }
 
@@ -94,21 +89,87 @@ static Status product_f64(Work *w, bool ta, bool tb, int64_t m, int64_t n, int64
 PLACES(float, f32)
 PLACES(double, f64)
 
+/* In strips of TILE_COLUMNS tokens [depth, TILE_COLUMNS], the last filled up with zeros. */
+static void transpose_part(const Work *w, int i, int64_t b, int64_t h, float *out)
+{
+    const AttentionSizes *s = &w->plan->sizes;
+    const float *x = f32_in(w, i, b, 0, h);
+
+    for (int64_t j = 0; j < w->plan->wide; j += TILE_COLUMNS)
+        for (int64_t d = 0; d < s->depth; d++)
+            for (int64_t c = j; c < j + TILE_COLUMNS; c++)
+                *out++ = c < s->tk ? x[c * s->part[i].token + d] : 0;
+}
+
+static void transpose_parts(Work *w, int64_t b, int64_t h)
+{
+    if (!w->plan->tiles)
+        return;
+    for (int i = K; i <= (w->dy ? V : K); i++)
+        transpose_part(w, i, b, h, w->turned[i]);
+}
+
+static Status with_f32(Work *w, int i, int64_t b, int64_t h, int64_t m, int64_t n, const float *a, int64_t lda,
+                       float *c)
+{
+    const AttentionSizes *s = &w->plan->sizes;
+    KernelCtx alone = { .n_threads = 1 };
+
+    if (!w->plan->tiles)
+        return onednn_sgemm(&alone, false, true, m, n, s->depth, 1, a, lda, f32_in(w, i, b, 0, h), s->part[i].token, 0,
+                            c, w->plan->wide);
+    for (int64_t j = 0; j < n; j += TILE_COLUMNS)
+        tile_product(m, TILE_COLUMNS, s->depth, a, lda, 1, w->turned[i] + j * s->depth, TILE_COLUMNS, false, c + j,
+                     w->plan->wide);
+    return ST_OK;
+}
+
+static Status product_f32(Work *w, bool ta, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
+                          const float *b, int64_t ldb, bool more, float *c, int64_t ldc)
+{
+    KernelCtx alone = { .n_threads = 1 };
+
+    if (!w->plan->tiles)
+        return onednn_sgemm(&alone, ta, false, m, n, k, 1, a, lda, b, ldb, more, c, ldc);
+    tile_product(m, n, k, a, ta ? 1 : lda, ta ? lda : 1, b, ldb, more, c, ldc);
+    return ST_OK;
+}
+
+static Status with_f64(Work *w, int i, int64_t b, int64_t h, int64_t m, int64_t n, const double *a, int64_t lda,
+                       double *c)
+{
+    const AttentionSizes *s = &w->plan->sizes;
+
+    dgemm(w->scratch, false, true, m, n, s->depth, 1, a, lda, f64_in(w, i, b, 0, h), s->part[i].token, 0, c,
+          w->plan->wide);
+    return ST_OK;
+}
+
+static Status product_f64(Work *w, bool ta, int64_t m, int64_t n, int64_t k, const double *a, int64_t lda,
+                          const double *b, int64_t ldb, bool more, double *c, int64_t ldc)
+{
+    dgemm(w->scratch, ta, false, m, n, k, 1, a, lda, b, ldb, more, c, ldc);
+    return ST_OK;
+}
+
 #define T float
 #define S(name) f32_##name
 #define EXP vexpf
 #define LOG logf
+#define WITH with_f32
 #define PRODUCT product_f32
 #include "kernels/cpu/attention.inc"
 #undef T
 #undef S
 #undef EXP
 #undef LOG
+#undef WITH
 #undef PRODUCT
 #define T double
 #define S(name) f64_##name
 #define EXP exp
 #define LOG log
+#define WITH with_f64
 #define PRODUCT product_f64
 #include "kernels/cpu/attention.inc"
 #undef T
@@ -117,13 +178,19 @@ PLACES(double, f64)
 static Status run_heads(Work w, DType type, int64_t first, int64_t end, char *scratch)
 {
     const AttentionSizes *s = &w.plan->sizes;
-    const size_t block = aligned((size_t)(w.plan->rows * s->tk) * dtype_size(type));
+    const size_t block = w.plan->block;
 
     w.p = scratch;
     w.d = scratch + block;
-    w.scratch = scratch + 2 * block;
-    for (int64_t i = first; i < end; i++)
-        TRY(type == DT_FLOAT32 ? f32_head(&w, i / s->heads, i % s->heads) : f64_head(&w, i / s->heads, i % s->heads));
+    w.scratch = w.turned[K] = (void *)(scratch + 2 * block);
+    w.turned[V] = w.turned[K] + aligned((size_t)(w.plan->wide * s->depth) * sizeof(float)) / sizeof(float);
+    for (int64_t i = first; i < end; i++) {
+        const int64_t b = i / s->heads, h = i % s->heads;
+
+        if (type == DT_FLOAT32)
+            transpose_parts(&w, b, h);
+        TRY(type == DT_FLOAT32 ? f32_head(&w, b, h) : f64_head(&w, b, h));
+    }
     return ST_OK;
 }
 

@@ -10,7 +10,8 @@
  *                       a bias that is trained is left, for the node gives it no gradient
  *
  * A masked score may be any number up to -10^4 in place of -inf in a causal mask: its exponential is zero beside scores
- * that are not.  Dropout of the probabilities is left alone, and so is what no fused kernel computes.
+ * that are not.  Where(IsNaN(p), 0, p) of the probabilities is taken in (`safe`).  Dropout of the probabilities is left
+ * alone, and so is what no fused kernel computes.
  *
  * Q, K and V are looked for behind the Transposes, Reshapes, Slices and Splits that made them (graph/strided.h).  Where
  * the three are the whole of one tensor, as one projection leaves it, PackedAttention reads that, and the gradient is
@@ -47,7 +48,7 @@ typedef struct {
     ValueId q, k, v, out; /* of the product Q K^T, and its other input; as they were read */
     bool k_rows;          /* k is [.., Tk, D], not [.., D, Tk] */
     double scale;
-    bool causal;
+    bool causal, safe;
     int n_added;
     Added added[MASKS];
     ValueId chosen; /* of bool, or none: where it is not `chosen_is`, a score is `fill` */
@@ -219,13 +220,27 @@ static Node *read_scores(const Fuse *f, Found *m, ValueId x)
 
 static bool flag(const Node *n, const char *name) { return n->op == &op_BatchMatMul && node_int(n, name); }
 
+/* Where(IsNaN(p), 0, p), which is all that reads p: what that makes; else p. */
+static ValueId made_safe(const Fuse *f, ValueId p)
+{
+    const Graph *g = f->g;
+    const Node *n = f->uses[p.i] == 2 && f->reader[p.i] ? g->node[f->reader[p.i] - 1] : NULL, *is_nan;
+    double zero;
+
+    if (!n || n->op != &op_Where || !value_eq(n->in[2], p) || !value_const_number(g, n->in[1], &zero) || zero != 0)
+        return p;
+    is_nan = inner(f, n->in[0]);
+    return is_nan && is_nan->op == &op_IsNaN && value_eq(is_nan->in[0], p) ? n->out[0] : p;
+}
+
 /* Softmax along the last axis, then one product from the left. */
-static Node *product_behind(const Fuse *f, const Node *softmax)
+static Node *product_behind(const Fuse *f, const Node *softmax, bool *safe)
 {
     const Shape *s = &in_value(f->g, softmax, 0)->shape;
-    const ValueId p = softmax->out[0];
+    const ValueId p = made_safe(f, softmax->out[0]);
     Node *n;
 
+    *safe = !value_eq(p, softmax->out[0]);
     if (node_int(softmax, "axis") != s->rank - 1 || node_int(softmax, "flatten") || f->uses[p.i] != 1 ||
         !f->reader[p.i])
         return NULL;
@@ -252,9 +267,10 @@ static bool shapes_fit(const Graph *g, const Found *m)
 
 static bool find(const Fuse *f, const Node *softmax, Found *m)
 {
-    Node *behind = product_behind(f, softmax), *n;
+    bool safe;
+    Node *behind = product_behind(f, softmax, &safe), *n;
 
-    *m = (Found){ .scale = 1, .fill = -INFINITY };
+    *m = (Found){ .scale = 1, .fill = -INFINITY, .safe = safe };
     if (!behind)
         return false;
     m->scores = in_value(f->g, softmax, 0)->shape;
@@ -428,9 +444,9 @@ static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
 static Node *emit_packed(Graph *g, const Found *m, const Operand o[3], const Packing *p, ValueId y[2])
 {
     const int64_t *n = o->size, width = 3 * n[1] * n[3];
-    const Attr *attrs =
-        ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill), INT("heads", n[1]),
-              INT("interleaved", p->interleaved), INT("tokens_first", p->tokens_first), INTS("order", 3, p->order));
+    const Attr *attrs = ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill),
+                              INT("safe", m->safe), INT("heads", n[1]), INT("interleaved", p->interleaved),
+                              INT("tokens_first", p->tokens_first), INTS("order", 3, p->order));
     ValueId in[] = { shaped(g, o->base, p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width)),
                      emit_mask(g, m, o) };
 
@@ -439,7 +455,8 @@ static Node *emit_packed(Graph *g, const Found *m, const Operand o[3], const Pac
 
 static Node *emit_plain(Graph *g, const Found *m, const Operand o[3], ValueId y[2])
 {
-    const Attr *attrs = ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill));
+    const Attr *attrs =
+        ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill), INT("safe", m->safe));
     ValueId in[4];
 
     for (int i = 0; i < 3; i++)
@@ -486,7 +503,7 @@ static bool computed(const Fuse *f, const Node *n, const Found *m, const Operand
 {
     if (f->target->precision == DT_NONE)
         return target_computes(f->target, f->g, n);
-    return q->size[3] % DEPTH_STEP == 0 && q->size[3] <= DEPTH_MOST && !m->n_added && !has_value(m->chosen);
+    return q->size[3] % DEPTH_STEP == 0 && q->size[3] <= DEPTH_MOST && !m->n_added && !has_value(m->chosen) && !m->safe;
 }
 
 static bool same_masks(const Fuse *f, const Found *m)
