@@ -15,6 +15,7 @@
 #define OF_U16 128
 #define OF_U32 256
 #define OF_U64 512
+#define OF_BOOL 1024
 #define OF_FLOATS (OF_F32 | OF_F64)
 #define OF_INTS (OF_I8 | OF_I16 | OF_I32 | OF_I64 | OF_U8 | OF_U16 | OF_U32 | OF_U64)
 #define OF_NUMBERS (OF_FLOATS | OF_INTS)

@@ -7,75 +7,33 @@
 
 #include "kernels/ref/elementwise.h"
 
-/* ---- between native types ---- */
-
-#define PLAIN(D, T, S)                                         \
-    case D:                                                    \
-        for (int64_t i = 0; i < count; i++)                    \
-            ((T *)out->data)[i] = (T)((const S *)in->data)[i]; \
-        return ST_OK;
-#define TEST(D, T, S)                                            \
-    case D:                                                      \
-        for (int64_t i = 0; i < count; i++)                      \
-            ((T *)out->data)[i] = ((const S *)in->data)[i] != 0; \
-        return ST_OK;
-#define SATURATE(D, T, S)                                                                           \
-    case D:                                                                                         \
-        for (int64_t i = 0; i < count; i++)                                                         \
-            ((T *)out->data)[i] = (T)saturate((double)((const S *)in->data)[i], 8 * sizeof(T) - 1); \
-        return ST_OK;
-#define SATURATE_UNSIGNED(D, T, S)                                                                       \
-    case D:                                                                                              \
-        for (int64_t i = 0; i < count; i++)                                                              \
-            ((T *)out->data)[i] = (T)saturate_unsigned((double)((const S *)in->data)[i], 8 * sizeof(T)); \
-        return ST_OK;
-
-#define FROM_FLOAT(D, S)                                                                                        \
-    case D:                                                                                                     \
-        switch (out->dtype) {                                                                                   \
-            PASTE_FLOAT(PLAIN, S)                                                                               \
-            PASTE_SIGNED(SATURATE, S) PASTE_UNSIGNED(SATURATE_UNSIGNED, S) PASTE_BOOL(TEST, S) default : break; \
-        }                                                                                                       \
-        break;
-#define FROM_INT(D, S)                                                                                                 \
-    case D:                                                                                                            \
-        switch (out->dtype) {                                                                                          \
-            PASTE_FLOAT(PLAIN, S) PASTE_SIGNED(PLAIN, S) PASTE_UNSIGNED(PLAIN, S) PASTE_BOOL(TEST, S) default : break; \
-        }                                                                                                              \
-        break;
-
-/* ---- from and to 16-bit floats, by way of double, which holds them and float32 exactly ---- */
-
-static void store(Tensor *out, int64_t i, double v)
-{
-    switch (out->dtype) {
-#define X(D, T) \
-    case D: ((T *)out->data)[i] = (T)saturate(v, 8 * sizeof(T) - 1); break;
-        EACH_SIGNED(X)
-#undef X
-#define X(D, T) \
-    case D: ((T *)out->data)[i] = (T)saturate_unsigned(v, 8 * sizeof(T)); break;
-        EACH_UNSIGNED(X)
-#undef X
-    case DT_BOOL: tensor_set_int(out, i, v != 0); break;
-    default: tensor_set_float(out, i, v);
+/* Elements of `out`, each VALUE of x[i], R being the result's type. */
+#define PUT(D, TYPE, VALUE)             \
+    case D: {                           \
+        typedef TYPE R;                 \
+        R *ys = (R *)out->data + at;    \
+        for (int64_t i = 0; i < n; i++) \
+            ys[i] = (VALUE);            \
+        break;                          \
     }
-}
+
+#define BODY "kernels/ref/cast.inc"
+#define TYPES OF_NUMBERS
+#include "kernels/each_type.inc"
 
 static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const int64_t count = tensor_numel(out);
+    static void (*const cast[DT_COUNT])(const void *, Tensor *, int64_t,
+                                        int64_t) = { OF_EACH_NUMBER(cast), [DT_BOOL] = cast_u8 };
+    const int64_t n = tensor_numel(out);
 
     (void)ctx;
     (void)state;
-    switch (in->dtype) {
-        EACH_FLOAT(FROM_FLOAT)
-        EACH_INT(FROM_INT)
-        FROM_INT(DT_BOOL, uint8_t)
-    default: break;
-    }
-    for (int64_t i = 0; i < count; i++)
-        store(out, i, tensor_float(in, i));
+    if (cast[in->dtype])
+        cast[in->dtype](in->data, out, 0, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            cast_f64(&(double){ tensor_float(in, i) }, out, i, 1);
     return ST_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Typed loops for functions of one, two or three elements.
  *
- * A CASES list is the body of a switch over the type; in its expressions x (or a, b, c) are the elements and T their
+ * FLOAT1 and its like are cases by the type of input 0; in its expressions x (or a, b, c) are the elements and T their
  * type. <tgmath.h> picks expf or exp. */
 #ifndef DPX_KERNELS_REF_ELEMENTWISE_H
 #define DPX_KERNELS_REF_ELEMENTWISE_H
@@ -29,16 +29,13 @@
 
 /* ---- one input: y = EXPR(x), R the result's type ---- */
 
-#define CASE1(D, TYPE, R, EXPR)               \
-    case D: {                                 \
-        typedef TYPE T;                       \
-        const T *xs = in[0].data;             \
-        R *ys = out[0].data;                  \
-        for (int64_t i = 0; i < count; i++) { \
-            const T x = xs[i];                \
-            ys[i] = (R)(EXPR);                \
-        }                                     \
-        return ST_OK;                         \
+#define CASE1(D, TYPE, R, EXPR)                                  \
+    if (in[0].dtype == (D)) {                                    \
+        typedef TYPE T;                                          \
+        for (int64_t i = 0, n = tensor_numel(out); i < n; i++) { \
+            const T x = ((const T *)in[0].data)[i];              \
+            ((R *)out[0].data)[i] = (R)(EXPR);                   \
+        }                                                        \
     }
 #define FLOAT1(...) PASTE_FLOAT(CASE1, T, __VA_ARGS__)
 #define SIGNED1(...) PASTE_SIGNED(CASE1, T, __VA_ARGS__)
@@ -46,35 +43,32 @@
 #define BOOL1(...) PASTE_BOOL(CASE1, T, __VA_ARGS__)
 #define FLOAT1_TO_BOOL(...) PASTE_FLOAT(CASE1, uint8_t, __VA_ARGS__)
 
-/* Defines run_NAME.  `p` is the kernel's state for expressions that have parameters. */
-#define ELEMENTWISE(NAME, PARAMS, ...)                                                                 \
-    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)               \
-    {                                                                                                  \
-        const int64_t count = tensor_numel(&out[0]);                                                   \
-        const PARAMS *const p = state;                                                                 \
-        (void)ctx;                                                                                     \
-        (void)p;                                                                                       \
-        (void)count;                                                                                   \
-        switch (in[0].dtype) {                                                                         \
-            __VA_ARGS__                                                                                \
-        default: return FAIL(E_INTERNAL, "%s: no kernel for type %s", #NAME, dtype_name(in[0].dtype)); \
-        }                                                                                              \
+/* Defines run_NAME of the types listed, which are those of the kernel.  `p` is the kernel's state for expressions that
+ * have parameters. */
+#define ELEMENTWISE(NAME, PARAMS, ...)                                                   \
+    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) \
+    {                                                                                    \
+        const PARAMS *const p = state;                                                   \
+        (void)ctx, (void)p;                                                              \
+        __VA_ARGS__                                                                      \
+        return ST_OK;                                                                    \
     }
 
 /* ---- two inputs of one type that broadcast ---- */
 
-#define CASE2(D, TYPE, R, EXPR)                                                                           \
-    case D: {                                                                                             \
-        typedef TYPE T;                                                                                   \
-        R *ys = out[0].data;                                                                              \
-        for (WALK(w, &out[0].shape, 2, in)) {                                                             \
-            const T *as = (const T *)in[0].data + w.offset[0], *bs = (const T *)in[1].data + w.offset[1]; \
-            for (int64_t i = 0; i < w.row; i++) {                                                         \
-                const T a = as[i * w.row_stride[0]], b = bs[i * w.row_stride[1]];                         \
-                *ys++ = (R)(EXPR);                                                                        \
-            }                                                                                             \
-        }                                                                                                 \
-        return ST_OK;                                                                                     \
+#define CASE2(D, TYPE, R, EXPR)               \
+    if (in[0].dtype == (D)) {                 \
+        typedef TYPE T;                       \
+        R *ys = out[0].data;                  \
+        for (WALK(w, &out[0].shape, 2, in))   \
+            EACH_OF_ROW(w, *ys++ = (R)(EXPR)) \
+    }
+/* For each pair a, b of a row. */
+#define EACH_OF_ROW(w, DO)                                                      \
+    for (int64_t i = 0; i < w.row; i++) {                                       \
+        const T a = ((const T *)in[0].data)[w.offset[0] + i * w.row_stride[0]]; \
+        const T b = ((const T *)in[1].data)[w.offset[1] + i * w.row_stride[1]]; \
+        DO;                                                                     \
     }
 #define FLOAT2(...) PASTE_FLOAT(CASE2, T, __VA_ARGS__)
 #define SIGNED2(...) PASTE_SIGNED(CASE2, T, __VA_ARGS__)
