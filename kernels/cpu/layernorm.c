@@ -1,5 +1,5 @@
-/* LayerNormalization and its gradient by rows.  Each thread has consecutive rows; the gradients of scale and bias are
- * summed per thread and then over threads in order, so they are the same for a given team. */
+/* LayerNormalization and its gradient by rows.  Consecutive rows are a part; the gradients of scale and bias are
+ * summed by parts, as many whatever the team, and then over the parts in order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,12 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 
+enum { PART_GRAINS = 4 }; /* of TEAM_GRAIN elements, in a part of the gradient */
+
 typedef struct {
     int64_t rows, n;
     double epsilon;
-    int team;
+    int team, parts;
     bool has_bias, has_mean, has_inv;
 } Plan;
 
@@ -22,13 +24,14 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Plan){ shape_count(x, 0, axis),
-                 shape_count(x, axis, x->rank),
-                 node_float(n, "epsilon"),
-                 team_size(ctx->n_threads, shape_numel(x)),
-                 has_in(n, 2),
-                 has_out(n, 1),
-                 has_out(n, 2) };
+    *p = (Plan){ .rows = shape_count(x, 0, axis),
+                 .n = shape_count(x, axis, x->rank),
+                 .epsilon = node_float(n, "epsilon"),
+                 .team = team_size(ctx->n_threads, shape_numel(x)),
+                 .has_bias = has_in(n, 2),
+                 .has_mean = has_out(n, 1),
+                 .has_inv = has_out(n, 2) };
+    p->parts = p->team;
     *state = p;
     return ST_OK;
 }
@@ -36,9 +39,12 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     size_t bytes;
+    Plan *p;
 
     TRY(prepare(state, ctx, g, n));
-    bytes = (size_t)((Plan *)*state)->team * 2 * (size_t)((Plan *)*state)->n * sizeof(double);
+    p = *state;
+    p->parts = team_size(TEAM_MAX, p->rows * p->n / PART_GRAINS);
+    bytes = (size_t)p->parts * 2 * (size_t)p->n * sizeof(double);
     if (bytes > ctx->scratch_bytes)
         ctx->scratch_bytes = bytes;
     return ST_OK;
@@ -46,9 +52,9 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
 
 #define SIMD_SUM(...) \
     _Pragma("omp simd reduction(+ : sum, more)") for (int64_t i = 0; i < p->n; i++) { __VA_ARGS__ }
-#define EACH_TEAM(p) \
-    _Pragma("omp parallel for num_threads(p->team) schedule(static, 1)") for (int team = 0; team < p->team; team++)
-#define ROWS(p) for (int64_t r = team_begin(p->rows, team, p->team); r < team_begin(p->rows, team + 1, p->team); r++)
+#define EACH_PART(p) \
+    _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int part = 0; part < p->parts; part++)
+#define ROWS(p) for (int64_t r = team_begin(p->rows, part, p->parts); r < team_begin(p->rows, part + 1, p->parts); r++)
 
 /* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale. */
 #define T float

@@ -9,11 +9,12 @@
     --budget S       seconds for each command of a case [600]
     --again          run cases that have a result, too;  --again VERDICT: those with that verdict
     --no-verify      leave out graph-transform --verify, which takes the most time
+    --kernels        only train a few steps in float32, and print where their time goes by kernel
     --list           print the cases
     --table FILE     write the results' table into FILE between its two marks, and run nothing
 
 Results: WORK/results/CASE.json.  The exit status is 1 when a network that its file holds was trained differently, or differently
-without a warning.
+without a warning, or with --kernels where a reference kernel takes more than 0.5 % of a step.
 """
 import argparse
 import concurrent.futures
@@ -29,6 +30,7 @@ import time
 import numpy as np
 
 import judge
+import kernels
 import table
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -62,10 +64,10 @@ class Suite:
     def prepare(self, name, weights, exports):
         return self.command(sys.executable, HERE / "prepare.py", name, weights, self.args.work / f"{name}-{weights}", *exports)
 
-    def flags(self, spec):
+    def flags(self, spec, dtype="float64"):
         """Data-independent flags, the same for a run and for graph-transform."""
         return ["--loss", spec["loss"], "--lr", str(spec["lr"]), "--momentum", "0.9", "--bn-variance", "unbiased",
-                "--dtype", "float64", *spec["flags"]]
+                "--dtype", dtype, *spec["flags"]]
 
     def train(self, spec, folder, model, result):
         out = self.args.work / "runs" / result["case"]
@@ -118,6 +120,18 @@ class Suite:
         result["report"] = {k: report[k] for k in ("mixes", "replicated", "notes", "collectives")} | {
             "nodes": device["nodes"], "sent": device["sent_bytes"], "gradients": 8 * device["parameters"]}
 
+    def profile(self, case):
+        """-> the table by kernel of a step in float32, or what stands in its place."""
+        name, weights, exporter, batch = case.split(".")
+        spec, folder = self.nets[name], self.args.work / f"{name}-{weights}"
+        model, trace = folder / f"{exporter}-{batch}.onnx", self.args.work / "runs" / f"{case}.trace.json"
+        if not model.exists():
+            return "no file"
+        trace.parent.mkdir(exist_ok=True)
+        status, said = self.command(self.dpexec, "train", model, "--data", folder / "data.npz", *self.flags(spec, "float32"),
+                                    "--batch-size", "4", "--steps", "20", "--no-shuffle", "--threads", "1", "--quiet", "--trace", trace)
+        return kernels.table(trace) if status == 0 else said.strip().splitlines()[-1]
+
     def run(self, case):
         name, weights, exporter, batch = case.split(".")
         spec, folder = self.nets[name], self.args.work / f"{name}-{weights}"
@@ -144,17 +158,45 @@ def wanted(args, cases, results):
         path = results / f"{c}.json"
         if args.case and not any(fnmatch.fnmatch(c, p) for p in args.case):
             continue
-        if path.exists() and (args.again is None or args.again and not json.loads(path.read_text())["verdict"].startswith(args.again)):
+        if not args.kernels and path.exists() and (args.again is None or args.again and not json.loads(path.read_text())["verdict"].startswith(args.again)):
             continue
         yield c
 
 
-def together(suite, group):
-    """One network: its files first, then each case."""
+def make_files(suite, group):
     name, weights = group[0].split(".")[:2]
     status, said = suite.prepare(name, weights, [".".join(c.split(".")[2:]).replace(".", "-") for c in group])
     if status:
         print(f"{name} {weights}: prepare.py: {said.strip().splitlines()[-1] if said.strip() else status}", flush=True)
+
+
+def profiled(suite, groups):
+    """Prints a line for each case, and what the kernels take of a step: on average, and where they take most."""
+    share, bad, n = {}, 0, 0
+    for group in groups:
+        make_files(suite, group)
+        for case in group:
+            rows = suite.profile(case)
+            if isinstance(rows, str):
+                print(f"{case:44} {rows}", flush=True)
+                continue
+            all_of_it, wrong = kernels.step(rows), kernels.slow(rows)
+            bad += bool(wrong)
+            n += 1
+            reference = sum(us for k, us, _ in rows if k.startswith("ref_"))
+            print(f"{case:44}{all_of_it / 1000:9.2f} ms, reference kernels {100 * reference / all_of_it:.2f} %",
+                  f"; too slow: {', '.join(wrong)}" if wrong else "", flush=True)
+            for k, us, _ in rows:
+                share.setdefault(k, []).append((100 * us / all_of_it, case))
+    print(f"\n{'kernel':34}{'% of a step':>12}{'at most':>9}  in")
+    for k, of in sorted(share.items(), key=lambda item: -sum(s for s, _ in item[1])):
+        print(f"{k:34}{sum(s for s, _ in of) / n:12.2f}{max(of)[0]:9.2f}  {max(of)[1]}")
+    return bad
+
+
+def together(suite, group):
+    """One network: its files first, then each case."""
+    make_files(suite, group)
     bad = 0
     for c in group:
         r = suite.run(c)
@@ -173,6 +215,7 @@ def main():
     ap.add_argument("--budget", type=int, default=600)
     ap.add_argument("--again", nargs="?", const="")
     ap.add_argument("--no-verify", action="store_true")
+    ap.add_argument("--kernels", action="store_true")
     ap.add_argument("--list", action="store_true")
     ap.add_argument("--table", type=pathlib.Path)
     args = ap.parse_args()
@@ -190,6 +233,8 @@ def main():
     groups = {}
     for c in wanted(args, cases, suite.results):
         groups.setdefault(tuple(c.split(".")[:2]), []).append(c)
+    if args.kernels:
+        return 1 if profiled(suite, groups.values()) else 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         bad = sum(pool.map(lambda g: together(suite, g), groups.values()))
     return 1 if bad else 0

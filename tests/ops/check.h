@@ -40,7 +40,7 @@ void eval_free(Eval *e);
 /* `e` evaluated in float32 and float64, by lowering, and against the expected values of the case. */
 Status check_reference(Check *k) CHECKED;
 /* One kernel on the data of `e`, guard bytes around every buffer, in place where OpDef allows it, with 1 and 3
- * threads. */
+ * threads, which give the same bits but for oneDNN's convolutions. */
 Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol) CHECKED;
 /* All candidates for the node; those of kernels_cpu and kernels_cuda count as compared. */
 Status check_kernels(Check *k, const Eval *e) CHECKED;
