@@ -206,16 +206,6 @@ uint32_t *graph_count_uses(const Graph *g, Arena *a)
     return uses;
 }
 
-Node **graph_readers(const Graph *g, Arena *a)
-{
-    Node **reader = ARENA_NEW(a, Node *, g->n_value);
-
-    FOR_NODES(g, n)
-        for (int i = 0; reader && i < n->n_in; i++)
-            reader[n->in[i].i] = n;
-    return reader;
-}
-
 const Tensor *value_const(const Graph *g, ValueId v)
 {
     return has_value(v) && value(g, v)->kind == V_CONST ? value(g, v)->init : NULL;

@@ -171,15 +171,13 @@ ValueId graph_output(const Graph *g, const char *name); /* the value behind a na
         for (Node *n = (g)->node[i_##n]; n && n->op; n = NULL)
 /* Uses of each value by nodes, outputs and updates; array of n_value in `a`.  NULL when out of memory. */
 uint32_t *graph_count_uses(const Graph *g, Arena *a);
-/* The last node that reads each value, NULL where none does; array of n_value in `a`.  NULL when out of memory. */
-Node **graph_readers(const Graph *g, Arena *a);
-/* The name the value has in the unpartitioned graph. */
 /* What it takes in memory, as it is stored; its shape is known. */
 size_t value_bytes(const Graph *g, ValueId v);
 /* Of all that the node reads and writes, the layout of the first that is not stored by rows.  What it does not suit has
  * the same order in both. */
 Layout node_layout(const Graph *g, const Node *n);
 
+/* The name the value has in the unpartitioned graph. */
 static inline const char *value_logical_name(const Value *v) { return v->logical ? v->logical : v->name; }
 /* Passes have made a step of it, or a part: it has state, or something that has a place, a layout or is a copy, as no
  * model does. */

@@ -11,15 +11,8 @@
  * Conversions that one node reads and nothing else may be one, because what that node needs it needs all at once.  The
  * 16 bits live on until then instead of twice as many; in all a step's gradients, in both types, are there at its end,
  * when activations are not. */
-#include "graph/op.h"
-#include "graph/rewrite.h"
+#include "graph/uses.h"
 #include "passes/pass.h"
-
-typedef struct {
-    Graph *g;
-    uint32_t *uses; /* [value] */
-    Node **reader;  /* [value] one of those that read it */
-} Casts;
 
 static bool converts_state(const Graph *g, const Node *n)
 {
@@ -33,79 +26,63 @@ static bool converts_state(const Graph *g, const Node *n)
 }
 
 /* The node that alone reads the float32 that n makes of 16 bits, if it reads many tensors; else NULL. */
-static const Node *reader_of(const Casts *c, const Node *n)
+static const Node *reader_of(const Uses *u, const Node *n)
 {
-    const Node *reader = n->op == &op_Cast && node_int(n, "to") == DT_FLOAT32 ? c->reader[n->out[0].i] : NULL;
+    const Node *reader = n->op == &op_Cast && node_int(n, "to") == DT_FLOAT32 ? only_reader(u, n->out[0]) : NULL;
 
-    if (!reader || dtype_size(in_value(c->g, n, 0)->dtype) != 2 || c->uses[n->out[0].i] != 1)
+    if (!reader || dtype_size(in_value(u->g, n, 0)->dtype) != 2)
         return NULL;
     return reader->op->flags & (OPF_MANY | OPF_COLLECTIVE) ? reader : NULL;
 }
 
-static bool fits(const Casts *c, const Node *a, const Node *b)
+static bool fits(const Uses *u, const Node *a, const Node *b)
 {
-    return a->device == b->device && reader_of(c, a) == reader_of(c, b) &&
-           in_value(c->g, a, 0)->dtype == in_value(c->g, b, 0)->dtype &&
-           value(c->g, a->out[0])->dtype == value(c->g, b->out[0])->dtype;
+    return a->device == b->device && reader_of(u, a) == reader_of(u, b) &&
+           in_value(u->g, a, 0)->dtype == in_value(u->g, b, 0)->dtype &&
+           value(u->g, a->out[0])->dtype == value(u->g, b->out[0])->dtype;
 }
 
-/* The first node becomes that of all, the others are removed; nothing happens when the device does not compute such a
- * node. */
-static Status merge(Graph *g, PassCtx *ctx, Node *const *list, int count)
+/* The first node becomes that of all, the others go; nothing happens when the device does not compute such a node. */
+static bool merge(Draft *d, Node *const *list, int count)
 {
-    Node *first = list[0], one = *first;
-    ValueId *in = ARENA_NEW(ctx->scratch, ValueId, count), *out = ARENA_NEW(ctx->scratch, ValueId, count);
-
-    if (!in || !out)
-        return FAIL_NOMEM();
-    for (int i = 0; i < count; i++) {
-        in[i] = list[i]->in[0];
-        out[i] = list[i]->out[0];
+    draft_begin(d, list[0], &op_CastAll);
+    for (int i = 1; i < count; i++) {
+        draft_in(d, i, list[i]->in[0]);
+        draft_out(d, i, list[i]->out[0]);
+        draft_absorb(d, list[i]);
     }
-    first->op = &op_CastAll;
-    first->in = in;
-    first->out = out;
-    first->n_in = first->n_out = count;
-    if (!target_computes(&ctx->opt->backend, g, first)) {
-        *first = one;
-        return ST_OK;
-    }
-    node_set_inputs(g, first, count, in);
-    node_set_outputs(g, first, count, out);
-    for (int i = 1; i < count; i++)
-        graph_remove(g, list[i]);
-    ctx->n_changed += count - 1;
-    return g->status;
+    return draft_settle(d);
 }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Casts c = { .g = g };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **group = ARENA_NEW(ctx->scratch, Node *, g->n_node);
+    Draft d;
+    Uses u;
     int n = 0;
 
     if (!ctx->opt->backend.accelerator)
         return ST_OK;
-    c.uses = graph_count_uses(g, ctx->scratch);
-    c.reader = graph_readers(g, ctx->scratch);
-    if (!all || !group || !c.uses || !c.reader)
+    if (!all || !group)
         return FAIL_NOMEM();
+    TRY(uses_find(&u, g, ctx->scratch));
+    pass_draft(&d, g, ctx);
     FOR_NODES(g, x)
-        if ((converts_state(g, x) || reader_of(&c, x)) && target_computes(&ctx->opt->backend, g, x))
+        if ((converts_state(g, x) || reader_of(&u, x)) && target_computes(&ctx->opt->backend, g, x))
             all[n++] = x;
     for (int i = 0; i < n; i++) {
         int count = 0;
 
         for (int k = i; all[i] && k < n; k++)
-            if (all[k] && fits(&c, all[i], all[k])) {
+            if (all[k] && fits(&u, all[i], all[k])) {
                 group[count++] = all[k];
                 if (k > i)
                     all[k] = NULL;
             }
-        if (count > 1)
-            TRY(merge(g, ctx, group, count));
+        if (count > 1 && merge(&d, group, count))
+            ctx->n_changed += count - 1;
     }
-    return ctx->n_changed ? graph_sort(g) : ST_OK;
+    return ctx->n_changed && !g->status ? graph_sort(g) : g->status;
 }
 
 const Pass pass_group_casts = { .name = "group-casts",
