@@ -176,9 +176,9 @@ struct OpDef {
     bool (*strided)(const Graph *, const Node *, int o, Strided *s);
     /* Optional: input i selects among so many entries of something; -1: it is no index. */
     int64_t (*index_range)(const Graph *, const Node *, int i);
-    /* Optional, of integers: `span`, which output 0 shall lie in, becomes what input i must lie in for that.  NULL: the
-     * same. */
-    void (*span_in)(const Graph *, const Node *, int i, IntSpan *span);
+    /* Optional, of integers: `span`, which output 0 shall lie in, becomes what input i must lie in for that; false: it
+     * cannot be said.  NULL: the same. */
+    bool (*span_in)(const Graph *, const Node *, int i, IntSpan *span);
     /* Optional: does the node take rows along this axis of input 0, by integers?  Those of a range are constant. */
     bool (*takes_rows)(const Graph *, const Node *, int axis, RowsTaken *out);
     /* Optional: E_UNSUPPORTED when the sizes at hand are none that the node's graph was made for.  Such a node stays

@@ -5,37 +5,12 @@
 
 #include "graph/reduce_tree.h"
 
-#define T float
-#define S(name) name##_f32
-#include "kernels/exchange.inc"
-#undef T
-#undef S
-#define T double
-#define S(name) name##_f64
-#include "kernels/exchange.inc"
-#undef T
-#undef S
+typedef const void *Sum(const int *program, int parts, void *space, const Tensor *in, int64_t at, size_t len);
+
 /* Two's complement: unsigned addition gives the signed sum's bits, and never overflows in C's sense. */
-#define T uint8_t
-#define S(name) name##_8
-#include "kernels/exchange.inc"
-#undef T
-#undef S
-#define T uint16_t
-#define S(name) name##_16
-#include "kernels/exchange.inc"
-#undef T
-#undef S
-#define T uint32_t
-#define S(name) name##_32
-#include "kernels/exchange.inc"
-#undef T
-#undef S
-#define T uint64_t
-#define S(name) name##_64
-#include "kernels/exchange.inc"
-#undef T
-#undef S
+#define BODY "kernels/exchange.inc"
+#define TYPES (OF_FLOATS | OF_U8 | OF_U16 | OF_U32 | OF_U64)
+#include "kernels/each_type.inc"
 
 static bool is_half(DType t) { return t == DT_FLOAT16 || t == DT_BFLOAT16; }
 
@@ -71,17 +46,15 @@ size_t exchange_sum_bytes(const int *program, int parts, DType t)
     return (size_t)most * SUM_BLOCK * (is_half(t) ? sizeof(float) : dtype_size(t));
 }
 
+/* Of each type that a sum may have. */
+static Sum *const sum_of[DT_COUNT] = {
+    OF_EACH_FLOAT(sum), OF_EACH_UNSIGNED(sum), [DT_FLOAT16] = sum_half, [DT_BFLOAT16] = sum_half,
+    [DT_INT8] = sum_u8, [DT_INT16] = sum_u16,  [DT_INT32] = sum_u32,    [DT_INT64] = sum_u64
+};
+
 const void *exchange_sum(const int *program, int parts, void *space, const Tensor *in, int64_t at, size_t len)
 {
-    size_t size = dtype_size(in->dtype);
-
-    if (in->dtype == DT_FLOAT32)
-        return sum_f32(program, parts, space, in, at, len);
-    if (in->dtype == DT_FLOAT64)
-        return sum_f64(program, parts, space, in, at, len);
-    if (is_half(in->dtype))
-        return sum_half(program, parts, space, in, at, len);
-    return (size == 1 ? sum_8 : size == 2 ? sum_16 : size == 4 ? sum_32 : sum_64)(program, parts, space, in, at, len);
+    return sum_of[in->dtype](program, parts, space, in, at, len);
 }
 
 Piece piece_of(const Tensor *part, const Tensor *whole, int axis)

@@ -38,12 +38,13 @@ static IntSpan index_span(const Graph *g, const Node *n, int i)
     return range < 0 ? ANY : (IntSpan){ 0, range };
 }
 
-/* What input i may be, so that the node's result lies in `y`. */
+/* What input i may be, so that the node's result lies in `y`; what is not known is that it passes on what it reads. */
 static IntSpan through(const Graph *g, const Node *n, int i, IntSpan y)
 {
-    if (n->op->span_in && !is_any(y) && y.high <= 1LL << 40 && y.low >= -(1LL << 40) && has_value(n->in[i]))
-        n->op->span_in(g, n, i, &y);
-    return y;
+    IntSpan of = y;
+    bool finite = !is_any(y) && y.high <= 1LL << 40 && y.low >= -(1LL << 40);
+
+    return n->op->span_in && finite && has_value(n->in[i]) && n->op->span_in(g, n, i, &of) ? of : y;
 }
 
 /* By value id: what the value's elements must be, for what it selects from directly or through other integers. */

@@ -66,7 +66,7 @@ static bool other_span(const Graph *g, const Node *n, int i, IntSpan *out)
 }
 
 /* Of two that are not constant each gets half. */
-static void span_in_add(const Graph *g, const Node *n, int i, IntSpan *y)
+static bool span_in_add(const Graph *g, const Node *n, int i, IntSpan *y)
 {
     IntSpan c;
 
@@ -74,30 +74,39 @@ static void span_in_add(const Graph *g, const Node *n, int i, IntSpan *y)
         *y = (IntSpan){ y->low - c.low, y->high - c.high };
     else
         y->high = (y->high + 1) / 2;
+    return true;
 }
 
-static void span_in_sub(const Graph *g, const Node *n, int i, IntSpan *y)
+static bool span_in_sub(const Graph *g, const Node *n, int i, IntSpan *y)
 {
     IntSpan c;
 
-    if (other_span(g, n, i, &c))
-        *y = i ? (IntSpan){ c.high - y->high + 1, c.low - y->low + 1 } : (IntSpan){ y->low + c.high, y->high + c.low };
+    if (!other_span(g, n, i, &c))
+        return false;
+    *y = i ? (IntSpan){ c.high - y->high + 1, c.low - y->low + 1 } : (IntSpan){ y->low + c.high, y->high + c.low };
+    return true;
 }
 
-static void span_in_mul(const Graph *g, const Node *n, int i, IntSpan *y)
+static bool span_in_mul(const Graph *g, const Node *n, int i, IntSpan *y)
 {
     IntSpan c;
 
-    if (other_span(g, n, i, &c) && c.low > 0)
-        y->high = (y->high + c.high - 1) / c.high;
+    if (!other_span(g, n, i, &c) || c.low <= 0)
+        return false;
+    y->low = y->low < 0 ? -(-y->low / c.high) : (y->low + c.low - 1) / c.low;
+    y->high = y->high > 0 ? (y->high - 1) / c.high + 1 : 1 - (c.low - y->high) / c.low;
+    return true;
 }
 
-static void span_in_div(const Graph *g, const Node *n, int i, IntSpan *y)
+static bool span_in_div(const Graph *g, const Node *n, int i, IntSpan *y)
 {
     IntSpan c;
 
-    if (i == 0 && other_span(g, n, i, &c) && c.low > 0 && c.low <= 1LL << 20)
-        *y = (IntSpan){ y->low * c.low, y->high * c.low };
+    if (i || !other_span(g, n, i, &c) || c.low <= 0 || c.high > 1LL << 20)
+        return false;
+    y->low *= y->low > 0 ? c.high : c.low;
+    y->high = y->high > 0 ? y->high * c.low : (y->high - 1) * c.high + 1;
+    return true;
 }
 
 #define BINARY(version, first, types)                                                                               \

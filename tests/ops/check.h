@@ -56,6 +56,8 @@ Status check_half_gradient(Check *k, const Graph *g, DType type) CHECKED;
 Status check_split(const Check *k, const Eval *e) CHECKED;
 /* Where a node's rule lets partial sums pass, the parts' results add up to the whole's. */
 Status check_linear(const Check *k, const Eval *e) CHECKED;
+/* What OpDef says of each node (same, moves, OPF_SUM, span_in) is so. */
+Status check_claims(const Check *k, const Eval *e) CHECKED;
 /* All of the above. */
 Status check_case(Check *k) CHECKED;
 

@@ -206,6 +206,7 @@ Status check_reference(Check *k)
 
     TRY_TO(done, st, eval_reference(&precise, k, DT_FLOAT64));
     TRY_TO(done, st, check_one(k, &precise, DT_FLOAT64));
+    TRY_TO(done, st, check_claims(k, &precise));
     TRY_TO(done, st, check_gradient(k, &precise));
     if (!case_has_f(k->c))
         goto done;
