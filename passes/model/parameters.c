@@ -210,7 +210,11 @@ static Verdict judge(const Parameters *p, uint32_t i)
         f.looks = tensor_looks(v->init);
     if (opt->parameters)
         return judge_listed(p, i, &f);
-    return judge_by_file(&verdict, v) ? verdict : judge_by_rules(p, &f, p->reach.normalises[i]);
+    if (judge_by_file(&verdict, v))
+        return verdict;
+    if (p->reach.both[i])
+        return FIXED("one number that scales both factors of a product");
+    return judge_by_rules(p, &f, p->reach.normalises[i]);
 }
 
 /* ---- the pass ---- */

@@ -28,6 +28,7 @@ typedef struct {
     bool *constant;   /* by value id: computed from constants alone */
     bool *raw;        /* by value id: computed from an input without any operator with weights */
     uint8_t *reach;   /* by value id: REACH_; 0: nothing that could be differentiated */
+    bool *both;       /* by value id: one number that scales both factors of a matrix product, as attention's is */
     bool *normalises; /* by value id: mean or variance of a batch-norm that is written as a formula */
 } Reach;
 

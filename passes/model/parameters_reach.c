@@ -109,6 +109,29 @@ static bool is_constant(const Reach *r, const Node *n)
     return false;
 }
 
+/* The number that n multiplies by; NO_VALUE: it does not, or by more of them. */
+static ValueId scale_of(const Reach *r, const Node *n)
+{
+    for (int i = 0; n && n->op && n->op->flags & OPF_PARAM_MAYBE && !(n->op->flags & OPF_SUM) && i < n->n_in; i++)
+        if (r->constant[n->in[i].i] && shape_known(&in_value(r->g, n, i)->shape) &&
+            shape_numel(&in_value(r->g, n, i)->shape) == 1)
+            return n->in[i];
+    return NO_VALUE;
+}
+
+static void find_both(Reach *r, const Node *n)
+{
+    const Graph *g = r->g;
+    ValueId a, b;
+
+    if (!n->op || !has_weights(n) || n->n_in < 2 || !has_value(n->in[0]) || !has_value(n->in[1]))
+        return;
+    a = scale_of(r, in_value(g, n, 0)->producer);
+    b = scale_of(r, in_value(g, n, 1)->producer);
+    if (has_value(a) && value_eq(a, b))
+        r->both[a.i] = true;
+}
+
 static void find_reach(Reach *r)
 {
     const Graph *g = r->g;
@@ -118,6 +141,7 @@ static void find_reach(Reach *r)
         bool through = n->op && r->live[i] && is_constant(r, n);
         uint8_t of_outputs = through ? reach_of_outputs(r, n) : 0;
 
+        find_both(r, n);
         for (int k = 0; n->op && r->live[i] && k < n->n_in; k++) {
             if (!has_value(n->in[k]) || !r->constant[n->in[k].i] || !dtype_is_float(in_value(g, n, k)->dtype))
                 continue;
@@ -133,7 +157,8 @@ Status reach_find(Reach *r, const Graph *g, Arena *a)
     r->constant = ARENA_NEW(a, bool, g->n_value);
     r->raw = ARENA_NEW(a, bool, g->n_value);
     r->reach = ARENA_NEW(a, uint8_t, g->n_value);
-    if (!r->live || !r->constant || !r->raw || !r->reach)
+    r->both = ARENA_NEW(a, bool, g->n_value);
+    if (!r->both || !r->live || !r->constant || !r->raw || !r->reach)
         return FAIL_NOMEM();
     find_live(r);
     find_origins(r);
