@@ -173,7 +173,9 @@ void draft_become(Draft *d)
 
     drop_absent(d);
     infer_new(d);
-    for (int i = 0; i < d->n_absorbed && !g->status; i++)
+    if (g->status)
+        return;
+    for (int i = 0; i < d->n_absorbed; i++)
         graph_remove(g, d->absorbed[i]);
     n->op = d->node.op;
     n->attr = NULL;

@@ -135,5 +135,30 @@ static void test_begins_again(void)
                       "  %r : float32[2,4] = Abs(%y)\n  output \"r\" = %r\n}\n");
 }
 
+/* Memory that runs out is the graph's failure, and leaves it as it was. */
+static void test_no_memory(void)
+{
+    const Target plain = { 0 };
+    Fixture f = open_fixture(&plain);
+    MemoryBudget *none = memory_budget_create(1, "--plan-memory");
+    Arena *empty = arena_create_within(none);
+    Node *product = maker(f.g, graph_find(f.g, "p"));
+    const OpDef *op = product->op;
+
+    draft_open(&f.d, f.g, &plain, 1, empty);
+    write_product(&f);
+    CU_ASSERT_FALSE(draft_settle(&f.d));
+    CU_ASSERT_EQUAL(f.g->status, E_NOMEM);
+    draft_become(&f.d);
+    CU_ASSERT_PTR_EQUAL(product->op, op);
+    CU_ASSERT_EQUAL(product->n_in, 2);
+    CU_ASSERT_PTR_NOT_NULL(maker(f.g, graph_find(f.g, "y")));
+    arena_free(empty);
+    memory_budget_free(none);
+    arena_free(f.a);
+    graph_free(f.g);
+}
+
 DEFINE_SUITE(draft, { "a node becomes another", test_becomes }, { "a refusal changes nothing", test_refused },
-             { "new outputs", test_new_output }, { "a draft is begun again", test_begins_again });
+             { "new outputs", test_new_output }, { "a draft is begun again", test_begins_again },
+             { "out of memory", test_no_memory });
