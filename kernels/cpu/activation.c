@@ -8,10 +8,10 @@ static Status prepare_params(void **state, const Graph *g, const Node *n, RowFn 
 {
     Elementwise *e;
 
-    TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));
+    TRY(elementwise_prepare(state, g, n, 1, (const RowFn[]){ fn, fn }));
+    e = *state;
     e->param[0] = alpha ? node_float(n, alpha) : 0;
     e->param[1] = beta ? node_float(n, beta) : 0;
-    *state = e;
     return ST_OK;
 }
 

@@ -6,7 +6,7 @@
  *
  * A head of a sample is one thread's, so that results do not depend on the team.  Where later keys are hidden, a block
  * computes no more of them than its last query sees. */
-#include <math.h>
+#include <tgmath.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,23 +77,14 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-#define PLACES(T, S)                                                                  \
-    static const T *S##_in(const Work *w, int i, int64_t b, int64_t token, int64_t h) \
-    {                                                                                 \
-        return (const T *)w->in[i] + at(&w->plan->sizes.part[i], b, token, h);        \
-    }                                                                                 \
-    static T *S##_out(const Work *w, int i, int64_t b, int64_t token, int64_t h)      \
-    {                                                                                 \
-        return (T *)w->out[i] + at(&w->plan->sizes.part[i], b, token, h);             \
-    }
-PLACES(float, f32)
-PLACES(double, f64)
+#define BODY "kernels/cpu/attention_places.inc"
+#include "kernels/each_type.inc"
 
 /* In strips of TILE_COLUMNS tokens [depth, TILE_COLUMNS], the last filled up with zeros. */
 static void transpose_part(const Work *w, int i, int64_t b, int64_t h, float *out)
 {
     const AttentionSizes *s = &w->plan->sizes;
-    const float *x = f32_in(w, i, b, 0, h);
+    const float *x = in_f32(w, i, b, 0, h);
 
     for (int64_t j = 0; j < w->plan->wide; j += TILE_COLUMNS)
         for (int64_t d = 0; d < s->depth; d++)
@@ -116,7 +107,7 @@ static Status with_f32(Work *w, int i, int64_t b, int64_t h, int64_t m, int64_t 
     KernelCtx alone = { .n_threads = 1 };
 
     if (!w->plan->tiles)
-        return onednn_sgemm(&alone, false, true, m, n, s->depth, 1, a, lda, f32_in(w, i, b, 0, h), s->part[i].token, 0,
+        return onednn_sgemm(&alone, false, true, m, n, s->depth, 1, a, lda, in_f32(w, i, b, 0, h), s->part[i].token, 0,
                             c, w->plan->wide);
     for (int64_t j = 0; j < n; j += TILE_COLUMNS)
         tile_product(m, TILE_COLUMNS, s->depth, a, lda, 1, w->turned[i] + j * s->depth, TILE_COLUMNS, false, c + j,
@@ -140,7 +131,7 @@ static Status with_f64(Work *w, int i, int64_t b, int64_t h, int64_t m, int64_t 
 {
     const AttentionSizes *s = &w->plan->sizes;
 
-    dgemm(w->scratch, false, true, m, n, s->depth, 1, a, lda, f64_in(w, i, b, 0, h), s->part[i].token, 0, c,
+    dgemm(w->scratch, false, true, m, n, s->depth, 1, a, lda, in_f64(w, i, b, 0, h), s->part[i].token, 0, c,
           w->plan->wide);
     return ST_OK;
 }
@@ -152,28 +143,8 @@ static Status product_f64(Work *w, bool ta, int64_t m, int64_t n, int64_t k, con
     return ST_OK;
 }
 
-#define T float
-#define S(name) f32_##name
-#define EXP vexpf
-#define LOG logf
-#define WITH with_f32
-#define PRODUCT product_f32
-#include "kernels/cpu/attention.inc"
-#undef T
-#undef S
-#undef EXP
-#undef LOG
-#undef WITH
-#undef PRODUCT
-#define T double
-#define S(name) f64_##name
-#define EXP exp
-#define LOG log
-#define WITH with_f64
-#define PRODUCT product_f64
-#include "kernels/cpu/attention.inc"
-#undef T
-#undef S
+#define BODY "kernels/cpu/attention.inc"
+#include "kernels/each_type.inc"
 
 static Status run_heads(Work w, DType type, int64_t first, int64_t end, char *scratch)
 {
@@ -189,7 +160,7 @@ static Status run_heads(Work w, DType type, int64_t first, int64_t end, char *sc
 
         if (type == DT_FLOAT32)
             transpose_parts(&w, b, h);
-        TRY(type == DT_FLOAT32 ? f32_head(&w, b, h) : f64_head(&w, b, h));
+        TRY(type == DT_FLOAT32 ? head_f32(&w, b, h) : head_f64(&w, b, h));
     }
     return ST_OK;
 }

@@ -38,16 +38,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 #define SIMD_SUM(...) \
     _Pragma("omp simd reduction(+ : sum, more)") for (int64_t i = 0; i < p->inner; i++) { __VA_ARGS__ }
 
-#define T float
-#define S(name) name##_f32
-#include "kernels/cpu/batchnorm.inc"
-#undef T
-#undef S
-#define T double
-#define S(name) name##_f64
-#include "kernels/cpu/batchnorm.inc"
-#undef T
-#undef S
+#define BODY "kernels/cpu/batchnorm.inc"
+#include "kernels/each_type.inc"
 
 RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)

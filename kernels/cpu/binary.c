@@ -3,18 +3,12 @@
 #include "kernels/cpu/vmath.h"
 
 /* One loop for each pattern of a row: both operands advance, or one of them stands still. */
-#define LOOP2(NAME, T, R, A, B, EXPR)                                                                          \
-    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
-    {                                                                                                          \
-        R *y = yv;                                                                                             \
-        const T *as = av, *bs = bv;                                                                            \
-        (void)cv;                                                                                              \
-        (void)param;                                                                                           \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
-        {                                                                                                      \
-            const T a = as[A], b = bs[B];                                                                      \
-            y[i] = (EXPR);                                                                                     \
-        }                                                                                                      \
+#define LOOP2(NAME, T, R, A, B, EXPR)                            \
+    ROW_FN(NAME)                                                 \
+    {                                                            \
+        const T *as = av, *bs = bv;                              \
+        R *y = yv;                                               \
+        EACH_OF_ROW(const T a = as[A], b = bs[B]; y[i] = (EXPR)) \
     }
 #define ROW2(NAME, T, R, EXPR)         \
     LOOP2(NAME##_vv, T, R, i, i, EXPR) \
@@ -24,13 +18,9 @@
 #define PREPARE(NAME, TABLE)                                                        \
     static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
     {                                                                               \
-        const DType t = in_value(g, n, 0)->dtype;                                   \
-        Elementwise *e;                                                             \
+        UNUSED const DType t = in_value(g, n, 0)->dtype;                            \
         (void)ctx;                                                                  \
-        (void)t;                                                                    \
-        TRY(elementwise_prepare(&e, g, n, 2, TABLE));                               \
-        *state = e;                                                                 \
-        return ST_OK;                                                               \
+        return elementwise_prepare(state, g, n, 2, TABLE);                          \
     }
 #define ARITHMETIC(NAME, EXPR)           \
     ROW2(NAME##_f32, float, float, EXPR) \
@@ -127,38 +117,18 @@ DEFINE_KERNEL(cpu_gelu_grad, .op = &op_GeluGrad, .dtypes = DTYPE_BIT(DT_FLOAT32)
 
 /* ---- Where: by the size of the element ---- */
 
-#define LOOP3(NAME, T, C, A, B)                                                                                \
-    static void NAME(void *yv, const void *cv, const void *av, const void *bv, int64_t n, const double *param) \
-    {                                                                                                          \
-        T *y = yv;                                                                                             \
-        const uint8_t *cs = cv;                                                                                \
-        const T *as = av, *bs = bv;                                                                            \
-        (void)param;                                                                                           \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = cs[C] ? as[A] : bs[B];                      \
-    }
-/* By pattern: bit 0 the condition stands still, bit 1 X, bit 2 Y. */
-#define ROW3(NAME, T)           \
-    LOOP3(NAME##_0, T, i, i, i) \
-    LOOP3(NAME##_1, T, 0, i, i) \
-    LOOP3(NAME##_2, T, i, 0, i) \
-    LOOP3(NAME##_3, T, 0, 0, i) \
-    LOOP3(NAME##_4, T, i, i, 0) \
-    LOOP3(NAME##_5, T, 0, i, 0) \
-    LOOP3(NAME##_6, T, i, 0, 0) \
-    static const RowFn NAME[] = { NAME##_0, NAME##_1, NAME##_2, NAME##_3, NAME##_4, NAME##_5, NAME##_6, NAME##_0 };
-ROW3(where_32, uint32_t)
-ROW3(where_64, uint64_t)
+#define BODY "kernels/cpu/where.inc"
+#define TYPES (OF_U32 | OF_U64)
+#include "kernels/each_type.inc"
 
 static bool supports_where(const Graph *g, const Node *n) { return dtype_size(in_value(g, n, 1)->dtype) >= 4; }
 
 static Status prepare_where(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Elementwise *e;
+    const bool small = dtype_size(in_value(g, n, 1)->dtype) == 4;
 
     (void)ctx;
-    TRY(elementwise_prepare(&e, g, n, 3, dtype_size(in_value(g, n, 1)->dtype) == 4 ? where_32 : where_64));
-    *state = e;
-    return ST_OK;
+    return elementwise_prepare(state, g, n, 3, small ? where_u32 : where_u64);
 }
 
 DEFINE_KERNEL(cpu_where, .op = &op_Where, .dtypes = DTYPES_BOOL, .supports = supports_where, KERNEL(where));

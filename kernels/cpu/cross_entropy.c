@@ -51,20 +51,8 @@ static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const N
     return prepare(state, ctx, g, n, 1);
 }
 
-#define T float
-#define S(name) name##_f32
-#define EXP vexpf
-#include "kernels/cpu/cross_entropy.inc"
-#undef T
-#undef S
-#undef EXP
-#define T double
-#define S(name) name##_f64
-#define EXP exp
-#include "kernels/cpu/cross_entropy.inc"
-#undef T
-#undef S
-#undef EXP
+#define BODY "kernels/cpu/cross_entropy.inc"
+#include "kernels/each_type.inc"
 
 /* The first sample of a task, and how many it has. */
 static int64_t samples_of(const SoftmaxPlan *by, int64_t task, int64_t *first)

@@ -7,34 +7,8 @@
 
 enum { BLOCK = 256 };
 
-static inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-
-#define T float
-#define S(name) name##_f32
-#define EXP vexpf
-#define LOG vlogf
-#define LOG1P vlog1pf
-#define SIGMOID vsigmoidf
-#include "kernels/cpu/element_loss.inc"
-#undef T
-#undef S
-#undef EXP
-#undef LOG
-#undef LOG1P
-#undef SIGMOID
-#define T double
-#define S(name) name##_f64
-#define EXP exp
-#define LOG log
-#define LOG1P log1p
-#define SIGMOID sigmoid
-#include "kernels/cpu/element_loss.inc"
-#undef T
-#undef S
-#undef EXP
-#undef LOG
-#undef LOG1P
-#undef SIGMOID
+#define BODY "kernels/cpu/element_loss.inc"
+#include "kernels/each_type.inc"
 
 static Status run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -13,23 +13,19 @@ static unsigned row_pattern(const Walk *w)
     return pattern;
 }
 
-Status elementwise_prepare(Elementwise **out, const Graph *g, const Node *n, int operands, const RowFn *table)
+Status elementwise_prepare(void **state, const Graph *g, const Node *n, int operands, const RowFn *table)
 {
-    Elementwise *e = calloc(1, sizeof *e);
+    const Value *y = value(g, n->out[0]);
+    Elementwise e = { .total = shape_numel(&y->shape), .out_size = dtype_size(y->dtype) };
     Tensor in[MAX_OPERANDS] = { { 0 } };
 
-    if (!e)
-        return FAIL_NOMEM();
     for (int k = 0; k < operands; k++) {
         in[k].shape = in_value(g, n, k)->shape;
-        e->in_size[k] = dtype_size(in_value(g, n, k)->dtype);
+        e.in_size[k] = dtype_size(in_value(g, n, k)->dtype);
     }
-    e->out_size = dtype_size(value(g, n->out[0])->dtype);
-    e->walk = walk_start(&value(g, n->out[0])->shape, operands, in);
-    e->total = shape_numel(&value(g, n->out[0])->shape);
-    e->fn = table[row_pattern(&e->walk)];
-    *out = e;
-    return ST_OK;
+    e.walk = walk_start(&y->shape, operands, in);
+    e.fn = table[row_pattern(&e.walk)];
+    return kernel_state(state, &e, sizeof e);
 }
 
 /* Puts the walk on row `index`. */

@@ -24,24 +24,25 @@ typedef struct {
 } Elementwise;
 
 /* The walk over the inputs of `n` (those of rank >= 0 up to `operands`), the sizes, and the row function for its
- * pattern: table[pattern], of 1 << operands entries. */
-Status elementwise_prepare(Elementwise **out, const Graph *g, const Node *n, int operands, const RowFn *table) CHECKED;
+ * pattern: table[pattern], of 1 << operands entries.  The state is an Elementwise. */
+Status elementwise_prepare(void **state, const Graph *g, const Node *n, int operands, const RowFn *table) CHECKED;
 Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) CHECKED;
 
+#define UNUSED __attribute__((unused))
+/* The head of a RowFn. */
+#define ROW_FN(NAME)                                                                                    \
+    static void NAME(void *yv, const void *av, UNUSED const void *bv, UNUSED const void *cv, int64_t n, \
+                     UNUSED const double *param)
+#define EACH_OF_ROW(...) \
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) { __VA_ARGS__; }
 /* Defines the RowFn of a function of one element: y = EXPR(x), T being TYPE, A and B the kernel's numbers. */
-#define ROW1(NAME, TYPE, EXPR)                                                                                 \
-    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
-    {                                                                                                          \
-        typedef TYPE T;                                                                                        \
-        const T A = (T)param[0], B = (T)param[1];                                                              \
-        T *y = yv;                                                                                             \
-        const T *a = av;                                                                                       \
-        (void)A, (void)B, (void)bv, (void)cv;                                                                  \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
-        {                                                                                                      \
-            const T x = a[i];                                                                                  \
-            y[i] = (EXPR);                                                                                     \
-        }                                                                                                      \
+#define ROW1(NAME, TYPE, EXPR)                                          \
+    ROW_FN(NAME)                                                        \
+    {                                                                   \
+        typedef TYPE T;                                                 \
+        UNUSED const T A = (T)param[0], B = (T)param[1], *const a = av; \
+        T *y = yv;                                                      \
+        EACH_OF_ROW(const T x = a[i]; y[i] = (EXPR))                    \
     }
 
 /* Below this many elements a team costs more than it saves. */

@@ -1,7 +1,7 @@
 /* From a body to steps. */
 #include "kernels/cpu/formula.h"
 
-#include <math.h>
+#include <tgmath.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,39 +233,23 @@ bool formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
 /* ---- a block at a time ---- */
 
 /* One loop for operands that are arrays and for those that are one number. */
-#define LOOPS(expression)                         \
-    if (step_a && step_b)                         \
-        for (int i = 0; i < n; i++) {             \
-            const real x = a[i], y = b[i];        \
-            out[i] = expression;                  \
-        }                                         \
-    else if (step_a)                              \
-        for (int i = 0; i < n; i++) {             \
-            const real x = a[i], y = *b;          \
-            out[i] = expression;                  \
-        }                                         \
-    else                                          \
-        for (int i = 0; i < n; i++) {             \
-            const real x = *a, y = b[i * step_b]; \
-            out[i] = expression;                  \
-        }                                         \
+#define LOOPS(expression)              \
+    if (step_a && step_b)              \
+        LOOP(i, i, expression)         \
+    else if (step_a)                   \
+        LOOP(i, 0, expression)         \
+    else                               \
+        LOOP(0, i *step_b, expression) \
     break
+#define LOOP(A, B, expression)      \
+    for (int i = 0; i < n; i++) {   \
+        const T x = a[A], y = b[B]; \
+        out[i] = expression;        \
+    }
 
 /* NaN of either operand stays. */
 #define LARGER (x > y || x != x ? x : y)
 #define SMALLER (x < y || x != x ? x : y)
 
-#define real float
-#define NAME(word) word##_f32
-#define SQRT sqrtf
-#define FABS fabsf
-#include "kernels/cpu/formula.inc"
-#undef real
-#undef NAME
-#undef SQRT
-#undef FABS
-#define real double
-#define NAME(word) word##_f64
-#define SQRT sqrt
-#define FABS fabs
-#include "kernels/cpu/formula.inc"
+#define BODY "kernels/cpu/formula.inc"
+#include "kernels/each_type.inc"

@@ -44,28 +44,14 @@ static Status run_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return ST_OK;
 }
 
-/* Rows [from, to) of one block: dx [d, inner], dy [indices, inner]. */
-#define ADD_ROWS(NAME, T)                                                                                      \
-    static void NAME(const T *dy, const Tensor *ix, T *dx, int64_t d, int64_t inner, int64_t from, int64_t to) \
-    {                                                                                                          \
-        const int64_t n = tensor_numel(ix);                                                                    \
-        memset(dx + from * inner, 0, (size_t)((to - from) * inner) * sizeof(T));                               \
-        for (int64_t i = 0; i < n; i++) {                                                                      \
-            const int64_t at = wrapped(ix, i, d);                                                              \
-            if (at < from || at >= to)                                                                         \
-                continue;                                                                                      \
-            _Pragma("omp simd") for (int64_t k = 0; k < inner; k++) dx[at * inner + k] += dy[i * inner + k];   \
-        }                                                                                                      \
-    }
-ADD_ROWS(add_rows_f32, float)
-ADD_ROWS(add_rows_f64, double)
+#define BODY "kernels/cpu/index.inc"
+#include "kernels/each_type.inc"
 
 static Status run_gather_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const RefNode *p = state;
     const Shape *x = &out[0].shape;
     const int64_t outer = shape_count(x, 0, p->axis), d = x->dim[p->axis], inner = shape_count(x, p->axis + 1, x->rank);
-    const int64_t n = tensor_numel(&in[1]);
     const int team = team_size(ctx->n_threads, tensor_numel(&out[0]) + tensor_numel(&in[0]));
     const int parts = outer < team ? team : 1; /* of the axis */
 
@@ -77,12 +63,7 @@ static Status run_gather_grad(KernelCtx *ctx, void *state, const Tensor *in, Ten
         const int64_t o = t / parts, from = team_begin(d, (int)(t % parts), parts),
                       to = team_begin(d, (int)(t % parts) + 1, parts);
 
-        if (in[0].dtype == DT_FLOAT32)
-            add_rows_f32((const float *)in[0].data + o * n * inner, &in[1], (float *)out[0].data + o * d * inner, d,
-                         inner, from, to);
-        else
-            add_rows_f64((const double *)in[0].data + o * n * inner, &in[1], (double *)out[0].data + o * d * inner, d,
-                         inner, from, to);
+        (in[0].dtype == DT_FLOAT32 ? add_rows_f32 : add_rows_f64)(in, out, o, d, inner, from, to);
     }
     return ST_OK;
 }

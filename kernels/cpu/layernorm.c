@@ -57,16 +57,8 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
 #define ROWS(p) for (int64_t r = team_begin(p->rows, part, p->parts); r < team_begin(p->rows, part + 1, p->parts); r++)
 
 /* dx = inv * (h - mean(h) - xhat * mean(h * xhat)) with h = dy * scale. */
-#define T float
-#define S(name) name##_f32
-#include "kernels/cpu/layernorm.inc"
-#undef T
-#undef S
-#define T double
-#define S(name) name##_f64
-#include "kernels/cpu/layernorm.inc"
-#undef T
-#undef S
+#define BODY "kernels/cpu/layernorm.inc"
+#include "kernels/each_type.inc"
 
 static Status run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

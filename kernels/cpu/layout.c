@@ -61,43 +61,24 @@ static Status prepare_transpose(void **state, KernelCtx *ctx, const Graph *g, co
     const Shape *x = &in_value(g, n, 0)->shape;
     int64_t x_stride[MAX_RANK], xs[MAX_RANK], ys[MAX_RANK], dim[MAX_RANK];
     Shape y = { .rank = x->rank };
-    Plan *p = calloc(1, sizeof *p);
+    Plan p = { .size = dtype_size(in_value(g, n, 0)->dtype) };
     int count;
     const int64_t *perm = node_ints(n, "perm", &count);
 
     (void)ctx;
-    if (!p)
-        return FAIL_NOMEM();
     shape_strides(x, x_stride);
     for (int i = 0; i < count; i++) {
         y.dim[i] = dim[i] = x->dim[perm[i]];
         xs[i] = x_stride[perm[i]];
     }
     shape_strides(&y, ys);
-    plan_axes(p, count, dim, xs, ys);
-    p->size = dtype_size(in_value(g, n, 0)->dtype);
-    *state = p;
-    return ST_OK;
+    plan_axes(&p, count, dim, xs, ys);
+    return kernel_state(state, &p, sizeof p);
 }
 
-#define MOVE(NAME, T)                                                                                         \
-    static void NAME(const Plan *p, const T *x, T *y)                                                         \
-    {                                                                                                         \
-        const int64_t xb = p->xb, xa = p->xa, ya = p->ya;                                                     \
-        if (p->a == 1 && xb == 1) {                                                                           \
-            memcpy(y, x, (size_t)p->b * sizeof *y);                                                           \
-            return;                                                                                           \
-        }                                                                                                     \
-        for (int64_t i = 0; i < p->a; i += TILE)                                                              \
-            for (int64_t j = 0; j < p->b; j += TILE) {                                                        \
-                const int64_t ie = i + TILE < p->a ? i + TILE : p->a, je = j + TILE < p->b ? j + TILE : p->b; \
-                for (int64_t r = i; r < ie; r++)                                                              \
-                    for (int64_t c = j; c < je; c++)                                                          \
-                        y[r * ya + c] = x[r * xa + c * xb];                                                   \
-            }                                                                                                 \
-    }
-MOVE(move_4, uint32_t)
-MOVE(move_8, uint64_t)
+#define BODY "kernels/cpu/layout.inc"
+#define TYPES (OF_U32 | OF_U64)
+#include "kernels/each_type.inc"
 
 static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
@@ -116,9 +97,9 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
             left /= p->dim[i];
         }
         if (p->size == 4)
-            move_4(p, (const uint32_t *)in[0].data + x, (uint32_t *)out[0].data + y);
+            move_u32(p, (const uint32_t *)in[0].data + x, (uint32_t *)out[0].data + y);
         else
-            move_8(p, (const uint64_t *)in[0].data + x, (uint64_t *)out[0].data + y);
+            move_u64(p, (const uint64_t *)in[0].data + x, (uint64_t *)out[0].data + y);
     }
     return ST_OK;
 }
@@ -132,19 +113,15 @@ static Status prepare_expand(void **state, KernelCtx *ctx, const Graph *g, const
 {
     const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
     int64_t x_stride[MAX_RANK], xs[MAX_RANK] = { 0 }, ys[MAX_RANK];
-    Plan *p = calloc(1, sizeof *p);
+    Plan p = { .size = dtype_size(in_value(g, n, 0)->dtype) };
 
     (void)ctx;
-    if (!p)
-        return FAIL_NOMEM();
     shape_strides(x, x_stride);
     shape_strides(y, ys);
     for (int i = 0; i < x->rank; i++)
         xs[y->rank - x->rank + i] = x->dim[i] == 1 ? 0 : x_stride[i];
-    plan_axes(p, y->rank, y->dim, xs, ys);
-    p->size = dtype_size(in_value(g, n, 0)->dtype);
-    *state = p;
-    return ST_OK;
+    plan_axes(&p, y->rank, y->dim, xs, ys);
+    return kernel_state(state, &p, sizeof p);
 }
 
 DEFINE_KERNEL(cpu_expand, .op = &op_Expand, .rank = 10, .supports = movable, .prepare = prepare_expand, .run = run,

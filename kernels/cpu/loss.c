@@ -16,28 +16,8 @@ static Extent extent(const Shape *x, const Tensor *target)
     return (Extent){ tensor_numel(target), x->dim[1], shape_count(x, 2, x->rank) };
 }
 
-#define NLL_SUM(NAME, T)                                                                                     \
-    static void NAME(const Nll *p, const Extent *e, const Tensor *in, int64_t from, int64_t to, double *sum) \
-    {                                                                                                        \
-        const T *x = in[0].data, *w = p->weights < p->n_in ? in[p->weights].data : NULL;                     \
-        const double eps = p->smoothing, share = eps / (double)e->C;                                         \
-        double num = 0, den = 0;                                                                             \
-        for (int64_t i = from; i < to; i++) {                                                                \
-            const int64_t t = ref_index(&in[1], i);                                                          \
-            const T *row = x + (i / e->inner * e->C * e->inner + i % e->inner);                              \
-            double smooth = 0;                                                                               \
-            if (t == p->ignore)                                                                              \
-                continue;                                                                                    \
-            for (int64_t c = 0; eps != 0 && c < e->C; c++)                                                   \
-                smooth += (w ? (double)w[c] : 1) * (double)row[c * e->inner];                                \
-            num -= (1 - eps) * (w ? (double)w[t] : 1) * (double)row[t * e->inner] + share * smooth;          \
-            den += w ? (double)w[t] : 1;                                                                     \
-        }                                                                                                    \
-        sum[0] = num;                                                                                        \
-        sum[1] = den;                                                                                        \
-    }
-NLL_SUM(nll_sum_f32, float)
-NLL_SUM(nll_sum_f64, double)
+#define BODY "kernels/cpu/loss.inc"
+#include "kernels/each_type.inc"
 
 static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
@@ -60,30 +40,6 @@ static Status run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
     tensor_set_float(&out[1], 0, den);
     return ST_OK;
 }
-
-/* One outer sample: every class gets its share of the smoothing, the label the rest. */
-#define NLL_GRAD(NAME, T)                                                                                     \
-    static void NAME(const Nll *p, const Extent *e, const Tensor *in, int64_t o, T *dx)                       \
-    {                                                                                                         \
-        const T *dy = in[0].data, *w = p->weights < p->n_in ? in[p->weights].data : NULL;                     \
-        const bool scalar = in[0].shape.rank == 0;                                                            \
-        const double eps = p->smoothing, share = eps / (double)e->C;                                          \
-        if (eps == 0)                                                                                         \
-            memset(dx, 0, (size_t)(e->C * e->inner) * sizeof *dx);                                            \
-        for (int64_t c = 0; eps != 0 && c < e->C; c++)                                                        \
-            for (int64_t i = 0; i < e->inner; i++) {                                                          \
-                const int64_t s = o * e->inner + i;                                                           \
-                const double d = (double)dy[scalar ? 0 : s] * share * (w ? (double)w[c] : 1);                 \
-                dx[c * e->inner + i] = ref_index(&in[1], s) == p->ignore ? 0 : (T)-d;                         \
-            }                                                                                                 \
-        for (int64_t i = 0; i < e->inner; i++) {                                                              \
-            const int64_t s = o * e->inner + i, t = ref_index(&in[1], s);                                     \
-            if (t != p->ignore)                                                                               \
-                dx[t * e->inner + i] -= (T)((double)dy[scalar ? 0 : s] * (1 - eps) * (w ? (double)w[t] : 1)); \
-        }                                                                                                     \
-    }
-NLL_GRAD(nll_grad_f32, float)
-NLL_GRAD(nll_grad_f64, double)
 
 static Status run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
@@ -110,17 +66,6 @@ DEFINE_KERNEL(cpu_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .rank =
               .run = run_nll_grad, .release = free);
 
 /* ---- accuracy ---- */
-
-#define BEST(NAME, T)                                             \
-    static int64_t NAME(const T *row, int64_t C, int64_t inner)   \
-    {                                                             \
-        int64_t best = 0;                                         \
-        for (int64_t c = 1; c < C; c++)                           \
-            best = row[c * inner] > row[best * inner] ? c : best; \
-        return best;                                              \
-    }
-BEST(best_f32, float)
-BEST(best_f64, double)
 
 static Status run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

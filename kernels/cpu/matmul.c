@@ -107,19 +107,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     return ST_OK;
 }
 
-/* y = C, stretched; 0 without C. */
-#define FILL(NAME, T)                                               \
-    static void NAME(const Plan *p, const T *c, T *y)               \
-    {                                                               \
-        for (int64_t i = 0; i < p->m; i++, y += p->n)               \
-            if (p->cj)                                              \
-                memcpy(y, c + i * p->ci, (size_t)p->n * sizeof *y); \
-            else                                                    \
-                for (int64_t j = 0; j < p->n; j++)                  \
-                    y[j] = c[i * p->ci];                            \
-    }
-FILL(fill_f32, float)
-FILL(fill_f64, double)
+#define BODY "kernels/cpu/matmul.inc"
+#include "kernels/each_type.inc"
 
 static Status product_f32(KernelCtx *ctx, const Plan *p, int64_t i, const float *a, const float *b, float *y)
 {

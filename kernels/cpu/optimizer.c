@@ -35,25 +35,8 @@ static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-#define SQUARES(NAME, T)                                                                                    \
-    static double NAME(int team, int64_t n, const T *x, double *sum)                                        \
-    {                                                                                                       \
-        int64_t blocks = (n + BLOCK - 1) / BLOCK;                                                           \
-        double all = 0;                                                                                     \
-        _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t b = 0; b < blocks; b++) \
-        {                                                                                                   \
-            const int64_t end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;                                  \
-            double s = 0;                                                                                   \
-            _Pragma("omp simd reduction(+:s)") for (int64_t i = b * BLOCK; i < end; i++) s +=               \
-                (double)x[i] * (double)x[i];                                                                \
-            sum[b] = s;                                                                                     \
-        }                                                                                                   \
-        for (int64_t b = 0; b < blocks; b++)                                                                \
-            all += sum[b];                                                                                  \
-        return all;                                                                                         \
-    }
-SQUARES(squares_f32, float)
-SQUARES(squares_f64, double)
+#define BODY "kernels/cpu/optimizer.inc"
+#include "kernels/each_type.inc"
 
 static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

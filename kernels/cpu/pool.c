@@ -112,43 +112,59 @@ static Status prepare_max_grad(void **state, KernelCtx *ctx, const Graph *g, con
 
 /* ---- the loops ---- */
 
-/* For each kernel position and output row: BODY sees the offsets xo, yo of `count` pairs, x's with stride s. */
-#define TAPS(w, BODY)                                                                                        \
-    {                                                                                                        \
-        int64_t lo[3], hi[3], k[3], s = (w)->stride[2];                                                      \
-        for (k[0] = 0; k[0] < (w)->kernel[0]; k[0]++)                                                        \
-            for (k[1] = 0; k[1] < (w)->kernel[1]; k[1]++)                                                    \
-                for (k[2] = 0; k[2] < (w)->kernel[2]; k[2]++) {                                              \
-                    for (int a = 0; a < 3; a++)                                                              \
-                        window_range(w, a, k[a], &lo[a], &hi[a]);                                            \
-                    for (int64_t i = lo[0]; i < hi[0]; i++)                                                  \
-                        for (int64_t j = lo[1]; j < hi[1]; j++) {                                            \
-                            int64_t xi = i * (w)->stride[0] + k[0] * (w)->dilation[0] - (w)->pad[0];         \
-                            int64_t xj = j * (w)->stride[1] + k[1] * (w)->dilation[1] - (w)->pad[1];         \
-                            int64_t xl = lo[2] * s + k[2] * (w)->dilation[2] - (w)->pad[2];                  \
-                            int64_t xo = (xi * (w)->in[1] + xj) * (w)->in[2] + xl;                           \
-                            int64_t yo = (i * (w)->out[1] + j) * (w)->out[2] + lo[2], count = hi[2] - lo[2]; \
-                            BODY                                                                             \
-                        }                                                                                    \
-                }                                                                                            \
+/* Visits for each kernel position and output row the offsets x, y of `count` pairs, x's with stride s. */
+typedef struct {
+    int64_t k[3], lo[3], hi[3], i, j, x, y, count;
+} Taps;
+
+/* The next kernel position that meets an output row. */
+static bool next_position(Taps *t, const Window *w)
+{
+    for (;;) {
+        for (int a = 2; ++t->k[a] == w->kernel[a]; a--) {
+            if (a == 0)
+                return false;
+            t->k[a] = 0;
+        }
+        for (int a = 0; a < 3; a++)
+            window_range(w, a, t->k[a], &t->lo[a], &t->hi[a]);
+        t->i = t->lo[0];
+        t->j = t->lo[1] - 1;
+        if (t->lo[0] < t->hi[0] && t->lo[1] < t->hi[1])
+            return true;
     }
+}
+
+static Taps taps_start(void) { return (Taps){ .k = { 0, 0, -1 } }; }
+
+static bool taps_next(Taps *t, const Window *w)
+{
+    if (++t->j >= t->hi[1]) {
+        t->j = t->lo[1];
+        if (++t->i >= t->hi[0]) {
+            if (!next_position(t, w))
+                return false;
+            t->j++;
+        }
+    }
+    t->x = t->i * w->stride[0] + t->k[0] * w->dilation[0] - w->pad[0];
+    t->x = t->x * w->in[1] + t->j * w->stride[1] + t->k[1] * w->dilation[1] - w->pad[1];
+    t->x = t->x * w->in[2] + t->lo[2] * w->stride[2] + t->k[2] * w->dilation[2] - w->pad[2];
+    t->y = (t->i * w->out[1] + t->j) * w->out[2] + t->lo[2];
+    t->count = t->hi[2] - t->lo[2];
+    return true;
+}
+
+#define EACH_TAP(t, w) for (Taps t = taps_start(); taps_next(&t, w);)
 #define EACH_PLANE(p) \
     _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->planes; c++)
 
-#define T float
-#define INDEX int32_t
-#define S(name) name##_f32
-#include "kernels/cpu/pool.inc"
-#undef T
-#undef INDEX
-#undef S
-#define T double
-#define INDEX int64_t
-#define S(name) name##_f64
-#include "kernels/cpu/pool.inc"
-#undef T
-#undef INDEX
-#undef S
+/* Of an element of a plane: as wide as the type, so that both are chosen by one mask. */
+typedef int32_t Index_f32;
+typedef int64_t Index_f64;
+
+#define BODY "kernels/cpu/pool.inc"
+#include "kernels/each_type.inc"
 
 #define GLOBAL(t)                                                                      \
     team_size(ctx->n_threads, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), \

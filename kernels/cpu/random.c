@@ -16,20 +16,15 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     const Shape *s = &value(g, n->out[0])->shape;
     const int axis = (int)node_int(n, "split_axis");
     const double ratio = node_float(n, "ratio");
-    Plan *p = malloc(sizeof *p);
+    Plan p = { .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };
 
     (void)ctx;
-    if (!p)
-        return FAIL_NOMEM();
-    p->seed = (uint64_t)node_int(n, "seed");
-    p->key = (uint32_t)node_int(n, "key");
-    p->threshold = philox_threshold(ratio);
-    p->scale = ratio < 1 ? 1 / (1 - ratio) : 0;
-    p->span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
-                       : philox_span(shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank),
-                                     node_int(n, "split_dim"), node_int(n, "split_offset"));
-    *state = p;
-    return ST_OK;
+    p.threshold = philox_threshold(ratio);
+    p.scale = ratio < 1 ? 1 / (1 - ratio) : 0;
+    p.span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
+                      : philox_span(shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank),
+                                    node_int(n, "split_dim"), node_int(n, "split_offset"));
+    return kernel_state(state, &p, sizeof p);
 }
 
 static void draw_one(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t global)
@@ -58,13 +53,8 @@ static void draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t globa
         draw_one(mask + i, key, threshold, global + i);
 }
 
-#define APPLY(NAME, T)                                                                         \
-    static void NAME(T *y, const T *x, const uint8_t *mask, T scale, int64_t n)                \
-    {                                                                                          \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = mask[i] ? x[i] * scale : 0; \
-    }
-APPLY(apply_f32, float)
-APPLY(apply_f64, double)
+#define BODY "kernels/cpu/random.inc"
+#include "kernels/each_type.inc"
 
 /* Chunk c of row o. */
 static void chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, int64_t o, int64_t c)
@@ -96,25 +86,13 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run,
               .release = free);
 
-#define GRAD(NAME, T, APPLIED)                                                                                 \
-    static void NAME(void *yv, const void *av, const void *bv, const void *cv, int64_t n, const double *param) \
-    {                                                                                                          \
-        (void)cv;                                                                                              \
-        APPLIED(yv, av, bv, (T)param[0], n);                                                                   \
-    }
-GRAD(grad_f32, float, apply_f32)
-GRAD(grad_f64, double, apply_f64)
-
 static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? grad_f32 : grad_f64;
     const double ratio = node_float(n, "ratio");
-    Elementwise *e;
-
     (void)ctx;
-    TRY(elementwise_prepare(&e, g, n, 2, (const RowFn[]){ fn, fn, fn, fn }));
-    e->param[0] = ratio < 1 ? 1 / (1 - ratio) : 0;
-    *state = e;
+    TRY(elementwise_prepare(state, g, n, 2, (const RowFn[]){ fn, fn, fn, fn }));
+    ((Elementwise *)*state)->param[0] = ratio < 1 ? 1 / (1 - ratio) : 0;
     return ST_OK;
 }
 

@@ -18,10 +18,13 @@ typedef struct {
     int64_t dim[MAX_RANK], stride[MAX_RANK];
 } Axes;
 
+typedef enum { SUM, SQUARE, L1, L2, MAX, MIN, N_HOW } How;
+
 /* Task (o, c) reduces part c of what goes into output row o.
  *   rows:    an output is one element; the reduced positions are pieces of rows, SEGMENT elements or less
  *   columns: an output is a tile of up to TILE elements that lie `step` apart in x; a position adds one such tile */
 typedef struct {
+    How how;
     Axes kept, reduced; /* the outer axes, innermost first; not the innermost run */
     bool rows;
     int64_t run;                /* length of the innermost run: reduced when rows, else kept */
@@ -96,43 +99,65 @@ static int64_t offset_of(const Axes *a, int64_t index)
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static How how_of(const Node *n)
+{
+    static const OpDef *const ops[N_HOW] = {
+        [SUM] = &op_ReduceSum, [SQUARE] = &op_ReduceSumSquare, [L1] = &op_ReduceL1,
+        [L2] = &op_ReduceL2,   [MAX] = &op_ReduceMax,          [MIN] = &op_ReduceMin,
+    };
+    How how = SUM;
+
+    while (ops[how] != n->op)
+        how++;
+    return how;
+}
+
 /* Scratch: one double for each output element and part, when there are several parts. */
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     size_t need;
     unsigned mask;
-    Plan *p;
+    Plan p;
 
     TRY(reduce_axes(&mask, g, n));
-    if (!(p = malloc(sizeof *p)))
-        return FAIL_NOMEM();
-    *p = make_plan(&in_value(g, n, 0)->shape, mask);
-    need = p->parts > 1 ? (size_t)(p->out_count * p->parts) * sizeof(double) : 0;
+    p = make_plan(&in_value(g, n, 0)->shape, mask);
+    p.how = how_of(n);
+    need = p.parts > 1 ? (size_t)(p.out_count * p.parts) * sizeof(double) : 0;
     if (ctx->scratch_bytes < need)
         ctx->scratch_bytes = need;
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* A reduction of one type: `row` reduces n elements that lie side by side, `column` takes n elements into n sums. */
 typedef struct {
     size_t size;
-    double first;
-    double (*row)(const void *x, int64_t n);
-    void (*column)(double *acc, const void *x, int64_t n, int64_t step);
-    double (*join)(double a, double b);
-    void (*store)(void *y, int64_t at, const double *v, int64_t n);
+    double (*row)(How how, const void *x, int64_t n);
+    void (*column)(How how, double *acc, const void *x, int64_t n, int64_t step);
+    void (*store)(How how, void *y, int64_t at, const double *v, int64_t n);
 } Reduction;
+
+static double first(How how) { return how == MAX ? -INFINITY : how == MIN ? INFINITY : 0; }
+
+/* Two results together. */
+static double join(How how, double a, double b)
+{
+    if (how == MAX)
+        return b > a || b != b ? b : a;
+    if (how == MIN)
+        return b < a || b != b ? b : a;
+    return a + b;
+}
 
 static void row_task(const Plan *p, const Reduction *r, const char *x, int64_t o, int64_t part, double *out)
 {
     int64_t base = offset_of(&p->kept, o), to = at_most((part + 1) * p->per_part, p->positions);
-    double acc = r->first;
+    double acc = first(p->how);
 
     for (int64_t q = part * p->per_part; q < to; q++) {
         int64_t piece = q % p->pieces * SEGMENT, n = at_most(SEGMENT, p->run - piece);
 
-        acc = r->join(acc, r->row(x + (size_t)(base + offset_of(&p->reduced, q / p->pieces) + piece) * r->size, n));
+        acc = join(p->how, acc,
+                   r->row(p->how, x + (size_t)(base + offset_of(&p->reduced, q / p->pieces) + piece) * r->size, n));
     }
     *out = acc;
 }
@@ -144,9 +169,9 @@ static void column_task(const Plan *p, const Reduction *r, const char *x, int64_
             to = at_most((part + 1) * p->per_part, p->positions);
 
     for (int64_t i = 0; i < n; i++)
-        out[i] = r->first;
+        out[i] = first(p->how);
     for (int64_t q = part * p->per_part; q < to; q++)
-        r->column(out, x + (size_t)(base + offset_of(&p->reduced, q)) * r->size, n, p->step);
+        r->column(p->how, out, x + (size_t)(base + offset_of(&p->reduced, q)) * r->size, n, p->step);
 }
 
 /* Where output row o begins, and how long it is. */
@@ -165,7 +190,7 @@ static void task(const Plan *p, const Reduction *r, const void *x, void *y, doub
 
     (p->rows ? row_task : column_task)(p, r, x, o, part, out);
     if (p->parts == 1)
-        r->store(y, at, out, n);
+        r->store(p->how, y, at, out, n);
 }
 
 /* Adds the parts of each output in order. */
@@ -175,8 +200,8 @@ static void join_parts(const Plan *p, const Reduction *r, const double *partial,
         double acc = partial[i];
 
         for (int64_t part = 1; part < p->parts; part++)
-            acc = r->join(acc, partial[part * p->out_count + i]);
-        r->store(y, i, &acc, 1);
+            acc = join(p->how, acc, partial[part * p->out_count + i]);
+        r->store(p->how, y, i, &acc, 1);
     }
 }
 
@@ -188,7 +213,7 @@ static Status reduce(KernelCtx *ctx, const Plan *p, const Reduction *r, const Te
 
     if (p->positions == 0 || p->run == 0) /* nothing to reduce: the neutral element */
         for (int64_t i = 0; i < p->out_count; i++)
-            r->store(out->data, i, &r->first, 1);
+            r->store(p->how, out->data, i, &(double){ first(p->how) }, 1);
     if (p->positions == 0 || p->run == 0)
         return ST_OK;
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -201,104 +226,34 @@ static Status reduce(KernelCtx *ctx, const Plan *p, const Reduction *r, const Te
 
 /* ---- the reductions ---- */
 
-static double add(double a, double b) { return a + b; }
-static double larger(double a, double b) { return b > a || b != b ? b : a; }
-static double smaller(double a, double b) { return b < a || b != b ? b : a; }
+#define INLINE static inline __attribute__((always_inline))
 
-/* Takes x = xs[i * step] into acc[i]; the usual steps are loops of their own, which the compiler can vectorise. */
-#define COLUMN_BY(STEP, TAKE)                           \
-    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) \
-    {                                                   \
-        const double x = (double)xs[i * (STEP)];        \
-        TAKE;                                           \
-    }
-#define COLUMN(TAKE)       \
-    if (step == 1)         \
-        COLUMN_BY(1, TAKE) \
-    else if (step == 2)    \
-        COLUMN_BY(2, TAKE) \
-    else                   \
-        COLUMN_BY(step, TAKE)
+/* x taken into acc; `how` is known where it is called. */
+INLINE double taken(How how, double acc, double x)
+{
+    if (how == MAX)
+        return x > acc || x != x ? x : acc;
+    if (how == MIN)
+        return x < acc || x != x ? x : acc;
+    return acc + (how == SQUARE ? x * x : how == L1 ? (x < 0 ? -x : x) : x);
+}
 
-/* TERM(x) summed in blocks by vectors, the blocks in double. */
-#define SUM(NAME, T, TERM)                                                          \
-    static double NAME##_row(const void *xv, int64_t n)                             \
-    {                                                                               \
-        const T *xs = xv;                                                           \
-        double total = 0;                                                           \
-        for (int64_t b = 0; b < n; b += BLOCK) {                                    \
-            const int64_t to = at_most(b + BLOCK, n);                               \
-            T sum = 0;                                                              \
-            _Pragma("omp simd reduction(+ : sum)") for (int64_t i = b; i < to; i++) \
-            {                                                                       \
-                const T x = xs[i];                                                  \
-                sum += TERM;                                                        \
-            }                                                                       \
-            total += (double)sum;                                                   \
-        }                                                                           \
-        return total;                                                               \
-    }                                                                               \
-    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step) \
-    {                                                                               \
-        const T *xs = xv;                                                           \
-        COLUMN(acc[i] += TERM)                                                      \
-    }
-/* The extreme, and NaN if there is one. */
-#define EXTREME(NAME, T, OP, FIRST)                                                 \
-    static double NAME##_row(const void *xv, int64_t n)                             \
-    {                                                                               \
-        const T *xs = xv;                                                           \
-        T best = FIRST;                                                             \
-        for (int64_t i = 0; i < n; i++)                                             \
-            best = xs[i] OP best || xs[i] != xs[i] ? xs[i] : best;                  \
-        return (double)best;                                                        \
-    }                                                                               \
-    static void NAME##_column(double *acc, const void *xv, int64_t n, int64_t step) \
-    {                                                                               \
-        const T *xs = xv;                                                           \
-        COLUMN(acc[i] = x OP acc[i] || x != x ? x : acc[i])                         \
-    }
-#define STORE(NAME, T, RESULT)                                        \
-    static void NAME(void *y, int64_t at, const double *v, int64_t n) \
-    {                                                                 \
-        for (int64_t i = 0; i < n; i++)                               \
-            ((T *)y)[at + i] = (T)(RESULT);                           \
-    }
-STORE(store_f32, float, v[i])
-STORE(store_f64, double, v[i])
-STORE(store_root_f32, float, sqrt(v[i]))
-STORE(store_root_f64, double, sqrt(v[i]))
-SUM(sum_f32, float, x)
-SUM(sum_f64, double, x)
-SUM(square_f32, float, x *x)
-SUM(square_f64, double, x *x)
-SUM(l1_f32, float, (x < 0 ? -x : x))
-SUM(l1_f64, double, (x < 0 ? -x : x))
-EXTREME(max_f32, float, >, -INFINITY)
-EXTREME(max_f64, double, >, -INFINITY)
-EXTREME(min_f32, float, <, INFINITY)
-EXTREME(min_f64, double, <, INFINITY)
+#define BODY "kernels/cpu/reduce.inc"
+#include "kernels/each_type.inc"
 
-/* TERM: the family of its terms; STORE: of what its results become. */
-#define RUN(NAME, TERM, FIRST, JOIN, STORE)                                                                           \
-    static Status run_##NAME(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)                              \
-    {                                                                                                                 \
-        static const Reduction f32 = { sizeof(float), FIRST, TERM##_f32_row, TERM##_f32_column, JOIN, STORE##_f32 };  \
-        static const Reduction f64 = { sizeof(double), FIRST, TERM##_f64_row, TERM##_f64_column, JOIN, STORE##_f64 }; \
-        return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);                                  \
-    }
-RUN(sum, sum, 0, add, store)
-RUN(square, square, 0, add, store)
-RUN(l1, l1, 0, add, store)
-RUN(l2, square, 0, add, store_root)
-RUN(max, max, -INFINITY, larger, store)
-RUN(min, min, INFINITY, smaller, store)
+static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    static const Reduction f32 = { sizeof(float), row_f32, column_f32, store_f32 };
+    static const Reduction f64 = { sizeof(double), row_f64, column_f64, store_f64 };
 
-#define KERNEL(NAME) .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run_##NAME, .release = free
+    return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);
+}
 
-DEFINE_KERNEL(cpu_reduce_sum, .op = &op_ReduceSum, KERNEL(sum));
-DEFINE_KERNEL(cpu_reduce_sum_square, .op = &op_ReduceSumSquare, KERNEL(square));
-DEFINE_KERNEL(cpu_reduce_l1, .op = &op_ReduceL1, KERNEL(l1));
-DEFINE_KERNEL(cpu_reduce_l2, .op = &op_ReduceL2, KERNEL(l2));
-DEFINE_KERNEL(cpu_reduce_max, .op = &op_ReduceMax, KERNEL(max));
-DEFINE_KERNEL(cpu_reduce_min, .op = &op_ReduceMin, KERNEL(min));
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run, .release = free
+
+DEFINE_KERNEL(cpu_reduce_sum, .op = &op_ReduceSum, COMMON);
+DEFINE_KERNEL(cpu_reduce_sum_square, .op = &op_ReduceSumSquare, COMMON);
+DEFINE_KERNEL(cpu_reduce_l1, .op = &op_ReduceL1, COMMON);
+DEFINE_KERNEL(cpu_reduce_l2, .op = &op_ReduceL2, COMMON);
+DEFINE_KERNEL(cpu_reduce_max, .op = &op_ReduceMax, COMMON);
+DEFINE_KERNEL(cpu_reduce_min, .op = &op_ReduceMin, COMMON);

@@ -2,6 +2,8 @@
 #ifndef DPX_KERNELS_CPU_SOFTMAX_H
 #define DPX_KERNELS_CPU_SOFTMAX_H
 
+#include <tgmath.h>
+
 #include "graph/shape.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/vmath.h"
@@ -22,23 +24,7 @@ static inline SoftmaxPlan softmax_plan(const Shape *x, int axis, int n_threads)
                           team_size(n_threads, shape_numel(x)) };
 }
 
-#define T float
-#define S(name) name##_f32
-#define EXP vexpf
-#define LOG logf
-#include "kernels/cpu/softmax.inc"
-#undef T
-#undef S
-#undef EXP
-#undef LOG
-#define T double
-#define S(name) name##_f64
-#define EXP exp
-#define LOG log
-#include "kernels/cpu/softmax.inc"
-#undef T
-#undef S
-#undef EXP
-#undef LOG
+#define BODY "kernels/cpu/softmax.inc"
+#include "kernels/each_type.inc"
 
 #endif

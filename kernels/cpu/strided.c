@@ -13,32 +13,9 @@ static void lines_flat(const Box *b, char *to, const char *from, int64_t count)
         copy_row(to + i * b->to[0], from + i * b->from[0], bytes);
 }
 
-/* One element everywhere: a line of zeros or of anything else. */
-#define LINES(T)                                                                     \
-    static void fill_##T(const Box *b, char *to, const char *from, int64_t count)    \
-    {                                                                                \
-        const int64_t n = b->n;                                                      \
-        for (int64_t i = 0; i < count; i++) {                                        \
-            T *t = (T *)(to + i * b->to[0]);                                         \
-            const T v = *(const T *)(from + i * b->from[0]);                         \
-            for (int64_t j = 0; j < n; j++)                                          \
-                t[j] = v;                                                            \
-        }                                                                            \
-    }                                                                                \
-    static void strided_##T(const Box *b, char *to, const char *from, int64_t count) \
-    {                                                                                \
-        const int64_t n = b->n, ts = b->to_step, fs = b->from_step;                  \
-        for (int64_t i = 0; i < count; i++) {                                        \
-            T *t = (T *)(to + i * b->to[0]);                                         \
-            const T *f = (const T *)(from + i * b->from[0]);                         \
-            for (int64_t j = 0; j < n; j++)                                          \
-                t[j * ts] = f[j * fs];                                               \
-        }                                                                            \
-    }
-LINES(uint8_t)
-LINES(uint16_t)
-LINES(uint32_t)
-LINES(uint64_t)
+#define BODY "kernels/cpu/strided.inc"
+#define TYPES (OF_U8 | OF_U16 | OF_U32 | OF_U64)
+#include "kernels/each_type.inc"
 
 static BoxLines *lines_of(const Box *b)
 {
@@ -47,10 +24,10 @@ static BoxLines *lines_of(const Box *b)
     if (b->to_step == 1 && b->from_step == 1)
         return lines_flat;
     switch (b->size) {
-    case 1: return fill ? fill_uint8_t : strided_uint8_t;
-    case 2: return fill ? fill_uint16_t : strided_uint16_t;
-    case 4: return fill ? fill_uint32_t : strided_uint32_t;
-    default: return fill ? fill_uint64_t : strided_uint64_t;
+    case 1: return fill ? fill_u8 : strided_u8;
+    case 2: return fill ? fill_u16 : strided_u16;
+    case 4: return fill ? fill_u32 : strided_u32;
+    default: return fill ? fill_u64 : strided_u64;
     }
 }
 

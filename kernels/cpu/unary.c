@@ -8,11 +8,8 @@
     static Status NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
     {                                                                               \
         const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? F32 : F64;        \
-        Elementwise *e;                                                             \
         (void)ctx;                                                                  \
-        TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));           \
-        *state = e;                                                                 \
-        return ST_OK;                                                               \
+        return elementwise_prepare(state, g, n, 1, (const RowFn[]){ fn, fn });      \
     }
 #define BOTH(NAME, EXPR_F, EXPR_D)   \
     ROW1(NAME##_f32, float, EXPR_F)  \
@@ -68,12 +65,9 @@ ROW1(gelu_tanh, float, x *vsigmoidf(GELU_2U(x)))
 static Status prepare_gelu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const RowFn fn = strcmp(node_string(n, "approximate"), "tanh") ? gelu_erf : gelu_tanh;
-    Elementwise *e;
 
     (void)ctx;
-    TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));
-    *state = e;
-    return ST_OK;
+    return elementwise_prepare(state, g, n, 1, (const RowFn[]){ fn, fn });
 }
 
 DEFINE_KERNEL(cpu_gelu, .op = &op_Gelu, .dtypes = DTYPE_BIT(DT_FLOAT32), KERNEL(gelu));
@@ -87,39 +81,15 @@ typedef struct {
 
 static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Clip *c = malloc(sizeof *c);
-
     (void)ctx;
-    if (!c)
-        return FAIL_NOMEM();
-    *c = (Clip){ shape_numel(&value(g, n->out[0])->shape), has_in(n, 1), has_in(n, 2) };
-    *state = c;
-    return ST_OK;
+    return kernel_state(state, &(Clip){ shape_numel(&value(g, n->out[0])->shape), has_in(n, 1), has_in(n, 2) },
+                        sizeof(Clip));
 }
 
-#define CLIP(T)                                                                                                       \
-    do {                                                                                                              \
-        const T *x = in[0].data, lo = c->has_min ? *(const T *)in[1].data : -(T)INFINITY;                             \
-        const T hi = c->has_max ? *(const T *)in[2].data : (T)INFINITY;                                               \
-        T *y = out->data;                                                                                             \
-        _Pragma("omp parallel for simd num_threads(threads) schedule(static)") for (int64_t i = 0; i < c->total; i++) \
-        {                                                                                                             \
-            const T v = x[i] < lo ? lo : x[i];                                                                        \
-            y[i] = v > hi ? hi : v;                                                                                   \
-        }                                                                                                             \
-    } while (0)
+#define BODY "kernels/cpu/clip.inc"
+#include "kernels/each_type.inc"
 
-static Status run_clip(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
-{
-    const Clip *c = state;
-    const int threads = c->total < PARALLEL_ELEMENTS ? 1 : ctx->n_threads;
-
-    if (in[0].dtype == DT_FLOAT32)
-        CLIP(float);
-    else
-        CLIP(double);
-    return ST_OK;
-}
+RUN_FLOAT(run_clip, clip, ctx->n_threads, state, in, out)
 
 DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = prepare_clip, .run = run_clip,
               .release = free);
@@ -127,45 +97,9 @@ DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = pre
 /* ---- Cast, where nothing has to be saturated: to a float, from floats and the integers that graphs compute with
  * ---- */
 
-#define CAST(FROM, TO)                                                                                  \
-    static void cast_##FROM##_##TO(void *yv, const void *av, const void *bv, const void *cv, int64_t n, \
-                                   const double *param)                                                 \
-    {                                                                                                   \
-        TO *y = yv;                                                                                     \
-        const FROM *a = av;                                                                             \
-        (void)bv;                                                                                       \
-        (void)cv;                                                                                       \
-        (void)param;                                                                                    \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = (TO)a[i];                            \
-    }
-CAST(float, float)
-CAST(float, double)
-CAST(double, float)
-CAST(double, double)
-CAST(int32_t, float)
-CAST(int32_t, double)
-CAST(int64_t, float)
-CAST(int64_t, double)
-CAST(uint8_t, float)
-CAST(uint8_t, double)
-
-/* [to float64] */
-static const RowFn *cast_row(DType from)
-{
-    static const RowFn f32[] = { cast_float_float, cast_float_double },
-                       f64[] = { cast_double_float, cast_double_double };
-    static const RowFn i32[] = { cast_int32_t_float, cast_int32_t_double },
-                       i64[] = { cast_int64_t_float, cast_int64_t_double };
-    static const RowFn u8[] = { cast_uint8_t_float, cast_uint8_t_double };
-
-    switch (from) {
-    case DT_FLOAT32: return f32;
-    case DT_FLOAT64: return f64;
-    case DT_INT32: return i32;
-    case DT_INT64: return i64;
-    default: return u8;
-    }
-}
+#define BODY "kernels/cpu/cast.inc"
+#define TYPES (OF_FLOATS | OF_I32 | OF_I64 | OF_U8)
+#include "kernels/each_type.inc"
 
 static bool supports_cast(const Graph *g, const Node *n)
 {
@@ -175,13 +109,14 @@ static bool supports_cast(const Graph *g, const Node *n)
 
 static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const RowFn fn = cast_row(in_value(g, n, 0)->dtype)[node_int(n, "to") == DT_FLOAT64];
-    Elementwise *e;
+    static const RowFn to_f32[] = { OF_EACH_FLOAT(to_f32), [DT_INT32] = to_f32_i32, [DT_INT64] = to_f32_i64,
+                                    [DT_UINT8] = to_f32_u8, [DT_BOOL] = to_f32_u8 };
+    static const RowFn to_f64[] = { OF_EACH_FLOAT(to_f64), [DT_INT32] = to_f64_i32, [DT_INT64] = to_f64_i64,
+                                    [DT_UINT8] = to_f64_u8, [DT_BOOL] = to_f64_u8 };
+    const RowFn fn = (node_int(n, "to") == DT_FLOAT64 ? to_f64 : to_f32)[in_value(g, n, 0)->dtype];
 
     (void)ctx;
-    TRY(elementwise_prepare(&e, g, n, 1, (const RowFn[]){ fn, fn }));
-    *state = e;
-    return ST_OK;
+    return elementwise_prepare(state, g, n, 1, (const RowFn[]){ fn, fn });
 }
 
 #define CASTABLE (DTYPES_F32_F64 | DTYPES_BOOL | DTYPE_BIT(DT_UINT8) | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))

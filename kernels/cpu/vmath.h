@@ -167,4 +167,14 @@ static inline float vnormalf(float x, float h)
     return x < 0.0f ? q : 1.0f - q;
 }
 
+/* In a template of kernels/each_type.inc: S(vexp)(x). */
+#define vexp_f32 vexpf
+#define vlog_f32 vlogf
+#define vlog1p_f32 vlog1pf
+#define vsigmoid_f32 vsigmoidf
+static inline double vexp_f64(double x) { return exp(x); }
+static inline double vlog_f64(double x) { return log(x); }
+static inline double vlog1p_f64(double x) { return log1p(x); }
+static inline double vsigmoid_f64(double x) { return 1 / (1 + exp(-x)); }
+
 #endif
