@@ -3,6 +3,7 @@
 #   - library folders neither print nor end the process, and have no assert(0) (graph, passes, exec, kernels);
 #   - no file of the sources is longer than 800 lines, no function of C or CUDA than 60, no TODO stands in them;
 #   - C and CUDA are laid out by .clang-format, and no line of theirs is longer than 120 characters;
+#   - no macro of the kernels of host memory is longer than 8 lines: what is longer is a template or a function;
 #   - every file of the library and the tools begins with what it does;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
@@ -38,6 +39,13 @@ check 'a function of more than 60 lines has a seam' "$(echo "$library" "$device"
     /^[a-zA-Z_].*\(/ { name = $0 }
     /^\{$/ { start = FNR }
     /^\}/ { if (start && FNR - start - 1 > 60) print FILENAME ":" start ": " FNR - start - 1 " lines: " name; start = 0 }')"
+# A row of a table and the head of a loop are shorter; a body is a template (kernels/each_type.inc) or a function, which
+# a debugger steps through and a compiler names the lines of.
+check 'a macro of more than 8 lines is a template' "$(awk '
+    FNR == 1 { start = 0 }
+    /^#define/ { start = FNR; name = $2 }
+    start && !/\\$/ { if (FNR - start + 1 > 8) print FILENAME ":" start ": " FNR - start + 1 " lines: " name; start = 0 }' \
+    $(find kernels -maxdepth 1 -name '*.h') $(find kernels/ref kernels/cpu -name '*.[ch]' -o -name '*.inc'))"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
 check 'a line has at most 120 characters' \

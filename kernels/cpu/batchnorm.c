@@ -7,7 +7,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/moments.h"
-#include "kernels/run_float.h"
+#include "kernels/typed.h"
 
 typedef struct {
     int64_t n, c, inner;

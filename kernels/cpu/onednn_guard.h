@@ -26,19 +26,20 @@
     X(dilated_convolution_backward_data_desc_init) \
     X(dilated_convolution_backward_weights_desc_init)
 #endif
-#define ONEDNN_GUARDED(X)                 \
-    X(engine_create)                      \
-    X(stream_create)                      \
-    X(stream_wait)                        \
+#define ONEDNN_GUARDED_ENGINE(X) \
+    X(engine_create)             \
+    X(stream_create)             \
+    X(stream_wait)               \
+    X(sgemm)
+#define ONEDNN_GUARDED_PRIMITIVE(X)       \
     X(memory_create)                      \
     X(memory_set_data_handle)             \
     X(primitive_attr_create)              \
     X(primitive_attr_set_scratchpad_mode) \
     X(reorder_primitive_desc_create)      \
     X(primitive_create)                   \
-    X(primitive_execute)                  \
-    X(sgemm)                              \
-    ONEDNN_GUARDED_OF_VERSION(X)
+    X(primitive_execute)
+#define ONEDNN_GUARDED(X) ONEDNN_GUARDED_ENGINE(X) ONEDNN_GUARDED_PRIMITIVE(X) ONEDNN_GUARDED_OF_VERSION(X)
 
 typedef struct {
 #define X(F) __typeof__(&dnnl_##F) F;

@@ -7,7 +7,7 @@
 #include "kernels/backend.h"
 #include "graph/ops/window.h"
 #include "kernels/cpu/team.h"
-#include "kernels/run_float.h"
+#include "kernels/typed.h"
 
 typedef struct {
     Window win;

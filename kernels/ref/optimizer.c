@@ -46,23 +46,8 @@ DEFINE_KERNEL(ref_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .
 
 /* ---- loss scaling ---- */
 
-/* x - x is 0 for finite x alone; a sum over a block is a loop that the compiler can vectorise. */
-#define FINITE(NAME, T)                                       \
-    static bool NAME(const T *x, int64_t n)                   \
-    {                                                         \
-        enum { BLOCK = 4096 };                                \
-        for (int64_t from = 0; from < n; from += BLOCK) {     \
-            int64_t to = from + BLOCK < n ? from + BLOCK : n; \
-            int bad = 0;                                      \
-            for (int64_t i = from; i < to; i++)               \
-                bad |= !(x[i] - x[i] == 0);                   \
-            if (bad)                                          \
-                return false;                                 \
-        }                                                     \
-        return true;                                          \
-    }
-FINITE(finite_f32, float)
-FINITE(finite_f64, double)
+#define BODY "kernels/ref/optimizer.inc"
+#include "kernels/each_type.inc"
 
 static Status run_finite(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -3,7 +3,6 @@
 
 #include "graph/ops/window.h"
 #include "kernels/ref/ref.h"
-#include "kernels/run_float.h"
 
 typedef struct {
     Window win;

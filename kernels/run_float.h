@@ -1,2 +1,0 @@
-/* RUN_FLOAT alone. */
-#include "kernels/typed.h"
