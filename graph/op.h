@@ -60,8 +60,9 @@ enum {
         2048,           /* element by element, as `elementwise`, but of several outputs and with inputs of one number */
     OPF_SUM = 4096,     /* output 0 is the sum of the inputs */
     OPF_SELECTS = 8192, /* outputs are some elements of input 0 along an axis, or are where they stand */
-    OPF_TRANSFER = 16384,  /* output 0 is input 0 in another memory: for the devices' runtime, and no kernel's work */
-    OPF_MANY = 32768,      /* of any number of tensors apiece, all of which it needs before it begins */
+    OPF_TRANSFER = 16384, /* output 0 is input 0 in another memory: for the devices' runtime, and no kernel's work */
+    OPF_MANY = 32768,     /* of any number of tensors apiece, all of which it needs before it begins */
+    OPF_PIECES = 65536,   /* each input may be a piece, of a split of its own; "from" says what stands in front of it */
     OPF_INPLACE_EACH = 256 /* output i may overwrite input i (instead of `inplace`, for any number of them) */
 };
 

@@ -406,7 +406,8 @@ Status place_by_rule(Placement *p)
     bool own = rule && op->blocks == BLOCKS_OWN, pass = rule && (op->blocks == BLOCKS_PASS || op->elementwise);
     int64_t blocks = own ? 1 : agree_on_blocks(p, pass);
 
-    agree_on_split(p, rule && ((op->elementwise && !op->channel_in) || op->flags & OPF_ELEMENTS));
+    if (!rule || !(op->flags & OPF_PIECES))
+        agree_on_split(p, rule && ((op->elementwise && !op->channel_in) || op->flags & OPF_ELEMENTS));
     TRY((rule ? op->place : place_all_b)(p));
     if (pass && blocks > 1) {
         set_blocks(p->in, p->node->n_in, blocks);

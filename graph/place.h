@@ -48,7 +48,8 @@ typedef struct {
     int axis;           /* PL_S only, else 0 */
     int64_t blocks;     /* PL_S only, else 0: the axis is that many blocks, of each of which a replica has its part.  1,
                          * but for rows [T*N] into which a batch [T,N] behind another axis was flattened: T */
-    const Split *split; /* PL_S only, else NULL; what a rule leaves NULL is Placement.split */
+    const Split *split; /* PL_S, else NULL; what a rule leaves NULL is Placement.split.  PL_P: by device: each device
+                         * holds a partial sum, not each replica */
 } Place;
 
 #define PLACE_B ((Place){ .kind = PL_B })
@@ -73,10 +74,7 @@ static inline bool place_eq(Place a, Place b)
     return a.kind == b.kind && a.axis == b.axis && a.blocks == b.blocks && split_eq(a.split, b.split);
 }
 /* Does each device have one copy of it, rather than each replica? */
-static inline bool place_by_device(Place at)
-{
-    return at.kind == PL_B || (at.kind == PL_S && at.split && at.split->by_device);
-}
+static inline bool place_by_device(Place at) { return at.kind == PL_B || (at.split && at.split->by_device); }
 static inline Place place_in(const Placement *p, int i) { return i < p->node->n_in ? p->in[i] : PLACE_B; }
 static inline void place_need(Placement *p, int i, Place want)
 {

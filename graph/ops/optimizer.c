@@ -4,6 +4,7 @@
  * Everything is whole on every replica: gradients are reduced before they come here, so all replicas decide alike. */
 #include "graph/body.h"
 #include "graph/grad.h"
+#include "graph/ops/update.h"
 #include "graph/place.h"
 
 /* ---- clipping ---- */
@@ -37,6 +38,94 @@ DEFINE_OP(GlobalNorm, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in
                  "max_norm / (norm + 1e-6)); "
                  "with scaled the last input is a scalar s that the others are multiplied by: the norm is of the "
                  "products, scale is times s");
+
+/* ---- the same over pieces ---- */
+
+static int64_t pieces_of(int64_t numel) { return (numel + NORM_PIECE - 1) / NORM_PIECE; }
+
+static Status infer_squares(Graph *g, Node *n)
+{
+    int n_count, n_from;
+    const int64_t *count = node_ints(n, "count", &n_count), *from = node_ints(n, "from", &n_from);
+    Shape sums = { 1, { 0 } };
+
+    TRY(check_present(g, n));
+    TRY(infer_same_dtype(g, n, 0, n->n_in));
+    if (n_count != n->n_in || n_from != n->n_in)
+        return FAIL(E_MODEL, "%s: 'count' has %d entries and 'from' %d, expected %d", node_text(g, n), n_count, n_from,
+                    n->n_in);
+    for (int i = 0; i < n->n_in; i++) {
+        int64_t numel = shape_numel(&in_value(g, n, i)->shape);
+
+        if (count[i] > INT64_MAX / 2 / n->n_in || from[i] < -1 || (from[i] > 0 && from[i] % NORM_PIECE) ||
+            (from[i] >= 0 && (numel > count[i] || from[i] > count[i] - numel)))
+            return FAIL(E_SHAPE, "%s: input %d has %lld elements from %lld of %lld on", node_text(g, n), i,
+                        (long long)numel, (long long)from[i], (long long)count[i]);
+        sums.dim[0] += pieces_of(count[i]);
+    }
+    TRY(shape_check(&sums, sizeof(double)));
+    set_out(g, n, 0, DT_FLOAT64, &sums);
+    return ST_OK;
+}
+
+/* A device's pieces give it its sums, and zeros for the others'. */
+static Status place_squares(Placement *p)
+{
+    Place sums = PLACE_B;
+
+    for (int i = 0; i < p->node->n_in; i++) {
+        if (p->in[i].kind == PL_S && place_by_device(p->in[i])) {
+            sums = (Place){ .kind = PL_P, .split = p->in[i].split };
+            continue;
+        }
+        if (p->in[i].kind == PL_S)
+            place_mixes(p, "it has no rule for a split input");
+        p->in[i] = PLACE_B;
+    }
+    place_set_all(p, sums);
+    return ST_OK;
+}
+
+DEFINE_OP(SquareSums, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
+          .out_max = 1, .dtypes = DTYPES_F32_F64, .flags = OPF_PIECES,
+          .attrs = (const AttrDecl[]){ { "count", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                       { "from", A_INTS, .rule = ATTR_REQUIRED },
+                                       { 0 } },
+          .infer = infer_squares, .grad = grad_none, .place = place_squares,
+          .doc =
+              "the sums of the squares of every 4096 elements of tensors of count[i] elements, one tensor behind the "
+              "other; input i is elements from[i] on, with from[i] -1 it is left to another device: what is not "
+              "there is 0");
+
+static Status infer_norm_of_sums(Graph *g, Node *n)
+{
+    Shape scalar = shape_scalar();
+    int n_count;
+    const int64_t *count = node_ints(n, "count", &n_count);
+    int64_t sums = 0;
+
+    for (int i = 0; i < n_count; i++) {
+        if (count[i] > INT64_MAX / 2 / n_count)
+            return FAIL(E_SHAPE, "%s: a tensor of %lld elements", node_text(g, n), (long long)count[i]);
+        sums += pieces_of(count[i]);
+    }
+    if (in_value(g, n, 0)->shape.rank != 1 || in_value(g, n, 0)->shape.dim[0] != sums)
+        return FAIL(E_SHAPE, "%s: expected %lld sums", node_text(g, n), (long long)sums);
+    if (has_in(n, 1) && (in_value(g, n, 1)->shape.rank || !dtype_is_float(in_value(g, n, 1)->dtype)))
+        return FAIL(E_SHAPE, "%s: input 1 must be the scalar that gradients are multiplied by", node_text(g, n));
+    set_out(g, n, 0, DT_FLOAT64, &scalar);
+    set_out(g, n, 1, DT_FLOAT64, &scalar);
+    return ST_OK;
+}
+
+DEFINE_OP(NormOfSums, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 2, .out_min = 2, .out_max = 2,
+          .dtypes = DTYPE_BIT(DT_FLOAT64),
+          .attrs = (const AttrDecl[]){ { "max_norm", A_FLOAT, .rule = ATTR_REQUIRED },
+                                       { "count", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
+                                       { 0 } },
+          .infer = infer_norm_of_sums, .grad = grad_none, .place = place_all_b,
+          .doc = "GlobalNorm of tensors of count[i] elements, from their SquareSums, in double; input 1 is the scalar "
+                 "that they are multiplied by");
 
 /* ---- loss scaling ---- */
 

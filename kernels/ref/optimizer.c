@@ -1,7 +1,9 @@
 /* The norm of gradients, whether they are finite, and the scale of the loss: in double for both types. */
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
+#include "graph/ops/update.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {
@@ -43,6 +45,97 @@ static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
 DEFINE_KERNEL(ref_global_norm, .op = &op_GlobalNorm, .dtypes = DTYPES_F32_F64, .prepare = prepare_norm, .run = run_norm,
               .release = free);
+
+typedef struct {
+    int n;
+    double max_norm;
+    bool scaled;
+    int64_t *count, *from; /* [n]; from NULL: of NormOfSums */
+} Sums;
+
+static void release_sums(void *state)
+{
+    Sums *p = state;
+
+    free(p->count);
+    free(p->from);
+    free(p);
+}
+
+static int64_t *copy_ints(const Node *n, const char *name, int count)
+{
+    int64_t *copy = malloc((size_t)count * sizeof *copy + 1);
+    int len;
+
+    if (copy)
+        memcpy(copy, node_ints(n, name, &len), (size_t)count * sizeof *copy);
+    return copy;
+}
+
+static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const bool norm = n->op == &op_NormOfSums;
+    Sums *p = calloc(1, sizeof *p);
+
+    (void)ctx, (void)g;
+    if (!p)
+        return FAIL_NOMEM();
+    node_ints(n, "count", &p->n);
+    p->count = copy_ints(n, "count", p->n);
+    p->from = norm ? NULL : copy_ints(n, "from", p->n);
+    p->max_norm = norm ? node_float(n, "max_norm") : 0;
+    p->scaled = norm && has_in(n, 1);
+    if (!p->count || (!norm && !p->from)) {
+        release_sums(p);
+        return FAIL_NOMEM();
+    }
+    *state = p;
+    return ST_OK;
+}
+
+static int64_t pieces_of(int64_t numel) { return (numel + NORM_PIECE - 1) / NORM_PIECE; }
+
+static Status run_squares(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Sums *p = state;
+    double *sum = out->data;
+
+    (void)ctx;
+    if (tensor_bytes(out))
+        memset(sum, 0, tensor_bytes(out));
+    for (int i = 0; i < p->n; sum += pieces_of(p->count[i++]))
+        for (int64_t j = 0, n = p->from[i] < 0 ? 0 : tensor_numel(&in[i]); j < n; j++)
+            sum[(p->from[i] + j) / NORM_PIECE] += tensor_float(&in[i], j) * tensor_float(&in[i], j);
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_square_sums, .op = &op_SquareSums, .dtypes = DTYPES_F32_F64, .prepare = prepare_sums,
+              .run = run_squares, .release = release_sums);
+
+/* In the order in which GlobalNorm adds: of each tensor, then of all. */
+static Status run_norm_of_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
+{
+    const Sums *p = state;
+    const double *sum = in[0].data;
+    double all = 0, by = p->scaled ? tensor_float(&in[1], 0) : 1, norm, scale;
+
+    (void)ctx;
+    for (int i = 0; i < p->n; i++) {
+        double one = 0;
+
+        for (int64_t b = 0; b < pieces_of(p->count[i]); b++)
+            one += *sum++;
+        all += one;
+    }
+    norm = sqrt(all) * fabs(by);
+    scale = p->max_norm / (norm + 1e-6);
+    tensor_set_float(&out[0], 0, norm);
+    tensor_set_float(&out[1], 0, by * (scale > 1 ? 1 : scale));
+    return ST_OK;
+}
+
+DEFINE_KERNEL(ref_norm_of_sums, .op = &op_NormOfSums, .dtypes = DTYPE_BIT(DT_FLOAT64), .prepare = prepare_sums,
+              .run = run_norm_of_sums, .release = release_sums);
 
 /* ---- loss scaling ---- */
 

@@ -233,14 +233,23 @@ static void fold(Expander *x, Parts *out, const ValueId *copies, ValueId v, int 
     fold(x, out, copies, v, (int)reduce_tree_mid(lo, hi), hi);
 }
 
+/* The partial sums of v that cross devices: of the replicas of each, or one of each. */
 static bool fold_parts(Expander *x, Parts *out, ValueId v)
 {
+    bool by_device = place_by_device(x->t->value[v.i]);
+
     *out = (Parts){ new_list(x, x->p->replicas), ARENA_NEW(x->a, int64_t, 2 * x->p->replicas), 0 };
     if (!out->part || !out->span) {
         x->g->status = FAIL_NOMEM();
         return false;
     }
-    fold(x, out, x->native[v.i], v, 0, x->p->replicas);
+    for (int d = 0; by_device && d < x->p->devices; d++) {
+        out->part[out->n] = x->native[v.i][d];
+        out->span[2 * out->n] = d;
+        out->span[2 * out->n++ + 1] = d + 1;
+    }
+    if (!by_device)
+        fold(x, out, x->native[v.i], v, 0, x->p->replicas);
     return !x->g->status;
 }
 

@@ -38,6 +38,29 @@ static Status set_random_key(Expander *x, const Node *of, Node *n, int r)
     return x->g->status;
 }
 
+/* What stands in front of each input that is device d's piece; what every device has is the first one's to count. */
+static void set_piece_starts(Expander *x, const Node *of, Node *n, int d)
+{
+    int64_t *from = ARENA_NEW(x->a, int64_t, n->n_in);
+    int len;
+    const int64_t *own = node_ints(of, "from", &len);
+
+    if (!from) {
+        x->g->status = FAIL_NOMEM();
+        return;
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        Place at = x->t->want[of->index][i];
+        int64_t numel = shape_numel(&in_value(x->g, of, i)->shape);
+        bool empty = at.kind == PL_S && !split_count(at.split, numel, d), elsewhere = at.kind != PL_S && d;
+
+        from[i] = empty || elsewhere || own[i] < 0 ? -1 : own[i];
+        if (from[i] >= 0 && at.kind == PL_S)
+            from[i] += split_offset(at.split, numel, d);
+    }
+    node_set_attr(x->g, n, &(Attr)INTS("from", n->n_in, from));
+}
+
 /* Of replica r's copy, r < 0 device d's. */
 static Status check_outputs(const Expander *x, const Node *of, const Node *n, int r, int d)
 {
@@ -94,6 +117,8 @@ static Node *clone_node(Expander *x, const Node *n, const ValueId *in, int r, in
         set_local_shape(x, n, copy, r);
     if (split && (n->op->flags & OPF_RANDOM) && !x->g->status)
         x->g->status = set_random_key(x, n, copy, r);
+    if (n->op->flags & OPF_PIECES && x->t->value[n->out[0].i].kind == PL_P)
+        set_piece_starts(x, n, copy, d);
     if (!x->g->status && (x->g->status = node_infer(x->g, copy)))
         status_prefix(x->g->status, "part of replica %d", r);
     if (!x->g->status)

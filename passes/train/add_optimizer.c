@@ -34,6 +34,8 @@ typedef struct {
     ValueId lr, step;
     ValueId factor; /* what every gradient is to be multiplied by; NO_VALUE: nothing */
     ValueId ok;     /* all gradients are finite; NO_VALUE: not asked */
+    ValueId sums;   /* of the squares of all gradients, of which there are */
+    int64_t *count; /* [n] */
 } Optimizer;
 
 /* ---- shared ---- */
@@ -98,6 +100,32 @@ static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, Val
 
 /* ---- gradients as they are differentiated, to gradients of the update ---- */
 
+/* The sums of squares of which a norm over pieces is made, the same for all that ask. */
+static ValueId square_sums(Optimizer *o, const ValueId *all)
+{
+    Graph *g = o->g;
+    int64_t *zeros = ARENA_NEW(g->arena, int64_t, o->n);
+
+    if (has_value(o->sums) || g->status)
+        return o->sums;
+    if (!zeros || !(o->count = ARENA_NEW(g->arena, int64_t, o->n))) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    for (int i = 0; i < o->n; i++)
+        o->count[i] = shape_numel(&value(g, all[i])->shape);
+    return o->sums =
+               emit(g, &op_SquareSums, ATTRS(INTS("count", o->n, o->count), INTS("from", o->n, zeros)), o->n, all);
+}
+
+/* Are all elements finite?  Of pieces of float32 so are then the sums of their squares in double, and not else. */
+static ValueId all_finite(Optimizer *o, const ValueId *all, DType t)
+{
+    if (!o->opt->shard || t != DT_FLOAT32)
+        return emit(o->g, &op_AllFinite, NULL, o->n, all);
+    return EMIT(o->g, AllFinite, NULL, square_sums(o, all));
+}
+
 /* Whether all gradients are finite, and what becomes of the scale; the factor is 1 / scale. */
 static void emit_dynamic_scale(Optimizer *o, const ValueId *all, DType t)
 {
@@ -106,7 +134,7 @@ static void emit_dynamic_scale(Optimizer *o, const ValueId *all, DType t)
     ValueId scale = graph_find(g, STATE_LOSS_SCALE),
             good = add_zero_state(g, STATE_GOOD_STEPS, NULL, DT_INT64, &scalar), next[2];
 
-    o->ok = emit(g, &op_AllFinite, NULL, o->n, all);
+    o->ok = all_finite(o, all, t);
     EMIT_MULTI(g, LossScaleUpdate, NULL, 2, next, scale, good, o->ok);
     graph_add_update(g, scale, next[0]);
     graph_add_update(g, good, next[1]);
@@ -139,15 +167,25 @@ static void unscale_outputs(const Optimizer *o)
 }
 
 /* min(1, clip / (norm + 1e-6)) times the factor so far, the norm being that of all gradients together. */
-static void emit_clip(Optimizer *o, ValueId *all)
+static void emit_clip(Optimizer *o, ValueId *all, DType t)
 {
     const bool scaled = has_value(o->factor);
-    ValueId out[2];
+    Graph *g = o->g;
+    ValueId out[2] = { NO_VALUE }, in[2] = { NO_VALUE };
 
-    all[o->n] = o->factor;
-    emit_multi(o->g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INT("scaled", scaled)), o->n + scaled,
-               all, 2, out);
-    graph_add_output(o->g, OUT_GRAD_NORM, out[0]);
+    if (o->opt->shard) {
+        in[0] = square_sums(o, all);
+        in[1] = o->factor;
+        emit_multi(g, &op_NormOfSums, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INTS("count", o->n, o->count)),
+                   1 + scaled, in, 2, out);
+        out[0] = emit_cast(g, out[0], t);
+        out[1] = emit_cast(g, out[1], t);
+    } else {
+        all[o->n] = o->factor;
+        emit_multi(g, &op_GlobalNorm, ATTRS(FLOAT("max_norm", o->opt->clip_norm), INT("scaled", scaled)), o->n + scaled,
+                   all, 2, out);
+    }
+    graph_add_output(g, OUT_GRAD_NORM, out[0]);
     o->factor = out[1];
 }
 
@@ -169,7 +207,7 @@ static Status emit_factor(Optimizer *o, Arena *scratch)
     if (has_value(o->factor) && o->opt->keep_gradients)
         unscale_outputs(o);
     if (o->opt->clip_norm > 0 && !g->status)
-        emit_clip(o, all);
+        emit_clip(o, all, t);
     for (int i = 0; i < o->n && has_value(o->factor) && !g->status; i++)
         o->pair[i].grad = times_factor(o, o->pair[i].grad);
     return g->status;
