@@ -114,13 +114,18 @@ static Status prepare_max_grad(void **state, KernelCtx *ctx, const Graph *g, con
 
 /* Visits for each kernel position and output row the offsets x, y of `count` pairs, x's with stride s. */
 typedef struct {
-    int64_t k[3], lo[3], hi[3], i, j, x, y, count;
+    int64_t k[3], lo[3], hi[3], i, j, x, y, count, x_step, y_step;
 } Taps;
 
-/* The next kernel position that meets an output row. */
+static Taps taps_start(const Window *w)
+{
+    return (Taps){ .k = { 0, 0, -1 }, .x_step = w->stride[1] * w->in[2], .y_step = w->out[2] };
+}
+
+/* The next kernel position that meets an output row; false after the last. */
 static bool next_position(Taps *t, const Window *w)
 {
-    for (;;) {
+    do {
         for (int a = 2; ++t->k[a] == w->kernel[a]; a--) {
             if (a == 0)
                 return false;
@@ -128,34 +133,43 @@ static bool next_position(Taps *t, const Window *w)
         }
         for (int a = 0; a < 3; a++)
             window_range(w, a, t->k[a], &t->lo[a], &t->hi[a]);
-        t->i = t->lo[0];
-        t->j = t->lo[1] - 1;
-        if (t->lo[0] < t->hi[0] && t->lo[1] < t->hi[1])
-            return true;
-    }
-}
-
-static Taps taps_start(void) { return (Taps){ .k = { 0, 0, -1 } }; }
-
-static bool taps_next(Taps *t, const Window *w)
-{
-    if (++t->j >= t->hi[1]) {
-        t->j = t->lo[1];
-        if (++t->i >= t->hi[0]) {
-            if (!next_position(t, w))
-                return false;
-            t->j++;
-        }
-    }
-    t->x = t->i * w->stride[0] + t->k[0] * w->dilation[0] - w->pad[0];
-    t->x = t->x * w->in[1] + t->j * w->stride[1] + t->k[1] * w->dilation[1] - w->pad[1];
-    t->x = t->x * w->in[2] + t->lo[2] * w->stride[2] + t->k[2] * w->dilation[2] - w->pad[2];
-    t->y = (t->i * w->out[1] + t->j) * w->out[2] + t->lo[2];
+    } while (t->lo[0] >= t->hi[0] || t->lo[1] >= t->hi[1]);
+    t->i = t->lo[0];
     t->count = t->hi[2] - t->lo[2];
     return true;
 }
 
-#define EACH_TAP(t, w) for (Taps t = taps_start(); taps_next(&t, w);)
+/* The first row of the next plane of output rows. */
+static bool next_plane(Taps *t, const Window *w)
+{
+    if (++t->i >= t->hi[0] && !next_position(t, w))
+        return false;
+    t->j = t->lo[1];
+    t->x = t->i * w->stride[0] + t->k[0] * w->dilation[0] - w->pad[0];
+    t->x = t->x * w->in[1] + t->j * w->stride[1] + t->k[1] * w->dilation[1] - w->pad[1];
+    t->x = t->x * w->in[2] + t->lo[2] * w->stride[2] + t->k[2] * w->dilation[2] - w->pad[2];
+    t->y = (t->i * w->out[1] + t->j) * w->out[2] + t->lo[2];
+    return true;
+}
+
+static inline bool taps_next(Taps *t, const Window *w)
+{
+    if (++t->j >= t->hi[1])
+        return next_plane(t, w);
+    t->x += t->x_step;
+    t->y += t->y_step;
+    return true;
+}
+
+#define EACH_TAP(t, w) for (Taps t = taps_start(w); taps_next(&t, w);)
+/* ROW(x, s, ...): the usual steps are loops of their own, which the compiler can vectorise. */
+#define BY_STEP(ROW, x, ...)    \
+    if (s == 1)                 \
+        ROW(x, 1, __VA_ARGS__); \
+    else if (s == 2)            \
+        ROW(x, 2, __VA_ARGS__); \
+    else                        \
+        ROW(x, s, __VA_ARGS__);
 #define EACH_PLANE(p) \
     _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->planes; c++)
 
