@@ -87,5 +87,74 @@ static void test_partial_sums(void)
     close_rig(&r);
 }
 
+/* ---- pieces ---- */
+
+static const int64_t piece_from[DEVICES] = { 0, 2, 2 }, piece_count[DEVICES] = { 2, 0, 3 };
+
+/* Device d's piece of a state "m" of shape [1,N]. */
+static Status open_piece(Rig *r, int d, int64_t from, int64_t count)
+{
+    static const float init[N] = { 9, 9, 9, 9, 9 };
+    const Shard shard = { SHAPE(1, N), from };
+    const Tensor begin = { DT_FLOAT32, SHAPE(count), (void *)init };
+    Value v = {
+        .name = "m", .kind = V_STATE, .dtype = DT_FLOAT32, .shape = SHAPE(count), .shard = &shard, .init = &begin
+    };
+
+    v.device = d;
+    v.replica = -1;
+    return states_storage((void **)&r->copy[d], r->states, &v);
+}
+
+static bool open_pieces(Rig *r, const Tensor *given)
+{
+    memset(r, 0, sizeof *r);
+    for (int d = 0; d < DEVICES; d++)
+        if (!CHECK_OK(device_open(&r->device[d], &(DeviceSpec){ .index = d, .threads = 1 }, false)))
+            return false;
+    if (!CHECK_OK(states_create(&r->states, r->device, DEVICES)) ||
+        (given && !CHECK_OK(states_give(r->states, "m", given, false))))
+        return false;
+    for (int d = 0; d < DEVICES; d++) {
+        if (!CHECK_OK(open_piece(r, d, piece_from[d], piece_count[d])))
+            return false;
+        CU_ASSERT_EQUAL(state_waits(states_find(r->states, "m")), given && d + 1 < DEVICES);
+    }
+    return true;
+}
+
+static void check_pieces(const Rig *r, const float *expected)
+{
+    for (int d = 0; d < DEVICES; d++)
+        if (piece_count[d] && memcmp(r->copy[d], expected + piece_from[d], (size_t)piece_count[d] * sizeof *expected))
+            TEST_FAIL("the piece of device %d begins with %g, expected %g", d, r->copy[d][0], expected[piece_from[d]]);
+}
+
+/* A checkpoint's value waits until all pieces are there; what is read and written is whole. */
+static void test_pieces(void)
+{
+    float given[N] = { 1, -2, 3, -4, 5 }, other[N] = { 6, 7, 8, -9, 10 }, found[N];
+    const float begin[N] = { 9, 9, 9, 9, 9 };
+    Tensor to = { DT_FLOAT32, SHAPE(1, N), given }, from = { DT_FLOAT32, SHAPE(1, N), found },
+           again = { DT_FLOAT32, SHAPE(1, N), other };
+    Rig r;
+
+    for (int resumed = 0; resumed < 2; resumed++) {
+        if (open_pieces(&r, resumed ? &to : NULL)) {
+            check_pieces(&r, resumed ? given : begin);
+            CHECK_OK(states_get(r.states, "m", &from));
+            CU_ASSERT(!memcmp(found, resumed ? given : begin, sizeof found));
+            CHECK_OK(states_set(r.states, "m", &again));
+            check_pieces(&r, other);
+            CHECK_OK(states_get(r.states, "m", &from));
+            CU_ASSERT(!memcmp(found, other, sizeof found));
+            CHECK_OK(states_check_mirrors(r.states));
+            CHECK_FAILS(E_INTERNAL, "cut otherwise", open_piece(&r, 2, 1, 4));
+        }
+        close_rig(&r);
+    }
+}
+
 DEFINE_SUITE(state, { "what is set is in every copy", test_all_copies_are_set },
-             { "partial sums are set in one", test_partial_sums });
+             { "partial sums are set in one", test_partial_sums },
+             { "pieces are read and set as a whole", test_pieces });
