@@ -1,5 +1,5 @@
 /* Batch normalisation by channel: one thread has all of a channel, so that every sum is added in the order of memory
- * whatever the team.  Sums run in double, several lanes at a time. */
+ * whatever the team.  Sums run in double, in lanes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,29 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 /* For every channel c, and in it for every sample's plane of `inner` elements from offset `at` on. */
 #define CHANNELS(p) _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->c; c++)
 #define PLANES(p) for (int64_t s_ = 0, at = c * p->inner; s_ < p->n; s_++, at += p->c * p->inner)
-#define SIMD_SUM(...) \
-    _Pragma("omp simd reduction(+ : sum, more)") for (int64_t i = 0; i < p->inner; i++) { __VA_ARGS__ }
+
+enum { LANES = 32 }; /* sums side by side, so that no addition waits for the one before, whatever a plane's size */
+
+/* TAKE for n = most elements of a plane from i on, as long as there are so many: the compiler knows a constant one. */
+#define IN_STEPS(most, TAKE)                                           \
+    for (const int64_t n = (most); n > 0 && i + n <= p->inner; i += n) \
+    TAKE
+/* In lanes, then by 8, then what is left. */
+#define IN_LANES(TAKE)                \
+    do {                              \
+        int64_t i = 0;                \
+        IN_STEPS(LANES, TAKE);        \
+        IN_STEPS(8, TAKE);            \
+        IN_STEPS(p->inner - i, TAKE); \
+    } while (0)
+
+static double total(double *lane)
+{
+    for (int n = LANES / 2; n; n /= 2)
+        for (int l = 0; l < n; l++)
+            lane[l] += lane[n + l];
+    return lane[0];
+}
 
 #define BODY "kernels/cpu/batchnorm.inc"
 #include "kernels/each_type.inc"
