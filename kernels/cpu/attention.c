@@ -17,7 +17,7 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"
 
-enum { BLOCK_ELEMENTS = 32768, ROWS_MOST = 128, ROWS_CAUSAL = 32, ROWS_LEAST = 16, ALIGNED = 64 };
+enum { BLOCK_ELEMENTS = 32768, ROWS_MOST = 128, ROWS_CAUSAL = 32, ROWS_LEAST = 16, ALIGNED = 64, VECTOR = 16 };
 enum { Q, K, V };
 
 typedef struct {

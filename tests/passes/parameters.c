@@ -220,6 +220,25 @@ static const char values[] =
 
 static void test_values(void) { check(values, "pytorch", NULL, "swin- inf- attn.ones- waves-? pos+? encoder.pe-?"); }
 
+/* The scale of attention as PyTorch's default exporter writes it is no parameter; one that scales a factor alone may
+ * be. */
+static void test_scale(void)
+{
+    static const char text[] =
+        "graph \"g\" { input %x : float32[2,3]\n const %w : float32[3,3] = {1,2,3,4,5,6,7,8,9}\n"
+        "const %val_59 : float32[1] = {0.42044820762685725}\n"
+        "const %val_60 : float32[1] = {0.42044820762685725}\n"
+        "%h = MatMul(%x, %w)\n %t = Transpose(%h) {perm=[1,0]}\n %q = Mul(%h, %val_59)\n"
+        "%k = Mul(%val_59, %t)\n %s = MatMul(%q, %k)\n %p = Softmax(%s)\n %u = Mul(%h, %val_60)\n"
+        "%y = MatMul(%p, %u)\n output \"y\" = %y }";
+
+    const Mark mark[] = { { "val_59", ORIGIN_INITIALIZER, SAID_NOTHING, "['bank', 'val_0']" },
+                          { "val_60", ORIGIN_INITIALIZER, SAID_NOTHING, "['bank', 'val_0']" },
+                          { NULL, 0, 0, NULL } };
+
+    check(text, "pytorch", mark, "val_59- val_60+?");
+}
+
 /* PyTorch's newer exporter describes what it did not touch, and says from what it computed the rest. */
 static void test_said(void)
 {
@@ -428,6 +447,6 @@ static void test_summary(void)
 }
 
 DEFINE_SUITE(parameters, { "reach", test_reach }, { "origin", test_origin }, { "values", test_values },
-             { "said", test_said }, { "folded", test_folded }, { "patterns", test_patterns },
+             { "scale", test_scale }, { "said", test_said }, { "folded", test_folded }, { "patterns", test_patterns },
              { "state_dict", test_state_dict }, { "name_list", test_name_list }, { "exporter", test_exporter },
              { "padding", test_padding }, { "summary", test_summary }, { "norms as formulas", test_norm_formulas });
