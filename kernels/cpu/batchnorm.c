@@ -19,17 +19,12 @@ typedef struct {
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *x = &in_value(g, n, 0)->shape;
-    Plan *p = calloc(1, sizeof *p);
-
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Plan){ .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
-    p->epsilon = node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0;
-    p->team = team_size(ctx->n_threads, shape_numel(x));
-    p->has_dscale = n->op == &op_BatchNormGradInput && has_out(n, 1);
-    p->has_dbias = n->op == &op_BatchNormGradInput && has_out(n, 2);
-    *state = p;
-    return ST_OK;
+    Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
+    p.epsilon = node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0;
+    p.team = team_size(ctx->n_threads, shape_numel(x));
+    p.has_dscale = n->op == &op_BatchNormGradInput && has_out(n, 1);
+    p.has_dbias = n->op == &op_BatchNormGradInput && has_out(n, 2);
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* For every channel c, and in it for every sample's plane of `inner` elements from offset `at` on. */

@@ -52,18 +52,13 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 {
     const Value *v = in_value(g, n, 0);
     const Shape *x = &v->shape;
-    Plan *p = calloc(1, sizeof *p);
-
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Plan){ x->dim[0],
-                 x->dim[1],
-                 shape_count(x, 2, x->rank),
-                 layout_channels(v->layout, x),
-                 node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0,
-                 team_size(ctx->n_threads, shape_numel(x)) };
-    *state = p;
-    return ST_OK;
+    Plan p = { x->dim[0],
+               x->dim[1],
+               shape_count(x, 2, x->rank),
+               layout_channels(v->layout, x),
+               node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0,
+               team_size(ctx->n_threads, shape_numel(x)) };
+    return kernel_state(state, &p, sizeof p);
 }
 
 static int64_t units(const Plan *p) { return p->c / p->side * ((p->side + LANES - 1) / LANES); }

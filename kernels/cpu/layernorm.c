@@ -20,20 +20,15 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 {
     const Shape *x = &in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
-    Plan *p = malloc(sizeof *p);
-
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Plan){ .rows = shape_count(x, 0, axis),
-                 .n = shape_count(x, axis, x->rank),
-                 .epsilon = node_float(n, "epsilon"),
-                 .team = team_size(ctx->n_threads, shape_numel(x)),
-                 .has_bias = has_in(n, 2),
-                 .has_mean = has_out(n, 1),
-                 .has_inv = has_out(n, 2) };
-    p->parts = p->team;
-    *state = p;
-    return ST_OK;
+    Plan p = { .rows = shape_count(x, 0, axis),
+               .n = shape_count(x, axis, x->rank),
+               .epsilon = node_float(n, "epsilon"),
+               .team = team_size(ctx->n_threads, shape_numel(x)),
+               .has_bias = has_in(n, 2),
+               .has_mean = has_out(n, 1),
+               .has_inv = has_out(n, 2) };
+    p.parts = p.team;
+    return kernel_state(state, &p, sizeof p);
 }
 
 static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)

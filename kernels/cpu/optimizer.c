@@ -19,22 +19,18 @@ enum { BLOCK = NORM_PIECE };
 
 static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Norm *p = malloc(sizeof *p);
+    Norm p = { .max_norm = node_float(n, "max_norm"), .scaled = node_int(n, "scaled") != 0 };
     size_t bytes;
 
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Norm){ .max_norm = node_float(n, "max_norm"), .scaled = node_int(n, "scaled") != 0 };
-    p->n = n->n_in - p->scaled;
-    for (int i = 0; i < p->n; i++) {
+    p.n = n->n_in - p.scaled;
+    for (int i = 0; i < p.n; i++) {
         int64_t blocks = shape_numel(&in_value(g, n, i)->shape) / BLOCK + 1;
 
-        p->blocks = blocks > p->blocks ? blocks : p->blocks;
+        p.blocks = blocks > p.blocks ? blocks : p.blocks;
     }
-    bytes = (size_t)p->blocks * sizeof(double);
+    bytes = (size_t)p.blocks * sizeof(double);
     ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 #define BODY "kernels/cpu/optimizer.inc"

@@ -42,15 +42,10 @@ static bool supports_backward(const Graph *g, const Node *n)
 
 static Status make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shape *y)
 {
-    Plan *p = malloc(sizeof *p);
-
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Plan){
+    Plan p = {
         x->dim[0] * x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], team_size(ctx->n_threads, shape_numel(x))
     };
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)

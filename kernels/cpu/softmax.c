@@ -15,13 +15,8 @@ static bool along_axis(const Graph *g, const Node *n)
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    SoftmaxPlan *p = malloc(sizeof *p);
-
-    if (!p)
-        return FAIL_NOMEM();
-    *p = softmax_plan(&in_value(g, n, 0)->shape, (int)node_int(n, "axis"), ctx->n_threads);
-    *state = p;
-    return ST_OK;
+    const SoftmaxPlan p = softmax_plan(&in_value(g, n, 0)->shape, (int)node_int(n, "axis"), ctx->n_threads);
+    return kernel_state(state, &p, sizeof p);
 }
 
 static Status run_softmax(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)

@@ -12,17 +12,14 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Plan *p = malloc(sizeof *p);
+    Plan p = { 0 };
     size_t row;
 
-    if (!p)
-        return FAIL_NOMEM();
-    attention_sizes(&p->sizes, g, n);
-    p->mask = has_in(n, attention_mask(n)) ? attention_mask(n) : -1;
-    row = (size_t)p->sizes.tk * sizeof(double);
+    attention_sizes(&p.sizes, g, n);
+    p.mask = has_in(n, attention_mask(n)) ? attention_mask(n) : -1;
+    row = (size_t)p.sizes.tk * sizeof(double);
     ctx->scratch_bytes = row > ctx->scratch_bytes ? row : ctx->scratch_bytes;
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 /* Columns that row i sees. */

@@ -14,17 +14,14 @@ typedef struct {
 
 static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Norm *p = malloc(sizeof *p);
+    Norm p = { 0 };
 
     (void)ctx;
     (void)g;
-    if (!p)
-        return FAIL_NOMEM();
-    p->scaled = node_int(n, "scaled") != 0;
-    p->n = n->n_in - p->scaled;
-    p->max_norm = node_float(n, "max_norm");
-    *state = p;
-    return ST_OK;
+    p.scaled = node_int(n, "scaled") != 0;
+    p.n = n->n_in - p.scaled;
+    p.max_norm = node_float(n, "max_norm");
+    return kernel_state(state, &p, sizeof p);
 }
 
 static Status run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -164,15 +161,11 @@ typedef struct {
 
 static Status prepare_scale(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Scale *p = malloc(sizeof *p);
+    const Scale p = { node_float(n, "growth"), node_float(n, "backoff"), node_int(n, "interval") };
 
     (void)ctx;
     (void)g;
-    if (!p)
-        return FAIL_NOMEM();
-    *p = (Scale){ node_float(n, "growth"), node_float(n, "backoff"), node_int(n, "interval") };
-    *state = p;
-    return ST_OK;
+    return kernel_state(state, &p, sizeof p);
 }
 
 static Status run_scale(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
