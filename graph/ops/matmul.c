@@ -29,6 +29,24 @@ void matmul_roles(MatMulRoles *r, const Graph *g, const Node *n)
     r->batch_y = r->batch_a > r->batch_b ? r->batch_a : r->batch_b;
 }
 
+void matmul_offsets(int64_t *offset, const Shape *s, int batch, const Shape *y, int batch_y, int64_t size)
+{
+    for (int64_t i = 0, n = shape_count(y, 0, batch_y); i < n; i++) {
+        int64_t rest = i, stride = size;
+
+        offset[i] = 0;
+        for (int a = batch_y - 1; a >= 0; a--) {
+            int64_t at = rest % y->dim[a], own = a - (batch_y - batch);
+
+            rest /= y->dim[a];
+            if (own >= 0) {
+                offset[i] += s->dim[own] == 1 ? 0 : at * stride;
+                stride *= s->dim[own];
+            }
+        }
+    }
+}
+
 /* Integers are scaled by integers. */
 static Status check_factor(const Graph *g, const Node *n, const char *name)
 {

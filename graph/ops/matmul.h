@@ -13,5 +13,7 @@ typedef struct {
 
 /* Of MatMul, BatchMatMul and Gemm. */
 void matmul_roles(MatMulRoles *r, const Graph *g, const Node *n);
+/* Where the matrix of a broadcast operand begins for each batch of the product y; `size` elements lie in a matrix. */
+void matmul_offsets(int64_t *offset, const Shape *s, int batch, const Shape *y, int batch_y, int64_t size);
 
 #endif

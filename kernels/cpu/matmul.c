@@ -28,20 +28,6 @@ static void release(void *state)
     free(p);
 }
 
-static void fill_offsets(int64_t *offset, const Shape *s, int batch, const Shape *y, int batch_y, int64_t size)
-{
-    for (int64_t i = 0, n = shape_count(y, 0, batch_y); i < n; i++) {
-        int64_t rest = i, stride = size;
-
-        offset[i] = 0;
-        for (int a = batch_y - 1, own = batch - 1; a >= 0; rest /= y->dim[a], a--, own--)
-            if (own >= 0) {
-                offset[i] += s->dim[own] == 1 ? 0 : rest % y->dim[a] * stride;
-                stride *= s->dim[own];
-            }
-    }
-}
-
 /* 1-D operands: a row of A, a column of B, which is a row of its transpose. */
 static void read_roles(Plan *p, const MatMulRoles *r)
 {
@@ -94,8 +80,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     }
     p->offset_b = p->offset_a + p->batches;
-    fill_offsets(p->offset_a, &r.a, r.batch_a, &y->shape, r.batch_y, p->m * p->k);
-    fill_offsets(p->offset_b, &r.b, r.batch_b, &y->shape, r.batch_y, p->k * p->n);
+    matmul_offsets(p->offset_a, &r.a, r.batch_a, &y->shape, r.batch_y, p->m * p->k);
+    matmul_offsets(p->offset_b, &r.b, r.batch_b, &y->shape, r.batch_y, p->k * p->n);
     merge_batches(p, &r);
     p->batch_parallel = p->batches >= ctx->n_threads;
     if (y->dtype == DT_FLOAT64) {

@@ -20,25 +20,6 @@ static void release(void *state)
     free(p);
 }
 
-/* The offset of a broadcast operand's matrix for each batch of the product. */
-static void fill_offsets(int64_t *offset, const Shape *s, int batch, const Shape *y, int batch_y, int64_t size)
-{
-    for (int64_t i = 0, n = shape_count(y, 0, batch_y); i < n; i++) {
-        int64_t rest = i, stride = size;
-
-        offset[i] = 0;
-        for (int a = batch_y - 1; a >= 0; a--) {
-            int64_t at = rest % y->dim[a], own = a - (batch_y - batch);
-
-            rest /= y->dim[a];
-            if (own >= 0) {
-                offset[i] += s->dim[own] == 1 ? 0 : at * stride;
-                stride *= s->dim[own];
-            }
-        }
-    }
-}
-
 /* From a trailing pair of axes: the stride of one of them. */
 static int64_t stride_of(const Shape *s, int axis)
 {
@@ -83,8 +64,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     }
     if (shape_numel(y)) {
         p->offset_b = p->offset_a + p->batches;
-        fill_offsets(p->offset_a, &r.a, r.batch_a, y, r.batch_y, p->m * p->k);
-        fill_offsets(p->offset_b, &r.b, r.batch_b, y, r.batch_y, p->k * p->n);
+        matmul_offsets(p->offset_a, &r.a, r.batch_a, y, r.batch_y, p->m * p->k);
+        matmul_offsets(p->offset_b, &r.b, r.batch_b, y, r.batch_y, p->k * p->n);
     }
     *state = p;
     return ST_OK;
