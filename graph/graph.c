@@ -406,7 +406,9 @@ static Status clone(Graph **out, const Graph *g, bool lend, MemoryBudget *b)
 
     if (!to)
         return g->status ? g->status : FAIL_NOMEM();
-    if ((st = clone_into(to, g, lend)))
+    if (!lend && !arena_hold(to->arena, g->arena))
+        graph_fail_nomem(to);
+    if ((st = clone_into(to, g, true)))
         graph_free(to);
     else
         *out = to;

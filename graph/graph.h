@@ -55,31 +55,32 @@ typedef struct {
     int64_t from;
 } Shard;
 
+/* There may be millions: what is small is stored small. */
 typedef struct {
     const char *name; /* unique in the graph; the user's name where one exists */
-    ValueKind kind;
-    DType dtype;
     Shape shape;
-    Layout layout;
     Node *producer;     /* V_TEMP: the node; else NULL */
-    int out_index;      /* which of the producer's outputs */
     const Tensor *init; /* V_CONST: its value; V_STATE: its initial value */
-    bool trainable;     /* V_STATE: a parameter that the optimizer updates */
-    bool transient;     /* V_STATE: not part of a checkpoint (gradient accumulators) */
-    bool partial;       /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
-                         * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
-                         * update of it is P, or a B that is zero */
+    const char
+        *logical;       /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
     const Shard *shard; /* V_STATE of a partitioned graph: which elements of the state it holds; NULL: all of it */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
-    int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
-                          or BATCH_ */
-    int replica, device; /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
-    const char
-        *logical; /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
-    Origin origin;
-    Said said;
     const char
         *folded_from; /* what the exporter says that it computed the constant from: "['fc.weight', 'val_1']"; or NULL */
+    int out_index;    /* which of the producer's outputs */
+    int replica, device; /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
+    uint8_t kind;        /* ValueKind */
+    DType dtype;
+    Layout layout;
+    uint8_t origin;    /* Origin */
+    uint8_t said;      /* Said */
+    int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
+                          or BATCH_ */
+    bool trainable;    /* V_STATE: a parameter that the optimizer updates */
+    bool transient;    /* V_STATE: not part of a checkpoint (gradient accumulators) */
+    bool partial;      /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
+                        * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
+                        * update of it is P, or a B that is zero */
 } Value;
 
 typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR, A_GRAPH } AttrType;
@@ -99,19 +100,18 @@ typedef struct {
 } Attr;
 
 struct Node {
-    const OpDef *op;  /* NULL: removed */
-    const char *name; /* the user's name, or one made from the operator's; unique not required */
-    int n_in, n_out, n_attr;
+    const OpDef *op;   /* NULL: removed */
+    const char *name;  /* the user's name, or one made from the operator's; unique not required */
     ValueId *in, *out; /* NO_VALUE: an optional one that is absent */
     const Attr *attr;  /* every declared attribute, defaults filled in (after node_normalise); one list for all nodes of
                         * the graph that have the same */
-    int replica, device; /* set by passes/partition/expand.c; -1: none */
     const char *module; /* path of the exporter's module that the node comes from, "" the model itself; NULL: unknown */
     const char *const
         *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),
                    * [n_read_as] by input, NULL for the value's own; of models as imported */
-    int n_read_as;
-    uint32_t index; /* in Graph.node */
+    int n_in, n_out, n_attr, n_read_as;
+    uint32_t index;      /* in Graph.node */
+    int replica, device; /* set by passes/partition/expand.c; -1: none */
 };
 
 typedef struct {
@@ -151,7 +151,8 @@ struct Graph {
 Graph *graph_create(const char *name);                         /* NULL when out of memory */
 Graph *graph_create_within(const char *name, MemoryBudget *b); /* its memory is taken of the budget */
 void graph_free(Graph *g);                                     /* NULL is legal; nothing for a body in a node */
-Status graph_clone(Graph **out, const Graph *g) CHECKED;       /* deep but for constants' data, copied too */
+/* Deep but for the data of constants, which live as long as one of both. */
+Status graph_clone(Graph **out, const Graph *g) CHECKED;
 Status graph_clone_lending(Graph **out,
                            const Graph *g) CHECKED; /* as graph_clone, but the data stay g's, which must outlive it */
 /* The copy's memory is taken of the budget; graph_clone's of the budget of the graph. */

@@ -39,6 +39,10 @@ typedef struct {
     /* Fills the table, in the host's memory; of kernels that ask for one.  Again whenever an address has changed. */
     void (*tabulate)(void *table, const void *state, const Tensor *in, const Tensor *out);
     void (*release)(void *state); /* optional; gets what prepare made */
+    /* `run` leaves nothing in the state that a later run reads, and `prepare` looks at nothing of the node but its
+     * attributes, constants, types, shapes and layouts: nodes that are alike in those share a state where one thread
+     * runs them. */
+    bool shares;
 } Kernel;
 
 /* Kernels stand in kernels/<backend>/<family>.c; the build generates each backend's list by scanning for DEFINE_KERNEL(

@@ -112,7 +112,7 @@ void model_release(const dpx_model *shared)
     if (!m || --m->users > 0)
         return;
     graph_free(m->graph);
-    graph_free(m->prepared);
+    graph_free(m->states);
     onnx_model_free(m->onnx);
     free(m);
 }
@@ -130,16 +130,43 @@ static void bind_open_dims(Graph *g, int64_t size)
     }
 }
 
-static Status prepare_copy(dpx_model *m, int64_t size, int64_t plan_memory)
+/* What is state in g, without its values. */
+static Status note_states(dpx_model *m, const Graph *g)
+{
+    DType constant = DT_NONE;
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const Value *v = g->value[i];
+
+        if (!constant && v->kind == V_CONST && dtype_is_float(v->dtype) && shape_numel(&v->shape) > 1)
+            constant = v->dtype;
+        if (v->kind != V_STATE)
+            continue;
+        graph_add_value(m->states, V_STATE, v->name, v->dtype, &v->shape);
+        TRY(m->states->status);
+        m->states->value[m->states->n_value - 1]->trainable = v->trainable;
+        m->dtype = v->trainable && !m->dtype ? v->dtype : m->dtype;
+    }
+    m->dtype = m->dtype ? m->dtype : constant ? constant : DT_FLOAT32;
+    return ST_OK;
+}
+
+static Status prepare_copy(Graph **out, const dpx_model *m, int64_t size, int64_t plan_memory)
 {
     BuildOptions opt = { .mode = BUILD_INFER };
+    Graph *g;
+    Status st;
 
-    graph_free(m->prepared);
-    m->prepared = NULL;
-    TRY(plan_copy(&m->prepared, m->graph, plan_memory));
-    TRY(model_repair(m->prepared, &opt, interp_node, NULL));
-    bind_open_dims(m->prepared, size);
-    return pipeline_run(m->prepared, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });
+    TRY(plan_copy(&g, m->graph, plan_memory));
+    if (!(st = model_repair(g, &opt, interp_node, NULL))) {
+        bind_open_dims(g, size);
+        st = pipeline_run(g, &opt, interp_node, NULL, &(PipelineOptions){ .until = "prepare-training" });
+    }
+    if (st)
+        graph_free(g);
+    else
+        *out = g;
+    return st;
 }
 
 /* State is known after prepare-training: run the pipeline that far on a copy.  What is state does not depend on the
@@ -147,11 +174,16 @@ static Status prepare_copy(dpx_model *m, int64_t size, int64_t plan_memory)
  * model's states are not listed; a trainer, which is told the sizes, knows them. */
 static Status find_state(dpx_model *m, int64_t plan_memory)
 {
-    if (!prepare_copy(m, 1, plan_memory) || !prepare_copy(m, 64, plan_memory))
-        return ST_OK;
-    graph_free(m->prepared);
-    m->prepared = NULL;
-    return graph_clone_lending(&m->prepared, m->graph);
+    Graph *g = NULL;
+    Status st;
+
+    if (!(m->states = graph_create("states")))
+        return FAIL_NOMEM();
+    if (prepare_copy(&g, m, 1, plan_memory) && prepare_copy(&g, m, 64, plan_memory))
+        return note_states(m, m->graph);
+    st = note_states(m, g);
+    graph_free(g);
+    return st;
 }
 
 static dpx_status load(dpx_model **out, const char *path, int64_t plan_memory)
@@ -200,10 +232,8 @@ static ValueId nth_value(const dpx_model *m, dpx_kind kind, int index, int *coun
             found = kind == DPX_INPUT ? m->graph->input[index] : m->graph->output[index].value;
         return found;
     }
-    for (uint32_t i = 1; kind == DPX_STATE && i < m->prepared->n_value; i++)
-        if (m->prepared->value[i]->kind == V_STATE && (*count)++ == index)
-            found = (ValueId){ i };
-    return found;
+    *count = kind == DPX_STATE ? (int)m->states->n_value - 1 : 0;
+    return index >= 0 && index < *count ? (ValueId){ (uint32_t)index + 1 } : found;
 }
 
 int dpx_model_is_step(const dpx_model *m) { return m && graph_is_step(m->graph); }
@@ -238,7 +268,7 @@ dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info
     if (!has_value(v = nth_value(m, kind, index, &count)))
         return (dpx_status)FAIL(E_INVALID, "index %d of %d", index, count);
     if (kind == DPX_STATE)
-        api_info(out, value(m->prepared, v)->name, value(m->prepared, v));
+        api_info(out, value(m->states, v)->name, value(m->states, v));
     else
         api_info(out, kind == DPX_OUTPUT ? m->graph->output[index].name : value(m->graph, v)->name, value(m->graph, v));
     return DPX_OK;

@@ -8,8 +8,9 @@
 #include "include/dpexec.h"
 
 struct dpx_model {
-    Graph *graph;    /* as imported */
-    Graph *prepared; /* after prepare-training: tells what is state */
+    Graph *graph;  /* as imported */
+    Graph *states; /* values alone: what is state after prepare-training, without its data */
+    DType dtype;   /* of a run that is not told another */
     OnnxModel *onnx;
     _Atomic int users; /* handles and trainers that hold it */
 };

@@ -159,20 +159,7 @@ static void forward_log(void *user, bool warning, const char *line)
  * not known before sizes are, that of the first tensor of several numbers. */
 static DType run_dtype(const dpx_trainer *t)
 {
-    const Graph *g = t->model->prepared;
-    DType constant = DT_NONE;
-
-    if (t->options->build.dtype != DT_NONE)
-        return t->options->build.dtype;
-    for (uint32_t i = 1; i < g->n_value; i++) {
-        const Value *v = g->value[i];
-
-        if (v->kind == V_STATE && v->trainable)
-            return v->dtype;
-        if (!constant && v->kind == V_CONST && dtype_is_float(v->dtype) && shape_numel(&v->shape) > 1)
-            constant = v->dtype;
-    }
-    return constant ? constant : DT_FLOAT32;
+    return t->options->build.dtype != DT_NONE ? t->options->build.dtype : t->model->dtype;
 }
 
 static Status prepare(dpx_trainer *t)

@@ -164,12 +164,9 @@ static Status check_states(const States *states, const Checkpoint *c, const char
 /* The model's own state of this name; NULL: none. */
 static const Value *model_state(const dpx_trainer *t, const char *name)
 {
-    const Graph *g = t->model->prepared;
+    ValueId v = graph_find(t->model->states, name);
 
-    for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_STATE && !strcmp(g->value[i]->name, name))
-            return g->value[i];
-    return NULL;
+    return has_value(v) ? value(t->model->states, v) : NULL;
 }
 
 static Status take_state(dpx_trainer *t, const NamedTensor *from)

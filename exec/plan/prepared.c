@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "exec/device/machine.h"
+#include "exec/plan/alike.h"
 #include "exec/plan/memory_report.h"
 #include "passes/plan/pack.h"
 
@@ -68,30 +69,53 @@ static Status choose_kernels(Prepared *p)
     return problems_fail(&missing, E_UNSUPPORTED, "no kernel computes");
 }
 
+/* What was prepared for a node that is alike serves this one too: of a CPU, whose thread runs them one after another.
+ */
+static bool borrow(Call *c, Alike *alike)
+{
+    const Call *same = alike && c->kernel->shares && c->kernel->prepare ? alike_find(alike, c) : NULL;
+
+    if (!same)
+        return false;
+    c->state = same->state;
+    c->lent = true;
+    c->scratch_bytes = same->scratch_bytes;
+    c->table_bytes = same->table_bytes;
+    return true;
+}
+
+static Status prepare_call(Prepared *p, Call *c, Device *d, Alike *alike)
+{
+    KernelCtx host = { .n_threads = device_ctx(d)->n_threads };
+    KernelCtx *ctx = c->device < p->opt.n_device ? device_ctx(d) : &host;
+    Status st;
+
+    if (borrow(c, ctx == &host ? NULL : alike))
+        return ST_OK;
+    ctx->scratch_bytes = ctx->table_bytes = 0;
+    st = c->kernel->prepare ? c->kernel->prepare(&c->state, ctx, p->graph, c->node) : ST_OK;
+    if (st) {
+        c->kernel = NULL;
+        st = status_prefix(st, "%s", node_text(p->graph, c->node));
+        return ctx == &host || !device_runtime(d) ? st : status_prefix(st, "%s", device_name(d));
+    }
+    c->scratch_bytes = ctx->scratch_bytes;
+    c->table_bytes = ctx->table_bytes;
+    return ST_OK;
+}
+
 /* A DeviceJob: prepares what its device runs. */
 static Status prepare_device(Device *d, void *arg)
 {
     Prepared *p = arg;
-    KernelCtx host = { .n_threads = device_ctx(d)->n_threads };
+    Alike *alike = device_runtime(d) ? NULL : alike_create(p->graph);
+    Status st = ST_OK;
 
-    for (uint32_t i = 0; i < p->graph->n_node; i++) {
-        Call *c = &p->call[i];
-        KernelCtx *ctx = c->device < p->opt.n_device ? device_ctx(d) : &host;
-        Status st;
-
-        if (!c->kernel || p->device[driver_of(p, c->device)] != d)
-            continue;
-        ctx->scratch_bytes = ctx->table_bytes = 0;
-        st = c->kernel->prepare ? c->kernel->prepare(&c->state, ctx, p->graph, c->node) : ST_OK;
-        if (st) {
-            c->kernel = NULL;
-            st = status_prefix(st, "%s", node_text(p->graph, c->node));
-            return ctx == &host || !device_runtime(d) ? st : status_prefix(st, "%s", device_name(d));
-        }
-        c->scratch_bytes = ctx->scratch_bytes;
-        c->table_bytes = ctx->table_bytes;
-    }
-    return ST_OK;
+    for (uint32_t i = 0; i < p->graph->n_node && !st; i++)
+        if (p->call[i].kernel && p->device[driver_of(p, p->call[i].device)] == d)
+            st = prepare_call(p, &p->call[i], d, alike);
+    alike_free(alike);
+    return st;
 }
 
 /* One device after another: libraries initialise themselves when they are first used, and what one device has compiled
@@ -250,7 +274,7 @@ Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt)
 void prepared_free(Prepared *p)
 {
     for (uint32_t i = 0; p->call && i < p->graph->n_node; i++)
-        if (p->call[i].kernel && p->call[i].kernel->release)
+        if (p->call[i].kernel && p->call[i].kernel->release && !p->call[i].lent)
             p->call[i].kernel->release(p->call[i].state);
     graph_free(p->graph);
     if (p->arena)

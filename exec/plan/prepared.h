@@ -41,6 +41,7 @@ typedef struct {
     const Node *node;
     const Kernel *kernel; /* NULL: nothing to do (a view) or a collective */
     void *state;
+    bool lent;                     /* the state is another call's */
     struct Collective *collective; /* on CPUs */
     int device;                    /* that prepares and, unless it is a collective, runs it */
     Tensor *in, *out;

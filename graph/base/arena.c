@@ -3,6 +3,7 @@
 #include "graph/base/arena.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,18 +18,27 @@ typedef struct Block {
     _Alignas(BIG_ALIGN) char data[];
 } Block;
 
+typedef struct Held {
+    struct Held *next;
+    Arena *lender;
+} Held;
+
 struct Arena {
     Block *blocks;
     size_t bytes;
     MemoryBudget *budget; /* NULL: none */
+    atomic_int holders;   /* its owner, and arenas that lend of it */
+    Held *held;
 };
 
 Arena *arena_create_within(MemoryBudget *b)
 {
     Arena *a = calloc(1, sizeof *a);
 
-    if (a)
+    if (a) {
         a->budget = memory_budget_keep(b);
+        atomic_init(&a->holders, 1);
+    }
     return a;
 }
 
@@ -40,8 +50,10 @@ MemoryBudget *arena_budget(const Arena *a) { return a->budget; }
 
 void arena_free(Arena *a)
 {
-    if (!a)
+    if (!a || atomic_fetch_sub(&a->holders, 1) > 1)
         return;
+    for (Held *h = a->held; h; h = h->next)
+        arena_free(h->lender);
     memory_budget_give(a->budget, a->bytes);
     memory_budget_free(a->budget);
     for (Block *b = a->blocks, *next; b; b = next) {
@@ -49,6 +61,21 @@ void arena_free(Arena *a)
         free(b);
     }
     free(a);
+}
+
+bool arena_hold(Arena *a, Arena *lender)
+{
+    Held *h;
+
+    for (h = a->held; h; h = h->next)
+        if (h->lender == lender)
+            return true;
+    if (!(h = ARENA_NEW(a, Held, 1)))
+        return false;
+    *h = (Held){ a->held, lender };
+    a->held = h;
+    atomic_fetch_add(&lender->holders, 1);
+    return true;
 }
 
 static Block *block_create(Arena *a, size_t n)

@@ -2,6 +2,7 @@
 #ifndef DPX_BASE_ARENA_H
 #define DPX_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "graph/base/budget.h"
@@ -12,7 +13,9 @@ Arena *arena_create(void);                   /* NULL when out of memory */
 Arena *arena_create_within(MemoryBudget *b); /* whose blocks are taken of the budget; NULL: of none */
 Arena *arena_create_beside(const Arena *a);  /* within the same budget */
 MemoryBudget *arena_budget(const Arena *a);  /* lent; NULL: none */
-void arena_free(Arena *a);                   /* NULL is legal */
+void arena_free(Arena *a);                   /* NULL is legal; its memory goes when nothing holds it any more */
+/* What `a` lends points into `lender`, whose memory stays as long as `a` does.  false: out of memory. */
+bool arena_hold(Arena *a, Arena *lender);
 /* Zeroed, 16-byte aligned (64 from 256 bytes up); never moves.  NULL when out of memory.  `n` may be 0. */
 void *arena_alloc(Arena *a, size_t n);
 void *arena_memdup(Arena *a, const void *p, size_t n); /* of whole objects, aligned as they need it */

@@ -109,7 +109,7 @@ static bool layouts(const Graph *g, const Node *n)
     return true;
 }
 
-#define F32 .dtypes = DTYPE_BIT(DT_FLOAT32), .release = release, .layouts = layouts
+#define F32 .dtypes = DTYPE_BIT(DT_FLOAT32), .release = release, .layouts = layouts, .shares = true
 
 DEFINE_KERNEL(cpu_conv, .op = &op_Conv, F32, .supports = without_bias, .prepare = prepare_forward, .run = run_forward);
 DEFINE_KERNEL(cpu_conv_bias, .op = &op_Conv, F32, .supports = with_bias, .prepare = prepare_forward,
@@ -184,4 +184,5 @@ static bool relu_layouts(const Graph *g, const Node *n)
 }
 
 DEFINE_KERNEL(cpu_conv_relu, .op = &op_ConvRelu, .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = relu_layouts,
-              .supports = supports_forward, .prepare = prepare_relu, .run = run_relu, .release = release_relu);
+              .supports = supports_forward, .prepare = prepare_relu, .run = run_relu, .release = release_relu,
+              .shares = true);

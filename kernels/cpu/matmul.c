@@ -169,10 +169,12 @@ static bool supports(const Graph *g, const Node *n)
     return true;
 }
 
-#define FLOAT32 \
-    .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = supports, .prepare = prepare, .run = run_f32, .release = release
-#define FLOAT64 \
-    .dtypes = DTYPE_BIT(DT_FLOAT64), .supports = supports, .prepare = prepare, .run = run_f64, .release = release
+#define FLOAT32                                                                                                    \
+    .dtypes = DTYPE_BIT(DT_FLOAT32), .supports = supports, .prepare = prepare, .run = run_f32, .release = release, \
+    .shares = true
+#define FLOAT64                                                                                                    \
+    .dtypes = DTYPE_BIT(DT_FLOAT64), .supports = supports, .prepare = prepare, .run = run_f64, .release = release, \
+    .shares = true
 
 DEFINE_KERNEL(cpu_matmul, .op = &op_MatMul, FLOAT32);
 DEFINE_KERNEL(cpu_batch_matmul, .op = &op_BatchMatMul, FLOAT32);

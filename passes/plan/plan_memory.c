@@ -19,18 +19,17 @@
 #include "passes/plan/pack.h"
 
 typedef struct {
-    MemKind kind;
-    ValueId root; /* the first value */
-    int device;
-    bool writable; /* arena, or state that this graph updates */
-    size_t bytes;
+    size_t bytes, offset;
     uint32_t first, last;
-    size_t offset;
+    ValueId root; /* the first value */
+    int16_t device;
+    uint8_t kind;  /* MemKind */
+    bool writable; /* arena, or state that this graph updates */
 } Buffer;
 
 typedef struct {
     const Graph *g;
-    Arena *a;
+    Arena *keep, *a; /* of the plan; of what only planning needs */
     MemoryPlan *plan;
     const size_t *scratch_bytes;
     Buffer *buffer; /* [0] stands for none */
@@ -63,7 +62,13 @@ int value_device(const Graph *g, ValueId v)
 static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, size_t bytes, uint32_t first,
                            uint32_t last)
 {
-    p->buffer[p->n_buffer] = (Buffer){ kind, root, device, kind == MEM_ARENA, bytes, first, last, 0 };
+    p->buffer[p->n_buffer] = (Buffer){ .bytes = bytes,
+                                       .first = first,
+                                       .last = last,
+                                       .root = root,
+                                       .device = (int16_t)device,
+                                       .kind = (uint8_t)kind,
+                                       .writable = kind == MEM_ARENA };
     return p->n_buffer++;
 }
 
@@ -347,11 +352,14 @@ static MemRef late_ref(Planner *p, const Late *l)
 static Status pack_device(Planner *p, int device)
 {
     MemDevice *d = &p->plan->device[device];
-    PackItem *item = ARENA_NEW(p->a, PackItem, p->n_buffer);
+    PackItem *item;
     uint32_t n = 0;
 
-    if (!item)
+    for (uint32_t b = 1; b < p->n_buffer; b++)
+        n += p->buffer[b].device == device && p->buffer[b].kind == MEM_ARENA;
+    if (!(item = ARENA_NEW(p->a, PackItem, n)))
         return FAIL_NOMEM();
+    n = 0;
     for (uint32_t b = 1; b < p->n_buffer; b++) {
         const Buffer *buf = &p->buffer[b];
 
@@ -371,8 +379,11 @@ static Status pack_device(Planner *p, int device)
 static Status list_buffers(Planner *p)
 {
     MemoryPlan *plan = p->plan;
+    uint32_t n = 0;
 
-    if (!(plan->buffer = ARENA_NEW(p->a, MemBuffer, p->n_buffer)))
+    for (uint32_t b = 1; b < p->n_buffer; b++)
+        n += p->buffer[b].kind == MEM_ARENA;
+    if (!(plan->buffer = ARENA_NEW(p->keep, MemBuffer, n)))
         return FAIL_NOMEM();
     for (uint32_t b = 1; b < p->n_buffer; b++) {
         const Buffer *x = &p->buffer[b];
@@ -474,22 +485,35 @@ static void find_next_values(Planner *p)
     }
 }
 
+/* More than there will be. */
+static size_t count_buffers(const Planner *p)
+{
+    const Graph *g = p->g;
+    size_t n = 1 + (size_t)g->n_output + (size_t)g->n_update;
+
+    for (uint32_t v = 1; v < g->n_value; v++)
+        n += g->value[v]->kind != V_TEMP;
+    FOR_NODES(g, x)
+        n += (size_t)x->n_out + (p->scratch_bytes && p->scratch_bytes[x->index]);
+    return n;
+}
+
 static Status allocate(Planner *p)
 {
     const Graph *g = p->g;
-    size_t n_buffer = (size_t)g->n_value + g->n_node + (size_t)g->n_output + (size_t)g->n_update + 1;
+    const size_t n_buffer = count_buffers(p);
     MemoryPlan *plan;
 
-    if (!(plan = p->plan = ARENA_NEW(p->a, MemoryPlan, 1)))
+    if (!(plan = p->plan = ARENA_NEW(p->keep, MemoryPlan, 1)))
         return FAIL_NOMEM();
     plan->n_device = count_devices(g);
-    plan->device = ARENA_NEW(p->a, MemDevice, plan->n_device);
-    plan->value = ARENA_NEW(p->a, MemRef, g->n_value);
-    plan->occurs = ARENA_NEW(p->a, bool, g->n_value);
-    plan->output = ARENA_NEW(p->a, MemRef, g->n_output);
-    plan->scratch = ARENA_NEW(p->a, size_t, g->n_node);
-    plan->scratch_bytes = ARENA_NEW(p->a, size_t, g->n_node);
-    plan->copy = ARENA_NEW(p->a, MemCopy, g->n_output + 2 * g->n_update);
+    plan->device = ARENA_NEW(p->keep, MemDevice, plan->n_device);
+    plan->value = ARENA_NEW(p->keep, MemRef, g->n_value);
+    plan->occurs = ARENA_NEW(p->keep, bool, g->n_value);
+    plan->output = ARENA_NEW(p->keep, MemRef, g->n_output);
+    plan->scratch = ARENA_NEW(p->keep, size_t, g->n_node);
+    plan->scratch_bytes = ARENA_NEW(p->keep, size_t, g->n_node);
+    plan->copy = ARENA_NEW(p->keep, MemCopy, g->n_output + 2 * g->n_update);
     p->buffer = ARENA_NEW(p->a, Buffer, n_buffer);
     p->writer = ARENA_NEW(p->a, uint32_t, n_buffer);
     p->input = ARENA_NEW(p->a, uint32_t, n_buffer);
@@ -508,17 +532,24 @@ static Status allocate(Planner *p)
     return ST_OK;
 }
 
+static Status plan_within(Planner *p)
+{
+    TRY(check(p->g));
+    TRY(allocate(p));
+    find_last_uses(p);
+    add_roots(p);
+    add_temporaries(p);
+    TRY(outlast_sums(p));
+    return finish(p);
+}
+
 Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Arena *arena)
 {
-    Planner p = { .g = g, .a = arena, .scratch_bytes = scratch };
+    Planner p = { .g = g, .keep = arena, .a = arena_create_beside(arena), .scratch_bytes = scratch };
+    Status st = p.a ? plan_within(&p) : FAIL_NOMEM();
 
-    TRY(check(g));
-    TRY(allocate(&p));
-    find_last_uses(&p);
-    add_roots(&p);
-    add_temporaries(&p);
-    TRY(outlast_sums(&p));
-    TRY(finish(&p));
-    *out = p.plan;
-    return ST_OK;
+    arena_free(p.a);
+    if (!st)
+        *out = p.plan;
+    return st;
 }

@@ -13,8 +13,8 @@ typedef enum {
 } MemKind;
 
 typedef struct {
-    MemKind kind;
-    int device;
+    uint8_t kind; /* MemKind */
+    int16_t device;
     ValueId root;
     size_t offset, bytes;
 } MemRef;

@@ -93,6 +93,23 @@ static void test_arena(void)
     arena_free(NULL);
 }
 
+/* What one arena lends of another outlives its owner, and goes with the last that needs it. */
+static void test_arena_hold(void)
+{
+    MemoryBudget *b = memory_budget_create(1 << 20, "--test");
+    Arena *lender = arena_create_within(b), *a = arena_create(), *last = arena_create();
+    const char *text = arena_strdup(lender, "lent");
+
+    CU_ASSERT(arena_hold(a, lender) && arena_hold(a, lender) && arena_hold(last, a));
+    arena_free(lender);
+    arena_free(a);
+    CHECK_STR("lent", text);
+    CU_ASSERT_FALSE(memory_budget_take(b, 1 << 20));
+    arena_free(last);
+    CU_ASSERT(memory_budget_take(b, 1 << 20));
+    memory_budget_free(b);
+}
+
 /* A list that grows to a megabyte leaves nothing behind of its former places, and what lies between them stays. */
 static void test_arena_grow(void)
 {
@@ -231,6 +248,7 @@ static void test_foreign(void)
 }
 
 DEFINE_SUITE(base, { "messages are one line with context", test_messages }, { "problems are listed", test_problems },
-             { "arena", test_arena }, { "an arena gives back", test_arena_grow }, { "broadcasting", test_broadcast },
+             { "arena", test_arena }, { "an arena gives back", test_arena_grow },
+             { "an arena holds another", test_arena_hold }, { "broadcasting", test_broadcast },
              { "limits of shapes", test_shape_limits }, { "strides", test_strides }, { "element types", test_dtypes },
              { "numbers read back", test_numbers }, { "foreign text", test_foreign });
