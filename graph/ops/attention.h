@@ -17,6 +17,10 @@ typedef struct {
     int64_t mask_step[4];     /* by batch, head, query, key */
 } AttentionSizes;
 
+/* A row's statistic up to here holds the logarithm of the sum beside the maximum; of one beyond (nothing but scores
+ * masked by large numbers) the backward pass finds the probabilities as the forward pass does. */
+#define ATTENTION_FINE 64
+
 /* Of a node whose inputs are known and fit. */
 void attention_sizes(AttentionSizes *out, const Graph *g, const Node *n);
 bool attention_is_packed(const Node *n);
