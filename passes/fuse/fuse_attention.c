@@ -10,8 +10,11 @@
  *                       a bias that is trained is left, for the node gives it no gradient
  *
  * A masked score may be any number up to -10^4 in place of -inf in a causal mask: its exponential is zero beside scores
- * that are not.  Where(IsNaN(p), 0, p) of the probabilities is taken in (`safe`).  Dropout of the probabilities is left
- * alone, and so is what no fused kernel computes.
+ * that are not, and a query's own key is one.  Not so when another mask may hide that as well: then such a mask is
+ * added like any, if it can be said so, and what chooses a number over a causal mask is left.  (A chosen number that is
+ * added lets the slope through in rows of which everything is hidden, and only there.)  Where(IsNaN(p), 0, p) of
+ * the probabilities is taken in (`safe`).  Dropout of the probabilities is left alone, and so is what no fused kernel
+ * computes.
  *
  * Q, K and V are looked for behind the Transposes, Reshapes, Slices and Splits that made them (graph/strided.h).  Where
  * the three are the whole of one tensor, as one projection leaves it, PackedAttention reads that, and the gradient is
@@ -28,6 +31,7 @@
 
 enum { DEPTH_STEP = 8, DEPTH_MOST = 128, MASKS = 2 }; /* depths of what kernels of 16 bits take */
 static const double HIDDEN = -1e4;                    /* a masked score is at most this */
+static const double SWALLOWS = -1e30;                 /* a number to which a score can be added: it stays what it is */
 
 typedef struct {
     Graph *g;
@@ -41,14 +45,16 @@ typedef struct {
 
 typedef struct {
     ValueId v;
-    double times; /* what is added is so many of it */
+    double times; /* what is added is so many of it; of bool: this number where it is not `seen_is` */
+    bool of_bool, seen_is;
 } Added;
 
 typedef struct {
     ValueId q, k, v, out; /* of the product Q K^T, and its other input; as they were read */
     bool k_rows;          /* k is [.., Tk, D], not [.., D, Tk] */
     double scale;
-    bool causal, safe;
+    bool causal, safe, soft; /* soft: `later`, a causal mask of finite numbers, is all that makes it causal */
+    Added later;
     int n_added;
     Added added[MASKS];
     ValueId chosen; /* of bool, or none: where it is not `chosen_is`, a score is `fill` */
@@ -133,6 +139,32 @@ static bool is_causal(const Tensor *t, double times, bool (*seen)(double), bool 
 static bool is_zero(double x) { return x == 0; }
 static bool is_set(double x) { return x != 0; }
 static bool is_hidden(double x) { return x <= HIDDEN; }
+static bool is_gone(double x) { return x == -INFINITY; }
+
+/* Later keys are hidden: for good, or by numbers that count beside those of another mask.  What was chosen behind it
+ * would show them again. */
+static bool take_causal(Found *m, bool gone, Added mask)
+{
+    if ((has_value(m->chosen) && m->fill != -INFINITY) || (!gone && has_value(m->later.v)))
+        return false;
+    m->soft = m->causal ? m->soft && !gone : !gone;
+    m->causal = true;
+    if (!gone)
+        m->later = mask;
+    return true;
+}
+
+/* Beside another mask a causal one of numbers is added, as that is. */
+static bool settle_causal(Found *m)
+{
+    if (!m->soft || (!m->n_added && !has_value(m->chosen)))
+        return true;
+    if (has_value(m->chosen) || m->n_added == MASKS || (m->later.of_bool && m->later.times > SWALLOWS))
+        return false;
+    m->added[m->n_added++] = m->later;
+    m->causal = false;
+    return true;
+}
 
 /* A mask that may be one of the node: it fits the scores, and nothing that is trained is in it. */
 static bool fits_scores(const Fuse *f, ValueId v, const Shape *scores)
@@ -160,11 +192,10 @@ static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
             continue;
         *x = input(f, n, data);
         if (t && dtype_is_float(t->dtype) && is_causal(t, m->scale, is_zero, is_hidden))
-            m->causal = true;
-        else if (m->n_added < MASKS && !has_value(m->chosen))
-            m->added[m->n_added++] = (Added){ mask, m->scale };
-        else
+            return take_causal(m, is_causal(t, m->scale, is_zero, is_gone), (Added){ .v = mask, .times = m->scale });
+        if (m->n_added == MASKS || has_value(m->chosen))
             return false;
+        m->added[m->n_added++] = (Added){ .v = mask, .times = m->scale };
         return true;
     }
     return false;
@@ -190,10 +221,8 @@ static bool take_where(const Fuse *f, Found *m, const Node *n, ValueId *x)
     if (isnan(fill) || !shape_eq(&in_value(g, n, data)->shape, &m->scores) || !fits_scores(f, mask, &m->scores))
         return false;
     *x = input(f, n, data);
-    if (t && is_hidden(fill) && (data == 1 ? is_causal(t, 1, is_set, is_zero) : is_causal(t, 1, is_zero, is_set))) {
-        m->causal = true;
-        return true;
-    }
+    if (t && is_hidden(fill) && (data == 1 ? is_causal(t, 1, is_set, is_zero) : is_causal(t, 1, is_zero, is_set)))
+        return take_causal(m, is_gone(fill), (Added){ mask, fill, .of_bool = true, .seen_is = data == 1 });
     if (has_value(m->chosen) || m->n_added)
         return false;
     m->chosen = mask;
@@ -283,7 +312,7 @@ static bool find(const Fuse *f, const Node *softmax, Found *m)
     m->k = peel_scale(f, input(f, n, 1), &m->scale);
     m->v = input(f, behind, 1);
     m->out = behind->out[0];
-    return isfinite(m->scale) && shapes_fit(f->g, m);
+    return isfinite(m->scale) && shapes_fit(f->g, m) && settle_causal(m);
 }
 
 /* ---- where operands stand ---- */
@@ -423,17 +452,26 @@ static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
     return s->rank == 4 ? v : EMIT(g, Unsqueeze, NULL, v, emit_ints(g, 4 - s->rank, front));
 }
 
+static ValueId emit_added(Graph *g, const Added *a, DType dtype)
+{
+    ValueId zero, number = a->of_bool || a->times != 1 ? emit_scalar(g, dtype, a->times) : NO_VALUE;
+
+    if (!a->of_bool)
+        return has_value(number) ? EMIT(g, Mul, NULL, a->v, number) : a->v;
+    zero = emit_scalar(g, dtype, 0);
+    return a->seen_is ? EMIT(g, Where, NULL, a->v, zero, number) : EMIT(g, Where, NULL, a->v, number, zero);
+}
+
 static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
 {
+    const DType dtype = value(g, m->q)->dtype;
     ValueId sum = NO_VALUE;
 
     if (has_value(m->chosen))
         return to_mask(g, m->chosen_is ? m->chosen : EMIT(g, Not, NULL, m->chosen), m->scores.rank, q);
     for (int i = 0; i < m->n_added && !g->status; i++) {
-        ValueId v = m->added[i].v;
+        ValueId v = emit_added(g, &m->added[i], dtype);
 
-        if (m->added[i].times != 1)
-            v = EMIT(g, Mul, NULL, v, emit_scalar(g, value(g, v)->dtype, m->added[i].times));
         if (!g->status)
             v = to_mask(g, v, m->scores.rank, q);
         sum = i ? EMIT(g, Add, NULL, sum, v) : v;
@@ -509,7 +547,7 @@ static bool computed(const Fuse *f, const Node *n, const Found *m, const Operand
 static bool same_masks(const Fuse *f, const Found *m)
 {
     for (int i = 0; i < m->n_added; i++)
-        if (value(f->g, m->added[i].v)->dtype != value(f->g, m->q)->dtype)
+        if (!m->added[i].of_bool && value(f->g, m->added[i].v)->dtype != value(f->g, m->q)->dtype)
             return false;
     return true;
 }
