@@ -29,7 +29,7 @@ CASES = {"mlp": (32, 1000, 10, (64,)), "fashion_cnn": (100, 30, 10, (1, 28, 28))
          "transformer": (16, 10, 256, 64), "unet": (8, 12, 2, (3, 64, 64)),
          "resnet18": (16, 6, 1000, (3, 224, 224)), "vgg11_bn": (8, 4, 1000, (3, 224, 224)), "mobilenet_v2": (16, 6, 1000, (3, 224, 224)),
          "convnext_tiny": (4, 3, 1000, (3, 224, 224)), "vit_b_16": (4, 3, 1000, (3, 224, 224)), "gpt2": (4, 3, 50257, 128),
-         "gpt": (16, 4, 256, 128)}
+         "gpt": (16, 10, 256, 128)}
 OWN = ("mlp", "fashion_cnn", "resnet20", "transformer", "unet")         # in models/; the others are exported
 LAYOUTS = ("contiguous", "channels_last")
 
