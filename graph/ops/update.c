@@ -3,8 +3,8 @@
  *
  * The formula is a body (graph/body.h) without types, of one parameter.  Its inputs: the states (the parameter, then
  * what the optimizer keeps beside it), then the gradient, all of one shape, then scalars; it returns the states' next
- * values in their order.  A node holds one parameter or, grouped (passes/group_updates.c), `count` of them: the states
- * of each, then the gradient of each, then the scalars, which all share. */
+ * values in their order.  A node holds one parameter or, grouped (passes/fuse/group_updates.c), `count` of them: the
+ * states of each, then the gradient of each, then the scalars, which all share. */
 #include "graph/ops/update.h"
 
 #include <stdlib.h>

@@ -82,8 +82,8 @@ static Sum take_double(How how, Sum r, double x)
     if (x == -INFINITY)
         return r;
     if (x > r.m)
-        return (Sum){ x, x == INFINITY ? 1 : r.s * exp(r.m - x) + 1 };
-    r.s += r.m == INFINITY ? 0 : exp(x - r.m);
+        return (Sum){ x, r.s * exp(r.m - x) + 1 };
+    r.s += r.m == INFINITY && !isnan(x) ? 0 : exp(x - r.m);
     return r;
 }
 
