@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs an exported model in other runtimes and compares.  Needs onnx, onnxruntime and numpy (tools/install_python.sh makes them).
+"""Runs an exported model in other runtimes and compares.  Needs onnx, onnxruntime and numpy (tests/interop/install.sh installs them).
 
     compare.py DPEXEC MODEL.onnx [--input NAME=FILE.npy ...] [--batch N] [--size SYMBOL=N ...] [--tolerance X]
                [--no-reference] [--threads N]
