@@ -89,24 +89,42 @@ static void connect_ends(Hosting *h)
                                           value(g, g->update[u].next)->producer->replica);
 }
 
+/* The hosted nodes of one operator. */
+typedef struct Told Told;
+struct Told {
+    const Node *first;
+    int count;
+    Told *next;
+};
+
+/* The entry of the operator in a list, which is by first nodes; the end where there is none. */
+static Told **told_of(Told **list, const OpDef *op)
+{
+    while (*list && (*list)->first->op != op)
+        list = &(*list)->next;
+    return list;
+}
+
 /* One line for every operator: how many of its nodes, and the first of them. */
 static Status tell(const Hosting *h)
 {
-    for (uint32_t i = 0; i < h->n_node; i++) {
-        const Node *n = h->g->node[i];
-        int count = 0;
-        bool told = false;
+    Told *list = NULL;
 
-        for (uint32_t k = 0; k < h->n_node && h->on_host[i]; k++)
-            if (h->on_host[k] && h->g->node[k]->op == n->op) {
-                told |= k < i;
-                count++;
-            }
-        if (count && !told)
-            TRY(report_note(h->ctx->report, NOTE_HOST, n->op->name,
-                            "no kernel of the accelerator computes %s%s: on the host", node_text(h->g, n),
-                            count > 1 ? arena_printf(h->ctx->scratch, " and %d more", count - 1) : ""));
+    for (uint32_t i = 0; i < h->n_node; i++) {
+        Told **at;
+
+        if (!h->on_host[i])
+            continue;
+        at = told_of(&list, h->g->node[i]->op);
+        if (!*at && !(*at = ARENA_NEW(h->ctx->scratch, Told, 1)))
+            return FAIL_NOMEM();
+        if (!(*at)->count++)
+            (*at)->first = h->g->node[i];
     }
+    for (const Told *t = list; t; t = t->next)
+        TRY(report_note(h->ctx->report, NOTE_HOST, t->first->op->name,
+                        "no kernel of the accelerator computes %s%s: on the host", node_text(h->g, t->first),
+                        t->count > 1 ? arena_printf(h->ctx->scratch, " and %d more", t->count - 1) : ""));
     return ST_OK;
 }
 

@@ -12,13 +12,23 @@
  * implies it: then no wait can be left out. */
 #include "passes/plan/plan_streams.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "graph/collective.h"
 #include "graph/op.h"
+#include "passes/plan/last_touch.h"
+
+/* Where bytes lie: those of a state in a region of its own, those of an arena in one. */
+typedef struct {
+    uint8_t kind; /* MemKind */
+    int16_t device;
+    uint32_t root;
+    size_t offset;
+} Point;
 
 typedef struct {
-    MemRef at;
+    Point begin, end;
+    uint32_t from, to; /* the same among all points */
     bool writes;
 } Access;
 
@@ -31,14 +41,15 @@ typedef struct {
     const MemoryPlan *plan;
     const size_t *scratch;
     int n_device, device;
-    Arena *a;
+    Arena *keep, *a; /* of the plan; of what only planning needs */
     StreamDevice *out;
     Access *access; /* of all steps, [first[step], first[step + 1]) */
     uint32_t *first;
     int *line[N_STREAMS]; /* [position] -> step */
     int length[N_STREAMS];
-    int *position; /* [step] on its stream */
-    Clock *before; /* [step] */
+    int *position;                                    /* [step] on its stream */
+    Clock *before;                                    /* [step] */
+    LastTouch written[N_STREAMS], touched[N_STREAMS]; /* by positions on the stream */
 } Lanes;
 
 /* ---- what a device does in a node ---- */
@@ -121,9 +132,14 @@ static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
 
 static uint32_t add_access(Lanes *l, uint32_t n, const MemRef *at, bool writes)
 {
-    if (on_device(l, at) && at->bytes)
-        l->access[n++] = (Access){ *at, writes };
-    return n;
+    const Point begin = { at->kind, at->device, at->kind == MEM_STATE ? at->root.i : 0, at->offset };
+    Point end = begin;
+
+    if (!on_device(l, at) || !at->bytes)
+        return n;
+    end.offset += at->bytes;
+    l->access[n] = (Access){ .begin = begin, .end = end, .writes = writes };
+    return n + 1;
 }
 
 static uint32_t add_accesses(Lanes *l, uint32_t at, const Node *n)
@@ -139,22 +155,50 @@ static uint32_t add_accesses(Lanes *l, uint32_t at, const Node *n)
         true);
 }
 
-static bool conflict(const Access *a, const Access *b)
+static int compare_points(const void *a, const void *b)
 {
-    if (!(a->writes || b->writes) || a->at.kind != b->at.kind || a->at.device != b->at.device)
-        return false;
-    if (a->at.kind == MEM_STATE && !value_eq(a->at.root, b->at.root))
-        return false;
-    return a->at.offset < b->at.offset + b->at.bytes && b->at.offset < a->at.offset + a->at.bytes;
+    const Point *x = a, *y = b;
+
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    if (x->root != y->root)
+        return x->root < y->root ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static bool steps_conflict(const Lanes *l, int a, int b)
+static uint32_t number_of(const Point *at, const Point *list, uint32_t n)
 {
-    for (uint32_t i = l->first[a]; i < l->first[a + 1]; i++)
-        for (uint32_t k = l->first[b]; k < l->first[b + 1]; k++)
-            if (conflict(&l->access[i], &l->access[k]))
-                return true;
-    return false;
+    return (uint32_t)((const Point *)bsearch(at, list, n, sizeof *list, compare_points) - list);
+}
+
+/* Puts all points on one line; between two that stand side by side no access begins or ends. */
+static Status number_points(Lanes *l, uint32_t n_access)
+{
+    Point *list = ARENA_NEW(l->a, Point, 2 * (size_t)n_access);
+    uint32_t n = 0;
+
+    if (!list)
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < n_access; i++) {
+        list[n++] = l->access[i].begin;
+        list[n++] = l->access[i].end;
+    }
+    qsort(list, n, sizeof *list, compare_points);
+    n = 0;
+    for (uint32_t i = 0; i < 2 * n_access; i++)
+        if (!n || compare_points(&list[n - 1], &list[i]))
+            list[n++] = list[i];
+    for (uint32_t i = 0; i < n_access; i++) {
+        l->access[i].from = number_of(&l->access[i].begin, list, n);
+        l->access[i].to = number_of(&l->access[i].end, list, n);
+    }
+    for (int t = 0; t < N_STREAMS; t++) {
+        TRY(last_touch_create(&l->written[t], n, l->a));
+        TRY(last_touch_create(&l->touched[t], n, l->a));
+    }
+    return ST_OK;
 }
 
 /* ---- clocks ---- */
@@ -184,10 +228,32 @@ static int event_of(StreamDevice *d, int step)
 /* The last step of stream t, of those not known to have ended, that conflicts with `step`; -1: none. */
 static int last_conflict(const Lanes *l, int step, StreamKind t, const Clock *known)
 {
-    for (int q = l->length[t]; q-- > known->count[t];)
-        if (steps_conflict(l, step, l->line[t][q]))
-            return l->line[t][q];
-    return -1;
+    int last = -1;
+
+    for (uint32_t i = l->first[step]; i < l->first[step + 1]; i++) {
+        const Access *x = &l->access[i];
+        const int q = last_touch_of(x->writes ? &l->touched[t] : &l->written[t], x->from, x->to);
+
+        last = q > last ? q : last;
+    }
+    return last >= known->count[t] ? l->line[t][last] : -1;
+}
+
+/* The step becomes the next of its stream. */
+static void append(Lanes *l, int step)
+{
+    const StreamKind t = l->out->step[step].stream;
+    const int q = l->length[t]++;
+
+    l->position[step] = q;
+    l->line[t][q] = step;
+    for (uint32_t i = l->first[step]; i < l->first[step + 1]; i++) {
+        const Access *x = &l->access[i];
+
+        last_touch_set(&l->touched[t], x->from, x->to, q);
+        if (x->writes)
+            last_touch_set(&l->written[t], x->from, x->to, q);
+    }
 }
 
 /* Adds the waits before a step, which is the next of its stream. */
@@ -214,8 +280,7 @@ static void order_step(Lanes *l, int step)
         clock_join(known, &ended);
         s->wait[s->n_wait++] = event_of(l->out, last[t]);
     }
-    l->position[step] = l->length[s->stream];
-    l->line[s->stream][l->length[s->stream]++] = step;
+    append(l, step);
 }
 
 /* The compute stream's last clock says which other streams it must still wait for. */
@@ -242,7 +307,7 @@ static Status list_steps(Lanes *l)
 
     FOR_NODES(l->g, n)
         most += (size_t)(n->n_in + n->n_out + 1);
-    l->out->step = ARENA_NEW(l->a, StreamStep, l->g->n_node);
+    l->out->step = ARENA_NEW(l->keep, StreamStep, l->g->n_node);
     l->access = ARENA_NEW(l->a, Access, most);
     l->first = ARENA_NEW(l->a, uint32_t, l->g->n_node + 1);
     if (!l->out->step || !l->access || !l->first)
@@ -253,7 +318,7 @@ static Status list_steps(Lanes *l)
         n_access = add_accesses(l, n_access, n);
         l->first[++l->out->n_step] = n_access;
     }
-    return ST_OK;
+    return number_points(l, n_access);
 }
 
 static Status plan_device(Lanes *l)
@@ -286,10 +351,13 @@ Status plan_streams(StreamPlan **out, const Graph *g, const MemoryPlan *plan, co
                     .scratch = scratch,
                     .n_device = n_device,
                     .device = d,
-                    .a = arena,
+                    .keep = arena,
+                    .a = arena_create_beside(arena),
                     .out = &p->device[d] };
+        Status st = l.a ? plan_device(&l) : FAIL_NOMEM();
 
-        TRY(plan_device(&l));
+        arena_free(l.a);
+        TRY(st);
     }
     *out = p;
     return ST_OK;
