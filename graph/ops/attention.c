@@ -1,6 +1,7 @@
 /* Scaled dot-product attention and its gradient, as one node each (passes/fuse/fuse_attention.c makes them):
  *
- *   S = scale Q K^T + mask per batch and head, with S[i,j] = -inf for j > i when `causal`
+ *   S = scale Q K^T + mask per batch and head; when `causal`, `later` stands for the product of a query and a key
+ *       behind it, and has no gradient: S[i,j] = later + mask for j > i, -inf unless it says otherwise
  *   Y = softmax(S) V,   L = log sum exp of each row of S
  *
  * Q and Y are [B, Tq, H, D], K and V [B, Tk, H, D]: as projections of tokens leave them, so that nothing is transposed.
@@ -60,7 +61,9 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
 
     *a = (AttentionSizes){ .scale = node_float(n, "scale"),
                            .fill = node_float(n, "fill"),
-                           .causal = node_int(n, "causal"),
+                           .later = node_float(n, "later"),
+                           .causal = node_int(n, "causal") && node_float(n, "later") == -INFINITY,
+                           .replaced = node_int(n, "causal") && node_float(n, "later") != -INFINITY,
                            .safe = node_int(n, "safe") };
     if (k) {
         a->batch = q->dim[0];
@@ -244,12 +247,16 @@ static Status check_wanted(Grad *gr, int mask)
 
 static ValueId mask_of(const Grad *gr, int i) { return has_in(gr->node, i) ? gr->node->in[i] : NO_VALUE; }
 
+/* What the gradient says of scores, as the node does. */
+#define SCORES_OF(n)                                                              \
+    INT("causal", node_int(n, "causal")), FLOAT("later", node_float(n, "later")), \
+        FLOAT("scale", node_float(n, "scale")), FLOAT("fill", node_float(n, "fill")), INT("safe", node_int(n, "safe"))
+
 static Status grad(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
-    const Attr *attrs = ATTRS(INT("causal", node_int(n, "causal")), FLOAT("scale", node_float(n, "scale")),
-                              FLOAT("fill", node_float(n, "fill")), INT("safe", node_int(n, "safe")));
+    const Attr *attrs = ATTRS(SCORES_OF(n));
     ValueId d[3], in[] = { grad_in(gr, 0),  grad_in(gr, 1),   grad_in(gr, 2), grad_out(gr, 0),
                            grad_out(gr, 1), grad_dout(gr, 0), mask_of(gr, 3) };
 
@@ -267,10 +274,9 @@ static Status grad_packed(Grad *gr)
     const Node *n = gr->node;
     int count;
     const int64_t *order = node_ints(n, "order", &count);
-    const Attr *attrs = ATTRS(INT("causal", node_int(n, "causal")), FLOAT("scale", node_float(n, "scale")),
-                              FLOAT("fill", node_float(n, "fill")), INT("safe", node_int(n, "safe")),
-                              INT("heads", node_int(n, "heads")), INT("interleaved", node_int(n, "interleaved")),
-                              INT("tokens_first", node_int(n, "tokens_first")), INTS("order", count, order));
+    const Attr *attrs =
+        ATTRS(SCORES_OF(n), INT("heads", node_int(n, "heads")), INT("interleaved", node_int(n, "interleaved")),
+              INT("tokens_first", node_int(n, "tokens_first")), INTS("order", count, order));
     ValueId in[] = { grad_in(gr, 0), grad_out(gr, 0), grad_out(gr, 1), grad_dout(gr, 0), mask_of(gr, 1) };
 
     TRY(check_wanted(gr, 1));
@@ -339,6 +345,7 @@ static int64_t flops(const Graph *g, const Node *n)
 #define COMMON .domain = "dpexec", .since = 1, .dtypes = DTYPES_FLOAT, .place = place, .flops = flops
 #define SCORES                                                                                      \
     { "causal", A_INT, .i = 0 }, { "scale", A_FLOAT, .f = 1 }, { "fill", A_FLOAT, .f = -INFINITY }, \
+        { "later", A_FLOAT, .f = -INFINITY },                                                       \
     {                                                                                               \
         "safe", A_INT, .i = 0                                                                       \
     }

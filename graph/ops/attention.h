@@ -11,8 +11,9 @@ typedef struct {
 
 typedef struct {
     int64_t batch, heads, tq, tk, depth;
-    double scale, fill;
-    bool causal, safe;        /* safe: a row of probabilities that are none is zeros; its statistic is infinite */
+    double scale, fill, later;
+    bool causal, replaced;    /* later keys are not seen; they are, and score `later` in place of their product */
+    bool safe;                /* a row of probabilities that are none is zeros; its statistic is infinite */
     AttentionPart part[3], y; /* of Q, K, V in their tensors, and dQ, dK, dV in theirs; of Y */
     int64_t mask_step[4];     /* by batch, head, query, key */
 } AttentionSizes;

@@ -1,4 +1,5 @@
 /* Attention and its gradient as prepared calls of the library, in 16-bit floats: scores stay on chip. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "graph/ops/attention.h"
@@ -15,7 +16,7 @@ static bool fits(const Graph *g, const Node *n)
 {
     const Shape *q = &in_value(g, n, 0)->shape, *k = &in_value(g, n, 1)->shape;
 
-    if (has_in(n, attention_mask(n)) || node_int(n, "safe"))
+    if (has_in(n, attention_mask(n)) || node_int(n, "safe") || node_float(n, "later") != -INFINITY)
         return false;
     for (int i = 0; i < 4; i++)
         if (q->dim[i] < 1 || q->dim[i] > INT32_MAX || k->dim[i] < 1 || k->dim[i] > INT32_MAX)

@@ -30,11 +30,13 @@ static int64_t at(const AttentionPart *p, int64_t b, int64_t token, int64_t h)
     return p->offset + b * p->batch + token * p->token + h * p->head;
 }
 
-/* Does the mask put `fill` in the place of the score?  Then nothing reaches the query and the key. */
+/* Does another number stand in the place of the score?  Then nothing reaches the query and the key. */
 static bool hidden(const AttentionSizes *p, const Tensor *mask, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const int64_t *step = p->mask_step;
 
+    if (p->replaced && j > i)
+        return true;
     return mask && mask->dtype == DT_BOOL &&
            !((const unsigned char *)mask->data)[b * step[0] + h * step[1] + i * step[2] + j * step[3]];
 }

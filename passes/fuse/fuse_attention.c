@@ -11,10 +11,9 @@
  *
  * A masked score may be any number up to -10^4 in place of -inf in a causal mask: its exponential is zero beside scores
  * that are not, and a query's own key is one.  Not so when another mask may hide that as well: then such a mask is
- * added like any, if it can be said so, and what chooses a number over a causal mask is left.  (A chosen number that is
- * added lets the slope through in rows of which everything is hidden, and only there.)  Where(IsNaN(p), 0, p) of
- * the probabilities is taken in (`safe`).  Dropout of the probabilities is left alone, and so is what no fused kernel
- * computes.
+ * added like any, and what Where chose the node chooses (`later`); left is a choice in front of what is added to it, or
+ * beside another one.  Where(IsNaN(p), 0, p) of the probabilities is taken in (`safe`).  Dropout of the probabilities
+ * is left alone, and so is what no fused kernel computes.
  *
  * Q, K and V are looked for behind the Transposes, Reshapes, Slices and Splits that made them (graph/strided.h).  Where
  * the three are the whole of one tensor, as one projection leaves it, PackedAttention reads that, and the gradient is
@@ -31,7 +30,6 @@
 
 enum { DEPTH_STEP = 8, DEPTH_MOST = 128, MASKS = 2 }; /* depths of what kernels of 16 bits take */
 static const double HIDDEN = -1e4;                    /* a masked score is at most this */
-static const double SWALLOWS = -1e30;                 /* a number to which a score can be added: it stays what it is */
 
 typedef struct {
     Graph *g;
@@ -45,16 +43,17 @@ typedef struct {
 
 typedef struct {
     ValueId v;
-    double times; /* what is added is so many of it; of bool: this number where it is not `seen_is` */
-    bool of_bool, seen_is;
+    double times; /* what is added is so many of it */
 } Added;
 
 typedef struct {
     ValueId q, k, v, out; /* of the product Q K^T, and its other input; as they were read */
     bool k_rows;          /* k is [.., Tk, D], not [.., D, Tk] */
     double scale;
-    bool causal, safe, soft; /* soft: `later`, a causal mask of finite numbers, is all that makes it causal */
-    Added later;
+    bool causal, safe, soft; /* soft: a causal mask of finite numbers is all that makes it causal: */
+    Added by_add;            /* what is added; */
+    double by_where;         /* or, without such a value, the number that Where chooses */
+    double later;            /* what later keys score on the node */
     int n_added;
     Added added[MASKS];
     ValueId chosen; /* of bool, or none: where it is not `chosen_is`, a score is `fill` */
@@ -141,27 +140,36 @@ static bool is_set(double x) { return x != 0; }
 static bool is_hidden(double x) { return x <= HIDDEN; }
 static bool is_gone(double x) { return x == -INFINITY; }
 
+/* Does Where choose a number for later keys, whatever they scored before? */
+static bool chose_later(const Found *m) { return m->soft && !has_value(m->by_add.v); }
+
 /* Later keys are hidden: for good, or by numbers that count beside those of another mask.  What was chosen behind it
  * would show them again. */
-static bool take_causal(Found *m, bool gone, Added mask)
+static bool take_causal(Found *m, bool gone, Added add, double number)
 {
-    if ((has_value(m->chosen) && m->fill != -INFINITY) || (!gone && has_value(m->later.v)))
+    if ((has_value(m->chosen) && m->fill != -INFINITY) || (!gone && m->soft) || chose_later(m))
         return false;
     m->soft = m->causal ? m->soft && !gone : !gone;
     m->causal = true;
-    if (!gone)
-        m->later = mask;
+    if (m->soft && !gone) {
+        m->by_add = add;
+        m->by_where = number;
+    }
     return true;
 }
 
-/* Beside another mask a causal one of numbers is added, as that is. */
+/* Beside another mask numbers count: what is added is added then, and what is chosen the node chooses. */
 static bool settle_causal(Found *m)
 {
     if (!m->soft || (!m->n_added && !has_value(m->chosen)))
         return true;
-    if (has_value(m->chosen) || m->n_added == MASKS || (m->later.of_bool && m->later.times > SWALLOWS))
+    if (has_value(m->chosen) || (!chose_later(m) && m->n_added == MASKS))
         return false;
-    m->added[m->n_added++] = m->later;
+    if (chose_later(m)) {
+        m->later = m->by_where;
+        return true;
+    }
+    m->added[m->n_added++] = m->by_add;
     m->causal = false;
     return true;
 }
@@ -192,10 +200,10 @@ static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
             continue;
         *x = input(f, n, data);
         if (t && dtype_is_float(t->dtype) && is_causal(t, m->scale, is_zero, is_hidden))
-            return take_causal(m, is_causal(t, m->scale, is_zero, is_gone), (Added){ .v = mask, .times = m->scale });
-        if (m->n_added == MASKS || has_value(m->chosen))
+            return take_causal(m, is_causal(t, m->scale, is_zero, is_gone), (Added){ mask, m->scale }, 0);
+        if (m->n_added == MASKS || has_value(m->chosen) || chose_later(m))
             return false;
-        m->added[m->n_added++] = (Added){ .v = mask, .times = m->scale };
+        m->added[m->n_added++] = (Added){ mask, m->scale };
         return true;
     }
     return false;
@@ -222,8 +230,8 @@ static bool take_where(const Fuse *f, Found *m, const Node *n, ValueId *x)
         return false;
     *x = input(f, n, data);
     if (t && is_hidden(fill) && (data == 1 ? is_causal(t, 1, is_set, is_zero) : is_causal(t, 1, is_zero, is_set)))
-        return take_causal(m, is_gone(fill), (Added){ mask, fill, .of_bool = true, .seen_is = data == 1 });
-    if (has_value(m->chosen) || m->n_added)
+        return take_causal(m, is_gone(fill), (Added){ .times = 0 }, fill);
+    if (has_value(m->chosen) || m->n_added || m->soft)
         return false;
     m->chosen = mask;
     m->chosen_is = data == 1;
@@ -299,7 +307,7 @@ static bool find(const Fuse *f, const Node *softmax, Found *m)
     bool safe;
     Node *behind = product_behind(f, softmax, &safe), *n;
 
-    *m = (Found){ .scale = 1, .fill = -INFINITY, .safe = safe };
+    *m = (Found){ .scale = 1, .fill = -INFINITY, .later = -INFINITY, .safe = safe };
     if (!behind)
         return false;
     m->scores = in_value(f->g, softmax, 0)->shape;
@@ -454,12 +462,7 @@ static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
 
 static ValueId emit_added(Graph *g, const Added *a, DType dtype)
 {
-    ValueId zero, number = a->of_bool || a->times != 1 ? emit_scalar(g, dtype, a->times) : NO_VALUE;
-
-    if (!a->of_bool)
-        return has_value(number) ? EMIT(g, Mul, NULL, a->v, number) : a->v;
-    zero = emit_scalar(g, dtype, 0);
-    return a->seen_is ? EMIT(g, Where, NULL, a->v, zero, number) : EMIT(g, Where, NULL, a->v, number, zero);
+    return a->times == 1 ? a->v : EMIT(g, Mul, NULL, a->v, emit_scalar(g, dtype, a->times));
 }
 
 static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
@@ -482,9 +485,10 @@ static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
 static Node *emit_packed(Graph *g, const Found *m, const Operand o[3], const Packing *p, ValueId y[2])
 {
     const int64_t *n = o->size, width = 3 * n[1] * n[3];
-    const Attr *attrs = ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill),
-                              INT("safe", m->safe), INT("heads", n[1]), INT("interleaved", p->interleaved),
-                              INT("tokens_first", p->tokens_first), INTS("order", 3, p->order));
+    const Attr *attrs =
+        ATTRS(INT("causal", m->causal), FLOAT("later", m->later), FLOAT("scale", m->scale), FLOAT("fill", m->fill),
+              INT("safe", m->safe), INT("heads", n[1]), INT("interleaved", p->interleaved),
+              INT("tokens_first", p->tokens_first), INTS("order", 3, p->order));
     ValueId in[] = { shaped(g, o->base, p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width)),
                      emit_mask(g, m, o) };
 
@@ -493,8 +497,8 @@ static Node *emit_packed(Graph *g, const Found *m, const Operand o[3], const Pac
 
 static Node *emit_plain(Graph *g, const Found *m, const Operand o[3], ValueId y[2])
 {
-    const Attr *attrs =
-        ATTRS(INT("causal", m->causal), FLOAT("scale", m->scale), FLOAT("fill", m->fill), INT("safe", m->safe));
+    const Attr *attrs = ATTRS(INT("causal", m->causal), FLOAT("later", m->later), FLOAT("scale", m->scale),
+                              FLOAT("fill", m->fill), INT("safe", m->safe));
     ValueId in[4];
 
     for (int i = 0; i < 3; i++)
@@ -547,7 +551,7 @@ static bool computed(const Fuse *f, const Node *n, const Found *m, const Operand
 static bool same_masks(const Fuse *f, const Found *m)
 {
     for (int i = 0; i < m->n_added; i++)
-        if (!m->added[i].of_bool && value(f->g, m->added[i].v)->dtype != value(f->g, m->q)->dtype)
+        if (value(f->g, m->added[i].v)->dtype != value(f->g, m->q)->dtype)
             return false;
     return true;
 }

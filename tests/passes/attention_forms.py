@@ -110,6 +110,14 @@ def gpt2(net, qkv, keep):
     return (scores + (1.0 - keep[:, None, None, :]) * -10000.0).softmax(-1) @ v
 
 
+def gpt2_least(net, qkv, keep):
+    """The same with the least number for both, which leaves rows of padding in front without anything they see."""
+    q, k, v = (t.view(-1, T, HEADS, DEPTH).transpose(1, 2) for t in qkv.split(WIDTH, dim=2))
+    least = torch.finfo(torch.float32).min
+    scores = torch.where(net.later == 0, (q @ k.transpose(-1, -2)) / 4.0, least)
+    return (scores + (1.0 - keep[:, None, None, :]) * least).softmax(-1) @ v
+
+
 def bert(q, k, v, keep):
     scores = q @ k.transpose(-1, -2) / 4.0
     return (scores + (1.0 - keep[:, None, None, :]) * -10000.0).softmax(-1) @ v
@@ -133,7 +141,8 @@ def rows(q, k, v, keep):
 
 FORMS = {"picked": lambda: Packed(picked), "interleaved": lambda: Packed(interleaved), "nano": lambda: Packed(nano),
          "nano_flash": lambda: Packed(nano_flash), "unbound": lambda: Packed(unbound), "unbound_flash": lambda: Packed(unbound_flash),
-         "gpt2": lambda: Packed(gpt2), "bert": lambda: Apart(bert), "distilbert": lambda: Apart(distilbert),
+         "gpt2": lambda: Packed(gpt2), "gpt2_least": lambda: Packed(gpt2_least),
+         "bert": lambda: Apart(bert), "distilbert": lambda: Apart(distilbert),
          "bert_flash": lambda: Apart(bert_flash), "rows": lambda: Apart(rows), "cross": Cross,
          "module": lambda: Module(True, False, False), "module_weights": lambda: Module(True, True, False),
          "module_tokens_first": lambda: Module(False, False, True), "module_tokens_weights": lambda: Module(False, True, True)}
@@ -174,7 +183,7 @@ def losses(net, x, keep, target):
 def main():
     torch.manual_seed(7)
     x, target = torch.randn(N, T, WIDTH), torch.randn(N, T, WIDTH)
-    keep = torch.tensor([[1.0, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    keep = torch.tensor([[0.0, 0, 1, 1, 1], [1, 1, 1, 0, 0]])
     table = []
     for name, make in FORMS.items():
         torch.manual_seed(3)
