@@ -41,6 +41,7 @@ static uint64_t hash_value(uint64_t h, const Graph *g, ValueId id)
     if (!has_value(id))
         return hash_int(h, -1);
     h = hash_int(h, v->dtype * N_LAYOUTS + (int64_t)v->layout);
+    h = hash_int(h, (int64_t)(uintptr_t)value_const(g, id));
     return hash_bytes(h, v->shape.dim, (size_t)(v->shape.rank < 0 ? 0 : v->shape.rank) * sizeof *v->shape.dim);
 }
 

@@ -44,7 +44,8 @@ SINGLE(softplus, NULL, NULL, vsoftplusf(x))
 SINGLE(mish, NULL, NULL, x *vtanhf(vsoftplusf(x)))
 SINGLE(swish, "alpha", NULL, x *vsigmoidf(A *x))
 
-#define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike
+#define KERNEL(NAME) \
+    .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike, .shares = true
 
 DEFINE_KERNEL(cpu_leaky_relu, .op = &op_LeakyRelu, .dtypes = DTYPES_F32_F64, KERNEL(leaky_relu));
 DEFINE_KERNEL(cpu_thresholded_relu, .op = &op_ThresholdedRelu, .dtypes = DTYPES_F32_F64, KERNEL(thresholded_relu));

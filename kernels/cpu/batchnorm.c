@@ -76,7 +76,7 @@ static bool differentiates(const Graph *g, const Node *n)
     return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7);
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free, .shares = true
 
 DEFINE_KERNEL(cpu_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);

@@ -202,7 +202,8 @@ static Status run_grad_input(KernelCtx *ctx, void *state, const Tensor *in, Tens
     return ST_OK;
 }
 
-#define COMMON .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = channels_inner, .prepare = prepare, .release = free
+#define COMMON \
+    .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = channels_inner, .prepare = prepare, .release = free, .shares = true
 
 DEFINE_KERNEL(cpu_batch_normalization_inner, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats_inner, .op = &op_BatchNormStats, COMMON, .supports = stored_so, .run = run_stats);

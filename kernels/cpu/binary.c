@@ -36,7 +36,8 @@
     ROW2(NAME##_f64, double, uint8_t, EXPR)  \
     ROW2(NAME##_i64, int64_t, uint8_t, EXPR) \
     PREPARE(prepare_##NAME, t == DT_FLOAT32 ? NAME##_f32 : t == DT_FLOAT64 ? NAME##_f64 : NAME##_i64)
-#define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike
+#define KERNEL(NAME) \
+    .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike, .shares = true
 
 WITH_INTEGERS(add, a + b)
 WITH_INTEGERS(sub, a - b)

@@ -249,7 +249,7 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     return reduce(ctx, state, in[0].dtype == DT_FLOAT32 ? &f32 : &f64, in, out);
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = prepare, .run = run, .release = free, .shares = true
 
 DEFINE_KERNEL(cpu_reduce_sum, .op = &op_ReduceSum, COMMON);
 DEFINE_KERNEL(cpu_reduce_sum_square, .op = &op_ReduceSumSquare, COMMON);

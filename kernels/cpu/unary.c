@@ -37,7 +37,8 @@ BOTH(sign, x != x ? x : (float)(x > 0) - (float)(x < 0), x != x ? x : (double)(x
 ROW1(not_bool, uint8_t, !x)
 PREPARE(prepare_not, not_bool, not_bool)
 
-#define KERNEL(NAME) .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike
+#define KERNEL(NAME) \
+    .prepare = prepare_##NAME, .run = elementwise_run, .release = free, .layouts = kernel_alike, .shares = true
 
 DEFINE_KERNEL(cpu_neg, .op = &op_Neg, .dtypes = DTYPES_F32_F64, KERNEL(neg));
 DEFINE_KERNEL(cpu_abs, .op = &op_Abs, .dtypes = DTYPES_F32_F64, KERNEL(abs));
