@@ -65,6 +65,16 @@ void names_put(Graph *g, const char *name, uint32_t id)
     g->names->slot[i].id = id;
 }
 
+void names_rebuild(Graph *g)
+{
+    struct NameTable *t = g->names;
+
+    arena_give_back(g->arena, t->slot, t->cap * sizeof *t->slot);
+    *t = (struct NameTable){ 0 };
+    for (uint32_t i = 1; i < g->n_value; i++)
+        names_put(g, g->value[i]->name, i);
+}
+
 ValueId graph_find(const Graph *g, const char *name)
 {
     uint32_t i;

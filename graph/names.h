@@ -7,6 +7,9 @@
 struct NameTable *names_create(Arena *a); /* NULL: out of memory */
 /* The name, which lives as long as the graph, is that of value `id` from now on.  Fails by Graph.status. */
 void names_put(Graph *g, const char *name, uint32_t id);
+/* The table holds the present names of the graph's values alone: those given up, or of values that are gone, are free.
+ */
+void names_rebuild(Graph *g);
 /* Has the value that had it been renamed? */
 bool names_given_up(const Graph *g, const char *name);
 

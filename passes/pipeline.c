@@ -2,6 +2,7 @@
  * here. */
 #include <string.h>
 
+#include "graph/compact.h"
 #include "graph/rewrite.h"
 #include "graph/verify.h"
 #include "passes/pass.h"
@@ -139,5 +140,5 @@ Status pipeline_run(Graph *g, const BuildOptions *opt, Evaluator eval, Report *r
         if (pipeline[i] == last)
             break;
     }
-    return st;
+    return st ? st : graph_drop_values(g); /* before memory is planned, by tables that go by value id */
 }
