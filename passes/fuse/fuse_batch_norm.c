@@ -13,6 +13,7 @@
  * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node.
  * The sign is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad
  * and the running statistics for itself. */
+#include "graph/paths.h"
 #include "graph/uses.h"
 #include "passes/pass.h"
 
@@ -27,8 +28,7 @@ typedef struct {
     Draft draft[READERS_MOST];
     Node **node; /* those that a step begins with */
     uint32_t n_node;
-    uint32_t *stained; /* [value] the turn in which a way was found to it */
-    uint32_t turn;
+    Paths paths;
 } Fusing;
 
 static Status look(Fusing *f)
@@ -37,6 +37,12 @@ static Status look(Fusing *f)
         return ST_OK;
     f->looked = true;
     return uses_find(&f->uses, f->g, f->ctx->scratch);
+}
+
+static Status sort(Fusing *f)
+{
+    paths_sorted(&f->paths);
+    return graph_sort(f->g);
 }
 
 /* ---- the gradient of Relu ---- */
@@ -115,28 +121,6 @@ static Status take_relu(Fusing *f, Node *r)
 
 /* ---- gradients of scale and bias ---- */
 
-/* Does a way lead from n's results to `by`?  Nodes stand in topological order. */
-static bool leads_to(Fusing *f, const Node *n, const Node *by)
-{
-    const Graph *g = f->g;
-
-    f->turn++;
-    for (int o = 0; o < n->n_out; o++)
-        f->stained[n->out[o].i] = f->turn;
-    for (uint32_t k = n->index + 1; k <= by->index; k++) {
-        const Node *r = g->node[k];
-        bool reads = false;
-
-        for (int i = 0; r && i < r->n_in; i++)
-            reads |= has_in(r, i) && f->stained[r->in[i].i] == f->turn;
-        if (reads && r == by)
-            return true;
-        for (int o = 0; reads && o < r->n_out; o++)
-            f->stained[r->out[o].i] = f->turn;
-    }
-    return false;
-}
-
 /* Does a node that reads n's results stand before `by`? */
 static bool is_read_before(const Fusing *f, const Node *n, const Node *by)
 {
@@ -170,13 +154,13 @@ static Status take_params(Fusing *f, Node *n)
     for (int o = 0; o < n->n_out; o++)
         draft_out(d, 1 + o, n->out[o]);
     draft_absorb(d, n);
-    if (!draft_fits(d) || leads_to(f, n, by))
+    if (!draft_fits(d) || paths_lead(&f->paths, n, by))
         return f->g->status;
     TRY(look(f));
     broken = is_read_before(f, n, by);
     draft_become(d);
     f->ctx->n_changed++;
-    return broken ? graph_sort(f->g) : f->g->status;
+    return broken ? sort(f) : f->g->status;
 }
 
 /* ---- running statistics ---- */
@@ -249,9 +233,8 @@ static Status gather(Fusing *f)
     const Graph *g = f->g;
 
     f->node = ARENA_NEW(f->ctx->scratch, Node *, g->n_node);
-    f->stained = ARENA_NEW(f->ctx->scratch, uint32_t, g->n_value);
     f->input_of = ARENA_NEW(f->ctx->scratch, Node *, g->n_value);
-    if (!f->node || !f->stained || !f->input_of)
+    if (!f->node || !f->input_of)
         return FAIL_NOMEM();
     FOR_NODES(g, n) {
         if (n->op == &op_BatchNormGradInput)
@@ -260,7 +243,7 @@ static Status gather(Fusing *f)
             n->op == &op_Add)
             f->node[f->n_node++] = n;
     }
-    return ST_OK;
+    return paths_begin(&f->paths, g, f->ctx->scratch);
 }
 
 /* One kind of change to all of them; the order of nodes may change meanwhile. */
@@ -274,7 +257,7 @@ static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
     if (f->ctx->n_changed == before)
         return ST_OK;
     f->looked = false;
-    return graph_sort(f->g);
+    return sort(f);
 }
 
 static Status run(Graph *g, PassCtx *ctx)

@@ -27,6 +27,7 @@
 #include "graph/emit.h"
 #include "graph/ops/product.h"
 #include "graph/ops/reduce.h"
+#include "graph/paths.h"
 #include "graph/uses.h"
 #include "passes/pass.h"
 
@@ -308,10 +309,9 @@ typedef struct Sum {
 
 typedef struct {
     Fusing *f;
-    Sum **waiting;          /* [value] those of it that no product has taken yet, in the order of their nodes */
-    uint32_t *gone;         /* [value] of its uses */
-    uint32_t *seen, *stack; /* [node] */
-    uint32_t walk;
+    Sum **waiting;  /* [value] those of it that no product has taken yet, in the order of their nodes */
+    uint32_t *gone; /* [value] of its uses */
+    Paths paths;
 } Sums;
 
 /* Does n sum something of several rows over all of them? */
@@ -356,31 +356,7 @@ static Status read_sum_of_rows(Sum *s, const Fusing *f, Node *n)
     return ST_OK;
 }
 
-/* ---- would a product that makes the sum wait for it? ---- */
-
-static void visit(Sums *s, const Node *n, uint32_t *n_stack)
-{
-    for (int i = 0; i < n->n_in; i++) {
-        const Node *p = maker(s->f->g, n->in[i]);
-
-        if (p && s->seen[p->index] != s->walk) {
-            s->seen[p->index] = s->walk;
-            s->stack[(*n_stack)++] = p->index;
-        }
-    }
-}
-
-/* Does a way lead from `from` to n? */
-static bool waits_for(Sums *s, const Node *n, const Node *from)
-{
-    uint32_t n_stack = 0;
-
-    s->walk++;
-    visit(s, n, &n_stack);
-    while (n_stack && s->seen[from->index] != s->walk)
-        visit(s, s->f->g->node[s->stack[--n_stack]], &n_stack);
-    return s->seen[from->index] == s->walk;
-}
+/* ---- who makes the sum ---- */
 
 /* Views of what was summed that the ReduceSum alone still read. */
 static void remove_views(Sums *all, ValueId v, ValueId of)
@@ -434,6 +410,19 @@ static Status by_result(bool *out, Sums *all, const Sum *s)
     return take_sum(out, all, s, "result");
 }
 
+/* n computes now what is read at the end of a sum, or in its last link. */
+static void note_readers(Sums *all, const Node *n, const Sum *s)
+{
+    const Uses *u = &all->f->uses;
+
+    for (int i = 0; i < s->n; i++)
+        if (s->link[i]->op)
+            paths_bend(&all->paths, n, s->link[i]);
+    for (uint32_t i = u->first[s->end.i]; i < u->first[s->end.i + 1]; i++)
+        if (u->reader[i].n->op)
+            paths_bend(&all->paths, n, u->reader[i].n);
+}
+
 /* Of the operand whose rows n contracts. */
 static Status by_operand(Sums *all, Node *n, int operand)
 {
@@ -446,11 +435,12 @@ static Status by_operand(Sums *all, Node *n, int operand)
         return all->f->g->status;
     v = behind_views(all->f->g, d->node.in[operand]);
     for (Sum **s = v.i < all->f->uses.n_value ? &all->waiting[v.i] : NULL; s && *s; s = &(*s)->next) {
-        if (!same_place(n, (*s)->link[0]) || waits_for(all, n, (*s)->link[0]))
+        if (!same_place(n, (*s)->link[0]) || paths_lead(&all->paths, (*s)->link[0], n))
             continue;
         draft_begin(d, n, &op_Product);
         TRY(take_sum(&done, all, *s, operand == PRODUCT_A ? "a" : "b"));
         if (done) {
+            note_readers(all, n, *s);
             *s = (*s)->next;
             return ST_OK;
         }
@@ -476,13 +466,11 @@ static Status take_sums(Fusing *f)
     Arena *a = f->ctx->scratch;
     Sums all = { .f = f,
                  .waiting = ARENA_NEW(a, Sum *, f->uses.n_value),
-                 .gone = ARENA_NEW(a, uint32_t, f->uses.n_value),
-                 .seen = ARENA_NEW(a, uint32_t, f->g->n_node),
-                 .stack = ARENA_NEW(a, uint32_t, f->g->n_node) };
+                 .gone = ARENA_NEW(a, uint32_t, f->uses.n_value) };
     Sum s;
     bool done;
 
-    if (!all.waiting || !all.gone || !all.seen || !all.stack)
+    if (!all.waiting || !all.gone)
         return FAIL_NOMEM();
     FOR_NODES(f->g, n) {
         TRY(read_sum_of_rows(&s, f, n));
@@ -492,6 +480,7 @@ static Status take_sums(Fusing *f)
         if (!done)
             TRY(wait(&all, &s));
     }
+    TRY(paths_begin(&all.paths, f->g, a));
     FOR_NODES(f->g, n)
         for (int operand = PRODUCT_A; operand <= PRODUCT_B; operand++)
             TRY(by_operand(&all, n, operand));
