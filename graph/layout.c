@@ -53,8 +53,6 @@ bool layout_suits(Layout l, const Shape *s)
 
 /* ---- addresses ---- */
 
-bool layout_is_strided(Layout l) { return !layouts[l].block[0].size; }
-
 int layout_axis(Layout l, int rank, int position)
 {
     if (!layouts[l].last || rank < 3 || position == 0)

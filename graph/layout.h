@@ -42,7 +42,6 @@ int64_t layout_channels(Layout l, const Shape *s);
 
 /* ---- layouts without blocks ---- */
 
-bool layout_is_strided(Layout l);
 /* The axis that stands at `position` in memory, 0 outermost; and back. */
 int layout_axis(Layout l, int rank, int position);
 int layout_position(Layout l, int rank, int axis);

@@ -125,3 +125,23 @@ int64_t pad_source(PadMode mode, int64_t i, int64_t d)
     default: return -1;
     }
 }
+
+int64_t slice_strides(const SliceRange *r, const Shape *x, int64_t *stride)
+{
+    int64_t xs[MAX_RANK], begin = 0;
+
+    shape_strides(x, xs);
+    for (int i = 0; i < x->rank; i++) {
+        stride[i] = xs[i] * r->step[i];
+        begin += xs[i] * r->start[i];
+    }
+    return begin;
+}
+
+bool constant_from(const Graph *g, const Node *n, int first)
+{
+    for (int i = first; i < n->n_in; i++)
+        if (has_in(n, i) && !value_const(g, n->in[i]))
+            return false;
+    return true;
+}

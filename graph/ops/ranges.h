@@ -18,6 +18,11 @@ static inline bool slice_keeps(const SliceRange *r, const Shape *x, int axis)
     return r->start[axis] == 0 && r->step[axis] == 1 && r->count[axis] == x->dim[axis];
 }
 
+/* The strides of the slice within the tensor it is cut from, by rows; returns where it begins.  In elements. */
+int64_t slice_strides(const SliceRange *r, const Shape *x, int64_t *stride);
+/* Are the inputs from `first` on constants, where they are there? */
+bool constant_from(const Graph *g, const Node *n, int first);
+
 /* Elements added (removed when negative) in front of and behind each axis. */
 typedef struct {
     int64_t before[MAX_RANK], after[MAX_RANK];

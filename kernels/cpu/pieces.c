@@ -107,15 +107,6 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
 
 /* ---- Slice, Pad: a box within a larger one ---- */
 
-/* Are the inputs from `first` on constants, where they are there? */
-static bool constant_from(const Graph *g, const Node *n, int first)
-{
-    for (int i = first; i < n->n_in; i++)
-        if (has_in(n, i) && !value_const(g, n->in[i]))
-            return false;
-    return true;
-}
-
 static const Tensor *constant(const Graph *g, const Node *n, int i)
 {
     return has_in(n, i) ? value_const(g, n->in[i]) : NULL;
@@ -144,19 +135,6 @@ static void fill_around(Plan *p, size_t size, const Shape *y, const int64_t *at,
         rest.dim[i] = inner->dim[i];
         to += at[i] * ys[i];
     }
-}
-
-/* The strides of the slice within the tensor it is cut from; returns where it begins. */
-static int64_t slice_strides(const SliceRange *r, const Shape *x, int64_t *ss)
-{
-    int64_t xs[MAX_RANK], begin = 0;
-
-    shape_strides(x, xs);
-    for (int i = 0; i < x->rank; i++) {
-        ss[i] = xs[i] * r->step[i];
-        begin += xs[i] * r->start[i];
-    }
-    return begin;
 }
 
 static bool slice_known(const Graph *g, const Node *n) { return constant_from(g, n, 1); }

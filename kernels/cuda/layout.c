@@ -174,14 +174,6 @@ static Status box_space_to_depth(Box *b, const Graph *g, const Node *n)
 
 /* ---- kernels ---- */
 
-static bool constant_from(const Graph *g, const Node *n, int first)
-{
-    for (int i = first; i < n->n_in; i++)
-        if (has_in(n, i) && !value_const(g, n->in[i]))
-            return false;
-    return true;
-}
-
 /* All that is read at planning time is known, and the box fits a kernel. */
 static bool fits(const Graph *g, const Node *n, BoxOf *box_of)
 {

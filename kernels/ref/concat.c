@@ -38,19 +38,6 @@ static Status run_split(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
-/* The strides of the slice within the tensor it is cut from, and where it begins. */
-static int64_t slice_strides(const SliceRange *r, const Shape *x, int64_t *ss)
-{
-    int64_t xs[MAX_RANK], begin = 0;
-
-    shape_strides(x, xs);
-    for (int i = 0; i < x->rank; i++) {
-        ss[i] = xs[i] * r->step[i];
-        begin += xs[i] * r->start[i];
-    }
-    return begin;
-}
-
 static Status run_slice(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const RefNode *p = state;

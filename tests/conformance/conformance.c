@@ -22,8 +22,8 @@
 
 enum { MAX_OFFICIAL = 8192, MAX_LINES = 512, MAX_FOLDERS = 32, MAX_MISTAKEN = 16 };
 
-static Official *tests; /* MAX_OFFICIAL */
-static int n_test;
+static Official *tests;                /* MAX_OFFICIAL */
+static int n_test, n_package, n_newer; /* of those: of ONNX_TESTDATA, of ONNX_TESTS */
 static struct {
     char op[64];
     char except[2048];
@@ -195,6 +195,15 @@ static bool is_required_test_of(const Official *t, const char *op)
     return false;
 }
 
+/* Without data nothing would be tested, and nothing fail. */
+static void test_data(void)
+{
+    if (!n_package)
+        TEST_FAIL("there are no tests in '%s' (DPX_ONNX_TESTDATA)", ONNX_TESTDATA);
+    if (*ONNX_TESTS && !n_newer)
+        TEST_FAIL("there are no tests in '%s' (DPX_ONNX_TESTS)", ONNX_TESTS);
+}
+
 static void test_operator(void)
 {
     for (int i = 0; i < n_test; i++)
@@ -254,7 +263,7 @@ static void write_results(void)
 
 static const TestCase *list(void)
 {
-    static TestCase cases[2 * MAX_LINES + 2 * MAX_FOLDERS + 1];
+    static TestCase cases[2 * MAX_LINES + 2 * MAX_FOLDERS + 2];
     static char names[2 * MAX_FOLDERS][96];
     int n = 0;
 
@@ -262,9 +271,12 @@ static const TestCase *list(void)
         return NULL;
     read_exceptions();
     run_data(ONNX_TESTDATA);
+    n_package = n_test;
     run_data(ONNX_TESTS);
+    n_newer = n_test - n_package;
     run_data(SOURCE_DIR "/tests/conformance/data");
     write_results();
+    cases[n++] = (TestCase){ "the official tests are there", test_data };
     for (int i = 0; i < n_exception; i++)
         n = list_operator(cases, n, exception[i].op);
     for (int i = 0; i < op_list_len; i++)

@@ -109,4 +109,18 @@ static void test_list(void)
     CHECK_STR(expected, found);
 }
 
-DEFINE_SUITE(cuda_list, { "the types without a CUDA kernel are those listed", test_list });
+/* How many operators CUDA devices compute; the number may only rise. */
+enum { LEAST = 158 };
+
+static void test_number(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < op_list_len; i++)
+        n += cuda_types(op_list[i]) != 0;
+    if (n < LEAST)
+        TEST_FAIL("CUDA kernels compute %d operators, at least %d are wanted", n, LEAST);
+}
+
+DEFINE_SUITE(cuda_list, { "the types without a CUDA kernel are those listed", test_list },
+             { "no operator lost its CUDA kernel", test_number });
