@@ -173,7 +173,9 @@ typedef struct dpx_world dpx_world;
 
 typedef struct {
     int size, rank;         /* processes; which this is, 0 to size - 1 */
-    const char *rendezvous; /* "HOST:PORT": where rank 0 listens and the others meet it; not needed for size 1 */
+    const char *rendezvous; /* "HOST:PORT": where rank 0 listens and the others meet it; not needed for size 1.  Or
+                               "fd=3,4,5,6": two connected stream sockets for every other rank, in the order of ranks,
+                               which are the world's from then on */
     double timeout;         /* seconds to wait for others, when joining and later; 0: 300 */
 } dpx_world_options;
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/launched.h"
+
 typedef struct {
     const char *name, *size, *rank;
     bool always;
@@ -64,19 +66,39 @@ static Status ask_launcher(dpx_world_options *o, bool has_rendezvous)
     return ST_OK;
 }
 
+/* dpexec launch has connected its processes, and nothing is left to say. */
+static Status ask_launch(dpx_world_options *o, const Args *a)
+{
+    static const char *const said[] = { "world", "rank", "rendezvous" };
+
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (args_has(a, said[i]))
+            return FAIL(E_INVALID, "--%s: dpexec launch has connected its processes; leave the flag out", said[i]);
+    TRY(launched_read(&o->rank, &o->size, &o->rendezvous));
+    return launched_watch();
+}
+
+static Status read_timeout(dpx_world_options *o, const Args *a)
+{
+    TRY(args_real(&o->timeout, a, "world-timeout", 300));
+    if (!(o->timeout >= 0.1 && o->timeout <= 1e6))
+        return FAIL(E_INVALID, "--world-timeout: expected 0.1 to 1e6 seconds, found %g", o->timeout);
+    return ST_OK;
+}
+
 static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[320])
 {
     int64_t size, rank;
 
     find_rendezvous(rendezvous, a);
     *o = (dpx_world_options){ .size = 1, .rendezvous = rendezvous };
+    TRY(read_timeout(o, a));
+    if (launched_is())
+        return ask_launch(o, a);
     if (!args_has(a, "world") && !args_has(a, "rank"))
         TRY(ask_launcher(o, *rendezvous));
     TRY(args_int(&size, a, "world", o->size, 1, 256));
     TRY(args_int(&rank, a, "rank", o->rank, 0, 255));
-    TRY(args_real(&o->timeout, a, "world-timeout", 300));
-    if (!(o->timeout >= 0.1 && o->timeout <= 1e6))
-        return FAIL(E_INVALID, "--world-timeout: expected 0.1 to 1e6 seconds, found %g", o->timeout);
     if (args_has(a, "rank") && !args_has(a, "world"))
         return FAIL(E_INVALID, "--rank needs --world, the number of processes");
     if (size > 1 && args_has(a, "world") && !args_has(a, "rank"))

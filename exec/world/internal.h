@@ -1,4 +1,4 @@
-/* Shared by join.c (connecting), world.c (talking) and agree.c. */
+/* Shared by join.c and inherit.c (connecting), world.c (talking) and agree.c. */
 #ifndef DPX_WORLD_INTERNAL_H
 #define DPX_WORLD_INTERNAL_H
 
@@ -55,6 +55,10 @@ struct World {
     char reason[WORLD_REASON];
 };
 
+/* "fd=3,4,5,6": for every other rank the descriptors of its two connections, data and notes. */
+bool inherit_is_meant(const char *rendezvous); /* NULL is legal */
+/* Of a world that is not connected yet. */
+Status inherit_connections(World *w, const char *rendezvous) CHECKED;
 void world_set_known(World *w, bool known);
 void world_release(World *w); /* closes and frees, without a word to anybody */
 

@@ -443,7 +443,9 @@ Status world_join(World **out, const WorldOptions *opt)
     if (!(opt->timeout > 0))
         return FAIL(E_INVALID, "the timeout of a world: expected a positive number, found %g", opt->timeout);
     TRY(create_world(&j.world, opt));
-    if (opt->size > 1)
+    if (inherit_is_meant(opt->rendezvous))
+        st = inherit_connections(j.world, opt->rendezvous);
+    else if (opt->size > 1)
         st = join(&j);
     if (j.listener >= 0)
         close(j.listener);

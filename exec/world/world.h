@@ -17,7 +17,7 @@ enum { WORLD_MAX = 256, WORLD_REASON = 1024 };
 
 typedef struct {
     int size, rank;         /* processes, and which this is: 0 to size - 1 */
-    const char *rendezvous; /* "HOST:PORT", an address of rank 0's machine */
+    const char *rendezvous; /* "HOST:PORT", an address of rank 0's machine, or inherited connections (inherit.c) */
     double timeout;         /* seconds to wait for others, when they join and whenever they are waited for */
 } WorldOptions;
 

@@ -95,24 +95,6 @@ start_env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
 wait
 check 'the bytes of a run from the environment' same_run "$DIR/mlp-1" "$DIR/env-RANK=0"
 check 'rank 1 writes nothing' test ! -e "$DIR/env-RANK=1"
-check 'dpexec launch' "$dpexec" launch -n 2 -- "${mlp[@]}" --devices 'cpu:{rank}' --out "$DIR/launched"
-check 'the bytes of a launched run' same_run "$DIR/mlp-1" "$DIR/launched"
-refused 2 '-n N is missing' "$dpexec" launch -- "${mlp[@]}"
-refused 2 '--lr' "$dpexec" launch -n 2 -- "${mlp[@]}" --lr 0.{rank}
-"$dpexec" launch -n 2 -- "${mlp[@]}" --steps 100000000 --out "$DIR/signalled" 2>/dev/null &
-until [ -s "$DIR/signalled/metrics.jsonl" ]; do sleep 0.05; done
-kill -TERM $!
-wait $!
-check 'launch passes a signal on' test $? = 143
-
-# Rank 0 ends at once, rank 1 waits for it: the signal reaches the one that still runs.
-"$dpexec" launch -n 2 -- "${mlp[@]}" --world-timeout '{rank}00' 2>"$DIR/half-launched" &
-launched=$!
-until grep -q -- '--world-timeout' "$DIR/half-launched" && [ "$(grep -l "^PPid:[[:space:]]*$launched\$" /proc/[0-9]*/status 2>/dev/null | wc -l)" = 1 ]; do sleep 0.05; done
-SECONDS=0
-kill -TERM $launched
-wait $launched
-check 'launch ends those that still run' test $? = 143 -a $SECONDS -lt 30
 refused 2 'mpirun started 2 processes: --rendezvous' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$dpexec" "${mlp[@]}"
 check 'a batch script of Slurm' env SLURM_NTASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 '--rank 2: expected 0 to 1' "$dpexec" "${mlp[@]}" --world 2 --rank 2 --rendezvous localhost:1

@@ -1,0 +1,97 @@
+/* The kernel kills what dpexec launch has started when the launcher ends; a pipe that only the launcher can write to
+ * tells it as well, where the kernel was made to forget, as it does for programs with capabilities of their own. */
+#include "tools/launched.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/args.h"
+
+typedef struct {
+    int rank, size, pipe;
+    const char *connections;
+} Launched;
+
+bool launched_is(void) { return getenv(LAUNCHED) != NULL; }
+
+/* A number and the colon after it. */
+static bool read_part(int *out, const char **at, int most)
+{
+    char *end;
+    long v;
+
+    errno = 0;
+    v = strtol(*at, &end, 10);
+    if (**at < '0' || **at > '9' || errno || v > most || *end != ':')
+        return false;
+    *at = end + 1;
+    *out = (int)v;
+    return true;
+}
+
+static Status read_all(Launched *out)
+{
+    const char *text = getenv(LAUNCHED), *at = text;
+    struct stat is;
+
+    if (!read_part(&out->rank, &at, 255) || !read_part(&out->size, &at, 256) || out->rank >= out->size ||
+        !read_part(&out->pipe, &at, 1 << 24))
+        return FAIL(E_INVALID,
+                    "environment: " LAUNCHED ": expected RANK:SIZE:PIPE:fd=N,... of dpexec launch, found '%.60s'",
+                    text);
+    if (fstat(out->pipe, &is) || !S_ISFIFO(is.st_mode))
+        return FAIL(E_INVALID, "environment: " LAUNCHED ": descriptor %d is no pipe of dpexec launch", out->pipe);
+    out->connections = at;
+    return ST_OK;
+}
+
+Status launched_read(int *rank, int *size, const char **connections)
+{
+    Launched l;
+
+    TRY(read_all(&l));
+    *rank = l.rank;
+    *size = l.size;
+    *connections = l.connections;
+    return ST_OK;
+}
+
+/* Nobody writes to the pipe: reading returns when its other end is closed. */
+static void *wait_for_end(void *arg)
+{
+    static const char text[] = "dpexec: the launcher has gone\n";
+    int pipe = (int)(intptr_t)arg;
+    char byte;
+    ssize_t n;
+
+    while ((n = read(pipe, &byte, 1)) > 0 || (n < 0 && errno == EINTR))
+        ;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(EXIT_FAILED);
+}
+
+Status launched_watch(void)
+{
+    Launched l;
+    pthread_t thread;
+    sigset_t all, before;
+    int why;
+
+    TRY(read_all(&l));
+    (void)fcntl(l.pipe, F_SETFD, FD_CLOEXEC);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that trains */
+    why = pthread_create(&thread, NULL, wait_for_end, (void *)(intptr_t)l.pipe);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (why)
+        return FAIL(E_NOMEM, "the launcher cannot be watched: %s", strerror(why));
+    pthread_detach(thread);
+    return ST_OK;
+}
