@@ -288,7 +288,13 @@ DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_
 DPX_API int dpx_trainer_state_count(const dpx_trainer *t);
 DPX_API dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out) DPX_CHECKED;
 /* Copies to or from the tensor's data, whose type and shape must be the state's.  In a world all processes set state,
- * or resume, before the same step, or before their first; that step then begins with rank 0's values everywhere. */
+ * or resume, before the same step, or before their first; that step then begins with rank 0's values everywhere, but
+ * for state in pieces ("shard"), for which all are given the same.
+ *
+ * State in pieces is whole nowhere.  In a world get_state, save and export are therefore calls that all processes make,
+ * in the same order, between the same steps; those that want nothing pass NULL for `out`, `directory` or `path`.  A
+ * call that the others do not make ends by the world's timeout, or by what they do instead, with the state's name, and
+ * so does the world.  (Where nothing is in pieces nobody waits for the others.) */
 DPX_API dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out) DPX_CHECKED;
 DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in) DPX_CHECKED;
 DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t); /* begun */

@@ -67,8 +67,9 @@ typedef struct {
     int64_t saved_step;
     double since; /* when the last result was known */
     ToolWorld world;
-    int signal;            /* that ends the run, caught by any process; 0: none */
-    bool has_dir, running; /* this process writes the folder; the command line and the files were right */
+    int signal;          /* that ends the run, caught by any process; 0: none */
+    bool keeps, has_dir; /* there is a folder; this process writes it */
+    bool running;        /* the command line and the files were right */
     Evaluation last_eval;
     int64_t eval_step; /* of last_eval; -1: none yet */
     double last_loss;  /* of a step of this run; NaN: none yet */
@@ -124,15 +125,18 @@ static Status evaluate_now(Run *r)
 
 /* ---- checkpoints ---- */
 
+/* The processes that do not write give the pieces of state that they hold. */
 static Status save(Run *r)
 {
     char *note, path[4096];
     Status st;
 
-    if (!r->has_dir || r->saved_step == r->step)
+    if (!r->keeps || r->saved_step == r->step)
         return ST_OK;
     note = note_write(&r->facts, r->at);
-    st = note ? (Status)dpx_trainer_save(r->trainer, run_dir_file(&r->dir, "checkpoints", path), note) : FAIL_NOMEM();
+    st = note ? (Status)dpx_trainer_save(r->trainer, r->has_dir ? run_dir_file(&r->dir, "checkpoints", path) : NULL,
+                                         note)
+              : FAIL_NOMEM();
     free(note);
     if (!st)
         r->saved_step = r->step;
@@ -240,6 +244,8 @@ static Status note_given(const Run *r)
         TRY(world_note_flag(&r->world, r->args, same[i]));
     if (r->world.world)
         TRY((Status)dpx_world_note(r->world.world, "--trace", args_has(r->args, "trace") ? "given" : "not given"));
+    if (r->world.world && strcmp(dpx_options_get(r->args->options, "shard"), "none")) /* all take part in checkpoints */
+        TRY((Status)dpx_world_note(r->world.world, "--out", args_has(r->args, "out") ? "given" : "not given"));
     return world_note_flag(&r->world, r->args, "resume");
 }
 
@@ -310,6 +316,7 @@ static Status open_run(Run *r)
     TRY(find_checkpoint(&from, r));
     if (out)
         TRY(run_dir_check_names(r->model));
+    r->keeps = out != NULL;
     if (out && !r->world.rank)
         TRY(open_folder(r, out, from));
     else if (!out && r->checkpoint_every)
@@ -445,8 +452,8 @@ static Status finish(Run *r)
 
     TRY(evaluate_now(r));
     TRY(save(r));
-    if (r->has_dir)
-        TRY((Status)dpx_trainer_export(r->trainer, run_dir_file(&r->dir, "model.onnx", path)));
+    if (r->keeps)
+        TRY((Status)dpx_trainer_export(r->trainer, r->has_dir ? run_dir_file(&r->dir, "model.onnx", path) : NULL));
     if (args_has(r->args, "trace") && !r->world.rank)
         TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     progress_end(&r->progress);

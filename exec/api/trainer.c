@@ -708,19 +708,25 @@ dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
 
 /* ---- export ---- */
 
-dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
+static Status export_model(dpx_trainer *t, const char *path)
 {
-    ExportOptions how = { .plain = true };
+    ExportOptions how = { .plain = true, .model = t->model->onnx };
     Graph *g;
     Status st;
 
-    NEED(t, "trainer");
-    NEED(path, "path");
-    how.model = t->model->onnx;
-    if ((st = session_model(&g, t->session)))
-        return (dpx_status)st;
+    TRY(session_model(path ? &g : NULL, t->session));
+    if (!path)
+        return ST_OK;
     if (!(st = inference_make(g)))
         st = onnx_export_file(g, &how, path);
     graph_free(g);
-    return (dpx_status)st;
+    return st;
+}
+
+dpx_status dpx_trainer_export(dpx_trainer *t, const char *path)
+{
+    NEED(t, "trainer");
+    if (!trainer_may_look_on(t))
+        NEED(path, "path");
+    return (dpx_status)export_model(t, path);
 }

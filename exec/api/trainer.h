@@ -27,6 +27,7 @@ struct dpx_trainer {
     dpx_result group;                     /* sums over the group */
     NamedTensor shape[MAX_BATCH_TENSORS]; /* of the first micro-batch: what BUILD_APPLY is compiled for */
     int n_shape;
+    uint64_t given;    /* digest of what was given to states that may be in pieces, by resuming and by setting */
     bool agreed;       /* all processes of the world have rank 0's state, as far as there is any */
     bool resumed;      /* and has not trained since, which will tell whether the checkpoint is of this run */
     bool told_weights; /* what a loss of the model's own weighs */
@@ -40,6 +41,8 @@ struct dpx_trainer {
 };
 
 World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
+/* Are there others, for whose sake it takes part in what is of no use to itself? */
+bool trainer_may_look_on(const dpx_trainer *t);
 
 /* exec/api/trainer_state.c */
 /* Before the first step, and the first after the state was set or has grown: all processes get rank 0's.  E_INVALID

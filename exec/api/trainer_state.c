@@ -9,6 +9,7 @@
 
 #include "exec/api/trainer.h"
 #include "exec/state/checkpoint.h"
+#include "graph/base/hash.h"
 
 int dpx_trainer_state_count(const dpx_trainer *t) { return t ? states_count(session_states(t->session)) : 0; }
 
@@ -43,6 +44,20 @@ static Status match_state(Tensor *view, const dpx_trainer *t, const char *name, 
     return ST_OK;
 }
 
+bool trainer_may_look_on(const dpx_trainer *t) { return world_size(trainer_world(t)) > 1; }
+
+/* Takes part for others. */
+static Status look_on(const dpx_trainer *t, const char *name)
+{
+    const State *s = states_find(session_states(t->session), name);
+    Tensor none;
+
+    if (!s)
+        return FAIL(E_INVALID, "there is no state '%s'", name);
+    none = (Tensor){ s->dtype, s->shape, NULL };
+    return states_get(session_states(t->session), name, &none);
+}
+
 dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out)
 {
     Tensor view;
@@ -50,9 +65,18 @@ dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_ten
 
     NEED(t, "trainer");
     NEED(name, "name");
+    if (!out && trainer_may_look_on(t))
+        return (dpx_status)look_on(t, name);
     NEED(out, "out");
     st = match_state(&view, t, name, out);
     return (dpx_status)(st ? st : states_get(session_states(t->session), name, &view));
+}
+
+/* Nobody has all of a state in pieces, whose beginnings are compared by what they were cut from. */
+static void note_given(dpx_trainer *t, const State *s, const Tensor *value)
+{
+    if (s->cut || state_waits(s))
+        t->given = hash_int(hash_text(t->given, s->name), (int64_t)XXH3_64bits(value->data, tensor_bytes(value)));
 }
 
 dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in)
@@ -67,6 +91,7 @@ dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_ten
     if (st)
         return (dpx_status)st;
     t->agreed = false;
+    note_given(t, states_find(session_states(t->session), name), &view);
     return (dpx_status)states_set(session_states(t->session), name, &view);
 }
 
@@ -92,6 +117,7 @@ static Status collect_class_axis(Arena *a, const dpx_trainer *t, NamedTensor *li
     return ST_OK;
 }
 
+/* What is kept, by name, type and shape; the data follow as they are asked for. */
 static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, int *n)
 {
     const States *states = session_states(t->session);
@@ -101,34 +127,55 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
-        Tensor *copy = is_kept(s) ? tensor_create(a, s->dtype, &s->shape) : NULL;
 
-        if (!is_kept(s))
-            continue;
-        if (!copy)
-            return FAIL_NOMEM();
-        TRY(states_get(states, s->name, copy));
-        (*list)[(*n)++] = (NamedTensor){ s->name, *copy };
+        if (is_kept(s))
+            (*list)[(*n)++] = (NamedTensor){ s->name, { s->dtype, s->shape, NULL } };
     }
     return collect_class_axis(a, t, *list, n);
+}
+
+typedef struct {
+    const States *states;
+    const NamedTensor *list;
+} Kept;
+
+/* A TensorSource. */
+static Status read_kept(void *user, int i, void *to)
+{
+    const Kept *k = user;
+    const Tensor into = { k->list[i].tensor.dtype, k->list[i].tensor.shape, to };
+
+    return states_get(k->states, k->list[i].name, &into);
+}
+
+/* To `directory`; NULL: gives the others what they read. */
+static Status save(dpx_trainer *t, Arena *a, const char *directory, const char *note)
+{
+    Kept kept = { .states = session_states(t->session) };
+    NamedTensor *list;
+    int n;
+
+    if (t->pending)
+        return FAIL(E_INVALID, "a checkpoint in the middle of an accumulated group: call dpx_train_flush first");
+    TRY(collect_state(a, t, &list, &n));
+    kept.list = list;
+    if (directory)
+        return checkpoint_write(directory, t->step, list, n, read_kept, &kept, note);
+    for (int i = 0; i < n; i++)
+        if (!list[i].tensor.data)
+            TRY(read_kept(&kept, i, NULL));
+    return ST_OK;
 }
 
 dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *note)
 {
     Arena *a;
-    NamedTensor *list;
-    int n;
     Status st;
 
     NEED(t, "trainer");
-    NEED(directory, "directory");
-    st = (a = arena_create()) ? ST_OK : FAIL_NOMEM();
-    if (!st && t->pending)
-        st = FAIL(E_INVALID, "a checkpoint in the middle of an accumulated group: call dpx_train_flush first");
-    if (!st)
-        st = collect_state(a, t, &list, &n);
-    if (!st)
-        st = checkpoint_write(directory, t->step, list, n, note);
+    if (!trainer_may_look_on(t))
+        NEED(directory, "directory");
+    st = (a = arena_create()) ? save(t, a, directory, note) : FAIL_NOMEM();
     arena_free(a);
     return (dpx_status)st;
 }
@@ -169,16 +216,17 @@ static const Value *model_state(const dpx_trainer *t, const char *name)
     return has_value(v) ? value(t->model->states, v) : NULL;
 }
 
-static Status take_state(dpx_trainer *t, const NamedTensor *from)
+static Status take_state(dpx_trainer *t, const Checkpoint *c, int entry)
 {
     States *states = session_states(t->session);
-    const Value *v = model_state(t, from->name);
+    const char *name = c->tensor[entry].name;
+    const Value *v = model_state(t, name);
 
-    if (!strcmp(from->name, CLASS_AXIS))
+    if (!strcmp(name, CLASS_AXIS))
         return ST_OK;
-    if (states_find(states, from->name))
-        return states_set(states, from->name, &from->tensor);
-    return states_give(states, from->name, &from->tensor, v && v->trainable);
+    if (states_find(states, name))
+        return states_set_file(states, c->file, entry);
+    return states_give_file(states, c->file, entry, v && v->trainable);
 }
 
 /* A micro-batch that was added to a group is forgotten with it. */
@@ -187,22 +235,31 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
     States *states = session_states(t->session);
 
     t->agreed = false;
+    t->given = hash_text(HASH_BEGIN, c->digest);
     t->resumed = true;
     states_drop_waiting(states);
     for (int i = 0; i < c->n; i++)
-        TRY(take_state(t, &c->tensor[i]));
+        TRY(take_state(t, c, i));
     t->n_resumed = states_count(states);
     t->step = c->step; /* not the state's, which counts no step that was skipped */
     t->pending = 0;
     return states_zero_transient(states);
 }
 
-static Status keep_class_axis(dpx_trainer *t, const Tensor *kept)
+static Status keep_class_axis(dpx_trainer *t, const Checkpoint *c)
 {
-    if (kept && (kept->dtype != DT_INT64 || tensor_numel(kept) != 1 || tensor_int(kept, 0) < 1 ||
-                 tensor_int(kept, 0) >= MAX_RANK))
+    int64_t axis = 0;
+    int i = 0;
+
+    while (i < c->n && strcmp(c->tensor[i].name, CLASS_AXIS))
+        i++;
+    if (i == c->n)
+        return ST_OK;
+    if (c->tensor[i].tensor.dtype == DT_INT64 && tensor_numel(&c->tensor[i].tensor) == 1)
+        TRY(tensor_file_read(c->file, i, &axis, 0, sizeof axis));
+    if (axis < 1 || axis >= MAX_RANK)
         return FAIL(E_IO, "the checkpoint's '%s' is not an axis", CLASS_AXIS);
-    return kept ? session_keep_class_axis(t->session, (int)tensor_int(kept, 0)) : ST_OK;
+    return session_keep_class_axis(t->session, (int)axis);
 }
 
 static void log_skipped(const dpx_trainer *t, const Checkpoint *c)
@@ -215,22 +272,31 @@ static void log_skipped(const dpx_trainer *t, const Checkpoint *c)
     }
 }
 
+static Status take_checkpoint(dpx_trainer *t, const Checkpoint *c, const char *directory, char **note)
+{
+    char *copy;
+    Status st;
+
+    TRY(check_states(session_states(t->session), c, directory));
+    TRY(keep_class_axis(t, c));
+    if (!(copy = strdup(c->note)))
+        return FAIL_NOMEM();
+    if (!(st = restore(t, c)) && note)
+        *note = copy;
+    else
+        free(copy);
+    return st;
+}
+
 static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **note)
 {
     Checkpoint c;
-    char *copy;
     Status st;
 
     TRY(checkpoint_read(&c, a, directory));
     log_skipped(t, &c);
-    TRY(check_states(session_states(t->session), &c, directory));
-    TRY(keep_class_axis(t, named_find(c.tensor, c.n, CLASS_AXIS)));
-    if (!(copy = strdup(c.note)))
-        return FAIL_NOMEM();
-    if (!(st = restore(t, &c)) && note)
-        *note = copy;
-    else
-        free(copy);
+    st = take_checkpoint(t, &c, directory, note);
+    checkpoint_close(&c);
     return st;
 }
 
@@ -361,12 +427,34 @@ static Status list_shared(Shared *out, const States *states)
 
         if (s->transient || s->partial)
             continue;
-        TRY(read_state(&t, states, s));
-        out->mine[out->n] = out->first[out->n] = XXH3_64bits(t.data, tensor_bytes(&t));
+        t.data = NULL;
+        if (!states_spread(states, s))
+            TRY(read_state(&t, states, s));
+        out->mine[out->n] = out->first[out->n] = t.data ? XXH3_64bits(t.data, tensor_bytes(&t)) : 0;
         out->state[out->n++] = s;
         free(t.data);
     }
     return ST_OK;
+}
+
+/* Nobody has all of what is in pieces: what they were cut from must be the same. */
+static Status add_pieces(Facts *f, const dpx_trainer *t, const Shared *s)
+{
+    bool any = false;
+
+    for (int i = 0; i < s->n; i++) {
+        const Tensor *init = model_state(t, s->state[i]->name) ? model_state(t, s->state[i]->name)->init : NULL;
+        char name[256];
+
+        if (!states_spread(session_states(t->session), s->state[i]))
+            continue;
+        any = true;
+        snprintf(name, sizeof name, "state '%s', in pieces, of digest", s->state[i]->name);
+        if (!t->given && init && init->data)
+            TRY(facts_add_digest(f, name, init->data, tensor_bytes(init)));
+    }
+    return any ? facts_add_digest(f, "what was given to states in pieces, of digest", &t->given, sizeof t->given)
+               : ST_OK;
 }
 
 /* Floating constants that have not become state: rank 0's are not sent, so they must be the same. */
@@ -399,6 +487,7 @@ static Status add_beginning(Facts *f, const dpx_trainer *t, const Shared *s)
                  shape_text(&s->state[i]->shape, shape));
         TRY(facts_add(f, name, text));
     }
+    TRY(add_pieces(f, t, s));
     return add_constants(f, t);
 }
 

@@ -127,12 +127,13 @@ static Status write_manifest(const char *folder, int64_t step, const char *note)
     return st;
 }
 
-static Status fill_folder(const char *folder, int64_t step, const NamedTensor *list, int n, const char *note)
+static Status fill_folder(const char *folder, int64_t step, const NamedTensor *list, int n, TensorSource *source,
+                          void *user, const char *note)
 {
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s", folder, STATE_FILE);
-    TRY(safetensors_write(path, list, n));
+    TRY(safetensors_write(path, list, n, source, user));
     TRY(write_manifest(folder, step, note));
     return sync_path(folder);
 }
@@ -198,7 +199,8 @@ static void remove_left_overs(const char *directory)
         free(entry);
 }
 
-Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, const char *note)
+Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, TensorSource *source,
+                        void *user, const char *note)
 {
     char temporary[PATH_MAX];
     Status st;
@@ -210,7 +212,7 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
         return FAIL(E_IO, "%s: cannot create: %s", directory, strerror(errno));
     remove_left_overs(directory);
     TRY(make_temporary(temporary));
-    st = fill_folder(temporary, step, list, n, note);
+    st = fill_folder(temporary, step, list, n, source, user, note);
     if (!st)
         st = commit_folder(directory, temporary, step);
     if (st)
@@ -252,7 +254,12 @@ static Status check_manifest(Checkpoint *out, Arena *arena, const char *folder, 
     out->step = json_integer_value(json_object_get(root, "step"));
     TRY(check_note(folder, root, out->step, note ? note : ""));
     out->note = arena_strdup(arena, note ? note : "");
-    return out->note ? safetensors_read(&out->tensor, &out->n, arena, path) : FAIL_NOMEM();
+    if (!out->note)
+        return FAIL_NOMEM();
+    TRY(tensor_file_open(&out->file, path));
+    out->tensor = tensor_file_list(out->file, &out->n);
+    snprintf(out->digest, sizeof out->digest, "%s", hash);
+    return ST_OK;
 }
 
 static Status read_folder(Checkpoint *out, Arena *arena, const char *folder)
@@ -323,6 +330,7 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
     bool found = false;
     Status st;
 
+    *out = (Checkpoint){ 0 };
     if (n < 0)
         return FAIL(E_IO, "%s: cannot read: %s", directory, strerror(errno));
     st = read_first(out, &found, arena, directory, entry, n);
@@ -336,4 +344,10 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory)
         problems_add(&damaged, "%s", out->skipped[i]);
     return out->n_skipped ? problems_fail(&damaged, E_IO, "%s: no checkpoint verifies", directory)
                           : FAIL(E_IO, "%s: there is no checkpoint", directory);
+}
+
+void checkpoint_close(Checkpoint *c)
+{
+    tensor_file_release(c->file);
+    c->file = NULL;
 }

@@ -8,18 +8,22 @@
 typedef struct {
     int64_t step;
     const char *note; /* what the caller gave to checkpoint_write; "" when nothing */
-    NamedTensor *tensor;
+    TensorFile *file;
+    const NamedTensor *tensor; /* [n] what is in the file, without data */
     int n;
+    char digest[33];      /* of the file */
     const char **skipped; /* [n_skipped] newer ones that do not verify: what is wrong with each */
     int n_skipped;
 } Checkpoint;
 
 /* Makes `directory`/step-NNNNNNNNN with state.safetensors and manifest.json (step, note, size and xxh3 hash of the
  * state, hash of the note): written under a temporary name in `directory`, synced, renamed.  Replaces one of the same
- * step.  Nothing is left behind on failure. */
-Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, const char *note) CHECKED;
+ * step.  Nothing is left behind on failure.  `source` as safetensors_write has it. */
+Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, TensorSource *source,
+                        void *user, const char *note) CHECKED;
 /* The newest checkpoint below `directory` whose hashes and contents verify.  Damaged ones are passed over and told
- * in `skipped`; E_IO when none is left, naming what is wrong with each. */
+ * in `skipped`; E_IO when none is left, naming what is wrong with each.  To be closed. */
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory) CHECKED;
+void checkpoint_close(Checkpoint *c); /* of one that was not read: nothing */
 
 #endif

@@ -1,7 +1,9 @@
-/* Tensors are written in the given order without padding, so the offsets in the header are running sums. */
+/* Tensors are written in the given order without padding, so the offsets in the header are running sums; they are read
+ * by their offsets, all of a tensor or a part of it. */
 #include "exec/state/safetensors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,21 +84,54 @@ static char *make_header(const NamedTensor *list, int n, size_t *len)
     return padded;
 }
 
-static bool write_all(FILE *f, const char *header, size_t len, const NamedTensor *list, int n)
+typedef struct {
+    const char *path;
+    FILE *file;
+    const NamedTensor *list;
+    int n;
+    TensorSource *source;
+    void *user;
+} Writer;
+
+static Status cannot_write(const Writer *w) { return FAIL(E_IO, "%s: cannot write: %s", w->path, strerror(errno)); }
+
+static Status write_header(const Writer *w, const char *header, size_t len)
 {
     unsigned char size[8];
 
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)((uint64_t)len >> (8 * i));
-    if (fwrite(size, 1, 8, f) != 8 || fwrite(header, 1, len, f) != len)
-        return false;
-    for (int i = 0; i < n; i++) {
-        size_t bytes = tensor_bytes(&list[i].tensor);
+    return fwrite(size, 1, 8, w->file) == 8 && fwrite(header, 1, len, w->file) == len ? ST_OK : cannot_write(w);
+}
 
-        if (bytes && fwrite(list[i].tensor.data, 1, bytes, f) != bytes)
-            return false;
+static Status write_tensor(const Writer *w, int i)
+{
+    const Tensor *t = &w->list[i].tensor;
+    const size_t bytes = tensor_bytes(t);
+    void *asked = NULL;
+    Status st = ST_OK;
+
+    if (!t->data && w->source) {
+        if (!(asked = malloc(bytes + 1)))
+            return FAIL_NOMEM();
+        st = w->source(w->user, i, asked);
     }
-    return !fflush(f) && !fsync(fileno(f));
+    if (!st && bytes && fwrite(asked ? asked : t->data, 1, bytes, w->file) != bytes)
+        st = cannot_write(w);
+    free(asked);
+    return st;
+}
+
+static Status write_all(const Writer *w)
+{
+    size_t len = 0;
+    char *header = make_header(w->list, w->n, &len);
+    Status st = header ? write_header(w, header, len) : FAIL(E_NOMEM, "%s: no memory for the header", w->path);
+
+    free(header);
+    for (int i = 0; i < w->n && !st; i++)
+        st = write_tensor(w, i);
+    return st ? st : fflush(w->file) || fsync(fileno(w->file)) ? cannot_write(w) : ST_OK;
 }
 
 /* The header is JSON, and that is UTF-8. */
@@ -108,49 +143,55 @@ static Status check_names(const char *path, const NamedTensor *list, int n)
     return ST_OK;
 }
 
-Status safetensors_write(const char *path, const NamedTensor *list, int n)
+Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user)
 {
-    size_t len = 0;
-    char *header;
-    FILE *f;
-    bool good;
-    int why;
+    Writer w = { path, NULL, list, n, source, user };
+    Status st;
 
     TRY(check_names(path, list, n));
-    header = make_header(list, n, &len);
-    f = header ? fopen(path, "wbx") : NULL;
-    good = f && write_all(f, header, len, list, n);
-    why = errno;
-
-    free(header);
-    if (!header)
-        return FAIL(E_NOMEM, "%s: no memory for the header", path);
-    if (f && fclose(f) && good) {
-        good = false;
-        why = errno;
-    }
-    return good ? ST_OK : FAIL(E_IO, "%s: cannot write: %s", path, strerror(why));
+    if (!(w.file = fopen(path, "wbx")))
+        return cannot_write(&w);
+    st = write_all(&w);
+    if (fclose(w.file) && !st)
+        st = cannot_write(&w);
+    return st;
 }
 
 /* ---- reading ---- */
 
-static Status read_file(Arena *arena, const char *path, unsigned char **data, uint64_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    struct stat s;
-    Status st = ST_OK;
+struct TensorFile {
+    Arena *arena;
+    const char *path;
+    int fd, n, users;
+    uint64_t size, data; /* of the file; where in it the tensors begin */
+    NamedTensor *list;
+    uint64_t *at; /* [n] of each, behind `data` */
+};
 
-    if (!f)
-        return FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
-    if (fstat(fileno(f), &s) || !S_ISREG(s.st_mode))
-        st = FAIL(E_IO, "%s: not a regular file", path);
-    else if (!(*data = arena_alloc(arena, (size_t)s.st_size + 1)))
-        st = FAIL_NOMEM();
-    else if (fread(*data, 1, (size_t)s.st_size, f) != (size_t)s.st_size)
-        st = FAIL(E_IO, "%s: cannot read: %s", path, ferror(f) ? strerror(errno) : "the file became shorter");
-    *size = st ? 0 : (uint64_t)s.st_size;
-    fclose(f);
-    return st;
+static Status read_bytes(const TensorFile *f, void *to, size_t bytes, uint64_t from)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pread(f->fd, (char *)to + done, bytes - done, (off_t)(from + done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return FAIL(E_IO, "%s: cannot read: %s", f->path, n ? strerror(errno) : "the file became shorter");
+        done += (size_t)n;
+    }
+    return ST_OK;
+}
+
+static Status open_file(TensorFile *f)
+{
+    struct stat s;
+
+    if ((f->fd = open(f->path, O_RDONLY | O_CLOEXEC)) < 0)
+        return FAIL(E_IO, "%s: cannot read: %s", f->path, strerror(errno));
+    if (fstat(f->fd, &s) || !S_ISREG(s.st_mode))
+        return FAIL(E_IO, "%s: not a regular file", f->path);
+    f->size = (uint64_t)s.st_size;
+    return ST_OK;
 }
 
 static Status read_shape(Shape *out, const char *path, const char *name, const json_t *dims)
@@ -170,24 +211,22 @@ static Status read_shape(Shape *out, const char *path, const char *name, const j
     return shape_check(out, 16);
 }
 
-static Status read_tensor(Arena *arena, const char *path, const char *name, const json_t *entry,
-                          const unsigned char *data, uint64_t size, NamedTensor *out)
+static Status read_entry(TensorFile *f, int i, const char *name, const json_t *entry)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     const json_t *range = json_object_get(entry, "data_offsets");
     json_int_t from = json_integer_value(json_array_get(range, 0)), to = json_integer_value(json_array_get(range, 1));
+    Tensor *t = &f->list[i].tensor;
 
-    if (!type || !(out->tensor.dtype = type_parse(type)))
-        return FAIL(E_IO, "%s: tensor '%s': unknown type '%s'", path, name, type ? type : "");
-    TRY(read_shape(&out->tensor.shape, path, name, json_object_get(entry, "shape")));
-    if (json_array_size(range) != 2 || from < 0 || to < from || (uint64_t)to > size ||
-        (uint64_t)(to - from) != tensor_bytes(&out->tensor))
-        return FAIL(E_IO, "%s: tensor '%s': offsets %lld to %lld do not fit %zu bytes in %llu", path, name,
-                    (long long)from, (long long)to, tensor_bytes(&out->tensor), (unsigned long long)size);
-    out->name = arena_strdup(arena, name);
-    out->tensor.data =
-        arena_memdup(arena, data + from, (size_t)(to - from)); /* aligned, whatever the file's offsets are */
-    return out->name && out->tensor.data ? ST_OK : FAIL_NOMEM();
+    if (!type || !(t->dtype = type_parse(type)))
+        return FAIL(E_IO, "%s: tensor '%s': unknown type '%s'", f->path, name, type ? type : "");
+    TRY(read_shape(&t->shape, f->path, name, json_object_get(entry, "shape")));
+    if (json_array_size(range) != 2 || from < 0 || to < from || (uint64_t)to > f->size - f->data ||
+        (uint64_t)(to - from) != tensor_bytes(t))
+        return FAIL(E_IO, "%s: tensor '%s': offsets %lld to %lld do not fit %zu bytes in %llu", f->path, name,
+                    (long long)from, (long long)to, tensor_bytes(t), (unsigned long long)(f->size - f->data));
+    f->at[i] = (uint64_t)from;
+    return (f->list[i].name = arena_strdup(f->arena, name)) ? ST_OK : FAIL_NOMEM();
 }
 
 static int by_offset(const void *a, const void *b)
@@ -225,46 +264,125 @@ static Status check_cover(Arena *arena, const char *path, const json_t *root, ui
                                         (unsigned long long)size, (long long)end);
 }
 
-static Status read_entries(Arena *arena, const char *path, const json_t *root, const unsigned char *data, uint64_t size,
-                           NamedTensor **list, int *n)
+static Status read_entries(TensorFile *f, const json_t *root)
 {
-    NamedTensor *t = ARENA_NEW(arena, NamedTensor, json_object_size(root));
-    int count = 0;
     const char *name;
     json_t *entry;
 
-    if (!t)
+    f->list = ARENA_NEW(f->arena, NamedTensor, json_object_size(root));
+    f->at = ARENA_NEW(f->arena, uint64_t, json_object_size(root));
+    if (!f->list || !f->at)
         return FAIL_NOMEM();
     json_object_foreach((json_t *)(uintptr_t)root, name, entry) if (strcmp(name, "__metadata__"))
-        TRY(read_tensor(arena, path, name, entry, data, size, &t[count++]));
-    TRY(check_cover(arena, path, root, size));
-    *list = t;
-    *n = count;
+        TRY(read_entry(f, f->n++, name, entry));
+    return check_cover(f->arena, f->path, root, f->size - f->data);
+}
+
+static Status parse_header(TensorFile *f, const char *text, size_t n)
+{
+    json_error_t why;
+    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+    Status st;
+
+    if (!root && json_error_code(&why) == json_error_out_of_memory)
+        return FAIL(E_NOMEM, "%s: no memory for the header", f->path);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return FAIL(E_IO, "%s: the header is not a JSON object%s%s", f->path, root ? "" : ": ", root ? "" : why.text);
+    }
+    st = read_entries(f, root);
+    json_decref(root);
+    return st;
+}
+
+static Status read_header(TensorFile *f)
+{
+    unsigned char size[9] = { 0 };
+    uint64_t header = 0;
+    char *text;
+    Status st;
+
+    TRY(read_bytes(f, size, f->size < sizeof size ? (size_t)f->size : sizeof size, 0));
+    for (int i = 0; i < 8 && f->size >= 8; i++)
+        header |= (uint64_t)size[i] << (8 * i);
+    if (f->size < 8 || header > MAX_HEADER || header > f->size - 8 || header < 2 || size[8] != '{')
+        return FAIL(E_IO, "%s: not a safetensors file (%llu bytes, header of %llu)", f->path,
+                    (unsigned long long)f->size, (unsigned long long)header);
+    f->data = 8 + header;
+    if (!(text = malloc((size_t)header)))
+        return FAIL_NOMEM();
+    st = read_bytes(f, text, (size_t)header, 8);
+    if (!st)
+        st = parse_header(f, text, (size_t)header);
+    free(text);
+    return st;
+}
+
+Status tensor_file_open(TensorFile **out, const char *path)
+{
+    Arena *a = arena_create();
+    TensorFile *f = a ? ARENA_NEW(a, TensorFile, 1) : NULL;
+    Status st;
+
+    if (!f || !(f->path = arena_strdup(a, path))) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    f->arena = a;
+    f->users = 1;
+    if ((st = open_file(f)) || (st = read_header(f))) {
+        tensor_file_release(f);
+        return st;
+    }
+    *out = f;
     return ST_OK;
+}
+
+TensorFile *tensor_file_share(TensorFile *f)
+{
+    f->users++;
+    return f;
+}
+
+void tensor_file_release(TensorFile *f)
+{
+    if (!f || --f->users)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    arena_free(f->arena);
+}
+
+const NamedTensor *tensor_file_list(const TensorFile *f, int *n)
+{
+    *n = f->n;
+    return f->list;
+}
+
+Status tensor_file_read(const TensorFile *f, int i, void *to, size_t from, size_t bytes)
+{
+    return read_bytes(f, to, bytes, f->data + f->at[i] + from);
 }
 
 Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *path)
 {
-    unsigned char *file;
-    uint64_t size, header = 0;
-    json_error_t why;
-    json_t *root;
+    TensorFile *f;
+    NamedTensor *t;
     Status st;
 
-    TRY(read_file(arena, path, &file, &size));
-    for (int i = 0; i < 8 && size >= 8; i++)
-        header |= (uint64_t)file[i] << (8 * i);
-    if (size < 8 || header > MAX_HEADER || header > size - 8 || header < 2 || file[8] != '{')
-        return FAIL(E_IO, "%s: not a safetensors file (%llu bytes, header of %llu)", path, (unsigned long long)size,
-                    (unsigned long long)header);
-    root = json_loadb((char *)file + 8, (size_t)header, JSON_REJECT_DUPLICATES, &why);
-    if (!root && json_error_code(&why) == json_error_out_of_memory)
-        return FAIL(E_NOMEM, "%s: no memory for the header", path);
-    if (!json_is_object(root)) {
-        json_decref(root);
-        return FAIL(E_IO, "%s: the header is not a JSON object%s%s", path, root ? "" : ": ", root ? "" : why.text);
+    TRY(tensor_file_open(&f, path));
+    st = (t = ARENA_NEW(arena, NamedTensor, f->n)) ? ST_OK : FAIL_NOMEM();
+    for (int i = 0; i < f->n && !st; i++) {
+        t[i] = f->list[i];
+        t[i].name = arena_strdup(arena, t[i].name);
+        t[i].tensor.data = arena_alloc(arena, tensor_bytes(&t[i].tensor));
+        st = t[i].name && t[i].tensor.data ? tensor_file_read(f, i, t[i].tensor.data, 0, tensor_bytes(&t[i].tensor))
+                                           : FAIL_NOMEM();
     }
-    st = read_entries(arena, path, root, file + 8 + header, size - 8 - header, list, n);
-    json_decref(root);
+    if (!st) {
+        *list = t;
+        *n = f->n;
+    }
+    tensor_file_release(f);
     return st;
 }

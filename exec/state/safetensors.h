@@ -13,11 +13,28 @@ typedef struct {
 /* The tensor of this name, or NULL. */
 const Tensor *named_find(const NamedTensor *list, int n, const char *name);
 
-/* Writes a new file and syncs it to disk.  E_IO names the path; a partial file may be left, which the caller
- * removes. */
-Status safetensors_write(const char *path, const NamedTensor *list, int n) CHECKED;
+/* Gives the data of tensor i of a list, row-major, into `to`. */
+typedef Status TensorSource(void *user, int i, void *to);
+
+/* Writes a new file and syncs it to disk.  Data that are NULL are asked of `source`, one tensor after another in the
+ * list's order, so that no more than one is held; it may be NULL when there are none.  E_IO names the path; a partial
+ * file may be left, which the caller removes. */
+Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user) CHECKED;
 /* Reads a whole file into `arena`.  Hostile files are refused: header over 100 MB, not JSON, duplicate names, unknown
  * types, offsets that overlap, leave holes or do not match shapes, trailing bytes. */
 Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *path) CHECKED;
+
+/* ---- in parts ---- */
+
+/* An open file, shared by those who read it; it stays what it was when another takes its name. */
+typedef struct TensorFile TensorFile;
+
+/* Refuses what safetensors_read does. */
+Status tensor_file_open(TensorFile **out, const char *path) CHECKED;
+TensorFile *tensor_file_share(TensorFile *f);
+void tensor_file_release(TensorFile *f);                          /* NULL is legal */
+const NamedTensor *tensor_file_list(const TensorFile *f, int *n); /* without their data */
+/* `bytes` bytes of tensor i, from byte `from` of its row-major data on. */
+Status tensor_file_read(const TensorFile *f, int i, void *to, size_t from, size_t bytes) CHECKED;
 
 #endif

@@ -18,6 +18,7 @@ struct States {
     Arena *arena;
     Device *const *device;
     int n_device;
+    World *world;
     State **state;
     size_t n, cap;
     uint32_t *slot; /* [n_slot] by name, open addressing: 1 + the state, 0: none */
@@ -42,6 +43,8 @@ Status states_create(States **out, Device *const *device, int n_device)
     *out = s;
     return ST_OK;
 }
+
+void states_join(States *s, World *w) { s->world = w; }
 
 void states_free(States *s)
 {
@@ -181,6 +184,45 @@ static Status read_copy(const States *s, const State *st, const StateCopy *c, vo
     return code;
 }
 
+/* ---- what a state begins with ---- */
+
+static void forget_given(State *st)
+{
+    free(st->given);
+    tensor_file_release(st->file);
+    st->given = NULL;
+    st->file = NULL;
+}
+
+/* `bytes` bytes, from byte `from` on, of what the state waits with. */
+static Status read_given(const State *st, void *to, size_t from, size_t bytes)
+{
+    if (st->file)
+        return tensor_file_read(st->file, st->entry, to, from, bytes);
+    if (bytes)
+        memcpy(to, (const char *)st->given + from, bytes);
+    return ST_OK;
+}
+
+/* Writes what the copy holds of it: read to its place where the host may write there. */
+static Status write_given(States *s, const State *st, const StateCopy *c)
+{
+    const bool whole = st->layout != LAYOUT_ROWS;
+    const size_t bytes = whole ? bytes_of(st) : copy_bytes(st, c), from = whole ? 0 : copy_at(st, c);
+    void *buffer;
+    Status code;
+
+    if (!whole && !device_runtime(s->device[c->device]))
+        return read_given(st, c->data, from, bytes);
+    if (!(buffer = malloc(bytes + 1)))
+        return FAIL_NOMEM();
+    code = read_given(st, buffer, from, bytes);
+    if (!code)
+        code = whole ? write_copy(s, st, c, buffer) : memory_write(s->device[c->device], c->data, buffer, bytes);
+    free(buffer);
+    return code;
+}
+
 static Status check_fits(const State *st, DType dtype, const Shape *shape)
 {
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
@@ -220,14 +262,14 @@ static void describe(State *st, const Value *v)
 /* The shape of the state of which the value is a copy. */
 static const Shape *whole_shape(const Value *v) { return v->shard ? &v->shard->whole : &v->shape; }
 
-/* Have all elements a place? */
-static bool is_complete(const State *st)
+/* Have all elements that this process holds a place? */
+static bool is_complete(const States *s, const State *st)
 {
-    int64_t held = 0;
+    int local = 0;
 
-    for (int i = 0; i < st->n_copy; i++)
-        held += st->copy[i].count;
-    return st->cut ? held == shape_numel(&st->shape) : st->n_copy > 0;
+    for (int d = 0; d < s->n_device; d++)
+        local += s->device[d] != NULL;
+    return st->n_copy >= (st->cut ? local : 1);
 }
 
 static int device_of(const Value *v) { return v->device < 0 ? 0 : v->device; }
@@ -271,9 +313,11 @@ static Status begin_copy(States *s, const State *st, const StateCopy *c, const V
         return ST_OK;
     if (st->n_copy && !st->partial && !st->cut)
         return memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes);
-    if (!st->given && init && st->cut) /* a piece's */
+    if (state_waits(st))
+        return write_given(s, st, c);
+    if (init && st->cut) /* a piece's */
         return memory_write(s->device[c->device], c->data, init, bytes);
-    return st->given || init ? write_copy(s, st, c, st->given ? st->given : init) : ST_OK;
+    return init ? write_copy(s, st, c, init) : ST_OK;
 }
 
 static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
@@ -290,10 +334,8 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
     TRY(allocate(&c->data, s, c->device, copy_bytes(st, c)));
     TRY(begin_copy(s, st, c, v));
     st->n_copy++;
-    if (is_complete(st)) {
-        free(st->given);
-        st->given = NULL;
-    }
+    if (is_complete(s, st))
+        forget_given(st);
     *out = c;
     return ST_OK;
 }
@@ -338,13 +380,26 @@ Status states_give(States *s, const char *name, const Tensor *t, bool trainable)
     return ST_OK;
 }
 
+Status states_give_file(States *s, TensorFile *f, int entry, bool trainable)
+{
+    int n;
+    const NamedTensor *t = &tensor_file_list(f, &n)[entry];
+    State *st;
+
+    TRY(add_state(&st, s, t->name, t->tensor.dtype, &t->tensor.shape));
+    st->file = tensor_file_share(f);
+    st->entry = entry;
+    st->trainable = trainable;
+    return ST_OK;
+}
+
 void states_drop_waiting(States *s)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < s->n; i++) {
         if (state_waits(s->state[i]))
-            free(s->state[i]->given);
+            forget_given(s->state[i]);
         else
             s->state[kept++] = s->state[i];
     }
@@ -376,6 +431,120 @@ static Status find_fitting(State **out, const States *s, const char *name, const
     return ST_OK;
 }
 
+bool states_spread(const States *s, const State *st) { return st->cut && !state_waits(st) && world_size(s->world) > 1; }
+
+/* ---- pieces of several processes ----
+ *
+ * First each says to all what it is to read, which elements it has, and whether it wants the whole; then pieces go to
+ * those who do. */
+
+typedef struct {
+    uint64_t what; /* of the state's name, type and shape */
+    int64_t wants;
+    int64_t from[MAX_DEVICES], count[MAX_DEVICES];
+} Holding;
+
+typedef struct {
+    Holding mine, *of; /* [size] of all */
+    Parcel *send, *recv;
+    struct iovec *piece; /* [2 * size * MAX_DEVICES] */
+} Gathering;
+
+static void gathering_free(Gathering *x)
+{
+    free(x->of);
+    free(x->send);
+    free(x->recv);
+    free(x->piece);
+}
+
+static uint64_t hash_what(const State *st)
+{
+    uint64_t h = hash_text(HASH_BEGIN, st->name) + (uint64_t)st->dtype;
+
+    for (int i = 0; i < st->shape.rank; i++)
+        h = hash_int(h, st->shape.dim[i]);
+    return h;
+}
+
+static Status gathering_begin(Gathering *x, const States *s, const State *st, bool wants)
+{
+    const size_t size = (size_t)world_size(s->world);
+
+    *x = (Gathering){ .mine = { .what = hash_what(st), .wants = wants },
+                      .of = calloc(size, sizeof *x->of),
+                      .send = calloc(size, sizeof *x->send),
+                      .recv = calloc(size, sizeof *x->recv),
+                      .piece = calloc(2 * size * MAX_DEVICES, sizeof *x->piece) };
+    if (!x->of || !x->send || !x->recv || !x->piece)
+        return FAIL_NOMEM();
+    for (int i = 0; i < st->n_copy; i++) {
+        x->mine.from[i] = st->copy[i].from;
+        x->mine.count[i] = st->copy[i].count;
+    }
+    for (size_t r = 0; r < size; r++) {
+        x->send[r] = (Parcel){ x->piece + 2 * r * MAX_DEVICES, 1 };
+        x->recv[r] = (Parcel){ x->piece + (2 * r + 1) * MAX_DEVICES, 1 };
+        x->send[r].piece[0] = (struct iovec){ &x->mine, sizeof x->mine };
+        x->recv[r].piece[0] = (struct iovec){ &x->of[r], sizeof *x->of };
+    }
+    TRY(world_exchange(s->world, x->send, x->recv, NULL));
+    x->of[world_rank(s->world)] = x->mine;
+    return ST_OK;
+}
+
+/* Each element comes from one process, and all speak of one state. */
+static Status gathering_check(const Gathering *x, const States *s, const State *st)
+{
+    int64_t held = 0;
+
+    for (int r = 0; r < world_size(s->world); r++) {
+        if (x->of[r].what != x->mine.what)
+            return FAIL(E_INVALID, "rank %d reads another state or goes on with its steps", r);
+        for (int i = 0; i < MAX_DEVICES; i++) {
+            int64_t from = x->of[r].from[i], count = x->of[r].count[i];
+
+            if (from < 0 || count < 0 || from > shape_numel(&st->shape) || count > shape_numel(&st->shape) - from)
+                return FAIL(E_INTERNAL, "rank %d has no such piece", r);
+            held += count;
+        }
+    }
+    return held == shape_numel(&st->shape) ? ST_OK : FAIL(E_INTERNAL, "some elements are nowhere, or twice");
+}
+
+static Status gathering_exchange(Gathering *x, const States *s, const State *st, char *data)
+{
+    const size_t size = dtype_size(st->dtype);
+
+    for (int r = 0; r < world_size(s->world); r++) {
+        x->send[r].n = x->recv[r].n = 0;
+        for (int i = 0; i < st->n_copy && x->of[r].wants; i++)
+            x->send[r].piece[x->send[r].n++] = (struct iovec){ st->copy[i].data, (size_t)st->copy[i].count * size };
+        for (int i = 0; i < MAX_DEVICES && data; i++)
+            if (x->of[r].count[i])
+                x->recv[r].piece[x->recv[r].n++] =
+                    (struct iovec){ data + (size_t)x->of[r].from[i] * size, (size_t)x->of[r].count[i] * size };
+    }
+    return world_exchange(s->world, x->send, x->recv, NULL);
+}
+
+static Status gather(const States *s, const State *st, void *data)
+{
+    Gathering x;
+    Status code = gathering_begin(&x, s, st, data != NULL);
+
+    if (!code)
+        code = gathering_check(&x, s, st);
+    if (!code)
+        code = gathering_exchange(&x, s, st, data);
+    gathering_free(&x);
+    for (int i = 0; i < st->n_copy && data && !code; i++)
+        code = read_copy(s, st, &st->copy[i], data);
+    return code ? status_prefix(code, "state '%s' is in pieces that all processes read together", st->name) : ST_OK;
+}
+
+/* ---- reading and writing ---- */
+
 Status states_get(const States *s, const char *name, const Tensor *t)
 {
     State *st;
@@ -383,11 +552,13 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     TRY(find_fitting(&st, s, name, t));
     if (st->partial && st->n_copy > 1)
         return FAIL(E_UNSUPPORTED, "state '%s' is spread over replicas as partial sums", name);
-    if (state_waits(st) && bytes_of(st))
-        memcpy(t->data, st->given, bytes_of(st));
-    if (!state_waits(st) && !is_complete(st))
-        return FAIL(E_UNSUPPORTED, "state '%s' is cut into pieces that other processes hold", st->name);
-    for (int i = 0; !state_waits(st) && i < (st->cut ? st->n_copy : 1); i++)
+    if (states_spread(s, st))
+        return gather(s, st, t->data);
+    if (!t->data)
+        return ST_OK;
+    if (state_waits(st))
+        return read_given(st, t->data, 0, bytes_of(st));
+    for (int i = 0; i < (st->cut ? st->n_copy : 1); i++)
         TRY(read_copy(s, st, &st->copy[i], t->data));
     return ST_OK;
 }
@@ -397,8 +568,16 @@ Status states_set(States *s, const char *name, const Tensor *t)
     State *st;
 
     TRY(find_fitting(&st, s, name, t));
-    if (state_waits(st) && bytes_of(st))
-        memcpy(st->given, t->data, bytes_of(st));
+    if (state_waits(st)) {
+        void *given = malloc(bytes_of(st) + 1);
+
+        if (!given)
+            return FAIL_NOMEM();
+        if (bytes_of(st))
+            memcpy(given, t->data, bytes_of(st));
+        forget_given(st);
+        st->given = given;
+    }
     for (int i = 0; i < st->n_copy; i++) {
         Device *d = s->device[st->copy[i].device];
 
@@ -406,6 +585,39 @@ Status states_set(States *s, const char *name, const Tensor *t)
                              : write_copy(s, st, &st->copy[i], t->data));
     }
     return ST_OK;
+}
+
+/* A state whose copies are pieces takes them from the file as a new one does. */
+static Status set_pieces(States *s, State *st, TensorFile *f, int entry)
+{
+    Status code = ST_OK;
+
+    st->file = tensor_file_share(f);
+    st->entry = entry;
+    for (int i = 0; i < st->n_copy && !code; i++)
+        code = write_given(s, st, &st->copy[i]);
+    forget_given(st);
+    return code;
+}
+
+Status states_set_file(States *s, TensorFile *f, int entry)
+{
+    int n;
+    const NamedTensor *from = &tensor_file_list(f, &n)[entry];
+    Tensor t = from->tensor;
+    State *st;
+    Status code;
+
+    TRY(find_fitting(&st, s, from->name, &t));
+    if (st->cut && !state_waits(st))
+        return set_pieces(s, st, f, entry);
+    if (!(t.data = malloc(bytes_of(st) + 1)))
+        return FAIL_NOMEM();
+    code = tensor_file_read(f, entry, t.data, 0, bytes_of(st));
+    if (!code)
+        code = states_set(s, from->name, &t);
+    free(t.data);
+    return code;
 }
 
 /* The copy as the host can read it: in place, or read into `buffer`. */

@@ -4,6 +4,8 @@
 #define DPX_STATE_H
 
 #include "exec/device/memory.h"
+#include "exec/state/safetensors.h"
+#include "exec/world/world.h"
 
 typedef struct {
     int device, replica; /* replica -1: the device's; else of a partial sum */
@@ -18,17 +20,21 @@ typedef struct {
     Layout layout; /* of the copies; what is read and written here is row-major */
     bool trainable, transient;
     bool partial; /* the copies are partial sums of replicas, not equal copies */
-    bool cut;     /* each copy is a piece: together they hold all elements, row by row */
+    bool cut;     /* each copy is a piece: those of all processes hold all elements, row by row */
     StateCopy *copy;
     int n_copy;
     size_t cap_copy;
-    void *given; /* row-major: what the first copy begins with; NULL once there is one */
+    void *given;      /* row-major: what the copies begin with; NULL once this process has its own */
+    TensorFile *file; /* instead of `given`: where tensor number `entry` is that; NULL alike */
+    int entry;
 } State;
 
 typedef struct States States;
 
 /* `device`: [n_device], NULL where another process has it; at least one is not. */
 Status states_create(States **out, Device *const *device, int n_device) CHECKED;
+/* The processes of the world have the devices in turn, all as many; lent.  NULL: this process has all. */
+void states_join(States *s, World *w);
 void states_free(States *s); /* NULL is legal */
 /* Room for the copies that there are not yet, of n states on one device, in one piece of exactly their bytes: what the
  * step's plan says of an accelerator is what is allocated. */
@@ -39,16 +45,26 @@ Status states_storage(void **data, States *s, const Value *v) CHECKED;
 /* A new state of this value, which waits for the first program that has it; until then it is read and written like any
  * other. */
 Status states_give(States *s, const char *name, const Tensor *t, bool trainable) CHECKED;
-static inline bool state_waits(const State *s) { return s->given != NULL; }
+/* The same of tensor `entry` of a file, of which each copy reads what it holds, when it is made. */
+Status states_give_file(States *s, TensorFile *f, int entry, bool trainable) CHECKED;
+static inline bool state_waits(const State *s) { return s->given || s->file; }
+/* Are pieces of it in other processes? */
+bool states_spread(const States *s, const State *st);
 void states_drop_waiting(States *s);
 Status states_zero_transient(States *s) CHECKED;
 int states_count(const States *s);
 const State *states_at(const States *s, int i);
 const State *states_find(const States *s, const char *name); /* NULL: none */
 /* To or from `t`, of the state's type and shape, put together from pieces or cut into them.  A partial sum is written
- * to one copy, the others become zero. */
+ * to one copy, the others become zero.
+ *
+ * What is spread over processes is read by all of them together, in one order: those that want it give data, the others
+ * `t` without data. */
 Status states_get(const States *s, const char *name, const Tensor *t) CHECKED;
 Status states_set(States *s, const char *name, const Tensor *t) CHECKED;
+/* states_set of tensor `entry` of a file, which has the state's name, type and shape: no more is read of it than what
+ * is held here. */
+Status states_set_file(States *s, TensorFile *f, int entry) CHECKED;
 /* E_INTERNAL naming the first state whose copies are not equal to the bit. */
 Status states_check_mirrors(const States *s) CHECKED;
 

@@ -263,7 +263,7 @@ static const Setting table[] = {
       SETTING_CHOICE_OF(Options, build.split, "balanced|chunk") },
     { "shard", "WHAT", "none",
       "what each device keeps only its piece of: none, or optimizer, what the optimizer keeps beside the parameters; "
-      "CPU devices of one process",
+      "CPU devices",
       SETTING_CHOICE_OF(Options, build.shard, "none|optimizer") },
     { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part",
       SETTING_CHOICE_OF(Options, build.bn_local, "sync|local"), .trains = true },

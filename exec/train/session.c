@@ -95,11 +95,8 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
     for (int i = 0; i < model->n_input; i++)
         s->shape[i] = (InputShape){ value(s->model, s->model->input[i])->name, shape_unknown() };
     TRY_TO(fail, st, device_set_open(&s->devices, devices));
-    if (base->shard && s->devices.world && world_size(s->devices.world) > 1)
-        TRY_TO(fail, st,
-               FAIL(E_INVALID, "--shard optimizer works within one process, and %d processes run together",
-                    world_size(s->devices.world)));
     TRY_TO(fail, st, states_create(&s->states, s->devices.device, s->devices.n));
+    states_join(s->states, s->devices.world);
     warn(s, devices);
     *out = s;
     return ST_OK;
@@ -597,10 +594,15 @@ void session_set_trace(Session *s, Trace *t)
             program_set_trace(c->program, t);
 }
 
-/* The state's present value in the type that the model gave it. */
-static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype)
+/* The state's present value in the type that the model gave it; NULL unless `wanted`. */
+static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype, bool wanted)
 {
-    Tensor *now = tensor_create(a, st->dtype, &st->shape), *t = now;
+    const Tensor none = { st->dtype, st->shape, NULL };
+    Tensor *now = wanted ? tensor_create(a, st->dtype, &st->shape) : NULL, *t = now;
+
+    *out = NULL;
+    if (!wanted)
+        return states_get(states, st->name, &none);
 
     if (!now)
         return FAIL_NOMEM();
@@ -641,10 +643,10 @@ Status session_model(Graph **out, Session *s)
             mark_trained(v, state);
         if (!state || !shape_eq(&state->shape, &v->shape))
             continue;
-        if (!(st = present_value(&t, g->arena, s->states, state, v->dtype)))
+        if (!(st = present_value(&t, g->arena, s->states, state, v->dtype, out != NULL)) && t)
             v->init = t;
     }
-    if (st)
+    if (st || !out)
         graph_free(g);
     else
         *out = g;

@@ -48,7 +48,8 @@ int session_class_axis(const Session *s);
 Status session_keep_class_axis(Session *s, int axis) CHECKED;
 
 States *session_states(Session *s);
-/* The model as imported, with the present values of its parameters and statistics, for export. */
+/* The model as imported, with the present values of its parameters and statistics, for export.  All processes call it;
+ * `out` NULL: this one has no use for it. */
 Status session_model(Graph **out, Session *s) CHECKED;
 /* Before anything is compiled. */
 void session_set_ways(Session *s, const GpuWays *ways);

@@ -150,7 +150,7 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.batch.count = count;
     p.batch.offset = offset;
     TRY(map_devices(&p, opt, a));
-    TRY(shard_states(&p.shard, g, opt, p.devices, a, report));
+    TRY(shard_states(&p.shard, g, opt, &p, a, report));
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);
 }

@@ -18,8 +18,8 @@ typedef struct {
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report) CHECKED;
 
 /* How the states that each device is to have only a piece of are cut (passes/partition/shard.c): `shard` of a
- * Partition. */
-Status shard_states(const Split *const **out, const Graph *g, const BuildOptions *opt, int devices, Arena *a,
+ * Partition, of which all else is known. */
+Status shard_states(const Split *const **out, const Graph *g, const BuildOptions *opt, const Partition *p, Arena *a,
                     Report *report) CHECKED;
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Which states are cut into a piece for each device, and where.
+/* Which states are cut into pieces, and where.
  *
  * SHARD_OPTIMIZER: what an optimizer keeps beside a parameter.  Such a state is found by its update: the node that
  * gives it its next value gives the parameter its own too.  It is cut element by element, whatever its shape, since
@@ -6,8 +6,9 @@
  * numbers stay whole.
  *
  * Pieces are whole multiples of NORM_PIECE elements, but for the last: a norm over pieces adds what a norm over the
- * whole adds.  What is left when the devices have had equally many goes to the next devices in turn, from parameter to
- * parameter, so that small parameters do not all end up on the first one. */
+ * whole adds.  They are cut for replicas, of which a device keeps all of its own's, one behind the other: a device with
+ * three of eight replicas keeps three eighths.  What is left when the replicas have had equally many goes to the next
+ * ones in turn, from parameter to parameter, so that small parameters do not all end up on the first device. */
 #include "graph/ops/update.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
@@ -33,29 +34,32 @@ static ValueId *find_owners(const Graph *g, Arena *a)
     return by_node ? owner : NULL;
 }
 
-/* The pieces of `numel` elements; *next is the device that gets the first block too many, and moves on. */
-static Split *cut(int64_t numel, int devices, int *next, Arena *a)
+/* The pieces of `numel` elements; *next is the replica that gets the first block too many, and moves on. */
+static Split *cut(int64_t numel, const Partition *p, int *next, Arena *a)
 {
     const int64_t blocks = (numel + NORM_PIECE - 1) / NORM_PIECE;
-    const int rest = (int)(blocks % devices);
-    int64_t *count = ARENA_NEW(a, int64_t, devices), *offset = ARENA_NEW(a, int64_t, devices), at = 0;
+    const int n = p->replicas, rest = (int)(blocks % n);
+    int64_t *count = ARENA_NEW(a, int64_t, p->devices), *offset = ARENA_NEW(a, int64_t, p->devices), at = 0;
     Split *s = ARENA_NEW(a, Split, 1);
 
     if (!count || !offset || !s)
         return NULL;
-    for (int d = 0; d < devices; d++) {
-        int64_t mine = (blocks / devices + ((d - *next + devices) % devices < rest)) * NORM_PIECE;
+    for (int r = 0; r < n; r++) {
+        const int d = p->device_of[r];
+        int64_t mine = (blocks / n + ((r - *next + n) % n < rest)) * NORM_PIECE;
 
-        offset[d] = at;
-        count[d] = mine < numel - at ? mine : numel - at;
-        at += count[d];
+        mine = mine < numel - at ? mine : numel - at;
+        if (r == p->first_replica[d])
+            offset[d] = at;
+        count[d] += mine;
+        at += mine;
     }
-    *next = (*next + rest) % devices;
-    *s = (Split){ .by_device = true, .n = devices, .total = numel, .count = count, .offset = offset };
+    *next = (*next + rest) % n;
+    *s = (Split){ .by_device = true, .n = p->devices, .total = numel, .count = count, .offset = offset };
     return s;
 }
 
-Status shard_states(const Split *const **out, const Graph *g, const BuildOptions *opt, int devices, Arena *a,
+Status shard_states(const Split *const **out, const Graph *g, const BuildOptions *opt, const Partition *p, Arena *a,
                     Report *report)
 {
     const Split **cuts = ARENA_NEW(a, const Split *, g->n_value), **shard = ARENA_NEW(a, const Split *, g->n_value);
@@ -71,9 +75,9 @@ Status shard_states(const Split *const **out, const Graph *g, const BuildOptions
     if (!cuts || !shard || !owner || !owns)
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
-        owns[owner[i].i] = has_value(owner[i]) && value(g, owner[i])->shape.rank && devices > 1;
+        owns[owner[i].i] = has_value(owner[i]) && value(g, owner[i])->shape.rank && p->devices > 1;
     for (uint32_t i = 1; i < g->n_value; i++) /* by parameters: in every mode the same */
-        if (owns[i] && !(cuts[i] = cut(shape_numel(&g->value[i]->shape), devices, &next, a)))
+        if (owns[i] && !(cuts[i] = cut(shape_numel(&g->value[i]->shape), p, &next, a)))
             return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);

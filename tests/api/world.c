@@ -10,11 +10,12 @@
 #include "tests/api/api.h"
 #include "tests/harness/gpu.h"
 
-enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 14 };
+enum { RANKS = 2, STEPS = 6, PARAMETERS = 1 << 16 };
 
 /* What a rank does otherwise than the others; GROWS: what all do, whose third batch is of four samples, the rest of
  * three; BY_TREE: all have six replicas and are reproducible; IN_CALL: rank 1 gives up when the others have no step
- * under way. */
+ * under way; from IN_PIECES on, of several processes each has a piece of the momentum: all read it, rank 1 sets what it
+ * begins with, or is alone in reading it. */
 typedef enum {
     ALIKE,
     OTHER_LR,
@@ -27,7 +28,10 @@ typedef enum {
     MISTYPES,
     GROWS,
     BY_TREE,
-    IN_CALL
+    IN_CALL,
+    IN_PIECES,
+    OTHER_PIECES,
+    READS_ALONE
 } Fault;
 
 typedef struct {
@@ -55,7 +59,8 @@ static dpx_status read_weights(Process *p, dpx_trainer *t)
 
         for (int k = 0; k < info.rank; k++)
             n *= (size_t)info.dim[k];
-        if (st || !info.trainable || p->n_weight + n > PARAMETERS)
+        if (st || info.dtype != DPX_FLOAT32 || !(info.trainable || p->fault == IN_PIECES) ||
+            p->n_weight + n > PARAMETERS)
             continue;
         view =
             (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = p->weight + p->n_weight };
@@ -67,15 +72,35 @@ static dpx_status read_weights(Process *p, dpx_trainer *t)
     return DPX_OK;
 }
 
-static dpx_status disturb_state(dpx_trainer *t)
+/* Of a parameter, or of what is kept beside one. */
+static dpx_status disturb_state(dpx_trainer *t, int trainable)
 {
     static float zero[PARAMETERS];
     dpx_info info;
-    dpx_status st = dpx_trainer_state_info(t, 0, &info);
-    dpx_tensor view = { .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = zero };
+    dpx_tensor view;
+    int i = 0;
 
+    do {
+        dpx_status st = dpx_trainer_state_info(t, i++, &info);
+
+        if (st)
+            return st;
+    } while (info.trainable != trainable || info.rank != 2);
+    view = (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = zero };
     memcpy(view.dim, info.dim, sizeof view.dim);
-    return st ? st : dpx_trainer_set_state(t, info.name, &view);
+    return dpx_trainer_set_state(t, info.name, &view);
+}
+
+/* Rank 1 reads what rank 0, which is busy elsewhere, has a piece of. */
+static dpx_status read_alone(const Process *p, dpx_trainer *t)
+{
+    static float momentum[PARAMETERS];
+    dpx_tensor view = { .dtype = DPX_FLOAT32, .rank = 2, .dim = { 128, 64 }, .data = momentum };
+
+    if (p->rank)
+        return dpx_trainer_get_state(t, "fc1.weight.momentum", &view);
+    sleep(4);
+    return dpx_trainer_get_state(t, "fc1.weight.momentum", NULL);
 }
 
 /* A name that no state has, and a shape that it has not: both are refused. */
@@ -92,9 +117,10 @@ static dpx_status mistype(dpx_trainer *t)
 
 static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
 {
-    dpx_status st = p->fault == OTHER_STATE  ? disturb_state(t)
-                    : p->fault == OTHER_STEP ? dpx_trainer_resume(t, p->folder, NULL)
-                                             : DPX_OK;
+    dpx_status st = p->fault == OTHER_STATE               ? disturb_state(t, 1)
+                    : p->fault == OTHER_PIECES && p->rank ? disturb_state(t, 0)
+                    : p->fault == OTHER_STEP              ? dpx_trainer_resume(t, p->folder, NULL)
+                                                          : DPX_OK;
     dpx_result r;
     Batch b;
 
@@ -130,6 +156,8 @@ static dpx_status train(Process *p, dpx_trainer *t, dpx_world *w)
     }
     if (!st && !p->at_once && !(st = dpx_train_result(t, &r)))
         p->loss[STEPS - 1] = r.loss;
+    if (!st && p->fault == READS_ALONE)
+        return read_alone(p, t);
     return st ? st : read_weights(p, t);
 }
 
@@ -155,6 +183,8 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
         st = set(o, "batch-size", "3");
     if (!st && p->fault == BY_TREE && !(st = set(o, "replicas", "6")))
         st = set(o, "reproducible", "true");
+    if (!st && p->fault >= IN_PIECES && p->rendezvous)
+        st = set(o, "shard", "optimizer");
     if (!st && p->fault == OTHER_LR)
         st = set(o, "lr", "0.2");
     if (!st)
@@ -329,6 +359,24 @@ static void test_state(void)
     check_state(pairs, OTHER_MODEL, "different values of 6 of 13 states");
 }
 
+/* Read together they are whole; nothing goes on from pieces of different tensors; who reads alone is told so, and what
+ * of, in time. */
+static void test_pieces(void)
+{
+    static Process p[RANKS];
+
+    check_bits(cpus, "cpu*2", IN_PIECES);
+    check_bits(pairs, "cpu*4", IN_PIECES);
+    check_refused(OTHER_PIECES, DPX_INVALID, "what was given to states in pieces, of digest", NULL);
+    run_patient_world(p, cpus, READS_ALONE, 2, NULL);
+    if (p[1].status != DPX_DEVICE ||
+        !strstr(p[1].message, "state 'fc1.weight.momentum' is in pieces that all processes read together: nothing has "
+                              "come from rank 0 of 2 for 2 seconds"))
+        TEST_FAIL("rank 1, status %d: %s", p[1].status, p[1].message);
+    if (p[0].status != DPX_DEVICE || !strstr(p[0].message, "rank 1 of 2: nothing has come from rank 0"))
+        TEST_FAIL("rank 0, status %d: %s", p[0].status, p[0].message);
+}
+
 /* What was refused changed nothing: nobody but rank 1 knows of it, all go on. */
 static void test_mistyped(void) { check_bits(cpus, "cpu*2", MISTYPES); }
 
@@ -473,8 +521,8 @@ static void test_alone(void)
 
 DEFINE_SUITE(world, { "two processes give the bits of one", test_bits },
              { "differences are refused by all", test_differences }, { "rank 0's state goes to all", test_state },
-             { "state that one cannot set", test_mistyped }, { "a failure ends all with its reason", test_failures },
-             { "CUDA devices of two processes", test_cuda },
+             { "state that one cannot set", test_mistyped }, { "state in pieces", test_pieces },
+             { "a failure ends all with its reason", test_failures }, { "CUDA devices of two processes", test_cuda },
              { "a step that one process cannot capture", test_uncaptured },
              { "a communicator that fails while a step is captured", test_lost_in_capture },
              { "a process that does not come", test_late },

@@ -76,6 +76,21 @@ refused 2 "--shard: expected none|optimizer, found 'all'" "$dpexec" "${mlp[@]}" 
 export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
 refused 2 '--shard optimizer: only CPU devices can' "$dpexec" "${mlp[@]}" --steps 1 --optimizer adam --devices 'cuda*2' --shard optimizer
 unset DPEXEC_CUDA_PLUGIN
-refused 2 '--shard optimizer works within one process, and 2 processes run together' \
-    "$dpexec" launch -n 2 -- "${mlp[@]}" --steps 1 --optimizer adam --devices 'cpu:{rank}' --shard optimizer
+
+# Several processes: checkpoints are whole whoever holds the pieces, and go on in other numbers of processes, with pieces or without.
+together() { "$dpexec" launch -n "$1" -- "${whole[@]}" --devices cpu:0 "${@:2}"; }
+begin_together() { check "four steps of $*" together "$@" --steps 4 --out "$DIR/begun"; }
+go_on_together() {
+    check "goes on in $*" together "$@" --steps 9 --resume "$DIR/begun"
+    check "the bytes of a run that goes on in $*" cmp "$DIR/unbroken/model.onnx" "$DIR/begun/model.onnx"
+    check "the last checkpoint of a run that goes on in $*" \
+        cmp "$DIR/unbroken/checkpoints/step-000000009/state.safetensors" "$DIR/begun/checkpoints/step-000000009/state.safetensors"
+    rm -rf "$DIR/begun"
+}
+begin_together 3 --shard optimizer; go_on_together 2 --shard optimizer
+begin_together 2 --shard optimizer; go_on_together 4
+begin_together 2; go_on_together 3 --shard optimizer
+begin_together 4 --shard optimizer; go_on --devices cpu
+begin --devices 'cpu*2' --shard optimizer; go_on_together 3 --shard optimizer
+check 'only rank 0 has a folder' test ! -e "$DIR/begun"
 finish
