@@ -1,4 +1,4 @@
-/* Shared by join.c and inherit.c (connecting), world.c (talking) and agree.c. */
+/* Shared by what connects (join.c, inherit.c), what carries (the transports), world.c and agree.c. */
 #ifndef DPX_WORLD_INTERNAL_H
 #define DPX_WORLD_INTERNAL_H
 
@@ -18,11 +18,9 @@ typedef struct {
 typedef enum { CHANNEL_DATA, CHANNEL_NOTES, N_CHANNELS } Channel;
 
 typedef struct {
-    int fd[N_CHANNELS]; /* -1: not open */
-    Note note;          /* being received */
-    size_t got;
-    bool left, closed; /* under the world's lock: has left in order; its channel of notes has ended */
-    bool told;         /* under the lock: has answered where it is */
+    int fd[N_CHANNELS]; /* of sockets; -1: not open */
+    bool left, closed;  /* under the world's lock: has left in order; nothing more will come from it */
+    bool told;          /* under the lock: has answered where it is */
     WorldProgress progress;
 } Peer;
 
@@ -31,20 +29,23 @@ typedef struct {
     uint64_t turn, bytes;
 } Head;
 
-/* One parcel on its way. */
+/* What carries parcels and notes between processes.  `link` of the world is its own. */
 typedef struct {
-    Head head;
-    size_t head_done;
-    int piece; /* the next, and how much of it is done */
-    size_t offset;
-    bool done;
-} Progress;
+    /* One exchange (world_exchange), that of the world's turn.  The world's lock is free. */
+    Status (*exchange)(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled);
+    /* Under the lock, neither waits: hands what has come to world_take_note, and tells world_lose who has gone; sends
+     * a note, if it can be sent at all. */
+    void (*read_notes)(World *w);
+    void (*send_note)(World *w, int to, const Note *note);
+    void (*close)(World *w); /* also of a world that has never been whole */
+} Transport;
 
 struct World {
     int size, rank, neighbours;
     double timeout;
+    const Transport *transport; /* NULL: alone */
+    void *link;
     Peer *peer;                        /* [size]; the own entry is not open */
-    Progress *sending, *receiving;     /* [size] */
     uint64_t turn;                     /* exchanges done */
     pthread_mutex_t lock;              /* of notes and of what follows */
     WorldProgress (*where)(void *arg); /* NULL: this process does not know */
@@ -55,11 +56,28 @@ struct World {
     char reason[WORLD_REASON];
 };
 
+/* Of a process that is connected with none yet. */
+Status world_create(World **out, const WorldOptions *opt) CHECKED;
+void world_set_known(World *w, bool known);
+void world_release(World *w); /* closes and frees, without a word to anybody; NULL is legal */
+
+/* Under the lock. */
+void world_take_note(World *w, int from, Note *note);
+void world_lose(World *w, int rank); /* nothing more will come from it, and unless it has left that is a failure */
+
+/* ---- what transports have in common ---- */
+
+size_t parcel_bytes(const Parcel *p);
+/* Does the head of what rank r sends belong to this turn and size? */
+Status world_check_head(const World *w, int r, const Head *head, size_t bytes) CHECKED;
+/* Of an exchange in which nothing has moved for the world's timeout; waits(arg, r): is rank r still waited for? */
+Status world_late(const World *w, bool (*waits)(const void *arg, int rank), const void *arg) CHECKED;
+
+/* Sockets between every pair, which are opened afterwards. */
+Status sockets_attach(World *w) CHECKED;
 /* "fd=3,4,5,6": for every other rank the descriptors of its two connections, data and notes. */
 bool inherit_is_meant(const char *rendezvous); /* NULL is legal */
 /* Of a world that is not connected yet. */
 Status inherit_connections(World *w, const char *rendezvous) CHECKED;
-void world_set_known(World *w, bool known);
-void world_release(World *w); /* closes and frees, without a word to anybody */
 
 #endif

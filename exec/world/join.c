@@ -394,31 +394,6 @@ static uint64_t machine_id(void)
     return XXH3_64bits(text, strlen(text));
 }
 
-static Status create_world(World **out, const WorldOptions *opt)
-{
-    World *w = calloc(1, sizeof *w);
-
-    if (!w)
-        return FAIL_NOMEM();
-    pthread_mutex_init(&w->lock, NULL);
-    w->size = opt->size;
-    w->rank = opt->rank;
-    w->timeout = opt->timeout;
-    w->neighbours = 1;
-    w->origin = -1;
-    w->peer = calloc((size_t)w->size, sizeof *w->peer);
-    w->sending = calloc((size_t)w->size, sizeof *w->sending);
-    w->receiving = calloc((size_t)w->size, sizeof *w->receiving);
-    for (int r = 0; w->peer && r < w->size; r++)
-        w->peer[r].fd[CHANNEL_DATA] = w->peer[r].fd[CHANNEL_NOTES] = -1;
-    if (!w->peer || !w->sending || !w->receiving) {
-        world_release(w);
-        return FAIL_NOMEM();
-    }
-    *out = w;
-    return ST_OK;
-}
-
 static Status join(Joining *j)
 {
     World *w = j->world;
@@ -442,10 +417,12 @@ Status world_join(World **out, const WorldOptions *opt)
         return FAIL(E_INVALID, "rank: expected 0 to %d, found %d", opt->size - 1, opt->rank);
     if (!(opt->timeout > 0))
         return FAIL(E_INVALID, "the timeout of a world: expected a positive number, found %g", opt->timeout);
-    TRY(create_world(&j.world, opt));
-    if (inherit_is_meant(opt->rendezvous))
+    TRY(world_create(&j.world, opt));
+    if (opt->size > 1)
+        st = sockets_attach(j.world);
+    if (!st && inherit_is_meant(opt->rendezvous))
         st = inherit_connections(j.world, opt->rendezvous);
-    else if (opt->size > 1)
+    else if (!st && opt->size > 1)
         st = join(&j);
     if (j.listener >= 0)
         close(j.listener);

@@ -1,0 +1,294 @@
+/* Sockets as a transport.
+ *
+ * Two connections join every pair of processes.  One carries the parcels of exchanges, in the same order on both sides;
+ * with all of them polled at once no order of sending can block.  The other carries notes, so that a failure can be
+ * told while a parcel is half sent.  A process that dies closes its connections; one whose machine dies is noticed by
+ * the time that nothing moves. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "exec/world/internal.h"
+
+enum { PIECES = 64, LOOK = 50 /* milliseconds between looks at `cancelled` */, LAST_WORDS = 2000 /* milliseconds */ };
+
+/* One parcel on its way. */
+typedef struct {
+    Head head;
+    size_t head_done;
+    int piece; /* the next, and how much of it is done */
+    size_t offset;
+    bool done;
+} Progress;
+
+typedef struct {
+    Progress *sending, *receiving; /* [size] */
+    Note *note;                    /* [size] being received, and how much of it has come */
+    size_t *got;
+} Sockets;
+
+/* ---- notes ---- */
+
+static bool is_open(const World *w, int r) { return r != w->rank && w->peer[r].fd[CHANNEL_NOTES] >= 0; }
+
+/* A note is much smaller than the connection's buffer: what cannot be taken at once never will. */
+static void send_note(World *w, int to, const Note *note)
+{
+    if (is_open(w, to))
+        (void)!send(w->peer[to].fd[CHANNEL_NOTES], note, sizeof *note, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void read_notes_of(World *w, int r)
+{
+    Sockets *s = w->link;
+    int fd = w->peer[r].fd[CHANNEL_NOTES];
+    ssize_t n;
+
+    do {
+        n = recv(fd, (char *)&s->note[r] + s->got[r], sizeof s->note[r] - s->got[r], MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        s->got[r] += n > 0 ? (size_t)n : 0;
+        if (s->got[r] == sizeof s->note[r]) {
+            s->got[r] = 0;
+            world_take_note(w, r, &s->note[r]);
+        }
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    world_lose(w, r);
+}
+
+static void read_notes(World *w)
+{
+    for (int r = 0; r < w->size; r++)
+        if (is_open(w, r) && !w->peer[r].closed)
+            read_notes_of(w, r);
+}
+
+static bool is_closed(World *w, int r)
+{
+    bool closed;
+
+    pthread_mutex_lock(&w->lock);
+    closed = w->peer[r].closed;
+    pthread_mutex_unlock(&w->lock);
+    return closed;
+}
+
+static bool has_left(World *w, int r)
+{
+    bool left;
+
+    pthread_mutex_lock(&w->lock);
+    left = w->peer[r].left;
+    pthread_mutex_unlock(&w->lock);
+    return left;
+}
+
+/* A peer's data has ended: the reason may still be on its way. */
+static Status peer_gone(World *w, int r)
+{
+    struct pollfd f = { w->peer[r].fd[CHANNEL_NOTES], POLLIN, 0 };
+    double until = world_now() + 1e-3 * LAST_WORDS;
+
+    for (double now; (now = world_now()) < until && !is_closed(w, r);) {
+        TRY(world_poll(w));
+        (void)!poll(&f, 1, (int)(1e3 * (until - now)) + 1);
+    }
+    TRY(world_poll(w));
+    return FAIL(E_DEVICE, "rank %d of %d: %s", r, w->size,
+                has_left(w, r) ? "has ended its part while others go on"
+                               : "the process has gone: its connection is closed");
+}
+
+/* ---- exchanges ---- */
+
+/* The next memory to move, at most PIECES of it; returns how many. */
+static int next_pieces(struct iovec *v, Progress *p, const Parcel *parcel)
+{
+    int n = 0;
+
+    if (p->head_done < sizeof p->head)
+        v[n++] = (struct iovec){ (char *)&p->head + p->head_done, sizeof p->head - p->head_done };
+    for (int i = p->piece; i < parcel->n && n < PIECES; i++) {
+        size_t offset = i == p->piece ? p->offset : 0;
+
+        if (parcel->piece[i].iov_len > offset)
+            v[n++] = (struct iovec){ (char *)parcel->piece[i].iov_base + offset, parcel->piece[i].iov_len - offset };
+    }
+    return n;
+}
+
+static void advance(Progress *p, const Parcel *parcel, size_t bytes)
+{
+    size_t head = sizeof p->head - p->head_done;
+
+    head = bytes < head ? bytes : head;
+    p->head_done += head;
+    bytes -= head;
+    while (p->piece < parcel->n && bytes >= parcel->piece[p->piece].iov_len - p->offset) {
+        bytes -= parcel->piece[p->piece++].iov_len - p->offset;
+        p->offset = 0;
+    }
+    p->offset += bytes;
+    p->done = p->head_done == sizeof p->head && p->piece == parcel->n;
+}
+
+static Status send_some(World *w, int r, const Parcel *parcel, bool *moved)
+{
+    struct iovec v[PIECES];
+    Progress *p = &((Sockets *)w->link)->sending[r];
+    struct msghdr m = { .msg_iov = v };
+    ssize_t n;
+
+    m.msg_iovlen = (size_t)next_pieces(v, p, parcel);
+    n = sendmsg(w->peer[r].fd[CHANNEL_DATA], &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return ST_OK;
+    if (n < 0)
+        return peer_gone(w, r);
+    *moved = true;
+    advance(p, parcel, (size_t)n);
+    return ST_OK;
+}
+
+/* The head alone first: what follows is taken only when it is what we wait for. */
+static Status receive_some(World *w, int r, const Parcel *parcel, bool *moved)
+{
+    struct iovec v[PIECES];
+    Progress *p = &((Sockets *)w->link)->receiving[r];
+    bool head = p->head_done < sizeof p->head;
+    struct msghdr m = { .msg_iov = v };
+    ssize_t n;
+
+    m.msg_iovlen = (size_t)next_pieces(v, p, parcel);
+    m.msg_iovlen = head ? 1 : m.msg_iovlen;
+    n = recvmsg(w->peer[r].fd[CHANNEL_DATA], &m, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return ST_OK;
+    if (n <= 0)
+        return peer_gone(w, r);
+    *moved = true;
+    advance(p, parcel, (size_t)n);
+    return head && p->head_done == sizeof p->head ? world_check_head(w, r, &p->head, parcel_bytes(parcel)) : ST_OK;
+}
+
+static bool waits_for(const void *arg, int r)
+{
+    const Sockets *s = arg;
+
+    return !(s->sending[r].done && s->receiving[r].done);
+}
+
+/* Waits until something can be moved; `n` of the descriptors are of data. */
+static Status wait_ready(World *w, struct pollfd *f, int *rank, int *n)
+{
+    const Sockets *s = w->link;
+    int all;
+
+    *n = 0;
+    for (int r = 0; r < w->size; r++) {
+        short events = (short)((s->sending[r].done ? 0 : POLLOUT) | (s->receiving[r].done ? 0 : POLLIN));
+
+        if (r == w->rank || !events)
+            continue;
+        rank[*n] = r;
+        f[(*n)++] = (struct pollfd){ w->peer[r].fd[CHANNEL_DATA], events, 0 };
+    }
+    all = *n;
+    pthread_mutex_lock(&w->lock);
+    for (int r = 0; r < w->size; r++)
+        if (is_open(w, r) && !w->peer[r].closed)
+            f[all++] = (struct pollfd){ w->peer[r].fd[CHANNEL_NOTES], POLLIN, 0 };
+    pthread_mutex_unlock(&w->lock);
+    if (poll(f, (nfds_t)all, LOOK) < 0 && errno != EINTR)
+        return FAIL(E_DEVICE, "waiting for other processes: %s", strerror(errno));
+    for (int i = *n; i < all; i++)
+        if (f[i].revents)
+            return world_poll(w);
+    return ST_OK;
+}
+
+static Status move_ready(World *w, const Parcel *send, const Parcel *recv, const struct pollfd *f, const int *rank,
+                         int n, bool *moved)
+{
+    const Sockets *s = w->link;
+
+    for (int i = 0; i < n; i++) {
+        bool ended_too = f[i].revents & (POLLERR | POLLHUP | POLLNVAL);
+
+        if (!s->receiving[rank[i]].done && (f[i].revents & POLLIN || ended_too))
+            TRY(receive_some(w, rank[i], &recv[rank[i]], moved));
+        if (!s->sending[rank[i]].done && (f[i].revents & POLLOUT || ended_too))
+            TRY(send_some(w, rank[i], &send[rank[i]], moved));
+    }
+    return ST_OK;
+}
+
+static bool all_done(const World *w)
+{
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank && waits_for(w->link, r))
+            return false;
+    return true;
+}
+
+static Status exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
+{
+    struct pollfd f[2 * WORLD_MAX];
+    int rank[WORLD_MAX], n;
+    double last = world_now();
+    Sockets *s = w->link;
+
+    for (int r = 0; r < w->size; r++) {
+        s->sending[r] = (Progress){ .head = { w->turn, parcel_bytes(&send[r]) } };
+        s->receiving[r] = (Progress){ .done = false };
+    }
+    while (!all_done(w)) {
+        bool moved = false;
+
+        TRY(wait_ready(w, f, rank, &n));
+        TRY(move_ready(w, send, recv, f, rank, n, &moved));
+        if (cancelled && atomic_load(cancelled))
+            return E_INTERRUPTED;
+        last = moved ? world_now() : last;
+        if (world_now() - last > w->timeout)
+            return world_late(w, waits_for, s);
+    }
+    return ST_OK;
+}
+
+/* ---- beginning and end ---- */
+
+static void close_all(World *w)
+{
+    Sockets *s = w->link;
+
+    for (int r = 0; r < w->size; r++)
+        for (int c = 0; c < N_CHANNELS; c++)
+            if (w->peer[r].fd[c] >= 0)
+                close(w->peer[r].fd[c]);
+    free(s->sending);
+    free(s->receiving);
+    free(s->note);
+    free(s->got);
+    free(s);
+}
+
+Status sockets_attach(World *w)
+{
+    static const Transport sockets = { exchange, read_notes, send_note, close_all };
+    Sockets *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return FAIL_NOMEM();
+    w->link = s;
+    w->transport = &sockets;
+    s->sending = calloc((size_t)w->size, sizeof *s->sending);
+    s->receiving = calloc((size_t)w->size, sizeof *s->receiving);
+    s->note = calloc((size_t)w->size, sizeof *s->note);
+    s->got = calloc((size_t)w->size, sizeof *s->got);
+    return s->sending && s->receiving && s->note && s->got ? ST_OK : FAIL_NOMEM();
+}
