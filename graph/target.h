@@ -7,7 +7,7 @@
 
 #include "graph/op.h"
 
-enum { TARGET_LAYOUTS = 4 };
+enum { TARGET_LAYOUTS = 4, TARGET_ALIGN = 64 };
 
 /* How a node would have its values stored: its data, and what has the role of a filter (OpDef.filter_in).  A value that
  * a layout does not suit (graph/layout.h) is stored by rows. */
@@ -22,6 +22,9 @@ struct Target {
     bool accelerator;
     DType precision; /* of products: DT_FLOAT16 or DT_BFLOAT16; DT_NONE: as the model's floats */
     bool tf32;       /* products of float32 may round their inputs */
+    /* What addresses of values and of a kernel's scratch are multiples of: bytes, a power of two; 0: TARGET_ALIGN, a
+     * line of a CPU's cache. */
+    size_t align;
     /* Has it a kernel of its own for the node, as the types, shapes and layouts of its values stand?  The reference is
      * nobody's own.  NULL: for every node. */
     bool (*computes)(const Graph *g, const Node *n);
@@ -35,6 +38,8 @@ struct Target {
      * TARGET_LAYOUTS) is returned.  Whether there is a kernel is asked of `computes`.  NULL: none but rows. */
     int (*layouts)(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS]);
 };
+
+static inline size_t target_align(const Target *t) { return t->align ? t->align : TARGET_ALIGN; }
 
 static inline bool target_computes(const Target *t, const Graph *g, const Node *n)
 {

@@ -6,11 +6,11 @@
 #include "graph/target.h"
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
- * sets `scratch` to at least that many bytes, 64-byte aligned (256 on an accelerator), shared by all kernels of the
- * device. On an accelerator tensors and scratch lie in its memory, and `run` gives its work to `stream` and returns.
+ * sets `scratch` to at least that many bytes, aligned as its Target says, shared by all kernels of the device. On an
+ * accelerator tensors and scratch lie in its memory, and `run` gives its work to `stream` and returns.
  *
  * A kernel of an accelerator whose launch cannot carry the addresses of all its tensors raises table_bytes in
- * `prepare`: so many bytes of the device, 256-byte aligned, are the call's own, and hold what `tabulate` writes once
+ * `prepare`: so many bytes of the device, aligned likewise, are the call's own, and hold what `tabulate` writes once
  * the addresses are known. */
 typedef struct {
     int n_threads; /* of the OpenMP team that `run` may use */

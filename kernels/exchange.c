@@ -57,6 +57,13 @@ const void *exchange_sum(const int *program, int parts, void *space, const Tenso
     return sum_of[in->dtype](program, parts, space, in, at, len);
 }
 
+int64_t exchange_share(int64_t n, int rank, int members)
+{
+    enum { LINE = 64 }; /* elements */
+
+    return rank == members ? n : n / members * rank / LINE * LINE;
+}
+
 Piece piece_of(const Tensor *part, const Tensor *whole, int axis)
 {
     size_t size = dtype_size(whole->dtype);

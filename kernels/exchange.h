@@ -14,6 +14,10 @@ size_t exchange_sum_bytes(const int *program, int parts, DType t);
  * floats are added in float32 and rounded once. */
 const void *exchange_sum(const int *program, int parts, void *space, const Tensor *in, int64_t at, size_t len);
 
+/* The first of n elements that a member adds up when they are shared out in order; of rank `members`: n.  Shares begin
+ * at whole cache lines. */
+int64_t exchange_share(int64_t n, int rank, int members);
+
 /* ---- pieces ---- */
 
 /* A piece along an axis: `rows` runs of `row` bytes, of which the whole has `wide` each. */

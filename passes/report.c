@@ -201,7 +201,7 @@ static Status note_gathered(Report *r, const Graph *g)
 }
 
 /* What the step's values need at once on each device, kernels' scratch aside; nothing when shapes depend on data. */
-static Status find_peaks(Report *r, const Graph *g)
+static Status find_peaks(Report *r, const Graph *g, size_t align)
 {
     Stage stage = { .pass = STAGE_PLAN };
     MemoryPlan *plan;
@@ -215,7 +215,7 @@ static Status find_peaks(Report *r, const Graph *g)
     if (!(scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();
     report_stage_begin(&stage, g);
-    st = plan_memory(&plan, g, NULL, scratch);
+    st = plan_memory(&plan, g, NULL, align, scratch);
     for (int d = 0; !st && d < plan->n_device && d < r->n_load; d++)
         r->load[d].peak_bytes = (int64_t)plan->device[d].arena_bytes;
     stage.scratch_bytes = arena_bytes(scratch);
@@ -223,7 +223,7 @@ static Status find_peaks(Report *r, const Graph *g)
     return st ? st : report_stage_end(r, &stage, g);
 }
 
-Status report_graph(Report *r, const Graph *g)
+Status report_graph(Report *r, const Graph *g, const Target *t)
 {
     if (!r)
         return ST_OK;
@@ -249,5 +249,5 @@ Status report_graph(Report *r, const Graph *g)
         load->parameters += v->trainable ? shape_numel(&v->shape) : 0;
     }
     TRY(note_gathered(r, g));
-    return find_peaks(r, g);
+    return find_peaks(r, g, target_align(t));
 }

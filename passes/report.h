@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "graph/graph.h"
+#include "graph/target.h"
 
 typedef enum {
     NOTE_INPUT,        /* an input was split, or given to every device */
@@ -102,7 +103,7 @@ Status report_division(Report *r, int replicas, const int64_t *count, int64_t ba
 Status report_unreached(Report *r, const Graph *g, ValueId param) CHECKED;
 /* Fills `load` and `collectives` from a final graph, and notes the computed values that every device holds in full.
  * Call after the pipeline. */
-Status report_graph(Report *r, const Graph *g) CHECKED;
+Status report_graph(Report *r, const Graph *g, const Target *t) CHECKED;
 
 Status report_print(const Report *r, FILE *to) CHECKED; /* E_IO when writing failed */
 /* The decisions alone. */

@@ -179,6 +179,13 @@ const char *device_name(const Device *d) { return d->name; }
 
 /* ---- accelerators ---- */
 
+size_t device_align(const Device *d)
+{
+    const Target t = device_runtime(d) ? cuda_target(DT_NONE, false) : cpu_target(DT_NONE, false, false);
+
+    return target_align(&t);
+}
+
 const Runtime *device_runtime(const Device *d) { return d->accelerator.runtime; }
 GpuDevice *device_gpu(const Device *d) { return d->accelerator.gpu; }
 const GpuInfo *device_info(const Device *d) { return d->accelerator.runtime ? &d->accelerator.info : NULL; }

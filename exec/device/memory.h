@@ -5,10 +5,7 @@
 
 #include "exec/device/device.h"
 
-enum { GPU_ALIGN = 256 }; /* of what shares an allocation of an accelerator */
-static inline size_t gpu_aligned(size_t bytes) { return (bytes + GPU_ALIGN - 1) / GPU_ALIGN * GPU_ALIGN; }
-
-/* Zeroed, page aligned, huge pages where the system has them; on an accelerator 256-byte aligned. */
+/* Zeroed, page aligned, huge pages where the system has them; on an accelerator aligned as device_align says. */
 Status memory_open(void **out, Device *d, size_t bytes) CHECKED;
 void memory_close(Device *d, void *p, size_t bytes); /* NULL is legal */
 

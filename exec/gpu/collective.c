@@ -21,8 +21,6 @@
 #include "graph/reduce_tree.h"
 #include "kernels/exchange.h"
 
-enum { BUCKET_ALIGN = 256 };
-
 typedef struct {
     int device;
     size_t offset; /* in the device's chunk */
@@ -47,8 +45,6 @@ struct GpuCollective {
     const Kernel *kernel; /* adds up the device's own parts; by_tree: two parts */
     void *state;
 };
-
-static size_t aligned(size_t bytes) { return (bytes + BUCKET_ALIGN - 1) / BUCKET_ALIGN * BUCKET_ALIGN; }
 
 /* ---- creation ---- */
 
@@ -103,11 +99,11 @@ static Status lay_parts(GpuCollective *c, const Graph *g, const MemoryPlan *plan
     for (int i = 0; i < n; i++) {
         c->part[i] = (Part){ holder(c, plan, v[i]), 0, value_bytes(g, v[i]) };
         c->part[i].offset = used[c->part[i].device];
-        used[c->part[i].device] += c->by_tree ? aligned(c->part[i].bytes) : c->part[i].bytes;
+        used[c->part[i].device] += c->by_tree ? plan_aligned(plan, c->part[i].bytes) : c->part[i].bytes;
     }
     for (int d = 0; d < c->n_device; d++)
         c->chunk = used[d] > c->chunk ? used[d] : c->chunk;
-    c->chunk = aligned(c->chunk);
+    c->chunk = plan_aligned(plan, c->chunk);
     free(used);
     return ST_OK;
 }
@@ -126,7 +122,7 @@ static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, cons
         c->packed[t] = (Tensor){ v->dtype, v->shape, NULL };
         c->place[t] = c->total;
         c->count = (c->total + tensor_bytes(&c->packed[t])) / dtype_size(c->dtype);
-        c->total += aligned(tensor_bytes(&c->packed[t]));
+        c->total += plan_aligned(plan, tensor_bytes(&c->packed[t]));
         for (int i = 0; i < c->x.parts; i++)
             c->held[t] |= holder(c, plan, n->in[t * c->x.parts + i]) == c->device;
     }

@@ -54,9 +54,7 @@ static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
 
     if (!c->call->scratch_bytes)
         return;
-    c->call->scratch =
-        host ? base + at
-             : (void *)(((uintptr_t)(base + at) + GPU_SCRATCH_ALIGN - 1) / GPU_SCRATCH_ALIGN * GPU_SCRATCH_ALIGN);
+    c->call->scratch = base + at;
     for (int k = 0; k < GPU_SLOTS && host; k++)
         c->host[k].ctx.scratch = c->call->scratch;
 }

@@ -31,6 +31,8 @@ static void need_input(GpuPart *part, const MemRef *ref)
     part->input[part->n_input++] = (GpuPiece){ 0, *ref, 0 };
 }
 
+static size_t aligned(const GpuPart *part, size_t bytes) { return plan_aligned(part->gpu->program->plan, bytes); }
+
 static void need_constant(GpuPart *part, const MemRef *ref)
 {
     const Value *v = value(part->gpu->program->graph, ref->root);
@@ -38,7 +40,7 @@ static void need_constant(GpuPart *part, const MemRef *ref)
     if (part->constant_at[ref->root.i])
         return;
     part->constant_at[ref->root.i] = part->constant_bytes + 1;
-    part->constant_bytes += gpu_aligned(tensor_bytes(v->init));
+    part->constant_bytes += aligned(part, tensor_bytes(v->init));
 }
 
 static void need(GpuPart *part, const MemRef *ref, bool host)
@@ -71,7 +73,7 @@ static Status find_needs(GpuPart *part)
             need(part, &p->plan->copy[i].from, false);
     for (int i = 0; i < part->n_input; i++) {
         part->input[i].at = part->input_bytes;
-        part->input_bytes += gpu_aligned(part->input[i].ref.bytes);
+        part->input_bytes += aligned(part, part->input[i].ref.bytes);
     }
     return ST_OK;
 }
@@ -83,7 +85,7 @@ static void lay_out_tables(GpuPart *part)
         GpuCall *c = &part->call[s];
 
         c->table_at = part->input_bytes + part->table_bytes;
-        part->table_bytes += gpu_aligned(c->call->table_bytes);
+        part->table_bytes += aligned(part, c->call->table_bytes);
     }
 }
 
@@ -101,7 +103,7 @@ static Status find_outputs(GpuPart *part)
         if ((ref->kind != MEM_ARENA && ref->kind != MEM_STATE) || ref->device != part->device)
             continue;
         part->output[part->n_output++] = (GpuPiece){ i, *ref, part->output_bytes };
-        part->output_bytes += gpu_aligned(ref->bytes);
+        part->output_bytes += aligned(part, ref->bytes);
     }
     return ST_OK;
 }
@@ -246,7 +248,7 @@ static Status find_memory(MemoryNeed *out, const GpuPart *part)
     out->constants = part->constant_bytes;
     out->inputs = given;
     out->collectives = (part->bucket_bytes > m->bucket_bytes ? part->bucket_bytes : m->bucket_bytes) +
-                       gpu_aligned(gpu_progress_bytes(part));
+                       aligned(part, gpu_progress_bytes(part));
     out->host = given + GPU_SLOTS * part->output_bytes + host_arena_bytes(part);
     if (m->runtime->free_memory(m->gpu, &out->available))
         out->available = -1;

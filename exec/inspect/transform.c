@@ -47,7 +47,7 @@ static Status read_step(Graph **out, const Graph *step, const Options *o, const 
     TRY(graph_clone(&g, step));
     TRY_TO(fail, st, check_step(g));
     if (report)
-        TRY_TO(fail, st, report_graph(report, g));
+        TRY_TO(fail, st, report_graph(report, g, &(Target){ 0 }));
     *out = g;
     return ST_OK;
 fail:
@@ -82,7 +82,7 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     TRY_TO(fail, st, plan_explain(g, model_repair(g, &build, interp_node, report)));
     TRY_TO(fail, st, plan_explain(g, pipeline_run(g, &build, interp_node, report, &how)));
     if (report && !until)
-        TRY_TO(fail, st, report_graph(report, g));
+        TRY_TO(fail, st, report_graph(report, g, &build.backend));
     *out = g;
     return ST_OK;
 fail:

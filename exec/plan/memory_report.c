@@ -42,7 +42,7 @@ static size_t states_bytes(const Graph *g, const MemoryPlan *plan, int device)
 
     for (uint32_t i = 1; i < g->n_value; i++)
         if (g->value[i]->kind == V_STATE && plan->occurs[i] && value_device(g, (ValueId){ i }) == device)
-            all += gpu_aligned(value_bytes(g, (ValueId){ i }));
+            all += plan_aligned(plan, value_bytes(g, (ValueId){ i }));
     return all;
 }
 
@@ -63,7 +63,7 @@ Status memory_need(MemoryNeed *out, const Graph *g, const MemoryPlan *plan, int 
 
             if (has_value(n->in[i]) && r->kind == MEM_CONST && !counted[r->root.i]) {
                 counted[r->root.i] = true;
-                out->constants += gpu_aligned(value_bytes(g, r->root));
+                out->constants += plan_aligned(plan, value_bytes(g, r->root));
             }
         }
     free(counted);

@@ -156,12 +156,9 @@ static Status plan(Prepared *p)
 {
     int most = p->opt.n_device * (prepared_runtime(p) ? 2 : 1);
 
-    for (uint32_t i = 0; i < p->graph->n_node; i++) {
+    for (uint32_t i = 0; i < p->graph->n_node; i++)
         p->scratch[i] = p->call[i].scratch_bytes;
-        if (p->scratch[i] && on_accelerator(p, p->graph->node[i]))
-            p->scratch[i] += GPU_SCRATCH_ALIGN - PACK_ALIGN; /* room to align its address */
-    }
-    TRY(plan_memory(&p->plan, p->graph, p->scratch, p->arena));
+    TRY(plan_memory(&p->plan, p->graph, p->scratch, device_align(p->device[p->opt.first]), p->arena));
     if (p->plan->n_device > most)
         return FAIL(E_INVALID, "the graph uses %d devices, there are %d", p->plan->n_device, most);
     return ST_OK;

@@ -62,10 +62,6 @@ typedef struct {
     Trace *trace;
 } Prepared;
 
-enum {
-    GPU_SCRATCH_ALIGN = 256
-}; /* of a kernel's scratch on an accelerator: room for it is planned, its address is rounded up */
-
 /* The devices of this process. */
 #define FOR_LOCAL(p, d) for (int d = (p)->opt.first; d < (p)->opt.first + (p)->opt.n_local; d++)
 static inline bool prepared_is_local(const Prepared *p, int d)

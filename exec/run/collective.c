@@ -15,8 +15,6 @@
 #include "graph/reduce_tree.h"
 #include "kernels/exchange.h"
 
-enum { SHARE_ALIGN = 64 }; /* elements */
-
 struct Collective {
     Rendezvous *meet;
     Span *span; /* NULL: all is in this process */
@@ -97,11 +95,6 @@ void collective_reset(Collective *c) { atomic_store(&c->arrived, 0); }
 
 /* ---- sums ---- */
 
-static int64_t share_start(int64_t n, int rank, int members)
-{
-    return rank == members ? n : n / members * rank / SHARE_ALIGN * SHARE_ALIGN;
-}
-
 /* This member's elements of one tensor, written to its copies on all devices. */
 static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor *out)
 {
@@ -111,8 +104,8 @@ static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor
     if (c->span)
         span_share(c->span, n, &first, &n);
     n -= first;
-    end = first + share_start(n, rank + 1, c->n_member);
-    for (int64_t at = first + share_start(n, rank, c->n_member); at < end; at += SUM_BLOCK) {
+    end = first + exchange_share(n, rank + 1, c->n_member);
+    for (int64_t at = first + exchange_share(n, rank, c->n_member); at < end; at += SUM_BLOCK) {
         size_t len = (size_t)(end - at < SUM_BLOCK ? end - at : SUM_BLOCK);
         const void *sum = exchange_sum(c->program, c->x.parts, c->space[rank], in, at, len);
 

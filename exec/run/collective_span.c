@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARE_ALIGN = 64 }; /* elements */
+#include "kernels/exchange.h"
 
 struct Span {
     World *world;
@@ -134,22 +134,17 @@ void span_free(Span *s)
 const Tensor *span_in(const Span *s) { return s->in; }
 Tensor *span_out(const Span *s) { return s->out; }
 
-static int64_t share_start(const Span *s, int64_t n, int rank)
-{
-    return rank == s->size ? n : n / s->size * rank / SHARE_ALIGN * SHARE_ALIGN;
-}
-
 void span_share(const Span *s, int64_t n, int64_t *from, int64_t *to)
 {
-    *from = share_start(s, n, s->rank);
-    *to = share_start(s, n, s->rank + 1);
+    *from = exchange_share(n, s->rank, s->size);
+    *to = exchange_share(n, s->rank + 1, s->size);
 }
 
 /* The share of one process of a sum, else all of the tensor. */
 static void add_piece(const Span *s, Parcel *p, const Tensor *t, int rank)
 {
-    int64_t n = tensor_numel(t), from = exchange_reduces(&s->x) ? share_start(s, n, rank) : 0,
-            to = exchange_reduces(&s->x) ? share_start(s, n, rank + 1) : n;
+    int64_t n = tensor_numel(t), from = exchange_reduces(&s->x) ? exchange_share(n, rank, s->size) : 0,
+            to = exchange_reduces(&s->x) ? exchange_share(n, rank + 1, s->size) : n;
     size_t size = dtype_size(t->dtype);
 
     if (to > from)

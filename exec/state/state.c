@@ -6,7 +6,7 @@
 
 #include "graph/base/hash.h"
 
-enum { CHUNK = 1 << 20, ALIGN = 64 };
+enum { CHUNK = 1 << 20 };
 
 typedef struct {
     Device *device;
@@ -58,7 +58,7 @@ void states_free(States *s)
 
 static size_t aligned(const States *s, int device, size_t bytes)
 {
-    size_t align = device_runtime(s->device[device]) ? GPU_ALIGN : ALIGN;
+    const size_t align = device_align(s->device[device]);
 
     return (bytes + align - 1) & ~(align - 1);
 }

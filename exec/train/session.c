@@ -176,7 +176,7 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt)
     Report *r = s->log && news ? report_create() : NULL;
     Status st = pipeline_run(g, opt, interp_node, r, NULL);
 
-    if (!st && r && !(st = report_graph(r, g))) {
+    if (!st && r && !(st = report_graph(r, g, &opt->backend))) {
         char summary[REPORT_SUMMARY];
 
         report_summary(summary, r);

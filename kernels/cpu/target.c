@@ -17,7 +17,10 @@ static int layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts o
 
 Target cpu_target(DType precision, bool tf32, bool blocks)
 {
-    return (Target){
-        .precision = precision, .tf32 = tf32, .computes = computes, .fuses = fuses, .layouts = blocks ? layouts : NULL
-    };
+    return (Target){ .precision = precision,
+                     .tf32 = tf32,
+                     .align = TARGET_ALIGN,
+                     .computes = computes,
+                     .fuses = fuses,
+                     .layouts = blocks ? layouts : NULL };
 }

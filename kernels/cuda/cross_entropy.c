@@ -72,7 +72,7 @@ static Status plan_columns(Plan *p, const KernelCtx *ctx)
     return p->grad ? ST_OK : find(&p->merge, ctx, p, "merge");
 }
 
-static size_t partial_bytes(const Plan *p) { return aligned_256(p->merge_blocks * 2 * sizeof(double)); }
+static size_t partial_bytes(const Plan *p) { return cuda_aligned(p->merge_blocks * 2 * sizeof(double)); }
 
 static void ask_scratch(const Plan *p, KernelCtx *ctx)
 {

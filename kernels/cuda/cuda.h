@@ -5,6 +5,10 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/driver.h"
 
+/* Of addresses: what the driver's memory has, and kernels may count on. */
+enum { CUDA_ALIGN = 256 };
+static inline size_t cuda_aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
+
 static inline const CudaDriver *cuda_driver(const KernelCtx *ctx) { return (const CudaDriver *)ctx->runtime; }
 
 /* Turns a driver's failure into ours; `st` when that is ST_OK. */

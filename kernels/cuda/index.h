@@ -15,7 +15,6 @@ Status tuples_prepare(Tuples *out, const KernelCtx *ctx, const Shape *x, const V
 /* Writes the row of x that each tuple names, box.n int64 numbers. */
 Status tuples_run(const KernelCtx *ctx, const Tuples *t, const void *index, void *rows) CHECKED;
 
-static inline size_t aligned_256(size_t bytes) { return (bytes + 255) / 256 * 256; }
 static inline void need_scratch(KernelCtx *ctx, size_t bytes)
 {
     ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;

@@ -20,8 +20,6 @@
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sum.h"
 
-enum { SCRATCH_ALIGN = 256 };
-
 typedef struct {
     const CudaDriver *driver;
     Product p;
@@ -154,7 +152,7 @@ static Status prepare_rest(State *s, const GpuGemm *d, size_t *rest, const Kerne
     if (p->activation == PRODUCT_RELU && p->aux && !p->gradient)
         TRY(cuda_kernel(&s->mask, ctx, "product_mask", y));
     if (s->plan && s->finishes && d->dtype_c != y)
-        s->product_bytes = (sizeof(float) * (size_t)(p->m * p->n) + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+        s->product_bytes = cuda_aligned(sizeof(float) * (size_t)(p->m * p->n));
     return p->sum == PRODUCT_NO_SUM || d->sum ? ST_OK : prepare_sum(s, rest, ctx, g, n);
 }
 

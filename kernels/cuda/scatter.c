@@ -19,8 +19,8 @@ static Status lists_prepare(Lists *l, KernelCtx *ctx, int64_t n, int64_t d, size
     TRY(cuda_kernel(&l->kernel, ctx, "index_lists", DT_NONE));
     l->n = n;
     l->d = d;
-    l->start = aligned_256(used);
-    l->order = l->start + aligned_256((size_t)(d + 1) * sizeof(uint32_t));
+    l->start = cuda_aligned(used);
+    l->order = l->start + cuda_aligned((size_t)(d + 1) * sizeof(uint32_t));
     need_scratch(ctx, l->order + (size_t)n * sizeof(uint32_t));
     return ST_OK;
 }

@@ -18,6 +18,7 @@ Target cuda_target(DType precision, bool tf32)
     return (Target){ .accelerator = true,
                      .precision = precision,
                      .tf32 = tf32,
+                     .align = CUDA_ALIGN,
                      .computes = computes,
                      .fuses = fuses,
                      .joins = generated_supports,

@@ -213,7 +213,7 @@ static Status search(Packing *p, size_t bound, Arena *a)
     return ST_OK;
 }
 
-Status pack(PackItem *item, uint32_t n, size_t *total, size_t *bound, Arena *scratch)
+Status pack(PackItem *item, uint32_t n, size_t align, size_t *total, size_t *bound, Arena *scratch)
 {
     Packing p = { .item = item, .n = n, .best_total = SIZE_MAX };
 
@@ -228,7 +228,7 @@ Status pack(PackItem *item, uint32_t n, size_t *total, size_t *bound, Arena *scr
     if (!p.rank || !p.order || !p.placed || !p.offset || !p.best)
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < n; i++)
-        item[i].bytes = (item[i].bytes + PACK_ALIGN - 1) & ~(size_t)(PACK_ALIGN - 1);
+        item[i].bytes = (item[i].bytes + align - 1) & ~(align - 1);
     TRY(lower_bound(bound, item, n, scratch));
     TRY(search(&p, *bound, scratch));
     for (uint32_t i = 0; i < n; i++)

@@ -7,16 +7,14 @@
 
 #include <stdint.h>
 
-enum { PACK_ALIGN = 64 };
-
 typedef struct {
-    size_t bytes;         /* rounded up to PACK_ALIGN by pack */
+    size_t bytes;         /* pack rounds it up to `align` */
     uint32_t first, last; /* alive from first to last, both included */
     size_t offset;        /* the answer */
 } PackItem;
 
-/* Sets every offset so that no two items that are alive at one time overlap; `total` is the region's size, `bound` the
- * largest sum of items alive at one time, below which no packing can go. */
-Status pack(PackItem *item, uint32_t n, size_t *total, size_t *bound, Arena *scratch) CHECKED;
+/* Sets every offset so that no two items that are alive at one time overlap, multiples of `align`, a power of two;
+ * `total` is the region's size, `bound` the largest sum of items alive at one time, below which no packing can go. */
+Status pack(PackItem *item, uint32_t n, size_t align, size_t *total, size_t *bound, Arena *scratch) CHECKED;
 
 #endif

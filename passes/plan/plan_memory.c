@@ -32,6 +32,7 @@ typedef struct {
     Arena *keep, *a; /* of the plan; of what only planning needs */
     MemoryPlan *plan;
     const size_t *scratch_bytes;
+    size_t align;
     Buffer *buffer; /* [0] stands for none */
     uint32_t n_buffer;
     uint32_t *of;             /* [value] -> buffer */
@@ -368,7 +369,7 @@ static Status pack_device(Planner *p, int device)
         if (buf->device == device && buf->kind == MEM_ARENA)
             item[n++] = (PackItem){ buf->bytes, buf->first, buf->last, 0 };
     }
-    TRY(pack(item, n, &d->arena_bytes, &d->live_bytes, p->a));
+    TRY(pack(item, n, p->align, &d->arena_bytes, &d->live_bytes, p->a));
     n = 0;
     for (uint32_t b = 1; b < p->n_buffer; b++)
         if (p->buffer[b].device == device && p->buffer[b].kind == MEM_ARENA)
@@ -507,6 +508,7 @@ static Status allocate(Planner *p)
     if (!(plan = p->plan = ARENA_NEW(p->keep, MemoryPlan, 1)))
         return FAIL_NOMEM();
     plan->n_device = count_devices(g);
+    plan->align = p->align;
     plan->device = ARENA_NEW(p->keep, MemDevice, plan->n_device);
     plan->value = ARENA_NEW(p->keep, MemRef, g->n_value);
     plan->occurs = ARENA_NEW(p->keep, bool, g->n_value);
@@ -543,9 +545,9 @@ static Status plan_within(Planner *p)
     return finish(p);
 }
 
-Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Arena *arena)
+Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, size_t align, Arena *arena)
 {
-    Planner p = { .g = g, .keep = arena, .a = arena_create_beside(arena), .scratch_bytes = scratch };
+    Planner p = { .g = g, .keep = arena, .a = arena_create_beside(arena), .scratch_bytes = scratch, .align = align };
     Status st = p.a ? plan_within(&p) : FAIL_NOMEM();
 
     arena_free(p.a);

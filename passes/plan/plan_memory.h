@@ -24,7 +24,7 @@ typedef struct {
 } MemCopy;
 
 typedef struct {
-    size_t arena_bytes; /* the size of the device's arena, multiple of 64 */
+    size_t arena_bytes; /* the size of the device's arena, multiple of `align` */
     size_t live_bytes;  /* the largest sum of buffers alive at one time: no plan can do with less */
     size_t state_bytes; /* parameters, moments, statistics of the device */
 } MemDevice;
@@ -38,6 +38,7 @@ typedef struct {          /* for the report */
 
 typedef struct {
     int n_device;
+    size_t align; /* of every place in an arena */
     MemDevice *device;
     MemRef *value;         /* [n_value] */
     bool *occurs;          /* [n_value] an input, state or constant that the step reads or writes */
@@ -51,8 +52,15 @@ typedef struct {
 } MemoryPlan;
 
 /* The graph's nodes are in order of execution (passes/plan/schedule.h), all shapes known.  `scratch`: [n_node] bytes
- * that the node's kernel needs while it runs; may be NULL.  The plan lives in `arena`. */
-Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, Arena *arena) CHECKED;
+ * that the node's kernel needs while it runs; may be NULL.  `align`: target_align of the devices (graph/target.h).  The
+ * plan lives in `arena`. */
+Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, size_t align, Arena *arena) CHECKED;
+
+/* Bytes as they lie side by side with others of the plan's devices. */
+static inline size_t plan_aligned(const MemoryPlan *plan, size_t bytes)
+{
+    return (bytes + plan->align - 1) / plan->align * plan->align;
+}
 
 /* The device that holds a value; 0 where nothing says otherwise. */
 int value_device(const Graph *g, ValueId v);

@@ -51,7 +51,7 @@ static void test_table(void)
     Graph *g;
 
     CHECK_OK(graph_parse(&g, source, strlen(source)));
-    CHECK_OK(plan_memory(&plan, g, scratch, a));
+    CHECK_OK(plan_memory(&plan, g, scratch, TARGET_ALIGN, a));
     CHECK_OK(memory_need(&need, g, plan, 0, true));
     CU_ASSERT(need.states == 2 << 20 && need.constants == 4096 && need.arena == plan->device[0].arena_bytes);
     CU_ASSERT_EQUAL(memory_total(&need), need.arena + need.states + need.constants);

@@ -41,7 +41,8 @@ static void check_plan(const char *name, int batch, int replicas, int devices)
     Arena *a = arena_create();
     MemoryPlan *plan;
 
-    if (g && CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)) && CHECK_OK(plan_memory(&plan, g, NULL, a))) {
+    if (g && CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)) &&
+        CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a))) {
         CU_ASSERT_EQUAL(plan->n_device, devices);
         for (int d = 0; d < plan->n_device; d++)
             if ((double)plan->device[d].arena_bytes > 1.1 * (double)plan->device[d].live_bytes)

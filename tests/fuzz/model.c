@@ -26,7 +26,7 @@ static void build(const Graph *model, const BuildOptions *opt)
         if (!st)
             st = pipeline_run(g, opt, interp_node, report, NULL);
         if (!st)
-            st = report_graph(report, g);
+            st = report_graph(report, g, &opt->backend);
         if (st) {
             fuzz_refused(st);
             MUST(st != E_INTERNAL, "a mistake of ours");

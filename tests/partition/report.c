@@ -81,7 +81,7 @@ static void test_loads(void)
     Report *r = report_create();
 
     if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 4, .devices = 2, .bucket = true }, r)) &&
-        CHECK_OK(report_graph(r, many))) {
+        CHECK_OK(report_graph(r, many, &(Target){ 0 }))) {
         CU_ASSERT_EQUAL(r->replicas, 4);
         CU_ASSERT_EQUAL(r->count[0] + r->count[1] + r->count[2] + r->count[3], 6);
         CU_ASSERT_EQUAL(r->n_load, 2);

@@ -138,7 +138,7 @@ static void test_stages(void)
     int plans = 0;
 
     CHECK_OK(build_replicas(g, BUILD_TRAIN, 2, 2, r, NULL));
-    CHECK_OK(report_graph(r, g));
+    CHECK_OK(report_graph(r, g, &(Target){ 0 }));
     CU_ASSERT(r->n_stage > pipeline_len / 2);
     for (int i = 0; i < r->n_stage; i++) {
         const Stage *s = &r->stage[i], *last = i ? s - 1 : NULL;

@@ -13,10 +13,10 @@ static uint32_t next(uint32_t *seed)
     return *seed >> 8;
 }
 
-static void check_disjoint(const PackItem *x, uint32_t n, size_t total)
+static void check_disjoint(const PackItem *x, uint32_t n, size_t align, size_t total)
 {
     for (uint32_t i = 0; i < n; i++) {
-        CU_ASSERT_FATAL(x[i].offset % PACK_ALIGN == 0 && x[i].offset + x[i].bytes <= total);
+        CU_ASSERT_FATAL(x[i].offset % align == 0 && x[i].offset + x[i].bytes <= total);
         for (uint32_t j = i + 1; j < n; j++)
             if (x[i].first <= x[j].last && x[j].first <= x[i].last && x[i].bytes && x[j].bytes)
                 CU_ASSERT_FATAL(x[i].offset + x[i].bytes <= x[j].offset || x[j].offset + x[j].bytes <= x[i].offset);
@@ -24,7 +24,7 @@ static void check_disjoint(const PackItem *x, uint32_t n, size_t total)
 }
 
 /* The sum at every instant, by definition. */
-static size_t most_alive(const PackItem *x, uint32_t n, uint32_t instants)
+static size_t most_alive(const PackItem *x, uint32_t n, size_t align, uint32_t instants)
 {
     size_t most = 0;
 
@@ -33,7 +33,7 @@ static size_t most_alive(const PackItem *x, uint32_t n, uint32_t instants)
 
         for (uint32_t i = 0; i < n; i++)
             if (x[i].first <= t && t <= x[i].last)
-                sum += (x[i].bytes + PACK_ALIGN - 1) / PACK_ALIGN * PACK_ALIGN;
+                sum += (x[i].bytes + align - 1) / align * align;
         most = sum > most ? sum : most;
     }
     return most;
@@ -47,6 +47,7 @@ static void test_random(void)
         uint32_t s = seed, n = 1 + next(&s) % MAX;
         PackItem x[MAX];
         Arena *a = arena_create();
+        const size_t align = seed % 2 ? 64 : 256;
         size_t total, bound, expected;
 
         for (uint32_t i = 0; i < n; i++) {
@@ -56,13 +57,13 @@ static void test_random(void)
                                .first = first,
                                .last = first + length < INSTANTS ? first + length : INSTANTS - 1 };
         }
-        expected = most_alive(x, n, INSTANTS);
-        CHECK_OK(pack(x, n, &total, &bound, a));
+        expected = most_alive(x, n, align, INSTANTS);
+        CHECK_OK(pack(x, n, align, &total, &bound, a));
         CU_ASSERT_EQUAL(bound, expected);
         CU_ASSERT(total >= bound);
         if (total > bound + bound / 8)
             TEST_FAIL("seed %u: %zu bytes for a bound of %zu", seed, total, bound);
-        check_disjoint(x, n, total);
+        check_disjoint(x, n, align, total);
         arena_free(a);
     }
 }
@@ -77,9 +78,9 @@ static void test_chain_is_tight(void)
 
     for (uint32_t i = 0; i < N; i++)
         x[i] = (PackItem){ .bytes = 64 * (1 + (i * 37) % 11), .first = i, .last = 2 * N - i };
-    CHECK_OK(pack(x, N, &total, &bound, a));
+    CHECK_OK(pack(x, N, 64, &total, &bound, a));
     CU_ASSERT_EQUAL(total, bound);
-    CHECK_OK(pack(x, 0, &total, &bound, a));
+    CHECK_OK(pack(x, 0, 64, &total, &bound, a));
     CU_ASSERT_EQUAL(total, 0);
     arena_free(a);
 }
@@ -98,10 +99,10 @@ static void test_many(void)
 
         x[i] = (PackItem){ .bytes = 1 + next(&s) % 4000, .first = i, .last = i + length };
     }
-    CHECK_OK(pack(x, N, &total, &bound, a));
+    CHECK_OK(pack(x, N, 64, &total, &bound, a));
     if (total > bound + bound / 8)
         TEST_FAIL("%zu bytes for a bound of %zu", total, bound);
-    check_disjoint(x, N, total);
+    check_disjoint(x, N, 64, total);
     arena_free(a);
     free(x);
 }

@@ -191,6 +191,15 @@ static Graph *random_graph(uint32_t seed)
     return g;
 }
 
+static void check_aligned(const Graph *g, const MemoryPlan *plan, size_t align)
+{
+    for (uint32_t b = 0; b < plan->n_buffer; b++)
+        CU_ASSERT(plan->buffer[b].offset % align == 0);
+    for (uint32_t i = 0; i < g->n_node; i++)
+        CU_ASSERT(plan->scratch[i] % align == 0);
+    CU_ASSERT(plan->device[0].arena_bytes % align == 0);
+}
+
 static void test_random(void)
 {
     for (uint32_t seed = 1; seed <= 600; seed++) {
@@ -198,6 +207,7 @@ static void test_random(void)
         Arena *a = arena_create();
         uint32_t s = seed;
         size_t *scratch = ARENA_NEW(a, size_t, g->n_node);
+        const size_t align = seed % 3 ? TARGET_ALIGN : 256;
         MemoryPlan *plan;
 
         for (uint32_t i = 0; i < g->n_node; i++)
@@ -206,8 +216,9 @@ static void test_random(void)
             CHECK_OK(schedule_graph(g, a));
         else
             CHECK_OK(graph_sort(g));
-        if (CHECK_OK(plan_memory(&plan, g, scratch, a))) {
+        if (CHECK_OK(plan_memory(&plan, g, scratch, align, a))) {
             carry_out(g, plan, scratch);
+            check_aligned(g, plan, align);
             CU_ASSERT(plan->device[0].arena_bytes >= plan->device[0].live_bytes);
         }
         arena_free(a);
@@ -240,7 +251,7 @@ static void test_chain_in_place(void)
         x = EMIT(g, Relu, NULL, x);
     x = EMIT(g, Relu, NULL, emit_reshape(g, x, &flat));
     graph_add_output(g, "y", x);
-    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a));
     CU_ASSERT_EQUAL(plan->device[0].arena_bytes, 1024);
     CU_ASSERT_EQUAL(plan->value[1].kind, MEM_INPUT);
     carry_out(g, plan, NULL);
@@ -262,11 +273,11 @@ static void test_update_in_place(void)
     late = EMIT(g, Mul, NULL, w, x);
     graph_add_update(g, w, next);
     graph_add_output(g, "y", late);
-    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a));
     CU_ASSERT_EQUAL(plan->n_copy, 1);
     CU_ASSERT_EQUAL(plan->device[0].arena_bytes, 2048);
     CHECK_OK(schedule_graph(g, a));
-    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a));
     CU_ASSERT_EQUAL(plan->n_copy, 0);
     CU_ASSERT_EQUAL(plan->value[next.i].kind, MEM_STATE);
     CU_ASSERT_EQUAL(plan->device[0].arena_bytes, 1024);
@@ -290,7 +301,7 @@ static void test_swap(void)
     graph_add_update(g, a, b);
     graph_add_update(g, b, a);
     graph_add_output(g, "old", a);
-    CHECK_OK(plan_memory(&plan, g, NULL, arena));
+    CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, arena));
     carry_out(g, plan, NULL);
     arena_free(arena);
     graph_free(g);
@@ -312,7 +323,7 @@ static void test_sum_apart(void)
     Graph *g;
 
     CU_ASSERT_FATAL(CHECK_OK(graph_parse(&g, text, strlen(text))));
-    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a));
     CU_ASSERT(overlap(&plan->value[graph_find(g, "y").i], &plan->value[graph_find(g, "a").i]));
     CU_ASSERT(!overlap(&plan->value[graph_find(g, "s").i], &plan->value[graph_find(g, "m").i]));
     CU_ASSERT(!overlap(&plan->value[graph_find(g, "t").i], &plan->value[graph_find(g, "e").i]));
@@ -338,7 +349,7 @@ static void test_summed_outlasts(void)
     Graph *g;
 
     CU_ASSERT_FATAL(CHECK_OK(graph_parse(&g, text, strlen(text))));
-    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a));
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 2; k++)
             CU_ASSERT(!overlap(&plan->value[graph_find(g, (const char *[]){ "a0", "a2" }[i]).i],
@@ -354,7 +365,7 @@ static void check_apart(const char *text, const char *out, const char *in)
     Graph *g;
 
     CU_ASSERT_FATAL(CHECK_OK(graph_parse(&g, text, strlen(text))));
-    CHECK_OK(plan_memory(&plan, g, NULL, a));
+    CHECK_OK(plan_memory(&plan, g, NULL, TARGET_ALIGN, a));
     if (overlap(&plan->value[graph_find(g, out).i], &plan->value[graph_find(g, in).i]))
         TEST_FAIL("'%s' lies over '%s'", out, in);
     arena_free(a);
@@ -389,7 +400,7 @@ static void test_unknown_shapes_are_named(void)
     Graph *g = chain(&s, &x);
 
     graph_add_output(g, "y", graph_add_node(g, &op_Relu, "mystery", NULL, 1, &x, 1, NULL)->out[0]);
-    CHECK_FAILS(E_UNSUPPORTED, "mystery", plan_memory(&plan, g, NULL, a));
+    CHECK_FAILS(E_UNSUPPORTED, "mystery", plan_memory(&plan, g, NULL, TARGET_ALIGN, a));
     arena_free(a);
     graph_free(g);
 }

@@ -357,7 +357,8 @@ static int check_graph(const char *what, const Graph *g, int devices)
 
     FOR_NODES(g, n)
         scratch[n->index] = n->op->flags & OPF_COLLECTIVE ? 0 : (n->index * 2654435761u >> 16) % 3 * 1000;
-    if (CHECK_OK(plan_memory(&plan, g, scratch, a)) && CHECK_OK(plan_streams(&streams, g, plan, scratch, devices, a))) {
+    if (CHECK_OK(plan_memory(&plan, g, scratch, TARGET_ALIGN, a)) &&
+        CHECK_OK(plan_streams(&streams, g, plan, scratch, devices, a))) {
         check_complete(what, g, plan, streams);
         for (int d = 0; d < devices; d++) {
             Model m;
@@ -409,7 +410,8 @@ static void check_overlap(const char *what, const Graph *g, int devices)
     StreamPlan *streams;
     size_t *scratch = ARENA_NEW(a, size_t, g->n_node);
 
-    if (CHECK_OK(plan_memory(&plan, g, scratch, a)) && CHECK_OK(plan_streams(&streams, g, plan, scratch, devices, a)))
+    if (CHECK_OK(plan_memory(&plan, g, scratch, TARGET_ALIGN, a)) &&
+        CHECK_OK(plan_streams(&streams, g, plan, scratch, devices, a)))
         for (int d = 0; d < devices; d++) {
             Model m;
             int bucket;
