@@ -78,6 +78,12 @@ void draft_attr(Draft *d, const Attr *a)
         add_attr(d, a);
 }
 
+void draft_attrs(Draft *d, const Attr *list)
+{
+    for (; list->name; list++)
+        draft_attr(d, list);
+}
+
 void draft_begin(Draft *d, Node *n, const OpDef *op)
 {
     Node node = *n;

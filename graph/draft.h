@@ -33,11 +33,12 @@ void draft_open(Draft *d, Graph *g, const Target *t, int n_device, Arena *a);
 /* What n would be as an `op`: it has n's inputs, outputs and place, those attributes of n that both operators declare,
  * and the defaults of the others. */
 void draft_begin(Draft *d, Node *n, const OpDef *op);
-void draft_clear(Draft *d);                 /* no inputs and no outputs */
-void draft_in(Draft *d, int i, ValueId v);  /* those between it and the last that there was are absent */
-void draft_out(Draft *d, int o, ValueId v); /* likewise; v is made by another node, which goes, or by none */
-void draft_attr(Draft *d, const Attr *a);   /* lent until the draft is settled or begun again */
-void draft_absorb(Draft *d, Node *n);       /* n goes when the draft becomes a node */
+void draft_clear(Draft *d);                   /* no inputs and no outputs */
+void draft_in(Draft *d, int i, ValueId v);    /* those between it and the last that there was are absent */
+void draft_out(Draft *d, int o, ValueId v);   /* likewise; v is made by another node, which goes, or by none */
+void draft_attr(Draft *d, const Attr *a);     /* lent until the draft is settled or begun again */
+void draft_attrs(Draft *d, const Attr *list); /* likewise, of ATTRS */
+void draft_absorb(Draft *d, Node *n);         /* n goes when the draft becomes a node */
 /* A new value as output o, called after `of` with `suffix` behind it, at its place and of its type until fits or become
  * infers them.  It is dead where neither does. */
 ValueId draft_new_out(Draft *d, int o, ValueId of, const char *suffix);

@@ -189,6 +189,9 @@ void node_set_outputs(Graph *g, Node *n, int n_out, const ValueId *out)
 
     if (!list)
         return;
+    for (int i = 0; i < n->n_out; i++)
+        if (has_value(n->out[i]) && value(g, n->out[i])->producer == n)
+            value(g, n->out[i])->producer = NULL;
     n->out = list;
     n->n_out = n_out;
     for (int i = 0; i < n_out; i++)

@@ -31,7 +31,8 @@ void graph_redirect(Graph *g, ValueId old, ValueId by);
 
 /* The node computes `op` of `in` from now on: a list in the graph's arena takes the place of its inputs. */
 void node_set_inputs(Graph *g, Node *n, int n_in, const ValueId *in);
-/* The node's outputs become those values, which were made by others or by none; their nodes must go or get others. */
+/* The node's outputs become those values, which were made by others or by none; their nodes must go or get others.
+ * Those that it had are made by none, unless it has them still. */
 void node_set_outputs(Graph *g, Node *n, int n_out, const ValueId *out);
 /* As node_set_input, of one output. */
 void node_set_output(Graph *g, Node *n, int o, ValueId v);

@@ -26,19 +26,17 @@
 #include "graph/emit.h"
 #include "graph/ops/attention.h"
 #include "graph/rewrite.h"
+#include "graph/uses.h"
 #include "passes/pass.h"
 
-enum { DEPTH_STEP = 8, DEPTH_MOST = 128, MASKS = 2 }; /* depths of what kernels of 16 bits take */
-static const double HIDDEN = -1e4;                    /* a masked score is at most this */
+enum { MASKS = 2 };
+static const double HIDDEN = -1e4; /* a masked score is at most this */
 
 typedef struct {
     Graph *g;
-    const Target *target;
-    const uint32_t *uses;
-    bool *trained;            /* [value] does it follow from a state? */
-    uint32_t n_value, n_node; /* from before the pass */
-    uint32_t *reader;         /* [value] 1 + a node that reads it, 0: none */
-    uint32_t *view, *next;    /* [value] 1 + a node of op_is_strided that makes something of it; the others follow */
+    Uses uses;     /* from before the pass */
+    bool *trained; /* [value] does it follow from a state? */
+    Draft draft;
 } Fuse;
 
 typedef struct {
@@ -47,8 +45,9 @@ typedef struct {
 } Added;
 
 typedef struct {
-    ValueId q, k, v, out; /* of the product Q K^T, and its other input; as they were read */
-    bool k_rows;          /* k is [.., Tk, D], not [.., D, Tk] */
+    ValueId q, k, v; /* of the product Q K^T, and of that with V; as they were read */
+    Node *last;      /* that with V */
+    bool k_rows;     /* k is [.., Tk, D], not [.., D, Tk] */
     double scale;
     bool causal, safe, soft; /* soft: a causal mask of finite numbers is all that makes it causal: */
     Added by_add;            /* what is added; */
@@ -74,29 +73,18 @@ typedef struct {
 
 static ValueId input(const Fuse *f, const Node *n, int i) { return rewrite_in(f->g, n->in[i]); }
 
-/* The node that makes `v`, when that has one reader alone. */
-static Node *inner(const Fuse *f, ValueId v)
-{
-    return has_value(v) && v.i < f->n_value && f->uses[v.i] == 1 ? value(f->g, v)->producer : NULL;
-}
-
 /* Whether n multiplies or divides one input by a constant number, and leaves its shape. */
 static bool is_scaling(const Fuse *f, const Node *n, ValueId *x, double *scale)
 {
     const Graph *g = f->g;
     double c;
-    int data;
+    const int at = n->op == &op_Mul || n->op == &op_Div ? const_input(g, n, &c) : -1;
 
-    if (n->op == &op_Mul && value_const_number(g, n->in[0], &c))
-        data = 1;
-    else if ((n->op == &op_Mul || n->op == &op_Div) && value_const_number(g, n->in[1], &c))
-        data = 0;
-    else
-        return false;
-    if (!shape_eq(&in_value(g, n, data)->shape, &value(g, n->out[0])->shape))
+    if (at < 0 || (n->op == &op_Div && at == 0) ||
+        !shape_eq(&in_value(g, n, 1 - at)->shape, &value(g, n->out[0])->shape))
         return false;
     *scale *= n->op == &op_Div ? 1 / c : c;
-    *x = input(f, n, data);
+    *x = input(f, n, 1 - at);
     return true;
 }
 
@@ -104,7 +92,7 @@ static ValueId peel_scale(const Fuse *f, ValueId v, double *scale)
 {
     Node *n;
 
-    while ((n = inner(f, v)) && is_scaling(f, n, &v, scale))
+    while ((n = inner_maker(&f->uses, v)) && is_scaling(f, n, &v, scale))
         ;
     return v;
 }
@@ -177,7 +165,7 @@ static bool settle_causal(Found *m)
 /* A mask that may be one of the node: it fits the scores, and nothing that is trained is in it. */
 static bool fits_scores(const Fuse *f, ValueId v, const Shape *scores)
 {
-    const Shape *s = has_value(v) && v.i < f->n_value ? &value(f->g, v)->shape : NULL;
+    const Shape *s = has_value(v) && v.i < f->uses.n_value ? &value(f->g, v)->shape : NULL;
 
     if (!s || !shape_known(s) || s->rank > scores->rank || f->trained[v.i])
         return false;
@@ -195,7 +183,7 @@ static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
         const ValueId mask = input(f, n, 1 - data);
         const Tensor *t = constant_mask(g, mask, &m->scores);
 
-        if (!inner(f, n->in[data]) || !shape_eq(&in_value(g, n, data)->shape, &m->scores) ||
+        if (!inner_maker(&f->uses, n->in[data]) || !shape_eq(&in_value(g, n, data)->shape, &m->scores) ||
             !fits_scores(f, mask, &m->scores))
             continue;
         *x = input(f, n, data);
@@ -244,7 +232,7 @@ static Node *read_scores(const Fuse *f, Found *m, ValueId x)
 {
     Node *n;
 
-    while ((n = inner(f, x))) {
+    while ((n = inner_maker(&f->uses, x))) {
         if (n->op == &op_MatMul || n->op == &op_BatchMatMul)
             return n;
         if (n->op == &op_Add     ? !take_add(f, m, n, &x)
@@ -261,12 +249,13 @@ static bool flag(const Node *n, const char *name) { return n->op == &op_BatchMat
 static ValueId made_safe(const Fuse *f, ValueId p)
 {
     const Graph *g = f->g;
-    const Node *n = f->uses[p.i] == 2 && f->reader[p.i] ? g->node[f->reader[p.i] - 1] : NULL, *is_nan;
+    const Uses *u = &f->uses;
+    const Node *n = uses_count(u, p) == 2 && !u->ends[p.i] ? u->reader[u->first[p.i] + 1].n : NULL, *is_nan;
     double zero;
 
     if (!n || n->op != &op_Where || !value_eq(n->in[2], p) || !value_const_number(g, n->in[1], &zero) || zero != 0)
         return p;
-    is_nan = inner(f, n->in[0]);
+    is_nan = inner_maker(&f->uses, n->in[0]);
     return is_nan && is_nan->op == &op_IsNaN && value_eq(is_nan->in[0], p) ? n->out[0] : p;
 }
 
@@ -275,13 +264,11 @@ static Node *product_behind(const Fuse *f, const Node *softmax, bool *safe)
 {
     const Shape *s = &in_value(f->g, softmax, 0)->shape;
     const ValueId p = made_safe(f, softmax->out[0]);
-    Node *n;
+    Node *n = only_reader(&f->uses, p);
 
     *safe = !value_eq(p, softmax->out[0]);
-    if (node_int(softmax, "axis") != s->rank - 1 || node_int(softmax, "flatten") || f->uses[p.i] != 1 ||
-        !f->reader[p.i])
+    if (!n || node_int(softmax, "axis") != s->rank - 1 || node_int(softmax, "flatten"))
         return NULL;
-    n = f->g->node[f->reader[p.i] - 1];
     if ((n->op != &op_MatMul && n->op != &op_BatchMatMul) || !value_eq(n->in[0], p) || flag(n, "transA") ||
         flag(n, "transB"))
         return NULL;
@@ -305,10 +292,10 @@ static bool shapes_fit(const Graph *g, const Found *m)
 static bool find(const Fuse *f, const Node *softmax, Found *m)
 {
     bool safe;
-    Node *behind = product_behind(f, softmax, &safe), *n;
+    Node *last = product_behind(f, softmax, &safe), *n;
 
-    *m = (Found){ .scale = 1, .fill = -INFINITY, .later = -INFINITY, .safe = safe };
-    if (!behind)
+    *m = (Found){ .last = last, .scale = 1, .fill = -INFINITY, .later = -INFINITY, .safe = safe };
+    if (!last)
         return false;
     m->scores = in_value(f->g, softmax, 0)->shape;
     if (!(n = read_scores(f, m, input(f, softmax, 0))) || flag(n, "transA"))
@@ -318,8 +305,7 @@ static bool find(const Fuse *f, const Node *softmax, Found *m)
         m->scale *= node_float(n, "alpha");
     m->q = peel_scale(f, input(f, n, 0), &m->scale);
     m->k = peel_scale(f, input(f, n, 1), &m->scale);
-    m->v = input(f, behind, 1);
-    m->out = behind->out[0];
+    m->v = input(f, last, 1);
     return isfinite(m->scale) && shapes_fit(f->g, m) && settle_causal(m);
 }
 
@@ -482,29 +468,51 @@ static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
     return sum;
 }
 
-static Node *emit_packed(Graph *g, const Found *m, const Operand o[3], const Packing *p, ValueId y[2])
+static Shape packed_shape(const Operand *o, const Packing *p)
 {
     const int64_t *n = o->size, width = 3 * n[1] * n[3];
-    const Attr *attrs =
-        ATTRS(INT("causal", m->causal), FLOAT("later", m->later), FLOAT("scale", m->scale), FLOAT("fill", m->fill),
-              INT("safe", m->safe), INT("heads", n[1]), INT("interleaved", p->interleaved),
-              INT("tokens_first", p->tokens_first), INTS("order", 3, p->order));
-    ValueId in[] = { shaped(g, o->base, p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width)),
-                     emit_mask(g, m, o) };
 
-    return emit_multi(g, &op_PackedAttention, attrs, has_value(in[1]) ? 2 : 1, in, 2, y);
+    return p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width);
 }
 
-static Node *emit_plain(Graph *g, const Found *m, const Operand o[3], ValueId y[2])
+/* The product with V as one node; packed where p is not NULL. */
+static void draft_node(Draft *d, const Found *m, const Operand o[3], const Packing *p)
 {
-    const Attr *attrs = ATTRS(INT("causal", m->causal), FLOAT("later", m->later), FLOAT("scale", m->scale),
-                              FLOAT("fill", m->fill), INT("safe", m->safe));
-    ValueId in[4];
+    Graph *g = d->g;
 
-    for (int i = 0; i < 3; i++)
-        in[i] = to_tokens(g, &o[i]);
-    in[3] = emit_mask(g, m, o);
-    return emit_multi(g, &op_ScaledDotProductAttention, attrs, has_value(in[3]) ? 4 : 3, in, 2, y);
+    draft_begin(d, m->last, p ? &op_PackedAttention : &op_ScaledDotProductAttention);
+    draft_clear(d);
+    for (int i = 0; i < (p ? 1 : 3); i++)
+        draft_in(d, i, p ? shaped(g, o->base, packed_shape(o, p)) : to_tokens(g, &o[i]));
+    draft_in(d, attention_mask(&d->node), emit_mask(g, m, o));
+    draft_new_out(d, 0, m->last->out[0], ".tokens");
+    draft_new_out(d, 1, m->last->out[0], ".log_sums");
+    draft_attrs(d, ATTRS(INT("causal", m->causal), FLOAT("later", m->later), FLOAT("scale", m->scale),
+                         FLOAT("fill", m->fill), INT("safe", m->safe)));
+    if (p)
+        draft_attrs(d, ATTRS(INT("heads", o->size[1]), INT("interleaved", p->interleaved),
+                             INT("tokens_first", p->tokens_first), INTS("order", 3, p->order)));
+}
+
+/* Does the target compute it in the types that passes/train/precision.c will give it?  Asked with values of those in
+ * place of the inputs. */
+static bool fits_low(Draft *d)
+{
+    Graph *g = d->g;
+    const DType low = d->target->precision;
+    ValueId in[4];
+    const int n_in = d->node.n_in;
+    bool fits;
+
+    for (int i = 0; i < n_in; i++) {
+        in[i] = d->node.in[i];
+        if (low != DT_NONE && has_value(in[i]) && value(g, in[i])->dtype == DT_FLOAT32)
+            draft_in(d, i, graph_add_value(g, V_TEMP, value(g, in[i])->name, low, &value(g, in[i])->shape));
+    }
+    fits = draft_fits(d);
+    for (int i = 0; i < n_in; i++)
+        draft_in(d, i, in[i]);
+    return fits;
 }
 
 /* What has the shape of the product's result, of y as [B, T, H, D] or [T, B, H, D]. */
@@ -526,26 +534,19 @@ static ValueId to_heads(Graph *g, ValueId y, const Operand *q, bool tokens_first
 static void read_through(const Fuse *f, ValueId result, const Strided *s, ValueId y)
 {
     Graph *g = f->g;
+    const Uses *u = &f->uses;
 
-    for (uint32_t i = f->view[result.i]; i && !g->status; i = f->next[i - 1]) {
-        Node *n = g->node[i - 1];
+    for (uint32_t i = u->first[result.i]; i < u->first[result.i + 1] && !g->status; i++) {
+        const Node *n = u->reader[i].n;
         Strided t = *s;
 
-        if (n->n_out != 1 || !node_strided(g, n, 0, &t))
+        if (u->reader[i].in || n->n_out != 1 || !node_strided(g, n, 0, &t))
             continue;
         if (strided_is_rows(&t) && shape_numel(&value(g, n->out[0])->shape) == shape_numel(&value(g, y)->shape))
             graph_replace(g, n->out[0], emit_reshape(g, y, &value(g, n->out[0])->shape));
         else
             read_through(f, n->out[0], &t, y);
     }
-}
-
-/* Would the devices compute it?  Of what precision makes 16 bits, known is what such kernels take. */
-static bool computed(const Fuse *f, const Node *n, const Found *m, const Operand *q)
-{
-    if (f->target->precision == DT_NONE)
-        return target_computes(f->target, f->g, n);
-    return q->size[3] % DEPTH_STEP == 0 && q->size[3] <= DEPTH_MOST && !m->n_added && !has_value(m->chosen) && !m->safe;
 }
 
 static bool same_masks(const Fuse *f, const Found *m)
@@ -582,79 +583,71 @@ static void take_as_they_are(const Graph *g, const Found *m, Operand o[3])
     }
 }
 
-static bool rewrite(const Fuse *f, const Found *m)
+static bool rewrite(Fuse *f, const Found *m)
 {
     Graph *g = f->g;
+    Draft *d = &f->draft;
+    const ValueId result = m->last->out[0];
     Packing p = { 0 };
     Operand o[3];
-    ValueId y[2], by, base;
+    ValueId by, base;
     Strided s;
-    Node *n;
     bool packed;
 
     if (!same_masks(f, m))
         return false;
     if (!read_operands(f, m, o))
         take_as_they_are(g, m, o);
-    packed = target_fuses(f->target, &op_PackedAttention) && is_packed(&p, o, g);
-    n = packed ? emit_packed(g, m, o, &p, y) : emit_plain(g, m, o, y);
-    if (g->status || !computed(f, n, m, o))
+    packed = target_fuses(d->target, &op_PackedAttention) && is_packed(&p, o, g);
+    draft_node(d, m, o, packed ? &p : NULL);
+    if (!fits_low(d))
         return false;
-    by = to_heads(g, y[0], o, packed && p.tokens_first);
+    draft_become(d);
+    if (!g->status)
+        g->status = node_infer(g, m->last);
+    by = to_heads(g, m->last->out[0], o, packed && p.tokens_first);
     if (g->status)
         return false;
-    graph_replace(g, m->out, by);
+    graph_replace(g, result, by);
     strided_of(&s, &base, g, by);
-    read_through(f, m->out, &s, y[0]);
+    read_through(f, result, &s, m->last->out[0]);
     return true;
 }
 
 /* ---- entry ---- */
 
-static Status look(Fuse *f, Arena *a)
+static Status find_trained(Fuse *f, Arena *a)
 {
-    Graph *g = f->g;
+    const Graph *g = f->g;
 
-    f->uses = graph_count_uses(g, a);
-    f->trained = ARENA_NEW(a, bool, f->n_value);
-    f->reader = ARENA_NEW(a, uint32_t, f->n_value);
-    f->view = ARENA_NEW(a, uint32_t, f->n_value);
-    f->next = ARENA_NEW(a, uint32_t, f->n_node);
-    if (!f->uses || !f->trained || !f->reader || !f->view || !f->next)
+    if (!(f->trained = ARENA_NEW(a, bool, g->n_value)))
         return FAIL_NOMEM();
-    for (uint32_t i = 1; i < f->n_value; i++)
-        f->trained[i] = value(g, (ValueId){ i })->kind == V_STATE;
-    for (uint32_t i = 0; i < f->n_node; i++) {
-        const Node *n = g->node[i];
+    for (uint32_t i = 1; i < g->n_value; i++)
+        f->trained[i] = g->value[i]->kind == V_STATE;
+    FOR_NODES(g, n) {
         bool trained = false;
 
         for (int k = 0; k < n->n_in; k++)
-            if (has_in(n, k)) {
-                trained |= f->trained[n->in[k].i];
-                f->reader[n->in[k].i] = i + 1;
-            }
+            trained |= f->trained[n->in[k].i];
         for (int k = 0; k < n->n_out; k++)
-            if (has_out(n, k))
-                f->trained[n->out[k].i] = trained;
+            f->trained[n->out[k].i] = trained && has_out(n, k);
     }
-    for (uint32_t i = f->n_node; i-- > 0;)
-        if (op_is_strided(g->node[i]->op)) {
-            f->next[i] = f->view[g->node[i]->in[0].i];
-            f->view[g->node[i]->in[0].i] = i + 1;
-        }
     return ST_OK;
 }
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Fuse f = { .g = g, .target = &ctx->opt->backend, .n_value = g->n_value, .n_node = g->n_node };
+    const uint32_t n_node = g->n_node;
+    Fuse f = { .g = g };
     Found m;
 
     if (!target_fuses(&ctx->opt->backend, &op_ScaledDotProductAttention))
         return ST_OK;
-    TRY(look(&f, ctx->scratch));
+    TRY(uses_find(&f.uses, g, ctx->scratch));
+    TRY(find_trained(&f, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));
-    for (uint32_t i = 0; i < f.n_node && !g->status; i++) {
+    pass_draft(&f.draft, g, ctx);
+    for (uint32_t i = 0; i < n_node && !g->status; i++) {
         rewrite_read(g, g->node[i]);
         if (g->node[i]->op == &op_Softmax && find(&f, g->node[i], &m))
             ctx->n_changed += rewrite(&f, &m);
