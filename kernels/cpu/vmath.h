@@ -26,9 +26,13 @@ static inline uint32_t float_to_bits(float f)
     return u;
 }
 
-/* e^x = 2^n e^r with |r| <= ln(2) / 2; the minimax polynomial is Cephes's.  2^n is multiplied in two halves, so that
- * subnormal results and overflow are right. */
-static inline float vexpf(float x)
+/* e^x = a b (1 + p) with p = e^r - 1, |r| <= ln(2) / 2 and a b = 2^n; the minimax polynomial is Cephes's.  Two halves,
+ * so that subnormal results and overflow are right. */
+typedef struct {
+    float p, a, b, inverse; /* inverse: 1 / a */
+} ExpParts;
+
+static inline ExpParts vexp_parts(float x)
 {
     const float c = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
     const float shifted = c * 1.44269504088896341f + 12582912.0f; /* 1.5 * 2^23: rounds to an integer */
@@ -42,9 +46,17 @@ static inline float vexpf(float x)
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
-    p = p * bits_to_float((uint32_t)(half + 127) << 23) * bits_to_float((uint32_t)(k - half + 127) << 23);
-    return x != x ? x : p;
+    return (ExpParts){ .p = p * (r * r) + r,
+                       .a = bits_to_float((uint32_t)(half + 127) << 23),
+                       .b = bits_to_float((uint32_t)(k - half + 127) << 23),
+                       .inverse = bits_to_float((uint32_t)(127 - half) << 23) };
+}
+
+static inline float vexpf(float x)
+{
+    const ExpParts e = vexp_parts(x);
+
+    return x != x ? x : (e.p + 1.0f) * e.a * e.b;
 }
 
 /* x = 2^e m with m in [sqrt(1/2), sqrt(2)): e ln 2 + log m, Cephes's polynomial in m - 1. */
@@ -72,25 +84,12 @@ static inline float vlogf(float x)
     return x >= 0.0f ? y : NAN;
 }
 
-/* e^x - 1 = a (b p + b - 1/a) with a b = 2^n and p = e^r - 1, so that nothing overflows on the way. */
+/* e^x - 1 = a (b p + b - 1/a), so that nothing overflows on the way. */
 static inline float vexpm1f(float x)
 {
-    const float c = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
-    const float shifted = c * 1.44269504088896341f + 12582912.0f;
-    const float n = shifted - 12582912.0f;
-    const float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
-    const int32_t k = (int32_t)(float_to_bits(shifted) - 0x4b400000u), half = k / 2;
-    const float a = bits_to_float((uint32_t)(half + 127) << 23), b = bits_to_float((uint32_t)(k - half + 127) << 23);
-    float p = 1.9875691500e-4f;
+    const ExpParts e = vexp_parts(x);
 
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r;
-    p = a * (b * p + (b - bits_to_float((uint32_t)(127 - half) << 23)));
-    return x != x || x == 0.0f ? x : p;
+    return x != x || x == 0.0f ? x : e.a * (e.b * e.p + (e.b - e.inverse));
 }
 
 /* log(w) x / (w - 1) for w = 1 + x: what rounding w loses is lost in both (Kahan). */

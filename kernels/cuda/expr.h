@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/generate.h"
 
 /* The value of an attribute as an argument: a number, or of a string whether it is `is`. */
 typedef struct {
@@ -59,7 +59,6 @@ void cuda_expr_write(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, 
 bool generated_supports(const Graph *g, const Node *n);
 Status generated_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
 Status generated_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) CHECKED;
-void generated_release(void *state);
 
 /* The same for a body, a graph of elementwise nodes whose input i is the node's input i.  Consumes `body`. */
 Status generated_prepare_body(void **state, KernelCtx *ctx, Graph *body) CHECKED;

@@ -11,13 +11,11 @@
 #include "kernels/cuda/generate.h"
 
 typedef struct {
-    GpuModule *module;
-    GpuKernel *kernel, *part;
-    const CudaDriver *driver;
+    GeneratedCode code;
+    GpuKernel *part;
     ReductionPlan plan;
-    int n_pointer, of[GENERATED_POINTERS], n_out, vector;
-    size_t align[GENERATED_POINTERS], shared;
-    uint32_t number[];
+    int n_out, vector;
+    size_t shared;
 } Launch;
 
 /* ---- what is summed ---- */
@@ -47,15 +45,11 @@ static Status find_axes(Summed *s, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-/* The caller frees s->body. */
+/* The caller frees s->body, also after a failure. */
 static Status read_sum(Summed *s, const Graph *g, const Node *n)
 {
-    Status st;
-
     TRY(fused_kernel_body(&s->body, g, n));
-    if ((st = find_axes(s, g, n)))
-        graph_free(s->body);
-    return st;
+    return find_axes(s, g, n);
 }
 
 static Status generate(Generated *k, const Summed *s)
@@ -65,31 +59,16 @@ static Status generate(Generated *k, const Summed *s)
 
 static bool supports(const Graph *g, const Node *n)
 {
-    Generated *k;
-    Summed s;
-    bool fits;
+    Generated *k = fused_sums(n) ? calloc(1, sizeof *k) : NULL;
+    Summed s = { 0 };
+    const bool fits = k && !read_sum(&s, g, n) && !generate(k, &s);
 
-    if (!fused_sums(n) || !(k = calloc(1, sizeof *k)))
-        return false;
-    if ((fits = !read_sum(&s, g, n))) {
-        fits = !generate(k, &s);
-        graph_free(s.body);
-    }
-    free(k->source);
-    free(k);
+    generated_free(k);
+    graph_free(s.body);
     return fits;
 }
 
 /* ---- preparing ---- */
-
-static void release(void *state)
-{
-    Launch *l = state;
-
-    if (l && l->module)
-        l->driver->module_free(l->module);
-    free(l);
-}
 
 /* The bytes of what is summed up. */
 static size_t sum_bytes(const Summed *s) { return s->from == DT_FLOAT64 ? sizeof(double) : sizeof(float); }
@@ -102,67 +81,36 @@ static void plan_launch(Launch *l, const Summed *s, const Generated *k)
         l->shared = (size_t)l->plan.x * l->plan.y * (size_t)k->vector * sum_bytes(s);
 }
 
-static Launch *create_launch(const Generated *k, const Summed *s, int n_out)
-{
-    Launch *l = calloc(1, sizeof *l + sizeof *k->number * (size_t)k->n_number);
-
-    if (!l)
-        return NULL;
-    l->n_pointer = k->n_pointer;
-    l->n_out = n_out;
-    l->vector = k->vector;
-    memcpy(l->of, k->of, sizeof l->of);
-    memcpy(l->align, k->align, sizeof l->align);
-    memcpy(l->number, k->number, sizeof *k->number * (size_t)k->n_number);
-    plan_launch(l, s, k);
-    return l;
-}
-
 static Status find_kernels(Launch *l, KernelCtx *ctx, const Generated *k, const Summed *s)
 {
     size_t parts = l->plan.r.parts, bytes = parts > 1 ? (size_t)l->plan.r.outputs * parts * sum_bytes(s) : 0;
 
-    l->driver = cuda_driver(ctx);
-    if (!l->plan.r.outputs)
-        return ST_OK;
     if (ctx->scratch_bytes < bytes)
         ctx->scratch_bytes = bytes;
-    if (parts > 1)
+    if (l->plan.r.outputs && parts > 1)
         TRY(cuda_kernel(&l->part, ctx, s->to == s->from ? "reduce_sum_parts" : "reduce_sum_wide_parts", s->from));
-    TRY_CUDA(ctx, compile(ctx->gpu, k->source, k->name, &l->module));
-    TRY_CUDA(ctx, module_kernel(l->module, k->name, &l->kernel));
-    return ST_OK;
-}
-
-static Status prepare_sum(Launch **out, KernelCtx *ctx, Generated *k, const Summed *s, int n_out)
-{
-    Launch *l;
-    Status st;
-
-    TRY(generate(k, s));
-    if (!(l = create_launch(k, s, n_out)))
-        return FAIL_NOMEM();
-    if ((st = find_kernels(l, ctx, k, s)))
-        release(l);
-    else
-        *out = l;
-    return st;
+    return generated_compile(&l->code, ctx, k, l->plan.r.outputs);
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Generated *k;
-    Launch *l = NULL;
-    Summed s;
-    Status st;
+    Generated *k = calloc(1, sizeof *k);
+    Launch *l = calloc(1, sizeof *l);
+    Summed s = { 0 };
+    Status st = k && l ? read_sum(&s, g, n) : FAIL_NOMEM();
 
-    TRY(read_sum(&s, g, n));
-    st = (k = calloc(1, sizeof *k)) ? prepare_sum(&l, ctx, k, &s, n->n_out) : FAIL_NOMEM();
-    if (k)
-        free(k->source);
-    free(k);
+    if (!st && !(st = generate(k, &s))) {
+        l->n_out = n->n_out;
+        l->vector = k->vector;
+        plan_launch(l, &s, k);
+        st = find_kernels(l, ctx, k, &s);
+    }
+    if (st)
+        generated_release(l);
+    else
+        *state = l;
+    generated_free(k);
     graph_free(s.body);
-    *state = l;
     return st;
 }
 
@@ -174,7 +122,7 @@ static Status launch_sum(const KernelCtx *ctx, const Launch *l, void **args)
     const unsigned grid[3] = { p->columns ? reduction_column_blocks(p, l->vector) : reduction_run_blocks(p), 1, 1 };
     const unsigned block[3] = { p->columns ? p->x : REDUCTION_THREADS, p->columns ? p->y : 1, 1 };
 
-    TRY_CUDA(ctx, launch(ctx->stream, l->kernel, grid, block, l->shared, args));
+    TRY_CUDA(ctx, launch(ctx->stream, l->code.kernel, grid, block, l->shared, args));
     return ST_OK;
 }
 
@@ -182,24 +130,20 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Launch *l = state;
     void *pointer[GENERATED_POINTERS], *args[GENERATED_POINTERS + 6], *y = out[l->n_out - 1].data;
-    int aligned = 1, n = l->n_pointer;
+    int aligned, n = l->code.n_pointer;
 
     if (!l->plan.r.outputs)
         return ST_OK;
-    for (int i = 0; i < n; i++) {
-        pointer[i] = l->of[i] >= 0 ? in[l->of[i]].data : out[-1 - l->of[i]].data;
-        args[i] = &pointer[i];
-        aligned = aligned && (uintptr_t)pointer[i] % l->align[i] == 0;
-    }
+    aligned = generated_bind(&l->code, in, out, pointer, args);
     args[n] = &y;
     args[n + 1] = &ctx->scratch;
     args[n + 2] = &l->plan.r;
     args[n + 3] = &l->plan.lanes;
     args[n + 4] = &aligned;
-    args[n + 5] = l->number;
+    args[n + 5] = l->code.number;
     TRY(launch_sum(ctx, l, args));
     return l->plan.r.parts == 1 ? ST_OK : reduction_add_parts(ctx, &l->plan, l->part, ctx->scratch, y);
 }
 
 DEFINE_KERNEL(cuda_fused_sum, .op = &op_Fused, .layouts = kernel_channels_last, .supports = supports,
-              .prepare = prepare, .run = run, .release = release);
+              .prepare = prepare, .run = run, .release = generated_release);

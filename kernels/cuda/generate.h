@@ -2,7 +2,7 @@
 #ifndef DPX_CUDA_GENERATE_H
 #define DPX_CUDA_GENERATE_H
 
-#include "graph/graph.h"
+#include "kernels/cuda/cuda.h"
 
 enum { GENERATED_NAME = 64, GENERATED_POINTERS = 32, GENERATED_NUMBERS = 1024 };
 
@@ -34,5 +34,26 @@ Status generate_many(Generated *out, const Graph *body, int n_array) CHECKED;
  * parameters: the pointers, the sum, what is left of parts, the Reduction, the lanes to an output (int), whether all
  * pointers are aligned (int), and the numbers. */
 Status generate_sum(Generated *out, const Graph *body, DType sum, bool columns, int64_t inner) CHECKED;
+
+/* What generate_ left in memory that calloc gave; NULL is legal. */
+void generated_free(Generated *k);
+
+/* A kernel that was generated and compiled, with what it is launched with; the state of whoever launches it begins
+ * with it. */
+typedef struct {
+    const CudaDriver *driver;
+    GpuModule *module;
+    GpuKernel *kernel;
+    int n_pointer, of[GENERATED_POINTERS]; /* as in Generated, and so the others */
+    size_t align[GENERATED_POINTERS];
+    uint32_t *number;
+} GeneratedCode;
+
+/* Compiles the kernel, unless it has no `work`.  What it holds is freed by generated_release, also after a failure. */
+Status generated_compile(GeneratedCode *c, KernelCtx *ctx, const Generated *k, bool work) CHECKED;
+/* The addresses of a step, and args[i] for each; are all of them aligned? */
+int generated_bind(const GeneratedCode *c, const Tensor *in, const Tensor *out, void **pointer, void **args);
+/* Of any state that begins with GeneratedCode; NULL is legal. */
+void generated_release(void *state);
 
 #endif

@@ -5,20 +5,14 @@
 #include <string.h>
 
 #include "kernels/cuda/expr.h"
-#include "kernels/cuda/generate.h"
 #include "kernels/cuda/space.h"
 
 enum { THREADS = 256, BLOCKS_MOST = 1 << 13 };
 
 typedef struct {
-    GpuModule *module;
-    GpuKernel *kernel;
-    const CudaDriver *driver;
-    int n_pointer, of[GENERATED_POINTERS];
-    size_t align[GENERATED_POINTERS];
+    GeneratedCode code;
     unsigned blocks, threads; /* blocks 0: there is nothing to do */
     int64_t count;
-    uint32_t number[];
 } Launch;
 
 /* Are the layouts such that the kernel can walk them? */
@@ -97,52 +91,75 @@ static Status body_of_node(Graph **out, const Graph *g, const Node *n)
     return st;
 }
 
-/* ---- preparing ---- */
+/* ---- what is launched ---- */
 
-static Launch *create_launch(const Generated *k)
+void generated_free(Generated *k)
 {
-    Launch *l = calloc(1, sizeof *l + sizeof *k->number * (size_t)k->n_number);
-    int64_t groups = (k->count + k->vector - 1) / k->vector;
-
-    if (!l)
-        return NULL;
-    l->n_pointer = k->n_pointer;
-    memcpy(l->of, k->of, sizeof l->of);
-    memcpy(l->align, k->align, sizeof l->align);
-    memcpy(l->number, k->number, sizeof *k->number * (size_t)k->n_number);
-    l->count = k->count;
-    l->threads = groups < THREADS ? (unsigned)((groups + 31) / 32 * 32) : THREADS;
-    l->blocks = groups ? cuda_blocks(groups, l->threads, BLOCKS_MOST) : 0;
-    return l;
+    if (k)
+        free(k->source);
+    free(k);
 }
 
-static Status compile(Launch *l, KernelCtx *ctx, const Generated *k)
+Status generated_compile(GeneratedCode *c, KernelCtx *ctx, const Generated *k, bool work)
 {
-    l->driver = cuda_driver(ctx);
-    if (!l->blocks)
+    c->driver = cuda_driver(ctx);
+    c->n_pointer = k->n_pointer;
+    memcpy(c->of, k->of, sizeof c->of);
+    memcpy(c->align, k->align, sizeof c->align);
+    if (!work)
         return ST_OK;
-    TRY_CUDA(ctx, compile(ctx->gpu, k->source, k->name, &l->module));
-    TRY_CUDA(ctx, module_kernel(l->module, k->name, &l->kernel));
+    if (!(c->number = calloc((size_t)k->n_number + 1, sizeof *c->number)))
+        return FAIL_NOMEM();
+    memcpy(c->number, k->number, sizeof *c->number * (size_t)k->n_number);
+    TRY_CUDA(ctx, compile(ctx->gpu, k->source, k->name, &c->module));
+    TRY_CUDA(ctx, module_kernel(c->module, k->name, &c->kernel));
     return ST_OK;
 }
+
+int generated_bind(const GeneratedCode *c, const Tensor *in, const Tensor *out, void **pointer, void **args)
+{
+    int aligned = 1;
+
+    for (int i = 0; i < c->n_pointer; i++) {
+        pointer[i] = c->of[i] >= 0 ? in[c->of[i]].data : out[-1 - c->of[i]].data;
+        args[i] = &pointer[i];
+        aligned = aligned && (uintptr_t)pointer[i] % c->align[i] == 0;
+    }
+    return aligned;
+}
+
+void generated_release(void *state)
+{
+    GeneratedCode *c = state;
+
+    if (c && c->module)
+        c->driver->module_free(c->module);
+    if (c)
+        free(c->number);
+    free(state);
+}
+
+/* ---- preparing ---- */
 
 Status generated_prepare_body(void **state, KernelCtx *ctx, Graph *body)
 {
     Generated *k = calloc(1, sizeof *k);
-    Launch *l = NULL;
-    Status st = k ? generate_elementwise(k, body) : FAIL_NOMEM();
+    Launch *l = calloc(1, sizeof *l);
+    Status st = k && l ? generate_elementwise(k, body) : FAIL_NOMEM();
 
-    if (!st && !(l = create_launch(k)))
-        st = FAIL_NOMEM();
-    if (!st)
-        st = compile(l, ctx, k);
+    if (!st) {
+        const int64_t groups = (k->count + k->vector - 1) / k->vector;
+
+        l->count = k->count;
+        l->threads = groups < THREADS ? (unsigned)((groups + 31) / 32 * 32) : THREADS;
+        l->blocks = groups ? cuda_blocks(groups, l->threads, BLOCKS_MOST) : 0;
+        st = generated_compile(&l->code, ctx, k, l->blocks);
+    }
     if (st)
         generated_release(l);
     else
         *state = l;
-    if (k)
-        free(k->source);
-    free(k);
+    generated_free(k);
     graph_free(body);
     return st;
 }
@@ -155,32 +172,19 @@ Status generated_prepare(void **state, KernelCtx *ctx, const Graph *g, const Nod
     return generated_prepare_body(state, ctx, body);
 }
 
-void generated_release(void *state)
-{
-    Launch *l = state;
-
-    if (l && l->module)
-        l->driver->module_free(l->module);
-    free(l);
-}
-
 /* ---- running ---- */
 
 Status generated_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Launch *l = state;
     void *pointer[GENERATED_POINTERS], *args[GENERATED_POINTERS + 3];
-    int aligned = 1, n = l->n_pointer;
+    int aligned, n = l->code.n_pointer;
 
     if (!l->blocks)
         return ST_OK;
-    for (int i = 0; i < n; i++) {
-        pointer[i] = l->of[i] >= 0 ? in[l->of[i]].data : out[-1 - l->of[i]].data;
-        args[i] = &pointer[i];
-        aligned = aligned && (uintptr_t)pointer[i] % l->align[i] == 0;
-    }
+    aligned = generated_bind(&l->code, in, out, pointer, args);
     args[n] = &l->count;
     args[n + 1] = &aligned;
-    args[n + 2] = l->number;
-    return cuda_launch(ctx, l->kernel, l->blocks, l->threads, 0, args);
+    args[n + 2] = l->code.number;
+    return cuda_launch(ctx, l->code.kernel, l->blocks, l->threads, 0, args);
 }

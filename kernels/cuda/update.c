@@ -11,12 +11,9 @@
 #include "kernels/cuda/tensors.h"
 
 typedef struct {
+    GeneratedCode code;
     UpdateForm form;
     TableSize size;
-    GpuModule *module;
-    GpuKernel *kernel;
-    const CudaDriver *driver;
-    int n_pointer, of[GENERATED_POINTERS]; /* as in Generated */
 } Launch;
 
 /* Of a parameter that stands for all; the caller frees k->source. */
@@ -57,38 +54,20 @@ static bool supports(const Graph *g, const Node *n)
     Generated *k = lie_alike(g, n) ? calloc(1, sizeof *k) : NULL;
     const bool fits = k && !generate(k, g, n);
 
-    if (k)
-        free(k->source);
-    free(k);
+    generated_free(k);
     return fits;
 }
 
 /* ---- preparing ---- */
 
-static void release(void *state)
-{
-    Launch *l = state;
-
-    if (l && l->module)
-        l->driver->module_free(l->module);
-    free(l);
-}
-
 static bool in_table(const UpdateForm *form, int of) { return of <= form->states; }
 
 static Status compile(Launch *l, KernelCtx *ctx, const Generated *k)
 {
-    l->driver = cuda_driver(ctx);
-    l->n_pointer = k->n_pointer;
-    memcpy(l->of, k->of, sizeof l->of);
-    for (int i = 0; i < l->n_pointer; i++)
-        l->size.pointers += in_table(&l->form, l->of[i]);
+    for (int i = 0; i < k->n_pointer; i++)
+        l->size.pointers += in_table(&l->form, k->of[i]);
     ctx->table_bytes = table_bytes(&l->size);
-    if (!l->size.n)
-        return ST_OK;
-    TRY_CUDA(ctx, compile(ctx->gpu, k->source, k->name, &l->module));
-    TRY_CUDA(ctx, module_kernel(l->module, k->name, &l->kernel));
-    return ST_OK;
+    return generated_compile(&l->code, ctx, k, l->size.n);
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -103,13 +82,11 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
             count_tensor(&l->size, shape_numel(&in_value(g, n, update_grad(&l->form, p))->shape));
         st = compile(l, ctx, k);
     }
-    if (k)
-        free(k->source);
-    free(k);
     if (st)
-        release(l);
+        generated_release(l);
     else
         *state = l;
+    generated_free(k);
     return st;
 }
 
@@ -132,9 +109,9 @@ static void tabulate(void *table, const void *state, const Tensor *in, const Ten
         const int64_t count = tensor_numel(&in[update_grad(&l->form, p)]);
         const void **at = count ? (const void **)&add_tensor(&to, count)->g : NULL;
 
-        for (int i = 0; at && i < l->n_pointer; i++)
-            if (in_table(&l->form, l->of[i]))
-                *at++ = address(&l->form, p, l->of[i], in, out);
+        for (int i = 0; at && i < l->code.n_pointer; i++)
+            if (in_table(&l->form, l->code.of[i]))
+                *at++ = address(&l->form, p, l->code.of[i], in, out);
     }
 }
 
@@ -146,13 +123,13 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
     int n = 2;
 
     (void)out;
-    for (int i = 0; i < l->n_pointer; i++)
-        if (!in_table(&l->form, l->of[i])) {
-            pointer[i] = in[update_scalar(&l->form, l->of[i] - l->form.states - 1)].data;
+    for (int i = 0; i < l->code.n_pointer; i++)
+        if (!in_table(&l->form, l->code.of[i])) {
+            pointer[i] = in[update_scalar(&l->form, l->code.of[i] - l->form.states - 1)].data;
             args[n++] = &pointer[i];
         }
-    return l->size.n ? cuda_launch(ctx, l->kernel, l->size.blocks, UPDATE_THREADS, 0, args) : ST_OK;
+    return l->size.n ? cuda_launch(ctx, l->code.kernel, l->size.blocks, UPDATE_THREADS, 0, args) : ST_OK;
 }
 
 DEFINE_KERNEL(cuda_update, .op = &op_Update, .dtypes = DTYPES_F32_F64, .layouts = kernel_channels_last,
-              .supports = supports, .prepare = prepare, .tabulate = tabulate, .run = run, .release = release);
+              .supports = supports, .prepare = prepare, .tabulate = tabulate, .run = run, .release = generated_release);
