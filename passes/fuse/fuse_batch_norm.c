@@ -39,12 +39,6 @@ static Status look(Fusing *f)
     return uses_find(&f->uses, f->g, f->ctx->scratch);
 }
 
-static Status sort(Fusing *f)
-{
-    paths_sorted(&f->paths);
-    return graph_sort(f->g);
-}
-
 /* ---- the gradient of Relu ---- */
 
 /* The batch-norm by statistics of its data whose result's Relu n is the gradient of, or NULL. */
@@ -121,16 +115,15 @@ static Status take_relu(Fusing *f, Node *r)
 
 /* ---- gradients of scale and bias ---- */
 
-/* Does a node that reads n's results stand before `by`? */
-static bool is_read_before(const Fusing *f, const Node *n, const Node *by)
+/* `by` computes from now on what readers of n's results read. */
+static void note_readers(Fusing *f, const Node *n, const Node *by)
 {
     const Uses *u = &f->uses;
 
     for (int o = 0; o < n->n_out; o++)
         for (uint32_t i = u->first[n->out[o].i]; i < u->first[n->out[o].i + 1]; i++)
-            if (u->reader[i].n->op && u->reader[i].n->index < by->index)
-                return true;
-    return false;
+            if (u->reader[i].n->op)
+                paths_bend(&f->paths, by, u->reader[i].n);
 }
 
 /* The input's gradient that is computed from what n's are; NULL: none. */
@@ -146,7 +139,6 @@ static Status take_params(Fusing *f, Node *n)
 {
     Node *by = n->op == &op_BatchNormGradParams ? input_gradient(f, n) : NULL;
     Draft *d = &f->draft[0];
-    bool broken;
 
     if (!by)
         return ST_OK;
@@ -157,10 +149,10 @@ static Status take_params(Fusing *f, Node *n)
     if (!draft_fits(d) || paths_lead(&f->paths, n, by))
         return f->g->status;
     TRY(look(f));
-    broken = is_read_before(f, n, by);
+    note_readers(f, n, by);
     draft_become(d);
     f->ctx->n_changed++;
-    return broken ? sort(f) : f->g->status;
+    return f->g->status;
 }
 
 /* ---- running statistics ---- */
@@ -246,18 +238,20 @@ static Status gather(Fusing *f)
     return paths_begin(&f->paths, g, f->ctx->scratch);
 }
 
-/* One kind of change to all of them; the order of nodes may change meanwhile. */
+/* One kind of change to all of them, the last first: where a node is made to stand behind one that reads it, that is
+ * behind what later changes look at. */
 static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
 {
     const int before = f->ctx->n_changed;
 
-    for (uint32_t i = 0; i < f->n_node; i++)
+    for (uint32_t i = f->n_node; i-- > 0;)
         if (f->node[i]->op)
             TRY(step(f, f->node[i]));
     if (f->ctx->n_changed == before)
         return ST_OK;
     f->looked = false;
-    return sort(f);
+    paths_sorted(&f->paths);
+    return graph_sort(f->g);
 }
 
 static Status run(Graph *g, PassCtx *ctx)

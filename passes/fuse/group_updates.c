@@ -9,6 +9,7 @@
  *
  * Legal because each update reads its own states alone; a node to whose inputs a way leads from another update's
  * outputs stays out, so no cycle closes. */
+#include "graph/base/hash.h"
 #include "graph/ops/update.h"
 #include "passes/pass.h"
 
@@ -29,6 +30,7 @@ struct Group {
     int count;
     int64_t bytes; /* of gradients */
     Group *next;   /* older */
+    Group *beside; /* in its slot, of other updates */
 };
 
 typedef struct {
@@ -38,6 +40,8 @@ typedef struct {
     bool *after;   /* [node] an update's output is needed first */
     Group **group; /* [node] */
     Group *groups; /* the newest first */
+    Group **slot;  /* [n_slot] by what its updates share: the newest group of each kind */
+    size_t n_slot;
     Scaled *scaled;
     Draft draft;
 } Grouping;
@@ -130,23 +134,34 @@ static bool fits(const Grouping *s, const Node *a, const Node *b)
     return true;
 }
 
+static Group **slot_of(const Grouping *s, const Node *n)
+{
+    uint64_t h = hash_int(hash_int(HASH_BEGIN, n->n_in), n->device);
+
+    for (int i = n->n_out + 1; i < n->n_in; i++)
+        h = hash_int(h, n->in[i].i);
+    return &s->slot[h & (s->n_slot - 1)];
+}
+
 /* The group that takes in n, a new one if need be, or none where n is better alone. */
 static Status choose_group(Grouping *s, const Node *n)
 {
     const bool all = s->ctx->opt->backend.accelerator;
     const int64_t bytes = (int64_t)value_bytes(s->g, n->in[n->n_out]);
-    Group *x = s->groups;
+    Group **at = slot_of(s, n), *x;
 
     if (!all && bytes > SMALL_BYTES)
         return ST_OK;
-    while (x && !fits(s, x->first, n))
-        x = x->next;
+    while (*at && !fits(s, (*at)->first, n))
+        at = &(*at)->beside;
+    x = *at;
     if (!x || (!all && x->bytes + bytes > GROUP_BYTES)) {
         if (!(x = ARENA_NEW(s->ctx->scratch, Group, 1)))
             return FAIL_NOMEM();
         x->first = s->g->node[n->index];
         x->next = s->groups;
-        s->groups = x;
+        x->beside = *at ? (*at)->beside : NULL;
+        s->groups = *at = x;
     }
     x->count++;
     x->bytes += bytes;
@@ -223,6 +238,19 @@ static Status merge_all(Grouping *s)
     return ST_OK;
 }
 
+/* A slot for each update, or more. */
+static Status make_slots(Grouping *s)
+{
+    size_t n = 0;
+
+    FOR_NODES(s->g, x)
+        n += x->op == &op_Update;
+    for (s->n_slot = 1; s->n_slot < n;)
+        s->n_slot *= 2;
+    s->slot = ARENA_NEW(s->ctx->scratch, Group *, s->n_slot);
+    return s->slot ? ST_OK : FAIL_NOMEM();
+}
+
 static Status group(Grouping *s)
 {
     Graph *g = s->g;
@@ -230,6 +258,7 @@ static Status group(Grouping *s)
     if (!(s->uses = graph_count_uses(g, s->ctx->scratch)) ||
         !(s->group = ARENA_NEW(s->ctx->scratch, Group *, g->n_node)))
         return FAIL_NOMEM();
+    TRY(make_slots(s));
     TRY(find_after(s, s->ctx->scratch));
     pass_draft(&s->draft, g, s->ctx);
     FOR_NODES(g, n) {
