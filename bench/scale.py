@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """How planning a training step grows with the model: seconds by pass, seconds and memory of the whole.  Needs numpy.
 
-    bench/scale.py [--build build] [--nodes 3000,10000,30000,100000] [--models mlp,conv] [--devices cpu:0,cpu:1] [--out FILE.json]
+    bench/scale.py [--build build] [--nodes 3000,10000,30000,100000] [--models mlp,conv,gates] [--devices cpu:0,cpu:1] [--out FILE.json]
 
-Two chains are written, of as many nodes as asked for: an MLP (Gemm, Relu) and residual blocks (Conv, BatchNormalization, Relu, Add), each
-as narrow as it can be, so that the nodes cost more than the weights.  A step on two replicas is planned, the plan of memory included, but
+Three chains are written, of as many nodes as asked for: an MLP (Gemm, Relu), residual blocks (Conv, BatchNormalization, Relu, Add) and
+gates (Gemm, Sigmoid), each as narrow as it can be, so that the nodes cost more than the weights.  No product takes a Sigmoid in, and so
+on accelerators each of the last is a chain of its own: biases' sums wait for their products, and streams have something to share out.  A step on two replicas is planned, the plan of memory included, but
 not run (`dpexec train --dry-run`): counted are user and system time of the process and the most memory it had, its libraries (about
 35 MiB) included.  `graph-transform --report` says how the time is spread over the passes.  Passes that stay below 1 % and a tenth of a
 second everywhere are left out of the table.
 
 Behind each time stands the exponent e of n^e by which it grew from the column before.  LIMITS are what is wanted; the script fails when
-one is missed, or when a pass that takes more than MATTERS seconds grows faster than n log n.  With accelerators (`--devices
+one is missed, or when the whole or a pass that takes more than MATTERS seconds grows faster than n log n.  With accelerators (`--devices
 cuda:0@tests/devices/h100.json,cuda:1@tests/devices/h100.json`; none need be there) the passes that fuse have something to do.
 """
 import argparse
@@ -43,13 +44,17 @@ def head(net, x, width):
     return net
 
 
-def mlp(nodes):
-    net = onnx_file.Net("mlp")
+def layers(name, activation, nodes):
+    net = onnx_file.Net(name)
     x = net.input("input", onnx_file.FLOAT, ["batch", 16])
     for i in range((nodes - 1) // 2):
         weight, bias = net.normal(f"layer{i}.weight", (16, 16), 0.1), net.normal(f"layer{i}.bias", (16,), 0.1)
-        x = net.op("Relu", net.op("Gemm", x, weight, bias, transB=1))
+        x = net.op(activation, net.op("Gemm", x, weight, bias, transB=1))
     return head(net, x, 16)
+
+
+def mlp(nodes):
+    return layers("mlp", "Relu", nodes)
 
 
 def conv(nodes):
@@ -65,7 +70,11 @@ def conv(nodes):
     return head(net, net.op("Flatten", x), 128)
 
 
-MODELS = {"mlp": mlp, "conv": conv}
+def gates(nodes):
+    return layers("gates", "Sigmoid", nodes)
+
+
+MODELS = {"mlp": mlp, "conv": conv, "gates": gates}
 
 
 # ---- measuring ----
@@ -129,8 +138,9 @@ def missed(model, results, sizes):
             yield f"{model} of {n} nodes: {r['seconds']:.1f} s, wanted {LIMITS[n]:.0f}"
         if n >= 30000 and r["kib"] / n > KIB_A_NODE:
             yield f"{model} of {n} nodes: {r['kib'] / n:.1f} KiB a node, wanted {KIB_A_NODE:.0f}"
-        for name, seconds in r["passes"].items() if i else ():
-            before, m = results[sizes[i - 1]]["passes"].get(name, 0), sizes[i - 1]
+        for name, seconds in [("the whole", r["seconds"]), *r["passes"].items()] if i else ():
+            m = sizes[i - 1]
+            before = results[m]["passes"].get(name, 0) if name in r["passes"] else results[m]["seconds"]
             if before > 0.02 and seconds > MATTERS and seconds / before > TOLERANCE * n * math.log(n) / (m * math.log(m)):
                 yield f"{model}: {name} grows from {before:.2f} s to {seconds:.2f} s between {m} and {n} nodes"
 
