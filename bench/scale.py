@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import onnx_file                                                        # noqa: E402
 
 LIMITS = {30000: 8.0, 100000: 30.0}     # seconds of the processor
-KIB_A_NODE = 8.0                        # of models of 30,000 nodes and more
+KIB_A_NODE = 8.0                        # of models of 30,000 nodes and more, on CPUs: accelerators have streams, texts of kernels and plans
 MATTERS = 0.2                           # seconds: growth of what is quicker is noise
 TOLERANCE = 1.35                        # of a pass's time over n log n: caches
 STEP = ["--loss", "cross-entropy", "--batch-size", "8"]
@@ -131,12 +131,12 @@ def table(model, results, sizes):
     print(f"  {'KiB a node, of the process':30}  " + " ".join(f"{results[n]['kib'] / n:8.2f}       " for n in sizes))
 
 
-def missed(model, results, sizes):
+def missed(model, results, sizes, accelerators):
     for i, n in enumerate(sizes):
         r = results[n]
         if n in LIMITS and r["seconds"] > LIMITS[n]:
             yield f"{model} of {n} nodes: {r['seconds']:.1f} s, wanted {LIMITS[n]:.0f}"
-        if n >= 30000 and r["kib"] / n > KIB_A_NODE:
+        if n >= 30000 and not accelerators and r["kib"] / n > KIB_A_NODE:
             yield f"{model} of {n} nodes: {r['kib'] / n:.1f} KiB a node, wanted {KIB_A_NODE:.0f}"
         for name, seconds in [("the whole", r["seconds"]), *r["passes"].items()] if i else ():
             m = sizes[i - 1]
@@ -161,7 +161,7 @@ def main():
                 results[n] = measure(args.build, MODELS[model](n).save(pathlib.Path(folder) / "model.onnx"), args.devices)
             table(model, results, sizes)
             everything[model] = results
-            problems += missed(model, results, sizes)
+            problems += missed(model, results, sizes, "cuda" in args.devices)
     if args.out:
         args.out.write_text(json.dumps(everything, indent=1) + "\n")
     print("\n" + "\n".join(["missed:", *problems] if problems else ["within all limits"]))
