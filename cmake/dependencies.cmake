@@ -8,6 +8,10 @@ target_link_libraries(core PUBLIC PkgConfig::JANSSON)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 target_link_libraries(core PUBLIC PkgConfig::XXHASH)
 
+# libsodium: the proofs by which processes of several machines recognise each other.
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+target_link_libraries(core PUBLIC PkgConfig::SODIUM)
+
 # protobuf-c reads and writes ONNX files.  The format's definition comes from the onnx package, is translated at build time
 # and compiled without our warnings: it is not our code.
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)

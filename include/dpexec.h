@@ -177,9 +177,12 @@ typedef struct {
                                "fd=3,4,5,6": two connected stream sockets for every other rank, in the order of ranks,
                                which are the world's from then on */
     double timeout;         /* seconds to wait for others, when joining and later; 0: 300 */
+    const char *secret;     /* a file of 16 to 4096 bytes that its owner alone may read and all processes have, by which
+                               they recognise each other; "none": whoever comes is believed; NULL: so on a rendezvous
+                               that only this machine reaches, and an error on any other */
 } dpx_world_options;
 
-/* Returns once all processes are connected; the connections are not encrypted. */
+/* Returns once all processes are connected.  What they send each other later is neither encrypted nor authenticated. */
 DPX_API dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
 /* After the trainers that use it have been freed.  NULL is legal. */
 DPX_API void dpx_world_leave(dpx_world *world);

@@ -69,7 +69,7 @@ static Status ask_launcher(dpx_world_options *o, bool has_rendezvous)
 /* dpexec launch has connected its processes, and nothing is left to say. */
 static Status ask_launch(dpx_world_options *o, const Args *a)
 {
-    static const char *const said[] = { "world", "rank", "rendezvous" };
+    static const char *const said[] = { "world", "rank", "rendezvous", "world-secret" };
 
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (args_has(a, said[i]))
@@ -93,6 +93,7 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
     find_rendezvous(rendezvous, a);
     *o = (dpx_world_options){ .size = 1, .rendezvous = rendezvous };
     TRY(read_timeout(o, a));
+    o->secret = args_value(a, "world-secret");
     if (launched_is())
         return ask_launch(o, a);
     if (!args_has(a, "world") && !args_has(a, "rank"))

@@ -9,6 +9,7 @@
     { "world", "N", "processes that train together, each with --devices of its own [1, or as a launcher says]" }, \
         { "rank", "K", "which of them this is, 0 to N-1; rank 0 alone writes files and prints" },                 \
         { "rendezvous", "HOST:PORT", "where rank 0 listens and the others meet it" },                             \
+        { "world-secret", "FILE", "bytes by which they recognise each other; none: whoever comes is believed" },  \
     {                                                                                                             \
         "world-timeout", "SECONDS", "to wait for other processes before giving up [300]"                          \
     }

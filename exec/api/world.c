@@ -14,7 +14,7 @@ dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
     NEED(out, "out");
     NEED(options, "options");
     own = (WorldOptions){ options->size, options->rank, options->rendezvous,
-                          options->timeout != 0 ? options->timeout : PATIENCE };
+                          options->timeout != 0 ? options->timeout : PATIENCE, options->secret };
     w = calloc(1, sizeof *w);
     st = w && (w->notes = facts_create()) ? ST_OK : FAIL_NOMEM();
     if (!st)

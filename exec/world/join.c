@@ -2,9 +2,10 @@
  *
  * Rank 0 listens; the others connect to it, trying again while it is not there yet, and say who they are and where they
  * listen themselves.  When all are there rank 0 sends everybody the list; then each process connects to every lower
- * rank, which is possible before those accept, and accepts the higher ones.  What connects and does not speak our
- * language is turned away. Everything ends by the timeout.  The connections are neither encrypted nor authenticated: a
- * world belongs in a network whose members trust each other. */
+ * rank, and lets in the higher ones.  What connects and does not prove itself is turned away (door.h), and at every
+ * connection both sides prove themselves (greeting.h) with the secret that they have in common.  Everything ends by the
+ * timeout, and nobody listens any more when the world is there.  What goes over the connections later is neither
+ * encrypted nor authenticated. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -17,37 +18,32 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "exec/world/door.h"
 #include "exec/world/internal.h"
 #include "exec/world/socket.h"
 
 enum { HOST = 256, ADDRESS = 48, FIRST_NAP = 10, LONGEST_NAP = 500 /* milliseconds */ };
-static const uint64_t MAGIC =
-    0x64706578656331ull;       /* "dpexec1"; read the other way round on a machine of other byte order */
-static const double SPEAK = 5; /* seconds in which who has connected must have said who it is */
+static const double SPEAK = 5; /* seconds that a refusal may take */
 
-/* What a process says of itself. */
+/* Where a process listens, by rank 0. */
 typedef struct {
-    uint64_t magic, nonce; /* nonce: rank 0's, once it is known; tells this world from others */
     uint64_t machine;
-    int32_t size, rank, channel, port;
-    char address[ADDRESS]; /* numeric; filled in by rank 0 */
-} Hello;
-
-/* Rank 0's answer. */
-typedef struct {
-    uint64_t magic, nonce;
-    int32_t refused, size; /* refused: `reason` says why; else `size` Hellos follow */
-    char reason[WORLD_REASON];
-} Answer;
+    int32_t here, port;    /* here: it has come */
+    char address[ADDRESS]; /* numeric */
+} Member;
 
 typedef struct {
     World *world;
     const char *rendezvous;
-    char host[HOST], port[8];
-    int listener;
+    char host[HOST], port_text[8];
     double until;
-    Hello *member; /* [size] */
-    uint64_t nonce;
+    Member *member; /* [size] */
+    uint64_t id;    /* rank 0's number of this world; 0: not known yet */
+    uint64_t machine;
+    int port; /* where this process listens */
+    Secret secret;
+    bool trusting; /* no secret is wanted */
+    Door door;
 } Joining;
 
 /* ---- addresses ---- */
@@ -68,16 +64,31 @@ static Status split_rendezvous(Joining *j)
         return FAIL(E_INVALID, "rendezvous: expected HOST:PORT with a port from 1 to 65535, found '%s'",
                     j->rendezvous ? j->rendezvous : "");
     snprintf(j->host, sizeof j->host, "%.*s", (int)len, text);
-    snprintf(j->port, sizeof j->port, "%ld", port);
+    snprintf(j->port_text, sizeof j->port_text, "%ld", port);
+    return ST_OK;
+}
+
+/* Others than the processes of this machine can come to the address, and nothing tells them from ours. */
+static Status check_secret(const Joining *j, const struct addrinfo *list)
+{
+    for (const struct addrinfo *a = list; a && !j->secret.n && !j->trusting; a = a->ai_next)
+        if (!socket_is_loopback(a->ai_addr))
+            return FAIL(E_INVALID,
+                        "rendezvous %s: other machines reach it: --world-secret FILE names a file that all processes "
+                        "have and nobody else, --world-secret none believes whoever comes",
+                        j->rendezvous);
     return ST_OK;
 }
 
 static Status resolve(const Joining *j, struct addrinfo **out)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    int code = getaddrinfo(j->host, j->port, &hints, out);
+    int code = getaddrinfo(j->host, j->port_text, &hints, out);
+    Status st = code ? FAIL(E_DEVICE, "rendezvous %s: %s", j->rendezvous, gai_strerror(code)) : ST_OK;
 
-    return code ? FAIL(E_DEVICE, "rendezvous %s: %s", j->rendezvous, gai_strerror(code)) : ST_OK;
+    if (!st && (st = check_secret(j, *out)))
+        freeaddrinfo(*out);
+    return st;
 }
 
 static Status listen_at_rendezvous(Joining *j)
@@ -86,17 +97,17 @@ static Status listen_at_rendezvous(Joining *j)
     int why = 0;
 
     TRY(resolve(j, &list));
-    for (struct addrinfo *a = list; a && j->listener < 0; a = a->ai_next)
-        if ((j->listener = socket_listen(a->ai_addr, a->ai_addrlen, 2 * j->world->size)) < 0)
+    for (struct addrinfo *a = list; a && j->door.listener < 0; a = a->ai_next)
+        if ((j->door.listener = socket_listen(a->ai_addr, a->ai_addrlen)) < 0)
             why = errno;
     freeaddrinfo(list);
-    return j->listener < 0
+    return j->door.listener < 0
                ? FAIL(E_DEVICE, "rendezvous %s: rank 0 cannot listen there: %s", j->rendezvous, strerror(why))
                : ST_OK;
 }
 
 /* Listens at the address by which rank 0 is reached, on any port. */
-static Status listen_beside(Joining *j, int fd, Hello *me)
+static Status listen_beside(Joining *j, int fd)
 {
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
@@ -106,17 +117,19 @@ static Status listen_beside(Joining *j, int fd, Hello *me)
             ((struct sockaddr_in6 *)&at)->sin6_port = 0;
         else
             ((struct sockaddr_in *)&at)->sin_port = 0;
-        j->listener = socket_listen((struct sockaddr *)&at, n, 2 * j->world->size);
+        j->door.listener = socket_listen((struct sockaddr *)&at, n);
     }
     n = sizeof at;
-    if (j->listener < 0 || getsockname(j->listener, (struct sockaddr *)&at, &n))
+    if (j->door.listener < 0 || getsockname(j->door.listener, (struct sockaddr *)&at, &n))
         return FAIL(E_DEVICE, "rank %d cannot listen for other processes: %s", j->world->rank, strerror(errno));
-    me->port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-                                              : ((struct sockaddr_in *)&at)->sin_port);
+    j->port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                             : ((struct sockaddr_in *)&at)->sin_port);
     return ST_OK;
 }
 
 /* ---- connecting ---- */
+
+static long longer(long nap) { return 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP; }
 
 static void nap_for(long ms) { nanosleep(&(struct timespec){ 0, ms * 1000000 }, NULL); }
 
@@ -132,7 +145,7 @@ static Status connect_rendezvous(const Joining *j, int *out)
     int fd = -1, why = ETIMEDOUT;
 
     TRY(resolve(j, &list));
-    for (long nap = FIRST_NAP; fd < 0; nap = 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP) {
+    for (long nap = FIRST_NAP; fd < 0; nap = longer(nap)) {
         for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
             if ((fd = socket_connect(a->ai_addr, a->ai_addrlen, j->until)) < 0)
                 why = errno;
@@ -162,7 +175,7 @@ static uint32_t scope_of_link(const Joining *j)
 
 static Status connect_member(const Joining *j, int rank, int *out)
 {
-    const Hello *to = &j->member[rank];
+    const Member *to = &j->member[rank];
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)to->port) };
     struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)to->port) };
 
@@ -178,28 +191,83 @@ static Status connect_member(const Joining *j, int rank, int *out)
                     : ST_OK;
 }
 
-/* The next process that connects and says who it is; -1: none by the deadline. */
-static int accept_next(const Joining *j, Hello *out)
+/* ---- greeting ---- */
+
+/* Who is asked, for messages. */
+static const char *at_whom(const Joining *j, int rank) { return rank ? j->member[rank].address : j->rendezvous; }
+
+/* Ended by the other side before it has let us in: it may have been crowded.  Else there is no use in trying again. */
+static Status broken_off(const Joining *j, int rank, bool *again)
 {
-    struct pollfd f = { j->listener, POLLIN, 0 };
+    int why = errno;
 
-    for (;;) {
-        double until = world_now() + SPEAK;
-        int fd, ready = poll(&f, 1, socket_left_ms(j->until));
+    *again = why != ETIMEDOUT && socket_left_ms(j->until);
+    return FAIL(E_DEVICE, "rank %d: no answer of rank %d at %s: %s", j->world->rank, rank, at_whom(j, rank),
+                strerror(why));
+}
 
-        if (ready == 0)
-            return -1;
-        if (ready < 0)
-            continue;
-        if ((fd = accept4(j->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0) {
-            nap_for(FIRST_NAP); /* with no descriptor free it would fail again at once */
-            continue;
-        }
-        socket_tune(fd);
-        if (socket_move(fd, out, sizeof *out, until < j->until ? until : j->until, false) && out->magic == MAGIC)
-            return fd;
-        close(fd);
+static Status read_reply(const Joining *j, Reply *r, int fd, int rank, bool *again)
+{
+    if (!socket_move(fd, &r->magic, sizeof r->magic, j->until + SPEAK, false))
+        return broken_off(j, rank, again);
+    if (r->magic != GREETING_MAGIC)
+        return FAIL(E_DEVICE, "rank %d: what answers at %s is not rank %d", j->world->rank, at_whom(j, rank), rank);
+    if (!socket_move(fd, (char *)r + sizeof r->magic, sizeof *r - sizeof r->magic, j->until + SPEAK, false))
+        return broken_off(j, rank, again);
+    r->reason[WORLD_REASON - 1] = '\0';
+    return r->refused ? FAIL(E_DEVICE, "rank %d of %d: %s", rank, j->world->size, r->reason) : ST_OK;
+}
+
+/* Both sides prove themselves over a fresh connection to `rank`. */
+static Status greet(const Joining *j, int fd, int rank, Channel channel, bool *again)
+{
+    const World *w = j->world;
+    bool has = j->secret.n > 0;
+    Hello h = { GREETING_MAGIC, j->id, j->machine, w->size, w->rank, rank, (int32_t)channel, j->port, has, { 0 } };
+    Proof p = { .magic = GREETING_MAGIC };
+    unsigned char right[GREETING_BYTES];
+    Reply r;
+
+    TRY(secret_nonce(h.nonce));
+    if (!socket_move(fd, &h, sizeof h, j->until, true))
+        return broken_off(j, rank, again);
+    TRY(read_reply(j, &r, fd, rank, again));
+    if (!r.secured && has)
+        return FAIL(E_DEVICE, "rank %d: what answers at %s has no secret (--world-secret)", w->rank, at_whom(j, rank));
+    secret_prove(p.proof, &j->secret, SIDE_CLIENT, &h, r.nonce);
+    secret_prove(right, &j->secret, SIDE_SERVER, &h, r.nonce);
+    if (!socket_move(fd, &p, sizeof p, j->until, true))
+        return broken_off(j, rank, again);
+    TRY(read_reply(j, &r, fd, rank, again));
+    if (has && !secret_equal(right, r.proof))
+        return FAIL(E_DEVICE, "rank %d: what answers at %s does not know the secret (--world-secret)", w->rank,
+                    at_whom(j, rank));
+    return ST_OK;
+}
+
+/* A connection to a lower rank, which has let us in. */
+static Status open_channel(Joining *j, int rank, Channel channel)
+{
+    World *w = j->world;
+    Status st;
+    bool again = true;
+
+    for (long nap = FIRST_NAP; again; nap = longer(nap)) {
+        int fd;
+
+        again = false;
+        TRY(rank ? connect_member(j, rank, &fd) : connect_rendezvous(j, &fd));
+        st = rank || j->door.listener >= 0 ? ST_OK : listen_beside(j, fd);
+        if (!st)
+            st = greet(j, fd, rank, channel, &again);
+        if (!st)
+            w->peer[rank].fd[channel] = fd;
+        else
+            close(fd);
+        if (again)
+            nap_for(nap);
     }
+    return st;
 }
 
 /* ---- rank 0 ---- */
@@ -213,85 +281,92 @@ static Status check_joiner(const Joining *j, const Hello *h)
                     h->size, w->size);
     if (h->rank < 1 || h->rank >= w->size)
         return FAIL(E_INVALID, "rank %d: expected 1 to %d", h->rank, w->size - 1);
-    if (w->peer[h->rank].fd[CHANNEL_DATA] >= 0)
+    if (j->member[h->rank].here)
         return FAIL(E_INVALID, "two processes say that they are rank %d", h->rank);
     return ST_OK;
 }
 
 /* To those that have come. */
-static void refuse(Joining *j, int extra, const char *reason)
+static void refuse_all(Joining *j, int extra, const char *reason)
 {
-    Answer a = { .magic = MAGIC, .refused = 1 };
-
-    snprintf(a.reason, sizeof a.reason, "%s", reason);
     for (int r = 1; r < j->world->size; r++)
-        if (j->world->peer[r].fd[CHANNEL_DATA] >= 0)
-            (void)!socket_move(j->world->peer[r].fd[CHANNEL_DATA], &a, sizeof a, world_now() + SPEAK, true);
-    if (extra >= 0) {
-        (void)!socket_move(extra, &a, sizeof a, world_now() + SPEAK, true);
-        close(extra);
-    }
+        if (j->member[r].here) {
+            door_refuse(j->world->peer[r].fd[CHANNEL_DATA], reason);
+            j->world->peer[r].fd[CHANNEL_DATA] = -1;
+        }
+    if (extra >= 0)
+        door_refuse(extra, reason);
 }
 
 static Status nobody_more(const Joining *j, int have)
 {
-    char text[256];
+    char text[256], kept_out[128] = "";
     size_t len = 0;
 
     for (int r = 1; r < j->world->size && len < sizeof text; r++)
-        if (j->world->peer[r].fd[CHANNEL_DATA] < 0)
+        if (!j->member[r].here)
             len += (size_t)snprintf(text + len, sizeof text - len, "%s%d", len ? ", " : "", r);
-    return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: rank %s did not", have, j->world->size,
-                j->rendezvous, j->world->timeout, text);
+    if (j->door.refused >= 0)
+        snprintf(kept_out, sizeof kept_out, "; one that said it was rank %d has another --world-secret",
+                 j->door.refused);
+    return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: rank %s did not%s", have, j->world->size,
+                j->rendezvous, j->world->timeout, text, kept_out);
 }
 
-static void note_address(Hello *h, int fd)
+static void note_address(Member *m, int fd)
 {
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
 
-    *h->address = '\0';
+    *m->address = '\0';
     if (getpeername(fd, (struct sockaddr *)&at, &n))
         return;
     if (at.ss_family == AF_INET6)
-        (void)inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&at)->sin6_addr, h->address, sizeof h->address);
+        (void)inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&at)->sin6_addr, m->address, sizeof m->address);
     else
-        (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&at)->sin_addr, h->address, sizeof h->address);
+        (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&at)->sin_addr, m->address, sizeof m->address);
 }
 
 static Status gather_members(Joining *j)
 {
     World *w = j->world;
 
-    for (int have = 1; have < w->size; have++) {
+    for (int have = 1; have < w->size;) {
         Hello h;
-        int fd = accept_next(j, &h);
-        Status st = fd < 0 ? nobody_more(j, have) : check_joiner(j, &h);
+        int fd = door_next(&j->door, &h, j->until);
+        Status st = fd < 0 ? nobody_more(j, have) : ST_OK;
 
+        if (!st && (h.id || h.channel != CHANNEL_DATA)) {
+            door_refuse(fd, "the processes have not met yet");
+            continue;
+        }
+        if (!st)
+            st = check_joiner(j, &h);
         if (st) {
-            refuse(j, fd, status_message());
+            refuse_all(j, fd, status_message());
             return st;
         }
-        note_address(&h, fd);
-        j->member[h.rank] = h;
+        j->member[h.rank] = (Member){ .machine = h.machine, .here = 1, .port = h.port };
+        note_address(&j->member[h.rank], fd);
         w->peer[h.rank].fd[CHANNEL_DATA] = fd;
+        have++;
     }
     return ST_OK;
 }
 
-static Status lead(Joining *j, const Hello *me)
+static Status lead(Joining *j)
 {
     World *w = j->world;
-    Answer a = { .magic = MAGIC, .size = w->size };
+    Reply list = { .magic = GREETING_MAGIC };
 
-    if (getrandom(&j->nonce, sizeof j->nonce, 0) != sizeof j->nonce)
-        return FAIL(E_DEVICE, "no random numbers: %s", strerror(errno));
     TRY(listen_at_rendezvous(j));
-    j->member[0] = *me;
+    j->member[0] = (Member){ .machine = j->machine, .here = 1 };
     TRY(gather_members(j));
-    a.nonce = j->nonce;
+    if (getrandom(&j->id, sizeof j->id, 0) != sizeof j->id)
+        return FAIL(E_DEVICE, "no random numbers: %s", strerror(errno));
+    list.id = j->id |= 1;
     for (int r = 1; r < w->size; r++)
-        if (!socket_move(w->peer[r].fd[CHANNEL_DATA], &a, sizeof a, j->until, true) ||
+        if (!socket_move(w->peer[r].fd[CHANNEL_DATA], &list, sizeof list, j->until, true) ||
             !socket_move(w->peer[r].fd[CHANNEL_DATA], j->member, sizeof *j->member * (size_t)w->size, j->until, true))
             return FAIL(E_DEVICE, "rank %d of %d has gone while the processes joined: %s", r, w->size, strerror(errno));
     return ST_OK;
@@ -299,62 +374,51 @@ static Status lead(Joining *j, const Hello *me)
 
 /* ---- the others ---- */
 
-static Status follow(Joining *j, Hello *me)
+static Status follow(Joining *j)
 {
     World *w = j->world;
-    Answer a;
+    bool again;
+    Reply list;
     int fd;
 
-    TRY(connect_rendezvous(j, &fd));
-    w->peer[0].fd[CHANNEL_DATA] = fd;
-    TRY(listen_beside(j, fd, me));
-    if (!socket_move(fd, me, sizeof *me, j->until, true) || !socket_move(fd, &a, sizeof a, j->until + SPEAK, false))
-        return FAIL(E_DEVICE, "rank %d: no answer of rank 0 at %s: %s", w->rank, j->rendezvous, strerror(errno));
-    if (a.magic != MAGIC)
-        return FAIL(E_DEVICE, "rank %d: what answers at %s is not rank 0", w->rank, j->rendezvous);
-    a.reason[WORLD_REASON - 1] = '\0';
-    if (a.refused)
-        return FAIL(E_DEVICE, "rank 0 of %d: %s", w->size, a.reason);
-    if (a.size != w->size || !socket_move(fd, j->member, sizeof *j->member * (size_t)w->size, j->until, false))
+    TRY(open_channel(j, 0, CHANNEL_DATA));
+    fd = w->peer[0].fd[CHANNEL_DATA];
+    TRY(read_reply(j, &list, fd, 0, &again));
+    if (!list.id || !socket_move(fd, j->member, sizeof *j->member * (size_t)w->size, j->until + SPEAK, false))
         return FAIL(E_DEVICE, "rank %d: rank 0 at %s sent no list of the processes", w->rank, j->rendezvous);
     for (int r = 0; r < w->size; r++)
         j->member[r].address[ADDRESS - 1] = '\0';
-    j->nonce = a.nonce;
+    j->id = list.id;
     return ST_OK;
 }
 
-/* Opens the channel to a lower rank. */
-static Status open_channel(const Joining *j, int rank, Channel channel)
+/* Belongs to this world, and has not come yet. */
+static const char *why_not(const Joining *j, const Hello *h)
 {
-    World *w = j->world;
-    Hello h = { .magic = MAGIC, .nonce = j->nonce, .size = w->size, .rank = w->rank, .channel = (int32_t)channel };
-    int fd;
+    const World *w = j->world;
 
-    if (rank)
-        TRY(connect_member(j, rank, &fd));
-    else
-        TRY(connect_rendezvous(j, &fd));
-    w->peer[rank].fd[channel] = fd;
-    return socket_move(fd, &h, sizeof h, j->until, true)
-               ? ST_OK
-               : FAIL(E_DEVICE, "rank %d cannot talk to rank %d: %s", w->rank, rank, strerror(errno));
+    return h->id != j->id                                                   ? "these processes have met already"
+           : h->size != w->size || h->rank <= w->rank || h->rank >= w->size ? "it is of no higher rank"
+           : h->channel < 0 || h->channel >= N_CHANNELS                     ? "there is no such channel"
+           : w->peer[h->rank].fd[h->channel] >= 0                           ? "it has come already"
+                                                                            : NULL;
 }
 
-static Status accept_channels(const Joining *j)
+static Status accept_channels(Joining *j)
 {
     World *w = j->world;
     int wanted = (w->rank ? N_CHANNELS : 1) * (w->size - 1 - w->rank);
 
     while (wanted) {
         Hello h;
-        int fd = accept_next(j, &h);
+        int fd = door_next(&j->door, &h, j->until);
+        const char *why = fd < 0 ? NULL : why_not(j, &h);
 
         if (fd < 0)
             return FAIL(E_DEVICE, "rank %d: %d connections of higher ranks have not come within %g seconds", w->rank,
                         wanted, w->timeout);
-        if (h.nonce != j->nonce || h.rank <= w->rank || h.rank >= w->size || h.channel < 0 || h.channel >= N_CHANNELS ||
-            w->peer[h.rank].fd[h.channel] >= 0) {
-            close(fd);
+        if (why) {
+            door_refuse(fd, why);
             continue;
         }
         w->peer[h.rank].fd[h.channel] = fd;
@@ -394,21 +458,47 @@ static uint64_t machine_id(void)
     return XXH3_64bits(text, strlen(text));
 }
 
-static Status join(Joining *j)
+static Status read_secret(Joining *j, const char *given)
+{
+    j->trusting = given && !strcmp(given, WORLD_NO_SECRET);
+    return given && *given && !j->trusting ? secret_read(&j->secret, given) : ST_OK;
+}
+
+static Status join(Joining *j, const WorldOptions *opt)
 {
     World *w = j->world;
-    Hello me = { .magic = MAGIC, .machine = machine_id(), .size = w->size, .rank = w->rank };
 
+    door_init(&j->door, &j->secret, w->rank, w->size);
     if (!(j->member = calloc((size_t)w->size, sizeof *j->member)))
         return FAIL_NOMEM();
+    TRY(read_secret(j, opt->secret));
     TRY(split_rendezvous(j));
-    TRY(w->rank ? follow(j, &me) : lead(j, &me));
+    TRY(w->rank ? follow(j) : lead(j));
     return connect_all(j);
+}
+
+static Status meet(World *w, const WorldOptions *opt)
+{
+    Joining *j = calloc(1, sizeof *j);
+    Status st;
+
+    if (!j)
+        return FAIL_NOMEM();
+    j->world = w;
+    j->rendezvous = opt->rendezvous;
+    j->until = world_now() + opt->timeout;
+    j->machine = machine_id();
+    st = join(j, opt);
+    door_close(&j->door);
+    secret_forget(&j->secret);
+    free(j->member);
+    free(j);
+    return st;
 }
 
 Status world_join(World **out, const WorldOptions *opt)
 {
-    Joining j = { .rendezvous = opt->rendezvous, .listener = -1, .until = world_now() + opt->timeout };
+    World *w;
     Status st = ST_OK;
 
     if (opt->size < 1 || opt->size > WORLD_MAX)
@@ -417,20 +507,17 @@ Status world_join(World **out, const WorldOptions *opt)
         return FAIL(E_INVALID, "rank: expected 0 to %d, found %d", opt->size - 1, opt->rank);
     if (!(opt->timeout > 0))
         return FAIL(E_INVALID, "the timeout of a world: expected a positive number, found %g", opt->timeout);
-    TRY(world_create(&j.world, opt));
+    TRY(world_create(&w, opt));
     if (opt->size > 1)
-        st = sockets_attach(j.world);
+        st = sockets_attach(w);
     if (!st && inherit_is_meant(opt->rendezvous))
-        st = inherit_connections(j.world, opt->rendezvous);
+        st = inherit_connections(w, opt->rendezvous);
     else if (!st && opt->size > 1)
-        st = join(&j);
-    if (j.listener >= 0)
-        close(j.listener);
-    free(j.member);
+        st = meet(w, opt);
     if (st) {
-        world_release(j.world);
+        world_release(w);
         return st;
     }
-    *out = j.world;
+    *out = w;
     return ST_OK;
 }

@@ -46,12 +46,22 @@ void socket_tune(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-int socket_listen(const struct sockaddr *at, socklen_t n, int waiting)
+bool socket_is_loopback(const struct sockaddr *at)
+{
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)at)->sin6_addr;
+
+    if (at->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 == 127;
+    return at->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127));
+}
+
+int socket_listen(const struct sockaddr *at, socklen_t n)
 {
     int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1, why;
 
     if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) && !bind(fd, at, n) &&
-        !listen(fd, waiting))
+        !listen(fd, SOMAXCONN))
         return fd;
     why = errno;
     if (fd >= 0)

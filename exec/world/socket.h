@@ -7,13 +7,14 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-int socket_left_ms(double until); /* for poll(); 0: it is over */
+bool socket_is_loopback(const struct sockaddr *at); /* nothing outside this machine reaches it */
+int socket_left_ms(double until);                   /* for poll(); 0: it is over */
 /* Small messages go at once, and a dead machine is noticed. */
 void socket_tune(int fd);
 /* Moves all the bytes or returns false with errno; ETIMEDOUT after `until`, ECONNRESET at the end of the connection. */
 bool socket_move(int fd, void *data, size_t bytes, double until, bool sending);
 /* -1 with errno. */
-int socket_listen(const struct sockaddr *at, socklen_t n, int waiting);
+int socket_listen(const struct sockaddr *at, socklen_t n);
 int socket_connect(const struct sockaddr *to, socklen_t n, double until);
 
 #endif

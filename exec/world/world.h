@@ -19,7 +19,11 @@ typedef struct {
     int size, rank;         /* processes, and which this is: 0 to size - 1 */
     const char *rendezvous; /* "HOST:PORT", an address of rank 0's machine, or inherited connections (inherit.c) */
     double timeout;         /* seconds to wait for others, when they join and whenever they are waited for */
+    const char *secret;     /* a file that they all have (secret.h), needed where others than this machine's could come;
+                               WORLD_NO_SECRET: whoever comes is believed; NULL: so on this machine, E_INVALID beyond */
 } WorldOptions;
+
+#define WORLD_NO_SECRET "none"
 
 typedef struct World World;
 

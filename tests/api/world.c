@@ -201,7 +201,7 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
 static void *run(void *arg)
 {
     Process *p = arg;
-    dpx_world_options how = { RANKS, p->rank, p->rendezvous, p->timeout };
+    dpx_world_options how = { RANKS, p->rank, p->rendezvous, p->timeout, NULL };
     dpx_options *o = dpx_options_create();
     dpx_world *w = NULL;
     dpx_model *m = NULL;
@@ -488,13 +488,18 @@ static void test_bad_options(void)
         dpx_world_options o;
         const char *text;
     } bad[] = {
-        { { 0, 0, "localhost:1", 1 }, "expected 1 to 256" },
-        { { 2, 2, "localhost:1", 1 }, "expected 0 to 1" },
-        { { 2, 1, "localhost", 1 }, "HOST:PORT" },
-        { { 2, 1, "localhost:0", 1 }, "from 1 to 65535" },
-        { { 2, 1, "[::1:80", 1 }, "" },
-        { { 2, 1, NULL, 1 }, "HOST:PORT" },
-        { { 2, 1, "localhost:1", -1 }, "positive" },
+        { { 0, 0, "localhost:1", 1, NULL }, "expected 1 to 256" },
+        { { 2, 2, "localhost:1", 1, NULL }, "expected 0 to 1" },
+        { { 2, 1, "localhost", 1, NULL }, "HOST:PORT" },
+        { { 2, 1, "localhost:0", 1, NULL }, "from 1 to 65535" },
+        { { 2, 1, "[::1:80", 1, NULL }, "" },
+        { { 2, 1, NULL, 1, NULL }, "HOST:PORT" },
+        { { 2, 1, "localhost:1", -1, NULL }, "positive" },
+        { { 2, 0, "192.0.2.1:1", 1, NULL }, "--world-secret FILE" },
+        { { 2, 1, "192.0.2.1:1", 1, "" }, "--world-secret FILE" },
+        { { 2, 1, "[::]:1", 1, NULL }, "--world-secret FILE" },
+        { { 2, 1, "localhost:1", 1, "/nowhere/secret" }, "secret /nowhere/secret: " },
+        { { 2, 1, "localhost:1", 1, "/dev/zero" }, "expected a regular file" },
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

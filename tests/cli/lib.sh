@@ -80,3 +80,48 @@ near() {
 expected() { grep "^$1 " "$here/torch.txt" | cut -d' ' -f"$2"; }
 losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | tr '\n' ' '; }
 evaluated() { "$dpexec" eval "$@" --quiet | grep -o '"eval_loss":[^,}]*' | cut -d: -f2; }
+
+# ---- several processes, each started by hand ----
+port=$((20000 + $$ % 10000))
+
+# A port where nobody listens.
+next_port() {
+    port=$((port + 1))
+    while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+}
+
+# start RANK SIZE ARGS...: in the background; its error text goes to $DIR/rank-RANK, its status to $DIR/status-RANK.
+start() {
+    local rank=$1 size=$2
+    shift 2
+    rm -f "$DIR/status-$rank"
+    (
+        exec 2>"$DIR/rank-$rank"
+        "$dpexec" "$@" --world "$size" --rank "$rank" --rendezvous "localhost:$port" --world-timeout "${patience:-60}" >"$DIR/out-$rank" &
+        echo $! >"$DIR/pid-$rank"
+        wait $! 2>/dev/null
+        echo $? >"$DIR/status-$rank"
+    ) &
+}
+
+# together SIZE ARGS...: all ranks of a world with these arguments; succeeds when all do.
+together() {
+    local size=$1 r
+    shift
+    next_port
+    for ((r = 0; r < size; r++)); do start $r "$size" "$@"; done
+    wait
+    for ((r = 0; r < size; r++)); do
+        [ "$(cat "$DIR/status-$r")" = 0 ] || { echo "rank $r: status $(cat "$DIR/status-$r")"; head -3 "$DIR/rank-$r"; return 1; }
+    done
+}
+
+# tells RANK STATUS TEXT: how a rank that was started has ended; in one line.
+tells() {
+    if [ "$(cat "$DIR/status-$1")" = "$2" ] && grep -qF -- "$3" "$DIR/rank-$1" && [ "$(grep -c '' "$DIR/rank-$1")" -le 2 ]; then
+        pass
+    else
+        fail "rank $1: expected status $2 and '$3', found status $(cat "$DIR/status-$1") and:"
+        head -3 "$DIR/rank-$1"
+    fi
+}

@@ -134,7 +134,7 @@ static void *run(void *arg)
 {
     Process *p = arg;
     char rendezvous[32];
-    WorldOptions how = { p->size, p->rank, rendezvous, 20 };
+    WorldOptions how = { p->size, p->rank, rendezvous, 20, NULL };
     Arena *a = arena_create();
     World *w = NULL;
 
@@ -221,7 +221,7 @@ static void *run_liar(void *arg)
 {
     Liar *p = arg;
     char rendezvous[32];
-    WorldOptions how = { RANKS, p->rank, rendezvous, 20 };
+    WorldOptions how = { RANKS, p->rank, rendezvous, 20, NULL };
     World *w = NULL;
 
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
