@@ -156,14 +156,14 @@ static Status place(Job *j, const Bench *b, Arena *a, const Case *c, const Graph
         j->in[i] = (Tensor){ .shape = shape_unknown() };
         if (!has_in(n, i))
             continue;
-        j->in[i] = (Tensor){ in_value(g, n, i)->dtype, in_value(g, n, i)->shape, NULL };
+        j->in[i] = (Tensor){ in_value(g, n, i)->dtype, *in_value(g, n, i)->shape, NULL };
         TRY(device_tensor(j, b->gpu, &j->in[i]));
         TRY(fill(b->gpu, &j->in[i], constant ? constant : data[i]));
     }
     for (int i = 0; i < n->n_out; i++) {
         const Value *v = has_out(n, i) ? value(g, n->out[i]) : NULL;
 
-        j->out[i] = v ? (Tensor){ v->dtype, v->shape, NULL } : (Tensor){ .shape = shape_unknown() };
+        j->out[i] = v ? (Tensor){ v->dtype, *v->shape, NULL } : (Tensor){ .shape = shape_unknown() };
         if (v)
             TRY(device_tensor(j, b->gpu, &j->out[i]));
     }

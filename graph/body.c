@@ -128,7 +128,7 @@ typedef struct {
 
 static bool same_type(const Value *a, const Value *b)
 {
-    return a->kind == b->kind && a->dtype == b->dtype && shape_eq(&a->shape, &b->shape) && a->layout == b->layout;
+    return a->kind == b->kind && a->dtype == b->dtype && shape_eq(a->shape, b->shape) && a->layout == b->layout;
 }
 
 static bool pair(Comparison *c, ValueId x, ValueId y)

@@ -37,7 +37,7 @@ static void print_type(FILE *f, const Value *v)
 {
     char text[SHAPE_TEXT];
 
-    fprintf(f, "%s%s", dtype_name(v->dtype), shape_text(&v->shape, text));
+    fprintf(f, "%s%s", dtype_name(v->dtype), shape_text(v->shape, text));
 }
 
 static void print_place(FILE *f, int replica, int device)

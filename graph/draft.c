@@ -158,7 +158,7 @@ static void infer_new(Draft *d)
     bool unknown = false;
 
     for (int o = 0; o < d->node.n_out; o++)
-        unknown |= has_value(d->node.out[o]) && !shape_known(&value(d->g, d->node.out[o])->shape);
+        unknown |= has_value(d->node.out[o]) && !shape_known(value(d->g, d->node.out[o])->shape);
     if (unknown && !d->g->status)
         d->g->status = node_infer(d->g, &d->node);
 }

@@ -63,19 +63,19 @@ ValueId emit_full(Graph *g, DType dtype, const Shape *s, double v)
 
 ValueId emit_zeros_like(Graph *g, ValueId like)
 {
-    return g->status ? NO_VALUE : emit_full(g, value(g, like)->dtype, &value(g, like)->shape, 0);
+    return g->status ? NO_VALUE : emit_full(g, value(g, like)->dtype, value(g, like)->shape, 0);
 }
 
 ValueId emit_reshape(Graph *g, ValueId x, const Shape *s)
 {
-    if (g->status || shape_eq(&value(g, x)->shape, s))
+    if (g->status || shape_eq(value(g, x)->shape, s))
         return x;
     return EMIT(g, Reshape, ATTRS(INT("allowzero", 1)), x, emit_shape_const(g, s));
 }
 
 ValueId emit_expand(Graph *g, ValueId x, const Shape *s)
 {
-    if (g->status || shape_eq(&value(g, x)->shape, s))
+    if (g->status || shape_eq(value(g, x)->shape, s))
         return x;
     return EMIT(g, Expand, NULL, x, emit_shape_const(g, s));
 }
@@ -107,7 +107,7 @@ ValueId emit_sum_to_shape(Graph *g, ValueId x, const Shape *s)
 
     if (g->status)
         return NO_VALUE;
-    from = value(g, x)->shape;
+    from = *value(g, x)->shape;
     lead = from.rank - s->rank;
     assert(lead >= 0);
     for (int i = 0; i < from.rank; i++)

@@ -32,9 +32,9 @@ void grad_set_narrow(Grad *gr, int i, ValueId dx)
 static int64_t broadcast_batch(Grad *gr, int i)
 {
     const Value *x = grad_in_value(gr, i), *y = value(gr->g, grad_out(gr, 0));
-    int axis = y->batch_axis - 1, at = axis - (y->shape.rank - x->shape.rank);
+    int axis = y->batch_axis - 1, at = axis - (y->shape->rank - x->shape->rank);
 
-    return axis >= 0 && at >= 0 && x->batch_axis == BATCH_NOWHERE && y->shape.dim[axis] == 1 && x->shape.dim[at] == 1
+    return axis >= 0 && at >= 0 && x->batch_axis == BATCH_NOWHERE && y->shape->dim[axis] == 1 && x->shape->dim[at] == 1
                ? axis
                : -1;
 }
@@ -46,7 +46,7 @@ void grad_set_unbroadcast(Grad *gr, int i, ValueId dx)
     if (batch >= 0)
         dx = emit_reduce_sum(gr->g, dx, 1, &batch, true);
     if (grad_wanted(gr, i) && !gr->g->status)
-        grad_set(gr, i, emit_sum_to_shape(gr->g, dx, &grad_in_value(gr, i)->shape));
+        grad_set(gr, i, emit_sum_to_shape(gr->g, dx, grad_in_value(gr, i)->shape));
 }
 
 Status grad_none(Grad *gr) { return gr->g->status; }

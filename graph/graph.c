@@ -78,7 +78,7 @@ ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype,
     v->name = graph_unique_name(g, name);
     v->kind = kind;
     v->dtype = dtype;
-    v->shape = *shape;
+    value_set_shape(g, v, shape);
     v->replica = v->device = -1;
     PUSH(g, value, n_value, cap_value, v);
     if (!g->status)
@@ -310,7 +310,7 @@ static const char *const *clone_symbols(Graph *to, const char *const *from)
 static ValueId clone_value(Graph *to, const Graph *g, ValueId v, bool lend)
 {
     const Value *from = value(g, v);
-    ValueId id = graph_add_value(to, from->kind, from->name, from->dtype, &from->shape);
+    ValueId id = graph_add_value(to, from->kind, from->name, from->dtype, from->shape);
     Value *copy;
 
     if (!has_value(id))
@@ -438,7 +438,7 @@ size_t value_bytes(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
 
-    return layout_bytes(x->dtype, x->layout, &x->shape);
+    return layout_bytes(x->dtype, x->layout, x->shape);
 }
 
 Layout node_layout(const Graph *g, const Node *n)

@@ -57,30 +57,28 @@ typedef struct {
 
 /* There may be millions: what is small is stored small. */
 typedef struct {
-    const char *name; /* unique in the graph; the user's name where one exists */
-    Shape shape;
-    Node *producer;     /* V_TEMP: the node; else NULL */
-    const Tensor *init; /* V_CONST: its value; V_STATE: its initial value */
-    const char
-        *logical;       /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"), else NULL */
-    const Shard *shard; /* V_STATE of a partitioned graph: which elements of the state it holds; NULL: all of it */
+    const char *name;    /* unique in the graph; the user's name where one exists */
+    const Shape *shape;  /* shared by the values that have the same; set by value_set_shape */
+    Node *producer;      /* V_TEMP: the node; else NULL */
+    const Tensor *init;  /* V_CONST: its value; V_STATE: its initial value */
+    const char *logical; /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"); or NULL */
+    const Shard *shard;  /* V_STATE of a partitioned graph: which elements of the state it holds; NULL: all of it */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */
-    const char
-        *folded_from; /* what the exporter says that it computed the constant from: "['fc.weight', 'val_1']"; or NULL */
-    int out_index;    /* which of the producer's outputs */
-    int replica, device; /* of a partitioned graph; -1: none (a device -1 means the host: graph inputs, constants) */
-    uint8_t kind;        /* ValueKind */
+    const char *folded_from;      /* what the exporter computed the constant from: "['fc.weight', 'val_1']"; or NULL */
+    int out_index;                /* which of the producer's outputs */
+    int16_t replica, device;      /* of a partitioned graph; -1: none (a device -1: on the host: inputs, constants) */
+    uint8_t kind;                 /* ValueKind */
     DType dtype;
     Layout layout;
     uint8_t origin;    /* Origin */
     uint8_t said;      /* Said */
     int8_t batch_axis; /* for batches of one sample (passes/model/mark_batch.c): 1 + the axis that grows with the batch,
                           or BATCH_ */
-    bool trainable;    /* V_STATE: a parameter that the optimizer updates */
-    bool transient;    /* V_STATE: not part of a checkpoint (gradient accumulators) */
-    bool partial;      /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
-                        * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
-                        * update of it is P, or a B that is zero */
+    bool trainable : 1; /* V_STATE: a parameter that the optimizer updates */
+    bool transient : 1; /* V_STATE: not part of a checkpoint (gradient accumulators) */
+    bool partial : 1;   /* V_STATE: placed P: each replica keeps its own partial sum from step to step, and nothing is
+                         * reduced until a reader needs the total.  Its initial value is zero on every replica, and an
+                         * update of it is P, or a B that is zero */
 } Value;
 
 typedef enum { A_NONE, A_INT, A_FLOAT, A_STRING, A_INTS, A_FLOATS, A_STRINGS, A_TENSOR, A_GRAPH } AttrType;
@@ -110,8 +108,8 @@ struct Node {
         *read_as; /* the names by which the file reads constants that have another (Identity of an initializer),
                    * [n_read_as] by input, NULL for the value's own; of models as imported */
     int n_in, n_out, n_attr, n_read_as;
-    uint32_t index;      /* in Graph.node */
-    int replica, device; /* set by passes/partition/expand.c; -1: none */
+    uint32_t index;          /* in Graph.node */
+    int16_t replica, device; /* set by passes/partition/expand.c; -1: none */
 };
 
 typedef struct {
@@ -142,10 +140,11 @@ struct Graph {
     Status status; /* sticky: the first failure of emit and the other builders */
     size_t cap_value, cap_node, cap_input, cap_output, cap_update;
     struct NameTable *names;
-    struct BodyTable *bodies; /* of its nodes (graph/body.c); NULL: none */
-    struct AttrTable *attrs;  /* of its nodes (graph/attr.c); NULL: none */
-    bool inside;              /* a body: its arena is another graph's */
-    Rewrite *rewrite;         /* the one that is open (graph/rewrite.h), or NULL */
+    struct BodyTable *bodies;  /* of its nodes (graph/body.c); NULL: none */
+    struct ShapeTable *shapes; /* of its values (graph/shapes.c); NULL: none */
+    struct AttrTable *attrs;   /* of its nodes (graph/attr.c); NULL: none */
+    bool inside;               /* a body: its arena is another graph's */
+    Rewrite *rewrite;          /* the one that is open (graph/rewrite.h), or NULL */
 };
 
 Graph *graph_create(const char *name);                         /* NULL when out of memory */
@@ -201,6 +200,7 @@ ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool tra
 void graph_add_output(Graph *g, const char *name, ValueId v);
 void graph_remove_output(Graph *g, const char *name); /* nothing when there is none */
 void graph_add_update(Graph *g, ValueId state, ValueId next);
+void value_set_shape(Graph *g, Value *v, const Shape *s);
 /* Appends a node with fresh outputs of unknown type (see emit.h for inference on the go).  Attributes are copied.
  * `out_names` may be NULL, or hold NULLs for made-up names; a name in use gets a suffix. */
 Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *attrs, int n_in, const ValueId *in,

@@ -48,15 +48,15 @@ static void print_key(FILE *f, bool *first, const char *key)
 
 static void print_shape(FILE *f, const Value *v)
 {
-    if (v->shape.rank < 0) {
+    if (v->shape->rank < 0) {
         fputs("null", f);
         return;
     }
     putc('[', f);
-    for (int i = 0; i < v->shape.rank; i++) {
+    for (int i = 0; i < v->shape->rank; i++) {
         fputs(i ? ", " : "", f);
-        if (v->shape.dim[i] >= 0)
-            fprintf(f, "%" PRId64, v->shape.dim[i]);
+        if (v->shape->dim[i] >= 0)
+            fprintf(f, "%" PRId64, v->shape->dim[i]);
         else if (v->dim_param && v->dim_param[i])
             json_write_string(f, v->dim_param[i]);
         else

@@ -105,7 +105,7 @@ static Status check_dtype(const Graph *g, const Node *n, const Value *v)
 bool node_inputs_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && (!shape_known(&in_value(g, n, i)->shape) || in_value(g, n, i)->dtype == DT_NONE))
+        if (has_value(n->in[i]) && (!shape_known(in_value(g, n, i)->shape) || in_value(g, n, i)->dtype == DT_NONE))
             return false;
     return true;
 }
@@ -118,9 +118,9 @@ Status node_infer(Graph *g, Node *n)
         TRY(check_dtype(g, n, in_value(g, n, 0)));
     TRY(n->op->infer(g, n));
     for (int i = 0; i < n->n_out && !g->status; i++)
-        if (has_value(n->out[i]) && shape_known(&value(g, n->out[i])->shape)) {
+        if (has_value(n->out[i]) && shape_known(value(g, n->out[i])->shape)) {
             Value *v = value(g, n->out[i]);
-            Status st = shape_check(&v->shape, dtype_size(v->dtype));
+            Status st = shape_check(v->shape, dtype_size(v->dtype));
 
             if (st)
                 return status_prefix(st, "%s", node_text(g, n));
@@ -136,14 +136,14 @@ void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape)
         return;
     v = value(g, n->out[i]);
     v->dtype = dtype;
-    v->shape = *shape;
+    value_set_shape(g, v, shape);
 }
 
 Status infer_like(Graph *g, Node *n, int i)
 {
     const Value *x = in_value(g, n, i);
 
-    set_out(g, n, 0, x->dtype, &x->shape);
+    set_out(g, n, 0, x->dtype, x->shape);
     return ST_OK;
 }
 
@@ -182,12 +182,12 @@ Status infer_same_dtype(const Graph *g, const Node *n, int from, int to)
 
 Status infer_broadcast(Graph *g, Node *n, DType out)
 {
-    Shape s = in_value(g, n, 0)->shape;
+    Shape s = *in_value(g, n, 0)->shape;
 
     if (out == DT_NONE)
         TRY(infer_same_dtype(g, n, 0, n->n_in));
     for (int i = 1; i < n->n_in; i++)
-        TRY(shape_broadcast(&s, &s, &in_value(g, n, i)->shape, node_text(g, n)));
+        TRY(shape_broadcast(&s, &s, in_value(g, n, i)->shape, node_text(g, n)));
     set_out(g, n, 0, out == DT_NONE ? in_value(g, n, 0)->dtype : out, &s);
     return ST_OK;
 }
@@ -203,7 +203,7 @@ Status infer_axis(Graph *g, Node *n, int rank)
 
 int64_t index_range_axis(const Graph *g, const Node *n, int i)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t axis = node_int(n, "axis");
 
     return i == 1 && axis >= 0 && axis < x->rank ? x->dim[axis] : -1;

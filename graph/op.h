@@ -228,7 +228,7 @@ static inline bool node_strided(const Graph *g, const Node *n, int o, Strided *s
 {
     if (n->op->strided)
         return n->op->strided(g, n, o, s);
-    return n->op->flags & OPF_VIEW && o == 0 && strided_reshape(s, &value(g, n->out[0])->shape);
+    return n->op->flags & OPF_VIEW && o == 0 && strided_reshape(s, value(g, n->out[0])->shape);
 }
 
 static inline bool op_any_layout(const OpDef *op) { return op->elementwise || op->layout == LAYOUT_ANY; }

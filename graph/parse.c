@@ -11,7 +11,7 @@
 enum { MAX_PORTS = 1 << 16, MAX_NESTING = 64 };
 
 /* @r0 d1, @r0, @d1, @none or nothing. */
-static Status place(Parser *p, int *replica, int *device)
+static Status place(Parser *p, int16_t *replica, int16_t *device)
 {
     bool found;
 
@@ -27,12 +27,12 @@ static Status place(Parser *p, int *replica, int *device)
         char letter = p->tok.text[0];
 
         if (p->tok.kind != T_WORD || (letter != 'r' && letter != 'd') || !parse_int_text(&n, p->tok.text + 1) ||
-            n < 0 || n > 1 << 20) {
+            n < 0 || n >= (letter == 'r' ? MAX_REPLICAS : 2 * MAX_DEVICES)) {
             if (i)
                 return ST_OK;
             return parse_expected(p, "r0 or d0");
         }
-        *(letter == 'r' ? replica : device) = (int)n;
+        *(letter == 'r' ? replica : device) = (int16_t)n;
         TRY(parse_next(p));
     }
     return ST_OK;
@@ -184,7 +184,7 @@ static Status used_value(Parser *p, ValueId *out, bool may_be_absent)
 
 static Status keep_params(Parser *p, Value *v, const char *const *params)
 {
-    for (int i = 0; i < v->shape.rank; i++)
+    for (int i = 0; i < v->shape->rank; i++)
         if (params[i] && !v->dim_param &&
             !(v->dim_param = arena_memdup(p->g->arena, params, sizeof *params * MAX_RANK)))
             return FAIL_NOMEM();
@@ -250,19 +250,20 @@ static Status shard(Parser *p, const Shard **out, DType dtype)
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
-    bool has_data;
+    bool has_data, trainable = false, transient = false, partial = false;
     Tensor *init = NULL;
     Value v = { .replica = -1, .device = -1 };
+    Shape shape;
     ValueId id;
 
     TRY(new_name(p, &name));
     if (kind == V_STATE) {
-        TRY(parse_accept_word(p, "trainable", &v.trainable));
-        TRY(parse_accept_word(p, "transient", &v.transient));
-        TRY(parse_accept_word(p, "partial", &v.partial));
+        TRY(parse_accept_word(p, "trainable", &trainable));
+        TRY(parse_accept_word(p, "transient", &transient));
+        TRY(parse_accept_word(p, "partial", &partial));
     }
     TRY(parse_punct(p, ":"));
-    TRY(parse_type(p, &v.dtype, &v.shape, kind == V_INPUT ? params : NULL));
+    TRY(parse_type(p, &v.dtype, &shape, kind == V_INPUT ? params : NULL));
     TRY(parse_layout(p, &v.layout));
     TRY(logical(p, &v.logical, name));
     if (kind == V_STATE)
@@ -270,16 +271,16 @@ static Status declaration(Parser *p, ValueKind kind)
     TRY(place(p, &v.replica, &v.device));
     TRY(parse_accept(p, "=", &has_data));
     if (has_data)
-        TRY(parse_data(p, &init, v.dtype, &v.shape));
+        TRY(parse_data(p, &init, v.dtype, &shape));
     if (has_data != (kind != V_INPUT))
         return FAIL(E_MODEL, "line %d: %%%s: %s", p->tok.line, name,
                     has_data ? "an input has no data" : "expected '=' and data");
-    id = kind == V_INPUT ? graph_add_input(p->g, name, v.dtype, &v.shape) : graph_add_const_nocopy(p->g, name, init);
+    id = kind == V_INPUT ? graph_add_input(p->g, name, v.dtype, &shape) : graph_add_const_nocopy(p->g, name, init);
     TRY(p->g->status);
     value(p->g, id)->kind = kind;
-    value(p->g, id)->trainable = v.trainable;
-    value(p->g, id)->transient = v.transient;
-    value(p->g, id)->partial = v.partial;
+    value(p->g, id)->trainable = trainable;
+    value(p->g, id)->transient = transient;
+    value(p->g, id)->partial = partial;
     value(p->g, id)->layout = v.layout;
     value(p->g, id)->logical = v.logical;
     value(p->g, id)->shard = v.shard;
@@ -290,18 +291,19 @@ static Status declaration(Parser *p, ValueKind kind)
 
 typedef struct {
     const char **name; /* "" for an absent one */
-    Value *value;      /* what the text says of it; device -2: as the node */
+    Value *value;      /* what the text says of it but for its shape; device -2: as the node */
+    Shape *shape;
     int n;
     bool typed; /* each has a type */
 } Outputs;
 
-static Status output_type(Parser *p, Value *v, const char *name, bool *typed)
+static Status output_type(Parser *p, Value *v, Shape *shape, const char *name, bool *typed)
 {
     bool given;
 
     TRY(parse_accept(p, ":", &given));
     if (given)
-        TRY(parse_type(p, &v->dtype, &v->shape, NULL));
+        TRY(parse_type(p, &v->dtype, shape, NULL));
     TRY(parse_layout(p, &v->layout));
     *typed &= given;
     TRY(logical(p, &v->logical, name));
@@ -310,16 +312,18 @@ static Status output_type(Parser *p, Value *v, const char *name, bool *typed)
 
 static Status outputs(Parser *p, Outputs *o)
 {
-    size_t cap_n = 0, cap_v = 0;
+    size_t cap_n = 0, cap_v = 0, cap_s = 0;
     bool more = true;
 
     for (o->typed = true; more; o->n++) {
         o->name = arena_grow(p->lex.arena, o->name, sizeof *o->name, (size_t)o->n, &cap_n);
         o->value = arena_grow(p->lex.arena, o->value, sizeof *o->value, (size_t)o->n, &cap_v);
-        if (!o->name || !o->value)
+        o->shape = arena_grow(p->lex.arena, o->shape, sizeof *o->shape, (size_t)o->n, &cap_s);
+        if (!o->name || !o->value || !o->shape)
             return FAIL_NOMEM();
         o->name[o->n] = "";
         o->value[o->n] = (Value){ .replica = -2, .device = -2 };
+        o->shape[o->n] = shape_scalar();
         if (at_word(p, "_")) {
             TRY(parse_next(p));
         } else {
@@ -327,7 +331,7 @@ static Status outputs(Parser *p, Outputs *o)
             for (int i = 0; i < o->n; i++)
                 if (!strcmp(o->name[i], o->name[o->n]))
                     return FAIL(E_MODEL, "line %d: %%%s is defined twice", p->tok.line, o->name[i]);
-            TRY(output_type(p, &o->value[o->n], o->name[o->n], &o->typed));
+            TRY(output_type(p, &o->value[o->n], &o->shape[o->n], o->name[o->n], &o->typed));
         }
         if (o->n > MAX_PORTS)
             return FAIL(E_MODEL, "line %d: more than %d outputs", p->tok.line, MAX_PORTS);
@@ -397,7 +401,7 @@ static Status set_types(Parser *p, Node *n, const Outputs *o, int line)
         return status_prefix(st, "line %d", line);
     for (int i = 0; o->typed && i < n->n_out; i++)
         if (has_value(n->out[i]))
-            set_out(p->g, n, i, o->value[i].dtype, &o->value[i].shape);
+            set_out(p->g, n, i, o->value[i].dtype, &o->shape[i]);
     return p->g->status;
 }
 
@@ -486,7 +490,8 @@ static Status body_inputs(Parser *p)
     TRY(parse_punct(p, "("));
     while (!at_punct(p, ")")) {
         const char *name = NULL;
-        Value v = { .dtype = DT_NONE, .shape = shape_unknown() };
+        Value v = { .dtype = DT_NONE };
+        Shape shape = shape_unknown();
         bool given;
         ValueId id;
 
@@ -497,9 +502,9 @@ static Status body_inputs(Parser *p)
         TRY(new_name(p, &name));
         TRY(parse_accept(p, ":", &given));
         if (given)
-            TRY(parse_type(p, &v.dtype, &v.shape, NULL));
+            TRY(parse_type(p, &v.dtype, &shape, NULL));
         TRY(parse_layout(p, &v.layout));
-        id = graph_add_input(p->g, name, v.dtype, &v.shape);
+        id = graph_add_input(p->g, name, v.dtype, &shape);
         TRY(p->g->status);
         value(p->g, id)->layout = v.layout;
     }

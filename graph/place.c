@@ -38,7 +38,7 @@ bool place_can_split(const Placement *p, const Shape *s, Place at)
     return split->total ? dim / at.blocks % split->total == 0 : dim == 0;
 }
 
-static const Shape *in_shape(const Placement *p, int i) { return &in_value(p->g, p->node, i)->shape; }
+static const Shape *in_shape(const Placement *p, int i) { return in_value(p->g, p->node, i)->shape; }
 
 static void need_b_from(Placement *p, int first)
 {
@@ -105,7 +105,7 @@ static int64_t broadcast_dim(const Placement *p, int right)
  * take part the pieces are put together first. */
 static Status split_elements(Placement *p)
 {
-    const Shape *y = &value(p->g, p->node->out[0])->shape;
+    const Shape *y = value(p->g, p->node->out[0])->shape;
     bool fit = y->rank > 0;
 
     for (int i = 0; i < p->node->n_in; i++)
@@ -322,7 +322,7 @@ static Place reshaped(const Placement *p, const Shape *x, Place at, const Shape 
 
 Status place_reshape(Placement *p)
 {
-    const Shape *x = in_shape(p, 0), *y = &value(p->g, p->node->out[0])->shape;
+    const Shape *x = in_shape(p, 0), *y = value(p->g, p->node->out[0])->shape;
     Place to = p->in[0];
 
     need_b_from(p, 1);
@@ -338,7 +338,7 @@ Status place_reshape(Placement *p)
 
 Status place_expand(Placement *p)
 {
-    const Shape *x = in_shape(p, 0), *y = &value(p->g, p->node->out[0])->shape;
+    const Shape *x = in_shape(p, 0), *y = value(p->g, p->node->out[0])->shape;
     int to[MAX_RANK];
 
     for (int a = 0; a < x->rank; a++)

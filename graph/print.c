@@ -361,7 +361,7 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
         fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "",
                 v->partial ? " partial" : "");
     fputs(" : ", p->f);
-    print_type(p, v->dtype, &v->shape, v->dim_param);
+    print_type(p, v->dtype, v->shape, v->dim_param);
     print_layout(p, v);
     TRY(print_logical(p, v));
     if (v->shard) {
@@ -380,9 +380,9 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
 
 static void print_known_type(Printer *p, const Value *v)
 {
-    if (!p->body || v->dtype != DT_NONE || shape_known(&v->shape)) {
+    if (!p->body || v->dtype != DT_NONE || shape_known(v->shape)) {
         fputs(" : ", p->f);
-        print_type(p, v->dtype, &v->shape, NULL);
+        print_type(p, v->dtype, v->shape, NULL);
     }
     print_layout(p, v);
 }

@@ -74,7 +74,7 @@ static bool same_dtype(const Value *a, const Value *b)
 
 static bool same_shape(const Value *a, const Value *b)
 {
-    return shape_eq(&a->shape, &b->shape) || !shape_known(&a->shape) || !shape_known(&b->shape);
+    return shape_eq(a->shape, b->shape) || !shape_known(a->shape) || !shape_known(b->shape);
 }
 
 static void record(Graph *g, ValueId old, ValueId by)

@@ -168,13 +168,13 @@ void strided_of(Strided *s, ValueId *base, const Graph *g, ValueId v)
         chain[n + 1] = rewrite_in(g, p->in[0]);
     }
     *base = chain[n];
-    strided_rows(s, &value(g, *base)->shape);
+    strided_rows(s, value(g, *base)->shape);
     while (n-- > 0) {
         const Value *y = value(g, chain[n]);
 
         if (!node_strided(g, y->producer, y->out_index, s)) {
             *base = chain[n];
-            strided_rows(s, &y->shape);
+            strided_rows(s, y->shape);
         }
     }
 }

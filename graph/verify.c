@@ -22,11 +22,11 @@ static Status check_init(const Value *v)
 
     if (!v->init)
         return BROKEN("'%s' has no data", v->name);
-    if (v->init->dtype != v->dtype || !shape_eq(&v->init->shape, &v->shape))
-        return BROKEN("'%s' is %s%s, its data %s%s", v->name, dtype_name(v->dtype), shape_text(&v->shape, a),
+    if (v->init->dtype != v->dtype || !shape_eq(&v->init->shape, v->shape))
+        return BROKEN("'%s' is %s%s, its data %s%s", v->name, dtype_name(v->dtype), shape_text(v->shape, a),
                       dtype_name(v->init->dtype), shape_text(&v->init->shape, b));
-    if (!shape_known(&v->shape))
-        return BROKEN("'%s' holds data of unknown shape %s", v->name, shape_text(&v->shape, a));
+    if (!shape_known(v->shape))
+        return BROKEN("'%s' holds data of unknown shape %s", v->name, shape_text(v->shape, a));
     if (!v->init->data && tensor_bytes(v->init))
         return BROKEN("'%s' has no data", v->name);
     return ST_OK;
@@ -37,12 +37,12 @@ static Status check_shard(const Value *v)
     const Shard *s = v->shard;
     char text[SHAPE_TEXT];
 
-    if (v->kind != V_STATE || v->shape.rank != 1 || v->layout != LAYOUT_ROWS || v->partial)
+    if (v->kind != V_STATE || v->shape->rank != 1 || v->layout != LAYOUT_ROWS || v->partial)
         return BROKEN("'%s' is marked as a piece, but is no state of one axis that lies row after row", v->name);
     if (!shape_known(&s->whole) || shape_check(&s->whole, dtype_size(v->dtype)) || s->from < 0 ||
-        v->shape.dim[0] > shape_numel(&s->whole) || s->from > shape_numel(&s->whole) - v->shape.dim[0])
+        v->shape->dim[0] > shape_numel(&s->whole) || s->from > shape_numel(&s->whole) - v->shape->dim[0])
         return BROKEN("'%s' has elements from %lld of %s, which has no %lld of them", v->name, (long long)s->from,
-                      shape_text(&s->whole, text), (long long)v->shape.dim[0]);
+                      shape_text(&s->whole, text), (long long)v->shape->dim[0]);
     return ST_OK;
 }
 
@@ -54,13 +54,13 @@ static Status check_value(Check *c, uint32_t i)
         return BROKEN("value %u has no name", i);
     if (graph_find(c->g, v->name).i != i)
         return BROKEN("two values are called '%s', or it was renamed without graph_rename", v->name);
-    if (v->shape.rank < -1 || v->shape.rank > MAX_RANK)
-        return BROKEN("'%s' has rank %d", v->name, v->shape.rank);
-    if (shape_known(&v->shape))
-        TRY(status_prefix(shape_check(&v->shape, dtype_size(v->dtype)), "'%s'", v->name));
+    if (v->shape->rank < -1 || v->shape->rank > MAX_RANK)
+        return BROKEN("'%s' has rank %d", v->name, v->shape->rank);
+    if (shape_known(v->shape))
+        TRY(status_prefix(shape_check(v->shape, dtype_size(v->dtype)), "'%s'", v->name));
     if (v->kind != V_TEMP && v->producer)
         return BROKEN("'%s' is no temporary, but has a producer", v->name);
-    if (v->layout != LAYOUT_ROWS && (!shape_known(&v->shape) || !layout_holds(v->layout, &v->shape)))
+    if (v->layout != LAYOUT_ROWS && (!shape_known(v->shape) || !layout_holds(v->layout, v->shape)))
         return BROKEN("'%s' cannot be stored %s", v->name, layout_name(v->layout));
     if (v->kind != V_STATE && (v->trainable || v->transient || v->partial))
         return BROKEN("'%s' is no state, but marked trainable, transient or partial", v->name);
@@ -223,9 +223,9 @@ static Status check_update(Check *c, Update u)
     c->seen[u.state.i] = true;
     if (!c->defined[u.next.i])
         return BROKEN("state '%s' is updated by '%s', which nothing defines", s->name, next->name);
-    if (s->dtype != next->dtype || !shape_eq(&s->shape, &next->shape))
-        return BROKEN("state '%s' %s%s is updated by '%s' %s%s", s->name, dtype_name(s->dtype),
-                      shape_text(&s->shape, a), next->name, dtype_name(next->dtype), shape_text(&next->shape, b));
+    if (s->dtype != next->dtype || !shape_eq(s->shape, next->shape))
+        return BROKEN("state '%s' %s%s is updated by '%s' %s%s", s->name, dtype_name(s->dtype), shape_text(s->shape, a),
+                      next->name, dtype_name(next->dtype), shape_text(next->shape, b));
     return ST_OK;
 }
 

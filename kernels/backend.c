@@ -33,8 +33,8 @@ bool kernel_alike(const Graph *g, const Node *n)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const Value *v = value_of(g, n, i);
 
-        if (v && !(v->layout == y->layout && shape_eq(&v->shape, &y->shape)) &&
-            (i >= n->n_in || shape_numel(&v->shape) != 1))
+        if (v && !(v->layout == y->layout && shape_eq(v->shape, y->shape)) &&
+            (i >= n->n_in || shape_numel(v->shape) != 1))
             return false;
     }
     return true;

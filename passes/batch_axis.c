@@ -44,7 +44,7 @@ static int distance(const char *symbol, int axis)
 
 static BatchDim dim_of(const Value *v, int axis)
 {
-    return (BatchDim){ v->dim_param ? v->dim_param[axis] : NULL, v->shape.dim[axis], axis };
+    return (BatchDim){ v->dim_param ? v->dim_param[axis] : NULL, v->shape->dim[axis], axis };
 }
 
 /* By names; `symbol` NULL: nothing is called anything. */
@@ -56,7 +56,7 @@ static BatchDim find_by_name(const Graph *g)
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
 
-        for (int a = 0; v->dim_param && a < v->shape.rank; a++)
+        for (int a = 0; v->dim_param && a < v->shape->rank; a++)
             if (v->dim_param[a] && distance(v->dim_param[a], a) < least) {
                 least = distance(v->dim_param[a], a);
                 best = dim_of(v, a);
@@ -73,7 +73,7 @@ BatchDim find_batch_dim(const Graph *g, const BuildOptions *opt)
         const Value *v = value(g, g->input[i]);
         int axis = opt->n_batch_input ? named_batch_axis(opt, v->name) : 0;
 
-        if (axis >= 0 && axis < v->shape.rank)
+        if (axis >= 0 && axis < v->shape->rank)
             return dim_of(v, axis);
     }
     return found;
@@ -89,12 +89,12 @@ int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v)
 {
     int open = -1;
 
-    if (opt->n_batch_input || v->shape.rank < 2 || v->shape.dim[0] < 2 || find_by_name(g).symbol)
+    if (opt->n_batch_input || v->shape->rank < 2 || v->shape->dim[0] < 2 || find_by_name(g).symbol)
         return -1;
-    for (int i = 1; i < v->shape.rank; i++) {
+    for (int i = 1; i < v->shape->rank; i++) {
         const char *symbol = v->dim_param ? v->dim_param[i] : NULL;
 
-        if (v->shape.dim[i] >= 0)
+        if (v->shape->dim[i] >= 0)
             continue;
         if (open >= 0 || (symbol && (names_time(symbol) || names_side(symbol))))
             return -1;
@@ -109,7 +109,7 @@ static bool is_class_loss(const BuildOptions *opt) { return opt->loss && opt->lo
 
 int scores_batch_axis(const Graph *g, const BuildOptions *opt, const Output *scores)
 {
-    const Shape *y = &value(g, scores->value)->shape;
+    const Shape *y = value(g, scores->value)->shape;
     const BatchDim batch = find_batch_dim(g, opt);
     const int64_t size = opt->batch > 0 ? opt->batch : batch.size;
     const int by_name = symbol_axis(scores->dim_param, y->rank < 0 ? 0 : y->rank, batch.symbol);
@@ -142,7 +142,7 @@ Status mark_batch_axis(Graph *g, const BuildOptions *opt, Value *target, int axi
 {
     const char **names, *batch = batch_name(g, opt);
 
-    if (!batch || axis < 1 || axis >= target->shape.rank)
+    if (!batch || axis < 1 || axis >= target->shape->rank)
         return ST_OK; /* the first axis is taken unless another is noted */
     if (!(names = ARENA_NEW(g->arena, const char *, MAX_RANK)))
         return FAIL_NOMEM();
@@ -153,7 +153,7 @@ Status mark_batch_axis(Graph *g, const BuildOptions *opt, Value *target, int axi
 
 int marked_batch_axis(const Graph *g, const BuildOptions *opt, const Value *target)
 {
-    return symbol_axis(target->dim_param, target->shape.rank, batch_name(g, opt));
+    return symbol_axis(target->dim_param, target->shape->rank, batch_name(g, opt));
 }
 
 static const Output *loss_scores(const Graph *g, const BuildOptions *opt)
@@ -174,7 +174,7 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
     if (axis >= 0)
         return axis;
     if (v)
-        axis = symbol_axis(v->dim_param, v->shape.rank, find_batch_dim(model, opt).symbol);
+        axis = symbol_axis(v->dim_param, v->shape->rank, find_batch_dim(model, opt).symbol);
     else if (scores && opt->loss && opt->loss->target != TARGET_NONE)
         axis = target_batch_axis(opt, scores_batch_axis(model, opt, scores), opt->class_axis > 0 ? opt->class_axis : 0);
     return axis >= 0 ? axis : 0;

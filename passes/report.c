@@ -55,7 +55,7 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
 
 Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason, DecisionKind kind)
 {
-    Decision d = { .reason = reason, .shape = v->shape, .kind = kind, .trained = trained, .guess = guess }, *grown;
+    Decision d = { .reason = reason, .shape = *v->shape, .kind = kind, .trained = trained, .guess = guess }, *grown;
 
     if (!r)
         return ST_OK;
@@ -120,12 +120,12 @@ static int64_t bytes_of(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
 
-    return shape_known(&x->shape) ? (int64_t)value_bytes(g, v) : 0;
+    return shape_known(x->shape) ? (int64_t)value_bytes(g, v) : 0;
 }
 
 static int64_t flops_of(const Graph *g, const Node *n)
 {
-    int64_t numel = n->n_out && has_value(n->out[0]) ? shape_numel(&value(g, n->out[0])->shape) : 0;
+    int64_t numel = n->n_out && has_value(n->out[0]) ? shape_numel(value(g, n->out[0])->shape) : 0;
 
     if (n->op->flops)
         return n->op->flops(g, n);
@@ -195,7 +195,7 @@ static Status note_gathered(Report *r, const Graph *g)
 
         if (v && !meant[n->out[0].i])
             TRY(report_note(r, NOTE_REPLICATED, value_logical_name(v), "shape %s, %lld bytes",
-                            shape_text(&v->shape, shape), (long long)bytes_of(g, n->out[0])));
+                            shape_text(v->shape, shape), (long long)bytes_of(g, n->out[0])));
     }
     return ST_OK;
 }
@@ -210,7 +210,7 @@ static Status find_peaks(Report *r, const Graph *g, size_t align)
 
     FOR_NODES(g, n)
         for (int o = 0; o < n->n_out; o++)
-            if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+            if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
                 return ST_OK;
     if (!(scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();
@@ -246,7 +246,7 @@ Status report_graph(Report *r, const Graph *g, const Target *t)
         if (!load)
             continue;
         load->state_bytes += bytes_of(g, (ValueId){ i });
-        load->parameters += v->trainable ? shape_numel(&v->shape) : 0;
+        load->parameters += v->trainable ? shape_numel(v->shape) : 0;
     }
     TRY(note_gathered(r, g));
     return find_peaks(r, g, target_align(t));

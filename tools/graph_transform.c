@@ -107,10 +107,11 @@ static Status find_parameters(Report *report, const Graph *model, const Options 
 
     TRY(graph_clone_lending(&sized, model));
     for (int i = 0; i < sized->n_input; i++) {
-        Shape *s = &value(sized, sized->input[i])->shape;
+        Shape s = *value(sized, sized->input[i])->shape;
 
-        for (int d = 0; d < s->rank; d++)
-            s->dim[d] = size && s->dim[d] < 0 ? size : s->dim[d];
+        for (int d = 0; d < s.rank; d++)
+            s.dim[d] = size && s.dim[d] < 0 ? size : s.dim[d];
+        value_set_shape(sized, value(sized, sized->input[i]), &s);
     }
     st = transform_run(&g, sized, o, "find-parameters", report);
     graph_free(g);

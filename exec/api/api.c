@@ -122,11 +122,12 @@ void dpx_model_free(dpx_model *m) { model_release(m); }
 static void bind_open_dims(Graph *g, int64_t size)
 {
     for (int i = 0; i < g->n_input; i++) {
-        Shape *s = &value(g, g->input[i])->shape;
+        Shape s = *value(g, g->input[i])->shape;
 
-        for (int k = 0; k < s->rank; k++)
-            if (s->dim[k] < 0)
-                s->dim[k] = size;
+        for (int k = 0; k < s.rank; k++)
+            if (s.dim[k] < 0)
+                s.dim[k] = size;
+        value_set_shape(g, value(g, g->input[i]), &s);
     }
 }
 
@@ -138,11 +139,11 @@ static Status note_states(dpx_model *m, const Graph *g)
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Value *v = g->value[i];
 
-        if (!constant && v->kind == V_CONST && dtype_is_float(v->dtype) && shape_numel(&v->shape) > 1)
+        if (!constant && v->kind == V_CONST && dtype_is_float(v->dtype) && shape_numel(v->shape) > 1)
             constant = v->dtype;
         if (v->kind != V_STATE)
             continue;
-        graph_add_value(m->states, V_STATE, v->name, v->dtype, &v->shape);
+        graph_add_value(m->states, V_STATE, v->name, v->dtype, v->shape);
         TRY(m->states->status);
         m->states->value[m->states->n_value - 1]->trainable = v->trainable;
         m->dtype = v->trainable && !m->dtype ? v->dtype : m->dtype;
@@ -249,9 +250,9 @@ int dpx_model_count(const dpx_model *m, dpx_kind kind)
 
 void api_info(dpx_info *out, const char *name, const Value *v)
 {
-    *out = (dpx_info){ .name = name, .dtype = (dpx_dtype)v->dtype, .rank = v->shape.rank, .trainable = v->trainable };
-    for (int i = 0; i < v->shape.rank; i++) {
-        out->dim[i] = v->shape.dim[i];
+    *out = (dpx_info){ .name = name, .dtype = (dpx_dtype)v->dtype, .rank = v->shape->rank, .trainable = v->trainable };
+    for (int i = 0; i < v->shape->rank; i++) {
+        out->dim[i] = v->shape->dim[i];
         out->dim_name[i] = v->dim_param ? v->dim_param[i] : NULL;
     }
 }

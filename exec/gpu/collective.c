@@ -119,7 +119,7 @@ static Status prepare_sum(GpuCollective *c, KernelCtx *ctx, const Graph *g, cons
     for (int t = 0; t < c->x.tensors; t++) {
         const Value *v = in_value(g, n, t * c->x.parts);
 
-        c->packed[t] = (Tensor){ v->dtype, v->shape, NULL };
+        c->packed[t] = (Tensor){ v->dtype, *v->shape, NULL };
         c->place[t] = c->total;
         c->count = (c->total + tensor_bytes(&c->packed[t])) / dtype_size(c->dtype);
         c->total += plan_aligned(plan, tensor_bytes(&c->packed[t]));
@@ -141,7 +141,7 @@ static Status prepare_tree(GpuCollective *c, const Graph *g, const Node *n, cons
     if (!c->program || !c->pair)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
-        c->pair[i] = (Tensor){ in_value(g, n, i)->dtype, in_value(g, n, i)->shape, NULL };
+        c->pair[i] = (Tensor){ in_value(g, n, i)->dtype, *in_value(g, n, i)->shape, NULL };
     TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
     return lay_parts(c, g, plan, n->n_in, n->in);
 }

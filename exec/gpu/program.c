@@ -116,7 +116,7 @@ static Tensor *headers(const GpuPart *part, int n, const ValueId *v)
     Tensor *t = ARENA_NEW(p->arena, Tensor, n);
 
     for (int i = 0; t && i < n; i++)
-        t[i] = has_value(v[i]) ? (Tensor){ value(p->graph, v[i])->dtype, value(p->graph, v[i])->shape, NULL }
+        t[i] = has_value(v[i]) ? (Tensor){ value(p->graph, v[i])->dtype, *value(p->graph, v[i])->shape, NULL }
                                : (Tensor){ .shape = shape_unknown() };
     return t;
 }

@@ -60,7 +60,7 @@ static void print_outputs(FILE *to, const Graph *g, const MemoryPlan *plan, cons
             continue;
         fputs(first ? " -> " : ", ", to);
         foreign_print(to, v->name);
-        fprintf(to, " %s%s", dtype_name(v->dtype), shape_text(&v->shape, shape));
+        fprintf(to, " %s%s", dtype_name(v->dtype), shape_text(v->shape, shape));
         first = false;
         print_place(to, g, r, n_device);
     }

@@ -137,7 +137,7 @@ static Status join_copies(Tensor **out, Arena *arena, const Graph *many, const T
     const size_t size = dtype_size(state->dtype);
     int64_t held = 0;
 
-    if (!(*out = tensor_create(arena, state->dtype, &state->shape)))
+    if (!(*out = tensor_create(arena, state->dtype, state->shape)))
         return FAIL_NOMEM();
     for (int i = 0; i < many->n_update; i++) {
         const Value *copy = value(many, many->update[i].state);
@@ -145,7 +145,7 @@ static Status join_copies(Tensor **out, Arena *arena, const Graph *many, const T
 
         if (!copy->shard || strcmp(value_logical_name(copy), state->name) || !t)
             continue;
-        if (!shape_eq(&copy->shard->whole, &state->shape) || !shape_eq(&t->shape, &copy->shape))
+        if (!shape_eq(&copy->shard->whole, state->shape) || !shape_eq(&t->shape, copy->shape))
             return FAIL(E_INTERNAL, "state '%s' is cut otherwise than it is updated", state->name);
         if (tensor_bytes(t))
             memcpy((char *)(*out)->data + (size_t)copy->shard->from * size, t->data, tensor_bytes(t));
@@ -263,7 +263,7 @@ static bool is_moment(const Graph *g, const Value *v)
 /* What a copy has of the state's value; NULL: memory ran out. */
 static const Tensor *copy_of(Arena *a, const Value *copy, const Tensor *t)
 {
-    Tensor *piece = copy->shard ? tensor_create(a, t->dtype, &copy->shape) : NULL;
+    Tensor *piece = copy->shard ? tensor_create(a, t->dtype, copy->shape) : NULL;
 
     if (piece && tensor_bytes(piece))
         memcpy(piece->data, (const char *)t->data + (size_t)copy->shard->from * dtype_size(t->dtype),
@@ -273,7 +273,7 @@ static const Tensor *copy_of(Arena *a, const Value *copy, const Tensor *t)
 
 static Status give_moment(Arena *a, const Value *v, const Tensor **v1, const Graph *many, const Tensor **vn)
 {
-    Tensor *t = tensor_create(a, v->dtype, &v->shape);
+    Tensor *t = tensor_create(a, v->dtype, v->shape);
     uint64_t seed = 1;
 
     if (!t)

@@ -109,9 +109,9 @@ Status verify_batch(Arena *a, const Graph *g, const BuildOptions *opt, uint64_t 
         Tensor *t;
         char text[SHAPE_TEXT];
 
-        if (!shape_known(&v->shape))
-            return FAIL(E_SHAPE, "input '%s' has shape %s: give every dimension", v->name, shape_text(&v->shape, text));
-        if (!(t = tensor_create(a, v->dtype, &v->shape)))
+        if (!shape_known(v->shape))
+            return FAIL(E_SHAPE, "input '%s' has shape %s: give every dimension", v->name, shape_text(v->shape, text));
+        if (!(t = tensor_create(a, v->dtype, v->shape)))
             return FAIL_NOMEM();
         fill(t, v->name, opt, span[g->input[i].i], &seed);
         values[g->input[i].i] = t;

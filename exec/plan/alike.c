@@ -42,7 +42,7 @@ static uint64_t hash_value(uint64_t h, const Graph *g, ValueId id)
         return hash_int(h, -1);
     h = hash_int(h, v->dtype * N_LAYOUTS + (int64_t)v->layout);
     h = hash_int(h, (int64_t)(uintptr_t)value_const(g, id));
-    return hash_bytes(h, v->shape.dim, (size_t)(v->shape.rank < 0 ? 0 : v->shape.rank) * sizeof *v->shape.dim);
+    return hash_bytes(h, v->shape->dim, (size_t)(v->shape->rank < 0 ? 0 : v->shape->rank) * sizeof *v->shape->dim);
 }
 
 static uint64_t hash_call(const Graph *g, const Call *c)
@@ -61,7 +61,7 @@ static bool value_alike(const Graph *g, ValueId a, ValueId b)
 
     if (!has_value(a) || !has_value(b))
         return value_eq(a, b);
-    return x->dtype == y->dtype && x->layout == y->layout && shape_eq(&x->shape, &y->shape) &&
+    return x->dtype == y->dtype && x->layout == y->layout && shape_eq(x->shape, y->shape) &&
            value_const(g, a) == value_const(g, b);
 }
 

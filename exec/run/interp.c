@@ -26,7 +26,7 @@ done:
 static Status check_outputs(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) && !shape_known(&value(g, n->out[i])->shape))
+        if (has_value(n->out[i]) && !shape_known(value(g, n->out[i])->shape))
             return FAIL(E_UNSUPPORTED, "%s: the shape of output %d is not known", node_text(g, n), i);
     return ST_OK;
 }
@@ -46,7 +46,7 @@ Status interp_node(Arena *arena, const Graph *g, Node *n, const Tensor *const *i
         ins[i] = in[i] ? *in[i] : (Tensor){ .shape = shape_unknown() };
     for (int i = 0; i < n->n_out; i++) {
         out[i] =
-            has_value(n->out[i]) ? tensor_create(arena, value(g, n->out[i])->dtype, &value(g, n->out[i])->shape) : NULL;
+            has_value(n->out[i]) ? tensor_create(arena, value(g, n->out[i])->dtype, value(g, n->out[i])->shape) : NULL;
         if (has_value(n->out[i]) && !out[i])
             return FAIL(E_NOMEM, "%s: out of memory", node_text(g, n));
         outs[i] = out[i] ? *out[i] : (Tensor){ .shape = shape_unknown() };
@@ -65,7 +65,7 @@ static void fix_value(Graph *work, ValueId v, const Tensor *t)
 {
     value(work, v)->kind = V_CONST;
     value(work, v)->dtype = t->dtype;
-    value(work, v)->shape = t->shape;
+    value_set_shape(work, value(work, v), &t->shape);
     value(work, v)->init = t;
 }
 

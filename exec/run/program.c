@@ -96,7 +96,7 @@ static Tensor *tensors_of(Program *p, int n, const ValueId *v)
         t[i].shape.rank = -1;
         if (!has_value(v[i]))
             continue;
-        t[i] = (Tensor){ value(p->ready.graph, v[i])->dtype, value(p->ready.graph, v[i])->shape, NULL };
+        t[i] = (Tensor){ value(p->ready.graph, v[i])->dtype, *value(p->ready.graph, v[i])->shape, NULL };
         add_binding(p, &t[i], &p->ready.plan->value[v[i].i]);
     }
     return t;
@@ -124,7 +124,7 @@ static Status create_tensors(Program *p)
     for (int i = 0; i < g->n_output; i++) {
         const Value *v = value(g, g->output[i].value);
 
-        p->ready.output[i] = (NamedTensor){ g->output[i].name, { v->dtype, v->shape, NULL } };
+        p->ready.output[i] = (NamedTensor){ g->output[i].name, { v->dtype, *v->shape, NULL } };
         add_binding(p, &p->ready.output[i].tensor, &p->ready.plan->output[i]);
     }
     return ST_OK;

@@ -61,9 +61,9 @@ static Status check_input(const Value *v, const Tensor *t)
     if (t->dtype != v->dtype)
         return FAIL(E_SHAPE, "input '%s' has type %s, expected %s", v->name, dtype_name(t->dtype),
                     dtype_name(v->dtype));
-    if (!shape_eq(&t->shape, &v->shape))
+    if (!shape_eq(&t->shape, v->shape))
         return FAIL(E_SHAPE, "input '%s' has shape %s, expected %s", v->name, shape_text(&t->shape, have),
-                    shape_text(&v->shape, want));
+                    shape_text(v->shape, want));
     if (!t->data && tensor_bytes(t))
         return FAIL(E_INVALID, "input '%s' has no data", v->name);
     return ST_OK;

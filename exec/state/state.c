@@ -260,7 +260,7 @@ static void describe(State *st, const Value *v)
 }
 
 /* The shape of the state of which the value is a copy. */
-static const Shape *whole_shape(const Value *v) { return v->shard ? &v->shard->whole : &v->shape; }
+static const Shape *whole_shape(const Value *v) { return v->shard ? &v->shard->whole : v->shape; }
 
 /* Have all elements that this process holds a place? */
 static bool is_complete(const States *s, const State *st)
@@ -294,7 +294,7 @@ Status states_reserve(States *s, const Value *const *v, int n)
         const State *st = find(s, value_logical_name(v[i]));
 
         if (!st || !find_copy(st, v[i]))
-            bytes += aligned(s, device_of(v[i]), layout_bytes(v[i]->dtype, v[i]->layout, &v[i]->shape));
+            bytes += aligned(s, device_of(v[i]), layout_bytes(v[i]->dtype, v[i]->layout, v[i]->shape));
     }
     if (!bytes)
         return ST_OK;
@@ -330,7 +330,7 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
     c = &st->copy[st->n_copy];
     *c = (StateCopy){ .device = device_of(v), .replica = st->partial ? v->replica : -1 };
     c->from = v->shard ? v->shard->from : 0;
-    c->count = shape_numel(&v->shape);
+    c->count = shape_numel(v->shape);
     TRY(allocate(&c->data, s, c->device, copy_bytes(st, c)));
     TRY(begin_copy(s, st, c, v));
     st->n_copy++;
@@ -355,7 +355,7 @@ Status states_storage(void **data, States *s, const Value *v)
     if (!(c = find_copy(st, v)))
         TRY(add_copy(&c, s, st, v));
     if (st->cut != (v->shard != NULL) || c->from != (v->shard ? v->shard->from : 0) ||
-        c->count != shape_numel(&v->shape))
+        c->count != shape_numel(v->shape))
         return FAIL(E_INTERNAL, "state '%s' is cut otherwise than its program expects", st->name);
     st->trainable |= v->trainable;
     *data = c->data;

@@ -137,7 +137,7 @@ static bool all_shapes_known(const Graph *g)
 {
     FOR_NODES(g, n)
         for (int o = 0; o < n->n_out; o++)
-            if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+            if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
                 return false;
     return true;
 }
@@ -205,7 +205,7 @@ static Status explain_shapes(const Session *s, Status st, BuildMode mode, const 
     for (int i = 0; i < s->model->n_input; i++) {
         const Value *v = value(s->model, s->model->input[i]);
 
-        if (!shape_known(&v->shape) && s->shape[i].shape.rank < 0 && !named_find(in, n_in, v->name))
+        if (!shape_known(v->shape) && s->shape[i].shape.rank < 0 && !named_find(in, n_in, v->name))
             problems_add(&missing, "input '%s' is missing", v->name);
     }
     return missing.n ? problems_fail(&missing, E_INVALID, "a step of this model") : st;
@@ -445,7 +445,7 @@ static bool suits(const Compiled *c, BuildMode mode, const NamedTensor *in, int 
         const Value *v = value(g, g->input[i]);
         const Tensor *t = named_find(in, n_in, v->name);
 
-        if (t ? !shape_eq(&t->shape, &v->shape) : !partly)
+        if (t ? !shape_eq(&t->shape, v->shape) : !partly)
             return false;
     }
     return true;
@@ -492,7 +492,7 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 static Status state_view(void **data, Session *s, Arena *a, const Value *v)
 {
     Device *d = s->devices.device[v->device];
-    size_t bytes = layout_bytes(v->dtype, v->layout, &v->shape);
+    size_t bytes = layout_bytes(v->dtype, v->layout, v->shape);
     void *storage;
 
     TRY(states_storage(&storage, s->states, v));
@@ -515,7 +515,7 @@ static Status set_values(Session *s, Arena *a, const Graph *g, const Tensor **va
 
         if (v->kind != V_STATE)
             continue;
-        header[i] = (Tensor){ v->dtype, v->shape, NULL };
+        header[i] = (Tensor){ v->dtype, *v->shape, NULL };
         TRY(state_view(&header[i].data, s, a, v));
         values[i] = &header[i];
     }
@@ -624,7 +624,7 @@ static void mark_trained(Value *v, const State *state)
         return;
     if (state)
         v->said = state->trainable ? SAID_TRAINED : SAID_NOTHING;
-    else if (v->shape.rank)
+    else if (v->shape->rank)
         v->said = SAID_FIXED;
 }
 
@@ -641,7 +641,7 @@ Status session_model(Graph **out, Session *s)
 
         if (states_count(s->states))
             mark_trained(v, state);
-        if (!state || !shape_eq(&state->shape, &v->shape))
+        if (!state || !shape_eq(&state->shape, v->shape))
             continue;
         if (!(st = present_value(&t, g->arena, s->states, state, v->dtype, out != NULL)) && t)
             v->init = t;

@@ -111,8 +111,8 @@ static const char *symbol_of(const Graph *g, int64_t size, int axis)
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
 
-        for (int k = 0; v->dim_param && k < v->shape.rank; k++)
-            if (v->dim_param[k] && v->shape.dim[k] == size && (!found || k == axis))
+        for (int k = 0; v->dim_param && k < v->shape->rank; k++)
+            if (v->dim_param[k] && v->shape->dim[k] == size && (!found || k == axis))
                 found = v->dim_param[k];
     }
     return found;
@@ -187,7 +187,7 @@ Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
     Onnx__ValueInfoProto *p =
-        export_info(x, &(Declared){ v->dtype, &v->shape, v->dim_param, v->kind != V_INPUT }, x->name[i]);
+        export_info(x, &(Declared){ v->dtype, v->shape, v->dim_param, v->kind != V_INPUT }, x->name[i]);
 
     if (p && !x->opt->plain)
         p->doc_string = export_mark(x, i);
@@ -198,7 +198,7 @@ Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
 static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
 {
     const Value *v = value(x->g, o->value);
-    Declared d = { v->dtype, &v->shape, v->dim_param, true };
+    Declared d = { v->dtype, v->shape, v->dim_param, true };
     Onnx__ValueInfoProto *p;
 
     for (int i = 0; x->opt->model && i < x->opt->model->n_output; i++) {
@@ -284,7 +284,7 @@ static void add_infos(Exporter *x, Onnx__GraphProto *gp)
         gp->output[gp->n_output++] = export_output(x, &g->output[i]);
     for (uint32_t i = 1; i < g->n_value && !x->opt->plain && !x->no_memory; i++) {
         const Value *v = g->value[i];
-        bool known = v->dtype != DT_NONE && shape_known(&v->shape);
+        bool known = v->dtype != DT_NONE && shape_known(v->shape);
 
         if (v->producer && v->producer->op && (known || export_mark(x, i)) &&
             !scope_find(&x->names, x->name[i])->formal)

@@ -220,7 +220,7 @@ Status model_said(Importer *im, const Body *b) CHECKED;
 /* ---- mark.c ---- */
 /* Read what export writes as a node's or a value's doc_string.  A text that is none, and any text in a file that is no
  * export of ours (PROP_MARKS), changes nothing; a wrong mark is E_MODEL. */
-Status place_decode(int *device, int *replica, const Importer *im, const char *doc) CHECKED;
+Status place_decode(int16_t *device, int16_t *replica, const Importer *im, const char *doc) CHECKED;
 Status mark_decode(const Importer *im, ValueId v, const char *doc) CHECKED;
 
 #endif

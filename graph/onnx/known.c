@@ -46,14 +46,14 @@ static Shape shape_so_far(Importer *im, ValueId v)
     const Graph *g = im->g;
 
     infer_so_far(im);
-    while (value(g, v)->producer && !shape_known(&value(g, v)->shape)) {
+    while (value(g, v)->producer && !shape_known(value(g, v)->shape)) {
         const Node *n = value(g, v)->producer;
 
         if (!n->op || n->n_in != 1 || !has_value(n->in[0]) || !(n->op->elementwise || n->op->same & SAME_TENSOR))
             return shape_unknown();
         v = n->in[0];
     }
-    return value(g, v)->shape;
+    return *value(g, v)->shape;
 }
 
 /* ---- evaluation ---- */
@@ -62,7 +62,7 @@ static bool few(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]) &&
-            (!shape_known(&value(g, n->out[i])->shape) || shape_numel(&value(g, n->out[i])->shape) > MAX_KNOWN))
+            (!shape_known(value(g, n->out[i])->shape) || shape_numel(value(g, n->out[i])->shape) > MAX_KNOWN))
             return false;
     return true;
 }
@@ -317,7 +317,7 @@ void known_forget(Importer *im)
     for (uint32_t i = 1; i < im->g->n_value && im->n_inferred; i++)
         if (im->g->value[i]->kind == V_TEMP) {
             im->g->value[i]->dtype = DT_NONE;
-            im->g->value[i]->shape = open;
+            value_set_shape(im->g, im->g->value[i], &open);
         }
 }
 

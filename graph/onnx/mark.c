@@ -31,7 +31,7 @@ char *export_place(Exporter *x, int device, int replica)
     return text;
 }
 
-static bool is_bound(const Value *v) { return v->kind == V_INPUT && v->dim_param && shape_known(&v->shape); }
+static bool is_bound(const Value *v) { return v->kind == V_INPUT && v->dim_param && shape_known(v->shape); }
 
 static const char *shape_line(Exporter *x, const Shape *s)
 {
@@ -54,7 +54,7 @@ char *export_mark(Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
     const char *name = strcmp(x->name[i], v->name) ? v->name : NULL,
-               *shape = is_bound(v) ? shape_line(x, &v->shape) : "";
+               *shape = is_bound(v) ? shape_line(x, v->shape) : "";
     char *text;
 
     if (is_placed(v) && !v->layout && shape && !*shape && !v->logical && !name)
@@ -76,7 +76,7 @@ static const char *after(const char *line, const char *key)
 
 static bool is_mark(const Importer *im, const char *doc) { return im->marked && doc && after(doc, DEVICE); }
 
-Status place_decode(int *device, int *replica, const Importer *im, const char *doc)
+Status place_decode(int16_t *device, int16_t *replica, const Importer *im, const char *doc)
 {
     const char *text;
     char *end;
@@ -91,15 +91,15 @@ Status place_decode(int *device, int *replica, const Importer *im, const char *d
         return FAIL(E_MODEL, "device %lld, expected -1 to %d", d, 2 * MAX_DEVICES - 1);
     if (r < -1 || r >= MAX_REPLICAS)
         return FAIL(E_MODEL, "replica %lld, expected -1 to %d", r, MAX_REPLICAS - 1);
-    *device = (int)d;
-    *replica = (int)r;
+    *device = (int16_t)d;
+    *replica = (int16_t)r;
     return ST_OK;
 }
 
 /* Sizes for dimensions that the model leaves open. */
-static void bind_shape(Value *v, const char *text)
+static void bind_shape(Graph *g, Value *v, const char *text)
 {
-    Shape s = v->shape;
+    Shape s = *v->shape;
     char *end = NULL;
 
     for (int i = 0; i < s.rank; i++, text = end + 1) {
@@ -110,7 +110,7 @@ static void bind_shape(Value *v, const char *text)
         s.dim[i] = size;
     }
     if (v->kind == V_INPUT && !shape_check(&s, (int)dtype_size(v->dtype)))
-        v->shape = s;
+        value_set_shape(g, v, &s);
 }
 
 /* State is put in its layout when it is loaded, results are computed in theirs; nothing reorders the data of others. */
@@ -118,7 +118,7 @@ static Status set_layout(Value *v, Layout l)
 {
     if (v->kind != V_STATE && v->kind != V_TEMP)
         return FAIL(E_MODEL, "stored %s, expected rows: it is neither state nor computed", layout_name(l));
-    if (!layout_holds(l, &v->shape))
+    if (!layout_holds(l, v->shape))
         return FAIL(E_MODEL, "cannot be stored %s", layout_name(l));
     v->layout = l;
     return ST_OK;
@@ -133,7 +133,7 @@ static Status read_line(Graph *g, ValueId id, const char *line)
     if (layout_find(&layout, line))
         return set_layout(v, layout);
     if ((text = after(line, SHAPE_OF)))
-        bind_shape(v, text);
+        bind_shape(g, v, text);
     else if ((text = after(line, COPY_OF)) && *text)
         v->logical = text;
     else if ((text = after(line, OWN_NAME)) && *text)

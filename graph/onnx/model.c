@@ -90,7 +90,7 @@ static Status restore_shard(Importer *im, Value *v, const char *name, const char
 {
     Shard *s = ARENA_NEW(im->g->arena, Shard, 1);
     char *end;
-    int64_t numel = shape_known(&v->shape) ? shape_numel(&v->shape) : -1;
+    int64_t numel = shape_known(v->shape) ? shape_numel(v->shape) : -1;
 
     if (!s)
         return FAIL_NOMEM();
@@ -100,7 +100,7 @@ static Status restore_shard(Importer *im, Value *v, const char *name, const char
         s->whole.dim[s->whole.rank++] = strtoll(text, &end, 10);
         text = end == text || (*end && *end != ',') ? NULL : *end ? end + 1 : end;
     }
-    if (!text || *text || shape_check(&s->whole, dtype_size(v->dtype)) || s->from < 0 || v->shape.rank != 1 ||
+    if (!text || *text || shape_check(&s->whole, dtype_size(v->dtype)) || s->from < 0 || v->shape->rank != 1 ||
         numel > shape_numel(&s->whole) || s->from > shape_numel(&s->whole) - numel)
         return FAIL(E_MODEL, "metadata: state '%s' is no piece of what it is said to be", name);
     v->shard = s;

@@ -15,7 +15,7 @@ static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_
 
 static Status infer_grad_op(Graph *g, Node *n)
 {
-    if (!shape_eq(&in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape))
+    if (!shape_eq(in_value(g, n, 0)->shape, in_value(g, n, 1)->shape))
         return FAIL(E_SHAPE, "%s: the inputs have different shapes", node_text(g, n));
     TRY(infer_same_dtype(g, n, 0, 2));
     return infer_like(g, n, 0);

@@ -6,7 +6,7 @@
 
 static Status infer_arg(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     Shape y = { 0 };
     int64_t axis;
 
@@ -59,7 +59,7 @@ static Status cumulated_axis(const Graph *g, const Node *n, int *axis)
     TRY(value_const_ints(g, n->in[1], v, 1, &count));
     if (!count)
         return FAIL(E_SHAPE, "%s: the axis is empty", node_text(g, n));
-    return shape_axis(axis, v[0], in_value(g, n, 0)->shape.rank, node_text(g, n));
+    return shape_axis(axis, v[0], in_value(g, n, 0)->shape->rank, node_text(g, n));
 }
 
 static Status infer_cumsum(Graph *g, Node *n)
@@ -67,7 +67,7 @@ static Status infer_cumsum(Graph *g, Node *n)
     const Value *axis = in_value(g, n, 1);
     int a;
 
-    if ((axis->dtype != DT_INT32 && axis->dtype != DT_INT64) || shape_numel(&axis->shape) != 1)
+    if ((axis->dtype != DT_INT32 && axis->dtype != DT_INT64) || shape_numel(axis->shape) != 1)
         return FAIL(E_SHAPE, "%s: the axis must be one int32 or int64", node_text(g, n));
     if (value_const(g, n->in[1]))
         TRY(cumulated_axis(g, n, &a));

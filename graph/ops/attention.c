@@ -38,7 +38,7 @@ static AttentionPart rows_of(const Shape *s)
 
 static void sizes_packed(AttentionSizes *a, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int first = node_int(n, "tokens_first") != 0, count;
     int64_t width = x->dim[2], across = node_int(n, "tokens_first") ? x->dim[1] : 1;
     const int64_t *order = node_ints(n, "order", &count);
@@ -56,7 +56,7 @@ static void sizes_packed(AttentionSizes *a, const Graph *g, const Node *n)
 
 void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
 {
-    const Shape *q = &in_value(g, n, 0)->shape, *k = attention_is_packed(n) ? NULL : &in_value(g, n, 1)->shape;
+    const Shape *q = in_value(g, n, 0)->shape, *k = attention_is_packed(n) ? NULL : in_value(g, n, 1)->shape;
     int mask = attention_mask(n);
 
     *a = (AttentionSizes){ .scale = node_float(n, "scale"),
@@ -76,7 +76,7 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
     } else
         sizes_packed(a, g, n);
     if (has_in(n, mask)) {
-        const Shape *m = &in_value(g, n, mask)->shape;
+        const Shape *m = in_value(g, n, mask)->shape;
 
         for (int i = 0; i < 4; i++)
             a->mask_step[i] = m->dim[i] == 1 ? 0 : shape_count(m, i + 1, 4);
@@ -87,7 +87,7 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
 
 static Status check_shapes(const Graph *g, const Node *n)
 {
-    const Shape *q = &in_value(g, n, 0)->shape, *k = &in_value(g, n, 1)->shape;
+    const Shape *q = in_value(g, n, 0)->shape, *k = in_value(g, n, 1)->shape;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     if (q->rank != 4 || k->rank != 4 || q->dim[0] != k->dim[0] || q->dim[2] != k->dim[2] || q->dim[3] != k->dim[3])
@@ -97,15 +97,15 @@ static Status check_shapes(const Graph *g, const Node *n)
                     node_text(g, n), shape_text(q, a), shape_text(k, b));
     if (k->dim[1] < 1)
         return FAIL(E_SHAPE, "%s: there are no keys", node_text(g, n));
-    if (!shape_eq(&in_value(g, n, 2)->shape, k))
+    if (!shape_eq(in_value(g, n, 2)->shape, k))
         return FAIL(E_SHAPE, "%s: values are %s, expected %s as the keys", node_text(g, n),
-                    shape_text(&in_value(g, n, 2)->shape, a), shape_text(k, b));
+                    shape_text(in_value(g, n, 2)->shape, a), shape_text(k, b));
     return ST_OK;
 }
 
 static Status check_packed(const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t heads = node_int(n, "heads");
     unsigned seen = 0;
     int count;
@@ -135,17 +135,17 @@ static Status check_mask(const Graph *g, const Node *n)
         return ST_OK;
     if (m->dtype != DT_BOOL && m->dtype != in_value(g, n, 0)->dtype)
         return FAIL(E_SHAPE, "%s: a mask of %s", node_text(g, n), dtype_name(m->dtype));
-    if (m->shape.rank == 4) {
+    if (m->shape->rank == 4) {
         attention_sizes(&a, g, n);
         const int64_t full[] = { a.batch, a.heads, a.tq, a.tk };
 
-        for (i = 0; i < 4 && (m->shape.dim[i] == 1 || m->shape.dim[i] == full[i]);)
+        for (i = 0; i < 4 && (m->shape->dim[i] == 1 || m->shape->dim[i] == full[i]);)
             i++;
         if (i == 4)
             return ST_OK;
     }
     return FAIL(E_SHAPE, "%s: a mask of shape %s does not fit scores [batch, heads, queries, keys]", node_text(g, n),
-                shape_text(&m->shape, text));
+                shape_text(m->shape, text));
 }
 
 /* Float32 for 16-bit data. */
@@ -174,7 +174,7 @@ static Status infer(Graph *g, Node *n)
 
 static Shape shape_of_packed_y(const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t heads = node_int(n, "heads");
 
     return SHAPE(x->dim[0], x->dim[1], heads, x->dim[2] / 3 / heads);
@@ -204,7 +204,7 @@ static Status check_backward(Graph *g, Node *n, int first, const Shape *y)
     rows = statistics_shape(&a);
     if (in_value(g, n, first)->dtype != x->dtype || dy->dtype != x->dtype || l->dtype != statistics_type(x->dtype))
         return FAIL(E_SHAPE, "%s: types of the output's gradient and of the statistics do not fit", node_text(g, n));
-    if (!shape_eq(&in_value(g, n, first)->shape, y) || !shape_eq(&dy->shape, y) || !shape_eq(&l->shape, &rows))
+    if (!shape_eq(in_value(g, n, first)->shape, y) || !shape_eq(dy->shape, y) || !shape_eq(l->shape, &rows))
         return FAIL(E_SHAPE, "%s: output, statistics or output gradient do not fit the queries", node_text(g, n));
     return ST_OK;
 }
@@ -216,10 +216,10 @@ static Status infer_backward(Graph *g, Node *n)
 
     TRY(infer_same_dtype(g, n, 0, 3));
     TRY(check_shapes(g, n));
-    TRY(check_backward(g, n, 3, &q->shape));
-    set_out(g, n, 0, q->dtype, &q->shape);
-    set_out(g, n, 1, q->dtype, &k->shape);
-    set_out(g, n, 2, q->dtype, &k->shape);
+    TRY(check_backward(g, n, 3, q->shape));
+    set_out(g, n, 0, q->dtype, q->shape);
+    set_out(g, n, 1, q->dtype, k->shape);
+    set_out(g, n, 2, q->dtype, k->shape);
     return ST_OK;
 }
 
@@ -296,7 +296,7 @@ static int batch_axis(const Placement *p, int i)
     bool statistics = n->op == &op_ScaledDotProductAttentionGrad ? i == 4 : n->op == &op_PackedAttentionGrad && i == 2;
 
     if (i == attention_mask(n))
-        return in_value(p->g, n, i)->shape.dim[0] == 1 ? NO_AXIS : 0;
+        return in_value(p->g, n, i)->shape->dim[0] == 1 ? NO_AXIS : 0;
     return packed && node_int(n, "tokens_first") && !statistics ? 1 : 0;
 }
 

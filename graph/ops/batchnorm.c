@@ -59,7 +59,7 @@ static bool respell(Graph *g, Node *n, int opset)
 
 static Status check_input(const Graph *g, const Node *n, int64_t *channels)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
 
     if (x->rank < 2)
         return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, ...]", node_text(g, n), x->rank);
@@ -73,7 +73,7 @@ static Status check_vectors(const Graph *g, const Node *n, int from, int to, int
     char found[SHAPE_TEXT];
 
     for (int i = from; i < to; i++) {
-        const Shape *s = has_in(n, i) ? &in_value(g, n, i)->shape : NULL;
+        const Shape *s = has_in(n, i) ? in_value(g, n, i)->shape : NULL;
 
         if (s && (s->rank != 1 || s->dim[0] != channels))
             return FAIL(E_SHAPE, "%s: input %d is %s, expected [%lld]", node_text(g, n), i, shape_text(s, found),
@@ -94,7 +94,7 @@ static Status infer_norm(Graph *g, Node *n)
     if (!node_int(n, "training_mode") && (has_out(n, 1) || has_out(n, 2)))
         return FAIL(E_MODEL, "%s: running statistics are outputs of the training mode only", node_text(g, n));
     channel = SHAPE(channels);
-    set_out(g, n, 0, t, &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, t, in_value(g, n, 0)->shape);
     for (int i = 1; i < 3; i++)
         set_out(g, n, i, in_value(g, n, 3)->dtype, &channel);
     return ST_OK;
@@ -115,7 +115,7 @@ static Status infer_stats(Graph *g, Node *n)
 
 static Status infer_merge(Graph *g, Node *n)
 {
-    const Shape *rows = &in_value(g, n, 0)->shape;
+    const Shape *rows = in_value(g, n, 0)->shape;
     DType t = (DType)node_int(n, "dtype");
     Shape channel, one = SHAPE(1);
     int64_t channels;
@@ -144,7 +144,7 @@ static Status infer_merge(Graph *g, Node *n)
 
 static Status check_one(const Graph *g, const Node *n, int i)
 {
-    if (has_in(n, i) && shape_numel(&in_value(g, n, i)->shape) != 1)
+    if (has_in(n, i) && shape_numel(in_value(g, n, i)->shape) != 1)
         return FAIL(E_SHAPE, "%s: input %d must be one number", node_text(g, n), i);
     return ST_OK;
 }
@@ -165,7 +165,7 @@ static Status check_gradient(const Graph *g, const Node *n, int64_t *channels)
     TRY(check_input(g, n, channels));
     TRY(infer_same_dtype(g, n, 0, 2));
     TRY(infer_wide_dtype(g, n, 2, n->n_in));
-    if (!shape_eq(&in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape))
+    if (!shape_eq(in_value(g, n, 0)->shape, in_value(g, n, 1)->shape))
         return FAIL(E_SHAPE, "%s: input and output gradient differ in shape", node_text(g, n));
     return check_vectors(g, n, 2, n->n_in < 5 ? n->n_in : 5, *channels);
 }
@@ -186,7 +186,7 @@ static Status infer_grad_stats(Graph *g, Node *n)
 
 static Status check_sums(const Graph *g, const Node *n, int i, int64_t channels)
 {
-    const Shape *s = &in_value(g, n, i)->shape;
+    const Shape *s = in_value(g, n, i)->shape;
 
     if (s->rank != 2 || s->dim[0] != 2 || (channels >= 0 && s->dim[1] != channels))
         return FAIL(E_SHAPE, "%s: input %d must be two sums per channel", node_text(g, n), i);
@@ -213,7 +213,7 @@ static Status infer_grad_params(Graph *g, Node *n)
     Shape channel;
 
     TRY(check_sums(g, n, 0, -1));
-    channel = SHAPE(in_value(g, n, 0)->shape.dim[1]);
+    channel = SHAPE(in_value(g, n, 0)->shape->dim[1]);
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &channel);
     set_out(g, n, 1, in_value(g, n, 0)->dtype, &channel);
     return ST_OK;

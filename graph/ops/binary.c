@@ -136,7 +136,7 @@ static bool scalar_exponent(double *out, const Graph *g, const Node *n)
 {
     const Tensor *t = value_const(g, n->in[1]);
 
-    if (!t || tensor_numel(t) != 1 || t->shape.rank > in_value(g, n, 0)->shape.rank)
+    if (!t || tensor_numel(t) != 1 || t->shape.rank > in_value(g, n, 0)->shape->rank)
         return false;
     *out = tensor_float(t, 0);
     return true;
@@ -300,7 +300,7 @@ static Status grad_prelu(Grad *gr)
 static Status import_prelu(Graph *g, Node *n, int opset)
 {
     const Value *slope = has_in(n, 1) ? in_value(g, n, 1) : NULL;
-    bool channels = slope && slope->kind == V_CONST && slope->shape.rank == 1 && slope->shape.dim[0] != 1;
+    bool channels = slope && slope->kind == V_CONST && slope->shape->rank == 1 && slope->shape->dim[0] != 1;
 
     if (opset < 7 && channels && has_in(n, 0))
         node_set_input(g, n, 1, import_aligned(g, n->in[0], n->in[1], 1));
@@ -310,7 +310,7 @@ static Status import_prelu(Graph *g, Node *n, int opset)
 static Status infer_prelu(Graph *g, Node *n)
 {
     TRY(infer_broadcast(g, n, DT_NONE));
-    if (!shape_eq(&value(g, n->out[0])->shape, &in_value(g, n, 0)->shape))
+    if (!shape_eq(value(g, n->out[0])->shape, in_value(g, n, 0)->shape))
         return FAIL(E_SHAPE, "%s: the slope does not broadcast to the shape of the input", node_text(g, n));
     return ST_OK;
 }

@@ -41,7 +41,7 @@ static Status infer(Graph *g, Node *n)
     if (!known || !dtype_size((DType)to))
         return FAIL(E_UNSUPPORTED, "%s: conversion to type %lld (%s) is not supported", node_text(g, n), (long long)to,
                     dtype_name(known ? (DType)to : DT_COUNT));
-    set_out(g, n, 0, (DType)to, &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, (DType)to, in_value(g, n, 0)->shape);
     return ST_OK;
 }
 
@@ -73,7 +73,7 @@ DEFINE_OP(Cast, .same = SAME_TYPED, .precision = PREC_OWN, .elementwise = true, 
 
 static Status infer_like_second(Graph *g, Node *n)
 {
-    set_out(g, n, 0, in_value(g, n, 1)->dtype, &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, in_value(g, n, 1)->dtype, in_value(g, n, 0)->shape);
     return g->status;
 }
 
@@ -107,7 +107,7 @@ static Status infer_all(Graph *g, Node *n)
         if (!has_in(n, i) || in_value(g, n, i)->dtype != from)
             return FAIL(E_SHAPE, "%s: input %d is %s: expected %s", node_text(g, n), i,
                         has_in(n, i) ? dtype_name(in_value(g, n, i)->dtype) : "absent", dtype_name(from));
-        set_out(g, n, i, (DType)to, &in_value(g, n, i)->shape);
+        set_out(g, n, i, (DType)to, in_value(g, n, i)->shape);
     }
     return ST_OK;
 }

@@ -42,9 +42,9 @@ static Status check_same(const Graph *g, const Node *n, int from, int to)
 
     TRY(infer_same_dtype(g, n, from, to));
     for (int i = from + 1; i < to; i++)
-        if (!shape_eq(&in_value(g, n, i)->shape, &in_value(g, n, from)->shape))
+        if (!shape_eq(in_value(g, n, i)->shape, in_value(g, n, from)->shape))
             return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
-                        shape_text(&in_value(g, n, i)->shape, a), shape_text(&in_value(g, n, from)->shape, b));
+                        shape_text(in_value(g, n, i)->shape, a), shape_text(in_value(g, n, from)->shape, b));
     return ST_OK;
 }
 
@@ -54,7 +54,7 @@ static Status set_split_outputs(Graph *g, Node *n, const Value *whole)
     int n_counts;
     const int64_t *counts = node_ints(n, "counts", &n_counts);
     int64_t axis, left;
-    Shape part = whole->shape;
+    Shape part = *whole->shape;
 
     TRY(infer_axis(g, n, part.rank));
     TRY(check_parts(g, n, "counts", n->n_out));
@@ -63,12 +63,12 @@ static Status set_split_outputs(Graph *g, Node *n, const Value *whole)
     for (int i = 0; i < n->n_out; i++) {
         if (counts[i] < 0 || counts[i] > left)
             return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n),
-                        (long long)whole->shape.dim[axis]);
+                        (long long)whole->shape->dim[axis]);
         left -= part.dim[axis] = counts[i];
         set_out(g, n, i, whole->dtype, &part);
     }
     if (left)
-        return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->shape.dim[axis]);
+        return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->shape->dim[axis]);
     return ST_OK;
 }
 
@@ -99,10 +99,10 @@ static int64_t view_of_scatter(const Graph *g, const Node *n, int o)
     const Value *x = in_value(g, n, 0);
     int64_t at = 0;
 
-    if (shape_count(&x->shape, 0, (int)node_int(n, "axis")) != 1)
+    if (shape_count(x->shape, 0, (int)node_int(n, "axis")) != 1)
         return -1;
     for (int i = 0; i < o; i++)
-        at += (int64_t)layout_bytes(x->dtype, x->layout, &value(g, n->out[i])->shape);
+        at += (int64_t)layout_bytes(x->dtype, x->layout, value(g, n->out[i])->shape);
     return at;
 }
 
@@ -123,7 +123,7 @@ static Status infer_broadcast_op(Graph *g, Node *n)
 
     TRY(check_parts(g, n, "devices", n->n_out));
     for (int i = 0; i < n->n_out; i++)
-        set_out(g, n, i, x->dtype, &x->shape);
+        set_out(g, n, i, x->dtype, x->shape);
     return ST_OK;
 }
 
@@ -165,7 +165,7 @@ static Status infer_all_reduce(Graph *g, Node *n)
     for (int t = 0; t < tensors; t++) {
         TRY(check_same(g, n, t * parts, (t + 1) * parts));
         for (int d = 0; d < n_devices; d++)
-            set_out(g, n, t * n_devices + d, in_value(g, n, t * parts)->dtype, &in_value(g, n, t * parts)->shape);
+            set_out(g, n, t * n_devices + d, in_value(g, n, t * parts)->dtype, in_value(g, n, t * parts)->shape);
     }
     return ST_OK;
 }
@@ -195,7 +195,7 @@ DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_
 
 static Status infer_all_gather(Graph *g, Node *n)
 {
-    Shape whole = in_value(g, n, 0)->shape;
+    Shape whole = *in_value(g, n, 0)->shape;
     int64_t axis;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
@@ -204,7 +204,7 @@ static Status infer_all_gather(Graph *g, Node *n)
     TRY(check_parts(g, n, "devices", n->n_out));
     axis = node_int(n, "axis");
     for (int i = 1; i < n->n_in; i++) {
-        Shape part = in_value(g, n, i)->shape, like = part;
+        Shape part = *in_value(g, n, i)->shape, like = part;
 
         if (part.rank == whole.rank)
             like.dim[axis] = whole.dim[axis];

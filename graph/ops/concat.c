@@ -15,7 +15,7 @@ static Status import_concat(Graph *g, Node *n, int opset)
 
 static Status infer_concat(Graph *g, Node *n)
 {
-    Shape y = in_value(g, n, 0)->shape;
+    Shape y = *in_value(g, n, 0)->shape;
     int64_t axis;
 
     TRY(infer_axis(g, n, y.rank));
@@ -23,14 +23,14 @@ static Status infer_concat(Graph *g, Node *n)
     axis = node_int(n, "axis");
     y.dim[axis] = 0;
     for (int i = 0; i < n->n_in; i++) {
-        Shape s = in_value(g, n, i)->shape;
+        Shape s = *in_value(g, n, i)->shape;
         int64_t d = s.rank == y.rank ? s.dim[axis] : 0;
         char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
         s.dim[axis] = y.dim[axis];
         if (!shape_eq(&s, &y) || __builtin_add_overflow(y.dim[axis], d, &y.dim[axis]))
             return FAIL(E_SHAPE, "%s: input %d of shape %s does not fit the first of %s", node_text(g, n), i,
-                        shape_text(&in_value(g, n, i)->shape, a), shape_text(&in_value(g, n, 0)->shape, b));
+                        shape_text(in_value(g, n, i)->shape, a), shape_text(in_value(g, n, 0)->shape, b));
     }
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
     return g->status;
@@ -47,7 +47,7 @@ static Status grad_concat(Grad *gr)
     if (!sizes || !parts)
         return FAIL_NOMEM();
     for (int i = 0; i < n; i++)
-        sizes[i] = grad_in_value(gr, i)->shape.dim[axis];
+        sizes[i] = grad_in_value(gr, i)->shape->dim[axis];
     EMIT_MULTI(g, Split, ATTRS(INT("axis", axis)), n, parts, grad_dout(gr, 0), emit_ints(g, n, sizes));
     for (int i = 0; i < n; i++)
         grad_set(gr, i, parts[i]);
@@ -133,7 +133,7 @@ static Status infer_split(Graph *g, Node *n)
     int64_t *sizes = ARENA_NEW(g->arena, int64_t, n->n_out), axis;
     Shape y = shape_unknown();
 
-    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_axis(g, n, x->shape->rank));
     if (!sizes)
         return FAIL_NOMEM();
     if (node_int(n, "num_outputs") && node_int(n, "num_outputs") != n->n_out)
@@ -144,8 +144,8 @@ static Status infer_split(Graph *g, Node *n)
     if (has_in(n, 1) && !value_const(g, n->in[1]))
         return ST_OK;
     axis = node_int(n, "axis");
-    TRY(split_sizes(g, n, x->shape.dim[axis], sizes));
-    y = x->shape;
+    TRY(split_sizes(g, n, x->shape->dim[axis], sizes));
+    y = *x->shape;
     for (int i = 0; i < n->n_out; i++) {
         y.dim[axis] = sizes[i];
         set_out(g, n, i, x->dtype, &y);
@@ -182,8 +182,8 @@ static bool strided_split(const Graph *g, const Node *n, int o, Strided *s)
     int64_t start = 0;
 
     for (int i = 0; i < o; i++)
-        start += value(g, n->out[i])->shape.dim[axis];
-    return strided_slice(s, axis, start, 1, value(g, n->out[o])->shape.dim[axis]);
+        start += value(g, n->out[i])->shape->dim[axis];
+    return strided_slice(s, axis, start, 1, value(g, n->out[o])->shape->dim[axis]);
 }
 
 DEFINE_OP(Split, .moves = 1, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
@@ -234,9 +234,9 @@ static Status infer_slice(Graph *g, Node *n)
     SliceRange r;
     bool known;
 
-    TRY(node_range(&r, &known, g, n, &x->shape, 1));
+    TRY(node_range(&r, &known, g, n, x->shape, 1));
     if (known)
-        y = shape_of(x->shape.rank, r.count);
+        y = shape_of(x->shape->rank, r.count);
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -246,7 +246,7 @@ static Status grad_slice(Grad *gr)
     Graph *g = gr->g;
 
     grad_set(gr, 0,
-             EMIT(g, SliceGrad, NULL, grad_dout(gr, 0), emit_shape_const(g, &grad_in_value(gr, 0)->shape),
+             EMIT(g, SliceGrad, NULL, grad_dout(gr, 0), emit_shape_const(g, grad_in_value(gr, 0)->shape),
                   grad_in(gr, 1), grad_in(gr, 2), grad_in(gr, 3), grad_in(gr, 4)));
     return g->status;
 }
@@ -264,7 +264,7 @@ static Status place_range(Placement *p, const Shape *x, int first)
     return place_moved(p, to, "it slices the batch");
 }
 
-static Status place_slice(Placement *p) { return place_range(p, &in_value(p->g, p->node, 0)->shape, 1); }
+static Status place_slice(Placement *p) { return place_range(p, in_value(p->g, p->node, 0)->shape, 1); }
 
 static const Tensor *const_ints(const Graph *g, const Node *n, int i)
 {
@@ -283,7 +283,7 @@ static bool takes_rows_slice(const Graph *g, const Node *n, int axis, RowsTaken 
     for (int i = 0; i < (int)count; i++) {
         int64_t a = axes ? tensor_int(axes, i) : i;
 
-        if (a == axis || a + in_value(g, n, 0)->shape.rank == axis) {
+        if (a == axis || a + in_value(g, n, 0)->shape->rank == axis) {
             *out = (RowsTaken){ .range = true, .at = i };
             return true;
         }
@@ -293,7 +293,7 @@ static bool takes_rows_slice(const Graph *g, const Node *n, int axis, RowsTaken 
 
 static bool strided_of_slice(const Graph *g, const Node *n, int o, Strided *s)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     SliceRange r;
     bool known = false;
 
@@ -320,8 +320,8 @@ static Status infer_slice_grad(Graph *g, Node *n)
     TRY(value_const_ints(g, n->in[1], x.dim, MAX_RANK, &x.rank));
     TRY(shape_check(&x, dtype_size(in_value(g, n, 0)->dtype)));
     TRY(node_range(&r, &known, g, n, &x, 2));
-    dy = known ? shape_of(x.rank, r.count) : in_value(g, n, 0)->shape;
-    if (!shape_eq(&dy, &in_value(g, n, 0)->shape))
+    dy = known ? shape_of(x.rank, r.count) : *in_value(g, n, 0)->shape;
+    if (!shape_eq(&dy, in_value(g, n, 0)->shape))
         return FAIL(E_SHAPE, "%s: dy does not have the shape of the slice", node_text(g, n));
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &x);
     return ST_OK;
@@ -336,7 +336,7 @@ static Status grad_slice_grad(Grad *gr)
     return gr->g->status;
 }
 
-static Status place_slice_grad(Placement *p) { return place_range(p, &value(p->g, p->node->out[0])->shape, 2); }
+static Status place_slice_grad(Placement *p) { return place_range(p, value(p->g, p->node->out[0])->shape, 2); }
 
 DEFINE_OP(SliceGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1,
           .out_max = 1, .shape_in = 2, .infer = infer_slice_grad, .grad = grad_slice_grad, .place = place_slice_grad,

@@ -44,7 +44,7 @@ static Status check_ranks(const Graph *g, const Node *n, const Shape *a, const S
 
 static Status check_bias(const Graph *g, const Node *n, int64_t m)
 {
-    if (has_in(n, 2) && (in_value(g, n, 2)->shape.rank != 1 || in_value(g, n, 2)->shape.dim[0] != m))
+    if (has_in(n, 2) && (in_value(g, n, 2)->shape->rank != 1 || in_value(g, n, 2)->shape->dim[0] != m))
         return FAIL(E_SHAPE, "%s: bias must have shape [%lld]", node_text(g, n), (long long)m);
     return ST_OK;
 }
@@ -64,7 +64,7 @@ static Status check_kernel_shape(Graph *g, Node *n, const Shape *w)
 
 static Status infer_conv(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *w = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
     Window win;
     Shape y;
 
@@ -80,11 +80,11 @@ static Status infer_conv(Graph *g, Node *n)
 
 static Status infer_conv_relu(Graph *g, Node *n)
 {
-    const Shape *z = has_in(n, CONV_IN_ADDED) ? &in_value(g, n, CONV_IN_ADDED)->shape : NULL, *y;
+    const Shape *z = has_in(n, CONV_IN_ADDED) ? in_value(g, n, CONV_IN_ADDED)->shape : NULL, *y;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     TRY(infer_conv(g, n));
-    y = &value(g, n->out[0])->shape;
+    y = value(g, n->out[0])->shape;
     if (z && !shape_eq(z, y))
         return FAIL(E_SHAPE, "%s: what is added is %s, expected %s", node_text(g, n), shape_text(z, a),
                     shape_text(y, b));
@@ -109,7 +109,7 @@ static Status check_gradient_window(Graph *g, Node *n, const Shape *x, const int
 
 static Status infer_grad_input(Graph *g, Node *n)
 {
-    const Shape *dy = &in_value(g, n, 0)->shape, *w = &in_value(g, n, 1)->shape;
+    const Shape *dy = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
     int64_t group = node_int(n, "group"), channels;
     Shape x = { .rank = dy->rank };
     int count;
@@ -134,7 +134,7 @@ static Status infer_grad_input(Graph *g, Node *n)
 
 static Status infer_grad_weight(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *dy = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *dy = in_value(g, n, 1)->shape;
     int64_t group = node_int(n, "group");
     Shape w = { .rank = x->rank };
     int count;
@@ -169,7 +169,7 @@ static ValueId emit_family(Graph *g, const OpDef *op, const Node *like, Attr siz
 
 static ValueId forward(Graph *g, const Node *like, ValueId x, ValueId w)
 {
-    const Shape *s = &value(g, w)->shape;
+    const Shape *s = value(g, w)->shape;
 
     return emit_family(g, &op_Conv, like, (Attr)INTS("kernel_shape", s->rank - 2, s->dim + 2), 2, (ValueId[]){ x, w });
 }
@@ -190,7 +190,7 @@ static ValueId grad_bias(Graph *g, ValueId dy)
 {
     int64_t axes[] = { 0, 2, 3, 4 };
 
-    return g->status ? NO_VALUE : emit_reduce_sum(g, dy, value(g, dy)->shape.rank - 1, axes, false);
+    return g->status ? NO_VALUE : emit_reduce_sum(g, dy, value(g, dy)->shape->rank - 1, axes, false);
 }
 
 static Status grad_conv(Grad *gr)
@@ -200,9 +200,9 @@ static Status grad_conv(Grad *gr)
     ValueId x = grad_in(gr, 0), w = grad_in(gr, 1), dy = grad_dout(gr, 0);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, grad_input(g, n, dy, w, &value(g, x)->shape));
+        grad_set(gr, 0, grad_input(g, n, dy, w, value(g, x)->shape));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, n, x, dy, &value(g, w)->shape));
+        grad_set(gr, 1, grad_weight(g, n, x, dy, value(g, w)->shape));
     if (grad_wanted(gr, 2))
         grad_set(gr, 2, grad_bias(g, dy));
     return g->status;
@@ -216,7 +216,7 @@ static Status grad_of_grad_input(Grad *gr)
     if (grad_wanted(gr, 0))
         grad_set(gr, 0, forward(g, gr->node, d, w));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, gr->node, d, dy, &value(g, w)->shape));
+        grad_set(gr, 1, grad_weight(g, gr->node, d, dy, value(g, w)->shape));
     return g->status;
 }
 
@@ -226,7 +226,7 @@ static Status grad_of_grad_weight(Grad *gr)
     ValueId x = grad_in(gr, 0), dy = grad_in(gr, 1), d = grad_dout(gr, 0);
 
     if (grad_wanted(gr, 0))
-        grad_set(gr, 0, grad_input(g, gr->node, dy, d, &value(g, x)->shape));
+        grad_set(gr, 0, grad_input(g, gr->node, dy, d, value(g, x)->shape));
     if (grad_wanted(gr, 1))
         grad_set(gr, 1, forward(g, gr->node, x, d));
     return g->status;
@@ -236,7 +236,7 @@ static Status grad_of_grad_weight(Grad *gr)
 
 static Status lower_conv_relu(Graph *g, Node *n)
 {
-    const Shape *w = &in_value(g, n, CONV_IN_W)->shape;
+    const Shape *w = in_value(g, n, CONV_IN_W)->shape;
     const Attr kernel = INTS("kernel_shape", w->rank - 2, w->dim + 2);
     ValueId y = emit_family(g, &op_Conv, n, kernel, has_in(n, CONV_IN_BIAS) ? 3 : 2, n->in);
 
@@ -299,7 +299,7 @@ static Status transpose_sizes(Graph *g, Node *n, const Shape *x, const Shape *w,
 
 static Status infer_transpose(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *w = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *w = in_value(g, n, 1)->shape;
     int rank = x->rank - 2, count;
     int64_t group = node_int(n, "group"), out[WINDOW_AXES];
     Shape y = { .rank = x->rank };
@@ -331,7 +331,7 @@ static Status infer_transpose(Graph *g, Node *n)
 
 static Status lower_transpose(Graph *g, Node *n)
 {
-    const Shape *y = &value(g, n->out[0])->shape;
+    const Shape *y = value(g, n->out[0])->shape;
     ValueId sum = grad_input(g, n, n->in[0], n->in[1], y);
     Shape b = { .rank = y->rank };
 
@@ -352,7 +352,7 @@ static Status grad_transpose(Grad *gr)
     if (grad_wanted(gr, 0))
         grad_set(gr, 0, forward(g, gr->node, dy, w));
     if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, gr->node, dy, x, &value(g, w)->shape));
+        grad_set(gr, 1, grad_weight(g, gr->node, dy, x, value(g, w)->shape));
     if (grad_wanted(gr, 2))
         grad_set(gr, 2, grad_bias(g, dy));
     return g->status;
@@ -396,10 +396,10 @@ static Status place_grad_weight(Placement *p)
 static int64_t flops(const Graph *g, const Node *n)
 {
     bool by_weight = n->op == &op_ConvGradWeight, by_input = n->op == &op_ConvGradInput;
-    const Shape *w = by_weight ? &value(g, n->out[0])->shape : &in_value(g, n, 1)->shape;
-    const Shape *y = by_weight  ? &in_value(g, n, 1)->shape
-                     : by_input ? &in_value(g, n, 0)->shape
-                                : &value(g, n->out[0])->shape;
+    const Shape *w = by_weight ? value(g, n->out[0])->shape : in_value(g, n, 1)->shape;
+    const Shape *y = by_weight  ? in_value(g, n, 1)->shape
+                     : by_input ? in_value(g, n, 0)->shape
+                                : value(g, n->out[0])->shape;
 
     return shape_known(w) && shape_known(y) ? 2 * shape_numel(y) * shape_count(w, 1, w->rank) : 0;
 }

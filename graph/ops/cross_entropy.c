@@ -17,10 +17,10 @@ static Status infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0), *target = in_value(g, n, 1);
     const DType t = sum_type(x->dtype);
-    const Shape scalar = shape_scalar(), samples = target->shape;
+    const Shape scalar = shape_scalar(), samples = *target->shape;
 
-    TRY(loss_check_target(g, n, &x->shape, target));
-    if (x->shape.dim[1] < 1)
+    TRY(loss_check_target(g, n, x->shape, target));
+    if (x->shape->dim[1] < 1)
         return FAIL(E_SHAPE, "%s: there are no classes", node_text(g, n));
     set_out(g, n, 0, t, &scalar);
     set_out(g, n, 1, t, &scalar);
@@ -59,11 +59,11 @@ static Status infer_backward(Graph *g, Node *n)
 {
     const Value *dy = in_value(g, n, 0), *x = in_value(g, n, 1), *target = in_value(g, n, 2), *l = in_value(g, n, 3);
 
-    TRY(loss_check_target(g, n, &x->shape, target));
-    if (dy->shape.rank || dy->dtype != sum_type(x->dtype) || l->dtype != dy->dtype ||
-        !shape_eq(&l->shape, &target->shape))
+    TRY(loss_check_target(g, n, x->shape, target));
+    if (dy->shape->rank || dy->dtype != sum_type(x->dtype) || l->dtype != dy->dtype ||
+        !shape_eq(l->shape, target->shape))
         return FAIL(E_SHAPE, "%s: the gradient of the sum or the statistics do not fit the scores", node_text(g, n));
-    set_out(g, n, 0, x->dtype, &x->shape);
+    set_out(g, n, 0, x->dtype, x->shape);
     return ST_OK;
 }
 

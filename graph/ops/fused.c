@@ -31,7 +31,7 @@ static int stored(const Node *n) { return n->n_out - fused_sums(n); }
 static Status check_body(const Graph *body, const Node *n)
 {
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
-    const Shape *space = &value(body, body->output[0].value)->shape;
+    const Shape *space = value(body, body->output[0].value)->shape;
 
     if (body->n_output != n->n_out)
         return FAIL(E_MODEL, "its program returns %d values, expected %d", body->n_output, n->n_out);
@@ -40,9 +40,9 @@ static Status check_body(const Graph *body, const Node *n)
         return FAIL(E_MODEL, "what is summed, %%%s, is not computed by the program",
                     value(body, body->output[n->n_out - 1].value)->name);
     for (int i = 1; i < body->n_output; i++)
-        if (!shape_eq(&value(body, body->output[i].value)->shape, space))
+        if (!shape_eq(value(body, body->output[i].value)->shape, space))
             return FAIL(E_SHAPE, "output %d has shape %s, output 0 has %s", i,
-                        shape_text(&value(body, body->output[i].value)->shape, a), shape_text(space, b));
+                        shape_text(value(body, body->output[i].value)->shape, a), shape_text(space, b));
     return ST_OK;
 }
 
@@ -52,7 +52,7 @@ static Layout layout_of_sum(const Graph *g, const Node *n, const Shape *space)
     if (stored(n))
         return value(g, n->out[0])->layout;
     for (int i = 0; i < n->n_in; i++)
-        if (shape_eq(&in_value(g, n, i)->shape, space))
+        if (shape_eq(in_value(g, n, i)->shape, space))
             return in_value(g, n, i)->layout;
     return LAYOUT_ROWS;
 }
@@ -64,7 +64,7 @@ static void take_layouts(Graph *body, const Graph *g, const Node *n)
     if (fused_sums(n)) {
         Value *s = value(body, body->output[n->n_out - 1].value);
 
-        s->layout = layout_of_sum(g, n, &s->shape);
+        s->layout = layout_of_sum(g, n, s->shape);
     }
 }
 
@@ -216,7 +216,7 @@ static Status infer(Graph *g, Node *n)
     for (int i = 0; i < n->n_out && !st; i++) {
         const Value *y = value(body, body->output[i].value);
 
-        set_out(g, n, i, y->dtype, &y->shape);
+        set_out(g, n, i, y->dtype, y->shape);
     }
     graph_free(body);
     return st;
@@ -266,7 +266,7 @@ static Status lower(Graph *g, Node *n)
     Status st;
 
     for (int i = 0; i < n->n_in; i++)
-        if (!shape_known(&in_value(g, n, i)->shape))
+        if (!shape_known(in_value(g, n, i)->shape))
             return ST_OK;
     TRY(fused_body(&body, g, n));
     st = (scratch = arena_create_beside(g->arena)) ? lower_body(g, n, body, scratch) : FAIL_NOMEM();
@@ -282,11 +282,11 @@ static Status place(Placement *p) { return fused_sums(p->node) ? place_all_b(p) 
 static int64_t flops(const Graph *g, const Node *n)
 {
     int64_t nodes = fused_sums(n) + node_graph(n, "program")->n_node,
-            elements = shape_numel(&value(g, n->out[0])->shape);
+            elements = shape_numel(value(g, n->out[0])->shape);
 
     for (int i = 0; i < n->n_in; i++)
-        if (elements < shape_numel(&in_value(g, n, i)->shape))
-            elements = shape_numel(&in_value(g, n, i)->shape);
+        if (elements < shape_numel(in_value(g, n, i)->shape))
+            elements = shape_numel(in_value(g, n, i)->shape);
     return nodes * elements;
 }
 

@@ -114,7 +114,7 @@ static Status infer_shape(Graph *g, Node *n)
     int from, to;
     Shape y;
 
-    shape_span(n, in_value(g, n, 0)->shape.rank, &from, &to);
+    shape_span(n, in_value(g, n, 0)->shape->rank, &from, &to);
     node_set_int(g, n, "start", from);
     node_set_int(g, n, "end", to);
     y = SHAPE(to - from);
@@ -126,7 +126,7 @@ static Status infer_shape(Graph *g, Node *n)
 static bool respell_shape(Graph *g, Node *n, int opset)
 {
     (void)opset;
-    if (node_int(n, "end") == in_value(g, n, 0)->shape.rank)
+    if (node_int(n, "end") == in_value(g, n, 0)->shape->rank)
         node_remove_attr(g, n, "end");
     return respell_without(g, n, "start") && respell_without(g, n, "end");
 }
@@ -191,11 +191,11 @@ static Status infer_eye_like(Graph *g, Node *n)
     const Value *x = in_value(g, n, 0);
     DType t = node_int(n, "dtype") ? (DType)node_int(n, "dtype") : x->dtype;
 
-    if (x->shape.rank != 2)
-        return FAIL(E_SHAPE, "%s: an input of rank %d is no matrix", node_text(g, n), x->shape.rank);
+    if (x->shape->rank != 2)
+        return FAIL(E_SHAPE, "%s: an input of rank %d is no matrix", node_text(g, n), x->shape->rank);
     if (t == DT_STRING || !dtype_size(t))
         return FAIL(E_UNSUPPORTED, "%s: type %s is not supported", node_text(g, n), dtype_name(t));
-    set_out(g, n, 0, t, &x->shape);
+    set_out(g, n, 0, t, x->shape);
     return ST_OK;
 }
 

@@ -18,23 +18,23 @@ static Status check_indices(const Graph *g, const Node *n, int i)
 static Status infer_gather(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    const Shape *ix = &in_value(g, n, 1)->shape;
+    const Shape *ix = in_value(g, n, 1)->shape;
     Shape y = { 0 };
     int axis;
 
     TRY(check_indices(g, n, 1));
-    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_axis(g, n, x->shape->rank));
     axis = (int)node_int(n, "axis");
-    if (x->shape.rank - 1 + ix->rank > MAX_RANK)
+    if (x->shape->rank - 1 + ix->rank > MAX_RANK)
         return FAIL(E_SHAPE, "%s: more than %d dimensions", node_text(g, n), MAX_RANK);
-    if (x->shape.dim[axis] == 0 && shape_numel(ix) > 0)
+    if (x->shape->dim[axis] == 0 && shape_numel(ix) > 0)
         return FAIL(E_SHAPE, "%s: indices into the empty axis %d", node_text(g, n), axis);
     for (int i = 0; i < axis; i++)
-        y.dim[y.rank++] = x->shape.dim[i];
+        y.dim[y.rank++] = x->shape->dim[i];
     for (int i = 0; i < ix->rank; i++)
         y.dim[y.rank++] = ix->dim[i];
-    for (int i = axis + 1; i < x->shape.rank; i++)
-        y.dim[y.rank++] = x->shape.dim[i];
+    for (int i = axis + 1; i < x->shape->rank; i++)
+        y.dim[y.rank++] = x->shape->dim[i];
     set_out(g, n, 0, x->dtype, &y);
     return g->status;
 }
@@ -42,7 +42,7 @@ static Status infer_gather(Graph *g, Node *n)
 static Status grad_gather(Grad *gr)
 {
     int64_t axis = node_int(gr->node, "axis");
-    const Attr *attrs = ATTRS(INT("axis", axis), INT("dim", grad_in_value(gr, 0)->shape.dim[axis]));
+    const Attr *attrs = ATTRS(INT("axis", axis), INT("dim", grad_in_value(gr, 0)->shape->dim[axis]));
 
     grad_set_narrow(gr, 0, EMIT(gr->g, GatherGrad, attrs, grad_dout_wide(gr, 0), grad_in(gr, 1)));
     return gr->g->status;
@@ -70,7 +70,7 @@ static bool counts_on(const Tensor *ix, int64_t d, int64_t *first)
  * along which a batch can be split. */
 static Status lower_gather(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const Tensor *ix = value_const(g, n->in[1]);
     int64_t axis = node_int(n, "axis"), d = x->dim[axis], first;
     ValueId part = n->in[0];
@@ -92,7 +92,7 @@ static Status lower_gather(Graph *g, Node *n)
  * is read by everybody at the same indices. */
 static Status place_gather(Placement *p)
 {
-    int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape.rank;
+    int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape->rank;
     Place x = p->in[0], ix = p->in[1];
 
     if (x.kind == PL_S && (x.axis == axis || ix.kind == PL_S)) {
@@ -119,8 +119,8 @@ static bool takes_rows_gather(const Graph *g, const Node *n, int axis, RowsTaken
 {
     int64_t along = node_int(n, "axis");
 
-    *out = (RowsTaken){ .list_rank = in_value(g, n, 1)->shape.rank, .width = 1 };
-    return axis == (along < 0 ? along + in_value(g, n, 0)->shape.rank : along);
+    *out = (RowsTaken){ .list_rank = in_value(g, n, 1)->shape->rank, .width = 1 };
+    return axis == (along < 0 ? along + in_value(g, n, 0)->shape->rank : along);
 }
 
 DEFINE_OP(Gather, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_gather, .blocks = BLOCKS_PASS,
@@ -131,18 +131,18 @@ DEFINE_OP(Gather, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_gat
 static Status infer_gather_grad(Graph *g, Node *n)
 {
     const Value *dy = in_value(g, n, 0);
-    const Shape *ix = &in_value(g, n, 1)->shape;
-    int64_t axis = node_int(n, "axis"), rank = dy->shape.rank - ix->rank + 1;
+    const Shape *ix = in_value(g, n, 1)->shape;
+    int64_t axis = node_int(n, "axis"), rank = dy->shape->rank - ix->rank + 1;
     Shape x = { 0 };
 
     TRY(check_indices(g, n, 1));
     if (rank < 1 || axis < 0 || axis >= rank || node_int(n, "dim") < 0)
         return FAIL(E_SHAPE, "%s: axis %lld of rank %lld", node_text(g, n), (long long)axis, (long long)rank);
     for (int i = 0; i < ix->rank; i++)
-        if (dy->shape.dim[axis + i] != ix->dim[i])
+        if (dy->shape->dim[axis + i] != ix->dim[i])
             return FAIL(E_SHAPE, "%s: dy does not have the dimensions of the indices", node_text(g, n));
     for (int i = 0; i < rank; i++)
-        x.dim[x.rank++] = i == axis ? node_int(n, "dim") : dy->shape.dim[i < axis ? i : i + ix->rank - 1];
+        x.dim[x.rank++] = i == axis ? node_int(n, "dim") : dy->shape->dim[i < axis ? i : i + ix->rank - 1];
     set_out(g, n, 0, dy->dtype, &x);
     return ST_OK;
 }
@@ -157,7 +157,7 @@ static Status grad_gather_grad(Grad *gr)
 /* Split along the indices' axes, each replica adds its own rows: a partial sum of the table. */
 static Status place_gather_grad(Placement *p)
 {
-    int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape.rank;
+    int axis = (int)node_int(p->node, "axis"), rank_ix = in_value(p->g, p->node, 1)->shape->rank;
     Place dy = p->in[0], ix = p->in[1];
 
     if (dy.kind == PL_L || ix.kind == PL_L) {
@@ -191,7 +191,7 @@ DEFINE_OP(
 
 static Status infer_gather_elements(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *ix = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *ix = in_value(g, n, 1)->shape;
     int64_t axis;
 
     TRY(check_indices(g, n, 1));
@@ -218,7 +218,7 @@ static Status grad_gather_elements(Grad *gr)
 
 static Status place_gather_elements(Placement *p)
 {
-    const Shape *x = &in_value(p->g, p->node, 0)->shape, *ix = &in_value(p->g, p->node, 1)->shape;
+    const Shape *x = in_value(p->g, p->node, 0)->shape, *ix = in_value(p->g, p->node, 1)->shape;
     int axis = (int)node_int(p->node, "axis"), a;
 
     if (p->in[0].kind == PL_P && p->in[1].kind == PL_B) {
@@ -289,7 +289,7 @@ static Status infer_gather_nd(Graph *g, Node *n)
     Shape y;
 
     TRY(check_indices(g, n, 1));
-    TRY(gathered_shape(g, n, &x->shape, &in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
+    TRY(gathered_shape(g, n, x->shape, in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -300,8 +300,8 @@ static Status grad_gather_nd(Grad *gr)
     const Attr *attrs = ATTRS(INT("batch_dims", node_int(gr->node, "batch_dims")));
     ValueId dy = grad_dout_wide(gr, 0);
 
-    grad_set_narrow(
-        gr, 0, EMIT(g, GatherNDGrad, attrs, dy, grad_in(gr, 1), emit_shape_const(g, &grad_in_value(gr, 0)->shape)));
+    grad_set_narrow(gr, 0,
+                    EMIT(g, GatherNDGrad, attrs, dy, grad_in(gr, 1), emit_shape_const(g, grad_in_value(gr, 0)->shape)));
     return g->status;
 }
 
@@ -341,8 +341,8 @@ static Status lower_gather_nd(Graph *g, Node *n)
     while (!g->status && (ix = value_const(g, n->in[1]))) {
         int batch_dims = (int)node_int(n, "batch_dims"), rank = ix->shape.rank;
 
-        if (batch_dims >= rank - 1 || ix->shape.dim[rank - 1] < 2 || batch_dims >= in_value(g, n, 0)->shape.rank - 1 ||
-            ix->shape.dim[batch_dims] != in_value(g, n, 0)->shape.dim[batch_dims] || !counts_along(ix, batch_dims))
+        if (batch_dims >= rank - 1 || ix->shape.dim[rank - 1] < 2 || batch_dims >= in_value(g, n, 0)->shape->rank - 1 ||
+            ix->shape.dim[batch_dims] != in_value(g, n, 0)->shape->dim[batch_dims] || !counts_along(ix, batch_dims))
             break;
         node_set_input(g, n, 1, drop_first(g, ix));
         node_set_int(g, n, "batch_dims", batch_dims + 1);
@@ -368,7 +368,7 @@ static Status place_gather_nd(Placement *p)
         place_set_all(p, split);
         return ST_OK;
     }
-    if (x.kind == PL_S || split.axis == in_value(p->g, p->node, 1)->shape.rank - 1)
+    if (x.kind == PL_S || split.axis == in_value(p->g, p->node, 1)->shape->rank - 1)
         return place_all_b(p);
     p->in[0] = PLACE_B;
     place_set_all(p, split);
@@ -386,7 +386,7 @@ static bool respell_gather_nd(Graph *g, Node *n, int opset)
 
 static bool takes_rows_gather_nd(const Graph *g, const Node *n, int axis, RowsTaken *out)
 {
-    const Shape *list = &in_value(g, n, 1)->shape;
+    const Shape *list = in_value(g, n, 1)->shape;
 
     *out = (RowsTaken){ .list_rank = list->rank - 1, .part = axis };
     out->width = list->rank > 0 ? (int)list->dim[list->rank - 1] : 0;
@@ -406,8 +406,8 @@ static Status infer_gather_nd_grad(Graph *g, Node *n)
     TRY(check_indices(g, n, 1));
     TRY(value_const_ints(g, n->in[2], x.dim, MAX_RANK, &x.rank));
     TRY(shape_check(&x, dtype_size(dy->dtype)));
-    TRY(gathered_shape(g, n, &x, &in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
-    if (!shape_eq(&y, &dy->shape))
+    TRY(gathered_shape(g, n, &x, in_value(g, n, 1)->shape, node_int(n, "batch_dims"), &y));
+    if (!shape_eq(&y, dy->shape))
         return FAIL(E_SHAPE, "%s: dy does not have the shape of what was gathered", node_text(g, n));
     set_out(g, n, 0, dy->dtype, &x);
     return ST_OK;
@@ -419,7 +419,7 @@ static Status place_gather_nd_grad(Placement *p)
     Place dy = p->in[0], split = dy.kind == PL_S ? dy : p->in[1];
 
     p->in[2] = PLACE_B;
-    if (split.kind == PL_S && split.axis < in_value(p->g, p->node, 1)->shape.rank - 1) {
+    if (split.kind == PL_S && split.axis < in_value(p->g, p->node, 1)->shape->rank - 1) {
         p->in[0] = p->in[1] = split;
         place_set_all(p, split.axis < batch_dims ? split : PLACE_P);
         return ST_OK;

@@ -13,10 +13,10 @@ static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x,
 
     for (int k = axis; k < x->rank; k++)
         rest.dim[k - axis] = x->dim[k];
-    TRY(shape_broadcast(&out, &rest, &in_value(g, n, i)->shape, node_text(g, n)));
+    TRY(shape_broadcast(&out, &rest, in_value(g, n, i)->shape, node_text(g, n)));
     if (!shape_eq(&out, &rest))
         return FAIL(E_SHAPE, "%s: input %d is %s, expected %s", node_text(g, n), i,
-                    shape_text(&in_value(g, n, i)->shape, found), shape_text(&rest, wanted));
+                    shape_text(in_value(g, n, i)->shape, found), shape_text(&rest, wanted));
     return ST_OK;
 }
 
@@ -25,15 +25,15 @@ static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x,
 static Status infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    Shape kept = x->shape;
+    Shape kept = *x->shape;
     int axis;
 
-    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_axis(g, n, x->shape->rank));
     TRY(infer_wide_dtype(g, n, 1, n->n_in));
     axis = (int)node_int(n, "axis");
     for (int i = 1; i < n->n_in; i++)
         if (has_in(n, i))
-            TRY(check_vector(g, n, i, &x->shape, axis));
+            TRY(check_vector(g, n, i, x->shape, axis));
     for (int k = axis; k < kept.rank; k++)
         kept.dim[k] = 1;
     set_out(g, n, 1, x->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32, &kept);
@@ -48,17 +48,17 @@ static Status infer_backward(Graph *g, Node *n)
     Shape rest = { 0 };
     int axis;
 
-    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_axis(g, n, x->shape->rank));
     TRY(infer_same_dtype(g, n, 0, 2));
     TRY(infer_wide_dtype(g, n, 2, 3));
     axis = (int)node_int(n, "axis");
-    if (!shape_eq(&x->shape, &dy->shape))
+    if (!shape_eq(x->shape, dy->shape))
         return FAIL(E_SHAPE, "%s: input and output gradient differ in shape", node_text(g, n));
-    for (int k = axis; k < x->shape.rank; k++)
-        rest.dim[rest.rank++] = x->shape.dim[k];
-    if (!shape_eq(&in_value(g, n, 2)->shape, &rest))
+    for (int k = axis; k < x->shape->rank; k++)
+        rest.dim[rest.rank++] = x->shape->dim[k];
+    if (!shape_eq(in_value(g, n, 2)->shape, &rest))
         return FAIL(E_SHAPE, "%s: scale does not have the normalised shape", node_text(g, n));
-    set_out(g, n, 0, x->dtype, &x->shape);
+    set_out(g, n, 0, x->dtype, x->shape);
     set_out(g, n, 1, in_value(g, n, 2)->dtype, &rest);
     set_out(g, n, 2, in_value(g, n, 2)->dtype, &rest);
     return ST_OK;
@@ -70,7 +70,7 @@ static ValueId through_statistics(Grad *gr, ValueId dmean, ValueId dinv)
     Graph *g = gr->g;
     const Value *xv = grad_in_value(gr, 0);
     DType own = xv->dtype, wide = own == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
-    Shape shape = xv->shape;
+    Shape shape = *xv->shape;
     int axis = (int)node_int(gr->node, "axis");
     double count = (double)shape_count(&shape, axis, shape.rank);
     ValueId x = emit_cast(g, grad_in(gr, 0), wide), mean = grad_out(gr, 1), inv = grad_out(gr, 2), total = dmean, d;
@@ -97,7 +97,7 @@ static Status grad(Grad *gr)
     const Node *n = gr->node;
     const Attr *attrs = ATTRS(INT("axis", node_int(n, "axis")), FLOAT("epsilon", node_float(n, "epsilon")));
     ValueId d[3] = { NO_VALUE }, dy = grad_dout(gr, 0), through;
-    const Shape *x = &grad_in_value(gr, 0)->shape;
+    const Shape *x = grad_in_value(gr, 0)->shape;
     int axis = (int)node_int(n, "axis");
     Shape rest = shape_of(x->rank - axis, x->dim + axis);
 
@@ -117,12 +117,12 @@ static Status grad(Grad *gr)
 /* A scale or bias that is broadcast within the normalised axes is stretched to them, which is all the kernels know. */
 static Status lower(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
     Shape rest = shape_of(x->rank - axis, x->dim + axis);
 
     for (int i = 1; i < 3; i++)
-        if (has_in(n, i) && !shape_eq(&in_value(g, n, i)->shape, &rest)) {
+        if (has_in(n, i) && !shape_eq(in_value(g, n, i)->shape, &rest)) {
             ValueId full = emit_expand(g, n->in[i], &rest);
 
             if (!g->status)
@@ -146,7 +146,7 @@ static ValueId per_channel(Graph *g, ValueId v, const Shape *x)
 /* Groups of channels of each sample normalised, then scaled: per channel, or per group as opsets 18 to 20 had it. */
 static Status normalise_groups(Graph *g, Node *n, int64_t groups)
 {
-    Shape x = in_value(g, n, 0)->shape, all = SHAPE(x.dim[1]), ones = SHAPE(shape_count(&x, 1, x.rank) / groups);
+    Shape x = *in_value(g, n, 0)->shape, all = SHAPE(x.dim[1]), ones = SHAPE(shape_count(&x, 1, x.rank) / groups);
     DType t = in_value(g, n, 0)->dtype;
     ValueId scale = n->in[1], bias = n->in[2], y, parts;
 
@@ -154,7 +154,7 @@ static Status normalise_groups(Graph *g, Node *n, int64_t groups)
         ValueId *v = i ? &bias : &scale;
         Shape column = SHAPE(groups, 1), full = SHAPE(groups, x.dim[1] / groups);
 
-        if (value(g, *v)->shape.dim[0] != x.dim[1])
+        if (value(g, *v)->shape->dim[0] != x.dim[1])
             *v = emit_reshape(g, emit_expand(g, emit_reshape(g, *v, &column), &full), &all);
     }
     parts = EMIT(g, Reshape, NULL, n->in[0], emit_ints(g, 3, (int64_t[]){ 0, groups, ones.dim[0] }));
@@ -170,14 +170,14 @@ static Status normalise_groups(Graph *g, Node *n, int64_t groups)
 
 static Status infer_groups(Graph *g, Node *n, int64_t groups)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
 
     TRY(infer_same_dtype(g, n, 0, 3));
     if (x->rank < 3 || x->dim[1] < 1 || groups < 1 || x->dim[1] % groups || !shape_count(x, 2, x->rank))
         return FAIL(E_SHAPE, "%s: expected [batch, channels, ...] with channels in %lld groups", node_text(g, n),
                     (long long)groups);
     for (int i = 1; i < 3; i++) {
-        const Shape *s = &in_value(g, n, i)->shape;
+        const Shape *s = in_value(g, n, i)->shape;
 
         if (s->rank != 1 || (s->dim[0] != x->dim[1] && s->dim[0] != groups))
             return FAIL(E_SHAPE, "%s: input %d must hold one number per channel", node_text(g, n), i);
@@ -191,18 +191,18 @@ static Status lower_group(Graph *g, Node *n) { return normalise_groups(g, n, nod
 
 static Status infer_instance(Graph *g, Node *n)
 {
-    return infer_groups(g, n, in_value(g, n, 0)->shape.rank > 1 ? in_value(g, n, 0)->shape.dim[1] : 0);
+    return infer_groups(g, n, in_value(g, n, 0)->shape->rank > 1 ? in_value(g, n, 0)->shape->dim[1] : 0);
 }
 
-static Status lower_instance(Graph *g, Node *n) { return normalise_groups(g, n, in_value(g, n, 0)->shape.dim[1]); }
+static Status lower_instance(Graph *g, Node *n) { return normalise_groups(g, n, in_value(g, n, 0)->shape->dim[1]); }
 
 static Status infer_rms(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
 
-    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_axis(g, n, x->shape->rank));
     TRY(infer_same_dtype(g, n, 0, 2));
-    TRY(check_vector(g, n, 1, &x->shape, (int)node_int(n, "axis")));
+    TRY(check_vector(g, n, 1, x->shape, (int)node_int(n, "axis")));
     return infer_like(g, n, 0);
 }
 
@@ -211,8 +211,8 @@ static Status lower_rms(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     int64_t axes[MAX_RANK];
-    int axis = (int)node_int(n, "axis"), count = x->shape.rank - axis;
-    double elements = (double)shape_count(&x->shape, axis, x->shape.rank);
+    int axis = (int)node_int(n, "axis"), count = x->shape->rank - axis;
+    double elements = (double)shape_count(x->shape, axis, x->shape->rank);
     ValueId squares, mean, root, y;
 
     for (int k = 0; k < count; k++)

@@ -18,7 +18,7 @@ static Status infer_expand(Graph *g, Node *n)
         return ST_OK;
     TRY(value_const_ints(g, n->in[1], y.dim, MAX_RANK, &y.rank));
     TRY(shape_check(&y, dtype_size(x->dtype)));
-    TRY(shape_broadcast(&y, &x->shape, &y, node_text(g, n)));
+    TRY(shape_broadcast(&y, x->shape, &y, node_text(g, n)));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -40,7 +40,7 @@ static Status infer_transpose(Graph *g, Node *n)
     const Value *x = in_value(g, n, 0);
     int64_t reversed[MAX_RANK];
     const int64_t *perm;
-    Shape y = { .rank = x->shape.rank };
+    Shape y = { .rank = x->shape->rank };
     unsigned seen = 0;
     int count;
 
@@ -54,7 +54,7 @@ static Status infer_transpose(Graph *g, Node *n)
     for (int i = 0; i < count && i < y.rank; i++)
         if (perm[i] >= 0 && perm[i] < y.rank) {
             seen |= 1u << perm[i];
-            y.dim[i] = x->shape.dim[perm[i]];
+            y.dim[i] = x->shape->dim[perm[i]];
         }
     if (count != y.rank || seen != (1u << y.rank) - 1)
         return FAIL(E_SHAPE, "%s: perm is not a permutation of %d axes", node_text(g, n), y.rank);
@@ -110,11 +110,11 @@ static Status infer_tile(Graph *g, Node *n)
     if (!value_const(g, n->in[1]))
         return ST_OK;
     TRY(value_const_ints(g, n->in[1], repeats, MAX_RANK, &count));
-    if (count != x->shape.rank)
-        return FAIL(E_SHAPE, "%s: %d repeats for an input of rank %d", node_text(g, n), count, x->shape.rank);
+    if (count != x->shape->rank)
+        return FAIL(E_SHAPE, "%s: %d repeats for an input of rank %d", node_text(g, n), count, x->shape->rank);
     y.rank = count;
     for (int i = 0; i < count; i++)
-        if (repeats[i] < 0 || __builtin_mul_overflow(x->shape.dim[i], repeats[i], &y.dim[i]))
+        if (repeats[i] < 0 || __builtin_mul_overflow(x->shape->dim[i], repeats[i], &y.dim[i]))
             return FAIL(E_SHAPE, "%s: %lld repeats of axis %d", node_text(g, n), (long long)repeats[i], i);
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
@@ -130,7 +130,7 @@ static Status grad_tile(Grad *gr)
 
     TRY(value_const_ints(g, gr->node->in[1], repeats, MAX_RANK, &count));
     for (int i = 0; i < count && !g->status; i++) {
-        Shape s = value(g, dx)->shape;
+        Shape s = *value(g, dx)->shape;
         int64_t axis = i;
 
         if (repeats[i] == 1)
@@ -141,7 +141,7 @@ static Status grad_tile(Grad *gr)
         for (int j = s.rank++; j > i; j--)
             s.dim[j] = s.dim[j - 1];
         s.dim[i] = repeats[i];
-        s.dim[i + 1] = grad_in_value(gr, 0)->shape.dim[i];
+        s.dim[i + 1] = grad_in_value(gr, 0)->shape->dim[i];
         dx = emit_reduce_sum(g, emit_reshape(g, dx, &s), 1, &axis, false);
     }
     grad_set(gr, 0, dx);
@@ -199,13 +199,13 @@ static Status node_pads(PadRange *r, const Graph *g, const Node *n)
 
     if (!pads || (has_in(n, 3) && !value_const(g, n->in[3])))
         return FAIL(E_UNSUPPORTED, "%s: pads and axes must be constant", node_text(g, n));
-    return pad_range(r, in_value(g, n, 0)->shape.rank, pads, const_or_null(g, n, 3), node_text(g, n));
+    return pad_range(r, in_value(g, n, 0)->shape->rank, pads, const_or_null(g, n, 3), node_text(g, n));
 }
 
 /* One axis of Pad's output.  What is added mirrors what is left after negative pads. */
 static Status padded_dim(int64_t *out, const Graph *g, const Node *n, PadMode mode, int axis, const PadRange *r)
 {
-    int64_t d = in_value(g, n, 0)->shape.dim[axis], y;
+    int64_t d = in_value(g, n, 0)->shape->dim[axis], y;
 
     if (__builtin_add_overflow(r->before[axis] + r->after[axis], d, &y) || !pad_fits(mode, r, axis, d, y))
         return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n),
@@ -226,9 +226,9 @@ static Status infer_pad(Graph *g, Node *n)
     if (!value_const(g, n->in[1]) || (has_in(n, 3) && !value_const(g, n->in[3])))
         return ST_OK;
     TRY(node_pads(&r, g, n));
-    if (has_in(n, 2) && shape_numel(&in_value(g, n, 2)->shape) != 1)
+    if (has_in(n, 2) && shape_numel(in_value(g, n, 2)->shape) != 1)
         return FAIL(E_SHAPE, "%s: the value to pad with must be a scalar", node_text(g, n));
-    y.rank = x->shape.rank;
+    y.rank = x->shape->rank;
     for (int i = 0; i < y.rank; i++)
         TRY(padded_dim(&y.dim[i], g, n, mode, i, &r));
     set_out(g, n, 0, x->dtype, &y);
@@ -252,7 +252,7 @@ static Status grad_pad(Grad *gr)
 {
     Graph *g = gr->g;
     ValueId dy = grad_dout(gr, 0), dx;
-    int rank = grad_in_value(gr, 0)->shape.rank;
+    int rank = grad_in_value(gr, 0)->shape->rank;
     PadMode mode;
     PadRange r;
 
@@ -270,7 +270,7 @@ static Status grad_pad(Grad *gr)
         Shape scalar = shape_scalar();
         ValueId inside = emit_sum_to_shape(g, dx, &scalar), all = emit_sum_to_shape(g, dy, &scalar);
 
-        grad_set(gr, 2, emit_reshape(g, EMIT(g, Sub, NULL, all, inside), &grad_in_value(gr, 2)->shape));
+        grad_set(gr, 2, emit_reshape(g, EMIT(g, Sub, NULL, all, inside), grad_in_value(gr, 2)->shape));
     }
     return g->status;
 }
@@ -278,7 +278,7 @@ static Status grad_pad(Grad *gr)
 /* A value other than zero makes the operator affine: a partial sum is reduced first. */
 static Status place_pad(Placement *p)
 {
-    int rank = in_value(p->g, p->node, 0)->shape.rank, to[MAX_RANK];
+    int rank = in_value(p->g, p->node, 0)->shape->rank, to[MAX_RANK];
     const Tensor *v = const_or_null(p->g, p->node, 2);
     PadRange r;
 
@@ -300,7 +300,7 @@ DEFINE_OP(Pad, .setting_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18, .
 static Status infer_pad_grad(Graph *g, Node *n)
 {
     const Value *dy = in_value(g, n, 0);
-    Shape dx = dy->shape;
+    Shape dx = *dy->shape;
     PadRange r;
     PadMode mode;
 
@@ -308,7 +308,7 @@ static Status infer_pad_grad(Graph *g, Node *n)
     TRY(node_pads(&r, g, n));
     for (int i = 0; i < dx.rank; i++)
         if (__builtin_sub_overflow(dx.dim[i], r.before[i] + r.after[i], &dx.dim[i]) || dx.dim[i] < 0 ||
-            !pad_fits(mode, &r, i, dx.dim[i], dy->shape.dim[i]))
+            !pad_fits(mode, &r, i, dx.dim[i], dy->shape->dim[i]))
             return FAIL(E_SHAPE, "%s: the pads of axis %d do not fit", node_text(g, n), i);
     set_out(g, n, 0, dy->dtype, &dx);
     return ST_OK;
@@ -324,7 +324,7 @@ static Status infer_blocks(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
     int64_t b = node_int(n, "blocksize"), square;
-    Shape y = x->shape;
+    Shape y = *x->shape;
     char text[SHAPE_TEXT];
     bool fits;
 
@@ -341,7 +341,7 @@ static Status infer_blocks(Graph *g, Node *n)
     }
     if (!fits)
         return FAIL(E_SHAPE, "%s: shape %s does not divide into blocks of %lld", node_text(g, n),
-                    shape_text(&x->shape, text), (long long)b);
+                    shape_text(x->shape, text), (long long)b);
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -359,7 +359,7 @@ static Status grad_depth_to_space(Grad *gr)
 {
     Graph *g = gr->g;
     int64_t b = node_int(gr->node, "blocksize");
-    const Shape *x = &grad_in_value(gr, 0)->shape;
+    const Shape *x = grad_in_value(gr, 0)->shape;
     ValueId dy = grad_dout(gr, 0);
     Shape s;
 

@@ -16,9 +16,9 @@ Status loss_check_target(const Graph *g, const Node *n, const Shape *x, const Va
 
     for (int i = 0; i < t.rank; i++)
         t.dim[i] = x->dim[i ? i + 1 : 0];
-    if (x->rank < 2 || !shape_eq(&t, &target->shape))
+    if (x->rank < 2 || !shape_eq(&t, target->shape))
         return FAIL(E_SHAPE, "%s: target of shape %s for scores of shape %s", node_text(g, n),
-                    shape_text(&target->shape, a), shape_text(x, b));
+                    shape_text(target->shape, a), shape_text(x, b));
     if (target->dtype != DT_INT64 && target->dtype != DT_INT32)
         return FAIL(E_SHAPE, "%s: target is %s, expected int32 or int64", node_text(g, n), dtype_name(target->dtype));
     return ST_OK;
@@ -28,8 +28,8 @@ static Status check_weights(const Graph *g, const Node *n, int i, DType t, int64
 {
     if (!has_in(n, i))
         return ST_OK;
-    if (in_value(g, n, i)->dtype != t || in_value(g, n, i)->shape.rank != 1 ||
-        in_value(g, n, i)->shape.dim[0] != classes)
+    if (in_value(g, n, i)->dtype != t || in_value(g, n, i)->shape->rank != 1 ||
+        in_value(g, n, i)->shape->dim[0] != classes)
         return FAIL(E_SHAPE, "%s: weights must be a vector of %lld %s", node_text(g, n), (long long)classes,
                     dtype_name(t));
     return ST_OK;
@@ -39,8 +39,8 @@ static Status check_nll(const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
 
-    TRY(loss_check_target(g, n, &x->shape, in_value(g, n, 1)));
-    return check_weights(g, n, 2, x->dtype, x->shape.dim[1]);
+    TRY(loss_check_target(g, n, x->shape, in_value(g, n, 1)));
+    return check_weights(g, n, 2, x->dtype, x->shape->dim[1]);
 }
 
 static Status infer_nll_sum(Graph *g, Node *n)
@@ -56,7 +56,7 @@ static Status infer_nll_sum(Graph *g, Node *n)
 static Status infer_nll_per_sample(Graph *g, Node *n)
 {
     TRY(check_nll(g, n));
-    set_out(g, n, 0, in_value(g, n, 0)->dtype, &in_value(g, n, 1)->shape);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, in_value(g, n, 1)->shape);
     return ST_OK;
 }
 
@@ -73,8 +73,8 @@ static Status grad_nll(Grad *gr)
     if (!has_value(grad_dout(gr, 0)))
         return ST_OK;
     grad_set(gr, 0,
-             EMIT(g, NllGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1),
-                  emit_shape_const(g, &grad_in_value(gr, 0)->shape), grad_in(gr, 2)));
+             EMIT(g, NllGrad, attrs, grad_dout(gr, 0), grad_in(gr, 1), emit_shape_const(g, grad_in_value(gr, 0)->shape),
+                  grad_in(gr, 2)));
     return g->status;
 }
 
@@ -121,7 +121,7 @@ static const AttrDecl nll_attrs[] = { { "ignore_index", A_INT, .i = NO_INDEX },
 
 int64_t loss_index_range(const Graph *g, const Node *n, int i)
 {
-    const Shape *scores = &in_value(g, n, 0)->shape;
+    const Shape *scores = in_value(g, n, 0)->shape;
 
     return i == 1 && scores->rank >= 2 ? scores->dim[1] : -1;
 }
@@ -149,7 +149,7 @@ static Status infer_nll_grad(Graph *g, Node *n)
     TRY(shape_check(&x, dtype_size(dy->dtype)));
     TRY(loss_check_target(g, n, &x, target));
     TRY(check_weights(g, n, 3, dy->dtype, x.dim[1]));
-    if (dy->shape.rank && !shape_eq(&dy->shape, &target->shape))
+    if (dy->shape->rank && !shape_eq(dy->shape, target->shape))
         return FAIL(E_SHAPE, "%s: the gradient is neither a scalar nor one number a sample", node_text(g, n));
     set_out(g, n, 0, dy->dtype, &x);
     return ST_OK;
@@ -158,7 +158,7 @@ static Status infer_nll_grad(Graph *g, Node *n)
 /* Linear in dy, which is one number for all or one a sample. */
 static Status place_nll_grad(Placement *p)
 {
-    bool scalar = in_value(p->g, p->node, 0)->shape.rank == 0;
+    bool scalar = in_value(p->g, p->node, 0)->shape->rank == 0;
     Place dy = p->in[0], t = p->in[1];
 
     for (int i = 2; i < p->node->n_in; i++)
@@ -193,8 +193,8 @@ static Status infer_onnx(Graph *g, Node *n)
     TRY(check_nll(g, n));
     if (strcmp(reduction, "none") && strcmp(reduction, "sum") && strcmp(reduction, "mean"))
         return FAIL(E_MODEL, "%s: reduction '%s', expected none, sum or mean", node_text(g, n), reduction);
-    set_out(g, n, 0, in_value(g, n, 0)->dtype, strcmp(reduction, "none") ? &scalar : &in_value(g, n, 1)->shape);
-    set_out(g, n, 1, in_value(g, n, 0)->dtype, &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, in_value(g, n, 0)->dtype, strcmp(reduction, "none") ? &scalar : in_value(g, n, 1)->shape);
+    set_out(g, n, 1, in_value(g, n, 0)->dtype, in_value(g, n, 0)->shape);
     return ST_OK;
 }
 
@@ -211,7 +211,7 @@ static Status lower_nll(Graph *g, Node *n, ValueId logp)
     }
     EMIT_MULTI(g, NllSum, attrs, 2, out, logp, n->in[1], w);
     if (!has_value(w) && node_int(n, "ignore_index") == NO_INDEX)
-        out[1] = emit_scalar(g, in_value(g, n, 0)->dtype, (double)shape_numel(&in_value(g, n, 1)->shape));
+        out[1] = emit_scalar(g, in_value(g, n, 0)->dtype, (double)shape_numel(in_value(g, n, 1)->shape));
     graph_replace(g, n->out[0], strcmp(reduction, "mean") ? out[0] : EMIT(g, Div, NULL, out[0], out[1]));
     return g->status;
 }
@@ -251,9 +251,9 @@ static Status infer_element(Graph *g, Node *n, int x)
     char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
 
     TRY(infer_same_dtype(g, n, 0, n->n_in));
-    if (!shape_eq(&a->shape, &b->shape))
-        return FAIL(E_SHAPE, "%s: target of shape %s for values of shape %s", node_text(g, n),
-                    shape_text(&b->shape, tb), shape_text(&a->shape, ta));
+    if (!shape_eq(a->shape, b->shape))
+        return FAIL(E_SHAPE, "%s: target of shape %s for values of shape %s", node_text(g, n), shape_text(b->shape, tb),
+                    shape_text(a->shape, ta));
     for (int i = 0; i < 4; i++)
         if (!strcmp(node_string(n, "kind"), kinds[i]))
             return ST_OK;
@@ -273,7 +273,7 @@ static Status infer_element_loss(Graph *g, Node *n)
 static Status infer_element_loss_grad(Graph *g, Node *n)
 {
     TRY(infer_element(g, n, 1));
-    if (in_value(g, n, 0)->shape.rank)
+    if (in_value(g, n, 0)->shape->rank)
         return FAIL(E_SHAPE, "%s: the gradient of a sum is a scalar", node_text(g, n));
     return infer_like(g, n, 1);
 }

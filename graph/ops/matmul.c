@@ -16,8 +16,8 @@ void matmul_roles(MatMulRoles *r, const Graph *g, const Node *n)
 {
     bool ta, tb;
 
-    r->a = in_value(g, n, 0)->shape;
-    r->b = in_value(g, n, 1)->shape;
+    r->a = *in_value(g, n, 0)->shape;
+    r->b = *in_value(g, n, 1)->shape;
     ta = node_attr(n, "transA") && node_int(n, "transA");
     tb = node_attr(n, "transB") && node_int(n, "transB");
     r->row = r->a.rank < 2 ? -1 : r->a.rank - (ta ? 1 : 2);
@@ -85,9 +85,9 @@ static Status infer_product(Graph *g, Node *n)
 static Status check_min_rank(const Graph *g, const Node *n, int min, int max)
 {
     for (int i = 0; i < 2; i++)
-        if (in_value(g, n, i)->shape.rank < min || in_value(g, n, i)->shape.rank > max)
+        if (in_value(g, n, i)->shape->rank < min || in_value(g, n, i)->shape->rank > max)
             return FAIL(E_SHAPE, "%s: input %d has rank %d, expected %d or more", node_text(g, n), i,
-                        in_value(g, n, i)->shape.rank, min);
+                        in_value(g, n, i)->shape->rank, min);
     return ST_OK;
 }
 
@@ -103,10 +103,10 @@ static Status infer_gemm(Graph *g, Node *n)
 
     TRY(check_min_rank(g, n, 2, 2));
     TRY(infer_product(g, n));
-    y = value(g, n->out[0])->shape;
+    y = *value(g, n->out[0])->shape;
     if (!has_in(n, 2))
         return ST_OK;
-    TRY(shape_broadcast(&c, &y, &in_value(g, n, 2)->shape, node_text(g, n)));
+    TRY(shape_broadcast(&c, &y, in_value(g, n, 2)->shape, node_text(g, n)));
     if (!shape_eq(&c, &y))
         return FAIL(E_SHAPE, "%s: C does not broadcast to the product", node_text(g, n));
     return ST_OK;
@@ -129,7 +129,7 @@ static ValueId product(Graph *g, double alpha, Operand a, Operand b)
 /* [..., n, k] as one matrix [-1, k]; -1, so that the constant holds no batch size. */
 static ValueId flatten(Graph *g, ValueId x)
 {
-    const Shape *s = &value(g, x)->shape;
+    const Shape *s = value(g, x)->shape;
 
     return s->rank == 2 ? x : EMIT(g, Reshape, NULL, x, emit_ints(g, 2, (int64_t[]){ -1, s->dim[s->rank - 1] }));
 }
@@ -145,8 +145,8 @@ static void grad_operands(Grad *gr, double alpha, Operand a, Operand b, ValueId 
         *da = a.trans ? product(g, alpha, b, flip(d)) : product(g, alpha, d, flip(b));
     if (!grad_wanted(gr, 1) || g->status)
         return;
-    if (!a.trans && value(g, b.v)->shape.rank == 2 && value(g, a.v)->shape.rank > 2 &&
-        shape_numel(&value(g, a.v)->shape) && shape_numel(&value(g, dy)->shape)) {
+    if (!a.trans && value(g, b.v)->shape->rank == 2 && value(g, a.v)->shape->rank > 2 &&
+        shape_numel(value(g, a.v)->shape) && shape_numel(value(g, dy)->shape)) {
         a.v = flatten(g, a.v);
         d.v = flatten(g, dy);
     }
@@ -163,7 +163,7 @@ static void set_reduced(Grad *gr, int i, ValueId d, const Shape *promoted)
     if (!grad_wanted(gr, i) || gr->g->status)
         return;
     d = emit_sum_to_shape(gr->g, d, promoted);
-    grad_set(gr, i, emit_reshape(gr->g, d, &grad_in_value(gr, i)->shape));
+    grad_set(gr, i, emit_reshape(gr->g, d, grad_in_value(gr, i)->shape));
 }
 
 static Status grad_product(Grad *gr)
@@ -179,7 +179,7 @@ static Status grad_product(Grad *gr)
     matmul_roles(&r, g, gr->node);
     sa = promoted(&r.a, false);
     sb = promoted(&r.b, true);
-    sy = value(g, dy)->shape;
+    sy = *value(g, dy)->shape;
     if (r.col < 0)
         sy.dim[sy.rank++] = 1;
     if (r.row < 0) {
@@ -208,7 +208,7 @@ static Status grad_gemm(Grad *gr)
     grad_set(gr, 1, db);
     if (!grad_wanted(gr, 2) || g->status)
         return g->status;
-    dy = emit_sum_to_shape(g, dy, &grad_in_value(gr, 2)->shape);
+    dy = emit_sum_to_shape(g, dy, grad_in_value(gr, 2)->shape);
     if (beta != 1 && !g->status)
         dy = EMIT(g, Mul, NULL, dy, emit_scalar(g, value(g, dy)->dtype, beta));
     grad_set(gr, 2, dy);
@@ -223,7 +223,7 @@ typedef enum { NOTHING, BATCH, FREE, CONTRACTED } Role;
 static Role role_of_split(const Placement *p, const MatMulRoles *r, int i)
 {
     Place x = p->in[i];
-    const Shape *y = &value(p->g, p->node->out[0])->shape;
+    const Shape *y = value(p->g, p->node->out[0])->shape;
     int batch = i ? r->batch_b : r->batch_a;
 
     if (x.kind != PL_S)
@@ -238,7 +238,7 @@ static Role role_of_split(const Placement *p, const MatMulRoles *r, int i)
 /* The placement of input i when the product is split along its batch axis `axis`: split too, unless it is stretched. */
 static Place follow_batch(const Placement *p, const MatMulRoles *r, int i, int axis)
 {
-    const Shape *s = i ? &r->b : &r->a, *y = &value(p->g, p->node->out[0])->shape;
+    const Shape *s = i ? &r->b : &r->a, *y = value(p->g, p->node->out[0])->shape;
     int own = axis - (r->batch_y - (i ? r->batch_b : r->batch_a));
 
     if (own < 0 || s->dim[own] != y->dim[axis])
@@ -307,9 +307,9 @@ static Status place_gemm(Placement *p)
     if (!has_in(p->node, 2))
         return ST_OK;
     if (y.kind == PL_S) {
-        const Shape *c = &in_value(p->g, p->node, 2)->shape;
+        const Shape *c = in_value(p->g, p->node, 2)->shape;
         int axis = y.axis - (2 - c->rank);
-        bool full = axis >= 0 && c->dim[axis] == value(p->g, p->node->out[0])->shape.dim[y.axis];
+        bool full = axis >= 0 && c->dim[axis] == value(p->g, p->node->out[0])->shape->dim[y.axis];
 
         y = full ? PLACE_S(axis) : PLACE_B;
     }
@@ -322,7 +322,7 @@ static int64_t flops(const Graph *g, const Node *n)
     MatMulRoles r;
 
     matmul_roles(&r, g, n);
-    return 2 * shape_numel(&value(g, n->out[0])->shape) * r.a.dim[r.k_a];
+    return 2 * shape_numel(value(g, n->out[0])->shape) * r.a.dim[r.k_a];
 }
 
 #define TRANS_ATTRS \

@@ -4,7 +4,7 @@
 
 static Status infer(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *t = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *t = in_value(g, n, 1)->shape;
     DType type = in_value(g, n, 1)->dtype;
     Shape scalar = shape_scalar();
     bool fits = x->rank >= 2 && t->rank == x->rank - 1;

@@ -20,7 +20,7 @@ static Status infer_norm(Graph *g, Node *n)
 
     TRY(check_present(g, n));
     TRY(infer_same_dtype(g, n, 0, n->n_in));
-    if (node_int(n, "scaled") && (n->n_in < 2 || in_value(g, n, n->n_in - 1)->shape.rank))
+    if (node_int(n, "scaled") && (n->n_in < 2 || in_value(g, n, n->n_in - 1)->shape->rank))
         return FAIL(E_SHAPE, "%s: the last input must be the scalar that the others are multiplied by",
                     node_text(g, n));
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &scalar);
@@ -55,7 +55,7 @@ static Status infer_squares(Graph *g, Node *n)
         return FAIL(E_MODEL, "%s: 'count' has %d entries and 'from' %d, expected %d", node_text(g, n), n_count, n_from,
                     n->n_in);
     for (int i = 0; i < n->n_in; i++) {
-        int64_t numel = shape_numel(&in_value(g, n, i)->shape);
+        int64_t numel = shape_numel(in_value(g, n, i)->shape);
 
         if (count[i] > INT64_MAX / 2 / n->n_in || from[i] < -1 || (from[i] > 0 && from[i] % NORM_PIECE) ||
             (from[i] >= 0 && (numel > count[i] || from[i] > count[i] - numel)))
@@ -109,9 +109,9 @@ static Status infer_norm_of_sums(Graph *g, Node *n)
             return FAIL(E_SHAPE, "%s: a tensor of %lld elements", node_text(g, n), (long long)count[i]);
         sums += pieces_of(count[i]);
     }
-    if (in_value(g, n, 0)->shape.rank != 1 || in_value(g, n, 0)->shape.dim[0] != sums)
+    if (in_value(g, n, 0)->shape->rank != 1 || in_value(g, n, 0)->shape->dim[0] != sums)
         return FAIL(E_SHAPE, "%s: expected %lld sums", node_text(g, n), (long long)sums);
-    if (has_in(n, 1) && (in_value(g, n, 1)->shape.rank || !dtype_is_float(in_value(g, n, 1)->dtype)))
+    if (has_in(n, 1) && (in_value(g, n, 1)->shape->rank || !dtype_is_float(in_value(g, n, 1)->dtype)))
         return FAIL(E_SHAPE, "%s: input 1 must be the scalar that gradients are multiplied by", node_text(g, n));
     set_out(g, n, 0, DT_FLOAT64, &scalar);
     set_out(g, n, 1, DT_FLOAT64, &scalar);
@@ -148,15 +148,15 @@ static Status infer_loss_scale(Graph *g, Node *n)
     const Value *scale = in_value(g, n, 0), *good = in_value(g, n, 1);
     char text[SHAPE_TEXT];
 
-    if (scale->shape.rank || good->shape.rank || good->dtype != DT_INT64)
+    if (scale->shape->rank || good->shape->rank || good->dtype != DT_INT64)
         return FAIL(E_SHAPE, "%s: expected a scale, a count of int64 and a bool, all scalars", node_text(g, n));
-    if (in_value(g, n, 2)->dtype != DT_BOOL || in_value(g, n, 2)->shape.rank)
+    if (in_value(g, n, 2)->dtype != DT_BOOL || in_value(g, n, 2)->shape->rank)
         return FAIL(E_SHAPE, "%s: input 2 is %s%s, expected bool[]", node_text(g, n),
-                    dtype_name(in_value(g, n, 2)->dtype), shape_text(&in_value(g, n, 2)->shape, text));
+                    dtype_name(in_value(g, n, 2)->dtype), shape_text(in_value(g, n, 2)->shape, text));
     if (!(node_float(n, "growth") > 0) || !(node_float(n, "backoff") > 0) || node_int(n, "interval") < 1)
         return FAIL(E_MODEL, "%s: growth, backoff and interval must be above 0", node_text(g, n));
-    set_out(g, n, 0, scale->dtype, &scale->shape);
-    set_out(g, n, 1, DT_INT64, &good->shape);
+    set_out(g, n, 0, scale->dtype, scale->shape);
+    set_out(g, n, 1, DT_INT64, good->shape);
     return ST_OK;
 }
 

@@ -26,8 +26,8 @@ static Status infer_pool(Graph *g, Node *n)
     Window w;
     Shape y;
 
-    TRY(infer_window(&w, g, n, &x->shape));
-    y = window_out_shape(&w, x->shape.dim[0], x->shape.dim[1]);
+    TRY(infer_window(&w, g, n, x->shape));
+    y = window_out_shape(&w, x->shape->dim[0], x->shape->dim[1]);
     set_out(g, n, 0, x->dtype, &y);
     set_out(g, n, 1, DT_INT64, &y);
     return g->status;
@@ -49,7 +49,7 @@ static Status check_pooled(Graph *g, Node *n, const Shape *x, const Shape *dy)
 
 static Status infer_max_grad(Graph *g, Node *n)
 {
-    const Shape *dy = &in_value(g, n, 0)->shape, *x = &in_value(g, n, 1)->shape;
+    const Shape *dy = in_value(g, n, 0)->shape, *x = in_value(g, n, 1)->shape;
 
     TRY(infer_same_dtype(g, n, 0, 2));
     TRY(check_pooled(g, n, x, dy));
@@ -58,7 +58,7 @@ static Status infer_max_grad(Graph *g, Node *n)
 
 static Status infer_average_grad(Graph *g, Node *n)
 {
-    const Shape *dy = &in_value(g, n, 0)->shape;
+    const Shape *dy = in_value(g, n, 0)->shape;
     Shape x = *dy;
     int count;
     const int64_t *spatial = node_ints(n, "spatial", &count);
@@ -78,7 +78,7 @@ static Status infer_average_grad(Graph *g, Node *n)
 static Status infer_global(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    Shape y = x->shape;
+    Shape y = *x->shape;
 
     if (y.rank < 3)
         return FAIL(E_SHAPE, "%s: input of rank %d, expected [batch, channels, spatial...]", node_text(g, n), y.rank);
@@ -119,7 +119,7 @@ static Status grad_max(Grad *gr)
 
 static Status grad_average(Grad *gr)
 {
-    const Shape *x = &grad_in_value(gr, 0)->shape;
+    const Shape *x = grad_in_value(gr, 0)->shape;
     const Attr extra[] = { INT("count_include_pad", node_int(gr->node, "count_include_pad")),
                            INTS("spatial", x->rank - 2, x->dim + 2) };
 
@@ -138,16 +138,16 @@ static Status grad_of_average_grad(Grad *gr)
 static Status grad_global_average(Grad *gr)
 {
     const Value *x = grad_in_value(gr, 0);
-    ValueId share = emit_scalar(gr->g, x->dtype, 1.0 / (double)shape_count(&x->shape, 2, x->shape.rank));
+    ValueId share = emit_scalar(gr->g, x->dtype, 1.0 / (double)shape_count(x->shape, 2, x->shape->rank));
 
-    grad_set(gr, 0, emit_expand(gr->g, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), share), &x->shape));
+    grad_set(gr, 0, emit_expand(gr->g, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), share), x->shape));
     return gr->g->status;
 }
 
 /* MaxPool with one window: up to three spatial axes, as MaxPool. */
 static Status lower_global_max(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     ValueId y = EMIT(g, MaxPool, ATTRS(INTS("kernel_shape", x->rank - 2, x->dim + 2)), n->in[0]);
 
     if (!g->status)
@@ -157,7 +157,7 @@ static Status lower_global_max(Graph *g, Node *n)
 
 static Status grad_global_max(Grad *gr)
 {
-    const Shape *x = &grad_in_value(gr, 0)->shape;
+    const Shape *x = grad_in_value(gr, 0)->shape;
     const Attr *attrs = ATTRS(INTS("kernel_shape", x->rank - 2, x->dim + 2));
 
     grad_set(gr, 0, EMIT(gr->g, MaxPoolGrad, attrs, grad_dout(gr, 0), grad_in(gr, 0)));
@@ -210,7 +210,7 @@ static int64_t flops(const Graph *g, const Node *n)
 {
     int rank;
     const int64_t *kernel = node_ints(n, "kernel_shape", &rank);
-    const Shape *s = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *s = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     int64_t count = shape_numel(s) < shape_numel(y) ? shape_numel(s) : shape_numel(y);
 
     for (int i = 0; i < rank; i++)

@@ -37,7 +37,7 @@ static int64_t columns_of(const Shape *s) { return s->dim[s->rank - 1]; }
 
 static Status read_sizes(Product *p, const Graph *g, const Node *n)
 {
-    const Shape *a = &in_value(g, n, PRODUCT_A)->shape, *b = &in_value(g, n, PRODUCT_B)->shape;
+    const Shape *a = in_value(g, n, PRODUCT_A)->shape, *b = in_value(g, n, PRODUCT_B)->shape;
     char text_a[SHAPE_TEXT], text_b[SHAPE_TEXT];
 
     p->trans_a = node_int(n, "transA");
@@ -100,9 +100,9 @@ static Status check_matrix(const Graph *g, const Node *n, int i, DType t, int64_
     const Value *v = in_value(g, n, i);
     char text[SHAPE_TEXT];
 
-    if (v->dtype != t || v->shape.rank < 1 || rows_of(&v->shape) != rows || columns_of(&v->shape) != columns)
+    if (v->dtype != t || v->shape->rank < 1 || rows_of(v->shape) != rows || columns_of(v->shape) != columns)
         return FAIL(E_SHAPE, "%s: input %d is %s%s, expected %s of %lld rows of %lld", node_text(g, n), i,
-                    dtype_name(v->dtype), shape_text(&v->shape, text), dtype_name(t), (long long)rows,
+                    dtype_name(v->dtype), shape_text(v->shape, text), dtype_name(t), (long long)rows,
                     (long long)columns);
     return ST_OK;
 }
@@ -121,7 +121,7 @@ static Status check_epilogue(const Product *p, const Graph *g, const Node *n, DT
 static Status infer(Graph *g, Node *n)
 {
     DType t = in_value(g, n, PRODUCT_A)->dtype, type;
-    Shape y = in_value(g, n, PRODUCT_A)->shape, sum, aux;
+    Shape y = *in_value(g, n, PRODUCT_A)->shape, sum, aux;
     Product p;
 
     TRY(infer_same_dtype(g, n, 0, 2));
@@ -143,9 +143,9 @@ static Status infer(Graph *g, Node *n)
 
 static int64_t flops(const Graph *g, const Node *n)
 {
-    const Shape *a = &in_value(g, n, PRODUCT_A)->shape;
+    const Shape *a = in_value(g, n, PRODUCT_A)->shape;
 
-    return 2 * shape_numel(&value(g, n->out[PRODUCT_Y])->shape) * (node_int(n, "transA") ? rows_of(a) : columns_of(a));
+    return 2 * shape_numel(value(g, n->out[PRODUCT_Y])->shape) * (node_int(n, "transA") ? rows_of(a) : columns_of(a));
 }
 
 DEFINE_OP(Product, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 3,

@@ -16,7 +16,7 @@ typedef struct {
 
 static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, Along along)
 {
-    const Shape *s = &in_value(g, n, i)->shape;
+    const Shape *s = in_value(g, n, i)->shape;
     bool fits = shape_numel(s) == 1 && s->rank <= 1;
 
     if (!fits && s->rank == 1 && along.axis >= 0)
@@ -37,7 +37,7 @@ static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, 
 /* v in type `to`, in a shape that broadcasts to x's. */
 static ValueId param(Graph *g, ValueId v, DType to, const Shape *x, Along along)
 {
-    Shape s = g->status ? shape_scalar() : value(g, v)->shape, wide = { 0 }, flat = { .rank = x->rank };
+    Shape s = g->status ? shape_scalar() : *value(g, v)->shape, wide = { 0 }, flat = { .rank = x->rank };
 
     v = emit_cast(g, v, to);
     if (shape_numel(&s) == 1)
@@ -60,7 +60,7 @@ static ValueId param(Graph *g, ValueId v, DType to, const Shape *x, Along along)
 /* x - zero_point in type `to`. */
 static ValueId centred(Graph *g, ValueId x, ValueId zero, DType to, Along along)
 {
-    Shape s = value(g, x)->shape;
+    Shape s = *value(g, x)->shape;
 
     x = emit_cast(g, x, to);
     return has_value(zero) ? EMIT(g, Sub, NULL, x, param(g, zero, to, &s, along)) : x;
@@ -72,7 +72,7 @@ static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType 
     ValueId q = EMIT(g, Round, NULL, real_over_scale);
 
     if (has_value(zero) && !g->status) {
-        Shape s = value(g, q)->shape;
+        Shape s = *value(g, q)->shape;
 
         q = EMIT(g, Add, NULL, q, param(g, zero, value(g, q)->dtype, &s, along));
     }
@@ -85,7 +85,7 @@ static ValueId optional(const Node *n, int i) { return has_in(n, i) ? n->in[i] :
 static bool inputs_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (has_in(n, i) && !shape_known(&in_value(g, n, i)->shape))
+        if (has_in(n, i) && !shape_known(in_value(g, n, i)->shape))
             return false;
     return true;
 }
@@ -111,7 +111,7 @@ static Status check_float(const Graph *g, const Node *n, int i)
 /* The axis matters only where a parameter is not one value. */
 static Status along_of(Along *out, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *s = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *s = in_value(g, n, 1)->shape;
 
     *out = (Along){ -1, node_int(n, "block_size") };
     if (shape_numel(s) == 1 && s->rank <= 1)
@@ -126,14 +126,14 @@ static Status infer_linear(Graph *g, Node *n, DType out, bool zero_is_input)
 
     TRY(along_of(&along, g, n));
     TRY(check_float(g, n, 1));
-    TRY(check_param(g, n, 1, &x->shape, along));
+    TRY(check_param(g, n, 1, x->shape, along));
     if (has_in(n, 2)) {
         TRY(check_same_type(g, n, 2, zero_is_input ? x->dtype : out));
-        TRY(check_param(g, n, 2, &x->shape, along));
+        TRY(check_param(g, n, 2, x->shape, along));
     }
     if (!dtype_size(out))
         return FAIL(E_UNSUPPORTED, "%s: type %d (%s) is not supported", node_text(g, n), (int)out, dtype_name(out));
-    set_out(g, n, 0, out, &x->shape);
+    set_out(g, n, 0, out, x->shape);
     return ST_OK;
 }
 
@@ -158,7 +158,7 @@ static DType working_type(DType t) { return t == DT_FLOAT64 ? DT_FLOAT64 : DT_FL
 
 static Status lower_quantize(Graph *g, Node *n)
 {
-    Shape x = in_value(g, n, 0)->shape;
+    Shape x = *in_value(g, n, 0)->shape;
     DType t = working_type(in_value(g, n, 0)->dtype);
     ValueId scale, ratio;
     Along along;
@@ -181,7 +181,7 @@ static Status infer_dequantize(Graph *g, Node *n) { return infer_linear(g, n, de
 
 static Status lower_dequantize(Graph *g, Node *n)
 {
-    Shape x = in_value(g, n, 0)->shape;
+    Shape x = *in_value(g, n, 0)->shape;
     DType t = working_type(in_value(g, n, 1)->dtype);
     ValueId real, scale;
     Along along;
@@ -230,9 +230,9 @@ static Status infer_dynamic(Graph *g, Node *n)
 {
     Shape scalar = shape_scalar();
 
-    if (shape_numel(&in_value(g, n, 0)->shape) == 0)
+    if (shape_numel(in_value(g, n, 0)->shape) == 0)
         return FAIL(E_SHAPE, "%s: the input has no elements", node_text(g, n));
-    set_out(g, n, 0, DT_UINT8, &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, DT_UINT8, in_value(g, n, 0)->shape);
     set_out(g, n, 1, DT_FLOAT32, &scalar);
     set_out(g, n, 2, DT_UINT8, &scalar);
     return ST_OK;
@@ -274,12 +274,12 @@ static Status check_8bit(const Graph *g, const Node *n, int i)
 }
 
 /* Parameters of A vary along its rows, those of B along its columns. */
-static Along rows(const Graph *g, ValueId a) { return (Along){ value(g, a)->shape.rank - 2, 0 }; }
-static Along columns(const Graph *g, ValueId b) { return (Along){ value(g, b)->shape.rank - 1, 0 }; }
+static Along rows(const Graph *g, ValueId a) { return (Along){ value(g, a)->shape->rank - 2, 0 }; }
+static Along columns(const Graph *g, ValueId b) { return (Along){ value(g, b)->shape->rank - 1, 0 }; }
 
 static Status infer_matmul(Graph *g, Node *n, int b, int zero_a, int zero_b, DType out)
 {
-    const Shape *sa = &in_value(g, n, 0)->shape, *sb = &in_value(g, n, b)->shape;
+    const Shape *sa = in_value(g, n, 0)->shape, *sb = in_value(g, n, b)->shape;
     Shape ba, bb, y;
 
     TRY(check_8bit(g, n, b));
@@ -328,11 +328,11 @@ static Status infer_qlinear_matmul(Graph *g, Node *n)
 
     TRY(check_8bit(g, n, 7));
     TRY(infer_matmul(g, n, 3, 2, 5, in_value(g, n, 7)->dtype));
-    y = value(g, n->out[0])->shape;
+    y = *value(g, n->out[0])->shape;
     for (int i = 1; i < 7; i += i == 4 ? 2 : 3)
         TRY(check_float(g, n, i));
-    TRY(check_param(g, n, 1, &in_value(g, n, 0)->shape, rows(g, n->in[0])));
-    TRY(check_param(g, n, 4, &in_value(g, n, 3)->shape, columns(g, n->in[3])));
+    TRY(check_param(g, n, 1, in_value(g, n, 0)->shape, rows(g, n->in[0])));
+    TRY(check_param(g, n, 4, in_value(g, n, 3)->shape, columns(g, n->in[3])));
     TRY(check_param(g, n, 6, &y, rows(g, n->out[0])));
     return check_param(g, n, 7, &y, rows(g, n->out[0]));
 }
@@ -341,7 +341,7 @@ static Status infer_qlinear_matmul(Graph *g, Node *n)
  * scale_y, zero_y. `along`: the axis of x's and y's scales, `along_w`: of w's. */
 static Status rescale(Graph *g, Node *n, ValueId sum, Along along, Along along_w)
 {
-    Shape y = value(g, n->out[0])->shape;
+    Shape y = *value(g, n->out[0])->shape;
     ValueId scale_x = param(g, n->in[1], DT_FLOAT64, &y, along), scale_w = param(g, n->in[4], DT_FLOAT64, &y, along_w);
     ValueId scale_y = param(g, n->in[6], DT_FLOAT64, &y, along);
     ValueId real = EMIT(g, Mul, NULL, sum, EMIT(g, Mul, NULL, scale_x, scale_w));
@@ -379,7 +379,7 @@ static const AttrDecl conv_attrs[] = { { "group", A_INT, .i = 1, .range = R_POSI
 
 static Status infer_conv(Graph *g, Node *n, int w, int zero_x, int zero_w, DType out)
 {
-    const Shape *xs = &in_value(g, n, 0)->shape, *ws = &in_value(g, n, w)->shape;
+    const Shape *xs = in_value(g, n, 0)->shape, *ws = in_value(g, n, w)->shape;
     int64_t group = node_int(n, "group");
     Window win;
     Shape y;
@@ -437,7 +437,7 @@ static Status infer_qlinear_conv(Graph *g, Node *n)
     for (int i = 1; i < 7; i += i == 4 ? 2 : 3)
         TRY(check_float(g, n, i));
     TRY(check_param(g, n, 1, &one, (Along){ -1, 0 }));
-    TRY(check_param(g, n, 4, &in_value(g, n, 3)->shape, (Along){ 0, 0 }));
+    TRY(check_param(g, n, 4, in_value(g, n, 3)->shape, (Along){ 0, 0 }));
     TRY(check_param(g, n, 6, &one, (Along){ -1, 0 }));
     TRY(check_param(g, n, 7, &one, (Along){ -1, 0 }));
     if (has_in(n, 8) && in_value(g, n, 8)->dtype != DT_INT32)

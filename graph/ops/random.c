@@ -34,7 +34,7 @@ static Status check_draw(const Graph *g, const Node *n, int i)
 {
     const Value *draw = in_value(g, n, i);
 
-    if (draw->dtype != DT_INT64 || draw->shape.rank != 0)
+    if (draw->dtype != DT_INT64 || draw->shape->rank != 0)
         return FAIL(E_SHAPE, "%s: the draw counter must be an int64 scalar", node_text(g, n));
     return ST_OK;
 }
@@ -48,7 +48,7 @@ static Status check_ratio(const Graph *g, const Node *n, double ratio)
 
 static Status infer_random_dropout(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
 
     TRY(check_draw(g, n, 1));
     TRY(check_split(g, n, x));
@@ -74,7 +74,7 @@ DEFINE_OP(RandomDropout, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 
 
 static Status infer_dropout_grad(Graph *g, Node *n)
 {
-    if (in_value(g, n, 1)->dtype != DT_BOOL || !shape_eq(&in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape))
+    if (in_value(g, n, 1)->dtype != DT_BOOL || !shape_eq(in_value(g, n, 0)->shape, in_value(g, n, 1)->shape))
         return FAIL(E_SHAPE, "%s: the mask must be bool and of dy's shape", node_text(g, n));
     TRY(check_ratio(g, n, node_float(n, "ratio")));
     return infer_like(g, n, 0);
@@ -112,7 +112,7 @@ static Status infer_random(Graph *g, Node *n)
     TRY(float_type(g, n, t));
     if (rank > MAX_RANK)
         return FAIL(E_SHAPE, "%s: rank %d: at most %d dimensions are supported", node_text(g, n), rank, MAX_RANK);
-    s = has_in(n, 1) ? in_value(g, n, 1)->shape : shape_of(rank, dim);
+    s = has_in(n, 1) ? *in_value(g, n, 1)->shape : shape_of(rank, dim);
     TRY(check_split(g, n, &s));
     set_out(g, n, 0, t, &s);
     return ST_OK;
@@ -172,13 +172,13 @@ static Status infer_dropout(Graph *g, Node *n)
 {
     const Value *ratio = has_in(n, 1) ? in_value(g, n, 1) : NULL, *mode = has_in(n, 2) ? in_value(g, n, 2) : NULL;
 
-    if (ratio && (!dtype_is_float(ratio->dtype) || shape_numel(&ratio->shape) != 1))
+    if (ratio && (!dtype_is_float(ratio->dtype) || shape_numel(ratio->shape) != 1))
         return FAIL(E_SHAPE, "%s: the ratio must be one float", node_text(g, n));
     if (ratio && ratio->kind == V_CONST)
         TRY(check_ratio(g, n, tensor_float(ratio->init, 0)));
-    if (mode && (mode->dtype != DT_BOOL || shape_numel(&mode->shape) != 1))
+    if (mode && (mode->dtype != DT_BOOL || shape_numel(mode->shape) != 1))
         return FAIL(E_SHAPE, "%s: training_mode must be one bool", node_text(g, n));
-    set_out(g, n, 1, DT_BOOL, &in_value(g, n, 0)->shape);
+    set_out(g, n, 1, DT_BOOL, in_value(g, n, 0)->shape);
     return infer_like(g, n, 0);
 }
 
@@ -209,10 +209,10 @@ static Status lower_dropout(Graph *g, Node *n)
 
     if (has_in(n, 2) && (!mode || tensor_int(mode, 0)) && !dropout_keeps_all(g, n))
         return ST_OK;
-    if (has_out(n, 1) && !shape_known(&in_value(g, n, 0)->shape))
+    if (has_out(n, 1) && !shape_known(in_value(g, n, 0)->shape))
         return ST_OK;
     if (has_out(n, 1))
-        graph_replace(g, n->out[1], all_true(g, &in_value(g, n, 0)->shape));
+        graph_replace(g, n->out[1], all_true(g, in_value(g, n, 0)->shape));
     graph_replace(g, n->out[0], n->in[0]);
     return g->status;
 }
@@ -279,7 +279,7 @@ static DType like_type(const Graph *g, const Node *n)
 static Status infer_generator_like(Graph *g, Node *n)
 {
     TRY(float_type(g, n, like_type(g, n)));
-    set_out(g, n, 0, like_type(g, n), &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, like_type(g, n), in_value(g, n, 0)->shape);
     return ST_OK;
 }
 
@@ -315,7 +315,7 @@ static ValueId emit_bernoulli(Graph *g, const Node *n, Keys k)
 static ValueId emit_multinomial(Graph *g, const Node *n, Keys k)
 {
     DType t = in_value(g, n, 0)->dtype;
-    Shape x = in_value(g, n, 0)->shape, row = SHAPE(x.dim[0], 1, x.dim[1]);
+    Shape x = *in_value(g, n, 0)->shape, row = SHAPE(x.dim[0], 1, x.dim[1]);
     int64_t whole[3] = { x.dim[0], node_int(n, "sample_size"), x.dim[1] };
     const Attr *attrs =
         ATTRS(INT("dtype", t), FLOAT("a", 1e-7), INTS("shape", 3, whole), INT("seed", k.seed), INT("key", k.key));
@@ -333,13 +333,13 @@ static Status infer_bernoulli(Graph *g, Node *n)
 
     if (!dtype_size(t))
         return FAIL(E_UNSUPPORTED, "%s: dtype %s is not supported", node_text(g, n), dtype_name(t));
-    set_out(g, n, 0, t, &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, t, in_value(g, n, 0)->shape);
     return ST_OK;
 }
 
 static Status infer_multinomial(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t t = node_int(n, "dtype"), samples = node_int(n, "sample_size");
     Shape y;
 
@@ -370,7 +370,7 @@ static Status lower_generator(Graph *g, Node *n)
 {
     Keys k;
 
-    if (n->n_in && !shape_known(&in_value(g, n, 0)->shape))
+    if (n->n_in && !shape_known(in_value(g, n, 0)->shape))
         return ST_OK;
     k = keys_of(n, emit_scalar(g, DT_INT64, 0), 0, n->index);
     graph_replace(g, n->out[0], emit_keyed(g, n, k));

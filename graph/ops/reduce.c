@@ -30,7 +30,7 @@ static bool respell(Graph *g, Node *n, int opset)
 
 Status reduce_axes(unsigned *out, const Graph *g, const Node *n)
 {
-    int rank = in_value(g, n, 0)->shape.rank, count = 0, axis;
+    int rank = in_value(g, n, 0)->shape->rank, count = 0, axis;
     int64_t axes[MAX_RANK];
     unsigned mask = 0;
 
@@ -56,9 +56,9 @@ static Status infer(Graph *g, Node *n)
     if (has_in(n, 1) && !value_const(g, n->in[1]))
         return ST_OK;
     TRY(reduce_axes(&mask, g, n));
-    for (int i = 0; i < x->shape.rank; i++)
+    for (int i = 0; i < x->shape->rank; i++)
         if (!(mask >> i & 1))
-            y.dim[y.rank++] = x->shape.dim[i];
+            y.dim[y.rank++] = x->shape->dim[i];
         else if (node_int(n, "keepdims"))
             y.dim[y.rank++] = 1;
     set_out(g, n, 0, x->dtype, &y);
@@ -81,7 +81,7 @@ static Status infer_sum(Graph *g, Node *n)
 /* v, of y's shape, stretched to x's. */
 static Status spread(ValueId *out, Grad *gr, ValueId v)
 {
-    Shape kept = grad_in_value(gr, 0)->shape;
+    Shape kept = *grad_in_value(gr, 0)->shape;
     unsigned mask;
 
     TRY(reduce_axes(&mask, gr->g, gr->node));
@@ -103,9 +103,9 @@ static Status reduced_count(int64_t *out, const Graph *g, const Node *n)
 
     TRY(reduce_axes(&mask, g, n));
     *out = 1;
-    for (int i = 0; i < in_value(g, n, 0)->shape.rank; i++)
+    for (int i = 0; i < in_value(g, n, 0)->shape->rank; i++)
         if (mask >> i & 1)
-            *out *= in_value(g, n, 0)->shape.dim[i];
+            *out *= in_value(g, n, 0)->shape->dim[i];
     return ST_OK;
 }
 
@@ -116,7 +116,7 @@ static Status grad_sum(Grad *gr)
     if (value(gr->g, dy)->dtype != grad_in_value(gr, 0)->dtype)
         dy = emit_cast(gr->g, dy, grad_in_value(gr, 0)->dtype);
     TRY(spread(&dy, gr, dy));
-    grad_set(gr, 0, emit_expand(gr->g, dy, &grad_in_value(gr, 0)->shape));
+    grad_set(gr, 0, emit_expand(gr->g, dy, grad_in_value(gr, 0)->shape));
     return gr->g->status;
 }
 
@@ -127,7 +127,7 @@ static Status grad_mean(Grad *gr)
 
     TRY(reduced_count(&count, gr->g, gr->node));
     TRY(spread(&dy, gr, EMIT(gr->g, Div, NULL, grad_dout(gr, 0), scalar_like(gr, (double)count))));
-    grad_set(gr, 0, emit_expand(gr->g, dy, &grad_in_value(gr, 0)->shape));
+    grad_set(gr, 0, emit_expand(gr->g, dy, grad_in_value(gr, 0)->shape));
     return gr->g->status;
 }
 
@@ -241,7 +241,7 @@ static Status lower_mean(Graph *g, Node *n)
     int64_t count;
     ValueId sum;
 
-    if (!shape_known(&in_value(g, n, 0)->shape) || (has_in(n, 1) && !value_const(g, n->in[1])))
+    if (!shape_known(in_value(g, n, 0)->shape) || (has_in(n, 1) && !value_const(g, n->in[1])))
         return ST_OK;
     TRY(reduced_count(&count, g, n));
     sum = emit_like(g, n, &op_ReduceSum, n->in[0]);

@@ -36,13 +36,13 @@ static bool reduces(const Node *n, const char *how) { return !strcmp(node_string
 
 static Status infer_scatter_elements(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *ix = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *ix = in_value(g, n, 1)->shape;
     int64_t axis;
 
     TRY(check_scatter(g, n));
     TRY(infer_axis(g, n, x->rank));
     axis = node_int(n, "axis");
-    if (ix->rank != x->rank || !shape_eq(ix, &in_value(g, n, 2)->shape))
+    if (ix->rank != x->rank || !shape_eq(ix, in_value(g, n, 2)->shape))
         return FAIL(E_SHAPE, "%s: indices, updates and data do not have the same rank and sizes", node_text(g, n));
     for (int i = 0; i < x->rank; i++)
         if ((i != axis && ix->dim[i] > x->dim[i]) || (i == axis && x->dim[i] == 0 && shape_numel(ix) > 0))
@@ -77,7 +77,7 @@ static Status grad_scatter_elements(Grad *gr)
 /* All split along an axis that the indices do not address; or an added partial sum. */
 static Status place_scatter_elements(Placement *p)
 {
-    const Shape *x = &in_value(p->g, p->node, 0)->shape, *ix = &in_value(p->g, p->node, 1)->shape;
+    const Shape *x = in_value(p->g, p->node, 0)->shape, *ix = in_value(p->g, p->node, 1)->shape;
     int a = -1;
 
     for (int i = 0; i < 3; i++)
@@ -110,7 +110,7 @@ DEFINE_OP(ScatterElements, .since = 18, .respell = respell, .in_min = 3, .in_max
 
 static Status infer_scatter_nd(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *ix = &in_value(g, n, 1)->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *ix = in_value(g, n, 1)->shape;
     Shape u = { 0 };
     int64_t k = ix->rank ? ix->dim[ix->rank - 1] : -1;
 
@@ -121,7 +121,7 @@ static Status infer_scatter_nd(Graph *g, Node *n)
         u.dim[u.rank++] = ix->dim[i];
     for (int64_t i = k; i < x->rank; i++)
         u.dim[u.rank++] = x->dim[i];
-    if (!shape_eq(&u, &in_value(g, n, 2)->shape))
+    if (!shape_eq(&u, in_value(g, n, 2)->shape))
         return FAIL(E_SHAPE, "%s: updates do not have the shape that data and indices ask for", node_text(g, n));
     for (int64_t i = 0; i < k; i++)
         if (x->dim[i] == 0 && shape_numel(ix) > 0)
@@ -134,8 +134,8 @@ static Status grad_scatter_nd(Grad *gr) { return grad_scatter(gr, &op_GatherND, 
 /* The dimensions behind the indexed ones pass: of data and updates alike, counted from the right. */
 static Status place_scatter_nd(Placement *p)
 {
-    int rank = in_value(p->g, p->node, 0)->shape.rank, rank_u = in_value(p->g, p->node, 2)->shape.rank;
-    const Shape *ix = &in_value(p->g, p->node, 1)->shape;
+    int rank = in_value(p->g, p->node, 0)->shape->rank, rank_u = in_value(p->g, p->node, 2)->shape->rank;
+    const Shape *ix = in_value(p->g, p->node, 1)->shape;
     int64_t k = ix->dim[ix->rank - 1], a = -1;
 
     if (p->in[0].kind == PL_S)

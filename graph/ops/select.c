@@ -6,13 +6,13 @@
 
 static Status infer_one_hot(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     const Tensor *depth = value_const(g, n->in[1]);
     Shape y = shape_unknown();
     int axis;
 
     set_out(g, n, 0, in_value(g, n, 2)->dtype, &y);
-    if (in_value(g, n, 2)->shape.rank != 1 || in_value(g, n, 2)->shape.dim[0] != 2)
+    if (in_value(g, n, 2)->shape->rank != 1 || in_value(g, n, 2)->shape->dim[0] != 2)
         return FAIL(E_SHAPE, "%s: values must be a vector of two", node_text(g, n));
     if (x->rank == MAX_RANK)
         return FAIL(E_SHAPE, "%s: more than %d dimensions", node_text(g, n), MAX_RANK);
@@ -30,7 +30,7 @@ static Status infer_one_hot(Graph *g, Node *n)
 
 static Status place_one_hot(Placement *p)
 {
-    int rank = in_value(p->g, p->node, 0)->shape.rank, to[MAX_RANK];
+    int rank = in_value(p->g, p->node, 0)->shape->rank, to[MAX_RANK];
     int64_t axis = node_int(p->node, "axis") < 0 ? node_int(p->node, "axis") + rank + 1 : node_int(p->node, "axis");
 
     for (int a = 0; a < rank; a++)
@@ -60,7 +60,7 @@ static Status infer_non_zero(Graph *g, Node *n)
     Shape y = shape_unknown();
 
     if (x) {
-        y = SHAPE(in_value(g, n, 0)->shape.rank, 0);
+        y = SHAPE(in_value(g, n, 0)->shape->rank, 0);
         for (int64_t i = 0; i < tensor_numel(x); i++)
             y.dim[1] += tensor_float(x, i) != 0;
     }
@@ -84,14 +84,14 @@ static Status infer_compress(Graph *g, Node *n)
     int64_t limit, count = 0;
 
     if (node_int(n, "axis") != NO_AXIS)
-        TRY(infer_axis(g, n, x->shape.rank));
-    if (in_value(g, n, 1)->dtype != DT_BOOL || in_value(g, n, 1)->shape.rank != 1)
+        TRY(infer_axis(g, n, x->shape->rank));
+    if (in_value(g, n, 1)->dtype != DT_BOOL || in_value(g, n, 1)->shape->rank != 1)
         return FAIL(E_SHAPE, "%s: the condition must be a vector of bool", node_text(g, n));
-    limit = node_int(n, "axis") == NO_AXIS ? shape_numel(&x->shape) : x->shape.dim[node_int(n, "axis")];
+    limit = node_int(n, "axis") == NO_AXIS ? shape_numel(x->shape) : x->shape->dim[node_int(n, "axis")];
     if (condition) {
         for (int64_t i = 0; i < tensor_numel(condition) && i < limit; i++)
             count += tensor_int(condition, i);
-        y = x->shape;
+        y = *x->shape;
         if (node_int(n, "axis") == NO_AXIS)
             y = SHAPE(count);
         else
@@ -110,9 +110,9 @@ DEFINE_OP(Compress, .since = 11, .from = 9, .in_min = 2, .in_max = 2, .out_min =
 
 static Status infer_trilu(Graph *g, Node *n)
 {
-    if (in_value(g, n, 0)->shape.rank < 2)
-        return FAIL(E_SHAPE, "%s: an input of rank %d is no matrix", node_text(g, n), in_value(g, n, 0)->shape.rank);
-    if (has_in(n, 1) && (in_value(g, n, 1)->dtype != DT_INT64 || shape_numel(&in_value(g, n, 1)->shape) != 1))
+    if (in_value(g, n, 0)->shape->rank < 2)
+        return FAIL(E_SHAPE, "%s: an input of rank %d is no matrix", node_text(g, n), in_value(g, n, 0)->shape->rank);
+    if (has_in(n, 1) && (in_value(g, n, 1)->dtype != DT_INT64 || shape_numel(in_value(g, n, 1)->shape) != 1))
         return FAIL(E_SHAPE, "%s: k must be an int64 scalar", node_text(g, n));
     return infer_like(g, n, 0);
 }
@@ -126,7 +126,7 @@ static Status grad_trilu(Grad *gr)
 
 static Status place_trilu(Placement *p)
 {
-    int rank = in_value(p->g, p->node, 0)->shape.rank, to[MAX_RANK];
+    int rank = in_value(p->g, p->node, 0)->shape->rank, to[MAX_RANK];
 
     for (int a = 0; a < rank; a++)
         to[a] = a < rank - 2 ? a : -1;
@@ -167,10 +167,10 @@ static Status infer_top_k(Graph *g, Node *n)
     Shape y = shape_unknown();
     int64_t axis;
 
-    TRY(infer_axis(g, n, x->shape.rank));
+    TRY(infer_axis(g, n, x->shape->rank));
     axis = node_int(n, "axis");
     if (k) {
-        y = x->shape;
+        y = *x->shape;
         if (tensor_numel(k) != 1 || tensor_int(k, 0) < 0 || tensor_int(k, 0) > y.dim[axis])
             return FAIL(E_SHAPE, "%s: k must be one number from 0 to %lld", node_text(g, n), (long long)y.dim[axis]);
         y.dim[axis] = tensor_int(k, 0);

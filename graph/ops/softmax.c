@@ -28,7 +28,7 @@ static bool ends_at_axis(const Shape *x, int64_t axis)
 static bool respell(Graph *g, Node *n, int opset)
 {
     (void)opset;
-    if (!node_int(n, "flatten") && !ends_at_axis(&in_value(g, n, 0)->shape, node_int(n, "axis")))
+    if (!node_int(n, "flatten") && !ends_at_axis(in_value(g, n, 0)->shape, node_int(n, "axis")))
         return false;
     node_remove_attr(g, n, "flatten");
     return true;
@@ -36,7 +36,7 @@ static bool respell(Graph *g, Node *n, int opset)
 
 static Status infer(Graph *g, Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
 
     TRY(infer_axis(g, n, x->rank));
     if (ends_at_axis(x, node_int(n, "axis")))
@@ -52,7 +52,7 @@ static Status lower(Graph *g, Node *n)
         return ST_OK;
     rows = EMIT(g, Flatten, ATTRS(INT("axis", node_int(n, "axis"))), n->in[0]);
     y = emit(g, n->op, ATTRS(INT("axis", 1)), 1, &rows);
-    graph_replace(g, n->out[0], emit_reshape(g, y, &in_value(g, n, 0)->shape));
+    graph_replace(g, n->out[0], emit_reshape(g, y, in_value(g, n, 0)->shape));
     return g->status;
 }
 

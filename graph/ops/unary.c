@@ -7,7 +7,7 @@ static Status infer(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
 static Status infer_bool(Graph *g, Node *n)
 {
-    set_out(g, n, 0, DT_BOOL, &in_value(g, n, 0)->shape);
+    set_out(g, n, 0, DT_BOOL, in_value(g, n, 0)->shape);
     return ST_OK;
 }
 

@@ -34,9 +34,9 @@ static Status check_body(const Graph *body, const Graph *g, const Node *n, int p
 
         if (!y->producer) /* it may be overwritten before it is copied */
             return FAIL(E_MODEL, "the next value of state %d is not computed by the formula", k);
-        if (y->dtype != w->dtype || !shape_eq(&y->shape, &w->shape))
+        if (y->dtype != w->dtype || !shape_eq(y->shape, w->shape))
             return FAIL(E_SHAPE, "the next value of state %d is %s%s, expected %s%s", k, dtype_name(y->dtype),
-                        shape_text(&y->shape, a), dtype_name(w->dtype), shape_text(&w->shape, b));
+                        shape_text(y->shape, a), dtype_name(w->dtype), shape_text(w->shape, b));
     }
     return ST_OK;
 }
@@ -79,12 +79,12 @@ static Status check_input(const Graph *g, const Node *n, const UpdateForm *f, in
     const int own = update_grad(f, 0), scalar = update_scalar(f, 0);
     const int p = i < own ? i / f->states : i < scalar ? i - own : 0;
     const Value *v = in_value(g, n, i), *w = in_value(g, n, update_state(f, p, 0));
-    const Shape want = i < scalar ? w->shape : shape_scalar();
+    const Shape want = i < scalar ? *w->shape : shape_scalar();
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
-    if (shape_eq(&v->shape, &want) && (i >= scalar || v->dtype == in_value(g, n, 0)->dtype))
+    if (shape_eq(v->shape, &want) && (i >= scalar || v->dtype == in_value(g, n, 0)->dtype))
         return ST_OK;
-    return FAIL(E_SHAPE, "input %d is %s%s, expected %s%s", i, dtype_name(v->dtype), shape_text(&v->shape, a),
+    return FAIL(E_SHAPE, "input %d is %s%s, expected %s%s", i, dtype_name(v->dtype), shape_text(v->shape, a),
                 dtype_name(i < scalar ? in_value(g, n, 0)->dtype : v->dtype), shape_text(&want, b));
 }
 
@@ -112,7 +112,7 @@ static Status infer(Graph *g, Node *n)
     TRY(update_body(&body, g, n, 0));
     graph_free(body);
     for (int i = 0; i < n->n_out; i++)
-        set_out(g, n, i, in_value(g, n, i)->dtype, &in_value(g, n, i)->shape);
+        set_out(g, n, i, in_value(g, n, i)->dtype, in_value(g, n, i)->shape);
     return ST_OK;
 }
 
@@ -123,7 +123,7 @@ static int64_t flops(const Graph *g, const Node *n)
     int64_t elements = 0;
 
     for (int p = 0; p < f.count; p++)
-        elements += shape_numel(&value(g, n->out[update_state(&f, p, 0)])->shape);
+        elements += shape_numel(value(g, n->out[update_state(&f, p, 0)])->shape);
     return (int64_t)node_graph(n, "formula")->n_node * elements;
 }
 

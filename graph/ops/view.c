@@ -50,10 +50,10 @@ static Status infer_reshape(Graph *g, Node *n)
     if (!value_const(g, n->in[1]))
         return ST_OK;
     TRY(value_const_ints(g, n->in[1], y.dim, MAX_RANK, &y.rank));
-    TRY(resolve_shape(g, n, &x->shape, &y));
+    TRY(resolve_shape(g, n, x->shape, &y));
     TRY(shape_check(&y, dtype_size(x->dtype)));
-    if (shape_numel(&y) != shape_numel(&x->shape))
-        return FAIL(E_SHAPE, "%s: shape %s cannot become %s", node_text(g, n), shape_text(&x->shape, from),
+    if (shape_numel(&y) != shape_numel(x->shape))
+        return FAIL(E_SHAPE, "%s: shape %s cannot become %s", node_text(g, n), shape_text(x->shape, from),
                     shape_text(&y, to));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
@@ -61,7 +61,7 @@ static Status infer_reshape(Graph *g, Node *n)
 
 static Status grad_reshape(Grad *gr)
 {
-    grad_set(gr, 0, emit_reshape(gr->g, grad_dout(gr, 0), &grad_in_value(gr, 0)->shape));
+    grad_set(gr, 0, emit_reshape(gr->g, grad_dout(gr, 0), grad_in_value(gr, 0)->shape));
     return gr->g->status;
 }
 
@@ -86,11 +86,11 @@ static Status infer_flatten(Graph *g, Node *n)
     int64_t axis = node_int(n, "axis");
     Shape y;
 
-    if (axis < -x->shape.rank || axis > x->shape.rank)
-        return FAIL(E_SHAPE, "%s: axis %lld of rank %d", node_text(g, n), (long long)axis, x->shape.rank);
+    if (axis < -x->shape->rank || axis > x->shape->rank)
+        return FAIL(E_SHAPE, "%s: axis %lld of rank %d", node_text(g, n), (long long)axis, x->shape->rank);
     if (axis < 0)
-        node_set_int(g, n, "axis", axis += x->shape.rank);
-    y = SHAPE(shape_count(&x->shape, 0, (int)axis), shape_count(&x->shape, (int)axis, x->shape.rank));
+        node_set_int(g, n, "axis", axis += x->shape->rank);
+    y = SHAPE(shape_count(x->shape, 0, (int)axis), shape_count(x->shape, (int)axis, x->shape->rank));
     set_out(g, n, 0, x->dtype, &y);
     return g->status;
 }
@@ -98,7 +98,7 @@ static Status infer_flatten(Graph *g, Node *n)
 /* What stands in front of the split axis in its half becomes blocks of it. */
 static Status place_flatten(Placement *p)
 {
-    const Shape *x = &in_value(p->g, p->node, 0)->shape;
+    const Shape *x = in_value(p->g, p->node, 0)->shape;
     int axis = (int)node_int(p->node, "axis");
     Place at = p->in[0];
 
@@ -169,16 +169,16 @@ static Status infer_squeeze(Graph *g, Node *n)
 
     set_out(g, n, 0, x->dtype, &y);
     if (!has_in(n, 1))
-        name_unit_axes(g, n, &x->shape);
+        name_unit_axes(g, n, x->shape);
     if (g->status || !value_const(g, n->in[1]))
         return g->status;
-    TRY(axes_mask(g, n, x->shape.rank, &mask));
+    TRY(axes_mask(g, n, x->shape->rank, &mask));
     y.rank = 0;
-    for (int i = 0; i < x->shape.rank; i++)
+    for (int i = 0; i < x->shape->rank; i++)
         if (!(mask >> i & 1))
-            y.dim[y.rank++] = x->shape.dim[i];
-        else if (x->shape.dim[i] != 1)
-            return FAIL(E_SHAPE, "%s: dimension %d of %s is not 1", node_text(g, n), i, shape_text(&x->shape, text));
+            y.dim[y.rank++] = x->shape->dim[i];
+        else if (x->shape->dim[i] != 1)
+            return FAIL(E_SHAPE, "%s: dimension %d of %s is not 1", node_text(g, n), i, shape_text(x->shape, text));
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -193,12 +193,12 @@ static Status infer_unsqueeze(Graph *g, Node *n)
     set_out(g, n, 0, x->dtype, &y);
     if (!axes)
         return ST_OK;
-    if (tensor_numel(axes) > MAX_RANK - x->shape.rank)
+    if (tensor_numel(axes) > MAX_RANK - x->shape->rank)
         return FAIL(E_SHAPE, "%s: more than %d dimensions", node_text(g, n), MAX_RANK);
-    y.rank = x->shape.rank + (int)tensor_numel(axes);
+    y.rank = x->shape->rank + (int)tensor_numel(axes);
     TRY(axes_mask(g, n, y.rank, &mask));
     for (int i = 0, j = 0; i < y.rank; i++)
-        y.dim[i] = mask >> i & 1 ? 1 : x->shape.dim[j++];
+        y.dim[i] = mask >> i & 1 ? 1 : x->shape->dim[j++];
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -217,7 +217,7 @@ static Status grad_unsqueeze(Grad *gr)
 
 static Status place_squeeze(Placement *p)
 {
-    int rank = in_value(p->g, p->node, 0)->shape.rank, to[MAX_RANK], j = 0;
+    int rank = in_value(p->g, p->node, 0)->shape->rank, to[MAX_RANK], j = 0;
     unsigned mask;
 
     TRY(axes_mask(p->g, p->node, rank, &mask));
@@ -228,7 +228,7 @@ static Status place_squeeze(Placement *p)
 
 static Status place_unsqueeze(Placement *p)
 {
-    int rank = value(p->g, p->node->out[0])->shape.rank, to[MAX_RANK], a = 0;
+    int rank = value(p->g, p->node->out[0])->shape->rank, to[MAX_RANK], a = 0;
     unsigned mask;
 
     TRY(axes_mask(p->g, p->node, rank, &mask));
@@ -272,9 +272,9 @@ static Status infer_reorder(Graph *g, Node *n)
     if (to < 0 || to >= N_LAYOUTS)
         return FAIL(E_MODEL, "%s: there is no layout %lld", node_text(g, n), (long long)to);
     TRY(infer_like(g, n, 0));
-    if (!layout_holds((Layout)to, &value(g, n->out[0])->shape))
+    if (!layout_holds((Layout)to, value(g, n->out[0])->shape))
         return FAIL(E_SHAPE, "%s: a shape of %s, which cannot be stored %s", node_text(g, n),
-                    shape_text(&value(g, n->out[0])->shape, shape), layout_name((Layout)to));
+                    shape_text(value(g, n->out[0])->shape, shape), layout_name((Layout)to));
     value(g, n->out[0])->layout = (Layout)to;
     return ST_OK;
 }

@@ -77,7 +77,7 @@ static Status infer_clip(Graph *g, Node *n)
 
         if (!has_in(n, i))
             continue;
-        if (shape_numel(&in_value(g, n, i)->shape) != 1 || in_value(g, n, i)->shape.rank > 1)
+        if (shape_numel(in_value(g, n, i)->shape) != 1 || in_value(g, n, i)->shape->rank > 1)
             return FAIL(E_SHAPE, "%s: bound '%s' must be one number", node_text(g, n), in_value(g, n, i)->name);
         if (c && c->dtype != t && dtype_is_float(c->dtype) && dtype_is_float(t))
             node_set_input(g, n, i, emit_scalar(g, t, tensor_float(c, 0)));

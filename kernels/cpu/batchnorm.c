@@ -18,7 +18,7 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
     p.epsilon = node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0;
     p.team = team_size(ctx->n_threads, shape_numel(x));

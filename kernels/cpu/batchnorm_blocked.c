@@ -28,15 +28,15 @@ static bool channels_inner(const Graph *g, const Node *n)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 
-        if (has_value(v) && value(g, v)->layout != (shape_eq(&value(g, v)->shape, &x->shape) ? x->layout : LAYOUT_ROWS))
+        if (has_value(v) && value(g, v)->layout != (shape_eq(value(g, v)->shape, x->shape) ? x->layout : LAYOUT_ROWS))
             return false;
     }
-    return layout_channels(x->layout, &x->shape) > 1;
+    return layout_channels(x->layout, x->shape) > 1;
 }
 
 static bool stored_so(const Graph *g, const Node *n)
 {
-    return in_value(g, n, 0)->layout != LAYOUT_ROWS && shape_numel(&in_value(g, n, 0)->shape) > 0;
+    return in_value(g, n, 0)->layout != LAYOUT_ROWS && shape_numel(in_value(g, n, 0)->shape) > 0;
 }
 
 /* Alone: what passes/fuse/fuse_batch_norm.c adds is for accelerators. */
@@ -51,7 +51,7 @@ static bool infers(const Graph *g, const Node *n) { return stored_so(g, n) && !n
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *v = in_value(g, n, 0);
-    const Shape *x = &v->shape;
+    const Shape *x = v->shape;
     Plan p = { x->dim[0],
                x->dim[1],
                shape_count(x, 2, x->rank),

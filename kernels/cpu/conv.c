@@ -17,37 +17,37 @@ static bool fits_roles(const Shape *x, const Shape *w, const Shape *y)
     return true;
 }
 
-static const Shape *in_shape(const Graph *g, const Node *n, int i) { return &in_value(g, n, i)->shape; }
+static const Shape *in_shape(const Graph *g, const Node *n, int i) { return in_value(g, n, i)->shape; }
 
 static bool supports_forward(const Graph *g, const Node *n)
 {
-    return fits_roles(in_shape(g, n, 0), in_shape(g, n, 1), &value(g, n->out[0])->shape);
+    return fits_roles(in_shape(g, n, 0), in_shape(g, n, 1), value(g, n->out[0])->shape);
 }
 
 static bool supports_input(const Graph *g, const Node *n)
 {
-    return !has_in(n, 2) && fits_roles(&value(g, n->out[0])->shape, in_shape(g, n, 1), in_shape(g, n, 0));
+    return !has_in(n, 2) && fits_roles(value(g, n->out[0])->shape, in_shape(g, n, 1), in_shape(g, n, 0));
 }
 
 static bool supports_weight(const Graph *g, const Node *n)
 {
-    return fits_roles(in_shape(g, n, 0), &value(g, n->out[0])->shape, in_shape(g, n, 1));
+    return fits_roles(in_shape(g, n, 0), value(g, n->out[0])->shape, in_shape(g, n, 1));
 }
 
 static Status make(void **state, KernelCtx *ctx, const Node *n, OnednnConv what, const Value *x, const Value *w,
                    const Value *y)
 {
-    OnednnConvShape s = { .batch = x->shape.dim[0],
+    OnednnConvShape s = { .batch = x->shape->dim[0],
                           .group = node_int(n, "group"),
-                          .in_channels = x->shape.dim[1],
-                          .out_channels = w->shape.dim[0],
+                          .in_channels = x->shape->dim[1],
+                          .out_channels = w->shape->dim[0],
                           .bias = has_in(n, CONV_IN_BIAS),
                           .x = x->layout,
                           .y = y->layout };
     Onednn *d;
     Status st;
 
-    window_read(&s.win, n, &x->shape, &y->shape, w->shape.dim + 2);
+    window_read(&s.win, n, x->shape, y->shape, w->shape->dim + 2);
     if ((st = onednn_conv(&d, ctx, what, &s)))
         return status_prefix(st, "%s %s", n->op->name, n->name);
     *state = d;

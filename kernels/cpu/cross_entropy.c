@@ -28,8 +28,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!p)
         return FAIL_NOMEM();
     TRY_TO(fail, st, nll_prepare((void **)&p->nll, ctx, g, n));
-    p->by = softmax_plan(&in_value(g, n, scores)->shape, 1, ctx->n_threads);
-    p->samples = shape_numel(&in_value(g, n, scores + 1)->shape);
+    p->by = softmax_plan(in_value(g, n, scores)->shape, 1, ctx->n_threads);
+    p->samples = shape_numel(in_value(g, n, scores + 1)->shape);
     *state = p;
     return ST_OK;
 fail:
@@ -40,7 +40,7 @@ fail:
 /* Scratch: the loss of each sample. */
 static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const size_t need = (size_t)shape_numel(&in_value(g, n, 1)->shape) * sizeof(double);
+    const size_t need = (size_t)shape_numel(in_value(g, n, 1)->shape) * sizeof(double);
 
     ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
     return prepare(state, ctx, g, n, 0);

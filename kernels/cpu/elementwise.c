@@ -16,14 +16,14 @@ static unsigned row_pattern(const Walk *w)
 Status elementwise_prepare(void **state, const Graph *g, const Node *n, int operands, const RowFn *table)
 {
     const Value *y = value(g, n->out[0]);
-    Elementwise e = { .total = shape_numel(&y->shape), .out_size = dtype_size(y->dtype) };
+    Elementwise e = { .total = shape_numel(y->shape), .out_size = dtype_size(y->dtype) };
     Tensor in[MAX_OPERANDS] = { { 0 } };
 
     for (int k = 0; k < operands; k++) {
-        in[k].shape = in_value(g, n, k)->shape;
+        in[k].shape = *in_value(g, n, k)->shape;
         e.in_size[k] = dtype_size(in_value(g, n, k)->dtype);
     }
-    e.walk = walk_start(&y->shape, operands, in);
+    e.walk = walk_start(y->shape, operands, in);
     e.fn = table[row_pattern(&e.walk)];
     return kernel_state(state, &e, sizeof e);
 }

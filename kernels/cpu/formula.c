@@ -87,7 +87,7 @@ static bool find_operand(Compiler *c, Operand *out, ValueId v)
     if (x->dtype != c->f->type)
         return false;
     if (x->kind == V_CONST)
-        return x->init && shape_numel(&x->shape) == 1 && add_number(c->f, out, -1, tensor_float(x->init, 0));
+        return x->init && shape_numel(x->shape) == 1 && add_number(c->f, out, -1, tensor_float(x->init, 0));
     if (i >= c->f->n_in)
         return add_number(c->f, out, i - c->f->n_in, 0);
     *out = i >= 0 ? (Operand){ OF_ARRAY, i } : c->made[v.i];

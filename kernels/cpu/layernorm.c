@@ -18,7 +18,7 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
     Plan p = { .rows = shape_count(x, 0, axis),
                .n = shape_count(x, axis, x->rank),
@@ -81,14 +81,14 @@ static Status run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 /* Scale and bias of the full normalised size, and something to normalise. */
 static bool full_size(const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
 
-    return size > 0 && shape_numel(&in_value(g, n, 1)->shape) == size &&
-           (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
+    return size > 0 && shape_numel(in_value(g, n, 1)->shape) == size &&
+           (!has_in(n, 2) || shape_numel(in_value(g, n, 2)->shape) == size);
 }
 
-static bool not_empty(const Graph *g, const Node *n) { return shape_numel(&in_value(g, n, 2)->shape) > 0; }
+static bool not_empty(const Graph *g, const Node *n) { return shape_numel(in_value(g, n, 2)->shape) > 0; }
 
 DEFINE_KERNEL(cpu_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64, .supports = full_size,
               .prepare = prepare, .run = run_forward, .release = free);

@@ -58,7 +58,7 @@ static bool movable(const Graph *g, const Node *n)
 
 static Status prepare_transpose(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t x_stride[MAX_RANK], xs[MAX_RANK], ys[MAX_RANK], dim[MAX_RANK];
     Shape y = { .rank = x->rank };
     Plan p = { .size = dtype_size(in_value(g, n, 0)->dtype) };
@@ -111,7 +111,7 @@ DEFINE_KERNEL(cpu_transpose, .op = &op_Transpose, .rank = 10, .supports = movabl
 
 static Status prepare_expand(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     int64_t x_stride[MAX_RANK], xs[MAX_RANK] = { 0 }, ys[MAX_RANK];
     Plan p = { .size = dtype_size(in_value(g, n, 0)->dtype) };
 

@@ -42,7 +42,7 @@ static void read_roles(Plan *p, const MatMulRoles *r)
 
 static void read_c(Plan *p, const Graph *g, const Node *n)
 {
-    const Shape *c = &in_value(g, n, 2)->shape;
+    const Shape *c = in_value(g, n, 2)->shape;
     int64_t cols = c->rank ? c->dim[c->rank - 1] : 1, rows = c->rank > 1 ? c->dim[c->rank - 2] : 1;
 
     p->has_c = true;
@@ -71,7 +71,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     matmul_roles(&r, g, n);
     read_roles(p, &r);
-    p->batches = shape_count(&y->shape, 0, r.batch_y);
+    p->batches = shape_count(y->shape, 0, r.batch_y);
     p->alpha = node_attr(n, "alpha") ? node_float(n, "alpha") : 1;
     if (has_in(n, 2))
         read_c(p, g, n);
@@ -80,8 +80,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     }
     p->offset_b = p->offset_a + p->batches;
-    matmul_offsets(p->offset_a, &r.a, r.batch_a, &y->shape, r.batch_y, p->m * p->k);
-    matmul_offsets(p->offset_b, &r.b, r.batch_b, &y->shape, r.batch_y, p->k * p->n);
+    matmul_offsets(p->offset_a, &r.a, r.batch_a, y->shape, r.batch_y, p->m * p->k);
+    matmul_offsets(p->offset_b, &r.b, r.batch_b, y->shape, r.batch_y, p->k * p->n);
     merge_batches(p, &r);
     p->batch_parallel = p->batches >= ctx->n_threads;
     if (y->dtype == DT_FLOAT64) {
@@ -160,7 +160,7 @@ static Status run_f64(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
 /* Sizes that oneDNN takes; empty products are the reference kernels'. */
 static bool supports(const Graph *g, const Node *n)
 {
-    const Shape *s[] = { &in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape, &value(g, n->out[0])->shape };
+    const Shape *s[] = { in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, value(g, n->out[0])->shape };
 
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < s[i]->rank; k++)

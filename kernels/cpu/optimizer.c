@@ -24,7 +24,7 @@ static Status prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const N
 
     p.n = n->n_in - p.scaled;
     for (int i = 0; i < p.n; i++) {
-        int64_t blocks = shape_numel(&in_value(g, n, i)->shape) / BLOCK + 1;
+        int64_t blocks = shape_numel(in_value(g, n, i)->shape) / BLOCK + 1;
 
         p.blocks = blocks > p.blocks ? blocks : p.blocks;
     }

@@ -66,9 +66,9 @@ static Status prepare_concat(void **state, KernelCtx *ctx, const Graph *g, const
     Plan *p;
 
     TRY(create(&p, ctx, g, n->n_in));
-    shape_strides(&value(g, n->out[0])->shape, ys);
+    shape_strides(value(g, n->out[0])->shape, ys);
     for (int i = 0; i < n->n_in; i++) {
-        const Shape *x = &in_value(g, n, i)->shape;
+        const Shape *x = in_value(g, n, i)->shape;
 
         shape_strides(x, xs);
         push(p, &(Piece){ box_make(size, x->rank, x->dim, ys, xs), i, 0, 0, (size_t)(begin * ys[axis]) * size });
@@ -82,7 +82,7 @@ static bool sizes_known(const Graph *g, const Node *n) { return !has_in(n, 1) ||
 
 static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     const int axis = (int)node_int(n, "axis");
     const Tensor *sizes = has_in(n, 1) ? value_const(g, n->in[1]) : NULL;
     const int64_t part = (x->dim[axis] + n->n_out - 1) / n->n_out;
@@ -94,7 +94,7 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
     shape_strides(x, xs);
     for (int i = 0; i < n->n_out; i++) {
         if (has_out(n, i)) {
-            const Shape *y = &value(g, n->out[i])->shape;
+            const Shape *y = value(g, n->out[i])->shape;
 
             shape_strides(y, ys);
             push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, xs), 0, i, (size_t)(begin * xs[axis]) * size, 0 });
@@ -141,7 +141,7 @@ static bool slice_known(const Graph *g, const Node *n) { return constant_from(g,
 
 static Status prepare_slice(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const size_t size = element_size(g, n);
     int64_t ss[MAX_RANK], ys[MAX_RANK], begin;
     SliceRange r;
@@ -159,7 +159,7 @@ static Status prepare_slice(void **state, KernelCtx *ctx, const Graph *g, const 
 
 static Status prepare_slice_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *dy = &in_value(g, n, 0)->shape, *dx = &value(g, n->out[0])->shape;
+    const Shape *dy = in_value(g, n, 0)->shape, *dx = value(g, n->out[0])->shape;
     const size_t size = element_size(g, n);
     Shape inner = *dy;
     int64_t ss[MAX_RANK], ys[MAX_RANK], begin;
@@ -189,7 +189,7 @@ static bool pad_known(const Graph *g, const Node *n)
 
 static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const size_t size = element_size(g, n);
     Shape inner = { .rank = x->rank };
     int64_t at[MAX_RANK], xs[MAX_RANK], ys[MAX_RANK], from = 0, to = 0;
@@ -219,7 +219,7 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
 
 static bool few_axes(const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     int axes = 0;
 
     for (int i = 0; i < x->rank; i++)
@@ -229,7 +229,7 @@ static bool few_axes(const Graph *g, const Node *n)
 
 static Status prepare_tile(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     int64_t dim[2 * MAX_RANK], ts[2 * MAX_RANK], fs[2 * MAX_RANK], xs[MAX_RANK], ys[MAX_RANK];
     Plan *p;
 
@@ -254,7 +254,7 @@ static Status prepare_tile(void **state, KernelCtx *ctx, const Graph *g, const N
 static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool to_wide = n->op == &op_DepthToSpace;
-    const Shape *wide = to_wide ? &value(g, n->out[0])->shape : &in_value(g, n, 0)->shape;
+    const Shape *wide = to_wide ? value(g, n->out[0])->shape : in_value(g, n, 0)->shape;
     const bool crd = node_attr(n, "mode") && node_string(n, "mode")[0] == 'C';
     const int64_t b = node_int(n, "blocksize"), C = wide->dim[1], H = wide->dim[2] / b, W = wide->dim[3] / b,
                   hw = H * W;

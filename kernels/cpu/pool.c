@@ -85,12 +85,12 @@ static Status make_plan(void **state, KernelCtx *ctx, const Graph *g, const Node
 
 static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, g, n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+    return make_plan(state, ctx, g, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
 static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, g, n, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
+    return make_plan(state, ctx, g, n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 /* MaxPoolGrad keeps the largest element and its place for every output of a plane. */
@@ -191,13 +191,13 @@ RUN_FLOAT(run_global, global, GLOBAL(in[0]), in[0].data, out[0].data)
 
 static bool values_only(const Graph *g, const Node *n)
 {
-    return !has_out(n, 1) && shape_numel(&in_value(g, n, 0)->shape) > 0;
+    return !has_out(n, 1) && shape_numel(in_value(g, n, 0)->shape) > 0;
 }
 
 /* Places within a plane fit into 31 bits, and there is something to do. */
 static bool small_planes(const Graph *g, const Node *n)
 {
-    const Shape *x = &value(g, n->out[0])->shape;
+    const Shape *x = value(g, n->out[0])->shape;
 
     return shape_numel(x) > 0 && shape_count(x, 2, x->rank) < INT32_MAX;
 }

@@ -32,12 +32,12 @@ static bool fits(const Node *n, const Shape *x, const Shape *y)
 
 static bool supports_forward(const Graph *g, const Node *n)
 {
-    return !has_out(n, 1) && fits(n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+    return !has_out(n, 1) && fits(n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
 static bool supports_backward(const Graph *g, const Node *n)
 {
-    return fits(n, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
+    return fits(n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 static Status make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shape *y)
@@ -50,12 +50,12 @@ static Status make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shap
 
 static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+    return make_plan(state, ctx, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
 static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    return make_plan(state, ctx, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
+    return make_plan(state, ctx, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 typedef float V8 __attribute__((vector_size(32)));

@@ -13,7 +13,7 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *s = &value(g, n->out[0])->shape;
+    const Shape *s = value(g, n->out[0])->shape;
     const int axis = (int)node_int(n, "split_axis");
     const double ratio = node_float(n, "ratio");
     Plan p = { .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };

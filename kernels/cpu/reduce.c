@@ -120,7 +120,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     Plan p;
 
     TRY(reduce_axes(&mask, g, n));
-    p = make_plan(&in_value(g, n, 0)->shape, mask);
+    p = make_plan(in_value(g, n, 0)->shape, mask);
     p.how = how_of(n);
     need = p.parts > 1 ? (size_t)(p.out_count * p.parts) * sizeof(double) : 0;
     if (ctx->scratch_bytes < need)

@@ -18,7 +18,7 @@ static bool any(const Graph *g, const Node *n)
 
 static bool supports(const Graph *g, const Node *n)
 {
-    const Shape *s = &in_value(g, n, 0)->shape;
+    const Shape *s = in_value(g, n, 0)->shape;
 
     return s->rank >= 3 && s->rank <= 5 && shape_numel(s) > 0 && shape_numel(s) <= INT32_MAX &&
            onednn_stores(from(g, n)) && onednn_stores(to(g, n));
@@ -27,7 +27,7 @@ static bool supports(const Graph *g, const Node *n)
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Onednn *d;
-    Status st = onednn_reorder(&d, ctx, &in_value(g, n, 0)->shape, from(g, n), to(g, n));
+    Status st = onednn_reorder(&d, ctx, in_value(g, n, 0)->shape, from(g, n), to(g, n));
 
     if (st)
         return status_prefix(st, "%s", n->name);
@@ -56,7 +56,7 @@ typedef struct {
 
 static Status prepare_any(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *s = &in_value(g, n, 0)->shape;
+    const Shape *s = in_value(g, n, 0)->shape;
     int64_t index[MAX_RANK] = { 0 }, entries = 0;
     Plan *p;
 

@@ -8,14 +8,14 @@
 
 static bool along_axis(const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
 
     return !node_int(n, "flatten") && x->dim[node_int(n, "axis")] > 0;
 }
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const SoftmaxPlan p = softmax_plan(&in_value(g, n, 0)->shape, (int)node_int(n, "axis"), ctx->n_threads);
+    const SoftmaxPlan p = softmax_plan(in_value(g, n, 0)->shape, (int)node_int(n, "axis"), ctx->n_threads);
     return kernel_state(state, &p, sizeof p);
 }
 

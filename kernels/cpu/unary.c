@@ -83,7 +83,7 @@ typedef struct {
 static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return kernel_state(state, &(Clip){ shape_numel(&value(g, n->out[0])->shape), has_in(n, 1), has_in(n, 2) },
+    return kernel_state(state, &(Clip){ shape_numel(value(g, n->out[0])->shape), has_in(n, 1), has_in(n, 2) },
                         sizeof(Clip));
 }
 

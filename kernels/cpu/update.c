@@ -88,7 +88,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     compile(p->formula, &p->decider, body, &form);
     graph_free(body);
     for (int i = 0; i < form.count; i++)
-        p->first[i + 1] = p->first[i] + shape_numel(&value(g, n->out[update_state(&form, i, 0)])->shape);
+        p->first[i + 1] = p->first[i] + shape_numel(value(g, n->out[update_state(&form, i, 0)])->shape);
     p->elements = p->first[form.count];
     p->vector = formula_vector();
     for (int i = 0; i < (p->decider < 0 ? 1 : 2); i++) {

@@ -31,7 +31,7 @@ static Status prepare_arg(void **state, KernelCtx *ctx, const Graph *g, const No
 
     if (!p)
         return FAIL_NOMEM();
-    p->line = line_of(&x->shape, (int)node_int(n, "axis"));
+    p->line = line_of(x->shape, (int)node_int(n, "axis"));
     p->smallest = n->op == &op_ArgMin;
     p->last = node_int(n, "select_last_index") != 0;
     TRY_TO(fail, st, cuda_kernel(&p->lanes, ctx, "arg_lanes", x->dtype));
@@ -83,10 +83,10 @@ static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const
     Status st = ST_OK;
     int axis;
 
-    TRY(shape_axis(&axis, tensor_int(value_const(g, n->in[1]), 0), x->shape.rank, node_text(g, n)));
+    TRY(shape_axis(&axis, tensor_int(value_const(g, n->in[1]), 0), x->shape->rank, node_text(g, n)));
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
-    p->line = line_of(&x->shape, axis);
+    p->line = line_of(x->shape, axis);
     p->exclusive = node_int(n, "exclusive") != 0;
     p->reverse = node_int(n, "reverse") != 0;
     TRY_TO(fail, st, cuda_kernel(&p->rows, ctx, "cumsum_rows", x->dtype));
@@ -136,7 +136,7 @@ typedef struct {
 
 static bool few_enough(const Graph *g, const Node *n)
 {
-    return in_value(g, n, 0)->shape.dim[node_int(n, "axis")] <= TOP_MOST;
+    return in_value(g, n, 0)->shape->dim[node_int(n, "axis")] <= TOP_MOST;
 }
 
 static Status prepare_top_k(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -149,7 +149,7 @@ static Status prepare_top_k(void **state, KernelCtx *ctx, const Graph *g, const 
 
     if (!p)
         return FAIL_NOMEM();
-    p->box = (TopBox){ line_of(&x->shape, axis), value(g, n->out[0])->shape.dim[axis], 2, !node_int(n, "largest") };
+    p->box = (TopBox){ line_of(x->shape, axis), value(g, n->out[0])->shape->dim[axis], 2, !node_int(n, "largest") };
     while (p->box.room < p->box.line.n)
         p->box.room *= 2;
     each = (size_t)p->box.room * TOP_PLACE;

@@ -14,7 +14,7 @@ typedef struct {
 
 static bool fits(const Graph *g, const Node *n)
 {
-    const Shape *q = &in_value(g, n, 0)->shape, *k = &in_value(g, n, 1)->shape;
+    const Shape *q = in_value(g, n, 0)->shape, *k = in_value(g, n, 1)->shape;
 
     if (has_in(n, attention_mask(n)) || node_int(n, "safe") || node_float(n, "later") != -INFINITY)
         return false;
@@ -36,11 +36,11 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 {
     const Value *q = in_value(g, n, 0), *k = in_value(g, n, 1);
     GpuAttention d = { .dtype = q->dtype,
-                       .b = q->shape.dim[0],
-                       .h = q->shape.dim[2],
-                       .tq = q->shape.dim[1],
-                       .tk = k->shape.dim[1],
-                       .d = q->shape.dim[3],
+                       .b = q->shape->dim[0],
+                       .h = q->shape->dim[2],
+                       .tq = q->shape->dim[1],
+                       .tk = k->shape->dim[1],
+                       .d = q->shape->dim[3],
                        .scale = node_float(n, "scale"),
                        .causal = node_int(n, "causal"),
                        .backward = n->op == &op_ScaledDotProductAttentionGrad };

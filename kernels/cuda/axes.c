@@ -24,11 +24,11 @@ Axes axes_merge(const Value *x, unsigned mask)
     Axes a = { 0 };
     int64_t stride[MAX_RANK];
 
-    layout_strides(x->layout, &x->shape, stride);
-    for (int k = 0; k < x->shape.rank; k++) {
-        int i = layout_axis(x->layout, x->shape.rank, k);
+    layout_strides(x->layout, x->shape, stride);
+    for (int k = 0; k < x->shape->rank; k++) {
+        int i = layout_axis(x->layout, x->shape->rank, k);
 
-        axes_add(&a, mask >> i & 1, x->shape.dim[i], stride[i]);
+        axes_add(&a, mask >> i & 1, x->shape->dim[i], stride[i]);
     }
     return a;
 }
@@ -37,14 +37,14 @@ bool axes_keep_order(const Value *x, const Value *y, unsigned mask)
 {
     int last = -1;
 
-    for (int k = 0; k < x->shape.rank; k++) {
-        int axis = layout_axis(x->layout, x->shape.rank, k), in_y = axis, at;
+    for (int k = 0; k < x->shape->rank; k++) {
+        int axis = layout_axis(x->layout, x->shape->rank, k), in_y = axis, at;
 
-        if (mask >> axis & 1 || x->shape.dim[axis] == 1)
+        if (mask >> axis & 1 || x->shape->dim[axis] == 1)
             continue;
-        for (int i = 0; y->shape.rank < x->shape.rank && i < axis; i++)
+        for (int i = 0; y->shape->rank < x->shape->rank && i < axis; i++)
             in_y -= mask >> i & 1;
-        at = layout_position(y->layout, y->shape.rank, in_y);
+        at = layout_position(y->layout, y->shape->rank, in_y);
         if (at < last)
             return false;
         last = at;

@@ -48,7 +48,7 @@ static int chunks_of(const ChannelBox *box, bool last)
 
 static void read_box(State *s, const Graph *g, const Node *n, const Value *x)
 {
-    const Shape *d = &x->shape;
+    const Shape *d = x->shape;
     ChannelBox *b = &s->box;
 
     s->relu = n->op == &op_BatchNormGradStats ? has_in(n, 5) : n->op == &op_BatchNormGradInput && has_in(n, 7);
@@ -123,7 +123,7 @@ static Status launch_finish(const KernelCtx *ctx, const State *s, void *const *a
 }
 
 /* Units and rows are counted in 31 bits. */
-static bool fits(const Graph *g, const Node *n) { return shape_numel(&in_value(g, n, 0)->shape) < INT32_MAX; }
+static bool fits(const Graph *g, const Node *n) { return shape_numel(in_value(g, n, 0)->shape) < INT32_MAX; }
 
 /* "norm_<what>_first_v_<dtype>" and its kin. */
 static Status find_kernels(State *s, const KernelCtx *ctx, const char *first, const char *last, DType t)

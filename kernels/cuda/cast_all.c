@@ -20,7 +20,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     p->count = n->n_in;
     for (int i = 0; i < p->count; i++)
-        count_tensor(&p->size, shape_numel(&in_value(g, n, i)->shape));
+        count_tensor(&p->size, shape_numel(in_value(g, n, i)->shape));
     ctx->table_bytes = table_bytes(&p->size);
     if ((st = from == DT_FLOAT32 ? cuda_kernel(&p->kernel, ctx, "cast_all", value(g, n->out[0])->dtype)
                                  : cuda_kernel(&p->kernel, ctx, "cast_all_from", from))) {

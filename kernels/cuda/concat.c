@@ -25,7 +25,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     int count = join ? n->n_in : n->n_out;
     const Value *whole = join ? value(g, n->out[0]) : in_value(g, n, 0);
     const Layout order = node_layout(g, n);
-    const Shape stored = layout_stored(order, &whole->shape);
+    const Shape stored = layout_stored(order, whole->shape);
     State *s = calloc(1, sizeof *s + (size_t)(count + 1) * sizeof *s->begin);
     uint64_t bits = 0;
     Status st;
@@ -37,7 +37,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     s->rows = shape_count(&stored, 0, s->axis);
     s->pitch = shape_count(&stored, s->axis, stored.rank);
     for (int i = 0; i < count; i++) {
-        Shape part = layout_stored(order, &value(g, join ? n->in[i] : n->out[i])->shape);
+        Shape part = layout_stored(order, value(g, join ? n->in[i] : n->out[i])->shape);
 
         add_part(s, &part);
         bits |= (uint64_t)s->begin[i + 1] * s->size;
@@ -108,7 +108,7 @@ static bool fits(const Graph *g, const Node *n)
 {
     bool join = n->op == &op_Concat;
     const Layout order = node_layout(g, n);
-    const Shape whole = layout_stored(order, &value(g, join ? n->out[0] : n->in[0])->shape);
+    const Shape whole = layout_stored(order, value(g, join ? n->out[0] : n->in[0])->shape);
 
     for (int i = 0; i < n->n_out; i++)
         if (!has_out(n, i))

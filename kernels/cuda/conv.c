@@ -28,7 +28,7 @@ static bool is_forward(const Node *n) { return n->op == &op_Conv || n->op == &op
 
 static Roles roles(const Graph *g, const Node *n)
 {
-    const Shape *a = &in_value(g, n, 0)->shape, *b = &in_value(g, n, 1)->shape, *out = &value(g, n->out[0])->shape;
+    const Shape *a = in_value(g, n, 0)->shape, *b = in_value(g, n, 1)->shape, *out = value(g, n->out[0])->shape;
 
     if (n->op == &op_ConvGradWeight)
         return (Roles){ .x = a, .w = out, .y = b };
@@ -124,7 +124,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     describe(&c, g, n);
     s->bias = c.bias;
     s->added = c.add;
-    s->n = shape_numel(&value(g, n->out[0])->shape);
+    s->n = shape_numel(value(g, n->out[0])->shape);
     if ((st = make_plan(s, &c, ctx, &workspace))) {
         free(s);
         return status_prefix(st, "%s", node_text(g, n));
@@ -183,7 +183,7 @@ static bool layouts(const Graph *g, const Node *n)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 
-        if (has_value(v) && layout_suits(LAYOUT_CHANNELS_LAST, &value(g, v)->shape) &&
+        if (has_value(v) && layout_suits(LAYOUT_CHANNELS_LAST, value(g, v)->shape) &&
             value(g, v)->layout != LAYOUT_CHANNELS_LAST)
             return false;
     }

@@ -104,7 +104,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
         return FAIL_NOMEM();
     p->grad = grad;
     p->dtype = x->dtype;
-    p->box = cuda_nll_box(&x->shape, target, n);
+    p->box = cuda_nll_box(x->shape, target, n);
     p->rows = p->box.inner == 1;
     p->scores = 3 * sum_bytes(x->dtype);
     if ((st = find_kernels(p, ctx))) {

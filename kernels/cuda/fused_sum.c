@@ -32,10 +32,10 @@ static Status find_axes(Summed *s, const Graph *g, const Node *n)
     const Value *x = value(s->body, s->body->output[n->n_out - 1].value), *y = value(g, n->out[n->n_out - 1]);
     int count;
     const int64_t *axis = node_ints(n, "axes", &count);
-    unsigned mask = count ? 0 : (1u << x->shape.rank) - 1;
+    unsigned mask = count ? 0 : (1u << x->shape->rank) - 1;
 
     for (int i = 0; i < count; i++)
-        mask |= 1u << (axis[i] < 0 ? axis[i] + x->shape.rank : axis[i]);
+        mask |= 1u << (axis[i] < 0 ? axis[i] + x->shape->rank : axis[i]);
     if (!dtype_is_float(x->dtype) || !axes_keep_order(x, y, mask))
         return FAIL(E_UNSUPPORTED, "%s: no kernel for such a sum", node_text(g, n));
     s->axes = axes_merge(x, mask);

@@ -30,10 +30,10 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     if (!s)
         return FAIL_NOMEM();
-    s->outer = shape_count(&x->shape, 0, axis);
-    s->d = x->shape.dim[axis];
-    s->inner = shape_count(&x->shape, axis + 1, x->shape.rank);
-    s->indices = shape_numel(&in_value(g, n, 1)->shape);
+    s->outer = shape_count(x->shape, 0, axis);
+    s->d = x->shape->dim[axis];
+    s->inner = shape_count(x->shape, axis + 1, x->shape->rank);
+    s->indices = shape_numel(in_value(g, n, 1)->shape);
     s->wide = in_value(g, n, 1)->dtype == DT_INT64;
     s->size = dtype_size(x->dtype);
     if ((st = find_kernels(s, ctx))) {
@@ -74,7 +74,7 @@ DEFINE_KERNEL(cuda_gather, .op = &op_Gather, .prepare = prepare, .run = run, .re
 
 Status tuples_prepare(Tuples *out, const KernelCtx *ctx, const Shape *x, const Value *index, int batch_dims)
 {
-    const Shape *ix = &index->shape;
+    const Shape *ix = index->shape;
     int k = (int)ix->dim[ix->rank - 1];
     Tuples t = { .inner = shape_count(x, batch_dims + k, x->rank) };
 
@@ -107,7 +107,7 @@ static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Nod
 
     if (!s)
         return FAIL_NOMEM();
-    TRY_TO(fail, st, tuples_prepare(&s->tuples, ctx, &x->shape, in_value(g, n, 1), (int)node_int(n, "batch_dims")));
+    TRY_TO(fail, st, tuples_prepare(&s->tuples, ctx, x->shape, in_value(g, n, 1), (int)node_int(n, "batch_dims")));
     s->outer = 1;
     s->d = s->tuples.box.rows;
     s->indices = s->tuples.box.n;
@@ -157,13 +157,13 @@ static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, con
         return st;
     }
     s->kernel = kernel[log2_of(dtype_size(x->dtype))];
-    shape_strides(&x->shape, xs);
+    shape_strides(x->shape, xs);
     s->wide = ix->dtype == DT_INT64;
-    s->d = x->shape.dim[axis];
+    s->d = x->shape->dim[axis];
     s->step = xs[axis];
-    s->box.n = shape_numel(&ix->shape);
-    for (int i = ix->shape.rank - 1; i >= 0; i--) {
-        s->box.dim[s->box.rank] = ix->shape.dim[i];
+    s->box.n = shape_numel(ix->shape);
+    for (int i = ix->shape->rank - 1; i >= 0; i--) {
+        s->box.dim[s->box.rank] = ix->shape->dim[i];
         s->box.from[s->box.rank++] = i == axis ? 0 : xs[i];
     }
     *state = s;
@@ -210,7 +210,7 @@ static Status prepare_written(Written **out, const KernelCtx *ctx, const Graph *
         return st;
     }
     s->kernel = found[log2_of(size)];
-    s->n = shape_numel(&y->shape);
+    s->n = shape_numel(y->shape);
     *out = s;
     return ST_OK;
 }
@@ -222,7 +222,7 @@ static Status launch_written(const KernelCtx *ctx, const Written *s, void *const
 
 static Status prepare_one_hot(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *y = &value(g, n->out[0])->shape;
+    const Shape *y = value(g, n->out[0])->shape;
     int axis = (int)node_int(n, "axis");
     Written *s;
 
@@ -245,7 +245,7 @@ static Status run_one_hot(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
 static Status prepare_trilu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *y = &value(g, n->out[0])->shape;
+    const Shape *y = value(g, n->out[0])->shape;
     Written *s;
 
     TRY(prepare_written(&s, ctx, g, n, "trilu"));

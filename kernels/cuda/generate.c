@@ -40,12 +40,12 @@ static Status read_input(Generator *g, const Node *n, int i)
     int at = input_position(g->body, n->in[i]);
 
     g->read[n->in[i].i] = true;
-    if (value(g->body, n->in[i])->kind == V_CONST && shape_numel(&value(g->body, n->in[i])->shape) != 1)
+    if (value(g->body, n->in[i])->kind == V_CONST && shape_numel(value(g->body, n->in[i])->shape) != 1)
         return FAIL(E_UNSUPPORTED, "%s: input %d is a constant of many elements", node_text(g->body, n), i);
     if (at < 0)
         return ST_OK;
     g->access[at] = value(g->body, n->in[i])->kind == V_CONST ? AT_LITERAL : AT_SCALAR;
-    if (op_takes_channels(n->op, i) && value(g->body, n->out[0])->shape.rank > 2) /* of [N, C] both are the same */
+    if (op_takes_channels(n->op, i) && value(g->body, n->out[0])->shape->rank > 2) /* of [N, C] both are the same */
         g->channels[at] = true;
     else
         g->numpy[at] = true;
@@ -87,7 +87,7 @@ static Access access_of(const Generator *g, const int64_t *stride)
 static Status merge_space(Generator *g, const Value *space, int n, const Operand *operand, int64_t (*stride)[MAX_RANK])
 {
     for (int k = 0; k < n; k++)
-        if (operand[k].value->layout != space->layout && shape_eq(&operand[k].value->shape, &space->shape))
+        if (operand[k].value->layout != space->layout && shape_eq(operand[k].value->shape, space->shape))
             return FAIL(E_UNSUPPORTED, "operands of different layouts");
     g->rank = space_merge(space, n, operand, g->dim, stride);
     if (!space_is_even(g->rank, n, stride))
@@ -215,7 +215,7 @@ static void choose_name(Generator *g)
 static void name_values(Generator *g)
 {
     for (uint32_t v = 1; v < g->body->n_value; v++)
-        if (g->body->value[v]->kind == V_CONST && shape_numel(&g->body->value[v]->shape) == 1)
+        if (g->body->value[v]->kind == V_CONST && shape_numel(g->body->value[v]->shape) == 1)
             cuda_expr_literal(g->text[v], g->body->value[v]->init);
         else
             snprintf(g->text[v], EXPR_TEXT, "t%u", v);
@@ -236,7 +236,7 @@ static Status check_space(const Graph *body, const Value **space)
     for (int i = 0; i < body->n_output; i++) {
         const Value *y = value(body, body->output[i].value);
 
-        if (!shape_eq(&y->shape, &(*space)->shape) || y->layout != (*space)->layout)
+        if (!shape_eq(y->shape, (*space)->shape) || y->layout != (*space)->layout)
             return FAIL(E_SHAPE, "output %d has another shape or layout than output 0", i);
     }
     return ST_OK;
@@ -272,7 +272,7 @@ static Status generate(Generator *g)
     TRY(check_space(g->body, &space));
     if (!allocate(g))
         return FAIL_NOMEM();
-    g->out->count = shape_numel(&space->shape);
+    g->out->count = shape_numel(space->shape);
     TRY(find_read(g));
     if (g->n_array)
         take_arrays(g);

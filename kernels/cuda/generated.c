@@ -27,7 +27,7 @@ static bool walks(const Graph *g, const Node *n)
         if (!has_in(n, i))
             continue;
         operand[k++] = (Operand){ in_value(g, n, i), op_takes_channels(n->op, i) };
-        if (in_value(g, n, i)->layout != y->layout && shape_eq(&in_value(g, n, i)->shape, &y->shape))
+        if (in_value(g, n, i)->layout != y->layout && shape_eq(in_value(g, n, i)->shape, y->shape))
             return false;
     }
     return space_is_even(space_merge(y, k, operand, dim, stride), k, stride);
@@ -38,7 +38,7 @@ bool generated_supports(const Graph *g, const Node *n)
     int pointers = n->n_in + n->n_out;
 
     return cuda_expr_find(g, n) && pointers <= GENERATED_POINTERS &&
-           shape_numel(&value(g, n->out[0])->shape) <= INT32_MAX && walks(g, n);
+           shape_numel(value(g, n->out[0])->shape) <= INT32_MAX && walks(g, n);
 }
 
 /* ---- a node as a body ---- */
@@ -48,7 +48,7 @@ static ValueId body_input(Graph *body, const Graph *g, const Node *n, const Valu
 {
     const Value *v = has_value(n->in[i]) ? value(g, n->in[i]) : NULL;
     Shape scalar = shape_scalar();
-    ValueId x = graph_add_input(body, "x", v ? v->dtype : DT_NONE, v ? &v->shape : &scalar);
+    ValueId x = graph_add_input(body, "x", v ? v->dtype : DT_NONE, v ? v->shape : &scalar);
 
     if (v && !body->status)
         value(body, x)->layout = v->layout;
@@ -57,7 +57,7 @@ static ValueId body_input(Graph *body, const Graph *g, const Node *n, const Valu
     for (int k = 0; k < i; k++)
         if (value_eq(n->in[k], n->in[i]))
             return in[k];
-    if (!body->status && value_const(g, n->in[i]) && shape_numel(&v->shape) == 1) {
+    if (!body->status && value_const(g, n->in[i]) && shape_numel(v->shape) == 1) {
         value(body, x)->kind = V_CONST;
         value(body, x)->init = v->init;
     }
@@ -80,7 +80,7 @@ static Status body_of_node(Graph **out, const Graph *g, const Node *n)
     if (copy) {
         for (int i = 0; i < n->n_attr; i++)
             node_set_attr(body, copy, &n->attr[i]);
-        set_out(body, copy, 0, y->dtype, &y->shape);
+        set_out(body, copy, 0, y->dtype, y->shape);
         value(body, copy->out[0])->layout = y->layout;
         graph_add_output(body, "y", copy->out[0]);
     }

@@ -7,11 +7,11 @@
 /* Rows of scale's full size; smaller ones are stretched by the operator's lowering. */
 static bool full_size(const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
 
-    return shape_numel(&in_value(g, n, 1)->shape) == size &&
-           (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
+    return shape_numel(in_value(g, n, 1)->shape) == size &&
+           (!has_in(n, 2) || shape_numel(in_value(g, n, 2)->shape) == size);
 }
 
 /* Are scale and bias, input `i`, of more bits than the data? */
@@ -47,8 +47,8 @@ static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, cons
 
     if (!p)
         return FAIL_NOMEM();
-    p->rows = shape_count(&x->shape, 0, axis);
-    p->n = shape_count(&x->shape, axis, x->shape.rank);
+    p->rows = shape_count(x->shape, 0, axis);
+    p->n = shape_count(x->shape, axis, x->shape->rank);
     p->epsilon = node_float(n, "epsilon");
     p->has_bias = has_in(n, 2);
     p->wide = is_wide(g, n, 1);
@@ -134,8 +134,8 @@ static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, con
 
     if (!p)
         return FAIL_NOMEM();
-    p->rows = shape_count(&x->shape, 0, axis);
-    p->n = shape_count(&x->shape, axis, x->shape.rank);
+    p->rows = shape_count(x->shape, 0, axis);
+    p->n = shape_count(x->shape, axis, x->shape->rank);
     p->epsilon = node_float(n, "epsilon");
     p->wide_scale = is_wide(g, n, 2);
     p->acc = x->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float);

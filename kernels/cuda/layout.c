@@ -34,12 +34,12 @@ typedef Status BoxOf(Box *b, const Graph *g, const Node *n);
 
 static Status box_transpose(Box *b, const Graph *g, const Node *n)
 {
-    const Shape *y = &value(g, n->out[0])->shape;
+    const Shape *y = value(g, n->out[0])->shape;
     int64_t xs[MAX_RANK], ys[MAX_RANK];
     int count;
     const int64_t *perm = node_ints(n, "perm", &count);
 
-    shape_strides(&in_value(g, n, 0)->shape, xs);
+    shape_strides(in_value(g, n, 0)->shape, xs);
     shape_strides(y, ys);
     for (int i = 0; i < count; i++)
         add(b, y->dim[i], ys[i], xs[perm[i]]);
@@ -50,14 +50,14 @@ static Status box_expand(Box *b, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0), *y = value(g, n->out[0]);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
-    int lead = y->shape.rank - x->shape.rank;
+    int lead = y->shape->rank - x->shape->rank;
 
-    layout_strides(x->layout, &x->shape, xs);
-    layout_strides(y->layout, &y->shape, ys);
-    for (int k = 0; k < y->shape.rank; k++) {
-        int i = layout_axis(y->layout, y->shape.rank, k);
+    layout_strides(x->layout, x->shape, xs);
+    layout_strides(y->layout, y->shape, ys);
+    for (int k = 0; k < y->shape->rank; k++) {
+        int i = layout_axis(y->layout, y->shape->rank, k);
 
-        add(b, y->shape.dim[i], ys[i], i < lead || x->shape.dim[i - lead] == 1 ? 0 : xs[i - lead]);
+        add(b, y->shape->dim[i], ys[i], i < lead || x->shape->dim[i - lead] == 1 ? 0 : xs[i - lead]);
     }
     return ST_OK;
 }
@@ -65,7 +65,7 @@ static Status box_expand(Box *b, const Graph *g, const Node *n)
 /* Axis i of y is [repeats, dim of x]. */
 static Status box_tile(Box *b, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
 
@@ -91,7 +91,7 @@ static Status range_of(SliceRange *r, const Graph *g, const Node *n, const Shape
 
 static Status box_slice(Box *b, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
     SliceRange r;
@@ -110,7 +110,7 @@ static Status box_slice(Box *b, const Graph *g, const Node *n)
 
 static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
 {
-    const Shape *dy = &in_value(g, n, 0)->shape, *dx = &value(g, n->out[0])->shape;
+    const Shape *dy = in_value(g, n, 0)->shape, *dx = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
     SliceRange r;
@@ -130,7 +130,7 @@ static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
 /* [N, C, positions] by rows against [N, positions, C]; dimensions in the order of what is written. */
 static Status box_reorder(Box *b, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t c = x->dim[1], s = shape_count(x, 2, x->rank);
     bool last = node_int(n, "layout") == LAYOUT_CHANNELS_LAST;
 
@@ -156,7 +156,7 @@ static void add_blocks(Box *box, const Shape *wide, int64_t b, bool crd, bool to
 
 static Status box_depth_to_space(Box *b, const Graph *g, const Node *n)
 {
-    add_blocks(b, &value(g, n->out[0])->shape, node_int(n, "blocksize"), node_string(n, "mode")[0] == 'C', true);
+    add_blocks(b, value(g, n->out[0])->shape, node_int(n, "blocksize"), node_string(n, "mode")[0] == 'C', true);
     return ST_OK;
 }
 
@@ -166,7 +166,7 @@ static Status box_space_to_depth(Box *b, const Graph *g, const Node *n)
     static const int order[] = { 0, 3, 5, 1, 2, 4 };
     Box wide = { 0 };
 
-    add_blocks(&wide, &in_value(g, n, 0)->shape, node_int(n, "blocksize"), false, false);
+    add_blocks(&wide, in_value(g, n, 0)->shape, node_int(n, "blocksize"), false, false);
     for (int i = 0; i < wide.rank; i++)
         add(b, wide.dim[order[i]], wide.to[order[i]], wide.from[order[i]]);
     return ST_OK;
@@ -196,7 +196,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     move_plan(&s->move, dtype_size(in_value(g, n, 0)->dtype), b.rank, b.dim, b.to, b.from);
     s->to = b.to0;
     s->from = b.from0;
-    s->zero = shape_numel(&value(g, n->out[0])->shape) != s->move.n;
+    s->zero = shape_numel(value(g, n->out[0])->shape) != s->move.n;
     TRY_TO(fail, st, move_prepare(&s->move, ctx));
     *state = s;
     return ST_OK;
@@ -258,7 +258,7 @@ static bool same_order(const Graph *g, const Node *n)
 
     if (x->layout == LAYOUT_ROWS && y->layout == LAYOUT_ROWS)
         return true;
-    return x->layout == y->layout && x->shape.dim[0] == y->shape.dim[0] && x->shape.dim[1] == y->shape.dim[1];
+    return x->layout == y->layout && x->shape->dim[0] == y->shape->dim[0] && x->shape->dim[1] == y->shape->dim[1];
 }
 
 #define VIEW .layouts = kernel_channels_last, .supports = same_order, .run = run_view

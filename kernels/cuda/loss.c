@@ -32,7 +32,7 @@ NllBox cuda_nll_box(const Shape *scores, const Value *target, const Node *n)
 {
     const Attr *smoothing = node_attr(n, "label_smoothing");
 
-    return (NllBox){ .samples = shape_numel(&target->shape),
+    return (NllBox){ .samples = shape_numel(target->shape),
                      .classes = scores->dim[1],
                      .inner = shape_count(scores, 2, scores->rank),
                      .ignore = node_int(n, "ignore_index"),
@@ -80,7 +80,7 @@ static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const No
 
     if (!p)
         return FAIL_NOMEM();
-    plan_samples(p, &x->shape, in_value(g, n, 1), n, false);
+    plan_samples(p, x->shape, in_value(g, n, 1), n, false);
     if (sum)
         need_parts(ctx, p->blocks);
     p->weights = 2;
@@ -123,12 +123,12 @@ static Status run_nll_each(KernelCtx *ctx, void *state, const Tensor *in, Tensor
 static Status prepare_nll_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *dx = value(g, n->out[0]);
-    const int64_t elements = shape_numel(&dx->shape);
+    const int64_t elements = shape_numel(dx->shape);
     Nll *p = calloc(1, sizeof *p);
 
     if (!p)
         return FAIL_NOMEM();
-    plan_samples(p, &dx->shape, in_value(g, n, 1), n, false);
+    plan_samples(p, dx->shape, in_value(g, n, 1), n, false);
     p->weights = 3;
     p->blocks =
         cuda_blocks(elements + cuda_chunk(dx->dtype), (int64_t)LOSS_THREADS * cuda_chunk(dx->dtype), MOST_BLOCKS);
@@ -164,7 +164,7 @@ static Status prepare_accuracy(void **state, KernelCtx *ctx, const Graph *g, con
 
     if (!p)
         return FAIL_NOMEM();
-    plan_samples(p, &x->shape, in_value(g, n, 1), n, true);
+    plan_samples(p, x->shape, in_value(g, n, 1), n, true);
     need_parts(ctx, p->blocks);
     return give(state, p, find_kernels(p, ctx, "accuracy", x->dtype, DT_INT64));
 }
@@ -219,7 +219,7 @@ static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, cons
     if (!p)
         return FAIL_NOMEM();
     p->kind = kind_of(n);
-    p->n = shape_numel(&x->shape);
+    p->n = shape_numel(x->shape);
     p->blocks = cuda_blocks(p->n, (int64_t)LOSS_THREADS * CHUNKS_PER_LANE * cuda_chunk(x->dtype), LOSS_BLOCKS);
     need_parts(ctx, p->blocks);
     TRY_TO(fail, st, cuda_kernel(&p->kernel, ctx, "element_sum", x->dtype));

@@ -113,7 +113,7 @@ static void describe(State *s, GpuGemm *d, const Graph *g, const Node *n)
     matmul_roles(&r, g, n);
     *d = read_roles(y->dtype, &r);
     d->alpha = node_attr(n, "alpha") ? node_float(n, "alpha") : 1;
-    read_batches(&s->outer, &r, &y->shape, d);
+    read_batches(&s->outer, &r, y->shape, d);
     take_inner(d, &s->outer);
     s->size = dtype_size(y->dtype);
     d->stride_c = d->m * d->n;
@@ -127,7 +127,7 @@ static void describe(State *s, GpuGemm *d, const Graph *g, const Node *n)
 /* How C [rows, cols], where either may be 1, is added; `spread` is its copy over the whole result. */
 static void describe_c(State *s, GpuGemm *d, const Graph *g, const Node *n)
 {
-    const Shape *c = &in_value(g, n, 2)->shape;
+    const Shape *c = in_value(g, n, 2)->shape;
     int64_t cols = c->rank ? c->dim[c->rank - 1] : 1, rows = c->rank > 1 ? c->dim[c->rank - 2] : 1;
     int64_t dim[] = { d->m, d->n }, to[] = { d->n, 1 }, from[] = { rows == 1 ? 0 : cols, cols == 1 ? 0 : 1 };
 
@@ -181,7 +181,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (has_in(n, 2))
         describe_c(s, &d, g, n);
     s->zero = !d.k && s->c == C_NONE;
-    if (d.k && shape_numel(&value(g, n->out[0])->shape))
+    if (d.k && shape_numel(value(g, n->out[0])->shape))
         TRY_TO(fail, st, plan(s, &d, ctx, &workspace));
     if (s->c == C_SPREAD)
         TRY_TO(fail, st, move_prepare(&s->spread, ctx));

@@ -29,7 +29,7 @@ static Status prepare_over(void **state, KernelCtx *ctx, const Graph *g, const N
         return FAIL_NOMEM();
     p->n = n_tensor;
     for (int i = 0; i < p->n; i++)
-        count_tensor(&p->size, shape_numel(&in_value(g, n, i)->shape));
+        count_tensor(&p->size, shape_numel(in_value(g, n, i)->shape));
     p->blocks = p->size.blocks;
     ctx->table_bytes = table_bytes(&p->size);
     snprintf(name, sizeof name, "%s_blocks", base);

@@ -18,7 +18,7 @@ typedef struct {
 static Status read_pads(PadRange *r, PadMode *mode, const Graph *g, const Node *n)
 {
     TRY(pad_mode(mode, g, n));
-    return pad_range(r, in_value(g, n, 0)->shape.rank, value_const(g, n->in[1]),
+    return pad_range(r, in_value(g, n, 0)->shape->rank, value_const(g, n->in[1]),
                      has_in(n, 3) ? value_const(g, n->in[3]) : NULL, node_text(g, n));
 }
 
@@ -81,7 +81,7 @@ static void read_fill(State *s, const Graph *g, const Node *n)
 
 static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape, *y = &value(g, n->out[0])->shape;
+    const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
     State *s = calloc(1, sizeof *s);
     int64_t xs[MAX_RANK];
@@ -164,7 +164,7 @@ typedef struct {
 
 static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *dy = &in_value(g, n, 0)->shape, *dx = &value(g, n->out[0])->shape;
+    const Shape *dy = in_value(g, n, 0)->shape, *dx = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
     GradState *s = calloc(1, sizeof *s);
     int64_t ys[MAX_RANK];

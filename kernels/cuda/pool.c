@@ -46,11 +46,11 @@ static void read_state(State *s, const Node *n, const Value *x, const Value *y)
 {
     int count;
 
-    window_read(&s->win, n, &x->shape, &y->shape, node_ints(n, "kernel_shape", &count));
+    window_read(&s->win, n, x->shape, y->shape, node_ints(n, "kernel_shape", &count));
     read_axes(&s->box, &s->win);
     s->vector = dtype_is_float(x->dtype) ? 16 / (int64_t)dtype_size(x->dtype) : 1;
-    s->trail = channels_last(x, y) ? x->shape.dim[1] : 1;
-    s->lead = x->shape.dim[0] * (channels_last(x, y) ? 1 : x->shape.dim[1]);
+    s->trail = channels_last(x, y) ? x->shape->dim[1] : 1;
+    s->lead = x->shape->dim[0] * (channels_last(x, y) ? 1 : x->shape->dim[1]);
     s->box.include_pad = node_attr(n, "count_include_pad") && node_int(n, "count_include_pad");
     s->box.column_major = node_attr(n, "storage_order") && node_int(n, "storage_order");
     s->indices = has_out(n, 1);
@@ -93,13 +93,13 @@ static bool fits_between(const Node *n, const Shape *x, const Shape *y)
 static bool fits(const Graph *g, const Node *n)
 {
     return (!has_out(n, 1) || !channels_last(in_value(g, n, 0), value(g, n->out[0]))) &&
-           fits_between(n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+           fits_between(n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
 /* Of a gradient: from dy to dx. */
 static bool fits_grad(const Graph *g, const Node *n)
 {
-    return fits_between(n, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
+    return fits_between(n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 /* "<base>_1_<dtype>" and "<base>_v_<dtype>". */
@@ -169,7 +169,7 @@ static Status prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const N
                         dy->dtype));
     if (max) {
         TRY_TO(fail, st, both_kernels(s->where, ctx, narrow(s) ? "pool_where8" : "pool_where32", dy->dtype));
-        need = (size_t)shape_numel(&dy->shape) * (narrow(s) ? 1 : sizeof(int32_t));
+        need = (size_t)shape_numel(dy->shape) * (narrow(s) ? 1 : sizeof(int32_t));
         ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
     }
     *state = s;
@@ -230,9 +230,9 @@ static Status prepare_global(void **state, KernelCtx *ctx, const Graph *g, const
 
     if (!s)
         return FAIL_NOMEM();
-    s->lead = x->shape.dim[0] * (channels_last(x, x) ? 1 : x->shape.dim[1]);
-    s->positions = shape_count(&x->shape, 2, x->shape.rank);
-    s->trail = channels_last(x, x) ? x->shape.dim[1] : 1;
+    s->lead = x->shape->dim[0] * (channels_last(x, x) ? 1 : x->shape->dim[1]);
+    s->positions = shape_count(x->shape, 2, x->shape->rank);
+    s->trail = channels_last(x, x) ? x->shape->dim[1] : 1;
     s->size = dtype_size(x->dtype);
     base = s->trail == 1 ? (max ? "pool_global_max_first" : "pool_global_average_first")
                          : (max ? "pool_global_max_last" : "pool_global_average_last");

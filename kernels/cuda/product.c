@@ -242,9 +242,9 @@ static bool fits(const Graph *g, const Node *n)
 {
     DType t = in_value(g, n, PRODUCT_A)->dtype;
 
-    return !has_out(n, PRODUCT_BIAS_GRAD) || (matrix_sum_fits(t, shape_numel(&in_value(g, n, PRODUCT_A)->shape)) &&
-                                              matrix_sum_fits(t, shape_numel(&in_value(g, n, PRODUCT_B)->shape)) &&
-                                              matrix_sum_fits(t, shape_numel(&value(g, n->out[PRODUCT_Y])->shape)));
+    return !has_out(n, PRODUCT_BIAS_GRAD) || (matrix_sum_fits(t, shape_numel(in_value(g, n, PRODUCT_A)->shape)) &&
+                                              matrix_sum_fits(t, shape_numel(in_value(g, n, PRODUCT_B)->shape)) &&
+                                              matrix_sum_fits(t, shape_numel(value(g, n->out[PRODUCT_Y])->shape)));
 }
 
 DEFINE_KERNEL(cuda_product, .op = &op_Product, .dtypes = DTYPES_FLOAT, .supports = fits, .prepare = prepare, .run = run,

@@ -50,7 +50,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 
     if (!p)
         return FAIL_NOMEM();
-    p->box = box_of(n, &y->shape, y->dtype);
+    p->box = box_of(n, y->shape, y->dtype);
     p->box.threshold = philox_threshold(ratio);
     p->box.scale = ratio < 1 ? 1 / (1 - ratio) : 0;
     p->box.normal = !dropout && node_int(n, "normal");

@@ -175,9 +175,9 @@ static bool fits(const Graph *g, const Node *n)
     const Value *x = in_value(g, n, 0);
     unsigned mask;
 
-    if (x->dtype == DT_BOOL && !shape_numel(&x->shape))
+    if (x->dtype == DT_BOOL && !shape_numel(x->shape))
         return false; /* the least of no bools is 1, not 255 */
-    if ((has_in(n, 1) && !value_const(g, n->in[1])) || !matrix_sum_fits(x->dtype, shape_numel(&x->shape)))
+    if ((has_in(n, 1) && !value_const(g, n->in[1])) || !matrix_sum_fits(x->dtype, shape_numel(x->shape)))
         return false;
     return !reduce_axes(&mask, g, n) && axes_keep_order(x, value(g, n->out[0]), mask);
 }

@@ -69,10 +69,10 @@ static Status prepare_rows(void **state, KernelCtx *ctx, const Graph *g, const N
 
     if (!s)
         return FAIL_NOMEM();
-    s->outer = shape_count(&dx->shape, 0, axis);
-    s->inner = shape_count(&dx->shape, axis + 1, dx->shape.rank);
+    s->outer = shape_count(dx->shape, 0, axis);
+    s->inner = shape_count(dx->shape, axis + 1, dx->shape->rank);
     s->wide = ix->dtype == DT_INT64;
-    return finish_sums(state, ctx, s, shape_numel(&ix->shape), dx->shape.dim[axis], dx->dtype, 0);
+    return finish_sums(state, ctx, s, shape_numel(ix->shape), dx->shape->dim[axis], dx->dtype, 0);
 }
 
 static Status sum_rows(const KernelCtx *ctx, SumState *s, const Tensor *dy, Tensor *dx, const void *index, int wide)
@@ -102,7 +102,7 @@ static Status run_rows(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
 static bool fits_rows(const Graph *g, const Node *n)
 {
-    return countable(shape_numel(&in_value(g, n, 1)->shape), node_int(n, "dim"));
+    return countable(shape_numel(in_value(g, n, 1)->shape), node_int(n, "dim"));
 }
 
 static Status prepare_tuples(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -113,7 +113,7 @@ static Status prepare_tuples(void **state, KernelCtx *ctx, const Graph *g, const
 
     if (!s)
         return FAIL_NOMEM();
-    if ((st = tuples_prepare(&s->tuples, ctx, &dx->shape, in_value(g, n, 1), (int)node_int(n, "batch_dims")))) {
+    if ((st = tuples_prepare(&s->tuples, ctx, dx->shape, in_value(g, n, 1), (int)node_int(n, "batch_dims")))) {
         free(s);
         return st;
     }
@@ -134,14 +134,14 @@ static Status run_tuples(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 /* x is the tensor that the indices point into. */
 static bool fits_tuples_of(const Graph *g, const Node *n, const Shape *x, int batch_dims)
 {
-    const Shape *ix = &in_value(g, n, 1)->shape;
+    const Shape *ix = in_value(g, n, 1)->shape;
 
     return countable(shape_count(ix, 0, ix->rank - 1), shape_count(x, 0, batch_dims + (int)ix->dim[ix->rank - 1]));
 }
 
 static bool fits_tuples(const Graph *g, const Node *n)
 {
-    return fits_tuples_of(g, n, &value(g, n->out[0])->shape, (int)node_int(n, "batch_dims"));
+    return fits_tuples_of(g, n, value(g, n->out[0])->shape, (int)node_int(n, "batch_dims"));
 }
 
 DEFINE_KERNEL(cuda_gather_grad, .op = &op_GatherGrad, .dtypes = DTYPES_FLOAT, .supports = fits_rows,
@@ -182,7 +182,7 @@ static Status prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Nod
     if (!s)
         return FAIL_NOMEM();
     s->how = reduction(g, n);
-    TRY_TO(fail, st, tuples_prepare(&s->tuples, ctx, &x->shape, in_value(g, n, 1), 0));
+    TRY_TO(fail, st, tuples_prepare(&s->tuples, ctx, x->shape, in_value(g, n, 1), 0));
     TRY_TO(
         fail, st,
         lists_prepare(&s->lists, ctx, s->tuples.box.n, s->tuples.box.rows, (size_t)s->tuples.box.n * sizeof(int64_t)));
@@ -209,7 +209,7 @@ static Status run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
                        CUDA_ARGS(&out[0].data, &x, &u, &start, &order, &s->lists.d, &s->tuples.inner, &s->how));
 }
 
-static bool fits_nd(const Graph *g, const Node *n) { return fits_tuples_of(g, n, &in_value(g, n, 0)->shape, 0); }
+static bool fits_nd(const Graph *g, const Node *n) { return fits_tuples_of(g, n, in_value(g, n, 0)->shape, 0); }
 
 DEFINE_KERNEL(cuda_scatter_nd, .op = &op_ScatterND, .supports = fits_nd, .prepare = prepare_nd, .run = run_nd,
               .release = free);
@@ -235,20 +235,20 @@ static Status prepare_elements(void **state, KernelCtx *ctx, const Graph *g, con
         free(s);
         return st;
     }
-    shape_strides(&ix->shape, is);
-    s->box = (ScatterBox){ .line = ix->shape.dim[axis],
+    shape_strides(ix->shape, is);
+    s->box = (ScatterBox){ .line = ix->shape->dim[axis],
                            .step = is[axis],
-                           .axis = x->shape.rank - 1 - axis,
+                           .axis = x->shape->rank - 1 - axis,
                            .wide = ix->dtype == DT_INT64,
                            .how = reduction(g, n),
-                           .box.n = shape_numel(&x->shape),
-                           .box.rank = x->shape.rank };
-    for (int k = 0; k < x->shape.rank; k++) {
-        int i = x->shape.rank - 1 - k;
+                           .box.n = shape_numel(x->shape),
+                           .box.rank = x->shape->rank };
+    for (int k = 0; k < x->shape->rank; k++) {
+        int i = x->shape->rank - 1 - k;
 
-        s->box.box.dim[k] = x->shape.dim[i];
+        s->box.box.dim[k] = x->shape->dim[i];
         s->box.box.from[k] = i == axis ? 0 : is[i];
-        s->box.limit[k] = i == axis ? INT64_MAX : ix->shape.dim[i];
+        s->box.limit[k] = i == axis ? INT64_MAX : ix->shape->dim[i];
     }
     *state = s;
     return ST_OK;

@@ -40,7 +40,7 @@ static Status find_kernels(Plan *p, const KernelCtx *ctx, const Node *n, DType t
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    const Shape stored = layout_stored(x->layout, &x->shape);
+    const Shape stored = layout_stored(x->layout, x->shape);
     int at = layout_position(x->layout, stored.rank, (int)node_int(n, "axis"));
     Plan *p = calloc(1, sizeof *p);
     Status st;

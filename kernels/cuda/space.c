@@ -7,7 +7,7 @@
 /* Along an axis of an output of `rank`. */
 static int64_t stride_along(const Operand *o, int axis, int rank)
 {
-    const Shape *s = &o->value->shape;
+    const Shape *s = o->value->shape;
     int own = o->channels ? axis - 1 : axis - (rank - s->rank);
     int64_t stride[MAX_RANK];
 
@@ -17,22 +17,22 @@ static int64_t stride_along(const Operand *o, int axis, int rank)
 
 int space_merge(const Value *out, int n, const Operand *operand, int64_t dim[MAX_RANK], int64_t (*stride)[MAX_RANK])
 {
-    int rank = 0, axes = out->shape.rank;
+    int rank = 0, axes = out->shape->rank;
 
     for (int i = axes - 1; i >= 0; i--) {
         int axis = layout_axis(out->layout, axes, i);
         bool merge = rank > 0;
 
-        if (out->shape.dim[axis] == 0)
+        if (out->shape->dim[axis] == 0)
             return -1;
-        if (out->shape.dim[axis] == 1)
+        if (out->shape->dim[axis] == 1)
             continue;
         for (int k = 0; k < n; k++) {
             stride[k][rank] = stride_along(&operand[k], axis, axes);
             if (rank && stride[k][rank] != stride[k][rank - 1] * dim[rank - 1])
                 merge = false;
         }
-        dim[rank] = out->shape.dim[axis];
+        dim[rank] = out->shape->dim[axis];
         if (merge)
             dim[rank - 1] *= dim[rank];
         else

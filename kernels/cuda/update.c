@@ -79,7 +79,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     if (!st) {
         l->form = update_form(n);
         for (int p = 0; p < l->form.count; p++)
-            count_tensor(&l->size, shape_numel(&in_value(g, n, update_grad(&l->form, p))->shape));
+            count_tensor(&l->size, shape_numel(in_value(g, n, update_grad(&l->form, p))->shape));
         st = compile(l, ctx, k);
     }
     if (st)

@@ -8,7 +8,7 @@ typedef struct {
 
 static Status prepare_arg(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const AxisLines lines = shape_lines(&in_value(g, n, 0)->shape, (int)node_int(n, "axis"));
+    const AxisLines lines = shape_lines(in_value(g, n, 0)->shape, (int)node_int(n, "axis"));
 
     (void)ctx;
     return kernel_state(state, &(Arg){ lines, node_int(n, "select_last_index") != 0, n->op == &op_ArgMax },

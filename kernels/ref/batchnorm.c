@@ -17,7 +17,7 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
 
     (void)ctx;
@@ -54,7 +54,7 @@ RUN_FLOAT(run_grad_input, grad_input, state, in, out)
 
 Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    MergePlan p = { .channels = in_value(g, n, 0)->shape.dim[1] / 2,
+    MergePlan p = { .channels = in_value(g, n, 0)->shape->dim[1] / 2,
                     .keep = node_float(n, "keep"),
                     .take = node_float(n, "take"),
                     .check = node_int(n, "sync"),

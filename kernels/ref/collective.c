@@ -107,7 +107,7 @@ static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const No
 {
     const Exchange e = exchange_of(n);
     SumState *s = calloc(1, sizeof *s + (size_t)(2 * e.parts) * sizeof(int));
-    const Tensor part = { in_value(g, n, 0)->dtype, in_value(g, n, 0)->shape, NULL };
+    const Tensor part = { in_value(g, n, 0)->dtype, *in_value(g, n, 0)->shape, NULL };
     Status st;
 
     if (!s)

@@ -26,19 +26,19 @@ static Status make_plan(void **state, const Node *n, const Shape *x, const Shape
 static Status prepare_conv(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, &in_value(g, n, 0)->shape, &in_value(g, n, 1)->shape, &value(g, n->out[0])->shape);
+    return make_plan(state, n, in_value(g, n, 0)->shape, in_value(g, n, 1)->shape, value(g, n->out[0])->shape);
 }
 
 static Status prepare_input(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, &value(g, n->out[0])->shape, &in_value(g, n, 1)->shape, &in_value(g, n, 0)->shape);
+    return make_plan(state, n, value(g, n->out[0])->shape, in_value(g, n, 1)->shape, in_value(g, n, 0)->shape);
 }
 
 static Status prepare_weight(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape, &in_value(g, n, 1)->shape);
+    return make_plan(state, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape, in_value(g, n, 1)->shape);
 }
 
 /* What is accumulated into. */

@@ -104,7 +104,7 @@ static Status prepare_steps(Fused *f, KernelCtx *ctx)
     for (uint32_t i = 1; i < f->body->n_value; i++) {
         const Value *v = f->body->value[i];
 
-        f->tensor[i] = (Tensor){ v->dtype, v->shape, v->kind == V_CONST ? v->init->data : NULL };
+        f->tensor[i] = (Tensor){ v->dtype, *v->shape, v->kind == V_CONST ? v->init->data : NULL };
         f->offset[i] = bytes;
         bytes += v->kind == V_TEMP ? aligned(tensor_bytes(&f->tensor[i])) : 0;
     }

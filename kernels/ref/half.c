@@ -35,8 +35,8 @@ static ValueId copy_value(Graph *to, const Graph *g, ValueId v)
     Tensor *c;
 
     if (!value_const(g, v))
-        return graph_add_value(to, V_INPUT, x->name, t, &x->shape);
-    if (!(c = tensor_create(to->arena, t, &x->shape))) {
+        return graph_add_value(to, V_INPUT, x->name, t, x->shape);
+    if (!(c = tensor_create(to->arena, t, x->shape))) {
         graph_fail_nomem(to);
         return NO_VALUE;
     }
@@ -70,7 +70,7 @@ static Status copy_node(Graph **out, const Graph *g, const Node *n)
         if (!y)
             copy->out[i] = NO_VALUE;
         else
-            set_out(c, copy, i, is_half(y->dtype) ? DT_FLOAT32 : y->dtype, &y->shape);
+            set_out(c, copy, i, is_half(y->dtype) ? DT_FLOAT32 : y->dtype, y->shape);
     }
     if (c->status) {
         Status st = c->status;
@@ -139,7 +139,7 @@ static void lay_out(Half *h, KernelCtx *ctx, const Graph *g, const Node *n)
         h->tensor[i].shape.rank = -1;
         if (!has_value(v))
             continue;
-        h->tensor[i] = (Tensor){ value(g, v)->dtype, value(g, v)->shape, NULL };
+        h->tensor[i] = (Tensor){ value(g, v)->dtype, *value(g, v)->shape, NULL };
         if (!is_half(h->tensor[i].dtype))
             continue;
         h->tensor[i].dtype = DT_FLOAT32;

@@ -11,7 +11,7 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int axis = (int)node_int(n, "axis");
 
     (void)ctx;
@@ -36,11 +36,11 @@ RUN_FLOAT(run_backward, backward, state, in[0].data, in[1].data, in[2].data, out
 /* Scale and bias of the full normalised size; smaller ones are stretched by the operator's lowering. */
 static bool full_size(const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
 
-    return shape_numel(&in_value(g, n, 1)->shape) == size &&
-           (!has_in(n, 2) || shape_numel(&in_value(g, n, 2)->shape) == size);
+    return shape_numel(in_value(g, n, 1)->shape) == size &&
+           (!has_in(n, 2) || shape_numel(in_value(g, n, 2)->shape) == size);
 }
 
 DEFINE_KERNEL(ref_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_F32_F64, .supports = full_size,

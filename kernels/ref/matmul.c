@@ -28,7 +28,7 @@ static int64_t stride_of(const Shape *s, int axis)
 
 static void plan_c(Plan *p, const Graph *g, const Node *n)
 {
-    const Shape *c = &in_value(g, n, 2)->shape;
+    const Shape *c = in_value(g, n, 2)->shape;
     int64_t cols = c->rank ? c->dim[c->rank - 1] : 1, rows = c->rank > 1 ? c->dim[c->rank - 2] : 1;
 
     p->has_c = true;
@@ -40,7 +40,7 @@ static void plan_c(Plan *p, const Graph *g, const Node *n)
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     Plan *p = calloc(1, sizeof *p);
-    const Shape *y = &value(g, n->out[0])->shape;
+    const Shape *y = value(g, n->out[0])->shape;
     MatMulRoles r;
 
     (void)ctx;

@@ -25,13 +25,13 @@ static Status make_plan(void **state, const Node *n, const Shape *x, const Shape
 static Status prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, &in_value(g, n, 0)->shape, &value(g, n->out[0])->shape);
+    return make_plan(state, n, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
 }
 
 static Status prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    return make_plan(state, n, &value(g, n->out[0])->shape, &in_value(g, n, 0)->shape);
+    return make_plan(state, n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 /* Kernel positions [lo, hi) of the window at output position o that lie inside the input. */

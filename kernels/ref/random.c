@@ -16,7 +16,7 @@ typedef struct {
 
 static Status prepare_keyed(void **state, const Graph *g, const Node *n)
 {
-    const Shape *s = &value(g, n->out[0])->shape;
+    const Shape *s = value(g, n->out[0])->shape;
     int axis = (int)node_int(n, "split_axis");
     int64_t dim = axis < 0 ? 1 : s->dim[axis];
     Plan p = { .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };

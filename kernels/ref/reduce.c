@@ -35,7 +35,7 @@ typedef struct {
 
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = &in_value(g, n, 0)->shape;
+    const Shape *x = in_value(g, n, 0)->shape;
     int64_t stride[MAX_RANK];
     Plan p = { .how = how_of(n), .outputs = 1, .count = 1 };
     unsigned mask;

@@ -11,7 +11,7 @@
 /* Prepares kernels that go along the axis of attribute `axis` of input 0: the state is its AxisLines. */
 static inline Status ref_prepare_lines(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const AxisLines lines = shape_lines(&in_value(g, n, 0)->shape, (int)node_int(n, "axis"));
+    const AxisLines lines = shape_lines(in_value(g, n, 0)->shape, (int)node_int(n, "axis"));
 
     (void)ctx;
     return kernel_state(state, &lines, sizeof lines);

@@ -80,8 +80,7 @@ static bool is_scaling(const Fuse *f, const Node *n, ValueId *x, double *scale)
     double c;
     const int at = n->op == &op_Mul || n->op == &op_Div ? const_input(g, n, &c) : -1;
 
-    if (at < 0 || (n->op == &op_Div && at == 0) ||
-        !shape_eq(&in_value(g, n, 1 - at)->shape, &value(g, n->out[0])->shape))
+    if (at < 0 || (n->op == &op_Div && at == 0) || !shape_eq(in_value(g, n, 1 - at)->shape, value(g, n->out[0])->shape))
         return false;
     *scale *= n->op == &op_Div ? 1 / c : c;
     *x = input(f, n, 1 - at);
@@ -165,7 +164,7 @@ static bool settle_causal(Found *m)
 /* A mask that may be one of the node: it fits the scores, and nothing that is trained is in it. */
 static bool fits_scores(const Fuse *f, ValueId v, const Shape *scores)
 {
-    const Shape *s = has_value(v) && v.i < f->uses.n_value ? &value(f->g, v)->shape : NULL;
+    const Shape *s = has_value(v) && v.i < f->uses.n_value ? value(f->g, v)->shape : NULL;
 
     if (!s || !shape_known(s) || s->rank > scores->rank || f->trained[v.i])
         return false;
@@ -183,7 +182,7 @@ static bool take_add(const Fuse *f, Found *m, const Node *n, ValueId *x)
         const ValueId mask = input(f, n, 1 - data);
         const Tensor *t = constant_mask(g, mask, &m->scores);
 
-        if (!inner_maker(&f->uses, n->in[data]) || !shape_eq(&in_value(g, n, data)->shape, &m->scores) ||
+        if (!inner_maker(&f->uses, n->in[data]) || !shape_eq(in_value(g, n, data)->shape, &m->scores) ||
             !fits_scores(f, mask, &m->scores))
             continue;
         *x = input(f, n, data);
@@ -214,7 +213,7 @@ static bool take_where(const Fuse *f, Found *m, const Node *n, ValueId *x)
     const Tensor *t = constant_mask(g, mask, &m->scores);
 
     fill *= m->scale;
-    if (isnan(fill) || !shape_eq(&in_value(g, n, data)->shape, &m->scores) || !fits_scores(f, mask, &m->scores))
+    if (isnan(fill) || !shape_eq(in_value(g, n, data)->shape, &m->scores) || !fits_scores(f, mask, &m->scores))
         return false;
     *x = input(f, n, data);
     if (t && is_hidden(fill) && (data == 1 ? is_causal(t, 1, is_set, is_zero) : is_causal(t, 1, is_zero, is_set)))
@@ -262,7 +261,7 @@ static ValueId made_safe(const Fuse *f, ValueId p)
 /* Softmax along the last axis, then one product from the left. */
 static Node *product_behind(const Fuse *f, const Node *softmax, bool *safe)
 {
-    const Shape *s = &in_value(f->g, softmax, 0)->shape;
+    const Shape *s = in_value(f->g, softmax, 0)->shape;
     const ValueId p = made_safe(f, softmax->out[0]);
     Node *n = only_reader(&f->uses, p);
 
@@ -277,7 +276,7 @@ static Node *product_behind(const Fuse *f, const Node *softmax, bool *safe)
 
 static bool shapes_fit(const Graph *g, const Found *m)
 {
-    const Shape *q = &value(g, m->q)->shape, *k = &value(g, m->k)->shape, *v = &value(g, m->v)->shape;
+    const Shape *q = value(g, m->q)->shape, *k = value(g, m->k)->shape, *v = value(g, m->v)->shape;
     const int r = q->rank, depth = m->k_rows ? r - 1 : r - 2, keys = m->k_rows ? r - 2 : r - 1;
 
     if ((r != 3 && r != 4) || k->rank != r || v->rank != r)
@@ -297,7 +296,7 @@ static bool find(const Fuse *f, const Node *softmax, Found *m)
     *m = (Found){ .last = last, .scale = 1, .fill = -INFINITY, .later = -INFINITY, .safe = safe };
     if (!last)
         return false;
-    m->scores = in_value(f->g, softmax, 0)->shape;
+    m->scores = *in_value(f->g, softmax, 0)->shape;
     if (!(n = read_scores(f, m, input(f, softmax, 0))) || flag(n, "transA"))
         return false;
     m->k_rows = flag(n, "transB");
@@ -325,7 +324,7 @@ static bool read_axis(Operand *o, const Strided *s, int axis, int as)
 /* Of a product of three axes the first counts samples, or heads of samples. */
 static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool turned)
 {
-    const int rank = value(f->g, v)->shape.rank;
+    const int rank = value(f->g, v)->shape->rank;
     Strided s;
     Digit d[2];
     int n;
@@ -353,7 +352,7 @@ static bool is_whole(const Operand *o, const Graph *g)
     const int64_t *n = o->size;
 
     return o->offset == 0 && steps(o, 3, 1) && steps(o, 1, n[3]) && steps(o, 2, n[1] * n[3]) &&
-           steps(o, 0, n[2] * n[1] * n[3]) && shape_numel(&value(g, o->base)->shape) == n[0] * n[1] * n[2] * n[3];
+           steps(o, 0, n[2] * n[1] * n[3]) && shape_numel(value(g, o->base)->shape) == n[0] * n[1] * n[2] * n[3];
 }
 
 typedef struct {
@@ -380,7 +379,7 @@ static bool is_packed(Packing *p, const Operand o[3], const Graph *g)
     }
     return seen == 7 && steps(o, 3, 1) && steps(o, 1, n[3] * (p->interleaved ? 3 : 1)) &&
            steps(o, 2, width * (p->tokens_first ? n[0] : 1)) && steps(o, 0, width * (p->tokens_first ? 1 : n[2])) &&
-           shape_numel(&value(g, o->base)->shape) == n[0] * n[2] * width;
+           shape_numel(value(g, o->base)->shape) == n[0] * n[2] * width;
 }
 
 /* ---- writing the node ---- */
@@ -436,7 +435,7 @@ static ValueId to_tokens(Graph *g, const Operand *o)
 /* A mask of scores [B, H, Tq, Tk], or [B H, Tq, Tk] of three axes. */
 static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
 {
-    const Shape *s = &value(g, v)->shape;
+    const Shape *s = value(g, v)->shape;
     int64_t front[MAX_RANK] = { 0, 1, 2, 3 };
 
     if (rank == 3 && s->rank == 3 && s->dim[0] != 1 && q->size[1] > 1)
@@ -507,7 +506,7 @@ static bool fits_low(Draft *d)
     for (int i = 0; i < n_in; i++) {
         in[i] = d->node.in[i];
         if (low != DT_NONE && has_value(in[i]) && value(g, in[i])->dtype == DT_FLOAT32)
-            draft_in(d, i, graph_add_value(g, V_TEMP, value(g, in[i])->name, low, &value(g, in[i])->shape));
+            draft_in(d, i, graph_add_value(g, V_TEMP, value(g, in[i])->name, low, value(g, in[i])->shape));
     }
     fits = draft_fits(d);
     for (int i = 0; i < n_in; i++)
@@ -542,8 +541,8 @@ static void read_through(const Fuse *f, ValueId result, const Strided *s, ValueI
 
         if (u->reader[i].in || n->n_out != 1 || !node_strided(g, n, 0, &t))
             continue;
-        if (strided_is_rows(&t) && shape_numel(&value(g, n->out[0])->shape) == shape_numel(&value(g, y)->shape))
-            graph_replace(g, n->out[0], emit_reshape(g, y, &value(g, n->out[0])->shape));
+        if (strided_is_rows(&t) && shape_numel(value(g, n->out[0])->shape) == shape_numel(value(g, y)->shape))
+            graph_replace(g, n->out[0], emit_reshape(g, y, value(g, n->out[0])->shape));
         else
             read_through(f, n->out[0], &t, y);
     }
@@ -571,7 +570,7 @@ static void take_as_they_are(const Graph *g, const Found *m, Operand o[3])
     const ValueId v[] = { m->q, m->k, m->v };
 
     for (int i = 0; i < 3; i++) {
-        const Shape *s = &value(g, v[i])->shape;
+        const Shape *s = value(g, v[i])->shape;
         const bool turned = i == 1 && !m->k_rows;
         const int r = s->rank;
 

@@ -177,7 +177,7 @@ static Status take_running(Fusing *f, Node *n, Node *const share[2], Node *merge
 
     if (has_out(merge, 3 + o) || !same_place(n, merge) || !same_place(n, share[0]) || !same_place(n, share[1]) ||
         (before && before->index >= merge->index) ||
-        !shape_eq(&value(f->g, old)->shape, &value(f->g, merge->out[o])->shape))
+        !shape_eq(value(f->g, old)->shape, value(f->g, merge->out[o])->shape))
         return ST_OK;
     if (merge->n_out > 3 && (node_float(merge, "keep") != keep || node_float(merge, "take") != take))
         return ST_OK;

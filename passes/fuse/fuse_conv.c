@@ -26,7 +26,7 @@ static bool alike(const Graph *g, ValueId a, ValueId b)
 {
     const Value *x = value(g, a), *y = value(g, b);
 
-    return x->dtype == y->dtype && x->layout == y->layout && shape_known(&x->shape) && shape_eq(&x->shape, &y->shape);
+    return x->dtype == y->dtype && x->layout == y->layout && shape_known(x->shape) && shape_eq(x->shape, y->shape);
 }
 
 /* The Conv that makes v for `reader` alone takes in z, which may be absent, `reader` and `relu`, perhaps the same. */

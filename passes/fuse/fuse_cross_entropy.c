@@ -16,7 +16,7 @@ static const Node *softmax_of(const Graph *g, const Node *nll, const uint32_t *u
 
     if (!n || uses[nll->in[0].i] != 1 || node_int(n, "flatten") || node_int(n, "axis") != 1)
         return NULL;
-    return has_in(nll, 2) || value(g, nll->in[0])->shape.dim[1] < 1 ? NULL : n;
+    return has_in(nll, 2) || value(g, nll->in[0])->shape->dim[1] < 1 ? NULL : n;
 }
 
 /* The value whose last axis a Transpose moves to axis 1 to make v, or NO_VALUE. */
@@ -40,7 +40,7 @@ static ValueId classes_last(const Graph *g, ValueId v)
 /* Scores [N, d..., C] as [N d..., C], targets [N, d...] as [N d...]: in the same order. */
 static void take_rows(Graph *g, ValueId *x, ValueId *target, ValueId last)
 {
-    const Shape *s = &value(g, last)->shape;
+    const Shape *s = value(g, last)->shape;
     const int64_t count = shape_count(s, 0, s->rank - 1);
     const Shape rows = SHAPE(count, s->dim[s->rank - 1]), samples = SHAPE(count);
 

@@ -78,7 +78,7 @@ static void find_heights(Fusion *f)
         }
 }
 
-static const Shape *space_of(const Fusion *f, uint32_t node) { return &value(f->g, f->g->node[node]->out[0])->shape; }
+static const Shape *space_of(const Fusion *f, uint32_t node) { return value(f->g, f->g->node[node]->out[0])->shape; }
 
 /* Are they needed at about the same time?  It does not matter of what is small. */
 static bool together(const Fusion *f, uint32_t a, uint32_t b)
@@ -299,7 +299,7 @@ static Status make_node(Fusion *f, PassCtx *ctx, Group *q)
 static bool is_candidate(const Fusion *f, const Node *n)
 {
     const Group alone = { .node = { n->index }, .n = 1 };
-    const Shape *space = &value(f->g, n->out[0])->shape;
+    const Shape *space = value(f->g, n->out[0])->shape;
     ValueId in[INPUTS_MOST];
 
     return n->op->elementwise && n->n_out == 1 && n->device < f->draft.n_device && shape_known(space) &&
@@ -317,7 +317,7 @@ static void join_neighbours(Fusion *f, const Node *n)
     for (int i = 0; i < n->n_in; i++) {
         const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
 
-        if (v && f->reader[n->in[i].i] && shape_eq(&v->shape, space_of(f, n->index)))
+        if (v && f->reader[n->in[i].i] && shape_eq(v->shape, space_of(f, n->index)))
             try_merge(f, f->reader[n->in[i].i] - 1, n->index);
         if (v)
             f->reader[n->in[i].i] = n->index + 1;

@@ -235,10 +235,10 @@ static const Gate *read_gelu(const Graph *g, ValueId v, const Gate *gate)
     const Value *y = value(g, v);
     Poly p;
 
-    if ((y->dtype != DT_FLOAT32 && y->dtype != DT_FLOAT64) || !shape_known(&y->shape))
+    if ((y->dtype != DT_FLOAT32 && y->dtype != DT_FLOAT64) || !shape_known(y->shape))
         return NULL;
     for (; gate; gate = gate->other)
-        if (shape_eq(&y->shape, &value(g, gate->x)->shape) && expand(&p, g, gate, v, DEPTH) &&
+        if (shape_eq(y->shape, value(g, gate->x)->shape) && expand(&p, g, gate, v, DEPTH) &&
             same(&p, &(Poly){ .c = { [1] = { gate->form->a, gate->form->b } } }))
             return gate;
     return NULL;

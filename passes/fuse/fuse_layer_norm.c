@@ -49,7 +49,7 @@ static bool power(const Graph *g, ValueId v, double exponent, ValueId *base)
 /* The first of the last axes that n reduces, which it keeps with size 1; 0: others, or all. */
 static int first_axis(const Graph *g, const Node *n)
 {
-    const Shape *s = &in_value(g, n, 0)->shape;
+    const Shape *s = in_value(g, n, 0)->shape;
     unsigned mask;
     int axis = s->rank;
 
@@ -82,7 +82,7 @@ static bool is_mean(const Graph *g, ValueId v, ValueId *x, int *axis)
     if (!(sum = made_by(g, total, &op_ReduceSum)) || !(*axis = first_axis(g, sum)))
         return false;
     *x = sum->in[0];
-    s = &value(g, *x)->shape;
+    s = value(g, *x)->shape;
     return fabs(divisor / (double)shape_count(s, *axis, s->rank) - 1) <= ROUNDING;
 }
 
@@ -145,7 +145,7 @@ static bool find(const Graph *g, Node *n, Found *m)
     for (int i = 0; n->op == &op_Mul && !found && i < 2; i++)
         found = is_inverse_root(g, n->in[1 - i], &variance) && normalises(g, n->in[i], variance, m);
     m->last[m->n_last++] = n;
-    return found && shape_eq(&value(g, n->out[0])->shape, &value(g, m->x)->shape) &&
+    return found && shape_eq(value(g, n->out[0])->shape, value(g, m->x)->shape) &&
            (value(g, m->x)->dtype == DT_FLOAT32 || value(g, m->x)->dtype == DT_FLOAT64);
 }
 
@@ -155,7 +155,7 @@ static bool find(const Graph *g, Node *n, Found *m)
  * front. */
 static bool fits(const Value *v, const Shape *x, int axis)
 {
-    const Shape *s = &v->shape;
+    const Shape *s = v->shape;
     int ahead = s->rank - (x->rank - axis);
 
     if ((v->kind != V_STATE && v->kind != V_CONST) || ahead < 0 || s->rank > x->rank)
@@ -177,7 +177,7 @@ static ValueId take_in(const Uses *u, Found *m, const OpDef *op)
     if (!n || n->op != op)
         return NO_VALUE;
     other = n->in[value_eq(n->in[0], v)];
-    if (!fits(value(u->g, other), &value(u->g, m->x)->shape, m->axis))
+    if (!fits(value(u->g, other), value(u->g, m->x)->shape, m->axis))
         return NO_VALUE;
     m->last[m->n_last++] = n;
     return other;
@@ -187,7 +187,7 @@ static void rewrite(Graph *g, const Found *m)
 {
     const Attr *attrs = ATTRS(INT("axis", m->axis), FLOAT("epsilon", m->epsilon));
     const Value *x = value(g, m->x);
-    Shape rest = shape_of(x->shape.rank - m->axis, x->shape.dim + m->axis);
+    Shape rest = shape_of(x->shape->rank - m->axis, x->shape->dim + m->axis);
     ValueId scale = has_value(m->scale) ? emit_reshape(g, m->scale, &rest) : emit_full(g, x->dtype, &rest, 1);
     ValueId bias = has_value(m->bias) ? emit_reshape(g, m->bias, &rest) : NO_VALUE;
     ValueId y = emit(g, &op_LayerNormalization, attrs, has_value(bias) ? 3 : 2, (const ValueId[]){ m->x, scale, bias });

@@ -41,8 +41,8 @@ typedef struct {
 
 /* ---- values ---- */
 
-static int64_t columns(const Graph *g, ValueId v) { return shape_columns(&value(g, v)->shape); }
-static int64_t rows(const Graph *g, ValueId v) { return shape_rows(&value(g, v)->shape); }
+static int64_t columns(const Graph *g, ValueId v) { return shape_columns(value(g, v)->shape); }
+static int64_t rows(const Graph *g, ValueId v) { return shape_rows(value(g, v)->shape); }
 
 static bool is_view(const Node *n) { return n && n->op->flags & OPF_VIEW && n->n_out == 1; }
 
@@ -74,7 +74,7 @@ static void absorb_views(Draft *d, ValueId v, ValueId from)
 /* n becomes what gives `of` the shape of n's output. */
 static void make_view(Fusing *f, Node *n, ValueId of)
 {
-    const ValueId y = n->out[0], shape = emit_shape_const(f->g, &value(f->g, y)->shape);
+    const ValueId y = n->out[0], shape = emit_shape_const(f->g, value(f->g, y)->shape);
     Draft *d = &f->other;
 
     draft_begin(d, n, &op_Reshape);
@@ -91,7 +91,7 @@ static void make_view(Fusing *f, Node *n, ValueId of)
 /* beta = 1 and C a row, or no C. */
 static bool adds_row(const Graph *g, const Node *n)
 {
-    return !has_in(n, 2) || (node_float(n, "beta") == 1 && in_value(g, n, 2)->shape.rank && rows(g, n->in[2]) == 1 &&
+    return !has_in(n, 2) || (node_float(n, "beta") == 1 && in_value(g, n, 2)->shape->rank && rows(g, n->in[2]) == 1 &&
                              columns(g, n->in[2]) == columns(g, n->out[0]));
 }
 
@@ -100,8 +100,8 @@ static bool is_operand(const Graph *g, ValueId v, bool axes)
 {
     const Value *x = value(g, v);
 
-    return dtype_is_float(x->dtype) && x->layout == LAYOUT_ROWS && shape_numel(&x->shape) > 0 &&
-           (axes ? x->shape.rank >= 2 : x->shape.rank == 2);
+    return dtype_is_float(x->dtype) && x->layout == LAYOUT_ROWS && shape_numel(x->shape) > 0 &&
+           (axes ? x->shape->rank >= 2 : x->shape->rank == 2);
 }
 
 /* n as a Product; false when it is no product of two matrices, of which the first may have its rows along several
@@ -138,8 +138,8 @@ static bool read_sum(Draft *d, const Fusing *f, const Node *add, int i)
     const ValueId x = add->in[i], row = add->in[1 - i];
 
     return read_product(d, inner_maker(&f->uses, x)) && is_plain(&d->node) && same_place(d->of, add) &&
-           rows(g, row) == 1 && value(g, row)->shape.rank && columns(g, row) == columns(g, x) &&
-           shape_eq(&value(g, x)->shape, &value(g, add->out[0])->shape);
+           rows(g, row) == 1 && value(g, row)->shape->rank && columns(g, row) == columns(g, x) &&
+           shape_eq(value(g, x)->shape, value(g, add->out[0])->shape);
 }
 
 /* The product, perhaps with a bias that is still added to it, that makes v. */
@@ -321,11 +321,11 @@ static Status sums_rows(bool *out, const Graph *g, const Node *n)
     unsigned mask;
 
     *out = false;
-    if (!dtype_is_float(x->dtype) || x->shape.rank < 2 || x->layout != LAYOUT_ROWS || shape_numel(&x->shape) <= 0 ||
+    if (!dtype_is_float(x->dtype) || x->shape->rank < 2 || x->layout != LAYOUT_ROWS || shape_numel(x->shape) <= 0 ||
         (has_in(n, 1) && !value_const(g, n->in[1])))
         return ST_OK;
     TRY(reduce_axes(&mask, g, n));
-    *out = mask == (1u << (x->shape.rank - 1)) - 1;
+    *out = mask == (1u << (x->shape->rank - 1)) - 1;
     return ST_OK;
 }
 
@@ -376,7 +376,7 @@ static Status take_sum(bool *out, Sums *all, const Sum *s, const char *what)
     Fusing *f = all->f;
     Draft *d = &f->product;
     const DType y = value(f->g, d->node.out[PRODUCT_Y])->dtype, end = value(f->g, s->end)->dtype;
-    const bool flat = value(f->g, s->end)->shape.rank == 1, wide = dtype_size(y) == 2 && end == DT_FLOAT32;
+    const bool flat = value(f->g, s->end)->shape->rank == 1, wide = dtype_size(y) == 2 && end == DT_FLOAT32;
 
     *out = false;
     if (end != y && !wide)

@@ -26,7 +26,7 @@ static Status sums_some(bool *out, const Graph *g, const Node *n)
     const Value *x = in_value(g, n, 0);
     unsigned mask;
 
-    *out = dtype_is_float(x->dtype) && shape_known(&x->shape) && shape_numel(&x->shape) > 0 &&
+    *out = dtype_is_float(x->dtype) && shape_known(x->shape) && shape_numel(x->shape) > 0 &&
            (!has_in(n, 1) || value_const(g, n->in[1]));
     if (*out)
         TRY(reduce_axes(&mask, g, n));

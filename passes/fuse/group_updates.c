@@ -57,7 +57,7 @@ static Node *scaling(const Grouping *s, const Node *n)
 
     if (!p || p->op != &op_Mul || s->uses[grad.i] != 1 || p->device != n->device)
         return NULL;
-    return in_value(s->g, p, 1)->shape.rank == 0 && in_value(s->g, p, 0)->shape.rank != 0 ? p : NULL;
+    return in_value(s->g, p, 1)->shape->rank == 0 && in_value(s->g, p, 0)->shape->rank != 0 ? p : NULL;
 }
 
 static Status scale_formula(Graph **out, const Graph *formula, int grad)

@@ -8,7 +8,7 @@ typedef struct {
     bool *deviation; /* by value id: computed from a 1 / sqrt(variance + eps) */
 } Formula;
 
-static bool one_number(const Graph *g, ValueId v) { return value_const(g, v) && shape_numel(&value(g, v)->shape) == 1; }
+static bool one_number(const Graph *g, ValueId v) { return value_const(g, v) && shape_numel(value(g, v)->shape) == 1; }
 
 /* Only the shape changes. */
 static bool reshapes(const Node *n) { return n->op->same & (SAME_ANY & ~SAME_TYPED); }
@@ -18,7 +18,7 @@ static ValueId constant_behind(const Graph *g, ValueId v)
 {
     while (value(g, v)->producer && reshapes(value(g, v)->producer))
         v = value(g, v)->producer->in[0];
-    return value_const(g, v) && value(g, v)->shape.rank > 0 && shape_numel(&value(g, v)->shape) > 1 ? v : NO_VALUE;
+    return value_const(g, v) && value(g, v)->shape->rank > 0 && shape_numel(value(g, v)->shape) > 1 ? v : NO_VALUE;
 }
 
 /* The variance of sqrt(variance + eps) or (variance + eps)^-0.5. */

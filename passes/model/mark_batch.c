@@ -64,7 +64,7 @@ static Status mark(Graph *g, PassCtx *ctx, World *world)
         TRY(infer_world(world[i].g, ctx));
     }
     for (uint32_t i = 1; i < g->n_value; i++) {
-        g->value[i]->batch_axis = growing_axis(&world[0].g->value[i]->shape, &world[1].g->value[i]->shape);
+        g->value[i]->batch_axis = growing_axis(world[0].g->value[i]->shape, world[1].g->value[i]->shape);
         ctx->n_changed += g->value[i]->batch_axis > 0;
     }
     return ST_OK;

@@ -64,7 +64,7 @@ static Verdict judge_number(const Facts *f)
         return TRAINED("one number that has a parameter's name");
     if (f->form == NAME_KEY && f->v->origin == ORIGIN_INITIALIZER)
         return GUESS(true, "one number with a name of the module: a parameter, or a buffer");
-    if (f->v->shape.rank > 0 && f->reach & (REACH_BIAS | REACH_WEIGHT | REACH_NORM))
+    if (f->v->shape->rank > 0 && f->reach & (REACH_BIAS | REACH_WEIGHT | REACH_NORM))
         return TRAINED("a bias or weight of one number");
     return FIXED("one number");
 }
@@ -122,7 +122,7 @@ static Verdict judge_folded(const Facts *f)
         return verdict;
     if (f->looks == LOOKS_UNIFORM && f->reach & REACH_NORM)
         return FIXED("the same number throughout, made by the exporter for a norm that has none");
-    return GUESS(f->v->shape.rank > 0, "the exporter computed it, from a parameter or from a constant");
+    return GUESS(f->v->shape->rank > 0, "the exporter computed it, from a parameter or from a constant");
 }
 
 static Verdict judge_by_rules(const Parameters *p, const Facts *f, bool normalises)
@@ -195,7 +195,7 @@ static Verdict judge(const Parameters *p, uint32_t i)
                 name_form(p->g, v, p->torch_export),
                 name_meaning(v->name),
                 LOOKS_PLAIN,
-                shape_numel(&v->shape),
+                shape_numel(v->shape),
                 is_literal(p, v) };
     PatternRule rule = pattern_rule(opt, v->name, NULL);
     Verdict verdict;
@@ -225,7 +225,7 @@ static bool has_literal_weights(const Parameters *p)
     int literal = 0, initializer = 0;
 
     for (uint32_t i = 1; i < p->g->n_value && !producer_is(p->g, "pytorch"); i++)
-        if (p->g->value[i]->kind == V_CONST && p->reach.reach[i] & REACH_WEIGHT && p->g->value[i]->shape.rank > 1) {
+        if (p->g->value[i]->kind == V_CONST && p->reach.reach[i] & REACH_WEIGHT && p->g->value[i]->shape->rank > 1) {
             literal += p->g->value[i]->origin == ORIGIN_NODE;
             initializer += p->g->value[i]->origin != ORIGIN_NODE;
         }

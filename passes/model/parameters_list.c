@@ -109,7 +109,7 @@ static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey
 
     for (int nodes = 0; nodes < 2 && !found; nodes++)
         for (uint32_t i = 1; i < m->g->n_value; i++) {
-            if (!is_candidate(m->g, i) || shape_numel(&m->g->value[i]->shape) != k->numel)
+            if (!is_candidate(m->g, i) || shape_numel(m->g->value[i]->shape) != k->numel)
                 continue;
             if ((m->digest[i] != k->digest && m->digest[i] != k->digest_transposed) ||
                 (m->g->value[i]->origin == ORIGIN_NODE) != (nodes == 1))

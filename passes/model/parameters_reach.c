@@ -62,7 +62,7 @@ static bool differentiable(const Graph *g, const Node *n, int i)
 /* Does the constant at input i, of few numbers, meet the model's input? */
 static bool meets_input(const Reach *r, const Node *n, int i)
 {
-    const Shape *s = &in_value(r->g, n, i)->shape;
+    const Shape *s = in_value(r->g, n, i)->shape;
     int64_t count = shape_known(s) ? shape_numel(s) : -1;
 
     return n->op->elementwise && n->n_in == 2 && count > 0 && count <= FEW && r->raw[n->in[1 - i].i];
@@ -113,8 +113,8 @@ static bool is_constant(const Reach *r, const Node *n)
 static ValueId scale_of(const Reach *r, const Node *n)
 {
     for (int i = 0; n && n->op && n->op->flags & OPF_PARAM_MAYBE && !(n->op->flags & OPF_SUM) && i < n->n_in; i++)
-        if (r->constant[n->in[i].i] && shape_known(&in_value(r->g, n, i)->shape) &&
-            shape_numel(&in_value(r->g, n, i)->shape) == 1)
+        if (r->constant[n->in[i].i] && shape_known(in_value(r->g, n, i)->shape) &&
+            shape_numel(in_value(r->g, n, i)->shape) == 1)
             return n->in[i];
     return NO_VALUE;
 }

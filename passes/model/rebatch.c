@@ -84,7 +84,7 @@ static Status add_edit(Rebatch *r, const Edit *e)
 
 /* ---- Reshape ---- */
 
-static const Shape *shape_at(const Rebatch *r, int world, ValueId v) { return &value(r->world[world].g, v)->shape; }
+static const Shape *shape_at(const Rebatch *r, int world, ValueId v) { return value(r->world[world].g, v)->shape; }
 
 /* a / b = m / n, where a product may overflow. */
 static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
@@ -570,8 +570,8 @@ static bool other_dims_open(const Rebatch *r)
     const Graph *g = r->world[0].g;
 
     for (int i = 0; i < r->g->n_input; i++)
-        for (int a = 0; a < value(r->g, r->g->input[i])->shape.rank; a++)
-            if (value(r->g, r->g->input[i])->shape.dim[a] < 0 && batch_axis(r, g->input[i]) != a)
+        for (int a = 0; a < value(r->g, r->g->input[i])->shape->rank; a++)
+            if (value(r->g, r->g->input[i])->shape->dim[a] < 0 && batch_axis(r, g->input[i]) != a)
                 return true;
     return false;
 }
@@ -737,8 +737,8 @@ static bool in_doubt(const Rebatch *r)
 
         doubt |= rival_batch_axis(r->g, opt, v) >= 0;
         for (int k = 0; k < opt->n_input_shape; k++)
-            if (!strcmp(opt->input_shape[k].name, v->name) && v->shape.rank > 0 && opt->input_shape[k].shape.rank > 0 &&
-                opt->input_shape[k].shape.dim[0] != v->shape.dim[0])
+            if (!strcmp(opt->input_shape[k].name, v->name) && v->shape->rank > 0 &&
+                opt->input_shape[k].shape.rank > 0 && opt->input_shape[k].shape.dim[0] != v->shape->dim[0])
                 return false;
     }
     return doubt;

@@ -18,14 +18,16 @@ static void bind_open(Graph *g, const BuildOptions *opt)
 {
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
+        Shape s = *v->shape;
 
         for (int k = 0; k < opt->n_input_shape; k++)
-            for (int a = 0; a < v->shape.rank && !strcmp(opt->input_shape[k].name, v->name); a++)
-                if (v->shape.dim[a] < 0 && a < opt->input_shape[k].shape.rank)
-                    v->shape.dim[a] = opt->input_shape[k].shape.dim[a];
-        for (int a = 0; a < v->shape.rank; a++)
-            if (v->shape.dim[a] < 0)
-                v->shape.dim[a] = OPEN_DIM;
+            for (int a = 0; a < s.rank && !strcmp(opt->input_shape[k].name, v->name); a++)
+                if (s.dim[a] < 0 && a < opt->input_shape[k].shape.rank)
+                    s.dim[a] = opt->input_shape[k].shape.dim[a];
+        for (int a = 0; a < s.rank; a++)
+            if (s.dim[a] < 0)
+                s.dim[a] = OPEN_DIM;
+        value_set_shape(g, v, &s);
     }
 }
 
@@ -38,8 +40,8 @@ Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t bat
     for (int i = 0; i < w->g->n_input; i++) {
         const Value *v = value(w->g, w->g->input[i]);
 
-        if (shape_known(&v->shape))
-            TRY(status_prefix(shape_check(&v->shape, 8), "input '%s'", v->name));
+        if (shape_known(v->shape))
+            TRY(status_prefix(shape_check(v->shape, 8), "input '%s'", v->name));
     }
     return ST_OK;
 }
@@ -182,8 +184,8 @@ Status edit_world(World *w, const Edit *e, int64_t b0)
     if (!t)
         return FAIL_NOMEM();
     v->init = t;
-    v->shape = t->shape;
-    return ST_OK;
+    value_set_shape(w->g, v, &t->shape);
+    return w->g->status;
 }
 
 /* ---- in the model ---- */
@@ -244,14 +246,14 @@ static ValueId emit_with_batch(const Batch *b, int n, const int64_t *list, int a
 /* A Reshape says "as the input's" or "what remains" where that is the batch. */
 static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *reshape, const World *known, bool open)
 {
-    const Shape *y = &value(known[0].g, reshape->out[0])->shape;
+    const Shape *y = value(known[0].g, reshape->out[0])->shape;
     bool copied = true;
     int remains = -1;
 
     for (int i = 0; i < n; i++)
         remains = list[i] == -1 ? i : remains;
     for (int i = 0; i < 2; i++) {
-        const Shape *from = &value(known[i].g, reshape->in[0])->shape, *to = &value(known[i].g, reshape->out[0])->shape;
+        const Shape *from = value(known[i].g, reshape->in[0])->shape, *to = value(known[i].g, reshape->out[0])->shape;
 
         copied &= e->at < from->rank && from->dim[e->at] == to->dim[e->at];
     }
@@ -311,7 +313,7 @@ static Status rows_in_model(const Batch *b, const Edit *e)
     if (!row)
         return FAIL_NOMEM();
     v->init = row;
-    v->shape = row->shape;
+    value_set_shape(g, v, &row->shape);
     wide = EMIT(g, Expand, NULL, e->value, emit_with_batch(b, row->shape.rank, sizes, e->at, 1));
     graph_redirect(g, e->value, wide);
     return g->status;

@@ -43,7 +43,7 @@ static const Tensor *const_in(const Select *s, int world, int in)
 
 static const Shape *data_shape(const Select *s, int world)
 {
-    return &value(s->world[world].g, node_in(s, world)->in[0])->shape;
+    return value(s->world[world].g, node_in(s, world)->in[0])->shape;
 }
 
 /* ---- which rows ---- */
@@ -280,7 +280,7 @@ static bool computed(const Select *s)
     RowsTaken how;
 
     return s->world[0].batch == 1 && takes(s, 0, &how) && !how.range && !const_in(s, 0, 1) &&
-           value(s->world[0].g, node_in(s, 0)->in[1])->shape.rank > 0;
+           value(s->world[0].g, node_in(s, 0)->in[1])->shape->rank > 0;
 }
 
 static bool same_rows(const Rows *a, const Rows *b)
@@ -383,8 +383,8 @@ bool keeps_b0_rows(const World *world, const Node *n, int axis)
 
     if (axis < 0 || !n->op || !(n->op->flags & OPF_SELECTS))
         return false;
-    x = &value(world[0].g, n->in[0])->shape;
-    y = &value(world[0].g, n->out[0])->shape;
-    other = &value(world[1].g, n->out[0])->shape;
+    x = value(world[0].g, n->in[0])->shape;
+    y = value(world[0].g, n->out[0])->shape;
+    other = value(world[1].g, n->out[0])->shape;
     return y->rank > axis && y->dim[axis] == x->dim[axis] && other->rank == y->rank && y->dim[axis] == other->dim[axis];
 }

@@ -211,14 +211,14 @@ static bool per_sample(const Graph *g, const Node *draws)
         return is_per_sample(&s);
     }
     for (int i = 0; n && i < DEPTH; i++) {
-        if (shape_known(&value(g, n->out[0])->shape))
-            return is_per_sample(&value(g, n->out[0])->shape);
+        if (shape_known(value(g, n->out[0])->shape))
+            return is_per_sample(value(g, n->out[0])->shape);
         if (n->op == &op_ConstantOfShape || n->op == &op_Expand)
             return ones_behind_first(g, n->in[n->op == &op_Expand]);
         if (!has_in(n, 0))
             return false;
         if (value_const(g, n->in[0]))
-            return is_per_sample(&in_value(g, n, 0)->shape);
+            return is_per_sample(in_value(g, n, 0)->shape);
         n = maker(g, n->in[0]);
     }
     return false;

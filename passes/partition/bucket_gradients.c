@@ -102,7 +102,7 @@ static bool reduces_one(const Node *n)
     return exchange_reduces(&e) && e.tensors == 1;
 }
 
-static bool is_single(const Graph *g, const Node *n) { return shape_numel(&in_value(g, n, 0)->shape) == 1; }
+static bool is_single(const Graph *g, const Node *n) { return shape_numel(in_value(g, n, 0)->shape) == 1; }
 
 static Status run(Graph *g, PassCtx *ctx)
 {

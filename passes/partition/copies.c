@@ -21,7 +21,7 @@ struct SplitCopies {
 
 Shape local_shape(const Expander *x, ValueId v, Place at, int i)
 {
-    Shape s = value(x->g, v)->shape;
+    Shape s = *value(x->g, v)->shape;
 
     if (at.kind != PL_S)
         return s;
@@ -166,7 +166,7 @@ static ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, const Shape *t
  * one axis. */
 static ValueId lay_apart(Expander *x, ValueId v, ValueId copy, Place at, int r, int d)
 {
-    Shape s = value(x->g, copy)->shape;
+    Shape s = *value(x->g, copy)->shape;
 
     if (at.axis == AXIS_ELEMENTS) {
         s = (Shape){ 1, { shape_numel(&s) } };
@@ -184,7 +184,7 @@ static int axis_apart(Place at) { return at.axis == AXIS_ELEMENTS ? 0 : at.block
 /* The parts of v in their order, gathered on each of the first n devices. */
 static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, int n)
 {
-    const Shape *whole = &value(x->g, v)->shape;
+    const Shape *whole = value(x->g, v)->shape;
     ValueId *apart = new_list(x, at.split->n), *list;
 
     for (int i = 0; apart && i < at.split->n && !x->g->status; i++)
@@ -193,7 +193,7 @@ static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, i
         !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", axis_apart(at))), at.split->n, apart, v, n)))
         return NULL;
     for (int d = 0; d < n && (at.blocks > 1 || at.axis == AXIS_ELEMENTS) && !x->g->status; d++)
-        if (!shape_eq(&value(x->g, list[d])->shape, whole))
+        if (!shape_eq(value(x->g, list[d])->shape, whole))
             list[d] = reshape_copy(x, v, list[d], whole, -1, d);
     return list;
 }
@@ -272,7 +272,7 @@ static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
 
     if (!fold_parts(x, &parts, v))
         return NULL;
-    for (int k = 0; k < parts.n && at.axis == AXIS_ELEMENTS && value(x->g, v)->shape.rank != 1; k++)
+    for (int k = 0; k < parts.n && at.axis == AXIS_ELEMENTS && value(x->g, v)->shape->rank != 1; k++)
         parts.part[k] = lay_apart(x, v, parts.part[k], at, -1, x->p->device_of[parts.span[2 * k]]);
     spans = (Attr)INTS("spans", 2 * parts.n, parts.span);
     return to_parts(x, &op_ReduceScatter, &spans, parts.n, parts.part, v, at);
@@ -402,8 +402,8 @@ static bool made_in_parts(const Expander *x, ValueId v, int axis)
         return true;
     if (n->op->same != SAME_SPREAD)
         return false;
-    from = &in_value(x->g, n, 0)->shape;
-    lead = value(x->g, v)->shape.rank - from->rank;
+    from = in_value(x->g, n, 0)->shape;
+    lead = value(x->g, v)->shape->rank - from->rank;
     return axis < lead || from->dim[axis - lead] == 1;
 }
 
@@ -432,8 +432,8 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
 
 static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int i)
 {
-    bool flat = at.axis == AXIS_ELEMENTS, apart = at.blocks > 1 || (flat && value(x->g, v)->shape.rank != 1);
-    int64_t dim = flat ? shape_numel(&value(x->g, v)->shape) : value(x->g, v)->shape.dim[at.axis] / at.blocks,
+    bool flat = at.axis == AXIS_ELEMENTS, apart = at.blocks > 1 || (flat && value(x->g, v)->shape->rank != 1);
+    int64_t dim = flat ? shape_numel(value(x->g, v)->shape) : value(x->g, v)->shape->dim[at.axis] / at.blocks,
             from = split_offset(at.split, dim, i), to = from + split_count(at.split, dim, i), along = axis_apart(at);
     int r = replica_of(at, i), d = device_of(x, at, i);
     Shape s = local_shape(x, v, at, i);

@@ -12,7 +12,7 @@
 
 static int given_axis(const Value *v, const BuildOptions *opt, const char *symbol)
 {
-    return opt->n_batch_input ? named_batch_axis(opt, v->name) : symbol_axis(v->dim_param, v->shape.rank, symbol);
+    return opt->n_batch_input ? named_batch_axis(opt, v->name) : symbol_axis(v->dim_param, v->shape->rank, symbol);
 }
 
 static bool is_target(const Value *v, const BuildOptions *opt)
@@ -28,7 +28,7 @@ static Status check_named(const Graph *g, const BuildOptions *opt)
 
         if (!has_value(v) || value(g, v)->kind != V_INPUT)
             return FAIL(E_INVALID, "batch input '%s': the model has no such input", opt->batch_input[i].name);
-        rank = value(g, v)->shape.rank;
+        rank = value(g, v)->shape->rank;
         if (axis < 0 || axis >= rank)
             return FAIL(E_INVALID, "batch input '%s': axis %d of rank %d", opt->batch_input[i].name, axis, rank);
     }
@@ -47,18 +47,18 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
 
         if (axis < 0)
             continue;
-        if (*known && v->shape.dim[axis] != *batch)
+        if (*known && v->shape->dim[axis] != *batch)
             return FAIL(E_INVALID, "input '%s' has shape %s: its axis %d was expected to have the batch size %lld",
-                        v->name, shape_text(&v->shape, text), axis, (long long)*batch);
-        *batch = v->shape.dim[axis];
+                        v->name, shape_text(v->shape, text), axis, (long long)*batch);
+        *batch = v->shape->dim[axis];
         *known = true;
     }
     for (int i = 0; i < g->n_input && !*known; i++) {
         const Value *v = value(g, g->input[i]);
 
-        if (v->shape.rank < 1 || (opt->batch && v->shape.dim[0] != opt->batch))
+        if (v->shape->rank < 1 || (opt->batch && v->shape->dim[0] != opt->batch))
             continue;
-        *batch = v->shape.dim[0];
+        *batch = v->shape->dim[0];
         *known = true;
     }
     return ST_OK;
@@ -78,9 +78,10 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         const Value *v = value(g, g->input[i]);
         int axis = given_axis(v, opt, symbol);
 
-        if (axis < 0 && is_target(v, opt) && (axis = marked_batch_axis(g, opt, v)) >= 0 && v->shape.dim[axis] != *batch)
+        if (axis < 0 && is_target(v, opt) && (axis = marked_batch_axis(g, opt, v)) >= 0 &&
+            v->shape->dim[axis] != *batch)
             axis = -1;
-        if (axis < 0 && (by_size || is_target(v, opt)) && v->shape.rank > 0 && v->shape.dim[0] == *batch)
+        if (axis < 0 && (by_size || is_target(v, opt)) && v->shape->rank > 0 && v->shape->dim[0] == *batch)
             axis = 0;
         batch_axis[g->input[i].i] = axis;
         if (axis >= 0)

@@ -28,7 +28,7 @@ static void set_local_shape(Expander *x, const Node *of, Node *n, int r)
 static Status set_random_key(Expander *x, const Node *of, Node *n, int r)
 {
     Place at = x->t->value[of->out[0].i];
-    int64_t dim = value(x->g, of->out[0])->shape.dim[at.axis];
+    int64_t dim = value(x->g, of->out[0])->shape->dim[at.axis];
 
     if (!node_attr(n, "split_axis"))
         return FAIL(E_UNSUPPORTED, "%s: its random numbers cannot be drawn in parts", node_text(x->g, of));
@@ -51,7 +51,7 @@ static void set_piece_starts(Expander *x, const Node *of, Node *n, int d)
     }
     for (int i = 0; i < n->n_in; i++) {
         Place at = x->t->want[of->index][i];
-        int64_t numel = shape_numel(&in_value(x->g, of, i)->shape);
+        int64_t numel = shape_numel(in_value(x->g, of, i)->shape);
         bool empty = at.kind == PL_S && !split_count(at.split, numel, d), elsewhere = at.kind != PL_S && d;
 
         from[i] = empty || elsewhere || own[i] < 0 ? -1 : own[i];
@@ -75,9 +75,9 @@ static Status check_outputs(const Expander *x, const Node *of, const Node *n, in
         global = value(x->g, of->out[i]);
         local = value(x->g, n->out[i]);
         expected = local_shape(x, of->out[i], x->t->value[of->out[i].i], r < 0 ? d : r);
-        if (local->dtype != global->dtype || !shape_eq(&local->shape, &expected))
+        if (local->dtype != global->dtype || !shape_eq(local->shape, &expected))
             return FAIL(E_UNSUPPORTED, "%s bakes the batch size: replica %d's output %d is %s, expected %s",
-                        node_text(x->g, of), r, i, shape_text(&local->shape, a), shape_text(&expected, b));
+                        node_text(x->g, of), r, i, shape_text(local->shape, a), shape_text(&expected, b));
     }
     return ST_OK;
 }
@@ -170,7 +170,7 @@ static Status mark_shard(Expander *x, ValueId v, Place at, int i, ValueId copy)
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Shard){ value(x->g, v)->shape, split_offset(at.split, shape_numel(&value(x->g, v)->shape), i) };
+    *p = (Shard){ *value(x->g, v)->shape, split_offset(at.split, shape_numel(value(x->g, v)->shape), i) };
     value(x->g, copy)->shard = p;
     return ST_OK;
 }

@@ -36,7 +36,7 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
 
     if (at.kind != PL_S || !has_value(v))
         return ST_OK;
-    s = &value(p->g, v)->shape;
+    s = value(p->g, v)->shape;
     if (!shape_known(s))
         return FAIL(E_UNSUPPORTED,
                     "%s: the shape of '%s' is not known before the run, so it cannot be split over replicas",
@@ -111,7 +111,7 @@ static void wish_pieces(Placements *t, const Graph *g, const Node *n, int i)
     if (want.kind == PL_S && place_by_device(want))
         t->pieces[v.i] = want.split;
     else if (want.kind == PL_P && n->op->elementwise && partial_inputs(t, n) == 1 && t->pieces[y.i] &&
-             !t->pieces[v.i] && shape_eq(&value(g, v)->shape, &value(g, y)->shape))
+             !t->pieces[v.i] && shape_eq(value(g, v)->shape, value(g, y)->shape))
         t->pieces[v.i] = t->pieces[y.i];
 }
 

@@ -28,7 +28,7 @@ static ValueId *find_owners(const Graph *g, Arena *a)
             if (pass == 0 && value(g, state)->trainable)
                 by_node[n->index] = state;
             else if (pass == 1 && has_value(by_node[n->index]) && !value(g, state)->trainable &&
-                     shape_eq(&value(g, state)->shape, &value(g, by_node[n->index])->shape))
+                     shape_eq(value(g, state)->shape, value(g, by_node[n->index])->shape))
                 owner[state.i] = by_node[n->index];
         }
     return by_node ? owner : NULL;
@@ -75,9 +75,9 @@ Status shard_states(const Split *const **out, const Graph *g, const BuildOptions
     if (!cuts || !shard || !owner || !owns)
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
-        owns[owner[i].i] = has_value(owner[i]) && value(g, owner[i])->shape.rank && p->devices > 1;
+        owns[owner[i].i] = has_value(owner[i]) && value(g, owner[i])->shape->rank && p->devices > 1;
     for (uint32_t i = 1; i < g->n_value; i++) /* by parameters: in every mode the same */
-        if (owns[i] && !(cuts[i] = cut(shape_numel(&g->value[i]->shape), p, &next, a)))
+        if (owns[i] && !(cuts[i] = cut(shape_numel(g->value[i]->shape), p, &next, a)))
             return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);

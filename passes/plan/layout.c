@@ -25,7 +25,7 @@ typedef struct {
 
 /* ---- what the device can do ---- */
 
-static Layout suited(const Value *v, Layout to) { return layout_suits(to, &v->shape) ? to : LAYOUT_ROWS; }
+static Layout suited(const Value *v, Layout to) { return layout_suits(to, v->shape) ? to : LAYOUT_ROWS; }
 
 /* Of n's inputs (outputs): number i is a filter where bit i of `filters` is set. */
 static Layout role(NodeLayouts to, unsigned filters, int i) { return i < 8 && filters >> i & 1 ? to.filter : to.data; }
@@ -166,8 +166,8 @@ static bool may_change(const Graph *g, const Node *n)
 
     if (!(n->op->flags & OPF_VIEW))
         return op_any_layout(n->op);
-    x = &in_value(g, n, 0)->shape;
-    y = &value(g, n->out[0])->shape;
+    x = in_value(g, n, 0)->shape;
+    y = value(g, n->out[0])->shape;
     return op_any_layout(n->op) && x->rank >= 3 && y->rank >= 3 && x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1];
 }
 
@@ -183,7 +183,7 @@ static Layout found(const Layouts *l, const Node *n)
 
         if (x && x->layout != LAYOUT_ROWS)
             return x->layout;
-        ordered |= x && layout_suits(wanted, &x->shape);
+        ordered |= x && layout_suits(wanted, x->shape);
     }
     return ordered ? LAYOUT_ROWS : wanted;
 }

@@ -43,7 +43,7 @@ static Status run(Graph *g, PassCtx *ctx)
             ValueId w = n->op->filter_in >> i & 1 && has_in(n, i) ? source(g, n->in[i]) : NO_VALUE;
 
             if (!has_value(w) || value(g, w)->kind != V_STATE || other[w.i] ||
-                !layout_suits(list[0].filter, &value(g, w)->shape))
+                !layout_suits(list[0].filter, value(g, w)->shape))
                 continue;
             value(g, w)->layout = list[0].filter;
             ctx->n_changed++;

@@ -115,7 +115,7 @@ static void add_roots(Planner *p)
         const Value *v = g->value[i];
         size_t bytes;
 
-        if (v->kind == V_TEMP || !p->plan->occurs[i] || !shape_known(&v->shape) ||
+        if (v->kind == V_TEMP || !p->plan->occurs[i] || !shape_known(v->shape) ||
             !(bytes = value_bytes(g, (ValueId){ i })))
             continue;
         join(p, (ValueId){ i },
@@ -437,7 +437,7 @@ static Status check(const Graph *g)
         const Node *n = g->node[i];
 
         for (int o = 0; n->op && o < n->n_out; o++)
-            if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+            if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
                 problems_add(&problems, "%s", node_text(g, n));
         if (!n->op || n->index != i)
             return FAIL(E_INTERNAL, "plan_memory: the graph is not sorted");

@@ -137,7 +137,7 @@ static bool is_lazy(const Schedule *s, const Node *n)
     for (int i = 0; i < n->n_in; i++) {
         const Value *v = has_value(n->in[i]) ? value(s->g, n->in[i]) : NULL;
 
-        if (v && v->kind == V_INPUT && shape_numel(&v->shape) != 1)
+        if (v && v->kind == V_INPUT && shape_numel(v->shape) != 1)
             return false;
         if (v && v->producer && !s->lazy[v->producer->index])
             return false;

@@ -9,10 +9,10 @@ bool fold_possible(const Graph *g, const Node *n)
     if (n->op->flags & (OPF_RANDOM | OPF_COLLECTIVE))
         return false;
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && !value_const(g, n->in[i]) && !(shape_only && shape_known(&in_value(g, n, i)->shape)))
+        if (has_value(n->in[i]) && !value_const(g, n->in[i]) && !(shape_only && shape_known(in_value(g, n, i)->shape)))
             return false;
     for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) && !shape_known(&value(g, n->out[i])->shape))
+        if (has_value(n->out[i]) && !shape_known(value(g, n->out[i])->shape))
             return false;
     return true;
 }
@@ -38,7 +38,7 @@ static const Tensor **gather_inputs(Arena *scratch, const Graph *g, const Node *
     for (int i = 0; i < n->n_in; i++) {
         if (!has_value(n->in[i]))
             continue;
-        shapes[i] = (Tensor){ in_value(g, n, i)->dtype, in_value(g, n, i)->shape, NULL };
+        shapes[i] = (Tensor){ in_value(g, n, i)->dtype, *in_value(g, n, i)->shape, NULL };
         in[i] = value_const(g, n->in[i]) ? value_const(g, n->in[i]) : &shapes[i];
     }
     return in;

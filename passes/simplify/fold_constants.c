@@ -19,7 +19,7 @@ static ValueId passed_through(const Graph *g, const Node *n)
     y = value(g, n->out[0]);
     if (x->batch_axis == BATCH_NOWHERE && y->batch_axis > 0)
         return NO_VALUE;
-    return x->dtype == y->dtype && shape_known(&x->shape) && shape_eq(&x->shape, &y->shape) ? n->in[0] : NO_VALUE;
+    return x->dtype == y->dtype && shape_known(x->shape) && shape_eq(x->shape, y->shape) ? n->in[0] : NO_VALUE;
 }
 
 /* [value] a graph output or the next value of a state: it keeps a node of its own, so that it keeps its name. */

@@ -37,7 +37,7 @@ static Status run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n) {
         bool product = n->op == &op_MatMul || n->op == &op_BatchMatMul || n->op == &op_Gemm;
 
-        if (!product || in_value(g, n, 0)->shape.rank < 2 || in_value(g, n, 1)->shape.rank < 2)
+        if (!product || in_value(g, n, 0)->shape->rank < 2 || in_value(g, n, 1)->shape->rank < 2)
             continue;
         for (int i = 0; i < 2; i++) {
             const char *flag = i ? "transB" : "transA";

@@ -29,33 +29,35 @@ int64_t batch_size(const Graph *g, const BuildOptions *opt)
 }
 
 /* The batch's axis, which is the first unless it is named, may have another size than the file says. */
-static Status bind_given(Value *v, const InputShape *given, int named)
+static Status bind_given(Graph *g, Value *v, const InputShape *given, int named)
 {
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
-    if (v->shape.rank >= 0 && v->shape.rank != given->shape.rank)
-        return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(&v->shape, have),
+    if (v->shape->rank >= 0 && v->shape->rank != given->shape.rank)
+        return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(v->shape, have),
                     shape_text(&given->shape, want));
-    for (int i = 0; i < v->shape.rank; i++)
-        if (v->shape.dim[i] >= 0 && v->shape.dim[i] != given->shape.dim[i] && i > 0 && i != named)
-            return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(&v->shape, have),
+    for (int i = 0; i < v->shape->rank; i++)
+        if (v->shape->dim[i] >= 0 && v->shape->dim[i] != given->shape.dim[i] && i > 0 && i != named)
+            return FAIL(E_SHAPE, "input '%s' has shape %s, the shape given is %s", v->name, shape_text(v->shape, have),
                         shape_text(&given->shape, want));
-    v->shape = given->shape;
-    return ST_OK;
+    value_set_shape(g, v, &given->shape);
+    return g->status;
 }
 
-static void bind_batch(Value *v, const BuildOptions *opt, BatchDim batch)
+static void bind_batch(Graph *g, Value *v, const BuildOptions *opt, BatchDim batch)
 {
     int named = named_batch_axis(opt, v->name);
+    Shape s = *v->shape;
 
-    for (int i = 0; opt->batch && i < v->shape.rank; i++) {
+    for (int i = 0; opt->batch && i < s.rank; i++) {
         bool same_symbol = batch.symbol && symbol(v, i) && !strcmp(symbol(v, i), batch.symbol);
-        bool leading = i == 0 && !opt->n_batch_input && !batch.axis &&
-                       (v->shape.dim[0] < 0 ? !symbol(v, 0) : v->shape.dim[0] == batch.size);
+        bool leading =
+            i == 0 && !opt->n_batch_input && !batch.axis && (s.dim[0] < 0 ? !symbol(v, 0) : s.dim[0] == batch.size);
 
         if (i == named || same_symbol || leading)
-            v->shape.dim[i] = opt->batch;
+            s.dim[i] = opt->batch;
     }
+    value_set_shape(g, v, &s);
 }
 
 int64_t declared_batch(const Graph *g, const BuildOptions *opt) { return find_batch_dim(g, opt).size; }
@@ -67,7 +69,7 @@ void bind_batch_axes(Graph *g, const BuildOptions *opt, int64_t size)
 
     sized.batch = size;
     for (int i = 0; i < g->n_input; i++)
-        bind_batch(value(g, g->input[i]), &sized, batch);
+        bind_batch(g, value(g, g->input[i]), &sized, batch);
 }
 
 /* Is a size open that the named one, which is fixed, leaves so? */
@@ -75,9 +77,9 @@ static bool names_wrong_axis(const BuildOptions *opt, const Value *v, int axis)
 {
     bool open = false;
 
-    for (int i = 0; i < v->shape.rank; i++)
-        open |= v->shape.dim[i] < 0;
-    return open && v->shape.dim[axis] >= 0 && v->shape.dim[axis] != opt->batch && !given_shape(opt, v->name);
+    for (int i = 0; i < v->shape->rank; i++)
+        open |= v->shape->dim[i] < 0;
+    return open && v->shape->dim[axis] >= 0 && v->shape->dim[axis] != opt->batch && !given_shape(opt, v->name);
 }
 
 /* The target, which is no input yet, may be named as well. */
@@ -91,12 +93,12 @@ Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 
         if ((!v || v->kind != V_INPUT) && strcmp(b->name, opt->target ? opt->target : "target"))
             return FAIL(E_INVALID, "--batch-input %s: the model has no such input", b->name);
-        if (v && v->shape.rank >= 0 && b->axis >= v->shape.rank)
+        if (v && v->shape->rank >= 0 && b->axis >= v->shape->rank)
             return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s", b->name, b->axis,
-                        shape_text(&v->shape, text));
-        if (v && v->shape.rank >= 0 && names_wrong_axis(opt, v, b->axis))
+                        shape_text(v->shape, text));
+        if (v && v->shape->rank >= 0 && names_wrong_axis(opt, v, b->axis))
             return FAIL(E_INVALID, "--batch-input %s:%d: the input has shape %s, in which another axis is open",
-                        b->name, b->axis, shape_text(&v->shape, text));
+                        b->name, b->axis, shape_text(v->shape, text));
     }
     return ST_OK;
 }
@@ -115,7 +117,7 @@ static Status check_rivals(const Graph *g, const BuildOptions *opt)
             problems_add(&unsaid,
                          "'%s' %s (--batch-input %s:%d if it is the open axis %d; --batch-input %s:0 and --input-shape "
                          "%s=DIMS if it is the first)",
-                         v->name, shape_text(&v->shape, text), v->name, rival, rival, v->name, v->name);
+                         v->name, shape_text(v->shape, text), v->name, rival, rival, v->name, v->name);
     }
     return problems_fail(&unsaid, E_SHAPE, "which axis of an input is the batch is not said");
 }
@@ -149,11 +151,11 @@ static Status bind_inputs(Graph *g, const BuildOptions *opt)
         char text[SHAPE_TEXT];
 
         if (given)
-            TRY(bind_given(v, given, named_batch_axis(opt, v->name)));
+            TRY(bind_given(g, v, given, named_batch_axis(opt, v->name)));
         else
-            bind_batch(v, opt, batch);
-        if (!shape_known(&v->shape))
-            problems_add(&unbound, "'%s' %s", v->name, shape_text(&v->shape, text));
+            bind_batch(g, v, opt, batch);
+        if (!shape_known(v->shape))
+            problems_add(&unbound, "'%s' %s", v->name, shape_text(v->shape, text));
     }
     TRY(problems_fail(&unbound, E_SHAPE,
                       "shapes of inputs are not known, give --batch-size or --input-shape NAME=DIMS for"));

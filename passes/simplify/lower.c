@@ -20,7 +20,7 @@ static bool unused(const Graph *g, const Node *n, const uint32_t *uses)
 static bool inputs_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && !shape_known(&value(g, n->in[i])->shape))
+        if (has_value(n->in[i]) && !shape_known(value(g, n->in[i])->shape))
             return false;
     return true;
 }

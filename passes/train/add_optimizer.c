@@ -89,7 +89,7 @@ static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DT
 
 static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, ValueId like, bool partial)
 {
-    ValueId v = add_zero_state(g, name, suffix, value(g, like)->dtype, &value(g, like)->shape);
+    ValueId v = add_zero_state(g, name, suffix, value(g, like)->dtype, value(g, like)->shape);
 
     if (has_value(v)) {
         value(g, v)->transient = true;
@@ -113,7 +113,7 @@ static ValueId square_sums(Optimizer *o, const ValueId *all)
         return NO_VALUE;
     }
     for (int i = 0; i < o->n; i++)
-        o->count[i] = shape_numel(&value(g, all[i])->shape);
+        o->count[i] = shape_numel(value(g, all[i])->shape);
     return o->sums =
                emit(g, &op_SquareSums, ATTRS(INTS("count", o->n, o->count), INTS("from", o->n, zeros)), o->n, all);
 }

@@ -46,10 +46,10 @@ static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
 
     if (!has_value(dx))
         return ST_OK;
-    if (value(g, dx)->dtype != value(g, x)->dtype || !shape_eq(&value(g, dx)->shape, &value(g, x)->shape))
+    if (value(g, dx)->dtype != value(g, x)->dtype || !shape_eq(value(g, dx)->shape, value(g, x)->shape))
         return FAIL(E_INTERNAL, "%s: gradient by input %d is %s%s, the input %s%s", node_text(g, n), input,
-                    dtype_name(value(g, dx)->dtype), shape_text(&value(g, dx)->shape, a),
-                    dtype_name(value(g, x)->dtype), shape_text(&value(g, x)->shape, b));
+                    dtype_name(value(g, dx)->dtype), shape_text(value(g, dx)->shape, a), dtype_name(value(g, x)->dtype),
+                    shape_text(value(g, x)->shape, b));
     if (value(g, dx)->batch_axis == BATCH_UNKNOWN)
         value(g, dx)->batch_axis = value(g, x)->batch_axis;
     w->grad[x.i] = has_value(w->grad[x.i]) ? EMIT(g, Add, NULL, w->grad[x.i], dx) : dx;
@@ -92,7 +92,7 @@ Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId
     Walk w = { .g = g, .scratch = scratch, .n_value = g->n_value };
     uint32_t n_forward = g->n_node;
 
-    if (shape_numel(&value(g, loss)->shape) != 1 || !differentiable(g, loss))
+    if (shape_numel(value(g, loss)->shape) != 1 || !differentiable(g, loss))
         return FAIL(E_SHAPE, "the loss '%s' is not a float scalar", value(g, loss)->name);
     w.wants = ARENA_NEW(scratch, bool, w.n_value);
     w.grad = ARENA_NEW(scratch, ValueId, w.n_value);
@@ -102,7 +102,7 @@ Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId
         w.wants[wrt[i].i] = true;
     mark_wanted(&w);
     if (w.wants[loss.i])
-        w.grad[loss.i] = emit_full(g, value(g, loss)->dtype, &value(g, loss)->shape, 1);
+        w.grad[loss.i] = emit_full(g, value(g, loss)->dtype, value(g, loss)->shape, 1);
     for (uint32_t i = n_forward; i-- > 0;)
         if (g->node[i]->op)
             TRY(visit(&w, g->node[i]));

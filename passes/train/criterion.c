@@ -59,7 +59,7 @@ static Status check_output(const Graph *g, const Output *o)
 {
     const Value *v = value(g, o->value);
 
-    if (!shape_known(&v->shape))
+    if (!shape_known(v->shape))
         return FAIL(E_SHAPE, "the shape of output '%s' is not known", v->name);
     if (!(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
         return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so",
@@ -137,14 +137,14 @@ static Status note_axis(const Criterion *c, const ClassAxis *a)
 static Status find_class_axis(Criterion *c, int *out)
 {
     const Value *y = value(c->g, c->y);
-    ClassAxis a = { .scores = y->shape,
+    ClassAxis a = { .scores = *y->shape,
                     .batch = scores_batch_axis(c->g, c->opt, c->scores),
                     .classes = -1,
                     .output = c->scores->name };
 
     if (c->opt->class_weights && c->opt->class_weights->shape.rank == 1)
         a.classes = c->opt->class_weights->shape.dim[0];
-    for (int i = 0; c->scores->dim_param && i < y->shape.rank; i++)
+    for (int i = 0; c->scores->dim_param && i < y->shape->rank; i++)
         a.open |= c->scores->dim_param[i] ? 1u << i : 0;
     if (c->opt->class_axis)
         TRY(class_axis_set(&a, c->opt->class_axis));
@@ -161,7 +161,7 @@ static Status find_class_axis(Criterion *c, int *out)
 /* Where the classes are not along axis 1 they are moved there, where the loss's operators have them. */
 static ValueId classes_to_axis_1(Graph *g, ValueId y, int axis)
 {
-    const int rank = value(g, y)->shape.rank;
+    const int rank = value(g, y)->shape->rank;
     int64_t perm[MAX_RANK] = { 0, axis };
 
     for (int i = 2; i < rank; i++)
@@ -176,7 +176,7 @@ static Status no_classes(const Criterion *c)
     char text[SHAPE_TEXT];
 
     return FAIL(E_SHAPE, "--loss %s needs scores [N, classes, ...]: output '%s' is %s", c->opt->loss->recipe.name,
-                c->scores->name, shape_text(&value(c->g, c->y)->shape, text));
+                c->scores->name, shape_text(value(c->g, c->y)->shape, text));
 }
 
 /* The sum down to a number, if it is not one yet, and its weight. */
@@ -189,7 +189,7 @@ static void finish_sum(ValueId *sum, ValueId *weight, Graph *g, const LossBody *
     *sum = emit_sum_to_shape(g, b->sum, &scalar);
     *weight = has_value(b->weight)
                   ? b->weight
-                  : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(&value(g, b->target)->shape));
+                  : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(value(g, b->target)->shape));
 }
 
 /* `y`: the scores, with their classes along axis 1. */
@@ -210,7 +210,7 @@ static Status add_sums(Criterion *c, ValueId y, ValueId weights)
 static Status add_class_loss(Criterion *c)
 {
     Graph *g = c->g;
-    const Shape y = value(g, c->y)->shape;
+    const Shape y = *value(g, c->y)->shape;
     Shape t = { .rank = y.rank - 1 };
     ValueId w;
     int axis;
@@ -232,7 +232,7 @@ static Status add_element_loss(Criterion *c)
 {
     const Value *y = value(c->g, c->y);
 
-    TRY(add_target(c, y->dtype, &y->shape, 0));
+    TRY(add_target(c, y->dtype, y->shape, 0));
     return add_sums(c, c->y, NO_VALUE);
 }
 
@@ -273,13 +273,13 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
     if (!w)
         return FAIL(E_INVALID, "--loss-weight: the model has no output '%s'; expected one of its outputs, or sum",
                     c->opt->loss_weight);
-    if (!shape_known(&value(g, w->value)->shape))
+    if (!shape_known(value(g, w->value)->shape))
         return FAIL(E_SHAPE, "--loss-weight: the shape of output '%s' is not known", w->name);
-    if (shape_numel(&value(g, c->y)->shape) != 1)
+    if (shape_numel(value(g, c->y)->shape) != 1)
         return FAIL(
             E_SHAPE,
             "--loss-weight %s: the loss, output '%s', is %s; expected one number, the mean that the weight belongs to",
-            w->name, c->scores->name, shape_text(&value(g, c->y)->shape, text));
+            w->name, c->scores->name, shape_text(value(g, c->y)->shape, text));
     TRY(is_trained(&trained, g, w->value, scratch));
     if (trained)
         return FAIL(E_INVALID,
@@ -296,7 +296,7 @@ static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
 {
     Graph *g = c->g;
     DType t = value(g, c->y)->dtype;
-    int64_t n = shape_numel(&value(g, c->y)->shape);
+    int64_t n = shape_numel(value(g, c->y)->shape);
     Shape scalar = shape_scalar();
 
     if (c->opt->loss_weight)

@@ -22,7 +22,7 @@ static bool divides_product(const Uses *u, const Node *n)
     const Node *p = n->op == &op_Split ? inner_maker(u, n->in[0]) : NULL;
 
     return p && (p->op == &op_MatMul || p->op == &op_BatchMatMul || (p->op == &op_Gemm && !has_in(p, 2))) &&
-           in_value(g, p, 1)->shape.rank == 2 && node_int(n, "axis") == in_value(g, n, 0)->shape.rank - 1;
+           in_value(g, p, 1)->shape->rank == 2 && node_int(n, "axis") == in_value(g, n, 0)->shape->rank - 1;
 }
 
 /* The Add of a row to output o of a Split; *row: its input that is the row.  NULL: there is none. */
@@ -37,8 +37,8 @@ static Node *bias_of(const Uses *u, const Node *split, int o, int *row)
         return NULL;
     *row = value_eq(add->in[0], part);
     b = in_value(g, add, *row);
-    return !b->producer && b->kind != V_INPUT && b->shape.rank == 1 && shape_known(&value(g, part)->shape) &&
-                   b->shape.dim[0] == value(g, part)->shape.dim[value(g, part)->shape.rank - 1]
+    return !b->producer && b->kind != V_INPUT && b->shape->rank == 1 && shape_known(value(g, part)->shape) &&
+                   b->shape->dim[0] == value(g, part)->shape->dim[value(g, part)->shape->rank - 1]
                ? add
                : NULL;
 }

@@ -18,7 +18,7 @@ typedef struct {
 
 static ValueId cast_const(Graph *g, const Value *v, DType to)
 {
-    Tensor *t = tensor_create(g->arena, to, &v->shape);
+    Tensor *t = tensor_create(g->arena, to, v->shape);
 
     if (!t) {
         graph_fail_nomem(g);

@@ -38,7 +38,7 @@ Status report_unreached(Report *r, const Graph *g, ValueId param)
         for (int i = 0; reads && i < n->n_out && !stops(g, n); i++)
             from[n->out[i].i] = has_value(n->out[i]);
     }
-    shape_text(&v->shape, shape);
+    shape_text(v->shape, shape);
     if (end)
         return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape,
                            node_text(g, end));

@@ -224,7 +224,7 @@ static void write_two_outputs(const char *path)
     ValueId in = graph_add_input(g, "x", DT_FLOAT32, &x);
 
     x.dim[0] = -1;
-    value(g, in)->shape = x;
+    value_set_shape(g, value(g, in), &x);
     for (int k = 0; k < 2; k++) {
         const char *name = k ? "other" : "scores", *weight = k ? "other.weight" : "scores.weight";
         Tensor t = { DT_FLOAT32, s, w[k] };

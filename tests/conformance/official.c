@@ -97,7 +97,7 @@ static Status fix_inputs(Graph *g, const char *set)
         if (x->dtype != v->dtype)
             return FAIL(E_SHAPE, "input '%s' is %s, expected %s", v->name, dtype_name(x->dtype), dtype_name(v->dtype));
         v->kind = V_CONST;
-        v->shape = x->shape;
+        value_set_shape(g, v, &x->shape);
         v->init = x;
     }
     g->n_input = 0;

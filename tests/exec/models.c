@@ -90,7 +90,7 @@ static void check_step(Session *s, BuildMode mode, const NamedTensor *in, int n_
         if (has_value(graph_find(g, in[i].name)))
             values[graph_find(g, in[i].name).i] = &in[i].tensor;
     for (uint32_t v = 1; v < g->n_value; v++) {
-        Tensor t = { g->value[v]->dtype, g->value[v]->shape, NULL };
+        Tensor t = { g->value[v]->dtype, *g->value[v]->shape, NULL };
 
         if (g->value[v]->kind == V_STATE && program_plan(session_program(s, mode))->occurs[v] &&
             CHECK_OK(states_storage(&t.data, session_states(s), g->value[v])))
@@ -104,7 +104,7 @@ static void check_step(Session *s, BuildMode mode, const NamedTensor *in, int n_
                           difference(&out[i].tensor, values[g->output[i].value.i]));
         for (int u = 0; u < g->n_update; u++) {
             const Value *v = value(g, g->update[u].state);
-            Tensor t = { v->dtype, v->shape, NULL };
+            Tensor t = { v->dtype, *v->shape, NULL };
 
             CHECK_OK(states_storage(&t.data, session_states(s), v));
             if (!(difference(&t, values[g->update[u].next.i]) < 1e-3))

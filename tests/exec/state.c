@@ -23,7 +23,8 @@ static bool open_rig(Rig *r, bool partial)
     if (!CHECK_OK(states_create(&r->states, r->device, DEVICES)))
         return false;
     for (int d = 0; d < DEVICES; d++) {
-        Value v = { .name = "w", .kind = V_STATE, .dtype = DT_FLOAT32, .shape = SHAPE(N) };
+        const Shape shape = SHAPE(N);
+        Value v = { .name = "w", .kind = V_STATE, .dtype = DT_FLOAT32, .shape = &shape };
 
         v.device = d;
         v.replica = partial ? d : -1;
@@ -98,7 +99,7 @@ static Status open_piece(Rig *r, int d, int64_t from, int64_t count)
     const Shard shard = { SHAPE(1, N), from };
     const Tensor begin = { DT_FLOAT32, SHAPE(count), (void *)init };
     Value v = {
-        .name = "m", .kind = V_STATE, .dtype = DT_FLOAT32, .shape = SHAPE(count), .shard = &shard, .init = &begin
+        .name = "m", .kind = V_STATE, .dtype = DT_FLOAT32, .shape = &begin.shape, .shard = &shard, .init = &begin
     };
 
     v.device = d;

@@ -77,7 +77,7 @@ static NamedTensor *inputs(Arena *a, const Graph *g)
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
 
-        in[i] = (NamedTensor){ v->name, *tensor_create(a, v->dtype, &v->shape) };
+        in[i] = (NamedTensor){ v->name, *tensor_create(a, v->dtype, v->shape) };
         fill(&in[i].tensor, 0);
     }
     return in;

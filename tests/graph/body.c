@@ -101,7 +101,7 @@ static void test_instance(void)
         const Value *d = value(body, graph_find(body, "d"));
 
         CU_ASSERT_EQUAL(d->dtype, DT_FLOAT32);
-        CU_ASSERT(shape_eq(&d->shape, &(Shape){ 3, { 2, 3, 4 } }));
+        CU_ASSERT(shape_eq(d->shape, &(Shape){ 3, { 2, 3, 4 } }));
         CU_ASSERT_EQUAL(value(body, body->input[0])->layout, LAYOUT_CHANNELS_LAST);
         CU_ASSERT_EQUAL(value(program, graph_find(program, "d"))->dtype, DT_NONE);
     }

@@ -111,7 +111,7 @@ static void test_new_output(void)
     CU_ASSERT_TRUE(draft_fits(&f.d));
     CU_ASSERT_EQUAL(f.d.node.n_in, 2);
     CU_ASSERT_EQUAL(f.d.node.n_out, 3);
-    CU_ASSERT_EQUAL(value(f.g, sum)->shape.rank, 1);
+    CU_ASSERT_EQUAL(value(f.g, sum)->shape->rank, 1);
     CHECK_STR(value(f.g, sum)->name, "p.sum");
     draft_become(&f.d);
     CU_ASSERT_PTR_EQUAL(maker(f.g, sum), f.d.of);

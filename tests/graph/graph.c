@@ -51,7 +51,7 @@ static void test_clone_is_equal(void)
     CU_ASSERT_EQUAL(copy->n_node, 1);
     CU_ASSERT_EQUAL(node_int(copy->node[0], "axis"), 1);
     CU_ASSERT_PTR_EQUAL(value(copy, copy->node[0]->out[0])->producer, copy->node[0]);
-    CU_ASSERT(shape_eq(&value(copy, copy->output[0].value)->shape, &s));
+    CU_ASSERT(shape_eq(value(copy, copy->output[0].value)->shape, &s));
     graph_free(copy);
     graph_free(g);
 }

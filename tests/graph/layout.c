@@ -83,7 +83,7 @@ static void test_names(void)
         CU_ASSERT_EQUAL(value(g, graph_find(g, "w"))->layout, (Layout)l);
         if (CHECK_OK(graph_verify(g)) && CHECK_OK(graph_text(&again, g, &(PrintOptions){ .no_node_names = true })))
             CHECK_STR(text, again);
-        value(g, graph_find(g, "w"))->shape = SHAPE(32, 16);
+        value_set_shape(g, value(g, graph_find(g, "w")), &(Shape){ 2, { 32, 16 } });
         snprintf(what, sizeof what, "'w' cannot be stored %s", layout_name((Layout)l));
         if (l)
             CHECK_FAILS(E_INTERNAL, what, graph_verify(g));

@@ -127,7 +127,7 @@ static void test_made_of_itself(void)
         CU_ASSERT_EQUAL(value(g, graph_find(g, "c"))->producer->in[0].i, twice.i);
         CU_ASSERT_EQUAL(g->update[0].next.i, twice.i);
         CHECK_OK(graph_sort(g));
-        value(g, b)->shape = SHAPE(1);
+        value_set_shape(g, value(g, b), &(Shape){ 1, { 1 } });
         graph_redirect(g, graph_find(g, "c"), b);
         CHECK_OK(g->status);
         CU_ASSERT_EQUAL(graph_output(g, "c").i, b.i);

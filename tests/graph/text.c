@@ -152,7 +152,7 @@ static void test_attributes_are_read(void)
     if (g) {
         CU_ASSERT_EQUAL(node_int(g->node[0], "axis"), 1);
         CU_ASSERT_EQUAL(node_int(g->node[0], "flatten"), 0);
-        CU_ASSERT_EQUAL(value(g, g->node[0]->out[0])->shape.rank, 2);
+        CU_ASSERT_EQUAL(value(g, g->node[0]->out[0])->shape->rank, 2);
         CU_ASSERT_EQUAL(value(g, g->node[0]->out[0])->dtype, DT_FLOAT32);
     }
     graph_free(g);

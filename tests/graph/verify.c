@@ -62,15 +62,20 @@ static void no_value_name(Graph *g) { named(g, "y")->name = ""; }
 static void no_data(Graph *g) { named(g, "c")->init = NULL; }
 static void null_data(Graph *g) { ((Tensor *)named(g, "c")->init)->data = NULL; }
 static void wrong_data_type(Graph *g) { named(g, "c")->dtype = DT_FLOAT64; }
-static void wrong_data_shape(Graph *g) { named(g, "s")->shape = SHAPE(3, 2); }
+static void wrong_data_shape(Graph *g) { value_set_shape(g, named(g, "s"), &(Shape){ 2, { 3, 2 } }); }
 static void trainable_const(Graph *g) { named(g, "c")->trainable = true; }
 static void const_with_producer(Graph *g) { named(g, "c")->producer = g->node[0]; }
-static void overflowing_shape(Graph *g) { named(g, "y")->shape = SHAPE(INT64_MAX, INT64_MAX); }
-static void wild_rank(Graph *g) { named(g, "y")->shape.rank = 77; }
+static void overflowing_shape(Graph *g) { value_set_shape(g, named(g, "y"), &(Shape){ 2, { INT64_MAX, INT64_MAX } }); }
+static void wild_rank(Graph *g)
+{
+    static const Shape wild = { .rank = 77 };
+
+    named(g, "y")->shape = &wild;
+}
 static void update_of_const(Graph *g) { g->update[0].state = graph_find(g, "c"); }
 static void update_twice(Graph *g) { graph_add_update(g, graph_find(g, "s"), graph_find(g, "y")); }
 static void update_by_nothing(Graph *g) { g->update[0].next = NO_VALUE; }
-static void update_of_other_shape(Graph *g) { named(g, "z")->shape = SHAPE(3, 2); }
+static void update_of_other_shape(Graph *g) { value_set_shape(g, named(g, "z"), &(Shape){ 2, { 3, 2 } }); }
 static void output_of_nothing(Graph *g) { g->output[0].value = NO_VALUE; }
 static void output_of_dead(Graph *g) { graph_remove(g, g->node[1]); }
 static void outputs_of_one_name(Graph *g) { graph_add_output(g, "z", graph_find(g, "y")); }

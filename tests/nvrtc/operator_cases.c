@@ -124,7 +124,7 @@ static void prepare_kernel(Cases *c, int k, const Graph *g)
 static bool shapes_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) && !shape_known(&value(g, n->out[i])->shape))
+        if (has_value(n->out[i]) && !shape_known(value(g, n->out[i])->shape))
             return false;
     return true;
 }

@@ -284,7 +284,7 @@ static void test_model_is_given_back(void)
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     out = out_path();
     if (CHECK_OK(onnx_import_file(&g, &model, path, NULL))) {
-        value(g, g->input[0])->shape.dim[0] = 8; /* bound, as infer_shapes does */
+        value_set_shape(g, value(g, g->input[0]), &(Shape){ 2, { 8, 3 } }); /* bound, as infer_shapes does */
         CHECK_OK(onnx_export_file(g, &(ExportOptions){ .model = model, .plain = true }, out));
         if ((m = read_back(a, out))) {
             const Onnx__TensorShapeProto *x = m->graph->input[0]->type->tensor_type->shape;

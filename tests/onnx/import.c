@@ -37,7 +37,7 @@ static void test_inputs(void)
     const Value *z = value(g, g->input[1]);
     CHECK_STR("z", z->name);
     CU_ASSERT_EQUAL(z->dtype, DT_INT64);
-    CU_ASSERT(z->shape.rank == 3 && z->shape.dim[0] == -1 && z->shape.dim[1] == 3 && z->shape.dim[2] == -1);
+    CU_ASSERT(z->shape->rank == 3 && z->shape->dim[0] == -1 && z->shape->dim[1] == 3 && z->shape->dim[2] == -1);
     CHECK_STR("N", z->dim_param[0]);
     CU_ASSERT_PTR_NULL(z->dim_param[1]);
     CU_ASSERT_PTR_NULL(z->dim_param[2]);
@@ -407,7 +407,7 @@ static void test_saved_statistics(void)
         } else if ((g = imported(&b))) {
             CU_ASSERT_EQUAL(g->node[0]->n_out, 3);
             CU_ASSERT_EQUAL(node_int(g->node[0], "training_mode"), 1);
-            CU_ASSERT_EQUAL(value(g, g->input[0])->shape.dim[0], -1); /* PaddlePaddle's way to leave a size open */
+            CU_ASSERT_EQUAL(value(g, g->input[0])->shape->dim[0], -1); /* PaddlePaddle's way to leave a size open */
             graph_free(g);
         }
     }

@@ -372,7 +372,7 @@ bool case_set_layouts(const Graph *g, const Node *n, Layout to)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         ValueId v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 
-        if (!has_value(v) || (to != LAYOUT_ROWS && !layout_suits(to, &value(g, v)->shape)))
+        if (!has_value(v) || (to != LAYOUT_ROWS && !layout_suits(to, value(g, v)->shape)))
             continue;
         value(g, v)->layout = to;
         any = true;

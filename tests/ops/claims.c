@@ -159,7 +159,7 @@ Status check_claims(const Check *k, const Eval *e)
             c.in[i] = values[n->in[i].i];
         for (int o = 0; whole && o < n->n_out; o++) {
             c.out[o] = (Tensor *)(uintptr_t)values[n->out[o].i];
-            whole &= !c.out[o] || shape_known(&value(e->g, n->out[o])->shape);
+            whole &= !c.out[o] || shape_known(value(e->g, n->out[o])->shape);
         }
         if (whole)
             TRY(check_node(&c));

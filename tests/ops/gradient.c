@@ -51,12 +51,12 @@ static Status add_loss(Graph *g, const Case *c, DType type, ValueId *loss)
 
         if ((y->dtype != type && (type == DT_FLOAT64 || y->dtype != DT_FLOAT32)) || k >= 32 || !(c->of >> k & 1))
             continue;
-        if (!shape_known(&y->shape))
+        if (!shape_known(y->shape))
             return FAIL(E_INTERNAL, "output %d has no static shape: its gradient cannot be checked (| nograd)", k);
-        for (int i = 0; i < y->shape.rank; i++)
+        for (int i = 0; i < y->shape->rank; i++)
             axes[i] = i;
-        term = EMIT(g, Mul, NULL, g->output[k].value, random_weights(g, y->dtype, &y->shape, (uint64_t)k + 1));
-        term = emit_cast(g, emit_reduce_sum(g, term, y->shape.rank, axes, false), type);
+        term = EMIT(g, Mul, NULL, g->output[k].value, random_weights(g, y->dtype, y->shape, (uint64_t)k + 1));
+        term = emit_cast(g, emit_reduce_sum(g, term, y->shape->rank, axes, false), type);
         *loss = has_value(*loss) ? EMIT(g, Add, NULL, *loss, term) : term;
         TRY(g->status);
     }

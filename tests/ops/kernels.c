@@ -98,7 +98,7 @@ static Status place_outputs(KernelRun *r)
     for (int i = 0; i < r->n->n_out; i++) {
         const Value *v = has_value(r->n->out[i]) ? value(r->g, r->n->out[i]) : NULL;
 
-        r->out[i] = v ? (Tensor){ v->dtype, v->shape, NULL } : (Tensor){ .shape = shape_unknown() };
+        r->out[i] = v ? (Tensor){ v->dtype, *v->shape, NULL } : (Tensor){ .shape = shape_unknown() };
         if (!v)
             continue;
         if (i == r->over_out) {
@@ -324,7 +324,7 @@ static bool may_overlap(const Graph *g, const Node *n, int out, int in)
         return false;
     y = value(g, n->out[out]);
     x = value(g, n->in[in]);
-    return x->kind != V_CONST && y->dtype == x->dtype && shape_eq(&y->shape, &x->shape);
+    return x->kind != V_CONST && y->dtype == x->dtype && shape_eq(y->shape, x->shape);
 }
 
 /* The threads of a team do not change what comes out; but oneDNN cuts the sums of convolutions by threads. */
@@ -363,7 +363,7 @@ static bool fits(const Kernel *kernel, const Graph *g, const Node *n)
 static bool shapes_known(const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]) && !shape_known(&value(g, n->out[i])->shape))
+        if (has_value(n->out[i]) && !shape_known(value(g, n->out[i])->shape))
             return false;
     return true;
 }

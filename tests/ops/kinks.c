@@ -55,7 +55,7 @@ static void check(const Kink *k)
     if (CHECK_OK(differentiate(&g, k, a, grads))) {
         values = ARENA_NEW(a, const Tensor *, g->n_value);
         for (int i = 0; i < k->n; i++) {
-            Tensor *x = tensor_create(a, DT_FLOAT64, &value(g, g->input[i])->shape);
+            Tensor *x = tensor_create(a, DT_FLOAT64, value(g, g->input[i])->shape);
 
             CU_ASSERT_EQUAL_FATAL(tensor_numel(x), k->numel[i]);
             memcpy(x->data, k->in[i], tensor_bytes(x));

@@ -140,7 +140,7 @@ Status check_linear(const Check *k, const Eval *e)
         bool known = n->n_in <= ARGS && n->n_out <= CHECK_OUTPUTS && n->op->place && !(n->op->flags & OPF_RANDOM);
 
         for (int o = 0; o < n->n_out; o++)
-            known &= !has_value(n->out[o]) || shape_known(&value(e->g, n->out[o])->shape);
+            known &= !has_value(n->out[o]) || shape_known(value(e->g, n->out[o])->shape);
         if (known && !k->c->nosplit)
             TRY(check_node(e->g, n, values, k->arena));
     }

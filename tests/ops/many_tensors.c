@@ -64,7 +64,7 @@ static Status reference(Many *m)
 
     m->n = m->g->node[0];
     for (int o = 0; o < m->n->n_out; o++)
-        m->out[o] = *tensor_create(m->arena, value(m->g, m->n->out[o])->dtype, &value(m->g, m->n->out[o])->shape);
+        m->out[o] = *tensor_create(m->arena, value(m->g, m->n->out[o])->dtype, value(m->g, m->n->out[o])->shape);
     return run_kernel(kernel_reference(m->g, m->n), &ctx, m, m->out);
 }
 

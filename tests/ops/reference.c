@@ -173,7 +173,7 @@ static Status check_inference(const Eval *e)
 
         if (v->dtype == DT_NONE)
             return FAIL(E_INTERNAL, "inference gives output %d no type", i);
-        if (shape_known(&v->shape) && !shape_eq(&v->shape, &e->out[i]->shape))
+        if (shape_known(v->shape) && !shape_eq(v->shape, &e->out[i]->shape))
             return FAIL(E_INTERNAL, "inference and data of output %d disagree", i);
     }
     return ST_OK;

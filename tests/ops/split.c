@@ -52,7 +52,7 @@ static Status make_partial(Attempt *t, int arg)
 
     v->kind = V_STATE;
     v->partial = true;
-    if (!(v->init = tensor_create(t->g->arena, v->dtype, &v->shape)))
+    if (!(v->init = tensor_create(t->g->arena, v->dtype, v->shape)))
         return FAIL_NOMEM();
     for (int i = 0; i < t->g->n_input; i++)
         if (!value_eq(t->g->input[i], t->input[arg]))
@@ -75,7 +75,7 @@ static Status decide(Attempt *t, int replicas, int devices)
     for (int i = 0; i < CASE_ARGS; i++)
         if (t->want[i].kind == PL_S) {
             axis[t->input[i].i] = t->want[i].axis;
-            batch = gcd(batch, value(t->g, t->input[i])->shape.dim[t->want[i].axis]);
+            batch = gcd(batch, value(t->g, t->input[i])->shape->dim[t->want[i].axis]);
         }
     for (int r = 0; r < replicas; r++) {
         offset[r] = batch * r / replicas;
@@ -195,7 +195,7 @@ static int list_options(const Eval *e, Option *o)
 static bool all_shapes_known(const Graph *g)
 {
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (!shape_known(&g->value[i]->shape))
+        if (!shape_known(g->value[i]->shape))
             return false;
     return true;
 }

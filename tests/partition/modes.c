@@ -95,10 +95,10 @@ static void give(const Graph *g, const Tensor **values, const Graph *from_g, con
         const Tensor *whole = from[graph_find(from_g, v->name).i];
         Tensor *part = arena_memdup(a, whole, sizeof *whole);
 
-        part->shape = v->shape;
-        if (v->shape.rank)
+        part->shape = *v->shape;
+        if (v->shape->rank)
             part->data =
-                (char *)whole->data + (size_t)(first * shape_count(&v->shape, 1, v->shape.rank)) * dtype_size(v->dtype);
+                (char *)whole->data + (size_t)(first * shape_count(v->shape, 1, v->shape->rank)) * dtype_size(v->dtype);
         values[g->input[i].i] = part;
     }
 }

@@ -36,7 +36,7 @@ static void group(Graph *g, BuildOptions *opt)
     CHECK_OK(graph_verify(g));
     FOR_NODES(g, n) {
         updates += n->op == &op_Update;
-        multiplications += n->op == &op_Mul && value(g, n->out[0])->shape.rank;
+        multiplications += n->op == &op_Mul && value(g, n->out[0])->shape->rank;
     }
     CU_ASSERT_EQUAL(updates, 1);
     CU_ASSERT_EQUAL(multiplications, 0);

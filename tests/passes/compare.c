@@ -118,7 +118,7 @@ static Status run_golden(Compared *r)
         return FAIL_NOMEM();
     for (int i = 0; i < r->g->n_input; i++) {
         const Value *v = value(r->g, r->g->input[i]);
-        Tensor *t = tensor_create(r->arena, v->dtype, &v->shape);
+        Tensor *t = tensor_create(r->arena, v->dtype, v->shape);
 
         if (!t)
             return FAIL_NOMEM();

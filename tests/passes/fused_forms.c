@@ -297,7 +297,7 @@ static Status differentiate(Step *s, Graph *g)
         seed[i] = 1 + 0.3 * ((7 * i) % 5) - 0.1 * i;
     TRY(step_pass(g, &pass_autodiff, &(BuildOptions){ .mode = BUILD_TRAIN }));
     TRY(step_open(s, g));
-    step_give(s, "other", step_floats(s, &value(g, graph_find(g, "other"))->shape, seed));
+    step_give(s, "other", step_floats(s, value(g, graph_find(g, "other"))->shape, seed));
     return step_run(s);
 }
 

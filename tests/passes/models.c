@@ -50,7 +50,7 @@ static void check_states(const char *name, const Graph *g, int64_t n_param, int 
         if (v->kind != V_STATE || !strncmp(v->name, "dpexec.", 7))
             continue;
         tensors += v->trainable;
-        params += v->trainable ? shape_numel(&v->shape) : 0;
+        params += v->trainable ? shape_numel(v->shape) : 0;
         statistics += !v->trainable;
     }
     if (params != n_param || tensors != n_tensor || statistics != n_statistic)

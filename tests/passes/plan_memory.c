@@ -148,14 +148,14 @@ static ValueId any(Graph *g, uint32_t *seed)
 static void add_random_node(Graph *g, uint32_t *seed)
 {
     ValueId x = any(g, seed), y = any(g, seed);
-    const Shape *s = &value(g, x)->shape, flat = SHAPE(shape_numel(s));
+    const Shape *s = value(g, x)->shape, flat = SHAPE(shape_numel(s));
     Shape doubled = *s;
 
     doubled.dim[0] *= 2;
     switch (draw(seed, 7)) {
     case 0: EMIT(g, Neg, NULL, x); break;
     case 1: EMIT(g, Relu, NULL, x); break;
-    case 2: EMIT(g, Add, NULL, x, shape_eq(s, &value(g, y)->shape) ? y : x); break;
+    case 2: EMIT(g, Add, NULL, x, shape_eq(s, value(g, y)->shape) ? y : x); break;
     case 3: emit_reshape(g, x, &flat); break;
     case 4: EMIT(g, Mul, NULL, x, x); break;
     case 5: EMIT(g, Softmax, NULL, x); break;
@@ -182,9 +182,9 @@ static Graph *random_graph(uint32_t seed)
     for (uint32_t i = 0; i < n_state; i++) {
         ValueId next = any(g, &seed);
 
-        for (int k = 0; k < 40 && !shape_eq(&value(g, next)->shape, &value(g, state[i])->shape); k++)
+        for (int k = 0; k < 40 && !shape_eq(value(g, next)->shape, value(g, state[i])->shape); k++)
             next = any(g, &seed);
-        if (shape_eq(&value(g, next)->shape, &value(g, state[i])->shape))
+        if (shape_eq(value(g, next)->shape, value(g, state[i])->shape))
             graph_add_update(g, state[i], next);
     }
     CHECK_OK(g->status);

@@ -35,7 +35,7 @@ static const Tensor *infer(Arena *a, Graph *g, bool repair, int64_t batch, int64
         !CHECK_OK(pipeline_run(g, &opt, interp_node, NULL, NULL)))
         return NULL;
     values = ARENA_NEW(a, const Tensor *, g->n_value);
-    x = tensor_create(a, value(g, g->input[0])->dtype, &value(g, g->input[0])->shape);
+    x = tensor_create(a, value(g, g->input[0])->dtype, value(g, g->input[0])->shape);
     row = tensor_numel(x) / batch;
     for (int64_t i = 0; i < tensor_numel(x); i++) {
         int64_t k = i / row % period * row + i % row;
@@ -116,8 +116,8 @@ static void test_equal_rows(void)
     Graph *g = NULL;
 
     if (CHECK_OK(repair_text(&g, text, 5))) {
-        CU_ASSERT(shape_eq(&value(g, graph_find(g, "rows"))->shape, &row));
-        CU_ASSERT(shape_eq(&value(g, graph_find(g, "ones"))->shape, &table));
+        CU_ASSERT(shape_eq(value(g, graph_find(g, "rows"))->shape, &row));
+        CU_ASSERT(shape_eq(value(g, graph_find(g, "ones"))->shape, &table));
     }
     graph_free(g);
     for (int64_t batch = 2; batch <= 6; batch += 4) {

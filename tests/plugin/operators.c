@@ -44,7 +44,7 @@ static void prepare_case(Planner *p, const Case *c, DType f)
         return;
     n = g->n_node == 1 ? g->node[0] : NULL;
     for (int o = 0; n && o < n->n_out; o++)
-        if (has_value(n->out[o]) && !shape_known(&value(g, n->out[o])->shape))
+        if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
             n = NULL;
     if (n) {
         prepare_node(p, g, n, f);
