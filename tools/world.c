@@ -1,6 +1,5 @@
-/* Flags come first, then the environment.  A batch script of Slurm has its variables too, though it is no task of a
- * parallel step, so they count only when a rendezvous is named; the other launchers set theirs in the processes that
- * they start. */
+/* Flags come first, then the environment.  A batch script of Slurm is no task of a parallel step, and only those have
+ * SLURM_STEP_NUM_TASKS; the other launchers set theirs in the processes that they start. */
 #include "tools/world.h"
 
 #include <errno.h>
@@ -18,7 +17,7 @@ static const Launcher launchers[] = {
     { "torchrun", "WORLD_SIZE", "RANK", false },
     { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true },
     { "mpiexec", "PMI_SIZE", "PMI_RANK", true },
-    { "srun", "SLURM_NTASKS", "SLURM_PROCID", false },
+    { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", true },
 };
 
 static Status read_number(int *out, const char *name, int min)
@@ -62,6 +61,23 @@ static Status ask_launcher(dpx_world_options *o, bool has_rendezvous)
                 "%s started %d processes: --rendezvous HOST:PORT says where they meet; --world 1 lets each train alone",
                 l->name, o->size);
         return ST_OK;
+    }
+    return ST_OK;
+}
+
+Status world_check_one(void)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const Launcher *l = &launchers[i];
+        int size = 1;
+
+        if (l->always && getenv(l->size) && getenv(l->rank))
+            TRY(read_number(&size, l->size, 1));
+        if (size > 1)
+            return FAIL(E_INVALID,
+                        "%s started %d processes, of which each would train a model of its own: start dpexec launch "
+                        "once, or dpexec train without it",
+                        l->name, size);
     }
     return ST_OK;
 }

@@ -20,9 +20,11 @@ typedef struct {
 } ToolWorld;
 
 /* Joins the world that the flags, else a launcher's environment, speak of: WORLD_SIZE and RANK with MASTER_ADDR and
- * MASTER_PORT, or the size and rank of Open MPI, MPICH or Slurm.  The options are told. */
+ * MASTER_PORT, or the size and rank of Open MPI, MPICH or a step of Slurm.  The options are told. */
 Status world_open(ToolWorld *out, const Args *a) CHECKED;
 void world_close(ToolWorld *w);
+/* E_INVALID when this process is one of several that a launcher has started. */
+Status world_check_one(void) CHECKED;
 /* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 64 MiB some of
  * it is read. */
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;

@@ -53,7 +53,22 @@ wait
 check 'the bytes of a run from the environment' same_run "$DIR/mlp-1" "$DIR/env-RANK=0"
 check 'rank 1 writes nothing' test ! -e "$DIR/env-RANK=1"
 refused 2 'mpirun started 2 processes: --rendezvous' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$dpexec" "${mlp[@]}"
+refused 2 'srun started 4 processes: --rendezvous' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
+refused 2 'SLURM_STEP_NUM_TASKS: expected a whole number' env SLURM_STEP_NUM_TASKS=4x SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
+refused 2 'SLURM_PROCID: expected a whole number' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID= "$dpexec" "${mlp[@]}"
+for variable in SLURM_STEP_NUM_TASKS=4,SLURM_PROCID=1 OMPI_COMM_WORLD_SIZE=2,OMPI_COMM_WORLD_RANK=0; do
+    # shellcheck disable=SC2086     # several words
+    refused 2 'start dpexec launch once' env ${variable//,/ } "$dpexec" launch -n 2 -- "${mlp[@]}"
+done
 check 'a batch script of Slurm' env SLURM_NTASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
+check 'a batch script of Slurm that has named a place' \
+    env SLURM_NTASKS=4 SLURM_PROCID=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$dpexec" "${mlp[@]}" --world-timeout 2
+check 'a step of one task' env SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
+next_port
+start_env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+start_env SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
+wait
+check 'the bytes of a step of Slurm' same_run "$DIR/mlp-1" "$DIR/env-SLURM_PROCID=0"
 refused 2 '--rank 2: expected 0 to 1' "$dpexec" "${mlp[@]}" --world 2 --rank 2 --rendezvous localhost:1
 refused 2 'needs --rendezvous' "$dpexec" "${mlp[@]}" --world 2 --rank 1
 refused 2 'needs --rank' "$dpexec" "${mlp[@]}" --world 2 --rendezvous localhost:1
