@@ -165,7 +165,7 @@ static void count_traffic(Report *r, const Graph *g, const Node *n)
         DeviceLoad *from = load_of(r, value(g, n->in[i])->device);
 
         if (from)
-            from->sent_bytes += bytes_of(g, n->in[i]) * (n->n_out - 1);
+            from->sent_bytes += bytes_of(g, n->in[i]) * (e.copies - 1);
     }
     if (!e.sum)
         return;

@@ -25,6 +25,7 @@ struct Collective {
     int *device;  /* [n_out] that holds the output */
     int *program; /* of the sums: reduce_tree_program */
     void **space; /* [member] of exchange_sum */
+    void ***to;   /* [member] the copies of a tensor */
     atomic_uint arrived, generation;
 };
 
@@ -95,36 +96,67 @@ void collective_reset(Collective *c) { atomic_store(&c->arrived, 0); }
 
 /* ---- sums ---- */
 
-/* This member's elements of one tensor, written to its copies on all devices. */
-static void reduce_share(const Collective *c, int rank, const Tensor *in, Tensor *out)
+/* Elements [at, end) of a sum, of `in` from its element `at` - `base` on, to memory that begins at element `first`. */
+typedef struct {
+    const Tensor *in;
+    int64_t base, at, end;
+} Stretch;
+
+static void reduce_to(const Collective *c, void *space, Stretch s, void *const *to, int n, int64_t first)
 {
-    int64_t first = 0, n = tensor_numel(in), end;
-    size_t size = dtype_size(in->dtype);
+    const size_t size = dtype_size(s.in->dtype);
 
-    if (c->span)
-        span_share(c->span, n, &first, &n);
-    n -= first;
-    end = first + exchange_share(n, rank + 1, c->n_member);
-    for (int64_t at = first + exchange_share(n, rank, c->n_member); at < end; at += SUM_BLOCK) {
-        size_t len = (size_t)(end - at < SUM_BLOCK ? end - at : SUM_BLOCK);
-        const void *sum = exchange_sum(c->program, c->x.parts, c->space[rank], in, at, len);
+    for (int64_t at = s.at; at < s.end; at += SUM_BLOCK) {
+        size_t len = (size_t)(s.end - at < SUM_BLOCK ? s.end - at : SUM_BLOCK);
+        const void *sum = exchange_sum(c->program, c->x.parts, space, s.in, at - s.base, len);
 
-        for (int d = 0; d < c->x.copies; d++) {
-            char *to = out[d].data ? (char *)out[d].data + (size_t)at * size : NULL;
+        for (int d = 0; d < n; d++) {
+            char *copy = to[d] ? (char *)to[d] + (size_t)(at - first) * size : NULL;
 
-            if (to && to != sum)
-                memcpy(to, sum, len * size);
+            if (copy && copy != sum)
+                memcpy(copy, sum, len * size);
         }
     }
 }
 
-/* The pieces of the sum that this device has: of each of their rows all elements. */
-static void reduce_pieces(const Collective *c, int device, const Tensor *in, Tensor *out)
+/* This member's elements of a segment, written to the copies on all devices. */
+static void reduce_share(const Collective *c, int rank, const Segment *g, const Tensor *out)
+{
+    const int64_t n = g->to - g->from;
+    const Stretch s = { g->in, g->from, g->from + exchange_share(n, rank, c->n_member),
+                        g->from + exchange_share(n, rank + 1, c->n_member) };
+    void **to = c->to[rank];
+
+    for (int d = 0; d < c->x.copies; d++)
+        to[d] = out[g->tensor * c->x.copies + d].data;
+    if (g->own)
+        reduce_to(c, c->space[rank], s, &g->own, 1, g->from);
+    else
+        reduce_to(c, c->space[rank], s, to, c->x.copies, 0);
+}
+
+/* The pieces of a segment that this device has, of a sum whose pieces are each in one stretch. */
+static void reduce_own(const Collective *c, int device, const Segment *g, const Tensor *out)
+{
+    int64_t first = 0;
+
+    for (int o = g->tensor * c->x.copies; o < (g->tensor + 1) * c->x.copies; o++) {
+        const int64_t end = first + tensor_numel(&out[o]);
+        const Stretch s = { g->in, g->from, first > g->from ? first : g->from, end < g->to ? end : g->to };
+
+        if (c->device[o] == device && out[o].data)
+            reduce_to(c, c->space[c->rank[device]], s, (void *const[]){ out[o].data }, 1, first);
+        first = end;
+    }
+}
+
+/* The pieces of tensor t that this device has: of each of their rows all elements. */
+static void reduce_pieces(const Collective *c, int device, int t, const Tensor *in, const Tensor *out)
 {
     size_t size = dtype_size(in->dtype), offset = 0;
     void *space = c->space[c->rank[device]];
 
-    for (int o = 0; o < c->n_out; o++) {
+    for (int o = t * c->x.copies; o < (t + 1) * c->x.copies; o++) {
         const Piece p = piece_of(&out[o], in, c->x.axis);
         bool mine = c->device[o] == device && out[o].data;
 
@@ -144,10 +176,23 @@ static void reduce_pieces(const Collective *c, int device, const Tensor *in, Ten
 
 /* ---- copies ---- */
 
+static void join_pieces(const Collective *c, const Tensor *in, const Tensor *out)
+{
+    size_t offset = 0;
+
+    for (int i = 0; i < c->x.parts; i++) {
+        const Piece p = piece_of(&in[i], out, c->x.axis);
+
+        if (p.rows != 1 || (char *)out->data + offset != in[i].data) /* it may have come to its place */
+            piece_copy(&p, &in[i], out, offset, true);
+        offset += p.row;
+    }
+}
+
 /* The outputs of this device.  An output that is a view of the input is in place already. */
 static void copy_outputs(const Collective *c, int device, const Tensor *in, Tensor *out)
 {
-    size_t offset = 0, part = 0;
+    size_t offset = 0;
 
     for (int o = 0; o < c->n_out; o++) {
         bool mine = c->device[o] == device && out[o].data;
@@ -158,17 +203,10 @@ static void copy_outputs(const Collective *c, int device, const Tensor *in, Tens
             if (mine && (char *)out[o].data != (char *)in[0].data + offset)
                 piece_copy(&p, &out[o], &in[0], offset, false);
             offset += p.row;
-        } else if (mine && !c->x.joined) {
-            if (out[o].data != in[0].data)
-                memcpy(out[o].data, in[0].data, tensor_bytes(&in[0]));
-        } else if (mine) {
-            part = 0;
-            for (int i = 0; i < c->n_in; i++) {
-                const Piece p = piece_of(&in[i], &out[o], c->x.axis);
-
-                piece_copy(&p, &in[i], &out[o], part, true);
-                part += p.row;
-            }
+        } else if (mine && c->x.joined) {
+            join_pieces(c, in + exchange_tensor(&c->x, o) * c->x.parts, &out[o]);
+        } else if (mine && out[o].data != in[0].data) {
+            memcpy(out[o].data, in[0].data, tensor_bytes(&in[0]));
         }
     }
 }
@@ -183,12 +221,13 @@ static Status prepare_sum(Collective *c, const Graph *g)
 
     c->program = calloc((size_t)(2 * c->x.parts), sizeof *c->program);
     c->space = calloc((size_t)c->n_member, sizeof *c->space);
-    if (!c->program || !c->space)
+    c->to = calloc((size_t)c->n_member, sizeof *c->to);
+    if (!c->program || !c->space || !c->to)
         return FAIL_NOMEM();
     TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
     bytes = exchange_sum_bytes(c->program, c->x.parts, t);
     for (int i = 0; i < c->n_member; i++)
-        if (!(c->space[i] = aligned_alloc(64, bytes)))
+        if (!(c->space[i] = aligned_alloc(64, bytes)) || !(c->to[i] = calloc((size_t)c->x.copies, sizeof **c->to)))
             return FAIL_NOMEM();
     return ST_OK;
 }
@@ -247,8 +286,11 @@ void collective_free(Collective *c)
         return;
     for (int i = 0; c->space && i < c->n_member; i++)
         free(c->space[i]);
+    for (int i = 0; c->to && i < c->n_member; i++)
+        free(c->to[i]);
     span_free(c->span);
     free(c->space);
+    free(c->to);
     free(c->program);
     free(c->device);
     free(c->rank);
@@ -259,38 +301,67 @@ void collective_free(Collective *c)
 
 static void compute(const Collective *c, int device, const Tensor *in, Tensor *out)
 {
-    if (exchange_reduces(&c->x))
-        for (int t = 0; t < c->x.tensors; t++)
-            reduce_share(c, c->rank[device], in + t * c->x.parts, out + t * c->x.copies);
-    else if (c->x.sum)
-        reduce_pieces(c, device, in, out);
-    else
+    for (int t = 0; c->x.sum && t < c->x.tensors; t++) {
+        const Segment all = { t, 0, tensor_numel(&in[t * c->x.parts]), (Tensor *)(uintptr_t)&in[t * c->x.parts], NULL };
+
+        if (exchange_reduces(&c->x))
+            reduce_share(c, c->rank[device], &all, out);
+        else
+            reduce_pieces(c, device, t, all.in, out);
+    }
+    if (!c->x.sum)
         copy_outputs(c, device, in, out);
 }
 
-static Status run_span(Collective *c, int device, const Tensor *in, const Tensor *out)
+static void compute_segments(const Collective *c, int device)
+{
+    int n;
+    const Segment *g = span_segments(c->span, &n);
+
+    for (int k = 0; k < n; k++)
+        if (exchange_reduces(&c->x))
+            reduce_share(c, c->rank[device], &g[k], span_out(c->span));
+        else
+            reduce_own(c, device, &g[k], span_out(c->span));
+}
+
+static Status run_round(Collective *c, int round, int device, const Tensor *in, const Tensor *out)
 {
     bool leads = c->rank[device] == 0;
 
     if (leads)
-        TRY(span_gather(c->span, in, out, &c->meet->cancelled));
+        TRY(span_gather(c->span, round, in, out, &c->meet->cancelled));
     if (!meet(c))
         return E_INTERRUPTED;
-    compute(c, device, span_in(c->span), span_out(c->span));
+    if (span_in_segments(c->span))
+        compute_segments(c, device);
+    else
+        compute(c, device, span_in(c->span), span_out(c->span));
     if (!exchange_reduces(&c->x))
         return ST_OK;
     if (!meet(c))
         return E_INTERRUPTED;
-    return leads ? span_spread(c->span, &c->meet->cancelled) : ST_OK;
+    return leads ? span_spread(c->span, round, &c->meet->cancelled) : ST_OK;
 }
 
 Status collective_run(Collective *c, int device, const Tensor *in, Tensor *out)
 {
+    const int rounds = c->span ? span_rounds(c->span) : 0;
+
     if (!meet(c))
         return E_INTERRUPTED;
-    if (c->span)
-        TRY(run_span(c, device, in, out));
-    else
+    if (!c->span)
         compute(c, device, in, out);
+    for (int k = 0; k < rounds; k++) {
+        TRY(run_round(c, k, device, in, out));
+        if (k + 1 < rounds && !meet(c)) /* what came lies in the same place next time */
+            return E_INTERRUPTED;
+    }
     return meet(c) ? ST_OK : E_INTERRUPTED;
+}
+
+void collective_set_staging(Collective *c, void *staging)
+{
+    if (c->span)
+        span_set_staging(c->span, staging);
 }

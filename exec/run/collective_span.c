@@ -1,12 +1,16 @@
-/* Two ways of crossing, both made of exchanges between every pair of processes.
+/* Three ways of crossing, all made of exchanges between every pair of processes.
  *
- * An AllReduce of P processes shares out the elements: each process gets everybody's parts of its share, adds them by
- * the same tree as one process would (graph/reduce_tree.h), and gives the sums to all.  So the bits do not depend on
- * how the devices are spread over processes, and with one part per process each sends and receives 2 (P - 1) / P of the
- * tensor, as in a ring. What is rarer: every process gets all inputs, and computes its own outputs.
+ * Sums are shared out by elements: each process gets everybody's parts of its share, and adds them by the same tree as
+ * one process would (graph/reduce_tree.h), so the bits do not depend on how the devices are spread over processes.  Of
+ * a sum for all (AllReduce) a share is a stretch of each tensor, and the sums go to all: with one part per process each
+ * sends and receives 2 (P - 1) / P of the tensor, as in a ring.  Of a sum in pieces (ReduceScatter) the share is what
+ * the process's devices get, (P - 1) / P of the tensor.  What comes of the shares is added round by round, a few
+ * elements at a time, so that little memory serves sums of any size.
  *
- * What comes lies in buffers as large as the whole tensor, so that addresses are those of the tensor's elements; of a
- * sum only the share's pages are ever touched, and only they take memory. */
+ * Pieces that are joined (AllGather) go to where they belong in the first copy that the receiver has.
+ *
+ * What is rarer, pieces that are not each in one stretch of memory among it, goes whole to every process that has
+ * outputs, and each computes its own. */
 #include "exec/run/collective_span.h"
 
 #include <stdlib.h>
@@ -14,14 +18,26 @@
 
 #include "kernels/exchange.h"
 
+enum { ROUND = 4 << 20 /* bytes of a part that come at a time */, STAGE_ALIGN = 64 };
+
+/* How it crosses. */
+typedef enum { IN_SHARES, IN_PLACE, WHOLE } Way;
+
 struct Span {
     World *world;
-    int size, rank, n_local;
-    int n_in, n_out;
+    int size, rank, n_in, n_out;
+    Way way;
     Exchange x;
-    int *owner;                     /* [n_in] the process that holds the input; -1: all do */
-    void **staged_in, **staged_out; /* NULL: not needed */
-    Tensor *in, *out;
+    int *owner, *holder;    /* [n_in], [n_out] the process that has the tensor; -1: all, or none */
+    int64_t *numel, *start; /* [tensors], [n_out] of a tensor; the elements before an output's piece */
+    size_t element;         /* bytes */
+    int64_t chunk;          /* elements of a round */
+    int n_round, n_slot;    /* parts that come from others, of a tensor */
+    char *staging;
+    size_t *at; /* WHOLE: [n_in] where in it an input is */
+    Tensor *in, *out, *part;
+    Segment *segment;
+    int n_segment;
     Parcel *send, *recv; /* [size] */
     struct iovec *pieces;
 };
@@ -30,7 +46,7 @@ static int process_of(const Site *site, int device) { return device < 0 ? -1 : d
 
 bool span_is_needed(const Node *n, const Site *site)
 {
-    for (int i = 0; site->world && i < n->n_in; i++)
+    for (int i = 0; site->n_local < site->n_device && i < n->n_in; i++)
         for (int o = 0; o < n->n_out && site->from[i] >= 0; o++)
             if (site->to[o] >= 0 && process_of(site, site->from[i]) != process_of(site, site->to[o]))
                 return true;
@@ -39,54 +55,147 @@ bool span_is_needed(const Node *n, const Site *site)
 
 /* ---- creation ---- */
 
-static Status stage(void **out, const Graph *g, ValueId v)
+/* Is each piece one stretch of its tensor? */
+static bool in_one_stretch(const Graph *g, const Node *n, const Exchange *x)
 {
-    size_t bytes = value_bytes(g, v);
-
-    return (*out = malloc(bytes ? bytes : 1)) ? ST_OK : FAIL_NOMEM();
+    for (int t = 0; t < x->tensors; t++)
+        if (shape_count(in_value(g, n, t * x->parts)->shape, 0, x->axis) != 1)
+            return false;
+    return true;
 }
 
-/* Has this process an output of tensor t? */
-static bool has_output(const Span *s, const Site *site, int t)
+static Way way_of(const Graph *g, const Node *n, const Exchange *x)
 {
-    for (int d = 0; d < s->x.copies; d++)
-        if (process_of(site, site->to[t * s->x.copies + d]) == s->rank)
+    if (exchange_reduces(x))
+        return IN_SHARES;
+    if ((x->sum || x->joined) && in_one_stretch(g, n, x))
+        return x->sum ? IN_SHARES : IN_PLACE;
+    return WHOLE;
+}
+
+/* The elements of tensor t that process r adds up. */
+static void share_of(const Span *s, int t, int r, int64_t *from, int64_t *to)
+{
+    const int64_t n = s->numel[t];
+
+    if (exchange_reduces(&s->x)) {
+        *from = exchange_share(n, r, s->size);
+        *to = exchange_share(n, r + 1, s->size);
+        return;
+    }
+    *from = *to = n;
+    for (int o = t * s->x.copies; o < (t + 1) * s->x.copies; o++) {
+        int64_t end = o + 1 < (t + 1) * s->x.copies ? s->start[o + 1] : n;
+
+        if (s->holder[o] != r || end == s->start[o])
+            continue;
+        *from = s->start[o] < *from ? s->start[o] : *from;
+        *to = end;
+    }
+}
+
+static int64_t share_elements(const Span *s, int r)
+{
+    int64_t sum = 0, from, to;
+
+    for (int t = 0; t < s->x.tensors; t++) {
+        share_of(s, t, r, &from, &to);
+        sum += to > from ? to - from : 0;
+    }
+    return sum;
+}
+
+static bool has_outputs(const Span *s, int r)
+{
+    for (int o = 0; o < s->n_out; o++)
+        if (s->holder[o] == r)
             return true;
     return false;
 }
 
-static Status stage_all(Span *s, const Graph *g, const Node *n, const Site *site)
+static void plan_rounds(Span *s)
 {
-    for (int i = 0; i < n->n_in; i++) {
-        s->owner[i] = process_of(site, site->from[i]);
-        if (s->owner[i] >= 0 && s->owner[i] != s->rank)
-            TRY(stage(&s->staged_in[i], g, n->in[i]));
+    int64_t most = 1;
+
+    for (int r = 0; r < s->size; r++)
+        most = share_elements(s, r) > most ? share_elements(s, r) : most;
+    s->chunk = (int64_t)(ROUND / s->element) < most ? (int64_t)(ROUND / s->element) : most;
+    s->n_round = (int)((most + s->chunk - 1) / s->chunk);
+    for (int t = 0; t < s->x.tensors; t++) {
+        int remote = 0;
+
+        for (int i = t * s->x.parts; i < (t + 1) * s->x.parts; i++)
+            remote += s->owner[i] >= 0 && s->owner[i] != s->rank;
+        s->n_slot = remote > s->n_slot ? remote : s->n_slot;
     }
-    for (int t = 0; exchange_reduces(&s->x) && t < s->x.tensors; t++)
-        if (!has_output(s, site, t))
-            TRY(stage(&s->staged_out[t * s->x.copies], g, n->out[t * s->x.copies]));
-    return ST_OK;
 }
 
-static Status create(Span *s, const Graph *g, const Node *n, const Site *site)
+static size_t slot_bytes(const Span *s)
 {
-    size_t most = (size_t)(n->n_in > n->n_out ? n->n_in : n->n_out);
+    return ((size_t)s->chunk * s->element + STAGE_ALIGN - 1) & ~(size_t)(STAGE_ALIGN - 1);
+}
 
-    s->owner = calloc((size_t)n->n_in, sizeof *s->owner);
-    s->staged_in = calloc((size_t)n->n_in, sizeof *s->staged_in);
-    s->staged_out = calloc((size_t)n->n_out, sizeof *s->staged_out);
-    s->in = calloc((size_t)n->n_in, sizeof *s->in);
-    s->out = calloc((size_t)n->n_out, sizeof *s->out);
-    s->send = calloc((size_t)s->size, sizeof *s->send);
-    s->recv = calloc((size_t)s->size, sizeof *s->recv);
-    s->pieces = calloc(2 * (size_t)s->size * most, sizeof *s->pieces);
-    if (!s->owner || !s->staged_in || !s->staged_out || !s->in || !s->out || !s->send || !s->recv || !s->pieces)
+/* Of sums for all that this process has no copy of, its share has a slot of its own. */
+static size_t staging_bytes(Span *s, const Graph *g, const Node *n)
+{
+    size_t bytes = 0;
+
+    if (s->way == IN_SHARES)
+        return slot_bytes(s) * (size_t)(s->n_slot + (exchange_reduces(&s->x) && !has_outputs(s, s->rank)));
+    for (int i = 0; s->way == WHOLE && i < s->n_in && has_outputs(s, s->rank); i++) {
+        s->at[i] = bytes;
+        if (s->owner[i] >= 0 && s->owner[i] != s->rank)
+            bytes += (value_bytes(g, n->in[i]) + STAGE_ALIGN - 1) & ~(size_t)(STAGE_ALIGN - 1);
+    }
+    return bytes;
+}
+
+static void describe(Span *s, const Graph *g, const Node *n, const Site *site)
+{
+    for (int i = 0; i < n->n_in; i++)
+        s->owner[i] = process_of(site, site->from[i]);
+    for (int o = 0; o < n->n_out; o++)
+        s->holder[o] = process_of(site, site->to[o]);
+    for (int t = 0; t < s->x.tensors; t++) {
+        int64_t at = 0;
+
+        s->numel[t] = shape_numel(value(g, s->x.joined ? n->out[t * s->x.copies] : n->in[t * s->x.parts])->shape);
+        for (int o = t * s->x.copies; s->x.split && o < (t + 1) * s->x.copies; o++) {
+            s->start[o] = at;
+            at += shape_numel(value(g, n->out[o])->shape);
+        }
+    }
+    s->element = dtype_size(in_value(g, n, 0)->dtype);
+    s->n_round = 1;
+    if (s->way == IN_SHARES)
+        plan_rounds(s);
+}
+
+static Status allocate(Span *s)
+{
+    const size_t tensors = (size_t)s->x.tensors, in = (size_t)s->n_in, out = (size_t)s->n_out, size = (size_t)s->size,
+                 most = in > out ? in : out;
+
+    s->owner = calloc(in, sizeof *s->owner);
+    s->holder = calloc(out, sizeof *s->holder);
+    s->numel = calloc(tensors, sizeof *s->numel);
+    s->start = calloc(out, sizeof *s->start);
+    s->at = calloc(in, sizeof *s->at);
+    s->in = calloc(in, sizeof *s->in);
+    s->out = calloc(out, sizeof *s->out);
+    s->part = calloc(in, sizeof *s->part);
+    s->segment = calloc(tensors, sizeof *s->segment);
+    s->send = calloc(size, sizeof *s->send);
+    s->recv = calloc(size, sizeof *s->recv);
+    s->pieces = calloc(2 * size * most, sizeof *s->pieces);
+    if (!s->owner || !s->holder || !s->numel || !s->start || !s->at || !s->in || !s->out || !s->part || !s->segment ||
+        !s->send || !s->recv || !s->pieces)
         return FAIL_NOMEM();
     for (int r = 0; r < s->size; r++) {
         s->send[r].piece = s->pieces + (size_t)r * most;
         s->recv[r].piece = s->pieces + (size_t)(s->size + r) * most;
     }
-    return stage_all(s, g, n, site);
+    return ST_OK;
 }
 
 Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
@@ -97,32 +206,49 @@ Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
     if (!s)
         return FAIL_NOMEM();
     s->world = site->world;
-    s->size = world_size(site->world);
-    s->rank = world_rank(site->world);
+    s->size = site->n_device / site->n_local;
+    s->rank = site->first / site->n_local;
     s->n_in = n->n_in;
     s->n_out = n->n_out;
     s->x = exchange_of(n);
-    if ((st = create(s, g, n, site))) {
+    s->way = way_of(g, n, &s->x);
+    if ((st = allocate(s))) {
         span_free(s);
         return st;
     }
+    describe(s, g, n, site);
+    (void)staging_bytes(s, g, n);
     *out = s;
     return ST_OK;
 }
+
+size_t span_staging_bytes(const Graph *g, const Node *n, const Site *site)
+{
+    Span *s;
+    size_t bytes;
+
+    if (!span_is_needed(n, site) || span_create(&s, g, n, site))
+        return 0;
+    bytes = staging_bytes(s, g, n);
+    span_free(s);
+    return bytes;
+}
+
+void span_set_staging(Span *s, void *staging) { s->staging = staging; }
 
 void span_free(Span *s)
 {
     if (!s)
         return;
-    for (int i = 0; s->staged_in && i < s->n_in; i++)
-        free(s->staged_in[i]);
-    for (int o = 0; s->staged_out && o < s->n_out; o++)
-        free(s->staged_out[o]);
     free(s->owner);
-    free(s->staged_in);
-    free(s->staged_out);
+    free(s->holder);
+    free(s->numel);
+    free(s->start);
+    free(s->at);
     free(s->in);
     free(s->out);
+    free(s->part);
+    free(s->segment);
     free(s->send);
     free(s->recv);
     free(s->pieces);
@@ -131,55 +257,32 @@ void span_free(Span *s)
 
 /* ---- running ---- */
 
+int span_rounds(const Span *s) { return s->n_round; }
+bool span_in_segments(const Span *s) { return s->way == IN_SHARES; }
 const Tensor *span_in(const Span *s) { return s->in; }
 Tensor *span_out(const Span *s) { return s->out; }
 
-void span_share(const Span *s, int64_t n, int64_t *from, int64_t *to)
+const Segment *span_segments(const Span *s, int *n)
 {
-    *from = exchange_share(n, s->rank, s->size);
-    *to = exchange_share(n, s->rank + 1, s->size);
+    *n = s->n_segment;
+    return s->segment;
 }
 
-/* The share of one process of a sum, else all of the tensor. */
-static void add_piece(const Span *s, Parcel *p, const Tensor *t, int rank)
+static void add_piece(Parcel *p, void *data, size_t bytes)
 {
-    int64_t n = tensor_numel(t), from = exchange_reduces(&s->x) ? exchange_share(n, rank, s->size) : 0,
-            to = exchange_reduces(&s->x) ? exchange_share(n, rank + 1, s->size) : n;
-    size_t size = dtype_size(t->dtype);
+    if (bytes)
+        p->piece[p->n++] = (struct iovec){ data, bytes };
+}
 
-    if (to > from)
-        p->piece[p->n++] = (struct iovec){ (char *)t->data + (size_t)from * size, (size_t)(to - from) * size };
+static void *element_of(const Span *s, const Tensor *t, int64_t at)
+{
+    return (char *)t->data + (size_t)at * s->element;
 }
 
 static void clear_parcels(Span *s)
 {
     for (int r = 0; r < s->size; r++)
         s->send[r].n = s->recv[r].n = 0;
-}
-
-static void set_tensors(Span *s, const Tensor *in, const Tensor *out)
-{
-    for (int i = 0; i < s->n_in; i++) {
-        s->in[i] = in[i];
-        s->in[i].data = s->staged_in[i] ? s->staged_in[i] : in[i].data;
-    }
-    for (int o = 0; o < s->n_out; o++) {
-        s->out[o] = out[o];
-        s->out[o].data = s->staged_out[o] ? s->staged_out[o] : out[o].data;
-    }
-}
-
-Status span_gather(Span *s, const Tensor *in, const Tensor *out, const atomic_bool *cancelled)
-{
-    set_tensors(s, in, out);
-    clear_parcels(s);
-    for (int i = 0; i < s->n_in; i++)
-        for (int r = 0; r < s->size; r++)
-            if (r != s->rank && s->owner[i] == s->rank)
-                add_piece(s, &s->send[r], &s->in[i], r);
-            else if (r != s->rank && s->owner[i] == r)
-                add_piece(s, &s->recv[r], &s->in[i], s->rank);
-    return world_exchange(s->world, s->send, s->recv, cancelled);
 }
 
 /* The first copy of tensor t that this process holds. */
@@ -191,36 +294,176 @@ static Tensor *held(const Span *s, int t)
     return NULL;
 }
 
-/* What has come for the first copy of a tensor to the others here. */
-static void copy_shares(const Span *s, int t)
+/* What process r adds up in a round, the shares of all tensors standing one behind the other: the next tensor from *t
+ * on of which elements [from, to) belong to it; *before of its elements stand before them in the round. */
+static bool next_stretch(const Span *s, int r, int round, int *t, int64_t *seen, int64_t *from, int64_t *to,
+                         int64_t *before)
 {
-    const Tensor *first = held(s, t);
-    int64_t n = tensor_numel(first), from, to;
-    size_t size = dtype_size(first->dtype);
+    const int64_t begin = round * s->chunk, end = begin + s->chunk;
 
-    span_share(s, n, &from, &to);
-    for (int d = 0; d < s->x.copies; d++) {
-        char *copy = s->out[t * s->x.copies + d].data;
+    for (; *t < s->x.tensors; ++*t) {
+        int64_t share, stop, n, first, last;
 
-        if (!copy || copy == first->data)
-            continue;
-        memcpy(copy, first->data, (size_t)from * size);
-        memcpy(copy + (size_t)to * size, (char *)first->data + (size_t)to * size, (size_t)(n - to) * size);
+        share_of(s, *t, r, &share, &stop);
+        n = stop > share ? stop - share : 0;
+        first = begin > *seen ? begin - *seen : 0;
+        last = end - *seen < n ? end - *seen : n;
+        if (first < last) {
+            *from = share + first;
+            *to = share + last;
+            *before = *seen + first - begin;
+        }
+        *seen += n;
+        if (first < last) {
+            ++*t;
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef void Stretch(Span *s, int r, int t, int64_t from, int64_t to, int64_t before);
+
+static void each_stretch(Span *s, int r, int round, Stretch *act)
+{
+    int64_t seen = 0, from, to, before;
+
+    for (int t = 0; next_stretch(s, r, round, &t, &seen, &from, &to, &before);)
+        act(s, r, t - 1, from, to, before);
+}
+
+static void send_parts(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
+{
+    (void)before;
+    for (int i = t * s->x.parts; i < (t + 1) * s->x.parts; i++)
+        if (s->owner[i] == s->rank)
+            add_piece(&s->send[r], element_of(s, &s->in[i], from), (size_t)(to - from) * s->element);
+}
+
+/* Of this process's own share. */
+static void make_segment(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
+{
+    Segment *g = &s->segment[s->n_segment++];
+    int slot = 0;
+
+    (void)r;
+    *g = (Segment){ t, from, to, s->part + t * s->x.parts, NULL };
+    for (int i = t * s->x.parts; i < (t + 1) * s->x.parts; i++) {
+        bool remote = s->owner[i] >= 0 && s->owner[i] != s->rank;
+        Tensor *part = &s->part[i];
+
+        *part = (Tensor){ s->in[i].dtype, { 1, { to - from } }, NULL };
+        part->data = remote ? s->staging + (size_t)slot++ * slot_bytes(s) + (size_t)before * s->element
+                            : element_of(s, &s->in[i], from);
+        if (remote)
+            add_piece(&s->recv[s->owner[i]], part->data, (size_t)(to - from) * s->element);
+    }
+    if (exchange_reduces(&s->x) && !held(s, t))
+        g->own = s->staging + (size_t)s->n_slot * slot_bytes(s) + (size_t)before * s->element;
+}
+
+static void gather_shares(Span *s, int round)
+{
+    s->n_segment = 0;
+    for (int r = 0; r < s->size; r++)
+        each_stretch(s, r, round, r == s->rank ? make_segment : send_parts);
+}
+
+static void gather_in_place(Span *s)
+{
+    for (int t = 0; t < s->x.tensors; t++) {
+        Tensor *to = held(s, t);
+        int64_t at = 0;
+
+        for (int i = t * s->x.parts; i < (t + 1) * s->x.parts; i++) {
+            const size_t bytes = tensor_bytes(&s->in[i]);
+
+            for (int r = 0; r < s->size; r++)
+                if (r != s->rank && s->owner[i] == s->rank && has_outputs(s, r))
+                    add_piece(&s->send[r], s->in[i].data, bytes);
+            if (to && s->owner[i] >= 0 && s->owner[i] != s->rank) {
+                s->in[i].data = element_of(s, to, at);
+                add_piece(&s->recv[s->owner[i]], s->in[i].data, bytes);
+            }
+            at += tensor_numel(&s->in[i]);
+        }
     }
 }
 
-Status span_spread(Span *s, const atomic_bool *cancelled)
+static void gather_whole(Span *s)
+{
+    for (int i = 0; i < s->n_in; i++) {
+        const size_t bytes = tensor_bytes(&s->in[i]);
+
+        for (int r = 0; r < s->size; r++)
+            if (r != s->rank && s->owner[i] == s->rank && has_outputs(s, r))
+                add_piece(&s->send[r], s->in[i].data, bytes);
+        if (s->owner[i] >= 0 && s->owner[i] != s->rank && has_outputs(s, s->rank)) {
+            s->in[i].data = s->staging + s->at[i];
+            add_piece(&s->recv[s->owner[i]], s->in[i].data, bytes);
+        }
+    }
+}
+
+Status span_gather(Span *s, int round, const Tensor *in, const Tensor *out, const atomic_bool *cancelled)
+{
+    memcpy(s->in, in, (size_t)s->n_in * sizeof *in);
+    memcpy(s->out, out, (size_t)s->n_out * sizeof *out);
+    clear_parcels(s);
+    if (s->way == IN_SHARES)
+        gather_shares(s, round);
+    else if (s->way == IN_PLACE)
+        gather_in_place(s);
+    else
+        gather_whole(s);
+    return world_exchange(s->world, s->send, s->recv, cancelled);
+}
+
+/* ---- sums for all ---- */
+
+static void send_sums(Span *s)
+{
+    for (int k = 0; k < s->n_segment; k++) {
+        const Segment *g = &s->segment[k];
+
+        for (int r = 0; r < s->size; r++)
+            if (r != s->rank && has_outputs(s, r))
+                add_piece(&s->send[r], g->own ? g->own : element_of(s, held(s, g->tensor), g->from),
+                          (size_t)(g->to - g->from) * s->element);
+    }
+}
+
+static void receive_sums(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
+{
+    (void)before;
+    if (held(s, t))
+        add_piece(&s->recv[r], element_of(s, held(s, t), from), (size_t)(to - from) * s->element);
+}
+
+/* What has come for the first copy of a tensor to the others here. */
+static void copy_sums(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
+{
+    const Tensor *first = held(s, t);
+
+    (void)r, (void)before;
+    for (int d = 0; first && d < s->x.copies; d++) {
+        const Tensor *copy = &s->out[t * s->x.copies + d];
+
+        if (copy->data && copy->data != first->data)
+            memcpy(element_of(s, copy, from), element_of(s, first, from), (size_t)(to - from) * s->element);
+    }
+}
+
+Status span_spread(Span *s, int round, const atomic_bool *cancelled)
 {
     clear_parcels(s);
-    for (int t = 0; t < s->x.tensors; t++)
-        for (int r = 0; r < s->size && held(s, t); r++)
-            if (r != s->rank) {
-                add_piece(s, &s->send[r], held(s, t), s->rank);
-                add_piece(s, &s->recv[r], held(s, t), r);
-            }
+    send_sums(s);
+    for (int r = 0; r < s->size; r++)
+        if (r != s->rank)
+            each_stretch(s, r, round, receive_sums);
     TRY(world_exchange(s->world, s->send, s->recv, cancelled));
-    for (int t = 0; t < s->x.tensors; t++)
-        if (held(s, t))
-            copy_shares(s, t);
+    for (int r = 0; r < s->size; r++)
+        if (r != s->rank)
+            each_stretch(s, r, round, copy_sums);
     return ST_OK;
 }

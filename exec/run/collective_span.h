@@ -10,7 +10,7 @@
 
 /* Where a collective's devices and tensors are. */
 typedef struct {
-    World *world;         /* NULL: no other process */
+    World *world;         /* NULL: no other process, or one that is only thought of */
     int n_device;         /* of all processes, each of which has n_local of them */
     int first, n_local;   /* those of this process */
     const bool *member;   /* [n_device] whose memory it reads or writes */
@@ -21,18 +21,33 @@ typedef struct Span Span;
 
 /* Does the collective need what is in another process?  Then it spans all processes. */
 bool span_is_needed(const Node *n, const Site *site);
+/* What comes from other processes and has no place of its own takes so many bytes here while the collective runs. */
+size_t span_staging_bytes(const Graph *g, const Node *n, const Site *site);
 Status span_create(Span **out, const Graph *g, const Node *n, const Site *site) CHECKED;
 void span_free(Span *s); /* NULL is legal */
+/* Lends it that memory, which may be that of other collectives: none of them runs meanwhile. */
+void span_set_staging(Span *s, void *staging);
 
-/* Brings the other processes' inputs here, or of sums their parts of this process's share of the elements.  `in` and
- * `out` are the node's tensors, with data NULL where another process holds them; they hold it in span_in and span_out,
- * until the next call. */
-Status span_gather(Span *s, const Tensor *in, const Tensor *out, const atomic_bool *cancelled) CHECKED;
+/* Elements [from, to) of a tensor, as this process is to add them: of each of its parts those elements, the first of
+ * which is the first of `in`. */
+typedef struct {
+    int tensor;
+    int64_t from, to;
+    Tensor *in; /* [parts] */
+    void *own;  /* of a sum for all: where it goes in a process that has no copy of the tensor; else NULL */
+} Segment;
+
+/* How often what follows is done, one after the other; the same number in every process. */
+int span_rounds(const Span *s);
+/* Brings what this process computes from: in span_in the inputs, where the node makes pieces that are scattered in
+ * memory or copies; of other sums, in the segments of this round, which have nothing of span_in.  `in` and `out` are
+ * the node's tensors, with data NULL where another process holds them; they lie in span_out, until the next call. */
+Status span_gather(Span *s, int round, const Tensor *in, const Tensor *out, const atomic_bool *cancelled) CHECKED;
+bool span_in_segments(const Span *s);
+const Segment *span_segments(const Span *s, int *n);
 const Tensor *span_in(const Span *s);
 Tensor *span_out(const Span *s);
-/* Of a sum: the elements [from, to) of n that this process adds up, in span_out's tensors. */
-void span_share(const Span *s, int64_t n, int64_t *from, int64_t *to);
-/* Of a sum: everybody's shares to all. */
-Status span_spread(Span *s, const atomic_bool *cancelled) CHECKED;
+/* Of a sum for all: everybody's sums of this round to all. */
+Status span_spread(Span *s, int round, const atomic_bool *cancelled) CHECKED;
 
 #endif

@@ -21,14 +21,10 @@ static int holder(const Program *p, ValueId v)
 }
 
 /* A collective's devices are those whose memory it reads or writes. */
-static Status create_collective(Program *p, Call *c)
+static Status find_site(Site *site, const Program *p, const Node *n, Arena *a)
 {
-    const Node *n = c->node;
-    bool *member = ARENA_NEW(p->ready.arena, bool, p->ready.opt.n_device), any = false;
-    int *from = ARENA_NEW(p->ready.arena, int, n->n_in), *to = ARENA_NEW(p->ready.arena, int, n->n_out);
-    Site site = {
-        p->ready.opt.world, p->ready.opt.n_device, p->ready.opt.first, p->ready.opt.n_local, member, from, to
-    };
+    bool *member = ARENA_NEW(a, bool, p->ready.opt.n_device);
+    int *from = ARENA_NEW(a, int, n->n_in), *to = ARENA_NEW(a, int, n->n_out);
 
     if (!member || !from || !to)
         return FAIL_NOMEM();
@@ -38,17 +34,60 @@ static Status create_collective(Program *p, Call *c)
     for (int o = 0; o < n->n_out; o++)
         if ((to[o] = holder(p, n->out[o])) >= 0)
             member[to[o]] = true;
-    FOR_LOCAL(&p->ready, d)
-        any |= member[d];
-    return any || span_is_needed(n, &site) ? collective_create(&c->collective, &p->meet, p->ready.graph, n, &site)
-                                           : ST_OK;
+    *site =
+        (Site){ p->ready.opt.world, p->ready.opt.n_device, p->ready.opt.first, p->ready.opt.n_local, member, from, to };
+    return ST_OK;
 }
+
+static Status create_collective(Program *p, Call *c)
+{
+    bool any = false;
+    Site site;
+
+    TRY(find_site(&site, p, c->node, p->ready.arena));
+    FOR_LOCAL(&p->ready, d)
+        any |= site.member[d];
+    return any || span_is_needed(c->node, &site)
+               ? collective_create(&c->collective, &p->meet, p->ready.graph, c->node, &site)
+               : ST_OK;
+}
+
+/* The most that a collective stages where the n_local devices from `first` on are a process. */
+static Status staging_bytes(size_t *out, const Program *p, int first, int n_local)
+{
+    Arena *a = arena_create();
+    Site site;
+    Status st = a ? ST_OK : FAIL_NOMEM();
+
+    *out = 0;
+    FOR_NODES(p->ready.graph, n)
+        if (n->op->flags & OPF_COLLECTIVE && !st && !(st = find_site(&site, p, n, a))) {
+            size_t bytes;
+
+            site.first = first;
+            site.n_local = n_local;
+            bytes = span_staging_bytes(p->ready.graph, n, &site);
+            *out = bytes > *out ? bytes : *out;
+        }
+    arena_free(a);
+    return st;
+}
+
+Status program_staging_bytes(size_t *out, const Program *p, int device) { return staging_bytes(out, p, device, 1); }
 
 static Status create_collectives(Program *p)
 {
+    size_t bytes;
+
     FOR_NODES(p->ready.graph, n)
         if (n->op->flags & OPF_COLLECTIVE)
             TRY(create_collective(p, &p->ready.call[n->index]));
+    TRY(staging_bytes(&bytes, p, p->ready.opt.first, p->ready.opt.n_local));
+    if (bytes && !(p->staging = aligned_alloc(64, bytes)))
+        return FAIL_NOMEM();
+    for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
+        if (p->ready.call[i].collective)
+            collective_set_staging(p->ready.call[i].collective, p->staging);
     return ST_OK;
 }
 
@@ -203,6 +242,7 @@ void program_free(Program *p)
     program_world_free(p->away);
     for (uint32_t i = 0; p->ready.call && i < p->ready.graph->n_node; i++)
         collective_free(p->ready.call[i].collective);
+    free(p->staging);
     rendezvous_destroy(&p->meet);
     prepared_free(&p->ready);
     free(p);

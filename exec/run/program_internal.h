@@ -29,6 +29,7 @@ struct Program {
     Prepared ready;
     DeviceProgram *part; /* [n_device] of CPUs */
     Rendezvous meet;
+    void *staging; /* of the collectives, one after another; NULL: they need none */
     Tensor *input; /* [n_input] this step's */
     Binding *binding, *input_binding;
     int n_binding, n_input_binding;

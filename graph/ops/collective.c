@@ -48,8 +48,8 @@ static Status check_same(const Graph *g, const Node *n, int from, int to)
     return ST_OK;
 }
 
-/* Outputs of `whole`'s type, split along `axis` by "counts". */
-static Status set_split_outputs(Graph *g, Node *n, const Value *whole)
+/* The outputs [from, to), of `whole`'s type, split along `axis` by their "counts". */
+static Status set_split_outputs(Graph *g, Node *n, const Value *whole, int from, int to)
 {
     int n_counts;
     const int64_t *counts = node_ints(n, "counts", &n_counts);
@@ -60,7 +60,7 @@ static Status set_split_outputs(Graph *g, Node *n, const Value *whole)
     TRY(check_parts(g, n, "counts", n->n_out));
     axis = node_int(n, "axis");
     left = part.dim[axis];
-    for (int i = 0; i < n->n_out; i++) {
+    for (int i = from; i < to; i++) {
         if (counts[i] < 0 || counts[i] > left)
             return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n),
                         (long long)whole->shape->dim[axis]);
@@ -70,6 +70,19 @@ static Status set_split_outputs(Graph *g, Node *n, const Value *whole)
     if (left)
         return FAIL(E_SHAPE, "%s: counts do not add up to %lld", node_text(g, n), (long long)whole->shape->dim[axis]);
     return ST_OK;
+}
+
+/* Of a node of several tensors of one type: *parts inputs and *copies outputs each, one on each of its devices. */
+static Status check_tensors(const Graph *g, const Node *n, int *parts, int *copies)
+{
+    int64_t tensors = node_int(n, "tensors");
+
+    node_ints(n, "devices", copies);
+    if (tensors < 1 || n->n_in % tensors || n->n_out != tensors * *copies)
+        return FAIL(E_MODEL, "%s: %d inputs and %d outputs, expected %lld tensors of equal parts on %d devices",
+                    node_text(g, n), n->n_in, n->n_out, (long long)tensors, *copies);
+    *parts = (int)(n->n_in / tensors);
+    return infer_same_dtype(g, n, 0, n->n_in);
 }
 
 static Status check_spans(const Graph *g, const Node *n, int parts)
@@ -90,7 +103,7 @@ static Status check_spans(const Graph *g, const Node *n, int parts)
 static Status infer_scatter(Graph *g, Node *n)
 {
     TRY(check_parts(g, n, "devices", n->n_out));
-    return set_split_outputs(g, n, in_value(g, n, 0));
+    return set_split_outputs(g, n, in_value(g, n, 0), 0, n->n_out);
 }
 
 /* Of one that lies row after row. */
@@ -152,20 +165,14 @@ DEFINE_OP(Copy, .flags = OPF_TRANSFER, .domain = "dpexec", .since = 1, .in_min =
 
 static Status infer_all_reduce(Graph *g, Node *n)
 {
-    int64_t tensors = node_int(n, "tensors");
-    int n_devices, parts;
+    int copies, parts;
 
-    node_ints(n, "devices", &n_devices);
-    if (tensors < 1 || n->n_in % tensors || n->n_out != tensors * n_devices)
-        return FAIL(E_MODEL, "%s: %d inputs and %d outputs, expected %lld tensors of equal parts on %d devices",
-                    node_text(g, n), n->n_in, n->n_out, (long long)tensors, n_devices);
-    parts = (int)(n->n_in / tensors);
+    TRY(check_tensors(g, n, &parts, &copies));
     TRY(check_spans(g, n, parts));
-    TRY(infer_same_dtype(g, n, 0, n->n_in));
-    for (int t = 0; t < tensors; t++) {
+    for (int t = 0; t < n->n_in / parts; t++) {
         TRY(check_same(g, n, t * parts, (t + 1) * parts));
-        for (int d = 0; d < n_devices; d++)
-            set_out(g, n, t * n_devices + d, in_value(g, n, t * parts)->dtype, in_value(g, n, t * parts)->shape);
+        for (int d = 0; d < copies; d++)
+            set_out(g, n, t * copies + d, in_value(g, n, t * parts)->dtype, in_value(g, n, t * parts)->shape);
     }
     return ST_OK;
 }
@@ -193,17 +200,16 @@ DEFINE_OP(AllReduce, .layout = LAYOUT_EACH, .domain = "dpexec", .since = 1, .in_
 
 /* ---- AllGather ---- */
 
-static Status infer_all_gather(Graph *g, Node *n)
+/* Tensor t, of the inputs [from, to). */
+static Status joined_shape(Shape *out, const Graph *g, const Node *n, int from, int to)
 {
-    Shape whole = *in_value(g, n, 0)->shape;
-    int64_t axis;
+    const int64_t axis = node_int(n, "axis");
+    Shape whole = *in_value(g, n, from)->shape;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
-    TRY(infer_same_dtype(g, n, 0, n->n_in));
-    TRY(infer_axis(g, n, whole.rank));
-    TRY(check_parts(g, n, "devices", n->n_out));
-    axis = node_int(n, "axis");
-    for (int i = 1; i < n->n_in; i++) {
+    if (axis >= whole.rank)
+        return FAIL(E_SHAPE, "%s: axis %d of %s", node_text(g, n), (int)axis, shape_text(&whole, a));
+    for (int i = from + 1; i < to; i++) {
         Shape part = *in_value(g, n, i)->shape, like = part;
 
         if (part.rank == whole.rank)
@@ -213,35 +219,60 @@ static Status infer_all_gather(Graph *g, Node *n)
                         shape_text(&part, a), shape_text(&whole, b), (int)axis);
         whole.dim[axis] += part.dim[axis];
     }
-    for (int i = 0; i < n->n_out; i++)
-        set_out(g, n, i, in_value(g, n, 0)->dtype, &whole);
+    *out = whole;
+    return ST_OK;
+}
+
+static Status infer_all_gather(Graph *g, Node *n)
+{
+    int parts, copies;
+    Shape whole;
+
+    TRY(check_tensors(g, n, &parts, &copies));
+    TRY(infer_axis(g, n, in_value(g, n, 0)->shape->rank));
+    for (int t = 0; t < n->n_in / parts; t++) {
+        TRY(joined_shape(&whole, g, n, t * parts, (t + 1) * parts));
+        for (int i = 0; i < copies; i++)
+            set_out(g, n, t * copies + i, in_value(g, n, 0)->dtype, &whole);
+    }
     return ST_OK;
 }
 
 DEFINE_OP(AllGather, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
           .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
+                                       { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
                                        { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
                                        { 0 } },
           .infer = infer_all_gather,
-          .doc = "the replicas' parts joined along axis, on every device of the list (one device: a gather)");
+          .doc = "the replicas' parts joined along axis, on every device of the list (one device: a gather).  Input "
+                 "t*parts + i is part i of tensor t; output t*devices + d is tensor t on device d");
 
 /* ---- ReduceScatter ---- */
 
 static Status infer_reduce_scatter(Graph *g, Node *n)
 {
-    TRY(check_spans(g, n, n->n_in));
-    TRY(check_same(g, n, 0, n->n_in));
-    TRY(check_parts(g, n, "devices", n->n_out));
-    return set_split_outputs(g, n, in_value(g, n, 0));
+    int parts, copies;
+
+    TRY(check_tensors(g, n, &parts, &copies));
+    TRY(check_spans(g, n, parts));
+    for (int t = 0; t < n->n_in / parts; t++) {
+        TRY(check_same(g, n, t * parts, (t + 1) * parts));
+        if (node_int(n, "axis") >= in_value(g, n, t * parts)->shape->rank)
+            return FAIL(E_SHAPE, "%s: axis %d of tensor %d", node_text(g, n), (int)node_int(n, "axis"), t);
+        TRY(set_split_outputs(g, n, in_value(g, n, t * parts), t * copies, (t + 1) * copies));
+    }
+    return ST_OK;
 }
 
 DEFINE_OP(ReduceScatter, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,
           .dtypes = DTYPES_FLOAT | DTYPES_INT, .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "spans", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
                                        { "axis", A_INT, .range = R_AXIS },
+                                       { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
                                        { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
                                        { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
                                        { 0 } },
           .infer = infer_reduce_scatter,
-          .doc = "the sum of partial values as in AllReduce, of which replica r gets counts[r] elements along axis");
+          .doc = "the sum of partial values as in AllReduce, of which each replica, or device, gets a piece: output "
+                 "t*devices + r is counts[t*devices + r] elements along axis of tensor t");

@@ -44,19 +44,18 @@ static Status run_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 }
 
 typedef struct {
-    AxisState axis;
-    int n_out;
+    int axis, n_tensors, n_parts, n_copies;
 } GatherState;
 
 static Status prepare_gather(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
+    const Exchange e = exchange_of(n);
     GatherState *s = calloc(1, sizeof *s);
 
     (void)ctx, (void)g;
     if (!s)
         return FAIL_NOMEM();
-    s->axis = (AxisState){ exchange_of(n).axis, n->n_in };
-    s->n_out = n->n_out;
+    *s = (GatherState){ e.axis, e.tensors, e.parts, e.copies };
     *state = s;
     return ST_OK;
 }
@@ -70,13 +69,16 @@ static void copy_whole(Tensor *to, const Tensor *from)
 static Status run_all_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const GatherState *s = state;
-    size_t offset = 0;
 
     (void)ctx;
-    for (int i = 0; i < s->axis.n_parts; i++)
-        offset += copy_part(&in[i], &out[0], s->axis.axis, offset, true);
-    for (int i = 1; i < s->n_out; i++)
-        copy_whole(&out[i], &out[0]);
+    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+        size_t offset = 0;
+
+        for (int i = 0; i < s->n_parts; i++)
+            offset += copy_part(&in[i], &out[0], s->axis, offset, true);
+        for (int i = 1; i < s->n_copies; i++)
+            copy_whole(&out[i], &out[0]);
+    }
     return ST_OK;
 }
 
@@ -85,7 +87,7 @@ static Status run_broadcast(KernelCtx *ctx, void *state, const Tensor *in, Tenso
     const GatherState *s = state;
 
     (void)ctx;
-    for (int i = 0; i < s->n_out; i++)
+    for (int i = 0; i < s->n_copies; i++)
         copy_whole(&out[i], &in[0]);
     return ST_OK;
 }
@@ -99,7 +101,7 @@ DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_gather, .ru
 typedef struct {
     int n_tensors, n_parts, n_copies; /* n_copies: outputs per tensor of AllReduce, parts of ReduceScatter */
     int axis;
-    size_t space;  /* bytes of exchange_sum's; behind it ReduceScatter has its sum */
+    size_t space;  /* bytes of exchange_sum's; behind it ReduceScatter has the sum of a tensor */
     int program[]; /* 2 n_parts - 1 steps */
 } SumState;
 
@@ -107,7 +109,8 @@ static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const No
 {
     const Exchange e = exchange_of(n);
     SumState *s = calloc(1, sizeof *s + (size_t)(2 * e.parts) * sizeof(int));
-    const Tensor part = { in_value(g, n, 0)->dtype, *in_value(g, n, 0)->shape, NULL };
+    const DType type = in_value(g, n, 0)->dtype;
+    size_t most = 0;
     Status st;
 
     if (!s)
@@ -120,8 +123,10 @@ static Status prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const No
         free(s);
         return st;
     }
-    s->space = exchange_sum_bytes(s->program, e.parts, part.dtype);
-    ctx->scratch_bytes = s->space + (e.split ? tensor_bytes(&part) : 0);
+    for (int t = 0; t < e.tensors && e.split; t++)
+        most = value_bytes(g, n->in[t * e.parts]) > most ? value_bytes(g, n->in[t * e.parts]) : most;
+    s->space = exchange_sum_bytes(s->program, e.parts, type);
+    ctx->scratch_bytes = s->space + most;
     *state = s;
     return ST_OK;
 }
@@ -155,12 +160,15 @@ static Status run_all_reduce(KernelCtx *ctx, void *state, const Tensor *in, Tens
 static Status run_reduce_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const SumState *s = state;
-    Tensor whole = { in[0].dtype, in[0].shape, (char *)ctx->scratch + s->space };
-    size_t offset = 0;
 
-    sum(s, ctx->scratch, in, whole.data);
-    for (int i = 0; i < s->n_copies; i++)
-        offset += copy_part(&out[i], &whole, s->axis, offset, false);
+    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+        Tensor whole = { in[0].dtype, in[0].shape, (char *)ctx->scratch + s->space };
+        size_t offset = 0;
+
+        sum(s, ctx->scratch, in, whole.data);
+        for (int i = 0; i < s->n_copies; i++)
+            offset += copy_part(&out[i], &whole, s->axis, offset, false);
+    }
     return ST_OK;
 }
 

@@ -1,40 +1,49 @@
-/* bucket_gradients: AllReduce nodes of gradients become few: one of several tensors, up to a size.
+/* bucket_gradients: collectives of gradients, and of what is made of them, become few: one of several tensors, up to a
+ * size.
  *
- * A collective costs a latency that a small gradient is not worth.  Gradients enter buckets in the order in which the
+ * A collective costs a latency that a small tensor is not worth.  Gradients enter buckets in the order in which the
  * backward pass finishes them, so that a bucket can leave while the rest is computed; the first is small, to leave
- * soon. Legal because only reductions from whose results no way leads to another collective or to a replica's own
- * computation are merged: none of them waits for another, so a merged node closes no cycle.  The sums do not change:
- * the tree is over replicas, element by element.  The node stands where its last tensor's stood.
+ * soon.  Merged are collectives from whose results no way leads to a replica's own computation, of one height: as many
+ * collectives on the longest way from them to the end of the step.  None of them waits for another, since every way
+ * from one collective to the next goes down, and so a merged node closes no cycle.  The sums do not change: the tree is
+ * over replicas, element by element.  The node stands where its last tensor's stood.
  *
  * Single numbers, as the loss, come last: what reads them would wait for the gradients that travel with them, and with
  * it all that its device computes next. */
+#include <limits.h>
 #include <string.h>
 
 #include "graph/collective.h"
 #include "graph/op.h"
 #include "passes/pass.h"
 
-enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
+enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 4 << 20, BUCKET = 25 << 20 };
 
-/* By node index: does a way lead from its outputs to a collective or to a node of one replica? */
-static bool *find_upstream(const Graph *g, Arena *a)
+enum { NOT_AT_THE_END = INT_MAX };
+
+/* By node index: the most collectives on a way from its outputs; NOT_AT_THE_END where one leads to a node of a
+ * replica. */
+static int *find_heights(const Graph *g, Arena *a)
 {
-    bool *upstream = ARENA_NEW(a, bool, g->n_node), *value_leads = ARENA_NEW(a, bool, g->n_value);
+    int *height = ARENA_NEW(a, int, g->n_node), *of_value = ARENA_NEW(a, int, g->n_value);
 
-    if (!upstream || !value_leads)
+    if (!height || !of_value)
         return NULL;
     for (uint32_t i = g->n_node; i-- > 0;) {
         const Node *n = g->node[i];
-        bool leads = false;
+        int most = 0, mine;
 
         for (int o = 0; n->op && o < n->n_out; o++)
-            leads |= value_leads[n->out[o].i];
-        upstream[i] = leads;
+            most = of_value[n->out[o].i] > most ? of_value[n->out[o].i] : most;
+        height[i] = most;
+        mine = n->replica >= 0                                                   ? NOT_AT_THE_END
+               : most < NOT_AT_THE_END && n->op && n->op->flags & OPF_COLLECTIVE ? most + 1
+                                                                                 : most;
         for (int k = 0; n->op && k < n->n_in; k++)
-            value_leads[n->in[k].i] |= leads || n->replica >= 0 || (n->op->flags & OPF_COLLECTIVE);
-        value_leads[0] = false;
+            of_value[n->in[k].i] = mine > of_value[n->in[k].i] ? mine : of_value[n->in[k].i];
+        of_value[0] = 0;
     }
-    return upstream;
+    return height;
 }
 
 static bool same_ints(const Node *a, const Node *b, const char *name)
@@ -45,19 +54,54 @@ static bool same_ints(const Node *a, const Node *b, const char *name)
     return na == nb && !memcmp(va, vb, (size_t)na * sizeof *va);
 }
 
-static bool fits(const Graph *g, const Node *a, const Node *b)
+typedef struct {
+    const Graph *g;
+    const int *height;
+    int64_t given; /* bytes of a bucket; 0: our choice */
+    bool early;    /* gradients are to be whole for a short time only */
+} Buckets;
+
+static bool fits(const Buckets *b, const Node *x, const Node *y)
 {
-    return in_value(g, a, 0)->dtype == in_value(g, b, 0)->dtype && same_ints(a, b, "spans") &&
-           same_ints(a, b, "devices");
+    return x->op == y->op && b->height[x->index] == b->height[y->index] && x->n_in == y->n_in &&
+           in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype && same_ints(x, y, "devices") &&
+           (!exchange_of(x).sum || same_ints(x, y, "spans"));
 }
 
-static int64_t bytes_of(const Graph *g, const Node *n) { return (int64_t)value_bytes(g, n->in[0]); }
+/* Of the tensor. */
+static int64_t bytes_of(const Graph *g, const Node *n)
+{
+    return (int64_t)value_bytes(g, exchange_of(n).joined ? n->out[0] : n->in[0]);
+}
+
+static int64_t limit_of(const Buckets *b, const Node *n, bool first)
+{
+    const Exchange e = exchange_of(n);
+
+    if (b->given)
+        return b->given;
+    return e.split && b->early ? EARLY_BUCKET : first && e.sum ? FIRST_BUCKET : BUCKET;
+}
+
+/* The pieces of all tensors, one after another. */
+static bool join_counts(Draft *d, Attr *out, Node *const *list, int n)
+{
+    const int copies = list[0]->n_out;
+    int64_t *counts = ARENA_NEW(d->arena, int64_t, n * copies);
+    int len;
+
+    for (int t = 0; counts && t < n; t++)
+        memcpy(counts + t * copies, node_ints(list[t], "counts", &len), (size_t)copies * sizeof *counts);
+    *out = (Attr)INTS("counts", n * copies, counts);
+    return counts;
+}
 
 /* One node for all of them, in the place of the last. */
 static Status merge(Draft *d, Node *const *list, int n)
 {
     const int parts = list[0]->n_in, devices = list[0]->n_out;
     Node *last = list[0];
+    Attr counts;
 
     for (int t = 1; t < n; t++)
         last = list[t]->index > last->index ? list[t] : last;
@@ -71,12 +115,17 @@ static Status merge(Draft *d, Node *const *list, int n)
             draft_absorb(d, list[t]);
     }
     draft_attr(d, &(Attr)INT("tensors", n));
+    if (exchange_of(list[0]).split) {
+        if (!join_counts(d, &counts, list, n))
+            return FAIL_NOMEM();
+        draft_attr(d, &counts);
+    }
     draft_become(d);
     return d->g->status;
 }
 
-/* The first reduction of a bucket is list[0]; those that fit follow until it is full.  None is left before *first. */
-static int fill(const Graph *g, Node **all, int *first, int n, Node **bucket, int64_t limit)
+/* The first collective of a bucket is list[0]; those that fit follow until it is full.  None is left before *first. */
+static int fill(const Buckets *b, Node **all, int *first, int n, Node **bucket, bool is_first)
 {
     int64_t size = 0;
     int len = 0;
@@ -84,42 +133,47 @@ static int fill(const Graph *g, Node **all, int *first, int n, Node **bucket, in
     while (*first < n && !all[*first])
         ++*first;
     for (int i = *first; i < n; i++) {
-        if (!all[i] || (len && !fits(g, bucket[0], all[i])))
+        if (!all[i] || (len && !fits(b, bucket[0], all[i])))
             continue;
-        if (len && size + bytes_of(g, all[i]) > limit)
+        if (len && size + bytes_of(b->g, all[i]) > limit_of(b, bucket[0], is_first))
             break;
-        size += bytes_of(g, all[i]);
+        size += bytes_of(b->g, all[i]);
         bucket[len++] = all[i];
         all[i] = NULL;
     }
     return len;
 }
 
-static bool reduces_one(const Node *n)
+/* A sum for all devices, or pieces of the elements in a row. */
+static bool is_one(const Graph *g, const Node *n)
 {
     const Exchange e = exchange_of(n);
 
-    return exchange_reduces(&e) && e.tensors == 1;
+    if (!n->n_in || e.tensors != 1 || (!e.sum && !e.joined))
+        return false;
+    return exchange_reduces(&e) || (in_value(g, n, 0)->shape->rank == 1 && in_value(g, n, 0)->layout == LAYOUT_ROWS);
 }
 
-static bool is_single(const Graph *g, const Node *n) { return shape_numel(in_value(g, n, 0)->shape) == 1; }
+static bool is_single(const Graph *g, const Node *n)
+{
+    return exchange_of(n).sum && shape_numel(in_value(g, n, 0)->shape) == 1;
+}
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    const bool *upstream = find_upstream(g, ctx->scratch);
+    const Buckets b = { g, find_heights(g, ctx->scratch), ctx->opt->bucket_bytes, ctx->opt->shard > SHARD_OPTIMIZER };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
-    int64_t given = ctx->opt->bucket_bytes;
     int n = 0, first = 0, len, made = 0;
     Draft d;
 
-    if (!upstream || !all || !bucket)
+    if (!b.height || !all || !bucket)
         return FAIL_NOMEM();
     for (int single = 0; single < 2; single++)
         FOR_NODES(g, r)
-            if (reduces_one(r) && !upstream[r->index] && is_single(g, r) == single)
+            if (is_one(g, r) && b.height[r->index] != NOT_AT_THE_END && is_single(g, r) == single)
                 all[n++] = r;
     pass_draft(&d, g, ctx);
-    while ((len = fill(g, all, &first, n, bucket, given ? given : made ? BUCKET : FIRST_BUCKET))) {
+    while ((len = fill(&b, all, &first, n, bucket, !made))) {
         made++;
         if (len < 2)
             continue;
@@ -130,6 +184,6 @@ static Status run(Graph *g, PassCtx *ctx)
 }
 
 const Pass pass_bucket_gradients = { .name = "bucket-gradients",
-                                     .summary = "reduce several gradients in one collective",
+                                     .summary = "several tensors in one collective",
                                      .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
                                      .run = run };

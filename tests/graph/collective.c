@@ -20,6 +20,10 @@ static const char text[] =
     "  %row0, %row1 = dpexec.Scatter(%a) {axis=0, counts=[1,3], devices=[0,1]}\n"
     "  %column0, %column1 = dpexec.Scatter(%a) {axis=1, counts=[2,4], devices=[0,1]}\n"
     "  %copy0, %copy1 = dpexec.Broadcast(%a) {devices=[-1,1]}\n"
+    "  %two0, %two1, %small_piece0, %small_piece1 = dpexec.ReduceScatter(%a, %b, %c, %d) {spans=[0,1,1,2], axis=0, "
+    "tensors=2, counts=[1,3,2,0], devices=[0,1]}\n"
+    "  %both0, %both1, %small_whole0, %small_whole1 = dpexec.AllGather(%a, %b, %c, %d) {axis=0, tensors=2, "
+    "devices=[0,1]}\n"
     "  %none = Relu(%a)\n"
     "}\n";
 
@@ -36,6 +40,12 @@ static const struct {
       0,
       -1 },
     { "whole0", { .tensors = 1, .parts = 2, .copies = 3, .joined = true, .axis = 0, .n_device = 3 }, false, false, -1 },
+    { "two0",
+      { .tensors = 2, .parts = 2, .copies = 2, .sum = true, .split = true, .axis = 0, .n_device = 2 },
+      0,
+      0,
+      -1 },
+    { "both0", { .tensors = 2, .parts = 2, .copies = 2, .joined = true, .axis = 0, .n_device = 2 }, false, false, -1 },
     { "row0", { .tensors = 1, .parts = 1, .copies = 2, .split = true, .axis = 0, .n_device = 2 }, false, true, 24 },
     { "column0", { .tensors = 1, .parts = 1, .copies = 2, .split = true, .axis = 1, .n_device = 2 }, false, true, -1 },
     { "copy0", { .tensors = 1, .parts = 1, .copies = 2, .axis = -1, .n_device = 2 }, false, true, 0 },
@@ -59,6 +69,23 @@ static void test_table(void)
         CU_ASSERT_EQUAL(node_view_of(g, n, 1), expected[i].view_of_second);
         CU_ASSERT_EQUAL(e.span != NULL, e.sum);
     }
+    graph_free(g);
+}
+
+static bool has_shape(const Graph *g, const char *name, Shape shape)
+{
+    return shape_eq(value(g, graph_find(g, name))->shape, &shape);
+}
+
+static void test_shapes(void)
+{
+    Graph *g = NULL;
+
+    if (!CHECK_OK(graph_parse(&g, text, sizeof text - 1)))
+        return;
+    CU_ASSERT(has_shape(g, "two1", SHAPE(3, 6)) && has_shape(g, "small_piece0", SHAPE(2)) &&
+              has_shape(g, "small_piece1", SHAPE(0)));
+    CU_ASSERT(has_shape(g, "both1", SHAPE(8, 6)) && has_shape(g, "small_whole1", SHAPE(4)));
     graph_free(g);
 }
 
@@ -96,4 +123,5 @@ static void test_overwriting(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(exchange, { "the table", test_table }, { "devices", test_devices }, { "overwriting", test_overwriting });
+DEFINE_SUITE(exchange, { "the table", test_table }, { "shapes", test_shapes }, { "devices", test_devices },
+             { "overwriting", test_overwriting });
