@@ -169,7 +169,8 @@ static Status resume(Run *r, const char *from)
     free(note);
     TRY(st);
     if (!r->progress.quiet)
-        progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64, r->step, r->at.epoch + 1);
+        progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64 ", %d replica%s", r->step,
+                      r->at.epoch + 1, r->facts.replicas, r->facts.replicas == 1 ? "" : "s");
     return ST_OK;
 }
 
@@ -291,6 +292,17 @@ static Status find_checkpoint(const char **from, Run *r)
     return ST_OK;
 }
 
+/* A run that goes on has the replicas that it began with, on whatever devices; the checkpoint that is read later must
+ * say the same. */
+static Status keep_replicas(const Args *a)
+{
+    char text[16] = "";
+
+    if (args_has(a, "resume") && !*dpx_options_get(a->options, "replicas"))
+        note_find_replicas(text, args_value(a, "resume"));
+    return *text ? (Status)dpx_options_set(a->options, "replicas", text) : ST_OK;
+}
+
 static Status load_all(Run *r)
 {
     const Args *a = r->args;
@@ -299,6 +311,7 @@ static Status load_all(Run *r)
         TRY(check_trace(args_value(a, "trace")));
     TRY((Status)dpx_model_load_within(&r->model, a->positional[0], a->options));
     TRY(open_data(r));
+    TRY(keep_replicas(a));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
     if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */

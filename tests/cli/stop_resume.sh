@@ -108,7 +108,8 @@ for other in "--label-smoothing 0.1" "--weight-decay 0.01" "--precision bfloat16
     # shellcheck disable=SC2086
     refused 2 "a run goes on as it began: ${other%% *} was" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
 done
-refused 2 "--replicas was '2', is '1'" "$dpexec" "${cnn[@]}" --devices cpu:0 --steps 90 --resume "$DIR/whole"
+refused 2 "--replicas was '2', is '1'" "$dpexec" "${cnn[@]}" --devices cpu:0 --replicas 1 --steps 90 --resume "$DIR/whole"
+refused 2 '2 replicas on 3 devices' "$dpexec" "${cnn[@]}" --devices 'cpu*3' --steps 90 --resume "$DIR/whole"
 refused 2 "--data of digest was" "$dpexec" "${cnn[@]}" --data "$DIR/labels.npz" --steps 90 --resume "$DIR/whole"
 refused 2 "--clip-norm was '0', is '1'" "$dpexec" "${cnn[@]}" --clip-norm 1 --split chunk --lr 0.5 --steps 90 --resume "$DIR/whole"
 check "both are named" grep -q "; --split was 'balanced', is 'chunk'" "$DIR/refused.err"
@@ -123,7 +124,8 @@ check "the same rate in other words" "$dpexec" "${cnn[@]}" --lr 0.01 --steps 63 
 check "is not told" test ! -s "$DIR/check.log" -o -z "$(grep from "$DIR/check.log")"
 check "a longer run" "$dpexec" "${cnn[@]}" --steps 70 --out "$DIR/longer"
 cp -r "$DIR/whole" "$DIR/moved"
-check "goes on on one device" "$dpexec" "${cnn[@]}" --devices cpu:0 --replicas 2 --steps 70 --resume "$DIR/moved"
+check "goes on on one device" "$dpexec" "${cnn[@]}" --devices cpu:0 --steps 65 --resume "$DIR/moved"
+check "and again, the replicas named" "$dpexec" "${cnn[@]}" --devices cpu:0 --replicas 2 --steps 70 --resume "$DIR/moved"
 check "the same run" same_run "$DIR/moved" "$DIR/longer"
 
 # A damaged position: one whose hash tells, and one of an earlier version, which has none.

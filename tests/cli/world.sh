@@ -33,6 +33,14 @@ check 'the first half' together 2 "${cnn[@]}" --steps 3 --out "$DIR/half"
 check 'the second half' together 2 "${cnn[@]}" --steps 6 --resume "$DIR/half"
 check 'the bytes of a resumed run' same_run "$DIR/cnn-1" "$DIR/half"
 
+# With as many replicas as it began with, on whatever there is now.
+check 'four processes begin' together 4 "${mlp[@]}" --steps 5 --out "$DIR/fewer"
+check 'three go on' together 3 "${mlp[@]}" --steps 8 --resume "$DIR/fewer"
+check 'two devices go on' "$dpexec" "${mlp[@]}" --devices 'cpu*2' --steps 10 --resume "$DIR/fewer"
+check 'launched ones end it' "$dpexec" launch -n 2 -- train "${mlp[@]}" --steps 12 --resume "$DIR/fewer"
+check 'the bytes of one process' same_run "$DIR/mlp4-1" "$DIR/fewer"
+refused 2 '--replicas 4: fewer than the 6 devices' "$dpexec" launch -n 3 -- train "${mlp[@]}" --devices 'cpu*2' --resume "$DIR/fewer"
+
 next_port
 for r in 0 1; do start $r 2 "${mlp[@]}" --steps 100000000 --out "$DIR/stopped"; done
 until [ -s "$DIR/stopped/metrics.jsonl" ]; do sleep 0.05; done
