@@ -231,15 +231,25 @@ Status world_check_head(const World *w, int r, const Head *head, size_t bytes)
                       (unsigned long long)w->turn, bytes);
 }
 
-Status world_late(const World *w, bool (*waits)(const void *arg, int rank), const void *arg)
+/* "1, 3": the ranks that are waited for, or those that are not, of which this process is one. */
+static const char *list_ranks(char text[256], const World *w, bool waited_for, bool (*waits)(const void *arg, int rank),
+                              const void *arg)
 {
-    char ranks[256] = "";
     size_t len = 0;
 
-    for (int r = 0; r < w->size && len < sizeof ranks; r++)
-        if (r != w->rank && waits(arg, r))
-            len += (size_t)snprintf(ranks + len, sizeof ranks - len, "%s%d", len ? ", " : "", r);
-    return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds", ranks, w->size, w->timeout);
+    *text = '\0';
+    for (int r = 0; r < w->size && len < 256; r++)
+        if ((r != w->rank && waits(arg, r)) == waited_for)
+            len += (size_t)snprintf(text + len, 256 - len, "%s%d", len ? ", " : "", r);
+    return text;
+}
+
+Status world_late(const World *w, bool (*waits)(const void *arg, int rank), const void *arg)
+{
+    char missing[256], here[256];
+
+    return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds; waiting: rank %s",
+                list_ranks(missing, w, true, waits, arg), w->size, w->timeout, list_ranks(here, w, false, waits, arg));
 }
 
 /* Ended by others, or by what broke off an exchange: parcels are half sent then, and nothing can follow them. */

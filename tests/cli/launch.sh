@@ -54,11 +54,23 @@ refused 2 'expected a whole number from 1 to 256' "$dpexec" launch -n 257 -- "${
 
 # ---- what cannot differ, and what is said already ----
 
-refused 2 "--lr '0.1', rank 0 '0.0'" "$dpexec" launch -n 2 -- "${mlp[@]}" --lr 0.{rank}
-refused 2 "--seed '2', rank 0 '0'" "$dpexec" launch -n 3 -- "${mlp[@]}" --seed {rank}
-cp $data/digits.npz "$DIR/digits-0.npz"
-cp $data/digits_ignored.npz "$DIR/digits-1.npz"
-refused 2 '--data of digest' "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/digits-{rank}.npz"
+# others STATUS TEXT ARGS...: of four processes one is given something else, as {rank} says: all end with the text.
+others() {
+    local text=$2
+    refused "$1" "$text" "$dpexec" launch -n 4 -- "${mlp[@]}" "${@:3}"
+    check "all four say $text" test "$(grep -cF -- "$text" "$DIR/refused.err")" = 4
+}
+others 2 "rank 3 has --lr '0.3', rank 0 '0.0'" --lr 0.{rank}
+others 2 "rank 1 has --seed '1', rank 0 '0'" --seed {rank}
+for r in 0 1 2 3; do
+    cp $data/digits.npz "$DIR/digits-$r.npz"
+    cp models/mlp.onnx "$DIR/model-$r.onnx"
+done
+cp $data/digits_ignored.npz "$DIR/digits-2.npz"
+others 2 'rank 2 has --data of digest' --data "$DIR/digits-{rank}.npz"
+sed 's/fc1/fc9/g' models/mlp.onnx >"$DIR/model-3.onnx"
+refused 2 'rank 3 has a model of digest' "$dpexec" launch -n 4 -- train "$DIR/model-{rank}.onnx" "${mlp[@]:2}"
+check 'all four say so' test "$(grep -cF 'rank 3 has a model of digest' "$DIR/refused.err")" = 4
 for flag in '--world 1' '--rank 0' '--rendezvous localhost:1'; do
     refused 2 "${flag% *}: dpexec launch has connected its processes" "$dpexec" launch -n 2 -- "${mlp[@]}" $flag
 done
@@ -119,23 +131,26 @@ wait $launched 2>/dev/null
 for ((i = 0; i < 20; i++)); do alive $started >/dev/null || break; sleep 0.1; done
 check 'no survivors of a killed launcher' test $i -lt 20
 
-begin one-killed 3
+begin one-killed 4
 started=$(children $launched)
 kill -KILL "$(child $launched 1)"
-ends 137 10
-for r in 0 2; do
-    check "rank $r says who has gone" grep -q "rank $r: .*rank 1 of 3: the process has gone" "$DIR/one-killed.err"
+ends 137 20
+for r in 0 2 3; do
+    check "rank $r says who has gone" grep -q "rank $r: .*rank 1 of 4: the process has gone" "$DIR/one-killed.err"
 done
-check 'the launcher says so too' grep -q 'rank 1 of 3 was killed by signal 9' "$DIR/one-killed.err"
+check 'the launcher says so too' grep -q 'rank 1 of 4 was killed by signal 9' "$DIR/one-killed.err"
 
 # One that hangs: the others give it up after their timeout, and the launcher ends it.
-begin stopped 3 --world-timeout 2
+begin stopped 4 --world-timeout 3
 started=$(children $launched)
 kill -STOP "$(child $launched 2)"
-ends 137 25
-check 'who was missing' grep -q 'nothing has come from rank 2 of 3 for 2 seconds' "$DIR/stopped.err"
-check 'what the launcher did' grep -q 'of 3 failed; 10 seconds later the others are ended' "$DIR/stopped.err"
-check 'rank 2 was ended' grep -q 'rank 2 of 3 was killed by signal 9' "$DIR/stopped.err"
+ends 137 40
+for r in 0 1 3; do
+    check "rank $r says who waits for whom" \
+        grep -q "rank $r: .*nothing has come from rank 2 of 4 for 3 seconds; waiting: rank 0, 1, 3" "$DIR/stopped.err"
+done
+check 'what the launcher did' grep -q 'of 4 failed; 10 seconds later the others are ended' "$DIR/stopped.err"
+check 'rank 2 was ended' grep -q 'rank 2 of 4 was killed by signal 9' "$DIR/stopped.err"
 
 # One that cannot begin: nobody waits for it.
 SECONDS=0

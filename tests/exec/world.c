@@ -14,7 +14,15 @@
 #include "graph/parse.h"
 #include "tests/harness/test.h"
 
-enum { RANKS = 2, CROWD = 4, STEPS = 3, BATCH = 7, FEATURES = 4, OUTCOMES = 1 << 10 };
+enum {
+    RANKS = 2,
+    CROWD = 4,
+    LATE = 2 /* the rank that does not come */,
+    STEPS = 3,
+    BATCH = 7,
+    FEATURES = 4,
+    OUTCOMES = 1 << 10
+};
 
 /* Samples are mixed: what is gathered has gradients that are reduced and scattered. */
 static const char mixing[] =
@@ -45,7 +53,7 @@ static const char dynamic[] = "graph \"dynamic\" {\n"
 typedef struct {
     const char *text, *devices;
     int rank, size, port;
-    bool trains;
+    bool trains, is_late;
     Status status;
     char message[1024];
     int scattered;                   /* ReduceScatter nodes of the training step */
@@ -93,8 +101,11 @@ static Status train(Process *p, Session *s, Arena *a)
     Tensor t = { DT_FLOAT32, shape, w };
     const Graph *g;
 
-    for (int k = 0; k < STEPS; k++)
+    for (int k = 0; k < STEPS; k++) {
+        if (p->is_late && k == 1)
+            sleep(4);
         TRY(step(p, s, BUILD_TRAIN, batch(a, k), OUT_LOSS));
+    }
     g = program_graph(session_program(s, BUILD_TRAIN));
     FOR_NODES(g, n)
         p->scattered += n->op == &op_ReduceScatter;
@@ -193,6 +204,56 @@ static void test_crowd(void)
             TEST_FAIL("rank %d: status %d, %s", r, (int)p[r].status, p[r].message);
 }
 
+static bool names_node(const char *message)
+{
+    return !strncmp(message, "AllReduce ", 10) || !strncmp(message, "AllGather ", 10) ||
+           !strncmp(message, "ReduceScatter ", 14);
+}
+
+/* One of several does not come to a step's collectives: all others name the node at which they wait, who waits, and for
+ * whom; it is told when it comes. */
+static void *run_late(void *arg)
+{
+    Process *p = arg;
+    char rendezvous[32];
+    WorldOptions how = { p->size, p->rank, rendezvous, 1, NULL };
+    Arena *a = arena_create();
+    World *w = NULL;
+
+    snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);
+    p->status = world_join(&w, &how);
+    p->is_late = p->rank == LATE;
+    if (!p->status)
+        p->status = run_session(p, w, a);
+    if (p->status)
+        snprintf(p->message, sizeof p->message, "%s", status_message());
+    world_leave(w);
+    arena_free(a);
+    return NULL;
+}
+
+static void test_late(void)
+{
+    static const char text[] = "nothing has come from rank 2 of 4 for 1 seconds; waiting: rank 0, 1, 3";
+    static Process p[CROWD];
+    pthread_t thread[CROWD];
+
+    for (int r = 0; r < CROWD; r++) {
+        p[r] = (Process){ .text = mixing,
+                          .devices = "cpu",
+                          .rank = r,
+                          .size = CROWD,
+                          .port = 32006 + (int)getpid() % 500,
+                          .trains = true };
+        CU_ASSERT_FATAL(!pthread_create(&thread[r], NULL, run_late, &p[r]));
+    }
+    for (int r = 0; r < CROWD; r++)
+        pthread_join(thread[r], NULL);
+    for (int r = 0; r < CROWD; r++)
+        if (p[r].status != E_DEVICE || !strstr(p[r].message, text) || (r != LATE && !names_node(p[r].message)))
+            TEST_FAIL("rank %d: status %d, %s", r, (int)p[r].status, p[r].message);
+}
+
 /* One rank says how long its facts are: a length that nobody may believe. */
 typedef struct {
     int rank, port;
@@ -267,4 +328,5 @@ static void test_interpreted(void) { check_world(dynamic, false, 1); }
 
 DEFINE_SUITE(exec_world, { "gathers, scatters and sums between processes", test_collectives },
              { "graphs without static shapes", test_interpreted }, { "more devices than there may be", test_crowd },
-             { "facts of an impossible length", test_lying }, { "long timeouts", test_patience });
+             { "one of four does not come", test_late }, { "facts of an impossible length", test_lying },
+             { "long timeouts", test_patience });
