@@ -180,12 +180,26 @@ typedef struct {
     const char *secret;     /* a file of 16 to 4096 bytes that its owner alone may read and all processes have, by which
                                they recognise each other; "none": whoever comes is believed; NULL: so on a rendezvous
                                that only this machine reaches, and an error on any other */
+    const char *mpi;        /* "openmpi", "mpich": the processes are MPI's (mpirun), and that library knows their number
+                               and ranks.  `size` is then how many were started, to be checked, or 0; `rank` and
+                               `rendezvous` are passed over.  NULL: not over MPI */
+    const void *mpi_comm;   /* with `mpi`: points to an MPI_Comm of an MPI that the caller has initialized, with
+                               MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread calls MPI while a
+                               function of this library runs; it is duplicated, and MPI_Finalize stays with the caller.
+                               NULL: MPI_COMM_WORLD; where MPI is not initialized it begins here, and ends when the
+                               world is left */
 } dpx_world_options;
 
 /* Returns once all processes are connected.  What they send each other later is neither encrypted nor authenticated. */
 DPX_API dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
-/* After the trainers that use it have been freed.  NULL is legal. */
+DPX_API int dpx_world_size(const dpx_world *world); /* NULL: 1 */
+DPX_API int dpx_world_rank(const dpx_world *world); /* NULL: 0 */
+/* After the trainers that use it have been freed.  NULL is legal.  Over MPI it waits until all processes leave, or one
+ * of them fails; after a failure MPI keeps what it has of the world, and must not be finalized: see dpx_world_end. */
 DPX_API void dpx_world_leave(dpx_world *world);
+/* For programs whose process ends with a failed world: over MPI gives the other processes some seconds to say why they
+ * fail, then ends all, this one too, with this exit status (MPI_Abort).  Otherwise nothing.  NULL is legal. */
+DPX_API void dpx_world_end(dpx_world *world, int status);
 /* Tells the others why this process cannot go on.  Steps that fail do so themselves.  NULL is legal. */
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
 /* What the processes must have in common besides model and options, such as a digest of the data: compared when the

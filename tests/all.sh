@@ -2,7 +2,7 @@
 # From a bare Debian machine, as root: installs the packages, builds, and runs all tests.
 set -eu
 cd "$(dirname "$0")/.."
-tools/install_packages.sh build test
+tools/install_packages.sh build mpi test
 cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_SIM_ALIGNMENT=ON
 cmake --build build
 tests/interop/install.sh build

@@ -24,7 +24,7 @@
 
 #include "tools/commands.h"
 #include "tools/launched.h"
-#include "tools/world.h"
+#include "tools/launcher.h"
 
 static const Flag flags[] = {
     { "n", "N", "how many processes, 1 to 256; \"{rank}\" in an argument becomes 0 to N-1" },
@@ -314,7 +314,7 @@ int run_launch(const Args *a)
     if (!st && !args_has(a, "n"))
         st = FAIL(E_INVALID, "-n N is missing: how many processes");
     if (!st)
-        st = world_check_one();
+        st = launcher_check_one();
     if (!st) {
         l.size = (int)size;
         watch_signals(&l);

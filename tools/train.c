@@ -345,7 +345,7 @@ static Status open_run(Run *r)
     return from ? rewind_metrics(r) : ST_OK;
 }
 
-static void close_run(Run *r)
+static void close_run(Run *r, int failed)
 {
     progress_end(&r->progress);
     loader_free(r->loader);
@@ -354,7 +354,7 @@ static void close_run(Run *r)
     run_dir_close(&r->dir);
     dpx_trainer_free(r->trainer);
     dpx_model_free(r->model);
-    world_close(&r->world);
+    world_close(&r->world, failed);
 }
 
 /* ---- the loop ---- */
@@ -547,8 +547,10 @@ int run_train(const Args *a)
     progress_end(&r.progress);
     if (st)
         code = args_failed(a, "dpexec", st);
-    close_run(&r);
+    if (st && r.running)
+        code = EXIT_FAILED;
+    close_run(&r, st ? code : 0);
     if (st)
-        return r.running ? EXIT_FAILED : code;
+        return code;
     return r.signal ? 128 + r.signal : EXIT_DONE;
 }

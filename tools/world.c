@@ -1,38 +1,11 @@
-/* Flags come first, then the environment.  A batch script of Slurm is no task of a parallel step, and only those have
- * SLURM_STEP_NUM_TASKS; the other launchers set theirs in the processes that they start. */
+/* Flags come first, then what a launcher's environment says (tools/launcher.h). */
 #include "tools/world.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/launched.h"
-
-typedef struct {
-    const char *name, *size, *rank;
-    bool always;
-} Launcher;
-
-static const Launcher launchers[] = {
-    { "torchrun", "WORLD_SIZE", "RANK", false },
-    { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true },
-    { "mpiexec", "PMI_SIZE", "PMI_RANK", true },
-    { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", true },
-};
-
-static Status read_number(int *out, const char *name, int min)
-{
-    const char *text = getenv(name);
-    char *end;
-    long v;
-
-    errno = 0;
-    v = strtol(text, &end, 10);
-    if (!*text || *end || errno || v < min || v > 1000000)
-        return FAIL(E_INVALID, "environment: %s: expected a whole number from %d, found '%s'", name, min, text);
-    *out = (int)v;
-    return ST_OK;
-}
+#include "tools/launcher.h"
 
 /* "HOST:PORT" of the flag, else of MASTER_ADDR and MASTER_PORT; "": neither. */
 static void find_rendezvous(char text[320], const Args *a)
@@ -46,46 +19,21 @@ static void find_rendezvous(char text[320], const Args *a)
         snprintf(text, 320, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-static Status ask_launcher(dpx_world_options *o, bool has_rendezvous)
+static Status ask_launcher(dpx_world_options *o, const Args *a, bool has_rendezvous)
 {
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        const Launcher *l = &launchers[i];
+    Launcher l;
 
-        if (!getenv(l->size) || !getenv(l->rank) || (!l->always && !has_rendezvous))
-            continue;
-        TRY(read_number(&o->size, l->size, 1));
-        TRY(read_number(&o->rank, l->rank, 0));
-        if (o->size > 1 && !has_rendezvous)
-            return FAIL(
-                E_INVALID,
-                "%s started %d processes: --rendezvous HOST:PORT says where they meet; --world 1 lets each train alone",
-                l->name, o->size);
-        return ST_OK;
-    }
-    return ST_OK;
-}
-
-Status world_check_one(void)
-{
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        const Launcher *l = &launchers[i];
-        int size = 1;
-
-        if (l->always && getenv(l->size) && getenv(l->rank))
-            TRY(read_number(&size, l->size, 1));
-        if (size > 1)
-            return FAIL(E_INVALID,
-                        "%s started %d processes, of which each would train a model of its own: start dpexec launch "
-                        "once, or dpexec train without it",
-                        l->name, size);
-    }
+    TRY(launcher_find(&l, args_value(a, "mpi"), has_rendezvous, args_has(a, "rendezvous")));
+    o->size = l.size;
+    o->rank = l.rank;
+    o->mpi = l.size == 1 ? NULL : l.mpi;
     return ST_OK;
 }
 
 /* dpexec launch has connected its processes, and nothing is left to say. */
 static Status ask_launch(dpx_world_options *o, const Args *a)
 {
-    static const char *const said[] = { "world", "rank", "rendezvous", "world-secret" };
+    static const char *const said[] = { "world", "rank", "rendezvous", "world-secret", "mpi" };
 
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (args_has(a, said[i]))
@@ -102,6 +50,19 @@ static Status read_timeout(dpx_world_options *o, const Args *a)
     return ST_OK;
 }
 
+static Status check_mpi(const Args *a)
+{
+    static const char *const other[] = { "world", "rank", "rendezvous" };
+    const char *mpi = args_value(a, "mpi");
+
+    if (mpi && strcmp(mpi, "openmpi") && strcmp(mpi, "mpich"))
+        return FAIL(E_INVALID, "--mpi: expected openmpi or mpich, found '%s'", mpi);
+    for (size_t i = 0; mpi && i < sizeof other / sizeof *other; i++)
+        if (args_has(a, other[i]))
+            return FAIL(E_INVALID, "--%s is not for --mpi: the launcher says it", other[i]);
+    return ST_OK;
+}
+
 static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[320])
 {
     int64_t size, rank;
@@ -112,8 +73,12 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
     o->secret = args_value(a, "world-secret");
     if (launched_is())
         return ask_launch(o, a);
+    TRY(check_mpi(a));
     if (!args_has(a, "world") && !args_has(a, "rank"))
-        TRY(ask_launcher(o, *rendezvous));
+        TRY(ask_launcher(o, a, *rendezvous));
+    if (o->mpi)
+        return o->secret ? FAIL(E_INVALID, "--world-secret is for --rendezvous: MPI's launcher knows its processes")
+                         : ST_OK;
     TRY(args_int(&size, a, "world", o->size, 1, 256));
     TRY(args_int(&rank, a, "rank", o->rank, 0, 255));
     if (args_has(a, "rank") && !args_has(a, "world"))
@@ -140,15 +105,18 @@ Status world_open(ToolWorld *out, const Args *a)
         return ST_OK;
     if (args_has(a, "dry-run"))
         return FAIL(E_INVALID, "--dry-run plans one process: name the devices of all of them in --devices");
-    out->size = o.size;
     out->rank = o.rank;
     TRY((Status)dpx_world_join(&out->world, &o));
+    out->size = dpx_world_size(out->world);
+    out->rank = dpx_world_rank(out->world);
     dpx_options_set_world(a->options, out->world);
     return ST_OK;
 }
 
-void world_close(ToolWorld *w)
+void world_close(ToolWorld *w, int failed)
 {
+    if (failed)
+        dpx_world_end(w->world, failed);
     dpx_world_leave(w->world);
     w->world = NULL;
 }

@@ -7,6 +7,7 @@
 /* The flags of a command that can be run by several processes, for its table. */
 #define WORLD_FLAGS                                                                                               \
     { "world", "N", "processes that train together, each with --devices of its own [1, or as a launcher says]" }, \
+        { "mpi", "KIND", "the processes are MPI's: openmpi or mpich, where the launcher does not tell which" },   \
         { "rank", "K", "which of them this is, 0 to N-1; rank 0 alone writes files and prints" },                 \
         { "rendezvous", "HOST:PORT", "where rank 0 listens and the others meet it" },                             \
         { "world-secret", "FILE", "bytes by which they recognise each other; none: whoever comes is believed" },  \
@@ -19,12 +20,10 @@ typedef struct {
     int rank, size;
 } ToolWorld;
 
-/* Joins the world that the flags, else a launcher's environment, speak of: WORLD_SIZE and RANK with MASTER_ADDR and
- * MASTER_PORT, or the size and rank of Open MPI, MPICH or a step of Slurm.  The options are told. */
+/* Joins the world that the flags, else a launcher's environment (tools/launcher.c), speak of.  The options are told. */
 Status world_open(ToolWorld *out, const Args *a) CHECKED;
-void world_close(ToolWorld *w);
-/* E_INVALID when this process is one of several that a launcher has started. */
-Status world_check_one(void) CHECKED;
+/* `failed`: the process is about to end with this status, and over MPI so do all; 0: in order. */
+void world_close(ToolWorld *w, int failed);
 /* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 64 MiB some of
  * it is read. */
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;

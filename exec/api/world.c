@@ -13,8 +13,15 @@ dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
 
     NEED(out, "out");
     NEED(options, "options");
-    own = (WorldOptions){ options->size, options->rank, options->rendezvous,
-                          options->timeout != 0 ? options->timeout : PATIENCE, options->secret };
+    own = (WorldOptions){ .size = options->size,
+                          .rank = options->rank,
+                          .rendezvous = options->rendezvous,
+                          .timeout = options->timeout != 0 ? options->timeout : PATIENCE,
+                          .secret = options->secret,
+                          .mpi = options->mpi,
+                          .mpi_comm = options->mpi_comm };
+    if (own.mpi_comm && !own.mpi)
+        return (dpx_status)FAIL(E_INVALID, "mpi_comm: the library that it belongs to is missing: mpi");
     w = calloc(1, sizeof *w);
     st = w && (w->notes = facts_create()) ? ST_OK : FAIL_NOMEM();
     if (!st)
@@ -34,6 +41,15 @@ void dpx_world_leave(dpx_world *w)
     world_leave(w->world);
     facts_free(w->notes);
     free(w);
+}
+
+int dpx_world_size(const dpx_world *w) { return world_size(w ? w->world : NULL); }
+int dpx_world_rank(const dpx_world *w) { return world_rank(w ? w->world : NULL); }
+
+void dpx_world_end(dpx_world *w, int status)
+{
+    if (w)
+        world_end(w->world, status);
 }
 
 void dpx_world_abort(dpx_world *w, const char *reason)

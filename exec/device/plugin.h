@@ -4,10 +4,9 @@
 
 #include "kernels/runtime.h"
 
-/* The runtime of libdpexec_cuda.so, loaded by the first call of the process and never unloaded.  Looked for in, first
- * found first taken: the file that $DPEXEC_CUDA_PLUGIN names (then nowhere else), the folder $DPEXEC_PLUGIN_DIR, the
- * folder of this library or program, the library folder of the same installation.  E_DEVICE says where it was looked
- * for, or why what was found cannot be loaded (a library that it needs is missing, another version). */
+/* The runtime of libdpexec_cuda.so, or of the file that $DPEXEC_CUDA_PLUGIN names (graph/base/plugin.h).  E_DEVICE says
+ * where it was looked for, or why what was found cannot be loaded (a library that it needs is missing, another
+ * version). */
 Status plugin_cuda(const Runtime **out) CHECKED;
 
 /* A runtime's failure as ours, with its message; `st` when that is ST_OK. */

@@ -61,6 +61,17 @@ static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
     return run(r, w);
 }
 
+Status world_count_neighbours(World *w)
+{
+    int64_t all[WORLD_MAX], mine = (int64_t)machine_id();
+
+    TRY(gather_numbers(w, mine, all));
+    w->neighbours = 0;
+    for (int r = 0; r < w->size; r++)
+        w->neighbours += all[r] == mine;
+    return ST_OK;
+}
+
 Status world_max(World *w, int64_t mine, int64_t *out)
 {
     int64_t all[WORLD_MAX], most = mine;

@@ -38,6 +38,8 @@ typedef struct {
     void (*read_notes)(World *w);
     void (*send_note)(World *w, int to, const Note *note);
     void (*close)(World *w); /* also of a world that has never been whole */
+    /* world_end; NULL: not known */
+    void (*end)(World *w, int status);
 } Transport;
 
 struct World {
@@ -61,7 +63,12 @@ Status world_create(World **out, const WorldOptions *opt) CHECKED;
 void world_set_known(World *w, bool known);
 void world_release(World *w); /* closes and frees, without a word to anybody; NULL is legal */
 
+/* From all machines' ids. */
+Status world_count_neighbours(World *w) CHECKED;
+uint64_t machine_id(void);
+
 /* Under the lock. */
+void world_fail(World *w, int origin, const char *reason); /* the first reason stands */
 void world_take_note(World *w, int from, Note *note);
 void world_lose(World *w, int rank); /* nothing more will come from it, and unless it has left that is a failure */
 
@@ -79,5 +86,7 @@ Status sockets_attach(World *w) CHECKED;
 bool inherit_is_meant(const char *rendezvous); /* NULL is legal */
 /* Of a world that is not connected yet. */
 Status inherit_connections(World *w, const char *rendezvous) CHECKED;
+/* Of MPI's processes (mpi_join.c). */
+Status mpi_join(World **out, const WorldOptions *opt) CHECKED;
 
 #endif

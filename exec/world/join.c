@@ -444,7 +444,7 @@ static Status connect_all(Joining *j)
 /* ---- entry ---- */
 
 /* Equal for processes of one machine: its name and the number of its last start. */
-static uint64_t machine_id(void)
+uint64_t machine_id(void)
 {
     char text[512] = "";
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -501,12 +501,14 @@ Status world_join(World **out, const WorldOptions *opt)
     World *w;
     Status st = ST_OK;
 
+    if (!(opt->timeout > 0))
+        return FAIL(E_INVALID, "the timeout of a world: expected a positive number, found %g", opt->timeout);
+    if (opt->mpi)
+        return mpi_join(out, opt);
     if (opt->size < 1 || opt->size > WORLD_MAX)
         return FAIL(E_INVALID, "world: expected 1 to %d processes, found %d", WORLD_MAX, opt->size);
     if (opt->rank < 0 || opt->rank >= opt->size)
         return FAIL(E_INVALID, "rank: expected 0 to %d, found %d", opt->size - 1, opt->rank);
-    if (!(opt->timeout > 0))
-        return FAIL(E_INVALID, "the timeout of a world: expected a positive number, found %g", opt->timeout);
     TRY(world_create(&w, opt));
     if (opt->size > 1)
         st = sockets_attach(w);

@@ -279,7 +279,7 @@ static void close_all(World *w)
 
 Status sockets_attach(World *w)
 {
-    static const Transport sockets = { exchange, read_notes, send_note, close_all };
+    static const Transport sockets = { exchange, read_notes, send_note, close_all, NULL };
     Sockets *s = calloc(1, sizeof *s);
 
     if (!s)

@@ -47,8 +47,7 @@ Status world_create(World **out, const WorldOptions *opt)
 
 /* ---- notes ---- */
 
-/* The first reason stands. */
-static void set_reason(World *w, int origin, const char *reason)
+void world_fail(World *w, int origin, const char *reason)
 {
     if (w->origin >= 0)
         return;
@@ -79,7 +78,7 @@ void world_take_note(World *w, int from, Note *note)
     if (note->kind == NOTE_LEAVE)
         p->left = true;
     if (note->kind == NOTE_ABORT && note->origin >= 0 && note->origin < w->size)
-        set_reason(w, note->origin, note->reason);
+        world_fail(w, note->origin, note->reason);
     if (note->kind == NOTE_ASK && w->where) {
         answer.progress = w->where(w->where_arg);
         w->transport->send_note(w, from, &answer);
@@ -94,7 +93,7 @@ void world_lose(World *w, int rank)
 {
     w->peer[rank].closed = true;
     if (!w->peer[rank].left)
-        set_reason(w, rank, "the process has gone: its connection is closed");
+        world_fail(w, rank, "the process has gone: its connection is closed");
 }
 
 static Status ended(const World *w)
@@ -130,7 +129,7 @@ void world_abort(World *w, const char *reason)
     pthread_mutex_lock(&w->lock);
     if (!w->known) {
         read_notes(w);
-        set_reason(w, w->rank, reason);
+        world_fail(w, w->rank, reason);
         note.origin = w->origin;
         memcpy(note.reason, w->reason, sizeof note.reason);
         if (!w->aborted)
@@ -208,6 +207,12 @@ void world_leave(World *w)
         send_all(w, &note);
     pthread_mutex_unlock(&w->lock);
     world_release(w);
+}
+
+void world_end(World *w, int status)
+{
+    if (w && w->transport && w->transport->end)
+        w->transport->end(w, status);
 }
 
 /* ---- exchanges ---- */

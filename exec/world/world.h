@@ -21,6 +21,10 @@ typedef struct {
     double timeout;         /* seconds to wait for others, when they join and whenever they are waited for */
     const char *secret;     /* a file that they all have (secret.h), needed where others than this machine's could come;
                                WORLD_NO_SECRET: whoever comes is believed; NULL: so on this machine, E_INVALID beyond */
+    const char *mpi;        /* "openmpi", "mpich": by this library, which knows who is who; size: as many as were
+                             * started, 0: unknown; the rank is passed over.  NULL: by sockets */
+    const void *mpi_comm;   /* the MPI_Comm that this points to, of an MPI that is initialized already and finalized
+                             * by others; NULL: MPI_COMM_WORLD, and an MPI begun here ends with the world */
 } WorldOptions;
 
 #define WORLD_NO_SECRET "none"
@@ -32,6 +36,9 @@ typedef struct World World;
 Status world_join(World **out, const WorldOptions *opt) CHECKED;
 /* Tells the others that this process waits for nobody any more, and closes.  NULL is legal. */
 void world_leave(World *w);
+/* After a failure: over MPI ends all processes, this one too, when the others have said that they are done or some
+ * seconds have passed; else nothing.  NULL is legal. */
+void world_end(World *w, int status);
 /* Tells the others why this process has failed, unless it fails because one of them did; once, from any thread.  The
  * world is then good for nothing but to be left.  NULL is legal. */
 void world_abort(World *w, const char *reason);

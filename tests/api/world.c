@@ -201,7 +201,7 @@ static dpx_status run_in(Process *p, dpx_options *o, dpx_world *w, dpx_model *m)
 static void *run(void *arg)
 {
     Process *p = arg;
-    dpx_world_options how = { RANKS, p->rank, p->rendezvous, p->timeout, NULL };
+    dpx_world_options how = { .size = RANKS, .rank = p->rank, .rendezvous = p->rendezvous, .timeout = p->timeout };
     dpx_options *o = dpx_options_create();
     dpx_world *w = NULL;
     dpx_model *m = NULL;
@@ -488,18 +488,22 @@ static void test_bad_options(void)
         dpx_world_options o;
         const char *text;
     } bad[] = {
-        { { 0, 0, "localhost:1", 1, NULL }, "expected 1 to 256" },
-        { { 2, 2, "localhost:1", 1, NULL }, "expected 0 to 1" },
-        { { 2, 1, "localhost", 1, NULL }, "HOST:PORT" },
-        { { 2, 1, "localhost:0", 1, NULL }, "from 1 to 65535" },
-        { { 2, 1, "[::1:80", 1, NULL }, "" },
-        { { 2, 1, NULL, 1, NULL }, "HOST:PORT" },
-        { { 2, 1, "localhost:1", -1, NULL }, "positive" },
-        { { 2, 0, "192.0.2.1:1", 1, NULL }, "--world-secret FILE" },
-        { { 2, 1, "192.0.2.1:1", 1, "" }, "--world-secret FILE" },
-        { { 2, 1, "[::]:1", 1, NULL }, "--world-secret FILE" },
-        { { 2, 1, "localhost:1", 1, "/nowhere/secret" }, "secret /nowhere/secret: " },
-        { { 2, 1, "localhost:1", 1, "/dev/zero" }, "expected a regular file" },
+        { { .size = 0, .rank = 0, .rendezvous = "localhost:1", .timeout = 1 }, "expected 1 to 256" },
+        { { .size = 2, .rank = 2, .rendezvous = "localhost:1", .timeout = 1 }, "expected 0 to 1" },
+        { { .size = 2, .rank = 1, .rendezvous = "localhost", .timeout = 1 }, "HOST:PORT" },
+        { { .size = 2, .rank = 1, .rendezvous = "localhost:0", .timeout = 1 }, "from 1 to 65535" },
+        { { .size = 2, .rank = 1, .rendezvous = "[::1:80", .timeout = 1 }, "" },
+        { { .size = 2, .rank = 1, .rendezvous = NULL, .timeout = 1 }, "HOST:PORT" },
+        { { .size = 2, .rank = 1, .rendezvous = "localhost:1", .timeout = -1 }, "positive" },
+        { { .mpi = "lam", .timeout = 1 }, "mpi: expected openmpi or mpich, found 'lam'" },
+        { { .size = 1, .mpi_comm = "", .timeout = 1 }, "mpi_comm: the library that it belongs to" },
+        { { .size = 2, .rendezvous = "192.0.2.1:1", .timeout = 1 }, "--world-secret FILE" },
+        { { .size = 2, .rank = 1, .rendezvous = "192.0.2.1:1", .timeout = 1, .secret = "" }, "--world-secret FILE" },
+        { { .size = 2, .rank = 1, .rendezvous = "[::]:1", .timeout = 1 }, "--world-secret FILE" },
+        { { .size = 2, .rank = 1, .rendezvous = "localhost:1", .timeout = 1, .secret = "/nowhere/secret" },
+          "secret /nowhere/secret: " },
+        { { .size = 2, .rank = 1, .rendezvous = "localhost:1", .timeout = 1, .secret = "/dev/zero" },
+          "expected a regular file" },
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -60,7 +60,6 @@ start_env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
 wait
 check 'the bytes of a run from the environment' same_run "$DIR/mlp-1" "$DIR/env-RANK=0"
 check 'rank 1 writes nothing' test ! -e "$DIR/env-RANK=1"
-refused 2 'mpirun started 2 processes: --rendezvous' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$dpexec" "${mlp[@]}"
 refused 2 'srun started 4 processes: --rendezvous' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_STEP_NUM_TASKS: expected a whole number' env SLURM_STEP_NUM_TASKS=4x SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_PROCID: expected a whole number' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID= "$dpexec" "${mlp[@]}"
@@ -68,6 +67,10 @@ for variable in SLURM_STEP_NUM_TASKS=4,SLURM_PROCID=1 OMPI_COMM_WORLD_SIZE=2,OMP
     # shellcheck disable=SC2086     # several words
     refused 2 'start dpexec launch once' env ${variable//,/ } "$dpexec" launch -n 2 -- "${mlp[@]}"
 done
+next_port
+for r in 0 1; do OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=$r start $r 2 "${mlp[@]}"; done
+wait
+check "mpirun's processes may meet without MPI" grep -qx 0 "$DIR/status-0"
 check 'a batch script of Slurm' env SLURM_NTASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 check 'a batch script of Slurm that has named a place' \
     env SLURM_NTASKS=4 SLURM_PROCID=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$dpexec" "${mlp[@]}" --world-timeout 2

@@ -145,7 +145,7 @@ static void *run(void *arg)
 {
     Process *p = arg;
     char rendezvous[32];
-    WorldOptions how = { p->size, p->rank, rendezvous, 20, NULL };
+    WorldOptions how = { .size = p->size, .rank = p->rank, .rendezvous = rendezvous, .timeout = 20 };
     Arena *a = arena_create();
     World *w = NULL;
 
@@ -216,7 +216,7 @@ static void *run_late(void *arg)
 {
     Process *p = arg;
     char rendezvous[32];
-    WorldOptions how = { p->size, p->rank, rendezvous, 1, NULL };
+    WorldOptions how = { .size = p->size, .rank = p->rank, .rendezvous = rendezvous, .timeout = 1 };
     Arena *a = arena_create();
     World *w = NULL;
 
@@ -282,7 +282,7 @@ static void *run_liar(void *arg)
 {
     Liar *p = arg;
     char rendezvous[32];
-    WorldOptions how = { RANKS, p->rank, rendezvous, 20, NULL };
+    WorldOptions how = { .size = RANKS, .rank = p->rank, .rendezvous = rendezvous, .timeout = 20 };
     World *w = NULL;
 
     snprintf(rendezvous, sizeof rendezvous, "127.0.0.1:%d", p->port);

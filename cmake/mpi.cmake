@@ -1,0 +1,40 @@
+# libdpexec_openmpi.so and libdpexec_mpich.so: one source, built for each MPI library whose compiler is found (mpicc.openmpi,
+# mpicc.mpich; another one by -DDPX_MPICC_OPENMPI=FILE, -DDPX_MPICC_MPICH=FILE); without them everything else is built.  They are
+# loaded when a process is one of several over MPI, and libdpexec itself links none.  -DDPX_MPI=OFF does not look for them.
+option(DPX_MPI "Build the plug-ins of the MPI libraries that are found" ON)
+if(NOT DPX_MPI OR DPX_FUZZ)
+    return()
+endif()
+
+# What a compiler's wrapper adds, asked in each one's own words.
+function(mpi_plugin library show_compile show_link)
+    string(TOUPPER ${library} name)
+    find_program(DPX_MPICC_${name} mpicc.${library} DOC "The compiler of ${library}")
+    if(NOT DPX_MPICC_${name})
+        message(STATUS "MPI plug-in ${library}: not built, missing mpicc.${library}")
+        return()
+    endif()
+    execute_process(COMMAND ${DPX_MPICC_${name}} ${show_compile} OUTPUT_VARIABLE compile OUTPUT_STRIP_TRAILING_WHITESPACE
+        RESULT_VARIABLE failed ERROR_QUIET)
+    execute_process(COMMAND ${DPX_MPICC_${name}} ${show_link} OUTPUT_VARIABLE link OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    string(REGEX MATCHALL " -I *[^ ]+" includes " ${compile}")
+    string(REGEX MATCHALL " -([lL]|Wl,-rpath)[^ ]+" libraries " ${link}")
+    if(failed OR NOT libraries)
+        message(STATUS "MPI plug-in ${library}: not built, ${DPX_MPICC_${name}} does not say what it adds")
+        return()
+    endif()
+    list(TRANSFORM includes REPLACE "^ -I *" "")
+    list(TRANSFORM libraries STRIP)
+    add_library(dpexec_${library} MODULE exec/world/mpi/plugin.c)
+    target_include_directories(dpexec_${library} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_include_directories(dpexec_${library} SYSTEM PRIVATE ${includes})
+    target_link_libraries(dpexec_${library} PRIVATE ${libraries})
+    target_link_options(dpexec_${library} PRIVATE -Wl,--enable-new-dtags)
+    if(NOT DPX_SANITIZE)
+        target_link_options(dpexec_${library} PRIVATE -Wl,--no-undefined)
+    endif()
+    install(TARGETS dpexec_${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})   # beside libdpexec.so
+    message(STATUS "MPI plug-in ${library}: ${DPX_MPICC_${name}}")
+endfunction()
+mpi_plugin(openmpi --showme:compile --showme:link)
+mpi_plugin(mpich -show -show)

@@ -1,0 +1,456 @@
+/* Parcels and notes over MPI.
+ *
+ * Only calls that do not wait are made, each under the world's lock, so any thread may look for notes while another
+ * exchanges.  What waits looks again and again: at once, then after naps that grow with the time waited.
+ *
+ * A parcel is a head and a stream of bytes.  The first message has the head and what fits beside it, so that a small
+ * exchange is one message each way; the rest follows in messages far below MPI's limit of 2^31 bytes, cut where the
+ * stream says, whatever the pieces of either side are.  The receiver asks for them only when it has seen the head.
+ *
+ * Notes have a communicator of their own.  MPI does not tell that a process is gone: its launcher ends the others, or
+ * they give up after the world's timeout. */
+#include "exec/world/mpi_transport.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const double EAGER = 50e-6, SHORTEST_NAP = 50e-6, LONGEST_NAP = 2e-3, LAST_WORDS = 1; /* seconds */
+
+struct Letter {
+    Letter *next;
+    MpiRequest request;
+    Note note;
+};
+
+Status mpi_check(const MpiCalls *calls, int code, const char *what)
+{
+    char text[512];
+
+    if (!code)
+        return ST_OK;
+    calls->message(code, text, sizeof text);
+    return FAIL(E_DEVICE, "%s: %s: %s", calls->library, what, text);
+}
+
+void mpi_nap(double waited)
+{
+    double nap = waited / 8;
+
+    if (waited < EAGER) {
+        sched_yield();
+        return;
+    }
+    nap = nap < SHORTEST_NAP ? SHORTEST_NAP : nap < LONGEST_NAP ? nap : LONGEST_NAP;
+    nanosleep(&(struct timespec){ 0, (long)(1e9 * nap) }, NULL);
+}
+
+/* ---- notes; the lock is held ---- */
+
+static void clear_letters(Mpi *m)
+{
+    MpiStand is;
+
+    for (Letter **at = &m->letters, *l; (l = *at);) {
+        if (m->calls->test(&l->request, &is) || !is.done) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        free(l);
+    }
+}
+
+static void send_note(World *w, int to, const Note *note)
+{
+    Mpi *m = w->link;
+    Letter *l = m->stuck ? NULL : malloc(sizeof *l);
+
+    if (!l)
+        return;
+    l->note = *note;
+    if (m->calls->send(m->group, CHANNEL_NOTES, &(struct iovec){ &l->note, sizeof l->note }, 1, to, &l->request)) {
+        free(l);
+        return;
+    }
+    l->next = m->letters;
+    m->letters = l;
+    clear_letters(m);
+}
+
+static int listen_again(Mpi *m)
+{
+    int code = m->calls->receive(m->group, CHANNEL_NOTES, &(struct iovec){ &m->note, sizeof m->note }, 1, MPI_ANYBODY,
+                                 &m->listening);
+
+    m->listens = !code;
+    return code;
+}
+
+/* A note that cannot be heard ends the world: nothing else would tell of a failure. */
+static void deaf(World *w, int code)
+{
+    Mpi *m = w->link;
+
+    m->listens = false;
+    if (mpi_check(m->calls, code, "a note of another process"))
+        world_fail(w, w->rank, status_message());
+}
+
+static void read_notes(World *w)
+{
+    Mpi *m = w->link;
+    MpiStand is = { .done = true };
+    int code = 0;
+
+    if (m->stuck || w->size == 1)
+        return;
+    clear_letters(m);
+    if (!m->listens && w->origin < 0)
+        code = listen_again(m);
+    while (m->listens && !(code = m->calls->test(&m->listening, &is)) && is.done) {
+        if (is.bytes == sizeof m->note && is.from >= 0 && is.from < w->size)
+            world_take_note(w, is.from, &m->note);
+        if ((code = listen_again(m)))
+            break;
+    }
+    if (code)
+        deaf(w, code);
+}
+
+/* ---- one parcel ---- */
+
+static size_t bytes_beside_head(size_t bytes)
+{
+    return bytes < MPI_FIRST - sizeof(Head) ? bytes : MPI_FIRST - sizeof(Head);
+}
+
+static void begin_flow(const Mpi *m, Flow *f, const Parcel *parcel)
+{
+    size_t bytes = parcel_bytes(parcel), rest = bytes - bytes_beside_head(bytes);
+
+    f->total = 1 + rest / m->most + (rest % m->most != 0);
+    f->posted = f->done = 0;
+    f->piece = 0;
+    f->offset = 0;
+}
+
+/* The next of the parcel's memory, at most `bytes`; goes past it. */
+static struct iovec next_piece(Flow *f, const Parcel *parcel, size_t bytes)
+{
+    const struct iovec *p = &parcel->piece[f->piece];
+    size_t left = p->iov_len - f->offset, take = left < bytes ? left : bytes;
+    struct iovec out = { (char *)p->iov_base + f->offset, take };
+
+    f->offset += take;
+    if (f->offset == p->iov_len) {
+        f->piece++;
+        f->offset = 0;
+    }
+    return out;
+}
+
+/* Between the parcel's first bytes and those beside the head. */
+static void copy_first(Flow *f, const Parcel *parcel, bool sending)
+{
+    size_t at = sizeof(Head), end = at + bytes_beside_head(parcel_bytes(parcel));
+
+    while (at < end) {
+        struct iovec p = next_piece(f, parcel, end - at);
+
+        if (p.iov_len && sending)
+            memcpy(f->first + at, p.iov_base, p.iov_len);
+        else if (p.iov_len)
+            memcpy(p.iov_base, f->first + at, p.iov_len);
+        at += p.iov_len;
+    }
+}
+
+/* Gathers the pieces of the next message after the first; returns how many. */
+static int next_message(Mpi *m, Flow *f, const Parcel *parcel)
+{
+    size_t left = m->most;
+    int n = 0;
+
+    while (left && f->piece < parcel->n) {
+        struct iovec p = next_piece(f, parcel, left);
+
+        if (p.iov_len)
+            m->piece[n++] = p;
+        left -= p.iov_len;
+    }
+    return n;
+}
+
+static Status make_room(Mpi *m, const Parcel *parcel)
+{
+    size_t wanted = (size_t)parcel->n + 1;
+    struct iovec *grown = wanted > m->max_piece ? realloc(m->piece, wanted * sizeof *grown) : m->piece;
+
+    if (!grown)
+        return FAIL_NOMEM();
+    m->piece = grown;
+    m->max_piece = wanted > m->max_piece ? wanted : m->max_piece;
+    return ST_OK;
+}
+
+static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
+{
+    Mpi *m = w->link;
+    MpiRequest *request = &f->request[f->posted % MPI_WINDOW];
+    int n = 1, code;
+
+    TRY(make_room(m, parcel));
+    if (f->posted)
+        n = next_message(m, f, parcel);
+    else
+        m->piece[0] = (struct iovec){ f->first, sending ? sizeof(Head) + bytes_beside_head(parcel_bytes(parcel))
+                                                        : sizeof f->first };
+    code = sending ? m->calls->send(m->group, CHANNEL_DATA, m->piece, n, r, request)
+                   : m->calls->receive(m->group, CHANNEL_DATA, m->piece, n, r, request);
+    TRY(mpi_check(m->calls, code, sending ? "sending" : "receiving"));
+    f->posted++;
+    return ST_OK;
+}
+
+/* The first message has come. */
+static Status take_first(World *w, int r, Flow *f, const Parcel *parcel, size_t came)
+{
+    size_t bytes = parcel_bytes(parcel);
+    Head head = { 0, 0 };
+
+    if (came >= sizeof head)
+        memcpy(&head, f->first, sizeof head);
+    TRY(world_check_head(w, r, &head, bytes));
+    if (came != sizeof head + bytes_beside_head(bytes))
+        return FAIL(E_INTERNAL, "rank %d of %d sent a message of %zu bytes, expected %zu", r, w->size, came,
+                    sizeof head + bytes_beside_head(bytes));
+    copy_first(f, parcel, false);
+    return ST_OK;
+}
+
+/* Moves a parcel on, as far as it can be. */
+static Status push(World *w, int r, Flow *f, const Parcel *parcel, bool sending, bool *moved)
+{
+    Mpi *m = w->link;
+    MpiStand is = { .done = true };
+
+    while (f->done < f->posted) {
+        TRY(mpi_check(m->calls, m->calls->test(&f->request[f->done % MPI_WINDOW], &is),
+                      sending ? "sending" : "receiving"));
+        if (!is.done)
+            break;
+        *moved = true;
+        if (f->done++ == 0 && !sending)
+            TRY(take_first(w, r, f, parcel, is.bytes));
+    }
+    while (f->posted < f->total && f->posted - f->done < MPI_WINDOW && (sending || f->done || !f->posted))
+        TRY(post(w, r, f, parcel, sending));
+    return ST_OK;
+}
+
+/* ---- an exchange ---- */
+
+static bool is_over(const Flow *f) { return f->done == f->total; }
+
+static bool waits_for(const void *arg, int r)
+{
+    const Mpi *m = arg;
+
+    return !is_over(&m->sending[r]) || !is_over(&m->receiving[r]);
+}
+
+static void begin_exchange(World *w, const Parcel *send, const Parcel *recv)
+{
+    Mpi *m = w->link;
+
+    for (int r = 0; r < w->size; r++) {
+        Head head = { w->turn, parcel_bytes(&send[r]) };
+
+        if (r == w->rank)
+            continue;
+        begin_flow(m, &m->sending[r], &send[r]);
+        begin_flow(m, &m->receiving[r], &recv[r]);
+        memcpy(m->sending[r].first, &head, sizeof head);
+        copy_first(&m->sending[r], &send[r], true);
+    }
+}
+
+/* One look at everything; `all`: nothing is waited for. */
+static Status look(World *w, const Parcel *send, const Parcel *recv, bool *moved, bool *all)
+{
+    Mpi *m = w->link;
+
+    *all = true;
+    for (int r = 0; r < w->size; r++) {
+        if (r == w->rank || !waits_for(m, r))
+            continue;
+        TRY(push(w, r, &m->receiving[r], &recv[r], false, moved));
+        TRY(push(w, r, &m->sending[r], &send[r], true, moved));
+        *all = *all && !waits_for(m, r);
+    }
+    return ST_OK;
+}
+
+static Status move(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
+{
+    double last = world_now(), now;
+    bool all = false;
+
+    while (!all) {
+        bool moved = false;
+        Status st;
+
+        pthread_mutex_lock(&w->lock);
+        st = look(w, send, recv, &moved, &all);
+        pthread_mutex_unlock(&w->lock);
+        TRY(st);
+        if (all)
+            break;
+        TRY(world_poll(w));
+        if (cancelled && atomic_load(cancelled))
+            return E_INTERRUPTED;
+        now = world_now();
+        last = moved ? now : last;
+        if (now - last > w->timeout)
+            return world_late(w, waits_for, w->link);
+        mpi_nap(now - last);
+    }
+    return ST_OK;
+}
+
+/* ---- what is left of an exchange that failed ---- */
+
+/* Takes back what nobody has answered; false while MPI still has some of it. */
+static bool take_back(World *w, bool first)
+{
+    Mpi *m = w->link;
+    bool all = true;
+
+    for (int r = 0; r < w->size; r++)
+        for (int s = 0; s < 2 && r != w->rank; s++) {
+            Flow *f = s ? &m->sending[r] : &m->receiving[r];
+            MpiStand is = { .done = true };
+
+            for (size_t i = f->done; first && !s && i < f->posted; i++)
+                (void)m->calls->cancel(&f->request[i % MPI_WINDOW]);
+            while (f->done < f->posted && (m->calls->test(&f->request[f->done % MPI_WINDOW], &is) || is.done))
+                f->done++;
+            all = all && f->done == f->posted;
+        }
+    return all;
+}
+
+/* Memory that MPI may still read or write is about to be freed by who owns it. */
+static void settle(World *w)
+{
+    double begin = world_now(), now = begin;
+    Mpi *m = w->link;
+    bool all = false;
+
+    for (bool first = true; !all && now - begin < LAST_WORDS; first = false) {
+        pthread_mutex_lock(&w->lock);
+        all = take_back(w, first);
+        pthread_mutex_unlock(&w->lock);
+        if (!all)
+            mpi_nap(now - begin);
+        now = world_now();
+    }
+    pthread_mutex_lock(&w->lock);
+    m->stuck = !all;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static Status exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
+{
+    Mpi *m = w->link;
+    Status st;
+
+    if (m->stuck)
+        return FAIL(E_DEVICE, "an exchange was broken off: nothing can follow it");
+    begin_exchange(w, send, recv);
+    st = move(w, send, recv, cancelled);
+    if (st && st != E_INTERRUPTED)
+        world_abort(w, status_message()); /* before the wait */
+    if (st)
+        settle(w);
+    return st;
+}
+
+/* ---- the end ---- */
+
+static bool all_left(const World *w)
+{
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank && !w->peer[r].left && !w->peer[r].closed)
+            return false;
+    return true;
+}
+
+/* Until all have left, or one has failed, or the time is over. */
+static bool wait_for_all(World *w, double seconds, bool heed)
+{
+    double begin = world_now(), now = begin;
+    bool all = false, ended = false;
+
+    while (!all && !ended && now - begin < seconds) {
+        mpi_nap(now - begin);
+        pthread_mutex_lock(&w->lock);
+        read_notes(w);
+        all = all_left(w);
+        ended = heed && (w->origin >= 0 || ((Mpi *)w->link)->stuck);
+        pthread_mutex_unlock(&w->lock);
+        now = world_now();
+    }
+    return all;
+}
+
+/* In order: nothing of the group is under way any more. */
+static bool close_group(World *w)
+{
+    Mpi *m = w->link;
+    MpiStand is = { .done = true };
+
+    if (m->listens && !m->calls->cancel(&m->listening))
+        for (double begin = world_now(); world_now() - begin < LAST_WORDS; mpi_nap(0))
+            if (m->calls->test(&m->listening, &is) || is.done)
+                break;
+    for (double begin = world_now(); m->letters && world_now() - begin < LAST_WORDS; mpi_nap(0))
+        clear_letters(m);
+    if (!is.done || m->letters || m->calls->close(m->group))
+        return false;
+    m->group = NULL;
+    return !m->ours || !m->calls->end();
+}
+
+static void close_all(World *w)
+{
+    Mpi *m = w->link;
+    bool whole = m->sending && m->receiving && m->group && w->origin < 0 && !m->stuck;
+
+    if (whole && wait_for_all(w, w->timeout, true) && close_group(w)) {
+        free(m->sending);
+        free(m->receiving);
+        free(m->piece);
+        free(m);
+    }
+    /* else MPI may still use what is here, and is not asked any more */
+}
+
+static void end_all(World *w, int status)
+{
+    static const Note note = { .kind = NOTE_LEAVE };
+    Mpi *m = w->link;
+
+    pthread_mutex_lock(&w->lock);
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank)
+            send_note(w, r, &note);
+    pthread_mutex_unlock(&w->lock);
+    wait_for_all(w, 2 * LAST_WORDS, false);
+    m->calls->kill(m->group, status);
+}
+
+const Transport mpi_transport = { exchange, read_notes, send_note, close_all, end_all };

@@ -1,0 +1,44 @@
+/* An MPI library as a transport: shared by what begins and ends (mpi_join.c) and what carries (mpi_transport.c). */
+#ifndef DPX_MPI_TRANSPORT_H
+#define DPX_MPI_TRANSPORT_H
+
+#include "exec/world/internal.h"
+#include "exec/world/mpi_calls.h"
+
+enum { MPI_FIRST = 2048 /* bytes of a parcel's first message, its head included */, MPI_WINDOW = 4 };
+
+/* One parcel on its way: messages of `most` bytes after the first, several at a time, done in their order. */
+typedef struct {
+    char first[MPI_FIRST];
+    size_t total;        /* messages, the first included */
+    size_t posted, done; /* of them */
+    int piece;           /* where the next begins */
+    size_t offset;
+    MpiRequest request[MPI_WINDOW];
+} Flow;
+
+typedef struct Letter Letter; /* a note on its way */
+
+typedef struct {
+    const MpiCalls *calls;
+    MpiGroup *group;
+    bool ours;                 /* MPI was begun here, and ends here */
+    bool stuck;                /* MPI may still touch memory that is not ours any more: no call of it but `kill` */
+    size_t most;               /* bytes of a message */
+    Flow *sending, *receiving; /* [size] */
+    struct iovec *piece;       /* of the message that is being posted; as many as max_piece */
+    size_t max_piece;
+    Letter *letters;
+    Note note; /* being received, if `listens` */
+    MpiRequest listening;
+    bool listens;
+} Mpi;
+
+extern const Transport mpi_transport;
+
+/* A failure of the library as ours. */
+Status mpi_check(const MpiCalls *calls, int code, const char *what) CHECKED;
+/* Sleeps a part of the time that has been waited for, so that it adds little to it. */
+void mpi_nap(double waited);
+
+#endif

@@ -1,0 +1,101 @@
+/* Loading by dlopen, which keeps one copy for each process however often it is asked: so there is nothing to remember
+ * here, and two sessions share no variable of ours. */
+#include "graph/base/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static Status load(const void **table, const Plugin *p, const char *path)
+{
+    void *library = dlopen(path, p->mode), *symbol;
+    PluginEntry *entry;
+    const int *abi;
+
+    if (!library) {
+        const char *why = dlerror();
+
+        return FAIL(E_DEVICE, "%s %s cannot be loaded: %s", p->what, path, why ? why : "unknown cause");
+    }
+    if (!(symbol = dlsym(library, p->symbol)))
+        return FAIL(E_DEVICE, "%s is no plug-in: it has no %s", path, p->symbol);
+    memcpy(&entry, &symbol, sizeof entry); /* POSIX: they have one size; C has no cast between them */
+    if (!(abi = entry()) || *abi != p->abi)
+        return FAIL(E_DEVICE, "%s is of another version: interface %d, expected %d", path, abi ? *abi : 0, p->abi);
+    *table = abi;
+    return ST_OK;
+}
+
+/* ---- where to look ---- */
+
+typedef struct {
+    char at[PATH_MAX];
+} Folder;
+
+/* The folder of the library or program that holds this code, without a last slash; false: unknown. */
+static bool own_folder(Folder *out)
+{
+    static const char here[] = "";
+    Dl_info info;
+    char *slash;
+    ssize_t n = -1;
+
+    out->at[0] = '\0';
+    if (dladdr(here, &info) && info.dli_fname && strchr(info.dli_fname, '/') && realpath(info.dli_fname, out->at))
+        n = (ssize_t)strlen(out->at);
+    else if ((n = readlink("/proc/self/exe", out->at, sizeof out->at - 1)) > 0)
+        out->at[n] = '\0';
+    if (n <= 0 || !(slash = strrchr(out->at, '/')))
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+static int list_folders(Folder out[3])
+{
+    const char *given = getenv("DPEXEC_PLUGIN_DIR");
+    Folder own;
+    int n = 0;
+
+    if (given && *given)
+        snprintf(out[n++].at, sizeof out->at, "%s", given);
+    if (own_folder(&own)) {
+        out[n++] = own;
+        snprintf(out[n++].at, sizeof out->at, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), own.at,
+                 DPX_LIBDIR);
+    }
+    return n;
+}
+
+Status plugin_load(const void **table, const Plugin *p)
+{
+    const char *named = getenv(p->variable);
+    char path[PATH_MAX + 64];
+    Problems missing = { 0 };
+    Folder *folder;
+    Status st = ST_OK;
+    bool found = false;
+
+    if (named && *named)
+        return load(table, p, named);
+    if (!(folder = malloc(3 * sizeof *folder)))
+        return FAIL_NOMEM();
+    for (int i = 0, n = list_folders(folder); i < n && !found; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder[i].at, p->file);
+        if ((found = !access(path, F_OK)))
+            st = load(table, p, path);
+        else
+            problems_add(&missing, "%s", folder[i].at);
+    }
+    free(folder);
+    if (found)
+        free(missing.text);
+    return found ? st
+                 : problems_fail(&missing, E_DEVICE,
+                                 "there is no %s %s ($DPEXEC_PLUGIN_DIR may name its folder); looked in",
+                                 p->what + (strncmp(p->what, "the ", 4) ? 0 : 4), p->file);
+}

@@ -1,0 +1,165 @@
+#!/bin/bash
+# Processes that MPI's launchers start: the bytes of one process with as many devices, and an end of all when one of them fails.
+# With Open MPI and with MPICH, each where its plug-in is built; then its launcher must be there too.
+. "$(dirname "$0")/lib.sh"
+data=tests/oracle/data
+mlp=(models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --steps 12 --lr 0.01 --momentum 0.9 --threads 1 --quiet)
+cnn=(models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --steps 4 --lr 0.01 --threads 1 --quiet)
+for variable in $(compgen -e | grep -E '^(OMPI_|PMI_|PMIX_|SLURM_|HYDI_)'); do unset "$variable"; done
+
+# started LIBRARY N COMMAND...: by the library's launcher.
+started() {
+    local library=$1 n=$2
+    shift 2
+    case $library in
+    openmpi) timeout 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n "$n" "$@" ;;
+    mpich) timeout 120 mpirun.mpich -n "$n" "$@" ;;
+    esac
+}
+
+# ends LIBRARY N TEXT...: nobody is left, the status is not 0, and each text is in what was said; of what `launch` has started.
+ends() {
+    local library=$1
+    shift
+    wait "$launched"
+    local status=$?
+    if [ $status = 0 ] || [ $status = 124 ]; then
+        fail "$library: the launcher's status is $status"
+        return
+    fi
+    for text; do
+        if ! grep -qF -- "$text" "$DIR/said"; then
+            fail "$library: expected '$text', found:"
+            grep dpexec "$DIR/said" | head -5
+            return
+        fi
+    done
+    for _ in {1..100}; do
+        [ -z "$(survivors)" ] && { pass; return; }
+        sleep 0.1
+    done
+    fail "$library: processes are left: $(survivors)"
+}
+
+# launch LIBRARY N SCRIPT: in the background, each process by this script, which finds its rank in $rank; the rest are dpexec's
+# arguments "$@" of the call.
+launch() {
+    local library=$1 n=$2 script=$3
+    shift 3
+    rm -f "$DIR"/pid-*
+    # shellcheck disable=SC2016     # the script's own variables
+    started "$library" "$n" bash -c 'rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; dpexec=$1 DIR=$2; shift 3; '"$script"'
+        echo $$ >"$DIR/pid-$rank.new" && mv "$DIR/pid-$rank.new" "$DIR/pid-$rank"; exec "$dpexec" "$@"' \
+        run "$dpexec" "$DIR" -- "$@" >"$DIR/said" 2>&1 &
+    launched=$!
+}
+survivors() {
+    for f in "$DIR"/pid-*; do
+        [ -e "$f" ] && [ -d "/proc/$(cat "$f")" ] && grep -qs '^State:.*[RSDT]' "/proc/$(cat "$f")/status" && cat "$f"
+    done
+}
+
+# same LIBRARY NAME N ARGS...: one process of N devices, made once, and N processes.
+same() {
+    local library=$1 name=$2 n=$3
+    shift 3
+    [ -e "$DIR/$name-$n/model.onnx" ] || check "$name: one process" "$dpexec" "$@" --devices "cpu*$n" --out "$DIR/$name-$n"
+    rm -rf "$DIR/mpi"
+    check "$library: $name: $n processes" started "$library" "$n" "$dpexec" "$@" --out "$DIR/mpi"
+    check "$library: $name: the bytes of $n processes" same_run "$DIR/$name-$n" "$DIR/mpi"
+}
+
+bytes() {
+    for n in 1 2 3 4 5; do same "$1" mlp $n "${mlp[@]}"; done
+    same "$1" adamw 3 "${cnn[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --metric accuracy --val $data/fashion.npz --eval-every 2
+    same "$1" cnn 2 "${cnn[@]}"
+    same "$1" few 4 "${mlp[@]}" --batch-size 3
+    same "$1" local 2 "${cnn[@]}" --bn local --replicas 3
+    check "$1: only rank 0 prints" test "$(started "$1" 3 "$dpexec" "${mlp[@]}" | grep -c trained)" = 1
+}
+
+resumes() {
+    same "$1" whole 2 "${cnn[@]}" --steps 4
+    rm -rf "$DIR/half"
+    check "$1: the first half" started "$1" 2 "$dpexec" "${cnn[@]}" --steps 2 --out "$DIR/half"
+    check "$1: the second half" started "$1" 2 "$dpexec" "${cnn[@]}" --steps 4 --resume "$DIR/half"
+    check "$1: the bytes of a resumed run" same_run "$DIR/whole-2" "$DIR/half"
+}
+
+# The checkpoint of a run that was ended is one to go on from.
+goes_on() { check "$1: a checkpoint of the ended run" "$dpexec" "${mlp[@]}" --devices "cpu*$2" --steps 20 --resume "$DIR/ended"; }
+
+differences() {
+    # shellcheck disable=SC2016
+    launch "$1" 2 '[ $rank = 0 ] || set -- "$@" --lr 0.5' "${mlp[@]}"
+    ends "$1" "rank 1 has --lr '0.5', rank 0 '0.01'"
+    # shellcheck disable=SC2016
+    launch "$1" 2 '[ $rank = 0 ] || set -- "$@" --data '$data/digits_ignored.npz "${mlp[@]}"
+    ends "$1" '--data of digest'
+    # shellcheck disable=SC2016
+    launch "$1" 2 '[ $rank = 0 ] || { shift; set -- models/fashion_cnn.onnx "$@" --data '$data/fashion.npz'; }' "${mlp[@]}"
+    ends "$1" 'a model of digest'
+    # shellcheck disable=SC2016
+    launch "$1" 3 '[ $rank != 2 ] || set -- "$@" --data missing.npz' "${mlp[@]}"
+    ends "$1" 'missing.npz' 'rank 2 of 3: '
+}
+
+# begun: a run without end has written its first metrics and checkpoints, and all processes are known.
+begun() {
+    for _ in {1..600}; do
+        [ -s "$DIR/ended/metrics.jsonl" ] && [ -n "$(ls "$DIR/ended/checkpoints" 2>/dev/null)" ] && return
+        sleep 0.1
+    done
+    fail 'a run has not begun within a minute'
+    tail -3 "$DIR/said"
+}
+
+ended_by() {
+    local library=$1 signal=$2
+    shift 2
+    rm -rf "$DIR/ended"
+    launch "$library" 3 '' "${mlp[@]}" --steps 100000000 --checkpoint-every 5 --world-timeout 4 --out "$DIR/ended"
+    begun
+    kill "-$signal" "$(cat "$DIR/pid-1")"
+    ends "$library" "$@"
+    goes_on "$library" 3
+}
+
+wrong_launcher() {
+    local other=mpich
+    [ "$1" = mpich ] && other=openmpi
+    [ -e "$build/libdpexec_$other.so" ] || return
+    launch "$1" 2 '' "${mlp[@]}" --mpi $other
+    ends "$1" 'where 2 were started'
+}
+
+for library in openmpi mpich; do
+    if [ ! -e "$build/libdpexec_$library.so" ]; then
+        skip "$library" 'its plug-in is not built, CMake found no mpicc'
+        continue
+    fi
+    if ! command -v "mpirun.$library" >/dev/null; then
+        fail "$library: its plug-in is built, and there is no mpirun.$library"
+        continue
+    fi
+    bytes $library
+    resumes $library
+    differences $library
+    ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds'
+    ended_by $library KILL
+    ended_by $library TERM
+    wrong_launcher $library
+    check "$library: --mpi without a launcher trains alone" "$dpexec" "${mlp[@]}" --mpi $library
+done
+
+# ---- what the environment says ----
+
+refused 2 '--mpi: expected openmpi or mpich' "$dpexec" "${mlp[@]}" --mpi lam
+refused 2 '--rendezvous is not for --mpi' "$dpexec" "${mlp[@]}" --mpi mpich --rendezvous localhost:1
+refused 2 'mpiexec started 2 processes: --rendezvous HOST:PORT says where they meet, --mpi' env PMI_SIZE=2 PMI_RANK=0 "$dpexec" "${mlp[@]}"
+refused 2 'a launcher started processes: ' env PMIX_RANK=0 "$dpexec" "${mlp[@]}"
+check 'one task of srun' env PMIX_RANK=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
+check 'one process of mpirun' env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 DPEXEC_OPENMPI_PLUGIN=/nowhere "$dpexec" "${mlp[@]}"
+check 'each for itself' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$dpexec" "${mlp[@]}" --world 1
+refused 1 'cannot be loaded' env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 DPEXEC_OPENMPI_PLUGIN=/nowhere "$dpexec" "${mlp[@]}"
+finish

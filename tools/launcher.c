@@ -1,0 +1,97 @@
+/* Which launcher has started this process.
+ *
+ * Those of MPI set their variables in the processes that they start, and which library it is shows in them; where only
+ * the protocol shows (PMI, PMIx), as under srun, the user says it.  A rendezvous that a flag names is the user's choice
+ * against MPI.  A batch script of Slurm is no task of a parallel step, and
+ * only those have SLURM_STEP_NUM_TASKS. */
+#include "tools/launcher.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Status read_number(int *out, const char *name, int min)
+{
+    const char *text = getenv(name);
+    char *end;
+    long v;
+
+    errno = 0;
+    v = strtol(text, &end, 10);
+    if (!*text || *end || errno || v < min || v > 1000000)
+        return FAIL(E_INVALID, "environment: %s: expected a whole number from %d, found '%s'", name, min, text);
+    *out = (int)v;
+    return ST_OK;
+}
+
+typedef struct {
+    const char *name, *size, *rank; /* size NULL: the library alone knows */
+    const char *mpi;                /* the library; NULL: the environment does not tell */
+    const char *mark;               /* a variable that must be there too; NULL: none */
+    bool needs_rendezvous;          /* else it says nothing */
+} Row;
+
+static const Row rows[] = {
+    { "torchrun", "WORLD_SIZE", "RANK", NULL, NULL, true },
+    { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "openmpi", NULL, false },
+    { "mpiexec", "PMI_SIZE", "PMI_RANK", "mpich", "HYDI_CONTROL_FD", false },
+    { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, NULL, false },
+    { "mpiexec", "PMI_SIZE", "PMI_RANK", NULL, NULL, false },
+    { "a launcher", NULL, "PMIX_RANK", NULL, NULL, false },
+};
+
+static bool applies(const Row *row, bool rendezvous)
+{
+    return (!row->size || getenv(row->size)) && getenv(row->rank) && (!row->mark || getenv(row->mark)) &&
+           (rendezvous || !row->needs_rendezvous);
+}
+
+static Status needs_a_way(const Launcher *l)
+{
+    char number[16] = "";
+
+    if (l->size)
+        snprintf(number, sizeof number, "%d ", l->size);
+    return FAIL(E_INVALID,
+                "%s started %sprocesses: --rendezvous HOST:PORT says where they meet, --mpi openmpi or --mpi mpich by "
+                "which library; --world 1 lets each train alone",
+                l->name, number);
+}
+
+Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named)
+{
+    *out = (Launcher){ .name = NULL, .size = 1 };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const Row *row = &rows[i];
+
+        if (!applies(row, rendezvous) || (rendezvous && !mpi && !row->size) || (mpi && row->needs_rendezvous))
+            continue;
+        *out = (Launcher){ .name = row->name };
+        if (row->size)
+            TRY(read_number(&out->size, row->size, 1));
+        TRY(read_number(&out->rank, row->rank, 0));
+        if (!named)
+            out->mpi = mpi ? mpi : row->mpi;
+        return out->mpi || out->size == 1 || rendezvous ? ST_OK : needs_a_way(out);
+    }
+    if (mpi)
+        *out = (Launcher){ "--mpi", mpi, 0, 0 };
+    return ST_OK;
+}
+
+Status launcher_check_one(void)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int size = 1;
+
+        if (applies(&rows[i], false) && rows[i].size)
+            TRY(read_number(&size, rows[i].size, 1));
+        if (size > 1)
+            return FAIL(E_INVALID,
+                        "%s started %d processes, of which each would train a model of its own: start dpexec launch "
+                        "once, or dpexec train without it",
+                        rows[i].name, size);
+    }
+    return ST_OK;
+}
