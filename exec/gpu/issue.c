@@ -54,9 +54,9 @@ static void bind_scratch(GpuPart *part, GpuCall *c, bool host)
 
     if (!c->call->scratch_bytes)
         return;
-    c->call->scratch = base + at;
+    c->scratch = base + at;
     for (int k = 0; k < GPU_SLOTS && host; k++)
-        c->host[k].ctx.scratch = c->call->scratch;
+        c->host[k].ctx.scratch = c->scratch;
 }
 
 /* On the compute stream, before what is given to it next; so not while it is captured. */
@@ -168,7 +168,7 @@ static Status run_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
     if (c->collective)
         return gpu_collective_run(c->collective, ctx, c->step->collective ? m->comm : NULL, m->bucket, c->in[k],
                                   c->out[k]);
-    ctx->scratch = c->call->scratch;
+    ctx->scratch = c->scratch;
     ctx->table = c->call->table_bytes ? part->slot[k].input + c->table_at : NULL;
     return c->call->kernel->run(ctx, c->call->state, c->in[k], c->out[k]);
 }

@@ -22,7 +22,8 @@ typedef struct {
 
 typedef struct {
     const StreamStep *step;
-    Call *call;
+    const Call *call;
+    void *scratch;
     GpuCollective *collective;
     Tensor *in[GPU_SLOTS], *out[GPU_SLOTS]; /* data NULL where another device holds it */
     HostCall *host;                         /* [GPU_SLOTS] of a node on the host's side, else NULL */

@@ -336,7 +336,7 @@ Status gpu_program_create(GpuProgram **out, Prepared *p)
     gpu->program = p;
     gpu->group = p->opt.group;
     gpu->by_call = p->opt.ways.uncaptured || p->opt.ways.check_nodes;
-    TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, p->scratch, p->opt.n_device, p->arena));
+    TRY_TO(fail, st, plan_streams(&gpu->streams, p->graph, p->plan, p->plan->scratch_bytes, p->opt.n_device, p->arena));
     FOR_LOCAL(p, d) {
         gpu->part[d] =
             (GpuPart){ .gpu = gpu, .member = &gpu->group->member[d], .plan = &gpu->streams->device[d], .device = d };

@@ -155,10 +155,13 @@ static Status check_devices(const Prepared *p)
 static Status plan(Prepared *p)
 {
     int most = p->opt.n_device * (prepared_runtime(p) ? 2 : 1);
+    size_t *scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
 
+    if (!scratch)
+        return FAIL_NOMEM();
     for (uint32_t i = 0; i < p->graph->n_node; i++)
-        p->scratch[i] = p->call[i].scratch_bytes;
-    TRY(plan_memory(&p->plan, p->graph, p->scratch, device_align(p->device[p->opt.first]), p->arena));
+        scratch[i] = p->call[i].scratch_bytes;
+    TRY(plan_memory(&p->plan, p->graph, scratch, device_align(p->device[p->opt.first]), p->arena));
     if (p->plan->n_device > most)
         return FAIL(E_INVALID, "the graph uses %d devices, there are %d", p->plan->n_device, most);
     return ST_OK;
@@ -246,9 +249,7 @@ static Status prepare(Prepared *p)
     const int most = p->opt.n_device * (prepared_runtime(p) ? 2 : 1);
 
     p->call = ARENA_NEW(p->arena, Call, p->graph->n_node);
-    p->scratch = ARENA_NEW(p->arena, size_t, p->graph->n_node);
-    p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value);
-    if (!p->call || !p->scratch || !p->storage)
+    if (!p->call)
         return FAIL_NOMEM();
     FOR_NODES(p->graph, n)
         if (n->device >= most)
@@ -256,7 +257,10 @@ static Status prepare(Prepared *p)
     TRY(choose_kernels(p));
     TRY(check_devices(p));
     TRY(prepare_kernels(p));
-    return plan(p);
+    TRY(plan(p));
+    if (!p->opt.plan_only && !(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
+        return FAIL_NOMEM();
+    return ST_OK;
 }
 
 Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt)

@@ -41,12 +41,9 @@ typedef struct {
     const Node *node;
     const Kernel *kernel; /* NULL: nothing to do (a view) or a collective */
     void *state;
-    bool lent;                     /* the state is another call's */
-    struct Collective *collective; /* on CPUs */
-    int device;                    /* that prepares and, unless it is a collective, runs it */
-    Tensor *in, *out;
     size_t scratch_bytes, table_bytes;
-    void *scratch;
+    int16_t device; /* that prepares and, unless it is a collective, runs it */
+    bool lent;      /* the state is another call's */
 } Call;
 
 typedef struct {
@@ -56,8 +53,7 @@ typedef struct {
     ProgramOptions opt;
     Device **device;     /* [opt.n_device] */
     Call *call;          /* [n_node] */
-    size_t *scratch;     /* [n_node] bytes, as planned */
-    void **storage;      /* [n_value] of states; of inputs, this step's */
+    void **storage;      /* [n_value] of states; of inputs, this step's; NULL where nothing is to run */
     NamedTensor *output; /* [n_output] of the step that was run or waited for last */
     Trace *trace;
 } Prepared;

@@ -39,17 +39,16 @@ static Status find_site(Site *site, const Program *p, const Node *n, Arena *a)
     return ST_OK;
 }
 
-static Status create_collective(Program *p, Call *c)
+static Status create_collective(Program *p, CpuCall *c, const Node *n)
 {
     bool any = false;
     Site site;
 
-    TRY(find_site(&site, p, c->node, p->ready.arena));
+    TRY(find_site(&site, p, n, p->ready.arena));
     FOR_LOCAL(&p->ready, d)
         any |= site.member[d];
-    return any || span_is_needed(c->node, &site)
-               ? collective_create(&c->collective, &p->meet, p->ready.graph, c->node, &site)
-               : ST_OK;
+    return any || span_is_needed(n, &site) ? collective_create(&c->collective, &p->meet, p->ready.graph, n, &site)
+                                           : ST_OK;
 }
 
 /* The most that a collective stages where the n_local devices from `first` on are a process. */
@@ -81,24 +80,25 @@ static Status create_collectives(Program *p)
 
     FOR_NODES(p->ready.graph, n)
         if (n->op->flags & OPF_COLLECTIVE)
-            TRY(create_collective(p, &p->ready.call[n->index]));
+            TRY(create_collective(p, &p->call[n->index], n));
     TRY(staging_bytes(&bytes, p, p->ready.opt.first, p->ready.opt.n_local));
     if (bytes && !(p->staging = aligned_alloc(64, bytes)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
-        if (p->ready.call[i].collective)
-            collective_set_staging(p->ready.call[i].collective, p->staging);
+        if (p->call[i].collective)
+            collective_set_staging(p->call[i].collective, p->staging);
     return ST_OK;
 }
 
 static Status list_calls(Program *p, DeviceProgram *part)
 {
-    if (!(part->call = ARENA_NEW(p->ready.arena, Call *, p->ready.graph->n_node)))
+    if (!(part->call = ARENA_NEW(p->ready.arena, CpuCall *, p->ready.graph->n_node)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < p->ready.graph->n_node; i++) {
-        Call *c = &p->ready.call[i];
+        CpuCall *c = &p->call[i];
+        const Call *k = &p->ready.call[i];
 
-        if (c->collective ? collective_has(c->collective, part->device) : c->kernel && c->device == part->device)
+        if (c->collective ? collective_has(c->collective, part->device) : k->kernel && k->device == part->device)
             part->call[part->n_call++] = c;
     }
     return ST_OK;
@@ -141,23 +141,29 @@ static Tensor *tensors_of(Program *p, int n, const ValueId *v)
     return t;
 }
 
+/* Of what CPUs run, and of what the caller gives and gets. */
 static Status create_tensors(Program *p)
 {
     Graph *g = p->ready.graph;
+    const uint32_t n_call = prepared_runtime(&p->ready) ? 0 : g->n_node;
     size_t n = (size_t)g->n_output;
 
-    FOR_NODES(g, x)
-        n += (size_t)x->n_in + (size_t)x->n_out;
+    for (uint32_t i = 0; i < n_call; i++)
+        n += (size_t)g->node[i]->n_in + (size_t)g->node[i]->n_out;
+    p->call = ARENA_NEW(p->ready.arena, CpuCall, n_call);
     p->binding = ARENA_NEW(p->ready.arena, Binding, n);
     p->input_binding = ARENA_NEW(p->ready.arena, Binding, n);
     p->input = ARENA_NEW(p->ready.arena, Tensor, g->n_input);
     p->ready.output = ARENA_NEW(p->ready.arena, NamedTensor, g->n_output);
-    if (!p->binding || !p->input_binding || !p->input || !p->ready.output)
+    if (!p->call || !p->binding || !p->input_binding || !p->input || !p->ready.output)
         return FAIL_NOMEM();
-    FOR_NODES(g, x) {
-        p->ready.call[x->index].in = tensors_of(p, x->n_in, x->in);
-        p->ready.call[x->index].out = tensors_of(p, x->n_out, x->out);
-        if (!p->ready.call[x->index].in || !p->ready.call[x->index].out)
+    for (uint32_t i = 0; i < n_call; i++) {
+        CpuCall *c = &p->call[i];
+
+        c->call = &p->ready.call[i];
+        c->in = tensors_of(p, g->node[i]->n_in, g->node[i]->in);
+        c->out = tensors_of(p, g->node[i]->n_out, g->node[i]->out);
+        if (!c->in || !c->out)
             return FAIL_NOMEM();
     }
     for (int i = 0; i < g->n_output; i++) {
@@ -240,8 +246,8 @@ void program_free(Program *p)
         return;
     gpu_program_free(p->gpu);
     program_world_free(p->away);
-    for (uint32_t i = 0; p->ready.call && i < p->ready.graph->n_node; i++)
-        collective_free(p->ready.call[i].collective);
+    for (uint32_t i = 0; p->part && i < p->ready.graph->n_node; i++)
+        collective_free(p->call[i].collective);
     free(p->staging);
     rendezvous_destroy(&p->meet);
     prepared_free(&p->ready);

@@ -11,10 +11,18 @@ typedef struct {
     MemRef ref;
 } Binding; /* a tensor whose data lies there */
 
+/* What a CPU device's thread does for one node. */
+typedef struct {
+    const Call *call;
+    Collective *collective; /* NULL: the call's kernel runs */
+    Tensor *in, *out;
+    void *scratch;
+} CpuCall;
+
 typedef struct {
     Program *program;
     int device;
-    Call **call; /* in order */
+    CpuCall **call; /* in order */
     int n_call;
     void **from, **to; /* copies after the last node */
     size_t *bytes;
@@ -27,6 +35,7 @@ typedef struct WorldOutputs WorldOutputs; /* exec/run/program_world.c */
 
 struct Program {
     Prepared ready;
+    CpuCall *call;       /* [n_node] of CPUs */
     DeviceProgram *part; /* [n_device] of CPUs */
     Rendezvous meet;
     void *staging; /* of the collectives, one after another; NULL: they need none */

@@ -7,20 +7,23 @@
 #include "exec/plan/trace.h"
 #include "graph/op.h"
 
-static Status run_call(DeviceProgram *part, KernelCtx *ctx, Call *c)
+static Status run_call(DeviceProgram *part, KernelCtx *ctx, const CpuCall *c)
 {
     Status st;
 
     ctx->scratch = c->scratch;
     st = c->collective ? collective_run(c->collective, part->device, c->in, c->out)
-                       : c->kernel->run(ctx, c->state, c->in, c->out);
-    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->ready.graph, c->node)) : st;
+                       : c->call->kernel->run(ctx, c->call->state, c->in, c->out);
+    return st && st != E_INTERRUPTED ? status_prefix(st, "%s", node_text(part->program->ready.graph, c->call->node))
+                                     : st;
 }
 
-static void trace_call(Trace *t, int device, const Call *c, uint64_t start)
+static void trace_call(Trace *t, int device, const CpuCall *c, uint64_t start)
 {
-    trace_add(t, &(TraceEvent){ device, c->node, c->kernel ? c->kernel->name : NULL,
-                                trace_bytes(c->node, c->in, c->out), start, trace_now() });
+    const Call *k = c->call;
+
+    trace_add(t, &(TraceEvent){ device, k->node, k->kernel ? k->kernel->name : NULL,
+                                trace_bytes(k->node, c->in, c->out), start, trace_now() });
 }
 
 static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
@@ -126,10 +129,10 @@ static void bind(Program *p)
     for (int i = 0; i < p->n_binding; i++)
         p->binding[i].tensor->data = program_address(p, &p->binding[i].ref);
     for (uint32_t i = 0; i < p->ready.graph->n_node; i++) {
-        Call *c = &p->ready.call[i];
-        char *base = p->ready.opt.arenas->base[c->device];
+        CpuCall *c = &p->call[i];
+        char *base = p->ready.opt.arenas->base[c->call->device];
 
-        c->scratch = base && c->scratch_bytes ? base + p->ready.plan->scratch[i] : NULL;
+        c->scratch = base && c->call->scratch_bytes ? base + p->ready.plan->scratch[i] : NULL;
     }
     p->bound = p->ready.opt.arenas->generation + 1;
 }
@@ -146,8 +149,8 @@ static Status run_on_cpus(Program *p)
     bind_copies(p);
     atomic_store(&p->meet.cancelled, false);
     for (uint32_t i = 0; i < p->ready.graph->n_node; i++)
-        if (p->ready.call[i].collective)
-            collective_reset(p->ready.call[i].collective);
+        if (p->call[i].collective)
+            collective_reset(p->call[i].collective);
     FOR_LOCAL(&p->ready, d)
         device_start(p->ready.device[d], run_device, &p->part[d]);
     TRY(explain(p, device_wait_all(p->ready.device + p->ready.opt.first, p->ready.opt.n_local)));

@@ -62,6 +62,7 @@ static Status lower_bound(size_t *out, const PackItem *item, uint32_t n, Arena *
         live += e[i].change;
         most = live > most ? live : most;
     }
+    arena_give_back(a, e, 2 * (size_t)n * sizeof *e);
     *out = (size_t)most;
     return ST_OK;
 }
@@ -216,14 +217,16 @@ static Status search(Packing *p, size_t bound, Arena *a)
 Status pack(PackItem *item, uint32_t n, size_t align, size_t *total, size_t *bound, Arena *scratch)
 {
     Packing p = { .item = item, .n = n, .best_total = SIZE_MAX };
+    size_t n_tried;
 
     *total = *bound = 0;
     if (!n)
         return ST_OK;
+    n_tried = rules_allowed(&p) ? n : 0;
     p.rank = ARENA_NEW(scratch, Rank, n);
     p.order = ARENA_NEW(scratch, uint32_t, n);
-    p.placed = ARENA_NEW(scratch, uint32_t, n);
-    p.offset = ARENA_NEW(scratch, size_t, n);
+    p.placed = ARENA_NEW(scratch, uint32_t, n_tried);
+    p.offset = ARENA_NEW(scratch, size_t, n_tried);
     p.best = ARENA_NEW(scratch, size_t, n);
     if (!p.rank || !p.order || !p.placed || !p.offset || !p.best)
         return FAIL_NOMEM();

@@ -31,10 +31,9 @@ typedef struct {
     const Graph *g;
     Arena *keep, *a; /* of the plan; of what only planning needs */
     MemoryPlan *plan;
-    const size_t *scratch_bytes;
     size_t align;
     Buffer *buffer; /* [0] stands for none */
-    uint32_t n_buffer;
+    uint32_t n_buffer, cap_buffer;
     uint32_t *of;             /* [value] -> buffer */
     size_t *at;               /* [value] offset in its buffer */
     uint32_t *last_use;       /* [value] position of the last node that reads it; n_node: needed after the step */
@@ -226,11 +225,10 @@ static void note_inputs(Planner *p, const Node *n, bool there)
 
 static void add_scratch(Planner *p, const Node *n)
 {
-    size_t bytes = p->scratch_bytes ? p->scratch_bytes[n->index] : 0;
+    size_t bytes = p->plan->scratch_bytes[n->index];
 
     if (!bytes)
         return;
-    p->plan->scratch_bytes[n->index] = bytes;
     p->scratch_buffer[n->index] =
         add_buffer(p, MEM_ARENA, NO_VALUE, n->device < 0 ? 0 : n->device, bytes, n->index, n->index);
 }
@@ -267,7 +265,7 @@ static uint32_t *first_readers(const Graph *g, Arena *a)
  * beside it on a device that has streams, and would have to wait for it if they wrote there. */
 static Status outlast_sums(Planner *p)
 {
-    const uint32_t *first = first_readers(p->g, p->a);
+    uint32_t *first = first_readers(p->g, p->a);
 
     if (!first)
         return FAIL_NOMEM();
@@ -286,6 +284,7 @@ static Status outlast_sums(Planner *p)
                 b->last = until;
         }
     }
+    arena_give_back(p->a, first, p->g->n_value * sizeof *first);
     return ST_OK;
 }
 
@@ -350,7 +349,7 @@ static MemRef late_ref(Planner *p, const Late *l)
     return to;
 }
 
-static Status pack_device(Planner *p, int device)
+static Status pack_device(Planner *p, int device, Arena *a)
 {
     MemDevice *d = &p->plan->device[device];
     PackItem *item;
@@ -358,7 +357,7 @@ static Status pack_device(Planner *p, int device)
 
     for (uint32_t b = 1; b < p->n_buffer; b++)
         n += p->buffer[b].device == device && p->buffer[b].kind == MEM_ARENA;
-    if (!(item = ARENA_NEW(p->a, PackItem, n)))
+    if (!(item = ARENA_NEW(a, PackItem, n)))
         return FAIL_NOMEM();
     n = 0;
     for (uint32_t b = 1; b < p->n_buffer; b++) {
@@ -369,12 +368,25 @@ static Status pack_device(Planner *p, int device)
         if (buf->device == device && buf->kind == MEM_ARENA)
             item[n++] = (PackItem){ buf->bytes, buf->first, buf->last, 0 };
     }
-    TRY(pack(item, n, p->align, &d->arena_bytes, &d->live_bytes, p->a));
+    TRY(pack(item, n, p->align, &d->arena_bytes, &d->live_bytes, a));
     n = 0;
     for (uint32_t b = 1; b < p->n_buffer; b++)
         if (p->buffer[b].device == device && p->buffer[b].kind == MEM_ARENA)
             p->buffer[b].offset = item[n++].offset;
     return ST_OK;
+}
+
+static Status pack_devices(Planner *p)
+{
+    Status st = ST_OK;
+
+    for (int d = 0; d < p->plan->n_device && !st; d++) {
+        Arena *a = arena_create_beside(p->a);
+
+        st = a ? pack_device(p, d, a) : FAIL_NOMEM();
+        arena_free(a);
+    }
+    return st;
 }
 
 static Status list_buffers(Planner *p)
@@ -395,35 +407,51 @@ static Status list_buffers(Planner *p)
     return ST_OK;
 }
 
+/* [n] the updates whose next value is not computed in the state's storage. */
+static uint32_t *copied_updates(const Planner *p, uint32_t *n)
+{
+    uint32_t *list;
+
+    *n = 0;
+    for (int u = 0; u < p->g->n_update; u++)
+        *n += is_copied(p, &p->g->update[u]);
+    list = ARENA_NEW(p->a, uint32_t, *n);
+    *n = 0;
+    for (int u = 0; list && u < p->g->n_update; u++)
+        if (is_copied(p, &p->g->update[u]))
+            list[(*n)++] = (uint32_t)u;
+    return list;
+}
+
 /* Reserves what is read after the step, packs, and writes the addresses down. */
 static Status finish(Planner *p)
 {
     const Graph *g = p->g;
     MemoryPlan *plan = p->plan;
+    uint32_t n;
+    const uint32_t *copied = copied_updates(p, &n);
     bool *lost = overwritten_at_end(p);
-    Late *output = ARENA_NEW(p->a, Late, g->n_output), *next = ARENA_NEW(p->a, Late, g->n_update);
-    MemRef *from = ARENA_NEW(p->a, MemRef, g->n_update);
+    Late *output = ARENA_NEW(p->a, Late, g->n_output), *next = ARENA_NEW(p->a, Late, n);
+    MemRef *from = ARENA_NEW(p->a, MemRef, n);
 
-    if (!lost || !output || !next || !from)
+    plan->copy = ARENA_NEW(p->keep, MemCopy, (size_t)g->n_output + 2 * (size_t)n);
+    if (!copied || !lost || !output || !next || !from || !plan->copy)
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_output; i++)
         output[i] = late_read(p, g->output[i].value, lost);
-    for (int u = 0; u < g->n_update; u++)
-        if (is_copied(p, &g->update[u]))
-            next[u] = late_read(p, g->update[u].next, lost);
-    for (int d = 0; d < plan->n_device; d++)
-        TRY(pack_device(p, d));
+    for (uint32_t i = 0; i < n; i++)
+        next[i] = late_read(p, g->update[copied[i]].next, lost);
+    TRY(pack_devices(p));
     for (uint32_t v = 1; v < g->n_value; v++)
         plan->value[v] = ref_value(p, (ValueId){ v });
     for (uint32_t i = 0; i < g->n_node; i++)
         plan->scratch[i] = p->buffer[p->scratch_buffer[i]].offset;
     for (int i = 0; i < g->n_output; i++)
         plan->output[i] = late_ref(p, &output[i]);
-    for (int u = 0; u < g->n_update; u++)
-        from[u] = late_ref(p, &next[u]);
-    for (int u = 0; u < g->n_update; u++)
-        if (from[u].kind != MEM_NONE)
-            plan->copy[plan->n_copy++] = (MemCopy){ from[u], ref_value(p, g->update[u].state) };
+    for (uint32_t i = 0; i < n; i++)
+        from[i] = late_ref(p, &next[i]);
+    for (uint32_t i = 0; i < n; i++)
+        plan->copy[plan->n_copy++] = (MemCopy){ from[i], ref_value(p, g->update[copied[i]].state) };
     return list_buffers(p);
 }
 
@@ -486,23 +514,22 @@ static void find_next_values(Planner *p)
     }
 }
 
-/* More than there will be. */
-static size_t count_buffers(const Planner *p)
+/* More than there will be before the end of the step. */
+static uint32_t count_buffers(const Planner *p)
 {
     const Graph *g = p->g;
-    size_t n = 1 + (size_t)g->n_output + (size_t)g->n_update;
+    size_t n = 1;
 
     for (uint32_t v = 1; v < g->n_value; v++)
         n += g->value[v]->kind != V_TEMP;
     FOR_NODES(g, x)
-        n += (size_t)x->n_out + (p->scratch_bytes && p->scratch_bytes[x->index]);
-    return n;
+        n += (size_t)x->n_out + (p->plan->scratch_bytes[x->index] != 0);
+    return (uint32_t)n;
 }
 
-static Status allocate(Planner *p)
+static Status allocate_plan(Planner *p, const size_t *scratch_bytes)
 {
     const Graph *g = p->g;
-    const size_t n_buffer = count_buffers(p);
     MemoryPlan *plan;
 
     if (!(plan = p->plan = ARENA_NEW(p->keep, MemoryPlan, 1)))
@@ -514,11 +541,20 @@ static Status allocate(Planner *p)
     plan->occurs = ARENA_NEW(p->keep, bool, g->n_value);
     plan->output = ARENA_NEW(p->keep, MemRef, g->n_output);
     plan->scratch = ARENA_NEW(p->keep, size_t, g->n_node);
-    plan->scratch_bytes = ARENA_NEW(p->keep, size_t, g->n_node);
-    plan->copy = ARENA_NEW(p->keep, MemCopy, g->n_output + 2 * g->n_update);
-    p->buffer = ARENA_NEW(p->a, Buffer, n_buffer);
-    p->writer = ARENA_NEW(p->a, uint32_t, n_buffer);
-    p->input = ARENA_NEW(p->a, uint32_t, n_buffer);
+    plan->scratch_bytes = scratch_bytes ? scratch_bytes : ARENA_NEW(p->keep, size_t, g->n_node);
+    return plan->device && plan->value && plan->occurs && plan->output && plan->scratch && plan->scratch_bytes
+               ? ST_OK
+               : FAIL_NOMEM();
+}
+
+static Status allocate(Planner *p)
+{
+    const Graph *g = p->g;
+
+    p->cap_buffer = count_buffers(p);
+    p->buffer = ARENA_NEW(p->a, Buffer, p->cap_buffer);
+    p->writer = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
+    p->input = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
     p->next_input = ARENA_NEW(p->a, uint32_t, widest(g));
     p->n_buffer = 1;
     p->of = ARENA_NEW(p->a, uint32_t, g->n_value);
@@ -526,29 +562,51 @@ static Status allocate(Planner *p)
     p->last_use = ARENA_NEW(p->a, uint32_t, g->n_value);
     p->update_of = ARENA_NEW(p->a, int, g->n_value);
     p->scratch_buffer = ARENA_NEW(p->a, uint32_t, g->n_node);
-    if (!plan->device || !plan->value || !plan->occurs || !plan->output || !plan->scratch || !plan->scratch_bytes ||
-        !plan->copy || !p->buffer || !p->writer || !p->input || !p->next_input || !p->of || !p->at || !p->last_use ||
-        !p->update_of || !p->scratch_buffer)
+    if (!p->buffer || !p->writer || !p->input || !p->next_input || !p->of || !p->at || !p->last_use || !p->update_of ||
+        !p->scratch_buffer)
         return FAIL_NOMEM();
     find_next_values(p);
     return ST_OK;
 }
 
-static Status plan_within(Planner *p)
+/* What only add_temporaries reads goes, and of the buffers there are as many as have been made, with room for those
+ * that are read after the step. */
+static Status shrink(Planner *p)
+{
+    const Graph *g = p->g;
+    const uint32_t cap = p->n_buffer + (uint32_t)g->n_output + (uint32_t)g->n_update;
+    Buffer *all;
+
+    arena_give_back(p->a, p->writer, p->cap_buffer * sizeof *p->writer);
+    arena_give_back(p->a, p->input, p->cap_buffer * sizeof *p->input);
+    arena_give_back(p->a, p->last_use, g->n_value * sizeof *p->last_use);
+    arena_give_back(p->a, p->update_of, g->n_value * sizeof *p->update_of);
+    if (!(all = ARENA_NEW(p->a, Buffer, cap)))
+        return FAIL_NOMEM();
+    memcpy(all, p->buffer, p->n_buffer * sizeof *all);
+    arena_give_back(p->a, p->buffer, p->cap_buffer * sizeof *p->buffer);
+    p->buffer = all;
+    p->cap_buffer = cap;
+    return ST_OK;
+}
+
+static Status plan_within(Planner *p, const size_t *scratch)
 {
     TRY(check(p->g));
+    TRY(allocate_plan(p, scratch));
     TRY(allocate(p));
     find_last_uses(p);
     add_roots(p);
     add_temporaries(p);
+    TRY(shrink(p));
     TRY(outlast_sums(p));
     return finish(p);
 }
 
 Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, size_t align, Arena *arena)
 {
-    Planner p = { .g = g, .keep = arena, .a = arena_create_beside(arena), .scratch_bytes = scratch, .align = align };
-    Status st = p.a ? plan_within(&p) : FAIL_NOMEM();
+    Planner p = { .g = g, .keep = arena, .a = arena_create_beside(arena), .align = align };
+    Status st = p.a ? plan_within(&p, scratch) : FAIL_NOMEM();
 
     arena_free(p.a);
     if (!st)

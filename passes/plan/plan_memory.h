@@ -40,20 +40,20 @@ typedef struct {
     int n_device;
     size_t align; /* of every place in an arena */
     MemDevice *device;
-    MemRef *value;         /* [n_value] */
-    bool *occurs;          /* [n_value] an input, state or constant that the step reads or writes */
-    MemRef *output;        /* [n_output]: where the graph's outputs are after the step */
-    size_t *scratch;       /* [n_node] offset of the kernel's scratch in the arena of its device */
-    size_t *scratch_bytes; /* [n_node] of it */
-    MemCopy *copy;         /* done in this order after the last node: what could not be computed in place */
+    MemRef *value;               /* [n_value] */
+    bool *occurs;                /* [n_value] an input, state or constant that the step reads or writes */
+    MemRef *output;              /* [n_output]: where the graph's outputs are after the step */
+    size_t *scratch;             /* [n_node] offset of the kernel's scratch in the arena of its device */
+    const size_t *scratch_bytes; /* [n_node] of it */
+    MemCopy *copy;               /* done in this order after the last node: what could not be computed in place */
     int n_copy;
     MemBuffer *buffer;
     uint32_t n_buffer;
 } MemoryPlan;
 
 /* The graph's nodes are in order of execution (passes/plan/schedule.h), all shapes known.  `scratch`: [n_node] bytes
- * that the node's kernel needs while it runs; may be NULL.  `align`: target_align of the devices (graph/target.h).  The
- * plan lives in `arena`. */
+ * that the node's kernel needs while it runs, lent to the plan; may be NULL.  `align`: target_align of the devices
+ * (graph/target.h).  The plan lives in `arena`. */
 Status plan_memory(MemoryPlan **out, const Graph *g, const size_t *scratch, size_t align, Arena *arena) CHECKED;
 
 /* Bytes as they lie side by side with others of the plan's devices. */
