@@ -82,7 +82,7 @@ ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype,
     v->replica = v->device = -1;
     PUSH(g, value, n_value, cap_value, v);
     if (!g->status)
-        names_put(g, v->name, id.i);
+        names_put(g, id.i);
     return g->status ? NO_VALUE : id;
 }
 
@@ -163,8 +163,9 @@ void graph_rename(Graph *g, ValueId v, const char *name)
         graph_fail_nomem(g);
     if (g->status)
         return;
+    names_give_up(g, v.i);
     value(g, v)->name = name;
-    names_put(g, name, v.i);
+    names_put(g, v.i);
 }
 
 ValueId graph_output(const Graph *g, const char *name)
@@ -259,6 +260,28 @@ static void add_outputs(Graph *g, Node *n, int n_out, const char *const *out_nam
     }
 }
 
+/* Without attributes; the name is the graph's own. */
+static Node *append_node(Graph *g, const OpDef *op, const char *name, int n_in, const ValueId *in, int n_out)
+{
+    Node *n = ARENA_NEW(g->arena, Node, 1);
+
+    if (!name || !n || !(n->in = ARENA_NEW(g->arena, ValueId, n_in)) ||
+        !(n->out = ARENA_NEW(g->arena, ValueId, n_out))) {
+        graph_fail_nomem(g);
+        return NULL;
+    }
+    n->op = op;
+    n->name = name;
+    n->replica = n->device = -1;
+    n->index = g->n_node;
+    n->n_in = n_in;
+    n->n_out = n_out;
+    if (n_in)
+        memcpy(n->in, in, (size_t)n_in * sizeof *in);
+    PUSH(g, node, n_node, cap_node, n);
+    return g->status ? NULL : n;
+}
+
 Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *attrs, int n_in, const ValueId *in,
                      int n_out, const char *const *out_names)
 {
@@ -266,26 +289,25 @@ Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *at
 
     if (g->status)
         return NULL;
-    if (!(n = ARENA_NEW(g->arena, Node, 1)) || !(n->in = ARENA_NEW(g->arena, ValueId, n_in)) ||
-        !(n->out = ARENA_NEW(g->arena, ValueId, n_out)))
-        goto nomem;
-    n->op = op;
-    n->replica = n->device = -1;
-    n->index = g->n_node;
-    n->n_in = n_in;
-    n->n_out = n_out;
-    if (n_in)
-        memcpy(n->in, in, (size_t)n_in * sizeof *in);
-    n->name = name && *name ? arena_strdup(g->arena, name) : arena_printf(g->arena, "%s_%u", op->name, n->index);
-    if (!n->name)
-        goto nomem;
-    PUSH(g, node, n_node, cap_node, n);
+    name = name && *name ? arena_strdup(g->arena, name) : arena_printf(g->arena, "%s_%u", op->name, g->n_node);
+    if (!(n = append_node(g, op, name, n_in, in, n_out)))
+        return NULL;
     node_set_attrs(g, n, attrs);
     add_outputs(g, n, n_out, out_names);
     return g->status ? NULL : n;
-nomem:
-    graph_fail_nomem(g);
-    return NULL;
+}
+
+Node *graph_add_node_like(Graph *g, const Node *of, int n_in, const ValueId *in, int n_out,
+                          const char *const *out_names)
+{
+    Node *n = g->status ? NULL : append_node(g, of->op, of->name, n_in, in, n_out);
+
+    if (!n)
+        return NULL;
+    n->attr = of->attr;
+    n->n_attr = of->n_attr;
+    add_outputs(g, n, n_out, out_names);
+    return g->status ? NULL : n;
 }
 
 void graph_remove(Graph *g, Node *n)

@@ -205,6 +205,9 @@ void value_set_shape(Graph *g, Value *v, const Shape *s);
  * `out_names` may be NULL, or hold NULLs for made-up names; a name in use gets a suffix. */
 Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *attrs, int n_in, const ValueId *in,
                      int n_out, const char *const *out_names);
+/* As `of`, a node of the same graph, whose name and attributes it shares. */
+Node *graph_add_node_like(Graph *g, const Node *of, int n_in, const ValueId *in, int n_out,
+                          const char *const *out_names);
 /* A name not yet used: `base`, else base_1, base_2 ...  In the arena. */
 const char *graph_unique_name(Graph *g, const char *base);
 void graph_rename(Graph *g, ValueId v, const char *name); /* made unique */

@@ -5,8 +5,11 @@
 #include "graph/graph.h"
 
 struct NameTable *names_create(Arena *a); /* NULL: out of memory */
-/* The name, which lives as long as the graph, is that of value `id` from now on.  Fails by Graph.status. */
-void names_put(Graph *g, const char *name, uint32_t id);
+/* The name that value `id` has, and which lives as long as the graph, is its own from now on.  Fails by Graph.status.
+ */
+void names_put(Graph *g, uint32_t id);
+/* Before the value gets another: this one stays taken.  Fails by Graph.status. */
+void names_give_up(Graph *g, uint32_t id);
 /* The table holds the present names of the graph's values alone: those given up, or of values that are gone, are free.
  */
 void names_rebuild(Graph *g);

@@ -63,6 +63,27 @@ void arena_free(Arena *a)
     free(a);
 }
 
+void arena_clear(Arena *a)
+{
+    Block *kept = NULL;
+
+    for (Block *b = a->blocks, *next; b; b = next) {
+        next = b->next;
+        if (!kept && b->size == BLOCK_BYTES) {
+            kept = b;
+            continue;
+        }
+        a->bytes -= b->size;
+        memory_budget_give(a->budget, b->size);
+        free(b);
+    }
+    if (kept) {
+        kept->next = kept->prev = NULL;
+        kept->used = 0;
+    }
+    a->blocks = kept;
+}
+
 bool arena_hold(Arena *a, Arena *lender)
 {
     Held *h;

@@ -14,6 +14,8 @@ Arena *arena_create_within(MemoryBudget *b); /* whose blocks are taken of the bu
 Arena *arena_create_beside(const Arena *a);  /* within the same budget */
 MemoryBudget *arena_budget(const Arena *a);  /* lent; NULL: none */
 void arena_free(Arena *a);                   /* NULL is legal; its memory goes when nothing holds it any more */
+/* All that was allocated of it is gone; it lends of nobody.  For what is made over and over. */
+void arena_clear(Arena *a);
 /* What `a` lends points into `lender`, whose memory stays as long as `a` does.  false: out of memory. */
 bool arena_hold(Arena *a, Arena *lender);
 /* Zeroed, 16-byte aligned (64 from 256 bytes up); never moves.  NULL when out of memory.  `n` may be 0. */

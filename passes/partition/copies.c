@@ -34,7 +34,7 @@ Shape local_shape(const Expander *x, ValueId v, Place at, int i)
 const char *copy_name(const Expander *x, ValueId v, int r, int d)
 {
     const char *base = value_logical_name(value(x->g, v));
-    const char *name = r >= 0 ? arena_printf(x->a, "%s@r%d", base, r) : arena_printf(x->a, "%s@d%d", base, d);
+    const char *name = r >= 0 ? arena_printf(x->once, "%s@r%d", base, r) : arena_printf(x->once, "%s@d%d", base, d);
 
     return name ? name : "";
 }
@@ -53,7 +53,7 @@ void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d)
 static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, ValueId v,
                          int n_out, const int *replica, const int *device)
 {
-    const char **names = ARENA_NEW(x->a, const char *, n_out);
+    const char **names = ARENA_NEW(x->once, const char *, n_out);
     Node *n;
 
     if (x->g->status)

@@ -8,7 +8,8 @@ typedef struct SplitCopies SplitCopies;
 
 typedef struct {
     Graph *g;
-    Arena *a; /* scratch */
+    Arena *a;    /* scratch */
+    Arena *once; /* of what the copies of one node need, until the next one */
     const Partition *p;
     const Placements *t;
     uint32_t n_value;    /* of the unpartitioned graph: the tables' size */

@@ -41,7 +41,7 @@ static Status set_random_key(Expander *x, const Node *of, Node *n, int r)
 /* What stands in front of each input that is device d's piece; what every device has is the first one's to count. */
 static void set_piece_starts(Expander *x, const Node *of, Node *n, int d)
 {
-    int64_t *from = ARENA_NEW(x->a, int64_t, n->n_in);
+    int64_t *from = ARENA_NEW(x->once, int64_t, n->n_in);
     int len;
     const int64_t *own = node_ints(of, "from", &len);
 
@@ -84,7 +84,7 @@ static Status check_outputs(const Expander *x, const Node *of, const Node *n, in
 
 static Node *append_copy(Expander *x, const Node *n, const ValueId *in, int r, int d)
 {
-    const char **names = ARENA_NEW(x->a, const char *, n->n_out);
+    const char **names = ARENA_NEW(x->once, const char *, n->n_out);
     Node *copy;
 
     if (!names) {
@@ -93,10 +93,8 @@ static Node *append_copy(Expander *x, const Node *n, const ValueId *in, int r, i
     }
     for (int i = 0; i < n->n_out; i++)
         names[i] = has_value(n->out[i]) ? copy_name(x, n->out[i], r, d) : "";
-    if (!(copy = graph_add_node(x->g, n->op, n->name, NULL, n->n_in, in, n->n_out, names)))
+    if (!(copy = graph_add_node_like(x->g, n, n->n_in, in, n->n_out, names)))
         return NULL;
-    copy->attr = n->attr;
-    copy->n_attr = n->n_attr;
     copy->replica = r;
     copy->device = d;
     for (int i = 0; i < n->n_out; i++)
@@ -130,7 +128,7 @@ static Node *clone_node(Expander *x, const Node *n, const ValueId *in, int r, in
 
 static const char *state_name(const Expander *x, const char *logical, int r, int d)
 {
-    return r >= 0 ? arena_printf(x->a, "%s@r%d", logical, r) : arena_printf(x->a, "%s@d%d", logical, d);
+    return r >= 0 ? arena_printf(x->once, "%s@r%d", logical, r) : arena_printf(x->once, "%s@d%d", logical, d);
 }
 
 /* Copy i of state v, all of which is in `at`.  The first copy of a whole state is v itself. */
@@ -244,9 +242,9 @@ static Status expand_one(Expander *x, const Node *n)
 {
     bool per_replica = runs_per_replica(x, n);
     int count = per_replica ? x->p->replicas : x->p->devices;
-    const ValueId **lists = ARENA_NEW(x->a, const ValueId *, n->n_in);
-    ValueId *in = ARENA_NEW(x->a, ValueId, n->n_in);
-    Node **copy = ARENA_NEW(x->a, Node *, count);
+    const ValueId **lists = ARENA_NEW(x->once, const ValueId *, n->n_in);
+    ValueId *in = ARENA_NEW(x->once, ValueId, n->n_in);
+    Node **copy = ARENA_NEW(x->once, Node *, count);
 
     if (!lists || !in || !copy)
         return FAIL_NOMEM();
@@ -303,26 +301,37 @@ static Status expand_outputs(Expander *x)
     return ST_OK;
 }
 
+static Status expand_nodes(Expander *x)
+{
+    const uint32_t n_old = x->g->n_node;
+
+    for (uint32_t i = 1; i < x->n_value; i++)
+        if (x->g->value[i]->kind == V_STATE) {
+            arena_clear(x->once);
+            TRY(expand_state(x, (ValueId){ i }));
+        }
+    for (uint32_t i = 0; i < n_old; i++)
+        if (x->g->node[i]->op) {
+            arena_clear(x->once);
+            TRY(expand_one(x, x->g->node[i]));
+        }
+    TRY(expand_updates(x));
+    TRY(expand_outputs(x));
+    for (uint32_t i = 0; i < n_old; i++)
+        if (x->g->node[i]->op)
+            graph_remove(x->g, x->g->node[i]);
+    return x->g->status;
+}
+
 Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
 {
-    Expander x = { .g = g, .a = a, .p = p, .t = t, .n_value = g->n_value };
-    uint32_t n_old = g->n_node;
+    Expander x = { .g = g, .a = a, .once = arena_create_beside(a), .p = p, .t = t, .n_value = g->n_value };
+    Status st;
 
     x.native = ARENA_NEW(a, ValueId *, x.n_value);
     x.whole = ARENA_NEW(a, ValueId *, x.n_value);
     x.split = ARENA_NEW(a, SplitCopies *, x.n_value);
-    if (!x.native || !x.whole || !x.split)
-        return FAIL_NOMEM();
-    for (uint32_t i = 1; i < x.n_value; i++)
-        if (g->value[i]->kind == V_STATE)
-            TRY(expand_state(&x, (ValueId){ i }));
-    for (uint32_t i = 0; i < n_old; i++)
-        if (g->node[i]->op)
-            TRY(expand_one(&x, g->node[i]));
-    TRY(expand_updates(&x));
-    TRY(expand_outputs(&x));
-    for (uint32_t i = 0; i < n_old; i++)
-        if (g->node[i]->op)
-            graph_remove(g, g->node[i]);
-    return g->status;
+    st = x.once && x.native && x.whole && x.split ? expand_nodes(&x) : FAIL_NOMEM();
+    arena_free(x.once);
+    return st;
 }

@@ -7,12 +7,15 @@
 #include "passes/report.h"
 
 /* Removes nodes whose outputs nobody reads: the whole of a value that was only needed in parts, unused conversions. */
-static Status sweep(Graph *g, Arena *a)
+static Status sweep(Graph *g)
 {
-    uint32_t *uses = graph_count_uses(g, a);
+    Arena *a = arena_create_beside(g->arena);
+    uint32_t *uses = a ? graph_count_uses(g, a) : NULL;
 
-    if (!uses)
+    if (!uses) {
+        arena_free(a);
         return FAIL_NOMEM();
+    }
     for (uint32_t i = g->n_node; i-- > 0;) {
         Node *n = g->node[i];
         bool used = false;
@@ -25,6 +28,7 @@ static Status sweep(Graph *g, Arena *a)
             uses[n->in[k].i] -= has_value(n->in[k]);
         graph_remove(g, n);
     }
+    arena_free(a);
     return graph_sort(g);
 }
 
@@ -47,10 +51,22 @@ static bool carries_batch(const Graph *g, const Partition *p)
     return false;
 }
 
+/* In an arena of its own: the tables go before the graph of all replicas is sorted. */
+static Status place_and_expand(Graph *g, const Partition *p, PassCtx *ctx)
+{
+    Arena *a = arena_create_beside(ctx->scratch);
+    Placements t;
+    Status st = a ? place_graph(&t, g, p, a, ctx->report) : FAIL_NOMEM();
+
+    if (!st)
+        st = expand_graph(g, p, &t, a);
+    arena_free(a);
+    return st;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
     Partition p;
-    Placements t;
 
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
     if (p.replicas == 1) {
@@ -60,10 +76,9 @@ static Status run(Graph *g, PassCtx *ctx)
     if (!carries_batch(g, &p) && ctx->opt->mode != BUILD_APPLY)
         TRY(report_note(ctx->report, NOTE_OTHER, g->name,
                         "no input carries the batch: every device computes all of it"));
-    TRY(sweep(g, ctx->scratch));
-    TRY(place_graph(&t, g, &p, ctx->scratch, ctx->report));
-    TRY(expand_graph(g, &p, &t, ctx->scratch));
-    TRY(sweep(g, ctx->scratch));
+    TRY(sweep(g));
+    TRY(place_and_expand(g, &p, ctx));
+    TRY(sweep(g));
     ctx->n_changed += (int)g->n_node;
     return ST_OK;
 }

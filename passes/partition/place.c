@@ -15,6 +15,8 @@
  * update that follow would run once per replica, and a gradient that is read in two ways would be reduced twice. */
 #include "passes/partition/place.h"
 
+#include <string.h>
+
 #include "passes/report.h"
 
 static Place start(const Graph *g, const Partition *p, uint32_t i)
@@ -65,17 +67,33 @@ static Status apply(Placement *p, const Placements *t)
     return ST_OK;
 }
 
+static int most_outputs(const Graph *g)
+{
+    int most = 0;
+
+    FOR_NODES(g, n)
+        most = n->n_out > most ? n->n_out : most;
+    return most;
+}
+
 static Status place_nodes(Placements *t, const Graph *g, const Partition *part, Arena *a, Report *report)
 {
+    Place *out = ARENA_NEW(a, Place, most_outputs(g));
+
+    if (!out)
+        return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
         t->value[i] = start(g, part, i);
     FOR_NODES(g, n) {
         Placement p = { .g = g, .node = n, .split = &part->batch };
 
-        p.in = t->want[n->index] = ARENA_NEW(a, Place, n->n_in);
-        p.out = ARENA_NEW(a, Place, n->n_out);
-        if (!p.in || !p.out)
+        if (!t->want[n->index])
+            t->want[n->index] = ARENA_NEW(a, Place, n->n_in);
+        p.in = t->want[n->index];
+        p.out = out;
+        if (!p.in)
             return FAIL_NOMEM();
+        memset(out, 0, (size_t)n->n_out * sizeof *out);
         TRY(apply(&p, t));
         if (p.mixes)
             TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n),
