@@ -1,0 +1,150 @@
+/* The door of a world: who belongs to it comes in at the first try, however many others stand there. */
+#include "exec/world/door.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/world/socket.h"
+#include "tests/harness/test.h"
+
+enum { CROWD = 200, SIZE = 3, KEY = 16 };
+static const double PATIENCE = 3; /* seconds: before those who say nothing have had their time */
+
+typedef struct {
+    Door door;
+    Secret secret;
+    struct sockaddr_in at;
+    pthread_t keeper;
+    Hello met;
+    int in; /* the connection that was let in */
+    int crowd[CROWD];
+} House;
+
+static House house;
+
+static void *keep(void *arg)
+{
+    House *h = arg;
+
+    h->in = door_next(&h->door, &h->met, world_now() + 2 * PATIENCE);
+    return NULL;
+}
+
+static bool open_house(House *h)
+{
+    socklen_t n = sizeof h->at;
+
+    memset(h, 0, sizeof *h);
+    h->secret.n = KEY;
+    h->in = -1;
+    door_init(&h->door, &h->secret, 0, SIZE);
+    h->at = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    h->door.listener = socket_listen((struct sockaddr *)&h->at, n);
+    return h->door.listener >= 0 && !getsockname(h->door.listener, (struct sockaddr *)&h->at, &n) &&
+           !pthread_create(&h->keeper, NULL, keep, h);
+}
+
+static void close_house(House *h)
+{
+    pthread_join(h->keeper, NULL);
+    door_close(&h->door);
+    for (int i = 0; i < CROWD; i++)
+        close(h->crowd[i]);
+    if (h->in >= 0)
+        close(h->in);
+}
+
+static int knock(const House *h)
+{
+    return socket_connect((const struct sockaddr *)&h->at, sizeof h->at, world_now() + PATIENCE);
+}
+
+static Hello greeting(int rank)
+{
+    return (Hello){ .magic = GREETING_MAGIC, .size = SIZE, .rank = rank, .secured = 1, .nonce = { 1, 2, 3 } };
+}
+
+/* What the crowd sends of its greeting: nothing, half, or all of it. */
+static void gather_crowd(House *h, size_t bytes)
+{
+    Hello hello = greeting(1);
+
+    for (int i = 0; i < CROWD; i++) {
+        h->crowd[i] = knock(h);
+        if (h->crowd[i] >= 0 && bytes)
+            (void)!socket_move(h->crowd[i], &hello, bytes, world_now() + PATIENCE, true);
+    }
+    usleep(200000); /* all of them stand there */
+}
+
+static bool come_in(const House *h)
+{
+    double until = world_now() + PATIENCE;
+    Hello hello = greeting(2);
+    Proof proof = { .magic = GREETING_MAGIC };
+    unsigned char right[GREETING_BYTES];
+    Reply reply;
+    int fd = knock(h);
+    bool good = fd >= 0 && socket_move(fd, &hello, sizeof hello, until, true) &&
+                socket_move(fd, &reply, sizeof reply, until, false) && !reply.refused && reply.secured;
+
+    if (good) {
+        secret_prove(proof.proof, &h->secret, SIDE_CLIENT, &hello, reply.nonce);
+        secret_prove(right, &h->secret, SIDE_SERVER, &hello, reply.nonce);
+        good = socket_move(fd, &proof, sizeof proof, until, true) &&
+               socket_move(fd, &reply, sizeof reply, until, false) && !reply.refused &&
+               secret_equal(right, reply.proof);
+    }
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+static void check_crowd(size_t bytes)
+{
+    House *h = &house;
+
+    CU_ASSERT_FATAL(open_house(h));
+    gather_crowd(h, bytes);
+    CU_ASSERT(come_in(h));
+    close_house(h);
+    CU_ASSERT(h->in >= 0 && h->met.rank == 2);
+}
+
+static void test_silent(void) { check_crowd(0); }
+static void test_half(void) { check_crowd(sizeof(Hello) / 2); }
+static void test_owing(void) { check_crowd(sizeof(Hello)); }
+
+/* One side's proof is not the other's, and depends on all that is said. */
+static void test_proofs(void)
+{
+    Secret s = { .n = KEY }, other = { .byte = { 1 }, .n = KEY }, none = { .n = 0 };
+    Hello hello = greeting(1);
+    unsigned char nonce[GREETING_BYTES] = { 7 }, first[GREETING_BYTES], p[GREETING_BYTES];
+
+    secret_prove(first, &s, SIDE_CLIENT, &hello, nonce);
+    secret_prove(p, &s, SIDE_CLIENT, &hello, nonce);
+    CU_ASSERT(secret_equal(first, p));
+    secret_prove(p, &s, SIDE_SERVER, &hello, nonce);
+    CU_ASSERT(!secret_equal(first, p));
+    secret_prove(p, &other, SIDE_CLIENT, &hello, nonce);
+    CU_ASSERT(!secret_equal(first, p));
+    nonce[GREETING_BYTES - 1] ^= 1;
+    secret_prove(p, &s, SIDE_CLIENT, &hello, nonce);
+    CU_ASSERT(!secret_equal(first, p));
+    nonce[GREETING_BYTES - 1] ^= 1;
+    for (size_t i = 0; i < sizeof hello; i++) {
+        ((unsigned char *)&hello)[i] ^= 1;
+        secret_prove(p, &s, SIDE_CLIENT, &hello, nonce);
+        CU_ASSERT(!secret_equal(first, p));
+        ((unsigned char *)&hello)[i] ^= 1;
+    }
+    secret_prove(p, &none, SIDE_CLIENT, &hello, nonce);
+    memset(first, 0, sizeof first);
+    CU_ASSERT(secret_equal(first, p));
+}
+
+DEFINE_SUITE(exec_door, { "a crowd that says nothing", test_silent }, { "a crowd that says half of it", test_half },
+             { "a crowd that proves nothing", test_owing }, { "proofs", test_proofs });
