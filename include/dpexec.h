@@ -163,12 +163,17 @@ DPX_API const char *dpx_options_get(const dpx_options *options, const char *name
 /* The axis along which a batch has its samples in an input of the model, or in the target that the options' loss adds:
  * as "batch-input" says it, else as the names of the model's dimensions do; 0 where nothing tells. */
 DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, const char *name);
+/* 1: replicas share such a tensor along that axis, so that a part of a batch (dpx_train_part) has a part of it; 0:
+ * every replica, and so every process, has all of it.  As "batch-input" or the names of the model's dimensions say it;
+ * where nothing has a name, inputs whose first axis is open, or was the batch's size at export, are shared. */
+DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options, const char *name);
 
 /* ---- several processes ---- */
 
 /* The processes that train one model together.  Each drives as many devices as the others, of the same kind; replicas
- * are counted over all of them, and every process is given the same model, options and whole batches.  When one fails,
- * the others' calls fail with its rank and reason. */
+ * are counted over all of them, and every process is given the same model and options, and of each batch its own part
+ * (dpx_train_part) or all of it (dpx_train_step), all processes the same batch.  When one fails, the others' calls fail
+ * with its rank and reason. */
 typedef struct dpx_world dpx_world;
 
 typedef struct {
@@ -286,11 +291,40 @@ DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const cha
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
-/* With `out` NULL train_step and train_flush begin a step and do not wait for its end on GPUs: the batch has been taken
- * over on return, and the host prepares the next one meanwhile.  train_result then waits for the oldest step begun
- * whose result was not taken, and gives it; micro-batches that complete no group have none.  At most two results may be
- * waiting, none when a step is given an `out`.  A failure may show in a later call.  On the CPU a step is over when
- * train_step returns, in any case. */
+/* The part of a batch of `samples` that this process's replicas take: samples [from, to) of it, counted from 0, along
+ * the batch's axis of every tensor that is split (dpx_batch_splits); from == to when it has none.  The parts of all
+ * processes, by rank, follow one another and make up the batch; a process alone has all of it.  They depend on
+ * "replicas", "split" and the devices, never on a step: ask once for every size of batch.  No other process is waited
+ * for.  DPX_INVALID: `samples` is negative. */
+typedef struct {
+    int64_t from, to;
+} dpx_part;
+DPX_API dpx_status dpx_trainer_part(const dpx_trainer *t, int64_t samples, dpx_part *out) DPX_CHECKED;
+
+/* The steps by parts, for callers that load in every process only what it needs:
+ *
+ *     dpx_part own;
+ *     if (dpx_trainer_part(t, 256, &own) || load(x, y, at + own.from, at + own.to) ||
+ *         dpx_train_part(t, 256, (dpx_tensor[]){ x, y }, 2, &result)) ...
+ *
+ * `samples` is the whole batch's, the same in all processes; a tensor that is split has to - from samples along its
+ * batch's axis (none: its data may be NULL), any other is whole.  All processes call it for every batch, also with an
+ * empty part, and all get the results of the whole batch, the same bytes as from dpx_train_step with all of it.
+ * DPX_SHAPE: a tensor that has another number of samples; DPX_INVALID: one that is given in parts and that the step
+ * reads otherwise ("batch-input" says where the batch is); DPX_UNSUPPORTED: shapes that depend on data. A bad index or
+ * label is looked for in this process's part, and told by its place in the whole. */
+DPX_API dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                  dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                 dpx_result *out) DPX_CHECKED;
+
+/* With `out` NULL train_step, train_part and train_flush begin a step and do not wait for its end on GPUs: the batch
+ * has been taken over on return, and the host prepares the next one meanwhile.  train_result then waits for the oldest
+ * step begun whose result was not taken, and gives it; micro-batches that complete no group have none.  At most two
+ * results may be waiting, none when a step is given an `out`.  A failure may show in a later call.  On the CPU a step
+ * is over when train_step returns, in any case. */
 DPX_API dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun go on behind the call */
 /* Applies what was accumulated so far: the last, incomplete group of an epoch.  Nothing when there is none. */
@@ -300,6 +334,9 @@ DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
  * belongs to the trainer and is valid until its next call. */
 DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs,
                            int n_outputs) DPX_CHECKED;
+/* The same of a batch in parts; every process gets the whole outputs. */
+DPX_API dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
+                                int n_outputs) DPX_CHECKED;
 
 /* Parameters, moments, running statistics, counters. */
 DPX_API int dpx_trainer_state_count(const dpx_trainer *t);

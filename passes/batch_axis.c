@@ -179,3 +179,21 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
         axis = target_batch_axis(opt, scores_batch_axis(model, opt, scores), opt->class_axis > 0 ? opt->class_axis : 0);
     return axis >= 0 ? axis : 0;
 }
+
+int data_split_axis(const Graph *model, const BuildOptions *opt, const char *name)
+{
+    const ValueId id = graph_find(model, name);
+    const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
+    const BatchDim batch = find_batch_dim(model, opt);
+    const bool by_size = !opt->n_batch_input && !batch.symbol,
+               is_target = opt->loss && !strcmp(name, opt->target ? opt->target : "target");
+    int axis = named_batch_axis(opt, name);
+
+    if (!v)
+        return data_batch_axis(model, opt, name);
+    if (axis < 0)
+        axis = symbol_axis(v->dim_param, v->shape->rank, batch.symbol);
+    if (axis >= 0 || (!by_size && !is_target) || !v->shape->rank)
+        return axis;
+    return v->shape->rank < 0 || v->shape->dim[0] < 0 || v->shape->dim[0] == batch.size ? 0 : -1;
+}

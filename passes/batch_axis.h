@@ -40,5 +40,8 @@ int marked_batch_axis(const Graph *g, const BuildOptions *opt, const Value *targ
 /* The axis along which data for the input, or for the target that the loss adds, has its samples; 0 where nothing
  * tells. */
 int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *name);
+/* The axis along which replicas share such data, as far as it can be told without a batch: -1 where every one has all
+ * of it.  Without names, an input whose first axis is open, or was the batch's size at export. */
+int data_split_axis(const Graph *model, const BuildOptions *opt, const char *name);
 
 #endif

@@ -23,7 +23,6 @@
 #include "graph/base/foreign.h"
 #include "graph/base/outfile.h"
 #include "graph/print.h"
-#include "passes/batch_axis.h"
 #include "passes/model/inference.h"
 
 World *trainer_world(const dpx_trainer *t) { return t->options && t->options->world ? t->options->world->world : NULL; }
@@ -186,7 +185,8 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(options_devices(&devices, t->options));
     TRY(enter_world(t, &devices));
     t->dtype = run_dtype(t);
-    t->replicas = t->options->build.replicas ? t->options->build.replicas : devices.n * world_size(trainer_world(t));
+    t->devices = devices.n * world_size(trainer_world(t));
+    t->replicas = t->options->build.replicas ? t->options->build.replicas : t->devices;
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     session_set_ways(t->session, &t->options->ways);
     session_keep_programs(t->session, t->options->programs);
@@ -254,104 +254,12 @@ static void tell_weights(dpx_trainer *t, const char *what)
 
 /* ---- batches in, results out ---- */
 
-typedef struct {
-    NamedTensor tensor[MAX_BATCH_TENSORS];
-    int n;
-    int64_t samples;
-    union {
-        float f32;
-        double f64;
-    } lr;
-} Feed;
-
-/* The target that passes add, or NULL: the model computes its loss itself, or there is none. */
-static const char *target_name(const dpx_trainer *t)
-{
-    const BuildOptions *b = &t->options->build;
-
-    return !b->loss || b->loss->target == TARGET_NONE ? NULL : b->target ? b->target : "target";
-}
-
-static bool is_asked_for(const dpx_trainer *t, const char *name)
-{
-    const Graph *g = t->model->graph;
-    const char *target = target_name(t);
-
-    for (int i = 0; i < g->n_input; i++)
-        if (!strcmp(value(g, g->input[i])->name, name))
-            return true;
-    return target && !strcmp(target, name);
-}
-
-static void list_asked_for(char *text, size_t size, const dpx_trainer *t)
-{
-    const Graph *g = t->model->graph;
-    const char *target = target_name(t);
-    size_t len = 0;
-
-    *text = '\0';
-    for (int i = 0; i < g->n_input && len < size; i++)
-        len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", value(g, g->input[i])->name);
-    if (target && len < size)
-        snprintf(text + len, size - len, "%s'%s'", len ? ", " : "", target);
-}
-
-/* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in
- * inference. */
-static Status check_names(const dpx_trainer *t, const Feed *f)
-{
-    char expected[768];
-    Problems wrong = { 0 };
-
-    for (int i = 0; i < f->n; i++) {
-        bool first = true;
-
-        for (int k = 0; k < i; k++)
-            first &= strcmp(f->tensor[k].name, f->tensor[i].name) != 0;
-        if (!first)
-            problems_add(&wrong, "'%s' is given twice", f->tensor[i].name);
-        else if (!is_asked_for(t, f->tensor[i].name))
-            problems_add(&wrong, "nobody asked for '%s'", f->tensor[i].name);
-    }
-    if (!wrong.n)
-        return ST_OK;
-    list_asked_for(expected, sizeof expected, t);
-    return problems_fail(&wrong, E_INVALID, "a batch of this model is of %s", expected);
-}
-
-/* How many a tensor of a batch has. */
-static int64_t samples_of(const dpx_trainer *t, const dpx_tensor *x)
-{
-    int axis = data_batch_axis(t->model->graph, &t->options->build, x->name);
-
-    return x->dim[axis < x->rank ? axis : 0];
-}
-
-static Status read_batch(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n)
-{
-    f->n = 0;
-    f->samples = 0;
-    if (n < 0 || n > MAX_BATCH_TENSORS - 1)
-        return FAIL(E_INVALID, "a batch of %d tensors, at most %d are taken", n, MAX_BATCH_TENSORS - 1);
-    if (n && !batch)
-        return FAIL(E_INVALID, "the batch is NULL, expected %d tensors", n);
-    for (int i = 0; i < n; i++) {
-        if (!batch[i].name)
-            return FAIL(E_INVALID, "tensor %d of the batch has no name", i);
-        f->tensor[i].name = batch[i].name;
-        TRY(api_tensor(&f->tensor[i].tensor, &batch[i]));
-        if (!i && batch[i].rank > 0)
-            f->samples = samples_of(t, &batch[i]);
-    }
-    f->n = n;
-    return check_names(t, f);
-}
-
 static void add_learning_rate(const dpx_trainer *t, Feed *f, double lr)
 {
     f->lr.f64 = lr;
     if (t->dtype == DT_FLOAT32)
         f->lr.f32 = (float)lr;
+    f->axis[f->n] = -1;
     f->tensor[f->n].name = IN_LR;
     f->tensor[f->n++].tensor = (Tensor){ t->dtype, shape_scalar(), &f->lr };
 }
@@ -396,7 +304,7 @@ static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *
         t->agreed &= dpx_trainer_state_count(t) == before;
         TRY(trainer_agree_states(t));
     }
-    return session_begin(step, t->session, mode, f->tensor, f->n);
+    return session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL);
 }
 
 static Status end(const SessionStep *step, dpx_result *r)
@@ -450,6 +358,7 @@ static Status begin_apply(dpx_trainer *t, BegunStep *b)
     Feed f;
 
     f.n = t->n_shape;
+    f.partly = false;
     memcpy(f.tensor, t->shape, sizeof *f.tensor * (size_t)t->n_shape);
     add_learning_rate(t, &f, lr);
     b->result = t->group;
@@ -471,13 +380,13 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
     return t->pending >= t->options->accumulate ? begin_apply(t, b) : ST_OK;
 }
 
-static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, BegunStep *b)
+static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, BegunStep *b)
 {
     double lr = options_learning_rate(t->options, t->step);
     Feed f;
 
     TRY(need_loss(t));
-    TRY(read_batch(&f, t, batch, n));
+    TRY(batch_read(&f, t, batch, n, samples));
     t->evaluated = 0;
     b->result.samples = f.samples;
     if (t->options->accumulate > 1)
@@ -516,12 +425,12 @@ static Status give_now(BegunStep *b, dpx_result *out)
     return ST_OK;
 }
 
-static Status train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+static Status train_step(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *out)
 {
     BegunStep b = { .ended = false };
 
     TRY(check_room(t, out));
-    TRY(begin_batch(t, batch, n, &b));
+    TRY(begin_batch(t, batch, n, samples, &b));
     return out ? give_now(&b, out) : keep_begun(t, &b);
 }
 
@@ -560,18 +469,28 @@ static void tell_progress(const dpx_trainer *t, const dpx_result *r)
         t->progress(t->progress_user, r);
 }
 
-dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+static dpx_status step_and_tell(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *out)
 {
     dpx_result r;
-    Status st;
+    Status st = told(t, train_step(t, batch, n, samples, out ? &r : NULL));
 
-    NEED(t, "trainer");
-    st = told(t, train_step(t, batch, n, out ? &r : NULL));
     if (st || !out)
         return (dpx_status)st;
     *out = r;
     tell_progress(t, &r);
     return DPX_OK;
+}
+
+dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+{
+    NEED(t, "trainer");
+    return step_and_tell(t, batch, n, NULL, out);
+}
+
+dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+{
+    NEED(t, "trainer");
+    return step_and_tell(t, part, n, &samples, out);
 }
 
 dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
@@ -606,13 +525,13 @@ dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
 
 int dpx_trainer_runs_ahead(const dpx_trainer *t) { return t && session_runs_ahead(t->session); }
 
-static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *r)
+static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, dpx_result *r)
 {
     SessionStep step;
     Feed f;
 
     TRY(need_loss(t));
-    TRY(read_batch(&f, t, batch, n));
+    TRY(batch_read(&f, t, batch, n, samples));
     if (t->evaluated++)
         tell_weights(t, "evaluation over several batches");
     TRY(begin(t, BUILD_EVAL, &f, &step));
@@ -622,17 +541,29 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_resul
     return ST_OK;
 }
 
-dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+static dpx_status evaluate_and_tell(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+                                    dpx_result *out)
 {
     dpx_result r = { 0 };
-    Status st;
+    Status st = told(t, evaluate(t, batch, n, samples, &r));
 
-    NEED(t, "trainer");
-    NEED(out, "out");
-    st = told(t, evaluate(t, batch, n, &r));
     if (!st)
         *out = r;
     return (dpx_status)st;
+}
+
+dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+{
+    NEED(t, "trainer");
+    NEED(out, "out");
+    return evaluate_and_tell(t, batch, n, NULL, out);
+}
+
+dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+{
+    NEED(t, "trainer");
+    NEED(out, "out");
+    return evaluate_and_tell(t, part, n, &samples, out);
 }
 
 dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
@@ -640,20 +571,28 @@ dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_res
     return dpx_val_step(t, batch, n, out);
 }
 
+dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+{
+    return dpx_val_part(t, samples, part, n, out);
+}
+
 /* ---- inference ---- */
 
-static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs)
+static Status infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples, dpx_tensor *outputs,
+                    int n_outputs)
 {
     const Graph *g = t->model->graph;
     const NamedTensor *out;
+    SessionStep step;
     int n_out;
     Feed f;
 
     if (n_outputs != g->n_output)
         return FAIL(E_INVALID, "room for %d outputs, the model has %d", n_outputs, g->n_output);
-    TRY(read_batch(&f, t, inputs, n));
+    TRY(batch_read(&f, t, inputs, n, samples));
     TRY(trainer_check_resumed(t, BUILD_INFER, f.tensor, f.n));
-    TRY(session_step(&out, &n_out, t->session, BUILD_INFER, f.tensor, f.n));
+    TRY(session_begin(&step, t->session, BUILD_INFER, f.tensor, f.n, f.partly ? &f.part : NULL));
+    TRY(session_end(&out, &n_out, &step));
     for (int i = 0; i < g->n_output; i++) {
         const Tensor *y = named_find(out, n_out, g->output[i].name);
 
@@ -672,7 +611,16 @@ dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *
     NEED(t, "trainer");
     if (n_outputs)
         NEED(outputs, "outputs");
-    return (dpx_status)told(t, infer(t, inputs, n, outputs, n_outputs));
+    return (dpx_status)told(t, infer(t, inputs, n, NULL, outputs, n_outputs));
+}
+
+dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
+                        int n_outputs)
+{
+    NEED(t, "trainer");
+    if (n_outputs)
+        NEED(outputs, "outputs");
+    return (dpx_status)told(t, infer(t, part, n, &samples, outputs, n_outputs));
 }
 
 /* ---- timing ---- */

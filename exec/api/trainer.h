@@ -19,7 +19,7 @@ struct dpx_trainer {
     Options *options;
     Session *session;
     DType dtype;                /* of parameters and of the learning rate */
-    int replicas;               /* in force */
+    int replicas, devices;      /* in force, of all processes */
     int64_t step;               /* optimizer steps begun */
     BegunStep begun[MAX_BEGUN]; /* the oldest first */
     int n_begun;
@@ -39,6 +39,23 @@ struct dpx_trainer {
     dpx_progress_fn *progress;
     void *progress_user;
 };
+
+/* A batch as it was given. */
+typedef struct {
+    NamedTensor tensor[MAX_BATCH_TENSORS]; /* shapes are those of the whole */
+    int n;
+    int64_t samples; /* of the whole */
+    bool partly;     /* this process has only `part` of what is split */
+    GivenPart part;
+    int axis[MAX_BATCH_TENSORS]; /* part.axis */
+    union {
+        float f32;
+        double f64;
+    } lr;
+} Feed;
+
+/* Takes a batch of the caller's; `samples`: the tensors are this process's part of so many; NULL: all of the batch. */
+Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples) CHECKED;
 
 World *trainer_world(const dpx_trainer *t); /* NULL: this process alone */
 /* Are there others, for whose sake it takes part in what is of no use to itself? */

@@ -114,19 +114,31 @@ static void fill(char *to, const char *from, size_t bytes, int threads)
         memcpy(to + at, from + at, bytes - at < BLOCK ? bytes - at : BLOCK);
 }
 
+/* A part whose bytes do not lie together goes to its place in each row of the whole: a Scatter on the device reads no
+ * other. */
+static void fill_piece(const GpuPart *part, char *to, const MemRef *ref, int threads)
+{
+    const Prepared *p = part->gpu->program;
+    const InputPart *w = &p->input_part[ref->root.i];
+    const char *from = prepared_input(p, ref);
+
+    if (w->apart && w->bytes < ref->bytes)
+        input_part_spread(w, to, from, value(p->graph, ref->root));
+    else if (from)
+        fill(to, from, ref->bytes, threads);
+}
+
 Status gpu_part_upload(GpuPart *part, int k)
 {
     GpuSlot *slot = &part->slot[k];
     const GpuMember *m = part->member;
-    const Prepared *p = part->gpu->program;
 
     if (!part->input_bytes)
         return ST_OK;
     for (int i = 0; i < part->n_input; i++) {
         const GpuPiece *piece = &part->input[i];
 
-        fill(slot->staging + piece->at, (const char *)p->storage[piece->ref.root.i] + piece->ref.offset,
-             piece->ref.bytes, device_ctx(m->device)->n_threads);
+        fill_piece(part, slot->staging + piece->at, &piece->ref, device_ctx(m->device)->n_threads);
     }
     TRY_MEMBER(m, copy(m->stream[STREAM_COPY], slot->input, slot->staging, part->input_bytes));
     TRY_MEMBER(m, event_record(slot->uploaded, m->stream[STREAM_COPY]));

@@ -211,11 +211,11 @@ static void set_outputs(GpuProgram *g, unsigned k)
 
     for (int i = 0; i < p->graph->n_output; i++) {
         const MemRef *ref = &p->plan->output[i];
-        char *base = ref->kind == MEM_INPUT   ? p->storage[ref->root.i]
-                     : ref->kind == MEM_CONST ? value(p->graph, ref->root)->init->data
+        char *data = ref->kind == MEM_INPUT   ? prepared_input(p, ref)
+                     : ref->kind == MEM_CONST ? (char *)value(p->graph, ref->root)->init->data + ref->offset
                                               : NULL;
 
-        p->output[i].tensor.data = base ? base + ref->offset : NULL;
+        p->output[i].tensor.data = data;
     }
     for (int d = 0; d < p->opt.n_device; d++)
         for (int i = 0; i < g->part[d].n_output; i++)

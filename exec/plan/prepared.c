@@ -258,9 +258,11 @@ static Status prepare(Prepared *p)
     TRY(check_devices(p));
     TRY(prepare_kernels(p));
     TRY(plan(p));
-    if (!p->opt.plan_only && !(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
+    if (p->opt.plan_only)
+        return ST_OK;
+    if (!(p->storage = ARENA_NEW(p->arena, void *, p->graph->n_value)))
         return FAIL_NOMEM();
-    return ST_OK;
+    return input_parts_find(&p->input_part, p->arena, p->graph, p->opt.n_device, p->opt.first, p->opt.n_local);
 }
 
 Status prepared_create(Prepared *p, Graph *g, const ProgramOptions *opt)

@@ -4,6 +4,7 @@
 #define DPX_PREPARED_H
 
 #include "exec/device/memory.h"
+#include "exec/plan/input_part.h"
 #include "exec/state/safetensors.h"
 #include "passes/plan/plan_memory.h"
 
@@ -51,12 +52,19 @@ typedef struct {
     Arena *arena;
     MemoryPlan *plan;
     ProgramOptions opt;
-    Device **device;     /* [opt.n_device] */
-    Call *call;          /* [n_node] */
-    void **storage;      /* [n_value] of states; of inputs, this step's; NULL where nothing is to run */
-    NamedTensor *output; /* [n_output] of the step that was run or waited for last */
+    Device **device;       /* [opt.n_device] */
+    Call *call;            /* [n_node] */
+    void **storage;        /* [n_value] of states; of inputs, this step's; NULL where nothing is to run */
+    InputPart *input_part; /* [n_value] of inputs: what of them is in storage; NULL alike */
+    NamedTensor *output;   /* [n_output] of the step that was run or waited for last */
     Trace *trace;
 } Prepared;
+
+/* Where a piece of this step's inputs is; NULL: with the process that reads it. */
+static inline void *prepared_input(const Prepared *p, const MemRef *ref)
+{
+    return input_part_at(&p->input_part[ref->root.i], p->storage[ref->root.i], ref->offset, ref->bytes);
+}
 
 /* The devices of this process. */
 #define FOR_LOCAL(p, d) for (int d = (p)->opt.first; d < (p)->opt.first + (p)->opt.n_local; d++)

@@ -106,22 +106,23 @@ DEFINE_FIRST_BAD(first_bad_32, int32_t)
 DEFINE_FIRST_BAD(first_bad_64, int64_t)
 
 /* Of a label its operator says nothing: it is the loss, under a name that the user did not give. */
-static Status refuse(const Range *r, const Graph *g, const Tensor *t, int64_t i)
+static Status refuse(const Range *r, const Prepared *p, const Tensor *t, int64_t i)
 {
-    const char *input = value(g, g->input[r->input])->name;
-    const long long x = tensor_int(t, i);
+    const ValueId id = p->graph->input[r->input];
+    const char *input = value(p->graph, id)->name;
+    const long long x = tensor_int(t, i), at = input_part_element(&p->input_part[id.i], value(p->graph, id), i);
     char hint[96] = "", text[512];
 
     if (r->ignores && x < 0)
         snprintf(hint, sizeof hint, "; --ignore-index %lld leaves such labels out", x);
     if (r->ignores) {
-        (void)FAIL(E_INVALID, "element %lld of input '%s' is %lld, not one of %lld classes%s", (long long)i, input, x,
+        (void)FAIL(E_INVALID, "element %lld of input '%s' is %lld, not one of %lld classes%s", at, input, x,
                    (long long)r->high, hint);
         snprintf(text, sizeof text, "%s label is %lld, not one of %lld classes%s", t->shape.rank > 1 ? "a" : "the", x,
                  (long long)r->high, hint);
     } else {
-        (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld", node_text(g, r->node),
-                   (long long)i, input, x, (long long)r->high);
+        (void)FAIL(E_INVALID, "%s: element %lld of input '%s' is %lld, not one of %lld", node_text(p->graph, r->node),
+                   at, input, x, (long long)r->high);
         snprintf(text, sizeof text, "'%.300s' has %lld, not one of %lld", input, x, (long long)r->high);
     }
     status_set_element((const char *)t->data + (size_t)i * dtype_size(t->dtype), text);
@@ -129,19 +130,19 @@ static Status refuse(const Range *r, const Graph *g, const Tensor *t, int64_t i)
 }
 
 /* Indices and labels are int32 or int64. */
-static Status check(const Range *r, const Graph *g, const Tensor *t)
+static Status check(const Range *r, const Prepared *p, const Tensor *t)
 {
     const int64_t n = tensor_numel(t),
                   i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
 
     if (i == n)
         return ST_OK;
-    return refuse(r, g, t, i);
+    return refuse(r, p, t, i);
 }
 
-Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input)
+Status index_check_run(const IndexCheck *c, const Prepared *p, const Tensor *input)
 {
     for (int i = 0; i < c->n; i++)
-        TRY(check(&c->range[i], g, &input[c->range[i].input]));
+        TRY(check(&c->range[i], p, &input[c->range[i].input]));
     return ST_OK;
 }

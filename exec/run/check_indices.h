@@ -5,14 +5,15 @@
 #ifndef DPX_CHECK_INDICES_H
 #define DPX_CHECK_INDICES_H
 
+#include "exec/plan/prepared.h"
 #include "graph/op.h"
 
 typedef struct IndexCheck IndexCheck;
 
 /* In the arena. */
 Status index_check_create(IndexCheck **out, Arena *a, const Graph *g) CHECKED;
-/* `input` [n_input] in the order of the graph's; E_INVALID names the node and an index that selects nothing,
- * which is the element of the failure. */
-Status index_check_run(const IndexCheck *c, const Graph *g, const Tensor *input) CHECKED;
+/* `input` [n_input] in the order of the graph's, as given; E_INVALID names the node and an index that selects nothing,
+ * counted in the whole, which is the element of the failure. */
+Status index_check_run(const IndexCheck *c, const Prepared *p, const Tensor *input) CHECKED;
 
 #endif

@@ -20,12 +20,12 @@ struct Collective {
     Span *span; /* NULL: all is in this process */
     const Node *node;
     Exchange x;
-    int n_member, n_in, n_out;
-    int *rank;    /* [device] among the members; -1: not one */
-    int *device;  /* [n_out] that holds the output */
-    int *program; /* of the sums: reduce_tree_program */
-    void **space; /* [member] of exchange_sum */
-    void ***to;   /* [member] the copies of a tensor */
+    int n_member, n_in, n_out, first; /* first: device of this process */
+    int *rank;                        /* [device] among the members; -1: not one */
+    int *device;                      /* [n_out] that holds the output */
+    int *program;                     /* of the sums: reduce_tree_program */
+    void **space;                     /* [member] of exchange_sum */
+    void ***to;                       /* [member] the copies of a tensor */
     atomic_uint arrived, generation;
 };
 
@@ -189,10 +189,26 @@ static void join_pieces(const Collective *c, const Tensor *in, const Tensor *out
     }
 }
 
+/* The bytes that stand in front of this process's pieces in a row of the whole, of which the input is only that part; 0
+ * when it is all of it. */
+static size_t bytes_left_out(const Collective *c, const Tensor *in, const Tensor *out)
+{
+    int64_t all = 0, before = 0;
+
+    for (int o = 0; o < c->n_out; o++) {
+        all += out[o].shape.dim[c->x.axis];
+        before += c->device[o] < c->first ? out[o].shape.dim[c->x.axis] : 0;
+    }
+    return in->shape.dim[c->x.axis] == all
+               ? 0
+               : (size_t)before * (size_t)shape_count(&in->shape, c->x.axis + 1, in->shape.rank) *
+                     dtype_size(in->dtype);
+}
+
 /* The outputs of this device.  An output that is a view of the input is in place already. */
 static void copy_outputs(const Collective *c, int device, const Tensor *in, Tensor *out)
 {
-    size_t offset = 0;
+    size_t offset = 0, left_out = c->x.split ? bytes_left_out(c, in, out) : 0;
 
     for (int o = 0; o < c->n_out; o++) {
         bool mine = c->device[o] == device && out[o].data;
@@ -200,8 +216,8 @@ static void copy_outputs(const Collective *c, int device, const Tensor *in, Tens
         if (c->x.split) {
             const Piece p = piece_of(&out[o], &in[0], c->x.axis);
 
-            if (mine && (char *)out[o].data != (char *)in[0].data + offset)
-                piece_copy(&p, &out[o], &in[0], offset, false);
+            if (mine && (char *)out[o].data != (char *)in[0].data + (offset - left_out))
+                piece_copy(&p, &out[o], &in[0], offset - left_out, false);
             offset += p.row;
         } else if (mine && c->x.joined) {
             join_pieces(c, in + exchange_tensor(&c->x, o) * c->x.parts, &out[o]);
@@ -265,6 +281,7 @@ Status collective_create(Collective **out, Rendezvous *r, const Graph *g, const 
     c->x = exchange_of(n);
     c->n_in = n->n_in;
     c->n_out = n->n_out;
+    c->first = site->first;
     if (span_is_needed(n, site))
         TRY_TO(fail, st, span_create(&c->span, g, n, site));
     count_members(c, site);

@@ -17,8 +17,9 @@ void program_free(Program *p); /* NULL is legal */
  * step the state that the graph updates is undefined. */
 Status program_run(Program *p, const NamedTensor *in, int n) CHECKED;
 /* The same, without waiting for its end on accelerators: the inputs have been taken over on return; a failure may show
- * in a later call. */
-Status program_begin(Program *p, const NamedTensor *in, int n) CHECKED;
+ * in a later call.  With `part` the data are of that part alone (exec/plan/input_part.h), which must be what the
+ * devices of this process read; NULL: of the whole. */
+Status program_begin(Program *p, const NamedTensor *in, int n, const GivenPart *part) CHECKED;
 unsigned program_turn(const Program *p); /* the step begun last, for program_wait */
 /* Waits for that step's end; at most one other may have begun since.  The outputs are then that step's. */
 Status program_wait(Program *p, unsigned turn) CHECKED;

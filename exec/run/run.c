@@ -57,7 +57,8 @@ static Status run_device(Device *d, void *arg)
 
 /* ---- inputs ---- */
 
-static Status check_input(const Value *v, const Tensor *t)
+/* `bytes`: so many are read. */
+static Status check_input(const Value *v, const Tensor *t, size_t bytes)
 {
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
@@ -67,7 +68,7 @@ static Status check_input(const Value *v, const Tensor *t)
     if (!shape_eq(&t->shape, v->shape))
         return FAIL(E_SHAPE, "input '%s' has shape %s, expected %s", v->name, shape_text(&t->shape, have),
                     shape_text(v->shape, want));
-    if (!t->data && tensor_bytes(t))
+    if (!t->data && bytes)
         return FAIL(E_INVALID, "input '%s' has no data", v->name);
     return ST_OK;
 }
@@ -82,24 +83,41 @@ Status program_check_given(const Graph *g, const NamedTensor *in, int n)
     return problems_fail(&missing, E_INVALID, "a step of this model");
 }
 
-static Status set_inputs(Program *p, const NamedTensor *in, int n)
+static Status set_input(Program *p, int i, const NamedTensor *in, int n, const GivenPart *part)
+{
+    const ValueId id = p->ready.graph->input[i];
+    const Value *v = value(p->ready.graph, id);
+    InputPart *w = &p->ready.input_part[id.i];
+    int k = 0;
+
+    while (k < n - 1 && strcmp(in[k].name, v->name) != 0)
+        k++;
+    TRY(input_part_give(w, v, part, k));
+    TRY(check_input(v, &in[k].tensor, w->bytes));
+    p->input[i] = (Tensor){ v->dtype, w->given, in[k].tensor.data };
+    p->ready.storage[id.i] = in[k].tensor.data;
+    return ST_OK;
+}
+
+/* A Scatter that copies reads the part as it was given; its rows are shorter than the whole's. */
+static void bind_input(const Program *p, const Binding *b)
+{
+    const InputPart *w = &p->ready.input_part[b->ref.root.i];
+
+    b->tensor->data = prepared_input(&p->ready, &b->ref);
+    if (w->apart)
+        b->tensor->shape = w->given;
+}
+
+static Status set_inputs(Program *p, const NamedTensor *in, int n, const GivenPart *part)
 {
     const Graph *g = p->ready.graph;
 
     TRY(program_check_given(g, in, n));
-    for (int i = 0; i < g->n_input; i++) {
-        const Value *v = value(g, g->input[i]);
-        const Tensor *given = named_find(in, n, v->name);
-
-        TRY(check_input(v, given));
-        p->input[i] = *given;
-        p->ready.storage[g->input[i].i] = given->data;
-    }
-    for (int i = 0; i < p->n_input_binding; i++) {
-        const MemRef *ref = &p->input_binding[i].ref;
-
-        p->input_binding[i].tensor->data = (char *)p->ready.storage[ref->root.i] + ref->offset;
-    }
+    for (int i = 0; i < g->n_input; i++)
+        TRY(set_input(p, i, in, n, part));
+    for (int i = 0; i < p->n_input_binding; i++)
+        bind_input(p, &p->input_binding[i]);
     return ST_OK;
 }
 
@@ -115,8 +133,8 @@ static void bind_copies(Program *p)
 
         if (!prepared_is_local(&p->ready, c->to.device))
             continue;
-        part->from[part->n_copy] = c->from.kind == MEM_INPUT ? (char *)p->ready.storage[c->from.root.i] + c->from.offset
-                                                             : program_address(p, &c->from);
+        part->from[part->n_copy] =
+            c->from.kind == MEM_INPUT ? prepared_input(&p->ready, &c->from) : program_address(p, &c->from);
         part->to[part->n_copy] = program_address(p, &c->to);
         part->bytes[part->n_copy++] = c->to.bytes;
     }
@@ -141,7 +159,7 @@ static void bind(Program *p)
  * it. */
 static Status explain(const Program *p, Status st)
 {
-    return st == E_INVALID && index_check_run(p->indices, p->ready.graph, p->input) ? E_INVALID : st;
+    return st == E_INVALID && index_check_run(p->indices, &p->ready, p->input) ? E_INVALID : st;
 }
 
 static Status run_on_cpus(Program *p)
@@ -157,14 +175,14 @@ static Status run_on_cpus(Program *p)
     return program_world_outputs(p);
 }
 
-Status program_begin(Program *p, const NamedTensor *in, int n)
+Status program_begin(Program *p, const NamedTensor *in, int n, const GivenPart *part)
 {
     if (!p->gpu)
         bind(p);
-    TRY(set_inputs(p, in, n));
+    TRY(set_inputs(p, in, n, part));
     if (!p->gpu)
         return run_on_cpus(p);
-    TRY(index_check_run(p->indices, p->ready.graph, p->input));
+    TRY(index_check_run(p->indices, &p->ready, p->input));
     return gpu_program_begin(p->gpu);
 }
 
@@ -180,6 +198,6 @@ Status program_wait(Program *p, unsigned turn)
 
 Status program_run(Program *p, const NamedTensor *in, int n)
 {
-    TRY(program_begin(p, in, n));
+    TRY(program_begin(p, in, n, NULL));
     return program_wait(p, program_turn(p));
 }

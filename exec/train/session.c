@@ -539,12 +539,26 @@ static Status interpret(Session *s, Compiled *c, const NamedTensor *in, int n_in
     return ST_OK;
 }
 
-Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in)
+/* Every process computes all of what is interpreted. */
+static Status check_whole(const NamedTensor *in, int n_in, const GivenPart *part)
+{
+    for (int i = 0; part && i < n_in; i++)
+        if (part->axis[i] >= 0 && part->to - part->from < in[i].tensor.shape.dim[part->axis[i]])
+            return FAIL(E_UNSUPPORTED,
+                        "input '%s' is given in parts, and shapes of the model depend on data: give every process all",
+                        in[i].name);
+    return ST_OK;
+}
+
+Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in,
+                     const GivenPart *part)
 {
     Compiled *c;
 
     TRY(obtain(&c, s, mode, in, n_in, false));
-    TRY(c->program ? program_begin(c->program, in, n_in) : interpret(s, c, in, n_in));
+    if (!c->program)
+        TRY(check_whole(in, n_in, part));
+    TRY(c->program ? program_begin(c->program, in, n_in, part) : interpret(s, c, in, n_in));
     *step = (SessionStep){ c, c->program ? program_turn(c->program) : 0 };
     return ST_OK;
 }
@@ -566,7 +580,7 @@ Status session_step(const NamedTensor **out, int *n_out, Session *s, BuildMode m
 {
     SessionStep step;
 
-    TRY(session_begin(&step, s, mode, in, n_in));
+    TRY(session_begin(&step, s, mode, in, n_in, NULL));
     return session_end(out, n_out, &step);
 }
 

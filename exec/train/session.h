@@ -31,7 +31,9 @@ typedef struct {
     struct Compiled *compiled;
     unsigned turn;
 } SessionStep;
-Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in) CHECKED;
+/* `part`: what is given of the inputs, as for program_begin. */
+Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedTensor *in, int n_in,
+                     const GivenPart *part) CHECKED;
 /* Waits for the step's end.  Its outputs are readable until the next step begins.  On accelerators one other step may
  * have begun since session_begin, elsewhere none. */
 Status session_end(const NamedTensor **out, int *n_out, const SessionStep *step) CHECKED;

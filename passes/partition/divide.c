@@ -155,3 +155,21 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);
 }
+
+Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n)
+{
+    Partition p = { .devices = device_count(opt), .replicas = opt->replicas > 0 ? opt->replicas : device_count(opt) };
+    Arena *a = arena_create();
+    int64_t *count = a ? ARENA_NEW(a, int64_t, p.replicas) : NULL,
+            *offset = a ? ARENA_NEW(a, int64_t, p.replicas) : NULL;
+    Status st = count && offset ? map_devices(&p, opt, a) : FAIL_NOMEM();
+
+    if (!st) {
+        share(count, offset, samples, p.replicas, opt->split);
+        *from = offset[p.first_replica[first]];
+        *to = offset[p.first_replica[first + n] - 1] + count[p.first_replica[first + n] - 1];
+    }
+    if (a)
+        arena_free(a);
+    return st;
+}

@@ -17,6 +17,9 @@ typedef struct {
 /* Decides which inputs carry the batch (see the .c file) and how it is divided.  Reports the inputs. */
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report) CHECKED;
 
+/* The samples [from, to) of a batch that the replicas of devices [first, first + n) take when it is divided so. */
+Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n) CHECKED;
+
 /* How the states that each device is to have only a piece of are cut (passes/partition/shard.c): `shard` of a
  * Partition, of which all else is known. */
 Status shard_states(const Split *const **out, const Graph *g, const BuildOptions *opt, const Partition *p, Arena *a,

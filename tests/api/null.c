@@ -20,6 +20,7 @@ typedef struct {
     Batch b;
     dpx_tensor bad, out[1];
     dpx_result r;
+    dpx_part part;
     dpx_info info;
     dpx_device device;
     dpx_world *w;
@@ -93,6 +94,17 @@ typedef struct {
     X(test_trainer, "trainer is NULL", dpx_test_step(NULL, a->b.tensor, 2, &a->r))                                    \
     X(test_batch, "the batch is NULL", dpx_test_step(a->t, NULL, 2, &a->r))                                           \
     X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                             \
+    X(part_trainer, "dpx_trainer_part: trainer", dpx_trainer_part(NULL, 1, &a->part))                                 \
+    X(part_out, "dpx_trainer_part: out", dpx_trainer_part(a->t, 1, NULL))                                             \
+    X(part_samples, "a batch of -1 samples", dpx_trainer_part(a->t, -1, &a->part))                                    \
+    X(train_part_trainer, "dpx_train_part: trainer", dpx_train_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))            \
+    X(train_part_batch, "the batch is NULL", dpx_train_part(a->t, SAMPLES, NULL, 2, &a->r))                           \
+    X(val_part_trainer, "dpx_val_part: trainer", dpx_val_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))                  \
+    X(val_part_out, "dpx_val_part: out", dpx_val_part(a->t, SAMPLES, a->b.tensor, 2, NULL))                           \
+    X(test_part_trainer, "trainer is NULL", dpx_test_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))                      \
+    X(test_part_out, "out is NULL", dpx_test_part(a->t, SAMPLES, a->b.tensor, 2, NULL))                               \
+    X(run_part_trainer, "dpx_run_part: trainer", dpx_run_part(NULL, SAMPLES, a->b.tensor, 1, a->out, 1))              \
+    X(run_part_outputs, "dpx_run_part: outputs", dpx_run_part(a->t, SAMPLES, a->b.tensor, 1, NULL, 1))                \
     X(result_trainer, "dpx_train_result: trainer", dpx_train_result(NULL, &a->r))                                     \
     X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                              \
     X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                        \
@@ -177,7 +189,7 @@ static void test_harmless(void)
     dpx_options_set_world(NULL, NULL);
     dpx_options_set_world(o, NULL);
     dpx_trainer_on_step(NULL, NULL, NULL);
-    CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL));
+    CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));

@@ -239,7 +239,7 @@ static void test_compiled_beside(void)
     if (CHECK_OK(rig_open_cuda(&rig, training_mlp(8, 2, 2), 2, false)) &&
         CHECK_OK(program_run(rig.program, training_batch(a, 8, 0), N_BATCH))) {
         setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
-        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
+        CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH, NULL));
         unsetenv("DPEXEC_SIM_FAIL");
         CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds",
                     program_compile(&other, training_mlp(4, 2, 2), &rig.program->ready.opt));
@@ -270,7 +270,7 @@ static void test_read_beside(void)
             s = states_at(rig.states, 0);
             t = tensor_create(a, s->dtype, &s->shape);
             setenv("DPEXEC_SIM_FAIL", "all_reduce_sum@1:1:hang", 1);
-            CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH));
+            CHECK_OK(program_begin(rig.program, training_batch(a, 8, 1), N_BATCH, NULL));
             unsetenv("DPEXEC_SIM_FAIL");
             CHECK_FAILS(E_DEVICE, "the step has not ended within 3 seconds: all devices have come to AllReduce",
                         write ? states_set(rig.states, s->name, t) : states_get(rig.states, s->name, t));

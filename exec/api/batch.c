@@ -1,0 +1,155 @@
+/* A caller's batch: its names and shapes checked, whole or this process's part of it.  What a part lacks is made up in
+ * the shapes, so that programs are found, and compiled, by the shapes of the whole in all processes alike. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/api/trainer.h"
+#include "passes/batch_axis.h"
+#include "passes/partition/place.h"
+
+/* The target that passes add, or NULL: the model computes its loss itself, or there is none. */
+static const char *target_name(const dpx_trainer *t)
+{
+    const BuildOptions *b = &t->options->build;
+
+    return !b->loss || b->loss->target == TARGET_NONE ? NULL : b->target ? b->target : "target";
+}
+
+static bool is_asked_for(const dpx_trainer *t, const char *name)
+{
+    const Graph *g = t->model->graph;
+    const char *target = target_name(t);
+
+    for (int i = 0; i < g->n_input; i++)
+        if (!strcmp(value(g, g->input[i])->name, name))
+            return true;
+    return target && !strcmp(target, name);
+}
+
+static void list_asked_for(char *text, size_t size, const dpx_trainer *t)
+{
+    const Graph *g = t->model->graph;
+    const char *target = target_name(t);
+    size_t len = 0;
+
+    *text = '\0';
+    for (int i = 0; i < g->n_input && len < size; i++)
+        len += (size_t)snprintf(text + len, size - len, "%s'%s'", i ? ", " : "", value(g, g->input[i])->name);
+    if (target && len < size)
+        snprintf(text + len, size - len, "%s'%s'", len ? ", " : "", target);
+}
+
+/* What no mode of this trainer takes is a mistake; what another mode takes may be there, as targets are in
+ * inference. */
+static Status check_names(const dpx_trainer *t, const Feed *f)
+{
+    char expected[768];
+    Problems wrong = { 0 };
+
+    for (int i = 0; i < f->n; i++) {
+        bool first = true;
+
+        for (int k = 0; k < i; k++)
+            first &= strcmp(f->tensor[k].name, f->tensor[i].name) != 0;
+        if (!first)
+            problems_add(&wrong, "'%s' is given twice", f->tensor[i].name);
+        else if (!is_asked_for(t, f->tensor[i].name))
+            problems_add(&wrong, "nobody asked for '%s'", f->tensor[i].name);
+    }
+    if (!wrong.n)
+        return ST_OK;
+    list_asked_for(expected, sizeof expected, t);
+    return problems_fail(&wrong, E_INVALID, "a batch of this model is of %s", expected);
+}
+
+/* ---- parts ---- */
+
+static Status find_part(GivenPart *out, const dpx_trainer *t, int64_t samples)
+{
+    const World *w = trainer_world(t);
+    BuildOptions opt = t->options->build;
+
+    if (samples < 0)
+        return FAIL(E_INVALID, "a part of a batch of %" PRId64 " samples", samples);
+    opt.devices = t->devices;
+    opt.replicas = t->replicas;
+    return batch_part(&out->from, &out->to, &opt, samples, world_rank(w) * (t->devices / world_size(w)),
+                      t->devices / world_size(w));
+}
+
+dpx_status dpx_trainer_part(const dpx_trainer *t, int64_t samples, dpx_part *out)
+{
+    GivenPart part;
+    Status st;
+
+    NEED(t, "trainer");
+    NEED(out, "out");
+    if (!(st = find_part(&part, t, samples)))
+        *out = (dpx_part){ part.from, part.to };
+    return (dpx_status)st;
+}
+
+int dpx_batch_splits(const dpx_model *m, const dpx_options *o, const char *name)
+{
+    return m && o && name && data_split_axis(m->graph, &((const Options *)o)->build, name) >= 0;
+}
+
+/* Tensor i has `part` of the whole, or all of it. */
+static Status take_part(Feed *f, const dpx_trainer *t, int i)
+{
+    const int axis = data_split_axis(t->model->graph, &t->options->build, f->tensor[i].name);
+    Tensor *x = &f->tensor[i].tensor;
+
+    f->axis[i] = axis;
+    if (axis < 0)
+        return ST_OK;
+    if (axis >= x->shape.rank)
+        return FAIL(E_SHAPE, "tensor '%s' of rank %d has no axis %d, where the batch is", f->tensor[i].name,
+                    x->shape.rank, axis);
+    if (x->shape.dim[axis] != f->part.to - f->part.from)
+        return FAIL(E_SHAPE,
+                    "tensor '%s' has %" PRId64 " samples along axis %d, expected %" PRId64 ": of a batch of %" PRId64
+                    " this process's part is from %" PRId64 " to %" PRId64,
+                    f->tensor[i].name, x->shape.dim[axis], axis, f->part.to - f->part.from, f->samples, f->part.from,
+                    f->part.to);
+    x->shape.dim[axis] = f->samples;
+    return shape_check(&x->shape, dtype_size(x->dtype));
+}
+
+/* ---- entry ---- */
+
+/* How many a tensor of a batch has. */
+static int64_t samples_of(const dpx_trainer *t, const dpx_tensor *x)
+{
+    int axis = data_batch_axis(t->model->graph, &t->options->build, x->name);
+
+    return x->dim[axis < x->rank ? axis : 0];
+}
+
+Status batch_read(Feed *f, const dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples)
+{
+    f->n = 0;
+    f->samples = samples ? *samples : 0;
+    f->partly = samples != NULL;
+    if (samples)
+        TRY(find_part(&f->part, t, *samples));
+    f->part.axis = f->axis;
+    if (n < 0 || n > MAX_BATCH_TENSORS - 1)
+        return FAIL(E_INVALID, "a batch of %d tensors, at most %d are taken", n, MAX_BATCH_TENSORS - 1);
+    if (n && !batch)
+        return FAIL(E_INVALID, "the batch is NULL, expected %d tensors", n);
+    for (int i = 0; i < n; i++) {
+        if (!batch[i].name)
+            return FAIL(E_INVALID, "tensor %d of the batch has no name", i);
+        f->tensor[i].name = batch[i].name;
+        TRY(api_tensor(&f->tensor[i].tensor, &batch[i]));
+        if (!samples && !i && batch[i].rank > 0)
+            f->samples = samples_of(t, &batch[i]);
+    }
+    f->n = n;
+    TRY(check_names(t, f));
+    for (int i = 0; i < n && samples; i++)
+        TRY(take_part(f, t, i));
+    return ST_OK;
+}
