@@ -212,6 +212,8 @@ DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
 DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
 /* Every process calls it: the largest `mine`.  For decisions that all must make alike. */
 DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
+/* Every process calls it: the sum of all `mine`, modulo 2^64. */
+DPX_API dpx_status dpx_world_sum(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
 /* Trainers that are created with these options train in the world, which must outlive them; NULL: this process
  * alone. */
 DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);

@@ -6,8 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "graph/base/numtext.h"
 
@@ -257,8 +259,6 @@ static void element_at(unsigned char e[8], const Array *a, const unsigned char *
 
 static bool is_signed(dpx_dtype t) { return t == DPX_INT8 || t == DPX_INT16 || t == DPX_INT32 || t == DPX_INT64; }
 
-static size_t array_elements(const Array *a) { return array_sample_elements(a) * (size_t)(a->rank ? a->dim[0] : 1); }
-
 /* Does an integer type of `bits` value bits and perhaps a sign hold the element?  If not, `number` receives the
  * element. */
 typedef bool Holds(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtype from, int bits, bool sign);
@@ -291,14 +291,21 @@ static bool holds_int(char number[NUMBER_TEXT], const unsigned char *e, dpx_dtyp
     return false;
 }
 
-static Status check_elements(const Array *a, dpx_dtype to, const char *what, Holds *holds)
+void share_range(Share s, int64_t n, int64_t *from, int64_t *to)
+{
+    *from = n / s.size * s.rank + n % s.size * s.rank / s.size;
+    *to = n / s.size * (s.rank + 1) + n % s.size * (s.rank + 1) / s.size;
+}
+
+static Status check_elements(const Array *a, dpx_dtype to, const char *what, Share share, Holds *holds)
 {
     int bits = 8 * (int)dpx_dtype_size(to) - (is_signed(to) || to == DPX_UINT64); /* element_int gives an int64_t */
-    size_t n = array_elements(a);
+    int64_t from, to_sample;
     unsigned char e[8];
     char number[NUMBER_TEXT];
 
-    for (size_t i = 0; i < n; i++) {
+    share_range(share, a->rank ? a->dim[0] : 1, &from, &to_sample);
+    for (size_t i = (size_t)from * array_sample_elements(a); i < (size_t)to_sample * array_sample_elements(a); i++) {
         element_at(e, a, a->data, i);
         if (!holds(number, e, a->dtype, bits, is_signed(to)))
             return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %zu holds %s", what, dpx_dtype_name(a->dtype),
@@ -315,7 +322,7 @@ static bool holds_all(dpx_dtype to, dpx_dtype from)
     return is_signed(to) == is_signed(from) ? wider >= size : is_signed(to) && wider > size;
 }
 
-Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
+Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share share)
 {
     if (a->dtype == to)
         return ST_OK;
@@ -325,8 +332,13 @@ Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
     if (is_float(to))
         return ST_OK;
     if (is_float(a->dtype))
-        return check_elements(a, to, what, holds_float);
-    return holds_all(to, a->dtype) ? ST_OK : check_elements(a, to, what, holds_int);
+        return check_elements(a, to, what, share, holds_float);
+    return holds_all(to, a->dtype) ? ST_OK : check_elements(a, to, what, share, holds_int);
+}
+
+Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
+{
+    return array_check_share(a, to, what, SHARE_ALL);
 }
 
 static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)
@@ -381,5 +393,33 @@ void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to,
             convert_bytes(a, from, elements, (float *)(void *)to_row);
         else
             convert_sample(a, from, elements, to, to_row);
+    }
+}
+
+/* ---- reading ahead ---- */
+
+/* Advice is given for whole pages, and is no more than that. */
+static void advise(const unsigned char *from, size_t bytes, int advice)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), lead = (uintptr_t)from % page;
+
+    if (bytes)
+        (void)!madvise((void *)(uintptr_t)(from - lead), bytes + lead, advice);
+}
+
+void array_read_parts(const Array *a)
+{
+    advise(a->data, (size_t)a->dim[0] * array_sample_elements(a) * dpx_dtype_size(a->dtype), MADV_RANDOM);
+}
+
+void array_expect(const Array *a, const int64_t *index, int64_t n)
+{
+    size_t bytes = array_sample_elements(a) * dpx_dtype_size(a->dtype);
+    int64_t run;
+
+    for (int64_t i = 0; i < n; i += run) {
+        for (run = 1; i + run < n && index[i + run] == index[i] + run;)
+            run++;
+        advise(a->data + (size_t)index[i] * bytes, (size_t)run * bytes, MADV_WILLNEED);
     }
 }

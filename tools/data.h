@@ -25,6 +25,8 @@ typedef struct {
     double scale;              /* value = (element * scale - mean) / std, when converted to a float type */
     double mean, std;
     Mapped map; /* what `data` points into; empty when another array owns it */
+    int64_t
+        unpacked; /* bytes of the file that were read to unpack it, or put it in order; 0: its samples are read there */
 } Array;
 
 typedef struct {
@@ -73,9 +75,23 @@ Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char
 bool ends_with(const char *s, const char *end);
 
 size_t array_sample_elements(const Array *a);
+/* Of what processes share out among themselves, the part of one: neighbouring pieces, as even as possible. */
+typedef struct {
+    int rank, size;
+} Share;
+
+#define SHARE_ALL ((Share){ 0, 1 })
+
+void share_range(Share s, int64_t n, int64_t *from, int64_t *to); /* of n pieces [from, to) */
 /* E_INVALID, naming `what`, for conversions that lose meaning: what becomes integers must be whole numbers that their
  * type holds; where the types do not say so, all are looked at here. */
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what) CHECKED;
+/* The same, looking at the samples of the share alone. */
+Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share share) CHECKED;
+/* Of an array of which this process reads a part: from now on its file is read no further than array_expect says. */
+void array_read_parts(const Array *a);
+/* That samples index[0..n) will be read soon; neighbours are asked for together. */
+void array_expect(const Array *a, const int64_t *index, int64_t n);
 /* Copies samples index[0..n) into `out` as elements of type `to`, once that has been checked. */
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);
 

@@ -112,6 +112,7 @@ static Status read_array(Array *a, const char *path)
 
     TRY(mapped_open(&a->map, path));
     if (a->map.size > 2 && a->map.data[0] == 0x1f && a->map.data[1] == 0x8b) {
+        a->unpacked = (int64_t)a->map.size;
         mapped_close(&a->map);
         TRY(unpack_gzip(&a->map, path));
     }

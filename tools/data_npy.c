@@ -277,6 +277,7 @@ static Status make_row_major(Array *a, const char *label)
         return st;
     }
     TRY(map_stream(&rows, f, label));
+    a->unpacked = a->unpacked ? a->unpacked : (int64_t)a->map.size;
     mapped_close(&a->map);
     a->map = rows;
     a->data = rows.data;

@@ -47,7 +47,8 @@ static Status copy_member(FILE **out, zip_file_t *from, char *buf, uint64_t said
     return st;
 }
 
-static Status unpack_member(Mapped *out, zip_t *archive, zip_uint64_t i, const char *label)
+/* `read` receives how many bytes of the archive it takes. */
+static Status unpack_member(Mapped *out, int64_t *read, zip_t *archive, zip_uint64_t i, const char *label)
 {
     zip_stat_t about;
     zip_file_t *member;
@@ -63,6 +64,7 @@ static Status unpack_member(Mapped *out, zip_t *archive, zip_uint64_t i, const c
     st = buf ? copy_member(&f, member, buf, about.size, label) : FAIL_NOMEM();
     free(buf);
     zip_fclose(member);
+    *read = (int64_t)(about.valid & ZIP_STAT_COMP_SIZE ? about.comp_size : about.size);
     return st ? st : map_stream(out, f, label);
 }
 
@@ -76,7 +78,7 @@ static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char 
     if (len < 5 || strcmp(name + len - 4, ".npy"))
         return FAIL(E_IO, "%s: member '%s' is not a .npy file", path, name ? name : "");
     snprintf(label, sizeof label, "%s: %s", path, name);
-    TRY(unpack_member(&a.map, archive, i, label));
+    TRY(unpack_member(&a.map, &a.unpacked, archive, i, label));
     TRY(npy_parse(&a, label));
     if (!(a.name = strndup(name, len - 4))) {
         mapped_close(&a.map);

@@ -1,4 +1,4 @@
-/* XXH3 over types, shapes and bytes: cheap beside one pass of training, and enough against mistakes. */
+/* XXH3 over types, shapes and pieces of the bytes: cheap beside one pass of training, and enough against mistakes. */
 #include "tools/digest.h"
 
 #include <errno.h>
@@ -7,22 +7,43 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { CHUNK = 1 << 16, CHUNKS = 1024 };
+/* 64 MiB of pieces at most for a digest, 1 MiB for a probe. */
+enum { CHUNK = 1 << 16, CHUNKS = 1024, PROBES = 16 };
 
-/* All of a small array; of a large one as many chunks as would be 64 MiB, evenly spread. */
-static void add_data(XXH3_state_t *state, const Array *a)
+/* Pieces of an array: all of it, or `most` of them, evenly spread. */
+typedef struct {
+    const unsigned char *data;
+    size_t bytes, stride;
+    int64_t n;
+} Pieces;
+
+static Pieces pieces_of(const Array *a, int64_t most)
 {
     size_t bytes = (size_t)a->dim[0] * array_sample_elements(a) * dpx_dtype_size(a->dtype);
+    bool all = bytes <= (size_t)CHUNK * (size_t)most;
 
-    if (bytes <= (size_t)CHUNK * CHUNKS) {
-        XXH3_64bits_update(state, a->data, bytes);
-        return;
-    }
-    for (size_t i = 0; i < CHUNKS; i++)
-        XXH3_64bits_update(state, a->data + (bytes - CHUNK) / (CHUNKS - 1) * i, CHUNK);
+    return (Pieces){ a->data, bytes, all ? CHUNK : (bytes - CHUNK) / (size_t)(most - 1),
+                     all ? (int64_t)((bytes + CHUNK - 1) / CHUNK) : most };
 }
 
-static void add_array(XXH3_state_t *state, const char *name, const Array *a)
+/* The sum of the digests of the share's pieces, each with its number: whoever has which, all of them add up to the
+ * same. */
+static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
+{
+    const Pieces p = pieces_of(a, most);
+    uint64_t sum = 0;
+    int64_t from, to;
+
+    share_range(share, p.n, &from, &to);
+    for (int64_t i = from; i < to; i++) {
+        size_t at = (size_t)i * p.stride, left = p.bytes - at;
+
+        sum += XXH3_64bits_withSeed(p.data + at, left < CHUNK ? left : CHUNK, ((uint64_t)field << 32) + (uint64_t)i);
+    }
+    return sum;
+}
+
+static void add_header(XXH3_state_t *state, const char *name, const Array *a)
 {
     const double scaling[] = { a->scale, a->mean, a->std };
     const unsigned char swapped = a->swapped;
@@ -32,10 +53,9 @@ static void add_array(XXH3_state_t *state, const char *name, const Array *a)
     XXH3_64bits_update(state, &swapped, sizeof swapped);
     XXH3_64bits_update(state, scaling, sizeof scaling);
     XXH3_64bits_update(state, a->dim, (size_t)a->rank * sizeof *a->dim);
-    add_data(state, a);
 }
 
-Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n)
+static Status finish(char text[DIGEST_TEXT], const Field *field, int n, uint64_t sum)
 {
     XXH3_state_t *state = XXH3_createState();
 
@@ -43,10 +63,33 @@ Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n)
         return FAIL_NOMEM();
     XXH3_64bits_reset(state);
     for (int i = 0; i < n; i++)
-        add_array(state, field[i].name, field[i].array);
+        add_header(state, field[i].name, field[i].array);
+    XXH3_64bits_update(state, &sum, sizeof sum);
     snprintf(text, DIGEST_TEXT, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
     XXH3_freeState(state);
     return ST_OK;
+}
+
+Status digest_fields(char text[DIGEST_TEXT], const Field *field, int n, dpx_world *world, Share share)
+{
+    uint64_t sum = 0;
+    int64_t all;
+
+    for (int i = 0; i < n; i++)
+        sum += sum_pieces(field[i].array, CHUNKS, i, share);
+    all = (int64_t)sum;
+    if (world)
+        TRY((Status)dpx_world_sum(world, (int64_t)sum, &all));
+    return finish(text, field, n, (uint64_t)all);
+}
+
+Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += sum_pieces(field[i].array, PROBES, i, SHARE_ALL);
+    return finish(text, field, n, sum);
 }
 
 Status digest_file(char text[DIGEST_TEXT], const char *path)

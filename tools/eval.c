@@ -46,13 +46,13 @@ static Status run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed 
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
     TRY(feed_class_weights(a, NULL));
-    TRY(feed_open(feed, a, "data", *model, progress));
+    TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     TRY(load_checkpoint(*trainer, a));
     *begun = true;
-    TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10)));
+    TRY(evaluate(&e, *trainer, feed, strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10), false));
     printf("{\"eval_loss\":%s", json_number(e.loss, text));
     if (e.measured)
         printf(",\"eval_%s\":%s", dpx_options_get(a->options, "metric"), json_number(e.metric, text));

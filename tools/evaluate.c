@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size)
+Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts)
 {
     double sum = 0, weight = 0, metric = 0, counted = 0;
     Evaluation e = { 0 };
@@ -12,11 +12,14 @@ Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_si
     Status st;
 
     TRY(loader_create(&l, f->data, f->field, f->n, (LoaderOptions){ .batch_size = batch_size }));
-    st = loader_start(l, 0, 0);
+    st = parts ? loader_share(l, t) : ST_OK;
+    if (!st)
+        st = loader_start(l, 0, 0);
     for (const Batch *b; !st && (b = loader_next(l));) {
         dpx_result r;
 
-        if ((st = feed_name_sample((Status)dpx_val_step(t, b->tensor, b->n, &r), f, l, b)))
+        st = (Status)(parts ? dpx_val_part(t, b->samples, b->tensor, b->n, &r) : dpx_val_step(t, b->tensor, b->n, &r));
+        if ((st = feed_name_sample(st, f, l, b)))
             break;
         sum += r.loss_sum;
         weight += r.loss_weight;

@@ -10,6 +10,7 @@ typedef struct {
     bool measured; /* a metric was asked for, and anything counted */
 } Evaluation;
 
-Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size) CHECKED;
+/* `parts`: of a world, each process of which reads its part. */
+Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts) CHECKED;
 
 #endif

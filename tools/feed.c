@@ -115,7 +115,7 @@ static void add_field(Feed *f, Field field, Problems *wrong)
 {
     if (f->n == MAX_FIELDS)
         problems_add(wrong, "more than %d inputs", MAX_FIELDS);
-    else if (array_check_convert(field.array, field.dtype, field.name))
+    else if (array_check_share(field.array, field.dtype, field.name, f->share))
         problems_add(wrong, "%s", dpx_error());
     else if (field.axis >= field.array->rank)
         problems_add(wrong, "--batch-input %s:%d: the data's array has rank %d", field.name, field.axis,
@@ -177,7 +177,7 @@ typedef struct {
     int n_fit, n_shaped;
 } Fit; /* of the last that fits, and that has the shape at least */
 
-/* The arrays for the model's only input when none has its name. */
+/* The arrays for the model's only input when none has its name: found alike by all processes, so all samples count. */
 static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
 {
     const Array *target = named_target(f, a);
@@ -187,7 +187,7 @@ static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
         const Array *x = &f->data->array[i];
 
         if (x == target ||
-            !fits_shape(in, &(Field){ in->name, x, in->dtype, dpx_batch_axis(f->model, a->options, in->name) }))
+            !fits_shape(in, &(Field){ .array = x, .axis = dpx_batch_axis(f->model, a->options, in->name) }))
             continue;
         fit.shaped = x;
         fit.n_shaped++;
@@ -274,7 +274,8 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
             all = false;
             continue;
         }
-        Field field = { in.name, array, feed_dtype(a, in.dtype), dpx_batch_axis(m, a->options, in.name) };
+        Field field = { in.name, array, feed_dtype(a, in.dtype), dpx_batch_axis(m, a->options, in.name),
+                        dpx_batch_splits(m, a->options, in.name) };
 
         check_shape(&in, &field, wrong);
         add_field(f, field, wrong);
@@ -329,7 +330,10 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
         !dpx_model_info(m, DPX_INPUT, 0, &in) && in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;
     axis = dpx_batch_axis(m, a->options, array->name);
-    add_field(f, (Field){ array->name, array, wanted, axis < array->rank ? axis : 0 }, wrong);
+    add_field(f,
+              (Field){ array->name, array, wanted, axis < array->rank ? axis : 0,
+                       dpx_batch_splits(m, a->options, array->name) },
+              wrong);
 }
 
 static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const char *source)
@@ -360,9 +364,9 @@ static void tell_guess(const Feed *f, const char *flag, const char *source, Prog
         }
 }
 
-Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Progress *log)
+Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share, Progress *log)
 {
-    Feed f = { .model = model };
+    Feed f = { .model = model, .share = share };
     Problems wrong = { 0 };
     Normalisation norm;
     char forms[DATA_FORMS];
@@ -453,7 +457,7 @@ Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT])
     else
         st = set_class_weights(a, d);
     if (!st && digest)
-        st = digest_fields(digest, &(Field){ .name = "class weights", .array = &d->array[0] }, 1);
+        st = digest_fields(digest, &(Field){ .name = "class weights", .array = &d->array[0] }, 1, NULL, SHARE_ALL);
     dataset_free(d);
     return status_prefix(st, "--class-weights %s", path);
 }

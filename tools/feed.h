@@ -10,6 +10,7 @@ typedef struct {
     const char *flag, *source; /* where it is from: --flag source */
     Dataset *data;
     const dpx_model *model; /* lent */
+    Share share;
     Field field[MAX_FIELDS];
     int n;
     const char *target;   /* the name of the target input, NULL when the loss needs none */
@@ -21,8 +22,10 @@ typedef struct {
  * model's inputs by name.  A model's only input, where none has its name, is fed by an idx pair's images, or by the one
  * array besides the target that fits, which `log` is told (NULL: nobody).  The array named by --target, else the one
  * array left over, becomes the target.  E_INVALID lists every input without an array, with the arrays that there are,
- * and every array that does not fit. */
-Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Progress *log) CHECKED;
+ * and every array that does not fit.  Whether integers hold what becomes integers is looked for in the samples of the
+ * share: other processes look at the rest. */
+Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share,
+                 Progress *log) CHECKED;
 void feed_close(Feed *f);
 /* Puts the file's name and the number of the sample that it is about in front of a failure of this batch, if it is
  * about one. */

@@ -5,15 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 2 };
+enum { SLOTS = 2, LARGE = 4096 /* bytes of a sample that is worth a request of its own */ };
 
 struct Loader {
     const Dataset *data;
     Field field[MAX_FIELDS];
     int n;
     LoaderOptions options;
-    int64_t *order; /* a permutation of the samples */
-    char *sample;   /* the thread's: one that goes to another axis than the first; NULL when none does */
+    int64_t *order;   /* a permutation of the samples */
+    dpx_part part[2]; /* of a batch, and of the last, smaller one */
+    LoaderRead read;
+    bool shared;  /* of what is split other processes read the rest */
+    char *sample; /* the thread's: one that goes to another axis than the first; NULL when none does */
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -74,6 +77,24 @@ int64_t loader_batches(const Loader *l)
     return l->options.drop_last ? n / b : (n + b - 1) / b;
 }
 
+static int64_t batch_samples(const Loader *l, int64_t index)
+{
+    int64_t left = l->data->samples - index * l->options.batch_size;
+
+    return left < l->options.batch_size ? left : l->options.batch_size;
+}
+
+/* What is read of a field in a batch. */
+static dpx_part part_of(const Batch *b, const Field *f) { return f->split ? b->part : (dpx_part){ 0, b->samples }; }
+
+/* Is its file read in parts that are asked for?  Small samples in random order are on every page in any case. */
+static bool is_expected(const Loader *l, const Field *f)
+{
+    size_t bytes = array_sample_elements(f->array) * dpx_dtype_size(f->array->dtype);
+
+    return l->shared && f->split && !f->array->unpacked && (!l->options.shuffle || bytes >= LARGE);
+}
+
 /* Sample by sample: [sample, before, behind] of the array becomes [before, sample, behind]. */
 static void fill_inner(Loader *l, const Field *f, const int64_t *order, int64_t samples, char *out)
 {
@@ -91,18 +112,25 @@ static void fill_inner(Loader *l, const Field *f, const int64_t *order, int64_t 
 
 static void fill(Loader *l, Batch *b, int64_t index)
 {
-    int64_t from = index * l->options.batch_size, left = l->data->samples - from;
-
     b->index = index;
-    b->samples = left < l->options.batch_size ? left : l->options.batch_size;
+    b->samples = batch_samples(l, index);
+    b->part = l->part[b->samples < l->options.batch_size];
+    b->bytes = b->file_bytes = 0;
     for (int i = 0; i < l->n; i++) {
         const Field *f = &l->field[i];
+        const dpx_part p = part_of(b, f);
+        const int64_t *order = l->order + index * l->options.batch_size + p.from, n = p.to - p.from,
+                      bytes = n * (int64_t)(array_sample_elements(f->array) * dpx_dtype_size(f->array->dtype));
 
-        b->tensor[i].dim[f->axis] = b->samples;
+        b->tensor[i].dim[f->axis] = n;
+        if (is_expected(l, f))
+            array_expect(f->array, order, n);
         if (f->axis)
-            fill_inner(l, f, l->order + from, b->samples, b->tensor[i].data);
+            fill_inner(l, f, order, n, b->tensor[i].data);
         else
-            array_gather(f->array, l->order + from, b->samples, f->dtype, b->tensor[i].data);
+            array_gather(f->array, order, n, f->dtype, b->tensor[i].data);
+        b->bytes += bytes;
+        b->file_bytes += f->array->unpacked ? 0 : bytes;
     }
 }
 
@@ -154,27 +182,47 @@ static Status allocate_sample(Loader *l)
     return bytes && !(l->sample = malloc(bytes)) ? FAIL_NOMEM() : ST_OK;
 }
 
+/* Of a batch, what this process reads of it. */
+static Status allocate_field(Loader *l, Batch *b, int i)
+{
+    const Field *f = &l->field[i];
+    int64_t most = 0;
+    dpx_tensor *t = &b->tensor[i];
+    size_t bytes = 0;
+
+    for (int k = 0; k < 2; k++)
+        most = l->part[k].to - l->part[k].from > most ? l->part[k].to - l->part[k].from : most;
+    most = f->split ? most : l->options.batch_size;
+    *t = (dpx_tensor){ .name = f->name, .dtype = f->dtype, .rank = f->array->rank };
+    field_dims(t->dim, f, most);
+    if (__builtin_mul_overflow((size_t)most * dpx_dtype_size(t->dtype), array_sample_elements(f->array), &bytes) ||
+        !(t->data = aligned_alloc(64, (bytes + 64) / 64 * 64)))
+        return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)most, t->name);
+    return ST_OK;
+}
+
+static void free_slots(Loader *l)
+{
+    for (int s = 0; s < SLOTS; s++) {
+        for (int i = 0; i < l->slot[s].n; i++)
+            free(l->slot[s].tensor[i].data);
+        l->slot[s] = (Batch){ .n = 0 };
+    }
+}
+
+static Status allocate_slots(Loader *l)
+{
+    for (int s = 0; s < SLOTS; s++)
+        for (; l->slot[s].n < l->n; l->slot[s].n++)
+            TRY(allocate_field(l, &l->slot[s], l->slot[s].n));
+    return ST_OK;
+}
+
 static Status allocate(Loader *l)
 {
     if (!(l->order = malloc((size_t)l->data->samples * sizeof *l->order)))
         return FAIL_NOMEM();
-    TRY(allocate_sample(l));
-    for (int s = 0; s < SLOTS; s++)
-        for (int i = 0; i < l->n; i++) {
-            const Array *a = l->field[i].array;
-            dpx_tensor *t = &l->slot[s].tensor[i];
-            size_t bytes = 0;
-
-            *t = (dpx_tensor){ .name = l->field[i].name, .dtype = l->field[i].dtype, .rank = a->rank };
-            field_dims(t->dim, &l->field[i], a->dim[0]);
-            if (__builtin_mul_overflow((size_t)l->options.batch_size * dpx_dtype_size(t->dtype),
-                                       array_sample_elements(a), &bytes) ||
-                !(t->data = aligned_alloc(64, (bytes + 64) / 64 * 64)))
-                return FAIL(E_NOMEM, "no memory for a batch of %lld samples of '%s'", (long long)l->options.batch_size,
-                            t->name);
-            l->slot[s].n = l->n;
-        }
-    return ST_OK;
+    return allocate_sample(l);
 }
 
 Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, LoaderOptions options)
@@ -197,6 +245,10 @@ Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, 
     if (options.batch_size > d->samples)
         options.batch_size = options.drop_last ? options.batch_size : d->samples;
     l->options = options;
+    l->part[0].to = options.batch_size;
+    l->part[1].to = d->samples % options.batch_size;
+    for (int i = 0; i < n; i++)
+        l->read.file_bytes += field[i].array->unpacked;
     if ((st = allocate(l))) {
         loader_free(l);
         return st;
@@ -210,14 +262,34 @@ void loader_free(Loader *l)
     if (!l)
         return;
     stop_thread(l);
-    for (int s = 0; s < SLOTS; s++)
-        for (int i = 0; i < l->n; i++)
-            free(l->slot[s].tensor[i].data);
+    free_slots(l);
     free(l->order);
     free(l->sample);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
     free(l);
+}
+
+Status loader_share(Loader *l, const dpx_trainer *t)
+{
+    int64_t n = l->options.batch_size;
+
+    stop_thread(l);
+    free_slots(l);
+    TRY((Status)dpx_trainer_part(t, n, &l->part[0]));
+    l->shared = true;
+    for (int i = 0; i < l->n; i++)
+        if (is_expected(l, &l->field[i]))
+            array_read_parts(l->field[i].array);
+    return (Status)dpx_trainer_part(t, l->data->samples % n, &l->part[1]);
+}
+
+LoaderRead loader_take_read(Loader *l)
+{
+    const LoaderRead read = l->read;
+
+    l->read = (LoaderRead){ 0 };
+    return read;
 }
 
 Status loader_start(Loader *l, int64_t epoch, int64_t first)
@@ -226,6 +298,7 @@ Status loader_start(Loader *l, int64_t epoch, int64_t first)
         return FAIL(E_INVALID, "epoch %lld from batch %lld: an epoch has %lld batches", (long long)epoch,
                     (long long)first, (long long)loader_batches(l));
     stop_thread(l);
+    TRY(allocate_slots(l));
     make_order(l, epoch);
     memset(l->full, 0, sizeof l->full);
     l->stop = false;
@@ -251,6 +324,8 @@ const Batch *loader_next(Loader *l)
         while (!l->full[l->lent])
             pthread_cond_wait(&l->changed, &l->lock);
         b = &l->slot[l->lent];
+        l->read.bytes += b->bytes;
+        l->read.file_bytes += b->file_bytes;
     }
     pthread_mutex_unlock(&l->lock);
     return b;
@@ -260,6 +335,7 @@ int64_t loader_sample(const Loader *l, const Batch *b, const void *at)
 {
     for (int i = 0; i < b->n; i++) {
         const dpx_tensor *t = &b->tensor[i];
+        const dpx_part p = part_of(b, &l->field[i]);
         size_t size = dpx_dtype_size(t->dtype), behind = 1, n = 1;
         uintptr_t offset = (uintptr_t)at - (uintptr_t)t->data;
 
@@ -268,7 +344,8 @@ int64_t loader_sample(const Loader *l, const Batch *b, const void *at)
             behind *= k > l->field[i].axis ? (size_t)t->dim[k] : 1;
         }
         if (at && offset < n * size)
-            return l->order[b->index * l->options.batch_size + (int64_t)(offset / size / behind % (size_t)b->samples)];
+            return l->order[b->index * l->options.batch_size + p.from +
+                            (int64_t)(offset / size / behind % (size_t)(p.to - p.from))];
     }
     return -1;
 }

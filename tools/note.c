@@ -82,7 +82,7 @@ static json_t *describe(const RunFacts *f)
     json_object_set_new(j, "no-shuffle", json_string(args_has(f->args, "no-shuffle") ? "given" : ""));
     json_object_set_new(j, "drop-last", json_string(args_has(f->args, "drop-last") ? "given" : ""));
     json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
-    json_object_set_new(j, "data of digest", json_string(f->data));
+    json_object_set_new(j, "data by digest", json_string(f->data));
     json_object_set_new(j, "parameters of digest", json_string(f->parameters));
     json_object_set_new(j, "class-weights of digest", json_string(f->class_weights));
     return j;

@@ -274,7 +274,7 @@ static Status flush(RunDir *r)
     return ST_OK;
 }
 
-Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms)
+Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms, const RunRead *read)
 {
     char loss[NUMBER_TEXT], lr[NUMBER_TEXT], norm[NUMBER_TEXT], scale[NUMBER_TEXT], time[NUMBER_TEXT];
 
@@ -283,6 +283,11 @@ Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, doub
     fprintf(r->metrics, "{\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"lr\":%s,\"samples\":%lld,\"ms\":%s",
             (long long)result->step, (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr),
             (long long)result->samples, json_number(round(ms * 1e3) / 1e3, time));
+    if (read)
+        fprintf(r->metrics,
+                ",\"read\":{\"bytes\":%lld,\"most_bytes\":%lld,\"file_bytes\":%lld,\"most_file_bytes\":%lld}",
+                (long long)read->all.bytes, (long long)read->most.bytes, (long long)read->all.file_bytes,
+                (long long)read->most.file_bytes);
     if (!isnan(result->grad_norm))
         fprintf(r->metrics, ",\"grad_norm\":%s", json_number(result->grad_norm, norm));
     if (!isnan(result->loss_scale))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "tools/args.h"
+#include "tools/loader.h"
 
 typedef struct {
     char path[4000];
@@ -33,7 +34,11 @@ Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
  * `evaluates` also the evaluation at `step`: `*evaluated` tells that there was one, which the caller writes again. */
 Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) CHECKED;
 /* One line a step, one an evaluation; numbers read back to the same bits.  E_IO when the disk is full. */
-Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms) CHECKED;
+typedef struct {
+    LoaderRead all, most; /* of all processes together; of the one that read most */
+} RunRead;
+/* `read`: of the epoch that ends with the step, else NULL. */
+Status run_dir_log_step(RunDir *r, const dpx_result *result, int64_t epoch, double ms, const RunRead *read) CHECKED;
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, double measured) CHECKED;
 
 /* As JSON, which has no NaN and no infinity: those are null. */

@@ -113,7 +113,7 @@ static Status evaluate_now(Run *r)
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
-    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size));
+    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world));
     r->last_eval = e;
     r->eval_step = r->step;
     if (!r->progress.quiet && e.measured)
@@ -218,12 +218,12 @@ static Status open_data(Run *r)
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
     TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
-    TRY(feed_open(&r->train, a, "data", r->model, log));
+    TRY(feed_open(&r->train, a, "data", r->model, world_share_of(&r->world), log));
     if (!args_has(a, "resume")) /* else the checkpoint says what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
-    TRY(digest_fields(r->facts.data, r->train.field, r->train.n));
+    TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
-        TRY(feed_open(&r->val, a, "val", r->model, log));
+        TRY(feed_open(&r->val, a, "val", r->model, world_share_of(&r->world), log));
     else if (log && strcmp(dpx_options_get(a->options, "metric"), "none"))
         progress_line(log, "dpexec: warning: --metric %s is measured on --val, which is not given",
                       dpx_options_get(a->options, "metric"));
@@ -314,6 +314,8 @@ static Status load_all(Run *r)
     TRY(keep_replicas(a));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
+    if (r->world.world)
+        TRY(loader_share(r->loader, r->trainer));
     if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */
         TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
     return ST_OK;
@@ -370,14 +372,24 @@ static void warn_of_logits(Run *r, double loss)
                                     "for logits use --loss cross-entropy");
 }
 
+/* What was read for the epoch, when the step is the last of it, or of the run; all processes come here at the same
+ * step. */
+static Status count_read(RunRead *out, bool *ends, Run *r)
+{
+    *ends = r->step == r->begun && (r->at.batch == loader_batches(r->loader) || r->step == r->steps);
+    return *ends ? world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader)) : ST_OK;
+}
+
 static Status after_update(Run *r, const dpx_result *result)
 {
-    bool was_finite = isfinite(result->loss);
+    bool was_finite = isfinite(result->loss), ends;
+    RunRead read;
 
     r->step = result->step;
     r->last_loss = result->loss;
     warn_of_logits(r, result->loss);
-    TRY(run_dir_log_step(&r->dir, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3));
+    TRY(count_read(&read, &ends, r));
+    TRY(run_dir_log_step(&r->dir, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3, ends ? &read : NULL));
     if (!was_finite)
         return FAIL(E_INVALID,
                     "the loss of step %" PRId64
@@ -424,7 +436,10 @@ static Status begin_step(Run *r, const Batch *b)
     for (int64_t k = 1;; k++) {
         bool last = b->index + 1 == loader_batches(r->loader);
 
-        TRY(feed_name_sample((Status)dpx_train_step(r->trainer, b->tensor, b->n, NULL), &r->train, r->loader, b));
+        Status st = (Status)(r->world.world ? dpx_train_part(r->trainer, b->samples, b->tensor, b->n, NULL)
+                                            : dpx_train_step(r->trainer, b->tensor, b->n, NULL));
+
+        TRY(feed_name_sample(st, &r->train, r->loader, b));
         r->at.batch = b->index + 1;
         if (k == r->accumulate || last || !(b = loader_next(r->loader)))
             break;

@@ -123,13 +123,15 @@ void world_close(ToolWorld *w, int failed)
 
 /* ---- what all must have been given ---- */
 
+Share world_share_of(const ToolWorld *w) { return (Share){ w->rank, w->size }; }
+
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f)
 {
     char text[DIGEST_TEXT];
 
     if (!w->world)
         return ST_OK;
-    TRY(digest_fields(text, f->field, f->n));
+    TRY(digest_probe(text, f->field, f->n));
     return (Status)dpx_world_note(w->world, name, text);
 }
 
@@ -150,4 +152,15 @@ Status world_most(int *out, const ToolWorld *w, int mine)
         TRY((Status)dpx_world_max(w->world, mine, &most));
     *out = (int)most;
     return ST_OK;
+}
+
+Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine)
+{
+    *all = *most = mine;
+    if (!w->world)
+        return ST_OK;
+    TRY((Status)dpx_world_sum(w->world, mine.bytes, &all->bytes));
+    TRY((Status)dpx_world_sum(w->world, mine.file_bytes, &all->file_bytes));
+    TRY((Status)dpx_world_max(w->world, mine.bytes, &most->bytes));
+    return (Status)dpx_world_max(w->world, mine.file_bytes, &most->file_bytes);
 }

@@ -24,12 +24,16 @@ typedef struct {
 Status world_open(ToolWorld *out, const Args *a) CHECKED;
 /* `failed`: the process is about to end with this status, and over MPI so do all; 0: in order. */
 void world_close(ToolWorld *w, int failed);
-/* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 64 MiB some of
+/* The part of what all have to look at once that this process looks at. */
+Share world_share_of(const ToolWorld *w);
+/* Has every process been given these data?  Told when the trainer is created.  Of an array of more than 1 MiB some of
  * it is read. */
 Status world_note_data(const ToolWorld *w, const char *name, const Feed *f) CHECKED;
 /* The same of a flag's value. */
 Status world_note_flag(const ToolWorld *w, const Args *a, const char *name) CHECKED;
 /* The largest of all processes' numbers, which all get; alone, the own. */
 Status world_most(int *out, const ToolWorld *w, int mine) CHECKED;
+/* What all processes have read together, and the most that one has. */
+Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine) CHECKED;
 
 #endif

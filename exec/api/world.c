@@ -73,6 +73,13 @@ dpx_status dpx_world_max(dpx_world *w, int64_t mine, int64_t *out)
     return (dpx_status)world_max(w->world, mine, out);
 }
 
+dpx_status dpx_world_sum(dpx_world *w, int64_t mine, int64_t *out)
+{
+    NEED(w, "world");
+    NEED(out, "out");
+    return (dpx_status)world_sum(w->world, mine, out);
+}
+
 void dpx_options_set_world(dpx_options *o, dpx_world *w)
 {
     if (o)

@@ -85,6 +85,21 @@ Status world_max(World *w, int64_t mine, int64_t *out)
     return ST_OK;
 }
 
+Status world_sum(World *w, int64_t mine, int64_t *out)
+{
+    int64_t all[WORLD_MAX];
+    uint64_t sum = (uint64_t)mine;
+
+    if (w && w->size > 1) {
+        TRY(gather_numbers(w, mine, all));
+        sum = 0;
+        for (int r = 0; r < w->size; r++)
+            sum += (uint64_t)all[r];
+    }
+    *out = (int64_t)sum;
+    return ST_OK;
+}
+
 Status world_share(World *w, int root, void *data, size_t bytes)
 {
     Round *r = round_create();

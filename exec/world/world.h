@@ -78,6 +78,8 @@ Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD
 
 /* The largest `mine` of all processes. */
 Status world_max(World *w, int64_t mine, int64_t *out) CHECKED;
+/* The sum of all processes' numbers, modulo 2^64. */
+Status world_sum(World *w, int64_t mine, int64_t *out) CHECKED;
 /* The bytes of rank `root`, to all. */
 Status world_share(World *w, int root, void *data, size_t bytes) CHECKED;
 

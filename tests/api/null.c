@@ -66,6 +66,8 @@ typedef struct {
     X(note_value, "dpx_world_note: value", dpx_world_note(a->w, "n", NULL))                                           \
     X(max_world, "dpx_world_max: world", dpx_world_max(NULL, 1, &a->number))                                          \
     X(max_out, "dpx_world_max: out", dpx_world_max(a->w, 1, NULL))                                                    \
+    X(sum_world, "dpx_world_sum: world", dpx_world_sum(NULL, 1, &a->number))                                          \
+    X(sum_out, "dpx_world_sum: out", dpx_world_sum(a->w, 1, NULL))                                                    \
     X(devices_out, "dpx_devices: out", dpx_devices(NULL, 1, &a->n))                                                   \
     X(devices_max, "max is -1", dpx_devices(&a->device, -1, &a->n))                                                   \
     X(devices_n, "dpx_devices: n", dpx_devices(&a->device, 1, NULL))                                                  \

@@ -524,6 +524,8 @@ static void test_alone(void)
         return;
     CHECK_DPX(dpx_world_max(w, 7, &most));
     CU_ASSERT_EQUAL(most, 7);
+    CHECK_DPX(dpx_world_sum(w, 7, &most));
+    CU_ASSERT_EQUAL(most, 7);
     dpx_world_abort(w, "nobody hears it");
     dpx_world_leave(w);
 }

@@ -110,7 +110,7 @@ for other in "--label-smoothing 0.1" "--weight-decay 0.01" "--precision bfloat16
 done
 refused 2 "--replicas was '2', is '1'" "$dpexec" "${cnn[@]}" --devices cpu:0 --replicas 1 --steps 90 --resume "$DIR/whole"
 refused 2 '2 replicas on 3 devices' "$dpexec" "${cnn[@]}" --devices 'cpu*3' --steps 90 --resume "$DIR/whole"
-refused 2 "--data of digest was" "$dpexec" "${cnn[@]}" --data "$DIR/labels.npz" --steps 90 --resume "$DIR/whole"
+refused 2 "--data by digest was" "$dpexec" "${cnn[@]}" --data "$DIR/labels.npz" --steps 90 --resume "$DIR/whole"
 refused 2 "--clip-norm was '0', is '1'" "$dpexec" "${cnn[@]}" --clip-norm 1 --split chunk --lr 0.5 --steps 90 --resume "$DIR/whole"
 check "both are named" grep -q "; --split was 'balanced', is 'chunk'" "$DIR/refused.err"
 check "args.json of a refused resume" cmp "$DIR/whole/args.json" "$DIR/args"

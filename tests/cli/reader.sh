@@ -1,0 +1,154 @@
+#!/bin/bash
+# Every process of a world reads its own part of the data: the bytes of one process with as many devices, whatever the format, the order
+# and the sizes of batches; no sample is read that another process takes; what is wrong in one part ends all.
+# Needs python3-numpy.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+data=tests/oracle/data
+
+check "files" "$python" - "$DIR" <<'PY'
+import gzip, os, struct, sys
+import numpy as np
+out, data = sys.argv[1], 'tests/oracle/data/'
+digits, fashion = (dict(np.load(f'{data}{n}.npz')) for n in ('digits', 'fashion'))
+x, y = digits['x'], digits['target']
+
+def folder(name, **arrays):
+    os.mkdir(f'{out}/{name}')
+    for k, v in arrays.items():
+        np.save(f'{out}/{name}/{k}.npy', v)
+
+def idx(name, array):
+    array = np.ascontiguousarray(array.astype('u1'))
+    raw = bytes([0, 0, 8, array.ndim]) + struct.pack(f'>{array.ndim}I', *array.shape) + array.tobytes()
+    open(f'{out}/{name}', 'wb').write(raw)
+    gzip.open(f'{out}/{name}.gz', 'wb').write(raw)
+
+np.savez(f'{out}/stored.npz', x=x, target=y)
+np.savez_compressed(f'{out}/deflated.npz', x=x, target=y)
+folder('folder', x=x, target=y)
+folder('columns', x=np.asfortranarray(x), target=y.astype('f4'))
+idx('images', (fashion['image'][:, 0] * 255).round())
+idx('labels', fashion['target'])
+bad = y.copy()
+bad[17] = 12
+folder('bad_label', x=x, target=bad)
+bad = y.astype('f4')
+bad[40] = 2.5
+folder('fraction', x=x, target=bad)
+folder('0', x=x, target=y)
+folder('1', x=x, target=(y + 1) % 10)
+
+# An input that no replica shares: of every batch of 3 samples it is the 3 numbers.
+r = np.random.default_rng(5)
+folder('table', x=r.standard_normal((42, 4)).astype('f4'), entry=r.integers(0, 7, 42), target=r.integers(0, 3, 42),
+       scale=r.random(42).astype('f4'))
+
+# Copies for each of two processes that hold NaN where the other one reads: neither in the own half of any batch, nor in the pieces that
+# all compare (16 of 64 KiB, evenly spread, of an array above 1 MiB).
+batch, n, width, piece = 1024, 16384, 64, 65536
+big, label = r.standard_normal((n, width)).astype('f4'), r.integers(0, 10, n)
+folder('big', x=big, target=label)
+known = np.zeros(big.nbytes, bool)
+for i in range(16):
+    at = (big.nbytes - piece) // 15 * i
+    known[at:at + piece] = True
+known = known.reshape(n, -1).any(axis=1)
+for rank in range(2):
+    own = (np.arange(n) % batch) // (batch // 2) == rank
+    part = big.copy()
+    part[~own & ~known] = np.nan
+    assert np.isnan(part).mean() > 0.3
+    folder(f'big{rank}', x=part, target=label)
+PY
+
+mlp=(models/mlp.onnx --loss cross-entropy --lr 0.01 --momentum 0.9 --threads 1 --quiet)
+cnn=(models/fashion_cnn.onnx --loss cross-entropy --lr 0.01 --threads 1 --quiet)
+
+# what DIR FIELD: what the epochs' last steps say was read, one number an epoch.
+what() { grep -o '"read":{[^}]*}' "$1/metrics.jsonl" | sed -E "s/.*\"$2\":([0-9]+).*/\1/" | tr '\n' ' '; }
+
+# reads DIR ALL MOST FILES: samples' bytes of each epoch, by all and by the one that read most; the files' bytes by all, in the same terms.
+reads() {
+    check "$1: bytes of all" test "$(what "$DIR/$1" bytes)" = "$2 "
+    check "$1: bytes of one" test "$(what "$DIR/$1" most_bytes)" = "$3 "
+    check "$1: bytes of files" test "$(what "$DIR/$1" file_bytes)" = "$4 "
+}
+
+# same NAME N ARGS...: one process of N devices, and N processes of one; if N is 4, also 2 of 2.
+same() {
+    local name=$1 n=$2
+    shift 2
+    check "$name: one process" "$dpexec" "$@" --devices "cpu*$n" --out "$DIR/$name-1"
+    check "$name: $n processes" "$dpexec" launch -n "$n" -- "$@" --out "$DIR/$name-$n"
+    check "$name: the bytes of $n processes" same_run "$DIR/$name-1" "$DIR/$name-$n"
+    [ "$n" = 4 ] || return 0
+    check "$name: 2 processes of 2 devices" "$dpexec" launch -n 2 -- "$@" --devices 'cpu*2' --out "$DIR/$name-2x2"
+    check "$name: the bytes of 2 processes of 2 devices" same_run "$DIR/$name-1" "$DIR/$name-2x2"
+}
+
+# ---- formats, orders, sizes ----
+
+# 43 samples of 264 bytes in batches of 10, 10, 10, 10 and 3: the first of two processes takes 5, 5, 5, 5, 2 of them, the first of three
+# 4, 4, 4, 4, 1, of four 3, 3, 3, 3, 1.
+all=$((43 * 264))
+same folder 2 "${mlp[@]}" --data "$DIR/folder" --batch-size 10 --epochs 2
+reads folder-1 "$all $all" "$all $all" "$all $all"
+reads folder-2 "$all $all" "$((22 * 264)) $((22 * 264))" "$all $all"
+same ordered 3 "${mlp[@]}" --data "$DIR/folder" --batch-size 10 --epochs 2 --no-shuffle
+reads ordered-3 "$all $all" "$((17 * 264)) $((17 * 264))" "$all $all"
+same four 4 "${mlp[@]}" --data "$DIR/folder" --batch-size 10 --epochs 1 --split chunk
+reads four-4 "$all" "$((13 * 264))" "$all"
+same dropped 4 "${mlp[@]}" --data "$DIR/folder" --batch-size 12 --drop-last --no-shuffle
+reads dropped-4 $((36 * 264)) $((9 * 264)) $((36 * 264))
+reads dropped-2x2 $((36 * 264)) $((18 * 264)) $((36 * 264))
+same few 4 "${mlp[@]}" --data "$DIR/folder" --batch-size 3 --steps 4
+reads few-4 $((12 * 264)) $((4 * 264)) $((12 * 264))
+same groups 3 "${mlp[@]}" --data "$DIR/folder" --batch-size 5 --accumulate 4 --replicas 7 --val "$DIR/stored.npz" --metric accuracy
+# What is unpacked is read once, by every process.
+same stored 2 "${mlp[@]}" --data "$DIR/stored.npz" --batch-size 10 --epochs 2
+reads stored-2 "$all $all" "$((22 * 264)) $((22 * 264))" "$((2 * (43 * 264 + 2 * 128))) 0"
+same deflated 2 "${mlp[@]}" --data "$DIR/deflated.npz" --batch-size 10
+check "the same data, deflated" cmp "$DIR/deflated-1/model.onnx" <(cat "$DIR/deflated-2/model.onnx")
+same columns 3 "${mlp[@]}" --data "$DIR/columns" --batch-size 10
+same idx 2 "${cnn[@]}" --data "idx:$DIR/images,$DIR/labels" --batch-size 10 --no-shuffle
+reads idx-2 $((46 * 785)) $((23 * 785)) $((46 * 785))
+same packed 2 "${cnn[@]}" --data "idx:$DIR/images.gz,$DIR/labels.gz" --batch-size 10 --no-shuffle
+check "the same images, packed" cmp "$DIR/idx-2/model.onnx" "$DIR/packed-2/model.onnx"
+check "packed images are read by both" test "$(what "$DIR/packed-2" file_bytes)" = \
+    "$((2 * $(cat "$DIR/images.gz" "$DIR/labels.gz" | wc -c))) "
+# 42 samples in batches of 3: 32 bytes of each are shared, 2, 1 and 0 samples of the three processes... 12 bytes of a batch are not.
+same table 2 tests/api/part_named.onnx --data "$DIR/table" --loss cross-entropy --batch-size 3 --lr 0.1 --threads 1 --quiet
+reads table-1 $((42 * 36)) $((42 * 36)) $((42 * 36))
+reads table-2 $((42 * 32 + 2 * 14 * 12)) $((28 * 32 + 14 * 12)) $((42 * 32 + 2 * 14 * 12))
+same sizes 4 tests/api/part_named.onnx --data "$DIR/table" --loss cross-entropy --batch-size 3 --lr 0.1 --threads 1 --quiet
+same inner 3 tests/cli/sequence_first/words.onnx --data tests/cli/sequence_first/data.npz --batch-size 4 --lr 0.5 --loss cross-entropy --threads 1 --quiet
+
+# ---- nothing else is read ----
+
+check "the whole" "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/big" --batch-size 1024 --no-shuffle --out "$DIR/big-2"
+check "own samples alone" "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/big{rank}" --batch-size 1024 --no-shuffle --out "$DIR/own-2"
+check "are enough" same_run "$DIR/big-2" "$DIR/own-2"
+refused 1 'the loss of step 1 is nan' "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/big0" --batch-size 1024 --no-shuffle --out "$DIR/nan"
+
+# ---- going on with another number of processes ----
+
+going=("${mlp[@]}" --batch-size 1000 --data)
+check "four processes" "$dpexec" launch -n 4 -- "${going[@]}" "$DIR/big" --steps 5 --out "$DIR/went"
+check "go on as two" "$dpexec" launch -n 2 -- "${going[@]}" "$DIR/big" --steps 12 --devices 'cpu*2' --resume "$DIR/went"
+check "and as one" "$dpexec" "${going[@]}" "$DIR/big" --steps 20 --devices 'cpu*4' --resume "$DIR/went"
+check "all at once" "$dpexec" "${going[@]}" "$DIR/big" --steps 20 --devices 'cpu*4' --out "$DIR/straight"
+check "the same bytes" cmp "$DIR/straight/model.onnx" "$DIR/went/model.onnx"
+refused 2 "--data by digest was" "$dpexec" "${going[@]}" "$DIR/big0" --steps 24 --devices 'cpu*4' --resume "$DIR/went"
+
+# ---- what is wrong in one part ----
+
+# Sample 17 is the eighth of the second batch: the last of three processes has it.
+refused 1 "rank 2: --data $DIR/bad_label: sample 17: the label is 12, not one of 10 classes" \
+    "$dpexec" launch -n 3 -- "${mlp[@]}" --data "$DIR/bad_label" --batch-size 10 --no-shuffle --out "$DIR/label"
+check "the others name it" grep -qE "rank [01]: .*rank 2 of 3: element 7 of input 'target' is 12" "$DIR/refused.err"
+# And row 40 is in the last third of the file.
+refused 2 "row 40 holds 2.5" "$dpexec" launch -n 3 -- "${mlp[@]}" --data "$DIR/fraction" --batch-size 10 --out "$DIR/row"
+check "the others name its rank" grep -qE "rank 0: rank 2 of 3: .*row 40 holds 2.5" "$DIR/refused.err"
+refused 2 "rank 1 has --data of digest" "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/{rank}" --batch-size 10
+finish
