@@ -235,6 +235,7 @@ DPX_API dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 
 /* ---- transformation ---- */
 
+/* Receives a text, in one piece or several. */
 typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
 
 /* The graph that training would run, after the pass `until` (NULL: all), in a format "txt", "onnx", "dot" or "json". */
