@@ -34,8 +34,19 @@ Status uses_find(Uses *out, const Graph *g, Arena *a)
         for (int i = 0; i < n->n_in; i++)
             if (has_value(n->in[i]))
                 list[at[n->in[i].i]++] = (Reader){ n, i };
+    arena_give_back(a, at, (g->n_value + 1) * sizeof *at);
     *out = (Uses){ g, g->n_value, list, first, ends };
     return ST_OK;
+}
+
+void uses_forget(Uses *u, Arena *a)
+{
+    if (!u->g)
+        return;
+    arena_give_back(a, u->reader, u->first[u->n_value] * sizeof *u->reader);
+    arena_give_back(a, u->first, (u->n_value + 1) * sizeof *u->first);
+    arena_give_back(a, u->ends, u->n_value * sizeof *u->ends);
+    *u = (Uses){ 0 };
 }
 
 uint32_t uses_count(const Uses *u, ValueId v)

@@ -23,6 +23,8 @@ typedef struct {
 
 /* Of the graph as it is now, in `a`. */
 Status uses_find(Uses *out, const Graph *g, Arena *a) CHECKED;
+/* Gives back to `a`, of which they are, the lists; of { 0 }: nothing. */
+void uses_forget(Uses *u, Arena *a);
 /* How often nodes, outputs and updates use the value; 0 for one that is newer than the list. */
 uint32_t uses_count(const Uses *u, ValueId v);
 /* The node that alone reads `v`, once; NULL when there are several, or none, or it is an output or a next value. */

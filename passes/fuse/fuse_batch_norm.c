@@ -36,6 +36,7 @@ static Status look(Fusing *f)
     if (f->looked)
         return ST_OK;
     f->looked = true;
+    uses_forget(&f->uses, f->ctx->scratch);
     return uses_find(&f->uses, f->g, f->ctx->scratch);
 }
 

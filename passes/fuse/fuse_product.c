@@ -495,6 +495,7 @@ static Status look(Fusing *f)
     if (f->uses.g && f->n_changed == f->ctx->n_changed)
         return ST_OK;
     f->n_changed = f->ctx->n_changed;
+    uses_forget(&f->uses, f->ctx->scratch);
     return uses_find(&f->uses, f->g, f->ctx->scratch);
 }
 

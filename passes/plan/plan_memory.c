@@ -442,6 +442,8 @@ static Status finish(Planner *p)
     for (uint32_t i = 0; i < n; i++)
         next[i] = late_read(p, g->update[copied[i]].next, lost);
     TRY(pack_devices(p));
+    if (!(plan->value = ARENA_NEW(p->keep, MemRef, g->n_value)))
+        return FAIL_NOMEM();
     for (uint32_t v = 1; v < g->n_value; v++)
         plan->value[v] = ref_value(p, (ValueId){ v });
     for (uint32_t i = 0; i < g->n_node; i++)
@@ -514,11 +516,11 @@ static void find_next_values(Planner *p)
     }
 }
 
-/* More than there will be before the end of the step. */
+/* More than there will be. */
 static uint32_t count_buffers(const Planner *p)
 {
     const Graph *g = p->g;
-    size_t n = 1;
+    size_t n = 1 + (size_t)g->n_output + (size_t)g->n_update;
 
     for (uint32_t v = 1; v < g->n_value; v++)
         n += g->value[v]->kind != V_TEMP;
@@ -537,14 +539,11 @@ static Status allocate_plan(Planner *p, const size_t *scratch_bytes)
     plan->n_device = count_devices(g);
     plan->align = p->align;
     plan->device = ARENA_NEW(p->keep, MemDevice, plan->n_device);
-    plan->value = ARENA_NEW(p->keep, MemRef, g->n_value);
     plan->occurs = ARENA_NEW(p->keep, bool, g->n_value);
     plan->output = ARENA_NEW(p->keep, MemRef, g->n_output);
     plan->scratch = ARENA_NEW(p->keep, size_t, g->n_node);
     plan->scratch_bytes = scratch_bytes ? scratch_bytes : ARENA_NEW(p->keep, size_t, g->n_node);
-    return plan->device && plan->value && plan->occurs && plan->output && plan->scratch && plan->scratch_bytes
-               ? ST_OK
-               : FAIL_NOMEM();
+    return plan->device && plan->occurs && plan->output && plan->scratch && plan->scratch_bytes ? ST_OK : FAIL_NOMEM();
 }
 
 static Status allocate(Planner *p)
@@ -569,25 +568,15 @@ static Status allocate(Planner *p)
     return ST_OK;
 }
 
-/* What only add_temporaries reads goes, and of the buffers there are as many as have been made, with room for those
- * that are read after the step. */
-static Status shrink(Planner *p)
+/* What only add_temporaries reads. */
+static void forget_uses(Planner *p)
 {
     const Graph *g = p->g;
-    const uint32_t cap = p->n_buffer + (uint32_t)g->n_output + (uint32_t)g->n_update;
-    Buffer *all;
 
     arena_give_back(p->a, p->writer, p->cap_buffer * sizeof *p->writer);
     arena_give_back(p->a, p->input, p->cap_buffer * sizeof *p->input);
     arena_give_back(p->a, p->last_use, g->n_value * sizeof *p->last_use);
     arena_give_back(p->a, p->update_of, g->n_value * sizeof *p->update_of);
-    if (!(all = ARENA_NEW(p->a, Buffer, cap)))
-        return FAIL_NOMEM();
-    memcpy(all, p->buffer, p->n_buffer * sizeof *all);
-    arena_give_back(p->a, p->buffer, p->cap_buffer * sizeof *p->buffer);
-    p->buffer = all;
-    p->cap_buffer = cap;
-    return ST_OK;
 }
 
 static Status plan_within(Planner *p, const size_t *scratch)
@@ -598,7 +587,7 @@ static Status plan_within(Planner *p, const size_t *scratch)
     find_last_uses(p);
     add_roots(p);
     add_temporaries(p);
-    TRY(shrink(p));
+    forget_uses(p);
     TRY(outlast_sums(p));
     return finish(p);
 }
