@@ -188,6 +188,8 @@ static void test_harmless(void)
     dpx_trainer_free(NULL);
     dpx_world_leave(NULL);
     dpx_world_abort(NULL, "why");
+    dpx_world_end(NULL, 1);
+    CU_ASSERT(dpx_world_size(NULL) == 1 && dpx_world_rank(NULL) == 0);
     dpx_options_set_world(NULL, NULL);
     dpx_options_set_world(o, NULL);
     dpx_trainer_on_step(NULL, NULL, NULL);
