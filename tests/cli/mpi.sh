@@ -125,12 +125,42 @@ ended_by() {
     goes_on "$library" 3
 }
 
+# What devices need to meet in a communicator of their own goes over MPI too, and a failure of one is told.
+devices() {
+    export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
+    # shellcheck disable=SC2016
+    launch "$1" 2 '[ $rank = 0 ] || export DPEXEC_SIM_FAIL=comm_create@1:1' "${mlp[@]}" --devices cuda
+    ends "$1" 'rank 1: ' 'rank 1 of 2: cuda:0: comm_create: injected failure of rank 1'
+    unset DPEXEC_CUDA_PLUGIN
+}
+
 wrong_launcher() {
     local other=mpich
     [ "$1" = mpich ] && other=openmpi
     [ -e "$build/libdpexec_$other.so" ] || return
     launch "$1" 2 '' "${mlp[@]}" --mpi $other
     ends "$1" 'where 2 were started'
+}
+
+# Members that talk and train nothing (tests/member).
+members() {
+    for case in pieces watched neighbours small; do
+        check "$1: members: $case" started "$1" 3 "$build/world_member" "$1" $case
+    done
+    talks "$1" broken-off 'member 0: the milk is finished' 'member 2: rank 0 of 3: the milk is finished'
+    talks "$1" other-size 'rank 1 of 3 is at exchange 1 of 8 bytes, expected exchange 1 of 16 bytes'
+    talks "$1" absent 'nothing has come from rank 2 of 3 for 1 seconds'
+    check "$1: a communicator of an embedder" started "$1" 3 "$build/embedder_$1"
+}
+
+# talks LIBRARY CASE TEXT...: all end with a failure, and each text is said.
+talks() {
+    local library=$1 case=$2 status
+    shift 2
+    started "$library" 3 "$build/world_member" "$library" "$case" >"$DIR/said" 2>&1
+    status=$?
+    [ $status != 0 ] && [ $status != 124 ] || fail "$library: $case: status $status"
+    for text; do check "$library: $case: $text" grep -qF -- "$text" "$DIR/said"; done
 }
 
 for library in openmpi mpich; do
@@ -142,12 +172,14 @@ for library in openmpi mpich; do
         fail "$library: its plug-in is built, and there is no mpirun.$library"
         continue
     fi
+    members $library
     bytes $library
     resumes $library
     differences $library
-    ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds'
+    ended_by $library STOP 'nothing has come from rank ' '1 of 3 for 4 seconds'
     ended_by $library KILL
     ended_by $library TERM
+    devices $library
     wrong_launcher $library
     check "$library: --mpi without a launcher trains alone" "$dpexec" "${mlp[@]}" --mpi $library
 done

@@ -1,0 +1,45 @@
+/* A program that has MPI already: its communicator, of which the ranks are turned round, becomes a world, twice; what
+ * the program itself does with MPI goes on, and it finalizes MPI. */
+#include <mpi.h>
+#include <stdio.h>
+
+#include "include/dpexec.h"
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "embedder: %s: %s\n", what, dpx_error());
+    return MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+int main(int argc, char **argv)
+{
+    dpx_world_options opt = { .mpi = DPX_MPI_LIBRARY, .timeout = 30 };
+    int given, rank, size, sum = 0;
+    MPI_Errhandler before, after;
+    MPI_Comm turned;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &given);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &turned);
+    MPI_Comm_get_errhandler(turned, &before);
+    opt.mpi_comm = &turned;
+    for (int k = 0; k < 2; k++) {
+        dpx_world *w;
+        int64_t most;
+
+        if (dpx_world_join(&w, &opt))
+            return fail("joining");
+        if (dpx_world_size(w) != size || dpx_world_rank(w) != size - 1 - rank)
+            return fail("places");
+        if (dpx_world_max(w, rank, &most) || most != size - 1)
+            return fail("the largest rank");
+        dpx_world_leave(w);
+    }
+    MPI_Comm_get_errhandler(turned, &after);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, turned);
+    MPI_Comm_free(&turned);
+    if (before != after || sum != size * (size - 1) / 2)
+        return fail("what MPI does afterwards");
+    return MPI_Finalize();
+}
