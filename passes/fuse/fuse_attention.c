@@ -372,7 +372,8 @@ static bool is_packed(Packing *p, const Operand o[3], const Graph *g)
         const int64_t unit = n[3] * (p->interleaved ? 1 : n[1]);
 
         if (!value_eq(o[i].base, o->base) || memcmp(o[i].size, n, sizeof o->size) ||
-            memcmp(o[i].step, o->step, sizeof o->step) || o[i].offset % unit || o[i].offset / unit > 2)
+            memcmp(o[i].step, o->step, sizeof o->step) || o[i].offset < 0 || o[i].offset % unit ||
+            o[i].offset / unit > 2)
             return false;
         p->order[i] = o[i].offset / unit;
         seen |= 1u << p->order[i];
