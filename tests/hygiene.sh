@@ -5,6 +5,7 @@
 #   - C and CUDA are laid out by .clang-format, and no line of theirs is longer than 120 characters;
 #   - no macro of the kernels of host memory is longer than 8 lines: what is longer is a template or a function;
 #   - every file of the library and the tools begins with what it does;
+#   - nothing is in the root of the repository but what is named here;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
 cd "$(dirname "$0")/.." || exit 1
@@ -66,6 +67,11 @@ check 'letters are letters in every locale' "$(grep -nE '\<(is(alnum|alpha|space
 check 'bytes of memory are counted by graph/layout.c' \
     "$(grep -nE '[a-z_]*numel(\([^;]*\))? \* (\([a-z0-9_]+\))?(dtype_size|size\>)|dtype_size\([^;*]*\) \* (\([a-z0-9_]+\))?[a-z_]*numel' \
         $(echo "$library" | grep -v '^graph/layout.c$'))"
+# What a build or a run leaves there is not for others.
+root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CONTRIBUTING|README)\.md|LICENSE'
+root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|tests|tools"
+check 'the root of the repository holds what is named in tests/hygiene.sh' \
+    "$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$root")"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
 
 if [ -f include/dpexec.h ]; then
