@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/jsontext.h"
 
 #define STATE_FILE "state.safetensors"
 #define MANIFEST_FILE "manifest.json"
@@ -119,7 +120,7 @@ static Status write_manifest(const char *folder, int64_t step, const char *note)
     root = json_pack("{s:i, s:I, s:s, s:s, s:{s:{s:I, s:s}}}", "format", FORMAT, "step", (json_int_t)step, "note",
                      note ? note : "", "note_xxh3_128", of_note, "files", STATE_FILE, "bytes", (json_int_t)bytes,
                      "xxh3_128", hash);
-    text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    text = root ? json_text(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
     st = text ? write_text(path, text) : FAIL_NOMEM();
@@ -139,8 +140,8 @@ static Status fill_folder(const char *folder, int64_t step, const NamedTensor *l
 }
 
 /* A checkpoint of the same step is moved aside first: a rename cannot replace a folder that is not empty.  Until the
- * new one has its name, the one aside is what checkpoint_read finds; what an earlier crash left aside is given up only
- * when there is another. */
+ * new one has its name on disk, the one aside is what checkpoint_read finds after a crash; what an earlier one left
+ * aside is given up only when there is another. */
 static Status commit_folder(const char *directory, const char *temporary, int64_t step)
 {
     char final[PATH_MAX], aside[PATH_MAX];
@@ -158,8 +159,9 @@ static Status commit_folder(const char *directory, const char *temporary, int64_
             return FAIL(E_IO, "%s: the checkpoint of the same step is at %s: %s", final, aside, strerror(errno));
         return st;
     }
+    TRY(sync_path(directory));
     remove_folder(aside);
-    return sync_path(directory);
+    return ST_OK;
 }
 
 /* One of the same name is what a process of the same number left when it crashed. */

@@ -18,7 +18,9 @@ typedef struct {
 
 /* Makes `directory`/step-NNNNNNNNN with state.safetensors and manifest.json (step, note, size and xxh3 hash of the
  * state, hash of the note): written under a temporary name in `directory`, synced, renamed.  Replaces one of the same
- * step.  Nothing is left behind on failure.  `source` as safetensors_write has it. */
+ * step.  On failure all is as it was, unless only the last thing failed, which is to sync `directory`: then the new one
+ * has its name, and the one that it replaces is aside, where checkpoint_read finds it should the name be lost.
+ * `source` as safetensors_write has it. */
 Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *list, int n, TensorSource *source,
                         void *user, const char *note) CHECKED;
 /* The newest checkpoint below `directory` whose hashes and contents verify.  Damaged ones are passed over and told

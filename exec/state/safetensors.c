@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/jsontext.h"
 
 static const uint64_t MAX_HEADER = 100 * 1000 * 1000;
 
@@ -51,12 +52,16 @@ static DType type_parse(const char *name)
 
 /* ---- writing ---- */
 
+/* NULL: no memory. */
 static json_t *describe(const Tensor *t, uint64_t from)
 {
     json_t *shape = json_array();
 
     for (int i = 0; i < t->shape.rank; i++)
-        json_array_append_new(shape, json_integer(t->shape.dim[i]));
+        if (json_array_append_new(shape, json_integer(t->shape.dim[i]))) {
+            json_decref(shape);
+            return NULL;
+        }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_name(t->dtype), "shape", shape, "data_offsets",
                      (json_int_t)from, (json_int_t)(from + tensor_bytes(t)));
 }
@@ -73,7 +78,7 @@ static char *make_header(const NamedTensor *list, int n, size_t *len)
             break;
         at += tensor_bytes(&list[i].tensor);
     }
-    text = root && json_object_size(root) == (size_t)n ? json_dumps(root, JSON_COMPACT) : NULL;
+    text = root && json_object_size(root) == (size_t)n ? json_text(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (!text)
         return NULL;

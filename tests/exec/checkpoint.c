@@ -1,14 +1,31 @@
 /* Checkpoints survive damage: what does not verify is passed over or refused, never half read. */
 #include "exec/state/checkpoint.h"
 
+#include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/harness/test.h"
+
+static ino_t sync_fails; /* of what this inode names */
+
+/* This program's. */
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+    struct stat s;
+
+    if (sync_fails && !fstat(fd, &s) && s.st_ino == sync_fails) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
 
 static char *temporary_folder(void)
 {
@@ -218,6 +235,71 @@ static void test_left_by_a_crash(void)
     remove_tree(dir);
 }
 
+/* The one that is replaced may be what a crash leaves, so it stays until the new one's name is on disk. */
+static void test_name_not_on_disk(void)
+{
+    const char *dir = temporary_folder();
+    char aside[128], final[128], lost[128];
+    Arena *a = arena_create();
+    Checkpoint c = { 0 };
+    NamedTensor list[2];
+    struct stat s;
+
+    snprintf(aside, sizeof aside, "%s/.old-step-000000009", dir);
+    snprintf(final, sizeof final, "%s/step-000000009", dir);
+    snprintf(lost, sizeof lost, "%s/lost", dir);
+    CHECK_OK(checkpoint_write(dir, 9, list, two_tensors(list, 9), NULL, NULL, NULL));
+    CU_ASSERT_EQUAL_FATAL(stat(dir, &s), 0);
+    sync_fails = s.st_ino;
+    CHECK_FAILS(E_IO, "cannot sync", checkpoint_write(dir, 9, list, two_tensors(list, 4), NULL, NULL, NULL));
+    sync_fails = 0;
+    CHECK_OK(read_again(&c, a, dir));
+    CU_ASSERT_EQUAL(first_number(&c), 4);
+    CU_ASSERT_EQUAL(rename(final, lost), 0); /* the crash */
+    if (CHECK_OK(read_again(&c, a, dir)))
+        CU_ASSERT_EQUAL(first_number(&c), 9);
+    CU_ASSERT_EQUAL(access(aside, F_OK), 0);
+    checkpoint_close(&c);
+    arena_free(a);
+    remove_tree(dir);
+}
+
+static int until_failure; /* of jansson's allocations, when positive */
+
+static void *allocate(size_t n) { return until_failure > 0 && !--until_failure ? NULL : malloc(n); }
+
+/* Whichever allocation of the header fails, there is a whole file or an error: the shape once lost an axis. */
+static void test_no_memory_for_header(void)
+{
+    const char *dir = temporary_folder();
+    char path[128];
+    NamedTensor list[2], *back;
+    bool reached = true;
+    int tried = 0, n;
+
+    snprintf(path, sizeof path, "%s/state", dir);
+    list[0] = (NamedTensor){ "w", { DT_FLOAT32, SHAPE(1, 2, 1, 3), weights } };
+    list[1] = (NamedTensor){ "step", { DT_INT64, shape_scalar(), &counter } };
+    for (; reached; tried++) {
+        Arena *a = arena_create();
+        Status st;
+
+        json_set_alloc_funcs(allocate, free);
+        until_failure = tried + 1;
+        st = safetensors_write(path, list, 2, NULL, NULL);
+        reached = !until_failure;
+        until_failure = 0;
+        json_set_alloc_funcs(malloc, free);
+        CU_ASSERT(st == E_NOMEM || !st);
+        if (!st && CHECK_OK(safetensors_read(&back, &n, a, path)))
+            CU_ASSERT(n == 2 && shape_eq(&back[0].tensor.shape, &list[0].tensor.shape));
+        unlink(path);
+        arena_free(a);
+    }
+    CU_ASSERT(tried > 10);
+    remove_tree(dir);
+}
+
 static void test_unwritable_folder(void)
 {
     NamedTensor list[2];
@@ -308,7 +390,9 @@ DEFINE_SUITE(checkpoint, { "round trip", test_round_trip },
              { "the newest that verifies is read", test_newest_that_verifies },
              { "an edited manifest is refused", test_edited_manifest },
              { "a crash between two renames", test_crash_between_renames },
-             { "what a crash left", test_left_by_a_crash }, { "an unwritable folder is named", test_unwritable_folder },
+             { "what a crash left", test_left_by_a_crash }, { "a name that is not on disk", test_name_not_on_disk },
+             { "no memory for the header", test_no_memory_for_header },
+             { "an unwritable folder is named", test_unwritable_folder },
              { "hostile headers are refused", test_hostile_headers },
              { "an empty tensor at another's beginning", test_empty_tensor },
              { "every truncation is refused", test_every_truncation });
