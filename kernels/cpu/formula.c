@@ -1,4 +1,7 @@
-/* From a body to steps. */
+/* From a body to steps: one for each node, in the nodes' order, which is that of the graph; those that no result needs
+ * are dropped.  A result is put at once over the array of its number where no later step reads that array, and anything
+ * else into the first buffer that nobody needs any more, so a step reads what was there before only where it was meant.
+ */
 #include "kernels/cpu/formula.h"
 
 #include <tgmath.h>
@@ -209,11 +212,13 @@ static void place_steps(Formula *f)
     }
 }
 
-bool formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
+Status formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
 {
     Compiler c = { f, body, calloc(body->n_value, sizeof *c.made), decided };
-    bool all = c.made && n_in <= FORMULA_ARRAYS && body->n_output <= FORMULA_ARRAYS && n_in <= body->n_input;
+    bool all = n_in <= FORMULA_ARRAYS && body->n_output <= FORMULA_ARRAYS && n_in <= body->n_input;
 
+    if (!c.made)
+        return FAIL_NOMEM();
     memset(f, 0, sizeof *f);
     f->n_in = n_in;
     f->n_out = body->n_output;
@@ -223,11 +228,12 @@ bool formula_compile(Formula *f, const Graph *body, int n_in, bool decided)
     for (int i = 0; all && i < f->n_out; i++)
         all = find_result(&c, i);
     free(c.made);
-    if (all) {
-        drop_dead(f);
-        place_steps(f);
-    }
-    return all;
+    if (!all)
+        return FAIL(E_UNSUPPORTED, "a formula of %u nodes has one that is no step, or too many of something",
+                    (unsigned)body->n_node);
+    drop_dead(f);
+    place_steps(f);
+    return ST_OK;
 }
 
 /* ---- a block at a time ---- */

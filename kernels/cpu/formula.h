@@ -40,9 +40,9 @@ typedef struct {
 } Formula;
 
 /* Of a body with types: its first `n_in` inputs are arrays of one shape, the others scalars; result i may lie over
- * array i. Where a scalar bool decides (Where), it is taken to be `decided`; there is at most one.  False where a step
- * is not known, or for more of anything than there is room for. */
-bool formula_compile(Formula *f, const Graph *body, int n_in, bool decided);
+ * array i. Where a scalar bool decides (Where), it is taken to be `decided`; there is at most one.  E_UNSUPPORTED where
+ * a step is not known, or for more of anything than there is room for. */
+Status formula_compile(Formula *f, const Graph *body, int n_in, bool decided) CHECKED;
 /* The scalar bool that decides, counted as Formula.number's; -1: there is none, -2: there are several. */
 int formula_decider(const Graph *body, int n_in);
 

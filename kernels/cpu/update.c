@@ -24,25 +24,29 @@ typedef struct {
 
 /* ---- preparing ---- */
 
-static bool compile(Formula f[2], int *decider, const Graph *body, const UpdateForm *form)
+static Status compile(Formula f[2], int *decider, const Graph *body, const UpdateForm *form)
 {
     *decider = formula_decider(body, form->states + 1);
-    return *decider > -2 && formula_compile(&f[0], body, form->states + 1, true) &&
-           (*decider < 0 || formula_compile(&f[1], body, form->states + 1, false));
+    if (*decider <= -2)
+        return FAIL(E_UNSUPPORTED, "a formula has several scalars that decide");
+    TRY(formula_compile(&f[0], body, form->states + 1, true));
+    return *decider < 0 ? ST_OK : formula_compile(&f[1], body, form->states + 1, false);
 }
 
+/* Where memory runs out preparing says so, which will need as much. */
 static bool supports(const Graph *g, const Node *n)
 {
     const UpdateForm form = update_form(n);
     Formula *f = malloc(2 * sizeof *f);
     Graph *body = NULL;
     int decider;
-    bool all = f && !update_body(&body, g, n, 0);
+    Status st = f ? update_body(&body, g, n, 0) : FAIL_NOMEM();
 
-    all = all && compile(f, &decider, body, &form);
+    if (!st)
+        st = compile(f, &decider, body, &form);
     graph_free(body);
     free(f);
-    return all;
+    return !st || st == E_NOMEM;
 }
 
 static void release(void *state)
@@ -77,16 +81,17 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 {
     const UpdateForm form = update_form(n);
     Plan *p = calloc(1, sizeof *p + sizeof *p->first * (size_t)(form.count + 1));
-    Graph *body;
+    Graph *body = NULL;
     Status st = p ? update_body(&body, g, n, 0) : FAIL_NOMEM();
 
+    if (!st)
+        st = compile(p->formula, &p->decider, body, &form);
+    graph_free(body);
     if (st) {
-        free(p);
+        release(p);
         return st;
     }
     p->form = form;
-    compile(p->formula, &p->decider, body, &form);
-    graph_free(body);
     for (int i = 0; i < form.count; i++)
         p->first[i + 1] = p->first[i] + shape_numel(value(g, n->out[update_state(&form, i, 0)])->shape);
     p->elements = p->first[form.count];

@@ -2,7 +2,7 @@
  * called from this program, which contains all of dpexec; oneDNN allocates a few bytes for each call of a primitive,
  * which no caller can prevent.
  *
- * It can fail too: the n-th allocation of a convolution, for every n, in oneDNN as elsewhere. */
+ * It can fail too: the n-th allocation of a convolution, for every n, in oneDNN as elsewhere, and of an Update. */
 #include <fcntl.h>
 #include <omp.h>
 #include <signal.h>
@@ -15,6 +15,8 @@
 
 #include "exec/train/session.h"
 #include "graph/onnx/onnx.h"
+#include "graph/op.h"
+#include "kernels/backend.h"
 #include "kernels/cpu/onednn.h"
 #include "tests/exec/training.h"
 #include "tests/harness/test.h"
@@ -146,6 +148,83 @@ static void test_steps_allocate_nothing(void)
     CU_ASSERT_EQUAL(atomic_load(&count), 1); /* the counter counts */
 }
 
+/* ---- failures while an Update is prepared ---- */
+
+/* The node on numbers of its own, with what was prepared; outputs are put one behind the other into `to`, which has
+ * room. */
+static size_t update_of(const Kernel *k, void *state, KernelCtx *ctx, const Graph *g, const Node *n, char *to)
+{
+    Arena *a = arena_create();
+    Tensor *in = ARENA_NEW(a, Tensor, n->n_in), *out = ARENA_NEW(a, Tensor, n->n_out);
+    size_t bytes = 0;
+
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = *tensor_create(a, in_value(g, n, i)->dtype, in_value(g, n, i)->shape);
+        for (int64_t e = 0; e < tensor_numel(&in[i]) && in[i].dtype == DT_FLOAT32; e++)
+            tensor_set_float(&in[i], e, (double)((e * 7 + i) % 13) - 5.5);
+    }
+    for (int i = 0; i < n->n_out; i++)
+        out[i] = *tensor_create(a, value(g, n->out[i])->dtype, value(g, n->out[i])->shape);
+    ctx->scratch = aligned_alloc(64, ctx->scratch_bytes + 64);
+    CHECK_OK(k->run(ctx, state, in, out));
+    free(ctx->scratch);
+    for (int i = 0; i < n->n_out; i++) {
+        memcpy(to + bytes, out[i].data, tensor_bytes(&out[i]));
+        bytes += tensor_bytes(&out[i]);
+    }
+    arena_free(a);
+    return bytes;
+}
+
+/* Chosen and prepared while the n-th allocation fails: the kernel is the one that it is with memory, and does all or
+ * is not there.  Returns whether so many were made. */
+static bool prepare_without(int n_th, const Graph *g, const Node *n, const char *expected, size_t bytes, char *found)
+{
+    KernelCtx ctx = { .n_threads = 1 };
+    void *state = NULL;
+    const Kernel *k;
+    bool reached;
+    Status st;
+
+    atomic_store(&until_failure, n_th);
+    k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
+    st = k ? k->prepare(&state, &ctx, g, n) : ST_OK;
+    reached = atomic_exchange(&until_failure, 0) <= 0;
+    if (!k)
+        TEST_FAIL("allocation %d fails: there is no kernel", n_th);
+    CU_ASSERT(!st || (st == E_NOMEM && !state));
+    if (k && !st) {
+        update_of(k, state, &ctx, g, n, found);
+        if (memcmp(found, expected, bytes))
+            TEST_FAIL("allocation %d fails: other numbers", n_th);
+        k->release(state);
+    }
+    return reached;
+}
+
+static void test_update_out_of_memory(void)
+{
+    static char expected[1 << 16], found[1 << 16];
+    Graph *g = training_mlp(10, 1, 1);
+    KernelCtx ctx = { .n_threads = 1 };
+    void *state;
+    int tried = 0, nodes = 0;
+
+    FOR_NODES(g, n) {
+        const Kernel *k = n->op == &op_Update ? kernel_find(kernels_cpu, kernels_cpu_len, g, n) : NULL;
+        size_t bytes;
+
+        if (!k || nodes++ || !CHECK_OK(k->prepare(&state, &ctx, g, n)))
+            continue;
+        bytes = update_of(k, state, &ctx, g, n, expected);
+        k->release(state);
+        while (prepare_without(tried + 1, g, n, expected, bytes, found))
+            tried++;
+    }
+    CU_ASSERT(nodes > 0 && tried > 5);
+    graph_free(g);
+}
+
 /* ---- failures in oneDNN ---- */
 
 enum { PATIENCE = 30 };                                                            /* seconds of one trial */
@@ -229,9 +308,12 @@ static void test_onednn_out_of_memory(void)
 
 static void test_steps_allocate_nothing(void) { CU_PASS("sanitizers bring their own malloc"); }
 
+static void test_update_out_of_memory(void) { CU_PASS("sanitizers bring their own malloc"); }
+
 static void test_onednn_out_of_memory(void) { CU_PASS("sanitizers bring their own malloc"); }
 
 #endif
 
-DEFINE_SUITE(allocations, { "oneDNN out of memory", test_onednn_out_of_memory },
+DEFINE_SUITE(allocations, { "an Update out of memory", test_update_out_of_memory },
+             { "oneDNN out of memory", test_onednn_out_of_memory },
              { "steps allocate nothing", test_steps_allocate_nothing });

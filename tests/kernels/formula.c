@@ -219,7 +219,7 @@ static void test_type(DType t)
         static Formula f;
 
         make(r, &seed, t);
-        CU_ASSERT(formula_compile(&f, r->body, ARRAYS, true));
+        CHECK_OK(formula_compile(&f, r->body, ARRAYS, true));
         run(m, r, &f, 0);
         for (int vector = 32; vector <= widest; vector *= 2)
             assembled += run(m, r, &f, vector);
