@@ -132,12 +132,22 @@ DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx
  * then; a checkpoint keeps the decision. */
 DPX_API dpx_status dpx_options_set_target_shape(dpx_options *options, const dpx_tensor *target) DPX_CHECKED;
 
+/* What another value of an option means to a run that goes on from a checkpoint. */
+typedef enum {
+    DPX_RESUME_FIXED,    /* another run */
+    DPX_RESUME_TOLD,     /* another result, which may be wanted: it is to be said */
+    DPX_RESUME_FREE,     /* nothing that is computed */
+    DPX_RESUME_ELSEWHERE /* the text does not say: what is made of it has to be compared */
+} dpx_on_resume;
+
 typedef struct {
     const char *name, *metavar; /* metavar NULL: a flag that takes no value */
     const char *fallback;       /* the default as text; "" when there is none */
     const char *help;
     int repeats;
     int trains; /* only training reads it */
+    dpx_on_resume on_resume;
+    int derived; /* the command line sets it itself, and takes no such flag */
 } dpx_option_info;
 
 /* What an option chooses among, such as "loss", and flags that belong to what is chosen. */

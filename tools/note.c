@@ -1,6 +1,6 @@
-/* The note is JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.  Every option has a
- * place in the table below or belongs to `run`, so that a new one is compared unless somebody says that it changes
- * nothing.  A note of an earlier version may lack some: those cannot be compared. */
+/* The note is JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.  A new option is
+ * compared unless its row (exec/train/options.c) says that it changes nothing.  A note of an earlier version may lack
+ * some: those cannot be compared. */
 #include "tools/note.h"
 
 #include <dirent.h>
@@ -10,44 +10,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "graph/base/jsontext.h"
 #include "graph/base/numtext.h"
 
-typedef enum {
-    IS_FIXED,     /* another value would be another run */
-    IS_TOLD,      /* may be changed on purpose: the run goes on with the new value and says so */
-    IS_FREE,      /* does not change what is computed */
-    IS_ELSEWHERE, /* compared in another way */
-} Change;
-
-static const struct {
-    const char *name;
-    Change change;
-} known[] = {
-    { "lr", IS_TOLD },
-    { "lr-schedule", IS_TOLD },
-    { "warmup-steps", IS_TOLD },
-    { "total-steps", IS_TOLD },
-    { "threads", IS_TOLD },
-    { "tune", IS_TOLD },
-    { "plan-memory", IS_FREE },
-    { "reproducible", IS_TOLD },
-    { "devices", IS_FREE },
-    { "shard", IS_FREE },
-    { "metric", IS_FREE },
-    { "no-capture", IS_FREE },
-    { "check-nodes", IS_FREE },
-    { "replicas", IS_ELSEWHERE },
-    { "batch-size", IS_ELSEWHERE },
-    { "parameters", IS_ELSEWHERE },
-    { "class-axis", IS_ELSEWHERE },
-};
-
-static Change change_of(const char *name)
+/* What is known of the option; of a fact that is none, that it is fixed. */
+static dpx_option_info option_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i].name, name))
-            return known[i].change;
-    return IS_FIXED;
+    for (int i = 0; i < dpx_option_count(); i++)
+        if (!strcmp(dpx_option_at(i).name, name))
+            return dpx_option_at(i);
+    return (dpx_option_info){ .on_resume = DPX_RESUME_FIXED };
 }
 
 /* Where a schedule ends matters only to one that ends. */
@@ -69,32 +41,41 @@ static int64_t batch_size(const RunFacts *f)
     return strtoll(dpx_options_get(f->args->options, "batch-size"), NULL, 10);
 }
 
+/* NULL: no memory. */
 static json_t *describe(const RunFacts *f)
 {
     json_t *j = json_object();
+    bool good = j != NULL;
 
     for (int i = 0; i < dpx_option_count(); i++) {
-        const char *name = dpx_option_at(i).name;
+        const dpx_option_info o = dpx_option_at(i);
 
-        if (change_of(name) == IS_FIXED || change_of(name) == IS_TOLD)
-            json_object_set_new(j, name, json_string(text_in_force(f->args, name)));
+        if (o.on_resume == DPX_RESUME_FIXED || o.on_resume == DPX_RESUME_TOLD)
+            good &= !json_object_set_new(j, o.name, json_of_text(text_in_force(f->args, o.name)));
     }
-    json_object_set_new(j, "no-shuffle", json_string(args_has(f->args, "no-shuffle") ? "given" : ""));
-    json_object_set_new(j, "drop-last", json_string(args_has(f->args, "drop-last") ? "given" : ""));
-    json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
-    json_object_set_new(j, "data by digest", json_string(f->data));
-    json_object_set_new(j, "parameters of digest", json_string(f->parameters));
-    json_object_set_new(j, "class-weights of digest", json_string(f->class_weights));
+    good &= !json_object_set_new(j, "no-shuffle", json_of_text(args_has(f->args, "no-shuffle") ? "given" : ""));
+    good &= !json_object_set_new(j, "drop-last", json_of_text(args_has(f->args, "drop-last") ? "given" : ""));
+    good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
+    good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
+    good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
+    good &= !json_object_set_new(j, "class-weights of digest", json_of_text(f->class_weights));
+    if (!good) {
+        json_decref(j);
+        return NULL;
+    }
     return j;
 }
 
 char *note_write(const RunFacts *now, Position at)
 {
-    json_t *j =
-        json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)at.epoch, "batch", (json_int_t)at.batch, "samples",
-                  (json_int_t)now->samples, "batch_size", (json_int_t)batch_size(now), "run", describe(now));
-    char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+    json_t *run = describe(now), *j;
+    char *text;
 
+    if (!run)
+        return NULL;
+    j = json_pack("{s:I, s:I, s:I, s:I, s:o}", "epoch", (json_int_t)at.epoch, "batch", (json_int_t)at.batch, "samples",
+                  (json_int_t)now->samples, "batch_size", (json_int_t)batch_size(now), "run", run);
+    text = j ? json_text(j, JSON_COMPACT) : NULL;
     json_decref(j);
     return text;
 }
@@ -122,7 +103,8 @@ static void tell(const char *name, const char *before, const char *after, dpx_lo
 {
     char line[512];
 
-    snprintf(line, sizeof line, "--resume: --%s was '%s', is '%s' from here on", name, before, after);
+    snprintf(line, sizeof line, "--resume: %s%s was '%s', is '%s' from here on", option_of(name).derived ? "" : "--",
+             name, before, after);
     if (warn)
         warn(user, DPX_LOG_WARNING, line);
 }
@@ -138,7 +120,7 @@ static void compare_facts(Problems *differ, const json_t *mine, const json_t *ha
     {
         const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
 
-        if (!was || !is || same_value(was, is) || telling != (change_of(name) == IS_TOLD))
+        if (!was || !is || same_value(was, is) || telling != (option_of(name).on_resume == DPX_RESUME_TOLD))
             continue;
         if (telling)
             tell(name, was, is, warn, user);
@@ -169,6 +151,8 @@ static Status compare(Position *out, const RunFacts *now, const json_t *j, int64
     Problems differ = { 0 };
     Status st;
 
+    if (!mine)
+        return FAIL_NOMEM();
     compare_counts(&differ, now, j);
     compare_facts(&differ, mine, had, false, NULL, NULL);
     st = problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
@@ -183,12 +167,16 @@ static Status compare(Position *out, const RunFacts *now, const json_t *j, int64
 Status note_read(Position *out, const RunFacts *now, const char *note, int64_t step, const char *file, dpx_log_fn *warn,
                  void *user)
 {
-    json_t *j = json_loads(note, 0, NULL);
+    json_error_t why = { 0 };
+    json_t *j = json_loads(note, 0, &why);
     bool is_ours = json_is_integer(json_object_get(j, "epoch")) && json_is_integer(json_object_get(j, "batch")) &&
                    json_is_object(json_object_get(j, "run"));
-    Status st = is_ours ? compare(out, now, j, step, file, warn, user)
-                        : FAIL(E_IO, "%s: the note is not one of dpexec train", file);
+    Status st;
 
+    if (!j && json_error_code(&why) == json_error_unknown) /* not of the text */
+        return FAIL_NOMEM();
+    st = is_ours ? compare(out, now, j, step, file, warn, user)
+                 : FAIL(E_IO, "%s: the note is not one of dpexec train", file);
     json_decref(j);
     return st;
 }

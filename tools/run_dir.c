@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/jsontext.h"
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
 
@@ -164,20 +165,6 @@ void run_dir_close(RunDir *r)
     *r = (RunDir){ .lock = -1 };
 }
 
-/* Arguments need not be UTF-8, JSON is: other bytes appear as '?'. */
-static json_t *json_text(const char *s)
-{
-    char *shown = strdup(s);
-    json_t *j;
-
-    for (char *at = shown; at && *at; at += utf8_length(at) ? utf8_length(at) : 1)
-        if (!utf8_length(at))
-            *at = '?';
-    j = shown ? json_string(shown) : NULL;
-    free(shown);
-    return j;
-}
-
 /* NULL: no memory. */
 static char *describe_args(const Args *a)
 {
@@ -186,18 +173,18 @@ static char *describe_args(const Args *a)
     char *text;
 
     for (int i = 0; i < a->n_positional; i++)
-        good &= !json_array_append_new(positional, json_text(a->positional[i]));
+        good &= !json_array_append_new(positional, json_of_text(a->positional[i]));
     for (int i = 0; i < a->n_given; i++)
-        good &= !json_array_append_new(given,
-                                       json_pack("[o, o]", json_text(a->given[i].name), json_text(a->given[i].value)));
+        good &= !json_array_append_new(
+            given, json_pack("[o, o]", json_of_text(a->given[i].name), json_of_text(a->given[i].value)));
     for (int i = 0; i < dpx_option_count(); i++) {
         const char *name = dpx_option_at(i).name;
 
-        good &= !json_object_set_new(options, name, json_text(dpx_options_get(a->options, name)));
+        good &= !json_object_set_new(options, name, json_of_text(dpx_options_get(a->options, name)));
     }
     root = json_pack("{s:s, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "given", given,
                      "options", options);
-    text = good && root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    text = good && root ? json_text(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;
 }

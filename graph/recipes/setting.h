@@ -25,6 +25,14 @@ typedef enum {
     SETTING_CHOICE_FLAG /* of two, in a bool */
 } SettingKind;
 
+/* What another value means to a run that goes on from a checkpoint; what nobody has thought of is fixed. */
+typedef enum {
+    RESUME_FIXED,    /* another run */
+    RESUME_TOLD,     /* may be wanted, and is told */
+    RESUME_FREE,     /* nothing that is computed */
+    RESUME_ELSEWHERE /* compared in another way */
+} OnResume;
+
 typedef struct Setting {
     const char *name, *metavar; /* metavar NULL: a flag */
     const char *fallback;       /* the default as text; "" when there is none; NULL: must be given */
@@ -37,6 +45,8 @@ typedef struct Setting {
     Status (*set)(const struct Setting *, void *to, const char *value);
     bool repeats;
     bool trains; /* only training reads it; of a recipe's flags the list of recipes says it */
+    OnResume on_resume;
+    bool derived; /* the command line sets it itself, and takes no such flag */
 } Setting;
 
 /* clang-format off */

@@ -128,6 +128,16 @@ check "goes on on one device" "$dpexec" "${cnn[@]}" --devices cpu:0 --steps 65 -
 check "and again, the replicas named" "$dpexec" "${cnn[@]}" --devices cpu:0 --replicas 2 --steps 70 --resume "$DIR/moved"
 check "the same run" same_run "$DIR/moved" "$DIR/longer"
 
+cp -r "$DIR/whole" "$DIR/kept"
+check "as many programs as one likes" "$dpexec" "${cnn[@]}" --programs 5 --plan-memory 4G --steps 70 --resume "$DIR/kept"
+check "the same run" same_run "$DIR/kept" "$DIR/longer"
+
+# Texts that are not UTF-8 are compared too.
+check "a pattern of bytes" "$dpexec" "${mlp[@]}" --freeze $'fc[1\xff]*' --steps 2 --out "$DIR/bytes"
+refused 2 "--freeze was 'fc[1\xff]*', is 'fc[1\xfe]*'" "$dpexec" "${mlp[@]}" --freeze $'fc[1\xfe]*' --steps 3 --resume "$DIR/bytes"
+refused 2 "--freeze was 'fc[1\xff]*', is 'fc[1\\\\xff]*'" "$dpexec" "${mlp[@]}" --freeze 'fc[1\xff]*' --steps 3 --resume "$DIR/bytes"
+check "the same pattern of bytes" "$dpexec" "${mlp[@]}" --freeze $'fc[1\xff]*' --steps 3 --resume "$DIR/bytes"
+
 # A damaged position: one whose hash tells, and one of an earlier version, which has none.
 edited() {
     rm -rf "$DIR/edited"

@@ -1,0 +1,100 @@
+/* The note of a checkpoint says all of the run or nothing: what is missing in one is not compared. */
+#include "tools/note.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/jsontext.h"
+#include "tests/harness/test.h"
+
+static const Flag no_flags[] = { { NULL, NULL, NULL } };
+static const Command command = { "train", "", "", no_flags, ALL_OPTIONS, 0, 0 };
+
+static RunFacts facts_of(const Args *a)
+{
+    return (RunFacts){ .args = a, .samples = 40, .batches = 4, .replicas = 2, .data = "d", .parameters = "p" };
+}
+
+static Status parse(Args *a, const char *flag, const char *value)
+{
+    char name[32], text[32], *argv[] = { name, text };
+
+    snprintf(name, sizeof name, "%s", flag);
+    snprintf(text, sizeof text, "%s", value);
+    return args_parse(a, &command, 2, argv);
+}
+
+static int until_failure; /* of jansson's allocations, when positive */
+
+static void *allocate(size_t n) { return until_failure > 0 && !--until_failure ? NULL : malloc(n); }
+
+static void fail_allocation(int n)
+{
+    until_failure = n;
+    json_set_alloc_funcs(n ? allocate : malloc, free);
+}
+
+/* Whichever allocation fails: a whole note or none, and no comparison of a part. */
+static void test_no_memory(void)
+{
+    Args was, is;
+    RunFacts before, now;
+    Position at;
+    char *whole;
+    int tried = 0;
+
+    if (!CHECK_OK(parse(&was, "--seed", "3")) || !CHECK_OK(parse(&is, "--seed", "4")))
+        return;
+    before = facts_of(&was);
+    now = facts_of(&is);
+    whole = note_write(&before, (Position){ 1, 2 });
+    CU_ASSERT_FATAL(whole != NULL);
+    for (bool reached = true; reached; tried++) {
+        char *note;
+
+        fail_allocation(tried + 1);
+        note = note_write(&before, (Position){ 1, 2 });
+        reached = !until_failure;
+        fail_allocation(0);
+        CU_ASSERT(!note || !strcmp(note, whole));
+        free(note);
+    }
+    CU_ASSERT(tried > 100);
+    tried = 0;
+    for (bool reached = true; reached; tried++) {
+        Status st;
+
+        fail_allocation(tried + 1);
+        st = note_read(&at, &now, whole, 9, "manifest.json", NULL, NULL);
+        reached = !until_failure;
+        fail_allocation(0);
+        CU_ASSERT(st == E_NOMEM || st == E_IO ||
+                  (st == E_INVALID && strstr(status_message(), "--seed was '3', is '4'")));
+    }
+    CU_ASSERT(tried > 100);
+    free(whole);
+    args_free(&was);
+    args_free(&is);
+}
+
+static void check_text(const char *s, const char *expected)
+{
+    json_t *j = json_of_text(s);
+
+    if (!j || strcmp(json_string_value(j), expected))
+        TEST_FAIL("found '%s', expected '%s'", j ? json_string_value(j) : "(none)", expected);
+    json_decref(j);
+}
+
+static void test_texts_that_are_no_utf_8(void)
+{
+    check_text("conv1.*", "conv1.*");
+    check_text("\xc3\xa4", "\xc3\xa4");
+    check_text("a\xff", "a\\xff");
+    check_text("a\\xff", "a\\\\xff");
+    check_text("\xc3(\\\xff\x80", "\\xc3(\\\\\\xff\\x80");
+    check_text("", "");
+}
+
+DEFINE_SUITE(note, { "no memory", test_no_memory }, { "texts that are no UTF-8", test_texts_that_are_no_utf_8 });
