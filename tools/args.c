@@ -84,7 +84,8 @@ static void tell_unknown(const Command *c, const char *name, int dashes, Problem
     for (const Flag *f = c->flags; f->name; f++)
         args_nearer(&near, f->name, name);
     for (int i = 0; c->takes && i < dpx_option_count(); i++)
-        args_nearer(&near, dpx_option_at(i).name, name);
+        if (!dpx_option_at(i).derived)
+            args_nearer(&near, dpx_option_at(i).name, name);
     problems_add(wrong, near.name ? "there is no option %s%s (did you mean --%s?)" : "there is no option %s%s",
                  dashes == 1 ? "-" : "--", name, near.name);
 }
@@ -118,6 +119,8 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
         tell_unknown(a->command, name, dashes, wrong);
         return;
     }
+    if (is_option && option.derived)
+        problems_add(wrong, "--%s is not given but derived: %s", name, option.help);
     takes_value = flag ? flag->metavar && !listing : option.metavar != NULL;
     if (takes_value && !value) {
         if (*i + 1 >= argc) {
@@ -295,7 +298,7 @@ static void each_option(const Command *c, void (*print)(const char *, const char
         char text[256];
         const char *by_choice = defaults_by_choice(text, c, o.name);
 
-        if (find_flag(c, o.name) || (c->takes == OPTIONS_TO_RUN && o.trains))
+        if (find_flag(c, o.name) || o.derived || (c->takes == OPTIONS_TO_RUN && o.trains))
             continue;
         print(o.name, o.metavar, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
         for (int k = 0; dpx_choice_at(o.name, k).name; k++)

@@ -19,8 +19,7 @@ static Status fill_options(const Args *a)
 {
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
-    if (!strcmp(dpx_options_get(a->options, "total-steps"), "0"))
-        TRY((Status)dpx_options_set(a->options, "total-steps", "1000000000"));
+    TRY((Status)dpx_options_set(a->options, "total-steps", "1000000000"));
     return args_has(a, "class-weights") ? feed_class_weights(a, NULL) : ST_OK;
 }
 

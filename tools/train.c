@@ -201,9 +201,7 @@ static Status read_counts(Run *r)
     if (!r->epochs)
         r->epochs = (r->steps + groups - 1) / groups;
     snprintf(text, sizeof text, "%" PRId64, r->steps);
-    return strcmp(dpx_options_get(a->options, "total-steps"), "0")
-               ? ST_OK
-               : (Status)dpx_options_set(a->options, "total-steps", text);
+    return (Status)dpx_options_set(a->options, "total-steps", text);
 }
 
 static Status open_data(Run *r)

@@ -2,6 +2,13 @@
 # Help, man pages and args.json come from one table: each command's pages hold the same flags, and what was built is what the tools say.
 . "$(dirname "$0")/lib.sh"
 
+# told COMMAND FILE: docs/cli.md names each flag of the list.
+told() {
+    local flag
+    while read -r flag; do grep -qE -- "(^|[^a-z-])$flag([^a-z0-9-]|$)" docs/cli.md || echo "$flag"; done <"$2" >"$DIR/untold"
+    check "docs/cli.md tells of all flags of $1 but: $(tr '\n' ' ' <"$DIR/untold")" test ! -s "$DIR/untold"
+}
+
 # flags_of FILE: the flags that a help text or a man page lists, one a line.
 flags_of() { sed -n -e 's/\\-/-/g' -e 's/^\(\.B \|  \)\(--\?[a-z][a-z0-9-]*\).*/\2/p' "$1" | sort -u; }
 
@@ -14,6 +21,7 @@ for command in $commands; do
     flags_of "$DIR/help" >"$DIR/in_help"
     flags_of "$DIR/page" | grep -vxE -- '--(help|man)' >"$DIR/in_page"
     check "$command has flags or none" test -s "$DIR/help"
+    told "$command" "$DIR/in_help"
     check "$command: help and man page list the same" diff "$DIR/in_help" "$DIR/in_page"
     check "$command: the page that was built is current" cmp "$DIR/page" "$build/man/dpexec-$command.1"
     check "dpexec(1) names $command" grep -q "^\.B $command " "$build/man/dpexec.1"
@@ -25,11 +33,13 @@ for command in $commands; do
     fi
 done
 "$graph_transform" --man >"$DIR/page"
+flags_of "$DIR/page" >"$DIR/in_page"
+told graph-transform "$DIR/in_page"
 check "graph-transform: the page that was built is current" cmp "$DIR/page" "$build/man/graph-transform.1"
 
-# Every option of a run is in args.json, by the name that the help has.
+# Every option of a run is in args.json, by the name that the help has; also one that the command line derives.
 "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --steps 1 --threads 1 --quiet --out "$DIR/run"
-"$dpexec" train --help | sed -n '/^The run:/,$s/^  --\([a-z0-9-]*\).*/\1/p' | sort >"$DIR/options"
+"$dpexec" train --help | sed -n '/^The run:/,$s/^  --\([a-z0-9-]*\).*/\1/p' | { cat; echo total-steps; } | sort >"$DIR/options"
 check "the run has options" test "$(wc -l <"$DIR/options")" -ge 30
 sed -n '/"options": {/,/}/s/^ *"\([a-z0-9-]*\)": .*/\1/p' "$DIR/run/args.json" | grep -vx options | sort >"$DIR/in_json"
 check "args.json holds them all" diff "$DIR/options" "$DIR/in_json"

@@ -22,6 +22,8 @@ refused 2 "there is no command evaluate, nor a file: did you mean eval?" "$dpexe
 refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum models/mlp.onnx
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
+refused 2 "--total-steps is not given but derived: where schedules end" "${train[@]}" --total-steps 3
+check "nor is it shown" test -z "$("$dpexec" train --help | grep -e '--total-steps ')"
 refused 2 "unexpected argument 'second.onnx'" "${train[@]}" second.onnx
 refused 2 "expected train MODEL.onnx" "$dpexec" train --data "$digits"
 refused 2 "--loss is missing: bce, bce-logits, cross-entropy, huber" "$dpexec" models/mlp.onnx --data "$digits"
