@@ -169,21 +169,15 @@ static Status run_all(KernelCtx *ctx, const Work *w, DType type)
 {
     const Plan *p = w->plan;
     const int64_t heads = p->sizes.batch * p->sizes.heads;
-    Status st = ST_OK;
+    TeamFailure failure = { 0 };
 
     if (!heads || !p->sizes.tq)
         return ST_OK;
 #pragma omp parallel for num_threads(p->team) schedule(static, 1)
-    for (int t = 0; t < p->team; t++) {
-        Status one = run_heads(*w, type, team_begin(heads, t, p->team), team_begin(heads, t + 1, p->team),
-                               (char *)ctx->scratch + (size_t)t * p->each);
-
-        if (one) {
-#pragma omp atomic write
-            st = one;
-        }
-    }
-    return st ? FAIL(st, "oneDNN: a product of attention failed") : ST_OK;
+    for (int t = 0; t < p->team; t++)
+        team_note(&failure, run_heads(*w, type, team_begin(heads, t, p->team), team_begin(heads, t + 1, p->team),
+                                      (char *)ctx->scratch + (size_t)t * p->each));
+    return team_status(&failure);
 }
 
 static const Tensor *mask_of(const Plan *p, const Tensor *in) { return p->mask < 0 ? NULL : &in[p->mask]; }

@@ -109,7 +109,7 @@ static Status run_f32(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     float *y = out[0].data;
     KernelCtx alone = { .n_threads = 1 };
     int team = ctx->n_threads;
-    Status st = ST_OK;
+    TeamFailure failure = { 0 };
 
     if (p->has_c)
         fill_f32(p, in[2].data, y);
@@ -119,15 +119,9 @@ static Status run_f32(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
         return ST_OK;
     }
 #pragma omp parallel for num_threads(team) schedule(static)
-    for (int64_t i = 0; i < p->batches; i++) {
-        Status one = product_f32(&alone, p, i, a, b, y);
-
-        if (one) {
-#pragma omp atomic write
-            st = one;
-        }
-    }
-    return st ? FAIL(st, "oneDNN: a matrix product failed") : ST_OK;
+    for (int64_t i = 0; i < p->batches; i++)
+        team_note(&failure, product_f32(&alone, p, i, a, b, y));
+    return team_status(&failure);
 }
 
 /* Rows are divided for a single product; each thread packs for itself. */

@@ -1,8 +1,12 @@
-/* How work is cut for a team of threads, so that sums are added in one order for a given team. */
+/* How work is cut for a team of threads, so that sums are added in one order for a given team; and what a team fails
+ * with. */
 #ifndef DPX_KERNELS_CPU_TEAM_H
 #define DPX_KERNELS_CPU_TEAM_H
 
 #include <stdint.h>
+#include <stdio.h>
+
+#include "graph/base/status.h"
 
 enum { TEAM_MAX = 64, TEAM_GRAIN = 16384 }; /* elements below which another thread costs more than it brings */
 
@@ -16,5 +20,30 @@ static inline int team_size(int n_threads, int64_t work)
 }
 /* Part `t` of `team` equal parts of [0, n) begins here; part `team` at the end. */
 static inline int64_t team_begin(int64_t n, int t, int team) { return n / team * t + (n % team < t ? n % team : t); }
+
+/* What a parallel region failed with: the message of a failure is that of the thread which failed, and the team's are
+ * not the caller's.  Begins as { 0 }. */
+typedef struct {
+    Status status;
+    char message[512];
+} TeamFailure;
+
+/* In the region, of any status; the first that is none of success is kept. */
+static inline void team_note(TeamFailure *f, Status st)
+{
+    if (!st)
+        return;
+#pragma omp critical(dpx_team_failure)
+    if (!f->status) {
+        f->status = st;
+        snprintf(f->message, sizeof f->message, "%s", status_message());
+    }
+}
+
+/* Behind the region: ST_OK, or the failure as the caller's. */
+CHECKED static inline Status team_status(const TeamFailure *f)
+{
+    return f->status ? FAIL(f->status, "%s", f->message) : ST_OK;
+}
 
 #endif
