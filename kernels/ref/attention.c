@@ -10,16 +10,29 @@ typedef struct {
     int mask; /* which input it is; -1: none */
 } Plan;
 
-static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+static Status prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n, bool of_head)
 {
     Plan p = { 0 };
-    size_t row;
+    int64_t sums;
+    size_t bytes;
 
     attention_sizes(&p.sizes, g, n);
     p.mask = has_in(n, attention_mask(n)) ? attention_mask(n) : -1;
-    row = (size_t)p.sizes.tk * sizeof(double);
-    ctx->scratch_bytes = row > ctx->scratch_bytes ? row : ctx->scratch_bytes;
+    sums = p.sizes.tk * (1 + (of_head ? 2 * p.sizes.depth : 0));
+    bytes = (size_t)sums * sizeof(double);
+    ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
     return kernel_state(state, &p, sizeof p);
+}
+
+/* A row of scores; the gradient sums what reaches the keys and values of a head, too. */
+static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    return prepare_sums(state, ctx, g, n, false);
+}
+
+static Status prepare_gradient(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    return prepare_sums(state, ctx, g, n, true);
 }
 
 /* Columns that row i sees. */
@@ -100,8 +113,9 @@ static Status run_packed_backward(KernelCtx *ctx, void *state, const Tensor *in,
 }
 
 #define ATTENTION .dtypes = DTYPES_F32_F64, .prepare = prepare, .release = free
+#define GRADIENT .dtypes = DTYPES_F32_F64, .prepare = prepare_gradient, .release = free
 
 DEFINE_KERNEL(ref_attention, .op = &op_ScaledDotProductAttention, ATTENTION, .run = run_forward);
-DEFINE_KERNEL(ref_attention_grad, .op = &op_ScaledDotProductAttentionGrad, ATTENTION, .run = run_backward);
+DEFINE_KERNEL(ref_attention_grad, .op = &op_ScaledDotProductAttentionGrad, GRADIENT, .run = run_backward);
 DEFINE_KERNEL(ref_packed_attention, .op = &op_PackedAttention, ATTENTION, .run = run_packed);
-DEFINE_KERNEL(ref_packed_attention_grad, .op = &op_PackedAttentionGrad, ATTENTION, .run = run_packed_backward);
+DEFINE_KERNEL(ref_packed_attention_grad, .op = &op_PackedAttentionGrad, GRADIENT, .run = run_packed_backward);
