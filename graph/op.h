@@ -245,7 +245,7 @@ bool node_inputs_known(const Graph *g, const Node *n);
 /* node_normalise'd node: checks dtypes of input 0 and runs op->infer if all inputs are known, else leaves outputs
  * unknown. */
 Status node_infer(Graph *g, Node *n) CHECKED;
-/* "Conv conv1 (output 'y')": how messages call a node.  In the thread's buffer: use at once, once per message. */
+/* "Conv conv1 (output 'y')": how messages call a node.  Of the thread's, until it has called for four others. */
 const char *node_text(const Graph *g, const Node *n);
 
 bool attr_is_default(const AttrDecl *d, const Attr *a);
