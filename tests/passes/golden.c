@@ -2,12 +2,15 @@
  *
  *   # what it shows
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
- *                          fuse=yes channels_last=yes accelerator=yes freeze=conv* train=conv2*
+ *                          fuse=yes channels_last=yes accelerator=yes lacks=Sigmoid freeze=conv* train=conv2*
  *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
  *   graph "g" { ... }
+ *   --- notes              optional: what the pass reports, a line "SUBJECT: TEXT" each
+ *   --- marked             optional: a line "NAME: axis K", "NAME: nowhere" or "NAME: unknown" for each value, where it
+ *                          has the batch
  *
  * As in the pipeline a pass does nothing in a mode that it has no part in.  The result is verified.  Passes that must
  * change nothing when they run again are run again.  GOLDEN_WRITE=1 in the environment writes the result into the file:
@@ -15,12 +18,14 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "exec/run/interp.h"
 #include "graph/parse.h"
 #include "graph/print.h"
 #include "graph/verify.h"
 #include "passes/pass.h"
+#include "passes/report.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 
@@ -85,6 +90,13 @@ static bool set_loss_scale(BuildOptions *b, const char *value)
     return b->loss_scaling == SCALE_DYNAMIC || b->loss_scale > 0;
 }
 
+/* lacks=Sigmoid */
+static bool computes_no_sigmoid(const Graph *g, const Node *n)
+{
+    (void)g;
+    return n->op != &op_Sigmoid;
+}
+
 static bool set_option(Options *o, char *word)
 {
     static const char *const modes[] = { "infer", "eval", "train", "accumulate", "apply", NULL };
@@ -117,6 +129,8 @@ static bool set_option(Options *o, char *word)
         return (o->build.backend.fuses = fuses_all, !strcmp(value, "yes"));
     if (!strcmp(word, "accelerator"))
         return (o->build.backend.accelerator = !strcmp(value, "yes"));
+    if (!strcmp(word, "lacks"))
+        return (o->build.backend.computes = computes_no_sigmoid, !strcmp(value, "Sigmoid"));
     if (!strcmp(word, "loss-scale"))
         return set_loss_scale(&o->build, value);
     if (!strcmp(word, "clip"))
@@ -152,9 +166,9 @@ static const Pass *find_pass(const char *name)
     return NULL;
 }
 
-static Status run_pass(Graph *g, const Pass *pass, const BuildOptions *opt)
+static Status run_pass(Graph *g, const Pass *pass, const BuildOptions *opt, Report *report)
 {
-    PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = interp_node };
+    PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = interp_node, .report = report };
     const bool applies = !pass->modes || pass->modes >> opt->mode & 1;
     Status st = ctx.scratch ? (applies ? pass->run(g, &ctx) : ST_OK) : FAIL_NOMEM();
 
@@ -182,12 +196,15 @@ static char *canonical_text(const char *text)
 
 static void write_result(const char *path, const char *file, const char *result)
 {
-    const char *after = strstr(file, "--- after");
+    const char *after = strstr(file, "--- after"), *behind = strstr(file, "--- notes");
     FILE *f = fopen(path, "w");
 
     if (!f)
         return;
-    fprintf(f, "%.*s--- after\n%s", (int)(after ? after - file : (long)strlen(file)), file, result);
+    behind = behind ? behind : strstr(file, "--- marked");
+    after = after ? after : behind;
+    fprintf(f, "%.*s--- after\n%s%s", (int)(after ? after - file : (long)strlen(file)), file, result,
+            behind ? behind : "");
     fclose(f);
 }
 
@@ -203,7 +220,7 @@ static void check_again(Graph *g, const Pass *pass, const BuildOptions *opt, con
 {
     char *twice;
 
-    if (!must_be_idempotent(pass) || !CHECK_OK(run_pass(g, pass, opt)))
+    if (!must_be_idempotent(pass) || !CHECK_OK(run_pass(g, pass, opt, NULL)))
         return;
     twice = canonical(g);
     if (twice && strcmp(once, twice))
@@ -211,25 +228,69 @@ static void check_again(Graph *g, const Pass *pass, const BuildOptions *opt, con
     free(twice);
 }
 
+/* Does the file have the section, it holds these lines. */
+static void check_lines(const char *file, const char *section_line, const char *found)
+{
+    char *expected = section(file, section_line);
+
+    if (expected)
+        CHECK_STR(expected, found);
+    free(expected);
+}
+
+static void check_notes(const char *file, const Report *r)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+
+    for (int i = 0; i < r->n_note; i++)
+        fprintf(f, "%s: %s\n", r->note[i].subject, r->note[i].text);
+    fclose(f);
+    check_lines(file, "notes\n", text);
+    free(text);
+}
+
+static void check_marks(const char *file, const Graph *g)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const int mark = g->value[i]->batch_axis;
+
+        fprintf(f, "%s: ", g->value[i]->name);
+        fprintf(f, mark > 0 ? "axis %d\n" : mark == BATCH_NOWHERE ? "nowhere\n" : "unknown\n", mark - 1);
+    }
+    fclose(f);
+    check_lines(file, "marked\n", text);
+    free(text);
+}
+
 static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, const char *path, const char *file)
 {
     char *after = section(file, "after\n"), *error = section(file, "error "), *found, *expected;
+    Report *report = report_create();
 
     if (error) {
-        Status st = run_pass(g, pass, opt);
+        Status st = run_pass(g, pass, opt, report);
 
         error[strcspn(error, "\n")] = '\0';
         if (!st || !strstr(status_message(), error))
             TEST_FAIL("expected an error with \"%s\", found \"%s\"", error, st ? status_message() : "success");
-    } else if (CHECK_OK(run_pass(g, pass, opt)) && (found = canonical(g))) {
+    } else if (CHECK_OK(run_pass(g, pass, opt, report)) && (found = canonical(g))) {
         if (getenv("GOLDEN_WRITE"))
             write_result(path, file, found);
+        check_notes(file, report);
+        check_marks(file, g);
         expected = after ? canonical_text(after) : NULL;
         CHECK_STR(expected ? expected : "", found);
         check_again(g, pass, opt, found);
         free(expected);
         free(found);
     }
+    report_free(report);
     free(after);
     free(error);
 }
@@ -258,6 +319,18 @@ static void run_golden(void)
     free(file);
     free(before);
     free(options);
+}
+
+/* Model passes have suites of their own. */
+static void every_pass_has_texts(void)
+{
+    for (int i = 0; i < pipeline_len; i++) {
+        char path[1024];
+
+        snprintf(path, sizeof path, DIRECTORY "/%s", pipeline[i]->name);
+        if (access(path, F_OK))
+            TEST_FAIL("%s: expected golden texts of the pass", path);
+    }
 }
 
 /* ---- finding ---- */
@@ -295,7 +368,9 @@ static const TestCase *list(void)
     static TestCase *cases; /* lives as long as the program */
     size_t n = 0;
 
-    cases = calloc(1, sizeof *cases);
+    cases = calloc(2, sizeof *cases);
+    if (cases)
+        cases[n++] = (TestCase){ "every pass has texts", every_pass_has_texts };
     for (int i = 0; i < count && cases; i++) {
         cases = add_folder(cases, &n, entry[i]->d_name);
         free(entry[i]);
