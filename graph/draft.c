@@ -149,7 +149,7 @@ static void drop_absent(Draft *d)
 
     while (n->n_in > n->op->in_min && !has_value(n->in[n->n_in - 1]))
         n->n_in--;
-    while (n->n_out > n->op->out_min && !has_value(n->out[n->n_out - 1]))
+    while (!(n->op->flags & OPF_COLLECTIVE) && n->n_out > n->op->out_min && !has_value(n->out[n->n_out - 1]))
         n->n_out--;
 }
 

@@ -73,6 +73,8 @@ typedef struct {
     /* partition */
     int replicas; /* logical; 0 or 1 with one device: the graph stays as it is */
     int devices;
+    int world; /* of how many devices the graph shows only REPRESENTATIVES at most, one for each class of equal ones
+                * (passes/partition/divide.c); `devices` is then REPRESENTATIVES; 0: it shows all */
     const int *device_of_replica; /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
     ShardMode shard;      /* of what each device has only a piece: nothing, or what the optimizer keeps */
@@ -86,6 +88,8 @@ typedef struct {
     uint64_t seed;
     int64_t plan_memory; /* bytes that planning may take; 0: see exec/plan/plan_budget.h */
 } BuildOptions;
+
+enum { REPRESENTATIVES = 4 };
 
 typedef struct Report Report; /* passes/report.h: what was found, for --report and the log */
 

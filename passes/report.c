@@ -120,10 +120,10 @@ static int64_t bytes_of(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
 
-    return shape_known(x->shape) ? (int64_t)value_bytes(g, v) : 0;
+    return x && shape_known(x->shape) ? (int64_t)value_bytes(g, v) : 0;
 }
 
-static int64_t flops_of(const Graph *g, const Node *n)
+int64_t node_flops(const Graph *g, const Node *n)
 {
     int64_t numel = n->n_out && has_value(n->out[0]) ? shape_numel(value(g, n->out[0])->shape) : 0;
 
@@ -236,7 +236,7 @@ Status report_graph(Report *r, const Graph *g, const Target *t)
             count_traffic(r, g, n);
         } else if (load) {
             load->nodes++;
-            load->flops += flops_of(g, n);
+            load->flops += node_flops(g, n);
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++) {

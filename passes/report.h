@@ -105,6 +105,9 @@ Status report_unreached(Report *r, const Graph *g, ValueId param) CHECKED;
  * Call after the pipeline. */
 Status report_graph(Report *r, const Graph *g, const Target *t) CHECKED;
 
+/* Of one run of the node; multiply and add count as two, of what has no formula each element of output 0 as one. */
+int64_t node_flops(const Graph *g, const Node *n);
+
 Status report_print(const Report *r, FILE *to) CHECKED; /* E_IO when writing failed */
 /* The decisions alone. */
 Status report_print_parameters(const Report *r, FILE *to, bool json) CHECKED;

@@ -1,9 +1,11 @@
 /* graph-transform: shows what a training run would execute, stage by stage, and checks it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
+#include "exec/inspect/simulate.h"
 #include "exec/inspect/transform.h"
 #include "exec/inspect/verify.h"
 #include "tools/args.h"
@@ -19,8 +21,12 @@ static const Flag flags[] = {
     { "parameters", "[=FILE]",
       "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
       "line, or a .safetensors)" },
-    { "json", NULL, "the report, or the table of --parameters, as JSON" },
+    { "json", NULL, "the report, or the table of --parameters or --simulate, as JSON" },
     { "verify", NULL, "run the partitioned and the unpartitioned graph on a random batch in float64 and compare" },
+    { "simulate", "CLUSTER.json",
+      "print what a step takes on the devices of a cluster: time, memory, bytes by link (docs/simulate.md)" },
+    { "rates", "TRACE.json", "with --simulate: take the device's rates from a --trace of the step on one device" },
+    { "expand", NULL, "with --simulate: plan every device instead of one of each kind; for at most 64" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { NULL, NULL, NULL },
@@ -60,7 +66,13 @@ static Status check_flags(const Args *a, const Options *o)
     static const char *const shown[] = { "o", "until", "report", "json", NULL }, *const graphs[] = { "o", "until",
                                                                                                      "report", "verify",
                                                                                                      NULL };
+    static const char *const others[] = { "o", "until", "report", "verify", "parameters", NULL }, *const simulates[] = {
+        "rates", "expand", NULL
+    };
 
+    if (args_has(a, "simulate"))
+        return check_alone(a, others, "--simulate prints a table and shows no graph");
+    TRY(check_alone(a, simulates, "these belong to --simulate CLUSTER.json and"));
     if (args_has(a, "parameters"))
         return check_alone(a, graphs, "--parameters prints a table and shows no graph (=FILE names what is trained)");
     if (!args_has(a, "verify"))
@@ -163,6 +175,23 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
     return st;
 }
 
+static Status show_simulation(const Graph *model, const Args *a, const Options *o)
+{
+    Cluster *cluster = malloc(sizeof *cluster);
+    Simulation s = { .row = NULL };
+    Status st = cluster ? cluster_read(cluster, args_value(a, "simulate")) : FAIL_NOMEM();
+
+    if (!st)
+        st = simulate(&s, model, o, cluster, args_value(a, "rates"), args_has(a, "expand"));
+    if (!st && args_has(a, "json"))
+        simulation_print_json(&s, stdout);
+    else if (!st)
+        simulation_print(&s, stdout);
+    free(s.row);
+    free(cluster);
+    return st;
+}
+
 static Status run(const Args *a)
 {
     const Options *o = (const Options *)a->options;
@@ -177,6 +206,8 @@ static Status run(const Args *a)
     TRY(plan_import(&model, &onnx, a->positional[0], interp_node, o->build.plan_memory));
     if (args_has(a, "parameters"))
         st = show_parameters(model, a, o);
+    else if (args_has(a, "simulate"))
+        st = show_simulation(model, a, o);
     else
         st = args_has(a, "verify") ? verify(model, o) : show(model, onnx, a, o);
     graph_free(model);

@@ -726,6 +726,14 @@ bool options_given(const Options *o, const char *name)
     return find_option(name, &i) && o->text[i];
 }
 
+const char *options_choices(const char *name)
+{
+    for (int i = 0; i < N_TABLE; i++)
+        if (!strcmp(table[i].name, name) && table[i].choices)
+            return table[i].choices;
+    return "";
+}
+
 dpx_choice_info options_choice(const char *option, int index)
 {
     const struct Family *f = family_of(option);

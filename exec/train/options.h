@@ -40,6 +40,8 @@ Status options_check(const Options *o) CHECKED;
 /* What an option chooses among: as dpx_choice_at, dpx_choice_default. */
 dpx_choice_info options_choice(const char *option, int index);
 const char *options_choice_default(const char *option, const char *choice, const char *flag);
+/* "a|b|c", the words that an option takes; "" for one that takes others. */
+const char *options_choices(const char *name);
 int options_count(void);
 dpx_option_info options_at(int index);
 const char *options_get(const Options *o, const char *name);

@@ -110,12 +110,18 @@ static Status infer_scatter(Graph *g, Node *n)
 static int64_t view_of_scatter(const Graph *g, const Node *n, int o)
 {
     const Value *x = in_value(g, n, 0);
+    const int axis = (int)node_int(n, "axis");
+    Shape part = *x->shape;
     int64_t at = 0;
+    int n_counts;
+    const int64_t *counts = node_ints(n, "counts", &n_counts);
 
-    if (shape_count(x->shape, 0, (int)node_int(n, "axis")) != 1)
+    if (shape_count(x->shape, 0, axis) != 1)
         return -1;
-    for (int i = 0; i < o; i++)
-        at += (int64_t)layout_bytes(x->dtype, x->layout, value(g, n->out[i])->shape);
+    for (int i = 0; i < o && i < n_counts; i++) {
+        part.dim[axis] = counts[i];
+        at += (int64_t)layout_bytes(x->dtype, x->layout, &part);
+    }
     return at;
 }
 

@@ -31,6 +31,39 @@ Shape local_shape(const Expander *x, ValueId v, Place at, int i)
     return s;
 }
 
+enum { MAX_OTHER = 7 }; /* pieces: as many blocks, one more, and those that the end of the tensor cuts */
+
+/* An input of the graph of that shape, for a copy that is elsewhere. */
+static ValueId other_piece(Expander *x, ValueId v, const Value *like, const Shape *s)
+{
+    ValueId *list = x->other[v.i] ? x->other[v.i] : ARENA_NEW(x->a, ValueId, MAX_OTHER + 1);
+    const char *name = arena_printf(x->a, "%s@elsewhere", value_logical_name(value(x->g, v)));
+    int n = 0;
+
+    if (!list || !name) {
+        x->g->status = FAIL_NOMEM();
+        return NO_VALUE;
+    }
+    x->other[v.i] = list;
+    for (; has_value(list[n]); n++)
+        if (shape_eq(value(x->g, list[n])->shape, s) && value(x->g, list[n])->dtype == like->dtype)
+            return list[n];
+    if (n == MAX_OTHER) {
+        x->g->status = FAIL(E_INTERNAL, "'%s': pieces of more than %d sizes", like->name, MAX_OTHER);
+        return NO_VALUE;
+    }
+    return list[n] = graph_add_input(x->g, name, like->dtype, s);
+}
+
+ValueId stand_in(Expander *x, ValueId v, Place at, int i, ValueId like)
+{
+    const Shape s = local_shape(x, v, at, i);
+
+    if (x->g->status || !has_value(like) || copy_like(x, at, i) == i || shape_eq(&s, value(x->g, like)->shape))
+        return like;
+    return other_piece(x, v, value(x->g, like), &s);
+}
+
 const char *copy_name(const Expander *x, ValueId v, int r, int d)
 {
     const char *base = value_logical_name(value(x->g, v));
@@ -44,7 +77,7 @@ void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d)
     Value *v = value(x->g, copy);
 
     v->replica = r;
-    v->device = d;
+    v->device = x->p->shown[d];
     v->logical = value_logical_name(value(x->g, of));
 }
 
@@ -63,15 +96,16 @@ static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_
         return NULL;
     }
     for (int i = 0; i < n_out; i++)
-        names[i] = copy_name(x, v, replica ? replica[i] : -1, device[i]);
+        names[i] = device[i] < 0 ? "" : copy_name(x, v, replica ? replica[i] : -1, device[i]);
     if (!(n = graph_add_node(x->g, op, value_logical_name(value(x->g, v)), attrs, n_in, in, n_out, names)))
         return NULL;
     if (!(op->flags & OPF_COLLECTIVE)) {
         n->replica = replica ? replica[0] : -1;
-        n->device = device[0];
+        n->device = x->p->shown[device[0]];
     }
     for (int i = 0; i < n_out; i++)
-        mark_copy(x, n->out[i], v, replica ? replica[i] : -1, device[i]);
+        if (device[i] >= 0)
+            mark_copy(x, n->out[i], v, replica ? replica[i] : -1, device[i]);
     if (!(x->g->status = node_normalise(x->g, n)))
         x->g->status = node_infer(x->g, n);
     return x->g->status ? NULL : n;
@@ -88,23 +122,17 @@ static ValueId *new_list(Expander *x, int n)
     return list;
 }
 
-static ValueId *list_of(Expander *x, const Node *n)
-{
-    ValueId *list = n ? new_list(x, n->n_out) : NULL;
-
-    if (list)
-        memcpy(list, n->out, (size_t)n->n_out * sizeof *list);
-    return list;
-}
-
-/* 0, 1, 2 ... as a list of devices, for attributes and for names. */
+/* Those of the first n devices that are shown, for names, and their numbers in the graph, for attributes. */
 static int *devices_upto(Expander *x, int n, int64_t *attr)
 {
-    int *d = ARENA_NEW(x->a, int, n);
+    int *list = ARENA_NEW(x->a, int, n);
 
-    for (int i = 0; d && i < n; i++)
-        attr[i] = d[i] = i;
-    return d;
+    for (int d = 0; list && d < n; d++)
+        if (x->p->like[d] == d) {
+            list[x->p->shown[d]] = d;
+            attr[x->p->shown[d]] = x->p->shown[d];
+        }
+    return list;
 }
 
 /* A collective from `in` to a copy of v on each of the first n devices. */
@@ -114,6 +142,8 @@ static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n
     int64_t *ids = ARENA_NEW(x->a, int64_t, n);
     int *devices = ids ? devices_upto(x, n, ids) : NULL;
     Attr list[4] = { 0 };
+    ValueId *copies;
+    Node *made;
     int k = 0;
 
     if (!devices) {
@@ -122,8 +152,12 @@ static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n
     }
     for (; attr && attr[k].name; k++)
         list[k] = attr[k];
-    list[k] = (Attr)INTS("devices", n, ids);
-    return list_of(x, emit_copies(x, op, list, n_in, in, v, n, NULL, devices));
+    list[k] = (Attr)INTS("devices", x->p->shown[n], ids);
+    made = emit_copies(x, op, list, n_in, in, v, x->p->shown[n], NULL, devices);
+    copies = made ? new_list(x, n) : NULL;
+    for (int d = 0; copies && d < n; d++)
+        copies[d] = made->out[x->p->shown[x->p->like[d]]];
+    return copies;
 }
 
 /* A collective from `in` to the parts of v at `at`, not in blocks. */
@@ -134,21 +168,30 @@ static ValueId *to_parts(Expander *x, const OpDef *op, const Attr *spans, int n_
     int *replica = ARENA_NEW(x->a, int, n), *device = ARENA_NEW(x->a, int, n);
     int64_t *counts = ARENA_NEW(x->a, int64_t, n), *devices = ARENA_NEW(x->a, int64_t, n);
     Attr list[5] = { INT("axis", axis) };
+    ValueId *parts;
+    Node *made;
 
     if (!replica || !device || !counts || !devices) {
         x->g->status = FAIL_NOMEM();
         return NULL;
     }
     for (int i = 0; i < n; i++) {
+        const bool shown = copy_like(x, at, i) == i;
+
         replica[i] = replica_of(at, i);
-        devices[i] = device[i] = device_of(x, at, i);
+        device[i] = shown ? device_of(x, at, i) : -1;
+        devices[i] = shown ? x->p->shown[device[i]] : -1;
         counts[i] = local_shape(x, v, at, i).dim[axis];
     }
     list[1] = (Attr)INTS("counts", n, counts);
     list[2] = (Attr)INTS("devices", n, devices);
     if (spans)
         list[3] = *spans;
-    return list_of(x, emit_copies(x, op, list, n_in, in, v, n, replica, device));
+    made = emit_copies(x, op, list, n_in, in, v, n, replica, device);
+    parts = made ? new_list(x, n) : NULL;
+    for (int i = 0; parts && i < n; i++)
+        parts[i] = stand_in(x, v, at, i, made->out[copy_like(x, at, i)]);
+    return x->g->status ? NULL : parts;
 }
 
 /* ---- splits in blocks ---- */
@@ -188,12 +231,16 @@ static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, i
     ValueId *apart = new_list(x, at.split->n), *list;
 
     for (int i = 0; apart && i < at.split->n && !x->g->status; i++)
-        apart[i] = at.blocks > 1 ? lay_apart(x, v, parts[i], at, replica_of(at, i), device_of(x, at, i)) : parts[i];
+        apart[i] = at.blocks <= 1             ? parts[i]
+                   : copy_like(x, at, i) != i ? apart[copy_like(x, at, i)]
+                                              : lay_apart(x, v, parts[i], at, replica_of(at, i), device_of(x, at, i));
     if (!apart || x->g->status ||
         !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", axis_apart(at))), at.split->n, apart, v, n)))
         return NULL;
     for (int d = 0; d < n && (at.blocks > 1 || at.axis == AXIS_ELEMENTS) && !x->g->status; d++)
-        if (!shape_eq(value(x->g, list[d])->shape, whole))
+        if (x->p->like[d] != d)
+            list[d] = list[x->p->like[d]];
+        else if (!shape_eq(value(x->g, list[d])->shape, whole))
             list[d] = reshape_copy(x, v, list[d], whole, -1, d);
     return list;
 }
@@ -203,8 +250,17 @@ static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, i
 typedef struct {
     ValueId *part;
     int64_t *span;
+    int *from; /* [replicas] the part that begins with it */
     int n;
 } Parts;
+
+/* Of a part whose device is not shown, the one that stands for it; k else. */
+static int part_like(const Expander *x, const Parts *parts, bool by_device, int k)
+{
+    const int lo = (int)parts->span[2 * k];
+
+    return parts->from[by_device ? x->p->like[lo] : replica_like(x->p, lo)];
+}
 
 static ValueId fold_on_device(Expander *x, const ValueId *copies, ValueId v, int lo, int hi)
 {
@@ -224,9 +280,13 @@ static ValueId fold_on_device(Expander *x, const ValueId *copies, ValueId v, int
 static void fold(Expander *x, Parts *out, const ValueId *copies, ValueId v, int lo, int hi)
 {
     if (x->p->device_of[lo] == x->p->device_of[hi - 1]) {
-        out->span[2 * out->n] = lo;
-        out->span[2 * out->n + 1] = hi;
-        out->part[out->n++] = fold_on_device(x, copies, v, lo, hi);
+        int k = out->n++, like;
+
+        out->span[2 * k] = lo;
+        out->span[2 * k + 1] = hi;
+        out->from[lo] = k;
+        like = part_like(x, out, false, k);
+        out->part[k] = like == k ? fold_on_device(x, copies, v, lo, hi) : out->part[like];
         return;
     }
     fold(x, out, copies, v, lo, (int)reduce_tree_mid(lo, hi));
@@ -238,14 +298,16 @@ static bool fold_parts(Expander *x, Parts *out, ValueId v)
 {
     bool by_device = place_by_device(x->t->value[v.i]);
 
-    *out = (Parts){ new_list(x, x->p->replicas), ARENA_NEW(x->a, int64_t, 2 * x->p->replicas), 0 };
-    if (!out->part || !out->span) {
+    *out = (Parts){ new_list(x, x->p->replicas), ARENA_NEW(x->a, int64_t, 2 * x->p->replicas),
+                    ARENA_NEW(x->a, int, x->p->replicas), 0 };
+    if (!out->part || !out->span || !out->from) {
         x->g->status = FAIL_NOMEM();
         return false;
     }
     for (int d = 0; by_device && d < x->p->devices; d++) {
         out->part[out->n] = x->native[v.i][d];
         out->span[2 * out->n] = d;
+        out->from[d] = d;
         out->span[2 * out->n++ + 1] = d + 1;
     }
     if (!by_device)
@@ -267,13 +329,18 @@ static ValueId *reduce_to_devices(Expander *x, ValueId v)
 
 static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
 {
+    bool by_device = place_by_device(x->t->value[v.i]);
     Parts parts;
     Attr spans;
 
     if (!fold_parts(x, &parts, v))
         return NULL;
-    for (int k = 0; k < parts.n && at.axis == AXIS_ELEMENTS && value(x->g, v)->shape->rank != 1; k++)
-        parts.part[k] = lay_apart(x, v, parts.part[k], at, -1, x->p->device_of[parts.span[2 * k]]);
+    for (int k = 0; k < parts.n && at.axis == AXIS_ELEMENTS && value(x->g, v)->shape->rank != 1; k++) {
+        const int like = part_like(x, &parts, by_device, k);
+
+        parts.part[k] =
+            like == k ? lay_apart(x, v, parts.part[k], at, -1, x->p->device_of[parts.span[2 * k]]) : parts.part[like];
+    }
     spans = (Attr)INTS("spans", 2 * parts.n, parts.span);
     return to_parts(x, &op_ReduceScatter, &spans, parts.n, parts.part, v, at);
 }
@@ -460,9 +527,10 @@ static ValueId *make_parts(Expander *x, ValueId v, Place at)
     ValueId *list = new_list(x, at.split->n);
 
     for (int i = 0; list && i < at.split->n && !x->g->status; i++)
-        list[i] = constant   ? const_part(x, v, at, i)
-                  : repeated ? repeated_part(x, v, at, i)
-                             : slice_part(x, v, whole, at, i);
+        list[i] = copy_like(x, at, i) != i ? stand_in(x, v, at, i, list[copy_like(x, at, i)])
+                  : constant               ? const_part(x, v, at, i)
+                  : repeated               ? repeated_part(x, v, at, i)
+                                           : slice_part(x, v, whole, at, i);
     return list;
 }
 
@@ -494,11 +562,15 @@ static const ValueId *per_replica(Expander *x, ValueId v, bool only_first)
     for (int r = 0; whole && list && r < x->p->replicas; r++) {
         uint32_t before = x->g->n_node;
 
+        if (replica_like(x->p, r) != r) {
+            list[r] = list[replica_like(x->p, r)];
+            continue;
+        }
         list[r] = r && only_first ? emit_zeros_like(x->g, v) : whole[x->p->device_of[r]];
         if (x->g->n_node > before && !x->g->status) {
             x->g->node[before]->replica = r;
-            x->g->node[before]->device = x->p->device_of[r];
-            value(x->g, list[r])->device = x->p->device_of[r];
+            x->g->node[before]->device = x->p->shown[x->p->device_of[r]];
+            value(x->g, list[r])->device = x->g->node[before]->device;
         }
     }
     return whole ? list : NULL;

@@ -16,6 +16,7 @@ typedef struct {
     ValueId **native;    /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
     ValueId **whole;     /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
     SplitCopies **split; /* by value id: parts of a value that is not split that way */
+    ValueId **other;     /* by value id: the inputs that stand for pieces of other sizes, ended by NO_VALUE */
 } Expander;
 
 /* How many copies a value has in the placement: one for each device or replica. */
@@ -28,9 +29,20 @@ static inline int copies_in(const Expander *x, Place at)
 static inline int replica_of(Place at, int i) { return place_by_device(at) ? -1 : i; }
 static inline int device_of(const Expander *x, Place at, int i) { return place_by_device(at) ? i : x->p->device_of[i]; }
 
+/* The copy that stands for copy i: itself where the device is shown. */
+static inline int copy_like(const Expander *x, Place at, int i)
+{
+    return place_by_device(at) ? x->p->like[i] : replica_like(x->p, i);
+}
+
+/* What stands in the list of copies for copy i, of a device that is not shown: `like`, the copy of the device that
+ * stands for it, or, where that is a piece of another size, an input of the graph. */
+ValueId stand_in(Expander *x, ValueId v, Place at, int i, ValueId like);
+
 /* The shape of copy i of v at placement `at`. */
 Shape local_shape(const Expander *x, ValueId v, Place at, int i);
-/* "v@r1", or r < 0 "v@d0"; "" when memory ran out. */
+/* "v@r1", or r < 0 "v@d0"; "" when memory ran out.  Devices have the numbers of the partition, and in the graph those
+ * of Partition.shown. */
 const char *copy_name(const Expander *x, ValueId v, int r, int d);
 void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d);
 

@@ -131,9 +131,51 @@ static Status map_devices(Partition *p, const BuildOptions *opt, Arena *a)
     return ST_OK;
 }
 
+/* Are the parts of the replicas of devices a and b as large, one by one? */
+static bool alike(const Partition *p, int a, int b)
+{
+    const int n = p->first_replica[a + 1] - p->first_replica[a];
+
+    return n == p->first_replica[b + 1] - p->first_replica[b] &&
+           !memcmp(p->batch.count + p->first_replica[a], p->batch.count + p->first_replica[b],
+                   (size_t)n * sizeof *p->batch.count);
+}
+
+/* The devices that stand for all: the first, which also holds what one device has for all, and the first of each class
+ * of devices that compute as much.  Which sums over its own replicas a device makes goes by the tree over all
+ * replicas: equal devices make equal ones when each has the same power of two of replicas. */
+static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
+{
+    const int n = p->devices, each = p->replicas / n;
+    int *like = ARENA_NEW(a, int, n), *shown = ARENA_NEW(a, int, n + 1), list[REPRESENTATIVES + 1] = { 0 };
+
+    if (!like || !shown)
+        return FAIL_NOMEM();
+    if (opt->world && (p->replicas % n || each & (each - 1) || opt->device_of_replica))
+        return FAIL(E_INVALID,
+                    "%d replicas on %d devices: expected 1, 2, 4, 8 ... on each where one device stands for "
+                    "many",
+                    p->replicas, n);
+    for (int d = 0; d < n; d++) {
+        int i = d > 0;
+
+        while (opt->world && i < shown[d] && !alike(p, list[i], d))
+            i++;
+        like[d] = opt->world && i < shown[d] ? list[i] : d;
+        shown[d + 1] = shown[d] + (like[d] == d);
+        if (opt->world && shown[d + 1] > REPRESENTATIVES)
+            return FAIL(E_INTERNAL, "more than %d kinds of devices", REPRESENTATIVES);
+        if (opt->world && like[d] == d)
+            list[shown[d]] = d;
+    }
+    p->like = like;
+    p->shown = shown;
+    return ST_OK;
+}
+
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report)
 {
-    Partition p = { .devices = opt->devices > 1 ? opt->devices : 1 };
+    Partition p = { .devices = opt->world ? opt->world : device_count(opt) };
     int *axis = ARENA_NEW(a, int, g->n_value);
     int64_t *count, *offset;
 
@@ -151,6 +193,7 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.batch.count = count;
     p.batch.offset = offset;
     TRY(map_devices(&p, opt, a));
+    TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p.shard, g, opt, &p, a, report));
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);

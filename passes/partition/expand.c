@@ -96,7 +96,7 @@ static Node *append_copy(Expander *x, const Node *n, const ValueId *in, int r, i
     if (!(copy = graph_add_node_like(x->g, n, n->n_in, in, n->n_out, names)))
         return NULL;
     copy->replica = r;
-    copy->device = d;
+    copy->device = x->p->shown[d];
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]))
             mark_copy(x, copy->out[i], n->out[i], r, d);
@@ -157,7 +157,7 @@ static ValueId state_copy(Expander *x, ValueId v, const char *logical, Place at,
     c->layout = of->layout;
     c->partial = of->partial;
     c->replica = r;
-    c->device = d;
+    c->device = x->p->shown[d];
     c->logical = logical;
     return copy;
 }
@@ -184,6 +184,12 @@ static Status expand_state(Expander *x, ValueId v)
     if (!(x->native[v.i] = ARENA_NEW(x->a, ValueId, n)))
         return FAIL_NOMEM();
     for (int i = 0; i < n; i++) {
+        const int like = copy_like(x, at, i);
+
+        if (like != i) {
+            x->native[v.i][i] = stand_in(x, v, at, i, x->native[v.i][like]);
+            continue;
+        }
         x->native[v.i][i] = state_copy(x, v, logical, at, i);
         if (!has_value(x->native[v.i][i]))
             return fail_or_nomem(x);
@@ -228,14 +234,15 @@ static Status gather_inputs(Expander *x, const Node *n, bool per_replica, const 
 static Status record_output(Expander *x, const Node *n, Node *const *copy, bool per_replica, int o)
 {
     ValueId v = n->out[o];
-    bool by_device = place_by_device(x->t->value[v.i]);
-    int count = copies_in(x, x->t->value[v.i]);
+    Place at = x->t->value[v.i];
+    bool by_device = place_by_device(at);
+    int count = copies_in(x, at);
 
     if (!(x->native[v.i] = ARENA_NEW(x->a, ValueId, count)))
         return FAIL_NOMEM();
     for (int i = 0; i < count; i++)
-        x->native[v.i][i] = copy[by_device && per_replica ? x->p->first_replica[i] : i]->out[o];
-    return ST_OK;
+        x->native[v.i][i] = stand_in(x, v, at, i, copy[by_device && per_replica ? x->p->first_replica[i] : i]->out[o]);
+    return x->g->status;
 }
 
 static Status expand_one(Expander *x, const Node *n)
@@ -250,8 +257,12 @@ static Status expand_one(Expander *x, const Node *n)
         return FAIL_NOMEM();
     TRY(gather_inputs(x, n, per_replica, lists));
     for (int k = 0; k < count; k++) {
-        int d = per_replica ? x->p->device_of[k] : k;
+        int d = per_replica ? x->p->device_of[k] : k, like = per_replica ? replica_like(x->p, k) : x->p->like[k];
 
+        if (like != k) {
+            copy[k] = copy[like];
+            continue;
+        }
         for (int i = 0; i < n->n_in; i++)
             in[i] = !lists[i] ? NO_VALUE : lists[i][place_by_device(x->t->want[n->index][i]) ? d : k];
         if (!(copy[k] = clone_node(x, n, in, per_replica ? k : -1, d)))
@@ -284,7 +295,8 @@ static Status expand_updates(Expander *x)
         if (!next)
             return fail_or_nomem(x);
         for (int k = 0; k < copies_in(x, at); k++)
-            graph_add_update(g, state[k], next[k]);
+            if (copy_like(x, at, k) == k)
+                graph_add_update(g, state[k], next[k]);
     }
     return g->status;
 }
@@ -331,7 +343,8 @@ Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
     x.native = ARENA_NEW(a, ValueId *, x.n_value);
     x.whole = ARENA_NEW(a, ValueId *, x.n_value);
     x.split = ARENA_NEW(a, SplitCopies *, x.n_value);
-    st = x.once && x.native && x.whole && x.split ? expand_nodes(&x) : FAIL_NOMEM();
+    x.other = ARENA_NEW(a, ValueId *, x.n_value);
+    st = x.once && x.native && x.whole && x.split && x.other ? expand_nodes(&x) : FAIL_NOMEM();
     arena_free(x.once);
     return st;
 }

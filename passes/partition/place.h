@@ -12,7 +12,17 @@ typedef struct {
     Split batch;               /* by replica; total 0 also when no input carries a batch */
     const int *batch_axis;     /* by value id: the batch's axis of an input, or -1 */
     const Split *const *shard; /* by value id: how a state's elements are cut, by device; NULL: whole */
+    const int *like;           /* [devices] the device that stands for it in the graph, itself where it is shown */
+    const int *shown;          /* [devices + 1] how many devices before it are shown: its number in the graph */
 } Partition;
+
+/* The replica of a device that is shown which stands for r. */
+static inline int replica_like(const Partition *p, int r)
+{
+    const int d = p->device_of[r];
+
+    return p->first_replica[p->like[d]] + (r - p->first_replica[d]);
+}
 
 /* Decides which inputs carry the batch (see the .c file) and how it is divided.  Reports the inputs. */
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report) CHECKED;

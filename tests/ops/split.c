@@ -65,10 +65,10 @@ static Status make_partial(Attempt *t, int arg)
 static Status decide(Attempt *t, int replicas, int devices)
 {
     int *axis = ARENA_NEW(t->a, int, t->g->n_value), *device_of = ARENA_NEW(t->a, int, replicas),
-        *first = ARENA_NEW(t->a, int, devices + 1);
+        *first = ARENA_NEW(t->a, int, devices + 1), *like = ARENA_NEW(t->a, int, devices + 1);
     int64_t *count = ARENA_NEW(t->a, int64_t, replicas), *offset = ARENA_NEW(t->a, int64_t, replicas), batch = 0;
 
-    if (!axis || !device_of || !first || !count || !offset)
+    if (!axis || !device_of || !first || !like || !count || !offset)
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < t->g->n_value; i++)
         axis[i] = -1;
@@ -83,7 +83,16 @@ static Status decide(Attempt *t, int replicas, int devices)
         device_of[r] = r * devices / replicas;
         first[device_of[r] + 1] = r + 1;
     }
-    t->part = (Partition){ replicas, devices, device_of, first, { false, replicas, batch, count, offset }, axis, NULL };
+    for (int d = 0; d <= devices; d++)
+        like[d] = d;
+    t->part = (Partition){ .replicas = replicas,
+                           .devices = devices,
+                           .device_of = device_of,
+                           .first_replica = first,
+                           .batch = { false, replicas, batch, count, offset },
+                           .batch_axis = axis,
+                           .like = like,
+                           .shown = like };
     return ST_OK;
 }
 

@@ -1,0 +1,249 @@
+/* A table of keys, each with its range: a key more is as wrong as a key less, because it is a misspelt one. */
+#include "exec/inspect/cluster.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct {
+    const char *key;
+    size_t at; /* a double of Cluster */
+    double least, most;
+    bool needed;
+} Number;
+
+#define NUMBER(key, field, least, most, needed)            \
+    {                                                      \
+        key, offsetof(Cluster, field), least, most, needed \
+    }
+static const Number device_numbers[] = {
+    NUMBER("flops", flops, 1, 1e20, true),
+    NUMBER("flops_16", flops_half, 1, 1e20, false),
+    NUMBER("memory_bandwidth", bandwidth, 1, 1e18, true),
+    NUMBER("memory", memory, 1, 1e18, false),
+    NUMBER("cores", cores, 0.001, 1e6, false),
+    NUMBER("launch", launch, 0, 1, false),
+    NUMBER("samples_per_second", samples_per_second, 1e-9, 1e12, false),
+};
+static const Number node_numbers[] = {
+    NUMBER("cores", node_cores, 0.001, 1e6, false),
+    NUMBER("memory_bandwidth", node_bandwidth, 1, 1e18, false),
+};
+static const Number within_numbers[] = {
+    NUMBER("bandwidth", within.bandwidth, 1, 1e18, true),
+    NUMBER("latency", within.latency, 0, 1000, true),
+};
+static const Number between_numbers[] = {
+    NUMBER("bandwidth", between.bandwidth, 1, 1e18, true),
+    NUMBER("latency", between.latency, 0, 1000, true),
+};
+enum { N_DEVICE = 7, N_NODE = 2, N_LINK = 2 };
+
+/* ---- what is found ---- */
+
+typedef struct {
+    Cluster *out;
+    Problems wrong;
+} Reader;
+
+static const char *found_text(char text[96], const json_t *v)
+{
+    char *s = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+
+    snprintf(text, 96, "%.60s%s", s ? s : "nothing", s && strlen(s) > 60 ? "..." : "");
+    free(s);
+    return text;
+}
+
+static void add_wrong(Reader *r, const char *in, const char *key, const char *expected, const json_t *found)
+{
+    char text[96];
+
+    problems_add(&r->wrong, "'%s%s%s': expected %s, found %s", in, *in ? "." : "", key, expected,
+                 found_text(text, found));
+}
+
+static bool is_number_key(const char *key, const Number *n, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(n[i].key, key))
+            return true;
+    return false;
+}
+
+static bool is_word(const char *key, const char *const *word)
+{
+    for (; word && *word; word++)
+        if (!strcmp(*word, key))
+            return true;
+    return false;
+}
+
+/* Numbers of object `o`, which stands at `in`; `more`: the keys that it may have besides. */
+static void read_numbers(Reader *r, json_t *o, const char *in, const Number *n, int count, const char *const *more)
+{
+    const char *key;
+    json_t *v;
+
+    if (!json_is_object(o)) {
+        add_wrong(r, "", in, "an object", o);
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        double found = json_number_value(v = json_object_get(o, n[i].key));
+        char expected[96];
+
+        if (!v && !n[i].needed)
+            continue;
+        snprintf(expected, sizeof expected, "a number from %g to %g", n[i].least, n[i].most);
+        if (!json_is_number(v) || !(found >= n[i].least && found <= n[i].most))
+            add_wrong(r, in, n[i].key, expected, v);
+        else
+            *(double *)((char *)r->out + n[i].at) = found;
+    }
+    json_object_foreach(o, key, v) if (!is_number_key(key, n, count) && !is_word(key, more))
+        problems_add(&r->wrong, "'%.60s.%.60s' is no property of it", in, key);
+}
+
+static int read_whole(Reader *r, const json_t *v, const char *key, int least, int most, int fallback)
+{
+    char expected[64];
+
+    snprintf(expected, sizeof expected, "a whole number from %d to %d", least, most);
+    if (!v && fallback)
+        return fallback;
+    if (json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= most)
+        return (int)json_integer_value(v);
+    add_wrong(r, "", key, expected, v);
+    return least;
+}
+
+/* The place of the word in the list; `expected` says the list. */
+static int read_word(Reader *r, const json_t *v, const char *key, const char *const *word, const char *expected,
+                     int fallback)
+{
+    if (!v)
+        return fallback;
+    for (int i = 0; json_is_string(v) && word[i]; i++)
+        if (!strcmp(word[i], json_string_value(v)))
+            return i;
+    add_wrong(r, "", key, expected, v);
+    return fallback;
+}
+
+/* ---- parts ---- */
+
+static void read_rates(Reader *r, json_t *rates)
+{
+    const char *key;
+    json_t *v;
+
+    if (!rates)
+        return;
+    if (!json_is_object(rates)) {
+        add_wrong(r, "device", "rates", "an object of operators", rates);
+        return;
+    }
+    json_object_foreach(rates, key, v)
+    {
+        const json_t *flops = json_object_get(v, "flops"), *bytes = json_object_get(v, "bytes");
+        const json_t *given = flops ? flops : bytes;
+        OpRate rate = { .flops = json_number_value(flops), .bytes = json_number_value(bytes) };
+
+        if (!json_is_object(v) || json_object_size(v) != 1 || !json_is_number(given) ||
+            !(json_number_value(given) >= 1) || strlen(key) >= CLUSTER_TEXT || r->out->n_rate == CLUSTER_RATES) {
+            problems_add(&r->wrong, "'device.rates.%.40s': expected {\"flops\": X} or {\"bytes\": X} of a second", key);
+            continue;
+        }
+        snprintf(rate.op, sizeof rate.op, "%s", key);
+        r->out->rate[r->out->n_rate++] = rate;
+    }
+}
+
+static void read_counts(Reader *r, const json_t *list)
+{
+    Cluster *c = r->out;
+    const int all = c->nodes * c->per_node;
+
+    for (int n = 1; !list; n = n * 2 < all ? n * 2 : all) {
+        c->count[c->n_count++] = n;
+        if (n == all)
+            return;
+    }
+    if (!json_array_size(list) || json_array_size(list) > CLUSTER_COUNTS)
+        add_wrong(r, "", "counts", "a list of 1 to 64 numbers of devices", list);
+    for (size_t i = 0; i < json_array_size(list) && i < CLUSTER_COUNTS; i++)
+        c->count[c->n_count++] = read_whole(r, json_array_get(list, i), "counts", 1, all, 0);
+}
+
+static void read_device(Reader *r, json_t *device)
+{
+    static const char *const more[] = { "kind", "rates", NULL }, *const kinds[] = { "cpu", "accelerator", NULL };
+
+    read_numbers(r, device, "device", device_numbers, N_DEVICE, more);
+    if (!json_is_object(device))
+        return;
+    r->out->accelerator =
+        read_word(r, json_object_get(device, "kind"), "device.kind", kinds, "\"cpu\" or \"accelerator\"", 0) == 1;
+    read_rates(r, json_object_get(device, "rates"));
+}
+
+static void read_root(Reader *r, json_t *root)
+{
+    static const char *const keys[] = { "name",      "device",  "nodes",   "devices_per_node", "node", "links",
+                                        "algorithm", "overlap", "scaling", "counts",           NULL };
+    static const char *const links[] = { "node", "network", NULL };
+    static const char *const algorithms[] = { "shares", "ring", "hierarchical", NULL };
+    static const char *const scalings[] = { "weak", "strong", NULL };
+    json_t *link = json_object_get(root, "links"), *name = json_object_get(root, "name"),
+           *node = json_object_get(root, "node"), *overlap = json_object_get(root, "overlap");
+    Cluster *c = r->out;
+
+    read_numbers(r, root, "cluster", NULL, 0, keys);
+    read_device(r, json_object_get(root, "device"));
+    c->nodes = read_whole(r, json_object_get(root, "nodes"), "nodes", 1, CLUSTER_DEVICES, 1);
+    c->per_node = read_whole(r, json_object_get(root, "devices_per_node"), "devices_per_node", 1, 1024, 0);
+    if ((int64_t)c->nodes * c->per_node > CLUSTER_DEVICES)
+        problems_add(&r->wrong, "'nodes' times 'devices_per_node': expected at most %d, found %lld", CLUSTER_DEVICES,
+                     (long long)c->nodes * c->per_node);
+    read_numbers(r, link, "links", NULL, 0, links);
+    if (c->per_node > 1)
+        read_numbers(r, json_object_get(link, "node"), "links.node", within_numbers, N_LINK, NULL);
+    if (c->nodes > 1)
+        read_numbers(r, json_object_get(link, "network"), "links.network", between_numbers, N_LINK, NULL);
+    if (node)
+        read_numbers(r, node, "node", node_numbers, N_NODE, NULL);
+    c->algorithm =
+        (WireAlgorithm)read_word(r, json_object_get(root, "algorithm"), "algorithm", algorithms,
+                                 "\"shares\", \"ring\" or \"hierarchical\"", c->accelerator ? WIRE_RING : WIRE_SHARES);
+    c->strong = read_word(r, json_object_get(root, "scaling"), "scaling", scalings, "\"weak\" or \"strong\"", 0) == 1;
+    c->overlap = overlap ? json_is_true(overlap) : c->accelerator;
+    if (overlap && !json_is_boolean(overlap))
+        add_wrong(r, "", "overlap", "true or false", overlap);
+    if (name && (!json_is_string(name) || json_string_length(name) >= CLUSTER_TEXT))
+        add_wrong(r, "", "name", "a text of at most 63 bytes", name);
+    snprintf(c->name, sizeof c->name, "%s", json_is_string(name) ? json_string_value(name) : "");
+    if (!r->wrong.n)
+        read_counts(r, json_object_get(root, "counts"));
+}
+
+Status cluster_read(Cluster *out, const char *path)
+{
+    Cluster c = { .nodes = 1 };
+    Reader r = { .out = &c };
+    json_error_t why;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+
+    if (!root)
+        return why.line > 0 ? FAIL(E_INVALID, "%s:%d: %s", path, why.line, why.text)
+                            : FAIL(E_IO, "%s: cannot be read: %s", path, why.text);
+    if (!json_is_object(root))
+        add_wrong(&r, "", "cluster", "an object that describes a cluster", root);
+    else
+        read_root(&r, root);
+    json_decref(root);
+    TRY(problems_fail(&r.wrong, E_INVALID, "%s: the description of the cluster is wrong", path));
+    *out = c;
+    return ST_OK;
+}

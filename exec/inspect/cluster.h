@@ -1,0 +1,50 @@
+/* Descriptions of clusters: JSON files (docs/simulate.md) of machines that need not be there. */
+#ifndef DPX_CLUSTER_H
+#define DPX_CLUSTER_H
+
+#include "graph/base/status.h"
+#include "graph/dtype.h"
+
+enum { CLUSTER_DEVICES = 10000, CLUSTER_COUNTS = 64, CLUSTER_RATES = 64, CLUSTER_TEXT = 64 };
+
+typedef enum {
+    WIRE_SHARES,      /* each device sums its share of what all send it: exec/run/collective_span.c */
+    WIRE_RING,        /* pieces go round by neighbours, those of a node side by side */
+    WIRE_HIERARCHICAL /* summed within nodes, halved and doubled between them, given to all within nodes */
+} WireAlgorithm;
+
+typedef struct {
+    double bandwidth; /* bytes a second, in each direction */
+    double latency;   /* seconds */
+} Link;
+
+/* What a second of a device does of one operator. */
+typedef struct {
+    char op[CLUSTER_TEXT];
+    double flops, bytes; /* one of them; the other is 0 */
+} OpRate;
+
+typedef struct {
+    char name[CLUSTER_TEXT];
+    bool accelerator;
+    double cores;              /* of a device; 0: nothing is shared */
+    double flops, flops_half;  /* a second: products of 32 and 64, and of 16 bits */
+    double bandwidth;          /* of its memory, bytes a second */
+    double memory;             /* bytes; 0: not told */
+    double launch;             /* seconds that a node takes at least */
+    double samples_per_second; /* of one device on its own, as measured; 0: as its rates say */
+    OpRate rate[CLUSTER_RATES];
+    int n_rate;
+    int nodes, per_node;
+    double node_cores, node_bandwidth; /* that a node's devices share; 0: each has its own */
+    Link within, between;              /* of a pair of devices of a node; of a node to all others */
+    WireAlgorithm algorithm;
+    bool overlap;                       /* collectives go on beside what is computed */
+    bool strong;                        /* the batch is that of all devices, however many; else of each */
+    int count[CLUSTER_COUNTS], n_count; /* of how many devices it is asked */
+} Cluster;
+
+/* E_INVALID names the file, and all keys that are wrong, with what was expected and found. */
+Status cluster_read(Cluster *out, const char *path) CHECKED;
+
+#endif

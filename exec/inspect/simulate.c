@@ -1,0 +1,253 @@
+/* For each number of devices and each level of sharding a graph is built by the passes that build a run's, in which one
+ * device of each class of equal ones is shown (passes/partition/divide.c), its memory planned with the scratch that
+ * the kernels of CPU devices ask for, and its step timed by simulate_step.c.  So what the passes do, buckets, pieces,
+ * the order of collectives, is what is simulated. */
+#include "exec/inspect/simulate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/device/machine.h"
+#include "exec/plan/memory_report.h"
+#include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
+#include "exec/inspect/transform.h"
+
+enum { MOST_EXPANDED = 64, LEVEL_TEXT = 16, MOST_LEVELS = 8 };
+
+typedef struct {
+    const Graph *model;
+    const Options *o;
+    Cluster *c;
+    bool expand, given; /* --shard */
+    char level[MOST_LEVELS][LEVEL_TEXT];
+    int n_level;
+    double slower;
+} Maker;
+
+/* ---- the graph of one row ---- */
+
+static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int level)
+{
+    *b = m->o->build;
+    b->mode = b->loss ? BUILD_TRAIN : BUILD_INFER;
+    b->batch = s->batch;
+    b->replicas = s->devices;
+    b->device_of_replica = NULL;
+    b->shard = (ShardMode)level;
+    b->devices = s->devices;
+    if (!m->expand && s->devices > REPRESENTATIVES) {
+        b->devices = REPRESENTATIVES;
+        b->world = s->devices;
+    }
+    b->backend = m->c->accelerator ? cuda_target(b->precision, b->tf32) : cpu_target(b->precision, b->tf32, b->blocks);
+}
+
+static Status build(Graph **out, const Maker *m, const Simulated *s, int level)
+{
+    BuildOptions b;
+    Graph *g;
+    Status st;
+
+    set_options(&b, m, s, level);
+    TRY(plan_copy(&g, m->model, b.plan_memory));
+    st = model_repair(g, &b, interp_node, NULL);
+    if (!st)
+        st = pipeline_run(g, &b, interp_node, NULL, NULL);
+    if (st) {
+        st = plan_explain(g, st);
+        graph_free(g);
+        return st;
+    }
+    *out = g;
+    return ST_OK;
+}
+
+/* How many devices the graph shows: those up to the last that computes or keeps something. */
+static int count_shown(const Graph *g, int most)
+{
+    int last = 0;
+
+    FOR_NODES(g, n)
+        last = n->device < most && n->device > last ? n->device : last;
+    for (uint32_t i = 1; i < g->n_value; i++)
+        last = g->value[i]->kind == V_STATE && g->value[i]->device > last ? g->value[i]->device : last;
+    return last + 1;
+}
+
+/* ---- memory ---- */
+
+static Status take_memory(Simulated *s, const Maker *m, const Graph *g, const MemoryPlan *plan)
+{
+    for (int d = 0; d < s->shown; d++) {
+        MemoryNeed need;
+
+        TRY(memory_need(&need, g, plan, d, m->c->accelerator));
+        s->arena = fmax(s->arena, (double)need.arena);
+        s->states = fmax(s->states, (double)need.states);
+        s->constants = fmax(s->constants, (double)need.constants);
+    }
+    return ST_OK;
+}
+
+/* With the scratch of the kernels, which are prepared as for a run.  Takes the graph. */
+static Status plan_on_cpus(Simulated *s, const Maker *m, Graph *g)
+{
+    Device *device[MOST_EXPANDED] = { NULL };
+    ProgramOptions opt = { .device = device, .n_device = s->shown, .plan_only = true };
+    const int threads = m->o->threads ? m->o->threads : m->c->cores >= 1 ? (int)m->c->cores : 1;
+    Program *p = NULL;
+    MemoryBudget *b = memory_budget_keep(arena_budget(g->arena));
+    Status st = ST_OK;
+    int n = 0;
+
+    for (; n < s->shown && !st; n++)
+        st = device_open(&device[n], &(DeviceSpec){ .index = n, .threads = threads }, false);
+    if (st)
+        graph_free(g);
+    else
+        st = memory_budget_explain(b, program_compile(&p, g, &opt));
+    memory_budget_free(b);
+    if (!st)
+        st = take_memory(s, m, program_graph(p), program_plan(p));
+    if (!st)
+        st = simulate_step(s, m->c, program_graph(p), m->slower);
+    program_free(p);
+    for (int d = 0; d < n; d++)
+        device_close(device[d]);
+    return st;
+}
+
+static Status plan_plainly(Simulated *s, const Maker *m, Graph *g)
+{
+    BuildOptions b;
+    Arena *a = arena_create_beside(g->arena);
+    MemoryPlan *plan = NULL;
+    Status st;
+
+    set_options(&b, m, s, 0);
+    st = a ? plan_memory(&plan, g, NULL, target_align(&b.backend), a) : FAIL_NOMEM();
+
+    if (!st)
+        st = take_memory(s, m, g, plan);
+    if (!st)
+        st = simulate_step(s, m->c, g, m->slower);
+    arena_free(a);
+    graph_free(g);
+    return st;
+}
+
+/* ---- rows ---- */
+
+static Status make_row(Simulated *s, const Maker *m, int devices, int level)
+{
+    Graph *g;
+    Status st;
+
+    *s = (Simulated){ .devices = devices, .batch = m->o->build.batch };
+    snprintf(s->shard, sizeof s->shard, "%s", m->level[level]);
+    if (!m->c->strong)
+        s->batch *= devices;
+    if ((st = build(&g, m, s, level)))
+        return status_prefix(st, "%d devices, --shard %s", devices, m->level[level]);
+    s->shown = count_shown(g, m->expand || devices <= REPRESENTATIVES ? devices : REPRESENTATIVES);
+    return m->c->accelerator ? plan_plainly(s, m, g) : plan_on_cpus(s, m, g);
+}
+
+/* By what the rates are too fast or too slow for the measured step of one device. */
+static Status calibrate(Maker *m)
+{
+    Simulated one;
+
+    if (!(m->c->samples_per_second > 0))
+        return ST_OK;
+    TRY(make_row(&one, m, 1, 0));
+    m->slower = one.seconds > 0 ? (double)one.batch / m->c->samples_per_second / one.seconds : 1;
+    return ST_OK;
+}
+
+static Status read_rates(Maker *m, const char *path)
+{
+    Simulated one = { .devices = 1, .batch = m->o->build.batch };
+    Graph *g;
+    Status st;
+
+    TRY(build(&g, m, &one, 0));
+    st = simulate_read_rates(m->c, g, path);
+    graph_free(g);
+    return st;
+}
+
+static Status make_rows(Simulation *out, Maker *m)
+{
+    for (int i = 0; i < m->c->n_count; i++)
+        for (int level = 0; level < m->n_level; level++) {
+            Status st;
+
+            if (m->given ? level != (int)m->o->build.shard : m->c->count[i] == 1 && level)
+                continue;
+            st = make_row(&out->row[out->n_row], m, m->c->count[i], level);
+            if (st == E_INVALID && level && !m->given)
+                continue; /* what these devices cannot do */
+            TRY(st);
+            out->n_row++;
+        }
+    return ST_OK;
+}
+
+/* The levels as the option lists them. */
+static void list_levels(Maker *m)
+{
+    const char *at = options_choices("shard");
+
+    while (*at && m->n_level < MOST_LEVELS) {
+        size_t n = strcspn(at, "|");
+
+        snprintf(m->level[m->n_level++], LEVEL_TEXT, "%.*s", (int)n, at);
+        at += n + (at[n] == '|');
+    }
+}
+
+static Status check(const Maker *m)
+{
+    static const char *const others[] = { "devices", "replicas", NULL };
+    Problems wrong = { 0 };
+
+    TRY(options_check(m->o));
+    TRY(transform_check_model(m->model));
+    for (int i = 0; others[i]; i++)
+        if (options_given(m->o, others[i]))
+            problems_add(&wrong, "--%s", others[i]);
+    TRY(problems_fail(&wrong, E_INVALID,
+                      "--simulate has one replica on each device of the cluster: it does not go with"));
+    if (m->o->build.batch < 1)
+        return FAIL(E_INVALID, "--simulate: expected --batch-size, the samples of %s",
+                    m->c->strong ? "all devices" : "one device");
+    for (int i = 0; i < m->c->n_count; i++)
+        if (m->expand && m->c->count[i] > MOST_EXPANDED)
+            return FAIL(E_INVALID, "--expand: at most %d devices can be planned one by one, found %d", MOST_EXPANDED,
+                        m->c->count[i]);
+    return ST_OK;
+}
+
+Status simulate(Simulation *out, const Graph *model, const Options *o, Cluster *cluster, const char *rates, bool expand)
+{
+    Maker m = { model, o, cluster, expand, options_given(o, "shard"), { "" }, 0, 1 };
+    Simulation s = { .cluster = cluster };
+    Status st;
+
+    list_levels(&m);
+    TRY(check(&m));
+    if (rates)
+        TRY(read_rates(&m, rates));
+    TRY(calibrate(&m));
+    if (!(s.row = calloc((size_t)cluster->n_count * (size_t)m.n_level, sizeof *s.row)))
+        return FAIL_NOMEM();
+    if ((st = make_rows(&s, &m))) {
+        free(s.row);
+        return st;
+    }
+    *out = s;
+    return ST_OK;
+}

@@ -1,0 +1,91 @@
+/* A simulation as a table for people and as JSON for programs. */
+#include <inttypes.h>
+
+#include "exec/inspect/simulate.h"
+#include "exec/plan/memory_report.h"
+#include "graph/base/foreign.h"
+#include "graph/json.h"
+
+static double rate_of(const Simulated *r) { return r->seconds > 0 ? (double)r->batch / r->seconds : 0; }
+
+/* The first row of one device, or none. */
+static const Simulated *row_of_one(const Simulation *s)
+{
+    for (int i = 0; i < s->n_row; i++)
+        if (s->row[i].devices == 1)
+            return &s->row[i];
+    return NULL;
+}
+
+/* What the devices do together, of what so many of one would. */
+static double efficiency(const Simulated *r, const Simulated *one)
+{
+    return rate_of(one) > 0 ? rate_of(r) / rate_of(one) / r->devices : 0;
+}
+
+static void print_row(const Simulated *r, const Simulated *one, const Cluster *c, FILE *to)
+{
+    char memory[BYTES_TEXT], within[BYTES_TEXT], between[BYTES_TEXT], share[16] = "-";
+
+    if (one)
+        snprintf(share, sizeof share, "%.1f %%", 100 * efficiency(r, one));
+    fprintf(to, "%7d  %-10s %9" PRId64 " %12.3f %12.1f %10s %12.3f %12.3f %11s%s %11s %11s\n", r->devices, r->shard,
+            r->batch, 1e3 * r->seconds, rate_of(r), share, 1e3 * r->compute, 1e3 * r->wire,
+            bytes_text(memory, (uint64_t)simulated_memory(r)),
+            c->memory > 0 && simulated_memory(r) > c->memory ? "!" : " ", bytes_text(within, (uint64_t)r->within),
+            bytes_text(between, (uint64_t)r->between));
+}
+
+void simulation_print(const Simulation *s, FILE *to)
+{
+    static const char *const algorithms[] = { "shares", "ring", "hierarchical" };
+    const Cluster *c = s->cluster;
+    bool over = false;
+
+    foreign_print(to, *c->name ? c->name : "cluster");
+    fprintf(to, ": %d nodes of %d, %s, collectives %s\n", c->nodes, c->per_node, algorithms[c->algorithm],
+            c->overlap ? "beside what is computed" : "in place");
+    fprintf(to, "%7s  %-10s %9s %12s %12s %10s %12s %12s %12s %11s %11s\n", "devices", "shard", "batch", "step ms",
+            "samples/s", "efficiency", "compute ms", "wire ms", "memory", "in node", "of node");
+    for (int i = 0; i < s->n_row; i++) {
+        print_row(&s->row[i], row_of_one(s), c, to);
+        over |= c->memory > 0 && simulated_memory(&s->row[i]) > c->memory;
+    }
+    if (over)
+        fprintf(to, "!: more than a device has\n");
+}
+
+static void print_number(FILE *to, const char *key, double v)
+{
+    fprintf(to, ",\"%s\":", key);
+    json_write_float(to, v);
+}
+
+void simulation_print_json(const Simulation *s, FILE *to)
+{
+    fputs("{\"cluster\":", to);
+    json_write_string(to, s->cluster->name);
+    fputs(",\"rows\":[", to);
+    for (int i = 0; i < s->n_row; i++) {
+        const Simulated *r = &s->row[i];
+
+        fprintf(to, "%s\n{\"devices\":%d,\"planned\":%d,\"shard\":\"%s\",\"batch\":%" PRId64 ",\"collectives\":%d",
+                i ? "," : "", r->devices, r->shown, r->shard, r->batch, r->collectives);
+        print_number(to, "seconds", r->seconds);
+        print_number(to, "samples_per_second", rate_of(r));
+        if (row_of_one(s))
+            print_number(to, "efficiency", efficiency(r, row_of_one(s)));
+        print_number(to, "compute_seconds", r->compute);
+        print_number(to, "wire_seconds", r->wire);
+        print_number(to, "flops", r->flops);
+        print_number(to, "memory", simulated_memory(r));
+        print_number(to, "arena", r->arena);
+        print_number(to, "states", r->states);
+        print_number(to, "constants", r->constants);
+        print_number(to, "staging", r->staging);
+        print_number(to, "bytes_in_node", r->within);
+        print_number(to, "bytes_of_node", r->between);
+        fputc('}', to);
+    }
+    fputs("\n]}\n", to);
+}

@@ -1,0 +1,357 @@
+/* A walk over the scheduled graph: each device computes its nodes in order, and all meet in collectives.
+ *
+ * A node takes the longer of what its FLOPs and its bytes take (a roofline), by the rates of its operator where those
+ * are known.  A collective begins when the last device has come to it and the one before has ended; where collectives
+ * overlap, when its inputs are there, and only who reads its outputs waits.  So a bucket of gradients leaves when its
+ * last gradient is made, as exec/gpu does it; CPU devices wait in place (exec/run/collective.c).
+ *
+ * The graph may show only some of the devices (BuildOptions.world): how many there are is asked of `s`. */
+#include <math.h>
+#include <string.h>
+
+#include "exec/inspect/simulate.h"
+#include "graph/collective.h"
+#include "graph/op.h"
+#include "passes/plan/plan_memory.h"
+#include "passes/report.h"
+
+typedef struct {
+    double sent, received, kept; /* bytes, for the collective at hand */
+    double staging, all;         /* of all collectives: kept, sent */
+} Traffic;
+
+typedef struct {
+    const Cluster *c;
+    const Graph *g;
+    Simulated *s;
+    int n_shown;
+    double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
+    double share;              /* by how much a device is slower for those beside it */
+    double bandwidth, slower;
+    double *ready; /* [value] seconds after the step's beginning */
+    double *clock; /* [shown] */
+    double *busy, *flops;
+    Traffic *traffic; /* [n] */
+    double wire;      /* when the last collective ends */
+} Walk;
+
+/* ---- nodes ---- */
+
+static double bytes_of(const Graph *g, ValueId v) { return has_value(v) ? (double)value_bytes(g, v) : 0; }
+
+double simulate_bytes(const Graph *g, const Node *n)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n->n_in; i++)
+        sum += bytes_of(g, n->in[i]);
+    for (int i = 0; i < n->n_out; i++)
+        sum += bytes_of(g, n->out[i]);
+    return sum;
+}
+
+bool simulate_is_free(const Node *n)
+{
+    return n->op->flags & OPF_COLLECTIVE || (n->op->flags & OPF_VIEW && n->n_out == 1);
+}
+
+static const OpRate *find_rate(const Cluster *c, const Node *n)
+{
+    for (int i = 0; i < c->n_rate; i++)
+        if (!strcmp(c->rate[i].op, n->op->name))
+            return &c->rate[i];
+    return NULL;
+}
+
+/* FLOPs a second by the type of what is multiplied. */
+static double peak(const Walk *w, const Node *n)
+{
+    bool half = n->n_in && has_value(n->in[0]) && dtype_size(in_value(w->g, n, 0)->dtype) == 2;
+
+    return half && w->c->flops_half > 0 ? w->c->flops_half : w->c->flops;
+}
+
+static double node_seconds(const Walk *w, const Node *n)
+{
+    const OpRate *rate = find_rate(w->c, n);
+    double flops = (double)node_flops(w->g, n), bytes = simulate_bytes(w->g, n), t;
+
+    if (simulate_is_free(n))
+        return 0;
+    if (!rate)
+        t = flops / peak(w, n);
+    else
+        t = rate->flops > 0 ? flops / rate->flops : bytes / rate->bytes;
+    return (fmax(t * w->share, bytes / w->bandwidth) + w->c->launch) * w->slower;
+}
+
+/* ---- collectives ---- */
+
+static bool of_caller(const Graph *g, ValueId v)
+{
+    const Value *x = value(g, v);
+
+    return x->kind == V_INPUT || x->kind == V_CONST;
+}
+
+static double whole_of(const Walk *w, const ValueId *v, int n)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += bytes_of(w->g, v[i]);
+    return sum;
+}
+
+/* Bytes of the piece of device d of tensor t, whose sum is `whole` bytes. */
+static double piece_bytes(const Walk *w, const Exchange *e, const Node *n, int t, int d, double whole)
+{
+    const Shape *s = in_value(w->g, n, t * e->parts)->shape;
+    int count;
+    const int64_t *counts = node_ints(n, "counts", &count);
+    int at = count > e->copies ? t * e->copies + d : d;
+
+    return at < count && s->dim[e->axis] ? whole / (double)s->dim[e->axis] * (double)counts[at] : 0;
+}
+
+/* Of tensor t: what each device sends to all others and receives from them, when it is sent where it is needed and no
+ * farther, and what it keeps of that until it is used.  Lists of pieces have one of each device, shown or not. */
+static void count_tensor(Walk *w, const Exchange *e, const Node *n, int t)
+{
+    const ValueId *in = n->in + t * e->parts;
+    const double others = w->n - 1, one = bytes_of(w->g, in[0]), whole = whole_of(w, in, e->parts);
+    const bool to_one = e->joined && e->copies == 1 && w->n_shown > 1;
+
+    for (int d = 0; d < (int)w->n; d++) {
+        Traffic *x = &w->traffic[d];
+        double own, sent, received;
+
+        if (exchange_reduces(e)) {
+            sent = received = 2 * one * others / w->n;
+            x->kept += one * others / w->n;
+        } else if (e->sum) {
+            own = piece_bytes(w, e, n, t, d, one);
+            sent = one - own;
+            x->kept += received = own * others;
+        } else if (e->joined) {
+            own = e->parts == (int)w->n ? bytes_of(w->g, in[d]) : whole / w->n;
+            sent = to_one ? (d ? own : 0) : own * others;
+            x->kept += received = to_one && d ? 0 : whole - own;
+        } else {
+            bool given = of_caller(w->g, in[0]);
+
+            sent = given || d ? 0 : one * others;
+            received = given || !d ? 0 : one;
+        }
+        x->sent += sent;
+        x->received += received;
+    }
+}
+
+static double log2_up(double n)
+{
+    double steps = 0;
+
+    for (double reach = 1; reach < n; reach *= 2)
+        steps++;
+    return steps;
+}
+
+/* Every device sends to every other: phases of them, `most` bytes in all. */
+static double shares_seconds(const Walk *w, double most, double phases)
+{
+    const Cluster *c = w->c;
+    const double near = w->per_node - 1, far = w->n - w->per_node, all = w->n - 1;
+    double t = 0;
+
+    if (near > 0)
+        t += (most * near / all / c->within.bandwidth + phases * near * c->within.latency) * w->share;
+    if (far > 0)
+        t += w->per_node * most * far / all / c->between.bandwidth + phases * far * c->between.latency;
+    return t;
+}
+
+/* `whole` bytes go round: (n - 1) / n of them by each device, in each phase. */
+static double ring_seconds(const Walk *w, double whole, double phases)
+{
+    const Cluster *c = w->c;
+    double bandwidth = w->per_node > 1 ? c->within.bandwidth : INFINITY,
+           latency = w->per_node > 1 ? c->within.latency : 0;
+
+    if (w->nodes > 1) {
+        bandwidth = fmin(bandwidth, c->between.bandwidth);
+        latency = fmax(latency, c->between.latency);
+    }
+    return phases * (w->n - 1) * (whole / w->n / bandwidth + latency);
+}
+
+static double hierarchical_seconds(const Walk *w, double whole, double phases)
+{
+    const Cluster *c = w->c;
+    const double m = w->per_node, k = w->nodes;
+    double t = 0;
+
+    if (m > 1)
+        t += (m - 1) * (whole / m / c->within.bandwidth + c->within.latency);
+    if (k > 1)
+        t += (k - 1) / k * whole / c->between.bandwidth + log2_up(k) * c->between.latency;
+    return phases * t;
+}
+
+static double wire_seconds(const Walk *w, const Exchange *e, double whole, double most)
+{
+    const double phases = e->sum && !e->split ? 2 : 1;
+
+    if (!(most > 0))
+        return 0;
+    switch (w->c->algorithm) {
+    case WIRE_RING: return ring_seconds(w, whole, phases);
+    case WIRE_HIERARCHICAL: return hierarchical_seconds(w, whole, phases);
+    default: return shares_seconds(w, most, phases);
+    }
+}
+
+/* What passes over the links for it where all send equally much. */
+static void count_links(Walk *w, const Exchange *e, double whole, double most)
+{
+    const double m = w->per_node, k = w->nodes, all = w->n - 1, phases = e->sum && !e->split ? 2 : 1;
+
+    if (!(most > 0) || w->c->algorithm == WIRE_SHARES)
+        return;
+    if (w->c->algorithm == WIRE_RING) {
+        w->s->within += m > 1 ? phases * whole * all / w->n : 0;
+        w->s->between += k > 1 ? phases * whole * all / w->n : 0;
+    } else {
+        w->s->within += phases * whole * (m - 1) / m;
+        w->s->between += phases * whole * (k - 1) / k;
+    }
+}
+
+/* Seconds of the collective, the sums included. */
+static double exchange_seconds(Walk *w, const Node *n)
+{
+    const Exchange e = exchange_of(n);
+    double whole = 0, most = 0, added = 0;
+
+    for (int d = 0; d < (int)w->n; d++)
+        w->traffic[d] = (Traffic){ .staging = w->traffic[d].staging, .all = w->traffic[d].all };
+    for (int t = 0; t < e.tensors; t++) {
+        count_tensor(w, &e, n, t);
+        whole += e.joined ? whole_of(w, n->in + t * e.parts, e.parts) : bytes_of(w->g, n->in[t * e.parts]);
+    }
+    for (int d = 0; d < (int)w->n; d++) {
+        const Traffic *x = &w->traffic[d];
+
+        w->traffic[d].all += x->sent;
+        w->traffic[d].staging += w->c->algorithm == WIRE_SHARES ? x->kept : 0;
+        most = fmax(most, fmax(x->sent, x->received));
+        added = fmax(added, e.sum ? x->kept : 0);
+    }
+    count_links(w, &e, whole, most);
+    w->s->collectives += most > 0;
+    return wire_seconds(w, &e, whole, most) + added / w->bandwidth;
+}
+
+/* ---- the walk ---- */
+
+static double ready_at(const Walk *w, const ValueId *v, int n)
+{
+    double at = 0;
+
+    for (int i = 0; i < n; i++)
+        at = fmax(at, w->ready[v[i].i]);
+    return at;
+}
+
+static void run_collective(Walk *w, const Node *n)
+{
+    double t = exchange_seconds(w, n), start = ready_at(w, n->in, n->n_in), end;
+
+    w->s->wire += t;
+    if (t > 0) {
+        start = fmax(start, w->wire);
+        for (int d = 0; d < w->n_shown && !w->c->overlap; d++)
+            start = fmax(start, w->clock[d]);
+    }
+    end = start + t;
+    for (int d = 0; d < w->n_shown && !w->c->overlap && t > 0; d++)
+        w->clock[d] = end;
+    w->wire = t > 0 ? end : w->wire;
+    for (int o = 0; o < n->n_out; o++)
+        w->ready[n->out[o].i] = end;
+    w->ready[0] = 0;
+}
+
+/* The host's side of device d is numbered behind all devices. */
+static void run_node(Walk *w, const Node *n)
+{
+    int d = n->device < 0 ? 0 : n->device % w->n_shown;
+    double t = node_seconds(w, n);
+
+    w->clock[d] = fmax(w->clock[d], ready_at(w, n->in, n->n_in)) + t;
+    w->busy[d] += t;
+    w->flops[d] += simulate_is_free(n) ? 0 : (double)node_flops(w->g, n);
+    for (int o = 0; o < n->n_out; o++)
+        w->ready[n->out[o].i] = w->clock[d];
+    w->ready[0] = 0;
+}
+
+/* The devices' own sums: the largest, and of a node's the mean times its devices. */
+static void sum_traffic(Walk *w)
+{
+    double sum = 0, most = 0;
+
+    for (int d = 0; d < (int)w->n; d++) {
+        w->s->staging = fmax(w->s->staging, w->traffic[d].staging);
+        most = fmax(most, w->traffic[d].all);
+        sum += w->traffic[d].all;
+    }
+    if (w->c->algorithm != WIRE_SHARES || w->n < 2)
+        return;
+    w->s->within = most * (w->per_node - 1) / (w->n - 1);
+    w->s->between = w->per_node * sum / w->n * (w->n - w->per_node) / (w->n - 1);
+}
+
+static void place(Walk *w, const Cluster *c, const Simulated *s)
+{
+    const double wanted = c->cores * fmin(s->devices, c->per_node);
+
+    w->n = s->devices;
+    w->per_node = fmin(s->devices, c->per_node);
+    w->nodes = ceil(w->n / c->per_node);
+    w->share = c->node_cores > 0 && wanted > c->node_cores ? wanted / c->node_cores : 1;
+    w->bandwidth = c->bandwidth;
+    if (c->node_bandwidth > 0)
+        w->bandwidth = fmin(w->bandwidth, c->node_bandwidth / w->per_node);
+}
+
+Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower)
+{
+    Walk w = { .c = c, .g = g, .s = s, .n_shown = s->shown, .slower = slower };
+    Arena *a = arena_create_beside(g->arena);
+    double *table = a ? ARENA_NEW(a, double, (size_t)g->n_value + 3 * (size_t)s->shown) : NULL;
+
+    if (!table || !(w.traffic = ARENA_NEW(a, Traffic, s->devices))) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    place(&w, c, s);
+    w.ready = table;
+    w.clock = table + g->n_value;
+    w.busy = w.clock + s->shown;
+    w.flops = w.busy + s->shown;
+    FOR_NODES(g, n)
+        if (n->op->flags & OPF_COLLECTIVE)
+            run_collective(&w, n);
+        else
+            run_node(&w, n);
+    s->seconds = w.wire;
+    for (int d = 0; d < s->shown; d++) {
+        s->seconds = fmax(s->seconds, w.clock[d]);
+        s->compute = fmax(s->compute, w.busy[d]);
+        s->flops = fmax(s->flops, w.flops[d]);
+    }
+    sum_traffic(&w);
+    arena_free(a);
+    return ST_OK;
+}
