@@ -3,7 +3,8 @@
  * A node takes the longer of what its FLOPs and its bytes take (a roofline), by the rates of its operator where those
  * are known.  A collective begins when the last device has come to it and the one before has ended; where collectives
  * overlap, when its inputs are there, and only who reads its outputs waits.  So a bucket of gradients leaves when its
- * last gradient is made, as exec/gpu does it; CPU devices wait in place (exec/run/collective.c).
+ * last gradient is made, as exec/gpu does it; CPU devices wait in place (exec/run/collective.c).  Of accelerators whose
+ * collectives do not overlap a step takes the sum of both.
  *
  * The graph may show only some of the devices (BuildOptions.world): how many there are is asked of `s`. */
 #include <math.h>
@@ -28,6 +29,7 @@ typedef struct {
     double n, per_node, nodes; /* devices; of the fullest node; nodes with devices */
     double share;              /* by how much a device is slower for those beside it */
     double bandwidth, slower;
+    bool beside;   /* collectives have a stream of their own */
     double *ready; /* [value] seconds after the step's beginning */
     double *clock; /* [shown] */
     double *busy, *flops;
@@ -270,11 +272,11 @@ static void run_collective(Walk *w, const Node *n)
     w->s->wire += t;
     if (t > 0) {
         start = fmax(start, w->wire);
-        for (int d = 0; d < w->n_shown && !w->c->overlap; d++)
+        for (int d = 0; d < w->n_shown && !w->beside; d++)
             start = fmax(start, w->clock[d]);
     }
     end = start + t;
-    for (int d = 0; d < w->n_shown && !w->c->overlap && t > 0; d++)
+    for (int d = 0; d < w->n_shown && !w->beside && t > 0; d++)
         w->clock[d] = end;
     w->wire = t > 0 ? end : w->wire;
     for (int o = 0; o < n->n_out; o++)
@@ -327,7 +329,7 @@ static void place(Walk *w, const Cluster *c, const Simulated *s)
 
 Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower)
 {
-    Walk w = { .c = c, .g = g, .s = s, .n_shown = s->shown, .slower = slower };
+    Walk w = { .c = c, .g = g, .s = s, .n_shown = s->shown, .slower = slower, .beside = c->overlap || c->accelerator };
     Arena *a = arena_create_beside(g->arena);
     double *table = a ? ARENA_NEW(a, double, (size_t)g->n_value + 3 * (size_t)s->shown) : NULL;
 
@@ -351,6 +353,8 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
         s->compute = fmax(s->compute, w.busy[d]);
         s->flops = fmax(s->flops, w.flops[d]);
     }
+    if (c->accelerator && !c->overlap)
+        s->seconds = s->compute + s->wire;
     sum_traffic(&w);
     arena_free(a);
     return ST_OK;

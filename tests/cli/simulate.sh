@@ -1,0 +1,106 @@
+#!/bin/bash
+# graph-transform --simulate: one device that stands for many against all of them, numbers that can be computed by hand, published
+# scaling of ResNet-50, descriptions that are wrong.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+cluster() { # FILE [JQ-LIKE PYTHON EXPRESSION ON d]
+    "$python" - "$1" "${2:-}" <<'PY'
+import json, sys
+d = {"device": {"flops": 8e10, "memory_bandwidth": 1.2e10, "memory": 4e9, "cores": 1}, "nodes": 16, "devices_per_node": 4,
+     "links": {"node": {"bandwidth": 2e9, "latency": 2e-5}, "network": {"bandwidth": 1.25e9, "latency": 3e-5}}, "counts": [2, 5, 16]}
+exec(sys.argv[2])
+json.dump(d, open(sys.argv[1], "w"))
+PY
+}
+
+# same NAME OPTIONS...: the rows of one device of each class are those of all devices.
+same() {
+    local name=$1
+    shift
+    "$graph_transform" "$@" --json >"$DIR/few.json" && "$graph_transform" "$@" --json --expand >"$DIR/all.json"
+    check "$name" "$python" - "$DIR/few.json" "$DIR/all.json" <<'PY'
+import json, sys
+few, every = (json.load(open(f))["rows"] for f in sys.argv[1:])
+assert len(few) == len(every) >= 6, (len(few), len(every))
+for a, b in zip(few, every):
+    assert a["planned"] <= 4 and b["planned"] == b["devices"], a
+    pieces = a["shard"] != "none"       # devices differ by a piece's rounding
+    for key in a:
+        limit = {"planned": 9, "shard": 0, "memory": 0.025, "arena": 0.01, "states": 0.3, "compute_seconds": 0.02}.get(key, 0.006) if pieces else \
+            {"planned": 9, "shard": 0, "memory": 0.002, "arena": 0.002}.get(key, 1e-9)
+        if limit and not abs(a[key] - b[key]) <= limit * abs(b[key]):
+            raise SystemExit(f"{a['devices']} devices, {a['shard']}: {key} {a[key]} of few, {b[key]} of all")
+PY
+}
+cluster "$DIR/weak.json"
+cluster "$DIR/strong.json" 'd["scaling"] = "strong"'
+cluster "$DIR/ring.json" 'd["device"]["kind"] = "accelerator"; d["algorithm"] = "ring"; d["counts"] = [2, 3, 4, 7, 16, 64]'
+adam=(--loss cross-entropy --optimizer adam)
+same "resnet20" models/resnet20.onnx "${adam[@]}" --batch-size 4 --simulate "$DIR/weak.json"
+same "uneven parts" models/fashion_cnn.onnx "${adam[@]}" --batch-size 37 --simulate "$DIR/strong.json"
+same "clipping" models/transformer.onnx "${adam[@]}" --clip-norm 1 --batch-size 2 --simulate "$DIR/weak.json"
+same "empty parts" models/mlp.onnx "${adam[@]}" --split chunk --batch-size 9 --simulate "$DIR/strong.json"
+same "accelerators" models/resnet20.onnx "${adam[@]}" --batch-size 4 --simulate "$DIR/ring.json"
+
+# By hand: 17,226 gradients and a loss's two numbers at most; two devices send half of them, there and back; the rate is the given one.
+cluster "$DIR/hand.json" 'd["device"]["samples_per_second"] = 1000; d["counts"] = [1, 2, 10000]; d["nodes"] = 5000; d["devices_per_node"] = 2;
+d["links"] = {"node": {"bandwidth": 1e6, "latency": 0.5}, "network": {"bandwidth": 1e6, "latency": 0}}'
+"$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --shard none --simulate "$DIR/hand.json" --json >"$DIR/hand.out"
+check "by hand" "$python" - "$DIR/hand.out" <<'PY'
+import json, sys
+one, two, many = json.load(open(sys.argv[1]))["rows"]
+assert abs(one["seconds"] - 0.01) < 1e-9 and one["bytes_in_node"] == 0, one
+sent = two["bytes_in_node"]
+assert 17226 * 4 <= sent <= 17226 * 4 + 64, sent
+seconds = sent / 1e6 + 2 * 0.5 * two["collectives"]
+assert seconds <= two["wire_seconds"] <= seconds + 0.001, (two, seconds)
+assert abs(two["seconds"] - two["compute_seconds"] - two["wire_seconds"]) < 1e-9, two
+assert many["planned"] <= 4 and many["batch"] == 100000 and many["bytes_of_node"] > 2 * 2 * 17226 * 4 * 0.99, many
+PY
+says "2 nodes of 4, shares, collectives in place" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate \
+    <(cluster /dev/stdout 'd["nodes"] = 2; d["counts"] = [8]; d["name"] = "two"')
+cluster "$DIR/small.json" 'd["device"]["memory"] = 1000'
+says "!: more than a device has" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/small.json"
+
+check "published scaling of ResNet-50 within 15 %" "$python" bench/published.py --build "$build"
+
+# Rates of a trace: the nodes of one device take what they took.
+train=("$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --threads 1 --drop-last --steps 20)
+cluster "$DIR/one.json" 'd["nodes"] = d["devices_per_node"] = 1; d["counts"] = [1]; d["device"]["memory_bandwidth"] = 1e15'
+check "a trace" "${train[@]}" --batch-size 32 --trace "$DIR/trace.json"
+"$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 32 --simulate "$DIR/one.json" --rates "$DIR/trace.json" --json \
+    >"$DIR/rates.out"
+check "rates of a trace" "$python" - "$DIR/rates.out" "$DIR/trace.json" <<'PY'
+import json, sys
+row, = json.load(open(sys.argv[1]))["rows"]
+took = sum(e["dur"] for e in json.load(open(sys.argv[2]))["traceEvents"]) * 1e-6 / 20
+assert abs(row["seconds"] / took - 1) < 0.02, (row["seconds"], took)
+PY
+refused 2 "is it of this batch size?" "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 16 --simulate "$DIR/one.json" \
+    --rates "$DIR/trace.json"
+refused 2 "'traceEvents'" "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 16 --simulate "$DIR/one.json" \
+    --rates "$DIR/weak.json"
+
+# wrong EXPRESSION TEXT: the description is refused with TEXT.
+wrong() {
+    cluster "$DIR/wrong.json" "$1"
+    refused 2 "$2" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/wrong.json"
+    grep -q "wrong.json" "$DIR/refused.err" || fail "the file is not named: $1"
+}
+wrong 'del d["device"]' "'device': expected an object, found nothing"
+wrong 'd["device"]["flops"] = "fast"' "'device.flops': expected a number from 1 to 1e+20, found \"fast\""
+wrong 'd["device"]["flop"] = 1' "'device.flop' is no property of it"
+wrong 'del d["links"]["network"]["latency"]' "'links.network.latency': expected a number from 0 to 1000, found nothing"
+wrong 'd["nodes"] = 10001' "'nodes': expected a whole number from 1 to 10000, found 10001"
+wrong 'd["nodes"] = 2501' "'nodes' times 'devices_per_node': expected at most 10000, found 10004"
+wrong 'd["algorithm"] = "star"' "'algorithm': expected \"shares\", \"ring\" or \"hierarchical\", found \"star\""
+wrong 'd["counts"] = [65]' "'counts': expected a whole number from 1 to 64, found 65"
+wrong 'd["overlap"] = 1' "'overlap': expected true or false, found 1"
+wrong 'd["device"]["rates"] = {"Conv": 3}' "'device.rates.Conv': expected"
+refused 1 "cannot be read" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/none.json"
+refused 2 "expected --batch-size" "$graph_transform" models/mlp.onnx --loss mse --simulate "$DIR/weak.json"
+refused 2 "--devices; --replicas" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/weak.json" --devices 'cpu*2' \
+    --replicas 2
+refused 2 "--expand" "$graph_transform" models/mlp.onnx --loss mse --expand
+refused 2 "at most 64 devices" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/hand.json" --expand
+finish
