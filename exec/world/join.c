@@ -249,7 +249,7 @@ static Status greet(const Joining *j, int fd, int rank, Channel channel, bool *a
 static Status open_channel(Joining *j, int rank, Channel channel)
 {
     World *w = j->world;
-    Status st;
+    Status st = ST_OK;
     bool again = true;
 
     for (long nap = FIRST_NAP; again; nap = longer(nap)) {
