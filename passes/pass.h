@@ -18,7 +18,8 @@ typedef enum {
 } BuildMode;
 
 typedef enum { SPLIT_BALANCED, SPLIT_CHUNK } SplitMode;
-typedef enum { SHARD_NONE, SHARD_OPTIMIZER } ShardMode;
+/* Each level with what the one before it has. */
+typedef enum { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_PARAMETERS } ShardMode;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
 
 typedef struct {
@@ -77,7 +78,7 @@ typedef struct {
                 * (passes/partition/divide.c); `devices` is then REPRESENTATIVES; 0: it shows all */
     const int *device_of_replica; /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
-    ShardMode shard;      /* of what each device has only a piece: nothing, or what the optimizer keeps */
+    ShardMode shard;      /* of what each device has only a piece (passes/partition/shard.c) */
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */
     bool bn_local, bn_unbiased;

@@ -153,6 +153,32 @@ static void print_line(void *user, const char *line)
     putc('\n', d->to);
 }
 
+/* What the model's file brought, which a process keeps beside its states. */
+static size_t model_bytes(const Graph *g)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 1; i < g->n_value; i++)
+        bytes += g->value[i]->init ? tensor_bytes(g->value[i]->init) : 0;
+    return bytes;
+}
+
+/* Where each device is a process: what the plan does not hold. */
+static Status print_process(const DryRun *d, const Program *p, int device, const MemoryNeed *need)
+{
+    char total[BYTES_TEXT], model[BYTES_TEXT], staged[BYTES_TEXT];
+    size_t staging;
+
+    if (d->n_device == 1 || device_info(d->device[device]))
+        return ST_OK;
+    TRY(program_staging_bytes(&staging, p, device));
+    fprintf(d->to,
+            "  as a process of its own: %s: with %s of the model's file, and %s that come from the others at once\n",
+            bytes_text(total, memory_total(need) + model_bytes(d->model) + staging),
+            bytes_text(model, model_bytes(d->model)), bytes_text(staged, staging));
+    return ST_OK;
+}
+
 static Status print_memory(DryRun *d, const Program *p, int device)
 {
     const Device *at = d->device[device];
@@ -165,6 +191,7 @@ static Status print_memory(DryRun *d, const Program *p, int device)
     TRY(memory_need(&need, program_graph(p), plan, device, device_info(at)));
     fprintf(d->to, "  memory: %s: arena %s, states %s, constants %s\n", bytes_text(total, memory_total(&need)),
             bytes_text(arena, need.arena), bytes_text(states, need.states), bytes_text(constants, need.constants));
+    TRY(print_process(d, p, device, &need));
     if (host < plan->n_device)
         fprintf(d->to, "  memory of the host: arena %s\n", bytes_text(arena, plan->device[host].arena_bytes));
     if (memory_total(&need) > there)

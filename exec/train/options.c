@@ -265,9 +265,9 @@ static const Setting table[] = {
       "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller",
       SETTING_CHOICE_OF(Options, build.split, "balanced|chunk") },
     { "shard", "WHAT", "none",
-      "what each device keeps only its piece of: none, or optimizer, what the optimizer keeps beside the parameters; "
-      "CPU devices",
-      SETTING_CHOICE_OF(Options, build.shard, "none|optimizer"), .on_resume = RESUME_FREE },
+      "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
+      "their sums over replicas as well; parameters, these as well; CPU devices",
+      SETTING_CHOICE_OF(Options, build.shard, "none|optimizer|gradients|parameters"), .on_resume = RESUME_FREE },
     { "bn", "MODE", "sync", "sync: batch-norm statistics of the whole batch; local: of each replica's part",
       SETTING_CHOICE_OF(Options, build.bn_local, "sync|local"), .trains = true },
     { "bn-variance", "KIND", "population",

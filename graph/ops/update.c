@@ -12,6 +12,8 @@
 #include "graph/op.h"
 #include "graph/place.h"
 
+bool update_is(const Node *n) { return n->op && n->op == &op_Update; }
+
 UpdateForm update_form(const Node *n)
 {
     const int count = (int)node_int(n, "count");

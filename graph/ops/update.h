@@ -14,6 +14,7 @@ typedef struct {
     int count, states;
 } UpdateForm;
 UpdateForm update_form(const Node *n);
+bool update_is(const Node *n); /* is it an Update? */
 
 /* Inputs: state k of parameter p, which is the output of its next value too; the gradient of p; scalar s. */
 static inline int update_state(const UpdateForm *f, int p, int k) { return p * f->states + k; }

@@ -17,7 +17,7 @@
 #include "graph/op.h"
 #include "passes/pass.h"
 
-enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 4 << 20, BUCKET = 25 << 20 };
+enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
 enum { NOT_AT_THE_END = INT_MAX };
 

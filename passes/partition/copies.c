@@ -412,6 +412,24 @@ static const ValueId *whole_copies(Expander *x, ValueId v)
     return x->whole[v.i];
 }
 
+bool is_gathered(const Expander *x, ValueId v)
+{
+    return x->backward && value(x->g, v)->kind == V_TEMP && x->gathered[v.i];
+}
+
+/* The replicas of a device run in turn, each forward and then backward: a use is one of them.  What replicas share is
+ * computed before the first, or behind the last. */
+const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r)
+{
+    const bool back = x->backward[n->index];
+    const int turn = r >= 0 ? x->turns - (x->p->first_replica[x->p->device_of[r] + 1] - r) : back ? x->turns - 1 : 0;
+    ValueId **of = &x->gathered[v.i][2 * turn + back];
+
+    if (!*of)
+        *of = gather(x, v, x->native[v.i], x->t->value[v.i], x->p->devices);
+    return *of;
+}
+
 ValueId on_first(Expander *x, ValueId v)
 {
     Place at = x->t->value[v.i];
@@ -433,12 +451,23 @@ const ValueId *stacked(Expander *x, ValueId v)
 
 /* ---- to S ---- */
 
+/* Elements from `at` on, where they lie. */
+static Tensor *tensor_within(Expander *x, const Tensor *t, const Shape *s, int64_t at)
+{
+    Tensor *part = ARENA_NEW(x->g->arena, Tensor, 1);
+
+    if (part)
+        *part = (Tensor){ t->dtype, *s, (char *)t->data + (size_t)at * dtype_size(t->dtype) };
+    return part;
+}
+
 ValueId const_part(Expander *x, ValueId v, Place at, int i)
 {
     const Tensor *t = value(x->g, v)->init;
     Shape s = local_shape(x, v, at, i);
-    Tensor *part = tensor_create(x->g->arena, t->dtype, &s);
     bool flat = at.axis == AXIS_ELEMENTS;
+    Tensor *part = flat ? tensor_within(x, t, &s, split_offset(at.split, tensor_numel(t), i))
+                        : tensor_create(x->g->arena, t->dtype, &s);
     size_t inner = (size_t)(flat ? 1 : shape_count(&s, at.axis + 1, s.rank)) * dtype_size(t->dtype);
     int64_t rounds = (flat ? 1 : shape_count(&s, 0, at.axis)) * at.blocks,
             dim = (flat ? tensor_numel(t) : t->shape.dim[at.axis]) / at.blocks;
@@ -449,7 +478,7 @@ ValueId const_part(Expander *x, ValueId v, Place at, int i)
         x->g->status = FAIL_NOMEM();
         return NO_VALUE;
     }
-    for (int64_t k = 0; row && k < rounds; k++)
+    for (int64_t k = 0; row && !flat && k < rounds; k++)
         memcpy((char *)part->data + (size_t)k * row, (const char *)t->data + (size_t)k * wide + offset, row);
     return graph_add_const_nocopy(x->g, value(x->g, v)->name, part);
 }

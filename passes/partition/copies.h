@@ -12,11 +12,14 @@ typedef struct {
     Arena *once; /* of what the copies of one node need, until the next one */
     const Partition *p;
     const Placements *t;
-    uint32_t n_value;    /* of the unpartitioned graph: the tables' size */
-    ValueId **native;    /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
-    ValueId **whole;     /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
-    SplitCopies **split; /* by value id: parts of a value that is not split that way */
-    ValueId **other;     /* by value id: the inputs that stand for pieces of other sizes, ended by NO_VALUE */
+    uint32_t n_value;     /* of the unpartitioned graph: the tables' size */
+    ValueId **native;     /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
+    ValueId **whole;      /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
+    SplitCopies **split;  /* by value id: parts of a value that is not split that way */
+    ValueId **other;      /* by value id: the inputs that stand for pieces of other sizes, ended by NO_VALUE */
+    ValueId ***gathered;  /* by value id, of a state in pieces: its copies [devices] by use, [uses]; NULL: not yet */
+    const bool *backward; /* by node index; NULL: no state is in pieces */
+    int turns;            /* the most replicas of a device */
 } Expander;
 
 /* How many copies a value has in the placement: one for each device or replica. */
@@ -50,6 +53,10 @@ void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d);
  *
  * The copies of v in the placement `want`, [copies_in]. */
 const ValueId *copies_of(Expander *x, ValueId v, Place want);
+/* Is v put together anew for every use, so that it is whole for a short time only? */
+bool is_gathered(const Expander *x, ValueId v);
+/* Its copies [devices] for the use by the copy of n for replica r, r < 0 for a device. */
+const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r);
 /* The whole value on device 0 alone. */
 ValueId on_first(Expander *x, ValueId v);
 /* The replicas' rows of a value placed L, stacked, [devices]. */

@@ -194,7 +194,7 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.batch.offset = offset;
     TRY(map_devices(&p, opt, a));
     TRY(choose_shown(&p, opt, a));
-    TRY(shard_states(&p.shard, g, opt, &p, a, report));
+    TRY(shard_states(&p, g, opt, a, report));
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);
 }

@@ -131,7 +131,11 @@ static const char *state_name(const Expander *x, const char *logical, int r, int
     return r >= 0 ? arena_printf(x->once, "%s@r%d", logical, r) : arena_printf(x->once, "%s@d%d", logical, d);
 }
 
-/* Copy i of state v, all of which is in `at`.  The first copy of a whole state is v itself. */
+/* Where some states are in pieces, whose copies are all new values, so are those of all others: their order is the same
+ * on every device, and with it that of the states in every process. */
+static bool renews(const Expander *x, Place at) { return at.kind == PL_S || x->p->shard; }
+
+/* Copy i of state v, all of which is in `at`.  The first copy of a whole state is v itself, unless all are new. */
 static ValueId state_copy(Expander *x, ValueId v, const char *logical, Place at, int i)
 {
     const Value *of = value(x->g, v);
@@ -144,11 +148,11 @@ static ValueId state_copy(Expander *x, ValueId v, const char *logical, Place at,
         return NO_VALUE;
     if (at.kind == PL_S)
         copy = const_part(x, v, at, i);
-    else if (i)
+    else if (i || renews(x, at))
         copy = graph_add_const_nocopy(x->g, name, of->init);
     if (!has_value(copy) || x->g->status)
         return NO_VALUE;
-    if (!i || at.kind == PL_S)
+    if (!i || renews(x, at))
         graph_rename(x->g, copy, name);
     c = value(x->g, copy);
     c->kind = V_STATE;
@@ -196,9 +200,11 @@ static Status expand_state(Expander *x, ValueId v)
         if (at.kind == PL_S)
             TRY(mark_shard(x, v, at, i, x->native[v.i][i]));
     }
-    if (at.kind == PL_S) {
+    if (renews(x, at)) {
         value(x->g, v)->kind = V_TEMP;
         value(x->g, v)->init = NULL;
+        if (at.kind == PL_S && !(x->gathered[v.i] = ARENA_NEW(x->a, ValueId *, 2 * x->turns)))
+            return FAIL_NOMEM();
     }
     return ST_OK;
 }
@@ -221,7 +227,7 @@ static Status gather_inputs(Expander *x, const Node *n, bool per_replica, const 
     for (int i = 0; i < n->n_in; i++) {
         Place want = x->t->want[n->index][i];
 
-        if (!has_value(n->in[i]))
+        if (!has_value(n->in[i]) || (want.kind == PL_B && is_gathered(x, n->in[i])))
             continue;
         lists[i] = want.kind == PL_L && !per_replica ? stacked(x, n->in[i]) : copies_of(x, n->in[i], want);
         if (!lists[i])
@@ -263,8 +269,14 @@ static Status expand_one(Expander *x, const Node *n)
             copy[k] = copy[like];
             continue;
         }
-        for (int i = 0; i < n->n_in; i++)
-            in[i] = !lists[i] ? NO_VALUE : lists[i][place_by_device(x->t->want[n->index][i]) ? d : k];
+        for (int i = 0; i < n->n_in; i++) {
+            const bool anew = !lists[i] && has_value(n->in[i]);
+            const ValueId *list = anew ? gathered_for(x, n->in[i], n, per_replica ? k : -1) : lists[i];
+
+            if (anew && !list)
+                return fail_or_nomem(x);
+            in[i] = !list ? NO_VALUE : list[place_by_device(x->t->want[n->index][i]) ? d : k];
+        }
         if (!(copy[k] = clone_node(x, n, in, per_replica ? k : -1, d)))
             return fail_or_nomem(x);
     }
@@ -340,11 +352,18 @@ Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
     Expander x = { .g = g, .a = a, .once = arena_create_beside(a), .p = p, .t = t, .n_value = g->n_value };
     Status st;
 
+    for (int d = 0; d < p->devices; d++)
+        if (p->first_replica[d + 1] - p->first_replica[d] > x.turns)
+            x.turns = p->first_replica[d + 1] - p->first_replica[d];
+    x.backward = p->shard ? find_backward(g, a) : NULL;
+    x.gathered = ARENA_NEW(a, ValueId **, x.n_value);
     x.native = ARENA_NEW(a, ValueId *, x.n_value);
     x.whole = ARENA_NEW(a, ValueId *, x.n_value);
     x.split = ARENA_NEW(a, SplitCopies *, x.n_value);
     x.other = ARENA_NEW(a, ValueId *, x.n_value);
-    st = x.once && x.native && x.whole && x.split && x.other ? expand_nodes(&x) : FAIL_NOMEM();
+    st = x.once && x.native && x.whole && x.split && x.other && x.gathered && !(p->shard && !x.backward)
+             ? expand_nodes(&x)
+             : FAIL_NOMEM();
     arena_free(x.once);
     return st;
 }

@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "graph/ops/update.h"
 #include "passes/report.h"
 
 static Place start(const Graph *g, const Partition *p, uint32_t i)
@@ -50,12 +51,27 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
     return ST_OK;
 }
 
-static Status apply(Placement *p, const Placements *t)
+/* An update is computed in the pieces of its gradient. */
+static void want_pieces(Placement *p, const Partition *part)
+{
+    const UpdateForm f = update_form(p->node);
+
+    for (int k = 0; k < f.count; k++) {
+        const Split *cut = part->update[p->node->in[update_state(&f, k, 0)].i];
+
+        if (cut && p->in[update_grad(&f, k)].kind != PL_S)
+            p->in[update_grad(&f, k)] = PLACE_PIECES(cut);
+    }
+}
+
+static Status apply(Placement *p, const Placements *t, const Partition *part)
 {
     const Node *n = p->node;
 
     for (int i = 0; i < n->n_in; i++)
         p->in[i] = t->early[n->in[i].i] ? place_early(t, n->in[i]) : t->value[n->in[i].i];
+    if (part->update && update_is(n))
+        want_pieces(p, part);
     TRY(place_by_rule(p));
     for (int i = 0; i < n->n_in; i++)
         TRY(check_split(p, "input", i, n->in[i], p->in[i]));
@@ -94,7 +110,7 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
         if (!p.in)
             return FAIL_NOMEM();
         memset(out, 0, (size_t)n->n_out * sizeof *out);
-        TRY(apply(&p, t));
+        TRY(apply(&p, t, part));
         if (p.mixes)
             TRY(report_note(report, NOTE_MIXES, n->name, "%s mixes samples of the batch: %s", node_text(g, n),
                             p.mixes));

@@ -7,13 +7,14 @@
 
 typedef struct {
     int replicas, devices;
-    const int *device_of;      /* [replicas], non-decreasing: replica -> index of its device */
-    const int *first_replica;  /* [devices + 1]: device d has replicas [first_replica[d], first_replica[d+1]) */
-    Split batch;               /* by replica; total 0 also when no input carries a batch */
-    const int *batch_axis;     /* by value id: the batch's axis of an input, or -1 */
-    const Split *const *shard; /* by value id: how a state's elements are cut, by device; NULL: whole */
-    const int *like;           /* [devices] the device that stands for it in the graph, itself where it is shown */
-    const int *shown;          /* [devices + 1] how many devices before it are shown: its number in the graph */
+    const int *device_of;       /* [replicas], non-decreasing: replica -> index of its device */
+    const int *first_replica;   /* [devices + 1]: device d has replicas [first_replica[d], first_replica[d+1]) */
+    Split batch;                /* by replica; total 0 also when no input carries a batch */
+    const int *batch_axis;      /* by value id: the batch's axis of an input, or -1 */
+    const Split *const *shard;  /* by value id: how a state's elements are cut, by device; NULL: whole */
+    const Split *const *update; /* by value id: how the update of a parameter is shared out; NULL: as its states are */
+    const int *like;            /* [devices] the device that stands for it in the graph, itself where it is shown */
+    const int *shown;           /* [devices + 1] how many devices before it are shown: its number in the graph */
 } Partition;
 
 /* The replica of a device that is shown which stands for r. */
@@ -30,10 +31,11 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
 /* The samples [from, to) of a batch that the replicas of devices [first, first + n) take when it is divided so. */
 Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n) CHECKED;
 
-/* How the states that each device is to have only a piece of are cut (passes/partition/shard.c): `shard` of a
- * Partition, of which all else is known. */
-Status shard_states(const Split *const **out, const Graph *g, const BuildOptions *opt, const Partition *p, Arena *a,
-                    Report *report) CHECKED;
+/* How the states that each device is to have only a piece of are cut (passes/partition/shard.c): `shard` and
+ * `update` of a Partition of which all else is known. */
+Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena *a, Report *report) CHECKED;
+/* By node index: what is computed for gradients alone, behind the losses. */
+const bool *find_backward(const Graph *g, Arena *a);
 
 typedef struct {
     Place *value;         /* by value id: where it lives as it is produced */

@@ -1,37 +1,52 @@
 /* Which states are cut into pieces, and where.
  *
- * SHARD_OPTIMIZER: what an optimizer keeps beside a parameter.  Such a state is found by its update: the node that
- * gives it its next value gives the parameter its own too.  It is cut element by element, whatever its shape, since
- * updates are: so a parameter of few rows is cut as well as any, all states of a parameter alike, and only single
- * numbers stay whole.
+ * SHARD_OPTIMIZER: what an optimizer keeps beside a parameter.  The update's recipe says what that is: an Update node
+ * has the parameter's states side by side.  What has another shape than the parameter stays whole, and is named.
+ * SHARD_GRADIENTS: the updates as well, of optimizers that keep nothing too, so that of every gradient each device gets
+ * the sums of its piece alone; whole it lives until then.  SHARD_PARAMETERS: the parameters as well.  They are put
+ * together before a replica uses them, in the forward pass and again in the backward pass, so that none is whole in
+ * between (passes/partition/expand.c).
+ *
+ * A state is cut element by element, whatever its shape, since updates are: so a parameter of few rows is cut as well
+ * as any, all states of a parameter alike, and only single numbers stay whole.
  *
  * Pieces are whole multiples of NORM_PIECE elements, but for the last: a norm over pieces adds what a norm over the
  * whole adds.  They are cut for replicas, of which a device keeps all of its own's, one behind the other: a device with
  * three of eight replicas keeps three eighths.  What is left when the replicas have had equally many goes to the next
  * ones in turn, from parameter to parameter, so that small parameters do not all end up on the first device. */
+#include <string.h>
+
 #include "graph/ops/update.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
 
-/* By value id: the parameter that is updated together with the state; NO_VALUE: none. */
-static ValueId *find_owners(const Graph *g, Arena *a)
+static bool is_state(const Graph *g, ValueId v) { return has_value(v) && value(g, v)->kind == V_STATE; }
+
+/* By value id: the parameter beside which an optimizer keeps the state; NO_VALUE: none.  Names what cannot be cut. */
+static Status find_owners(ValueId **out, const Graph *g, Arena *a, Report *report)
 {
-    ValueId *by_node = ARENA_NEW(a, ValueId, g->n_node), *owner = ARENA_NEW(a, ValueId, g->n_value);
+    ValueId *owner = ARENA_NEW(a, ValueId, g->n_value);
 
-    for (int pass = 0; by_node && owner && pass < 2; pass++)
-        for (int i = 0; i < g->n_update; i++) {
-            ValueId state = g->update[i].state;
-            const Node *n = value(g, g->update[i].next)->producer;
+    if (!owner)
+        return FAIL_NOMEM();
+    FOR_NODES(g, n) {
+        const UpdateForm f = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
 
-            if (!n || !(n->op->flags & OPF_ELEMENTS))
-                continue;
-            if (pass == 0 && value(g, state)->trainable)
-                by_node[n->index] = state;
-            else if (pass == 1 && has_value(by_node[n->index]) && !value(g, state)->trainable &&
-                     shape_eq(value(g, state)->shape, value(g, by_node[n->index])->shape))
-                owner[state.i] = by_node[n->index];
-        }
-    return by_node ? owner : NULL;
+        for (int p = 0; p < f.count; p++)
+            for (int k = 1; k < f.states; k++) {
+                const ValueId param = n->in[update_state(&f, p, 0)], state = n->in[update_state(&f, p, k)];
+
+                if (!is_state(g, param) || !is_state(g, state))
+                    continue;
+                if (shape_eq(value(g, state)->shape, value(g, param)->shape))
+                    owner[state.i] = param;
+                else
+                    TRY(report_note(report, NOTE_OTHER, value(g, state)->name,
+                                    "kept whole on every device: it has not the shape of '%s'", value(g, param)->name));
+            }
+    }
+    *out = owner;
+    return ST_OK;
 }
 
 /* The pieces of `numel` elements; *next is the replica that gets the first block too many, and moves on. */
@@ -59,32 +74,91 @@ static Split *cut(int64_t numel, const Partition *p, int *next, Arena *a)
     return s;
 }
 
-Status shard_states(const Split *const **out, const Graph *g, const BuildOptions *opt, const Partition *p, Arena *a,
-                    Report *report)
+static bool applies(const Graph *g, ValueId v)
 {
-    const Split **cuts = ARENA_NEW(a, const Split *, g->n_value), **shard = ARENA_NEW(a, const Split *, g->n_value);
-    const ValueId *owner = find_owners(g, a);
-    bool *owns = ARENA_NEW(a, bool, g->n_value), any = false;
+    return is_state(g, v) && value(g, v)->trainable && value(g, v)->shape->rank > 0;
+}
+
+static const char *level_name(ShardMode level)
+{
+    return level == SHARD_OPTIMIZER ? "optimizer" : level == SHARD_GRADIENTS ? "gradients" : "parameters";
+}
+
+static Status tell(const Graph *g, const BuildOptions *opt, bool any, Report *report)
+{
+    if (opt->shard == SHARD_OPTIMIZER && !any && (opt->mode == BUILD_TRAIN || opt->mode == BUILD_APPLY))
+        return report_note(report, NOTE_OTHER, g->name,
+                           "--shard optimizer: this optimizer keeps nothing beside the parameters");
+    if (opt->shard >= SHARD_GRADIENTS && opt->mode == BUILD_ACCUMULATE)
+        return report_note(report, NOTE_OTHER, g->name,
+                           "--shard %s: what --accumulate adds up stays whole: a gradient of the parameters' size for "
+                           "each replica",
+                           level_name(opt->shard));
+    return ST_OK;
+}
+
+/* Cut are parameters, in every mode the same, and with each what belongs to it. */
+Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena *a, Report *report)
+{
+    const Split **cuts, **shard;
+    ValueId *owner;
+    bool any = false;
     int next = 0;
 
-    *out = NULL;
-    if (opt->shard == SHARD_NONE || (opt->mode != BUILD_TRAIN && opt->mode != BUILD_APPLY))
+    if (opt->shard == SHARD_NONE)
         return ST_OK;
     if (opt->backend.accelerator)
-        return FAIL(E_INVALID, "--shard optimizer: only CPU devices can, and these are accelerators");
-    if (!cuts || !shard || !owner || !owns)
+        return FAIL(E_INVALID, "--shard %s: only CPU devices can, and these are accelerators", level_name(opt->shard));
+    cuts = ARENA_NEW(a, const Split *, g->n_value);
+    shard = ARENA_NEW(a, const Split *, g->n_value);
+    if (!cuts || !shard)
         return FAIL_NOMEM();
-    for (uint32_t i = 1; i < g->n_value; i++)
-        owns[owner[i].i] = has_value(owner[i]) && value(g, owner[i])->shape->rank && p->devices > 1;
-    for (uint32_t i = 1; i < g->n_value; i++) /* by parameters: in every mode the same */
-        if (owns[i] && !(cuts[i] = cut(shape_numel(g->value[i]->shape), p, &next, a)))
+    TRY(find_owners(&owner, g, a, report));
+    for (uint32_t i = 1; i < g->n_value && p->devices > 1; i++)
+        if (applies(g, (ValueId){ i }) && !(cuts[i] = cut(shape_numel(g->value[i]->shape), p, &next, a)))
             return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);
-        shard[i] = cuts[owner[i].i];
+        shard[i] = opt->shard == SHARD_PARAMETERS && cuts[i] ? cuts[i] : cuts[owner[i].i];
     }
-    *out = shard;
-    return any ? ST_OK
-               : report_note(report, NOTE_OTHER, g->name,
-                             "--shard optimizer: this optimizer keeps nothing beside the parameters");
+    p->shard = shard;
+    p->update = opt->shard >= SHARD_GRADIENTS ? cuts : NULL;
+    return tell(g, opt, any, report);
+}
+
+/* ---- behind the losses ---- */
+
+static bool is_of_gradients(const char *output)
+{
+    return !strncmp(output, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) || !strcmp(output, OUT_GRAD_NORM) ||
+           !strcmp(output, OUT_LOSS_SCALE) || !strcmp(output, OUT_APPLIED);
+}
+
+static bool is_sum_of_losses(const char *state)
+{
+    return !strcmp(state, STATE_LOSS_SUM) || !strcmp(state, STATE_LOSS_WEIGHT) || !strcmp(state, STATE_METRIC_SUM) ||
+           !strcmp(state, STATE_METRIC_WEIGHT);
+}
+
+const bool *find_backward(const Graph *g, Arena *a)
+{
+    bool *backward = ARENA_NEW(a, bool, g->n_node), *forward = ARENA_NEW(a, bool, g->n_value);
+
+    if (!backward || !forward)
+        return NULL;
+    for (int i = 0; i < g->n_output; i++)
+        forward[g->output[i].value.i] |= !is_of_gradients(g->output[i].name);
+    for (int i = 0; i < g->n_update; i++)
+        forward[g->update[i].next.i] |= is_sum_of_losses(value(g, g->update[i].state)->name);
+    for (uint32_t k = g->n_node; k-- > 0;) {
+        const Node *n = g->node[k];
+        bool needed = false;
+
+        for (int o = 0; n->op && o < n->n_out; o++)
+            needed |= has_value(n->out[o]) && forward[n->out[o].i];
+        backward[k] = !needed;
+        for (int i = 0; needed && i < n->n_in; i++)
+            forward[n->in[i].i] = true;
+    }
+    return backward;
 }

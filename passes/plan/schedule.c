@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "graph/collective.h"
 #include "graph/op.h"
 #include "passes/plan/schedule_groups.h"
 
@@ -129,10 +130,21 @@ static Status create_groups(Schedule *s, Arena *a)
     return ST_OK;
 }
 
+/* Parameters in pieces, put together for one use. */
+static bool joins_states(const Graph *g, const Node *n)
+{
+    if (!exchange_of(n).joined)
+        return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (value(g, n->in[i])->producer)
+            return false;
+    return true;
+}
+
 /* Computed from state, constants and scalar inputs alone. */
 static bool is_lazy(const Schedule *s, const Node *n)
 {
-    if (s->owner[n->index] != NO_GROUP || n->op->flags & OPF_COLLECTIVE)
+    if (s->owner[n->index] != NO_GROUP || (n->op->flags & OPF_COLLECTIVE && !joins_states(s->g, n)))
         return false;
     for (int i = 0; i < n->n_in; i++) {
         const Value *v = has_value(n->in[i]) ? value(s->g, n->in[i]) : NULL;

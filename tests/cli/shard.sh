@@ -8,12 +8,15 @@ cnn=(models/fashion_cnn.onnx --data "$data/fashion.npz" --loss cross-entropy --b
 
 # same NAME ARGS...: with and without; whole models and metrics.
 same() {
-    local name=$1
+    local name=$1 level
     shift
     check "$name" "$dpexec" "$@" --out "$DIR/all"
-    check "$name, in pieces" "$dpexec" "$@" --shard optimizer --out "$DIR/pieces"
-    check "$name: the bytes" same_run "$DIR/all" "$DIR/pieces"
-    rm -rf "$DIR/all" "$DIR/pieces"
+    for level in optimizer gradients parameters; do
+        check "$name, $level in pieces" "$dpexec" "$@" --shard $level --out "$DIR/pieces"
+        check "$name: the bytes with $level in pieces" same_run "$DIR/all" "$DIR/pieces"
+        rm -rf "$DIR/pieces"
+    done
+    rm -rf "$DIR/all"
 }
 five=(--steps 5 --lr 0.01)
 same 'adam on two devices' "${mlp[@]}" "${five[@]}" --optimizer adam --devices 'cpu*2'
@@ -42,6 +45,8 @@ go_on() {
 }
 begin --devices 'cpu*3' --shard optimizer; go_on --devices 'cpu*2' --shard optimizer
 begin --devices 'cpu*3' --shard optimizer; go_on --devices cpu
+begin --devices 'cpu*3' --shard parameters; go_on --devices 'cpu*2' --shard gradients
+begin --devices 'cpu*2' --shard gradients; go_on --devices 'cpu*2' --shard parameters
 begin --devices cpu; go_on --devices 'cpu*3' --shard optimizer
 
 # What a device holds: of mlp 17226 parameters, of adam's two moments of each half, to 4096 elements and the odd sizes of small ones.
@@ -57,6 +62,34 @@ shares() {
     [ "$d" = "$1" ] && [ "$total" = $(($1 * (p + 8) + 2 * p)) ] || { echo "$d devices hold $total bytes"; return 1; }
 }
 for n in 2 3 4; do check "the shares of $n devices" shares "$n"; done
+
+# Of 8 replicas on 3 devices, 2 of them on the last, that one has 2 of 8 pieces of what is cut, the others 3: in all one whole of
+# parameters and moments, and three counters of steps.
+uneven() {
+    local all=0 s list
+    list=$("$graph_transform" models/transformer.onnx --loss cross-entropy --optimizer adam --batch-size 8 --devices 'cpu*3' --replicas 8 \
+        --shard parameters --report --json | grep -o '"state_bytes": *[0-9]*' | grep -o '[0-9]*$')
+    for s in $list; do
+        all=$((all + s))
+        [ "$s" -gt $((3 * 4130304 * 20 / 100)) ] && [ "$s" -lt $((3 * 4130304 * 40 / 100)) ] || { echo "$s bytes"; return 1; }
+    done
+    [ "$all" = $((3 * 4130304 + 3 * 8)) ] || { echo "$all bytes in all: $list"; return 1; }
+}
+check 'parameters in pieces are nowhere twice' uneven
+
+# The plan of a step with less whole at a time: gradients leave as they come, a parameter is whole for one use.
+arena() {
+    "$dpexec" train models/transformer.onnx --loss cross-entropy --optimizer adam --batch-size 4 --devices 'cpu*4' --threads 1 --dry-run "$@" 2>/dev/null |
+        sed -nE 's/^  memory: [^:]*: arena ([0-9.]+) MiB, states ([0-9.]+) MiB.*/\1 \2/p' | head -1
+}
+less() { awk -v a="$1" -v b="$2" 'BEGIN { split(a, x, " "); split(b, y, " "); exit !(x['"$3"'] < y['"$3"'] * '"$4"') }' || { echo "$1 and $2"; return 1; }; }
+mirrored=$(arena) cut=$(arena --shard optimizer) early=$(arena --shard gradients) parts=$(arena --shard parameters)
+check 'half the state with the optimizer in pieces' less "$cut" "$mirrored" 2 0.51
+check 'a quarter with parameters in pieces' less "$parts" "$mirrored" 2 0.27
+check 'gradients that leave early' less "$early" "$cut" 1 0.9
+check 'parameters that are whole for one use' less "$parts" "$cut" 1 0.9
+says 'as a process of its own: ' "$dpexec" train "${train[@]}" --devices 'cpu*2' --shard parameters --dry-run
+says 'what --accumulate adds up stays whole' "$dpexec" "${mlp[@]/--quiet/--no-shuffle}" --steps 1 --accumulate 2 --devices 'cpu*2' --shard gradients
 # As many bytes travel as without (67.3 KiB), but for biases and, with a norm, the sums of which it is made.
 for norm in 0 1; do says 'sends 68.' "$graph_transform" "${train[@]}" --clip-norm $norm --devices 'cpu*2' --shard optimizer --report; done
 
@@ -72,7 +105,7 @@ check 'as a model' "$graph_transform" "${cut[@]}" -o "$DIR/step.onnx"
 check 'read again' "$graph_transform" "$DIR/step.onnx" -o "$DIR/again.txt"
 check 'the same again' cmp "$DIR/step.txt" "$DIR/again.txt"
 
-refused 2 "--shard: expected none|optimizer, found 'all'" "$dpexec" "${mlp[@]}" --shard all
+refused 2 "--shard: expected none|optimizer|gradients|parameters, found 'all'" "$dpexec" "${mlp[@]}" --shard all
 export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
 refused 2 '--shard optimizer: only CPU devices can' "$dpexec" "${mlp[@]}" --steps 1 --optimizer adam --devices 'cuda*2' --shard optimizer
 unset DPEXEC_CUDA_PLUGIN
@@ -89,6 +122,8 @@ go_on_together() {
 }
 begin_together 3 --shard optimizer; go_on_together 2 --shard optimizer
 begin_together 2 --shard optimizer; go_on_together 4
+begin_together 3 --shard parameters; go_on_together 2 --shard parameters
+begin_together 2 --shard gradients; go_on --devices cpu
 begin_together 2; go_on_together 3 --shard optimizer
 begin_together 4 --shard optimizer; go_on --devices cpu
 begin --devices 'cpu*2' --shard optimizer; go_on_together 3 --shard optimizer

@@ -12,7 +12,7 @@ COLUMNS = {
     "clip": [0, 0.1],
     "split": ["balanced", "chunk"],
     "optimizer": ["adam", "sgd"],
-    "level": ["none", "optimizer"],
+    "level": ["none", "optimizer", "gradients", "parameters"],
 }
 NAMES = list(COLUMNS)
 
