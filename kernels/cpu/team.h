@@ -33,7 +33,7 @@ static inline void team_note(TeamFailure *f, Status st)
 {
     if (!st)
         return;
-#pragma omp critical(dpx_team_failure)
+#pragma omp critical
     if (!f->status) {
         f->status = st;
         snprintf(f->message, sizeof f->message, "%s", status_message());

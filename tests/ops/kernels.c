@@ -327,10 +327,21 @@ static bool may_overlap(const Graph *g, const Node *n, int out, int in)
     return x->kind != V_CONST && y->dtype == x->dtype && shape_eq(y->shape, x->shape);
 }
 
-/* The threads of a team do not change what comes out; but oneDNN cuts the sums of convolutions by threads. */
+/* oneDNN cuts the sums of convolutions by threads, on processors with AVX2 and no more those of products too. */
+static bool cut_by_threads(const Kernel *k)
+{
+    static const char *const products[] = { "cpu_gemm", "cpu_matmul", "cpu_batch_matmul" };
+
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        if (!strcmp(k->name, products[i]))
+            return true;
+    return !strncmp(k->name, "cpu_conv", 8);
+}
+
+/* Else the threads of a team do not change what comes out. */
 static Status check_same_bits(const KernelRun *a, const KernelRun *b)
 {
-    if (!strncmp(a->kernel->name, "cpu_conv", 8))
+    if (cut_by_threads(a->kernel))
         return ST_OK;
     for (int i = 0; i < a->n->n_out; i++)
         if (a->out_mem[i].base && memcmp(a->out_mem[i].data, b->out_mem[i].data, a->out_mem[i].bytes))
