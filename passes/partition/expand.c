@@ -203,6 +203,7 @@ static Status expand_state(Expander *x, ValueId v)
     if (renews(x, at)) {
         value(x->g, v)->kind = V_TEMP;
         value(x->g, v)->init = NULL;
+        value(x->g, v)->trainable = value(x->g, v)->transient = value(x->g, v)->partial = false;
         if (at.kind == PL_S && !(x->gathered[v.i] = ARENA_NEW(x->a, ValueId *, 2 * x->turns)))
             return FAIL_NOMEM();
     }
