@@ -332,8 +332,13 @@ static bool cut_by_threads(const Kernel *k)
 {
     static const char *const products[] = { "cpu_gemm", "cpu_matmul", "cpu_batch_matmul" };
 
+    bool wide = false;
+
+#ifdef __x86_64__
+    wide = __builtin_cpu_supports("avx512f");
+#endif
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        if (!strcmp(k->name, products[i]))
+        if (!wide && !strcmp(k->name, products[i]))
             return true;
     return !strncmp(k->name, "cpu_conv", 8);
 }
