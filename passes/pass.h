@@ -17,7 +17,12 @@ typedef enum {
     BUILD_APPLY       /* the optimizer step from the accumulated state */
 } BuildMode;
 
-typedef enum { SPLIT_BALANCED, SPLIT_CHUNK } SplitMode;
+typedef enum {
+    SPLIT_BALANCED,
+    SPLIT_CHUNK,
+    SPLIT_WEIGHTS,
+    SPLIT_AUTO /* weights that are still to be found (exec/train/split.h) */
+} SplitMode;
 /* Each level with what the one before it has. */
 typedef enum { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_PARAMETERS } ShardMode;
 typedef enum { SCALE_NONE, SCALE_FIXED, SCALE_DYNAMIC } LossScaling;
@@ -78,6 +83,8 @@ typedef struct {
                 * (passes/partition/divide.c); `devices` is then REPRESENTATIVES; 0: it shows all */
     const int *device_of_replica; /* [replicas], non-decreasing; NULL: contiguous, as even as possible */
     SplitMode split;
+    const double *weight; /* SPLIT_WEIGHTS: of each device, or of each replica; none negative, not all 0 */
+    int n_weight;
     ShardMode shard;      /* of what each device has only a piece (passes/partition/shard.c) */
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */

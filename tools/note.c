@@ -186,34 +186,34 @@ Status note_read(Position *out, const RunFacts *now, const char *note, int64_t s
 enum { MOST_MANIFEST = 64 << 20 /* bytes */ };
 
 /* Of the note in a manifest, which is a text of JSON within JSON. */
-static void read_replicas(char text[16], const char *path)
+static char *find_in(const char *path, const char *name)
 {
     struct stat is;
     json_t *manifest =
         !stat(path, &is) && S_ISREG(is.st_mode) && is.st_size <= MOST_MANIFEST ? json_load_file(path, 0, NULL) : NULL;
     const char *note = json_string_value(json_object_get(manifest, "note"));
     json_t *j = note ? json_loads(note, 0, NULL) : NULL;
-    const char *replicas = json_string_value(json_object_get(json_object_get(j, "run"), "replicas"));
+    const char *found = json_string_value(json_object_get(json_object_get(j, "run"), name));
+    char *text = found ? strdup(found) : NULL;
 
-    if (replicas && *replicas && strlen(replicas) < 16 && !replicas[strspn(replicas, "0123456789")])
-        snprintf(text, 16, "%s", replicas);
     json_decref(j);
     json_decref(manifest);
+    return text;
 }
 
 /* All checkpoints of a run say the same. */
-void note_find_replicas(char text[16], const char *folder)
+char *note_find(const char *folder, const char *name)
 {
-    char path[4096];
+    char path[4096], *text = NULL;
     DIR *d;
 
-    *text = '\0';
     snprintf(path, sizeof path, "%s/checkpoints", folder);
     if (!(d = opendir(path)))
-        return;
-    for (const struct dirent *e; !*text && (e = readdir(d));)
+        return NULL;
+    for (const struct dirent *e; !text && (e = readdir(d));)
         if (strstr(e->d_name, "step-") &&
             snprintf(path, sizeof path, "%s/checkpoints/%s/manifest.json", folder, e->d_name) < (int)sizeof path)
-            read_replicas(text, path);
+            text = find_in(path, name);
     closedir(d);
+    return text;
 }

@@ -24,8 +24,8 @@ char *note_write(const RunFacts *now, Position at);
 Status note_read(Position *out, const RunFacts *now, const char *note, int64_t step, const char *file, dpx_log_fn *warn,
                  void *user) CHECKED;
 
-/* How many replicas the run in the folder has, as one of its checkpoints says, unchecked; "": there is none that says.
- */
-void note_find_replicas(char text[16], const char *folder);
+/* What the run in the folder has of the option, as one of its checkpoints says, unchecked, to be freed; NULL: there is
+ * none that says. */
+char *note_find(const char *folder, const char *name);
 
 #endif

@@ -290,15 +290,25 @@ static Status find_checkpoint(const char **from, Run *r)
     return ST_OK;
 }
 
-/* A run that goes on has the replicas that it began with, on whatever devices; the checkpoint that is read later must
- * say the same. */
-static Status keep_replicas(const Args *a)
+/* A run that goes on is cut into the parts that it began with, on whatever devices, unless told; the checkpoint that is
+ * read later must say the same. */
+static Status keep_part(const Args *a, const char *name)
 {
-    char text[16] = "";
+    char *text;
+    Status st = ST_OK;
 
-    if (args_has(a, "resume") && !*dpx_options_get(a->options, "replicas"))
-        note_find_replicas(text, args_value(a, "resume"));
-    return *text ? (Status)dpx_options_set(a->options, "replicas", text) : ST_OK;
+    if (!args_has(a, "resume") || (args_has(a, name) && strcmp(args_value(a, name), "auto")))
+        return ST_OK;
+    if ((text = note_find(args_value(a, "resume"), name)))
+        st = (Status)dpx_options_set(a->options, name, text);
+    free(text);
+    return st;
+}
+
+static Status keep_parts(const Args *a)
+{
+    TRY(keep_part(a, "replicas"));
+    return keep_part(a, "split");
 }
 
 static Status load_all(Run *r)
@@ -309,9 +319,10 @@ static Status load_all(Run *r)
         TRY(check_trace(args_value(a, "trace")));
     TRY((Status)dpx_model_load_within(&r->model, a->positional[0], a->options));
     TRY(open_data(r));
-    TRY(keep_replicas(a));
+    TRY(keep_parts(a));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
+    TRY((Status)dpx_options_set(a->options, "split", dpx_trainer_option(r->trainer, "split")));
     if (r->world.world)
         TRY(loader_share(r->loader, r->trainer));
     if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */

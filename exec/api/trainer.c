@@ -19,6 +19,7 @@
 #include "exec/api/trainer.h"
 #include "exec/device/machine.h"
 #include "exec/plan/trace.h"
+#include "exec/inspect/split.h"
 #include "exec/inspect/transform.h"
 #include "graph/base/foreign.h"
 #include "graph/base/outfile.h"
@@ -175,6 +176,20 @@ static Status prepare(dpx_trainer *t)
     return session_prepare(t->session, BUILD_APPLY, NULL, 0);
 }
 
+/* What is decided by looking at the devices is an option like one that was given: the same parts when a run goes on. */
+static Status decide_split(dpx_trainer *t, const DeviceList *list)
+{
+    BuildOptions all = t->options->build;
+    double weight[MAX_REPLICAS];
+    const char *text;
+
+    TRY(split_decide(&all, weight, list));
+    if (all.split != SPLIT_WEIGHTS)
+        return ST_OK;
+    text = split_text(&all, t->options->arena);
+    return text ? options_set(t->options, "split", text) : FAIL_NOMEM();
+}
+
 static Status create(dpx_trainer *t, const dpx_options *options)
 {
     DeviceList devices;
@@ -184,6 +199,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(options_check(t->options));
     TRY(options_devices(&devices, t->options));
     TRY(enter_world(t, &devices));
+    TRY(decide_split(t, &devices));
     t->dtype = run_dtype(t);
     t->devices = devices.n * world_size(trainer_world(t));
     t->replicas = t->options->build.replicas ? t->options->build.replicas : t->devices;
@@ -221,6 +237,11 @@ dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const d
     }
     *out = t;
     return DPX_OK;
+}
+
+const char *dpx_trainer_option(const dpx_trainer *t, const char *name)
+{
+    return t && name ? options_get(t->options, name) : NULL;
 }
 
 int dpx_trainer_replicas(const dpx_trainer *t) { return t ? t->replicas : 0; }

@@ -35,6 +35,7 @@ static void set_options(BuildOptions *b, const Maker *m, const Simulated *s, int
     b->batch = s->batch;
     b->replicas = s->devices;
     b->device_of_replica = NULL;
+    b->split = b->split == SPLIT_AUTO ? SPLIT_BALANCED : b->split; /* equal devices */
     b->shard = (ShardMode)level;
     b->devices = s->devices;
     if (!m->expand && s->devices > REPRESENTATIVES) {

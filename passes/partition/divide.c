@@ -95,42 +95,6 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
     return ST_OK;
 }
 
-static void share(int64_t *count, int64_t *offset, int64_t n, int parts, SplitMode mode)
-{
-    int64_t chunk = (n + parts - 1) / parts, at = 0;
-
-    for (int r = 0; r < parts; r++) {
-        int64_t want = mode == SPLIT_CHUNK ? chunk : n / parts + (r < n % parts);
-
-        offset[r] = at;
-        count[r] = want < n - at ? want : n - at;
-        at += count[r];
-    }
-}
-
-static Status map_devices(Partition *p, const BuildOptions *opt, Arena *a)
-{
-    int *device_of = ARENA_NEW(a, int, p->replicas), *first = ARENA_NEW(a, int, p->devices + 1);
-
-    if (!device_of || !first)
-        return FAIL_NOMEM();
-    for (int r = 0; r < p->replicas; r++) {
-        device_of[r] =
-            opt->device_of_replica ? opt->device_of_replica[r] : (int)((int64_t)r * p->devices / p->replicas);
-        if (device_of[r] < (r ? device_of[r - 1] : 0) || device_of[r] >= p->devices)
-            return FAIL(E_INVALID, "replica %d is on device %d: expected non-decreasing numbers below %d", r,
-                        device_of[r], p->devices);
-        first[device_of[r] + 1] = r + 1;
-    }
-    for (int d = 1; d <= p->devices; d++) {
-        if (first[d] <= first[d - 1])
-            return FAIL(E_INVALID, "device %d has no replica", d - 1);
-    }
-    p->device_of = device_of;
-    p->first_replica = first;
-    return ST_OK;
-}
-
 /* Are the parts of the replicas of devices a and b as large, one by one? */
 static bool alike(const Partition *p, int a, int b)
 {
@@ -187,32 +151,14 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     if (!axis || !count || !offset)
         return FAIL_NOMEM();
     TRY(choose_axes(axis, &p.batch.total, g, opt, report));
-    share(count, offset, p.batch.total, p.replicas, opt->split);
+    TRY(partition_map(&p, opt, a));
+    TRY(batch_divide(count, offset, p.batch.total, &p, opt, a));
     p.batch_axis = axis;
     p.batch.n = p.replicas;
     p.batch.count = count;
     p.batch.offset = offset;
-    TRY(map_devices(&p, opt, a));
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);
-}
-
-Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n)
-{
-    Partition p = { .devices = device_count(opt), .replicas = opt->replicas > 0 ? opt->replicas : device_count(opt) };
-    Arena *a = arena_create();
-    int64_t *count = a ? ARENA_NEW(a, int64_t, p.replicas) : NULL,
-            *offset = a ? ARENA_NEW(a, int64_t, p.replicas) : NULL;
-    Status st = count && offset ? map_devices(&p, opt, a) : FAIL_NOMEM();
-
-    if (!st) {
-        share(count, offset, samples, p.replicas, opt->split);
-        *from = offset[p.first_replica[first]];
-        *to = offset[p.first_replica[first + n] - 1] + count[p.first_replica[first + n] - 1];
-    }
-    if (a)
-        arena_free(a);
-    return st;
 }

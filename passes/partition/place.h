@@ -28,8 +28,17 @@ static inline int replica_like(const Partition *p, int r)
 /* Decides which inputs carry the batch (see the .c file) and how it is divided.  Reports the inputs. */
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report) CHECKED;
 
+/* Which device has which replicas, of a partition whose numbers of both are known. */
+Status partition_map(Partition *p, const BuildOptions *opt, Arena *a) CHECKED;
+/* The parts of n samples, [p->replicas], of a partition whose devices are known. */
+Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition *p, const BuildOptions *opt,
+                    Arena *a) CHECKED;
+
 /* The samples [from, to) of a batch that the replicas of devices [first, first + n) take when it is divided so. */
 Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n) CHECKED;
+
+/* SPLIT_WEIGHTS: the weight of each replica, [replicas]. */
+Status batch_weights(double *weight, const BuildOptions *opt) CHECKED;
 
 /* How the states that each device is to have only a piece of are cut (passes/partition/shard.c): `shard` and
  * `update` of a Partition of which all else is known. */

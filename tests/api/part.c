@@ -310,7 +310,10 @@ static void check_bytes(const Scene *scene, int size, const char *own, const cha
 static void test_bytes(void)
 {
     static const char *const chunk[] = { "split=chunk", NULL }, *const more[] = { "replicas=7", NULL },
-                             *const groups[] = { "accumulate=2", "batch-size=9", NULL };
+                             *const groups[] = { "accumulate=2", "batch-size=9", NULL },
+                             *const heavy[] = { "split=5,0,2.5", NULL },
+                             *const devices[] = { "split=3,1", "replicas=5", NULL },
+                             *const each[] = { "split=1,2,3,0,1,1,4", "replicas=7", NULL };
 
     check_bytes(&named, 2, "cpu", "cpu*2", NULL);
     check_bytes(&named, 3, "cpu", "cpu*3", NULL);
@@ -318,6 +321,10 @@ static void test_bytes(void)
     check_bytes(&named, 2, "cpu*2", "cpu*4", chunk);
     check_bytes(&named, 3, "cpu", "cpu*3", more);
     check_bytes(&named, 3, "cpu", "cpu*3", groups);
+    check_bytes(&named, 3, "cpu", "cpu*3", heavy);
+    check_bytes(&named, 2, "cpu", "cpu*2", devices);
+    check_bytes(&named, 3, "cpu", "cpu*3", each);
+    check_bytes(&named, 2, "cpu*2", "cpu*4", each);
 }
 
 static void test_inner_axis(void)
@@ -325,6 +332,36 @@ static void test_inner_axis(void)
     check_bytes(&words, 2, "cpu", "cpu*2", NULL);
     check_bytes(&words, 3, "cpu", "cpu*3", NULL);
     check_bytes(&words, 2, "cpu*2", "cpu*4", NULL);
+}
+
+/* A process's part is that of its devices' weights, and the option in force says them by replica. */
+static void test_weights(void)
+{
+    static const struct {
+        const char *split, *replicas, *text;
+    } cases[] = {
+        { "3,1", NULL, "3,1" },
+        { "3,1", "4", "1.5,1.5,0.5,0.5" },
+        { "1,0,0,2", "4", "1,0,0,2" },
+        { "balanced", "4", "balanced" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *settings[] = { "loss=cross-entropy", "threads=1", "devices=cpu*2", NULL, NULL, NULL };
+        char split[64], replicas[64];
+        dpx_trainer *t;
+
+        snprintf(split, sizeof split, "split=%s", cases[i].split);
+        snprintf(replicas, sizeof replicas, "replicas=%s", cases[i].replicas ? cases[i].replicas : "");
+        settings[3] = split;
+        settings[4] = cases[i].replicas ? replicas : NULL;
+        if (!(t = make_trainer(settings)))
+            continue;
+        CHECK_STR(cases[i].text, dpx_trainer_option(t, "split"));
+        CU_ASSERT_PTR_NULL(dpx_trainer_option(t, "splits"));
+        dpx_trainer_free(t);
+    }
+    CU_ASSERT_PTR_NULL(dpx_trainer_option(NULL, "split"));
 }
 
 /* A model of fixed sizes: what its first input has was the batch. */
@@ -434,4 +471,4 @@ static void test_splits(void)
 DEFINE_SUITE(part, { "the bytes of one process", test_bytes }, { "a batch behind another axis", test_inner_axis },
              { "a model without names", test_sizes }, { "CUDA devices", test_cuda },
              { "bad labels and indices", test_bad_samples }, { "refused", test_refused },
-             { "what is split", test_splits });
+             { "what is split", test_splits }, { "weights", test_weights });

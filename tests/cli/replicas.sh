@@ -27,6 +27,35 @@ run "$DIR/adamw-1" "${fashion[@]}" --optimizer adamw --clip-norm 1 --accumulate 
 run "$DIR/adamw-3" "${fashion[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --replicas 3 --threads 1 --devices 'cpu*3'
 check "the bytes of adamw with clipping and accumulation" same_run "$DIR/adamw-1" "$DIR/adamw-3"
 
+# Parts by weight: of replicas, or of devices, whose weight is their replicas' together; measured, and kept for what goes on.
+weighed=("${fashion[@]}" --threads 1 --replicas 4 --optimizer adam)
+run "$DIR/weights-1" "${weighed[@]}" --split 3,0,1.5,1.5 --devices cpu
+run "$DIR/weights-2" "${weighed[@]}" --split 3,0,1.5,1.5 --devices 'cpu*2'
+run "$DIR/halves-2" "${weighed[@]}" --split 5,2 --devices 'cpu*2'
+run "$DIR/halves-4" "${weighed[@]}" --split 2.5,2.5,1,1 --devices 'cpu*4'
+check "the bytes of weights on 1 and 2 devices" same_run "$DIR/weights-1" "$DIR/weights-2"
+check "the bytes of weights of devices and of replicas" same_run "$DIR/halves-2" "$DIR/halves-4"
+same_run "$DIR/weights-1" "$DIR/halves-2" 2>/dev/null && fail "other weights changed nothing"
+run "$DIR/auto" "${weighed[@]}" --split auto --devices 'cpu*2'
+split=$(sed -n 's/.*"split": "\([0-9.,]*\)".*/\1/p' "$DIR/auto/args.json")
+case $split in
+*,*,*,*) ;;
+*) fail "--split auto became '$split' in args.json" ;;
+esac
+run "$DIR/found" "${weighed[@]}" --split "$split" --devices 'cpu*4'
+check "the bytes of what auto found" same_run "$DIR/auto" "$DIR/found"
+run "$DIR/begun" "${weighed[@]/8/4}" --split 3,1 --devices 'cpu*2'
+for how in "" "--split auto" "--split 1.5,1.5,0.5,0.5"; do
+    rm -rf "$DIR/on" && cp -r "$DIR/begun" "$DIR/on"
+    check "resumes with its parts: $how" "$dpexec" "${weighed[@]}" $how --devices 'cpu*4' --resume "$DIR/on"
+    grep -q '"split": "1.5,1.5,0.5,0.5"' "$DIR/on/args.json" || fail "args.json after --resume $how"
+done
+refused 2 "--split was '1.5,1.5,0.5,0.5', is '1,1,1,1'" "$dpexec" "${weighed[@]}" --split 1,1,1,1 --devices cpu --resume "$DIR/begun"
+refused 2 "--split: expected a weight for each of 2 devices or 4 replicas, found 3" "$dpexec" "${weighed[@]}" --split 1,2,3 --devices 'cpu*2'
+for wrong in -1,2 0,0 1,inf nan,1 1,,2 "" 1,2, 1e16; do
+    refused 2 "--split: expected" "$dpexec" "${weighed[@]}" --split "$wrong" --devices 'cpu*2'
+done
+
 # On simulated GPUs, asked for; what it costs is not worth telling where one device has all.
 export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
 mlp=(models/mlp.onnx --data "$data/digits.npz" --loss cross-entropy --batch-size 10 --steps 5 --clip-norm 1 --threads 1 --quiet --replicas 4)

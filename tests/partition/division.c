@@ -19,7 +19,7 @@ static Graph *parse(const char *text)
 
 /* ---- sizes ---- */
 
-static void check_sizes(int64_t batch, int replicas, SplitMode mode, const int64_t *expected)
+static void check_division(int64_t batch, const BuildOptions *opt, const int64_t *expected)
 {
     char text[200];
     Arena *a = arena_create();
@@ -29,14 +29,46 @@ static void check_sizes(int64_t batch, int replicas, SplitMode mode, const int64
 
     snprintf(text, sizeof text, "graph \"g\" {\n  input %%x : float32[%lld,2]\n}\n", (long long)batch);
     g = parse(text);
-    if (g && CHECK_OK(partition_decide(&p, g, &(BuildOptions){ .replicas = replicas, .split = mode }, a, NULL)))
-        for (int r = 0; r < replicas; r++) {
+    if (g && CHECK_OK(partition_decide(&p, g, opt, a, NULL)))
+        for (int r = 0; r < opt->replicas; r++) {
             CU_ASSERT_EQUAL(p.batch.count[r], expected[r]);
             CU_ASSERT_EQUAL(p.batch.offset[r], at);
             at += p.batch.count[r];
         }
     graph_free(g);
     arena_free(a);
+}
+
+static void check_sizes(int64_t batch, int replicas, SplitMode mode, const int64_t *expected)
+{
+    check_division(batch, &(BuildOptions){ .replicas = replicas, .split = mode }, expected);
+}
+
+static void check_weights(int64_t batch, int replicas, int devices, const double *weight, int n,
+                          const int64_t *expected)
+{
+    check_division(
+        batch,
+        &(BuildOptions){
+            .replicas = replicas, .devices = devices, .split = SPLIT_WEIGHTS, .weight = weight, .n_weight = n },
+        expected);
+}
+
+/* By hand: dues, their whole parts, the largest remainders. */
+static void test_weights(void)
+{
+    static const double thirds[] = { 1, 1, 1 }, shares[] = { 41, 29, 17, 13 }, some[] = { 0, 1, 0, 2 },
+                        uneven[] = { 0.1, 0.7 }, tiny[] = { 1e-9, 1 };
+
+    check_weights(10, 3, 3, thirds, 3, (const int64_t[]){ 4, 3, 3 });    /* 3.33 each */
+    check_weights(10, 4, 4, shares, 4, (const int64_t[]){ 4, 3, 2, 1 }); /* 4.1, 2.9, 1.7, 1.3 */
+    check_weights(12, 4, 4, shares, 4, (const int64_t[]){ 5, 3, 2, 2 }); /* 4.92, 3.48, 2.04, 1.56 */
+    check_weights(1, 4, 4, shares, 4, (const int64_t[]){ 1, 0, 0, 0 });
+    check_weights(7, 4, 4, some, 4, (const int64_t[]){ 0, 2, 0, 5 }); /* 2.33, 4.67 */
+    check_weights(0, 2, 2, uneven, 2, (const int64_t[]){ 0, 0 });
+    check_weights(9, 5, 2, uneven, 2, (const int64_t[]){ 1, 0, 0, 4, 4 }); /* 0.375 three times, 3.9375 twice */
+    check_weights(1000000000, 2, 2, tiny, 2, (const int64_t[]){ 1, 999999999 });
+    check_weights(5, 1, 1, uneven, 2, (const int64_t[]){ 5 });
 }
 
 static void test_sizes(void)
@@ -109,6 +141,7 @@ static void test_wrong_options(void)
     static const BatchInput missing[] = { { "nothing", 0 } }, deep[] = { { "x", 2 } },
                             both[] = { { "x", 0 }, { "y", 0 } };
     static const int backwards[] = { 1, 0 };
+    static const double three[] = { 1, 2, 3 };
     Arena *a = arena_create();
     Graph *g = parse(unnamed);
     Partition p;
@@ -119,6 +152,16 @@ static void test_wrong_options(void)
                 partition_decide(&p, g, &(BuildOptions){ .batch_input = deep, .n_batch_input = 1 }, a, NULL));
     CHECK_FAILS(E_INVALID, "batch size 4",
                 partition_decide(&p, g, &(BuildOptions){ .batch_input = both, .n_batch_input = 2 }, a, NULL));
+    CHECK_FAILS(
+        E_INVALID, "--split: expected a weight for each of 2 devices or 4 replicas, found 3",
+        partition_decide(
+            &p, g,
+            &(BuildOptions){ .replicas = 4, .devices = 2, .split = SPLIT_WEIGHTS, .weight = three, .n_weight = 3 }, a,
+            NULL));
+    CHECK_FAILS(
+        E_INVALID, "--split: expected a weight for each of 2 devices, found 3",
+        partition_decide(&p, g, &(BuildOptions){ .devices = 2, .split = SPLIT_WEIGHTS, .weight = three, .n_weight = 3 },
+                         a, NULL));
     CHECK_FAILS(E_INVALID, "every device needs one",
                 partition_decide(&p, g, &(BuildOptions){ .replicas = 1, .devices = 2 }, a, NULL));
     CHECK_FAILS(E_INVALID, "replica 1 is on device 0",
@@ -184,5 +227,6 @@ static void test_text(void)
     graph_free(many);
 }
 
-DEFINE_SUITE(division, { "sizes of the parts", test_sizes }, { "which inputs are split", test_inputs },
-             { "wrong options", test_wrong_options }, { "the tree of sums", test_tree }, { "text", test_text });
+DEFINE_SUITE(division, { "sizes of the parts", test_sizes }, { "parts by weight", test_weights },
+             { "which inputs are split", test_inputs }, { "wrong options", test_wrong_options },
+             { "the tree of sums", test_tree }, { "text", test_text });

@@ -15,6 +15,8 @@ typedef struct {
     const OptimizerDef *optimizer;
 } Run;
 
+static const double weights[] = { 2, 0, 5, 0.25 }; /* of replicas */
+
 static void check(const Graph *model, const char *name, const Run *r, const Tensor *class_weights)
 {
     BuildOptions opt = { .mode = BUILD_TRAIN,
@@ -22,6 +24,8 @@ static void check(const Graph *model, const char *name, const Run *r, const Tens
                          .devices = r->devices,
                          .batch = r->batch,
                          .split = r->split,
+                         .weight = weights,
+                         .n_weight = r->split == SPLIT_WEIGHTS ? r->replicas : 0,
                          .loss = &loss_cross_entropy,
                          .optimizer = r->optimizer,
                          .settings = "momentum=0.9;weight-decay=0.01;ignore-index=2",
@@ -50,9 +54,12 @@ static const Run all[] = {
     { 1, 1, 5, SPLIT_BALANCED, &optimizer_sgd },   { 2, 2, 5, SPLIT_BALANCED, &optimizer_sgd },
     { 3, 2, 5, SPLIT_CHUNK, &optimizer_adamw },    { 4, 4, 3, SPLIT_CHUNK, &optimizer_sgd },
     { 7, 3, 10, SPLIT_BALANCED, &optimizer_adam }, { 7, 7, 2, SPLIT_BALANCED, &optimizer_sgd },
+    { 4, 2, 9, SPLIT_WEIGHTS, &optimizer_adam },
 };
 /* The large ones: one run with parts of unequal size, one with empty parts. */
-static const Run few[] = { { 3, 2, 5, SPLIT_BALANCED, &optimizer_sgd }, { 4, 2, 3, SPLIT_CHUNK, &optimizer_adamw } };
+static const Run few[] = { { 3, 2, 5, SPLIT_BALANCED, &optimizer_sgd },
+                           { 4, 2, 3, SPLIT_CHUNK, &optimizer_adamw },
+                           { 3, 3, 8, SPLIT_WEIGHTS, &optimizer_sgd } };
 enum { N_ALL = sizeof all / sizeof *all, N_FEW = sizeof few / sizeof *few };
 
 static void test_mlp(void) { check_model("mlp", all, N_ALL, NULL); }

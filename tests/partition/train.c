@@ -97,6 +97,8 @@ Status train_divide(Graph **out, const Graph *g, const Division *how, Report *re
                          .replicas = how->replicas,
                          .devices = how->devices,
                          .split = how->split,
+                         .weight = how->weight,
+                         .n_weight = how->n_weight,
                          .device_of_replica = how->device_of_replica };
     Graph *copy;
     Status st;
@@ -132,6 +134,7 @@ void train_check(const char *text, int64_t batch, const Division *how, double li
 
 void train_check_all(const char *text)
 {
+    static const double weight[] = { 0.5, 0, 3, 1 };
     static const Division how[] = {
         { .replicas = 2, .devices = 1 },
         { .replicas = 2, .devices = 2 },
@@ -140,6 +143,8 @@ void train_check_all(const char *text)
         { .replicas = 4, .devices = 2, .split = SPLIT_CHUNK },
         { .replicas = 7, .devices = 3 },
         { .replicas = 7, .devices = 7, .split = SPLIT_CHUNK },
+        { .replicas = 4, .devices = 2, .split = SPLIT_WEIGHTS, .weight = weight, .n_weight = 4 },
+        { .replicas = 5, .devices = 3, .split = SPLIT_WEIGHTS, .weight = weight, .n_weight = 3, .bucket = true },
     };
     static const int64_t batches[] = { 1, 2, 3, 5, 8 };
 

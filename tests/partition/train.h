@@ -9,6 +9,8 @@
 typedef struct {
     int replicas, devices;
     SplitMode split;
+    const double *weight; /* [n_weight] */
+    int n_weight;
     const int *device_of_replica;
     bool bucket;
 } Division;

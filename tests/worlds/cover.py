@@ -10,7 +10,7 @@ COLUMNS = {
     "replicas": [1, 2, 3, 4, 5, 6, 7, 8],
     "accumulate": [1, 2, 3],
     "clip": [0, 0.1],
-    "split": ["balanced", "chunk"],
+    "split": ["balanced", "chunk", "weights"],
     "optimizer": ["adam", "sgd"],
     "level": ["none", "optimizer", "gradients", "parameters"],
 }

@@ -1,0 +1,160 @@
+/* Which replicas each device has, and how many samples of a batch each replica gets.  By weight: the whole part of what
+ * is its due, then one more for those of whose due most was cut off, the first replica first among equals (largest
+ * remainder), so that the parts add up to the batch and depend on nothing but the weights.  Who has weight 0 gets none.
+ */
+#include "passes/partition/place.h"
+
+#include <math.h>
+
+/* ---- which device has which replicas ---- */
+
+Status partition_map(Partition *p, const BuildOptions *opt, Arena *a)
+{
+    int *device_of = ARENA_NEW(a, int, p->replicas), *first = ARENA_NEW(a, int, p->devices + 1);
+
+    if (!device_of || !first)
+        return FAIL_NOMEM();
+    for (int r = 0; r < p->replicas; r++) {
+        device_of[r] =
+            opt->device_of_replica ? opt->device_of_replica[r] : (int)((int64_t)r * p->devices / p->replicas);
+        if (device_of[r] < (r ? device_of[r - 1] : 0) || device_of[r] >= p->devices)
+            return FAIL(E_INVALID, "replica %d is on device %d: expected non-decreasing numbers below %d", r,
+                        device_of[r], p->devices);
+        first[device_of[r] + 1] = r + 1;
+    }
+    for (int d = 1; d <= p->devices; d++) {
+        if (first[d] <= first[d - 1])
+            return FAIL(E_INVALID, "device %d has no replica", d - 1);
+    }
+    p->device_of = device_of;
+    p->first_replica = first;
+    return ST_OK;
+}
+
+/* ---- parts ---- */
+
+/* A device's weight is shared equally by its replicas. */
+static Status weigh(double *weight, const Partition *p, const BuildOptions *opt)
+{
+    if (opt->n_weight != p->replicas && opt->n_weight != p->devices)
+        return p->replicas == p->devices
+                   ? FAIL(E_INVALID, "--split: expected a weight for each of %d devices, found %d", p->devices,
+                          opt->n_weight)
+                   : FAIL(E_INVALID, "--split: expected a weight for each of %d devices or %d replicas, found %d",
+                          p->devices, p->replicas, opt->n_weight);
+    for (int r = 0; r < p->replicas; r++) {
+        const int d = p->device_of[r];
+
+        weight[r] = opt->n_weight == p->replicas ? opt->weight[r]
+                                                 : opt->weight[d] / (p->first_replica[d + 1] - p->first_replica[d]);
+    }
+    return ST_OK;
+}
+
+/* count: what each gets at least.  The others are few more than none, so who has the largest remainder is looked for
+ * once for each sample that is left. */
+static void divide_by_weight(int64_t *count, double *weight, int64_t n, int parts)
+{
+    int64_t left = n;
+    double sum = 0;
+
+    for (int r = 0; r < parts; r++)
+        sum += weight[r];
+    for (int r = 0; r < parts; r++) {
+        const double due = (double)n * (weight[r] / sum);
+
+        count[r] = (int64_t)floor(due);
+        weight[r] = weight[r] > 0 ? due - floor(due) : -1;
+        left -= count[r];
+    }
+    for (; left > 0; left--) {
+        int most = 0;
+
+        for (int r = 1; r < parts; r++)
+            most = weight[r] > weight[most] ? r : most;
+        count[most]++;
+        weight[most] -= 1;
+    }
+}
+
+static void divide_equally(int64_t *count, int64_t n, int parts, SplitMode mode)
+{
+    const int64_t chunk = (n + parts - 1) / parts;
+    int64_t at = 0;
+
+    for (int r = 0; r < parts; r++) {
+        const int64_t want = mode == SPLIT_CHUNK ? chunk : n / parts + (r < n % parts);
+
+        count[r] = want < n - at ? want : n - at;
+        at += count[r];
+    }
+}
+
+Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition *p, const BuildOptions *opt, Arena *a)
+{
+    if (opt->split == SPLIT_AUTO && p->replicas > 1)
+        return FAIL(E_INTERNAL, "--split auto: no device was measured");
+    if (opt->split == SPLIT_WEIGHTS && p->replicas > 1) {
+        double *weight = ARENA_NEW(a, double, p->replicas);
+
+        if (!weight)
+            return FAIL_NOMEM();
+        TRY(weigh(weight, p, opt));
+        divide_by_weight(count, weight, n, p->replicas);
+    } else {
+        divide_equally(count, n, p->replicas, opt->split);
+    }
+    for (int r = 0; r < p->replicas; r++)
+        offset[r] = r ? offset[r - 1] + count[r - 1] : 0;
+    return ST_OK;
+}
+
+/* Of the devices alone, whose number and replicas the options say. */
+static Status map_alone(Partition *out, const BuildOptions *opt, Arena *a)
+{
+    Partition p = { .devices = device_count(opt), .replicas = opt->replicas > 0 ? opt->replicas : device_count(opt) };
+
+    TRY(partition_map(&p, opt, a));
+    *out = p;
+    return ST_OK;
+}
+
+static Status find_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n,
+                        Arena *a)
+{
+    Partition p;
+    int64_t *count, *offset;
+    int last;
+
+    TRY(map_alone(&p, opt, a));
+    count = ARENA_NEW(a, int64_t, p.replicas);
+    offset = ARENA_NEW(a, int64_t, p.replicas);
+    if (!count || !offset)
+        return FAIL_NOMEM();
+    TRY(batch_divide(count, offset, samples, &p, opt, a));
+    last = p.first_replica[first + n] - 1;
+    *from = offset[p.first_replica[first]];
+    *to = offset[last] + count[last];
+    return ST_OK;
+}
+
+Status batch_part(int64_t *from, int64_t *to, const BuildOptions *opt, int64_t samples, int first, int n)
+{
+    Arena *a = arena_create();
+    Status st = a ? find_part(from, to, opt, samples, first, n, a) : FAIL_NOMEM();
+
+    arena_free(a);
+    return st;
+}
+
+Status batch_weights(double *weight, const BuildOptions *opt)
+{
+    Arena *a = arena_create();
+    Partition p;
+    Status st = a ? map_alone(&p, opt, a) : FAIL_NOMEM();
+
+    if (!st)
+        st = weigh(weight, &p, opt);
+    arena_free(a);
+    return st;
+}
