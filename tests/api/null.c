@@ -195,6 +195,7 @@ static void test_harmless(void)
     dpx_trainer_on_step(NULL, NULL, NULL);
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL));
+    CU_ASSERT(!dpx_trainer_option(NULL, "split"));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
     CU_ASSERT(!dpx_choice_at(NULL, 0).name && !dpx_choice_at("optimizer", -1).name && !dpx_choice_at("none", 0).name);
