@@ -98,11 +98,15 @@ static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
  * the fewest cores for each can give. */
 static Status equal_teams(World *w, DeviceList *list, int asked)
 {
-    int64_t share = machine_cores() / (list->n * world_neighbours(w)), least;
+    const double cores = (double)machine_cores() / (list->n * world_neighbours(w));
+    const int64_t share = (int64_t)cores;
+    int64_t least;
 
     TRY(world_max(w, asked ? -asked : share > 1 ? -share : -1, &least));
-    for (int i = 0; i < list->n; i++)
+    for (int i = 0; i < list->n; i++) {
         list->device[i].threads = (int)-least;
+        list->device[i].cores = asked ? asked : cores;
+    }
     return ST_OK;
 }
 

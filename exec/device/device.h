@@ -5,12 +5,13 @@
 
 #include "kernels/backend.h"
 
-enum { DEVICE_TEXT = 96, DEVICE_PATH = 256 };
+enum { DEVICE_PATH = 256 };
 
 typedef struct {
     bool cuda;                   /* else a team of the CPU's cores */
     int index;                   /* the N of cpu:N or cuda:N */
     int threads;                 /* of its team; of a CUDA device: for what it leaves to the CPU */
+    double cores;                /* of the CPU that it could have; 0: as many as threads */
     uint64_t memory;             /* bytes that it can use; 0: not known before it is opened */
     bool tf32;                   /* of a CUDA device: products of float32 may round their inputs to TF32 */
     bool tune;                   /* of a CUDA device: measure algorithms of convolutions and products */
@@ -29,8 +30,6 @@ typedef struct {
  * cores divided among the devices, at least one each.  Whether a CUDA device that is named is there shows when it is
  * opened. */
 Status device_list_parse(DeviceList *out, const char *text, int threads) CHECKED;
-/* Names two devices whose memory or team sizes differ by more than a quarter; false: there are none. */
-bool device_list_unequal(const DeviceList *list, char text[DEVICE_TEXT]);
 
 typedef struct Device Device;
 typedef Status DeviceJob(Device *d, void *arg);

@@ -129,21 +129,3 @@ Status device_list_parse(DeviceList *out, const char *text, int threads)
     *out = list;
     return ST_OK;
 }
-
-static bool unequal(uint64_t a, uint64_t b) { return 4 * (a < b ? a : b) < 3 * (a < b ? b : a); }
-
-bool device_list_unequal(const DeviceList *list, char text[DEVICE_TEXT])
-{
-    for (int i = 0; i < list->n; i++)
-        for (int j = i + 1; j < list->n; j++) {
-            const DeviceSpec *a = &list->device[i], *b = &list->device[j];
-
-            if (!unequal((uint64_t)a->threads, (uint64_t)b->threads) && !unequal(a->memory, b->memory))
-                continue;
-            snprintf(text, DEVICE_TEXT, "%s:%d (%d threads, %llu MiB) and %s:%d (%d threads, %llu MiB) are unequal",
-                     kind(a->cuda), a->index, a->threads, (unsigned long long)(a->memory >> 20), kind(b->cuda),
-                     b->index, b->threads, (unsigned long long)(b->memory >> 20));
-            return true;
-        }
-    return false;
-}

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device/device_set.h"
+#include "exec/device/unequal.h"
 #include "exec/world/world.h"
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
@@ -42,14 +42,18 @@ struct Session {
 
 /* ---- creation ---- */
 
-static void warn(const Session *s, const DeviceList *list)
+/* All processes come here. */
+static Status compare_devices(const Session *s, const DeviceList *list)
 {
-    char text[DEVICE_TEXT], line[DEVICE_TEXT + 64];
+    char text[UNEQUAL_TEXT], line[UNEQUAL_TEXT + 128];
 
-    if (!s->log || !device_list_unequal(list, text))
-        return;
-    snprintf(line, sizeof line, "the slowest device sets the pace: %s", text);
+    TRY(device_set_compare(text, &s->devices, list));
+    if (!s->log || !*text)
+        return ST_OK;
+    snprintf(line, sizeof line, "the slowest device sets the pace: %s%s", text,
+             s->base.split == SPLIT_WEIGHTS ? "" : "; --split gives each a part by weight");
     s->log(s->log_user, true, line);
+    return ST_OK;
 }
 
 static void tell(const Session *s, const Report *r)
@@ -97,7 +101,7 @@ Status session_create(Session **out, const Graph *model, const BuildOptions *bas
     TRY_TO(fail, st, device_set_open(&s->devices, devices));
     TRY_TO(fail, st, states_create(&s->states, s->devices.device, s->devices.n));
     states_join(s->states, s->devices.world);
-    warn(s, devices);
+    TRY_TO(fail, st, compare_devices(s, devices));
     *out = s;
     return ST_OK;
 fail:

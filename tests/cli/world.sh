@@ -51,6 +51,18 @@ check 'rank 0 says so' grep -q 'stopped by a signal' "$DIR/rank-0"
 check 'the status of the other' grep -qx 143 "$DIR/status-1"
 check 'a checkpoint of the stopped run' test -d "$DIR/stopped/checkpoints"
 
+# One of the processes may use one core of several: both have their share of what they may use.
+if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && taskset -c 0,1 true 2>/dev/null; then
+    next_port
+    for r in 0 1; do
+        (taskset -c "$([ $r = 0 ] && echo 0,1 || echo 0)" "$dpexec" models/mlp.onnx --data $data/digits.npz --loss cross-entropy \
+            --batch-size 10 --steps 2 --world 2 --rank $r --rendezvous "127.0.0.1:$port" >"$DIR/cores-$r" 2>&1) &
+    done
+    wait
+    check 'unequal processes are named' grep -q 'the slowest device sets the pace: cpu:0 of rank 0 (1 core, .* MiB) and cpu:0 of rank 1 (0.5 cores, .* are unequal' \
+        "$DIR/cores-0"
+fi
+
 # ---- launchers ----
 
 next_port

@@ -1,5 +1,6 @@
 /* Devices: the grammar of --devices, and threads that take jobs and give back their failures. */
 #include "exec/device/device.h"
+#include "exec/device/unequal.h"
 #include "exec/device/machine.h"
 
 #include <omp.h>
@@ -122,18 +123,22 @@ static void test_plugin_errors(void)
 
 static void test_unequal(void)
 {
-    DeviceList l = {
-        .n = 2, .device = { { .index = 0, .threads = 4, .memory = 1000 }, { .index = 1, .threads = 3, .memory = 1000 } }
-    };
-    char text[DEVICE_TEXT];
+    DeviceFacts f[4] = { { .cores = 4, .memory = 1000ull << 20, .index = 0 },
+                         { .cores = 3, .memory = 1000ull << 20, .index = 1 },
+                         { .cores = 4, .memory = 750ull << 20, .index = 0 },
+                         { .cores = 4, .memory = 1000ull << 20, .index = 1 } };
+    char text[UNEQUAL_TEXT];
 
-    CU_ASSERT_FALSE(device_list_unequal(&l, text));
-    l.device[1].threads = 2;
-    CU_ASSERT_TRUE(device_list_unequal(&l, text));
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, "cpu:0"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, "cpu:1"));
-    l.device[1] = (DeviceSpec){ .index = 1, .threads = 4, .memory = 740 };
-    CU_ASSERT_TRUE(device_list_unequal(&l, text));
+    CU_ASSERT_FALSE(device_facts_unequal(f, 4, 2, text));
+    f[2].memory--;
+    CU_ASSERT_TRUE(device_facts_unequal(f, 4, 2, text));
+    CHECK_STR("cpu:0 of rank 0 (4 cores, 1000 MiB) and cpu:0 of rank 1 (4 cores, 749 MiB) are unequal", text);
+    CU_ASSERT_FALSE(device_facts_unequal(f, 2, 2, text));
+    f[1].cores = 1;
+    CU_ASSERT_TRUE(device_facts_unequal(f, 2, 2, text));
+    CHECK_STR("cpu:0 (4 cores, 1000 MiB) and cpu:1 (1 core, 1000 MiB) are unequal", text);
+    f[1] = (DeviceFacts){ .cores = 4, .memory = 0, .index = 1 }; /* unknown */
+    CU_ASSERT_FALSE(device_facts_unequal(f, 2, 2, text));
 }
 
 static Status count(Device *d, void *arg)
