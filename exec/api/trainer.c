@@ -110,6 +110,34 @@ static Status equal_teams(World *w, DeviceList *list, int asked)
     return ST_OK;
 }
 
+static void forward_log(void *user, bool warning, const char *line)
+{
+    dpx_trainer *t = user;
+    char text[1024];
+
+    snprintf(text, sizeof text, "%s", line);
+    foreign_clean(text);
+    if (t->log)
+        t->log(t->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, text);
+}
+
+/* The order of sums over processes is the library's, if there is one that adds. */
+static Status choose_sums(dpx_trainer *t)
+{
+    World *w = trainer_world(t);
+
+    if (!t->options->ways.library_sums)
+        return ST_OK;
+    if (world_size(w) > 1 && !world_can_add(w))
+        return FAIL(E_INVALID, "--reduce library needs processes that MPI has brought together (mpirun, srun; "
+                               "docs/cluster.md): sockets join these, and add nothing");
+    forward_log(t, false,
+                world_size(w) > 1 ? "sums over processes are added in MPI's order (--reduce library): their last bits "
+                                    "depend on the mapping of replicas to processes, and on the MPI library"
+                                  : "--reduce library: there is one process, whose sums are added by the tree");
+    return ST_OK;
+}
+
 /* Before anything is compiled: E_INVALID lists all that was not given alike to all processes.  Sets the list's world
  * and teams. */
 static Status enter_world(const dpx_trainer *t, DeviceList *list)
@@ -146,17 +174,6 @@ void dpx_trainer_free(dpx_trainer *t)
     options_free(t->options);
     model_release(t->model);
     free(t);
-}
-
-static void forward_log(void *user, bool warning, const char *line)
-{
-    dpx_trainer *t = user;
-    char text[1024];
-
-    snprintf(text, sizeof text, "%s", line);
-    foreign_clean(text);
-    if (t->log)
-        t->log(t->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, text);
 }
 
 /* The floating type of the run: the option's, else that of the first parameter; where which tensors are parameters is
@@ -204,6 +221,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(options_devices(&devices, t->options));
     TRY(enter_world(t, &devices));
     TRY(decide_split(t, &devices));
+    TRY(choose_sums(t));
     t->dtype = run_dtype(t);
     t->devices = devices.n * world_size(trainer_world(t));
     t->replicas = t->options->build.replicas ? t->options->build.replicas : t->devices;

@@ -11,12 +11,13 @@
 typedef struct Trace Trace; /* exec/plan/trace.h */
 typedef void ProgramLog(void *user, bool warning, const char *line);
 
-/* How accelerators are given a step. */
+/* How a step is run: accelerators are given it, and sums cross processes. */
 typedef struct {
     bool uncaptured;   /* every step to the streams, call by call; else it is captured once and launched as one graph */
     bool check_nodes;  /* and each call is waited for, so that a failure names the node */
     bool reproducible; /* sums over devices are added by the tree of graph/reduce_tree.h, not in the library's order */
-} GpuWays;
+    bool library_sums; /* over processes of CPU devices what carries the world's messages adds, in its own order */
+} Ways;
 
 typedef struct {
     Device *const *device; /* [n_device] open devices; lent, they must outlive the program.  NULL: another process's */
@@ -34,7 +35,7 @@ typedef struct {
     ProgramLog *log; /* receives what needs how much when memory does not suffice; may be NULL */
     void *log_user;
     struct GpuGroup *group; /* lent; of devices that are accelerators */
-    GpuWays ways;
+    Ways ways;
 } ProgramOptions;
 
 /* The prepared call of one node. */

@@ -4,7 +4,8 @@
  * them adds an element changes a bit.  An AllReduce is shared out by elements: each is read from all parts and written
  * to all outputs by one thread, which is why outputs may lie over inputs.  Copies, and pieces of a sum, are shared out
  * by destination.  Where other processes take part the first member brings what they hold before, and gives them the
- * sums after (exec/run/collective_span.h); its own devices meet in between. */
+ * sums after (exec/run/collective_span.h); its own devices meet in between.  Where a library adds for all processes,
+ * they add the parts of this one first. */
 #include "exec/run/collective.h"
 
 #include <stdlib.h>
@@ -21,11 +22,13 @@ struct Collective {
     const Node *node;
     Exchange x;
     int n_member, n_in, n_out, first; /* first: device of this process */
+    size_t element;                   /* of the sums: bytes */
     int *rank;                        /* [device] among the members; -1: not one */
     int *device;                      /* [n_out] that holds the output */
-    int *program;                     /* of the sums: reduce_tree_program */
-    void **space;                     /* [member] of exchange_sum */
-    void ***to;                       /* [member] the copies of a tensor */
+    int *program;                     /* of the sums: of so many parts */
+    int parts;
+    void **space; /* [member] of exchange_sum */
+    void ***to;   /* [member] the copies of a tensor */
     atomic_uint arrived, generation;
 };
 
@@ -104,11 +107,12 @@ typedef struct {
 
 static void reduce_to(const Collective *c, void *space, Stretch s, void *const *to, int n, int64_t first)
 {
-    const size_t size = dtype_size(s.in->dtype);
+    const size_t size = c->element;
 
     for (int64_t at = s.at; at < s.end; at += SUM_BLOCK) {
         size_t len = (size_t)(s.end - at < SUM_BLOCK ? s.end - at : SUM_BLOCK);
-        const void *sum = exchange_sum(c->program, c->x.parts, space, s.in, at - s.base, len);
+        const void *sum =
+            c->parts ? exchange_sum(c->program, c->parts, space, s.in, at - s.base, len) : memset(space, 0, len * size);
 
         for (int d = 0; d < n; d++) {
             char *copy = to[d] ? (char *)to[d] + (size_t)(at - first) * size : NULL;
@@ -123,7 +127,7 @@ static void reduce_to(const Collective *c, void *space, Stretch s, void *const *
 static void reduce_share(const Collective *c, int rank, const Segment *g, const Tensor *out)
 {
     const int64_t n = g->to - g->from;
-    const Stretch s = { g->in, g->from, g->from + exchange_share(n, rank, c->n_member),
+    const Stretch s = { g->in, g->first, g->from + exchange_share(n, rank, c->n_member),
                         g->from + exchange_share(n, rank + 1, c->n_member) };
     void **to = c->to[rank];
 
@@ -142,7 +146,7 @@ static void reduce_own(const Collective *c, int device, const Segment *g, const 
 
     for (int o = g->tensor * c->x.copies; o < (g->tensor + 1) * c->x.copies; o++) {
         const int64_t end = first + tensor_numel(&out[o]);
-        const Stretch s = { g->in, g->from, first > g->from ? first : g->from, end < g->to ? end : g->to };
+        const Stretch s = { g->in, g->first, first > g->from ? first : g->from, end < g->to ? end : g->to };
 
         if (c->device[o] == device && out[o].data)
             reduce_to(c, c->space[c->rank[device]], s, (void *const[]){ out[o].data }, 1, first);
@@ -164,10 +168,10 @@ static void reduce_pieces(const Collective *c, int device, int t, const Tensor *
             size_t row = at / p.row, in_row = at % p.row, len = (p.row - in_row) / size;
 
             len = len < SUM_BLOCK ? len : SUM_BLOCK;
-            memcpy((char *)out[o].data + at,
-                   exchange_sum(c->program, c->x.parts, space, in, (int64_t)((row * p.wide + offset + in_row) / size),
-                                len),
-                   len * size);
+            memcpy(
+                (char *)out[o].data + at,
+                exchange_sum(c->program, c->parts, space, in, (int64_t)((row * p.wide + offset + in_row) / size), len),
+                len * size);
             at += len * size;
         }
         offset += p.row;
@@ -229,19 +233,35 @@ static void copy_outputs(const Collective *c, int device, const Tensor *in, Tens
 
 /* ---- creation ---- */
 
+/* ((0 + 1) + 2) + ..., for exchange_sum. */
+static void list_in_turn(int *program, int parts)
+{
+    for (int i = 0; i < parts; i++) {
+        program[i ? 2 * i - 1 : 0] = i;
+        if (i)
+            program[2 * i] = TREE_ADD;
+    }
+}
+
 static Status prepare_sum(Collective *c, const Graph *g)
 {
     const Node *n = c->node;
     DType t = in_value(g, n, 0)->dtype;
+    bool in_turn = false;
     size_t bytes;
 
+    c->element = dtype_size(t);
+    c->parts = c->span ? span_parts(c->span, c->x.parts, &in_turn) : c->x.parts;
     c->program = calloc((size_t)(2 * c->x.parts), sizeof *c->program);
     c->space = calloc((size_t)c->n_member, sizeof *c->space);
     c->to = calloc((size_t)c->n_member, sizeof *c->to);
     if (!c->program || !c->space || !c->to)
         return FAIL_NOMEM();
-    TRY(reduce_tree_program(c->program, c->x.span, c->x.parts));
-    bytes = exchange_sum_bytes(c->program, c->x.parts, t);
+    if (in_turn)
+        list_in_turn(c->program, c->parts);
+    else
+        TRY(reduce_tree_program(c->program, c->x.span, c->parts));
+    bytes = exchange_sum_bytes(c->program, c->parts, t);
     for (int i = 0; i < c->n_member; i++)
         if (!(c->space[i] = aligned_alloc(64, bytes)) || !(c->to[i] = calloc((size_t)c->x.copies, sizeof **c->to)))
             return FAIL_NOMEM();
@@ -319,7 +339,9 @@ void collective_free(Collective *c)
 static void compute(const Collective *c, int device, const Tensor *in, Tensor *out)
 {
     for (int t = 0; c->x.sum && t < c->x.tensors; t++) {
-        const Segment all = { t, 0, tensor_numel(&in[t * c->x.parts]), (Tensor *)(uintptr_t)&in[t * c->x.parts], NULL };
+        const Segment all = { .tensor = t,
+                              .to = tensor_numel(&in[t * c->x.parts]),
+                              .in = (Tensor *)(uintptr_t)&in[t * c->x.parts] };
 
         if (exchange_reduces(&c->x))
             reduce_share(c, c->rank[device], &all, out);
@@ -336,7 +358,7 @@ static void compute_segments(const Collective *c, int device)
     const Segment *g = span_segments(c->span, &n);
 
     for (int k = 0; k < n; k++)
-        if (exchange_reduces(&c->x))
+        if (span_spreads(c->span))
             reduce_share(c, c->rank[device], &g[k], span_out(c->span));
         else
             reduce_own(c, device, &g[k], span_out(c->span));
@@ -354,7 +376,7 @@ static Status run_round(Collective *c, int round, int device, const Tensor *in, 
         compute_segments(c, device);
     else
         compute(c, device, span_in(c->span), span_out(c->span));
-    if (!exchange_reduces(&c->x))
+    if (!span_spreads(c->span))
         return ST_OK;
     if (!meet(c))
         return E_INTERRUPTED;

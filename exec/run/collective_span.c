@@ -1,4 +1,4 @@
-/* Three ways of crossing, all made of exchanges between every pair of processes.
+/* Three ways of crossing, all made of exchanges between every pair of processes, and one by a library's own sums.
  *
  * Sums are shared out by elements: each process gets everybody's parts of its share, and adds them by the same tree as
  * one process would (graph/reduce_tree.h), so the bits do not depend on how the devices are spread over processes.  Of
@@ -10,7 +10,10 @@
  * Pieces that are joined (AllGather) go to where they belong in the first copy that the receiver has.
  *
  * What is rarer, pieces that are not each in one stretch of memory among it, goes whole to every process that has
- * outputs, and each computes its own. */
+ * outputs, and each computes its own.
+ *
+ * By a library: each process adds its own parts of all shares, side by side, and the world adds those, as it pleases
+ * (world_add).  That is for sums of floats of which every process can tell whose part is whose. */
 #include "exec/run/collective_span.h"
 
 #include <stdlib.h>
@@ -21,7 +24,7 @@
 enum { ROUND = 4 << 20 /* bytes of a part that come at a time */, STAGE_ALIGN = 64 };
 
 /* How it crosses. */
-typedef enum { IN_SHARES, IN_PLACE, WHOLE } Way;
+typedef enum { IN_SHARES, IN_PLACE, WHOLE, BY_LIBRARY } Way;
 
 struct Span {
     World *world;
@@ -35,6 +38,10 @@ struct Span {
     int n_round, n_slot;    /* parts that come from others, of a tensor */
     char *staging;
     size_t *at; /* WHOLE: [n_in] where in it an input is */
+    int n_own;  /* BY_LIBRARY: parts of a tensor that are this process's, */
+    int *count; /* [size] elements of each process's share in this round, which lie in `sums`; */
+    char *sums;
+    int first_mine; /* the segment with which this process's share begins */
     Tensor *in, *out, *part;
     Segment *segment;
     int n_segment;
@@ -64,13 +71,25 @@ static bool in_one_stretch(const Graph *g, const Node *n, const Exchange *x)
     return true;
 }
 
-static Way way_of(const Graph *g, const Node *n, const Exchange *x)
+/* Does every tensor have its parts where the first has them, each in one process?  The same in all processes. */
+static bool parts_alike(const Exchange *x, const Site *site)
 {
-    if (exchange_reduces(x))
-        return IN_SHARES;
-    if ((x->sum || x->joined) && in_one_stretch(g, n, x))
-        return x->sum ? IN_SHARES : IN_PLACE;
-    return WHOLE;
+    for (int i = 0; i < x->tensors * x->parts; i++)
+        if (site->from[i] < 0 || process_of(site, site->from[i]) != process_of(site, site->from[i % x->parts]))
+            return false;
+    return true;
+}
+
+static Way way_of(const Graph *g, const Node *n, const Exchange *x, const Site *site)
+{
+    const DType type = in_value(g, n, 0)->dtype;
+
+    if (!exchange_reduces(x) && !((x->sum || x->joined) && in_one_stretch(g, n, x)))
+        return WHOLE;
+    if (!x->sum)
+        return IN_PLACE;
+    return site->by_library && (type == DT_FLOAT32 || type == DT_FLOAT64) && parts_alike(x, site) ? BY_LIBRARY
+                                                                                                  : IN_SHARES;
 }
 
 /* The elements of tensor t that process r adds up. */
@@ -115,11 +134,12 @@ static bool has_outputs(const Span *s, int r)
 
 static void plan_rounds(Span *s)
 {
+    const int64_t fits = (int64_t)(ROUND / s->element) / (s->way == BY_LIBRARY ? s->size : 1);
     int64_t most = 1;
 
     for (int r = 0; r < s->size; r++)
         most = share_elements(s, r) > most ? share_elements(s, r) : most;
-    s->chunk = (int64_t)(ROUND / s->element) < most ? (int64_t)(ROUND / s->element) : most;
+    s->chunk = fits < most ? fits : most;
     s->n_round = (int)((most + s->chunk - 1) / s->chunk);
     for (int t = 0; t < s->x.tensors; t++) {
         int remote = 0;
@@ -167,7 +187,9 @@ static void describe(Span *s, const Graph *g, const Node *n, const Site *site)
     }
     s->element = dtype_size(in_value(g, n, 0)->dtype);
     s->n_round = 1;
-    if (s->way == IN_SHARES)
+    for (int i = 0; i < s->x.parts; i++)
+        s->n_own += s->owner[i] == s->rank;
+    if (s->way == IN_SHARES || s->way == BY_LIBRARY)
         plan_rounds(s);
 }
 
@@ -184,12 +206,13 @@ static Status allocate(Span *s)
     s->in = calloc(in, sizeof *s->in);
     s->out = calloc(out, sizeof *s->out);
     s->part = calloc(in, sizeof *s->part);
-    s->segment = calloc(tensors, sizeof *s->segment);
+    s->segment = calloc(s->way == BY_LIBRARY ? size * tensors : tensors, sizeof *s->segment);
+    s->count = calloc(size, sizeof *s->count);
     s->send = calloc(size, sizeof *s->send);
     s->recv = calloc(size, sizeof *s->recv);
     s->pieces = calloc(2 * size * most, sizeof *s->pieces);
     if (!s->owner || !s->holder || !s->numel || !s->start || !s->at || !s->in || !s->out || !s->part || !s->segment ||
-        !s->send || !s->recv || !s->pieces)
+        !s->count || !s->send || !s->recv || !s->pieces)
         return FAIL_NOMEM();
     for (int r = 0; r < s->size; r++) {
         s->send[r].piece = s->pieces + (size_t)r * most;
@@ -211,7 +234,7 @@ Status span_create(Span **out, const Graph *g, const Node *n, const Site *site)
     s->n_in = n->n_in;
     s->n_out = n->n_out;
     s->x = exchange_of(n);
-    s->way = way_of(g, n, &s->x);
+    s->way = way_of(g, n, &s->x, site);
     if ((st = allocate(s))) {
         span_free(s);
         return st;
@@ -249,6 +272,7 @@ void span_free(Span *s)
     free(s->out);
     free(s->part);
     free(s->segment);
+    free(s->count);
     free(s->send);
     free(s->recv);
     free(s->pieces);
@@ -258,9 +282,16 @@ void span_free(Span *s)
 /* ---- running ---- */
 
 int span_rounds(const Span *s) { return s->n_round; }
-bool span_in_segments(const Span *s) { return s->way == IN_SHARES; }
+bool span_in_segments(const Span *s) { return s->way == IN_SHARES || s->way == BY_LIBRARY; }
+bool span_spreads(const Span *s) { return exchange_reduces(&s->x) || s->way == BY_LIBRARY; }
 const Tensor *span_in(const Span *s) { return s->in; }
 Tensor *span_out(const Span *s) { return s->out; }
+
+int span_parts(const Span *s, int n, bool *in_turn)
+{
+    *in_turn = s->way == BY_LIBRARY;
+    return *in_turn ? s->n_own : n;
+}
 
 const Segment *span_segments(const Span *s, int *n)
 {
@@ -347,7 +378,7 @@ static void make_segment(Span *s, int r, int t, int64_t from, int64_t to, int64_
     int slot = 0;
 
     (void)r;
-    *g = (Segment){ t, from, to, s->part + t * s->x.parts, NULL };
+    *g = (Segment){ t, from, to, s->part + t * s->x.parts, from, NULL };
     for (int i = t * s->x.parts; i < (t + 1) * s->x.parts; i++) {
         bool remote = s->owner[i] >= 0 && s->owner[i] != s->rank;
         Tensor *part = &s->part[i];
@@ -367,6 +398,37 @@ static void gather_shares(Span *s, int round)
     s->n_segment = 0;
     for (int r = 0; r < s->size; r++)
         each_stretch(s, r, round, r == s->rank ? make_segment : send_parts);
+}
+
+/* Of the share of process r, behind those before it. */
+static void make_sum(Span *s, int r, int t, int64_t from, int64_t to, int64_t before)
+{
+    Segment *g = &s->segment[s->n_segment], *last = s->n_segment ? g - 1 : NULL;
+    char *at = last ? (char *)last->own + (size_t)(last->to - last->from) * s->element : s->sums;
+
+    (void)before;
+    *g = (Segment){ t, from, to, s->part + t * s->x.parts, 0, at };
+    s->count[r] += (int)(to - from);
+    s->n_segment++;
+}
+
+static Status gather_sums(Span *s, int round)
+{
+    void *sums;
+
+    TRY(world_sum_space(&sums, s->world, (size_t)s->size * (size_t)s->chunk * s->element));
+    s->sums = sums;
+    s->n_segment = 0;
+    for (int t = 0; t < s->x.tensors; t++)
+        for (int i = t * s->x.parts, k = i; i < (t + 1) * s->x.parts; i++)
+            if (s->owner[i] == s->rank)
+                s->part[k++] = s->in[i];
+    for (int r = 0; r < s->size; r++) {
+        s->count[r] = 0;
+        s->first_mine = r == s->rank ? s->n_segment : s->first_mine;
+        each_stretch(s, r, round, make_sum);
+    }
+    return ST_OK;
 }
 
 static void gather_in_place(Span *s)
@@ -409,6 +471,8 @@ Status span_gather(Span *s, int round, const Tensor *in, const Tensor *out, cons
 {
     memcpy(s->in, in, (size_t)s->n_in * sizeof *in);
     memcpy(s->out, out, (size_t)s->n_out * sizeof *out);
+    if (s->way == BY_LIBRARY)
+        return gather_sums(s, round);
     clear_parcels(s);
     if (s->way == IN_SHARES)
         gather_shares(s, round);
@@ -454,8 +518,41 @@ static void copy_sums(Span *s, int r, int t, int64_t from, int64_t to, int64_t b
     }
 }
 
+/* A segment's sums to the copies here, or to the pieces. */
+static void place_sums(Span *s, const Segment *g, const char *sums)
+{
+    for (int o = g->tensor * s->x.copies; o < (g->tensor + 1) * s->x.copies; o++) {
+        const Tensor *out = &s->out[o];
+        const int64_t begin = s->start[o], end = begin + tensor_numel(out), first = begin > g->from ? begin : g->from,
+                      last = end < g->to ? end : g->to;
+
+        if (out->data && first < last)
+            memcpy(element_of(s, out, first - begin), sums + (size_t)(first - g->from) * s->element,
+                   (size_t)(last - first) * s->element);
+    }
+}
+
+static Status add_by_library(Span *s, const atomic_bool *cancelled)
+{
+    const bool all = exchange_reduces(&s->x);
+    const WorldNumber type = s->element == sizeof(double) ? WORLD_FLOAT64 : WORLD_FLOAT32;
+    const void *sums;
+    int64_t placed = 0;
+
+    TRY(world_add(&sums, s->world, type, s->count, all, cancelled));
+    for (int k = all ? 0 : s->first_mine; k < s->n_segment && (all || placed < s->count[s->rank]); k++) {
+        const Segment *g = &s->segment[k];
+
+        place_sums(s, g, (const char *)sums + (size_t)placed * s->element);
+        placed += g->to - g->from;
+    }
+    return ST_OK;
+}
+
 Status span_spread(Span *s, int round, const atomic_bool *cancelled)
 {
+    if (s->way == BY_LIBRARY)
+        return add_by_library(s, cancelled);
     clear_parcels(s);
     send_sums(s);
     for (int r = 0; r < s->size; r++)

@@ -15,6 +15,7 @@ typedef struct {
     int first, n_local;   /* those of this process */
     const bool *member;   /* [n_device] whose memory it reads or writes */
     const int *from, *to; /* [n_in], [n_out] the device in whose memory the tensor is; -1: the host's, or nowhere */
+    bool by_library;      /* what carries the world's messages is to add, in its own order, where it can */
 } Site;
 
 typedef struct Span Span;
@@ -28,14 +29,18 @@ void span_free(Span *s); /* NULL is legal */
 /* Lends it that memory, which may be that of other collectives: none of them runs meanwhile. */
 void span_set_staging(Span *s, void *staging);
 
-/* Elements [from, to) of a tensor, as this process is to add them: of each of its parts those elements, the first of
- * which is the first of `in`. */
+/* Elements [from, to) of a tensor, as this process is to add them. */
 typedef struct {
     int tensor;
     int64_t from, to;
-    Tensor *in; /* [parts] */
-    void *own;  /* of a sum for all: where it goes in a process that has no copy of the tensor; else NULL */
+    Tensor *in; /* [span_parts] whose first element is the tensor's element `first` */
+    int64_t first;
+    void *own; /* where the sum goes: that has no copy in this process, or is of its own parts alone; else NULL */
 } Segment;
+
+/* Of a sum that spans processes: the parts that this one adds, by the tree all of them, of n; for a library its own
+ * alone, which may be none: *in_turn, the first to the last. */
+int span_parts(const Span *s, int n, bool *in_turn);
 
 /* How often what follows is done, one after the other; the same number in every process. */
 int span_rounds(const Span *s);
@@ -47,7 +52,9 @@ bool span_in_segments(const Span *s);
 const Segment *span_segments(const Span *s, int *n);
 const Tensor *span_in(const Span *s);
 Tensor *span_out(const Span *s);
-/* Of a sum for all: everybody's sums of this round to all. */
+/* Do sums of this process lie in segments that go on to others? */
+bool span_spreads(const Span *s);
+/* Of those, to where they belong: everybody's sums of this round to all, or of his own parts to the library. */
 Status span_spread(Span *s, int round, const atomic_bool *cancelled) CHECKED;
 
 #endif

@@ -34,8 +34,14 @@ static Status find_site(Site *site, const Program *p, const Node *n, Arena *a)
     for (int o = 0; o < n->n_out; o++)
         if ((to[o] = holder(p, n->out[o])) >= 0)
             member[to[o]] = true;
-    *site =
-        (Site){ p->ready.opt.world, p->ready.opt.n_device, p->ready.opt.first, p->ready.opt.n_local, member, from, to };
+    *site = (Site){ .world = p->ready.opt.world,
+                    .n_device = p->ready.opt.n_device,
+                    .first = p->ready.opt.first,
+                    .n_local = p->ready.opt.n_local,
+                    .member = member,
+                    .from = from,
+                    .to = to,
+                    .by_library = p->ready.opt.ways.library_sums && world_can_add(p->ready.opt.world) };
     return ST_OK;
 }
 

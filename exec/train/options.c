@@ -335,6 +335,10 @@ static const Setting table[] = {
     { "reproducible", NULL, "false",
       "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower",
       SETTING_OF(Options, ways.reproducible), .on_resume = RESUME_TOLD },
+    { "reduce", "BY", "tree",
+      "what adds CPU devices' sums over processes: dpexec's tree, whose bits do not depend on the mapping, or the MPI "
+      "library",
+      SETTING_CHOICE_OF(Options, ways.library_sums, "tree|library"), .on_resume = RESUME_TOLD },
     { "check-nodes", NULL, "false",
       "wait for every call of every step on a GPU, so that a failure names the node; slow",
       SETTING_OF(Options, ways.check_nodes), .on_resume = RESUME_FREE },

@@ -19,11 +19,11 @@ typedef struct {
     const char *devices;   /* as given; NULL: the default */
     bool loss_scale_given; /* else what precision makes of it */
     bool tune;             /* on accelerators: measure algorithms */
-    GpuWays ways;          /* on accelerators */
-    int programs;          /* that a session keeps */
-    int threads;           /* per device; 0: cores / devices */
-    dpx_world *world;      /* lent; NULL: this process alone */
-    const char **text;     /* by option index: the text in force, NULL: the default */
+    Ways ways;
+    int programs;      /* that a session keeps */
+    int threads;       /* per device; 0: cores / devices */
+    dpx_world *world;  /* lent; NULL: this process alone */
+    const char **text; /* by option index: the text in force, NULL: the default */
     Arena *arena;
 } Options;
 

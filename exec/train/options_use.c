@@ -14,6 +14,8 @@ Status options_check(const Options *o)
     if (o->ways.reproducible && o->tune)
         return FAIL(E_INVALID,
                     "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
+    if (o->ways.reproducible && o->ways.library_sums)
+        return FAIL(E_INVALID, "--reproducible: the bits of --reduce library depend on the mapping");
     return ST_OK;
 }
 
@@ -24,6 +26,11 @@ static Status check_flags(const Options *o, const DeviceSpec *d)
                        : o->ways.uncaptured  ? "--no-capture"
                                              : NULL;
 
+    if (o->ways.library_sums && d->cuda)
+        return FAIL(E_INVALID,
+                    "--reduce library is for CPU devices: --devices names cuda:%d, and GPUs add by their library "
+                    "unless --reproducible is given",
+                    d->index);
     if (!flag)
         return ST_OK;
     if (!d->cuda)

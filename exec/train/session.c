@@ -28,7 +28,7 @@ struct Session {
     Graph *model;
     BuildOptions base;
     DeviceSet devices;
-    GpuWays ways;
+    Ways ways;
     States *states;
     Compiled *compiled; /* those used last first */
     int most_programs;  /* that are kept */
@@ -602,7 +602,7 @@ const Program *session_program(const Session *s, BuildMode mode)
 
 States *session_states(Session *s) { return s->states; }
 
-void session_set_ways(Session *s, const GpuWays *ways) { s->ways = *ways; }
+void session_set_ways(Session *s, const Ways *ways) { s->ways = *ways; }
 
 void session_set_trace(Session *s, Trace *t)
 {

@@ -54,7 +54,7 @@ States *session_states(Session *s);
  * `out` NULL: this one has no use for it. */
 Status session_model(Graph **out, Session *s) CHECKED;
 /* Before anything is compiled. */
-void session_set_ways(Session *s, const GpuWays *ways);
+void session_set_ways(Session *s, const Ways *ways);
 /* At most so many programs: the ones that were not used for longest go, and are compiled again when their shapes come
  * back. */
 void session_keep_programs(Session *s, int most);

@@ -10,17 +10,20 @@
 typedef enum { NOTE_ABORT = 1, NOTE_LEAVE, NOTE_ASK, NOTE_PROGRESS } NoteKind;
 typedef struct {
     uint32_t kind;
-    int32_t origin;         /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
-    WorldProgress progress; /* NOTE_PROGRESS: the answer to NOTE_ASK */
+    int32_t origin; /* NOTE_ABORT: the rank that failed, which need not be the one that tells it */
+    bool knows;     /* NOTE_PROGRESS, the answer to NOTE_ASK: `progress` is known; */
+    uint64_t turn;  /* so many exchanges are done */
+    WorldProgress progress;
     char reason[WORLD_REASON];
 } Note;
 
 typedef enum { CHANNEL_DATA, CHANNEL_NOTES, N_CHANNELS } Channel;
 
 typedef struct {
-    int fd[N_CHANNELS]; /* of sockets; -1: not open */
-    bool left, closed;  /* under the world's lock: has left in order; nothing more will come from it */
-    bool told;          /* under the lock: has answered where it is */
+    int fd[N_CHANNELS];  /* of sockets; -1: not open */
+    bool left, closed;   /* under the world's lock: has left in order; nothing more will come from it */
+    bool answered, told; /* under the lock: has answered how many exchanges it has done, and how far it has come */
+    uint64_t turn;
     WorldProgress progress;
 } Peer;
 
@@ -33,6 +36,9 @@ typedef struct {
 typedef struct {
     /* One exchange (world_exchange), that of the world's turn.  The world's lock is free. */
     Status (*exchange)(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled);
+    /* world_sum_space, world_add; NULL: it cannot add */
+    Status (*sum_space)(void **out, World *w, size_t bytes);
+    Status (*add)(const void **sums, World *w, WorldNumber type, const int *n, bool all, const atomic_bool *cancelled);
     /* Under the lock, neither waits: hands what has come to world_take_note, and tells world_lose who has gone; sends
      * a note, if it can be sent at all. */
     void (*read_notes)(World *w);
@@ -48,8 +54,8 @@ struct World {
     const Transport *transport; /* NULL: alone */
     void *link;
     Peer *peer;                        /* [size]; the own entry is not open */
-    uint64_t turn;                     /* exchanges done */
     pthread_mutex_t lock;              /* of notes and of what follows */
+    uint64_t turn;                     /* exchanges and sums done; changed by the thread that does them */
     WorldProgress (*where)(void *arg); /* NULL: this process does not know */
     void *where_arg;
     bool aborted; /* the others have been told */
@@ -79,6 +85,8 @@ size_t parcel_bytes(const Parcel *p);
 Status world_check_head(const World *w, int r, const Head *head, size_t bytes) CHECKED;
 /* Of an exchange in which nothing has moved for the world's timeout; waits(arg, r): is rank r still waited for? */
 Status world_late(const World *w, bool (*waits)(const void *arg, int rank), const void *arg) CHECKED;
+/* Of a sum of all processes, of which none can be seen: asks them whether they have come to it. */
+Status world_late_for_all(World *w) CHECKED;
 
 /* Sockets between every pair, which are opened afterwards. */
 Status sockets_attach(World *w) CHECKED;

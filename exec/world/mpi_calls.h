@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-enum { MPI_CALLS_ABI = 1, MPI_ANYBODY = -1 };
+enum { MPI_CALLS_ABI = 2, MPI_ANYBODY = -1 };
 #define MPI_CALLS_SYMBOL "dpexec_mpi_calls"
 
 typedef struct MpiGroup MpiGroup; /* duplicates of a communicator, one for each channel */
@@ -51,6 +51,10 @@ typedef struct {
     /* The pieces go as one message; the array may be gone on return. */
     int (*send)(MpiGroup *g, int channel, const struct iovec *piece, int n, int to, MpiRequest *out);
     int (*receive)(MpiGroup *g, int channel, const struct iovec *piece, int n, int from, MpiRequest *out);
+    /* Adds up n[r] numbers for each of `size` ranks over all processes, float64 if `wide`, else float32: all
+     * sums go to `to`, or without `all` the own n[rank]. All three stay until it is done; it cannot be cancelled. */
+    int (*add)(MpiGroup *g, int channel, const void *from, void *to, const int *n, int size, bool wide, bool all,
+               MpiRequest *out);
     int (*test)(MpiRequest *r, MpiStand *out);
     int (*cancel)(MpiRequest *r);
 } MpiCalls;

@@ -94,7 +94,8 @@ static Status attach(World **out, Mpi *m, const WorldOptions *opt)
     TRY(check_place(m, opt, &place));
     m->sending = calloc((size_t)place.size, sizeof *m->sending);
     m->receiving = calloc((size_t)place.size, sizeof *m->receiving);
-    if (!m->sending || !m->receiving)
+    m->share = calloc((size_t)place.size, sizeof *m->share);
+    if (!m->sending || !m->receiving || !m->share)
         return FAIL_NOMEM();
     TRY(world_create(&w, &place));
     w->link = m;
@@ -126,6 +127,7 @@ fail:
     if (!m->group) { /* else MPI may still use what is here */
         free(m->sending);
         free(m->receiving);
+        free(m->share);
         free(m);
     }
     return st;

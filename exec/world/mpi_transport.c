@@ -7,6 +7,9 @@
  * exchange is one message each way; the rest follows in messages far below MPI's limit of 2^31 bytes, cut where the
  * stream says, whatever the pieces of either side are.  The receiver asks for them only when it has seen the head.
  *
+ * Sums by the library are its collectives that do not wait.  They cannot be taken back, so they work in memory that is
+ * the world's, which outlives a failure.
+ *
  * Notes have a communicator of their own.  MPI does not tell that a process is gone: its launcher ends the others, or
  * they give up after the world's timeout. */
 #include "exec/world/mpi_transport.h"
@@ -266,6 +269,8 @@ static void begin_exchange(World *w, const Parcel *send, const Parcel *recv)
 {
     Mpi *m = w->link;
 
+    m->out = send;
+    m->in = recv;
     for (int r = 0; r < w->size; r++) {
         Head head = { w->turn, parcel_bytes(&send[r]) };
 
@@ -279,7 +284,7 @@ static void begin_exchange(World *w, const Parcel *send, const Parcel *recv)
 }
 
 /* One look at everything; `all`: nothing is waited for. */
-static Status look(World *w, const Parcel *send, const Parcel *recv, bool *moved, bool *all)
+static Status look(World *w, bool *moved, bool *all)
 {
     Mpi *m = w->link;
 
@@ -287,14 +292,22 @@ static Status look(World *w, const Parcel *send, const Parcel *recv, bool *moved
     for (int r = 0; r < w->size; r++) {
         if (r == w->rank || !waits_for(m, r))
             continue;
-        TRY(push(w, r, &m->receiving[r], &recv[r], false, moved));
-        TRY(push(w, r, &m->sending[r], &send[r], true, moved));
+        TRY(push(w, r, &m->receiving[r], &m->in[r], false, moved));
+        TRY(push(w, r, &m->sending[r], &m->out[r], true, moved));
         *all = *all && !waits_for(m, r);
     }
     return ST_OK;
 }
 
-static Status move(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
+static Status exchange_late(World *w) { return world_late(w, waits_for, w->link); }
+
+/* What is waited for: one look at it, and what to say when nothing has moved for the world's timeout. */
+typedef struct {
+    Status (*look)(World *w, bool *moved, bool *all);
+    Status (*late)(World *w);
+} Wait;
+
+static Status wait_for(World *w, Wait what, const atomic_bool *cancelled)
 {
     double last = world_now(), now;
     bool all = false;
@@ -304,7 +317,7 @@ static Status move(World *w, const Parcel *send, const Parcel *recv, const atomi
         Status st;
 
         pthread_mutex_lock(&w->lock);
-        st = look(w, send, recv, &moved, &all);
+        st = what.look(w, &moved, &all);
         pthread_mutex_unlock(&w->lock);
         TRY(st);
         if (all)
@@ -315,7 +328,7 @@ static Status move(World *w, const Parcel *send, const Parcel *recv, const atomi
         now = world_now();
         last = moved ? now : last;
         if (now - last > w->timeout)
-            return world_late(w, waits_for, w->link);
+            return what.late(w);
         mpi_nap(now - last);
     }
     return ST_OK;
@@ -368,15 +381,67 @@ static Status exchange(World *w, const Parcel *send, const Parcel *recv, const a
     Mpi *m = w->link;
     Status st;
 
-    if (m->stuck)
+    if (m->stuck || m->adding)
         return FAIL(E_DEVICE, "an exchange was broken off: nothing can follow it");
     begin_exchange(w, send, recv);
-    st = move(w, send, recv, cancelled);
+    st = wait_for(w, (Wait){ look, exchange_late }, cancelled);
     if (st && st != E_INTERRUPTED)
         world_abort(w, status_message()); /* before the wait */
     if (st)
         settle(w);
     return st;
+}
+
+/* ---- sums ---- */
+
+static Status sum_space(void **out, World *w, size_t bytes)
+{
+    Mpi *m = w->link;
+    char *grown;
+
+    bytes = (bytes + 63) / 64 * 64;
+    if (m->adding)
+        return FAIL(E_DEVICE, "a sum was broken off: nothing can follow it");
+    if (bytes > m->space_bytes) {
+        if (!(grown = aligned_alloc(64, 2 * bytes)))
+            return FAIL_NOMEM();
+        free(m->space);
+        m->space = grown;
+        m->space_bytes = bytes;
+    }
+    *out = m->space;
+    return ST_OK;
+}
+
+static Status look_at_sum(World *w, bool *moved, bool *all)
+{
+    Mpi *m = w->link;
+    MpiStand is;
+
+    TRY(mpi_check(m->calls, m->calls->test(&m->sum, &is), "a sum"));
+    *all = *moved = is.done;
+    return ST_OK;
+}
+
+/* Collectives of MPI cannot be taken back: one that is broken off stays under way. */
+static Status add(const void **sums, World *w, WorldNumber type, const int *n, bool all, const atomic_bool *cancelled)
+{
+    Mpi *m = w->link;
+    char *to = m->space + m->space_bytes;
+    int code;
+
+    if (m->stuck || m->adding)
+        return FAIL(E_DEVICE, "an exchange was broken off: nothing can follow it");
+    memcpy(m->share, n, (size_t)w->size * sizeof *n);
+    pthread_mutex_lock(&w->lock);
+    code = m->calls->add(m->group, CHANNEL_DATA, m->space, to, m->share, w->size, type == WORLD_FLOAT64, all, &m->sum);
+    m->adding = !code;
+    pthread_mutex_unlock(&w->lock);
+    TRY(mpi_check(m->calls, code, "a sum"));
+    TRY(wait_for(w, (Wait){ look_at_sum, world_late_for_all }, cancelled));
+    m->adding = false;
+    *sums = to;
+    return ST_OK;
 }
 
 /* ---- the end ---- */
@@ -428,12 +493,14 @@ static bool close_group(World *w)
 static void close_all(World *w)
 {
     Mpi *m = w->link;
-    bool whole = m->sending && m->receiving && m->group && w->origin < 0 && !m->stuck;
+    bool whole = m->sending && m->receiving && m->group && w->origin < 0 && !m->stuck && !m->adding;
 
     if (whole && wait_for_all(w, w->timeout, true) && close_group(w)) {
         free(m->sending);
         free(m->receiving);
         free(m->piece);
+        free(m->space);
+        free(m->share);
         free(m);
     }
     /* else MPI may still use what is here, and is not asked any more */
@@ -453,4 +520,10 @@ static void end_all(World *w, int status)
     m->calls->kill(m->group, status);
 }
 
-const Transport mpi_transport = { exchange, read_notes, send_note, close_all, end_all };
+const Transport mpi_transport = { .exchange = exchange,
+                                  .sum_space = sum_space,
+                                  .add = add,
+                                  .read_notes = read_notes,
+                                  .send_note = send_note,
+                                  .close = close_all,
+                                  .end = end_all };

@@ -24,10 +24,16 @@ typedef struct {
     MpiGroup *group;
     bool ours;                 /* MPI was begun here, and ends here */
     bool stuck;                /* MPI may still touch memory that is not ours any more: no call of it but `kill` */
+    bool adding;               /* and the sum's space: nothing but notes goes on after a sum that has not ended */
     size_t most;               /* bytes of a message */
+    const Parcel *out, *in;    /* [size] of this exchange; lent */
     Flow *sending, *receiving; /* [size] */
     struct iovec *piece;       /* of the message that is being posted; as many as max_piece */
     size_t max_piece;
+    char *space; /* of sums: so many bytes of what is added, and as many of what comes of it */
+    size_t space_bytes;
+    int *share; /* [size] numbers of each rank */
+    MpiRequest sum;
     Letter *letters;
     Note note; /* being received, if `listens` */
     MpiRequest listening;

@@ -279,7 +279,9 @@ static void close_all(World *w)
 
 Status sockets_attach(World *w)
 {
-    static const Transport sockets = { exchange, read_notes, send_note, close_all, NULL };
+    static const Transport sockets = {
+        .exchange = exchange, .read_notes = read_notes, .send_note = send_note, .close = close_all
+    };
     Sockets *s = calloc(1, sizeof *s);
 
     if (!s)

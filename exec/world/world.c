@@ -9,6 +9,8 @@
 
 #include "exec/world/internal.h"
 
+enum { PATIENCE = 1 /* seconds for the others' answers */ };
+
 double world_now(void)
 {
     struct timespec t;
@@ -72,19 +74,23 @@ static void send_all(World *w, const Note *note)
 void world_take_note(World *w, int from, Note *note)
 {
     Peer *p = &w->peer[from];
-    Note answer = { .kind = NOTE_PROGRESS, .origin = w->rank };
+    Note answer = { .kind = NOTE_PROGRESS, .origin = w->rank, .turn = w->turn };
 
     note->reason[WORLD_REASON - 1] = '\0';
     if (note->kind == NOTE_LEAVE)
         p->left = true;
     if (note->kind == NOTE_ABORT && note->origin >= 0 && note->origin < w->size)
         world_fail(w, note->origin, note->reason);
-    if (note->kind == NOTE_ASK && w->where) {
-        answer.progress = w->where(w->where_arg);
+    if (note->kind == NOTE_ASK) {
+        answer.knows = w->where;
+        if (w->where)
+            answer.progress = w->where(w->where_arg);
         w->transport->send_note(w, from, &answer);
     }
     if (note->kind == NOTE_PROGRESS) {
-        p->told = true;
+        p->answered = true;
+        p->told = note->knows;
+        p->turn = note->turn;
         p->progress = note->progress;
     }
 }
@@ -149,37 +155,46 @@ void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Have all answered? */
-static bool read_progress(World *w, WorldProgress *progress, bool *told)
+static bool all_answered(World *w)
 {
     bool all = true;
 
     pthread_mutex_lock(&w->lock);
-    for (int r = 0; r < w->size; r++) {
-        told[r] = w->peer[r].told;
-        progress[r] = w->peer[r].progress;
-        all = all && (told[r] || r == w->rank);
-    }
+    for (int r = 0; r < w->size; r++)
+        all = all && (w->peer[r].answered || r == w->rank);
     pthread_mutex_unlock(&w->lock);
     return all;
 }
 
-Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool told[WORLD_MAX])
+/* Returns when all have answered, or the time is over. */
+static Status ask_all(World *w, double seconds)
 {
     const Note ask = { .kind = NOTE_ASK, .origin = w->rank };
     double until = world_now() + seconds;
 
     pthread_mutex_lock(&w->lock);
     for (int r = 0; r < w->size; r++)
-        w->peer[r].told = false;
+        w->peer[r].answered = w->peer[r].told = false;
     send_all(w, &ask);
     pthread_mutex_unlock(&w->lock);
     do {
         TRY(world_poll(w));
-        if (read_progress(w, progress, told))
+        if (all_answered(w))
             break;
         nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
     } while (world_now() < until);
+    return ST_OK;
+}
+
+Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD_MAX], bool told[WORLD_MAX])
+{
+    TRY(ask_all(w, seconds));
+    pthread_mutex_lock(&w->lock);
+    for (int r = 0; r < w->size; r++) {
+        told[r] = w->peer[r].told;
+        progress[r] = w->peer[r].progress;
+    }
+    pthread_mutex_unlock(&w->lock);
     return ST_OK;
 }
 
@@ -257,18 +272,52 @@ Status world_late(const World *w, bool (*waits)(const void *arg, int rank), cons
                 list_ranks(missing, w, true, waits, arg), w->size, w->timeout, list_ranks(here, w, false, waits, arg));
 }
 
-/* Ended by others, or by what broke off an exchange: parcels are half sent then, and nothing can follow them. */
-Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
+/* One that waits for others answers; one that does not is busy elsewhere, or stands still. */
+static bool has_not_come(const void *arg, int r)
 {
-    Status st;
+    const World *w = arg;
 
-    TRY(world_poll(w));
-    if (!w->transport)
-        return ST_OK;
-    st = w->transport->exchange(w, send, recv, cancelled);
-    if (!st)
-        w->turn++;
+    return !w->peer[r].answered || w->peer[r].turn != w->turn;
+}
+
+Status world_late_for_all(World *w)
+{
+    bool missing = false;
+
+    TRY(ask_all(w, PATIENCE));
+    for (int r = 0; r < w->size; r++)
+        missing |= r != w->rank && has_not_come(w, r);
+    return missing ? world_late(w, has_not_come, w)
+                   : FAIL(E_DEVICE, "all %d processes have come to a sum that has not ended for %g seconds", w->size,
+                          w->timeout);
+}
+
+/* What was done together, or what is told to those who wait for it. */
+static Status after(World *w, Status st)
+{
+    pthread_mutex_lock(&w->lock);
+    w->turn += !st;
+    pthread_mutex_unlock(&w->lock);
     if (st && st != E_INTERRUPTED)
         world_abort(w, status_message());
     return st;
+}
+
+/* Ended by others, or by what broke off an exchange: parcels are half sent then, and nothing can follow them. */
+Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled)
+{
+    TRY(world_poll(w));
+    return w->transport ? after(w, w->transport->exchange(w, send, recv, cancelled)) : ST_OK;
+}
+
+/* ---- sums ---- */
+
+bool world_can_add(const World *w) { return w && w->transport && w->transport->add; }
+
+Status world_sum_space(void **out, World *w, size_t bytes) { return w->transport->sum_space(out, w, bytes); }
+
+Status world_add(const void **sums, World *w, WorldNumber type, const int *n, bool all, const atomic_bool *cancelled)
+{
+    TRY(world_poll(w));
+    return after(w, w->transport->add(sums, w, type, n, all, cancelled));
 }

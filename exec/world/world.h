@@ -61,6 +61,21 @@ Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const at
 /* Between exchanges, from any thread: E_DEVICE when another process has failed or gone. */
 Status world_poll(World *w) CHECKED;
 
+/* ---- sums by what carries the messages ---- */
+
+typedef enum { WORLD_FLOAT32, WORLD_FLOAT64 } WorldNumber;
+
+/* Can it add, in an order of its own? */
+bool world_can_add(const World *w);
+/* Memory to add in, at least so many bytes, until it is asked for again. It is the world's, which may touch it even
+ * after a failure. */
+Status world_sum_space(void **out, World *w, size_t bytes) CHECKED;
+/* In the space stand n[r] numbers for every rank r, one rank's behind the other's. Adds them up over all processes:
+ * with `all` each gets all sums, in their order; else the n[rank] that are its own. They are the world's until the next
+ * call. E_INTERRUPTED as of world_exchange. */
+Status world_add(const void **sums, World *w, WorldNumber type, const int *n, bool all,
+                 const atomic_bool *cancelled) CHECKED;
+
 /* ---- who is late ---- */
 
 /* How far a process has come: steps begun, and how far in the last of them; what is larger is farther. */

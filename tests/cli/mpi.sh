@@ -3,7 +3,9 @@
 # With Open MPI and with MPICH, each where its plug-in is built; then its launcher must be there too.
 . "$(dirname "$0")/lib.sh"
 data=tests/oracle/data
+python=${PYTHON:-/usr/bin/python3}
 mlp=(models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --steps 12 --lr 0.01 --momentum 0.9 --threads 1 --quiet)
+loud=("${mlp[@]::${#mlp[@]}-1}")
 cnn=(models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --steps 4 --lr 0.01 --threads 1 --quiet)
 for variable in $(compgen -e | grep -E '^(OMPI_|PMI_|PMIX_|SLURM_|HYDI_)'); do unset "$variable"; done
 
@@ -78,6 +80,38 @@ bytes() {
     check "$1: only rank 0 prints" test "$(started "$1" 3 "$dpexec" "${mlp[@]}" | grep -c trained)" = 1
 }
 
+differ() { cmp "$1" "$2"; [ $? = 1 ]; }
+
+# The last checkpoint of a run's folder.
+states() { echo "$1"/checkpoints/step-*/state.safetensors; }
+
+# sums LIBRARY NAME N LIMIT ARGS...: with --reduce library the states of the tree within LIMIT, and --out "$DIR/library" remains.
+sums() {
+    local library=$1 name=$2 n=$3 limit=$4
+    shift 4
+    rm -rf "$DIR/library" "$DIR/tree"
+    check "$library: $name: the tree's sums" "$dpexec" "$@" --devices "cpu*$n" --out "$DIR/tree"
+    check "$library: $name: the library's sums" started "$library" "$n" "$dpexec" "$@" --reduce library --out "$DIR/library"
+    check "$library: $name: both are near" "$python" tests/worlds/near.py "$limit" "$(states "$DIR/library")" "$(states "$DIR/tree")"
+}
+
+# Of 17,226 gradients in one bucket: enough that neither library adds those of 5 processes as the tree does.
+reductions() {
+    local adam=(models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --steps 4 --optimizer adamw --threads 1 --quiet)
+    for n in 2 3 5; do
+        sums "$1" "float32 of $n" $n 1e-5 "${mlp[@]}"
+        [ $n != 5 ] || check "$1: the library's bits are its own" differ "$(states "$DIR/library")" "$(states "$DIR/tree")"
+        sums "$1" "float64 of $n" $n 1e-12 "${mlp[@]}" --dtype float64
+        sums "$1" "pieces of $n" $n 1e-12 "${adam[@]}" --dtype float64 --shard parameters --clip-norm 0.1 --accumulate 2
+    done
+    check "$1: the run knows what added" grep -q '"reduce": *"library"' "$DIR/library/args.json"
+    check "$1: two devices each" started "$1" 2 "$dpexec" "${mlp[@]}" --devices 'cpu*2' --replicas 7 --reduce library --out "$DIR/two"
+    check "$1: as one process" "$dpexec" "${mlp[@]}" --devices 'cpu*4' --replicas 7 --out "$DIR/four"
+    check "$1: both are near" "$python" tests/worlds/near.py 1e-5 "$(states "$DIR/two")" "$(states "$DIR/four")"
+    rm -rf "$DIR/two" "$DIR/four"
+    says 'last bits depend on the mapping' started "$1" 2 "$dpexec" "${loud[@]}" --reduce library
+}
+
 resumes() {
     same "$1" whole 2 "${cnn[@]}" --steps 4
     rm -rf "$DIR/half"
@@ -114,14 +148,16 @@ begun() {
     tail -3 "$DIR/said"
 }
 
+# ended_by LIBRARY SIGNAL TEXT... [-- ARGS...]
 ended_by() {
-    local library=$1 signal=$2
+    local library=$1 signal=$2 said=()
     shift 2
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do said+=("$1"); shift; done
     rm -rf "$DIR/ended"
-    launch "$library" 3 '' "${mlp[@]}" --steps 100000000 --checkpoint-every 5 --world-timeout 4 --out "$DIR/ended"
+    launch "$library" 3 '' "${mlp[@]}" "${@:2}" --steps 100000000 --checkpoint-every 5 --world-timeout 4 --out "$DIR/ended"
     begun
     kill "-$signal" "$(cat "$DIR/pid-1")"
-    ends "$library" "$@"
+    ends "$library" "${said[@]}"
     goes_on "$library" 3
 }
 
@@ -144,12 +180,14 @@ wrong_launcher() {
 
 # Members that talk and train nothing (tests/member).
 members() {
-    for case in pieces watched neighbours small; do
+    for case in pieces watched neighbours small sums; do
         check "$1: members: $case" started "$1" 3 "$build/world_member" "$1" $case
     done
+    for n in 2 5; do check "$1: members: sums of $n" started "$1" $n "$build/world_member" "$1" sums; done
     talks "$1" broken-off 'member 0: the milk is finished' 'member 2: rank 0 of 3: the milk is finished'
     talks "$1" other-size 'rank 1 of 3 is at exchange 1 of 8 bytes, expected exchange 1 of 16 bytes'
     talks "$1" absent 'nothing has come from rank 2 of 3 for 1 seconds'
+    talks "$1" absent-from-sum 'nothing has come from rank 2 of 3 for 1 seconds; waiting: rank 0, 1'
     check "$1: a communicator of an embedder" started "$1" 3 "$build/embedder_$1"
 }
 
@@ -174,15 +212,24 @@ for library in openmpi mpich; do
     fi
     members $library
     bytes $library
+    reductions $library
     resumes $library
     differences $library
     ended_by $library STOP 'nothing has come from rank ' '1 of 3 for 4 seconds'
+    ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank ' -- --reduce library
     ended_by $library KILL
     ended_by $library TERM
     devices $library
     wrong_launcher $library
     check "$library: --mpi without a launcher trains alone" "$dpexec" "${mlp[@]}" --mpi $library
 done
+
+# ---- what else --reduce says ----
+
+refused 2 '--reduce library needs processes that MPI has brought together' "$dpexec" launch -n 2 -- train "${mlp[@]}" --reduce library
+refused 2 '--reduce: expected tree|library' "$dpexec" "${mlp[@]}" --reduce ring
+refused 2 '--reproducible: the bits of --reduce library depend' "$dpexec" "${mlp[@]}" --reduce library --reproducible
+says 'there is one process, whose sums are added by the tree' "$dpexec" "${loud[@]}" --reduce library
 
 # ---- what the environment says ----
 

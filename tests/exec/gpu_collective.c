@@ -89,7 +89,7 @@ static Status train(Outcome *o, const char *devices, int replicas, bool reproduc
     if (!st)
         st = session_create(&s, g, &opt, &list, NULL, NULL);
     if (!st)
-        session_set_ways(s, &(GpuWays){ .reproducible = reproducible });
+        session_set_ways(s, &(Ways){ .reproducible = reproducible });
     for (int k = 0; k < STEPS && !st; k++)
         st = step(o, s, k);
     if (!st)

@@ -146,6 +146,68 @@ static Status watched(World *w)
     return p.answers ? ST_OK : FAIL(E_INTERNAL, "nobody has answered");
 }
 
+/* ---- sums by the library ---- */
+
+static double term(int rank, int64_t i) { return (double)((i * 2654435761 + rank * 40503) % 9973 - 4986) / 997; }
+
+/* n[r] numbers for every rank r; the first of them is number `at`. */
+static Status check_sums(const World *w, const void *sums, bool wide, int64_t at, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double found = wide ? ((const double *)sums)[i] : (double)((const float *)sums)[i],
+                     limit = wide ? 1e-14 : 1e-5;
+        double sum = 0, size = 0;
+
+        for (int r = 0; r < world_size(w); r++) {
+            sum += term(r, at + i);
+            size += term(r, at + i) < 0 ? -term(r, at + i) : term(r, at + i);
+        }
+        if (!(found - sum <= limit * size && sum - found <= limit * size))
+            return FAIL(E_INTERNAL, "sum %lld is %.17g, expected %.17g", (long long)(at + i), found, sum);
+    }
+    return ST_OK;
+}
+
+static Status add_up(World *w, int most, bool wide, bool all)
+{
+    int n[WORLD_MAX], sum = 0, before = 0, mine;
+    const void *sums;
+    void *space;
+    Facts *f = facts_create();
+    Status st;
+
+    for (int r = 0; r < world_size(w); r++) {
+        n[r] = most * (r % 3) / 2; /* of rank 0 none */
+        before += r < world_rank(w) ? n[r] : 0;
+        sum += n[r];
+    }
+    mine = all ? sum : n[world_rank(w)];
+    TRY(world_sum_space(&space, w, (size_t)sum * (wide ? sizeof(double) : sizeof(float))));
+    for (int i = 0; i < sum; i++)
+        if (wide)
+            ((double *)space)[i] = term(world_rank(w), i);
+        else
+            ((float *)space)[i] = (float)term(world_rank(w), i);
+    TRY(world_add(&sums, w, wide ? WORLD_FLOAT64 : WORLD_FLOAT32, n, all, NULL));
+    TRY(check_sums(w, sums, wide, all ? 0 : before, mine));
+    st = f ? facts_add_digest(f, "sums of digest", sums, (size_t)mine * (wide ? sizeof(double) : sizeof(float)))
+           : FAIL_NOMEM();
+    if (!st && all) /* else each has its own */
+        st = world_agree(w, f, "sums for all");
+    facts_free(f);
+    return st;
+}
+
+/* What all get are the same bits in all processes. */
+static Status sums(World *w)
+{
+    static const int most[] = { 1, 2, 10000, 20000, 1 << 20 };
+
+    for (size_t i = 0; i < 4 * (sizeof most / sizeof *most); i++)
+        TRY(add_up(w, most[i / 4], i & 1, i & 2));
+    return ST_OK;
+}
+
 /* ---- ends ---- */
 
 static void *cancel_soon(void *arg)
@@ -225,6 +287,13 @@ static Status absent(World *w)
     return world_max(w, 0, &all);
 }
 
+static Status absent_from_sum(World *w)
+{
+    if (world_rank(w) == world_size(w) - 1)
+        nap(1e-3 * 3500);
+    return add_up(w, 1000, false, true);
+}
+
 static Status neighbours(World *w)
 {
     return world_neighbours(w) == world_size(w)
@@ -254,14 +323,16 @@ int main(int argc, char **argv)
                   { "watched", watched },
                   { "broken-off", broken_off },
                   { "other-size", other_size },
+                  { "sums", sums },
                   { "absent", absent },
+                  { "absent-from-sum", absent_from_sum },
                   { "neighbours", neighbours },
                   { "small", small } };
     WorldOptions opt = { .timeout = 60, .mpi = argv[1] };
     Status st = argc == 3 ? ST_OK : FAIL(E_INVALID, "usage: world_member LIBRARY CASE");
     World *w = NULL;
 
-    if (argc == 3 && !strcmp(argv[2], "absent"))
+    if (argc == 3 && !strncmp(argv[2], "absent", 6))
         opt.timeout = 1;
     if (!st)
         st = world_join(&w, &opt);

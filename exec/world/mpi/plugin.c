@@ -178,36 +178,62 @@ static int type_of(const struct iovec *piece, int n, MPI_Datatype *out)
     return code;
 }
 
-static int send_pieces(MpiGroup *g, int channel, const struct iovec *piece, int n, int to, MpiRequest *out)
-{
-    MPI_Request request;
+/* A message in one stretch, or as one element of its type. */
+typedef struct {
+    void *at;
+    int count;
     MPI_Datatype type;
-    int code;
+} Message;
 
-    if (n == 1) {
-        code = MPI_Isend(piece->iov_base, (int)piece->iov_len, MPI_BYTE, to, TAG, g->comm[channel], &request);
-    } else if (!(code = type_of(piece, n, &type))) {
-        code = MPI_Isend(MPI_BOTTOM, 1, type, to, TAG, g->comm[channel], &request);
-        MPI_Type_free(&type);
-    }
+static int message_of(Message *out, const struct iovec *piece, int n)
+{
+    *out = n == 1 ? (Message){ piece->iov_base, (int)piece->iov_len, MPI_BYTE } : (Message){ MPI_BOTTOM, 1, MPI_BYTE };
+    return n == 1 ? MPI_SUCCESS : type_of(piece, n, &out->type);
+}
+
+static int posted(Message *m, int code, MPI_Request request, MpiRequest *out)
+{
+    if (m->type != MPI_BYTE)
+        MPI_Type_free(&m->type);
     if (!code)
         store(out, request);
     return code;
 }
 
+static int send_pieces(MpiGroup *g, int channel, const struct iovec *piece, int n, int to, MpiRequest *out)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    Message m;
+    int code = message_of(&m, piece, n);
+
+    if (!code)
+        code = MPI_Isend(m.at, m.count, m.type, to, TAG, g->comm[channel], &request);
+    return posted(&m, code, request, out);
+}
+
 static int receive_pieces(MpiGroup *g, int channel, const struct iovec *piece, int n, int from, MpiRequest *out)
 {
-    MPI_Request request;
-    MPI_Datatype type;
-    int code;
+    MPI_Request request = MPI_REQUEST_NULL;
+    Message m;
+    int code = message_of(&m, piece, n);
 
     from = from == MPI_ANYBODY ? MPI_ANY_SOURCE : from;
-    if (n == 1) {
-        code = MPI_Irecv(piece->iov_base, (int)piece->iov_len, MPI_BYTE, from, TAG, g->comm[channel], &request);
-    } else if (!(code = type_of(piece, n, &type))) {
-        code = MPI_Irecv(MPI_BOTTOM, 1, type, from, TAG, g->comm[channel], &request);
-        MPI_Type_free(&type);
-    }
+    if (!code)
+        code = MPI_Irecv(m.at, m.count, m.type, from, TAG, g->comm[channel], &request);
+    return posted(&m, code, request, out);
+}
+
+static int add(MpiGroup *g, int channel, const void *from, void *to, const int *n, int size, bool wide, bool all,
+               MpiRequest *out)
+{
+    const MPI_Datatype type = wide ? MPI_DOUBLE : MPI_FLOAT;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int sum = 0, code;
+
+    for (int r = 0; r < size; r++)
+        sum += n[r];
+    code = all ? MPI_Iallreduce(from, to, sum, type, MPI_SUM, g->comm[channel], &request)
+               : MPI_Ireduce_scatter(from, to, n, type, MPI_SUM, g->comm[channel], &request);
     if (!code)
         store(out, request);
     return code;
@@ -262,6 +288,7 @@ const MpiCalls *dpexec_mpi_calls(void)
         .kill = kill_all,
         .send = send_pieces,
         .receive = receive_pieces,
+        .add = add,
         .test = test,
         .cancel = cancel,
     };
