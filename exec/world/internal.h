@@ -83,10 +83,9 @@ void world_lose(World *w, int rank); /* nothing more will come from it, and unle
 size_t parcel_bytes(const Parcel *p);
 /* Does the head of what rank r sends belong to this turn and size? */
 Status world_check_head(const World *w, int r, const Head *head, size_t bytes) CHECKED;
-/* Of an exchange in which nothing has moved for the world's timeout; waits(arg, r): is rank r still waited for? */
-Status world_late(const World *w, bool (*waits)(const void *arg, int rank), const void *arg) CHECKED;
-/* Of a sum of all processes, of which none can be seen: asks them whether they have come to it. */
-Status world_late_for_all(World *w) CHECKED;
+/* Where nothing has moved for the world's timeout: says who waits and who is missing, which it asks, for a second at
+ * the most.  waits(arg, r): is rank r still waited for?  The lock is free. */
+Status world_late(World *w, bool (*waits)(const void *arg, int rank), const void *arg) CHECKED;
 
 /* Sockets between every pair, which are opened afterwards. */
 Status sockets_attach(World *w) CHECKED;

@@ -251,45 +251,48 @@ Status world_check_head(const World *w, int r, const Head *head, size_t bytes)
                       (unsigned long long)w->turn, bytes);
 }
 
-/* "1, 3": the ranks that are waited for, or those that are not, of which this process is one. */
-static const char *list_ranks(char text[256], const World *w, bool waited_for, bool (*waits)(const void *arg, int rank),
-                              const void *arg)
+/* "1, 3" */
+static const char *list_ranks(char text[256], const World *w, const bool *missing, bool which)
 {
     size_t len = 0;
 
     *text = '\0';
     for (int r = 0; r < w->size && len < 256; r++)
-        if ((r != w->rank && waits(arg, r)) == waited_for)
+        if (missing[r] == which)
             len += (size_t)snprintf(text + len, 256 - len, "%s%d", len ? ", " : "", r);
     return text;
 }
 
-Status world_late(const World *w, bool (*waits)(const void *arg, int rank), const void *arg)
+/* Who waits for others has answered; who has not is busy elsewhere, or stands still: one of those that are waited for
+ * here, or that they wait for. Else it is one that waits at another place. */
+static bool find_missing(bool missing[WORLD_MAX], const World *w, bool (*waits)(const void *arg, int rank),
+                         const void *arg)
 {
-    char missing[256], here[256];
+    bool any = false;
 
-    return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds; waiting: rank %s",
-                list_ranks(missing, w, true, waits, arg), w->size, w->timeout, list_ranks(here, w, false, waits, arg));
+    for (int how = 0; how < 3 && !any; how++)
+        for (int r = 0; r < w->size; r++) {
+            const Peer *p = &w->peer[r];
+
+            missing[r] = r != w->rank && (how < 2 ? !p->answered : p->turn != w->turn) && (how || waits(arg, r));
+            any |= missing[r];
+        }
+    return any;
 }
 
-/* One that waits for others answers; one that does not is busy elsewhere, or stands still. */
-static bool has_not_come(const void *arg, int r)
+Status world_late(World *w, bool (*waits)(const void *arg, int rank), const void *arg)
 {
-    const World *w = arg;
-
-    return !w->peer[r].answered || w->peer[r].turn != w->turn;
-}
-
-Status world_late_for_all(World *w)
-{
-    bool missing = false;
+    bool missing[WORLD_MAX], any;
+    char those[256], here[256];
 
     TRY(ask_all(w, PATIENCE));
-    for (int r = 0; r < w->size; r++)
-        missing |= r != w->rank && has_not_come(w, r);
-    return missing ? world_late(w, has_not_come, w)
-                   : FAIL(E_DEVICE, "all %d processes have come to a sum that has not ended for %g seconds", w->size,
-                          w->timeout);
+    pthread_mutex_lock(&w->lock);
+    any = find_missing(missing, w, waits, arg);
+    pthread_mutex_unlock(&w->lock);
+    if (!any)
+        return FAIL(E_DEVICE, "all %d processes have come, and nothing has moved for %g seconds", w->size, w->timeout);
+    return FAIL(E_DEVICE, "nothing has come from rank %s of %d for %g seconds; waiting: rank %s",
+                list_ranks(those, w, missing, true), w->size, w->timeout, list_ranks(here, w, missing, false));
 }
 
 /* What was done together, or what is told to those who wait for it. */

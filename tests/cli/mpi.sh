@@ -215,8 +215,8 @@ for library in openmpi mpich; do
     reductions $library
     resumes $library
     differences $library
-    ended_by $library STOP 'nothing has come from rank ' '1 of 3 for 4 seconds'
-    ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank ' -- --reduce library
+    ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2'
+    ended_by $library STOP 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0, 2' -- --reduce library
     ended_by $library KILL
     ended_by $library TERM
     devices $library

@@ -283,7 +283,7 @@ static Status absent(World *w)
     int64_t all;
 
     if (world_rank(w) == world_size(w) - 1)
-        nap(1e-3 * 2500);
+        nap(1e-3 * 3500);
     return world_max(w, 0, &all);
 }
 
