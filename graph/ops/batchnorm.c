@@ -4,7 +4,9 @@
  * make it exact over replicas (docs/semantics.md, batch-norm):
  *
  *   stats = BatchNormStats(x)                       one row (n, mean, M2) of this replica, in float64
- *   mean, var, count = BatchNormMerge(stats)        all rows merged pairwise (Chan et al. 1979), population variance
+ *   mean, var, count, next_mean, next_var = BatchNormMerge(stats, old_mean, old_var)
+ *                                                   all rows merged pairwise (Chan et al. 1979), population variance;
+ *                                                   the next running statistics, old * keep + new * take
  *   y = BatchNormApply(x, mean, var, scale, bias, count)
  *   sums = BatchNormGradStats(x, dy, mean, var)     sum of dy and of dy * (x - mean) / sqrt(var + epsilon): partial
  * sums dx = BatchNormGradInput(x, dy, mean, var, scale, sums, count) dscale, dbias = BatchNormGradParams(sums)
@@ -14,8 +16,7 @@
  * - with the bias (and scale) as further inputs both gradients are those through a Relu behind the batch-norm: dy
  * counts where (x - mean) / sqrt(var + epsilon) * scale + bias > 0, which x tells without a reading of the Relu's
  * result;
- * - BatchNormGradInput gives dscale and dbias as well, which it has read anyway;
- * - BatchNormMerge gives the next running statistics as well, old * keep + new * take.
+ * - BatchNormGradInput gives dscale and dbias as well, which it has read anyway.
  *
  * Rows are float64 because a float32 mean of data far from zero is too coarse to merge by: around 3000 its rounding
  * alone moves the merged variance by 1e-6 and more.  The gradient through the statistics is part of dx; so the
@@ -221,47 +222,36 @@ static Status infer_grad_params(Graph *g, Node *n)
 
 /* ---- lowering of the training form ---- */
 
-/* old * momentum + new * (1 - momentum): ONNX's momentum weighs the old value. */
-static ValueId running(Graph *g, const Node *n, ValueId old, ValueId fresh)
+/* Mean, variance and count of the batch and, where the layer passes them on, the next running statistics.  ONNX's
+ * momentum weighs the old value. */
+static void merge_rows(Graph *g, const Node *n, int n_out, ValueId *out)
 {
-    double momentum = node_float(n, "momentum");
-    DType t = in_value(g, n, 0)->dtype;
-    ValueId kept = EMIT(g, Mul, NULL, old, emit_scalar(g, t, momentum));
+    const bool runs = n_out > 3;
+    const double momentum = runs ? node_float(n, "momentum") : 0, take = runs ? 1 - momentum : 0;
+    const ValueId in[3] = { EMIT(g, BatchNormStats, NULL, n->in[0]), n->in[3], n->in[4] };
 
-    return EMIT(g, Add, NULL, kept, EMIT(g, Mul, NULL, fresh, emit_scalar(g, t, 1 - momentum)));
-}
-
-/* var * n / (n - 1); by at least 1, for a replica of its own statistics may have a single sample, whose variance is
- * 0. */
-static ValueId unbiased(Graph *g, DType t, ValueId var, ValueId count)
-{
-    ValueId one = emit_scalar(g, t, 1), less = EMIT(g, Sub, NULL, count, one);
-
-    less = EMIT(g, Max, NULL, less, one);
-    return EMIT(g, Mul, NULL, var, EMIT(g, Div, NULL, count, less));
+    emit_multi(g, &op_BatchNormMerge,
+               ATTRS(INT("sync", node_int(n, "sync")), INT("dtype", in_value(g, n, 0)->dtype), FLOAT("keep", momentum),
+                     FLOAT("take", take), INT("unbiased", runs && node_int(n, "unbiased"))),
+               runs ? 3 : 1, in, n_out, out);
 }
 
 static Status lower(Graph *g, Node *n)
 {
-    DType t = in_value(g, n, 0)->dtype;
-    ValueId x = n->in[0], m[3], y, next[2] = { NO_VALUE };
+    const bool runs = has_out(n, 1) || has_out(n, 2);
+    ValueId m[5] = { NO_VALUE }, y;
 
     if (!node_int(n, "training_mode"))
         return ST_OK;
-    EMIT_MULTI(g, BatchNormMerge, ATTRS(INT("sync", node_int(n, "sync")), INT("dtype", t)), 3, m,
-               EMIT(g, BatchNormStats, NULL, x));
-    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", node_float(n, "epsilon"))), x, m[0], m[1], n->in[1], n->in[2],
-             m[2]);
-    if (has_out(n, 1))
-        next[0] = running(g, n, n->in[3], m[0]);
-    if (has_out(n, 2))
-        next[1] = running(g, n, n->in[4], node_int(n, "unbiased") ? unbiased(g, t, m[1], m[2]) : m[1]);
+    merge_rows(g, n, runs ? 5 : 3, m);
+    y = EMIT(g, BatchNormApply, ATTRS(FLOAT("epsilon", node_float(n, "epsilon"))), n->in[0], m[0], m[1], n->in[1],
+             n->in[2], m[2]);
     if (g->status)
         return g->status;
     graph_replace(g, n->out[0], y);
-    for (int i = 0; i < 2; i++)
-        if (has_value(next[i]))
-            graph_replace(g, n->out[1 + i], next[i]);
+    for (int i = 1; i < 3; i++)
+        if (has_out(n, i))
+            graph_replace(g, n->out[i], m[2 + i]);
     return g->status;
 }
 
@@ -483,10 +473,10 @@ DEFINE_OP(BatchNormMerge, .domain = "dpexec", .since = 1, .in_min = 1, .in_max =
                                        { "dtype", A_INT, .i = DT_FLOAT32, .range = R_DTYPE },
                                        { "keep", A_FLOAT, .f = 0 },
                                        { "take", A_FLOAT, .f = 0 },
+                                       { "unbiased", A_INT, .i = 0 },
                                        { 0 } },
           .doc = "mean, population variance and count from rows of statistics; from (rows, mean, variance) running "
-                 "ones as well: "
-                 "old * keep + new * take",
+                 "ones as well: old * keep + new * take; unbiased=1: the running variance by n-1",
           .infer = infer_merge, .grad = grad_none, .place = place_merge);
 
 DEFINE_OP(BatchNormApply, .elementwise = true, .channel_in = 0x1e, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1,

@@ -31,6 +31,7 @@ typedef struct {
     const void *mean, *var;
     void *next_mean, *next_var;
     double keep, take;
+    bool unbiased;
 } Running;
 
 /* ---- geometry ---- */
@@ -304,7 +305,7 @@ static Status run_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
 typedef struct {
     GpuKernel *kernel;
     double keep, take;
-    bool mean, var;
+    bool mean, var, unbiased;
 } Merge; /* mean, var: running ones are there */
 
 static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -315,7 +316,8 @@ static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const 
     (void)g;
     if (!m)
         return FAIL_NOMEM();
-    *m = (Merge){ NULL, node_float(n, "keep"), node_float(n, "take"), has_in(n, 1), has_in(n, 2) };
+    *m = (Merge){ NULL, node_float(n, "keep"), node_float(n, "take"), has_in(n, 1), has_in(n, 2),
+                  node_int(n, "unbiased") };
     if ((st = cuda_kernel(&m->kernel, ctx, "norm_merge", (DType)node_int(n, "dtype")))) {
         free(m);
         return st;
@@ -334,7 +336,8 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
                         m->mean ? out[3].data : NULL,
                         m->var ? out[4].data : NULL,
                         m->keep,
-                        m->take };
+                        m->take,
+                        m->unbiased };
 
     return cuda_launch(ctx, m->kernel, cuda_blocks(channels, 128, 1 << 16), 128, 0,
                        CUDA_ARGS(&x, &rows, &channels, &out[0].data, &out[1].data, &out[2].data, &running));

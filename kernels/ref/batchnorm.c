@@ -58,6 +58,7 @@ Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Nod
                     .keep = node_float(n, "keep"),
                     .take = node_float(n, "take"),
                     .check = node_int(n, "sync"),
+                    .unbiased = node_int(n, "unbiased"),
                     .running = { has_in(n, 1), has_in(n, 2) } };
 
     (void)ctx;
@@ -92,6 +93,9 @@ Moments ref_merge_rows(const double *rows, int64_t channels, int64_t c, int64_t 
                      ref_merge_rows(rows, channels, c, lo + left, hi));
 }
 
+/* By at least 1: a replica of its own statistics may have a single number, whose variance is 0. */
+double ref_merge_correction(const MergePlan *p, double n) { return p->unbiased ? n / (n - 1 > 1 ? n - 1 : 1) : 1; }
+
 Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows)
 {
     const double *row = rows->data;
@@ -121,10 +125,12 @@ static Status run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
         tensor_set_float(&out[1], c, m.n > 0 ? m.m2 / m.n : 0);
     }
     tensor_set_float(&out[2], 0, count);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        const double take = p->take * (i ? ref_merge_correction(p, count) : 1);
+
         for (int64_t c = 0; p->running[i] && c < p->channels; c++)
-            tensor_set_float(&out[3 + i], c,
-                             tensor_float(&in[1 + i], c) * p->keep + tensor_float(&out[i], c) * p->take);
+            tensor_set_float(&out[3 + i], c, tensor_float(&in[1 + i], c) * p->keep + tensor_float(&out[i], c) * take);
+    }
     return ST_OK;
 }
 

@@ -7,7 +7,7 @@
 typedef struct {
     int64_t channels;
     double keep, take;
-    bool check, running[2];
+    bool check, unbiased, running[2];
     char name[160];
 } MergePlan;
 
@@ -20,5 +20,7 @@ Status ref_merge_prepare(void **state, KernelCtx *ctx, const Graph *g, const Nod
 Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows) CHECKED;
 /* Rows [lo, hi) of channel c, lo < hi, by a binary tree that depends on the row numbers alone. */
 Moments ref_merge_rows(const double *rows, int64_t channels, int64_t c, int64_t lo, int64_t hi);
+/* What the population variance of n numbers is multiplied by for the running one. */
+double ref_merge_correction(const MergePlan *p, double n);
 
 #endif

@@ -1,4 +1,4 @@
-/* fuse_batch_norm: small and elementwise operators around batch-norm's become part of them.
+/* fuse_batch_norm: small and elementwise operators around batch-norm's gradient become part of it.
  *
  * On an accelerator the gradient of a Relu behind batch-norm is a pass over three tensors, and what is done for each
  * channel is a launch that takes longer than its work.  Taken in are
@@ -7,12 +7,10 @@
  *                         which tells the sign of the Relu's result.  They read what ReluGrad read as dy, and nothing
  *                         else
  *   BatchNormGradParams   which takes the sums apart, by the BatchNormGradInput that reads them too
- *   Add(Mul(old, number), Mul(new, number))
- *                         the next running mean or variance, by the BatchNormMerge that makes the new one
  *
  * Legal where nothing else reads what disappears, on one device for one replica, when the device computes such a node.
  * The sign is that of the result before it is rounded to 16 bits.  Before fuse-elementwise, which would take ReluGrad
- * and the running statistics for itself. */
+ * for itself. */
 #include "graph/paths.h"
 #include "graph/uses.h"
 #include "passes/pass.h"
@@ -156,71 +154,8 @@ static Status take_params(Fusing *f, Node *n)
     return f->g->status;
 }
 
-/* ---- running statistics ---- */
-
-/* v as x times a number. */
-static Node *read_share(const Graph *g, ValueId v, ValueId *x, double *number)
-{
-    Node *n = made_by(g, v, &op_Mul);
-
-    if (!n || !value_const_number(g, n->in[1], number))
-        return NULL;
-    *x = n->in[0];
-    return n;
-}
-
-/* n, the sum of `share`s, as the next value of what output `o` of `merge` is the new one for. */
-static Status take_running(Fusing *f, Node *n, Node *const share[2], Node *merge, int o, ValueId old, double keep,
-                           double take)
-{
-    const Node *before = maker(f->g, old);
-    Draft *d = &f->draft[0];
-
-    if (has_out(merge, 3 + o) || !same_place(n, merge) || !same_place(n, share[0]) || !same_place(n, share[1]) ||
-        (before && before->index >= merge->index) ||
-        !shape_eq(value(f->g, old)->shape, value(f->g, merge->out[o])->shape))
-        return ST_OK;
-    if (merge->n_out > 3 && (node_float(merge, "keep") != keep || node_float(merge, "take") != take))
-        return ST_OK;
-    draft_begin(d, merge, merge->op);
-    draft_in(d, 1 + o, old);
-    draft_out(d, 3 + o, n->out[0]);
-    draft_attr(d, &(Attr)FLOAT("keep", keep));
-    draft_attr(d, &(Attr)FLOAT("take", take));
-    draft_absorb(d, n);
-    draft_absorb(d, share[0]);
-    draft_absorb(d, share[1]);
-    if (!draft_fits(d))
-        return f->g->status;
-    TRY(look(f));
-    if (uses_count(&f->uses, n->in[0]) != 1 || uses_count(&f->uses, n->in[1]) != 1)
-        return ST_OK;
-    draft_become(d);
-    f->ctx->n_changed++;
-    return f->g->status;
-}
-
-static Status take_sum(Fusing *f, Node *n)
-{
-    ValueId x[2];
-    double number[2];
-    Node *share[2];
-
-    for (int i = 0; i < 2; i++)
-        if (n->op != &op_Add || !(share[i] = read_share(f->g, n->in[i], &x[i], &number[i])))
-            return ST_OK;
-    for (int i = 0; i < 2; i++) {
-        Node *merge = made_by(f->g, x[i], &op_BatchNormMerge);
-
-        if (merge && value(f->g, x[i])->out_index < 2)
-            return take_running(f, n, share, merge, value(f->g, x[i])->out_index, x[1 - i], number[1 - i], number[i]);
-    }
-    return ST_OK;
-}
-
 /* ---- entry ---- */
 
-/* Gradients, and sums that may be the next running statistics. */
 static Status gather(Fusing *f)
 {
     const Graph *g = f->g;
@@ -232,8 +167,7 @@ static Status gather(Fusing *f)
     FOR_NODES(g, n) {
         if (n->op == &op_BatchNormGradInput)
             f->input_of[n->in[5].i] = n;
-        if (n->op == &op_BatchNormGradInput || n->op == &op_BatchNormGradStats || n->op == &op_BatchNormGradParams ||
-            n->op == &op_Add)
+        if (n->op == &op_BatchNormGradInput || n->op == &op_BatchNormGradStats || n->op == &op_BatchNormGradParams)
             f->node[f->n_node++] = n;
     }
     return paths_begin(&f->paths, g, f->ctx->scratch);
@@ -257,7 +191,7 @@ static Status apply(Fusing *f, Status (*step)(Fusing *, Node *))
 
 static Status run(Graph *g, PassCtx *ctx)
 {
-    static Status (*const steps[])(Fusing *, Node *) = { take_relu, take_params, take_sum };
+    static Status (*const steps[])(Fusing *, Node *) = { take_relu, take_params };
     Fusing f = { .g = g, .ctx = ctx };
 
     if (!target_fuses(&ctx->opt->backend, &op_BatchNormGradStats) || !g->n_node)
@@ -272,6 +206,6 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_batch_norm = { .name = "fuse-batch-norm",
                                     .summary =
-                                        "make Relu's gradient and running statistics part of batch-norm's operators",
+                                        "make Relu's gradient and those of the parameters part of batch-norm's",
                                     .modes = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE,
                                     .run = run };

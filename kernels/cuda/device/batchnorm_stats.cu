@@ -237,12 +237,18 @@ KERNEL(norm_stats_finish, (const ChannelBox p, double *row, const double *part, 
 
 /* Rows [R][2 C + 1] merged by the binary tree over row numbers in which a left part is the largest power of two below
  * the number of rows: equal powers meet as soon as both are there, what is left is merged from the right.  Running
- * statistics that are there become old * keep + fresh * take. */
+ * statistics that are there become old * keep + fresh * take; an unbiased variance is that of n - 1, or 1. */
 template <class A> struct Running {
     const A *mean, *var;
     A *next_mean, *next_var;
     double keep, take;
+    bool unbiased;
 };
+
+template <class A> __device__ __forceinline__ A correction(const Running<A> &running, double n)
+{
+    return running.unbiased ? (A)(n / fmax(n - 1, 1.0)) : (A)1;
+}
 
 template <class A>
 __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i64 channels, A *mean, A *var, A *count,
@@ -267,7 +273,8 @@ __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i
         if (running.next_mean)
             running.next_mean[c] = running.mean[c] * (A)running.keep + mean[c] * (A)running.take;
         if (running.next_var)
-            running.next_var[c] = running.var[c] * (A)running.keep + var[c] * (A)running.take;
+            running.next_var[c] = running.var[c] * (A)running.keep +
+                                  var[c] * correction(running, top ? stack[0].n : 0) * (A)running.take;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         double all = 0;
