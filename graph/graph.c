@@ -64,6 +64,16 @@ void graph_free(Graph *g)
         (g)->array[(g)->count++] = (item);                                                                    \
     } while (0)
 
+void value_set_shape(Graph *g, Value *v, const Shape *s)
+{
+    static const Shape unknown = { .rank = -1 };
+
+    if (!(v->shape = shapes_share(&g->shapes, g->arena, s))) {
+        v->shape = &unknown;
+        graph_fail_nomem(g);
+    }
+}
+
 ValueId graph_add_value(Graph *g, ValueKind kind, const char *name, DType dtype, const Shape *shape)
 {
     Value *v;

@@ -9,6 +9,7 @@
 #include "graph/base/arena.h"
 #include "graph/base/status.h"
 #include "graph/layout.h"
+#include "graph/shapes.h"
 #include "graph/tensor.h"
 
 typedef struct OpDef OpDef;
@@ -141,7 +142,7 @@ struct Graph {
     size_t cap_value, cap_node, cap_input, cap_output, cap_update;
     struct NameTable *names;
     struct BodyTable *bodies;  /* of its nodes (graph/body.c); NULL: none */
-    struct ShapeTable *shapes; /* of its values (graph/shapes.c); NULL: none */
+    ShapeTable shapes;         /* of its values */
     struct AttrTable *attrs;   /* of its nodes (graph/attr.c); NULL: none */
     bool inside;               /* a body: its arena is another graph's */
     Rewrite *rewrite;          /* the one that is open (graph/rewrite.h), or NULL */

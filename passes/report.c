@@ -55,13 +55,14 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
 
 Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason, DecisionKind kind)
 {
-    Decision d = { .reason = reason, .shape = *v->shape, .kind = kind, .trained = trained, .guess = guess }, *grown;
+    Decision d = { .reason = reason, .kind = kind, .trained = trained, .guess = guess }, *grown;
 
     if (!r)
         return ST_OK;
     d.name = arena_strdup(r->arena, v->name);
+    d.shape = shapes_share(&r->shapes, r->arena, v->shape);
     grown = arena_grow(r->arena, r->decision, sizeof *r->decision, (size_t)r->n_decision, &r->cap_decision);
-    if (!d.name || !grown)
+    if (!d.name || !d.shape || !grown)
         return FAIL_NOMEM();
     r->decision = grown;
     r->decision[r->n_decision++] = d;

@@ -38,7 +38,7 @@ typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind
 /* Whether a float constant of the model is trained (passes/model/parameters.c). */
 typedef struct {
     const char *name, *reason;
-    Shape shape;
+    const Shape *shape;
     DecisionKind kind; /* DECISION_UNUSED: no output depends on it by a derivative */
     bool trained, guess;
 } Decision;
@@ -79,6 +79,7 @@ struct Report {
     int n_load;
     int collectives; /* nodes in the final graph */
     size_t cap_note, cap_stage, cap_decision;
+    ShapeTable shapes; /* of decisions */
 };
 typedef struct Report Report;
 

@@ -79,7 +79,7 @@ size_t memory_total(const MemoryNeed *need)
 
 static bool alive(const MemBuffer *b, int device, uint32_t at)
 {
-    return b->device == device && b->first <= at && at <= b->last;
+    return b->kind == MEM_ARENA && b->device == device && b->first <= at && at <= b->last;
 }
 
 /* The first node during which most bytes of the device are alive; *bytes of them.  Position n_node is after the
@@ -91,8 +91,8 @@ static Status fullest(const Graph *g, const MemoryPlan *plan, int device, uint32
 
     *at = 0;
     *bytes = 0;
-    for (uint32_t i = 0; begins && ends && i < plan->n_buffer; i++)
-        if (plan->buffer[i].device == device) {
+    for (uint32_t i = 1; begins && ends && i < plan->n_buffer; i++)
+        if (plan->buffer[i].kind == MEM_ARENA && plan->buffer[i].device == device) {
             begins[plan->buffer[i].first] += plan->buffer[i].bytes;
             ends[plan->buffer[i].last] += plan->buffer[i].bytes;
         }
@@ -123,11 +123,11 @@ static void print_buffer(const Graph *g, const MemBuffer *b, MemoryLine *line, v
 
     print_node(g, b->first, first, sizeof first);
     print_node(g, b->last, last, sizeof last);
-    if (!has_value(b->value))
+    if (!has_value(b->root))
         snprintf(text, sizeof text, "  %10s  scratch of %s", bytes_text(bytes, b->bytes), first);
     else
         snprintf(text, sizeof text, "  %10s  %.120s, from %s to %s", bytes_text(bytes, b->bytes),
-                 value(g, b->value)->name, first, last);
+                 value(g, b->root)->name, first, last);
     line(user, text);
 }
 
@@ -155,7 +155,7 @@ static Status print_buffers(const Graph *g, const MemoryPlan *plan, int device, 
     uint32_t at;
     Status st = list ? fullest(g, plan, device, &at, &most) : FAIL_NOMEM();
 
-    for (uint32_t i = 0; !st && i < plan->n_buffer; i++)
+    for (uint32_t i = 1; !st && i < plan->n_buffer; i++)
         if (alive(&plan->buffer[i], device, at))
             list[n++] = &plan->buffer[i];
     if (n) {

@@ -29,9 +29,9 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
     for (int i = 0; i < r->n_decision; i++) {
         const Decision *d = &r->decision[i];
 
-        numbers += d->trained ? shape_numel(&d->shape) : 0;
+        numbers += d->trained ? shape_numel(d->shape) : 0;
         tensors += d->trained;
-        if (!d->trained && d->kind == DECISION_DATA && shape_numel(&d->shape) > 1) {
+        if (!d->trained && d->kind == DECISION_DATA && shape_numel(d->shape) > 1) {
             fixed++;
             remembered += !strcmp(d->reason, REASON_FIXED_BY_FILE);
         }
@@ -50,7 +50,7 @@ static void print_row(const Decision *d, int width, FILE *to)
 {
     char shape[SHAPE_TEXT];
 
-    fprintf(to, "%-*s  %-16s  %-7s  %s%s\n", width, d->name, shape_text(&d->shape, shape),
+    fprintf(to, "%-*s  %-16s  %-7s  %s%s\n", width, d->name, shape_text(d->shape, shape),
             d->trained ? "trained" : "fixed", d->reason, d->guess ? " (a guess)" : "");
 }
 
@@ -59,8 +59,8 @@ static void json_row(const Decision *d, FILE *to)
     fprintf(to, "    {\"name\": ");
     json_write_string(to, d->name);
     fprintf(to, ", \"shape\": [");
-    for (int i = 0; i < d->shape.rank; i++)
-        fprintf(to, "%s%" PRId64, i ? ", " : "", d->shape.dim[i]);
+    for (int i = 0; i < d->shape->rank; i++)
+        fprintf(to, "%s%" PRId64, i ? ", " : "", d->shape->dim[i]);
     fprintf(to, "], \"trained\": %s, \"guess\": %s, \"reason\": ", d->trained ? "true" : "false",
             d->guess ? "true" : "false");
     json_write_string(to, d->reason);

@@ -19,20 +19,11 @@
 #include "passes/plan/pack.h"
 
 typedef struct {
-    size_t bytes, offset;
-    uint32_t first, last;
-    ValueId root; /* the first value */
-    int16_t device;
-    uint8_t kind;  /* MemKind */
-    bool writable; /* arena, or state that this graph updates */
-} Buffer;
-
-typedef struct {
     const Graph *g;
     Arena *keep, *a; /* of the plan; of what only planning needs */
     MemoryPlan *plan;
     size_t align;
-    Buffer *buffer; /* [0] stands for none */
+    MemBuffer *buffer; /* of the plan */
     uint32_t n_buffer, cap_buffer;
     uint32_t *of;             /* [value] -> buffer */
     size_t *at;               /* [value] offset in its buffer */
@@ -62,7 +53,7 @@ int value_device(const Graph *g, ValueId v)
 static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, size_t bytes, uint32_t first,
                            uint32_t last)
 {
-    p->buffer[p->n_buffer] = (Buffer){ .bytes = bytes,
+    p->buffer[p->n_buffer] = (MemBuffer){ .bytes = bytes,
                                        .first = first,
                                        .last = last,
                                        .root = root,
@@ -146,7 +137,7 @@ static void find_overwritable(const Node *n, int o, int *from, int *to)
  * may overwrite, used here for the last time, and coincide with the output. */
 static bool may_overwrite(const Planner *p, const Node *n, int o, uint32_t b, size_t bytes)
 {
-    const Buffer *buf = &p->buffer[b];
+    const MemBuffer *buf = &p->buffer[b];
 
     if (!b || !buf->writable || buf->bytes != bytes || buf->last > n->index ||
         buf->device != value_device(p->g, n->out[o]))
@@ -186,7 +177,7 @@ static uint32_t overwritten(const Planner *p, const Node *n, int o, size_t bytes
  * a collective spreads of a graph input or constant. */
 static bool is_view(const Planner *p, const Node *n, int o, size_t *offset)
 {
-    const Buffer *from = has_value(n->in[0]) ? &p->buffer[p->of[n->in[0].i]] : p->buffer;
+    const MemBuffer *from = has_value(n->in[0]) ? &p->buffer[p->of[n->in[0].i]] : p->buffer;
     bool host = from->kind == MEM_INPUT || from->kind == MEM_CONST;
     int64_t at = n->op->flags & OPF_COLLECTIVE && !host ? -1 : node_view_of(p->g, n, o);
 
@@ -278,7 +269,7 @@ static Status outlast_sums(Planner *p)
         for (int o = 0; o < n->n_out; o++)
             until = first[n->out[o].i] < until ? first[n->out[o].i] : until;
         for (int i = 0; i < n->n_in; i++) {
-            Buffer *b = &p->buffer[p->of[n->in[i].i]];
+            MemBuffer *b = &p->buffer[p->of[n->in[i].i]];
 
             if (b->kind == MEM_ARENA && b->last < until)
                 b->last = until;
@@ -292,7 +283,7 @@ static Status outlast_sums(Planner *p)
 
 static MemRef ref_at(const Planner *p, uint32_t b, size_t at, size_t bytes)
 {
-    const Buffer *buf = &p->buffer[b];
+    const MemBuffer *buf = &p->buffer[b];
 
     if (!b)
         return (MemRef){ 0 };
@@ -361,7 +352,7 @@ static Status pack_device(Planner *p, int device, Arena *a)
         return FAIL_NOMEM();
     n = 0;
     for (uint32_t b = 1; b < p->n_buffer; b++) {
-        const Buffer *buf = &p->buffer[b];
+        const MemBuffer *buf = &p->buffer[b];
 
         if (buf->device == device && buf->kind == MEM_STATE)
             d->state_bytes += buf->bytes;
@@ -387,24 +378,6 @@ static Status pack_devices(Planner *p)
         arena_free(a);
     }
     return st;
-}
-
-static Status list_buffers(Planner *p)
-{
-    MemoryPlan *plan = p->plan;
-    uint32_t n = 0;
-
-    for (uint32_t b = 1; b < p->n_buffer; b++)
-        n += p->buffer[b].kind == MEM_ARENA;
-    if (!(plan->buffer = ARENA_NEW(p->keep, MemBuffer, n)))
-        return FAIL_NOMEM();
-    for (uint32_t b = 1; b < p->n_buffer; b++) {
-        const Buffer *x = &p->buffer[b];
-
-        if (x->kind == MEM_ARENA)
-            plan->buffer[plan->n_buffer++] = (MemBuffer){ x->root, x->first, x->last, x->bytes, x->offset, x->device };
-    }
-    return ST_OK;
 }
 
 /* [n] the updates whose next value is not computed in the state's storage. */
@@ -454,7 +427,9 @@ static Status finish(Planner *p)
         from[i] = late_ref(p, &next[i]);
     for (uint32_t i = 0; i < n; i++)
         plan->copy[plan->n_copy++] = (MemCopy){ from[i], ref_value(p, g->update[copied[i]].state) };
-    return list_buffers(p);
+    plan->buffer = p->buffer;
+    plan->n_buffer = p->n_buffer;
+    return ST_OK;
 }
 
 /* ---- entry ---- */
@@ -551,7 +526,7 @@ static Status allocate(Planner *p)
     const Graph *g = p->g;
 
     p->cap_buffer = count_buffers(p);
-    p->buffer = ARENA_NEW(p->a, Buffer, p->cap_buffer);
+    p->buffer = ARENA_NEW(p->keep, MemBuffer, p->cap_buffer);
     p->writer = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
     p->input = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
     p->next_input = ARENA_NEW(p->a, uint32_t, widest(g));

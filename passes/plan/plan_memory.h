@@ -29,11 +29,14 @@ typedef struct {
     size_t state_bytes; /* parameters, moments, statistics of the device */
 } MemDevice;
 
-typedef struct {          /* for the report */
-    ValueId value;        /* the first value of the buffer; none: scratch */
-    uint32_t first, last; /* node positions */
-    size_t bytes, offset;
-    int device;
+/* What values that share storage share. */
+typedef struct {
+    size_t bytes, offset; /* MEM_ARENA: where in it */
+    uint32_t first, last; /* positions of the nodes between which it is alive */
+    ValueId root;         /* the first value of it; none: scratch */
+    int16_t device;
+    uint8_t kind;  /* MemKind */
+    bool writable; /* MEM_ARENA, or a state that the graph updates */
 } MemBuffer;
 
 typedef struct {
@@ -47,7 +50,7 @@ typedef struct {
     const size_t *scratch_bytes; /* [n_node] of it */
     MemCopy *copy;               /* done in this order after the last node: what could not be computed in place */
     int n_copy;
-    MemBuffer *buffer;
+    MemBuffer *buffer; /* [1..n_buffer); [0] stands for none */
     uint32_t n_buffer;
 } MemoryPlan;
 
