@@ -320,6 +320,34 @@ Node *graph_add_node_like(Graph *g, const Node *of, int n_in, const ValueId *in,
     return g->status ? NULL : n;
 }
 
+/* As a value that a node was just given, but for its name. */
+static void renew_output(Graph *g, Node *n, int i, const char *name)
+{
+    Value *v = value(g, n->out[i]);
+    const Shape unknown = shape_unknown();
+
+    graph_rename(g, n->out[i], name);
+    *v = (Value){ .name = v->name, .producer = n, .out_index = i, .kind = V_TEMP, .replica = -1, .device = -1 };
+    value_set_shape(g, v, &unknown);
+}
+
+void graph_renew_node(Graph *g, Node *n, const ValueId *in, const char *const *out_names)
+{
+    if (!g->status && !g->gone && !(g->gone = ARENA_NEW(g->arena, Node, 1)))
+        graph_fail_nomem(g);
+    if (g->status)
+        return;
+    g->node[n->index] = g->gone;
+    n->index = g->n_node;
+    n->replica = n->device = -1;
+    if (n->n_in)
+        memcpy(n->in, in, (size_t)n->n_in * sizeof *in);
+    PUSH(g, node, n_node, cap_node, n);
+    for (int i = 0; i < n->n_out; i++)
+        if (has_out(n, i))
+            renew_output(g, n, i, out_names[i]);
+}
+
 void graph_remove(Graph *g, Node *n)
 {
     (void)g;

@@ -141,11 +141,12 @@ struct Graph {
     Status status; /* sticky: the first failure of emit and the other builders */
     size_t cap_value, cap_node, cap_input, cap_output, cap_update;
     struct NameTable *names;
-    struct BodyTable *bodies;  /* of its nodes (graph/body.c); NULL: none */
-    ShapeTable shapes;         /* of its values */
-    struct AttrTable *attrs;   /* of its nodes (graph/attr.c); NULL: none */
-    bool inside;               /* a body: its arena is another graph's */
-    Rewrite *rewrite;          /* the one that is open (graph/rewrite.h), or NULL */
+    struct BodyTable *bodies; /* of its nodes (graph/body.c); NULL: none */
+    ShapeTable shapes;        /* of its values */
+    struct AttrTable *attrs;  /* of its nodes (graph/attr.c); NULL: none */
+    Node *gone;               /* stands where a node was that is elsewhere now; NULL: none is */
+    bool inside;              /* a body: its arena is another graph's */
+    Rewrite *rewrite;         /* the one that is open (graph/rewrite.h), or NULL */
 };
 
 Graph *graph_create(const char *name);                         /* NULL when out of memory */
@@ -209,6 +210,9 @@ Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *at
 /* As `of`, a node of the same graph, whose name and attributes it shares. */
 Node *graph_add_node_like(Graph *g, const Node *of, int n_in, const ValueId *in, int n_out,
                           const char *const *out_names);
+/* n, which reads as many inputs and has the same outputs as before, as the newest node of the graph: its outputs, of
+ * unknown type, get names as graph_add_node gives them.  Attributes and name stay. */
+void graph_renew_node(Graph *g, Node *n, const ValueId *in, const char *const *out_names);
 /* A name not yet used: `base`, else base_1, base_2 ...  In the arena. */
 const char *graph_unique_name(Graph *g, const char *base);
 void graph_rename(Graph *g, ValueId v, const char *name); /* made unique */

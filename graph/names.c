@@ -1,6 +1,6 @@
-/* The table of a graph's names: open addressing, linear probing.  A slot holds a value, whose name it is, or, where more
- * is to be known of a name, which is rare, the number of a note.  Names are never removed: a renamed value's old name
- * stays taken. */
+/* The table of a graph's names: open addressing, linear probing.  A slot holds a value, whose name it is, or, where
+ * more is to be known of a name, which is rare, the number of a note.  Names are never removed: a renamed value's old
+ * name stays taken. */
 #include "graph/names.h"
 
 #include <string.h>
@@ -34,10 +34,7 @@ static NameNote *note_in(const struct NameTable *t, uint32_t slot)
     return slot & NOTED ? &t->note[slot & ~NOTED] : NULL;
 }
 
-static uint32_t id_in(const struct NameTable *t, uint32_t slot)
-{
-    return slot & NOTED ? note_in(t, slot)->id : slot;
-}
+static uint32_t id_in(const struct NameTable *t, uint32_t slot) { return slot & NOTED ? note_in(t, slot)->id : slot; }
 
 static const char *name_of(const Graph *g, uint32_t slot)
 {

@@ -316,8 +316,8 @@ static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const 
     (void)g;
     if (!m)
         return FAIL_NOMEM();
-    *m = (Merge){ NULL, node_float(n, "keep"), node_float(n, "take"), has_in(n, 1), has_in(n, 2),
-                  node_int(n, "unbiased") };
+    *m = (Merge){ NULL,         node_float(n, "keep"), node_float(n, "take"),
+                  has_in(n, 1), has_in(n, 2),          node_int(n, "unbiased") };
     if ((st = cuda_kernel(&m->kernel, ctx, "norm_merge", (DType)node_int(n, "dtype")))) {
         free(m);
         return st;

@@ -21,7 +21,7 @@ struct SplitCopies {
 
 Shape local_shape(const Expander *x, ValueId v, Place at, int i)
 {
-    Shape s = *value(x->g, v)->shape;
+    Shape s = *x->of[v.i].shape;
 
     if (at.kind != PL_S)
         return s;
@@ -72,13 +72,13 @@ const char *copy_name(const Expander *x, ValueId v, int r, int d)
     return name ? name : "";
 }
 
-void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d)
+void mark_copy(const Expander *x, ValueId copy, const char *logical, int r, int d)
 {
     Value *v = value(x->g, copy);
 
     v->replica = r;
     v->device = x->p->shown[d];
-    v->logical = value_logical_name(value(x->g, of));
+    v->logical = logical;
 }
 
 /* Appends a node whose outputs are copies of v: for output i on device device[i]; replica[i] >= 0 names "v@r1", else
@@ -105,7 +105,7 @@ static Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_
     }
     for (int i = 0; i < n_out; i++)
         if (device[i] >= 0)
-            mark_copy(x, n->out[i], v, replica ? replica[i] : -1, device[i]);
+            mark_copy(x, n->out[i], value_logical_name(value(x->g, v)), replica ? replica[i] : -1, device[i]);
     if (!(x->g->status = node_normalise(x->g, n)))
         x->g->status = node_infer(x->g, n);
     return x->g->status ? NULL : n;
@@ -227,7 +227,7 @@ static int axis_apart(Place at) { return at.axis == AXIS_ELEMENTS ? 0 : at.block
 /* The parts of v in their order, gathered on each of the first n devices. */
 static ValueId *gather(Expander *x, ValueId v, const ValueId *parts, Place at, int n)
 {
-    const Shape *whole = value(x->g, v)->shape;
+    const Shape *whole = x->of[v.i].shape;
     ValueId *apart = new_list(x, at.split->n), *list;
 
     for (int i = 0; apart && i < at.split->n && !x->g->status; i++)
@@ -335,7 +335,7 @@ static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
 
     if (!fold_parts(x, &parts, v))
         return NULL;
-    for (int k = 0; k < parts.n && at.axis == AXIS_ELEMENTS && value(x->g, v)->shape->rank != 1; k++) {
+    for (int k = 0; k < parts.n && at.axis == AXIS_ELEMENTS && x->of[v.i].shape->rank != 1; k++) {
         const int like = part_like(x, &parts, by_device, k);
 
         parts.part[k] =
@@ -498,8 +498,8 @@ static bool made_in_parts(const Expander *x, ValueId v, int axis)
         return true;
     if (n->op->same != SAME_SPREAD)
         return false;
-    from = in_value(x->g, n, 0)->shape;
-    lead = value(x->g, v)->shape->rank - from->rank;
+    from = x->of[n->in[0].i].shape;
+    lead = x->of[v.i].shape->rank - from->rank;
     return axis < lead || from->dim[axis - lead] == 1;
 }
 
@@ -528,9 +528,10 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
 
 static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int i)
 {
-    bool flat = at.axis == AXIS_ELEMENTS, apart = at.blocks > 1 || (flat && value(x->g, v)->shape->rank != 1);
-    int64_t dim = flat ? shape_numel(value(x->g, v)->shape) : value(x->g, v)->shape->dim[at.axis] / at.blocks,
-            from = split_offset(at.split, dim, i), to = from + split_count(at.split, dim, i), along = axis_apart(at);
+    const Shape *shape = x->of[v.i].shape;
+    bool flat = at.axis == AXIS_ELEMENTS, apart = at.blocks > 1 || (flat && shape->rank != 1);
+    int64_t dim = flat ? shape_numel(shape) : shape->dim[at.axis] / at.blocks, from = split_offset(at.split, dim, i),
+            to = from + split_count(at.split, dim, i), along = axis_apart(at);
     int r = replica_of(at, i), d = device_of(x, at, i);
     Shape s = local_shape(x, v, at, i);
     ValueId in[4];
@@ -595,7 +596,7 @@ static const ValueId *per_replica(Expander *x, ValueId v, bool only_first)
             list[r] = list[replica_like(x->p, r)];
             continue;
         }
-        list[r] = r && only_first ? emit_zeros_like(x->g, v) : whole[x->p->device_of[r]];
+        list[r] = r && only_first ? emit_full(x->g, x->of[v.i].dtype, x->of[v.i].shape, 0) : whole[x->p->device_of[r]];
         if (x->g->n_node > before && !x->g->status) {
             x->g->node[before]->replica = r;
             x->g->node[before]->device = x->p->shown[x->p->device_of[r]];

@@ -7,12 +7,18 @@
 typedef struct SplitCopies SplitCopies;
 
 typedef struct {
+    const Shape *shape;
+    DType dtype;
+} Whole;
+
+typedef struct {
     Graph *g;
     Arena *a;    /* scratch */
     Arena *once; /* of what the copies of one node need, until the next one */
     const Partition *p;
     const Placements *t;
     uint32_t n_value;     /* of the unpartitioned graph: the tables' size */
+    Whole *of;            /* by value id: the value of the unpartitioned graph, whose place its first copy may take */
     ValueId **native;     /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
     ValueId **whole;      /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
     SplitCopies **split;  /* by value id: parts of a value that is not split that way */
@@ -47,7 +53,7 @@ Shape local_shape(const Expander *x, ValueId v, Place at, int i);
 /* "v@r1", or r < 0 "v@d0"; "" when memory ran out.  Devices have the numbers of the partition, and in the graph those
  * of Partition.shown. */
 const char *copy_name(const Expander *x, ValueId v, int r, int d);
-void mark_copy(const Expander *x, ValueId copy, ValueId of, int r, int d);
+void mark_copy(const Expander *x, ValueId copy, const char *logical, int r, int d);
 
 /* What follows is NULL or NO_VALUE after a failure, in g->status (fail_or_nomem).
  *

@@ -1,5 +1,5 @@
 /* expand: from one graph and its placements to the graph of all replicas, in place: copies of every node and value are
- * appended, then the originals are dropped.
+ * appended, the first in the memory of the original, then what is left of those is dropped.
  *
  * A node all of whose values are B, or split by device, is copied once per device (state lives once per device), any
  * other once per replica, with local shapes, reading copies in the placement its rule asked for.  Consumers come after
@@ -28,7 +28,7 @@ static void set_local_shape(Expander *x, const Node *of, Node *n, int r)
 static Status set_random_key(Expander *x, const Node *of, Node *n, int r)
 {
     Place at = x->t->value[of->out[0].i];
-    int64_t dim = value(x->g, of->out[0])->shape->dim[at.axis];
+    int64_t dim = x->of[of->out[0].i].shape->dim[at.axis];
 
     if (!node_attr(n, "split_axis"))
         return FAIL(E_UNSUPPORTED, "%s: its random numbers cannot be drawn in parts", node_text(x->g, of));
@@ -51,7 +51,7 @@ static void set_piece_starts(Expander *x, const Node *of, Node *n, int d)
     }
     for (int i = 0; i < n->n_in; i++) {
         Place at = x->t->want[of->index][i];
-        int64_t numel = shape_numel(in_value(x->g, of, i)->shape);
+        int64_t numel = shape_numel(x->of[of->in[i].i].shape);
         bool empty = at.kind == PL_S && !split_count(at.split, numel, d), elsewhere = at.kind != PL_S && d;
 
         from[i] = empty || elsewhere || own[i] < 0 ? -1 : own[i];
@@ -67,47 +67,54 @@ static Status check_outputs(const Expander *x, const Node *of, const Node *n, in
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     for (int i = 0; i < n->n_out; i++) {
-        const Value *global, *local;
+        const Value *local;
         Shape expected;
 
         if (!has_value(of->out[i]))
             continue;
-        global = value(x->g, of->out[i]);
         local = value(x->g, n->out[i]);
         expected = local_shape(x, of->out[i], x->t->value[of->out[i].i], r < 0 ? d : r);
-        if (local->dtype != global->dtype || !shape_eq(local->shape, &expected))
+        if (local->dtype != x->of[of->out[i].i].dtype || !shape_eq(local->shape, &expected))
             return FAIL(E_UNSUPPORTED, "%s bakes the batch size: replica %d's output %d is %s, expected %s",
                         node_text(x->g, of), r, i, shape_text(local->shape, a), shape_text(&expected, b));
     }
     return ST_OK;
 }
 
-static Node *append_copy(Expander *x, const Node *n, const ValueId *in, int r, int d)
+/* Of `of`; `first`: of as many as there will be, which takes over the node itself. */
+static Node *append_copy(Expander *x, const Node *of, Node *first, const ValueId *in, int r, int d)
 {
-    const char **names = ARENA_NEW(x->once, const char *, n->n_out);
-    Node *copy;
+    const char **names = ARENA_NEW(x->once, const char *, of->n_out);
+    const char **logical = ARENA_NEW(x->once, const char *, of->n_out);
+    Node *copy = first;
 
-    if (!names) {
+    if (!names || !logical) {
         x->g->status = FAIL_NOMEM();
         return NULL;
     }
-    for (int i = 0; i < n->n_out; i++)
-        names[i] = has_value(n->out[i]) ? copy_name(x, n->out[i], r, d) : "";
-    if (!(copy = graph_add_node_like(x->g, n, n->n_in, in, n->n_out, names)))
+    for (int i = 0; i < of->n_out; i++) {
+        names[i] = has_value(of->out[i]) ? copy_name(x, of->out[i], r, d) : "";
+        logical[i] = has_value(of->out[i]) ? value_logical_name(value(x->g, of->out[i])) : NULL;
+    }
+    if (first)
+        graph_renew_node(x->g, first, in, names);
+    else
+        copy = graph_add_node_like(x->g, of, of->n_in, in, of->n_out, names);
+    if (x->g->status)
         return NULL;
     copy->replica = r;
     copy->device = x->p->shown[d];
-    for (int i = 0; i < n->n_out; i++)
-        if (has_value(n->out[i]))
-            mark_copy(x, copy->out[i], n->out[i], r, d);
+    for (int i = 0; i < of->n_out; i++)
+        if (has_value(of->out[i]))
+            mark_copy(x, copy->out[i], logical[i], r, d);
     return copy;
 }
 
-/* A copy of n for replica r (or, r < 0, for device d) that reads in[]. */
-static Node *clone_node(Expander *x, const Node *n, const ValueId *in, int r, int d)
+/* A copy for replica r (or, r < 0, for device d) that reads in[]. */
+static Node *clone_node(Expander *x, const Node *n, Node *first, const ValueId *in, int r, int d)
 {
     bool split = r >= 0 && n->n_out && has_value(n->out[0]) && x->t->value[n->out[0].i].kind == PL_S;
-    Node *copy = x->g->status ? NULL : append_copy(x, n, in, r, d);
+    Node *copy = x->g->status ? NULL : append_copy(x, n, first, in, r, d);
 
     if (!copy)
         return NULL;
@@ -252,17 +259,27 @@ static Status record_output(Expander *x, const Node *n, Node *const *copy, bool 
     return x->g->status;
 }
 
-static Status expand_one(Expander *x, const Node *n)
-{
-    bool per_replica = runs_per_replica(x, n);
-    int count = per_replica ? x->p->replicas : x->p->devices;
-    const ValueId **lists = ARENA_NEW(x->once, const ValueId *, n->n_in);
-    ValueId *in = ARENA_NEW(x->once, ValueId, n->n_in);
-    Node **copy = ARENA_NEW(x->once, Node *, count);
+/* Its first copy takes its place, and that of its outputs.  Not where parts of the outputs may be made from what it
+ * reads (copies.c, made_in_parts). */
+static Node *to_renew(Node *n) { return n->op->shape_in ? NULL : n; }
 
-    if (!lists || !in || !copy)
+/* The node as it was before its first copy took its place. */
+static Status remember(Expander *x, Node *out, const Node *n)
+{
+    *out = *n;
+    out->in = arena_memdup(x->once, n->in, (size_t)n->n_in * sizeof *n->in);
+    return out->in || !n->n_in ? ST_OK : FAIL_NOMEM();
+}
+
+static Status copy_node(Expander *x, Node *n, const Node *was, const ValueId *const *lists, bool per_replica,
+                        Node **copy)
+{
+    const int count = per_replica ? x->p->replicas : x->p->devices;
+    ValueId *in = ARENA_NEW(x->once, ValueId, was->n_in);
+    Node *first = to_renew(n);
+
+    if (!in)
         return FAIL_NOMEM();
-    TRY(gather_inputs(x, n, per_replica, lists));
     for (int k = 0; k < count; k++) {
         int d = per_replica ? x->p->device_of[k] : k, like = per_replica ? replica_like(x->p, k) : x->p->like[k];
 
@@ -270,21 +287,36 @@ static Status expand_one(Expander *x, const Node *n)
             copy[k] = copy[like];
             continue;
         }
-        for (int i = 0; i < n->n_in; i++) {
-            const bool anew = !lists[i] && has_value(n->in[i]);
-            const ValueId *list = anew ? gathered_for(x, n->in[i], n, per_replica ? k : -1) : lists[i];
+        for (int i = 0; i < was->n_in; i++) {
+            const bool anew = !lists[i] && has_value(was->in[i]);
+            const ValueId *list = anew ? gathered_for(x, was->in[i], was, per_replica ? k : -1) : lists[i];
 
             if (anew && !list)
                 return fail_or_nomem(x);
-            in[i] = !list ? NO_VALUE : list[place_by_device(x->t->want[n->index][i]) ? d : k];
+            in[i] = !list ? NO_VALUE : list[place_by_device(x->t->want[was->index][i]) ? d : k];
         }
-        if (!(copy[k] = clone_node(x, n, in, per_replica ? k : -1, d)))
+        if (!(copy[k] = clone_node(x, was, first, in, per_replica ? k : -1, d)))
             return fail_or_nomem(x);
+        first = NULL;
     }
-    for (int o = 0; o < n->n_out; o++)
-        if (has_value(n->out[o])) {
-            TRY(record_output(x, n, copy, per_replica, o));
-            if (x->t->early[n->out[o].i] && !copies_of(x, n->out[o], place_early(x->t, n->out[o])))
+    return ST_OK;
+}
+
+static Status expand_one(Expander *x, Node *n)
+{
+    bool per_replica = runs_per_replica(x, n);
+    const ValueId **lists = ARENA_NEW(x->once, const ValueId *, n->n_in);
+    Node **copy = ARENA_NEW(x->once, Node *, per_replica ? x->p->replicas : x->p->devices), was;
+
+    if (!lists || !copy)
+        return FAIL_NOMEM();
+    TRY(remember(x, &was, n));
+    TRY(gather_inputs(x, &was, per_replica, lists));
+    TRY(copy_node(x, n, &was, lists, per_replica, copy));
+    for (int o = 0; o < was.n_out; o++)
+        if (has_value(was.out[o])) {
+            TRY(record_output(x, &was, copy, per_replica, o));
+            if (x->t->early[was.out[o].i] && !copies_of(x, was.out[o], place_early(x->t, was.out[o])))
                 return fail_or_nomem(x);
         }
     return ST_OK;
@@ -348,6 +380,16 @@ static Status expand_nodes(Expander *x)
     return x->g->status;
 }
 
+/* [n_value] */
+static Whole *find_wholes(const Graph *g, Arena *a)
+{
+    Whole *of = ARENA_NEW(a, Whole, g->n_value);
+
+    for (uint32_t i = 1; of && i < g->n_value; i++)
+        of[i] = (Whole){ g->value[i]->shape, g->value[i]->dtype };
+    return of;
+}
+
 Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
 {
     Expander x = { .g = g, .a = a, .once = arena_create_beside(a), .p = p, .t = t, .n_value = g->n_value };
@@ -357,12 +399,13 @@ Status expand_graph(Graph *g, const Partition *p, const Placements *t, Arena *a)
         if (p->first_replica[d + 1] - p->first_replica[d] > x.turns)
             x.turns = p->first_replica[d + 1] - p->first_replica[d];
     x.backward = p->shard ? find_backward(g, a) : NULL;
+    x.of = find_wholes(g, a);
     x.gathered = ARENA_NEW(a, ValueId **, x.n_value);
     x.native = ARENA_NEW(a, ValueId *, x.n_value);
     x.whole = ARENA_NEW(a, ValueId *, x.n_value);
     x.split = ARENA_NEW(a, SplitCopies *, x.n_value);
     x.other = ARENA_NEW(a, ValueId *, x.n_value);
-    st = x.once && x.native && x.whole && x.split && x.other && x.gathered && !(p->shard && !x.backward)
+    st = x.once && x.of && x.native && x.whole && x.split && x.other && x.gathered && !(p->shard && !x.backward)
              ? expand_nodes(&x)
              : FAIL_NOMEM();
     arena_free(x.once);

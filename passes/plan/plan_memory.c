@@ -54,12 +54,12 @@ static uint32_t add_buffer(Planner *p, MemKind kind, ValueId root, int device, s
                            uint32_t last)
 {
     p->buffer[p->n_buffer] = (MemBuffer){ .bytes = bytes,
-                                       .first = first,
-                                       .last = last,
-                                       .root = root,
-                                       .device = (int16_t)device,
-                                       .kind = (uint8_t)kind,
-                                       .writable = kind == MEM_ARENA };
+                                          .first = first,
+                                          .last = last,
+                                          .root = root,
+                                          .device = (int16_t)device,
+                                          .kind = (uint8_t)kind,
+                                          .writable = kind == MEM_ARENA };
     return p->n_buffer++;
 }
 
@@ -526,7 +526,7 @@ static Status allocate(Planner *p)
     const Graph *g = p->g;
 
     p->cap_buffer = count_buffers(p);
-    p->buffer = ARENA_NEW(p->keep, MemBuffer, p->cap_buffer);
+    p->buffer = ARENA_NEW(p->a, MemBuffer, p->cap_buffer);
     p->writer = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
     p->input = ARENA_NEW(p->a, uint32_t, p->cap_buffer);
     p->next_input = ARENA_NEW(p->a, uint32_t, widest(g));
@@ -540,6 +540,20 @@ static Status allocate(Planner *p)
         !p->scratch_buffer)
         return FAIL_NOMEM();
     find_next_values(p);
+    return ST_OK;
+}
+
+/* The buffers become the plan's, with room for a snapshot of everything that is read after the step. */
+static Status keep_buffers(Planner *p)
+{
+    const size_t n = p->n_buffer + (size_t)p->g->n_output + (size_t)p->g->n_update;
+    MemBuffer *kept = ARENA_NEW(p->keep, MemBuffer, n);
+
+    if (!kept)
+        return FAIL_NOMEM();
+    memcpy(kept, p->buffer, p->n_buffer * sizeof *kept);
+    arena_give_back(p->a, p->buffer, p->cap_buffer * sizeof *p->buffer);
+    p->buffer = kept;
     return ST_OK;
 }
 
@@ -563,6 +577,7 @@ static Status plan_within(Planner *p, const size_t *scratch)
     add_roots(p);
     add_temporaries(p);
     forget_uses(p);
+    TRY(keep_buffers(p));
     TRY(outlast_sums(p));
     return finish(p);
 }

@@ -273,8 +273,8 @@ __device__ __forceinline__ void merge_replicas(const double *rows, i64 n_rows, i
         if (running.next_mean)
             running.next_mean[c] = running.mean[c] * (A)running.keep + mean[c] * (A)running.take;
         if (running.next_var)
-            running.next_var[c] = running.var[c] * (A)running.keep +
-                                  var[c] * correction(running, top ? stack[0].n : 0) * (A)running.take;
+            running.next_var[c] =
+                running.var[c] * (A)running.keep + var[c] * correction(running, top ? stack[0].n : 0) * (A)running.take;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         double all = 0;
