@@ -125,6 +125,7 @@ void names_rebuild(Graph *g)
     struct NameTable *t = g->names;
 
     arena_give_back(g->arena, t->slot, t->cap * sizeof *t->slot);
+    arena_give_back(g->arena, t->note, t->cap_note * sizeof *t->note);
     *t = (struct NameTable){ 0 };
     for (uint32_t i = 1; i < g->n_value; i++)
         names_put(g, i);
