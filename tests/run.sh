@@ -80,7 +80,7 @@ if [ "${#names[@]}" = 0 ] || [[ " ${names[*]} " =~ \ (graph|onnx|passes|tools|ex
     comma exec checkpoint trace
     comma api trainer model
 fi
-for script in tests/layering.sh tests/hygiene.sh tests/cli/*.sh; do
+for script in tests/layering.sh tests/hygiene.sh tests/cli/*.sh tests/cluster/*.sh; do
     name=$(basename "$script" .sh)
     if [ "$name" != lib ] && wanted "$name" "$@"; then begin "$name" "$script" "$build"; fi
 done

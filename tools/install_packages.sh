@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs the Debian packages of the groups named on the command line (build mpi test ci; default build), as root.  The only list of
+# Installs the Debian packages of the groups named on the command line (build mpi slurm test ci; default build), as root.  The only list of
 # what dpexec needs: README, tests/all.sh and .ci/run use it.
 set -eu
 
@@ -12,6 +12,8 @@ build="gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
     dataset-fashion-mnist"
 mpi="libopenmpi-dev openmpi-bin      the plug-in of Open MPI, and its launcher
     libmpich-dev mpich      that of MPICH"
+slurm="slurmctld slurmd slurm-client munge      tests/cluster, which runs a Slurm of its own where there is one
+    slurm-wlm-basic-plugins             srun --mpi"
 test="libcunit1-dev libonnx-testdata
     locales                             a decimal comma
     python3-numpy python3-onnx          compare with the PyTorch oracle
@@ -23,7 +25,7 @@ packages_of() { sed -E 's/^ +//; s/ {2,}.*//' <<<"$1"; }
 
 wanted=()
 for group in "${@:-build}"; do
-    case $group in build | mpi | test | ci) ;; *) echo "usage: $0 [build] [mpi] [test] [ci]" >&2; exit 2 ;; esac
+    case $group in build | mpi | slurm | test | ci) ;; *) echo "usage: $0 [build] [mpi] [slurm] [test] [ci]" >&2; exit 2 ;; esac
     mapfile -t -O ${#wanted[@]} wanted < <(packages_of "${!group}" | tr ' ' '\n')
 done
 missing=()
