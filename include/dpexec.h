@@ -255,6 +255,11 @@ DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *opti
 enum { DPX_LOG_INFO, DPX_LOG_WARNING };
 typedef void dpx_log_fn(void *user, int level, const char *line);
 
+/* What the options' devices and the links between them can do, as they are measured now, which takes a second or so: a
+ * description of a cluster (docs/simulate.md), as JSON.  All processes of the options' world call it, and get the same.
+ */
+DPX_API dpx_status dpx_measure(const dpx_options *options, dpx_write_fn *write, void *user) DPX_CHECKED;
+
 /* What a run with these options would execute: the training step, or inference without a loss.  For each device its
  * nodes in order with kernel, place in memory, stream and events, and what needs how much memory; nothing runs and
  * nothing is allocated on a device, which may be one that is only described ("cuda:0@h100.json").  DPX_NOMEM when a

@@ -1,15 +1,17 @@
-/* dpexec run: one forward pass on arrays from files; dpexec devices: what there is to run on. */
+/* dpexec run: one forward pass on arrays from files; dpexec devices: what there is to run on, and what it can do. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "graph/base/outfile.h"
 #include "tools/commands.h"
 #include "tools/feed.h"
 #include "tools/npy_write.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
+#include "tools/world.h"
 
 static const Flag flags[] = {
     { "input", "NAME=FILE.npy",
@@ -213,10 +215,23 @@ int run_run(const Args *a)
 
 /* ---- devices ---- */
 
-static const Flag no_flags[] = { { NULL, NULL, NULL } };
+static const Flag device_flags[] = {
+    { "links", NULL,
+      "measure what the devices and the links between them can do, for --simulate and --links, as JSON" },
+    { "o", "FILE", "where to write that [standard output]" },
+    { "devices", "LIST", "which devices to measure [cpu:0]" },
+    { "threads", "N", "threads of each device's team [the cores are shared out]" },
+    WORLD_FLAGS,
+    { NULL, NULL, NULL },
+};
 
-const Command command_devices = { "devices", "", "Lists the CPU and the GPUs of this machine.", no_flags, NO_OPTIONS,
-                                  0,         0 };
+const Command command_devices = { "devices",
+                                  "[--links [options]]",
+                                  "Lists the CPU and the GPUs of this machine, or measures devices and links.",
+                                  device_flags,
+                                  NO_OPTIONS,
+                                  0,
+                                  0 };
 
 static void print_device(const dpx_device *d)
 {
@@ -230,16 +245,68 @@ static void print_device(const dpx_device *d)
     putchar('\n');
 }
 
-int run_devices(const Args *a)
+static void write_text(void *to, const char *text, size_t bytes) { fwrite(text, 1, bytes, to); }
+
+static Status measure_to(const Args *a, bool writes)
+{
+    const char *path = args_value(a, "o");
+    FILE *nowhere = writes ? NULL : fopen("/dev/null", "w");
+    OutFile *file = NULL;
+    Status st;
+
+    if (writes && path)
+        TRY(outfile_open(&file, path));
+    st = (Status)dpx_measure(a->options, write_text, file ? outfile_stream(file) : writes ? stdout : nowhere);
+    if (nowhere)
+        fclose(nowhere);
+    return file ? outfile_close(file, st) : st;
+}
+
+static Status measure(const Args *a, ToolWorld *w)
+{
+    static const char *const names[] = { "devices", "threads" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (args_has(a, names[i]))
+            TRY((Status)dpx_options_set(a->options, names[i], args_value(a, names[i])));
+    TRY(world_open(w, a));
+    return measure_to(a, !w->rank);
+}
+
+static int run_measure(const Args *given)
+{
+    Args a = *given;
+    ToolWorld w = { .size = 1 };
+    int code = EXIT_DONE;
+    Status st = (a.options = dpx_options_create()) ? measure(&a, &w) : FAIL_NOMEM();
+
+    if (!st && fflush(stdout))
+        st = FAIL(E_IO, "cannot write: %s", strerror(errno));
+    if (st)
+        code = args_failed(&a, "dpexec", st);
+    world_close(&w, code);
+    dpx_options_free(a.options);
+    return code;
+}
+
+static int list_devices(void)
 {
     dpx_device list[64];
     int n;
     dpx_status no_gpu = dpx_devices(list, 64, &n);
 
-    (void)a;
     for (int i = 0; i < n && i < 64; i++)
         print_device(&list[i]);
     if (no_gpu)
         printf("no GPU: %s\n", dpx_error());
     return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
+}
+
+int run_devices(const Args *a)
+{
+    if (args_has(a, "links"))
+        return run_measure(a);
+    if (a->n_given)
+        return args_failed(a, "dpexec", FAIL(E_INVALID, "--%s: is for --links", a->given[0].name));
+    return list_devices();
 }

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "exec/api/api.h"
+#include "exec/api/text.h"
 #include "exec/device/machine.h"
 #include "exec/device/device.h"
 #include "exec/device/plugin.h"
+#include "exec/inspect/measure.h"
 
 /* A CPU device is a team of threads: as many as are asked for can be made of the machine's cores. */
 static void describe_cpu(dpx_device *out)
@@ -64,4 +66,46 @@ dpx_status dpx_devices(dpx_device *out, int max, int *n)
     }
     *n = 1;
     return (dpx_status)list_gpus(out, max, n);
+}
+
+static Status measure(Cluster *out, const Options *o)
+{
+    DeviceList list;
+    int64_t most;
+
+    TRY(options_devices(&list, o));
+    for (int i = 0; i < list.n; i++)
+        if (*list.device[i].described)
+            return FAIL(E_INVALID, "cuda:%d is only described (%s): there is nothing to measure", list.device[i].index,
+                        list.device[i].described);
+    list.world = o->world ? o->world->world : NULL;
+    TRY(world_max(list.world, list.n, &most));
+    if (most != list.n)
+        return FAIL(E_INVALID, "--devices: %d here and %d in another process: expected as many in each", list.n,
+                    (int)most);
+    TRY(device_list_equal_teams(&list, o->threads));
+    return measure_cluster(out, &list);
+}
+
+dpx_status dpx_measure(const dpx_options *options, dpx_write_fn *write, void *user)
+{
+    const Options *o = (const Options *)options;
+    MemoryText text = { 0 };
+    Cluster c;
+    FILE *f;
+    Status st;
+
+    NEED(options, "options");
+    NEED(write, "write");
+    if ((st = measure(&c, o))) {
+        world_abort(o->world ? o->world->world : NULL, status_message());
+        return (dpx_status)st;
+    }
+    if (!(f = memory_text_open(&text)))
+        return (dpx_status)FAIL_NOMEM();
+    cluster_print(&c, f);
+    if (!(st = memory_text_close(f, ST_OK)))
+        write(user, text.data, text.n);
+    memory_text_free(&text);
+    return (dpx_status)st;
 }

@@ -94,22 +94,6 @@ static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
 
 /* ---- devices ---- */
 
-/* What is computed on every device must come out the same, so teams are equal: of as many threads as the machine with
- * the fewest cores for each can give. */
-static Status equal_teams(World *w, DeviceList *list, int asked)
-{
-    const double cores = (double)machine_cores() / (list->n * world_neighbours(w));
-    const int64_t share = (int64_t)cores;
-    int64_t least;
-
-    TRY(world_max(w, asked ? -asked : share > 1 ? -share : -1, &least));
-    for (int i = 0; i < list->n; i++) {
-        list->device[i].threads = (int)-least;
-        list->device[i].cores = asked ? asked : cores;
-    }
-    return ST_OK;
-}
-
 static void forward_log(void *user, bool warning, const char *line)
 {
     dpx_trainer *t = user;
@@ -160,7 +144,7 @@ static Status enter_world(const dpx_trainer *t, DeviceList *list)
         return FAIL(E_INVALID, "--replicas %d: fewer than the %d devices of %d processes", replicas, devices,
                     world_size(w));
     list->world = w;
-    return equal_teams(w, list, t->options->threads);
+    return device_list_equal_teams(list, t->options->threads);
 }
 
 /* ---- life ---- */

@@ -31,6 +31,10 @@ typedef struct {
  * opened. */
 Status device_list_parse(DeviceList *out, const char *text, int threads) CHECKED;
 
+/* What is computed on every device must come out the same, so teams are equal: in all processes of the list's world, of
+ * as many threads as the machine with the fewest cores for each can give, or as are `asked` for. */
+Status device_list_equal_teams(DeviceList *list, int asked) CHECKED;
+
 typedef struct Device Device;
 typedef Status DeviceJob(Device *d, void *arg);
 

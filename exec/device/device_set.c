@@ -6,6 +6,21 @@
 #include "exec/device/group.h"
 #include "exec/world/world.h"
 
+Status device_list_equal_teams(DeviceList *list, int asked)
+{
+    World *w = list->world;
+    const double cores = (double)machine_cores() / (list->n * world_neighbours(w));
+    const int64_t share = (int64_t)cores;
+    int64_t least;
+
+    TRY(world_max(w, asked ? -asked : share > 1 ? -share : -1, &least));
+    for (int i = 0; i < list->n; i++) {
+        list->device[i].threads = (int)-least;
+        list->device[i].cores = asked ? asked : cores;
+    }
+    return ST_OK;
+}
+
 static Status check(const DeviceList *list, int of_all)
 {
     if (of_all > MAX_DEVICES)

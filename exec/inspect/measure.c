@@ -1,15 +1,25 @@
-/* What is measured is a small graph, run as any other is: by the kernels that training takes. */
+/* What devices do is measured by small graphs, run as any other is: by the kernels that training takes.  What links do,
+ * by exchanges of few bytes and of many between all processes of a machine, and between those of different machines,
+ * as collectives make them. */
 #include "exec/inspect/measure.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "exec/device/machine.h"
 #include "exec/train/session.h"
 #include "exec/world/world.h"
+#include "graph/json.h"
 #include "graph/parse.h"
 
-enum { CHAIN = 4, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5 };
-static const double SECONDS = 0.1;
+enum { CHAIN = 2, CPU_SIZE = 256, GPU_SIZE = 2048, LEAST_TURNS = 5 };
+enum { STREAM = 64 << 20, FEW_BYTES = 64, MANY_BYTES = 4 << 20, EXCHANGES = 31 };
+static const double SECONDS = 0.15;
+
+/* ---- devices ---- */
 
 /* The least seconds of one of many turns of a graph of one input. */
 static Status time_graph(double *least, const DeviceSpec *d, const char *text, const NamedTensor *in)
@@ -61,4 +71,304 @@ Status measure_flops(double *out, const DeviceSpec *d)
     *out = 2.0 * CHAIN * (double)n * (double)n * (double)n / seconds;
     arena_free(a);
     return st;
+}
+
+/* Bytes a second that are read and written where nothing is computed. */
+static Status measure_bytes(double *out, const DeviceSpec *d)
+{
+    const Shape row = SHAPE(STREAM / 4);
+    Arena *a = arena_create();
+    Tensor *x = a ? tensor_create(a, DT_FLOAT32, &row) : NULL;
+    char text[256];
+    double seconds = 1;
+    Status st = x ? ST_OK : FAIL_NOMEM();
+
+    snprintf(text, sizeof text,
+             "graph \"bytes\" {\n  input %%x : float32[%d]\n  %%y : float32[%d] = Neg(%%x)\n  output \"y\" = %%y\n}\n",
+             STREAM / 4, STREAM / 4);
+    if (!st)
+        memset(x->data, 0, STREAM);
+    if (!st)
+        st = time_graph(&seconds, d, text, &(NamedTensor){ "x", *x });
+    *out = 2.0 * STREAM / seconds;
+    arena_free(a);
+    return st;
+}
+
+/* ---- links ---- */
+
+/* Who exchanges with this process, and what. */
+typedef struct {
+    World *world;
+    bool with[WORLD_MAX];
+    int n; /* of them */
+    Parcel send[WORLD_MAX], recv[WORLD_MAX];
+    struct iovec out[WORLD_MAX], in[WORLD_MAX];
+    char *data; /* MANY_BYTES for what is sent, and for what comes from each */
+} Talk;
+
+static Status talk_open(Talk **out, World *w, const int64_t *machine, bool within)
+{
+    Talk *t = calloc(1, sizeof *t);
+    const int me = world_rank(w);
+
+    if (!t)
+        return FAIL_NOMEM();
+    t->world = w;
+    for (int r = 0; r < world_size(w); r++) {
+        t->with[r] = r != me && (machine[r] == machine[me]) == within;
+        t->n += t->with[r];
+        t->send[r].piece = &t->out[r];
+        t->recv[r].piece = &t->in[r];
+    }
+    if (!(t->data = calloc((size_t)t->n + 1, MANY_BYTES))) {
+        free(t);
+        return FAIL_NOMEM();
+    }
+    *out = t;
+    return ST_OK;
+}
+
+static void talk_close(Talk *t)
+{
+    free(t->data);
+    free(t);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The median seconds of an exchange of so many bytes with each, in the process where it is longest. */
+static Status time_exchange(double *out, Talk *t, size_t bytes)
+{
+    double took[EXCHANGES];
+    int64_t most;
+
+    for (int r = 0, k = 1; r < world_size(t->world); r++) {
+        t->send[r].n = t->recv[r].n = t->with[r];
+        t->out[r] = (struct iovec){ t->data, bytes };
+        t->in[r] = (struct iovec){ t->data + (size_t)(t->with[r] ? k++ : 0) * MANY_BYTES, bytes };
+    }
+    for (int i = -2; i < EXCHANGES; i++) { /* two to touch the memory */
+        const double before = world_now();
+
+        TRY(world_exchange(t->world, t->send, t->recv, NULL));
+        if (i >= 0)
+            took[i] = world_now() - before;
+    }
+    qsort(took, EXCHANGES, sizeof *took, compare);
+    TRY(world_max(t->world, (int64_t)(took[EXCHANGES / 2] * 1e9), &most));
+    *out = (double)most * 1e-9;
+    return ST_OK;
+}
+
+/* An exchange with n others is n messages one after another. */
+static Status measure_link(Link *out, World *w, const int64_t *machine, bool within)
+{
+    double few = 0, many = 0;
+    int64_t n;
+    Talk *t;
+    Status st;
+
+    TRY(talk_open(&t, w, machine, within));
+    if (!(st = time_exchange(&few, t, FEW_BYTES)))
+        st = time_exchange(&many, t, MANY_BYTES);
+    if (!st)
+        st = world_max(w, t->n, &n);
+    talk_close(t);
+    TRY(st);
+    if (n)
+        *out = (Link){ .latency = few / (double)n, .bandwidth = MANY_BYTES * (double)n / fmax(many - few, 1e-9) };
+    return ST_OK;
+}
+
+static Status nothing(Device *d, void *arg)
+{
+    (void)d, (void)arg;
+    return ST_OK;
+}
+
+/* Devices of one process: until all threads have taken a job and ended it, and copies of memory. */
+static Status measure_threads(Link *out, const DeviceList *list)
+{
+    Device *device[MAX_DEVICES] = { NULL };
+    double took[EXCHANGES];
+    char *data = calloc(2, MANY_BYTES);
+    Status st = data ? ST_OK : FAIL_NOMEM();
+
+    for (int i = 0; i < list->n && !st; i++)
+        st = device_open(&device[i], &list->device[i], true);
+    for (int k = 0; k < EXCHANGES && !st; k++) {
+        const double before = world_now();
+
+        for (int i = 0; i < list->n; i++)
+            device_start(device[i], nothing, NULL);
+        st = device_wait_all(device, list->n);
+        took[k] = world_now() - before;
+    }
+    qsort(took, EXCHANGES, sizeof *took, compare);
+    out->latency = took[EXCHANGES / 2] / list->n;
+    for (int k = 0; k < EXCHANGES && !st; k++) {
+        const double before = world_now();
+
+        memcpy(data, data + MANY_BYTES, MANY_BYTES);
+        data[MANY_BYTES] = data[k];
+        took[k] = world_now() - before;
+    }
+    qsort(took, EXCHANGES, sizeof *took, compare);
+    out->bandwidth = MANY_BYTES / took[EXCHANGES / 2];
+    for (int i = 0; i < list->n; i++)
+        device_close(device[i]);
+    free(data);
+    return st;
+}
+
+/* ---- all of it ---- */
+
+/* Of this machine, which its processes may have been given to share or apart; a quota is of all of them. */
+static Status count_cores(double *out, World *w, const int64_t *machine)
+{
+    cpu_set_t mine, all, one;
+
+    *out = machine_cores();
+    if (sched_getaffinity(0, sizeof mine, &mine))
+        return FAIL(E_DEVICE, "the cores of this process cannot be asked for: %s", strerror(errno));
+    CPU_ZERO(&all);
+    for (int r = 0; r < world_size(w) && w; r++) {
+        one = mine;
+        TRY(world_share(w, r, &one, sizeof one));
+        if (machine[r] == machine[world_rank(w)])
+            CPU_OR(&all, &all, &one);
+    }
+    if (w && *out >= CPU_COUNT(&mine))
+        *out = CPU_COUNT(&all);
+    return ST_OK;
+}
+
+/* The least of all processes' numbers. */
+static Status least_of(double *v, World *w)
+{
+    double all;
+
+    for (int r = 0; r < world_size(w) && w; r++) {
+        all = *v;
+        TRY(world_share(w, r, &all, sizeof all));
+        *v = fmin(*v, all);
+    }
+    return ST_OK;
+}
+
+/* Every process has its own number here, and has that of all on return. */
+static Status tell_machines(int64_t machine[WORLD_MAX], World *w)
+{
+    machine[world_rank(w)] = (int64_t)machine_id();
+    for (int r = 0; r < world_size(w) && w; r++)
+        TRY(world_share(w, r, &machine[r], sizeof *machine));
+    return ST_OK;
+}
+
+static Status measure_devices(Cluster *c, const DeviceList *list, const int64_t *machine)
+{
+    const double neighbours = world_neighbours(list->world);
+    double flops, bytes;
+
+    c->flops = c->bandwidth = c->node_bandwidth = INFINITY;
+    for (int i = 0; i < list->n; i++) {
+        TRY(measure_flops(&flops, &list->device[i]));
+        c->flops = fmin(c->flops, flops);
+    }
+    TRY(least_of(&c->flops, list->world)); /* so that all begin the next one together */
+    TRY(measure_bytes(&bytes, &list->device[0]));
+    c->node_bandwidth = bytes * neighbours;
+    TRY(least_of(&c->node_bandwidth, list->world));
+    for (int r = 0; r < world_size(list->world); r++) { /* one after another, each has the memory to itself */
+        if (r == world_rank(list->world))
+            TRY(measure_bytes(&c->bandwidth, &list->device[0]));
+        TRY(least_of(&bytes, list->world));
+    }
+    TRY(least_of(&c->bandwidth, list->world));
+    c->memory = (double)list->device[0].memory / (list->n * neighbours);
+    TRY(least_of(&c->memory, list->world));
+    c->cores = list->device[0].threads;
+    TRY(count_cores(&c->node_cores, list->world, machine));
+    return least_of(&c->node_cores, list->world);
+}
+
+Status measure_cluster(Cluster *out, const DeviceList *list)
+{
+    World *w = list->world;
+    Cluster c = { .accelerator = list->device[0].cuda };
+    int64_t machine[WORLD_MAX] = { 0 }, neighbours;
+    int count;
+
+    TRY(world_max(w, world_neighbours(w), &neighbours));
+    c.per_node = list->n * (int)neighbours;
+    c.nodes = (world_size(w) + (int)neighbours - 1) / (int)neighbours;
+    TRY(tell_machines(machine, w));
+    TRY(measure_devices(&c, list, machine));
+    if (neighbours > 1)
+        TRY(measure_link(&c.within, w, machine, true));
+    else if (list->n > 1)
+        TRY(measure_threads(&c.within, list));
+    if (c.nodes > 1)
+        TRY(measure_link(&c.between, w, machine, false));
+    count = c.nodes * c.per_node;
+    c.count[c.n_count++] = 1;
+    if (count > 1)
+        c.count[c.n_count++] = count;
+    snprintf(c.name, sizeof c.name, "%d %s on %d machine%s, measured", count, c.accelerator ? "GPUs" : "CPU devices",
+             c.nodes, c.nodes == 1 ? "" : "s");
+    *out = c;
+    return ST_OK;
+}
+
+static void print_number(FILE *to, const char *key, double v)
+{
+    fprintf(to, "\"%s\": ", key);
+    json_write_float(to, v);
+}
+
+static void print_link(FILE *to, const char *key, const Link *l, bool more)
+{
+    fprintf(to, "        \"%s\": { ", key);
+    print_number(to, "bandwidth", l->bandwidth);
+    fputs(", ", to);
+    print_number(to, "latency", l->latency);
+    fprintf(to, " }%s\n", more ? "," : "");
+}
+
+void cluster_print(const Cluster *c, FILE *to)
+{
+    const bool within = c->per_node > 1, between = c->nodes > 1;
+
+    fputs("{\n    \"name\": ", to);
+    json_write_string(to, c->name);
+    fprintf(to, ",\n    \"device\": { \"kind\": \"%s\", ", c->accelerator ? "accelerator" : "cpu");
+    if (!c->accelerator) {
+        print_number(to, "cores", c->cores);
+        fputs(", ", to);
+    }
+    print_number(to, "flops", c->flops);
+    fputs(", ", to);
+    print_number(to, "memory_bandwidth", c->bandwidth);
+    fputs(", ", to);
+    print_number(to, "memory", c->memory);
+    fprintf(to, " },\n    \"nodes\": %d,\n    \"devices_per_node\": %d,\n", c->nodes, c->per_node);
+    if (!c->accelerator) {
+        fputs("    \"node\": { ", to);
+        print_number(to, "cores", c->node_cores);
+        fputs(", ", to);
+        print_number(to, "memory_bandwidth", c->node_bandwidth);
+        fputs(" },\n", to);
+    }
+    fputs("    \"links\": {\n", to);
+    if (within)
+        print_link(to, "node", &c->within, between);
+    if (between)
+        print_link(to, "network", &c->between, false);
+    fputs("    }\n}\n", to);
 }

@@ -71,7 +71,6 @@ void world_release(World *w); /* closes and frees, without a word to anybody; NU
 
 /* From all machines' ids. */
 Status world_count_neighbours(World *w) CHECKED;
-uint64_t machine_id(void);
 
 /* Under the lock. */
 void world_fail(World *w, int origin, const char *reason); /* the first reason stands */

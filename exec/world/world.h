@@ -46,6 +46,7 @@ void world_abort(World *w, const char *reason);
 int world_rank(const World *w);       /* NULL: 0 */
 int world_size(const World *w);       /* NULL: 1 */
 int world_neighbours(const World *w); /* processes on this machine, this one included; NULL: 1 */
+uint64_t machine_id(void);            /* by which processes of one machine know each other */
 double world_timeout(const World *w);
 double world_now(void); /* seconds of a clock that never jumps */
 

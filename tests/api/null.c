@@ -96,6 +96,8 @@ typedef struct {
     X(test_trainer, "trainer is NULL", dpx_test_step(NULL, a->b.tensor, 2, &a->r))                                    \
     X(test_batch, "the batch is NULL", dpx_test_step(a->t, NULL, 2, &a->r))                                           \
     X(test_out, "out is NULL", dpx_test_step(a->t, a->b.tensor, 2, NULL))                                             \
+    X(measure_options, "dpx_measure: options", dpx_measure(NULL, write_nothing, NULL))                                \
+    X(measure_write, "dpx_measure: write", dpx_measure(a->o, NULL, NULL))                                             \
     X(part_trainer, "dpx_trainer_part: trainer", dpx_trainer_part(NULL, 1, &a->part))                                 \
     X(part_out, "dpx_trainer_part: out", dpx_trainer_part(a->t, 1, NULL))                                             \
     X(part_samples, "a batch of -1 samples", dpx_trainer_part(a->t, -1, &a->part))                                    \

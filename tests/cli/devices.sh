@@ -25,6 +25,31 @@ DPEXEC_CUDA_PLUGIN=libm.so.6 refused 1 "libm.so.6 is no plug-in" "$alone" "${run
 sim=$build/libdpexec_cudasim.so
 DPEXEC_CUDA_PLUGIN=$sim says "cuda:3  Simulated GPU, 4 multiprocessors, 4.0 GiB, compute capability 9.0, driver for CUDA 13.0" "$dpexec" devices
 
+# Measured: a description that --simulate takes, of as many devices as there are, the same whoever carries the messages.
+measured() { # NODES PER_NODE LINKS FILE
+    "${PYTHON:-/usr/bin/python3}" - "$@" <<'PY'
+import json, sys
+nodes, each, links, d = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(), json.load(open(sys.argv[4]))
+assert (d["nodes"], d["devices_per_node"], list(d["links"])) == (nodes, each, links), d
+assert 1e8 < d["device"]["flops"] < 1e13 and 1e8 < d["device"]["memory_bandwidth"] < 1e12 and d["device"]["cores"] == 1, d
+for link in d["links"].values():
+    assert 1e7 < link["bandwidth"] < 1e12 and 0 < link["latency"] < 0.1, d
+PY
+}
+takes() { "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$1"; }
+check "one device" "$dpexec" devices --links --threads 1 -o "$DIR/one.json"
+check "what one device can do" measured 1 1 "" "$DIR/one.json"
+check "devices of a process" "$dpexec" devices --links --devices 'cpu*3' --threads 1 -o "$DIR/three.json"
+check "what devices of a process can do" measured 1 3 node "$DIR/three.json"
+check "processes" "$dpexec" launch -n 2 -- devices --links --threads 1 -o "$DIR/two.json"
+check "what processes can do" measured 1 2 node "$DIR/two.json"
+for f in one two three; do check "--simulate takes $f.json" takes "$DIR/$f.json"; done
+"$dpexec" launch -n 2 -- devices --links --threads 1 >"$DIR/printed.json"
+check "rank 0 alone prints" measured 1 2 node "$DIR/printed.json"
+refused 2 "--threads: is for --links" "$dpexec" devices --threads 1
+refused 2 "expected as many in each" bash -c "exec '$dpexec' launch -n 2 -- devices --links --devices 'cpu*{rank}1'"
+refused 1 "where.json: cannot write" "$dpexec" devices --links -o "$DIR/no/where.json"
+
 refused 2 "cpu:0 and cuda:1: CPU and CUDA devices do not work together" "$dpexec" "${run[@]}" --devices cpu,cuda:1
 echo '{"name": "half"}' >"$DIR/half.json"
 refused 2 "'memory' is missing" "$dpexec" "${run[@]}" --devices "cuda@$DIR/half.json"
