@@ -188,8 +188,6 @@ static Status make_rows(Simulation *out, Maker *m)
 
             if (m->given ? level != (int)m->o->build.shard : m->c->count[i] == 1 && level)
                 continue;
-            if (level == SHARD_PARAMETERS && !m->expand)
-                continue; /* check */
             st = make_row(&out->row[out->n_row], m, m->c->count[i], level);
             if (st == E_INVALID && level && !m->given)
                 continue; /* what these devices cannot do */
@@ -227,11 +225,6 @@ static Status check(const Maker *m)
     if (m->o->build.batch < 1)
         return FAIL(E_INVALID, "--simulate: expected --batch-size, the samples of %s",
                     m->c->strong ? "all devices" : "one device");
-    if (m->given && m->o->build.shard == SHARD_PARAMETERS && !m->expand)
-        return FAIL(E_INVALID,
-                    "--simulate --shard parameters: no device stands for the others there; --expand plans all, "
-                    "at most %d",
-                    MOST_EXPANDED);
     for (int i = 0; i < m->c->n_count; i++)
         if (m->expand && m->c->count[i] > MOST_EXPANDED)
             return FAIL(E_INVALID, "--expand: at most %d devices can be planned one by one, found %d", MOST_EXPANDED,

@@ -74,6 +74,53 @@ static Split *cut(int64_t numel, const Partition *p, int *next, Arena *a)
     return s;
 }
 
+/* ---- devices that stand for others ---- */
+
+/* The same pieces, those of devices a and b exchanged. */
+static Status exchange_pieces(const Split **s, int a, int b, Arena *arena)
+{
+    int64_t *count = arena_memdup(arena, (*s)->count, (size_t)(*s)->n * sizeof *count),
+            *offset = ARENA_NEW(arena, int64_t, (*s)->n);
+    Split *out = arena_memdup(arena, *s, sizeof *out);
+
+    if (!count || !offset || !out)
+        return FAIL_NOMEM();
+    count[a] = (*s)->count[b];
+    count[b] = (*s)->count[a];
+    for (int d = 1; d < out->n; d++)
+        offset[d] = offset[d - 1] + count[d - 1];
+    out->count = count;
+    out->offset = offset;
+    *s = out;
+    return ST_OK;
+}
+
+/* No two devices have pieces of the same sizes, so the one that is shown of a class gets those of the device of its
+ * class that holds most: what is planned for it is what the fullest one needs. */
+static Status show_fullest(const Split **cuts, const Graph *g, const Partition *p, Arena *a)
+{
+    int64_t *holds = ARENA_NEW(a, int64_t, p->devices);
+    int *fullest = ARENA_NEW(a, int, p->devices);
+
+    if (!holds || !fullest)
+        return FAIL_NOMEM();
+    for (uint32_t i = 1; i < g->n_value; i++)
+        for (int d = 0; cuts[i] && d < p->devices; d++)
+            holds[d] += cuts[i]->count[d] * (int64_t)dtype_size(g->value[i]->dtype);
+    for (int d = 0; d < p->devices; d++) {
+        const int shown = p->like[d];
+
+        fullest[shown] = d == shown || holds[d] > holds[fullest[shown]] ? d : fullest[shown];
+    }
+    for (uint32_t i = 1; i < g->n_value; i++)
+        for (int d = 0; cuts[i] && d < p->devices; d++)
+            if (p->like[d] == d && fullest[d] != d)
+                TRY(exchange_pieces(&cuts[i], d, fullest[d], a));
+    return ST_OK;
+}
+
+/* ---- entry ---- */
+
 static bool applies(const Graph *g, ValueId v)
 {
     return is_state(g, v) && value(g, v)->trainable && value(g, v)->shape->rank > 0;
@@ -117,6 +164,8 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
     for (uint32_t i = 1; i < g->n_value && p->devices > 1; i++)
         if (applies(g, (ValueId){ i }) && !(cuts[i] = cut(shape_numel(g->value[i]->shape), p, &next, a)))
             return FAIL_NOMEM();
+    if (opt->world)
+        TRY(show_fullest(cuts, g, p, a));
     for (uint32_t i = 1; i < g->n_value; i++) {
         any |= has_value(owner[i]);
         shard[i] = opt->shard == SHARD_PARAMETERS && cuts[i] ? cuts[i] : cuts[owner[i].i];

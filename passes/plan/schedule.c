@@ -141,7 +141,8 @@ static bool joins_states(const Graph *g, const Node *n)
     return true;
 }
 
-/* Computed from state, constants and scalar inputs alone. */
+/* Computed from state, constants and scalar inputs alone.  What a collective of states has as inputs are pieces of
+ * devices that are not shown (passes/partition/copies.c). */
 static bool is_lazy(const Schedule *s, const Node *n)
 {
     if (s->owner[n->index] != NO_GROUP || (n->op->flags & OPF_COLLECTIVE && !joins_states(s->g, n)))
@@ -149,7 +150,7 @@ static bool is_lazy(const Schedule *s, const Node *n)
     for (int i = 0; i < n->n_in; i++) {
         const Value *v = has_value(n->in[i]) ? value(s->g, n->in[i]) : NULL;
 
-        if (v && v->kind == V_INPUT && shape_numel(v->shape) != 1)
+        if (v && v->kind == V_INPUT && shape_numel(v->shape) != 1 && !(n->op->flags & OPF_COLLECTIVE))
             return false;
         if (v && v->producer && !s->lazy[v->producer->index])
             return false;

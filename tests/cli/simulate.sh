@@ -7,7 +7,7 @@ cluster() { # FILE [JQ-LIKE PYTHON EXPRESSION ON d]
     "$python" - "$1" "${2:-}" <<'PY'
 import json, sys
 d = {"device": {"flops": 8e10, "memory_bandwidth": 1.2e10, "memory": 4e9, "cores": 1}, "nodes": 16, "devices_per_node": 4,
-     "links": {"node": {"bandwidth": 2e9, "latency": 2e-5}, "network": {"bandwidth": 1.25e9, "latency": 3e-5}}, "counts": [2, 5, 16]}
+     "links": {"node": {"bandwidth": 2e9, "latency": 2e-5}, "network": {"bandwidth": 1.25e9, "latency": 3e-5}}, "counts": [2, 5, 16, 50]}
 exec(sys.argv[2])
 json.dump(d, open(sys.argv[1], "w"))
 PY
@@ -21,14 +21,12 @@ same() {
     check "$name" "$python" - "$DIR/few.json" "$DIR/all.json" <<'PY'
 import json, sys
 few, every = (json.load(open(f))["rows"] for f in sys.argv[1:])
-every = [row for row in every if row["shard"] != "parameters"]      # where no device stands for the others
 assert len(few) == len(every) >= 6, (len(few), len(every))
 for a, b in zip(few, every):
     assert a["planned"] <= 4 and b["planned"] == b["devices"], a
-    pieces = a["shard"] != "none"       # devices differ by a piece's rounding
+    pieces = a["shard"] != "none"       # times follow the one that holds most, arenas the packer's luck
     for key in a:
-        limit = {"planned": 9, "shard": 0, "memory": 0.025, "arena": 0.01, "states": 0.3, "compute_seconds": 0.02}.get(key, 0.006) if pieces else \
-            {"planned": 9, "shard": 0, "memory": 0.002, "arena": 0.002}.get(key, 1e-9)
+        limit = {"planned": 9, "shard": 0, "memory": 0.01, "arena": 0.01}.get(key, 1e-3 if pieces else 1e-9)
         if limit and not abs(a[key] - b[key]) <= limit * abs(b[key]):
             raise SystemExit(f"{a['devices']} devices, {a['shard']}: {key} {a[key]} of few, {b[key]} of all")
 PY
@@ -77,8 +75,6 @@ row, = json.load(open(sys.argv[1]))["rows"]
 took = sum(e["dur"] for e in json.load(open(sys.argv[2]))["traceEvents"]) * 1e-6 / 20
 assert abs(row["seconds"] / took - 1) < 0.02, (row["seconds"], took)
 PY
-refused 2 "no device stands for the others there; --expand" "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 16 \
-    --simulate "$DIR/weak.json" --shard parameters
 refused 2 "is it of this batch size?" "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 16 --simulate "$DIR/one.json" \
     --rates "$DIR/trace.json"
 refused 2 "'traceEvents'" "$graph_transform" models/mlp.onnx --loss cross-entropy --batch-size 16 --simulate "$DIR/one.json" \
