@@ -134,10 +134,11 @@ DPX_API dpx_status dpx_options_set_target_shape(dpx_options *options, const dpx_
 
 /* What another value of an option means to a run that goes on from a checkpoint. */
 typedef enum {
-    DPX_RESUME_FIXED,    /* another run */
-    DPX_RESUME_TOLD,     /* another result, which may be wanted: it is to be said */
-    DPX_RESUME_FREE,     /* nothing that is computed */
-    DPX_RESUME_ELSEWHERE /* the text does not say: what is made of it has to be compared */
+    DPX_RESUME_FIXED,     /* another run */
+    DPX_RESUME_TOLD,      /* another result, which may be wanted: it is to be said */
+    DPX_RESUME_FREE,      /* nothing that is computed */
+    DPX_RESUME_ELSEWHERE, /* the text does not say: what is made of it has to be compared */
+    DPX_RESUME_BITS       /* the same but for rounding: other last bits, which is to be said */
 } dpx_on_resume;
 
 typedef struct {

@@ -50,7 +50,7 @@ static json_t *describe(const RunFacts *f)
     for (int i = 0; i < dpx_option_count(); i++) {
         const dpx_option_info o = dpx_option_at(i);
 
-        if (o.on_resume == DPX_RESUME_FIXED || o.on_resume == DPX_RESUME_TOLD)
+        if (o.on_resume != DPX_RESUME_FREE && o.on_resume != DPX_RESUME_ELSEWHERE)
             good &= !json_object_set_new(j, o.name, json_of_text(text_in_force(f->args, o.name)));
     }
     good &= !json_object_set_new(j, "no-shuffle", json_of_text(args_has(f->args, "no-shuffle") ? "given" : ""));
@@ -99,19 +99,28 @@ static void compare_counts(Problems *differ, const RunFacts *now, const json_t *
         problems_add(differ, "--batch-size was '%" PRId64 "', is '%" PRId64 "'", batch, batch_size(now));
 }
 
+/* The replicas' number changes more than bits where the parts have statistics of their own. */
+static dpx_on_resume on_resume(const RunFacts *now, const char *name)
+{
+    const char *bn = dpx_options_get(now->args->options, "bn");
+
+    return !strcmp(name, "replicas") && !strcmp(bn, "local") ? DPX_RESUME_FIXED : option_of(name).on_resume;
+}
+
 static void tell(const char *name, const char *before, const char *after, dpx_log_fn *warn, void *user)
 {
+    const dpx_option_info o = option_of(name);
     char line[512];
 
-    snprintf(line, sizeof line, "--resume: %s%s was '%s', is '%s' from here on", option_of(name).derived ? "" : "--",
-             name, before, after);
+    snprintf(line, sizeof line, "--resume: %s%s was '%s', is '%s' from here on%s", o.derived ? "" : "--", name, before,
+             after, o.on_resume == DPX_RESUME_BITS ? ": the last bits depend on it" : "");
     if (warn)
         warn(user, DPX_LOG_WARNING, line);
 }
 
 /* What differs and must not; or, `telling`, what differs and may. */
-static void compare_facts(Problems *differ, const json_t *mine, const json_t *had, bool telling, dpx_log_fn *warn,
-                          void *user)
+static void compare_facts(Problems *differ, const RunFacts *now, const json_t *mine, const json_t *had, bool telling,
+                          dpx_log_fn *warn, void *user)
 {
     json_t *value;
     const char *name;
@@ -120,7 +129,7 @@ static void compare_facts(Problems *differ, const json_t *mine, const json_t *ha
     {
         const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
 
-        if (!was || !is || same_value(was, is) || telling != (option_of(name).on_resume == DPX_RESUME_TOLD))
+        if (!was || !is || same_value(was, is) || telling != (on_resume(now, name) != DPX_RESUME_FIXED))
             continue;
         if (telling)
             tell(name, was, is, warn, user);
@@ -154,12 +163,12 @@ static Status compare(Position *out, const RunFacts *now, const json_t *j, int64
     if (!mine)
         return FAIL_NOMEM();
     compare_counts(&differ, now, j);
-    compare_facts(&differ, mine, had, false, NULL, NULL);
+    compare_facts(&differ, now, mine, had, false, NULL, NULL);
     st = problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
     if (!st)
         st = read_position(out, now, j, step, file);
     if (!st)
-        compare_facts(&differ, mine, had, true, warn, user);
+        compare_facts(&differ, now, mine, had, true, warn, user);
     json_decref(mine);
     return st;
 }

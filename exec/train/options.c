@@ -289,9 +289,9 @@ static const Setting table[] = {
     { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all",
       SETTING_OF(Options, devices), .on_resume = RESUME_FREE },
     { "replicas", "R", "", "logical replicas; else one per device", SETTING_OF(Options, build.replicas), .min = 1,
-      .max = MAX_REPLICAS, .on_resume = RESUME_ELSEWHERE },
+      .max = MAX_REPLICAS, .on_resume = RESUME_BITS },
     { "threads", "N", "", "threads of each device's team; else the cores are shared out", SETTING_OF(Options, threads),
-      .min = 1, .max = 1024, .on_resume = RESUME_TOLD },
+      .min = 1, .max = 1024, .on_resume = RESUME_BITS },
     { "split", "MODE", "balanced",
       "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller; W1,W2,...: as these "
       "weights of the devices, or of the replicas; auto: by how fast each device is found to be",
@@ -329,16 +329,16 @@ static const Setting table[] = {
       "operators alone stand between them, slower with pools, Clip and convolutions by channel",
       SETTING_OF(Options, build.blocks) },
     { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only",
-      SETTING_OF(Options, tune), .on_resume = RESUME_TOLD },
+      SETTING_OF(Options, tune), .on_resume = RESUME_BITS },
     { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step",
       SETTING_OF(Options, ways.uncaptured), .on_resume = RESUME_FREE },
     { "reproducible", NULL, "false",
       "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower",
-      SETTING_OF(Options, ways.reproducible), .on_resume = RESUME_TOLD },
+      SETTING_OF(Options, ways.reproducible), .on_resume = RESUME_BITS },
     { "reduce", "BY", "tree",
       "what adds CPU devices' sums over processes: dpexec's tree, whose bits do not depend on the mapping, or the MPI "
       "library",
-      SETTING_CHOICE_OF(Options, ways.library_sums, "tree|library"), .on_resume = RESUME_TOLD },
+      SETTING_CHOICE_OF(Options, ways.library_sums, "tree|library"), .on_resume = RESUME_BITS },
     { "check-nodes", NULL, "false",
       "wait for every call of every step on a GPU, so that a failure names the node; slow",
       SETTING_OF(Options, ways.check_nodes), .on_resume = RESUME_FREE },
@@ -728,7 +728,8 @@ dpx_option_info options_at(int i)
     static const dpx_on_resume on_resume[] = { [RESUME_FIXED] = DPX_RESUME_FIXED,
                                                [RESUME_TOLD] = DPX_RESUME_TOLD,
                                                [RESUME_FREE] = DPX_RESUME_FREE,
-                                               [RESUME_ELSEWHERE] = DPX_RESUME_ELSEWHERE };
+                                               [RESUME_ELSEWHERE] = DPX_RESUME_ELSEWHERE,
+                                               [RESUME_BITS] = DPX_RESUME_BITS };
     const Setting *s = option_at(i);
 
     const struct Family *f = NULL;

@@ -27,10 +27,11 @@ typedef enum {
 
 /* What another value means to a run that goes on from a checkpoint; what nobody has thought of is fixed. */
 typedef enum {
-    RESUME_FIXED,    /* another run */
-    RESUME_TOLD,     /* may be wanted, and is told */
-    RESUME_FREE,     /* nothing that is computed */
-    RESUME_ELSEWHERE /* compared in another way */
+    RESUME_FIXED,     /* another run */
+    RESUME_TOLD,      /* may be wanted, and is told */
+    RESUME_FREE,      /* nothing that is computed */
+    RESUME_ELSEWHERE, /* compared in another way */
+    RESUME_BITS       /* other last bits, which is told */
 } OnResume;
 
 typedef struct Setting {

@@ -65,6 +65,9 @@ untimed() { sed -E 's/,"ms":[0-9.]+//; s/,"read":\{[^}]*\}//' "$1/metrics.jsonl"
 # same_run A B: the models are the same bytes and the metrics the same but for the times.
 same_run() { cmp "$1/model.onnx" "$2/model.onnx" && diff <(untimed "$1") <(untimed "$2"); }
 
+# differ A B: two files, and not the same bytes.
+differ() { cmp "$1" "$2"; [ $? = 1 ]; }
+
 finish() {
     echo "$n_passed passed, $n_failed failed"
     [ "$n_failed" = 0 ] && [ "$n_passed" -gt 0 ]

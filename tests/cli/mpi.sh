@@ -80,7 +80,6 @@ bytes() {
     check "$1: only rank 0 prints" test "$(started "$1" 3 "$dpexec" "${mlp[@]}" | grep -c trained)" = 1
 }
 
-differ() { cmp "$1" "$2"; [ $? = 1 ]; }
 
 # The last checkpoint of a run's folder.
 states() { echo "$1"/checkpoints/step-*/state.safetensors; }
