@@ -61,7 +61,7 @@ typedef struct {
     const char *name;    /* unique in the graph; the user's name where one exists */
     const Shape *shape;  /* shared by the values that have the same; set by value_set_shape */
     Node *producer;      /* V_TEMP: the node; else NULL */
-    const Tensor *init;  /* V_CONST: its value; V_STATE: its initial value */
+    const Tensor *init;  /* V_CONST: its value; V_STATE: its initial value, zeros where it has no data */
     const char *logical; /* of a partitioned graph: the name of the value this is a copy of ("w" of "w@d0"); or NULL */
     const Shard *shard;  /* V_STATE of a partitioned graph: which elements of the state it holds; NULL: all of it */
     const char *const *dim_param; /* V_INPUT: names of symbolic dimensions, NULL entries for fixed ones; or NULL */

@@ -180,7 +180,9 @@ static void print_f64(FILE *f, const void *at)
 
 static void print_element(FILE *f, const Tensor *t, int64_t i)
 {
-    const char *at = (const char *)t->data + (size_t)i * dtype_size(t->dtype);
+    static const char zero[16];
+    const char *at = t->data ? (const char *)t->data + (size_t)i * dtype_size(t->dtype) : zero;
+    const Tensor one = { t->dtype, { 0 }, (void *)(uintptr_t)at };
     uint16_t half = 0;
     float v;
 
@@ -207,8 +209,8 @@ static void print_element(FILE *f, const Tensor *t, int64_t i)
         fputs(", ", f);
         print_f64(f, at + 8);
         break;
-    case DT_UINT64: fprintf(f, "%" PRIu64, (uint64_t)tensor_int(t, i)); break;
-    default: fprintf(f, "%" PRId64, tensor_int(t, i)); break;
+    case DT_UINT64: fprintf(f, "%" PRIu64, (uint64_t)tensor_int(&one, 0)); break;
+    default: fprintf(f, "%" PRId64, tensor_int(&one, 0)); break;
     }
 }
 
@@ -217,7 +219,7 @@ static bool is_splat(const Tensor *t, int64_t n)
     size_t size = dtype_size(t->dtype);
 
     return n >= SPLAT_FROM && size && t->dtype != DT_COMPLEX64 && t->dtype != DT_COMPLEX128 &&
-           !memcmp(t->data, (const char *)t->data + size, (size_t)(n - 1) * size);
+           (!t->data || !memcmp(t->data, (const char *)t->data + size, (size_t)(n - 1) * size));
 }
 
 static void print_data(Printer *p, const Tensor *t)

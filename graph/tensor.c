@@ -25,12 +25,21 @@ Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape)
     return t->data ? t : NULL;
 }
 
+Tensor *tensor_zeros(Arena *a, DType dtype, const Shape *shape)
+{
+    Tensor *t = ARENA_NEW(a, Tensor, 1);
+
+    if (t)
+        *t = (Tensor){ dtype, *shape, NULL };
+    return t;
+}
+
 Tensor *tensor_copy(Arena *a, const Tensor *t)
 {
-    Tensor *copy = tensor_create(a, t->dtype, &t->shape);
+    Tensor *copy = tensor_zeros(a, t->dtype, &t->shape);
 
-    if (copy && tensor_bytes(t))
-        memcpy(copy->data, t->data, tensor_bytes(t));
+    if (copy && t->data && !(copy->data = arena_memdup(a, t->data, tensor_bytes(t))))
+        return NULL;
     return copy;
 }
 

@@ -9,7 +9,7 @@
 typedef struct {
     DType dtype;
     Shape shape;
-    void *data; /* NULL for an absent optional input and for a tensor of no elements */
+    void *data; /* NULL for an absent optional input, a tensor of no elements, and what tensor_zeros describes */
 } Tensor;
 
 size_t tensor_bytes(const Tensor *t); /* by rows; shape and type must be known */
@@ -19,6 +19,8 @@ bool tensor_is_filled(const Tensor *t);             /* with one number throughou
 /* Zeroed data and the header in the arena; NULL when out of memory. */
 Tensor *tensor_create(Arena *a, DType dtype, const Shape *shape);
 Tensor *tensor_copy(Arena *a, const Tensor *t);
+/* Zeros that take no memory, which a state may begin with (Value.init): no data, whatever the shape. */
+Tensor *tensor_zeros(Arena *a, DType dtype, const Shape *shape);
 /* Element `i` of any real type; floats are truncated toward zero by the integer form, to the nearest int64 where they
  * lie outside, to 0 if NaN: a file may hold any number where a size is expected. */
 int64_t tensor_int(const Tensor *t, int64_t i);

@@ -27,7 +27,7 @@ static Status check_init(const Value *v)
                       dtype_name(v->init->dtype), shape_text(&v->init->shape, b));
     if (!shape_known(v->shape))
         return BROKEN("'%s' holds data of unknown shape %s", v->name, shape_text(v->shape, a));
-    if (!v->init->data && tensor_bytes(v->init))
+    if (!v->init->data && v->kind != V_STATE && tensor_bytes(v->init))
         return BROKEN("'%s' has no data", v->name);
     return ST_OK;
 }

@@ -69,7 +69,7 @@ static void fix_value(Graph *work, ValueId v, const Tensor *t)
     value(work, v)->init = t;
 }
 
-static Status bind_given(Graph *work, const Graph *g, const Tensor **values)
+static Status bind_given(Arena *arena, Graph *work, const Graph *g, const Tensor **values)
 {
     for (uint32_t i = 1; i < work->n_value; i++) {
         Value *v = work->value[i];
@@ -80,6 +80,8 @@ static Status bind_given(Graph *work, const Graph *g, const Tensor **values)
             values[i] = g->value[i]->init; /* the copy's would die with it */
         if (!values[i])
             return FAIL(E_INVALID, "input '%s' was not given", v->name);
+        if (v->kind == V_STATE && !values[i]->data && !(values[i] = tensor_create(arena, v->dtype, v->shape)))
+            return FAIL_NOMEM();
         fix_value(work, (ValueId){ i }, values[i]);
     }
     return ST_OK;
@@ -119,7 +121,7 @@ Status interp_run_touched(Arena *arena, const Graph *g, const Tensor **values, I
 
     TRY(graph_clone(&work, g));
     values[0] = NULL;
-    TRY_TO(done, st, bind_given(work, g, values));
+    TRY_TO(done, st, bind_given(arena, work, g, values));
     FOR_NODES(work, n)
         TRY_TO(done, st, step(arena, work, n, values, touch, ctx));
 done:

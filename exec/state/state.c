@@ -303,21 +303,22 @@ Status states_reserve(States *s, const Value *const *v, int n)
     return ST_OK;
 }
 
-/* A copy of the present value, of the value given, of the program's. */
+/* A copy of the present value, of the value given, of the program's; else zeros. */
 static Status begin_copy(States *s, const State *st, const StateCopy *c, const Value *v)
 {
     const size_t bytes = copy_bytes(st, c);
     const void *init = v->init ? v->init->data : NULL;
+    Device *d = s->device[c->device];
 
     if (!bytes)
         return ST_OK;
     if (st->n_copy && !st->partial && !st->cut)
-        return memory_copy(s->device[c->device], c->data, s->device[st->copy[0].device], st->copy[0].data, bytes);
+        return memory_copy(d, c->data, s->device[st->copy[0].device], st->copy[0].data, bytes);
     if (state_waits(st))
         return write_given(s, st, c);
     if (init && st->cut) /* a piece's */
-        return memory_write(s->device[c->device], c->data, init, bytes);
-    return init ? write_copy(s, st, c, init) : ST_OK;
+        return memory_write(d, c->data, init, bytes);
+    return init ? write_copy(s, st, c, init) : memory_zero(d, c->data, bytes);
 }
 
 static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)

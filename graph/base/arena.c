@@ -172,19 +172,40 @@ void *arena_array(Arena *a, size_t size, size_t n)
     return n > SIZE_MAX / size ? NULL : alloc_aligned(a, size * n, align_of(size));
 }
 
-void arena_give_back(Arena *a, void *p, size_t n)
+/* The block that the n bytes have for themselves, of which the arena has no more; NULL: they have none. */
+static Block *take_own(Arena *a, void *p, size_t n)
 {
     Block *b;
 
     if (!p || n < OWN_FROM)
-        return;
+        return NULL;
     b = (Block *)((char *)p - offsetof(Block, data));
     *(b->prev ? &b->prev->next : &a->blocks) = b->next;
     if (b->next)
         b->next->prev = b->prev;
     a->bytes -= b->size;
+    return b;
+}
+
+void arena_give_back(Arena *a, void *p, size_t n)
+{
+    Block *b = take_own(a, p, n);
+
+    if (!b)
+        return;
     memory_budget_give(a->budget, b->size);
     free(b);
+}
+
+bool arena_move(Arena *to, Arena *from, void *p, size_t n)
+{
+    Block *b = to->budget == from->budget ? take_own(from, p, n) : NULL;
+
+    if (!b)
+        return false;
+    to->bytes += b->size;
+    block_insert(to, b, to->blocks);
+    return true;
 }
 
 void *arena_memdup(Arena *a, const void *p, size_t n)

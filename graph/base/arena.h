@@ -33,6 +33,10 @@ void *arena_array(Arena *a, size_t size, size_t n);
  * others with the arena.  NULL is legal. */
 void arena_give_back(Arena *a, void *p, size_t n);
 
+/* The array of `n` bytes becomes the other arena's, where it lies: it has to be a large one, and the budgets the same;
+ * false else, and nothing has changed. */
+bool arena_move(Arena *to, Arena *from, void *p, size_t n);
+
 /* Makes room for one more element in an array that lives in an arena: doubles `*cap`, moves it, gives its old place
  * back, and returns the new address (or `p` when there is room; NULL when out of memory: it stays where it is). */
 void *arena_grow(Arena *a, void *p, size_t size, size_t n, size_t *cap);

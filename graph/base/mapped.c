@@ -39,6 +39,12 @@ Status mapped_open(Mapped *out, const char *path)
     return st;
 }
 
+void mapped_forget(const Mapped *m)
+{
+    if (m->data)
+        (void)madvise((void *)(uintptr_t)m->data, m->size, MADV_DONTNEED); /* a wish */
+}
+
 void mapped_close(Mapped *m)
 {
     if (m->data)

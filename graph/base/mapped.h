@@ -15,6 +15,8 @@ typedef struct {
 /* E_IO unless it is a regular file and not empty. */
 Status mapped_open(Mapped *out, const char *path) CHECKED;
 Status mapped_fd(Mapped *out, int fd, const char *path) CHECKED; /* leaves fd open; `path` is for errors */
-void mapped_close(Mapped *m);                                    /* of { 0 }: nothing */
+/* What was read of it takes no memory any more, and is read of the file where it is read again. */
+void mapped_forget(const Mapped *m);
+void mapped_close(Mapped *m); /* of { 0 }: nothing */
 
 #endif

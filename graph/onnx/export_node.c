@@ -26,7 +26,7 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
     if ((p->dims = export_alloc(x, sizeof *p->dims, p->n_dims)))
         memcpy(p->dims, t->shape.dim, p->n_dims * sizeof *p->dims);
     p->has_raw_data = true;
-    p->raw_data = (ProtobufCBinaryData){ tensor_bytes(t), t->data };
+    p->raw_data = (ProtobufCBinaryData){ tensor_bytes(t), t->data ? t->data : export_alloc(x, 1, tensor_bytes(t)) };
     return p;
 }
 

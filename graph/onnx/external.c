@@ -25,6 +25,7 @@ struct External {
     Arena *arena;
     const char *model_path;
     File *files;
+    size_t read; /* since the pages of the files were given up */
 };
 
 External *external_create(Arena *a, const char *model_path)
@@ -183,6 +184,14 @@ static Status parse_size(size_t *out, const char *key, const char *text, const c
     return ST_OK;
 }
 
+/* What was given before is in memory no more, where it has become much. */
+static void pass_by(External *e, size_t n)
+{
+    for (File *f = e->files; f && e->read >= KEPT_OF_FILE; f = f->next)
+        mapped_forget(&f->map);
+    e->read = (e->read >= KEPT_OF_FILE ? 0 : e->read) + n;
+}
+
 Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto *t, size_t size)
 {
     const char *location = NULL, *name = text_or(t->name, "?");
@@ -207,6 +216,7 @@ Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto 
     if (offset > f->map.size || size > f->map.size - offset)
         return FAIL(E_MODEL, "initializer '%s': external data '%s' has %zu bytes, expected %zu at offset %zu", name,
                     location, f->map.size, size, offset);
+    pass_by(e, size);
     *out = f->map.data + offset;
     return ST_OK;
 }

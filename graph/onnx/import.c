@@ -313,10 +313,12 @@ static Status add_initializer(Importer *im, ScopeEntry *e, ScopeEntry *shared, c
 
 Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
 {
+    TensorReader reader = im->tensors;
     ScopeEntry *e, *shared;
     Tensor *t;
     bool done;
 
+    reader.unpacked = gp == im->model->graph ? im->scratch : NULL; /* others may be read more than once */
     for (size_t i = 0; i < gp->n_initializer; i++) {
         const Onnx__TensorProto *p = gp->initializer[i];
 
@@ -324,7 +326,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
         TRY(take_shared(&shared, &done, im, b, e, p));
         if (done || (e->problem = tensor_type_problem(p->data_type)))
             continue;
-        TRY(tensor_decode(&t, &im->tensors, p, p->name));
+        TRY(tensor_decode(&t, &reader, p, p->name));
         TRY(add_initializer(im, e, shared, p->name, t));
     }
     for (size_t i = 0; i < gp->n_sparse_initializer; i++) {
@@ -463,7 +465,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     int64_t opset = opset_of(&top, NULL);
     Importer im = { .scratch = scratch,
                     .model = m,
-                    .tensors = { NULL, ext, DENSE_BYTES },
+                    .tensors = { .external = ext, .dense_left = DENSE_BYTES },
                     .marked = model_is_marked(m),
                     .eval = eval };
     OnnxModel *remembered = NULL;
@@ -486,7 +488,8 @@ fail:
     return st;
 }
 
-static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const char *path,
+/* `map`: the file that the data are, of `name`; NULL: they are the caller's. */
+static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const Mapped *map,
                            const char *name, const ImportOptions *opt)
 {
     Arena *scratch = arena_create_within(opt ? opt->budget : NULL);
@@ -494,9 +497,9 @@ static Status import_bytes(Graph **out, OnnxModel **model, const void *data, siz
     ProtobufCMessage *m;
     Status st;
 
-    if (!scratch || (path && !(ext = external_create(scratch, path))))
+    if (!scratch || (map && !(ext = external_create(scratch, name))))
         TRY_TO(done, st, FAIL_NOMEM());
-    TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, data, size));
+    TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, data, size, map));
     TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch, opt ? opt->eval : NULL));
 done:
     external_close(ext);
@@ -517,7 +520,7 @@ Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const 
     Status st;
 
     TRY(mapped_open(&map, path));
-    st = import_bytes(out, model, map.data, map.size, path, path, opt);
+    st = import_bytes(out, model, map.data, map.size, &map, path, opt);
     mapped_close(&map);
     return st;
 }

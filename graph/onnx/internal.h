@@ -10,9 +10,11 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little-endian and copied as it is");
 
 /* ---- scan.c ---- */
-/* Checks the wire format of a message without recursion, then unpacks it into `arena`. */
+/* Checks the wire format of a message without recursion, then unpacks it into `arena`.  `map` is the file that the
+ * data are of, whose pages are given up behind them; NULL: none. */
 Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageDescriptor *type, const uint8_t *data,
-                   size_t size) CHECKED;
+                   size_t size, const Mapped *map) CHECKED;
+enum { KEPT_OF_FILE = 16 << 20 }; /* bytes that are read of files between two times that their pages are given up */
 
 /* ---- external.c ---- */
 /* The external data files of one model: opened at first use, mapped until closed. */
@@ -26,6 +28,7 @@ Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto 
 typedef struct {
     Arena *arena;       /* of the tensors made */
     External *external; /* NULL: external data is refused */
+    Arena *unpacked;    /* whose large raw data tensors take over; NULL: they copy them */
     int64_t dense_left; /* bytes that sparse tensors may still fill */
 } TensorReader;
 /* Why tensors of this type cannot be held, or NULL. */

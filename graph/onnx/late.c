@@ -58,7 +58,7 @@ Status late_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m,
     else if (holds_bytes(&m->unknown_fields[i], tag)) {
         ProtobufCBinaryData s = payload(&m->unknown_fields[i]);
 
-        return onnx_unpack(out, a, type, s.data, s.len);
+        return onnx_unpack(out, a, type, s.data, s.len, NULL);
     }
     return ST_OK;
 }

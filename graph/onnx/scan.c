@@ -131,7 +131,19 @@ typedef struct {
     Arena *arena;
     size_t limit;
     bool over, no_memory;
+    const Mapped *map;
+    size_t read; /* of it, about, since its pages were given up */
 } Budget;
+
+/* Behind what is large unpacking does not go back. */
+static void pass_by(Budget *b, size_t n)
+{
+    b->read += n;
+    if (!b->map || b->read < KEPT_OF_FILE)
+        return;
+    mapped_forget(b->map);
+    b->read = 0;
+}
 
 static void *budget_alloc(void *user, size_t n)
 {
@@ -144,6 +156,7 @@ static void *budget_alloc(void *user, size_t n)
     }
     p = arena_alloc(b->arena, n);
     b->no_memory |= !p;
+    pass_by(b, n);
     return p;
 }
 
@@ -154,9 +167,9 @@ static void budget_free(void *user, void *p)
 }
 
 Status onnx_unpack(ProtobufCMessage **out, Arena *arena, const ProtobufCMessageDescriptor *type, const uint8_t *data,
-                   size_t size)
+                   size_t size, const Mapped *map)
 {
-    Budget budget = { arena, arena_bytes(arena) + BUDGET_BASE + size * BUDGET_PER_BYTE, false, false };
+    Budget budget = { .arena = arena, .limit = arena_bytes(arena) + BUDGET_BASE + size * BUDGET_PER_BYTE, .map = map };
     ProtobufCAllocator allocator = { budget_alloc, budget_free, &budget };
     ProtobufCMessage *m;
 

@@ -129,6 +129,17 @@ static void from_bytes(Tensor *to, const uint8_t *bytes)
         ((uint8_t *)to->data)[i] = ((uint8_t *)to->data)[i] != 0;
 }
 
+/* Of the raw data where unpacking has put them; NULL: they are to be copied. */
+static Tensor *take_raw(const TensorReader *r, const Onnx__TensorProto *t, const Shape *shape)
+{
+    Tensor *to = r->unpacked && t->data_type != DT_BOOL ? tensor_zeros(r->arena, (DType)t->data_type, shape) : NULL;
+
+    if (!to || !arena_move(r->arena, r->unpacked, t->raw_data.data, t->raw_data.len))
+        return NULL;
+    to->data = t->raw_data.data;
+    return to;
+}
+
 Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, const char *name)
 {
     const char *problem = tensor_type_problem(t->data_type), *field = "raw_data";
@@ -152,6 +163,10 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
         if (t->raw_data.len != size)
             return FAIL(E_MODEL, "tensor '%s': raw_data of %zu bytes, expected %zu", name, t->raw_data.len, size);
         bytes = t->raw_data.data;
+        if ((to = take_raw(r, t, &shape))) {
+            *out = to;
+            return ST_OK;
+        }
     } else {
         size_t found = typed_count(t, &field);
 

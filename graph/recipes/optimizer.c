@@ -102,7 +102,7 @@ static ValueId emit_state(Graph *g, ValueId param, const char *suffix)
 {
     const Value *w = value(g, param);
     const char *name = arena_printf(g->arena, "%s.%s", w->name, suffix);
-    const Tensor *zero = tensor_create(g->arena, w->dtype, w->shape);
+    const Tensor *zero = tensor_zeros(g->arena, w->dtype, w->shape);
     ValueId v;
 
     if (!name || !zero) {

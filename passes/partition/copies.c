@@ -451,13 +451,13 @@ const ValueId *stacked(Expander *x, ValueId v)
 
 /* ---- to S ---- */
 
-/* Elements from `at` on, where they lie. */
+/* Elements from `at` on, where they lie; of zeros as many zeros. */
 static Tensor *tensor_within(Expander *x, const Tensor *t, const Shape *s, int64_t at)
 {
     Tensor *part = ARENA_NEW(x->g->arena, Tensor, 1);
 
     if (part)
-        *part = (Tensor){ t->dtype, *s, (char *)t->data + (size_t)at * dtype_size(t->dtype) };
+        *part = (Tensor){ t->dtype, *s, t->data ? (char *)t->data + (size_t)at * dtype_size(t->dtype) : NULL };
     return part;
 }
 

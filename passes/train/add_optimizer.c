@@ -73,7 +73,7 @@ static void drop_gradient_outputs(Graph *g)
 static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DType t, const Shape *s)
 {
     const char *full = suffix ? arena_printf(g->arena, "%s.%s", name, suffix) : name;
-    const Tensor *zero = tensor_create(g->arena, t, s);
+    const Tensor *zero = tensor_zeros(g->arena, t, s);
     ValueId v;
 
     if (!full || !zero) {

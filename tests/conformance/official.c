@@ -38,7 +38,7 @@ static Status list_ops(Official *t, Arena *a, const char *path)
     Status st;
 
     TRY(mapped_open(&map, path));
-    st = onnx_unpack(&m, a, &onnx__model_proto__descriptor, map.data, map.size);
+    st = onnx_unpack(&m, a, &onnx__model_proto__descriptor, map.data, map.size, &map);
     if (!st && ((Onnx__ModelProto *)m)->graph) {
         const Onnx__GraphProto *g = ((Onnx__ModelProto *)m)->graph;
         Body top = { .n_opset = ((Onnx__ModelProto *)m)->n_opset_import,
@@ -57,7 +57,7 @@ static Status list_ops(Official *t, Arena *a, const char *path)
 /* A file that holds one TensorProto. */
 static Status read_tensor(Tensor **out, Arena *arena, const char *path)
 {
-    TensorReader r = { arena, NULL, (size_t)1 << 30 };
+    TensorReader r = { .arena = arena, .dense_left = (int64_t)1 << 30 };
     Arena *scratch = arena_create();
     Mapped map = { NULL, 0 };
     ProtobufCMessage *m;
@@ -66,7 +66,7 @@ static Status read_tensor(Tensor **out, Arena *arena, const char *path)
     if (!scratch)
         return FAIL_NOMEM();
     TRY_TO(done, st, mapped_open(&map, path));
-    if (!(st = onnx_unpack(&m, scratch, &onnx__tensor_proto__descriptor, map.data, map.size)))
+    if (!(st = onnx_unpack(&m, scratch, &onnx__tensor_proto__descriptor, map.data, map.size, &map)))
         st = tensor_decode(out, &r, (const Onnx__TensorProto *)m, text_or(((Onnx__TensorProto *)m)->name, "?"));
     st = status_prefix(st, "%s", path);
 done:

@@ -93,6 +93,30 @@ static void test_arena(void)
     arena_free(NULL);
 }
 
+/* What was moved stays where it is, and counts against the budget until its new arena goes; what is small stays. */
+static void test_arena_move(void)
+{
+    enum { BIG = 1 << 18 };
+    MemoryBudget *b = memory_budget_create(1 << 20, "--test");
+    Arena *from = arena_create_within(b), *to = arena_create_within(b), *other = arena_create();
+    char *big = arena_alloc(from, BIG), *small = arena_alloc(from, 100), *next = arena_alloc(from, BIG);
+
+    memset(big, 7, BIG);
+    memset(next, 8, BIG);
+    CU_ASSERT_FALSE(arena_move(to, from, small, 100));
+    CU_ASSERT_FALSE(arena_move(other, from, big, BIG));
+    CU_ASSERT_TRUE(arena_move(to, from, big, BIG));
+    CU_ASSERT(arena_bytes(to) >= BIG && arena_bytes(from) >= BIG && arena_bytes(from) < 2 * BIG);
+    CU_ASSERT(next[0] == 8 && next[BIG - 1] == 8);
+    arena_free(from);
+    CU_ASSERT(big[0] == 7 && big[BIG - 1] == 7);
+    CU_ASSERT_FALSE(memory_budget_take(b, (1 << 20) - BIG + 1));
+    arena_free(to);
+    CU_ASSERT_TRUE(memory_budget_take(b, 1 << 20));
+    arena_free(other);
+    memory_budget_free(b);
+}
+
 /* What one arena lends of another outlives its owner, and goes with the last that needs it. */
 static void test_arena_hold(void)
 {
@@ -249,6 +273,6 @@ static void test_foreign(void)
 
 DEFINE_SUITE(base, { "messages are one line with context", test_messages }, { "problems are listed", test_problems },
              { "arena", test_arena }, { "an arena gives back", test_arena_grow },
-             { "an arena holds another", test_arena_hold }, { "broadcasting", test_broadcast },
-             { "limits of shapes", test_shape_limits }, { "strides", test_strides }, { "element types", test_dtypes },
-             { "numbers read back", test_numbers }, { "foreign text", test_foreign });
+             { "an arena holds another", test_arena_hold }, { "what an arena gives to another", test_arena_move },
+             { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits }, { "strides", test_strides },
+             { "element types", test_dtypes }, { "numbers read back", test_numbers }, { "foreign text", test_foreign });

@@ -60,6 +60,34 @@ static void test_every_statement(void)
                 "}\n");
 }
 
+/* Zeros without memory are printed as those that have some, few or many. */
+static void test_zeros(void)
+{
+    static const Shape shape[] = { { 0 }, { 1, { 3 } }, { 2, { 1 << 20, 1 << 20 } } };
+    static const char *const type[] = { "float32", "uint64", "bfloat16" };
+    static const DType dtype[] = { DT_FLOAT32, DT_UINT64, DT_BFLOAT16 };
+    Graph *g = graph_create("g");
+    char *text, expected[256];
+
+    for (int i = 0; i < 3; i++) {
+        char name[2] = { (char)('a' + i), 0 };
+        ValueId v = graph_add_const_nocopy(g, name, tensor_zeros(g->arena, dtype[i], &shape[i]));
+
+        value(g, v)->kind = V_STATE;
+    }
+    CHECK_OK(graph_verify(g));
+    snprintf(expected, sizeof expected,
+             "graph \"g\" {\n  state %%a : %s[] = {0}\n  state %%b : %s[3] = {0, 0, 0}\n"
+             "  state %%c : %s[1048576,1048576] = all 0\n}\n",
+             type[0], type[1], type[2]);
+    text = print(g);
+    CHECK_STR(expected, text);
+    free(text);
+    value(g, graph_find(g, "a"))->kind = V_CONST;
+    CHECK_FAILS(E_INTERNAL, "'a' has no data", graph_verify(g));
+    graph_free(g);
+}
+
 static void test_every_dtype(void)
 {
     check_fixed("graph \"\" {\n"
@@ -279,7 +307,7 @@ static void test_damaged_text(void)
     free(text);
 }
 
-DEFINE_SUITE(text, { "every statement reads back", test_every_statement },
+DEFINE_SUITE(text, { "every statement reads back", test_every_statement }, { "zeros without memory", test_zeros },
              { "every type reads back", test_every_dtype }, { "float bits survive", test_bits_survive },
              { "every attribute is printed", test_every_attribute },
              { "attributes are read and filled in", test_attributes_are_read },

@@ -27,7 +27,7 @@ static const Onnx__ModelProto *read_back(Arena *a, const char *path)
 
     if (!CHECK_OK(mapped_open(&map, path)))
         return NULL;
-    CHECK_OK(onnx_unpack(&m, a, &onnx__model_proto__descriptor, map.data, map.size));
+    CHECK_OK(onnx_unpack(&m, a, &onnx__model_proto__descriptor, map.data, map.size, &map));
     mapped_close(&map);
     return (const Onnx__ModelProto *)m;
 }
