@@ -1,7 +1,9 @@
 /* MatMul, BatchMatMul and Gemm: float32 by oneDNN's sgemm, float64 by our own dgemm (oneDNN has none).
  *
- * Many small products are divided among the team, one thread each; a single large one is divided inside the product.  C
- * is written into the result first, so that the product adds to it. */
+ * The number of threads changes no bits: sums over k are never cut between them.  In float32 a product is cut into
+ * pieces of its rows and columns, by its shape alone, and threads take whole pieces; only a product of which oneDNN
+ * itself divides nothing but rows and columns is left to it.  C is written into the result first, so that the product
+ * adds to it. */
 #include "graph/ops/matmul.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
@@ -10,12 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pieces are as large as a thread is worth waking for.  Rows in multiples of PIECE_ROWS and columns of PIECE_COLS keep
+ * what oneDNN does with an element the same as in the whole product. */
+enum { PIECES = 32, PIECE_ROWS = 96, PIECE_COLS = 64, PIECE_WORK = 1 << 17 /* multiplications */ };
+
 typedef struct {
     int64_t batches, m, n, k;
     bool trans_a, trans_b, has_c;
     int64_t lda, ldb, ci, cj;     /* C's strides; 0 where it is broadcast */
     int64_t *offset_a, *offset_b; /* [batches]; offset_b points into offset_a's block */
     double alpha, beta;
+    int64_t inside;     /* threads that oneDNN may divide a product among */
+    int64_t rows, cols; /* where it is one: pieces along m and along n */
     bool batch_parallel;
 } Plan;
 
@@ -61,6 +69,25 @@ static void merge_batches(Plan *p, const MatMulRoles *r)
     p->batches = 1;
 }
 
+/* The longer side is halved, until there are enough pieces. */
+static void cut(Plan *p)
+{
+    const double work = (double)p->m * (double)p->n * (double)p->k / PIECE_WORK;
+    const int64_t most = work < PIECES ? (int64_t)work : PIECES;
+
+    p->rows = p->cols = 1;
+    while (p->inside == 1 && 2 * p->rows * p->cols <= most) {
+        bool rows = p->m >= 2 * PIECE_ROWS * p->rows, cols = p->n >= 2 * PIECE_COLS * p->cols;
+
+        if (rows && (!cols || p->m * p->cols >= p->n * p->rows))
+            p->rows *= 2;
+        else if (cols)
+            p->cols *= 2;
+        else
+            return;
+    }
+}
+
 static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *y = value(g, n->out[0]);
@@ -83,6 +110,8 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     matmul_offsets(p->offset_a, &r.a, r.batch_a, y->shape, r.batch_y, p->m * p->k);
     matmul_offsets(p->offset_b, &r.b, r.batch_b, y->shape, r.batch_y, p->k * p->n);
     merge_batches(p, &r);
+    p->inside = onednn_sgemm_threads(p->m, p->n, p->k);
+    cut(p);
     p->batch_parallel = p->batches >= ctx->n_threads;
     if (y->dtype == DT_FLOAT64) {
         size_t bytes = (size_t)ctx->n_threads * DGEMM_SCRATCH;
@@ -96,10 +125,25 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
 #define BODY "kernels/cpu/matmul.inc"
 #include "kernels/each_type.inc"
 
-static Status product_f32(KernelCtx *ctx, const Plan *p, int64_t i, const float *a, const float *b, float *y)
+/* Where piece `i` of `pieces` of a side of length n begins. */
+static int64_t piece_begin(int64_t n, int64_t i, int64_t pieces, int64_t multiple)
 {
-    return onednn_sgemm(ctx, p->trans_a, p->trans_b, p->m, p->n, p->k, (float)p->alpha, a + p->offset_a[i], p->lda,
-                        b + p->offset_b[i], p->ldb, p->has_c ? (float)p->beta : 0, y + i * p->m * p->n, p->n);
+    return i == pieces ? n : n * i / pieces / multiple * multiple;
+}
+
+/* Piece `unit` of all products'. */
+static Status product_f32(KernelCtx *ctx, const Plan *p, int64_t unit, const float *a, const float *b, float *y)
+{
+    const int64_t i = unit / (p->rows * p->cols), r = unit / p->cols % p->rows, c = unit % p->cols;
+    const int64_t row = piece_begin(p->m, r, p->rows, PIECE_ROWS),
+                  row_end = piece_begin(p->m, r + 1, p->rows, PIECE_ROWS),
+                  col = piece_begin(p->n, c, p->cols, PIECE_COLS),
+                  col_end = piece_begin(p->n, c + 1, p->cols, PIECE_COLS);
+
+    return onednn_sgemm(ctx, p->trans_a, p->trans_b, row_end - row, col_end - col, p->k, (float)p->alpha,
+                        a + p->offset_a[i] + row * (p->trans_a ? 1 : p->lda), p->lda,
+                        b + p->offset_b[i] + col * (p->trans_b ? p->ldb : 1), p->ldb, p->has_c ? (float)p->beta : 0,
+                        y + (i * p->m + row) * p->n + col, p->n);
 }
 
 static Status run_f32(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -107,20 +151,22 @@ static Status run_f32(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     const Plan *p = state;
     const float *a = in[0].data, *b = in[1].data;
     float *y = out[0].data;
-    KernelCtx alone = { .n_threads = 1 };
-    int team = ctx->n_threads;
+    const int64_t units = p->batches * p->rows * p->cols;
+    int team = units < ctx->n_threads ? (int)units : ctx->n_threads,
+        inside = p->inside < ctx->n_threads ? (int)p->inside : ctx->n_threads;
+    KernelCtx each = { .n_threads = inside };
     TeamFailure failure = { 0 };
 
     if (p->has_c)
         fill_f32(p, in[2].data, y);
-    if (!p->batch_parallel || team == 1) {
-        for (int64_t i = 0; i < p->batches; i++)
-            TRY(product_f32(ctx, p, i, a, b, y));
+    if (inside > 1 || team == 1) {
+        for (int64_t i = 0; i < units; i++)
+            TRY(product_f32(&each, p, i, a, b, y));
         return ST_OK;
     }
 #pragma omp parallel for num_threads(team) schedule(static)
-    for (int64_t i = 0; i < p->batches; i++)
-        team_note(&failure, product_f32(&alone, p, i, a, b, y));
+    for (int64_t i = 0; i < units; i++)
+        team_note(&failure, product_f32(&each, p, i, a, b, y));
     return team_status(&failure);
 }
 

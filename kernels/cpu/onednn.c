@@ -528,6 +528,20 @@ Status onednn_reorder_run(Onednn *d, KernelCtx *ctx, void *x, void *y)
 
 /* ---- matrix product ---- */
 
+/* Both operands of a product that is large in rows and columns are copied into blocks, whose depth follows from k
+ * alone, and threads divide rows and columns.  The sums of all others are cut where tiles are fewer than threads, and
+ * which of its algorithms oneDNN takes for them depends on the number of threads.  How large is large stands in
+ * oneDNN's gemm_driver.cpp; a share of SHARE for each thread keeps away from what it takes for thin there. */
+int64_t onednn_sgemm_threads(int64_t m, int64_t n, int64_t k)
+{
+    enum { SHARE = 32 };
+    const double thin = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core ? 0.00196 : 0.0038;
+    int64_t least = m < n ? m : n;
+
+    least = k < least ? k : least;
+    return 1.0 / (double)m + 1.0 / (double)n >= thin || least < 2 * SHARE ? 1 : least / SHARE;
+}
+
 Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                     const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {

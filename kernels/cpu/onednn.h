@@ -36,6 +36,8 @@ Status onednn_reorder(Onednn **out, KernelCtx *ctx, const Shape *s, Layout from,
 Status onednn_reorder_run(Onednn *d, KernelCtx *ctx, void *x, void *y) CHECKED;
 void onednn_free(Onednn *d); /* NULL is legal */
 
+/* So many threads may be given to a product without changing its bits. */
+int64_t onednn_sgemm_threads(int64_t m, int64_t n, int64_t k);
 /* c [m, n] = alpha * op(a) op(b) + beta * c, row-major, float32; lda ... are row lengths. */
 Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                     const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,

@@ -327,21 +327,8 @@ static bool may_overlap(const Graph *g, const Node *n, int out, int in)
     return x->kind != V_CONST && y->dtype == x->dtype && shape_eq(y->shape, x->shape);
 }
 
-/* oneDNN cuts the sums of convolutions by threads, on processors with AVX2 and no more those of products too. */
-static bool cut_by_threads(const Kernel *k)
-{
-    static const char *const products[] = { "cpu_gemm", "cpu_matmul", "cpu_batch_matmul" };
-
-    bool wide = false;
-
-#ifdef __x86_64__
-    wide = __builtin_cpu_supports("avx512f");
-#endif
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        if (!wide && !strcmp(k->name, products[i]))
-            return true;
-    return !strncmp(k->name, "cpu_conv", 8);
-}
+/* oneDNN cuts the sums of convolutions by threads. */
+static bool cut_by_threads(const Kernel *k) { return !strncmp(k->name, "cpu_conv", 8); }
 
 /* Else the threads of a team do not change what comes out. */
 static Status check_same_bits(const KernelRun *a, const KernelRun *b)
