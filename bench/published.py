@@ -7,8 +7,9 @@ Source: "Benchmarks" of TensorFlow's guide (tensorflow/docs_src/performance/benc
 synthetic data, float32, 64 images a GPU.  bench/clusters/ describes the machines.  Taken from the page is the rate of one GPU; all else is
 from data sheets: 10.6 (P100) and 4.37 (half a K80) TFLOP/s, 732 and 240 GB/s; PCI Express 3.0 x16 with 15.75 GB/s, over which all of
 these runs exchanged (variable_update parameter_server or replicated without NCCL); 10 Gbit/s between p2.8xlarge instances.  The page's
-distributed runs synchronise all replicas before they go on (cross_replica_sync), so there the exchange is described as hidden behind
-nothing ("overlap": false); hidden behind the backward pass it would be off by 18 % at 32 and 64 GPUs.  Batch-norm is local, as it was there.  Nothing is fitted.  The script
+distributed runs had variable_update distributed_replicated and cross_replica_sync, of which the guide's "High-Performance Models" says
+that gradients go to the parameter servers as they are made, hidden by what is computed later, and that variables are fetched after a
+barrier of all workers, which ends the step: "overlap": "sums".  Batch-norm is local, as it was there.  Nothing is fitted.  The script
 fails when a row is off by more than 15 %.
 """
 import argparse

@@ -218,9 +218,12 @@ static void read_root(Reader *r, json_t *root)
         (WireAlgorithm)read_word(r, json_object_get(root, "algorithm"), "algorithm", algorithms,
                                  "\"shares\", \"ring\" or \"hierarchical\"", c->accelerator ? WIRE_RING : WIRE_SHARES);
     c->strong = read_word(r, json_object_get(root, "scaling"), "scaling", scalings, "\"weak\" or \"strong\"", 0) == 1;
-    c->overlap = overlap ? json_is_true(overlap) : c->accelerator;
-    if (overlap && !json_is_boolean(overlap))
-        add_wrong(r, "", "overlap", "true or false", overlap);
+    if (json_is_string(overlap) && !strcmp(json_string_value(overlap), "sums"))
+        c->overlap = OVERLAP_SUMS;
+    else if (overlap && !json_is_boolean(overlap))
+        add_wrong(r, "", "overlap", "true, false or \"sums\"", overlap);
+    else
+        c->overlap = (overlap ? json_is_true(overlap) : c->accelerator) ? OVERLAP_ALL : OVERLAP_NONE;
     if (name && (!json_is_string(name) || json_string_length(name) >= CLUSTER_TEXT))
         add_wrong(r, "", "name", "a text of at most 63 bytes", name);
     snprintf(c->name, sizeof c->name, "%s", json_is_string(name) ? json_string_value(name) : "");

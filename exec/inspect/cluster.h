@@ -13,6 +13,14 @@ typedef enum {
     WIRE_HIERARCHICAL /* summed within nodes, halved and doubled between them, given to all within nodes */
 } WireAlgorithm;
 
+/* What goes on beside what is computed. */
+typedef enum {
+    OVERLAP_NONE,
+    OVERLAP_ALL, /* collectives */
+    OVERLAP_SUMS /* sums as they are made; what all get of them is given when all is computed, as parameter servers do
+                  */
+} Overlap;
+
 typedef struct {
     double bandwidth; /* bytes a second, in each direction */
     double latency;   /* seconds */
@@ -39,7 +47,7 @@ typedef struct {
     double node_cores, node_bandwidth; /* that a node's devices share; 0: each has its own */
     Link within, between;              /* of a pair of devices of a node; of a node to all others */
     WireAlgorithm algorithm;
-    bool overlap;                       /* collectives go on beside what is computed */
+    Overlap overlap;
     bool strong;                        /* the batch is that of all devices, however many; else of each */
     int count[CLUSTER_COUNTS], n_count; /* of how many devices it is asked */
 } Cluster;

@@ -39,12 +39,13 @@ static void print_row(const Simulated *r, const Simulated *one, const Cluster *c
 void simulation_print(const Simulation *s, FILE *to)
 {
     static const char *const algorithms[] = { "shares", "ring", "hierarchical" };
+    static const char *const overlaps[] = { "in place", "beside what is computed", "sums beside what is computed" };
     const Cluster *c = s->cluster;
     bool over = false;
 
     foreign_print(to, *c->name ? c->name : "cluster");
     fprintf(to, ": %d nodes of %d, %s, collectives %s\n", c->nodes, c->per_node, algorithms[c->algorithm],
-            c->overlap ? "beside what is computed" : "in place");
+            overlaps[c->overlap]);
     fprintf(to, "%7s  %-10s %9s %12s %12s %10s %12s %12s %12s %11s %11s\n", "devices", "shard", "batch", "step ms",
             "samples/s", "efficiency", "compute ms", "wire ms", "memory", "in node", "of node");
     for (int i = 0; i < s->n_row; i++) {

@@ -4,7 +4,8 @@
  * are known.  A collective begins when the last device has come to it and the one before has ended; where collectives
  * overlap, when its inputs are there, and only who reads its outputs waits.  So a bucket of gradients leaves when its
  * last gradient is made, as exec/gpu does it; CPU devices wait in place (exec/run/collective.c).  Of accelerators whose
- * collectives do not overlap a step takes the sum of both.
+ * collectives do not overlap a step takes the sum of both.  With OVERLAP_SUMS the first of the two phases of a sum for
+ * all overlaps, and the second, of all sums, follows when all is computed and summed.
  *
  * The graph may show only some of the devices (BuildOptions.world): how many there are is asked of `s`. */
 #include <math.h>
@@ -35,6 +36,7 @@ typedef struct {
     double *busy, *flops;
     Traffic *traffic; /* [n] */
     double wire;      /* when the last collective ends */
+    double after;     /* OVERLAP_SUMS: seconds of what is given when all is computed */
 } Walk;
 
 /* ---- nodes ---- */
@@ -267,9 +269,14 @@ static double ready_at(const Walk *w, const ValueId *v, int n)
 
 static void run_collective(Walk *w, const Node *n)
 {
+    const Exchange e = exchange_of(n);
     double t = exchange_seconds(w, n), start = ready_at(w, n->in, n->n_in), end;
 
     w->s->wire += t;
+    if (w->c->overlap == OVERLAP_SUMS && exchange_reduces(&e)) {
+        w->after += t / 2;
+        t /= 2;
+    }
     if (t > 0) {
         start = fmax(start, w->wire);
         for (int d = 0; d < w->n_shown && !w->beside; d++)
@@ -353,7 +360,8 @@ Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slow
         s->compute = fmax(s->compute, w.busy[d]);
         s->flops = fmax(s->flops, w.flops[d]);
     }
-    if (c->accelerator && !c->overlap)
+    s->seconds += w.after;
+    if (c->accelerator && c->overlap == OVERLAP_NONE)
         s->seconds = s->compute + s->wire;
     sum_traffic(&w);
     arena_free(a);

@@ -56,6 +56,18 @@ assert seconds <= two["wire_seconds"] <= seconds + 0.001, (two, seconds)
 assert abs(two["seconds"] - two["compute_seconds"] - two["wire_seconds"]) < 1e-9, two
 assert many["planned"] <= 4 and many["batch"] == 100000 and many["bytes_of_node"] > 2 * 2 * 17226 * 4 * 0.99, many
 PY
+# Beside nothing, their first half beside what is computed, or all: the second half is never hidden.
+for how in False '"sums"' True; do
+    cluster "$DIR/overlap.json" "d['device']['kind'] = 'accelerator'; d['algorithm'] = 'ring'; d['overlap'] = $how; d['counts'] = [8]"
+    "$graph_transform" models/resnet20.onnx --loss mse --batch-size 8 --shard none --bn local --simulate "$DIR/overlap.json" --json
+done >"$DIR/overlap.out"
+check "overlap" "$python" - "$DIR/overlap.out" <<'PY'
+import json, re, sys
+none, sums, every = (json.loads(t)["rows"][0] for t in re.split(r"(?<=\]})\n", open(sys.argv[1]).read()) if t.strip())
+assert none["seconds"] > sums["seconds"] >= every["seconds"] - 1e-9, (none, sums, every)
+assert abs(none["seconds"] - none["compute_seconds"] - none["wire_seconds"]) < 1e-9, none
+assert sums["seconds"] >= sums["compute_seconds"] + sums["wire_seconds"] / 2 - 1e-9, sums
+PY
 says "2 nodes of 4, shares, collectives in place" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate \
     <(cluster /dev/stdout 'd["nodes"] = 2; d["counts"] = [8]; d["name"] = "two"')
 cluster "$DIR/small.json" 'd["device"]["memory"] = 1000'
@@ -94,7 +106,7 @@ wrong 'd["nodes"] = 10001' "'nodes': expected a whole number from 1 to 10000, fo
 wrong 'd["nodes"] = 2501' "'nodes' times 'devices_per_node': expected at most 10000, found 10004"
 wrong 'd["algorithm"] = "star"' "'algorithm': expected \"shares\", \"ring\" or \"hierarchical\", found \"star\""
 wrong 'd["counts"] = [65]' "'counts': expected a whole number from 1 to 64, found 65"
-wrong 'd["overlap"] = 1' "'overlap': expected true or false, found 1"
+wrong 'd["overlap"] = 1' "'overlap': expected true, false or \"sums\", found 1"
 wrong 'd["device"]["rates"] = {"Conv": 3}' "'device.rates.Conv': expected"
 refused 1 "cannot be read" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/none.json"
 refused 2 "expected --batch-size" "$graph_transform" models/mlp.onnx --loss mse --simulate "$DIR/weak.json"
