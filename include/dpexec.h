@@ -295,7 +295,8 @@ DPX_API void dpx_trainer_free(dpx_trainer *trainer);
 /* Into how many parts every batch is cut: "replicas", else as many as there are devices in all processes. */
 DPX_API int dpx_trainer_replicas(const dpx_trainer *trainer);
 /* The value in force as text, as dpx_options_get has it; of "split", when it is "auto" or weights, the weight of each
- * replica: a run that goes on elsewhere with this text has the same parts.  NULL: no such option. */
+ * replica: a run that goes on elsewhere with this text has the same parts; of "links" what was read.  NULL: no such
+ * option. */
 DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *name);
 /* Called after every train step, in the calling thread; NULL: none. */
 DPX_API void dpx_trainer_on_step(dpx_trainer *trainer, dpx_progress_fn *progress, void *user);

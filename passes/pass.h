@@ -36,6 +36,13 @@ typedef struct {
     int axis;
 } BatchInput;
 
+/* What a sum of S bytes over all devices costs: seconds + per_byte * S. */
+typedef struct {
+    double seconds, per_byte;
+    double flops; /* that a device does in a second */
+    bool beside;  /* sums go on beside what is computed */
+} SumCost;
+
 typedef struct {
     BuildMode mode;
 
@@ -88,6 +95,7 @@ typedef struct {
     ShardMode shard;      /* of what each device has only a piece (passes/partition/shard.c) */
     int64_t bucket_bytes; /* the most of the gradients that go in one collective (passes/partition/bucket_gradients.c);
                              0: its own choice */
+    const SumCost *sum_cost; /* by which it is chosen; NULL: not known */
     bool bn_local, bn_unbiased;
     Target backend;      /* what the devices can do */
     bool tf32;           /* accelerators: products of float32 may round their inputs to TF32 */

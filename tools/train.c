@@ -308,7 +308,19 @@ static Status keep_part(const Args *a, const char *name)
 static Status keep_parts(const Args *a)
 {
     TRY(keep_part(a, "replicas"));
-    return keep_part(a, "split");
+    TRY(keep_part(a, "split"));
+    return keep_part(a, "links");
+}
+
+/* What the trainer made of options, for args.json and checkpoints. */
+static Status take_decisions(const Args *a, const dpx_trainer *t)
+{
+    static const char *const names[] = { "split", "links" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (*dpx_trainer_option(t, names[i]))
+            TRY((Status)dpx_options_set(a->options, names[i], dpx_trainer_option(t, names[i])));
+    return ST_OK;
 }
 
 static Status load_all(Run *r)
@@ -322,7 +334,7 @@ static Status load_all(Run *r)
     TRY(keep_parts(a));
     TRY(note_given(r));
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
-    TRY((Status)dpx_options_set(a->options, "split", dpx_trainer_option(r->trainer, "split")));
+    TRY(take_decisions(a, r->trainer));
     if (r->world.world)
         TRY(loader_share(r->loader, r->trainer));
     if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */

@@ -19,6 +19,7 @@
 #include "exec/api/trainer.h"
 #include "exec/device/machine.h"
 #include "exec/plan/trace.h"
+#include "exec/inspect/links.h"
 #include "exec/inspect/split.h"
 #include "exec/inspect/transform.h"
 #include "graph/base/foreign.h"
@@ -195,6 +196,16 @@ static Status decide_split(dpx_trainer *t, const DeviceList *list)
     return text ? options_set(t->options, "split", text) : FAIL_NOMEM();
 }
 
+static Status decide_links(dpx_trainer *t, const DeviceList *list)
+{
+    BuildOptions all = t->options->build;
+    SumCost cost;
+    char text[LINKS_TEXT];
+
+    TRY(links_decide(&all, &cost, t->options->links, list));
+    return all.sum_cost == &cost ? options_set(t->options, "links", links_text(text, &cost)) : ST_OK;
+}
+
 static Status create(dpx_trainer *t, const dpx_options *options)
 {
     DeviceList devices;
@@ -205,6 +216,7 @@ static Status create(dpx_trainer *t, const dpx_options *options)
     TRY(options_devices(&devices, t->options));
     TRY(enter_world(t, &devices));
     TRY(decide_split(t, &devices));
+    TRY(decide_links(t, &devices));
     TRY(choose_sums(t));
     t->dtype = run_dtype(t);
     t->devices = devices.n * world_size(trainer_world(t));

@@ -43,6 +43,8 @@ void simulation_print_json(const Simulation *s, FILE *to);
 /* A step of `s->devices` devices: seconds, bytes, staging, FLOPs and collectives.  `slower`: by what the seconds of
  * each node are multiplied. */
 Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower) CHECKED;
+/* Seconds of a sum of so many bytes for all of `devices` devices. */
+double simulate_sum(const Cluster *c, int devices, double bytes);
 /* Bytes of the node's inputs and outputs, each counted once. */
 double simulate_bytes(const Graph *g, const Node *n);
 /* A view, or what passes between devices. */

@@ -334,6 +334,17 @@ static void place(Walk *w, const Cluster *c, const Simulated *s)
         w->bandwidth = fmin(w->bandwidth, c->node_bandwidth / w->per_node);
 }
 
+double simulate_sum(const Cluster *c, int devices, double bytes)
+{
+    const Simulated s = { .devices = devices };
+    const Exchange e = { .sum = true };
+    const double others = (devices - 1.0) / devices;
+    Walk w = { .c = c };
+
+    place(&w, c, &s);
+    return wire_seconds(&w, &e, bytes, 2 * bytes * others) + bytes * others / w.bandwidth;
+}
+
 Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slower)
 {
     Walk w = { .c = c, .g = g, .s = s, .n_shown = s->shown, .slower = slower, .beside = c->overlap || c->accelerator };

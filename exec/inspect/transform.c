@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "exec/inspect/links.h"
 #include "exec/inspect/split.h"
 #include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
@@ -69,6 +70,7 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     PipelineOptions how = { .until = until };
     BuildOptions build = o->build;
     double weight[MAX_REPLICAS];
+    SumCost cost;
     DeviceList list;
     Graph *g;
     Status st;
@@ -76,6 +78,7 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     TRY(options_check(o));
     TRY(options_devices(&list, o));
     TRY(split_decide(&build, weight, &list));
+    TRY(links_decide(&build, &cost, o->links, &list));
     build.mode = mode;
     build.devices = list.n;
     build.replicas = build.replicas ? build.replicas : list.n;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/train/options_numbers.h"
 #include "exec/train/parameter_list.h"
 #include "exec/train/session.h"
-#include "graph/base/numtext.h"
 
 /* ---- readers ---- */
 
@@ -199,36 +199,6 @@ static Status add_batch_input(const Setting *r, void *to, const char *value)
     return b->name ? ST_OK : FAIL_NOMEM();
 }
 
-/* A word, or "W1,W2,...". */
-static Status set_split(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    static const Setting words = { .name = "split", .choices = "balanced|chunk" };
-    double *weight, sum = 0;
-    const char *at = value;
-    int n = 1, word = SPLIT_AUTO;
-
-    if (!strcmp(value, "auto") || !setting_read_choice(&word, &words, value)) {
-        o->build.split = (SplitMode)word;
-        return ST_OK;
-    }
-    for (const char *s = value; (s = strchr(s, ',')); s++)
-        n++;
-    if (!(weight = ARENA_NEW(o->arena, double, n)))
-        return FAIL_NOMEM();
-    for (int i = 0; i < n; i++, at += strcspn(at, ",") + 1) {
-        if (!text_to_float64(&weight[i], at, strcspn(at, ",")) || !(weight[i] >= 0 && weight[i] <= SETTING_COUNT_MAX))
-            return setting_bad(r, value, "balanced, chunk, auto or weights W1,W2,... from 0 to 1e+15");
-        sum += weight[i];
-    }
-    if (!(sum > 0))
-        return setting_bad(r, value, "a weight above 0");
-    o->build.split = SPLIT_WEIGHTS;
-    o->build.weight = weight;
-    o->build.n_weight = n;
-    return ST_OK;
-}
-
 /* A number of bytes, in units of 1000 when a letter follows. */
 static Status set_plan_memory(const Setting *r, void *to, const char *value)
 {
@@ -295,7 +265,11 @@ static const Setting table[] = {
     { "split", "MODE", "balanced",
       "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller; W1,W2,...: as these "
       "weights of the devices, or of the replicas; auto: by how fast each device is found to be",
-      .set = set_split },
+      .set = options_set_split },
+    { "links", "FILE", "",
+      "what devices and the links between them can do, as devices --links writes it: buckets of gradients are as large "
+      "as is cheapest",
+      .set = options_set_links, .on_resume = RESUME_TOLD },
     { "shard", "WHAT", "none",
       "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
       "their sums over replicas as well; parameters, these as well; CPU devices",

@@ -17,6 +17,7 @@ typedef struct {
     double lr;
     int64_t accumulate;
     const char *devices;   /* as given; NULL: the default */
+    const char *links;     /* a file that describes the devices (exec/inspect/links.h); NULL: none, or build.sum_cost */
     bool loss_scale_given; /* else what precision makes of it */
     bool tune;             /* on accelerators: measure algorithms */
     Ways ways;

@@ -15,7 +15,8 @@
 
 #include "graph/collective.h"
 #include "graph/op.h"
-#include "passes/pass.h"
+#include "passes/partition/bucket_size.h"
+#include "passes/report.h"
 
 enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
@@ -57,8 +58,9 @@ static bool same_ints(const Node *a, const Node *b, const char *name)
 typedef struct {
     const Graph *g;
     const int *height;
-    int64_t given; /* bytes of a bucket; 0: our choice */
-    bool early;    /* gradients are to be whole for a short time only */
+    int64_t given;  /* bytes of a bucket; 0: our choice */
+    int64_t chosen; /* for sums, by their cost; 0: it is not known */
+    bool early;     /* gradients are to be whole for a short time only */
 } Buckets;
 
 static bool fits(const Buckets *b, const Node *x, const Node *y)
@@ -80,6 +82,8 @@ static int64_t limit_of(const Buckets *b, const Node *n, bool first)
 
     if (b->given)
         return b->given;
+    if (b->chosen && e.sum && !e.split)
+        return b->chosen;
     return e.split && b->early ? EARLY_BUCKET : first && e.sum ? FIRST_BUCKET : BUCKET;
 }
 
@@ -159,9 +163,41 @@ static bool is_single(const Graph *g, const Node *n)
     return exchange_of(n).sum && shape_numel(in_value(g, n, 0)->shape) == 1;
 }
 
+/* Two thirds of what a device computes are the backward pass. */
+static double backward_seconds(const Graph *g, double flops)
+{
+    double sum = 0;
+
+    FOR_NODES(g, n)
+        if (n->device == 0)
+            sum += (double)node_flops(g, n);
+    return sum * 2 / 3 / flops;
+}
+
+static Status choose(Buckets *b, Node *const *all, int n, const PassCtx *ctx)
+{
+    const SumCost *cost = ctx->opt->sum_cost;
+    const double compute = backward_seconds(b->g, cost->flops);
+    double seconds;
+    int64_t bytes = 0;
+
+    for (int i = 0; i < n; i++)
+        if (exchange_of(all[i]).sum && !exchange_of(all[i]).split)
+            bytes += bytes_of(b->g, all[i]);
+    if (!bytes)
+        return ST_OK;
+    b->chosen = bucket_size_choose(&seconds, cost, bytes, compute);
+    return report_note(ctx->report, NOTE_OTHER, b->g->name,
+                       "--links: %.1f MB of gradients are summed in buckets of up to %lld MiB, for which a step waits "
+                       "%.3g ms; for buckets of 1 MiB it would %.3g, for a single one %.3g",
+                       (double)bytes * 1e-6, (long long)(b->chosen >> 20), 1e3 * seconds,
+                       1e3 * bucket_size_wait(cost, bytes, compute, 1 << 20),
+                       1e3 * bucket_size_wait(cost, bytes, compute, bytes));
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
-    const Buckets b = { g, find_heights(g, ctx->scratch), ctx->opt->bucket_bytes, ctx->opt->shard > SHARD_OPTIMIZER };
+    Buckets b = { g, find_heights(g, ctx->scratch), ctx->opt->bucket_bytes, 0, ctx->opt->shard > SHARD_OPTIMIZER };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int n = 0, first = 0, len, made = 0;
     Draft d;
@@ -172,6 +208,8 @@ static Status run(Graph *g, PassCtx *ctx)
         FOR_NODES(g, r)
             if (is_one(g, r) && b.height[r->index] != NOT_AT_THE_END && is_single(g, r) == single)
                 all[n++] = r;
+    if (ctx->opt->sum_cost && !b.given)
+        TRY(choose(&b, all, n, ctx));
     pass_draft(&d, g, ctx);
     while ((len = fill(&b, all, &first, n, bucket, !made))) {
         made++;

@@ -50,6 +50,21 @@ refused 2 "--threads: is for --links" "$dpexec" devices --threads 1
 refused 2 "expected as many in each" bash -c "exec '$dpexec' launch -n 2 -- devices --links --devices 'cpu*{rank}1'"
 refused 1 "where.json: cannot write" "$dpexec" devices --links -o "$DIR/no/where.json"
 
+# --links chooses how large buckets are: read by rank 0, kept, and no bit of what is trained.
+data=tests/oracle/data
+mlp=(models/mlp.onnx --data "$data/digits.npz" --loss cross-entropy --batch-size 10 --steps 5 --threads 1)
+check "processes with --links" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links "$DIR/two.json" --out "$DIR/linked"
+check "devices without" "$dpexec" train "${mlp[@]}" --devices 'cpu*2' --out "$DIR/plain"
+check "the bytes with and without --links" same_run "$DIR/linked" "$DIR/plain"
+kept=$(sed -n 's/.*"links": "\([0-9.e,-]*\)",*$/\1/p' "$DIR/linked/args.json")
+check "what was read is kept: $kept" [ "$(tr -cd , <<<"$kept")" = ,,, ]
+says "--links: 0.1 MB of gradients are summed in buckets of up to 1 MiB" "$dpexec" train "${mlp[@]}" --steps 8 --devices 'cpu*2' --resume "$DIR/linked"
+check "by the run that goes on" grep -qF "\"links\": \"$kept\"" "$DIR/linked/args.json"
+says "--links: 0.1 MB of gradients" "$graph_transform" models/mlp.onnx --loss mse --batch-size 8 --devices 'cpu*2' --report --links "$DIR/two.json"
+refused 2 "two.json: describes 2 devices, expected the 3 of the run or more" "$dpexec" train "${mlp[@]}" --devices 'cpu*3' --links "$DIR/two.json"
+refused 1 "none.json: cannot be read" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links "$DIR/none.json"
+refused 2 "plain/args.json: the description of the cluster is wrong" "$dpexec" train "${mlp[@]}" --devices 'cpu*2' --links "$DIR/plain/args.json"
+
 refused 2 "cpu:0 and cuda:1: CPU and CUDA devices do not work together" "$dpexec" "${run[@]}" --devices cpu,cuda:1
 echo '{"name": "half"}' >"$DIR/half.json"
 refused 2 "'memory' is missing" "$dpexec" "${run[@]}" --devices "cuda@$DIR/half.json"

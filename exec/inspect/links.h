@@ -1,0 +1,16 @@
+/* What sums over devices cost, by a description of the devices and links. */
+#ifndef DPX_LINKS_H
+#define DPX_LINKS_H
+
+#include "exec/device/device.h"
+#include "passes/pass.h"
+
+enum { LINKS_TEXT = 128 };
+
+/* With a file (docs/simulate.md), which rank 0 reads for all: *cost, lent to *b from here on.  All processes come here.
+ * `path` NULL: nothing changes. */
+Status links_decide(BuildOptions *b, SumCost *cost, const char *path, const DeviceList *list) CHECKED;
+/* As the option takes it. */
+const char *links_text(char text[LINKS_TEXT], const SumCost *cost);
+
+#endif

@@ -1,0 +1,60 @@
+/* Options that are a word, a file or numbers in a row. */
+#include "exec/train/options_numbers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "exec/train/options.h"
+#include "graph/base/numtext.h"
+
+/* A word, or "W1,W2,...". */
+Status options_set_split(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    static const Setting words = { .name = "split", .choices = "balanced|chunk" };
+    double *weight, sum = 0;
+    const char *at = value;
+    int n = 1, word = SPLIT_AUTO;
+
+    if (!strcmp(value, "auto") || !setting_read_choice(&word, &words, value)) {
+        o->build.split = (SplitMode)word;
+        return ST_OK;
+    }
+    for (const char *s = value; (s = strchr(s, ',')); s++)
+        n++;
+    if (!(weight = ARENA_NEW(o->arena, double, n)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++, at += strcspn(at, ",") + 1) {
+        if (!text_to_float64(&weight[i], at, strcspn(at, ",")) || !(weight[i] >= 0 && weight[i] <= SETTING_COUNT_MAX))
+            return setting_bad(r, value, "balanced, chunk, auto or weights W1,W2,... from 0 to 1e+15");
+        sum += weight[i];
+    }
+    if (!(sum > 0))
+        return setting_bad(r, value, "a weight above 0");
+    o->build.split = SPLIT_WEIGHTS;
+    o->build.weight = weight;
+    o->build.n_weight = n;
+    return ST_OK;
+}
+
+/* A file; or, of one that was read, what sums cost: "SECONDS,SECONDS_PER_BYTE,FLOPS,0 or 1". */
+Status options_set_links(const Setting *r, void *to, const char *value)
+{
+    Options *o = to;
+    SumCost *cost = ARENA_NEW(o->arena, SumCost, 1);
+    double v[4] = { 0 };
+    const char *at = value;
+    int n = 0;
+
+    if (!cost)
+        return FAIL_NOMEM();
+    for (; n < 4 && text_to_float64(&v[n], at, strcspn(at, ",")) && v[n] >= 0 && isfinite(v[n]); n++)
+        at += strcspn(at, ",") + (n < 3);
+    *cost = (SumCost){ v[0], v[1], v[2], v[3] != 0 };
+    if (!*value)
+        return setting_bad(r, value, "a file");
+    o->build.sum_cost = n == 4 && !*at && v[2] > 0 ? cost : NULL;
+    if (!o->build.sum_cost && !(o->links = arena_strdup(o->arena, value)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}

@@ -1,0 +1,12 @@
+/* Readers of options with numbers in a row, for the table of options; `to` is an Options. */
+#ifndef DPX_OPTIONS_NUMBERS_H
+#define DPX_OPTIONS_NUMBERS_H
+
+#include "graph/recipes/setting.h"
+
+/* --split: a word, or "W1,W2,...". */
+Status options_set_split(const Setting *r, void *to, const char *value) CHECKED;
+/* --links: a file, or what sums cost by one that was read. */
+Status options_set_links(const Setting *r, void *to, const char *value) CHECKED;
+
+#endif

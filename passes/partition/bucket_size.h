@@ -1,0 +1,13 @@
+/* How large buckets of gradients should be, by what sums cost. */
+#ifndef DPX_BUCKET_SIZE_H
+#define DPX_BUCKET_SIZE_H
+
+#include "passes/pass.h"
+
+/* Bytes of a bucket of `bytes` of gradients that a device takes `compute` seconds to make; *seconds: what the step then
+ * waits for sums. */
+int64_t bucket_size_choose(double *seconds, const SumCost *cost, int64_t bytes, double compute);
+/* What the step waits for sums in buckets of `bucket` bytes. */
+double bucket_size_wait(const SumCost *cost, int64_t bytes, double compute, int64_t bucket);
+
+#endif
