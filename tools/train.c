@@ -299,7 +299,7 @@ static Status keep_part(const Args *a, const char *name)
 
     if (!args_has(a, "resume") || (args_has(a, name) && strcmp(args_value(a, name), "auto")))
         return ST_OK;
-    if ((text = note_find(args_value(a, "resume"), name)))
+    if ((text = note_find(args_value(a, "resume"), name)) && *text)
         st = (Status)dpx_options_set(a->options, name, text);
     free(text);
     return st;
