@@ -7,6 +7,7 @@ python=${PYTHON:-/usr/bin/python3}
 mlp=(models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --steps 12 --lr 0.01 --momentum 0.9 --threads 1 --quiet)
 loud=("${mlp[@]::${#mlp[@]}-1}")
 cnn=(models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --steps 4 --lr 0.01 --threads 1 --quiet)
+dropout=(models/exported_resnet.onnx --data $data/images32.npz --loss cross-entropy --batch-size 6 --steps 4 --lr 0.01 --threads 1 --quiet)
 for variable in $(compgen -e | grep -E '^(OMPI_|PMI_|PMIX_|SLURM_|HYDI_)'); do unset "$variable"; done
 
 # started LIBRARY N COMMAND...: by the library's launcher.
@@ -76,6 +77,8 @@ bytes() {
     same "$1" adamw 3 "${cnn[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --metric accuracy --val $data/fashion.npz --eval-every 2
     same "$1" cnn 2 "${cnn[@]}"
     same "$1" few 4 "${mlp[@]}" --batch-size 3
+    same "$1" dropout 3 "${dropout[@]}"
+    same "$1" dropout-of-5 2 "${dropout[@]}" --replicas 5
     same "$1" local 2 "${cnn[@]}" --bn local --replicas 3
     check "$1: only rank 0 prints" test "$(started "$1" 3 "$dpexec" "${mlp[@]}" | grep -c trained)" = 1
 }
@@ -190,6 +193,30 @@ members() {
     check "$1: a communicator of an embedder" started "$1" 3 "$build/embedder_$1"
 }
 
+# faulty LIBRARY CALL N TEXT ARGS...: rank 1's Nth call of MPI's fails; it says what MPI says, and the others say it after it.
+faulty() {
+    local library=$1 call=$2 n=$3 text=$4
+    shift 4
+    export FAULTY_MPI=1:$call:$n
+    # shellcheck disable=SC2016
+    launch "$library" 3 'export LD_PRELOAD='"$build/libfaulty_$library.so"'; ' "${mlp[@]}" "$@"
+    unset FAULTY_MPI
+    case $call in
+    MPI_Comm_idup) ends "$library" "dpexec: $text" ;;
+    *) ends "$library" ": $text" "rank 1 of 3: $text" ;;
+    esac
+}
+
+errors() {
+    local name='Open MPI' said='MPI_ERR_INTERN'
+    [ "$1" = openmpi ] || { name=MPICH said='Internal MPI error!'; }
+    faulty "$1" MPI_Isend 30 "$name: sending: $said"
+    faulty "$1" MPI_Irecv 30 "$name: receiving: $said"
+    faulty "$1" MPI_Test 40 "$name: "
+    faulty "$1" MPI_Iallreduce 3 "$name: a sum: $said" --reduce library
+    faulty "$1" MPI_Comm_idup 1 "$name: duplicating the communicator: $said" --world-timeout 3
+}
+
 # talks LIBRARY CASE TEXT...: all end with a failure, and each text is said.
 talks() {
     local library=$1 case=$2 status
@@ -210,6 +237,7 @@ for library in openmpi mpich; do
         continue
     fi
     members $library
+    errors $library
     bytes $library
     reductions $library
     resumes $library
@@ -222,6 +250,12 @@ for library in openmpi mpich; do
     wrong_launcher $library
     check "$library: --mpi without a launcher trains alone" "$dpexec" "${mlp[@]}" --mpi $library
 done
+
+# What dropout drops does not depend on the replicas, and it does drop: another seed drops others.
+for r in 1 3; do check "dropout of $r replicas" "$dpexec" "${dropout[@]}" --dtype float64 --no-shuffle --replicas $r --out "$DIR/drop-$r"; done
+check 'the same is dropped' "$python" tests/worlds/near.py 1e-12 "$(states "$DIR/drop-1")" "$(states "$DIR/drop-3")"
+check 'another seed' "$dpexec" "${dropout[@]}" --dtype float64 --no-shuffle --seed 1 --out "$DIR/drop-seed"
+"$python" tests/worlds/near.py 1e-6 "$(states "$DIR/drop-1")" "$(states "$DIR/drop-seed")" 2>/dev/null && fail 'another seed drops the same'
 
 # ---- what else --reduce says ----
 

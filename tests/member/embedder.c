@@ -2,6 +2,7 @@
  * the program itself does with MPI goes on, and it finalizes MPI. */
 #include <mpi.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "include/dpexec.h"
 
@@ -15,13 +16,17 @@ int main(int argc, char **argv)
 {
     dpx_world_options opt = { .mpi = DPX_MPI_LIBRARY, .timeout = 30 };
     int given, rank, size, sum = 0;
+    MPI_Comm none = MPI_COMM_NULL, turned;
     MPI_Errhandler before, after;
-    MPI_Comm turned;
+    dpx_world *refused;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &given);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &turned);
+    opt.mpi_comm = &none;
+    if (dpx_world_join(&refused, &opt) != DPX_DEVICE || !strstr(dpx_error(), "duplicating the communicator: "))
+        return fail("a communicator that is none");
     MPI_Comm_get_errhandler(turned, &before);
     opt.mpi_comm = &turned;
     for (int k = 0; k < 2; k++) {

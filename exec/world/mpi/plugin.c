@@ -91,9 +91,11 @@ static void message(int code, char *text, size_t n)
 static int duplicate(MpiGroup *g, MPI_Comm comm)
 {
     MPI_Errhandler before;
-    int code = MPI_Comm_get_errhandler(comm, &before);
+    int code;
 
-    if (code)
+    if (comm == MPI_COMM_NULL)
+        return MPI_ERR_COMM;
+    if ((code = MPI_Comm_get_errhandler(comm, &before)))
         return code;
     code = MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     for (int c = 0; c < g->channels && !code; c++)
