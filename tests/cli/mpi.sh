@@ -2,6 +2,7 @@
 # Processes that MPI's launchers start: the bytes of one process with as many devices, and an end of all when one of them fails.
 # With Open MPI and with MPICH, each where its plug-in is built; then its launcher must be there too.
 . "$(dirname "$0")/lib.sh"
+export LSAN_OPTIONS=suppressions=$root/tests/member/lsan.supp:print_suppressions=0 ASAN_OPTIONS=$ASAN_OPTIONS:fast_unwind_on_malloc=0
 data=tests/oracle/data
 python=${PYTHON:-/usr/bin/python3}
 mlp=(models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --steps 12 --lr 0.01 --momentum 0.9 --threads 1 --quiet)
