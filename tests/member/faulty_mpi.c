@@ -1,5 +1,7 @@
-/* An MPI library whose calls fail, laid before the real one by LD_PRELOAD through MPI's profiling names: $FAULTY_MPI says
- * RANK:CALL:N, and the Nth call of that name in that rank of MPI_COMM_WORLD returns MPI_ERR_INTERN and does nothing. */
+/* An MPI library whose calls fail, laid before the real one by LD_PRELOAD through MPI's profiling names.
+ *
+ * $FAULTY_MPI says RANK:CALL:N: the Nth call of that name in that rank of MPI_COMM_WORLD returns MPI_ERR_INTERN and
+ * does nothing else. */
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,11 +20,11 @@ static int fails(const char *call, atomic_int *calls)
     return rank == wanted && atomic_fetch_add(calls, 1) + 1 == n;
 }
 
-#define FAULTY(name, declared, given)                                                  \
-    __attribute__((visibility("default"))) int MPI_##name declared                     \
-    {                                                                                  \
-        static atomic_int calls;                                                       \
-        return fails("MPI_" #name, &calls) ? MPI_ERR_INTERN : PMPI_##name given;       \
+#define FAULTY(name, declared, given)                                            \
+    __attribute__((visibility("default"))) int MPI_##name declared               \
+    {                                                                            \
+        static atomic_int calls;                                                 \
+        return fails("MPI_" #name, &calls) ? MPI_ERR_INTERN : PMPI_##name given; \
     }
 
 FAULTY(Isend, (const void *at, int n, MPI_Datatype t, int to, int tag, MPI_Comm comm, MPI_Request *out),
