@@ -215,6 +215,9 @@ static Status explain_shapes(const Session *s, Status st, BuildMode mode, const 
     return missing.n ? problems_fail(&missing, E_INVALID, "a step of this model") : st;
 }
 
+/* Are states that the interpreter reads cut? */
+static bool in_pieces(const Session *s) { return s->base.shard == SHARD_PARAMETERS; }
+
 /* The graph after all passes.  With `whole` on one device as one replica. */
 static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in, int n_in, bool whole)
 {
@@ -240,7 +243,7 @@ static Status build(Graph **out, Session *s, Compiled *c, const NamedTensor *in,
     opt.backend =
         s->devices.group ? cuda_target(opt.precision, opt.tf32) : cpu_target(opt.precision, opt.tf32, opt.blocks);
     if (whole) /* for the interpreter; layouts stay, for they are those of the states */
-        opt.backend = (Target){ .layouts = opt.backend.layouts };
+        opt.backend = (Target){ .layouts = in_pieces(s) ? NULL : opt.backend.layouts };
     TRY_TO(done, st, graph_clone(&g, s->model));
     if ((st = explain_shapes(s, plan_explain(g, run_passes(s, g, &opt)), c->mode, in, n_in)))
         graph_free(g);
@@ -302,7 +305,7 @@ static Status compile_interpreted(Session *s, Compiled *c, const NamedTensor *in
     for (uint32_t i = 1; i < c->graph->n_value; i++) {
         void *data;
 
-        if (c->graph->value[i]->kind == V_STATE)
+        if (c->graph->value[i]->kind == V_STATE && !in_pieces(s))
             TRY(states_storage(&data, s->states, c->graph->value[i]));
     }
     return ST_OK;
@@ -492,6 +495,20 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 
 /* ---- running ---- */
 
+/* What may be in pieces is put together for the step, by all processes; what nobody has yet is the model's. */
+static Status whole_view(void **data, Session *s, Arena *a, const Value *v)
+{
+    Tensor t = { v->dtype, *v->shape, v->init ? v->init->data : NULL };
+
+    if (states_find(s->states, v->name)) {
+        if (!(t.data = arena_alloc(a, tensor_bytes(&t))))
+            return FAIL_NOMEM();
+        TRY(states_get(s->states, v->name, &t));
+    }
+    *data = t.data;
+    return ST_OK;
+}
+
 /* Where the interpreter reads a state: in place on the CPU, else a copy in `a`. */
 static Status state_view(void **data, Session *s, Arena *a, const Value *v)
 {
@@ -499,6 +516,8 @@ static Status state_view(void **data, Session *s, Arena *a, const Value *v)
     size_t bytes = layout_bytes(v->dtype, v->layout, v->shape);
     void *storage;
 
+    if (in_pieces(s))
+        return whole_view(data, s, a, v);
     TRY(states_storage(&storage, s->states, v));
     *data = storage;
     if (!device_runtime(d))

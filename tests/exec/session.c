@@ -299,6 +299,51 @@ static void test_shapes_that_depend_on_data(void)
     graph_free(g);
 }
 
+/* The mlp that also says where its scores are above 0: what only the interpreter can infer. */
+static Status open_pointing(Session **s, ShardMode shard)
+{
+    BuildOptions opt = training;
+    DeviceList list;
+    Graph *g;
+    Status st;
+
+    opt.shard = shard;
+    TRY(onnx_import_file(&g, NULL, SOURCE_DIR "/models/mlp.onnx", NULL));
+    graph_add_output(g, "where", EMIT(g, NonZero, NULL, EMIT(g, Relu, NULL, g->output[0].value)));
+    st = g->status ? g->status : device_list_parse(&list, "cpu*2", 1);
+    if (!st)
+        st = session_create(s, g, &opt, &list, NULL, NULL);
+    graph_free(g);
+    return st;
+}
+
+/* Parameters in pieces are put together for the interpreter: before and after steps it infers what it does of whole
+ * ones. */
+static void test_pieces_are_interpreted(void)
+{
+    Arena *a = arena_create();
+    Session *whole = NULL, *pieces = NULL;
+    NamedTensor *in = batch_of(a, "mlp", 8, 0);
+
+    if (CHECK_OK(open_pointing(&whole, SHARD_NONE)) && CHECK_OK(open_pointing(&pieces, SHARD_PARAMETERS)))
+        for (int turn = 0; turn < 3; turn++) {
+            const NamedTensor *a_out, *b_out;
+            int a_n = 0, b_n = 0;
+
+            CHECK_OK(session_step(&a_out, &a_n, whole, BUILD_INFER, in, 1));
+            CHECK_OK(session_step(&b_out, &b_n, pieces, BUILD_INFER, in, 1));
+            CU_ASSERT(a_n == 2 && b_n == 2);
+            for (int i = 0; i < a_n && i < b_n; i++)
+                CU_ASSERT(tensor_numel(&a_out[i].tensor) > 0 && tensor_same(&a_out[i].tensor, &b_out[i].tensor));
+            CHECK_OK(session_step(&a_out, &a_n, whole, BUILD_TRAIN, in, 3));
+            CHECK_OK(session_step(&b_out, &b_n, pieces, BUILD_TRAIN, in, 3));
+        }
+    CU_ASSERT(pieces && states_find(session_states(pieces), "fc1.weight")->cut);
+    session_free(whole);
+    session_free(pieces);
+    arena_free(a);
+}
+
 /* No kernel adds float16: both nodes are named. */
 static void test_missing_kernels_are_listed(void)
 {
@@ -378,5 +423,6 @@ DEFINE_SUITE(session, { "four replicas give the same bits on 1, 2 and 4 devices"
              { "state is set and read", test_state_is_set_and_read },
              { "the model with its present values", test_model_of_now }, { "wrong inputs", test_wrong_inputs },
              { "shapes that depend on data", test_shapes_that_depend_on_data },
+             { "parameters in pieces are interpreted", test_pieces_are_interpreted },
              { "missing kernels are listed", test_missing_kernels_are_listed },
              { "what is found is told once", test_log });
