@@ -5,7 +5,7 @@ Exports GPT-2 124M (torch) with a short sequence, trains a few steps of Adam in 
 sets each process's VmHWM beside what `dpexec train --dry-run` says of a process, and beside what it says for 64 of them.  What a
 process takes before there is a model is measured with a small one and added to the prediction.
 
-    bench/shard_memory.py BUILD_DIR [--processes 4] [--levels optimizer,gradients,parameters] [--layers 12] [--model FILE.onnx]
+    bench/shard_memory.py BUILD_DIR [--processes 4] [--levels none,optimizer,gradients,parameters] [--layers 12] [--model FILE.onnx]
 """
 import argparse
 import json
@@ -96,7 +96,7 @@ def main():
     p.add_argument("build")
     p.add_argument("--processes", type=int, default=4)
     p.add_argument("--far", type=int, default=64)
-    p.add_argument("--levels", default="optimizer,gradients,parameters")
+    p.add_argument("--levels", default="none,optimizer,gradients,parameters")
     p.add_argument("--layers", type=int, default=12)
     p.add_argument("--length", type=int, default=32)
     p.add_argument("--model")

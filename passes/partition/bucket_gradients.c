@@ -8,6 +8,10 @@
  * from one collective to the next goes down, and so a merged node closes no cycle.  The sums do not change: the tree is
  * over replicas, element by element.  The node stands where its last tensor's stood.
  *
+ * Of parameters that are kept in pieces (--shard parameters) the small ones are put together several at a time as well,
+ * in the order of their first use and there, of each turn apart: nothing but states goes into such a node, so it closes
+ * no cycle, and what it makes before its use is less than a small bucket.
+ *
  * Single numbers, as the loss, come last: what reads them would wait for the gradients that travel with them, and with
  * it all that its device computes next. */
 #include <limits.h>
@@ -47,6 +51,11 @@ static int *find_heights(const Graph *g, Arena *a)
     return height;
 }
 
+static bool gathers_parameter(const Graph *g, const Node *n)
+{
+    return n->n_in && exchange_of(n).joined && in_value(g, n, 0)->kind == V_STATE && in_value(g, n, 0)->shard;
+}
+
 static bool same_ints(const Node *a, const Node *b, const char *name)
 {
     int na, nb;
@@ -55,9 +64,22 @@ static bool same_ints(const Node *a, const Node *b, const char *name)
     return na == nb && !memcmp(va, vb, (size_t)na * sizeof *va);
 }
 
+/* By node index: which of the gathers of its parameter it is, in the order of use. */
+static int *find_turns(const Graph *g, Arena *a)
+{
+    int *turn = ARENA_NEW(a, int, g->n_node), *of_value = ARENA_NEW(a, int, g->n_value);
+
+    if (!turn || !of_value)
+        return NULL;
+    FOR_NODES(g, n)
+        if (gathers_parameter(g, n))
+            turn[n->index] = of_value[n->in[0].i]++;
+    return turn;
+}
+
 typedef struct {
     const Graph *g;
-    const int *height;
+    const int *height, *turn;
     int64_t given;  /* bytes of a bucket; 0: our choice */
     int64_t chosen; /* for sums, by their cost; 0: it is not known */
     bool early;     /* gradients are to be whole for a short time only */
@@ -65,9 +87,9 @@ typedef struct {
 
 static bool fits(const Buckets *b, const Node *x, const Node *y)
 {
-    return x->op == y->op && b->height[x->index] == b->height[y->index] && x->n_in == y->n_in &&
-           in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype && same_ints(x, y, "devices") &&
-           (!exchange_of(x).sum || same_ints(x, y, "spans"));
+    return x->op == y->op && b->height[x->index] == b->height[y->index] && b->turn[x->index] == b->turn[y->index] &&
+           x->n_in == y->n_in && in_value(b->g, x, 0)->dtype == in_value(b->g, y, 0)->dtype &&
+           same_ints(x, y, "devices") && (!exchange_of(x).sum || same_ints(x, y, "spans"));
 }
 
 /* Of the tensor. */
@@ -76,10 +98,18 @@ static int64_t bytes_of(const Graph *g, const Node *n)
     return (int64_t)value_bytes(g, exchange_of(n).joined ? n->out[0] : n->in[0]);
 }
 
+/* A parameter that is put together for the replicas' own computation. */
+static bool is_for_use(const Buckets *b, const Node *n)
+{
+    return b->height[n->index] == NOT_AT_THE_END && gathers_parameter(b->g, n);
+}
+
 static int64_t limit_of(const Buckets *b, const Node *n, bool first)
 {
     const Exchange e = exchange_of(n);
 
+    if (is_for_use(b, n))
+        return b->given && b->given < EARLY_BUCKET ? b->given : EARLY_BUCKET;
     if (b->given)
         return b->given;
     if (b->chosen && e.sum && !e.split)
@@ -100,22 +130,22 @@ static bool join_counts(Draft *d, Attr *out, Node *const *list, int n)
     return counts;
 }
 
-/* One node for all of them, in the place of the last. */
-static Status merge(Draft *d, Node *const *list, int n)
+/* One node for all of them, in the place of the last, or of the first. */
+static Status merge(Draft *d, Node *const *list, int n, bool first)
 {
     const int parts = list[0]->n_in, devices = list[0]->n_out;
-    Node *last = list[0];
+    Node *at = list[0];
     Attr counts;
 
     for (int t = 1; t < n; t++)
-        last = list[t]->index > last->index ? list[t] : last;
-    draft_begin(d, last, last->op);
+        at = (list[t]->index > at->index) != first ? list[t] : at;
+    draft_begin(d, at, at->op);
     for (int t = 0; t < n; t++) {
         for (int i = 0; i < parts; i++)
             draft_in(d, t * parts + i, list[t]->in[i]);
         for (int o = 0; o < devices; o++)
             draft_out(d, t * devices + o, list[t]->out[o]);
-        if (list[t] != last)
+        if (list[t] != at)
             draft_absorb(d, list[t]);
     }
     draft_attr(d, &(Attr)INT("tensors", n));
@@ -195,19 +225,35 @@ static Status choose(Buckets *b, Node *const *all, int n, const PassCtx *ctx)
                        1e3 * bucket_size_wait(cost, bytes, compute, bytes));
 }
 
+/* What may be merged, in the order in which buckets are filled; with `sums` those at the end of a step too. */
+static int list_all(const Buckets *b, Node **all, bool sums)
+{
+    int n = 0;
+
+    for (int single = 0; single < 2 && sums; single++)
+        FOR_NODES(b->g, r)
+            if (is_one(b->g, r) && b->height[r->index] != NOT_AT_THE_END && is_single(b->g, r) == single)
+                all[n++] = r;
+    FOR_NODES(b->g, r)
+        if (is_one(b->g, r) && is_for_use(b, r) && bytes_of(b->g, r) < limit_of(b, r, false))
+            all[n++] = r;
+    return n;
+}
+
 static Status run(Graph *g, PassCtx *ctx)
 {
-    Buckets b = { g, find_heights(g, ctx->scratch), ctx->opt->bucket_bytes, 0, ctx->opt->shard > SHARD_OPTIMIZER };
+    Buckets b = { .g = g,
+                  .height = find_heights(g, ctx->scratch),
+                  .turn = find_turns(g, ctx->scratch),
+                  .given = ctx->opt->bucket_bytes,
+                  .early = ctx->opt->shard > SHARD_OPTIMIZER };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int n = 0, first = 0, len, made = 0;
     Draft d;
 
-    if (!b.height || !all || !bucket)
+    if (!b.height || !b.turn || !all || !bucket)
         return FAIL_NOMEM();
-    for (int single = 0; single < 2; single++)
-        FOR_NODES(g, r)
-            if (is_one(g, r) && b.height[r->index] != NOT_AT_THE_END && is_single(g, r) == single)
-                all[n++] = r;
+    n = list_all(&b, all, ctx->opt->mode == BUILD_TRAIN || ctx->opt->mode == BUILD_APPLY);
     if (ctx->opt->sum_cost && !b.given)
         TRY(choose(&b, all, n, ctx));
     pass_draft(&d, g, ctx);
@@ -215,7 +261,7 @@ static Status run(Graph *g, PassCtx *ctx)
         made++;
         if (len < 2)
             continue;
-        TRY(merge(&d, bucket, len));
+        TRY(merge(&d, bucket, len, is_for_use(&b, bucket[0])));
         ctx->n_changed += len - 1;
     }
     return ctx->n_changed ? graph_sort(g) : ST_OK;
@@ -223,5 +269,4 @@ static Status run(Graph *g, PassCtx *ctx)
 
 const Pass pass_bucket_gradients = { .name = "bucket-gradients",
                                      .summary = "several tensors in one collective",
-                                     .modes = 1u << BUILD_TRAIN | 1u << BUILD_APPLY,
                                      .run = run };

@@ -1,5 +1,5 @@
 #!/bin/bash
-# --shard optimizer: the same bytes as without it, whatever the optimizer and the devices; checkpoints are whole, and go on with other
+# --shard: the same bytes as without it, whatever the optimizer and the devices; checkpoints are whole, and go on with other
 # devices or none cut; each device has its share of the optimizer's state and no more.
 . "$(dirname "$0")/lib.sh"
 data=tests/oracle/data
@@ -88,6 +88,13 @@ check 'half the state with the optimizer in pieces' less "$cut" "$mirrored" 2 0.
 check 'a quarter with parameters in pieces' less "$parts" "$mirrored" 2 0.27
 check 'gradients that leave early' less "$early" "$cut" 1 0.9
 check 'parameters that are whole for one use' less "$parts" "$cut" 1 0.9
+
+# All parameters of mlp are small: they are put together at once for each pass, forward and backward, of each replica of a device.
+gathers() {
+    "$dpexec" train models/mlp.onnx --loss cross-entropy --batch-size 8 --devices 'cpu*2' --shard parameters --dry-run "$@" 2>/dev/null |
+        sed '/^cpu:1/,$d' | grep -c 'AllGather '
+}
+check 'small parameters are put together at once' test "$(gathers) $(gathers --replicas 4)" = '2 4'
 says 'as a process of its own: ' "$dpexec" train "${train[@]}" --devices 'cpu*2' --shard parameters --dry-run
 says 'what --accumulate adds up stays whole' "$dpexec" "${mlp[@]/--quiet/--no-shuffle}" --steps 1 --accumulate 2 --devices 'cpu*2' --shard gradients
 # As many bytes travel as without (67.3 KiB), but for biases and, with a norm, the sums of which it is made.
