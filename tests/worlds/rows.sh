@@ -32,20 +32,33 @@ kept() {
 
 same_checkpoint() { cmp "$1"/checkpoints/*/state.safetensors "$2"/checkpoints/*/state.safetensors; }
 
+# once NAME COMMAND...: what has passed for one row is not done again for another of which it would be the same.
+once() { [ -e "$DIR/once-$1" ] || { "${@:2}" && : >"$DIR/once-$1"; }; }
+
+# One step on the mapping against one replica's: whatever the row's optimizer.
+near() {
+    rm -rf "$DIR/one"
+    kept "${name/-$4-/-1-}-step" "${args[@]}" "${feed[@]}" --steps 1 --accumulate "$5" --replicas 1 --split balanced --optimizer sgd --momentum 0.9 || return 1
+    train launch -n "$2" -- "${args[@]}" "${feed[@]}" --steps 1 --accumulate "$5" --replicas "$4" --optimizer sgd --momentum 0.9 \
+        --devices "cpu*$3" --shard "$9" --out "$DIR/one" || return 1
+    "$python" tests/worlds/near.py 1e-5 "$kept"/checkpoints/*/state.safetensors "$DIR"/one/checkpoints/*/state.safetensors
+}
+
+# The graphs alone: however many of the devices are a process's, and however many batches are a step's.
+verified() {
+    "$graph_transform" "${args[@]}" --optimizer "$8" --devices "cpu*$devices" --replicas "$4" --shard "$9" --verify >"$DIR/verify.log" 2>&1 ||
+        { tail -2 "$DIR/verify.log"; return 1; }
+}
+
 # row NET PROCESSES DEVICES REPLICAS ACCUMULATE CLIP SPLIT OPTIMIZER LEVEL: DEVICES are each process's.  Says what is wrong.
 row() {
     local name="$1-$4-$5-$6-$7" devices=$(($2 * $3)) split=$7 args feed
     [ "$split" != weights ] || split=$(echo 3,0,1,2,5,1,0.5,4 | cut -d, -f1-"$4")
     net "$1" "$split" "$6" || return 1
     kept "$name-$8" "${args[@]}" "${feed[@]}" --steps 3 --accumulate "$5" --replicas "$4" --optimizer "$8" || return 1
-    rm -rf "$DIR/row" "$DIR/one"
+    rm -rf "$DIR/row"
     train launch -n "$2" -- "${args[@]}" "${feed[@]}" --steps 3 --accumulate "$5" --replicas "$4" --optimizer "$8" --devices "cpu*$3" \
         --shard "$9" --out "$DIR/row" || return 1
     same_run "$kept" "$DIR/row" && same_checkpoint "$kept" "$DIR/row" || return 1
-    kept "${name/-$4-/-1-}-step" "${args[@]}" "${feed[@]}" --steps 1 --accumulate "$5" --replicas 1 --split balanced --optimizer sgd --momentum 0.9 || return 1
-    train launch -n "$2" -- "${args[@]}" "${feed[@]}" --steps 1 --accumulate "$5" --replicas "$4" --optimizer sgd --momentum 0.9 \
-        --devices "cpu*$3" --shard "$9" --out "$DIR/one" || return 1
-    "$python" tests/worlds/near.py 1e-5 "$kept"/checkpoints/*/state.safetensors "$DIR"/one/checkpoints/*/state.safetensors || return 1
-    "$graph_transform" "${args[@]}" --optimizer "$8" --devices "cpu*$devices" --replicas "$4" --shard "$9" --verify >"$DIR/verify.log" 2>&1 ||
-        { tail -2 "$DIR/verify.log"; return 1; }
+    once "near-$name-$2-$3-$9" near "$@" && once "verified-$1-$4-$6-$7-$8-$devices-$9" verified "$@"
 }
