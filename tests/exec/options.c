@@ -17,8 +17,9 @@ static void check_rate(const Options *o, int64_t step, double expected)
 /* A refused "step:x" once left the schedule at steps of 0 length, and the rate to a division by zero. */
 static void test_refused_schedule(void)
 {
-    static const char *const wrong[] = { "step:x",       "step:0",   "step",     "step:5:2",
-                                         "step:5:0.5:1", "cosine:2", "linear:x", "constant:1" };
+    static const char *const wrong[] = { "step:x",      "step:0",        "step",       "step:5:2", "step:5:0.5:1",
+                                         "cosine:2",    "linear:x",      "constant:1", "poly:0",   "restarts",
+                                         "exponential", "exponential:0", "multi-step" };
     Options *o = options_create();
 
     CHECK_OK(options_set(o, "lr", "1"));
@@ -71,6 +72,26 @@ static void test_torch_schedules(void)
     CHECK_OK(options_set(o, "lr-schedule", "one-cycle:0"));
     for (int step = 0; step < 30; step++) /* no way up, and steps behind the end */
         CU_ASSERT(options_learning_rate(o, step) > 0 && options_learning_rate(o, step) <= 0.5);
+    options_free(o);
+}
+
+static void test_rising_steps(void)
+{
+    static const char *const wrong[] = { "multi-step:0",
+                                         "multi-step:5,5",
+                                         "multi-step:5,3",
+                                         "multi-step:3,",
+                                         "multi-step:3,x",
+                                         "multi-step:-1",
+                                         "multi-step:99999999999999999999" };
+    Options *o = options_create();
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_OK(options_set(o, "lr-schedule", wrong[i]));
+        CHECK_FAILS(E_INVALID, "expected rising numbers", options_check(o));
+    }
+    CHECK_OK(options_set(o, "lr-schedule", "restarts:1:1000000"));
+    CU_ASSERT(options_learning_rate(o, INT64_MAX) >= 0);
     options_free(o);
 }
 
@@ -161,6 +182,6 @@ static void test_kinds(void)
     arena_free(a);
 }
 
-DEFINE_SUITE(options, { "PyTorch's schedules", test_torch_schedules }, { "flags of recipes", test_flags_of_recipes },
-             { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
-             { "schedule given again", test_schedule_given_again });
+DEFINE_SUITE(options, { "PyTorch's schedules", test_torch_schedules }, { "multi-step's steps rise", test_rising_steps },
+             { "flags of recipes", test_flags_of_recipes }, { "kinds of settings", test_kinds },
+             { "refused schedule", test_refused_schedule }, { "schedule given again", test_schedule_given_again });

@@ -29,6 +29,13 @@ table = [
     ("one-cycle", lambda o: S.OneCycleLR(o, 0.5, STEPS)),
     ("one-cycle:0.5", lambda o: S.OneCycleLR(o, 0.5, STEPS, pct_start=0.5)),
     ("one-cycle:0.2:10:100", lambda o: S.OneCycleLR(o, 0.5, STEPS, pct_start=0.2, div_factor=10, final_div_factor=100)),
+    ("multi-step:3,4,11", lambda o: S.MultiStepLR(o, [3, 4, 11])),
+    ("multi-step:1,19:0.5", lambda o: S.MultiStepLR(o, [1, 19], 0.5)),
+    ("exponential:0.8", lambda o: S.ExponentialLR(o, 0.8)),
+    ("poly", lambda o: S.PolynomialLR(o, STEPS)),
+    ("poly:0.9", lambda o: S.PolynomialLR(o, STEPS, 0.9)),
+    ("restarts:4", lambda o: S.CosineAnnealingWarmRestarts(o, 4)),
+    ("restarts:3:2:0.1", lambda o: S.CosineAnnealingWarmRestarts(o, 3, 2, 0.05)),
 ]
 print("/* Made by torch_schedules.py: --lr 0.5, 20 steps. */\nstatic const struct {\n    const char *schedule;\n    double rate[20];\n"
       "} torch_schedules[] = {")

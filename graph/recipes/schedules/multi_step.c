@@ -1,0 +1,74 @@
+/* multi-step: at each of some steps the rate is multiplied by gamma.  PyTorch's MultiStepLR. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "graph/recipes/schedule.h"
+
+typedef struct {
+    const char *at; /* "30,60,90", rising: check */
+    double gamma;
+} MultiStep;
+
+/* The number at *at, which goes on behind its comma or becomes NULL; -1: there is none. */
+static int64_t next_step(const char **at)
+{
+    char *end;
+    long long v;
+
+    errno = 0;
+    v = **at >= '0' && **at <= '9' ? strtoll(*at, &end, 10) : -1;
+    if (v < 0 || errno || (*end && *end != ','))
+        return -1;
+    *at = *end ? end + 1 : NULL;
+    return v;
+}
+
+static double factor(const void *settings, int64_t step, int64_t span)
+{
+    const MultiStep *s = settings;
+    int passed = 0;
+
+    (void)span;
+    for (const char *at = s->at; at && next_step(&at) <= step;)
+        passed++;
+    return pow(s->gamma, passed);
+}
+
+static Status check(const void *settings)
+{
+    const MultiStep *s = settings;
+    int64_t last = 0;
+
+    for (const char *at = s->at; at;) {
+        const int64_t v = next_step(&at);
+
+        if (v <= last)
+            return FAIL(E_INVALID, "--lr-schedule multi-step: expected rising numbers of steps from 1 on, found '%s'",
+                        s->at);
+        last = v;
+    }
+    return ST_OK;
+}
+
+static const Setting args[] = {
+    { .name = "at", .metavar = "STEP,STEP,...", .help = "steps", SETTING_OF(MultiStep, at) },
+    { .name = "gamma",
+      .metavar = "GAMMA",
+      .fallback = "0.1",
+      .help = "the factor",
+      SETTING_OF(MultiStep, gamma),
+      .min = 0,
+      .above_min = true,
+      .max = 1 },
+    { .name = NULL },
+};
+
+DEFINE_SCHEDULE(multi_step,
+                .recipe = { .name = "multi-step",
+                            .form = "multi-step:STEP,STEP,...[:GAMMA]",
+                            .help = "times GAMMA [0.1] at each of these steps",
+                            .args = args,
+                            RECIPE_SETTINGS(MultiStep),
+                            .check = check },
+                .factor = factor);

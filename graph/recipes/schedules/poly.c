@@ -1,0 +1,38 @@
+/* poly: a power of what is left of the run, from lr down to a fraction of it.  PyTorch's PolynomialLR, with mmcv's last
+ * rate. */
+#include <math.h>
+
+#include "graph/recipes/schedule.h"
+
+typedef struct {
+    double power, final;
+} Poly;
+
+static double factor(const void *settings, int64_t step, int64_t span)
+{
+    const Poly *s = settings;
+
+    return s->final + (1 - s->final) * pow(1 - schedule_done(step, span), s->power);
+}
+
+static const Setting args[] = {
+    { .name = "power",
+      .metavar = "POWER",
+      .fallback = "1",
+      .help = "the power",
+      SETTING_OF(Poly, power),
+      .min = 0,
+      .above_min = true,
+      .max = 1e6 },
+    FINAL_RATE(Poly, final),
+    { .name = NULL },
+};
+
+DEFINE_SCHEDULE(
+    poly,
+    .recipe = { .name = "poly",
+                .form = "poly[:POWER[:FINAL]]",
+                .help = "what is left of the run to the POWER [1], down to FINAL [0] of lr at the last step",
+                .args = args,
+                RECIPE_SETTINGS(Poly) },
+    .ends = true, .factor = factor);
