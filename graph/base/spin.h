@@ -1,16 +1,18 @@
 /* Waiting for a word that another thread will change: spins for a while, because steps follow each other closely, then
- * sleeps.
+ * gives way, then sleeps.
  *
- * The while is short and told by the clock: on a machine that has other work, who waits by spinning keeps from its
- * processor the thread that it waits for. */
+ * Times are told by the clock.  On a machine that has other work, who waits by spinning keeps from its processor the
+ * thread that it waits for: so that is short.  Who gives way looks again as soon as no other thread wants the
+ * processor. To wake who sleeps takes as long as a small layer: so that is for long waits alone. */
 #ifndef DPX_SPIN_H
 #define DPX_SPIN_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
-enum { SPIN_NANOSECONDS = 50000, SPIN_BETWEEN_LOOKS = 16 };
+enum { SPIN_NANOSECONDS = 50000, YIELD_NANOSECONDS = 2000000, SPIN_BETWEEN_LOOKS = 16 };
 
 static inline void cpu_relax(void)
 {
@@ -30,18 +32,24 @@ static inline uint64_t spin_now(void)
 }
 
 typedef struct {
-    uint64_t until;
+    uint64_t since; /* 0: not wanted */
     unsigned rounds;
+    bool yields;
 } Spin;
 
 /* The state before the first round; `wanted` false: no round at all. */
-static inline Spin spin_begin(bool wanted) { return (Spin){ wanted ? spin_now() + SPIN_NANOSECONDS : 0, 0 }; }
+static inline Spin spin_begin(bool wanted) { return (Spin){ wanted ? spin_now() : 0, 0, false }; }
 
 /* One round; false when it is time to sleep. */
 static inline bool spin_on(Spin *s)
 {
-    if (!s->until || (++s->rounds % SPIN_BETWEEN_LOOKS == 0 && spin_now() >= s->until))
+    if (!s->since)
         return false;
+    if (s->yields) {
+        sched_yield();
+        return spin_now() - s->since < YIELD_NANOSECONDS;
+    }
+    s->yields = ++s->rounds % SPIN_BETWEEN_LOOKS == 0 && spin_now() - s->since >= SPIN_NANOSECONDS;
     cpu_relax();
     return true;
 }
