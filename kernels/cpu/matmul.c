@@ -69,14 +69,14 @@ static void merge_batches(Plan *p, const MatMulRoles *r)
     p->batches = 1;
 }
 
-/* The longer side is halved, until there are enough pieces. */
-static void cut(Plan *p)
+/* The longer side is halved, until there are enough pieces.  A thread alone takes all of it: the bits are the same. */
+static void cut(Plan *p, int n_threads)
 {
     const double work = (double)p->m * (double)p->n * (double)p->k / PIECE_WORK;
     const int64_t most = work < PIECES ? (int64_t)work : PIECES;
 
     p->rows = p->cols = 1;
-    while (p->inside == 1 && 2 * p->rows * p->cols <= most) {
+    while (n_threads > 1 && p->inside == 1 && 2 * p->rows * p->cols <= most) {
         bool rows = p->m >= 2 * PIECE_ROWS * p->rows, cols = p->n >= 2 * PIECE_COLS * p->cols;
 
         if (rows && (!cols || p->m * p->cols >= p->n * p->rows))
@@ -111,7 +111,7 @@ static Status prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *
     matmul_offsets(p->offset_b, &r.b, r.batch_b, y->shape, r.batch_y, p->k * p->n);
     merge_batches(p, &r);
     p->inside = onednn_sgemm_threads(p->m, p->n, p->k);
-    cut(p);
+    cut(p, ctx->n_threads);
     p->batch_parallel = p->batches >= ctx->n_threads;
     if (y->dtype == DT_FLOAT64) {
         size_t bytes = (size_t)ctx->n_threads * DGEMM_SCRATCH;
